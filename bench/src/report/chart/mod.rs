@@ -1,0 +1,77 @@
+//! Reports as charts: PNG or SVG, by the file's name.
+//!
+//! The colours are those of Okabe and Ito, which people who see colours differently can
+//! tell apart. An SVG is drawn without a font at hand; a PNG needs one (see [`font`]).
+
+mod axis;
+mod canvas;
+mod domains;
+pub mod font;
+mod frame;
+mod grain;
+mod latency;
+
+use super::{DomainsReport, GrainReport, LatencyReport, ReportError, file};
+use canvas::{Canvas, Drawn};
+use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
+use std::path::Path;
+
+/// What all charts have in common: their size, and drawing on either back end.
+trait Chart {
+    /// Width and height in pixels, or why there is nothing to draw.
+    fn size(&self) -> Result<(u32, u32), String>;
+
+    fn draw<B: DrawingBackend>(&self, canvas: &Canvas<B>) -> Drawn;
+}
+
+/// Draws the published experiment: bars of each instance's time against host-host, with
+/// the spread of the repeats; bars of seconds if host-host was not measured.
+///
+/// # Errors
+/// [`ReportError`]; each names the file.
+pub fn domains(report: &DomainsReport, path: &Path) -> Result<(), ReportError> {
+    write(&domains::Bars(report), path)
+}
+
+/// Draws the round trips: bars of p50 with a whisker to p99, on a logarithmic axis.
+///
+/// # Errors
+/// [`ReportError`]; each names the file.
+pub fn latency(report: &LatencyReport, path: &Path) -> Result<(), ReportError> {
+    write(&latency::Bars(report), path)
+}
+
+/// Draws the slowdown in percent by the work in a call, both logarithmic, with the
+/// published 2.8 % as a line.
+///
+/// # Errors
+/// [`ReportError`]; each names the file.
+pub fn grain(report: &GrainReport, path: &Path) -> Result<(), ReportError> {
+    write(&grain::Lines(report), path)
+}
+
+fn write(chart: &impl Chart, path: &Path) -> Result<(), ReportError> {
+    let failed = |reason: String| ReportError::Chart { path: path.to_owned(), reason };
+    let size = chart.size().map_err(failed)?;
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("svg") => {
+            let mut svg = String::new();
+            let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+            chart.draw(&Canvas::new(&area)).map_err(failed)?;
+            area.present().map_err(|e| failed(e.to_string()))?;
+            drop(area);
+            file::write(path, svg.as_bytes())
+        }
+        Some("png") => {
+            font::register(path)?;
+            // The library writes the file by its name, so the name is a temporary one.
+            let temporary = file::beside(path, ".png")?;
+            let area = BitMapBackend::new(temporary.path(), size).into_drawing_area();
+            chart.draw(&Canvas::new(&area)).map_err(failed)?;
+            area.present().map_err(|e| failed(e.to_string()))?;
+            drop(area);
+            file::put_in_place(temporary, path)
+        }
+        _ => Err(ReportError::UnknownFormat { path: path.to_owned() }),
+    }
+}

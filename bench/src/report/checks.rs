@@ -1,0 +1,170 @@
+//! What a report shows against the targets that are set for it.
+
+use super::rows::finest_grain;
+use super::text::number::{ns, rate, times};
+use super::{Domain, GrainReport, Kind, LatencyReport, LatencyRow, published};
+use std::fmt;
+
+/// A null call from host to host takes at most this many times the floor.
+pub const HOST_HOST_OVER_FLOOR: f64 = 1.25;
+/// A null call from guest to host takes at most this many times its own floor.
+pub const GUEST_HOST_OVER_FLOOR: f64 = 1.3;
+/// A null call over the guest's network takes at least this many times that through the window.
+pub const GUEST_NET_OVER_GUEST_HOST: f64 = 20.0;
+/// Pipelined null calls from host to host, a second.
+pub const PIPELINED_PER_S: f64 = 15e6;
+
+/// What came of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The measurement meets it.
+    Reached,
+    /// The measurement misses it.
+    NotReached,
+    /// The report lacks what it takes to tell.
+    NotMeasured,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Reached => "reached",
+            Self::NotReached => "not reached",
+            Self::NotMeasured => "not measured",
+        })
+    }
+}
+
+/// One target, and what was measured for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// What the target is about.
+    pub what: String,
+    /// What is asked for.
+    pub target: String,
+    /// What was measured, or what is missing.
+    pub measured: String,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+impl Check {
+    fn new(what: &str, target: String, measured: String, reached: Option<bool>) -> Self {
+        let outcome = match reached {
+            Some(true) => Outcome::Reached,
+            Some(false) => Outcome::NotReached,
+            None => Outcome::NotMeasured,
+        };
+        Self { what: what.to_owned(), target, measured, outcome }
+    }
+
+    /// Whether the target was reached.
+    pub fn reached(&self) -> bool {
+        self.outcome == Outcome::Reached
+    }
+}
+
+/// The p50 of a row.
+fn p50(row: &LatencyRow) -> Option<f64> {
+    row.p50_ns.filter(|&ns| ns > 0.0)
+}
+
+/// The floor's p50 that a row of the same domain stands on: over the same transport if
+/// it was measured there, else the domain's first.
+pub fn floor_of(report: &LatencyReport, row: &LatencyRow) -> Option<f64> {
+    let floors = || report.rows.iter().filter(|r| r.kind == Kind::Floor && r.domain == row.domain);
+    floors().find(|r| r.transport == row.transport).and_then(p50).or_else(|| floors().find_map(p50))
+}
+
+/// The floor's rate that a pipelined row stands on: the one with as many under way if it
+/// was measured, else the domain's highest.
+pub fn floor_in_flight_of(report: &LatencyReport, row: &LatencyRow) -> Option<f64> {
+    let floors = || {
+        let of_domain = report.rows.iter().filter(|r| r.kind == Kind::FloorInFlight && r.domain == row.domain);
+        of_domain.filter(|r| r.calls_per_s.is_some_and(|c| c > 0.0))
+    };
+    let same = floors().find(|r| r.in_flight == row.in_flight && r.transport == row.transport);
+    let highest = || floors().max_by(|a, b| a.calls_per_s.unwrap_or(0.0).total_cmp(&b.calls_per_s.unwrap_or(0.0)));
+    same.or_else(highest)?.calls_per_s
+}
+
+/// A domain's fastest null call.
+fn null_call(report: &LatencyReport, domain: Domain) -> Option<&LatencyRow> {
+    let calls = report.rows.iter().filter(|r| r.kind == Kind::NullCall && r.domain == domain && p50(r).is_some());
+    calls.min_by(|a, b| a.p50_ns.unwrap_or(f64::MAX).total_cmp(&b.p50_ns.unwrap_or(f64::MAX)))
+}
+
+fn over_floor(report: &LatencyReport, domain: Domain, limit: f64) -> Check {
+    let what = format!("null call {domain}");
+    let target = format!("at most {} × the floor", times(limit));
+    let Some(row) = null_call(report, domain) else {
+        return Check::new(&what, target, "no null call".to_owned(), None);
+    };
+    match (p50(row), floor_of(report, row)) {
+        (Some(call), Some(floor)) => {
+            let measured =
+                format!("{} × ({} over {}, {})", times(call / floor), ns(call), ns(floor), row.transport);
+            Check::new(&what, target, measured, Some(call <= limit * floor))
+        }
+        _ => Check::new(&what, target, format!("no floor of {domain}"), None),
+    }
+}
+
+fn network(report: &LatencyReport) -> Check {
+    let what = "guest-net against guest-host";
+    let target = format!("at least {} × as long", times(GUEST_NET_OVER_GUEST_HOST));
+    let (net, host) = (null_call(report, Domain::GuestNet), null_call(report, Domain::GuestHost));
+    match (net.and_then(p50), host.and_then(p50)) {
+        (Some(net), Some(host)) => {
+            let measured = format!("{} × ({} over {})", times(net / host), ns(net), ns(host));
+            Check::new(what, target, measured, Some(net >= GUEST_NET_OVER_GUEST_HOST * host))
+        }
+        (None, _) => Check::new(what, target, "no null call guest-net".to_owned(), None),
+        (_, None) => Check::new(what, target, "no null call guest-host".to_owned(), None),
+    }
+}
+
+fn pipelined(report: &LatencyReport) -> Check {
+    let what = "pipelined host-host";
+    let target = format!("at least {}", rate(PIPELINED_PER_S));
+    let rows = report.rows.iter().filter(|r| r.kind == Kind::Pipelined && r.domain == Domain::HostHost);
+    let best = rows.max_by(|a, b| a.calls_per_s.unwrap_or(0.0).total_cmp(&b.calls_per_s.unwrap_or(0.0)));
+    let Some((row, calls)) = best.and_then(|r| Some((r, r.calls_per_s?))) else {
+        return Check::new(what, target, "no pipelined calls".to_owned(), None);
+    };
+    let mut measured = rate(calls);
+    if let Some(n) = row.in_flight {
+        measured += &format!(" with {n} in flight");
+    }
+    measured += &match floor_in_flight_of(report, row) {
+        Some(floor) => format!(", {:.0} % of the floor in flight ({})", 100.0 * calls / floor, rate(floor)),
+        None => ", no floor in flight to compare".to_owned(),
+    };
+    Check::new(what, target, measured, Some(calls >= PIPELINED_PER_S))
+}
+
+/// The targets of a latency report, always the same four.
+pub fn latency(report: &LatencyReport) -> Vec<Check> {
+    vec![
+        over_floor(report, Domain::HostHost, HOST_HOST_OVER_FLOOR),
+        over_floor(report, Domain::GuestHost, GUEST_HOST_OVER_FLOOR),
+        network(report),
+        pipelined(report),
+    ]
+}
+
+/// The target of a grain report, for each domain and transport through shared memory
+/// that was measured.
+pub fn grain(report: &GrainReport) -> Vec<Check> {
+    let shared = |domain: &Domain| matches!(domain, Domain::HostHost | Domain::GuestHost);
+    let lines = report.lines();
+    let lines = lines.iter().filter(|(domain, ..)| shared(domain));
+    let checks = lines.map(|(domain, transport, rows)| {
+        let finest = finest_grain(rows);
+        let measured = finest.map_or_else(|| "at no work measured".to_owned(), |n| format!("from {}", ns(n)));
+        let what = format!("grain {domain} ({transport})");
+        let target = format!("within 2.8 % from {}", ns(published::TARGET_GRAIN_NS));
+        Check::new(&what, target, measured, Some(finest.is_some_and(|n| n <= published::TARGET_GRAIN_NS)))
+    });
+    checks.collect()
+}

@@ -1,0 +1,32 @@
+//! What a measurement says, and every form it is shown in.
+//!
+//! Three reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! (one call, and many) and [`GrainReport`] (how small a call may be). Each is an object
+//! of `machine`, `settings` and `rows`; their field names are a public format.
+//!
+//! A measuring program fills rows, calls `finish` on the report, and hands it to
+//! [`text`], [`json`], [`csv`] or [`chart`].
+//!
+//! Units are in the names: `_ns` nanoseconds, `seconds`, `_per_s` a second, `bytes`.
+
+pub mod chart;
+pub mod checks;
+pub mod csv;
+mod error;
+mod file;
+pub mod instances;
+pub mod json;
+pub mod machine;
+pub mod names;
+pub mod published;
+pub mod rows;
+pub mod settings;
+pub mod stats;
+pub mod text;
+
+pub use error::ReportError;
+pub use instances::Instance;
+pub use machine::Machine;
+pub use names::{Domain, Function, How, Kind};
+pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};
+pub use settings::Settings;

@@ -1,0 +1,84 @@
+//! The closed sets of names in a report.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! names {
+    ($(#[$doc:meta])* $set:ident { $($(#[$vdoc:meta])* $name:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $set { $($(#[$vdoc])* #[serde(rename = $text)] $name),+ }
+
+        impl $set {
+            /// All of them, in the order reports show them.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The name as reports write it.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text),+ }
+            }
+        }
+
+        impl fmt::Display for $set {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+names! {
+    /// Where the caller runs and how it reaches the function.
+    Domain {
+        /// A plain function call: no service, no transport.
+        InProcess = "in-process",
+        /// Caller and service on the host, over shared memory.
+        HostHost = "host-host",
+        /// Caller in a guest, service on the host, over the guest's window.
+        GuestHost = "guest-host",
+        /// Caller in a guest, service on the host, over the guest's network.
+        GuestNet = "guest-net",
+    }
+}
+
+names! {
+    /// The functions of the published experiment.
+    Function {
+        /// The factorial of a fixed number, again and again.
+        Factorial = "factorial",
+        /// A fixed Fibonacci number, again and again.
+        Fibonacci = "fibonacci",
+    }
+}
+
+names! {
+    /// What a latency row measures.
+    Kind {
+        /// Two cache lines to and fro with nothing else: what the machine allows.
+        Floor = "floor",
+        /// A call of a function that does nothing.
+        NullCall = "null_call",
+        /// The same exchange over a UNIX socket.
+        Unix = "unix",
+        /// The same exchange over TCP.
+        Tcp = "tcp",
+        /// The floor with several lines under way at once.
+        FloorInFlight = "floor_in_flight",
+        /// Null calls with several under way at once.
+        Pipelined = "pipelined",
+        /// Calls that carry data.
+        Bandwidth = "bandwidth",
+        /// A copy of the same data within one process.
+        Memcpy = "memcpy",
+    }
+}
+
+names! {
+    /// How a call's data reached the service.
+    How {
+        /// Copied into the window and out of it.
+        Copied = "copied",
+        /// Written and read where it lies in the window.
+        InPlace = "in_place",
+    }
+}

@@ -1,0 +1,71 @@
+//! How small a call may be, as text.
+
+use super::table::{Align, Table};
+use super::{checks, head, number};
+use crate::report::rows::finest_grain;
+use crate::report::{Domain, GrainReport, GrainRow, checks as targets, published};
+
+/// The table, the finest grain of each line, and the target.
+pub fn grain(report: &GrainReport) -> String {
+    let mut text = head("Grain: slowdown by the work in a call", &report.machine, &report.settings);
+    let lines = report.lines();
+    if lines.is_empty() {
+        return text + "\nNothing was measured.\n";
+    }
+    let mut table = Table::new();
+    table.column("work in a call", Align::Right);
+    for (domain, transport, _) in &lines {
+        table.column(&format!("{domain} ({transport})"), Align::Right);
+    }
+    let mut works: Vec<f64> = report.rows.iter().map(|r| r.work_ns).collect();
+    works.sort_by(f64::total_cmp);
+    works.dedup();
+    for work in works {
+        let mut cells = vec![number::ns(work)];
+        for (_, _, rows) in &lines {
+            let row = rows.iter().find(|r| r.work_ns == work);
+            cells.push(row.map_or_else(|| "-".to_owned(), |r| number::times_column(r.slowdown)));
+        }
+        table.row(cells);
+    }
+    text += &format!("\n{table}");
+    text += "Slowdown: the time of a call over that of its work by a plain function call; 1.000 is none.\n\n";
+    for (domain, transport, rows) in &lines {
+        text += &format!("{}\n", sentence(*domain, transport, rows));
+    }
+    let (low, high) = published::CALL_NS;
+    text += &format!(
+        "Published: a maximum slowdown of 2.8 % against native at {} to {} a call.\n",
+        number::ns(low),
+        number::ns(high)
+    );
+    let targets = targets::grain(report);
+    if !targets.is_empty() {
+        text += &format!("\n{}", checks(&targets));
+    }
+    text
+}
+
+fn sentence(domain: Domain, transport: &str, rows: &[&GrainRow]) -> String {
+    let line = format!("{domain} ({transport})");
+    let (low, high) = published::CALL_NS;
+    match (finest_grain(rows), rows.last()) {
+        (Some(finest), _) => {
+            let bound = if rows.first().is_some_and(|r| r.work_ns == finest) { ", the finest measured" } else { "" };
+            let than = match (low / finest, high / finest) {
+                (a, b) if a >= 1.0 => {
+                    format!("{} to {} times as fine as published", number::times(a), number::times(b))
+                }
+                (_, b) if b >= 1.0 => "within the published range".to_owned(),
+                (_, b) => format!("{} times as coarse as published", number::times(1.0 / b)),
+            };
+            format!("{line} stays within 2.8 % from {} of work a call{bound}: {than}.", number::ns(finest))
+        }
+        (None, Some(coarsest)) => format!(
+            "{line} does not stay within 2.8 %: at {} of work, the coarsest measured, it is {:.1} % slower.",
+            number::ns(coarsest.work_ns),
+            100.0 * (coarsest.slowdown - 1.0)
+        ),
+        (None, None) => format!("{line} was not measured."),
+    }
+}

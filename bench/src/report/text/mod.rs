@@ -1,0 +1,32 @@
+//! Reports as plain text for a terminal.
+
+mod domains;
+mod grain;
+mod latency;
+pub(super) mod number;
+mod table;
+
+use super::checks::Check;
+use super::{Machine, Settings};
+use table::{Align, Table};
+
+pub use domains::domains;
+pub use grain::grain;
+pub use latency::latency;
+pub(super) use latency::what;
+
+fn head(title: &str, machine: &Machine, settings: &Settings) -> String {
+    format!("{title}\n  on    {}\n  noise {}\n  how   {}\n", machine.line(), machine.noise_line(), settings.line())
+}
+
+fn checks(checks: &[Check]) -> String {
+    let mut table = Table::new();
+    for (name, align) in [("target", Align::Left), ("asked", Align::Left), ("", Align::Left), ("measured", Align::Left)]
+    {
+        table.column(name, align);
+    }
+    for check in checks {
+        table.row([check.what.clone(), check.target.clone(), check.outcome.to_string(), check.measured.clone()]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,1 @@
+//! vfun: the command people type

@@ -1,0 +1,1 @@
+//! VirtFun's guest library

@@ -1,0 +1,1 @@
+//! Serves callers that reach the host over TCP

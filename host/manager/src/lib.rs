@@ -1,0 +1,1 @@
+//! VirtFun's manager, vfund

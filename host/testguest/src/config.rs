@@ -1,0 +1,222 @@
+//! What a guest is to be, and whether it can be.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::{Doing, GuestError};
+use crate::{Accel, Result, limits};
+
+/// A file of the host that the guest sees as the memory of an `ivshmem-plain`
+/// device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The file; it must exist. Put it on a tmpfs for speed.
+    pub path: PathBuf,
+    /// Its size in bytes: exactly the file's, and a power of two.
+    pub size: u64,
+}
+
+/// What a guest is made of. `GuestConfig::new("name")` is a complete one.
+#[derive(Clone, Debug)]
+pub struct GuestConfig {
+    /// For messages and the folder's name: 1 to 32 of `a-z A-Z 0-9 -`.
+    pub name: String,
+    /// RAM in MiB.
+    pub memory_mib: u32,
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Shared memory; window `i` is the PCI device [`Guest::window_bdf`](crate::Guest::window_bdf)`(i)`.
+    pub windows: Vec<Window>,
+    /// Files or folders of the host and where they go in the guest (an absolute
+    /// path). The libraries that programs link to go along by themselves.
+    pub files: Vec<(PathBuf, String)>,
+    /// Kernel modules to load at boot, by name, with those they depend on.
+    pub modules: Vec<String>,
+    /// Kernel modules to take along without loading them.
+    pub spare_modules: Vec<String>,
+    /// A virtio network card `eth0`, 10.0.2.15/24, behind which the host's
+    /// loopback is 10.0.2.2.
+    pub net: bool,
+    /// How the CPU is run.
+    pub accel: Accel,
+    /// Time to user space; none means [`limits::BOOT_TIMEOUT_KVM`] or
+    /// [`limits::BOOT_TIMEOUT_TCG`].
+    pub boot_timeout: Option<Duration>,
+    /// The host CPUs that all of QEMU runs on, as `taskset -c` takes them.
+    pub pin: Option<String>,
+    /// More kernel parameters, such as `intel_iommu=on`.
+    pub kernel_args: String,
+    /// More arguments for QEMU, as they are.
+    pub extra_args: Vec<String>,
+    /// Empty PCIe ports for devices that come later; port `i` is the bus
+    /// [`Guest::hotplug_bus`](crate::Guest::hotplug_bus)`(i)`.
+    pub hotplug_ports: u32,
+    /// The keeper ends the guest when it is older than this.
+    pub max_life: Duration,
+}
+
+impl Default for GuestConfig {
+    fn default() -> Self {
+        GuestConfig {
+            name: "guest".into(),
+            memory_mib: 256,
+            cpus: 1,
+            windows: Vec::new(),
+            files: Vec::new(),
+            modules: Vec::new(),
+            spare_modules: Vec::new(),
+            net: false,
+            accel: Accel::Auto,
+            boot_timeout: None,
+            pin: None,
+            kernel_args: String::new(),
+            extra_args: Vec::new(),
+            hotplug_ports: 0,
+            max_life: limits::MAX_LIFE,
+        }
+    }
+}
+
+impl GuestConfig {
+    /// A guest of 256 MiB and one CPU with nothing but busybox.
+    pub fn new(name: &str) -> Self {
+        GuestConfig { name: name.into(), ..Self::default() }
+    }
+
+    fn refuse<T>(&self, why: String) -> Result<T> {
+        Err(GuestError::Config { guest: self.name.clone(), why })
+    }
+
+    /// Refuses what cannot work before anything is started.
+    pub(crate) fn check(&self) -> Result<()> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if self.name.is_empty() || self.name.len() > limits::MAX_NAME_BYTES || !self.name.chars().all(fits) {
+            return self.refuse(format!(
+                "a name is 1 to {} letters, digits or '-', because it is part of a path",
+                limits::MAX_NAME_BYTES
+            ));
+        }
+        let ram = limits::MIN_MEMORY_MIB..=limits::MAX_MEMORY_MIB;
+        if !ram.contains(&self.memory_mib) {
+            return self.refuse(format!(
+                "memory_mib is {}, but must be {} to {}",
+                self.memory_mib, limits::MIN_MEMORY_MIB, limits::MAX_MEMORY_MIB
+            ));
+        }
+        if !(1..=limits::MAX_CPUS).contains(&self.cpus) {
+            return self.refuse(format!("cpus is {}, but must be 1 to {}", self.cpus, limits::MAX_CPUS));
+        }
+        if self.hotplug_ports > limits::MAX_HOTPLUG_PORTS {
+            return self.refuse(format!(
+                "hotplug_ports is {}, but must be at most {}",
+                self.hotplug_ports, limits::MAX_HOTPLUG_PORTS
+            ));
+        }
+        if self.max_life < Duration::from_secs(1) {
+            return self.refuse("max_life is under a second".into());
+        }
+        let cpu_list = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_ascii_digit() || ",-:".contains(c));
+        if self.pin.as_deref().is_some_and(|p| !cpu_list(p)) {
+            return self.refuse("pin must be a list of CPUs such as '0' or '0,2-3'".into());
+        }
+        if self.kernel_args.contains(['\n', '\0']) || self.extra_args.iter().any(|a| a.contains('\0')) {
+            return self.refuse("kernel_args and extra_args may hold no line feed and no NUL".into());
+        }
+        for name in self.modules.iter().chain(&self.spare_modules) {
+            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
+                return self.refuse(format!("'{name}' is no module's name: give it without path and '.ko'"));
+            }
+        }
+        if self.windows.len() > limits::MAX_WINDOWS {
+            return self.refuse(format!("{} windows are more than {}", self.windows.len(), limits::MAX_WINDOWS));
+        }
+        self.windows.iter().try_for_each(|w| self.check_window(w))
+    }
+
+    fn check_window(&self, window: &Window) -> Result<()> {
+        let path = window.path.display();
+        let meta = fs::metadata(&window.path).doing(|| {
+            format!("cannot use the window file {path} for guest '{}' (create it first, with its full size)", self.name)
+        })?;
+        if !meta.is_file() {
+            return self.refuse(format!("the window {path} is not a regular file"));
+        }
+        let range = limits::MIN_WINDOW_BYTES..=limits::MAX_WINDOW_BYTES;
+        if !range.contains(&window.size) || !window.size.is_power_of_two() {
+            return self.refuse(format!(
+                "the window {path} has {} bytes; a PCI BAR is a power of two, here from {} to {} bytes",
+                window.size, limits::MIN_WINDOW_BYTES, limits::MAX_WINDOW_BYTES
+            ));
+        }
+        if meta.len() != window.size {
+            return self.refuse(format!(
+                "the window file {path} has {} bytes, but the configuration says {}: make them the same",
+                meta.len(), window.size
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a guest that this machine has no memory for now.
+    pub(crate) fn check_host_memory(&self) -> Result<()> {
+        let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let Some(free) = mem_available_mib(&text) else { return Ok(()) };
+        let needed = u64::from(self.memory_mib) + limits::HOST_RESERVE_MIB;
+        if free < needed {
+            return self.refuse(format!(
+                "this machine has {free} MiB of memory left and the guest needs {needed}: \
+                 lower memory_mib, or end other guests first"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn mem_available_mib(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(config: &GuestConfig) -> String {
+        config.check().expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn the_default_is_good() {
+        GuestConfig::new("ok").check().unwrap();
+    }
+
+    #[test]
+    fn limits_are_named() {
+        assert!(why(&GuestConfig::new("no/slash")).contains("letters, digits"));
+        assert!(why(&GuestConfig { memory_mib: 1, ..Default::default() }).contains("memory_mib is 1"));
+        assert!(why(&GuestConfig { cpus: 0, ..Default::default() }).contains("cpus is 0"));
+        assert!(why(&GuestConfig { hotplug_ports: 99, ..Default::default() }).contains("at most 8"));
+        assert!(why(&GuestConfig { pin: Some("0;x".into()), ..Default::default() }).contains("list of CPUs"));
+        assert!(why(&GuestConfig { modules: vec!["a/b".into()], ..Default::default() }).contains("module's name"));
+    }
+
+    #[test]
+    fn windows_are_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("w");
+        let with = |path: PathBuf, size| GuestConfig { windows: vec![Window { path, size }], ..Default::default() };
+        assert!(why(&with(path.clone(), 4096)).contains("create it first"));
+        fs::write(&path, vec![0; 8192]).unwrap();
+        assert!(why(&with(path.clone(), 4096)).contains("make them the same"));
+        assert!(why(&with(path.clone(), 6000)).contains("power of two"));
+        assert!(why(&with(dir.path().into(), 4096)).contains("regular file"));
+        with(path, 8192).check().unwrap();
+    }
+
+    #[test]
+    fn meminfo_is_read() {
+        assert_eq!(mem_available_mib("MemTotal: 1 kB\nMemAvailable:    2048 kB\n"), Some(2));
+        assert_eq!(mem_available_mib("junk"), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! Finds the kernel that guests boot.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use crate::error::{Doing, GuestError};
+use crate::modules::Modules;
+use crate::Result;
+
+/// A kernel image with its modules, as `packaging/guest-kernel.sh` lays it out.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    dir: PathBuf,
+    version: String,
+}
+
+impl Kernel {
+    /// Looks in `VFUN_GUEST_KERNEL_DIR`; if that is not set, for
+    /// `target/guest-kernel` in the current folder and those above it, then in
+    /// the folders above this crate's source.
+    pub fn find() -> Result<Kernel> {
+        if let Some(dir) = env::var_os("VFUN_GUEST_KERNEL_DIR").filter(|d| !d.is_empty()) {
+            let dir = PathBuf::from(dir);
+            if !dir.join("version").is_file() {
+                return Err(GuestError::NoKernel { looked: format!("{} (VFUN_GUEST_KERNEL_DIR)", dir.display()) });
+            }
+            return Kernel::at(&dir);
+        }
+        let cwd = env::current_dir().unwrap_or_default();
+        let source = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let mut places = cwd.ancestors().chain(source.ancestors()).map(|d| d.join("target/guest-kernel"));
+        match places.find(|d| d.join("version").is_file()) {
+            Some(dir) => Kernel::at(&dir),
+            None => {
+                let looked = format!("target/guest-kernel in {} or any folder above it", cwd.display());
+                Err(GuestError::NoKernel { looked })
+            }
+        }
+    }
+
+    /// The kernel in `dir`, if it is complete.
+    pub fn at(dir: &Path) -> Result<Kernel> {
+        let bad = |why: &str| GuestError::BadKernel { dir: dir.into(), why: why.into() };
+        let text = fs::read_to_string(dir.join("version")).map_err(|_| bad("it has no file 'version'"))?;
+        let version = text.trim().to_owned();
+        if version.is_empty() || version.contains('/') || version.len() > 128 {
+            return Err(bad("its file 'version' holds no version"));
+        }
+        let dir = fs::canonicalize(dir).doing(|| format!("cannot find {}", dir.display()))?;
+        let kernel = Kernel { dir, version };
+        if !kernel.image().is_file() {
+            return Err(bad("it has no vmlinuz"));
+        }
+        if !kernel.modules_dir().join("modules.dep").is_file() {
+            return Err(bad("it has no modules.dep"));
+        }
+        Ok(kernel)
+    }
+
+    /// The folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The release, as `uname -r` says it.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// What QEMU is to load: `vmlinux` if there is one, as it need not be
+    /// decompressed by an emulated CPU, otherwise `vmlinuz`.
+    pub fn image(&self) -> PathBuf {
+        let plain = self.dir.join("vmlinux");
+        if plain.is_file() { plain } else { self.dir.join("vmlinuz") }
+    }
+
+    /// `lib/modules/VERSION`.
+    pub fn modules_dir(&self) -> PathBuf {
+        self.dir.join("lib/modules").join(&self.version)
+    }
+
+    pub(crate) fn modules(&self) -> Result<Modules> {
+        let read = |name: &str| {
+            let path = self.modules_dir().join(name);
+            fs::read_to_string(&path).doing(|| format!("cannot read {}", path.display()))
+        };
+        Ok(Modules::parse(&read("modules.dep")?, &read("modules.builtin")?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_incomplete_kernel_says_what_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = || Kernel::at(dir.path()).unwrap_err().to_string();
+        assert!(at().contains("no file 'version'") && at().contains("guest-kernel.sh"));
+        fs::write(dir.path().join("version"), "6.1.0\n").unwrap();
+        assert!(at().contains("no vmlinuz"));
+        fs::write(dir.path().join("vmlinuz"), "x").unwrap();
+        assert!(at().contains("no modules.dep"));
+        fs::create_dir_all(dir.path().join("lib/modules/6.1.0")).unwrap();
+        fs::write(dir.path().join("lib/modules/6.1.0/modules.dep"), "").unwrap();
+        let kernel = Kernel::at(dir.path()).unwrap();
+        assert!(kernel.image().ends_with("vmlinuz") && kernel.version() == "6.1.0");
+        fs::write(dir.path().join("vmlinux"), "x").unwrap();
+        assert!(kernel.image().ends_with("vmlinux"));
+    }
+}

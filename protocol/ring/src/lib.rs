@@ -1,0 +1,22 @@
+//! Cells over a window: how calls travel, without a lock, a system call or an
+//! allocation, and how the two sides wake each other.
+//!
+//! - [`Caller`]: the app's side, shared by its threads.
+//! - [`Server`]: the service's side, one thread a channel.
+//! - [`Memory`]: what both stand on; [`WindowMemory`] over a real window, and
+//!   models of it in tests (loom, fuzzing).
+//!
+//! No unsafe code. The server trusts nothing it reads: a line is copied once
+//! into private memory, checked, then used. Numbered rules (`R-…`) are those
+//! of `docs/protocol.md`.
+
+#![forbid(unsafe_code)]
+
+mod caller;
+mod memory;
+mod server;
+pub mod sync;
+
+pub use caller::{Answer, Caller, Claim, Full, Looked, Ticket};
+pub use memory::{Memory, WindowMemory};
+pub use server::{Next, Request, Server, Violation};

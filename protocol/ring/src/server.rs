@@ -1,0 +1,317 @@
+//! The service's side of a channel: find the next request, answer it.
+
+use crate::memory::Memory;
+use crate::sync::{Ordering, fence};
+use vfun_wire::channel::{CellState, Command, FLAG_DATA, FLAGS, Word0, Word1, in_header, line_off, out_header};
+use vfun_wire::limits::INLINE_BYTES;
+use vfun_wire::status::BreakReason;
+use vfun_wire::Status;
+
+/// Looks at the expected cell between two looks elsewhere. Cells are posted
+/// in order but for threads that were interrupted between claim and post, and
+/// for cells held by open calls; those are found by the sweep.
+const LOOKS_PER_SWEEP: u32 = 32;
+
+/// A request, read once and checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Which cell.
+    pub cell: usize,
+    /// Its sequence number.
+    pub seq: u32,
+    /// What to do.
+    pub command: Command,
+    /// Bytes of arguments: at most 48, or at most the data space.
+    pub len: u32,
+    /// The arguments are in the cell's data space.
+    pub in_space: bool,
+    /// Arguments in line; the first `len` bytes count.
+    pub inline: [u8; INLINE_BYTES],
+}
+
+/// The peer broke the protocol in a way that leaves nothing to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which cell.
+    pub cell: usize,
+    /// The number that was due.
+    pub expected: u32,
+    /// The number found.
+    pub found: u32,
+}
+
+impl core::fmt::Display for Violation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "cell {} holds sequence number {}, where {} or the one before it was due",
+            self.cell, self.found, self.expected
+        )
+    }
+}
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing new at this look.
+    Nothing,
+    /// A request to serve. (Malformed ones are answered on the way and not shown.)
+    Call(Request),
+    /// The channel is broken from now on; nothing is served.
+    Broken(Violation),
+}
+
+/// The service's side of a channel; one thread's.
+pub struct Server<M> {
+    mem: M,
+    cell_bytes: u32,
+    mask: u32,
+    /// The last sequence number taken from each cell. Private: what the window
+    /// says of the past is not believed.
+    taken: Box<[u32]>,
+    head: u32,
+    sweep: u32,
+    looks: u32,
+    broken: Option<Violation>,
+    calls: u64,
+    errors: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+}
+
+#[inline]
+fn line_word(cell: u32) -> usize {
+    line_off(cell as usize) / 8
+}
+
+impl<M: Memory> Server<M> {
+    /// Takes up a channel. What its own lines say was answered is answered;
+    /// what was posted and not answered will be served. The caller (the
+    /// service loop) has made sure that no call was left half done.
+    pub fn new(mem: M, depth: u16, cell_bytes: u32) -> Self {
+        assert!(depth.is_power_of_two());
+        let taken: Box<[u32]> = (0..u32::from(depth))
+            .map(|c| Word0::unpack(mem.load_own(line_word(c), Ordering::Relaxed)).seq)
+            .collect();
+        let own = |i| mem.load_own(i, Ordering::Relaxed);
+        Server {
+            calls: own(in_header::CALLS),
+            errors: own(in_header::ERRORS),
+            bytes_in: own(in_header::BYTES_IN),
+            bytes_out: own(in_header::BYTES_OUT),
+            mem,
+            cell_bytes,
+            mask: u32::from(depth) - 1,
+            taken,
+            head: 0,
+            sweep: 0,
+            looks: 0,
+            broken: None,
+        }
+    }
+
+    /// The memory underneath.
+    pub fn memory(&self) -> &M {
+        &self.mem
+    }
+
+    /// Looks for the next request.
+    #[inline]
+    pub fn next(&mut self) -> Next {
+        if let Some(v) = self.broken {
+            return Next::Broken(v);
+        }
+        let cell = self.head;
+        match self.look(cell) {
+            Next::Nothing => {}
+            found => {
+                self.head = (cell + 1) & self.mask;
+                self.mem.prefetch(line_word(self.head));
+                return found;
+            }
+        }
+        self.looks = self.looks.wrapping_add(1);
+        if !self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
+            return Next::Nothing;
+        }
+        self.sweep = (self.sweep + 1) & self.mask;
+        self.look_at(self.sweep)
+    }
+
+    /// Looks at every cell once: before sleeping, and after waking.
+    pub fn next_anywhere(&mut self) -> Next {
+        for i in 0..=self.mask {
+            match self.look_at((self.head + i) & self.mask) {
+                Next::Nothing => {}
+                found => return found,
+            }
+        }
+        Next::Nothing
+    }
+
+    fn look_at(&mut self, cell: u32) -> Next {
+        if let Some(v) = self.broken {
+            return Next::Broken(v);
+        }
+        let found = self.look(cell);
+        if found != Next::Nothing {
+            self.head = (cell + 1) & self.mask;
+        }
+        found
+    }
+
+    #[inline]
+    fn look(&mut self, cell: u32) -> Next {
+        let at = line_word(cell);
+        let raw = self.mem.load(at, Ordering::Acquire);
+        let word = Word0::unpack(raw);
+        let last = self.taken[cell as usize];
+        if word.seq == last {
+            return Next::Nothing;
+        }
+        let due = last.wrapping_add(1);
+        if word.seq != due {
+            return self.break_off(Violation { cell: cell as usize, expected: due, found: word.seq });
+        }
+        self.taken[cell as usize] = due;
+        // From here on only this copy counts (R-CEL-2).
+        let raw1 = self.mem.load(at + 1, Ordering::Relaxed);
+        let Word1 { len, status } = Word1::unpack(raw1);
+        let in_space = word.flags & FLAG_DATA != 0;
+        let room = if in_space { self.cell_bytes } else { INLINE_BYTES as u32 };
+        let wrong = if word.flags & !FLAGS != 0 || word.reserved != 0 || status != 0 {
+            Some(Status::BadFlags)
+        } else if len > room {
+            Some(Status::BadLength)
+        } else {
+            None
+        };
+        let command = Command::from_wire(word.op);
+        if let Some(status) = wrong.or(command.is_none().then_some(Status::BadCommand)) {
+            self.answer_inline(cell as usize, status, &[]);
+            self.head = (cell + 1) & self.mask;
+            return Next::Nothing;
+        }
+        let mut inline = [0; INLINE_BYTES];
+        if !in_space {
+            for (i, bytes) in
+                inline.as_chunks_mut::<8>().0.iter_mut().take(len.div_ceil(8) as usize).enumerate()
+            {
+                *bytes = self.mem.load(at + 2 + i, Ordering::Relaxed).to_le_bytes();
+            }
+        }
+        self.bytes_in += u64::from(len);
+        Next::Call(Request {
+            cell: cell as usize,
+            seq: due,
+            command: command.expect("checked above"),
+            len,
+            in_space,
+            inline,
+        })
+    }
+
+    #[cold]
+    fn break_off(&mut self, v: Violation) -> Next {
+        self.broken = Some(v);
+        self.mem.store(
+            in_header::BROKEN,
+            u64::from(BreakReason::BadSequence.to_wire()),
+            Ordering::Release,
+        );
+        Next::Broken(v)
+    }
+
+    /// Says which call is being computed, so that whoever finds this service
+    /// dead knows which call it was (R-CEL-7).
+    #[inline]
+    pub fn begin(&self, cell: usize, seq: u32) {
+        self.mem.store(in_header::CURRENT, (cell as u64 + 1) << 32 | u64::from(seq), Ordering::Release);
+    }
+
+    /// Says that nothing is being computed.
+    #[inline]
+    pub fn idle(&self) {
+        self.mem.store(in_header::CURRENT, 0, Ordering::Release);
+    }
+
+    /// Answers a request with results in its line (at most 48 bytes).
+    #[inline]
+    pub fn answer_inline(&mut self, cell: usize, status: Status, results: &[u8]) {
+        assert!(results.len() <= INLINE_BYTES, "in-line results are at most 48 bytes");
+        let at = line_word(cell as u32);
+        let (whole, rest) = results.as_chunks::<8>();
+        for (i, bytes) in whole.iter().enumerate() {
+            self.mem.store(at + 2 + i, u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.mem.store(at + 2 + whole.len(), u64::from_le_bytes(last), Ordering::Relaxed);
+        }
+        self.publish(cell, status, 0, results.len() as u32);
+    }
+
+    /// Answers a request with `len` bytes of results in its data space.
+    #[inline]
+    pub fn answer_space(&mut self, cell: usize, status: Status, len: u32) {
+        assert!(len <= self.cell_bytes, "results exceed the cell's data space");
+        self.publish(cell, status, FLAG_DATA, len);
+    }
+
+    #[inline]
+    fn publish(&mut self, cell: usize, status: Status, flags: u8, len: u32) {
+        let at = line_word(cell as u32);
+        self.mem.store(at + 1, Word1 { len, status: status.to_wire() }.pack(), Ordering::Relaxed);
+        let seq = self.taken[cell];
+        let word = Word0 { seq, op: CellState::Done.to_wire(), flags, reserved: 0 };
+        // R-CEL-4: the first word is stored last, with release.
+        self.mem.store(at, word.pack(), Ordering::Release);
+        self.calls += 1;
+        self.bytes_out += u64::from(len);
+        self.mem.store(in_header::CALLS, self.calls, Ordering::Relaxed);
+        self.mem.store(in_header::BYTES_IN, self.bytes_in, Ordering::Relaxed);
+        self.mem.store(in_header::BYTES_OUT, self.bytes_out, Ordering::Relaxed);
+        if status != Status::Ok {
+            self.errors += 1;
+            self.mem.store(in_header::ERRORS, self.errors, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the app has declared that threads of it sleep. May miss a
+    /// declaration made at this very moment; see [`Server::must_ring`].
+    #[inline]
+    pub fn seems_asleep(&self) -> bool {
+        self.mem.load(out_header::SLEEPERS, Ordering::Relaxed) != 0
+    }
+
+    /// Whether the app must be rung for what was answered so far: fence, then look (R-SLP-2).
+    #[inline]
+    pub fn must_ring(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.seems_asleep()
+    }
+
+    /// Counts a ring, for the statistics.
+    pub fn rang(&self) {
+        self.mem.add_own(in_header::RANG, 1, Ordering::Relaxed);
+    }
+
+    /// Declares that the service sleeps on the channel's vector (R-SLP-1).
+    /// Look at every cell once more after this, then sleep.
+    pub fn declare_sleep(&self) {
+        self.mem.add_own(in_header::SLEPT, 1, Ordering::Relaxed);
+        self.mem.store(in_header::SLEEPS, 1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes the declaration back.
+    pub fn declare_awake(&self) {
+        self.mem.store(in_header::SLEEPS, 0, Ordering::SeqCst);
+    }
+
+    /// What broke the channel, if anything.
+    pub fn broken(&self) -> Option<Violation> {
+        self.broken
+    }
+}

@@ -1,0 +1,214 @@
+//! What the manager and its services say to each other.
+//!
+//! The manager starts a service by exec with one end of a `SOCK_SEQPACKET`
+//! UNIX socket as its standard input, and nothing else but its log. Each
+//! message is one packet of JSON; [`ToService::Open`] carries descriptors. The
+//! service tells in its first message how it came up. When the socket closes
+//! the manager has died: the service goes on serving the channels it has.
+//!
+//! The manager treats what a service says as it treats a guest's bytes: a
+//! driver may have taken the service over.
+
+#![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+/// Largest packet, bytes: settings of a manifest with room.
+pub const PACKET_BYTES: usize = 64 << 10;
+
+/// Exit status of a service that ended itself because a call ran past its deadline.
+pub const EXIT_DEADLINE: i32 = 86;
+/// Exit status of a service that could not start; its last message says why.
+pub const EXIT_CANNOT_START: i32 = 87;
+
+/// Manager to service.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "to", rename_all = "snake_case")]
+pub enum ToService {
+    /// First message: what to serve.
+    Start(Start),
+    /// Serve one more channel. Descriptors: the window; with a doorbell also
+    /// the bell that rings the service and the bell that rings the app.
+    Open(Open),
+    /// Stop serving a channel; calls in it are the manager's to answer.
+    Close {
+        /// Its handle.
+        channel: u64,
+    },
+    /// Finish the call under way in each channel, then exit.
+    Stop,
+}
+
+/// What a service serves.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Start {
+    /// The client it works for, for the log.
+    pub client: String,
+    /// The function's name.
+    pub function: String,
+    /// The function's version, `major << 16 | minor`.
+    pub version: u32,
+    /// What stands behind it.
+    pub driver: Driver,
+    /// The manifest's settings for the driver.
+    pub settings: BTreeMap<String, String>,
+    /// Processors to run on; empty for any.
+    pub cpus: Vec<usize>,
+}
+
+/// What stands behind a function.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Driver {
+    /// A shared library with the driver's C ABI.
+    Native {
+        /// Where it is.
+        library: PathBuf,
+    },
+    /// Raw lines answered by the service itself: the floor under a call.
+    Floor,
+}
+
+/// A channel to serve.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Open {
+    /// Its handle.
+    pub channel: u64,
+    /// Who calls, for the log.
+    pub app: String,
+    /// Start of `dataout` in the window.
+    pub dataout_off: u64,
+    /// Start of `datain` in the window.
+    pub datain_off: u64,
+    /// Cells.
+    pub depth: u16,
+    /// Data space of a cell on each side.
+    pub cell_bytes: u32,
+    /// A `vfun_wire::channel::ChannelKind`.
+    pub kind: u16,
+    /// Deadline of each call, ms.
+    pub deadline_ms: u32,
+    /// Whether bells come along.
+    pub doorbell: bool,
+}
+
+/// Service to manager.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "from", rename_all = "snake_case")]
+pub enum FromService {
+    /// The driver is loaded and channels can be opened.
+    Ready {
+        /// Longest arguments the driver takes, bytes.
+        max_args: u32,
+        /// Longest results it gives, bytes.
+        max_result: u32,
+    },
+    /// It cannot serve; it exits with [`EXIT_CANNOT_START`].
+    Failed {
+        /// A sentence for people.
+        reason: String,
+    },
+    /// A channel is served.
+    Opened {
+        /// Its handle.
+        channel: u64,
+    },
+    /// A channel cannot be served.
+    OpenFailed {
+        /// Its handle.
+        channel: u64,
+        /// A sentence for people.
+        reason: String,
+    },
+    /// A channel is no longer touched.
+    Closed {
+        /// Its handle.
+        channel: u64,
+    },
+    /// The app broke the protocol; the channel is no longer served.
+    Broken {
+        /// Its handle.
+        channel: u64,
+        /// A sentence for people.
+        reason: String,
+    },
+    /// A call ran past its deadline; the service exits with [`EXIT_DEADLINE`].
+    Deadline {
+        /// The channel's handle.
+        channel: u64,
+    },
+}
+
+/// Why a message did not arrive.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The socket failed.
+    #[error("the socket between manager and service failed: {0}")]
+    Io(#[from] std::io::Error),
+    /// Not a message of this version.
+    #[error("an unreadable message between manager and service: {0}")]
+    Unreadable(#[from] serde_json::Error),
+    /// Beyond [`PACKET_BYTES`].
+    #[error("a message between manager and service is too large")]
+    TooLarge,
+}
+
+/// A pair of connected sockets, close-on-exec.
+pub fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    Ok(rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
+}
+
+/// Sends one message.
+pub fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+    let bytes = serde_json::to_vec(message)?;
+    if bytes.len() > PACKET_BYTES {
+        return Err(Error::TooLarge);
+    }
+    Ok(vfun_window::fdpass::send(socket, &bytes, fds)?)
+}
+
+/// Receives one message; `None` when the peer is gone.
+pub fn receive<T: for<'a> Deserialize<'a>>(
+    socket: impl AsFd,
+) -> Result<Option<(T, Vec<OwnedFd>)>, Error> {
+    let mut bytes = vec![0; PACKET_BYTES];
+    let (n, fds) = vfun_window::fdpass::receive(socket, &mut bytes)?;
+    if n == 0 {
+        return Ok(None);
+    }
+    Ok(Some((serde_json::from_slice(&bytes[..n])?, fds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_survive_the_socket() {
+        let (a, b) = pair().unwrap();
+        let start = ToService::Start(Start {
+            client: "vm1".into(),
+            function: "factorial".into(),
+            version: 1 << 16,
+            driver: Driver::Native { library: "/x/y.so".into() },
+            settings: BTreeMap::from([("k".into(), "v".into())]),
+            cpus: vec![1],
+        });
+        send(&a, &start, &[b.as_fd()]).unwrap();
+        let (got, fds) = receive::<ToService>(&b).unwrap().unwrap();
+        assert_eq!((got, fds.len()), (start, 1));
+        vfun_window::fdpass::send(&a, b"not json", &[]).unwrap();
+        assert!(matches!(receive::<ToService>(&b), Err(Error::Unreadable(_))));
+        drop(a);
+        assert!(receive::<ToService>(&b).unwrap().is_none());
+    }
+}

@@ -1,0 +1,103 @@
+//! Doorbells on one machine: eventfds, and waiting on them.
+//!
+//! A bell may be shared by several channels and waited on by several threads
+//! and processes at once. So nobody ever reads it empty: each waiter has an
+//! epoll of its own with the bell registered edge-triggered, and every ring
+//! is an edge for every waiter. Rings between two waits are kept as one.
+
+use rustix::event::{EventfdFlags, epoll};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One doorbell: an eventfd that is only ever written.
+#[derive(Clone)]
+pub struct Bell(Arc<OwnedFd>);
+
+impl Bell {
+    /// A new bell.
+    pub fn new() -> std::io::Result<Self> {
+        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Bell(Arc::new(fd)))
+    }
+
+    /// A bell that was passed from elsewhere.
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Bell(Arc::new(fd))
+    }
+
+    /// Wakes everybody who waits. A bell that cannot be rung (its counter is
+    /// at the end after 2^64 rings, or it is no eventfd) is not an error a
+    /// caller could act on: waiters look again by themselves.
+    pub fn ring(&self) {
+        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// One thread's place to wait on one bell.
+pub struct BellWaiter {
+    epoll: OwnedFd,
+    _bell: Bell,
+}
+
+impl BellWaiter {
+    /// Registers with `bell`. Rings from before may count as one.
+    pub fn new(bell: &Bell) -> std::io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, bell, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        Ok(BellWaiter { epoll, _bell: bell.clone() })
+    }
+
+    /// Sleeps until the bell rings or `timeout` passes (`None`: for ever).
+    /// True if it rang, now or since the last wait. A signal ends the wait early.
+    pub fn wait(&self, timeout: Option<Duration>) -> std::io::Result<bool> {
+        let ts = timeout.map(|t| rustix::event::Timespec {
+            tv_sec: t.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: i64::from(t.subsec_nanos()),
+        });
+        let mut events = [std::mem::MaybeUninit::uninit(); 1];
+        match epoll::wait(&self.epoll, &mut events[..], ts.as_ref()) {
+            Ok((got, _)) => Ok(!got.is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_waiter_sees_every_ring() {
+        let bell = Bell::new().unwrap();
+        let (a, b) = (BellWaiter::new(&bell).unwrap(), BellWaiter::new(&bell).unwrap());
+        let none = Some(Duration::ZERO);
+        assert!(!a.wait(none).unwrap());
+        for _ in 0..3 {
+            bell.ring();
+            assert!(a.wait(none).unwrap());
+            assert!(!a.wait(none).unwrap(), "an edge is seen once");
+            assert!(b.wait(none).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_ring_wakes_a_sleeper() {
+        let bell = Bell::new().unwrap();
+        let w = BellWaiter::new(&bell).unwrap();
+        let ringer = bell.clone();
+        let t = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            ringer.ring();
+        });
+        assert!(w.wait(Some(Duration::from_secs(10))).unwrap());
+        t.join().unwrap();
+    }
+}

@@ -1,0 +1,25 @@
+//! The one crate of unsafe memory access: maps windows, bounds every access,
+//! copies in and out, and rings and waits on doorbells.
+//!
+//! What is shared with a peer is only ever reached as atomic words or copied
+//! as bytes through raw pointers; no reference to plain bytes that a peer may
+//! write exists in this crate's safe interface. The exception is [`Spaces`]:
+//! memory that only this side writes, lent out to one borrower at a time.
+//!
+//! A peer can change bytes between any two reads. So: read once into private
+//! memory, check, use.
+
+mod bell;
+mod cpu;
+pub mod fdpass;
+mod mapping;
+mod memfd;
+mod spaces;
+mod span;
+
+pub use bell::{Bell, BellWaiter};
+pub use cpu::{cycles, pause, prefetch};
+pub use mapping::{Access, MapError, Mapping};
+pub use memfd::memfd;
+pub use spaces::{Space, Spaces};
+pub use span::{OutOfBounds, ReadSpan, WriteSpan};

@@ -1,0 +1,118 @@
+//! A mapped range of a window's file or device.
+
+use crate::span::{ReadSpan, WriteSpan};
+use rustix::mm::{MapFlags, ProtFlags};
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What this side may do with a mapping. Enforced by the page tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Loads only; a store would fault, so no [`WriteSpan`] is given out.
+    Read,
+    /// Loads and stores.
+    ReadWrite,
+}
+
+/// Why a mapping failed.
+#[derive(Debug)]
+pub enum MapError {
+    /// Zero bytes, or an offset that is not a multiple of a page.
+    Shape,
+    /// The file ends before the range does: touching it would fault.
+    Beyond {
+        /// Bytes the file has.
+        file: u64,
+        /// Where the range would end.
+        end: u64,
+    },
+    /// The system refused.
+    Os(std::io::Error),
+}
+
+impl core::fmt::Display for MapError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            MapError::Shape => f.write_str("a mapping must be whole pages and not empty"),
+            MapError::Beyond { file, end } => {
+                write!(f, "the window's file has {file} bytes, the range ends at {end}")
+            }
+            MapError::Os(e) => write!(f, "cannot map the window: {e}"),
+        }
+    }
+}
+impl std::error::Error for MapError {}
+
+/// A range of a window in this process's address space; unmapped when the
+/// last span of it goes.
+pub struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+    access: Access,
+}
+
+// SAFETY: a mapping is plain shared memory; every access through it is an
+// atomic word or a raw-pointer copy, which may happen on any thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; no method needs exclusive access.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes of `fd` from `offset`, shared. Regular files are checked
+    /// to be long enough first; devices (a PCI BAR) check by themselves.
+    pub fn new(fd: impl AsFd, offset: u64, len: usize, access: Access) -> Result<Arc<Self>, MapError> {
+        let end = offset.checked_add(len as u64).ok_or(MapError::Shape)?;
+        if len == 0 || !offset.is_multiple_of(4096) || !len.is_multiple_of(4096) {
+            return Err(MapError::Shape);
+        }
+        let stat = rustix::fs::fstat(&fd).map_err(|e| MapError::Os(e.into()))?;
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile
+            && (stat.st_size as u64) < end
+        {
+            return Err(MapError::Beyond { file: stat.st_size as u64, end });
+        }
+        let prot = match access {
+            Access::Read => ProtFlags::READ,
+            Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        // SAFETY: a fresh shared mapping at an address the kernel picks
+        // overlaps nothing of ours; the fd is open.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, &fd, offset)
+        }
+        .map_err(|e| MapError::Os(e.into()))?;
+        let base = NonNull::new(base.cast()).expect("mmap does not return null");
+        Ok(Arc::new(Mapping { base, len, access }))
+    }
+
+    /// Bytes mapped.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Never: a mapping has at least a page.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The whole mapping, for loads.
+    pub fn read(self: &Arc<Self>) -> ReadSpan {
+        ReadSpan::whole(self.clone())
+    }
+
+    /// The whole mapping, for stores too; `None` if it was mapped for reading.
+    pub fn write(self: &Arc<Self>) -> Option<WriteSpan> {
+        (self.access == Access::ReadWrite).then(|| WriteSpan::whole(self.clone()))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: base and len are those of our own mmap, and the last span is
+        // gone: every span holds an Arc of this mapping.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,253 @@
+//! Bounded ranges of a mapping: the only way to its bytes.
+
+use crate::mapping::Mapping;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A range does not lie inside its span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfBounds;
+
+impl core::fmt::Display for OutOfBounds {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the range lies outside its part of the window")
+    }
+}
+impl std::error::Error for OutOfBounds {}
+
+/// A range of shared memory that this side reads. Cloning it shares it.
+#[derive(Clone)]
+pub struct ReadSpan {
+    map: Arc<Mapping>,
+    ptr: *mut u8,
+    len: usize,
+}
+
+// SAFETY: `ptr` points into `map`, which is Send and Sync and kept alive.
+unsafe impl Send for ReadSpan {}
+// SAFETY: as above.
+unsafe impl Sync for ReadSpan {}
+
+impl ReadSpan {
+    pub(crate) fn whole(map: Arc<Mapping>) -> Self {
+        let (ptr, len) = (map.base().as_ptr(), map.len());
+        ReadSpan { map, ptr, len }
+    }
+
+    /// Bytes in this span.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether it has none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    fn range(&self, off: usize, len: usize) -> Result<*mut u8, OutOfBounds> {
+        match off.checked_add(len) {
+            // SAFETY: off <= off + len <= self.len, so the result is inside
+            // (or one past) the mapping that `ptr` points into.
+            Some(end) if end <= self.len => Ok(unsafe { self.ptr.add(off) }),
+            _ => Err(OutOfBounds),
+        }
+    }
+
+    /// A part of this span.
+    pub fn part(&self, off: usize, len: usize) -> Result<ReadSpan, OutOfBounds> {
+        Ok(ReadSpan { ptr: self.range(off, len)?, len, map: self.map.clone() })
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.len / 8, "word outside its span");
+        // SAFETY: inside the mapping (checked above: (index + 1) * 8 <= len);
+        // spans start 8-aligned where words are used (checked below); all
+        // access to words of shared memory is atomic, and the memory lives as
+        // long as `self.map`.
+        unsafe {
+            let p = self.ptr.add(index * 8);
+            debug_assert!((p as usize).is_multiple_of(8));
+            AtomicU64::from_ptr(p.cast())
+        }
+    }
+
+    /// The 64-bit word at byte `8 * index`. Panics outside the span: indexes
+    /// are this side's own, never a peer's.
+    #[inline]
+    pub fn load(&self, index: usize, order: Ordering) -> u64 {
+        u64::from_le(self.word(index).load(order))
+    }
+
+    /// Asks for the line that holds word `index`, without waiting.
+    #[inline]
+    pub fn prefetch(&self, index: usize) {
+        if index < self.len / 8 {
+            crate::cpu::prefetch(self.ptr.wrapping_add(index * 8));
+        }
+    }
+
+    /// Copies bytes out. A peer may write meanwhile: what arrives is some mix
+    /// of old and new, private from then on.
+    #[inline]
+    pub fn read(&self, off: usize, to: &mut [u8]) -> Result<(), OutOfBounds> {
+        let from = self.range(off, to.len())?;
+        // SAFETY: `from` has `to.len()` bytes in the mapping; `to` is private
+        // memory and cannot overlap it. The compiler sees an opaque address,
+        // and bytes have no invalid values.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    /// Where the span lies in this process. Reading through it is the
+    /// caller's unsafe code, and racy by nature.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.ptr
+    }
+}
+
+/// A range of shared memory that this side writes (and may read).
+#[derive(Clone)]
+pub struct WriteSpan(ReadSpan);
+
+impl Deref for WriteSpan {
+    type Target = ReadSpan;
+    #[inline]
+    fn deref(&self) -> &ReadSpan {
+        &self.0
+    }
+}
+
+impl WriteSpan {
+    pub(crate) fn whole(map: Arc<Mapping>) -> Self {
+        WriteSpan(ReadSpan::whole(map))
+    }
+
+    /// A part of this span.
+    pub fn part(&self, off: usize, len: usize) -> Result<WriteSpan, OutOfBounds> {
+        self.0.part(off, len).map(WriteSpan)
+    }
+
+    /// The same range for reading only.
+    pub fn reader(&self) -> ReadSpan {
+        self.0.clone()
+    }
+
+    /// Stores a 64-bit word. Panics outside the span, as [`ReadSpan::load`].
+    #[inline]
+    pub fn store(&self, index: usize, value: u64, order: Ordering) {
+        self.word(index).store(value.to_le(), order);
+    }
+
+    /// Adds to a word, returning what it was.
+    #[inline]
+    pub fn fetch_add(&self, index: usize, value: u64, order: Ordering) -> u64 {
+        self.word(index).fetch_add(value, order)
+    }
+
+    /// Subtracts from a word, returning what it was.
+    #[inline]
+    pub fn fetch_sub(&self, index: usize, value: u64, order: Ordering) -> u64 {
+        self.word(index).fetch_sub(value, order)
+    }
+
+    /// Exchanges a word if it is `old`; else says what it is.
+    #[inline]
+    pub fn compare_exchange(&self, index: usize, old: u64, new: u64) -> Result<u64, u64> {
+        self.word(index).compare_exchange(old.to_le(), new.to_le(), Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    /// Copies bytes in.
+    #[inline]
+    pub fn write(&self, off: usize, from: &[u8]) -> Result<(), OutOfBounds> {
+        let to = self.range(off, from.len())?;
+        // SAFETY: `to` has `from.len()` bytes in a mapping made for writing;
+        // `from` is private memory and cannot overlap it.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        Ok(())
+    }
+
+    /// Sets all bytes to zero.
+    pub fn zero(&self) {
+        // SAFETY: the whole span is inside a mapping made for writing.
+        unsafe { std::ptr::write_bytes(self.0.ptr, 0, self.0.len) };
+    }
+
+    /// Where the span lies in this process, for a driver or a C caller.
+    #[inline]
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.0.ptr
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Access, MapError, Mapping, OutOfBounds, memfd};
+    use proptest::prelude::*;
+    use std::sync::atomic::Ordering::*;
+
+    #[test]
+    fn two_mappings_share() {
+        let fd = memfd("t", 8192).unwrap();
+        let a = Mapping::new(&fd, 0, 8192, Access::ReadWrite).unwrap().write().unwrap();
+        let b = Mapping::new(&fd, 4096, 4096, Access::Read).unwrap();
+        assert!(b.write().is_none(), "a mapping for reading gives no writer");
+        a.store(512, 77, Release);
+        assert_eq!(b.read().load(0, Acquire), 77);
+        assert_eq!(a.fetch_add(512, 3, Relaxed), 77);
+        assert_eq!(a.compare_exchange(512, 1, 2), Err(80));
+        a.write(4096 + 100, b"hello").unwrap();
+        let mut got = [0; 5];
+        b.read().read(100, &mut got).unwrap();
+        assert_eq!(&got, b"hello");
+    }
+
+    #[test]
+    fn a_short_file_is_refused_before_it_can_fault() {
+        let fd = memfd("t", 4096).unwrap();
+        assert!(matches!(
+            Mapping::new(&fd, 0, 8192, Access::Read),
+            Err(MapError::Beyond { file: 4096, end: 8192 })
+        ));
+        assert!(matches!(Mapping::new(&fd, 1, 4096, Access::Read), Err(MapError::Shape)));
+        assert!(matches!(Mapping::new(&fd, 0, 0, Access::Read), Err(MapError::Shape)));
+        assert!(matches!(Mapping::new(&fd, u64::MAX - 4095, 8192, Access::Read), Err(MapError::Shape)));
+    }
+
+    #[test]
+    fn a_memfd_window_cannot_be_resized() {
+        let fd = memfd("t", 4096).unwrap();
+        assert!(rustix::fs::ftruncate(&fd, 0).is_err());
+        assert!(rustix::fs::ftruncate(&fd, 8192).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "word outside its span")]
+    fn a_word_outside_panics() {
+        let fd = memfd("t", 4096).unwrap();
+        let m = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+        m.part(0, 15).unwrap().load(1, Relaxed);
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_inside_or_refused(start in 0usize..5000, part in 0usize..5000, off: usize, len in 0usize..6000) {
+            let fd = memfd("t", 4096).unwrap();
+            let m = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+            match m.part(start, part) {
+                Err(OutOfBounds) => prop_assert!(start + part > 4096),
+                Ok(p) => {
+                    prop_assert!(start + part <= 4096);
+                    let off = off % 6000;
+                    let ok = p.write(off, &vec![1; len]).is_ok();
+                    prop_assert_eq!(ok, off + len <= part);
+                    prop_assert_eq!(p.write(usize::MAX, &[1]), Err(OutOfBounds));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! A channel: `dataout` pages that the app writes and `datain` pages that the
+//! service writes.
+//!
+//! Each side is one header page, then `depth` lines, then (from the next page
+//! on) `depth` data spaces of `cell_bytes`. Cell *i* owns line *i* and space
+//! *i* on both sides.
+
+use crate::limits::*;
+use crate::open_enum::wire_enum;
+use crate::{LINE, PAGE, page_up};
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+wire_enum! {
+    /// What a cell asks for. `get`, the third published command, is the
+    /// caller's own: it takes a finished cell's results and frees the cell,
+    /// which no service has to be told.
+    pub enum Command: u8 {
+        /// Hands arguments over and starts.
+        Set = 1 => "set",
+        /// Clears what the function keeps for this channel.
+        Rst = 3 => "rst",
+    }
+}
+
+wire_enum! {
+    /// The published states of a cell.
+    pub enum CellState: u8 {
+        /// Ready: nothing handed over, or not yet begun.
+        Wait = 0 => "wait",
+        /// Computing.
+        Busy = 1 => "busy",
+        /// Finished: the results are there.
+        Done = 2 => "done",
+    }
+}
+
+wire_enum! {
+    /// What a channel carries. Packet channels come with ports and links.
+    pub enum ChannelKind: u16 {
+        /// Cells, as in this module.
+        Calls = 1 => "calls",
+        /// Raw lines, each answered by its own first word: the floor under a call, for measuring.
+        Floor = 2 => "floor",
+        /// Packet rings. Not offered by version 0.1.
+        Packets = 3 => "packets",
+    }
+}
+
+/// Flag of a request or answer: the bytes are in the cell's data space, not in its line.
+pub const FLAG_DATA: u8 = 1;
+/// All flags of this version; others are refused (R-CEL-5).
+pub const FLAGS: u8 = FLAG_DATA;
+
+/// The app's line of a cell. Its first word (sequence, command, flags) is stored last.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub struct OutLine {
+    /// How often this cell was used, from 1, wrapping.
+    pub seq: U32,
+    /// [`Command`].
+    pub command: u8,
+    /// [`FLAG_DATA`] or 0.
+    pub flags: u8,
+    /// Zero.
+    pub reserved0: U16,
+    /// Bytes of arguments.
+    pub len: U32,
+    /// Zero.
+    pub reserved1: U32,
+    /// Arguments, if they are not in the data space.
+    pub inline: [u8; INLINE_BYTES],
+}
+
+/// The service's line of a cell. Its first word (sequence, state, flags) is stored last.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
+#[repr(C)]
+pub struct InLine {
+    /// The sequence number of the request that this answers.
+    pub seq: U32,
+    /// [`CellState::Done`].
+    pub state: u8,
+    /// [`FLAG_DATA`] or 0.
+    pub flags: u8,
+    /// Zero.
+    pub reserved: U16,
+    /// Bytes of results.
+    pub len: U32,
+    /// [`crate::Status`].
+    pub status: U32,
+    /// Results, if they are not in the data space.
+    pub inline: [u8; INLINE_BYTES],
+}
+
+const _: () = {
+    assert!(size_of::<OutLine>() == LINE && size_of::<InLine>() == LINE);
+    assert!(core::mem::offset_of!(OutLine, inline) == 16);
+    assert!(core::mem::offset_of!(InLine, inline) == 16);
+    assert!(core::mem::offset_of!(InLine, status) == 12);
+};
+
+/// First word of either line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Word0 {
+    /// Sequence number.
+    pub seq: u32,
+    /// Command or state.
+    pub op: u8,
+    /// Flags.
+    pub flags: u8,
+    /// Reserved, zero.
+    pub reserved: u16,
+}
+
+impl Word0 {
+    /// As a word.
+    #[inline]
+    pub const fn pack(self) -> u64 {
+        self.seq as u64
+            | (self.op as u64) << 32
+            | (self.flags as u64) << 40
+            | (self.reserved as u64) << 48
+    }
+    /// From a word.
+    #[inline]
+    pub const fn unpack(w: u64) -> Self {
+        Word0 { seq: w as u32, op: (w >> 32) as u8, flags: (w >> 40) as u8, reserved: (w >> 48) as u16 }
+    }
+}
+
+/// Second word of either line: length, and status (zero in requests).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Word1 {
+    /// Bytes of arguments or results.
+    pub len: u32,
+    /// [`crate::Status`] in answers.
+    pub status: u32,
+}
+
+impl Word1 {
+    /// As a word.
+    #[inline]
+    pub const fn pack(self) -> u64 {
+        self.len as u64 | (self.status as u64) << 32
+    }
+    /// From a word.
+    #[inline]
+    pub const fn unpack(w: u64) -> Self {
+        Word1 { len: w as u32, status: (w >> 32) as u32 }
+    }
+}
+
+/// Words of the `dataout` header page (word index from the page's start).
+pub mod out_header {
+    use crate::LINE_WORDS;
+    /// How many of the app's threads sleep on the channel's vector.
+    pub const SLEEPERS: usize = 0;
+    /// The next free line, for the record.
+    pub const END: usize = LINE_WORDS;
+}
+
+/// Words of the `datain` header page (word index from the page's start).
+pub mod in_header {
+    use crate::LINE_WORDS;
+    /// 0 while the channel serves, else a [`crate::status::BreakReason`].
+    pub const BROKEN: usize = 0;
+    /// 1 while the service sleeps on the channel's vector.
+    pub const SLEEPS: usize = LINE_WORDS;
+    /// The cell being computed: sequence number, and cell index + 1 in the
+    /// upper half; 0 between calls.
+    pub const CURRENT: usize = 2 * LINE_WORDS;
+    /// Calls answered.
+    pub const CALLS: usize = 3 * LINE_WORDS;
+    /// Of these, answered with an error.
+    pub const ERRORS: usize = 3 * LINE_WORDS + 1;
+    /// Bytes of arguments taken.
+    pub const BYTES_IN: usize = 3 * LINE_WORDS + 2;
+    /// Bytes of results given.
+    pub const BYTES_OUT: usize = 3 * LINE_WORDS + 3;
+    /// Times the service went to sleep.
+    pub const SLEPT: usize = 3 * LINE_WORDS + 4;
+    /// Times the service rang the app awake.
+    pub const RANG: usize = 3 * LINE_WORDS + 5;
+}
+
+/// Where a channel lies in its window, and its shape. Offsets are from the
+/// window's start; all are multiples of a page.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Geometry {
+    /// Start of `dataout`.
+    pub dataout_off: zerocopy::little_endian::U64,
+    /// Start of `datain`.
+    pub datain_off: zerocopy::little_endian::U64,
+    /// Bytes of each side.
+    pub side_bytes: zerocopy::little_endian::U64,
+    /// Data space of a cell on each side, a multiple of 64; 0 for none.
+    pub cell_bytes: U32,
+    /// Cells, a power of two.
+    pub depth: U16,
+    /// [`ChannelKind`].
+    pub kind: U16,
+    /// Vector the app rings.
+    pub vector_out: U16,
+    /// Vector the service rings.
+    pub vector_in: U16,
+    /// Zero.
+    pub reserved: U32,
+}
+const _: () = assert!(size_of::<Geometry>() == 40);
+
+/// Why a geometry is impossible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GeometryError(pub &'static str);
+
+impl core::fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "the channel's layout is impossible: {}", self.0)
+    }
+}
+impl std::error::Error for GeometryError {}
+
+/// Offset of line `cell` from the start of a side.
+pub const fn line_off(cell: usize) -> usize {
+    PAGE + cell * LINE
+}
+
+/// Offset of the first data space from the start of a side.
+pub const fn spaces_off(depth: u16) -> usize {
+    PAGE + (depth as usize * LINE).next_multiple_of(PAGE)
+}
+
+/// Bytes of one side of a channel; `None` beyond the limits.
+pub const fn side_bytes(depth: u16, cell_bytes: u32) -> Option<u64> {
+    if depth < DEPTH_MIN || depth > DEPTH_MAX || !depth.is_power_of_two() {
+        return None;
+    }
+    if cell_bytes > CELL_BYTES_MAX || !cell_bytes.is_multiple_of(LINE as u32) {
+        return None;
+    }
+    page_up(spaces_off(depth) as u64 + depth as u64 * cell_bytes as u64)
+}
+
+impl Geometry {
+    /// Checks that a channel is possible and lies between `heap_off` and `window_bytes` (R-CHN-1).
+    pub fn check(&self, heap_off: u64, window_bytes: u64) -> Result<(), GeometryError> {
+        let side = side_bytes(self.depth.get(), self.cell_bytes.get())
+            .ok_or(GeometryError("depth or cell size is beyond a limit"))?;
+        if side != self.side_bytes.get() {
+            return Err(GeometryError("the sides' size does not follow from depth and cell size"));
+        }
+        if ChannelKind::from_wire(self.kind.get()).is_none() {
+            return Err(GeometryError("unknown kind of channel"));
+        }
+        let inside = |off: u64| {
+            off.is_multiple_of(PAGE as u64)
+                && off >= heap_off
+                && off.checked_add(side).is_some_and(|end| end <= window_bytes)
+        };
+        let (out, inn) = (self.dataout_off.get(), self.datain_off.get());
+        if !inside(out) || !inside(inn) {
+            return Err(GeometryError("a side lies outside the window's heap"));
+        }
+        if out < inn + side && inn < out + side {
+            return Err(GeometryError("the two sides overlap"));
+        }
+        if self.vector_out.get() >= VECTORS || self.vector_in.get() >= VECTORS {
+            return Err(GeometryError("a doorbell vector is beyond the window's"));
+        }
+        if self.reserved.get() != 0 {
+            return Err(GeometryError("reserved bytes are not zero"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use zerocopy::little_endian::U64;
+
+    fn good() -> Geometry {
+        let side = side_bytes(64, 4096).unwrap();
+        Geometry {
+            dataout_off: U64::new(1 << 20),
+            datain_off: U64::new((1 << 20) + side),
+            side_bytes: U64::new(side),
+            cell_bytes: U32::new(4096),
+            depth: U16::new(64),
+            kind: U16::new(1),
+            vector_out: U16::new(1),
+            vector_in: U16::new(1),
+            reserved: U32::new(0),
+        }
+    }
+
+    #[test]
+    fn a_good_geometry_passes_and_wrong_ones_do_not() {
+        let w = 64 << 20;
+        assert_eq!(good().check(90112, w), Ok(()));
+        let mut g = good();
+        g.datain_off = U64::new((1 << 20) + 4096);
+        assert!(g.check(90112, w).unwrap_err().to_string().contains("overlap"));
+        let mut g = good();
+        g.dataout_off = U64::new(u64::MAX - 4095);
+        assert!(g.check(90112, w).is_err());
+        let mut g = good();
+        g.depth = U16::new(63);
+        assert!(g.check(90112, w).is_err());
+        assert!(good().check(90112, 1 << 20).is_err());
+        assert!(good().check(2 << 20, w).is_err(), "below the heap");
+    }
+
+    #[test]
+    fn shapes_beyond_limits_have_no_size() {
+        assert_eq!(side_bytes(0, 0), None);
+        assert_eq!(side_bytes(2048, 0), None);
+        assert_eq!(side_bytes(3, 0), None);
+        assert_eq!(side_bytes(1, 63), None);
+        assert_eq!(side_bytes(1, 0), Some(2 * 4096));
+        assert_eq!(side_bytes(64, 4096), Some(4096 + 4096 + 64 * 4096));
+    }
+
+    proptest! {
+        #[test]
+        fn words_hold_all(w: u64) {
+            prop_assert_eq!(Word0::unpack(w).pack(), w);
+            prop_assert_eq!(Word1::unpack(w).pack(), w);
+        }
+
+        /// No geometry that passes reaches outside the heap, whatever its bytes.
+        #[test]
+        fn what_passes_is_inside(bytes in proptest::array::uniform32(any::<u8>()), depth in 0u16..2048, cell in 0u32..1_000_000, off in 0u64..100_000_000) {
+            let mut g = good();
+            let mut raw = [0u8; 40];
+            raw[..32].copy_from_slice(&bytes);
+            if bytes[0] & 1 == 0 {
+                g.depth = U16::new(depth);
+                g.cell_bytes = U32::new(cell);
+                g.dataout_off = U64::new(off);
+            } else {
+                g = Geometry::read_from_bytes(&raw).unwrap();
+            }
+            if g.check(90112, 64 << 20).is_ok() {
+                let last = spaces_off(g.depth.get()) as u64 + g.depth.get() as u64 * g.cell_bytes.get() as u64;
+                prop_assert!(last <= g.side_bytes.get());
+                prop_assert!(g.dataout_off.get() + last <= 64 << 20);
+                prop_assert!(g.datain_off.get() + last <= 64 << 20);
+                prop_assert!(line_off(g.depth.get() as usize) <= spaces_off(g.depth.get()));
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Every limit of the protocol, with its reason. Policy (per client, per
+//! function) may only lower them. `docs/limits.md` is the page for people.
+
+/// Smallest window: the control area and one small channel fit with room to spare.
+pub const WINDOW_BYTES_MIN: u64 = 1 << 20;
+/// Largest window: a PCI BAR beyond this does not fit the 64-bit hole of older firmware.
+pub const WINDOW_BYTES_MAX: u64 = 1 << 36;
+/// Window of a client that names none: holds a dozen default channels.
+pub const WINDOW_BYTES_DEFAULT: u64 = 64 << 20;
+
+/// Control cells: how many requests of one window can be under way at once.
+/// Requests take milliseconds, so sixteen apps starting together do not queue for long.
+pub const CONTROL_CELLS: usize = 16;
+/// Bytes of a control request, its line included: the largest message is under 300.
+pub const CONTROL_REQUEST_BYTES: usize = 1024;
+/// Bytes of a control answer, its line included: one page, so that a list fits 40 functions.
+pub const CONTROL_ANSWER_BYTES: usize = 4096;
+/// Apps (sessions) of one window at once: their heartbeats fit one page.
+pub const SESSIONS: usize = 60;
+
+/// Fewest cells of a channel.
+pub const DEPTH_MIN: u16 = 1;
+/// Most cells of a channel: 64 in flight already reach the memory's limit
+/// (64-byte lines answered by a peer gain nothing beyond), the rest is for open calls.
+pub const DEPTH_MAX: u16 = 1024;
+/// Cells of a channel whose app names no depth.
+pub const DEPTH_DEFAULT: u16 = 64;
+/// Largest data space of one cell on each side.
+pub const CELL_BYTES_MAX: u32 = 1 << 30;
+/// Data space of a channel whose app names none: in-line arguments and a page.
+pub const CELL_BYTES_DEFAULT: u32 = 4096;
+/// Arguments or results that fit in a cell's own line.
+pub const INLINE_BYTES: usize = 48;
+
+/// Bytes of a name (client, app, function), without a terminator when full.
+pub const NAME_BYTES: usize = 64;
+/// Bytes of an app's credential.
+pub const CREDENTIAL_BYTES: usize = 64;
+/// Bytes of a nack's sentence.
+pub const SENTENCE_BYTES: usize = 512;
+
+/// Doorbell vectors of a window, each way: one for control, the rest shared by channels.
+pub const VECTORS: u16 = 4;
+
+/// Longest deadline of a call, ms (an hour): what runs longer is a service of its own.
+pub const DEADLINE_MS_MAX: u32 = 3_600_000;
+/// Deadline where neither app nor function names one, ms.
+pub const DEADLINE_MS_DEFAULT: u32 = 60_000;
+
+/// A control cell whose owner does nothing for this long may be taken over, ms.
+pub const CLAIM_STALE_MS: u64 = 3_000;
+/// How long an app waits for an answer to a control request, ms. Starting a
+/// service on a loaded machine takes a second at worst.
+pub const CONTROL_TIMEOUT_MS: u64 = 10_000;
+/// How often a session without a socket counts its heartbeat up, ms.
+pub const HEARTBEAT_MS: u64 = 1_000;
+/// A heartbeat that stands still this long means that the app is gone, ms.
+pub const HEARTBEAT_DEAD_MS: u64 = 30_000;
+
+/// Largest frame of the TCP transport: the largest cell and its header.
+pub const FRAME_BYTES_MAX: u32 = (64 << 20) + 4096;

@@ -1,0 +1,1 @@
+//! The service process for native drivers

@@ -1,0 +1,1 @@
+//! What a service and a driver are made of
