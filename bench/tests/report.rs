@@ -7,17 +7,23 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use vfun_bench::report::checks::{self, Outcome};
 use vfun_bench::report::{
-    Domain, DomainsReport, GrainReport, Kind, LatencyReport, LatencyRow, ReportError, chart, csv, json, text,
+    Domain, DomainsReport, GrainReport, Kind, LatencyReport, LatencyRow, ReportError, chart, csv,
+    json, text,
 };
 
 /// Compares with tests/golden/NAME; with BLESS=1 in the environment writes it instead.
 fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, text).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(text == expected, "{name} differs; BLESS=1 accepts it:\n{text}");
+    assert!(
+        text == expected,
+        "{name} differs; BLESS=1 accepts it:\n{text}"
+    );
 }
 
 /// A folder that stays, so that charts can be looked at after a test.
@@ -34,7 +40,10 @@ fn without(domain: Domain) -> Vec<(Domain, &'static str, f64)> {
 #[test]
 fn golden_texts() {
     golden("domains.txt", &text::domains(&sample::domains(&ALL, 1.0)));
-    golden("domains-scaled.txt", &text::domains(&sample::domains(&ALL, 0.01)));
+    golden(
+        "domains-scaled.txt",
+        &text::domains(&sample::domains(&ALL, 0.01)),
+    );
     golden("latency.txt", &text::latency(&sample::latency()));
     golden("grain.txt", &text::grain(&sample::grain()));
 }
@@ -42,7 +51,10 @@ fn golden_texts() {
 #[test]
 fn text_is_honest_about_what_is_missing() {
     let report = sample::domains(&without(Domain::HostHost), 1.0);
-    assert!(text::domains(&report).contains("host-host was not measured, so there is nothing to compare"));
+    assert!(
+        text::domains(&report)
+            .contains("host-host was not measured, so there is nothing to compare")
+    );
     let report = sample::domains(&without(Domain::GuestNet), 1.0);
     assert!(text::domains(&report).contains("guest-net was not measured"));
     let mut report = sample::domains(&ALL, 1.0);
@@ -52,27 +64,59 @@ fn text_is_honest_about_what_is_missing() {
 
 #[test]
 fn text_is_honest_in_both_directions() {
-    let slow = [(Domain::HostHost, "host", 0.3), (Domain::GuestHost, "ivshmem", 900.0)];
+    let slow = [
+        (Domain::HostHost, "host", 0.3),
+        (Domain::GuestHost, "ivshmem", 900.0),
+    ];
     let text = text::domains(&sample::domains(&slow, 1.0));
-    assert!(text.contains("took 1.198 × host-host;"), "{text}");
-    assert!(text.contains("above the published worst") && !text.contains("not above"), "{text}");
-    let fast = [(Domain::HostHost, "host", 900.0), (Domain::GuestHost, "ivshmem", 0.3)];
+    assert!(text.contains("took 1.198 × host-host, and"), "{text}");
+    assert!(
+        text.contains("above the published worst") && !text.contains("not above"),
+        "{text}"
+    );
+    let fast = [
+        (Domain::HostHost, "host", 900.0),
+        (Domain::GuestHost, "ivshmem", 0.3),
+    ];
     let text = text::domains(&sample::domains(&fast, 1.0));
-    assert!(text.contains("took 0.835 × host-host (faster)") && text.contains("not above"), "{text}");
-    let same = [(Domain::HostHost, "host", 0.3), (Domain::GuestHost, "ivshmem", 0.31)];
-    assert!(text::domains(&sample::domains(&same, 1.0)).contains("within the spread of the repeats"));
+    assert!(
+        text.contains("took 0.835 × host-host (faster)") && text.contains("not above"),
+        "{text}"
+    );
+    let same = [
+        (Domain::HostHost, "host", 0.3),
+        (Domain::GuestHost, "ivshmem", 0.31),
+    ];
+    assert!(
+        text::domains(&sample::domains(&same, 1.0)).contains("within the spread of the repeats")
+    );
 }
 
 #[test]
 fn latency_targets() {
-    let outcomes = |r: &LatencyReport| checks::latency(r).iter().map(|c| c.outcome).collect::<Vec<_>>();
+    let outcomes = |r: &LatencyReport| {
+        checks::latency(r)
+            .iter()
+            .map(|c| c.outcome)
+            .collect::<Vec<_>>()
+    };
     let mut report = sample::latency();
     use Outcome::{NotMeasured, NotReached, Reached};
     assert_eq!(outcomes(&report), [Reached, NotReached, Reached, Reached]);
-    report.rows.retain(|r| r.kind != Kind::Floor && r.domain != Domain::GuestNet);
-    assert_eq!(outcomes(&report), [NotMeasured, NotMeasured, NotMeasured, Reached]);
-    report.rows = vec![LatencyRow::new(Domain::HostHost, "host", Kind::Pipelined).with_calls_per_s(8, &[1e6])];
-    assert_eq!(outcomes(&report), [NotMeasured, NotMeasured, NotMeasured, NotReached]);
+    report
+        .rows
+        .retain(|r| r.kind != Kind::Floor && r.domain != Domain::GuestNet);
+    assert_eq!(
+        outcomes(&report),
+        [NotMeasured, NotMeasured, NotMeasured, Reached]
+    );
+    report.rows = vec![
+        LatencyRow::new(Domain::HostHost, "host", Kind::Pipelined).with_calls_per_s(8, &[1e6]),
+    ];
+    assert_eq!(
+        outcomes(&report),
+        [NotMeasured, NotMeasured, NotMeasured, NotReached]
+    );
     assert!(text::latency(&report).contains("no floor in flight to compare"));
 }
 
@@ -83,7 +127,11 @@ fn finest_grain_needs_all_coarser_work_to_be_within() {
     assert_eq!(report.finest_grain_ns[&Domain::GuestHost], Some(2e4));
     assert_eq!(report.finest_grain_ns[&Domain::GuestNet], None);
     assert!(checks::grain(&report).iter().all(checks::Check::reached));
-    for row in report.rows.iter_mut().filter(|r| r.domain == Domain::GuestHost && r.work_ns == 1e6) {
+    for row in report
+        .rows
+        .iter_mut()
+        .filter(|r| r.domain == Domain::GuestHost && r.work_ns == 1e6)
+    {
         row.slowdown = 1.05;
     }
     report.finish();
@@ -123,11 +171,20 @@ fn json_has_the_schema() {
     );
     assert_eq!(latency["rows"][0]["bytes"], Value::Null);
     assert_eq!(latency["rows"][11]["how"], "in_place");
-    let kinds: Vec<_> = Kind::ALL.iter().map(|k| serde_json::to_value(k).unwrap()).collect();
+    let kinds: Vec<_> = Kind::ALL
+        .iter()
+        .map(|k| serde_json::to_value(k).unwrap())
+        .collect();
     let expected = "floor null_call unix tcp floor_in_flight pipelined bandwidth memcpy";
     assert_eq!(kinds, expected.split(' ').collect::<Vec<_>>());
-    let names: Vec<_> = Domain::ALL.iter().map(|d| serde_json::to_value(d).unwrap()).collect();
-    assert_eq!(names, ["in-process", "host-host", "guest-host", "guest-net"]);
+    let names: Vec<_> = Domain::ALL
+        .iter()
+        .map(|d| serde_json::to_value(d).unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["in-process", "host-host", "guest-host", "guest-net"]
+    );
 
     let grain = serde_json::to_value(sample::grain()).unwrap();
     has(&grain, "machine settings rows finest_grain_ns");
@@ -146,17 +203,30 @@ fn json_round_trip_and_errors() {
     assert_eq!(json::read::<DomainsReport>(&path).unwrap(), report);
     let path = folder.path().join("latency.json");
     json::write(&path, &sample::latency()).unwrap();
-    assert_eq!(json::read::<LatencyReport>(&path).unwrap(), sample::latency());
+    assert_eq!(
+        json::read::<LatencyReport>(&path).unwrap(),
+        sample::latency()
+    );
     let error = json::read::<GrainReport>(&path).unwrap_err();
     assert!(error.to_string().contains("latency.json"), "{error}");
     json::write(&path, &sample::grain()).unwrap();
     assert_eq!(json::read::<GrainReport>(&path).unwrap(), sample::grain());
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "a temporary file was left behind");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        2,
+        "a temporary file was left behind"
+    );
 
     let missing = folder.path().join("no/such/folder.json");
-    for error in [json::write(&missing, &report), csv::write(&missing, &report.rows)] {
+    for error in [
+        json::write(&missing, &report),
+        csv::write(&missing, &report.rows),
+    ] {
         let error = error.unwrap_err();
-        assert!(matches!(error, ReportError::Io { .. }) && error.to_string().contains("no/such/folder.json"));
+        assert!(
+            matches!(error, ReportError::Io { .. })
+                && error.to_string().contains("no/such/folder.json")
+        );
     }
 }
 
@@ -166,15 +236,25 @@ fn csv_round_trip() {
     let path = folder.path().join("rows.csv");
     let domains = sample::domains(&ALL, 0.01).rows;
     csv::write(&path, &domains).unwrap();
-    assert_eq!(csv::read::<vfun_bench::report::DomainRow>(&path).unwrap(), domains);
+    assert_eq!(
+        csv::read::<vfun_bench::report::DomainRow>(&path).unwrap(),
+        domains
+    );
     let head = std::fs::read_to_string(&path).unwrap();
-    assert!(head.starts_with("function,domain,transport,repetitions,iterations,seconds_mean,seconds_sd,"));
+    assert!(
+        head.starts_with(
+            "function,domain,transport,repetitions,iterations,seconds_mean,seconds_sd,"
+        )
+    );
     let latency = sample::latency().rows;
     csv::write(&path, &latency).unwrap();
     assert_eq!(csv::read::<LatencyRow>(&path).unwrap(), latency);
     let grain = sample::grain().rows;
     csv::write(&path, &grain).unwrap();
-    assert_eq!(csv::read::<vfun_bench::report::GrainRow>(&path).unwrap(), grain);
+    assert_eq!(
+        csv::read::<vfun_bench::report::GrainRow>(&path).unwrap(),
+        grain
+    );
     let error = csv::read::<LatencyRow>(&path).unwrap_err();
     assert!(error.to_string().contains("rows.csv"), "{error}");
 }
@@ -182,7 +262,11 @@ fn csv_round_trip() {
 /// A whole SVG: opened, closed, and with these words in it.
 fn is_svg(path: &Path, words: &[&str]) {
     let svg = std::fs::read_to_string(path).unwrap();
-    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{}", path.display());
+    assert!(
+        svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
+        "{}",
+        path.display()
+    );
     for word in words {
         assert!(svg.contains(word), "{} lacks {word}", path.display());
     }
@@ -196,14 +280,22 @@ fn is_png(path: &Path, drawn: Result<(), ReportError>) {
         return;
     }
     let png = std::fs::read(path).unwrap();
-    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.ends_with(b"IEND\xaeB`\x82"), "{}", path.display());
+    assert!(
+        png.starts_with(b"\x89PNG\r\n\x1a\n") && png.ends_with(b"IEND\xaeB`\x82"),
+        "{}",
+        path.display()
+    );
     assert!(png.len() > 10_000, "{} is nearly empty", path.display());
 }
 
 #[test]
 fn charts_of_domains() {
     let folder = out("domains");
-    let wide = [(Domain::HostHost, "host", 0.3), (Domain::HostHost, "pmem", 5.0), (Domain::GuestNet, "tcp", 320.0)];
+    let wide = [
+        (Domain::HostHost, "host", 0.3),
+        (Domain::HostHost, "pmem", 5.0),
+        (Domain::GuestNet, "tcp", 320.0),
+    ];
     let reports = [
         ("all", sample::domains(&ALL, 1.0)),
         ("scaled", sample::domains(&ALL, 0.01)),
@@ -213,7 +305,17 @@ fn charts_of_domains() {
     for (name, report) in reports {
         let path = folder.join(format!("{name}.svg"));
         chart::domains(&report, &path).unwrap();
-        is_svg(&path, &["factorial", "fibonacci", "250K×2k", "guest-net (tcp)", "Sample CPU", "2026-11-21"]);
+        is_svg(
+            &path,
+            &[
+                "factorial",
+                "fibonacci",
+                "250K×2k",
+                "guest-net (tcp)",
+                "Sample CPU",
+                "2026-11-21",
+            ],
+        );
         let path = folder.join(format!("{name}.png"));
         is_png(&path, chart::domains(&report, &path));
     }
@@ -224,12 +326,18 @@ fn charts_of_latency_and_grain() {
     let folder = out("others");
     let path = folder.join("latency.svg");
     chart::latency(&sample::latency(), &path).unwrap();
-    is_svg(&path, &["null call", "host-host", "320 µs", "× floor", "Sample CPU"]);
+    is_svg(
+        &path,
+        &["null call", "host-host", "320 µs", "× floor", "Sample CPU"],
+    );
     let path = folder.join("latency.png");
     is_png(&path, chart::latency(&sample::latency(), &path));
     let path = folder.join("grain.svg");
     chart::grain(&sample::grain(), &path).unwrap();
-    is_svg(&path, &["2.8 %", "20 µs", "guest-host (ivshmem)", "Sample CPU"]);
+    is_svg(
+        &path,
+        &["2.8 %", "20 µs", "guest-host (ivshmem)", "Sample CPU"],
+    );
     let path = folder.join("grain.png");
     is_png(&path, chart::grain(&sample::grain(), &path));
 }
@@ -238,10 +346,20 @@ fn charts_of_latency_and_grain() {
 fn charts_that_cannot_be_drawn_say_why() {
     let folder = tempfile::tempdir().unwrap();
     let mut report = sample::latency();
-    let error = chart::latency(&report, &folder.path().join("chart.gif")).unwrap_err().to_string();
-    assert!(error.contains("chart.gif") && error.contains(".png or .svg"), "{error}");
+    let error = chart::latency(&report, &folder.path().join("chart.gif"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("chart.gif") && error.contains(".png or .svg"),
+        "{error}"
+    );
     report.rows.clear();
-    let error = chart::latency(&report, &folder.path().join("chart.svg")).unwrap_err().to_string();
-    assert!(error.contains("chart.svg") && error.contains("no round trips"), "{error}");
+    let error = chart::latency(&report, &folder.path().join("chart.svg"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("chart.svg") && error.contains("no round trips"),
+        "{error}"
+    );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

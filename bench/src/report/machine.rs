@@ -44,9 +44,13 @@ pub struct Noise {
 impl Machine {
     /// Looks at this machine. It never fails: what cannot be read is null.
     pub fn collect() -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let mut machine = Self::read(Path::new("/proc"), Path::new("/sys"), now.as_secs());
-        machine.cores_usable = std::thread::available_parallelism().ok().map(|n| n.get() as u32);
+        machine.cores_usable = std::thread::available_parallelism()
+            .ok()
+            .map(|n| n.get() as u32);
         machine
     }
 
@@ -61,10 +65,17 @@ impl Machine {
     fn read(proc: &Path, sys: &Path, now: u64) -> Self {
         let text = |path: &Path| std::fs::read_to_string(path).ok();
         let cpuinfo = text(&proc.join("cpuinfo")).unwrap_or_default();
-        let cpu_model = ["model name", "Model", "cpu model", "uarch"].iter().find_map(|key| field(&cpuinfo, key));
-        let cores = cpuinfo.lines().filter(|l| l.split(':').next().is_some_and(|k| k.trim() == "processor")).count();
+        let cpu_model = ["model name", "Model", "cpu model", "uarch"]
+            .iter()
+            .find_map(|key| field(&cpuinfo, key));
+        let cores = cpuinfo
+            .lines()
+            .filter(|l| l.split(':').next().is_some_and(|k| k.trim() == "processor"))
+            .count();
         let memory = text(&proc.join("meminfo")).and_then(|t| field(&t, "MemTotal"));
-        let memory_bytes = memory.and_then(|m| m.strip_suffix(" kB")?.parse::<u64>().ok()).map(|kib| kib * 1024);
+        let memory_bytes = memory
+            .and_then(|m| m.strip_suffix(" kB")?.parse::<u64>().ok())
+            .map(|kib| kib * 1024);
         let flags = field(&cpuinfo, "flags").or_else(|| field(&cpuinfo, "Features"));
         Self {
             taken_at: utc(now),
@@ -87,13 +98,22 @@ impl Machine {
 
     /// One line for people: what and when.
     pub fn line(&self) -> String {
-        let mut parts = vec![self.cpu_model.clone().unwrap_or_else(|| "unknown processor".to_owned())];
+        let mut parts = vec![
+            self.cpu_model
+                .clone()
+                .unwrap_or_else(|| "unknown processor".to_owned()),
+        ];
         match (self.cores, self.cores_usable) {
-            (Some(all), Some(usable)) if usable != all => parts.push(format!("{usable} of {all} cores")),
+            (Some(all), Some(usable)) if usable != all => {
+                parts.push(format!("{usable} of {all} cores"))
+            }
             (Some(all), _) => parts.push(format!("{all} core{}", if all == 1 { "" } else { "s" })),
             (None, _) => {}
         }
-        parts.extend(self.memory_bytes.map(|b| format!("{:.1} GiB", b as f64 / f64::from(1 << 30))));
+        parts.extend(
+            self.memory_bytes
+                .map(|b| format!("{:.1} GiB", b as f64 / f64::from(1 << 30))),
+        );
         parts.extend(self.kernel.as_ref().map(|k| format!("Linux {k}")));
         match (&self.qemu_version, &self.accel) {
             (Some(version), Some(accel)) => parts.push(format!("QEMU {version} ({accel})")),
@@ -108,13 +128,30 @@ impl Machine {
     /// One line on what may have disturbed the measurement.
     pub fn noise_line(&self) -> String {
         let mut parts = Vec::new();
-        parts.extend(self.noise.loadavg.map(|[a, b, c]| format!("load {a:.2} {b:.2} {c:.2}")));
+        parts.extend(
+            self.noise
+                .loadavg
+                .map(|[a, b, c]| format!("load {a:.2} {b:.2} {c:.2}")),
+        );
         if self.noise.virtualized == Some(true) {
             parts.push("itself a virtual machine".to_owned());
         }
-        parts.extend(self.noise.steal.map(|s| format!("{:.1} % of processor time stolen since boot", s * 100.0)));
-        parts.extend(self.noise.governor.as_ref().map(|g| format!("governor {g}")));
-        if parts.is_empty() { "nothing known".to_owned() } else { parts.join(", ") }
+        parts.extend(
+            self.noise
+                .steal
+                .map(|s| format!("{:.1} % of processor time stolen since boot", s * 100.0)),
+        );
+        parts.extend(
+            self.noise
+                .governor
+                .as_ref()
+                .map(|g| format!("governor {g}")),
+        );
+        if parts.is_empty() {
+            "nothing known".to_owned()
+        } else {
+            parts.join(", ")
+        }
     }
 }
 
@@ -143,7 +180,11 @@ fn loadavg(text: &str) -> Option<[f64; 3]> {
 /// guest times that follow are within user and nice already.
 fn steal(stat: &str) -> Option<f64> {
     let times = stat.lines().next()?.strip_prefix("cpu ")?;
-    let times: Vec<u64> = times.split_whitespace().take(8).map_while(|t| t.parse().ok()).collect();
+    let times: Vec<u64> = times
+        .split_whitespace()
+        .take(8)
+        .map_while(|t| t.parse().ok())
+        .collect();
     let all: u64 = times.iter().sum();
     (all > 0).then_some(*times.get(7)? as f64 / all as f64)
 }
@@ -153,11 +194,16 @@ fn steal(stat: &str) -> Option<f64> {
 fn utc(seconds: u64) -> String {
     let (days, time) = (seconds / 86_400 + 719_468, seconds % 86_400);
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
@@ -184,12 +230,16 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        put("cpuinfo", "processor\t: 0\nmodel name\t: Fast CPU\nflags\t: fpu hypervisor\n\nprocessor\t: 1\n");
+        put(
+            "cpuinfo",
+            "processor\t: 0\nmodel name\t: Fast CPU\nflags\t: fpu hypervisor\n\nprocessor\t: 1\n",
+        );
         put("meminfo", "MemTotal:       1048576 kB\nMemFree: 1 kB\n");
         put("sys/kernel/osrelease", "6.12.0\n");
         put("loadavg", "0.10 0.20 0.30 1/83 4943\n");
         put("stat", "cpu  50 0 30 10 0 0 0 10 25 0\ncpu0 1 2 3\n");
-        let machine = Machine::read(root.path(), root.path(), 0).with_qemu(Some("7.2.19".into()), "tcg");
+        let machine =
+            Machine::read(root.path(), root.path(), 0).with_qemu(Some("7.2.19".into()), "tcg");
         assert_eq!(
             machine.line(),
             "Fast CPU, 2 cores, 1.0 GiB, Linux 6.12.0, QEMU 7.2.19 (tcg), 1970-01-01 00:00:00 UTC"
@@ -211,6 +261,8 @@ mod tests {
     #[test]
     fn this_machine_can_be_looked_at() {
         let machine = Machine::collect();
-        assert!(machine.kernel.is_some() && machine.cores.is_some() && machine.memory_bytes.is_some());
+        assert!(
+            machine.kernel.is_some() && machine.cores.is_some() && machine.memory_bytes.is_some()
+        );
     }
 }

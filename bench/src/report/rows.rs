@@ -57,7 +57,7 @@ pub struct DomainRow {
 
 impl DomainRow {
     /// A row from the seconds of each repeat of `published.scaled(scale)`; `None`
-    /// without repeats. Ratios come with [`DomainsReport::finish`].
+    /// without repeats, or if one is not finite. Ratios come with [`DomainsReport::finish`].
     pub fn from_repeats(
         function: Function,
         domain: Domain,
@@ -88,12 +88,18 @@ impl DomainRow {
 
     /// The instance as run.
     pub fn instance(&self) -> Instance {
-        Instance { repetitions: self.repetitions, iterations: self.iterations }
+        Instance {
+            repetitions: self.repetitions,
+            iterations: self.iterations,
+        }
     }
 
     /// The paper's instance that this one scales, or the instance as run.
     pub fn published_instance(&self) -> Instance {
-        Instance { repetitions: self.published_repetitions.unwrap_or(self.repetitions), iterations: self.iterations }
+        Instance {
+            repetitions: self.published_repetitions.unwrap_or(self.repetitions),
+            iterations: self.iterations,
+        }
     }
 
     fn same_work(&self, other: &Self) -> bool {
@@ -104,13 +110,19 @@ impl DomainRow {
 impl DomainsReport {
     /// A report that waits for its rows.
     pub fn new(machine: Machine, settings: Settings) -> Self {
-        Self { machine, settings, rows: Vec::new() }
+        Self {
+            machine,
+            settings,
+            rows: Vec::new(),
+        }
     }
 
     /// The row that `row`'s ratio to `domain` stands on: the same work there. Of
     /// several transports the first measured counts.
     pub fn reference(&self, row: &DomainRow, domain: Domain) -> Option<&DomainRow> {
-        self.rows.iter().find(|r| r.domain == domain && r.same_work(row))
+        self.rows
+            .iter()
+            .find(|r| r.domain == domain && r.same_work(row))
     }
 
     /// Fills in every ratio. Call it when all rows are there.
@@ -119,8 +131,11 @@ impl DomainsReport {
             let base = self.reference(row, domain)?.seconds_mean;
             (base > 0.0).then(|| row.seconds_mean / base)
         };
-        let ratios: Vec<_> =
-            self.rows.iter().map(|r| (ratio(r, Domain::HostHost), ratio(r, Domain::InProcess))).collect();
+        let ratios: Vec<_> = self
+            .rows
+            .iter()
+            .map(|r| (ratio(r, Domain::HostHost), ratio(r, Domain::InProcess)))
+            .collect();
         for (row, (host_host, in_process)) in self.rows.iter_mut().zip(ratios) {
             row.ratio_to_host_host = host_host;
             row.ratio_to_in_process = in_process;
@@ -142,7 +157,11 @@ pub struct LatencyReport {
 impl LatencyReport {
     /// A report that waits for its rows.
     pub fn new(machine: Machine, settings: Settings) -> Self {
-        Self { machine, settings, rows: Vec::new() }
+        Self {
+            machine,
+            settings,
+            rows: Vec::new(),
+        }
     }
 }
 
@@ -206,7 +225,9 @@ impl LatencyRow {
     /// With the median over repeats of their percentiles, in nanoseconds.
     #[must_use]
     pub fn with_percentiles(mut self, repeats: &[stats::Percentiles]) -> Self {
-        let over = |f: fn(&stats::Percentiles) -> u64| repeats.iter().map(|p| f(p) as f64).collect::<Vec<_>>();
+        let over = |f: fn(&stats::Percentiles) -> u64| {
+            repeats.iter().map(|p| f(p) as f64).collect::<Vec<_>>()
+        };
         self.p99_ns = stats::median(&over(|p| p.p99));
         self.p999_ns = stats::median(&over(|p| p.p999));
         self.p50_ns = self.main_figure(&over(|p| p.p50));
@@ -273,8 +294,14 @@ pub struct GrainRow {
 }
 
 impl GrainRow {
-    /// A row from the slowdown of each repeat; `None` without repeats.
-    pub fn from_repeats(domain: Domain, transport: &str, work_ns: f64, slowdowns: &[f64]) -> Option<Self> {
+    /// A row from the slowdown of each repeat; `None` without repeats, or if one is not
+    /// finite. `work_ns` is above 0.
+    pub fn from_repeats(
+        domain: Domain,
+        transport: &str,
+        work_ns: f64,
+        slowdowns: &[f64],
+    ) -> Option<Self> {
         let (slowdown_min, slowdown_max) = stats::range(slowdowns)?;
         Some(Self {
             domain,
@@ -291,7 +318,12 @@ impl GrainRow {
 impl GrainReport {
     /// A report that waits for its rows.
     pub fn new(machine: Machine, settings: Settings) -> Self {
-        Self { machine, settings, rows: Vec::new(), finest_grain_ns: BTreeMap::new() }
+        Self {
+            machine,
+            settings,
+            rows: Vec::new(),
+            finest_grain_ns: BTreeMap::new(),
+        }
     }
 
     /// The lines of the report: each domain and transport with its rows, finest first.
@@ -300,9 +332,15 @@ impl GrainReport {
         rows.sort_by(|a, b| a.work_ns.total_cmp(&b.work_ns));
         let mut lines: BTreeMap<(Domain, &str), Vec<&GrainRow>> = BTreeMap::new();
         for row in rows {
-            lines.entry((row.domain, &row.transport)).or_default().push(row);
+            lines
+                .entry((row.domain, &row.transport))
+                .or_default()
+                .push(row);
         }
-        lines.into_iter().map(|((domain, transport), rows)| (domain, transport, rows)).collect()
+        lines
+            .into_iter()
+            .map(|((domain, transport), rows)| (domain, transport, rows))
+            .collect()
     }
 
     /// Fills in `finest_grain_ns`; of a domain's transports the best counts. Call it when
@@ -323,6 +361,9 @@ impl GrainReport {
 /// The finest work at which, and at all coarser work measured, the slowdown keeps within
 /// the published worst. `rows` are of one line, finest first.
 pub fn finest_grain(rows: &[&GrainRow]) -> Option<f64> {
-    let within = rows.iter().rev().take_while(|r| r.slowdown <= published::WORST_SLOWDOWN);
+    let within = rows
+        .iter()
+        .rev()
+        .take_while(|r| r.slowdown <= published::WORST_SLOWDOWN);
     within.last().map(|r| r.work_ns)
 }

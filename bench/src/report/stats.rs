@@ -1,5 +1,6 @@
-//! The few statistics that reports use. Nothing here yields NaN: what cannot be
-//! computed is `None`.
+//! The few statistics that reports use. Nothing here yields NaN or infinity, which JSON
+//! cannot hold: what cannot be computed is `None`, and so is anything of values that are
+//! not all finite.
 
 /// Percentiles of one run's samples, in the samples' own unit (nanoseconds in reports).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +35,13 @@ pub fn percentile(sorted: &[u64], thousandths: u32) -> Option<u64> {
     sorted.get(rank as usize - 1).copied()
 }
 
+fn usable(values: &[f64]) -> bool {
+    !values.is_empty() && values.iter().all(|v| v.is_finite())
+}
+
 /// The arithmetic mean; `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    usable(values).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The sample standard deviation (n - 1); `None` with fewer than two values, because
@@ -56,7 +61,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
     match sorted.len() {
-        0 => None,
+        _ if !usable(values) => None,
         n if n % 2 == 1 => Some(sorted[middle]),
         _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
     }
@@ -64,8 +69,12 @@ pub fn median(values: &[f64]) -> Option<f64> {
 
 /// The smallest and the largest value; `None` without values.
 pub fn range(values: &[f64]) -> Option<(f64, f64)> {
-    let first = *values.first()?;
-    Some(values.iter().fold((first, first), |(low, high), &v| (low.min(v), high.max(v))))
+    let first = *values.first().filter(|_| usable(values))?;
+    Some(
+        values
+            .iter()
+            .fold((first, first), |(low, high), &v| (low.min(v), high.max(v))),
+    )
 }
 
 /// The standard deviation of `a / b` from those of `a` and `b`, taken as independent
@@ -88,7 +97,10 @@ mod tests {
         let mut candidates = samples.to_vec();
         candidates.sort_unstable();
         let below = |v: u64| samples.iter().filter(|&&s| s <= v).count() as u64;
-        *candidates.iter().find(|&&v| below(v) * 1000 >= thousandths * samples.len() as u64).unwrap()
+        *candidates
+            .iter()
+            .find(|&&v| below(v) * 1000 >= thousandths * samples.len() as u64)
+            .unwrap()
     }
 
     fn near(a: f64, b: f64) -> bool {
@@ -98,8 +110,16 @@ mod tests {
     #[test]
     fn nothing_has_no_statistics() {
         assert_eq!(Percentiles::of(&mut []), None);
-        assert_eq!((mean(&[]), sample_sd(&[]), median(&[]), range(&[])), (None, None, None, None));
+        assert_eq!(
+            (mean(&[]), sample_sd(&[]), median(&[]), range(&[])),
+            (None, None, None, None)
+        );
         assert_eq!(sample_sd(&[3.0]), None);
+        for bad in [f64::NAN, f64::INFINITY] {
+            let values = [1.0, bad, 2.0];
+            assert_eq!((mean(&values), sample_sd(&values)), (None, None));
+            assert_eq!((median(&values), range(&values)), (None, None));
+        }
     }
 
     #[test]
@@ -109,7 +129,10 @@ mod tests {
         assert_eq!(percentile(&thousands, 990), Some(2970));
         assert_eq!(percentile(&thousands, 0), Some(1));
         assert_eq!(percentile(&thousands, 5000), Some(3000));
-        assert_eq!(sample_sd(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), Some((32.0f64 / 7.0).sqrt()));
+        assert_eq!(
+            sample_sd(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]),
+            Some((32.0f64 / 7.0).sqrt())
+        );
         assert_eq!(ratio_sd(2.0, Some(0.2), 1.0, Some(0.0)), Some(0.2));
     }
 

@@ -3,8 +3,8 @@
 use vfun_bench::report::machine::Noise;
 use vfun_bench::report::stats::Percentiles;
 use vfun_bench::report::{
-    Domain, DomainRow, DomainsReport, Function, GrainReport, GrainRow, How, Kind, LatencyReport, LatencyRow, Machine,
-    Settings, instances,
+    Domain, DomainRow, DomainsReport, Function, GrainReport, GrainRow, How, Kind, LatencyReport,
+    LatencyRow, Machine, Settings, instances,
 };
 
 pub fn machine() -> Machine {
@@ -17,13 +17,24 @@ pub fn machine() -> Machine {
         memory_bytes: Some(24 << 30),
         qemu_version: Some("7.2.19".to_owned()),
         accel: Some("tcg".to_owned()),
-        noise: Noise { loadavg: Some([0.1, 0.2, 0.3]), virtualized: Some(true), steal: Some(0.012), governor: None },
+        noise: Noise {
+            loadavg: Some([0.1, 0.2, 0.3]),
+            virtualized: Some(true),
+            steal: Some(0.012),
+            governor: None,
+        },
     }
 }
 
 pub fn settings(scale: f64) -> Settings {
     let pinning = Some("caller on core 0, service on core 1".to_owned());
-    Settings { scale, repeats: 5, pinning, ..Settings::default() }.with("warm_up_calls", 1000)
+    Settings {
+        scale,
+        repeats: 5,
+        pinning,
+        ..Settings::default()
+    }
+    .with("warm_up_calls", 1000)
 }
 
 /// Seconds of each domain: a part for the work, and one for each call.
@@ -34,7 +45,8 @@ pub fn domains(domains: &[(Domain, &str, f64)], scale: f64) -> DomainsReport {
             for &(domain, transport, call_us) in domains {
                 let seconds = work * scale + instance.iterations as f64 * call_us * 1e-6;
                 let repeats = [0.998, 1.0, 1.001, 0.999, 1.002].map(|noise| seconds * noise);
-                let row = DomainRow::from_repeats(function, domain, transport, instance, scale, &repeats);
+                let row =
+                    DomainRow::from_repeats(function, domain, transport, instance, scale, &repeats);
                 report.rows.push(row.unwrap());
             }
         }
@@ -64,21 +76,39 @@ pub fn latency() -> LatencyReport {
     ] {
         let repeat = |part: u64| {
             let p50 = p50 * part / 100;
-            Percentiles { p50, p99: p50 * 3 / 2, p999: p50 * 8 }
+            Percentiles {
+                p50,
+                p99: p50 * 3 / 2,
+                p999: p50 * 8,
+            }
         };
         let row = LatencyRow::new(domain, transport, kind);
-        report.rows.push(row.with_percentiles(&[repeat(99), repeat(100), repeat(103)]));
+        report
+            .rows
+            .push(row.with_percentiles(&[repeat(99), repeat(100), repeat(103)]));
     }
-    for (kind, in_flight, calls) in
-        [(Kind::FloorInFlight, 8, 18e6), (Kind::FloorInFlight, 64, 48e6), (Kind::Pipelined, 64, 16.4e6)]
-    {
+    for (kind, in_flight, calls) in [
+        (Kind::FloorInFlight, 8, 18e6),
+        (Kind::FloorInFlight, 64, 48e6),
+        (Kind::Pipelined, 64, 16.4e6),
+    ] {
         let row = LatencyRow::new(HostHost, "host", kind);
-        report.rows.push(row.with_calls_per_s(in_flight, &[calls * 0.98, calls, calls * 1.01]));
+        report
+            .rows
+            .push(row.with_calls_per_s(in_flight, &[calls * 0.98, calls, calls * 1.01]));
     }
     let bandwidth = LatencyRow::new(HostHost, "host", Kind::Bandwidth);
-    report.rows.push(bandwidth.clone().with_bytes_per_s(1 << 20, Some(How::Copied), &[7.9e9]));
-    report.rows.push(bandwidth.with_bytes_per_s(1 << 20, Some(How::InPlace), &[23.5e9]));
-    report.rows.push(LatencyRow::new(InProcess, "none", Kind::Memcpy).with_bytes_per_s(1 << 20, None, &[24.2e9]));
+    report.rows.push(
+        bandwidth
+            .clone()
+            .with_bytes_per_s(1 << 20, Some(How::Copied), &[7.9e9]),
+    );
+    report
+        .rows
+        .push(bandwidth.with_bytes_per_s(1 << 20, Some(How::InPlace), &[23.5e9]));
+    report.rows.push(
+        LatencyRow::new(InProcess, "none", Kind::Memcpy).with_bytes_per_s(1 << 20, None, &[24.2e9]),
+    );
     report
 }
 
@@ -92,7 +122,9 @@ pub fn grain() -> GrainReport {
     for (domain, transport, call_ns) in lines {
         for work in [1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 8e6] {
             let repeats = [0.97, 1.0, 1.04].map(|noise| 1.0 + call_ns * noise / work);
-            report.rows.push(GrainRow::from_repeats(domain, transport, work, &repeats).unwrap());
+            report
+                .rows
+                .push(GrainRow::from_repeats(domain, transport, work, &repeats).unwrap());
         }
     }
     report.finish();

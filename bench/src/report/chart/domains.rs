@@ -25,7 +25,12 @@ impl Bars<'_> {
     }
 
     fn series(&self) -> Vec<(Domain, &str)> {
-        let all: BTreeSet<_> = self.0.rows.iter().map(|r| (r.domain, r.transport.as_str())).collect();
+        let all: BTreeSet<_> = self
+            .0
+            .rows
+            .iter()
+            .map(|r| (r.domain, r.transport.as_str()))
+            .collect();
         all.into_iter().collect()
     }
 
@@ -54,32 +59,76 @@ impl Bars<'_> {
     fn axis(&self) -> Axis {
         let values: Vec<Value> = self.0.rows.iter().filter_map(|r| self.value(r)).collect();
         let high = values.iter().map(|(v, sd)| v + sd).fold(0.0, f64::max);
-        let low = values.iter().map(|v| v.0).filter(|&v| v > 0.0).fold(f64::INFINITY, f64::min);
+        let low = values
+            .iter()
+            .map(|v| v.0)
+            .filter(|&v| v > 0.0)
+            .fold(f64::INFINITY, f64::min);
         let (from, to) = (PANEL, 0.0);
         if high > 8.0 * low {
-            return Axis { log: true, low: round_down(low * 0.7), high: round_up(high * 1.4), from, to };
+            return Axis {
+                log: true,
+                low: round_down(low * 0.7),
+                high: round_up(high * 1.4),
+                from,
+                to,
+            };
         }
-        Axis { log: false, low: 0.0, high: high.max(f64::MIN_POSITIVE) * 1.12, from, to }
+        Axis {
+            log: false,
+            low: 0.0,
+            high: high.max(f64::MIN_POSITIVE) * 1.12,
+            from,
+            to,
+        }
     }
 
     fn panel<B: DrawingBackend>(&self, canvas: &Canvas<B>, function: Function, top: f64) -> Drawn {
         let right = canvas.size().0 - 40.0;
-        let axis = Axis { from: top + PANEL, to: top, ..self.axis() };
-        let unit = if self.relative() { "time against host-host" } else { "seconds" };
+        let axis = Axis {
+            from: top + PANEL,
+            to: top,
+            ..self.axis()
+        };
+        let unit = if self.relative() {
+            "time against host-host"
+        } else {
+            "seconds"
+        };
         let log = if axis.log { ", logarithmic" } else { "" };
         let title = format!("{function}: {unit}{log} (whisker: ± one standard deviation)");
-        canvas.text((frame::LEFT, top - 22.0), &title, Look::left(22.0, BLACK).bold())?;
+        canvas.text(
+            (frame::LEFT, top - 22.0),
+            &title,
+            Look::left(22.0, BLACK).bold(),
+        )?;
         frame::grid_y(canvas, &axis, (frame::LEFT, right), number::times)?;
 
-        let rows: Vec<_> = self.0.rows.iter().filter(|r| r.function == function).collect();
-        let instances: BTreeSet<_> = rows.iter().map(|r| (r.iterations, r.published_instance(), r.instance())).collect();
+        let rows: Vec<_> = self
+            .0
+            .rows
+            .iter()
+            .filter(|r| r.function == function)
+            .collect();
+        let instances: BTreeSet<_> = rows
+            .iter()
+            .map(|r| (r.iterations, r.published_instance(), r.instance()))
+            .collect();
         let group = (right - frame::LEFT) / instances.len() as f64;
         for (i, &(_, published, run)) in instances.iter().enumerate() {
             let x = frame::LEFT + group * i as f64;
             let middle = x + group / 2.0;
-            canvas.text((middle, axis.from + 20.0), &published.to_string(), Look::middle(20.0, BLACK))?;
+            canvas.text(
+                (middle, axis.from + 20.0),
+                &published.to_string(),
+                Look::middle(20.0, BLACK),
+            )?;
             if run != published {
-                canvas.text((middle, axis.from + 42.0), &format!("run as {run}"), Look::middle(16.0, GREY))?;
+                canvas.text(
+                    (middle, axis.from + 42.0),
+                    &format!("run as {run}"),
+                    Look::middle(16.0, GREY),
+                )?;
             }
             self.group(canvas, &axis, (x, group), &rows, run)?;
         }
@@ -101,19 +150,27 @@ impl Bars<'_> {
         let bar = width * 0.84 / series.len() as f64;
         let colors = frame::colors(&series);
         for (i, &(domain, transport)) in series.iter().enumerate() {
-            let row = rows.iter().find(|r| (r.domain, r.transport.as_str(), r.instance()) == (domain, transport, run));
-            let Some((value, sd)) = row.and_then(|r| self.value(r)) else { continue };
+            let row = rows.iter().find(|r| {
+                (r.domain, r.transport.as_str(), r.instance()) == (domain, transport, run)
+            });
+            let Some((value, sd)) = row.and_then(|r| self.value(r)) else {
+                continue;
+            };
             let left = x + width * 0.08 + bar * i as f64;
             let (right, middle) = (left + bar - 6.0, left + bar / 2.0 - 3.0);
             canvas.rect((left, axis.from), (right, axis.at(value)), colors[i])?;
             let (low, high) = (axis.at(value - sd), axis.at(value + sd));
-            if low - high >= 1.0 {
+            if sd > 0.0 {
                 canvas.line(&[(middle, low), (middle, high)], BLACK, 2)?;
                 for y in [low, high] {
                     canvas.line(&[(middle - 6.0, y), (middle + 6.0, y)], BLACK, 2)?;
                 }
             }
-            canvas.text((middle, high - 12.0), &number::times_column(value), Look::middle(16.0, BLACK))?;
+            canvas.text(
+                (middle, high - 12.0),
+                &number::times_column(value),
+                Look::middle(16.0, BLACK),
+            )?;
         }
         Ok(())
     }
@@ -128,12 +185,26 @@ impl Chart for Bars<'_> {
     }
 
     fn draw<B: DrawingBackend>(&self, canvas: &Canvas<B>) -> Drawn {
-        frame::head(canvas, "The published experiment in each domain", &self.0.machine, &self.0.settings)?;
+        frame::head(
+            canvas,
+            "The published experiment in each domain",
+            &self.0.machine,
+            &self.0.settings,
+        )?;
         let series = self.series();
-        let names = series.iter().map(|&(domain, transport)| frame::name(domain, transport));
-        frame::legend(canvas, &names.zip(frame::colors(&series)).collect::<Vec<_>>())?;
+        let names = series
+            .iter()
+            .map(|&(domain, transport)| frame::name(domain, transport));
+        frame::legend(
+            canvas,
+            &names.zip(frame::colors(&series)).collect::<Vec<_>>(),
+        )?;
         for (i, function) in self.functions().into_iter().enumerate() {
-            self.panel(canvas, function, frame::TOP + 40.0 + i as f64 * (PANEL + GAP))?;
+            self.panel(
+                canvas,
+                function,
+                frame::TOP + 40.0 + i as f64 * (PANEL + GAP),
+            )?;
         }
         Ok(())
     }

@@ -20,23 +20,35 @@ pub fn color(domain: Domain, transport: usize) -> RGBColor {
         Domain::GuestHost => RGBColor(0xe6, 0x9f, 0x00),
         Domain::GuestNet => RGBColor(0xcc, 0x79, 0xa7),
     };
-    let paler = |c: u8| (f64::from(c) + (255.0 - f64::from(c)) * 0.4 * transport.min(2) as f64 / 1.2) as u8;
+    let paler =
+        |c: u8| (f64::from(c) + (255.0 - f64::from(c)) * 0.4 * transport.min(2) as f64 / 1.2) as u8;
     RGBColor(paler(r), paler(g), paler(b))
 }
 
 /// The colours of a chart's series, in order.
 pub fn colors<T>(series: &[(Domain, T)]) -> Vec<RGBColor> {
     let before = |i: usize| series[..i].iter().filter(|s| s.0 == series[i].0).count();
-    (0..series.len()).map(|i| color(series[i].0, before(i))).collect()
+    (0..series.len())
+        .map(|i| color(series[i].0, before(i)))
+        .collect()
 }
 
 /// A series's name in legends.
 pub fn name(domain: Domain, transport: &str) -> String {
-    if domain == Domain::InProcess { domain.to_string() } else { format!("{domain} ({transport})") }
+    if domain == Domain::InProcess {
+        domain.to_string()
+    } else {
+        format!("{domain} ({transport})")
+    }
 }
 
 /// White ground, the title, and where, when and how it was measured.
-pub fn head<B: DrawingBackend>(canvas: &Canvas<B>, title: &str, machine: &Machine, settings: &Settings) -> Drawn {
+pub fn head<B: DrawingBackend>(
+    canvas: &Canvas<B>,
+    title: &str,
+    machine: &Machine,
+    settings: &Settings,
+) -> Drawn {
     canvas.fill(WHITE)?;
     canvas.text((28.0, 36.0), title, Look::left(34.0, BLACK).bold())?;
     for (y, line) in [(74.0, machine.line()), (100.0, settings.line())] {

@@ -21,7 +21,9 @@ impl Bars<'_> {
     fn rows(&self) -> Vec<(&LatencyRow, f64)> {
         let kinds = [Kind::Floor, Kind::NullCall, Kind::Unix, Kind::Tcp];
         let rows = self.0.rows.iter().filter(|r| kinds.contains(&r.kind));
-        let mut rows: Vec<_> = rows.filter_map(|r| Some((r, r.p50_ns.filter(|&ns| ns > 0.0)?))).collect();
+        let mut rows: Vec<_> = rows
+            .filter_map(|r| Some((r, r.p50_ns.filter(|&ns| ns > 0.0 && ns.is_finite())?)))
+            .collect();
         rows.sort_by_key(|(r, _)| (r.domain, r.transport.as_str(), r.kind, r.bytes));
         rows
     }
@@ -30,19 +32,37 @@ impl Bars<'_> {
 impl Chart for Bars<'_> {
     fn size(&self) -> Result<(u32, u32), String> {
         match self.rows().len() {
-            0 => Err("the report has no round trips (floor, null_call, unix or tcp with p50_ns)".to_owned()),
+            0 => Err(
+                "the report has no round trips (floor, null_call, unix or tcp with p50_ns)"
+                    .to_owned(),
+            ),
             n => Ok((WIDTH, (frame::TOP + n as f64 * BAR + 90.0) as u32)),
         }
     }
 
     fn draw<B: DrawingBackend>(&self, canvas: &Canvas<B>) -> Drawn {
         let rows = self.rows();
-        frame::head(canvas, "Round trips: p50, whisker to p99", &self.0.machine, &self.0.settings)?;
-        let domains = Domain::ALL.iter().copied().filter(|d| rows.iter().any(|r| r.0.domain == *d));
-        let entries: Vec<_> = domains.map(|d| (d.to_string(), frame::color(d, 0))).collect();
+        frame::head(
+            canvas,
+            "Round trips: p50, whisker to p99",
+            &self.0.machine,
+            &self.0.settings,
+        )?;
+        let domains = Domain::ALL
+            .iter()
+            .copied()
+            .filter(|d| rows.iter().any(|r| r.0.domain == *d));
+        let entries: Vec<_> = domains
+            .map(|d| (d.to_string(), frame::color(d, 0)))
+            .collect();
         frame::legend(canvas, &entries)?;
 
-        let p99 = |row: &LatencyRow, p50: f64| row.p99_ns.unwrap_or(p50).max(p50);
+        let p99 = |row: &LatencyRow, p50: f64| {
+            row.p99_ns
+                .filter(|ns| ns.is_finite())
+                .unwrap_or(p50)
+                .max(p50)
+        };
         let lowest = rows.iter().map(|r| r.1).fold(f64::INFINITY, f64::min);
         let highest = rows.iter().map(|&(r, p50)| p99(r, p50)).fold(0.0, f64::max);
         let axis = Axis {
@@ -53,16 +73,24 @@ impl Chart for Bars<'_> {
             to: canvas.size().0 - END,
         };
         let bottom = frame::TOP + rows.len() as f64 * BAR;
-        frame::grid_x(canvas, &axis, (bottom, frame::TOP), number::ns)?;
+        frame::grid_x(canvas, &axis, (bottom, frame::TOP), number::round_ns)?;
         let middle = f64::midpoint(axis.from, axis.to);
-        canvas.text((middle, bottom + 48.0), "time of a round trip, logarithmic", Look::middle(18.0, GREY))?;
+        canvas.text(
+            (middle, bottom + 48.0),
+            "time of a round trip, logarithmic",
+            Look::middle(18.0, GREY),
+        )?;
 
         for (i, &(row, p50)) in rows.iter().enumerate() {
             let y = frame::TOP + (i as f64 + 0.5) * BAR;
             let name = format!("{} ({}), {}", row.domain, row.transport, what(row));
             canvas.text((START - 14.0, y), &name, Look::right(18.0, BLACK))?;
             let (half, high) = (BAR * 0.34, axis.at(p99(row, p50)));
-            canvas.rect((START, y - half), (axis.at(p50), y + half), frame::color(row.domain, 0))?;
+            canvas.rect(
+                (START, y - half),
+                (axis.at(p50), y + half),
+                frame::color(row.domain, 0),
+            )?;
             canvas.line(&[(axis.at(p50), y), (high, y)], BLACK, 2)?;
             canvas.line(&[(high, y - 7.0), (high, y + 7.0)], BLACK, 2)?;
             let mut figures = number::ns(p50);

@@ -7,7 +7,11 @@ use crate::report::{Domain, GrainReport, GrainRow, checks as targets, published}
 
 /// The table, the finest grain of each line, and the target.
 pub fn grain(report: &GrainReport) -> String {
-    let mut text = head("Grain: slowdown by the work in a call", &report.machine, &report.settings);
+    let mut text = head(
+        "Grain: slowdown by the work in a call",
+        &report.machine,
+        &report.settings,
+    );
     let lines = report.lines();
     if lines.is_empty() {
         return text + "\nNothing was measured.\n";
@@ -35,9 +39,9 @@ pub fn grain(report: &GrainReport) -> String {
     }
     let (low, high) = published::CALL_NS;
     text += &format!(
-        "Published: a maximum slowdown of 2.8 % against native at {} to {} a call.\n",
-        number::ns(low),
-        number::ns(high)
+        "Published: a maximum slowdown of 2.8 % against native at {} to {} ms a call.\n",
+        number::times(low / 1e6),
+        number::times(high / 1e6)
     );
     let targets = targets::grain(report);
     if !targets.is_empty() {
@@ -51,15 +55,26 @@ fn sentence(domain: Domain, transport: &str, rows: &[&GrainRow]) -> String {
     let (low, high) = published::CALL_NS;
     match (finest_grain(rows), rows.last()) {
         (Some(finest), _) => {
-            let bound = if rows.first().is_some_and(|r| r.work_ns == finest) { ", the finest measured" } else { "" };
+            let bound = if rows.first().is_some_and(|r| r.work_ns == finest) {
+                ", the finest measured"
+            } else {
+                ""
+            };
             let than = match (low / finest, high / finest) {
                 (a, b) if a >= 1.0 => {
-                    format!("{} to {} times as fine as published", number::times(a), number::times(b))
+                    format!(
+                        "{} to {} times as fine as published",
+                        number::times(a),
+                        number::times(b)
+                    )
                 }
                 (_, b) if b >= 1.0 => "within the published range".to_owned(),
                 (_, b) => format!("{} times as coarse as published", number::times(1.0 / b)),
             };
-            format!("{line} stays within 2.8 % from {} of work a call{bound}: {than}.", number::ns(finest))
+            format!(
+                "{line} stays within 2.8 % from {} of work a call{bound}: {than}.",
+                number::ns(finest)
+            )
         }
         (None, Some(coarsest)) => format!(
             "{line} does not stay within 2.8 %: at {} of work, the coarsest measured, it is {:.1} % slower.",

@@ -16,17 +16,31 @@ pub use latency::latency;
 pub(super) use latency::what;
 
 fn head(title: &str, machine: &Machine, settings: &Settings) -> String {
-    format!("{title}\n  on    {}\n  noise {}\n  how   {}\n", machine.line(), machine.noise_line(), settings.line())
+    format!(
+        "{title}\n  on    {}\n  noise {}\n  how   {}\n",
+        machine.line(),
+        machine.noise_line(),
+        settings.line()
+    )
 }
 
 fn checks(checks: &[Check]) -> String {
     let mut table = Table::new();
-    for (name, align) in [("target", Align::Left), ("asked", Align::Left), ("", Align::Left), ("measured", Align::Left)]
-    {
+    for (name, align) in [
+        ("target", Align::Left),
+        ("asked", Align::Left),
+        ("", Align::Left),
+        ("measured", Align::Left),
+    ] {
         table.column(name, align);
     }
     for check in checks {
-        table.row([check.what.clone(), check.target.clone(), check.outcome.to_string(), check.measured.clone()]);
+        table.row([
+            check.what.clone(),
+            check.target.clone(),
+            check.outcome.to_string(),
+            check.measured.clone(),
+        ]);
     }
     table.to_string()
 }

@@ -2,19 +2,32 @@
 
 /// A time given in nanoseconds, in the unit that suits it.
 pub fn ns(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
+    let (value, unit) = in_unit(ns);
+    format!("{} {unit}", three_digits(value))
+}
+
+/// A round time given in nanoseconds, as on an axis: `20 µs`, not `20.0 µs`.
+pub fn round_ns(ns: f64) -> String {
+    let (value, unit) = in_unit(ns);
+    format!("{} {unit}", times(value))
+}
+
+fn in_unit(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
         n if n < 999.5 => (ns, "ns"),
         n if n < 999.5e3 => (ns / 1e3, "µs"),
         n if n < 999.5e6 => (ns / 1e6, "ms"),
         _ => (ns / 1e9, "s"),
-    };
-    format!("{} {unit}", three_digits(value))
+    }
 }
 
 /// A ratio: three decimals near 1, where they matter, and fewer far from it.
 pub fn times(ratio: f64) -> String {
     match ratio.abs() {
-        r if r < 9.9995 => format!("{ratio:.3}").trim_end_matches('0').trim_end_matches('.').to_owned(),
+        r if r < 9.9995 => format!("{ratio:.3}")
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned(),
         r if r < 99.95 => format!("{ratio:.1}").trim_end_matches(".0").to_owned(),
         _ => format!("{ratio:.0}"),
     }
@@ -31,12 +44,12 @@ pub fn times_column(ratio: f64) -> String {
 
 /// Calls a second.
 pub fn rate(per_s: f64) -> String {
-    format!("{}/s", scaled(per_s, " "))
+    format!("{}/s", scaled(per_s))
 }
 
 /// Bytes a second, in powers of 1000.
 pub fn bandwidth(per_s: f64) -> String {
-    format!("{}B/s", scaled(per_s, " "))
+    format!("{}B/s", scaled(per_s))
 }
 
 /// A number of bytes, in powers of 1024 where it is a whole number of them.
@@ -63,14 +76,14 @@ pub fn seconds(mean: f64, sd: Option<f64>) -> String {
     }
 }
 
-fn scaled(value: f64, space: &str) -> String {
+fn scaled(value: f64) -> String {
     let (value, unit) = match value.abs() {
         v if v >= 999.5e6 => (value / 1e9, "G"),
         v if v >= 999.5e3 => (value / 1e6, "M"),
         v if v >= 999.5 => (value / 1e3, "k"),
         _ => (value, ""),
     };
-    format!("{}{space}{unit}", three_digits(value))
+    format!("{} {unit}", three_digits(value))
 }
 
 fn three_digits(value: f64) -> String {
@@ -92,10 +105,20 @@ mod tests {
         assert_eq!(ns(20e3), "20.0 µs");
         assert_eq!(ns(8e6), "8.00 ms");
         assert_eq!(ns(2.5e9), "2.50 s");
+        assert_eq!(
+            (round_ns(20e3), round_ns(1e6)),
+            ("20 µs".into(), "1 ms".into())
+        );
         assert_eq!(rate(15e6), "15.0 M/s");
         assert_eq!(bandwidth(15.26e9), "15.3 GB/s");
-        assert_eq!((bytes(4096), bytes(100), bytes(1 << 20)), ("4 KiB".into(), "100 B".into(), "1 MiB".into()));
-        assert_eq!((times(1.25), times(20.0), times(1219.4)), ("1.25".into(), "20".into(), "1219".into()));
+        assert_eq!(
+            (bytes(4096), bytes(100), bytes(1 << 20)),
+            ("4 KiB".into(), "100 B".into(), "1 MiB".into())
+        );
+        assert_eq!(
+            (times(1.25), times(20.0), times(1219.4)),
+            ("1.25".into(), "20".into(), "1219".into())
+        );
         assert_eq!(seconds(12.3456, Some(0.0123)), "12.346 ± 0.012");
         assert_eq!(seconds(0.045_678_9, None), "0.04568");
     }
