@@ -1,1 +1,69 @@
-//! VirtFun's guest library
+//! VirtFun's guest library: call functions that run on the host, through
+//! memory that both sides share.
+//!
+//! ```no_run
+//! # fn main() -> vfun::Result<()> {
+//! let session = vfun::ConnectOptions::new("demo").connect()?;
+//! let factorial = session.function("factorial")?;
+//! let mut args = [0u8; 16];
+//! args[..8].copy_from_slice(&20u64.to_le_bytes());
+//! args[8..].copy_from_slice(&1u64.to_le_bytes());
+//! let result = factorial.call(&args)?;
+//! # Ok(()) }
+//! ```
+//!
+//! - [`ConnectOptions`] opens a [`Session`] over the best transport there is,
+//!   or the one asked for ([`Endpoint`]); [`Session::describe`] says which.
+//! - [`Session::negotiate`] asks for a function and gets a [`Grant`];
+//!   [`Grant::activate`] starts it and gives a [`Function`], which any number
+//!   of threads may call at once.
+//! - [`Function::call`] waits for the result, [`Function::submit`] gives a
+//!   [`Pending`] to wait for later, [`Function::borrow`] a [`Slot`] whose
+//!   bytes are written where the service reads them.
+//!
+//! A call makes no system call unless somebody sleeps, takes no lock and
+//! (with [`Function::call_into`]) allocates nothing. The manager is not on its
+//! path: calls go on while it is down, and only control requests (negotiate,
+//! activate, release, list, stats) fail then, with [`Error::ManagerGone`].
+//!
+//! What the host writes is distrusted as a guest's bytes are: it is copied
+//! once, checked, then used, and what makes no sense ends in an [`Error`] that
+//! names it.
+
+mod calls;
+#[doc(hidden)]
+pub mod capi;
+mod connect;
+mod control;
+mod endpoint;
+mod error;
+mod function;
+mod grant;
+mod heartbeat;
+mod pending;
+mod random;
+mod request;
+mod session;
+mod slot;
+mod tcp;
+mod transport;
+mod wait;
+
+pub use connect::ConnectOptions;
+pub use endpoint::{Endpoint, TransportKind};
+pub use error::{Error, Result};
+pub use function::Function;
+pub use grant::{Grant, GrantInfo, Stats};
+pub use pending::Pending;
+pub use request::FunctionRequest;
+pub use session::{FunctionInfo, Session, SessionInfo};
+pub use slot::Slot;
+pub use wait::WaitPolicy;
+
+pub use vfun_ring::WindowMemory;
+pub use vfun_window::ReadSpan;
+pub use vfun_wire::channel::{CellState, ChannelKind};
+pub use vfun_wire::message::{Location, Preference};
+pub use vfun_wire::nack::{Nack, NackCode};
+pub use vfun_wire::status::{BreakReason, Status};
+pub use vfun_wire::version::{Features, FunctionVersion};

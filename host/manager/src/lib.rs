@@ -1,1 +1,18 @@
-//! VirtFun's manager, vfund
+//! VirtFun's manager, `vfund`: who may use what, where it runs, and in which
+//! part of which window.
+//!
+//! [`core`] is the pure state machine; the rest is its rim: memory, sockets,
+//! processes, files.
+
+#![forbid(unsafe_code)]
+
+pub mod admin;
+pub mod core;
+pub mod limits;
+pub mod manifest;
+pub mod record;
+pub mod rim;
+pub mod tree;
+pub mod window;
+
+mod process;

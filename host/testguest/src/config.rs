@@ -81,17 +81,26 @@ impl Default for GuestConfig {
 impl GuestConfig {
     /// A guest of 256 MiB and one CPU with nothing but busybox.
     pub fn new(name: &str) -> Self {
-        GuestConfig { name: name.into(), ..Self::default() }
+        GuestConfig {
+            name: name.into(),
+            ..Self::default()
+        }
     }
 
     fn refuse<T>(&self, why: String) -> Result<T> {
-        Err(GuestError::Config { guest: self.name.clone(), why })
+        Err(GuestError::Config {
+            guest: self.name.clone(),
+            why,
+        })
     }
 
     /// Refuses what cannot work before anything is started.
     pub(crate) fn check(&self) -> Result<()> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if self.name.is_empty() || self.name.len() > limits::MAX_NAME_BYTES || !self.name.chars().all(fits) {
+        if self.name.is_empty()
+            || self.name.len() > limits::MAX_NAME_BYTES
+            || !self.name.chars().all(fits)
+        {
             return self.refuse(format!(
                 "a name is 1 to {} letters, digits or '-', because it is part of a path",
                 limits::MAX_NAME_BYTES
@@ -101,35 +110,56 @@ impl GuestConfig {
         if !ram.contains(&self.memory_mib) {
             return self.refuse(format!(
                 "memory_mib is {}, but must be {} to {}",
-                self.memory_mib, limits::MIN_MEMORY_MIB, limits::MAX_MEMORY_MIB
+                self.memory_mib,
+                limits::MIN_MEMORY_MIB,
+                limits::MAX_MEMORY_MIB
             ));
         }
         if !(1..=limits::MAX_CPUS).contains(&self.cpus) {
-            return self.refuse(format!("cpus is {}, but must be 1 to {}", self.cpus, limits::MAX_CPUS));
+            return self.refuse(format!(
+                "cpus is {}, but must be 1 to {}",
+                self.cpus,
+                limits::MAX_CPUS
+            ));
         }
         if self.hotplug_ports > limits::MAX_HOTPLUG_PORTS {
             return self.refuse(format!(
                 "hotplug_ports is {}, but must be at most {}",
-                self.hotplug_ports, limits::MAX_HOTPLUG_PORTS
+                self.hotplug_ports,
+                limits::MAX_HOTPLUG_PORTS
             ));
         }
         if self.max_life < Duration::from_secs(1) {
             return self.refuse("max_life is under a second".into());
         }
-        let cpu_list = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_ascii_digit() || ",-:".contains(c));
+        let cpu_list =
+            |s: &str| !s.is_empty() && s.chars().all(|c| c.is_ascii_digit() || ",-:".contains(c));
         if self.pin.as_deref().is_some_and(|p| !cpu_list(p)) {
             return self.refuse("pin must be a list of CPUs such as '0' or '0,2-3'".into());
         }
-        if self.kernel_args.contains(['\n', '\0']) || self.extra_args.iter().any(|a| a.contains('\0')) {
-            return self.refuse("kernel_args and extra_args may hold no line feed and no NUL".into());
+        if self.kernel_args.contains(['\n', '\0'])
+            || self.extra_args.iter().any(|a| a.contains('\0'))
+        {
+            return self
+                .refuse("kernel_args and extra_args may hold no line feed and no NUL".into());
         }
         for name in self.modules.iter().chain(&self.spare_modules) {
-            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
-                return self.refuse(format!("'{name}' is no module's name: give it without path and '.ko'"));
+            if name.is_empty()
+                || !name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+            {
+                return self.refuse(format!(
+                    "'{name}' is no module's name: give it without path and '.ko'"
+                ));
             }
         }
         if self.windows.len() > limits::MAX_WINDOWS {
-            return self.refuse(format!("{} windows are more than {}", self.windows.len(), limits::MAX_WINDOWS));
+            return self.refuse(format!(
+                "{} windows are more than {}",
+                self.windows.len(),
+                limits::MAX_WINDOWS
+            ));
         }
         self.windows.iter().try_for_each(|w| self.check_window(w))
     }
@@ -161,7 +191,9 @@ impl GuestConfig {
     /// Refuses a guest that this machine has no memory for now.
     pub(crate) fn check_host_memory(&self) -> Result<()> {
         let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let Some(free) = mem_available_mib(&text) else { return Ok(()) };
+        let Some(free) = mem_available_mib(&text) else {
+            return Ok(());
+        };
         let needed = u64::from(self.memory_mib) + limits::HOST_RESERVE_MIB;
         if free < needed {
             return self.refuse(format!(
@@ -174,8 +206,15 @@ impl GuestConfig {
 }
 
 fn mem_available_mib(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib / 1024)
+    let line = meminfo
+        .lines()
+        .find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .map(|kib| kib / 1024)
 }
 
 #[cfg(test)]
@@ -194,18 +233,51 @@ mod tests {
     #[test]
     fn limits_are_named() {
         assert!(why(&GuestConfig::new("no/slash")).contains("letters, digits"));
-        assert!(why(&GuestConfig { memory_mib: 1, ..Default::default() }).contains("memory_mib is 1"));
-        assert!(why(&GuestConfig { cpus: 0, ..Default::default() }).contains("cpus is 0"));
-        assert!(why(&GuestConfig { hotplug_ports: 99, ..Default::default() }).contains("at most 8"));
-        assert!(why(&GuestConfig { pin: Some("0;x".into()), ..Default::default() }).contains("list of CPUs"));
-        assert!(why(&GuestConfig { modules: vec!["a/b".into()], ..Default::default() }).contains("module's name"));
+        assert!(
+            why(&GuestConfig {
+                memory_mib: 1,
+                ..Default::default()
+            })
+            .contains("memory_mib is 1")
+        );
+        assert!(
+            why(&GuestConfig {
+                cpus: 0,
+                ..Default::default()
+            })
+            .contains("cpus is 0")
+        );
+        assert!(
+            why(&GuestConfig {
+                hotplug_ports: 99,
+                ..Default::default()
+            })
+            .contains("at most 8")
+        );
+        assert!(
+            why(&GuestConfig {
+                pin: Some("0;x".into()),
+                ..Default::default()
+            })
+            .contains("list of CPUs")
+        );
+        assert!(
+            why(&GuestConfig {
+                modules: vec!["a/b".into()],
+                ..Default::default()
+            })
+            .contains("module's name")
+        );
     }
 
     #[test]
     fn windows_are_looked_at() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("w");
-        let with = |path: PathBuf, size| GuestConfig { windows: vec![Window { path, size }], ..Default::default() };
+        let with = |path: PathBuf, size| GuestConfig {
+            windows: vec![Window { path, size }],
+            ..Default::default()
+        };
         assert!(why(&with(path.clone(), 4096)).contains("create it first"));
         fs::write(&path, vec![0; 8192]).unwrap();
         assert!(why(&with(path.clone(), 4096)).contains("make them the same"));
@@ -216,7 +288,10 @@ mod tests {
 
     #[test]
     fn meminfo_is_read() {
-        assert_eq!(mem_available_mib("MemTotal: 1 kB\nMemAvailable:    2048 kB\n"), Some(2));
+        assert_eq!(
+            mem_available_mib("MemTotal: 1 kB\nMemAvailable:    2048 kB\n"),
+            Some(2)
+        );
         assert_eq!(mem_available_mib("junk"), None);
     }
 }

@@ -53,8 +53,15 @@ impl Console {
     /// All that is kept, as text.
     pub fn text(&self) -> String {
         let text = self.lock();
-        let mark = if text.dropped { "[earlier output dropped]\n" } else { "" };
-        format!("{mark}{}", String::from_utf8_lossy(&text.bytes).replace('\r', ""))
+        let mark = if text.dropped {
+            "[earlier output dropped]\n"
+        } else {
+            ""
+        };
+        format!(
+            "{mark}{}",
+            String::from_utf8_lossy(&text.bytes).replace('\r', "")
+        )
     }
 
     /// The last lines, for the end of an error.
@@ -65,7 +72,10 @@ impl Console {
             return "It printed nothing on its console".into();
         }
         let from = lines.len().saturating_sub(limits::TAIL_LINES);
-        format!("The last lines of its console:\n{}", lines[from..].join("\n"))
+        format!(
+            "The last lines of its console:\n{}",
+            lines[from..].join("\n")
+        )
     }
 
     pub fn is_silent(&self) -> bool {
@@ -88,7 +98,9 @@ impl Console {
 }
 
 /// Keeps the first of what QEMU says on stderr, and reads the rest away.
-pub(crate) fn gather_stderr(mut from: impl Read + Send + 'static) -> (Arc<Mutex<Vec<u8>>>, JoinHandle<()>) {
+pub(crate) fn gather_stderr(
+    mut from: impl Read + Send + 'static,
+) -> (Arc<Mutex<Vec<u8>>>, JoinHandle<()>) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let into = kept.clone();
     let thread = thread::spawn(move || {
@@ -113,7 +125,11 @@ mod tests {
         assert!(!console.panicked());
         console.add(b"syncing: why\r\n");
         assert!(console.panicked());
-        assert!(console.tail().ends_with("x\nKernel panic - not syncing: why"));
+        assert!(
+            console
+                .tail()
+                .ends_with("x\nKernel panic - not syncing: why")
+        );
         console.forgive();
         console.add(b"fine\n");
         assert!(!console.panicked());

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::error::{Doing, GuestError};
 use crate::Result;
+use crate::error::{Doing, GuestError};
 
 const PT_DYNAMIC: u32 = 2;
 const PT_INTERP: u32 = 3;
@@ -34,7 +34,9 @@ pub(crate) fn kind(file: &File) -> Kind {
     let (size, count) = (u64::from(u16_at(54)), u64::from(u16_at(56)));
     for i in 0..count {
         let mut kind = [0u8; 4];
-        let Some(at) = i.checked_mul(size).and_then(|x| x.checked_add(offset)) else { break };
+        let Some(at) = i.checked_mul(size).and_then(|x| x.checked_add(offset)) else {
+            break;
+        };
         if file.read_exact_at(&mut kind, at).is_err() {
             break;
         }
@@ -55,13 +57,21 @@ pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|_| GuestError::MissingProgram { program: "ldd".into(), package: "libc-bin".into() })?;
+        .map_err(|_| GuestError::MissingProgram {
+            program: "ldd".into(),
+            package: "libc-bin".into(),
+        })?;
     let mut text = String::new();
     if let Some(out) = child.stdout.take() {
-        out.take(1 << 20).read_to_string(&mut text).doing(|| format!("cannot read what ldd says about {path}"))?;
+        out.take(1 << 20)
+            .read_to_string(&mut text)
+            .doing(|| format!("cannot read what ldd says about {path}"))?;
     }
     child.wait().doing(|| format!("cannot run ldd on {path}"))?;
-    parse(&text).map_err(|library| GuestError::MissingLibrary { program: program.into(), library })
+    parse(&text).map_err(|library| GuestError::MissingLibrary {
+        program: program.into(),
+        library,
+    })
 }
 
 /// Takes `ldd`'s output apart; the error is the name of a library not found.
@@ -72,7 +82,10 @@ fn parse(text: &str) -> std::result::Result<Vec<PathBuf>, String> {
         if place.starts_with("not found") {
             return Err(name.to_owned());
         }
-        let path = place.rsplit_once(" (0x").map_or(place, |(path, _)| path).trim();
+        let path = place
+            .rsplit_once(" (0x")
+            .map_or(place, |(path, _)| path)
+            .trim();
         if path.starts_with('/') && !path.ends_with(':') {
             found.push(PathBuf::from(path));
         }
@@ -90,18 +103,39 @@ mod tests {
                     \tlibgcc_s.so.1 => /lib/x86_64-linux-gnu/libgcc_s.so.1 (0x00007f1)\n\
                     \tlibx.so => /opt/my lib/libx.so (0x00007f2)\n\
                     \t/lib64/ld-linux-x86-64.so.2 (0x00007f3)\n";
-        let want = ["/lib/x86_64-linux-gnu/libgcc_s.so.1", "/opt/my lib/libx.so", "/lib64/ld-linux-x86-64.so.2"];
+        let want = [
+            "/lib/x86_64-linux-gnu/libgcc_s.so.1",
+            "/opt/my lib/libx.so",
+            "/lib64/ld-linux-x86-64.so.2",
+        ];
         assert_eq!(parse(text).unwrap(), want.map(PathBuf::from));
-        assert_eq!(parse("\tstatically linked\n").unwrap(), Vec::<PathBuf>::new());
-        assert_eq!(parse("\tnot a dynamic executable\n").unwrap(), Vec::<PathBuf>::new());
-        assert_eq!(parse("\tlibz.so.9 => not found\n").unwrap_err(), "libz.so.9");
+        assert_eq!(
+            parse("\tstatically linked\n").unwrap(),
+            Vec::<PathBuf>::new()
+        );
+        assert_eq!(
+            parse("\tnot a dynamic executable\n").unwrap(),
+            Vec::<PathBuf>::new()
+        );
+        assert_eq!(
+            parse("\tlibz.so.9 => not found\n").unwrap_err(),
+            "libz.so.9"
+        );
     }
 
     #[test]
     fn kinds_are_told_apart() {
         let me = std::env::current_exe().unwrap();
         assert_eq!(kind(&File::open(&me).unwrap()), Kind::Dynamic);
-        assert!(libraries(&me).unwrap().iter().any(|l| l.to_string_lossy().contains("libc.so")));
-        assert_eq!(kind(&File::open("/proc/self/status").unwrap()), Kind::NotElf);
+        assert!(
+            libraries(&me)
+                .unwrap()
+                .iter()
+                .any(|l| l.to_string_lossy().contains("libc.so"))
+        );
+        assert_eq!(
+            kind(&File::open("/proc/self/status").unwrap()),
+            Kind::NotElf
+        );
     }
 }

@@ -20,7 +20,9 @@ pub enum GuestError {
         looked: String,
     },
     /// The folder of the kernel is there but is not complete.
-    #[error("the guest kernel in {dir} is of no use ({why}): run packaging/guest-kernel.sh --refresh")]
+    #[error(
+        "the guest kernel in {dir} is of no use ({why}): run packaging/guest-kernel.sh --refresh"
+    )]
     BadKernel {
         /// The kernel's folder.
         dir: PathBuf,
@@ -53,7 +55,9 @@ pub enum GuestError {
         why: String,
     },
     /// A program for the guest needs a library that this host does not have.
-    #[error("'{program}' needs the library {library}, which is not on this machine: install it, or set LD_LIBRARY_PATH")]
+    #[error(
+        "'{program}' needs the library {library}, which is not on this machine: install it, or set LD_LIBRARY_PATH"
+    )]
     MissingLibrary {
         /// The program that needs it.
         program: PathBuf,
@@ -102,7 +106,9 @@ pub enum GuestError {
         tail: String,
     },
     /// The guest started again while something was asked of it.
-    #[error("guest '{guest}' started again before the command had ended: run the command again once it is up")]
+    #[error(
+        "guest '{guest}' started again before the command had ended: run the command again once it is up"
+    )]
     Restarted {
         /// The guest's name.
         guest: String,
@@ -110,7 +116,8 @@ pub enum GuestError {
     /// A command ran past its time. It was killed, and the guest can be used on.
     #[error(
         "the command ran longer than {after:?} in guest '{guest}' and was killed; \
-         the guest is still usable. Its output so far: {}", brief(output)
+         the guest is still usable. Its output so far: {}",
+        brief(output)
     )]
     CommandTimeout {
         /// The guest's name.
@@ -144,7 +151,9 @@ pub enum GuestError {
         output: Box<RunOutput>,
     },
     /// The guest wrote what is no answer into its command channel.
-    #[error("the command channel of guest '{guest}' is broken ({why}): nothing can be run until reset()")]
+    #[error(
+        "the command channel of guest '{guest}' is broken ({why}): nothing can be run until reset()"
+    )]
     Channel {
         /// The guest's name.
         guest: String,
@@ -164,7 +173,9 @@ pub enum GuestError {
         desc: String,
     },
     /// QEMU did not do what it should in time.
-    #[error("QEMU of guest '{guest}' {what} within {after:?}: the machine may be overloaded, or QEMU hangs")]
+    #[error(
+        "QEMU of guest '{guest}' {what} within {after:?}: the machine may be overloaded, or QEMU hangs"
+    )]
     QemuSlow {
         /// The guest's name.
         guest: String,
@@ -181,7 +192,11 @@ fn brief(output: &RunOutput) -> String {
         let from = bytes.len().saturating_sub(600);
         String::from_utf8_lossy(&bytes[from..]).trim().to_owned()
     };
-    format!("stdout '{}', stderr '{}'", cut(&output.stdout), cut(&output.stderr))
+    format!(
+        "stdout '{}', stderr '{}'",
+        cut(&output.stdout),
+        cut(&output.stderr)
+    )
 }
 
 /// Adds what was being done to an [`io::Error`].
@@ -191,12 +206,18 @@ pub(crate) trait Doing<T> {
 
 impl<T> Doing<T> for io::Result<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, GuestError> {
-        self.map_err(|source| GuestError::Io { doing: what(), source })
+        self.map_err(|source| GuestError::Io {
+            doing: what(),
+            source,
+        })
     }
 }
 
 impl<T> Doing<T> for rustix::io::Result<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, GuestError> {
-        self.map_err(|e| GuestError::Io { doing: what(), source: e.into() })
+        self.map_err(|e| GuestError::Io {
+            doing: what(),
+            source: e.into(),
+        })
     }
 }

@@ -13,7 +13,7 @@ mount -t tmpfs run /run
 mkdir /run/vfun
 ln -s /proc/self/fd /dev/fd
 ln -s /run /var/run
-echo /bin/false >/proc/sys/kernel/modprobe 2>/dev/null
+echo /bin/modprobe >/proc/sys/kernel/modprobe
 
 . /etc/vfun/config # insmod=, net=, shell=, rows=, columns=, LD_LIBRARY_PATH=
 
@@ -27,12 +27,19 @@ if [ "$net" = 1 ]; then
         ip route add default via 10.0.2.2 || echo "init: no network card eth0"
 fi
 
+# busybox's poweroff, halt and reboot ask pid 1 by signals.
+trap 'sync; busybox poweroff -f' USR2
+trap 'sync; busybox halt -f' USR1
+trap 'sync; busybox reboot -f' TERM
+
 if [ "$shell" = 1 ]; then
     cd /root
     cat /etc/motd
     while :; do
         [ -z "$rows" ] || stty rows "$rows" cols "$columns" </dev/ttyS0
-        setsid cttyhack sh -l
+        # In the background, because a trap waits for what is in the foreground.
+        setsid cttyhack sh -l </dev/console &
+        wait $!
         echo 'The shell has ended; here is a new one. Leave with: poweroff'
         sleep 1
     done
@@ -59,7 +66,7 @@ job() {
     d=/run/vfun/$1
     mkdir -p "$d/out" "$d/err" && mount -t tmpfs -o "size=$max_out" out "$d/out" &&
         mount -t tmpfs -o "size=$max_err" err "$d/err"
-    printf %s "$2" | base64 -d >"$d/script"
+    printf %b "$2" >"$d/script"
     : >"$d/out/t"
     : >"$d/err/t"
     setsid sh "$d/script" </dev/null >"$d/out/t" 2>"$d/err/t" 3>&- &
@@ -97,7 +104,7 @@ while :; do
         case $op in
             R) job "$id" "$rest" & ;;
             K) if read -r session <"/run/vfun/$id/session"; then kill_session; fi 2>/dev/null ;;
-            Q) sync; poweroff ;;
+            Q) sync; busybox poweroff -f ;;
         esac
     done
     usleep 20000

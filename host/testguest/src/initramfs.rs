@@ -11,8 +11,14 @@ use crate::error::{Doing, GuestError};
 use crate::{GuestConfig, Kernel, Result, elf, limits};
 
 /// Folders where the loader looks by itself.
-const LOADER_DIRS: [&str; 6] =
-    ["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu"];
+const LOADER_DIRS: [&str; 6] = [
+    "/lib",
+    "/usr/lib",
+    "/lib64",
+    "/usr/lib64",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+];
 
 /// What init is to do when it is up.
 pub(crate) enum Role {
@@ -25,17 +31,27 @@ pub(crate) enum Role {
 /// Writes the initramfs of `config` to `path`.
 pub(crate) fn write(config: &GuestConfig, kernel: &Kernel, role: &Role, path: &Path) -> Result<()> {
     let file = File::create(path).doing(|| format!("cannot create {}", path.display()))?;
-    let mut image = Image { config, cpio: Cpio::new(BufWriter::new(file)), seen: BTreeSet::new(), bytes: 0, lib_dirs: Vec::new() };
+    let mut image = Image {
+        config,
+        cpio: Cpio::new(BufWriter::new(file)),
+        seen: BTreeSet::new(),
+        bytes: 0,
+        lib_dirs: Vec::new(),
+    };
     image.fill(kernel, role)?;
-    let (_, bytes) = image.cpio.finish().doing(|| format!("cannot write {} (is the disk full?)", path.display()))?;
+    let (_, bytes) = image
+        .cpio
+        .finish()
+        .doing(|| format!("cannot write {} (is the disk full?)", path.display()))?;
     // It lies in RAM twice while it is unpacked.
-    let needed = (2 * bytes >> 20) + limits::KERNEL_MEMORY_MIB;
+    let needed = ((2 * bytes) >> 20) + limits::KERNEL_MEMORY_MIB;
     if needed > u64::from(config.memory_mib) {
         return Err(GuestError::Config {
             guest: config.name.clone(),
             why: format!(
                 "its files make {} MiB, which needs memory_mib of at least {needed}, not {}",
-                bytes >> 20, config.memory_mib
+                bytes >> 20,
+                config.memory_mib
             ),
         });
     }
@@ -52,8 +68,13 @@ struct Image<'a> {
 
 impl Image<'_> {
     fn fill(&mut self, kernel: &Kernel, role: &Role) -> Result<()> {
-        for dir in ["dev", "proc", "sys", "tmp", "run", "root", "var", "bin", "sbin", "usr/bin", "usr/sbin", "etc/vfun"] {
-            self.cpio.dir(dir).doing(|| "cannot write the initramfs".into())?;
+        for dir in [
+            "dev", "proc", "sys", "tmp", "run", "root", "var", "bin", "sbin", "usr/bin",
+            "usr/sbin", "etc/vfun",
+        ] {
+            self.cpio
+                .dir(dir)
+                .doing(|| "cannot write the initramfs".into())?;
         }
         // The test's own files first: they win over ours.
         for (host, guest) in &self.config.files {
@@ -62,13 +83,13 @@ impl Image<'_> {
         }
         self.add(&busybox()?, "/bin/busybox")?;
         self.text("/init", 0o755, include_str!("init.sh"))?;
-        // busybox's own ask pid 1, which is a script; these do it.
-        for name in ["poweroff", "reboot", "halt"] {
-            self.text(&format!("/bin/{name}"), 0o755, &format!("#!/bin/sh\nexec busybox {name} -f\n"))?;
-        }
         self.text("/etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/sh\n")?;
         self.text("/etc/group", 0o644, "root:x:0:\n")?;
-        self.text("/etc/hosts", 0o644, &format!("127.0.0.1 localhost {}\n10.0.2.2 host\n", self.config.name))?;
+        self.text(
+            "/etc/hosts",
+            0o644,
+            &format!("127.0.0.1 localhost {}\n10.0.2.2 host\n", self.config.name),
+        )?;
         self.text("/etc/hostname", 0o644, &format!("{}\n", self.config.name))?;
         self.text("/etc/motd", 0o644, MOTD)?;
         let insmod = self.modules(kernel)?;
@@ -84,13 +105,24 @@ impl Image<'_> {
         load.extend(self.config.modules.iter().map(String::as_str));
         let all = kernel.modules()?;
         let insmod = all.order(&load)?;
-        let spare: Vec<&str> = self.config.spare_modules.iter().map(String::as_str).collect();
+        let spare: Vec<&str> = self
+            .config
+            .spare_modules
+            .iter()
+            .map(String::as_str)
+            .collect();
         let at = format!("/lib/modules/{}", kernel.version());
         let files: BTreeSet<String> = insmod.iter().cloned().chain(all.order(&spare)?).collect();
         for file in &files {
             self.add(&kernel.modules_dir().join(file), &format!("{at}/{file}"))?;
         }
-        for index in ["modules.dep", "modules.alias", "modules.symbols", "modules.builtin", "modules.order"] {
+        for index in [
+            "modules.dep",
+            "modules.alias",
+            "modules.symbols",
+            "modules.builtin",
+            "modules.order",
+        ] {
             let path = kernel.modules_dir().join(index);
             // Only modprobe in the guest needs them, so only if there is a use.
             if path.is_file() && !spare.is_empty() {
@@ -103,10 +135,16 @@ impl Image<'_> {
     fn settings(&self, role: &Role, insmod: &[String]) -> String {
         let mut text = format!(
             "insmod='{}'\nnet={}\nmax_out={}\nmax_err={}\n",
-            insmod.join(" "), u8::from(self.config.net), limits::MAX_STDOUT_BYTES, limits::MAX_STDERR_BYTES
+            insmod.join(" "),
+            u8::from(self.config.net),
+            limits::MAX_STDOUT_BYTES,
+            limits::MAX_STDERR_BYTES
         );
         if !self.lib_dirs.is_empty() {
-            text += &format!("export LD_LIBRARY_PATH='{}'\n", self.lib_dirs.join(":").replace('\'', "'\\''"));
+            text += &format!(
+                "export LD_LIBRARY_PATH='{}'\n",
+                self.lib_dirs.join(":").replace('\'', "'\\''")
+            );
         }
         if let Role::Shell(size) = role {
             text += "shell=1\n";
@@ -118,22 +156,36 @@ impl Image<'_> {
     }
 
     fn refuse<T>(&self, why: String) -> Result<T> {
-        Err(GuestError::Config { guest: self.config.name.clone(), why })
+        Err(GuestError::Config {
+            guest: self.config.name.clone(),
+            why,
+        })
     }
 
     /// Absolute, with no `..`, and a file's name at its end.
     fn guest_path(&self, path: &str) -> Result<String> {
-        let good = Path::new(path).components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)));
-        if !path.starts_with('/') || path.trim_matches('/').is_empty() || !good || path.contains('\0') {
+        let good = Path::new(path)
+            .components()
+            .all(|c| matches!(c, Component::RootDir | Component::Normal(_)));
+        if !path.starts_with('/')
+            || path.trim_matches('/').is_empty()
+            || !good
+            || path.contains('\0')
+        {
             return self.refuse(format!("'{path}' is no absolute path in the guest"));
         }
-        let parts: Vec<_> = path.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
+        let parts: Vec<_> = path
+            .split('/')
+            .filter(|p| !p.is_empty() && *p != ".")
+            .collect();
         Ok(format!("/{}", parts.join("/")))
     }
 
     fn text(&mut self, path: &str, mode: u32, text: &str) -> Result<()> {
         if self.seen.insert(path.into()) {
-            self.cpio.bytes(path, mode, text.as_bytes()).doing(|| "cannot write the initramfs".into())?;
+            self.cpio
+                .bytes(path, mode, text.as_bytes())
+                .doing(|| "cannot write the initramfs".into())?;
         }
         Ok(())
     }
@@ -142,13 +194,19 @@ impl Image<'_> {
     /// links are followed; what is there already stays.
     fn add(&mut self, host: &Path, guest: &str) -> Result<()> {
         let shown = host.display();
-        let meta = fs::metadata(host).doing(|| format!("cannot take {shown} into guest '{}'", self.config.name))?;
+        let meta = fs::metadata(host)
+            .doing(|| format!("cannot take {shown} into guest '{}'", self.config.name))?;
         if self.seen.len() >= limits::MAX_FILES {
-            return self.refuse(format!("more than {} files: name smaller folders", limits::MAX_FILES));
+            return self.refuse(format!(
+                "more than {} files: name smaller folders",
+                limits::MAX_FILES
+            ));
         }
         if meta.is_dir() {
             self.seen.insert(guest.into());
-            self.cpio.dir(guest).doing(|| "cannot write the initramfs".into())?;
+            self.cpio
+                .dir(guest)
+                .doing(|| "cannot write the initramfs".into())?;
             let list = fs::read_dir(host).doing(|| format!("cannot list {shown}"))?;
             let mut names: Vec<_> = list.filter_map(|e| e.ok().map(|e| e.file_name())).collect();
             names.sort();
@@ -166,12 +224,17 @@ impl Image<'_> {
         }
         self.bytes += meta.len();
         if self.bytes > limits::MAX_FILE_BYTES {
-            return self.refuse(format!("its files are more than {} MiB", limits::MAX_FILE_BYTES >> 20));
+            return self.refuse(format!(
+                "its files are more than {} MiB",
+                limits::MAX_FILE_BYTES >> 20
+            ));
         }
         let file = File::open(host).doing(|| format!("cannot read {shown}"))?;
         let dynamic = elf::kind(&file) == elf::Kind::Dynamic;
         let mode = meta.permissions().mode() | 0o444;
-        self.cpio.file(guest, mode, meta.len(), file).doing(|| format!("cannot copy {shown} into the initramfs"))?;
+        self.cpio
+            .file(guest, mode, meta.len(), file)
+            .doing(|| format!("cannot copy {shown} into the initramfs"))?;
         if dynamic {
             for library in elf::libraries(host)? {
                 self.add_library(&library)?;
@@ -181,10 +244,13 @@ impl Image<'_> {
     }
 
     fn add_library(&mut self, host: &Path) -> Result<()> {
-        let Some(guest) = host.to_str().map(str::to_owned) else { return Ok(()) };
+        let Some(guest) = host.to_str().map(str::to_owned) else {
+            return Ok(());
+        };
         let guest = self.guest_path(&guest).or_else(|_| {
             // With `..` in it, as a run path may have; the loader gets the plain one.
-            let plain = fs::canonicalize(host).doing(|| format!("cannot find {}", host.display()))?;
+            let plain =
+                fs::canonicalize(host).doing(|| format!("cannot find {}", host.display()))?;
             self.guest_path(&plain.to_string_lossy())
         })?;
         let dir = guest.rsplit_once('/').map_or("", |(dir, _)| dir).to_owned();
@@ -192,7 +258,11 @@ impl Image<'_> {
             self.lib_dirs.push(dir);
         }
         // What a library needs is in the list of the program that needs it.
-        if self.seen.contains(&guest) { Ok(()) } else { self.add(host, &guest) }
+        if self.seen.contains(&guest) {
+            Ok(())
+        } else {
+            self.add(host, &guest)
+        }
     }
 }
 
@@ -200,10 +270,14 @@ impl Image<'_> {
 fn busybox() -> Result<PathBuf> {
     let places = ["/bin/busybox", "/usr/bin/busybox", "/sbin/busybox"];
     let fits = |p: &&str| File::open(p).is_ok_and(|f| elf::kind(&f) == elf::Kind::Static);
-    places.iter().find(|p| fits(p)).map(PathBuf::from).ok_or_else(|| GuestError::MissingProgram {
-        program: "a static busybox".into(),
-        package: "busybox-static".into(),
-    })
+    places
+        .iter()
+        .find(|p| fits(p))
+        .map(PathBuf::from)
+        .ok_or_else(|| GuestError::MissingProgram {
+            program: "a static busybox".into(),
+            package: "busybox-static".into(),
+        })
 }
 
 const MOTD: &str = "\nA VirtFun test guest. Leave with 'poweroff', or with Ctrl-A and then X.\n\n";
@@ -216,7 +290,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let out = File::create(dir.path().join("i")).unwrap();
         let cpio = Cpio::new(BufWriter::new(out));
-        (dir, Image { config, cpio, seen: BTreeSet::new(), bytes: 0, lib_dirs: Vec::new() })
+        (
+            dir,
+            Image {
+                config,
+                cpio,
+                seen: BTreeSet::new(),
+                bytes: 0,
+                lib_dirs: Vec::new(),
+            },
+        )
     }
 
     #[test]
@@ -233,9 +316,19 @@ mod tests {
     fn programs_bring_their_libraries() {
         let config = GuestConfig::default();
         let (_dir, mut image) = image(&config);
-        image.add(&std::env::current_exe().unwrap(), "/bin/me").unwrap();
+        image
+            .add(&std::env::current_exe().unwrap(), "/bin/me")
+            .unwrap();
         assert!(image.seen.contains("/bin/me"));
-        assert!(image.seen.iter().any(|p| p.contains("libc.so")), "{:?}", image.seen);
-        assert!(image.seen.iter().any(|p| p.contains("/ld-linux")), "{:?}", image.seen);
+        assert!(
+            image.seen.iter().any(|p| p.contains("libc.so")),
+            "{:?}",
+            image.seen
+        );
+        assert!(
+            image.seen.iter().any(|p| p.contains("/ld-linux")),
+            "{:?}",
+            image.seen
+        );
     }
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use crate::Result;
 use crate::error::{Doing, GuestError};
 use crate::modules::Modules;
-use crate::Result;
 
 /// A kernel image with its modules, as `packaging/guest-kernel.sh` lays it out.
 #[derive(Clone, Debug)]
@@ -22,17 +22,25 @@ impl Kernel {
         if let Some(dir) = env::var_os("VFUN_GUEST_KERNEL_DIR").filter(|d| !d.is_empty()) {
             let dir = PathBuf::from(dir);
             if !dir.join("version").is_file() {
-                return Err(GuestError::NoKernel { looked: format!("{} (VFUN_GUEST_KERNEL_DIR)", dir.display()) });
+                return Err(GuestError::NoKernel {
+                    looked: format!("{} (VFUN_GUEST_KERNEL_DIR)", dir.display()),
+                });
             }
             return Kernel::at(&dir);
         }
         let cwd = env::current_dir().unwrap_or_default();
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        let mut places = cwd.ancestors().chain(source.ancestors()).map(|d| d.join("target/guest-kernel"));
+        let mut places = cwd
+            .ancestors()
+            .chain(source.ancestors())
+            .map(|d| d.join("target/guest-kernel"));
         match places.find(|d| d.join("version").is_file()) {
             Some(dir) => Kernel::at(&dir),
             None => {
-                let looked = format!("target/guest-kernel in {} or any folder above it", cwd.display());
+                let looked = format!(
+                    "target/guest-kernel in {} or any folder above it",
+                    cwd.display()
+                );
                 Err(GuestError::NoKernel { looked })
             }
         }
@@ -40,8 +48,12 @@ impl Kernel {
 
     /// The kernel in `dir`, if it is complete.
     pub fn at(dir: &Path) -> Result<Kernel> {
-        let bad = |why: &str| GuestError::BadKernel { dir: dir.into(), why: why.into() };
-        let text = fs::read_to_string(dir.join("version")).map_err(|_| bad("it has no file 'version'"))?;
+        let bad = |why: &str| GuestError::BadKernel {
+            dir: dir.into(),
+            why: why.into(),
+        };
+        let text =
+            fs::read_to_string(dir.join("version")).map_err(|_| bad("it has no file 'version'"))?;
         let version = text.trim().to_owned();
         if version.is_empty() || version.contains('/') || version.len() > 128 {
             return Err(bad("its file 'version' holds no version"));
@@ -71,7 +83,11 @@ impl Kernel {
     /// decompressed by an emulated CPU, otherwise `vmlinuz`.
     pub fn image(&self) -> PathBuf {
         let plain = self.dir.join("vmlinux");
-        if plain.is_file() { plain } else { self.dir.join("vmlinuz") }
+        if plain.is_file() {
+            plain
+        } else {
+            self.dir.join("vmlinuz")
+        }
     }
 
     /// `lib/modules/VERSION`.
@@ -84,7 +100,10 @@ impl Kernel {
             let path = self.modules_dir().join(name);
             fs::read_to_string(&path).doing(|| format!("cannot read {}", path.display()))
         };
-        Ok(Modules::parse(&read("modules.dep")?, &read("modules.builtin")?))
+        Ok(Modules::parse(
+            &read("modules.dep")?,
+            &read("modules.builtin")?,
+        ))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::error::GuestError;
 use crate::Result;
+use crate::error::GuestError;
 
 /// The modules of one kernel.
 pub(crate) struct Modules {
@@ -23,9 +23,18 @@ impl Modules {
     pub fn parse(dep: &str, builtin: &str) -> Self {
         let files = dep.lines().filter_map(|line| {
             let (file, deps) = line.split_once(':')?;
-            Some((name_of(file), (file.to_owned(), deps.split_whitespace().map(str::to_owned).collect())))
+            Some((
+                name_of(file),
+                (
+                    file.to_owned(),
+                    deps.split_whitespace().map(str::to_owned).collect(),
+                ),
+            ))
         });
-        Modules { files: files.collect(), built_in: builtin.lines().map(name_of).collect() }
+        Modules {
+            files: files.collect(),
+            built_in: builtin.lines().map(name_of).collect(),
+        }
     }
 
     /// The files to load, dependencies first, nothing twice.
@@ -63,12 +72,24 @@ mod tests {
 
     #[test]
     fn dependencies_come_first_and_once() {
-        assert_eq!(sample().order(&["c", "b_x", "8250"]).unwrap(), ["kernel/a.ko", "kernel/b-x.ko", "kernel/c.ko"]);
-        assert_eq!(sample().order(&["b-x"]).unwrap(), ["kernel/a.ko", "kernel/b-x.ko"]);
+        assert_eq!(
+            sample().order(&["c", "b_x", "8250"]).unwrap(),
+            ["kernel/a.ko", "kernel/b-x.ko", "kernel/c.ko"]
+        );
+        assert_eq!(
+            sample().order(&["b-x"]).unwrap(),
+            ["kernel/a.ko", "kernel/b-x.ko"]
+        );
     }
 
     #[test]
     fn an_unknown_module_is_named() {
-        assert!(sample().order(&["nope"]).unwrap_err().to_string().contains("'nope'"));
+        assert!(
+            sample()
+                .order(&["nope"])
+                .unwrap_err()
+                .to_string()
+                .contains("'nope'")
+        );
     }
 }

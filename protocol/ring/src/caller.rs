@@ -7,7 +7,9 @@
 
 use crate::memory::Memory;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
-use vfun_wire::channel::{CellState, Command, FLAG_DATA, Word0, Word1, in_header, line_off, out_header};
+use vfun_wire::channel::{
+    CellState, Command, FLAG_DATA, FLAGS, Word0, Word1, in_header, line_off, out_header,
+};
 use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{LINE_WORDS, PAGE};
@@ -218,7 +220,8 @@ impl<M: Memory> Caller<M> {
         let Word1 { len, status } = Word1::unpack(self.mem.load(at + 1, Ordering::Relaxed));
         let in_space = word.flags & FLAG_DATA != 0;
         let room = if in_space { self.cell_bytes } else { INLINE_BYTES as u32 };
-        if len > room || word.op != CellState::Done.to_wire() {
+        let strange = word.flags & !FLAGS != 0 || word.reserved != 0;
+        if len > room || word.op != CellState::Done.to_wire() || strange {
             return Looked::Nonsense;
         }
         let mut inline = [0; INLINE_BYTES];

@@ -8,9 +8,20 @@ use vfun_wire::status::BreakReason;
 use vfun_wire::Status;
 
 /// Looks at the expected cell between two looks elsewhere. Cells are posted
-/// in order but for threads that were interrupted between claim and post, and
-/// for cells held by open calls; those are found by the sweep.
+/// in order but for threads that were interrupted between claim and post;
+/// what they left behind is found by the sweep, which starts at the cell after
+/// the expected one. Cells held by open calls are passed over at once.
 const LOOKS_PER_SWEEP: u32 = 32;
+
+/// What the server knows of a cell. Private: what the window says of the past
+/// is not believed.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// The last sequence number taken.
+    seq: u32,
+    /// Taken and not answered.
+    open: bool,
+}
 
 /// A request, read once and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +45,7 @@ pub struct Request {
 pub struct Violation {
     /// Which cell.
     pub cell: usize,
-    /// The number that was due.
+    /// The number that was due: the next one, or the last one while that call is unanswered.
     pub expected: u32,
     /// The number found.
     pub found: u32,
@@ -66,12 +77,12 @@ pub struct Server<M> {
     mem: M,
     cell_bytes: u32,
     mask: u32,
-    /// The last sequence number taken from each cell. Private: what the window
-    /// says of the past is not believed.
-    taken: Box<[u32]>,
+    taken: Box<[Taken]>,
     head: u32,
+    /// How far beyond `head` the sweep has looked since something was found.
     sweep: u32,
     looks: u32,
+    refused: bool,
     broken: Option<Violation>,
     calls: u64,
     errors: u64,
@@ -90,9 +101,9 @@ impl<M: Memory> Server<M> {
     /// service loop) has made sure that no call was left half done.
     pub fn new(mem: M, depth: u16, cell_bytes: u32) -> Self {
         assert!(depth.is_power_of_two());
-        let taken: Box<[u32]> = (0..u32::from(depth))
-            .map(|c| Word0::unpack(mem.load_own(line_word(c), Ordering::Relaxed)).seq)
-            .collect();
+        let answered = |c| Word0::unpack(mem.load_own(line_word(c), Ordering::Relaxed)).seq;
+        let taken: Box<[Taken]> =
+            (0..u32::from(depth)).map(|c| Taken { seq: answered(c), open: false }).collect();
         let own = |i| mem.load_own(i, Ordering::Relaxed);
         Server {
             calls: own(in_header::CALLS),
@@ -106,6 +117,7 @@ impl<M: Memory> Server<M> {
             head: 0,
             sweep: 0,
             looks: 0,
+            refused: false,
             broken: None,
         }
     }
@@ -115,7 +127,8 @@ impl<M: Memory> Server<M> {
         &self.mem
     }
 
-    /// Looks for the next request.
+    /// Looks for the next request. Nothing found may mean that malformed
+    /// requests were answered on the way: see [`Server::refused`].
     #[inline]
     pub fn next(&mut self) -> Next {
         if let Some(v) = self.broken {
@@ -125,23 +138,37 @@ impl<M: Memory> Server<M> {
         match self.look(cell) {
             Next::Nothing => {}
             found => {
-                self.head = (cell + 1) & self.mask;
+                self.advance(cell);
                 self.mem.prefetch(line_word(self.head));
                 return found;
             }
+        }
+        if self.taken[cell as usize].open {
+            // Its answer may be hours away, and callers pass it over too.
+            self.advance(cell);
+            return Next::Nothing;
         }
         self.looks = self.looks.wrapping_add(1);
         if !self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
             return Next::Nothing;
         }
         self.sweep = (self.sweep + 1) & self.mask;
-        self.look_at(self.sweep)
+        self.look_at((self.head + self.sweep) & self.mask)
     }
 
-    /// Looks at every cell once: before sleeping, and after waking.
+    #[inline]
+    fn advance(&mut self, cell: u32) {
+        self.head = (cell + 1) & self.mask;
+        self.sweep = 0;
+    }
+
+    /// Looks at every cell once: before sleeping, and after waking. See
+    /// [`Server::refused`] before sleeping on `Nothing`.
     pub fn next_anywhere(&mut self) -> Next {
+        // A malformed request on the way moves the head; the round must not skip for it.
+        let start = self.head;
         for i in 0..=self.mask {
-            match self.look_at((self.head + i) & self.mask) {
+            match self.look_at((start + i) & self.mask) {
                 Next::Nothing => {}
                 found => return found,
             }
@@ -155,7 +182,7 @@ impl<M: Memory> Server<M> {
         }
         let found = self.look(cell);
         if found != Next::Nothing {
-            self.head = (cell + 1) & self.mask;
+            self.advance(cell);
         }
         found
     }
@@ -166,14 +193,15 @@ impl<M: Memory> Server<M> {
         let raw = self.mem.load(at, Ordering::Acquire);
         let word = Word0::unpack(raw);
         let last = self.taken[cell as usize];
-        if word.seq == last {
+        if word.seq == last.seq {
             return Next::Nothing;
         }
-        let due = last.wrapping_add(1);
+        // R-CEL-3: only the next number, and only once the last was answered.
+        let due = if last.open { last.seq } else { last.seq.wrapping_add(1) };
         if word.seq != due {
             return self.break_off(Violation { cell: cell as usize, expected: due, found: word.seq });
         }
-        self.taken[cell as usize] = due;
+        self.taken[cell as usize] = Taken { seq: due, open: true };
         // From here on only this copy counts (R-CEL-2).
         let raw1 = self.mem.load(at + 1, Ordering::Relaxed);
         let Word1 { len, status } = Word1::unpack(raw1);
@@ -189,7 +217,8 @@ impl<M: Memory> Server<M> {
         let command = Command::from_wire(word.op);
         if let Some(status) = wrong.or(command.is_none().then_some(Status::BadCommand)) {
             self.answer_inline(cell as usize, status, &[]);
-            self.head = (cell + 1) & self.mask;
+            self.advance(cell);
+            self.refused = true;
             return Next::Nothing;
         }
         let mut inline = [0; INLINE_BYTES];
@@ -200,7 +229,7 @@ impl<M: Memory> Server<M> {
                 *bytes = self.mem.load(at + 2 + i, Ordering::Relaxed).to_le_bytes();
             }
         }
-        self.bytes_in += u64::from(len);
+        self.bytes_in = self.bytes_in.wrapping_add(u64::from(len));
         Next::Call(Request {
             cell: cell as usize,
             seq: due,
@@ -220,6 +249,14 @@ impl<M: Memory> Server<M> {
             Ordering::Release,
         );
         Next::Broken(v)
+    }
+
+    /// Whether malformed requests were answered on the way since this was last
+    /// asked. Whoever posted them may sleep, so the loop owes them a ring as
+    /// for any answer ([`Server::must_ring`]); ask before sleeping (R-SLP-5).
+    #[inline]
+    pub fn refused(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
     }
 
     /// Says which call is being computed, so that whoever finds this service
@@ -263,17 +300,19 @@ impl<M: Memory> Server<M> {
     fn publish(&mut self, cell: usize, status: Status, flags: u8, len: u32) {
         let at = line_word(cell as u32);
         self.mem.store(at + 1, Word1 { len, status: status.to_wire() }.pack(), Ordering::Relaxed);
-        let seq = self.taken[cell];
+        let seq = self.taken[cell].seq;
         let word = Word0 { seq, op: CellState::Done.to_wire(), flags, reserved: 0 };
         // R-CEL-4: the first word is stored last, with release.
         self.mem.store(at, word.pack(), Ordering::Release);
-        self.calls += 1;
-        self.bytes_out += u64::from(len);
+        self.taken[cell].open = false;
+        // The counters began with what the window held: they wrap, not panic.
+        self.calls = self.calls.wrapping_add(1);
+        self.bytes_out = self.bytes_out.wrapping_add(u64::from(len));
         self.mem.store(in_header::CALLS, self.calls, Ordering::Relaxed);
         self.mem.store(in_header::BYTES_IN, self.bytes_in, Ordering::Relaxed);
         self.mem.store(in_header::BYTES_OUT, self.bytes_out, Ordering::Relaxed);
         if status != Status::Ok {
-            self.errors += 1;
+            self.errors = self.errors.wrapping_add(1);
             self.mem.store(in_header::ERRORS, self.errors, Ordering::Relaxed);
         }
     }

@@ -22,8 +22,10 @@ pub struct Attach {
     pub client: [u8; NAME_BYTES],
     /// Bytes of `credential` in use.
     pub credential_len: U16,
+    /// 1 if this asks on behalf of a caller elsewhere (the gateway): policy may refuse those.
+    pub remote: u8,
     /// Zero.
-    pub reserved: [u8; 6],
+    pub reserved: [u8; 5],
     /// What proves the right to act for that client, where policy asks for it.
     pub credential: [u8; CREDENTIAL_BYTES],
 }

@@ -1,0 +1,225 @@
+//! From options to a session: finds the window, checks it, says hello.
+
+use crate::control::{self, Control, WindowControl};
+use crate::endpoint::{Endpoint, TransportKind};
+use crate::error::{Error, Result};
+use crate::heartbeat::Heartbeat;
+use crate::session::{Session, SessionInfo, SessionInner};
+use crate::tcp::Connection;
+use crate::transport::{self, PCI_DEVICES, Transport, Window};
+use crate::wait::WaitPolicy;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use vfun_wire::attach::{ATTACH_MAGIC, Attach};
+use vfun_wire::limits::{CREDENTIAL_BYTES, NAME_BYTES};
+use vfun_wire::message::{Hello, Kind};
+use vfun_wire::names;
+use vfun_wire::version::{Features, VERSION, VERSION_MIN};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// The variable that names the endpoint where the program leaves it open.
+const ENDPOINT_VARIABLE: &str = "VFUN_ENDPOINT";
+
+/// Who connects, and how.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    app: String,
+    endpoint: Endpoint,
+    client: Option<String>,
+    credential: Vec<u8>,
+    policy: WaitPolicy,
+    remote: bool,
+    pci_devices: PathBuf,
+}
+
+impl ConnectOptions {
+    /// An app by its name, with the defaults.
+    pub fn new(app_name: impl Into<String>) -> Self {
+        ConnectOptions {
+            app: app_name.into(),
+            endpoint: Endpoint::Auto,
+            client: None,
+            credential: Vec::new(),
+            policy: WaitPolicy::default(),
+            remote: false,
+            pci_devices: PCI_DEVICES.into(),
+        }
+    }
+    /// Where the host is. [`Endpoint::Auto`] unless said otherwise.
+    pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
+        self.endpoint = endpoint;
+        self
+    }
+    /// Which client to act for, where the endpoint does not settle it: on the
+    /// host itself and over a gateway. The manager decides whether this may be.
+    pub fn client(mut self, name: impl Into<String>) -> Self {
+        self.client = Some(name.into());
+        self
+    }
+    /// What proves the right to, where policy asks for it. At most 64 bytes.
+    pub fn credential(mut self, bytes: impl AsRef<[u8]>) -> Self {
+        self.credential = bytes.as_ref().to_vec();
+        self
+    }
+    /// How calls of this session wait for their answers.
+    pub fn wait(mut self, policy: WaitPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+    /// Says that this asks on behalf of a caller elsewhere, which policy may refuse.
+    #[doc(hidden)]
+    pub fn remote(mut self, remote: bool) -> Self {
+        self.remote = remote;
+        self
+    }
+    /// Looks for PCI devices elsewhere than the kernel lists them; for tests.
+    #[doc(hidden)]
+    pub fn pci_devices(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.pci_devices = folder.into();
+        self
+    }
+
+    /// Opens the session.
+    pub fn connect(self) -> Result<Session> {
+        let question = self.question()?;
+        let hello = self.hello(self.app_name()?)?;
+        match self.asked_endpoint()? {
+            Endpoint::Auto => self.auto(&question, hello),
+            endpoint => self.open(&endpoint, &question, hello),
+        }
+    }
+
+    fn asked_endpoint(&self) -> Result<Endpoint> {
+        match (&self.endpoint, std::env::var(ENDPOINT_VARIABLE)) {
+            (Endpoint::Auto, Ok(text)) if !text.is_empty() => text.parse(),
+            (endpoint, _) => Ok(endpoint.clone()),
+        }
+    }
+
+    /// The best that is there. Both are shared memory; the network is never
+    /// chosen without being asked for. A refusal is an answer and ends the search.
+    fn auto(&self, question: &Attach, hello: Hello) -> Result<Session> {
+        let mut tried = Vec::new();
+        for endpoint in [Endpoint::Ivshmem(None), Endpoint::Host(None)] {
+            match self.open(&endpoint, question, hello) {
+                Ok(session) => return Ok(session),
+                Err(e @ (Error::Refused(_) | Error::SeveralWindows(_))) => return Err(e),
+                Err(e) => {
+                    let what = match &endpoint {
+                        Endpoint::Ivshmem(_) => format!("ivshmem ({})", self.pci_devices.display()),
+                        other => other.to_string(),
+                    };
+                    tried.push((what, e));
+                }
+            }
+        }
+        Err(Error::NoHost { tried })
+    }
+
+    fn open(&self, endpoint: &Endpoint, question: &Attach, hello: Hello) -> Result<Session> {
+        match endpoint {
+            Endpoint::Auto => self.auto(question, hello),
+            Endpoint::Host(path) => self.over_window(transport::attach_host(path.as_deref(), question)?, hello),
+            Endpoint::Ivshmem(at) => {
+                self.over_window(transport::open_ivshmem(&self.pci_devices, at.as_deref())?, hello)
+            }
+            Endpoint::Tcp(address) => {
+                let connection = Connection::open(address, question)?;
+                self.greet(Control::Tcp(connection), None, address.clone(), hello)
+            }
+        }
+    }
+
+    fn over_window(&self, transport: Arc<dyn Transport>, mut hello: Hello) -> Result<Session> {
+        let place = transport.place();
+        let window = Arc::new(Window::open(transport)?);
+        let control = WindowControl::new(window.clone());
+        if !control.has_doorbell() {
+            hello.features = U64::new(hello.features.get() & !Features::DOORBELL.0);
+        }
+        self.greet(Control::Window(control), Some(window), place, hello)
+    }
+
+    fn greet(
+        &self,
+        control: Control,
+        window: Option<Arc<Window>>,
+        place: String,
+        hello: Hello,
+    ) -> Result<Session> {
+        let body = control.request(Kind::Hello, 0, hello.as_bytes(), control::TIMEOUT)?;
+        let (ack, client) = control::hello(&body)?;
+        // A feature that was not offered is not in force, whatever the host says.
+        let features = Features(ack.features.get()).both(Features(hello.features.get()));
+        let transport = window.as_ref().map_or(TransportKind::Tcp, |w| w.transport.kind());
+        let heartbeat = match (&window, ack.heartbeat_ms.get()) {
+            (Some(w), ms @ 1..) => {
+                let every = Duration::from_millis(ms.into());
+                Some(Heartbeat::start(w.clone(), usize::from(ack.session_line.get()), every)?)
+            }
+            _ => None,
+        };
+        let info = SessionInfo {
+            client,
+            client_id: ack.client_id.get(),
+            app_id: ack.app_id.get(),
+            version: ack.version.get(),
+            features,
+            window_bytes: window.as_ref().map_or(0, |w| w.transport.window_bytes()),
+            doorbell: window.as_ref().is_some_and(|w| w.transport.has_doorbell())
+                && features.has(Features::DOORBELL),
+            transport,
+            generation: window.as_ref().map_or(0, |w| w.generation()),
+        };
+        let inner =
+            SessionInner::new(control, window, info, place, ack.session.get(), self.policy.clone(), heartbeat);
+        Ok(Session::from_inner(Arc::new(inner)))
+    }
+
+    fn app_name(&self) -> Result<[u8; NAME_BYTES]> {
+        names::encode(&self.app)
+            .map_err(|why| Error::BadName { what: "app's", name: self.app.clone(), why })
+    }
+
+    fn credential_room(&self) -> Result<(U16, [u8; CREDENTIAL_BYTES])> {
+        let mut room = [0; CREDENTIAL_BYTES];
+        let Some(used) = room.get_mut(..self.credential.len()) else {
+            return Err(Error::BadOption(format!(
+                "a credential of {} bytes is not possible: the limit is {CREDENTIAL_BYTES}",
+                self.credential.len()
+            )));
+        };
+        used.copy_from_slice(&self.credential);
+        Ok((U16::new(self.credential.len() as u16), room))
+    }
+
+    fn question(&self) -> Result<Attach> {
+        let (credential_len, credential) = self.credential_room()?;
+        let mut question = Attach::new_zeroed();
+        question.magic = U64::new(ATTACH_MAGIC);
+        question.remote = self.remote.into();
+        question.credential_len = credential_len;
+        question.credential = credential;
+        if let Some(name) = &self.client {
+            question.client = names::encode(name)
+                .map_err(|why| Error::BadName { what: "client's", name: name.clone(), why })?;
+        }
+        Ok(question)
+    }
+
+    fn hello(&self, app: [u8; NAME_BYTES]) -> Result<Hello> {
+        let (credential_len, credential) = self.credential_room()?;
+        Ok(Hello {
+            version_min: U16::new(VERSION_MIN),
+            version_max: U16::new(VERSION),
+            pid: U32::new(std::process::id()),
+            features: U64::new(Features::OFFERED.0),
+            app,
+            credential_len,
+            reserved: [0; 6],
+            credential,
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Answers' private bytes become values here, each checked.
+
+use crate::error::{Error, Result};
+use crate::grant::{GrantInfo, Stats};
+use crate::session::FunctionInfo;
+use std::time::Duration;
+use vfun_wire::channel::ChannelKind;
+use vfun_wire::limits::*;
+use vfun_wire::message::{self, HelloAck, ListEntry, Location, NegotiateAck};
+use vfun_wire::names;
+use vfun_wire::version::{FunctionVersion, VERSION, VERSION_MIN};
+use zerocopy::FromBytes;
+
+fn nonsense<T>(what: impl Into<String>) -> Result<T> {
+    Err(Error::HostNonsense(what.into()))
+}
+
+/// A struct out of private bytes of exactly its size.
+pub(crate) fn exact<T: FromBytes>(bytes: &[u8], what: &str) -> Result<T> {
+    T::read_from_bytes(bytes).map_err(|_| {
+        Error::HostNonsense(format!(
+            "the answer to '{what}' has {} bytes where {} were due",
+            bytes.len(),
+            size_of::<T>()
+        ))
+    })
+}
+
+/// A checked answer to hello, and the client's name in it.
+pub(crate) fn hello(body: &[u8]) -> Result<(HelloAck, String)> {
+    let ack: HelloAck = exact(body, "hello")?;
+    if !(VERSION_MIN..=VERSION).contains(&ack.version.get()) {
+        return nonsense(format!("it chose protocol version {}, which was not offered", ack.version));
+    }
+    if usize::from(ack.session_line.get()) >= SESSIONS {
+        return nonsense(format!("session line {} is beyond the {SESSIONS} there are", ack.session_line));
+    }
+    if ack.session.get() == 0 {
+        return nonsense("it gave no session handle");
+    }
+    match names::decode(&ack.client) {
+        Ok(name) => Ok((ack, name.to_string())),
+        Err(why) => nonsense(format!("the client's name in the answer to hello: {why}")),
+    }
+}
+
+/// A checked grant.
+pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Result<GrantInfo> {
+    let ack: NegotiateAck = exact(body, "negotiate")?;
+    let Some(location) = Location::from_wire(ack.location) else {
+        return nonsense(format!("the grant's location {} is not one this version knows", ack.location));
+    };
+    if ack.grant.get() == 0 {
+        return nonsense("it gave no grant handle");
+    }
+    let (depth, cell_bytes) = (ack.depth.get(), ack.cell_bytes.get());
+    if vfun_wire::channel::side_bytes(depth, cell_bytes).is_none() {
+        return nonsense(format!("the grant's shape ({depth} cells of {cell_bytes} bytes) is impossible"));
+    }
+    Ok(GrantInfo {
+        grant: ack.grant.get(),
+        function: function.to_string(),
+        function_id: ack.function_id.get(),
+        version: FunctionVersion(ack.version.get()),
+        location,
+        depth,
+        cell_bytes,
+        deadline: Duration::from_millis(ack.deadline_ms.get().into()),
+        kind,
+    })
+}
+
+/// What a grant did.
+pub(crate) fn stats(body: &[u8], what: &str) -> Result<Stats> {
+    let s: message::Stats = exact(body, what)?;
+    Ok(Stats {
+        calls: s.calls.get(),
+        errors: s.errors.get(),
+        bytes_in: s.bytes_in.get(),
+        bytes_out: s.bytes_out.get(),
+        slept: s.slept.get(),
+        rang: s.rang.get(),
+        restarts: s.restarts.get(),
+        pid: s.pid.get(),
+        age: Duration::from_millis(s.age_ms.get()),
+    })
+}
+
+/// A function on offer.
+pub(crate) fn function_info(entry: &ListEntry) -> Result<FunctionInfo> {
+    let name = match names::decode(&entry.function) {
+        Ok(name) => name.to_string(),
+        Err(why) => return nonsense(format!("a function's name in the list: {why}")),
+    };
+    let bits = entry.locations.get();
+    // Bits of locations that this version does not know are passed over.
+    let known = |l: &Location| bits.checked_shr(u32::from(l.to_wire())).is_some_and(|b| b & 1 == 1);
+    Ok(FunctionInfo {
+        name,
+        function_id: entry.function_id.get(),
+        version: FunctionVersion(entry.version.get()),
+        max_args: entry.max_args.get(),
+        max_result: entry.max_result.get(),
+        locations: Location::ALL.iter().copied().filter(known).collect(),
+        deadline: Duration::from_millis(entry.deadline_ms.get().into()),
+    })
+}

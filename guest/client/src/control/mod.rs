@@ -1,0 +1,35 @@
+//! Control requests: negotiate, activate, release and the rest.
+
+mod cell;
+mod decode;
+mod exchange;
+
+pub(crate) use decode::{exact, function_info, grant_info, hello, stats};
+pub(crate) use exchange::WindowControl;
+
+use crate::error::Result;
+use crate::tcp::Connection;
+use std::time::Duration;
+use vfun_wire::limits::CONTROL_TIMEOUT_MS;
+use vfun_wire::message::Kind;
+
+/// How long a request waits for its answer, unless said otherwise.
+pub(crate) const TIMEOUT: Duration = Duration::from_millis(CONTROL_TIMEOUT_MS);
+
+/// The way requests take.
+pub(crate) enum Control {
+    /// Through the window's control cells.
+    Window(WindowControl),
+    /// In frames.
+    Tcp(std::sync::Arc<Connection>),
+}
+
+impl Control {
+    /// Makes one request and waits for its ack, whose private body is returned.
+    pub fn request(&self, kind: Kind, session: u64, body: &[u8], timeout: Duration) -> Result<Vec<u8>> {
+        match self {
+            Control::Window(w) => w.request(kind, session, body, timeout),
+            Control::Tcp(c) => c.request(kind, body, timeout),
+        }
+    }
+}

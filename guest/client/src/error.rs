@@ -1,0 +1,366 @@
+//! Everything that can go wrong, one variant each, so that a program can say
+//! in one `match` what it does about it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use vfun_wire::header::HeaderError;
+use vfun_wire::limits::{CELL_BYTES_MAX, CONTROL_TIMEOUT_MS};
+use vfun_wire::nack::{Nack, NackCode};
+use vfun_wire::status::{BreakReason, Status};
+
+/// What every fallible function of this crate returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why something failed. Its text says what is wrong; [`Error::advice`] says
+/// what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An endpoint's text is none of the known forms.
+    #[error("'{0}' is not an endpoint: write auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT")]
+    BadEndpoint(String),
+    /// An app's, client's or function's name is not a name.
+    #[error("the {what} name '{name}' is not possible: {why}")]
+    BadName {
+        /// Which of the names.
+        what: &'static str,
+        /// As given.
+        name: String,
+        /// What is wrong with it.
+        why: vfun_wire::names::NameError,
+    },
+    /// An option is beyond its limit; nothing was sent.
+    #[error("{0}")]
+    BadOption(String),
+    /// No endpoint was named and none of those tried is there.
+    #[error("no VirtFun host was found. Tried {}", list_tried(.tried))]
+    NoHost {
+        /// Each endpoint that was tried, and why it failed.
+        tried: Vec<(String, Error)>,
+    },
+    /// The manager's socket could not be reached.
+    #[error("cannot reach the manager's socket {}: {source}", .path.display())]
+    HostSocket {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// No PCI device of this kind is in this machine.
+    #[error("no ivshmem device (PCI 1af4:1110){} is in this machine", of_address(.0))]
+    NoDevice(Option<String>),
+    /// The device is there but cannot be opened or mapped.
+    #[error("cannot open the window {}: {source}", .path.display())]
+    Device {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Several devices hold a VirtFun window; one must be named.
+    #[error("several VirtFun windows are in this machine ({})", .0.join(", "))]
+    SeveralWindows(Vec<String>),
+    /// What was mapped is not a window that this version reads.
+    #[error("{place}: {why}")]
+    NotAWindow {
+        /// Where.
+        place: String,
+        /// What is wrong with it.
+        why: HeaderError,
+    },
+    /// A part of the window could not be mapped.
+    #[error("a part of the window could not be mapped: {0}")]
+    Map(vfun_window::MapError),
+    /// The TCP connection could not be made.
+    #[error("cannot connect to the gateway {address}: {source}")]
+    Gateway {
+        /// As given.
+        address: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The TCP connection ended.
+    #[error("the connection to the gateway ended: {0}")]
+    ConnectionLost(String),
+    /// The manager refused, and says why.
+    #[error("refused: {0}")]
+    Refused(Nack),
+    /// The manager is not there to ask.
+    #[error("the manager is not running ({0}); calls of active functions go on")]
+    ManagerGone(&'static str),
+    /// The manager did not answer a control request in time.
+    #[error("the manager did not answer '{request}' within {} ms", .waited.as_millis())]
+    ControlTimeout {
+        /// What was asked.
+        request: &'static str,
+        /// How long.
+        waited: Duration,
+    },
+    /// All control cells stayed in use.
+    #[error("all control cells of this window stayed in use for {} ms", .0.as_millis())]
+    ControlBusy(Duration),
+    /// The host sent bytes that make no sense.
+    #[error("the host sent nonsense: {0}")]
+    HostNonsense(String),
+    /// The manager laid the window out anew: sessions and functions from before are gone.
+    #[error("the window was laid out anew (generation {found}, this session is of {ours})")]
+    StaleGeneration {
+        /// Of this session.
+        ours: u64,
+        /// Of the window now.
+        found: u64,
+    },
+    /// Every cell of the channel is in use.
+    #[error("all {depth} cells of the channel are in use")]
+    Full {
+        /// Cells of the channel.
+        depth: usize,
+    },
+    /// More arguments than a cell of this channel takes; nothing was sent.
+    #[error("the arguments have {len} bytes, a cell of this channel takes at most {max}")]
+    ArgumentsTooLong {
+        /// As given.
+        len: usize,
+        /// What fits.
+        max: usize,
+    },
+    /// The results do not fit the caller's buffer. The call was made.
+    #[error("the results have {len} bytes, the buffer {room}")]
+    BufferTooSmall {
+        /// Bytes of results.
+        len: usize,
+        /// Bytes of the buffer.
+        room: usize,
+    },
+    /// The function refused these arguments or failed by its own account.
+    #[error("the function returned error {code}: {sentence}")]
+    Driver {
+        /// The function's own code.
+        code: u32,
+        /// The function's own sentence.
+        sentence: String,
+    },
+    /// The function crashed during this call. It may have had effects.
+    #[error("the function crashed during this call")]
+    DriverCrashed,
+    /// The call ran past its deadline and its service was ended.
+    #[error("the call ran past its deadline and was ended")]
+    Deadline,
+    /// The service was ended for another call's sake while it computed this one.
+    #[error("the service was ended while it computed this call")]
+    ServiceLost,
+    /// The function has more results than the cell holds.
+    #[error("the function's results do not fit the cell")]
+    ResultTooLarge,
+    /// The service refused the cell itself.
+    #[error("the service refused the cell: {0}")]
+    BadCall(Status),
+    /// The channel broke; no further call of it is served.
+    #[error("the channel is broken: {0}")]
+    Broken(BreakReason),
+    /// The grant was released, by this app or by the host.
+    #[error("the grant was released")]
+    Released,
+    /// The caller's own time limit passed; the call goes on without it.
+    #[error("the call was not answered within {} ms", .0.as_millis())]
+    TimedOut(Duration),
+    /// Neither an answer nor the deadline's error came: service and manager are both gone.
+    #[error("no answer came, {} ms after the call's deadline: the service and the manager are both gone", .0.as_millis())]
+    Unanswered(Duration),
+    /// The function's channel, or its transport, has no such operation.
+    #[error("{0}")]
+    Unsupported(&'static str),
+}
+
+fn list_tried(tried: &[(String, Error)]) -> String {
+    let each: Vec<_> = tried.iter().map(|(what, why)| format!("{what}: {why}")).collect();
+    each.join("; ")
+}
+
+fn of_address(address: &Option<String>) -> String {
+    address.as_ref().map(|a| format!(" at {a}")).unwrap_or_default()
+}
+
+impl Error {
+    /// Whether the same call or request may succeed if it is simply made again.
+    /// [`Error::DriverCrashed`] is not among them: the call may have had effects.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Error::Full { .. }
+            | Error::ControlBusy(_)
+            | Error::ControlTimeout { .. }
+            | Error::ManagerGone(_)
+            | Error::HostSocket { .. }
+            | Error::Gateway { .. }
+            | Error::ServiceLost => true,
+            Error::Refused(nack) => matches!(
+                nack.code,
+                NackCode::NoCapacity | NackCode::DeviceBusy | NackCode::Draining | NackCode::ServiceFailed
+            ),
+            Error::NoHost { tried } => tried.iter().any(|(_, e)| e.is_retryable()),
+            Error::BadEndpoint(_)
+            | Error::BadName { .. }
+            | Error::BadOption(_)
+            | Error::NoDevice(_)
+            | Error::Device { .. }
+            | Error::SeveralWindows(_)
+            | Error::NotAWindow { .. }
+            | Error::Map(_)
+            | Error::ConnectionLost(_)
+            | Error::HostNonsense(_)
+            | Error::StaleGeneration { .. }
+            | Error::ArgumentsTooLong { .. }
+            | Error::BufferTooSmall { .. }
+            | Error::Driver { .. }
+            | Error::DriverCrashed
+            | Error::Deadline
+            | Error::ResultTooLarge
+            | Error::BadCall(_)
+            | Error::Broken(_)
+            | Error::Released
+            | Error::TimedOut(_)
+            | Error::Unanswered(_)
+            | Error::Unsupported(_) => false,
+        }
+    }
+
+    /// Whether the session is of no use any more: connect anew.
+    pub fn ends_session(&self) -> bool {
+        matches!(
+            self,
+            Error::StaleGeneration { .. }
+                | Error::ConnectionLost(_)
+                | Error::ManagerGone(_)
+                | Error::Unanswered(_)
+        )
+    }
+
+    /// What to do about it, in a sentence.
+    pub fn advice(&self) -> String {
+        match self {
+            Error::BadEndpoint(_) => "Correct the endpoint, or leave it out to have one found.".into(),
+            Error::BadName { .. } => {
+                "Use at most 64 of A-Z a-z 0-9 . _ - and begin with neither . nor -.".into()
+            }
+            Error::BadOption(_) => "Stay within the limit that the error names.".into(),
+            Error::NoHost { .. } => "Start vfund on the host and give this machine its window, or name \
+                another endpoint (option or VFUN_ENDPOINT), such as tcp:HOST:PORT."
+                .into(),
+            Error::HostSocket { source, .. } => match source.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    "Run as a user who may open the socket: its group, or the manager's own user.".into()
+                }
+                _ => "Start vfund on this machine, or say where its socket is (host:SOCKET, or VFUN_ROOT \
+                      for its folder)."
+                    .into(),
+            },
+            Error::NoDevice(_) => "Give the VM an ivshmem device on the client's window file, or use \
+                another endpoint."
+                .into(),
+            Error::Device { source, .. } => match source.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    "Run as root, or let this user read and write that file.".into()
+                }
+                _ => "Check that no other driver holds the device and that it was not unplugged.".into(),
+            },
+            Error::SeveralWindows(_) => "Name one: ivshmem:PCIADDRESS.".into(),
+            Error::NotAWindow { .. } => {
+                "Start vfund on the host before connecting, with the file that backs this device.".into()
+            }
+            Error::Map(_) => "Check the process's limit on address space, then connect anew.".into(),
+            Error::Gateway { .. } => "Check the address, and that vfun-gateway runs there.".into(),
+            Error::ConnectionLost(_) => "Connect anew; calls under way may have had effects.".into(),
+            Error::Refused(nack) if nack.software_instead => {
+                "Ask again with the preference for software.".into()
+            }
+            Error::Refused(_) => "Do what the manager's sentence says.".into(),
+            Error::ManagerGone(_) => "Start vfund again on the host, then connect anew.".into(),
+            Error::ControlTimeout { .. } => format!(
+                "Try again; if it persists, see on the host whether vfund is overloaded (limit {CONTROL_TIMEOUT_MS} ms)."
+            ),
+            Error::ControlBusy(_) => "Try again; other apps of this window are starting or ending.".into(),
+            Error::HostNonsense(_) => {
+                "Update the older of the two sides; if both are current, report it.".into()
+            }
+            Error::StaleGeneration { .. } => "Connect anew.".into(),
+            Error::Full { .. } => "Take finished results, or negotiate a greater depth.".into(),
+            Error::ArgumentsTooLong { len, .. } if *len <= CELL_BYTES_MAX as usize => {
+                format!("Ask for cell_bytes of at least {len} when negotiating.")
+            }
+            Error::ArgumentsTooLong { .. } => {
+                format!("Split them: a cell has at most {CELL_BYTES_MAX} bytes.")
+            }
+            Error::BufferTooSmall { len, .. } => format!("Give a buffer of at least {len} bytes."),
+            Error::Driver { .. } => "See the function's documentation for its code.".into(),
+            Error::DriverCrashed => {
+                "The service starts again by itself; repeat the call only if that is harmless.".into()
+            }
+            Error::Deadline => "Ask for less work a call, or for a longer deadline when negotiating.".into(),
+            Error::ServiceLost => "Repeat the call: it was not this one's fault.".into(),
+            Error::ResultTooLarge => "Ask for greater cell_bytes when negotiating.".into(),
+            Error::BadCall(_) => "Update the older of the two sides; if both are current, report it.".into(),
+            Error::Broken(_) | Error::Released => "Negotiate the function anew.".into(),
+            Error::TimedOut(_) => {
+                "Wait longer, or go on: the cell frees itself when the answer comes.".into()
+            }
+            Error::Unanswered(_) => "Start vfund again on the host, then connect anew.".into(),
+            Error::Unsupported(_) => "Use another kind of channel or another transport.".into(),
+        }
+    }
+
+    /// The error of a call's status, with its results; `None` for [`Status::Ok`].
+    pub(crate) fn of_status(status: u32, results: &[u8]) -> Option<Error> {
+        let Some(status) = Status::from_wire(status) else {
+            return Some(Error::HostNonsense(format!(
+                "a call ended with status {status}, which this version does not know"
+            )));
+        };
+        Some(match status {
+            Status::Ok => return None,
+            Status::DriverError => match results.split_first_chunk::<4>() {
+                Some((code, sentence)) => Error::Driver {
+                    code: u32::from_le_bytes(*code),
+                    sentence: String::from_utf8_lossy(sentence).into_owned(),
+                },
+                None => Error::Driver { code: 0, sentence: "(it gave no reason)".into() },
+            },
+            Status::DriverCrashed => Error::DriverCrashed,
+            Status::Deadline => Error::Deadline,
+            Status::ServiceLost => Error::ServiceLost,
+            Status::ResultTooLarge => Error::ResultTooLarge,
+            Status::ChannelBroken => Error::Broken(BreakReason::NoService),
+            Status::Released => Error::Released,
+            Status::BadCommand | Status::BadLength | Status::BadFlags => Error::BadCall(status),
+        })
+    }
+
+    /// The error of a channel that no longer serves.
+    pub(crate) fn of_break(reason: BreakReason) -> Error {
+        match reason {
+            BreakReason::Released => Error::Released,
+            other => Error::Broken(other),
+        }
+    }
+}
+
+/// Longest sentence of a driver that is carried over, bytes.
+pub(crate) const DRIVER_SENTENCE: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_is_an_error_of_its_own() {
+        assert!(Error::of_status(0, &[]).is_none());
+        for s in &Status::ALL[1..] {
+            let e = Error::of_status(s.to_wire(), b"\x07\0\0\0too small").unwrap();
+            assert!(!e.to_string().is_empty() && e.advice().ends_with('.'), "{e}");
+        }
+        assert!(matches!(
+            Error::of_status(4, b"\x07\0\0\0too small"),
+            Some(Error::Driver { code: 7, sentence }) if sentence == "too small"
+        ));
+        assert!(matches!(Error::of_status(4, b"\x07"), Some(Error::Driver { code: 0, .. })));
+        assert!(matches!(Error::of_status(999, &[]), Some(Error::HostNonsense(_))));
+    }
+}

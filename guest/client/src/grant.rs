@@ -1,0 +1,144 @@
+//! A grant: what a negotiation gave.
+
+use crate::calls::{Calls, TcpCalls, WindowCalls};
+use crate::control::{self, Control};
+use crate::error::Result;
+use crate::function::Function;
+use crate::session::SessionInner;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use vfun_wire::channel::ChannelKind;
+use vfun_wire::limits::INLINE_BYTES;
+use vfun_wire::message::{ActivateAck, Kind, Location, OfGrant};
+use vfun_wire::version::FunctionVersion;
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::U64;
+
+/// How long a grant that is dropped without release waits to give itself back.
+const DROP_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A grant as the host recorded it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantInfo {
+    /// Its handle, for the host's own tools.
+    pub grant: u64,
+    /// The function's name.
+    pub function: String,
+    /// functionID.
+    pub function_id: u32,
+    /// The function's version.
+    pub version: FunctionVersion,
+    /// Where it runs.
+    pub location: Location,
+    /// Calls that can be under way at once.
+    pub depth: u16,
+    /// Bytes of arguments and of results a call can have beyond 48.
+    pub cell_bytes: u32,
+    /// How long a call may take.
+    pub deadline: Duration,
+    /// What the channel carries.
+    pub kind: ChannelKind,
+}
+
+impl GrantInfo {
+    /// Longest arguments of a call, bytes.
+    pub fn max_args(&self) -> usize {
+        INLINE_BYTES.max(self.cell_bytes as usize)
+    }
+}
+
+/// What a grant did, by the host's account.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Calls answered.
+    pub calls: u64,
+    /// Of these with an error.
+    pub errors: u64,
+    /// Bytes of arguments.
+    pub bytes_in: u64,
+    /// Bytes of results.
+    pub bytes_out: u64,
+    /// Times the service slept.
+    pub slept: u64,
+    /// Times the service rang.
+    pub rang: u64,
+    /// Times the service was started again.
+    pub restarts: u32,
+    /// The service's process id on the host, 0 if none.
+    pub pid: u32,
+    /// Age of the grant.
+    pub age: Duration,
+}
+
+/// A function granted, not yet running. Dropping it gives it back.
+pub struct Grant {
+    hold: Hold,
+}
+
+/// A grant held: released once, at the latest when dropped.
+pub(crate) struct Hold {
+    pub session: Arc<SessionInner>,
+    pub info: GrantInfo,
+    released: AtomicBool,
+}
+
+impl Hold {
+    fn request(&self, kind: Kind, timeout: Duration) -> Result<Vec<u8>> {
+        let of = OfGrant { grant: U64::new(self.info.grant) };
+        self.session.request(kind, of.as_bytes(), timeout)
+    }
+
+    pub fn stats(&self) -> Result<Stats> {
+        control::stats(&self.request(Kind::Stats, control::TIMEOUT)?, "stats")
+    }
+
+    /// Gives the grant back; a second time fails by the host's word.
+    pub fn release(&self) -> Result<Stats> {
+        let body = self.request(Kind::Release, control::TIMEOUT)?;
+        self.released.store(true, Ordering::Release);
+        control::stats(&body, "release")
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if !self.released.load(Ordering::Acquire) {
+            // Best effort: the host gives it back with the session.
+            let _ = self.request(Kind::Release, DROP_TIMEOUT);
+        }
+    }
+}
+
+impl Grant {
+    pub(crate) fn new(session: Arc<SessionInner>, info: GrantInfo) -> Self {
+        Grant { hold: Hold { session, info, released: AtomicBool::new(false) } }
+    }
+
+    /// The grant as the host recorded it.
+    pub fn info(&self) -> &GrantInfo {
+        &self.hold.info
+    }
+
+    /// Starts the function and lays out its channel.
+    pub fn activate(self) -> Result<Function> {
+        let body = self.hold.request(Kind::Activate, control::TIMEOUT)?;
+        let session = &self.hold.session;
+        let calls = match (&session.control, &session.window) {
+            (Control::Tcp(connection), _) => Calls::Tcp(TcpCalls::new(connection.clone(), &self.hold.info)?),
+            (Control::Window(_), window) => {
+                let ack: ActivateAck = control::exact(&body, "activate")?;
+                let window = window.as_ref().ok_or(crate::Error::Unsupported("the session has no window"))?;
+                let (info, policy) = (&self.hold.info, &session.policy);
+                let calls = WindowCalls::open(window.clone(), &ack.geometry, info, policy, session.info.doorbell)?;
+                Calls::Window(Box::new(calls))
+            }
+        };
+        Ok(Function::new(self.hold, calls))
+    }
+
+    /// Gives the grant back without running it.
+    pub fn release(self) -> Result<Stats> {
+        self.hold.release()
+    }
+}

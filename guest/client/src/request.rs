@@ -1,0 +1,126 @@
+//! What to ask for when negotiating a function.
+
+use crate::error::{Error, Result};
+use std::time::Duration;
+use vfun_wire::channel::ChannelKind;
+use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX, DEPTH_MAX};
+use vfun_wire::message::{Negotiate, Preference};
+use vfun_wire::names;
+use vfun_wire::version::FunctionVersion;
+use zerocopy::little_endian::{U16, U32};
+
+/// A function, and what is wanted of it. Whatever is not said is left to the
+/// function and its host.
+#[derive(Clone, Debug)]
+pub struct FunctionRequest {
+    pub(crate) name: String,
+    version: FunctionVersion,
+    preference: Preference,
+    depth: u16,
+    cell_bytes: Option<u32>,
+    deadline: Option<Duration>,
+    pub(crate) kind: ChannelKind,
+}
+
+impl FunctionRequest {
+    /// A function by its name, with the defaults.
+    pub fn new(name: impl Into<String>) -> Self {
+        FunctionRequest {
+            name: name.into(),
+            version: FunctionVersion(0),
+            preference: Preference::Any,
+            depth: 0,
+            cell_bytes: None,
+            deadline: None,
+            kind: ChannelKind::Calls,
+        }
+    }
+    /// The version needed: the same major, at least this minor. 0.0: any.
+    pub fn version(mut self, version: FunctionVersion) -> Self {
+        self.version = version;
+        self
+    }
+    /// Hardware, software or either.
+    pub fn preference(mut self, preference: Preference) -> Self {
+        self.preference = preference;
+        self
+    }
+    /// Cells: calls that can be under way at once. A power of two up to 1024.
+    pub fn depth(mut self, depth: u16) -> Self {
+        self.depth = depth;
+        self
+    }
+    /// Bytes of arguments and of results that a call can have beyond 48.
+    pub fn cell_bytes(mut self, bytes: u32) -> Self {
+        self.cell_bytes = Some(bytes);
+        self
+    }
+    /// How long a call may take before its service is ended. Whole milliseconds, up to an hour.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+    /// What the channel carries; calls unless said otherwise.
+    pub fn kind(mut self, kind: ChannelKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// As it stands on the wire; limits are checked here, so that their errors
+    /// name the option and not a message.
+    pub(crate) fn encode(&self) -> Result<Negotiate> {
+        let function = names::encode(&self.name)
+            .map_err(|why| Error::BadName { what: "function's", name: self.name.clone(), why })?;
+        if self.depth != 0 && !(self.depth.is_power_of_two() && self.depth <= DEPTH_MAX) {
+            return Err(Error::BadOption(format!(
+                "a depth of {} is not possible: it must be a power of two up to {DEPTH_MAX}",
+                self.depth
+            )));
+        }
+        if let Some(n) = self.cell_bytes.filter(|&n| n > CELL_BYTES_MAX) {
+            return Err(Error::BadOption(format!(
+                "cell_bytes of {n} is not possible: the limit is {CELL_BYTES_MAX}"
+            )));
+        }
+        let deadline_ms = match self.deadline {
+            None => 0,
+            Some(d) => match u32::try_from(d.as_millis()) {
+                Ok(ms @ 1..=DEADLINE_MS_MAX) => ms,
+                _ => {
+                    return Err(Error::BadOption(format!(
+                        "a deadline of {d:?} is not possible: it must be from 1 to {DEADLINE_MS_MAX} ms"
+                    )));
+                }
+            },
+        };
+        Ok(Negotiate {
+            function,
+            version: U32::new(self.version.0),
+            preference: self.preference.to_wire(),
+            reserved: 0,
+            kind: U16::new(self.kind.to_wire()),
+            depth: U16::new(self.depth),
+            reserved2: U16::new(0),
+            cell_bytes: U32::new(self.cell_bytes.unwrap_or(u32::MAX)),
+            deadline_ms: U32::new(deadline_ms),
+            reserved3: U32::new(0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_options_are_named_before_anything_is_sent() {
+        let why = |r: FunctionRequest| r.encode().unwrap_err().to_string();
+        assert!(why(FunctionRequest::new("a/b")).contains("function's name 'a/b'"));
+        assert!(why(FunctionRequest::new("f").depth(3)).contains("depth of 3"));
+        assert!(why(FunctionRequest::new("f").depth(2048)).contains("up to 1024"));
+        assert!(why(FunctionRequest::new("f").cell_bytes(u32::MAX)).contains("cell_bytes"));
+        assert!(why(FunctionRequest::new("f").deadline(Duration::from_micros(10))).contains("from 1 to"));
+        let n = FunctionRequest::new("f").encode().unwrap();
+        assert_eq!((n.depth.get(), n.cell_bytes.get(), n.deadline_ms.get()), (0, u32::MAX, 0));
+    }
+}

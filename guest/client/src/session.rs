@@ -1,0 +1,209 @@
+//! A session: one app at one window.
+
+use crate::control::{self, Control};
+use crate::endpoint::TransportKind;
+use crate::error::{Error, Result};
+use crate::function::Function;
+use crate::grant::Grant;
+use crate::heartbeat::Heartbeat;
+use crate::request::FunctionRequest;
+use crate::transport::Window;
+use crate::wait::WaitPolicy;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use vfun_wire::message::{Empty, Kind, LIST_ENTRIES, List, ListAck, ListEntry, Location, row};
+use vfun_wire::version::{Features, FunctionVersion};
+use zerocopy::little_endian::{U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Most functions that a list is followed to: a host that counts on for ever is stopped here.
+const LIST_MAX: u32 = 65_536;
+/// How long a session that is dropped without [`Session::close`] waits to say goodbye.
+const DROP_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// What the host said of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// The client's name.
+    pub client: String,
+    /// clientID.
+    pub client_id: u32,
+    /// AppID.
+    pub app_id: u32,
+    /// Protocol version in force.
+    pub version: u16,
+    /// Features in force.
+    pub features: Features,
+    /// Bytes of the window; 0 where there is none (TCP).
+    pub window_bytes: u64,
+    /// Whether sleepers are woken by a doorbell; otherwise they look by the clock.
+    pub doorbell: bool,
+    /// The path in use.
+    pub transport: TransportKind,
+    /// The window's generation; 0 where there is no window.
+    pub generation: u64,
+}
+
+/// A function on offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionInfo {
+    /// Its name.
+    pub name: String,
+    /// functionID.
+    pub function_id: u32,
+    /// Its version.
+    pub version: FunctionVersion,
+    /// Longest arguments, bytes.
+    pub max_args: u32,
+    /// Longest results, bytes.
+    pub max_result: u32,
+    /// Where it can run.
+    pub locations: Vec<Location>,
+    /// Deadline of its calls, unless another is negotiated.
+    pub deadline: Duration,
+}
+
+/// An open session. May be shared by threads. Functions keep working when it
+/// is dropped; [`Session::close`] ends them too.
+pub struct Session {
+    inner: Arc<SessionInner>,
+}
+
+pub(crate) struct SessionInner {
+    pub control: Control,
+    pub window: Option<Arc<Window>>,
+    pub info: SessionInfo,
+    pub policy: WaitPolicy,
+    place: String,
+    handle: u64,
+    closed: AtomicBool,
+    /// Ends with the session, after its goodbye.
+    _heartbeat: Option<Heartbeat>,
+}
+
+impl SessionInner {
+    pub fn new(
+        control: Control,
+        window: Option<Arc<Window>>,
+        info: SessionInfo,
+        place: String,
+        handle: u64,
+        policy: WaitPolicy,
+        heartbeat: Option<Heartbeat>,
+    ) -> Self {
+        let closed = AtomicBool::new(false);
+        SessionInner { control, window, info, policy, place, handle, closed, _heartbeat: heartbeat }
+    }
+
+    /// Makes a request in this session.
+    pub fn request(&self, kind: Kind, body: &[u8], timeout: Duration) -> Result<Vec<u8>> {
+        debug_assert_eq!(body.len(), row(kind).request_bytes);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Unsupported("the session was closed"));
+        }
+        self.control.request(kind, self.handle, body, timeout)
+    }
+
+    fn goodbye(&self, timeout: Duration) -> Result<()> {
+        let done = self.request(Kind::Goodbye, EMPTY.as_bytes(), timeout);
+        self.closed.store(true, Ordering::Release);
+        done.map(|_| ())
+    }
+}
+
+const EMPTY: Empty = Empty { reserved: U64::ZERO };
+
+impl Drop for SessionInner {
+    fn drop(&mut self) {
+        if !self.closed.load(Ordering::Acquire) {
+            // Best effort: the host finds out by itself, only later.
+            let _ = self.goodbye(DROP_TIMEOUT);
+        }
+    }
+}
+
+impl Session {
+    pub(crate) fn from_inner(inner: Arc<SessionInner>) -> Self {
+        Session { inner }
+    }
+
+    /// What the host said of this session.
+    pub fn info(&self) -> &SessionInfo {
+        &self.inner.info
+    }
+
+    /// One line that names the path in use, such as `host (/run/virtfun/host.sock):
+    /// client host, 64 MiB shared, doorbell, protocol 1`.
+    pub fn describe(&self) -> String {
+        let i = &self.inner.info;
+        let shared = match i.window_bytes {
+            0 => "no shared memory (calls are copied)".to_string(),
+            n => format!("{} MiB shared", n >> 20),
+        };
+        let wake = match (i.transport, i.doorbell) {
+            (TransportKind::Tcp, _) => "woken by the socket",
+            (_, true) => "woken by a doorbell",
+            (_, false) => "no doorbell (sleepers look by the clock)",
+        };
+        format!(
+            "{} ({}): client {}, {shared}, {wake}, protocol {}",
+            i.transport, self.inner.place, i.client, i.version
+        )
+    }
+
+    /// The functions on offer to this client.
+    pub fn list(&self) -> Result<Vec<FunctionInfo>> {
+        let mut all = Vec::new();
+        loop {
+            let start = all.len() as u32;
+            let ask = List { start: U32::new(start), reserved: U32::ZERO };
+            let body = self.inner.request(Kind::List, ask.as_bytes(), control::TIMEOUT)?;
+            let bad = || Error::HostNonsense(format!("the list of functions has an impossible length ({})", body.len()));
+            let (head, rest) = ListAck::read_from_prefix(&body).map_err(|_| bad())?;
+            let (count, total) = (head.count.get(), head.total.get());
+            let entries = <[ListEntry]>::ref_from_bytes(rest).map_err(|_| bad())?;
+            if entries.len() != count as usize || entries.len() > LIST_ENTRIES || total > LIST_MAX {
+                return Err(bad());
+            }
+            for entry in entries {
+                all.push(control::function_info(entry)?);
+            }
+            if count == 0 || all.len() as u32 >= total {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Asks for a function. Nothing runs yet: see [`Grant::activate`].
+    pub fn negotiate(&self, request: &FunctionRequest) -> Result<Grant> {
+        let ask = request.encode()?;
+        let body = self.inner.request(Kind::Negotiate, ask.as_bytes(), control::TIMEOUT)?;
+        let info = control::grant_info(&body, &request.name, request.kind)?;
+        Ok(Grant::new(self.inner.clone(), info))
+    }
+
+    /// Negotiates a function with the defaults and activates it.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        self.negotiate(&FunctionRequest::new(name))?.activate()
+    }
+
+    /// Asks the manager whether it is there, and says how long it took to answer.
+    pub fn ping(&self) -> Result<Duration> {
+        let start = Instant::now();
+        self.inner.request(Kind::KeepAlive, EMPTY.as_bytes(), control::TIMEOUT)?;
+        Ok(start.elapsed())
+    }
+
+    /// Ends the session and gives back everything it was granted. Calls still
+    /// under way end with [`Error::Released`].
+    pub fn close(self) -> Result<()> {
+        self.inner.goodbye(control::TIMEOUT)
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Session({})", self.describe())
+    }
+}

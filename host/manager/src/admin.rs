@@ -1,0 +1,256 @@
+//! The admin interface: one JSON request a line on a UNIX socket, one JSON
+//! answer a line. `vfun` speaks it; so can any script.
+
+use crate::record::HistoryRow;
+use crate::window::Counters;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest request line, bytes: a manifest with room.
+pub const LINE_BYTES: usize = 256 << 10;
+
+/// What a person asks.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Ask {
+    /// What the manager is and has.
+    Status,
+    /// Functions on offer.
+    Functions,
+    /// Clients declared.
+    Clients,
+    /// Grants, with live counters.
+    Grants,
+    /// What became of grants.
+    History {
+        /// At most this many, newest first.
+        limit: u32,
+    },
+    /// Declares a function by its manifest's text; replaces one of the same name.
+    AddFunction {
+        /// TOML.
+        manifest: String,
+        /// Where it came from, for errors; libraries are looked for beside it too.
+        file: PathBuf,
+    },
+    /// Takes a function away; those who have it keep it until they release it.
+    RemoveFunction {
+        /// Its name.
+        name: String,
+    },
+    /// Declares a client by its manifest's text.
+    AddClient {
+        /// TOML.
+        manifest: String,
+        /// Where it came from, for errors.
+        file: PathBuf,
+    },
+    /// Takes a client away, with its grants and its window.
+    RemoveClient {
+        /// Its name.
+        name: String,
+    },
+    /// Takes a grant away.
+    Revoke {
+        /// Its handle.
+        grant: String,
+    },
+    /// Grant nothing new.
+    Drain,
+    /// End the manager and its services.
+    Stop,
+}
+
+/// What the manager says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Reply {
+    /// To [`Ask::Status`].
+    Status(Status),
+    /// To [`Ask::Functions`].
+    Functions {
+        /// By name.
+        functions: Vec<FunctionRow>,
+    },
+    /// To [`Ask::Clients`].
+    Clients {
+        /// By id.
+        clients: Vec<ClientRow>,
+    },
+    /// To [`Ask::Grants`].
+    Grants {
+        /// By handle.
+        grants: Vec<GrantRow>,
+    },
+    /// To [`Ask::History`].
+    History {
+        /// Newest first.
+        rows: Vec<HistoryRow>,
+    },
+    /// Done.
+    Done {
+        /// What was done, for people.
+        sentence: String,
+    },
+    /// A client was added.
+    ClientAdded(ClientRow),
+    /// Not done.
+    Error {
+        /// Why, and what to do.
+        sentence: String,
+    },
+}
+
+/// The manager at a glance.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Root of the tree.
+    pub root: PathBuf,
+    /// This run's generation.
+    pub generation: u32,
+    /// Seconds since it started.
+    pub uptime_s: u64,
+    /// Whether it grants nothing new.
+    pub draining: bool,
+    /// Windows laid out.
+    pub windows: usize,
+    /// Apps connected.
+    pub sessions: usize,
+    /// Grants.
+    pub grants: usize,
+    /// Service processes.
+    pub services: usize,
+    /// Bytes of windows given out.
+    pub window_bytes_used: u64,
+    /// Its resident memory, bytes.
+    pub resident_bytes: u64,
+    /// Where the gateway listens, if there is one.
+    pub tcp: Option<String>,
+    /// Program that serves functions.
+    pub service_program: PathBuf,
+}
+
+/// A function, for people.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FunctionRow {
+    /// functionID.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// One line.
+    pub summary: String,
+    /// Where it can run.
+    pub locations: Vec<String>,
+    /// Its library or built-in kind.
+    pub driver: String,
+    /// Deadline of a call, ms.
+    pub deadline_ms: u32,
+    /// Longest arguments, bytes.
+    pub max_args: u32,
+    /// Longest results, bytes.
+    pub max_result: u32,
+}
+
+/// A client, for people.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClientRow {
+    /// clientID.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// `vm` or `host`.
+    pub kind: String,
+    /// Size of its window.
+    pub window_bytes: u64,
+    /// The window's file, for VMs.
+    pub window_file: Option<PathBuf>,
+    /// Functions it may use.
+    pub functions: Vec<String>,
+    /// Most grants.
+    pub max_grants: u32,
+    /// Whether TCP callers may act for it.
+    pub tcp: bool,
+    /// Whether its apps need a credential.
+    pub credential: bool,
+}
+
+/// A grant, for people.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GrantRow {
+    /// Handle.
+    pub grant: String,
+    /// clientID.
+    pub client_id: u32,
+    /// Client.
+    pub client: String,
+    /// AppID.
+    pub app_id: u32,
+    /// App.
+    pub app: String,
+    /// Function.
+    pub function: String,
+    /// functionLoc.
+    pub location: String,
+    /// Where it stands.
+    pub state: String,
+    /// Transport of its window.
+    pub transport: String,
+    /// Cells.
+    pub depth: u16,
+    /// Data space per cell and side.
+    pub cell_bytes: u32,
+    /// The service's process.
+    pub pid: Option<u32>,
+    /// Age, ms.
+    pub age_ms: u64,
+    /// Starts of its service after the first.
+    pub restarts: u32,
+    /// Live counters.
+    pub counters: Counters,
+}
+
+/// Why an admin request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens.
+    #[error("the manager does not answer on {}: {source}. Is vfund running with this root? Start it with `vfund --root DIR`, or name its root with --root or VFUN_ROOT", socket.display())]
+    NotRunning {
+        /// Where it should listen.
+        socket: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// It hung up or spoke nonsense.
+    #[error("the manager's answer could not be read: {0}")]
+    Unreadable(String),
+    /// It refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Asks the manager whose admin socket this is.
+pub fn ask(socket: &Path, question: &Ask) -> Result<Reply, AskError> {
+    let stream = UnixStream::connect(socket)
+        .map_err(|source| AskError::NotRunning { socket: socket.to_owned(), source })?;
+    let bad = |e: io::Error| AskError::Unreadable(e.to_string());
+    stream.set_read_timeout(Some(Duration::from_secs(30))).map_err(bad)?;
+    let mut line = serde_json::to_string(question).expect("requests are plain data");
+    line.push('\n');
+    (&stream).write_all(line.as_bytes()).map_err(bad)?;
+    let mut answer = String::new();
+    BufReader::new(&stream).read_line(&mut answer).map_err(bad)?;
+    match serde_json::from_str(&answer) {
+        Ok(Reply::Error { sentence }) => Err(AskError::Refused(sentence)),
+        Ok(reply) => Ok(reply),
+        Err(e) => Err(AskError::Unreadable(e.to_string())),
+    }
+}

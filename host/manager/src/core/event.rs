@@ -1,0 +1,285 @@
+//! What goes into the state machine and what comes out.
+
+use super::grants::GrantState;
+use vfun_supervise::Driver;
+use vfun_wire::channel::Geometry;
+use vfun_wire::message::Location;
+use vfun_wire::status::BreakReason;
+use vfun_wire::{Handle, Nack, Status};
+
+/// A window, as the rim numbers them. Numbers are never used again.
+pub type WindowId = u32;
+/// A service, as the core numbers them. Numbers are never used again.
+pub type ServiceId = u32;
+
+/// Where to put an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyTo {
+    /// Which window.
+    pub window: WindowId,
+    /// Which control cell.
+    pub cell: usize,
+    /// The request's sequence number.
+    pub seq: u32,
+}
+
+/// A control request, copied out of the window once.
+#[derive(Clone, Debug)]
+pub struct ControlRequest {
+    /// Where the answer goes.
+    pub to: ReplyTo,
+    /// Message number as it stood there.
+    pub kind: u16,
+    /// Session as it stood there.
+    pub session: u64,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// How a service process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It exited with this status.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+}
+
+/// Something happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A window was laid out.
+    WindowUp {
+        /// Its number.
+        window: WindowId,
+        /// Its client.
+        client: u32,
+        /// Its size.
+        bytes: u64,
+        /// Whether it has doorbells.
+        doorbell: bool,
+        /// Its app's death is seen by the rim (a socket), so no heartbeats are asked for.
+        death_seen: bool,
+    },
+    /// A window is gone, with everybody in it.
+    WindowDown {
+        /// Its number.
+        window: WindowId,
+    },
+    /// A request.
+    Request(ControlRequest),
+    /// The heartbeat words of a window's session lines, looked at now.
+    Heartbeats {
+        /// The window.
+        window: WindowId,
+        /// (line, value).
+        values: Vec<(u16, u64)>,
+    },
+    /// A service loaded its driver.
+    ServiceReady {
+        /// Which.
+        service: ServiceId,
+    },
+    /// A service could not be started or cannot serve.
+    ServiceFailed {
+        /// Which.
+        service: ServiceId,
+        /// Why.
+        reason: String,
+    },
+    /// A service serves a channel.
+    ChannelOpened {
+        /// Which service says so.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+    },
+    /// A service cannot serve a channel.
+    ChannelOpenFailed {
+        /// Which service says so.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+        /// Why.
+        reason: String,
+    },
+    /// A service no longer touches a channel.
+    ChannelClosed {
+        /// Which service says so.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+    },
+    /// An app broke the protocol.
+    ChannelBroken {
+        /// Which service says so.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+        /// How.
+        reason: String,
+    },
+    /// A call ran past its deadline; the service is about to exit.
+    CallOverran {
+        /// Which service says so.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+    },
+    /// A service process ended.
+    ServiceExited {
+        /// Which.
+        service: ServiceId,
+        /// How.
+        exit: Exit,
+    },
+    /// The manifests changed.
+    Catalog(super::Catalog),
+    /// A person takes a grant away.
+    Revoke {
+        /// Which.
+        grant: Handle,
+    },
+    /// Grant nothing new.
+    Drain,
+    /// Time passed.
+    Tick,
+}
+
+/// Something is to be done.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Answer a request.
+    Answer {
+        /// Where.
+        to: ReplyTo,
+        /// Body of the ack, or the nack.
+        result: Result<Vec<u8>, Nack>,
+    },
+    /// Answer a request with a channel's counters.
+    AnswerStats {
+        /// Where.
+        to: ReplyTo,
+        /// The channel's window and place, if it is active.
+        channel: Option<(WindowId, Geometry)>,
+        /// Starts after the first.
+        restarts: u32,
+        /// The service.
+        service: Option<ServiceId>,
+        /// Age of the grant, ms.
+        age_ms: u64,
+    },
+    /// Start a service process.
+    StartService {
+        /// Its number.
+        service: ServiceId,
+        /// Client's name.
+        client: String,
+        /// Function's name.
+        function: String,
+        /// Function's version.
+        version: u32,
+        /// Driver and settings.
+        driver: Driver,
+        /// Settings for the driver.
+        settings: std::collections::BTreeMap<String, String>,
+    },
+    /// Tell a service to exit when its calls are done.
+    StopService {
+        /// Which.
+        service: ServiceId,
+    },
+    /// End a service now.
+    KillService {
+        /// Which.
+        service: ServiceId,
+    },
+    /// Set a channel's pages to zero: nobody uses them now.
+    Zero {
+        /// The window.
+        window: WindowId,
+        /// The channel.
+        geometry: Geometry,
+    },
+    /// Let a service serve a channel.
+    OpenChannel {
+        /// Which service.
+        service: ServiceId,
+        /// The channel's handle.
+        channel: Handle,
+        /// Its window.
+        window: WindowId,
+        /// Its place and shape.
+        geometry: Geometry,
+        /// Who calls.
+        app: String,
+        /// Deadline of each call, ms.
+        deadline_ms: u32,
+    },
+    /// Tell a service to stop serving a channel.
+    CloseChannel {
+        /// Which service.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+    },
+    /// The service that computed in this channel is dead: answer the call it
+    /// was computing, if any, with this status; leave the others.
+    FailCurrent {
+        /// The window.
+        window: WindowId,
+        /// The channel.
+        geometry: Geometry,
+        /// What to answer.
+        status: Status,
+    },
+    /// No service serves this channel again: answer all that is posted, and say why.
+    BreakChannel {
+        /// The window.
+        window: WindowId,
+        /// The channel.
+        geometry: Geometry,
+        /// What to answer.
+        status: Status,
+        /// What to write into the channel's header.
+        reason: BreakReason,
+    },
+    /// A grant changed its state: record it.
+    Record(GrantRecord),
+    /// Something worth a line in the log.
+    Log(Level, String),
+}
+
+/// Who should read a line of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// The course of things.
+    Info,
+    /// Somebody should look.
+    Warn,
+}
+
+/// A grant as it is recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GrantRecord {
+    /// Its handle.
+    pub grant: Handle,
+    /// clientID.
+    pub client_id: u32,
+    /// The client's name.
+    pub client: String,
+    /// AppID.
+    pub app_id: u32,
+    /// The app's name.
+    pub app: String,
+    /// functionID.
+    pub function_id: u32,
+    /// The function's name.
+    pub function: String,
+    /// functionLoc.
+    pub location: Location,
+    /// What it is now.
+    pub state: GrantState,
+    /// Why it ended, if it did.
+    pub why: Option<String>,
+}

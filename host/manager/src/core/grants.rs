@@ -1,0 +1,184 @@
+//! Grants: what a negotiation gave an app, and where each stands.
+
+use super::event::{ReplyTo, ServiceId, WindowId};
+use vfun_wire::Handle;
+use vfun_wire::channel::{ChannelKind, Geometry};
+use vfun_wire::message::Location;
+
+/// Where a grant stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantState {
+    /// Negotiated; no channel yet.
+    Granted,
+    /// Waiting for its service and channel.
+    Activating,
+    /// Serving calls.
+    Active,
+    /// Its service died and is being started again.
+    Recovering,
+    /// Its channel broke; it can only be released.
+    Broken,
+    /// Released; the service has not let go of the channel yet.
+    Closing,
+    /// Gone.
+    Released,
+}
+
+impl GrantState {
+    /// For people and the history.
+    pub const fn text(self) -> &'static str {
+        match self {
+            GrantState::Granted => "granted",
+            GrantState::Activating => "activating",
+            GrantState::Active => "active",
+            GrantState::Recovering => "recovering",
+            GrantState::Broken => "broken",
+            GrantState::Closing => "closing",
+            GrantState::Released => "released",
+        }
+    }
+}
+
+/// One grant.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// Whose.
+    pub session: Handle,
+    /// Its window.
+    pub window: WindowId,
+    /// The function's name.
+    pub function: String,
+    /// Where it runs.
+    pub location: Location,
+    /// What its channel carries.
+    pub kind: ChannelKind,
+    /// Cells.
+    pub depth: u16,
+    /// Data space per cell and side.
+    pub cell_bytes: u32,
+    /// Deadline of each call, ms.
+    pub deadline_ms: u32,
+    /// Where it stands.
+    pub state: GrantState,
+    /// Its channel, once laid out.
+    pub geometry: Option<Geometry>,
+    /// Its service, once activated.
+    pub service: Option<ServiceId>,
+    /// Who waits for its activation.
+    pub waiting: Option<ReplyTo>,
+    /// When it was granted.
+    pub since_ms: u64,
+    /// When it began to close.
+    pub closing_ms: u64,
+    /// Starts of its service after the first.
+    pub restarts: u32,
+}
+
+/// A table of things named by handles: an index and a generation.
+#[derive(Clone, Debug)]
+pub struct Table<T> {
+    slots: Vec<(u32, Option<T>)>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Table { slots: vec![], free: vec![] }
+    }
+}
+
+/// Why a handle names nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSuch {
+    /// It never did.
+    Unknown,
+    /// It did in an earlier generation.
+    Stale,
+}
+
+impl<T> Table<T> {
+    /// A table whose generations start at `generation`: a manager that starts
+    /// anew refuses the handles of the one before.
+    pub fn starting_at(generation: u32) -> (Self, u32) {
+        (Table::default(), generation.max(1))
+    }
+
+    /// Puts a thing in; `base` is the generation of fresh places.
+    pub fn insert(&mut self, thing: T, base: u32) -> Handle {
+        if let Some(i) = self.free.pop() {
+            let slot = &mut self.slots[i as usize];
+            slot.0 = slot.0.wrapping_add(1).max(1);
+            slot.1 = Some(thing);
+            return Handle::new(i, slot.0);
+        }
+        self.slots.push((base, Some(thing)));
+        Handle::new(self.slots.len() as u32 - 1, base)
+    }
+
+    /// The thing a handle names.
+    pub fn get(&self, h: Handle) -> Result<&T, NoSuch> {
+        match self.slots.get(h.index() as usize) {
+            Some((g, Some(t))) if *g == h.generation() => Ok(t),
+            Some((g, _)) if h.generation() != 0 && h.generation() <= *g => Err(NoSuch::Stale),
+            None if h.generation() != 0 => Err(NoSuch::Stale),
+            _ => Err(NoSuch::Unknown),
+        }
+    }
+
+    /// The same, to change.
+    pub fn get_mut(&mut self, h: Handle) -> Option<&mut T> {
+        match self.slots.get_mut(h.index() as usize) {
+            Some((g, Some(t))) if *g == h.generation() => Some(t),
+            _ => None,
+        }
+    }
+
+    /// Takes a thing out; its place's generation goes up with the next use.
+    pub fn remove(&mut self, h: Handle) -> Option<T> {
+        let slot = self.slots.get_mut(h.index() as usize)?;
+        if slot.0 != h.generation() {
+            return None;
+        }
+        let thing = slot.1.take()?;
+        self.free.push(h.index());
+        Some(thing)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
+        self.slots.iter().enumerate().filter_map(|(i, (g, t))| {
+            t.as_ref().map(|t| (Handle::new(i as u32, *g), t))
+        })
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_handle_is_stale_a_made_up_one_unknown() {
+        let mut t = Table::default();
+        let a = t.insert('a', 1);
+        assert_eq!(t.get(a), Ok(&'a'));
+        assert_eq!(t.remove(a), Some('a'));
+        assert_eq!(t.get(a), Err(NoSuch::Stale));
+        let b = t.insert('b', 1);
+        assert_eq!((b.index(), b.generation()), (0, 2));
+        assert_eq!(t.get(a), Err(NoSuch::Stale));
+        assert_eq!(t.get(Handle::new(0, 9)), Err(NoSuch::Unknown));
+        assert_eq!(t.get(Handle::NONE), Err(NoSuch::Unknown));
+        assert!(t.remove(a).is_none());
+        assert_eq!(t.len(), 1);
+    }
+}

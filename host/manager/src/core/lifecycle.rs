@@ -1,0 +1,485 @@
+//! Services, channels, crashes and releases: how things come up and go away.
+
+use super::grants::GrantState;
+use super::services::{
+    CLOSE_GRACE_MS, LINGER_MS, START_MS, Service, ServiceState,
+};
+use super::{Action, Core, Exit, GrantRecord, Level, ServiceId, WindowId};
+use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE};
+use vfun_wire::limits::HEARTBEAT_DEAD_MS;
+use vfun_wire::message::ActivateAck;
+use vfun_wire::status::BreakReason;
+use vfun_wire::{Handle, Nack, NackCode, Status};
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::U64;
+
+impl Core {
+    fn record(&self, grant: Handle, why: Option<&str>, out: &mut Vec<Action>) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        let session = self.sessions.get(g.session).ok();
+        let client_id = self.windows.get(&g.window).map_or(0, |w| w.client);
+        out.push(Action::Record(GrantRecord {
+            grant,
+            client_id,
+            client: self.catalog.clients.get(&client_id).map_or(String::new(), |c| c.name.clone()),
+            app_id: session.map_or(0, |s| s.app_id),
+            app: session.map_or(String::new(), |s| s.app.clone()),
+            function_id: self.catalog.functions.get(&g.function).map_or(0, |f| f.id),
+            function: g.function.clone(),
+            location: g.location,
+            state: g.state,
+            why: why.map(str::to_owned),
+        }));
+    }
+
+    /// The channels of a service, by handle.
+    fn channels_of(&self, service: ServiceId) -> Vec<Handle> {
+        self.grants.iter().filter(|(_, g)| g.service == Some(service)).map(|(h, _)| h).collect()
+    }
+
+    /// Finds or starts the service of an activating grant, and opens its channel.
+    pub(super) fn serve(&mut self, now: u64, grant: Handle, out: &mut Vec<Action>) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        let (function, location) = (g.function.clone(), g.location);
+        let client = self.windows[&g.window].client;
+        let found = self.services.iter().find(|(_, s)| {
+            s.client == client
+                && s.function == function
+                && s.location == location
+                && s.state != ServiceState::Stopping
+        });
+        let id = match found {
+            Some((id, _)) => *id,
+            None => {
+                let id = self.next_service;
+                self.next_service += 1;
+                let service = Service {
+                    client,
+                    function,
+                    location,
+                    state: ServiceState::Starting,
+                    since_ms: now,
+                    used_ms: now,
+                    ever_ready: false,
+                    crashes: vec![],
+                    overran: None,
+                };
+                self.services.insert(id, service);
+                self.grants.get_mut(grant).expect("seen above").service = Some(id);
+                self.start_service(now, id, out);
+                return;
+            }
+        };
+        self.grants.get_mut(grant).expect("seen above").service = Some(id);
+        let s = self.services.get_mut(&id).expect("just found");
+        s.used_ms = now;
+        if s.state == ServiceState::Ready {
+            self.open(id, grant, out);
+        }
+    }
+
+    fn start_service(&mut self, now: u64, id: ServiceId, out: &mut Vec<Action>) {
+        let s = self.services.get_mut(&id).expect("the caller's");
+        s.state = ServiceState::Starting;
+        s.since_ms = now;
+        let (name, hardware, client) = (s.function.clone(), s.location.is_hardware(), s.client);
+        let driver = self.catalog.functions.get(&name).and_then(|f| {
+            let driver = if hardware {
+                f.hardware.as_ref().map(|h| h.driver.clone())
+            } else {
+                f.software.clone()
+            };
+            Some((driver?, f.version.0, f.settings.clone()))
+        });
+        let client_name = self.catalog.clients.get(&client).map(|c| c.name.clone());
+        match (driver, client_name) {
+            (Some((driver, version, settings)), Some(client)) => out.push(Action::StartService {
+                service: id,
+                client,
+                function: name,
+                version,
+                driver,
+                settings,
+            }),
+            _ => {
+                let reason = format!("'{name}' or its client was removed");
+                self.service_failed(now, id, &reason, out);
+            }
+        }
+    }
+
+    fn open(&mut self, service: ServiceId, grant: Handle, out: &mut Vec<Action>) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        let app = self.sessions.get(g.session).map_or(String::new(), |s| s.app.clone());
+        out.push(Action::OpenChannel {
+            service,
+            channel: grant,
+            window: g.window,
+            geometry: g.geometry.expect("laid out before its service is asked for"),
+            app,
+            deadline_ms: g.deadline_ms,
+        });
+    }
+
+    pub(super) fn service_ready(&mut self, now: u64, id: ServiceId, out: &mut Vec<Action>) {
+        let Some(s) = self.services.get_mut(&id) else { return };
+        if s.state != ServiceState::Starting {
+            return;
+        }
+        s.state = ServiceState::Ready;
+        s.ever_ready = true;
+        s.used_ms = now;
+        for channel in self.channels_of(id) {
+            let state = self.grants.get(channel).expect("just listed").state;
+            if matches!(state, GrantState::Activating | GrantState::Recovering) {
+                self.open(id, channel, out);
+            }
+        }
+    }
+
+    /// A service cannot serve: those who wait for it are told, those who had it are broken off.
+    pub(super) fn service_failed(&mut self, now: u64, id: ServiceId, reason: &str, out: &mut Vec<Action>) {
+        let Some(service) = self.services.remove(&id) else { return };
+        out.push(Action::KillService { service: id });
+        out.push(Action::Log(Level::Warn, format!("service of '{}': {reason}", service.function)));
+        for channel in self.channels_of(id) {
+            let g = self.grants.get_mut(channel).expect("just listed");
+            g.service = None;
+            match g.state {
+                GrantState::Activating => self.nack_activation(now, channel, reason, out),
+                GrantState::Closing => self.free_grant(channel, out),
+                _ => self.break_off(channel, Status::ServiceLost, BreakReason::NoService, reason, out),
+            }
+        }
+    }
+
+    fn nack_activation(&mut self, _now: u64, grant: Handle, reason: &str, out: &mut Vec<Action>) {
+        let Some(g) = self.grants.get_mut(grant) else { return };
+        let (waiting, geometry, window) = (g.waiting.take(), g.geometry.take(), g.window);
+        g.state = GrantState::Granted;
+        g.service = None;
+        if let (Some(geo), Some(w)) = (geometry, self.windows.get_mut(&window)) {
+            w.heap.give(geo.dataout_off.get(), geo.side_bytes.get());
+            w.heap.give(geo.datain_off.get(), geo.side_bytes.get());
+        }
+        if let Some(to) = waiting {
+            let nack = Nack::new(NackCode::ServiceFailed, reason);
+            out.push(Action::Answer { to, result: Err(nack) });
+        }
+    }
+
+    pub(super) fn channel_opened(&mut self, now: u64, service: ServiceId, channel: Handle, out: &mut Vec<Action>) {
+        let Some(g) = self.grants.get_mut(channel).filter(|g| g.service == Some(service)) else {
+            return;
+        };
+        match g.state {
+            GrantState::Activating => {
+                g.state = GrantState::Active;
+                let ack = ActivateAck {
+                    channel: U64::new(channel.0),
+                    geometry: g.geometry.expect("an activating grant has one"),
+                };
+                if let Some(to) = g.waiting.take() {
+                    out.push(Action::Answer { to, result: Ok(ack.as_bytes().to_vec()) });
+                }
+            }
+            GrantState::Recovering => {
+                g.state = GrantState::Active;
+                g.restarts += 1;
+            }
+            _ => return,
+        }
+        if let Some(s) = self.services.get_mut(&service) {
+            s.used_ms = now;
+        }
+        self.record(channel, None, out);
+    }
+
+    pub(super) fn channel_open_failed(
+        &mut self,
+        now: u64,
+        service: ServiceId,
+        channel: Handle,
+        reason: &str,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(g) = self.grants.get_mut(channel).filter(|g| g.service == Some(service)) else {
+            return;
+        };
+        match g.state {
+            GrantState::Activating => self.nack_activation(now, channel, reason, out),
+            GrantState::Closing => self.free_grant(channel, out),
+            GrantState::Recovering => {
+                g.service = None;
+                self.break_off(channel, Status::ServiceLost, BreakReason::NoService, reason, out);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn channel_closed(&mut self, now: u64, service: ServiceId, channel: Handle, out: &mut Vec<Action>) {
+        let closing = self
+            .grants
+            .get(channel)
+            .is_ok_and(|g| g.service == Some(service) && g.state == GrantState::Closing);
+        if closing {
+            self.free_grant(channel, out);
+        }
+        if let Some(s) = self.services.get_mut(&service) {
+            s.used_ms = now;
+        }
+    }
+
+    pub(super) fn channel_broken(&mut self, service: ServiceId, channel: Handle, reason: &str, out: &mut Vec<Action>) {
+        let mine = self.grants.get(channel).is_ok_and(|g| {
+            g.service == Some(service) && matches!(g.state, GrantState::Active | GrantState::Recovering)
+        });
+        if !mine {
+            return;
+        }
+        // The service has stopped serving it but still maps it: it is asked to
+        // let go, and the pages stay the grant's until it is released.
+        self.break_off(channel, Status::ChannelBroken, BreakReason::BadSequence, reason, out);
+        out.push(Action::CloseChannel { service, channel });
+    }
+
+    /// Nothing serves this channel any more; its grant can only be released.
+    fn break_off(&mut self, channel: Handle, status: Status, reason: BreakReason, why: &str, out: &mut Vec<Action>) {
+        let Some(g) = self.grants.get_mut(channel) else { return };
+        g.state = GrantState::Broken;
+        if let Some(geometry) = g.geometry {
+            out.push(Action::BreakChannel { window: g.window, geometry, status, reason });
+        }
+        out.push(Action::Log(Level::Warn, format!("channel {channel} of '{}' is broken: {why}", g.function)));
+        self.record(channel, Some(why), out);
+    }
+
+    pub(super) fn service_exited(&mut self, now: u64, id: ServiceId, exit: Exit, out: &mut Vec<Action>) {
+        let Some(s) = self.services.get_mut(&id) else { return };
+        let overran = s.overran.take();
+        let function = s.function.clone();
+        if s.state == ServiceState::Stopping || exit == Exit::Code(EXIT_CANNOT_START) {
+            let reason = format!("the service of '{function}' could not start");
+            let stopping = s.state == ServiceState::Stopping;
+            if stopping {
+                self.services.remove(&id);
+                for channel in self.channels_of(id) {
+                    self.restart_elsewhere(now, channel, out);
+                }
+            } else {
+                self.service_failed(now, id, &reason, out);
+            }
+            return;
+        }
+        let deadline = exit == Exit::Code(EXIT_DEADLINE);
+        let how = match exit {
+            Exit::Code(EXIT_DEADLINE) => "a call ran past its deadline".to_owned(),
+            Exit::Code(c) => format!("it exited with status {c}"),
+            Exit::Signal(n) => format!("signal {n} ended it"),
+        };
+        if !s.ever_ready {
+            let reason = format!("the driver of '{function}' crashed while it loaded: {how}");
+            self.service_failed(now, id, &reason, out);
+            return;
+        }
+        let again = s.crashed(now);
+        out.push(Action::Log(Level::Warn, format!("service {id} of '{function}' died: {how}")));
+        for channel in self.channels_of(id) {
+            let g = self.grants.get_mut(channel).expect("just listed");
+            match g.state {
+                GrantState::Active | GrantState::Recovering => {
+                    let status = match (deadline, overran == Some(channel)) {
+                        (true, true) => Status::Deadline,
+                        (true, false) => Status::ServiceLost,
+                        (false, _) => Status::DriverCrashed,
+                    };
+                    g.state = GrantState::Recovering;
+                    let geometry = g.geometry.expect("an active grant has a channel");
+                    out.push(Action::FailCurrent { window: g.window, geometry, status });
+                    self.record(channel, Some(&how), out);
+                }
+                GrantState::Closing => self.free_grant(channel, out),
+                GrantState::Broken => g.service = None,
+                _ => {}
+            }
+        }
+        match again {
+            Some(0) => self.start_service(now, id, out),
+            Some(delay) => {
+                self.services.get_mut(&id).expect("still there").state =
+                    ServiceState::Backoff(now + delay);
+            }
+            None => {
+                self.services.remove(&id);
+                for channel in self.channels_of(id) {
+                    let g = self.grants.get_mut(channel).expect("just listed");
+                    g.service = None;
+                    let why = format!("its service crashed too often; the last time {how}");
+                    match g.state {
+                        GrantState::Activating => self.nack_activation(now, channel, &why, out),
+                        GrantState::Closing => self.free_grant(channel, out),
+                        _ => self.break_off(channel, Status::ServiceLost, BreakReason::CrashLoop, &why, out),
+                    }
+                }
+            }
+        }
+    }
+
+    /// A grant was about to use a service that was on its way out.
+    fn restart_elsewhere(&mut self, now: u64, channel: Handle, out: &mut Vec<Action>) {
+        let Some(g) = self.grants.get_mut(channel) else { return };
+        g.service = None;
+        match g.state {
+            GrantState::Closing => self.free_grant(channel, out),
+            GrantState::Activating | GrantState::Recovering => self.serve(now, channel, out),
+            _ => {}
+        }
+    }
+
+    /// Ends a grant for whatever reason. Its pages are given out again only
+    /// when no service touches them any more.
+    pub(super) fn end_grant(&mut self, now: u64, grant: Handle, why: &str, out: &mut Vec<Action>) {
+        let Some(g) = self.grants.get_mut(grant) else { return };
+        if g.state == GrantState::Closing {
+            return;
+        }
+        let before = g.state;
+        g.state = GrantState::Closing;
+        g.closing_ms = now;
+        let (service, window, geometry) = (g.service, g.window, g.geometry);
+        if let Some(to) = g.waiting.take() {
+            let nack = Nack::new(NackCode::WrongState, "the grant was released while it was being activated");
+            out.push(Action::Answer { to, result: Err(nack) });
+        }
+        self.record(grant, Some(why), out);
+        if let (Some(geometry), true) = (geometry, self.windows.contains_key(&window)) {
+            if before != GrantState::Broken && service.is_none() {
+                out.push(Action::BreakChannel {
+                    window,
+                    geometry,
+                    status: Status::Released,
+                    reason: BreakReason::Released,
+                });
+            }
+        }
+        let state = service.and_then(|s| self.services.get(&s)).map(|s| s.state);
+        match (service, state) {
+            (Some(service), Some(ServiceState::Ready | ServiceState::Stopping)) => {
+                out.push(Action::CloseChannel { service, channel: grant });
+            }
+            _ => self.free_grant(grant, out),
+        }
+    }
+
+    /// Gives a grant's pages and name back.
+    fn free_grant(&mut self, grant: Handle, out: &mut Vec<Action>) {
+        if let Some(g) = self.grants.get_mut(grant) {
+            g.state = GrantState::Released;
+        }
+        self.record(grant, None, out);
+        let Some(g) = self.grants.remove(grant) else { return };
+        if let (Some(geo), Some(w)) = (g.geometry, self.windows.get_mut(&g.window)) {
+            if g.service.is_some() {
+                out.push(Action::BreakChannel {
+                    window: g.window,
+                    geometry: geo,
+                    status: Status::Released,
+                    reason: BreakReason::Released,
+                });
+            }
+            w.heap.give(geo.dataout_off.get(), geo.side_bytes.get());
+            w.heap.give(geo.datain_off.get(), geo.side_bytes.get());
+        }
+    }
+
+    pub(super) fn end_session(&mut self, now: u64, session: Handle, why: &str, out: &mut Vec<Action>) {
+        let grants: Vec<_> =
+            self.grants.iter().filter(|(_, g)| g.session == session).map(|(h, _)| h).collect();
+        for grant in grants {
+            self.end_grant(now, grant, why, out);
+        }
+        if let Some(s) = self.sessions.remove(session)
+            && let Some(w) = self.windows.get_mut(&s.window)
+        {
+            w.lines[usize::from(s.line)] = None;
+        }
+    }
+
+    pub(super) fn window_down(&mut self, now: u64, window: WindowId, out: &mut Vec<Action>) {
+        let sessions: Vec<_> =
+            self.sessions.iter().filter(|(_, s)| s.window == window).map(|(h, _)| h).collect();
+        for session in sessions {
+            self.end_session(now, session, "its app is gone", out);
+        }
+        self.windows.remove(&window);
+    }
+
+    pub(super) fn heartbeats(&mut self, now: u64, window: WindowId, values: &[(u16, u64)], out: &mut Vec<Action>) {
+        let Some(w) = self.windows.get(&window) else { return };
+        if w.death_seen {
+            return;
+        }
+        let mut dead = vec![];
+        for &(line, value) in values {
+            let Some(handle) = w.lines.get(usize::from(line)).copied().flatten() else { continue };
+            let Some(s) = self.sessions.get_mut(handle) else { continue };
+            if s.beat != value {
+                s.beat = value;
+                s.beat_ms = now;
+            } else if now.saturating_sub(s.beat_ms) > HEARTBEAT_DEAD_MS {
+                dead.push((handle, s.app.clone()));
+            }
+        }
+        for (handle, app) in dead {
+            out.push(Action::Log(Level::Info, format!("app '{app}' has not moved its heartbeat for {HEARTBEAT_DEAD_MS} ms: cleaned up")));
+            self.end_session(now, handle, "its heartbeat stopped", out);
+        }
+    }
+
+    pub(super) fn tick(&mut self, now: u64, out: &mut Vec<Action>) {
+        let ids: Vec<_> = self.services.keys().copied().collect();
+        for id in ids {
+            let channels = self.channels_of(id);
+            let s = self.services.get_mut(&id).expect("just listed");
+            if !channels.is_empty() {
+                s.used_ms = now;
+            }
+            match s.state {
+                ServiceState::Starting if now.saturating_sub(s.since_ms) > START_MS => {
+                    let reason = format!("the driver of '{}' did not load within {START_MS} ms", s.function);
+                    self.service_failed(now, id, &reason, out);
+                    continue;
+                }
+                ServiceState::Backoff(at) if channels.is_empty() && now >= at => {
+                    self.services.remove(&id);
+                    continue;
+                }
+                ServiceState::Backoff(at) if now >= at => {
+                    self.start_service(now, id, out);
+                    continue;
+                }
+                ServiceState::Ready if channels.is_empty() && now.saturating_sub(s.used_ms) >= LINGER_MS => {
+                    s.state = ServiceState::Stopping;
+                    s.since_ms = now;
+                    out.push(Action::StopService { service: id });
+                }
+                ServiceState::Stopping if now.saturating_sub(s.since_ms) > CLOSE_GRACE_MS => {
+                    out.push(Action::KillService { service: id });
+                }
+                _ => {}
+            }
+            // A call that does not end holds a released channel: its service
+            // goes, unless it serves somebody else.
+            let overdue = channels.iter().all(|c| {
+                self.grants.get(*c).is_ok_and(|g| {
+                    g.state == GrantState::Closing && now.saturating_sub(g.closing_ms) > CLOSE_GRACE_MS
+                })
+            });
+            if !channels.is_empty() && overdue {
+                let s = self.services.get_mut(&id).expect("just listed");
+                s.state = ServiceState::Stopping;
+                out.push(Action::KillService { service: id });
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The manager's logic: a pure state machine. Events go in, actions come out;
+//! time and randomness are passed in. No sockets, no processes, no memory: so
+//! it can be simulated with seeds.
+//!
+//! - [`requests`]: what apps ask for, and the checks.
+//! - [`lifecycle`]: services, channels, crashes, releases.
+//! - [`catalog`], [`grants`], [`services`], [`heap`]: what it keeps.
+
+pub mod catalog;
+pub mod event;
+pub mod grants;
+pub mod heap;
+mod lifecycle;
+mod requests;
+pub mod services;
+#[cfg(test)]
+mod tests;
+
+pub use catalog::Catalog;
+pub use event::*;
+pub use grants::{Grant, GrantState};
+pub(crate) use requests::check_credential;
+
+use grants::Table;
+use heap::Heap;
+use services::Service;
+use std::collections::BTreeMap;
+use vfun_wire::Handle;
+use vfun_wire::header::HEAP_OFF;
+use vfun_wire::limits::SESSIONS;
+
+/// One window.
+#[derive(Debug)]
+pub(crate) struct Window {
+    client: u32,
+    heap: Heap,
+    doorbell: bool,
+    death_seen: bool,
+    /// Which session has which line of the guest's page.
+    lines: [Option<Handle>; SESSIONS],
+    /// Next doorbell vector to give to a channel.
+    next_vector: u16,
+}
+
+/// One app.
+#[derive(Debug)]
+pub(crate) struct Session {
+    window: WindowId,
+    line: u16,
+    app: String,
+    app_id: u32,
+    features: vfun_wire::version::Features,
+    /// Last heartbeat seen, and when it last moved.
+    beat: u64,
+    beat_ms: u64,
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Core {
+    generation: u32,
+    catalog: Catalog,
+    windows: BTreeMap<WindowId, Window>,
+    sessions: Table<Session>,
+    grants: Table<Grant>,
+    services: BTreeMap<ServiceId, Service>,
+    next_service: ServiceId,
+    /// AppIDs by client and name, for this manager's life.
+    app_ids: BTreeMap<(u32, String), u32>,
+    draining: bool,
+}
+
+impl Core {
+    /// A manager with nobody there yet. `generation` is larger than that of
+    /// every manager before it, so that their handles are stale here.
+    pub fn new(generation: u32, catalog: Catalog) -> Self {
+        Core {
+            generation: generation.max(1),
+            catalog,
+            windows: BTreeMap::new(),
+            sessions: Table::default(),
+            grants: Table::default(),
+            services: BTreeMap::new(),
+            next_service: 1,
+            app_ids: BTreeMap::new(),
+            draining: false,
+        }
+    }
+
+    /// Takes an event at `now` (ms, never going back) and says what to do.
+    pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
+        match event {
+            Event::WindowUp { window, client, bytes, doorbell, death_seen } => {
+                self.windows.insert(
+                    window,
+                    Window {
+                        client,
+                        heap: Heap::new(HEAP_OFF as u64, bytes),
+                        doorbell,
+                        death_seen,
+                        lines: [None; SESSIONS],
+                        next_vector: 0,
+                    },
+                );
+            }
+            Event::WindowDown { window } => self.window_down(now, window, out),
+            Event::Request(request) => self.request(now, request, out),
+            Event::Heartbeats { window, values } => self.heartbeats(now, window, &values, out),
+            Event::ServiceReady { service } => self.service_ready(now, service, out),
+            Event::ServiceFailed { service, reason } => {
+                self.service_failed(now, service, &reason, out);
+            }
+            Event::ChannelOpened { service, channel } => {
+                self.channel_opened(now, service, channel, out);
+            }
+            Event::ChannelOpenFailed { service, channel, reason } => {
+                self.channel_open_failed(now, service, channel, &reason, out);
+            }
+            Event::ChannelClosed { service, channel } => {
+                self.channel_closed(now, service, channel, out);
+            }
+            Event::ChannelBroken { service, channel, reason } => {
+                self.channel_broken(service, channel, &reason, out);
+            }
+            Event::CallOverran { service, channel } => {
+                if let Some(s) = self.services.get_mut(&service) {
+                    s.overran = Some(channel);
+                }
+            }
+            Event::ServiceExited { service, exit } => self.service_exited(now, service, exit, out),
+            Event::Catalog(catalog) => self.catalog = catalog,
+            Event::Revoke { grant } => {
+                self.end_grant(now, grant, "revoked by the host's operator", out);
+            }
+            Event::Drain => self.draining = true,
+            Event::Tick => self.tick(now, out),
+        }
+    }
+
+    /// What is on offer and to whom.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Every grant, with its app's name and its client's id.
+    pub fn grants(&self) -> impl Iterator<Item = GrantView<'_>> {
+        self.grants.iter().map(|(handle, grant)| {
+            let (app, app_id) = match self.sessions.get(grant.session) {
+                Ok(s) => (s.app.as_str(), s.app_id),
+                Err(_) => ("", 0),
+            };
+            let client_id = self.windows.get(&grant.window).map_or(0, |w| w.client);
+            GrantView { handle, grant, app, app_id, client_id }
+        })
+    }
+
+    /// How many sessions, grants and services there are, and bytes of windows given out.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            windows: self.windows.len(),
+            sessions: self.sessions.len(),
+            grants: self.grants.len(),
+            services: self.services.len(),
+            bytes: self.windows.values().map(|w| w.heap.total() - w.heap.free_bytes()).sum(),
+        }
+    }
+
+    /// Whether something waits for time to pass, so that ticks are needed.
+    pub fn needs_tick(&self) -> bool {
+        use services::ServiceState;
+        self.services.iter().any(|(id, s)| {
+            s.state != ServiceState::Ready || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
+        }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing)
+    }
+
+    /// Whether nothing new is granted.
+    pub fn draining(&self) -> bool {
+        self.draining
+    }
+}
+
+/// A grant, for people.
+#[derive(Debug)]
+pub struct GrantView<'a> {
+    /// Its handle.
+    pub handle: Handle,
+    /// The grant.
+    pub grant: &'a Grant,
+    /// Its app.
+    pub app: &'a str,
+    /// AppID.
+    pub app_id: u32,
+    /// clientID.
+    pub client_id: u32,
+}
+
+/// Counts, for people and for leak checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Windows laid out.
+    pub windows: usize,
+    /// Apps.
+    pub sessions: usize,
+    /// Grants.
+    pub grants: usize,
+    /// Services.
+    pub services: usize,
+    /// Bytes of windows given out to channels.
+    pub bytes: u64,
+}

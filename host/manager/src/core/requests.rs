@@ -1,0 +1,497 @@
+//! What apps ask for: every byte comes from a guest and is checked here.
+
+use super::catalog::{Client, Function};
+use super::grants::{Grant, GrantState, NoSuch};
+use super::{Action, ControlRequest, Core, GrantRecord, ReplyTo, Session, WindowId};
+use sha2::{Digest, Sha256};
+use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
+use vfun_wire::limits::*;
+use vfun_wire::message::{
+    self, Hello, HelloAck, Kind, List, ListAck, ListEntry, Location, Negotiate, NegotiateAck,
+    OfGrant, Preference,
+};
+use vfun_wire::version::{Features, FunctionVersion, VERSION, VERSION_MIN, agree};
+use vfun_wire::{Handle, LINE, Nack, NackCode, names};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+type Answer = Result<Vec<u8>, Nack>;
+
+fn malformed(what: impl Into<String>) -> Nack {
+    Nack::new(NackCode::Malformed, what)
+}
+
+fn body<T: FromBytes + KnownLayout + Immutable>(bytes: &[u8], kind: Kind) -> Result<T, Nack> {
+    T::read_from_bytes(bytes).map_err(|_| {
+        malformed(format!(
+            "a {kind} request has {} bytes of body, not {}",
+            bytes.len(),
+            size_of::<T>()
+        ))
+    })
+}
+
+fn zero(field: &str, ok: bool) -> Result<(), Nack> {
+    if ok { Ok(()) } else { Err(malformed(format!("{field} must be zero"))) }
+}
+
+impl Core {
+    pub(super) fn request(&mut self, now: u64, r: ControlRequest, out: &mut Vec<Action>) {
+        let to = r.to;
+        match self.dispatch(now, &r, out) {
+            Ok(Some(ack)) => out.push(Action::Answer { to, result: Ok(ack) }),
+            Ok(None) => {} // answered already, or later
+            Err(nack) => out.push(Action::Answer { to, result: Err(nack) }),
+        }
+    }
+
+    fn dispatch(
+        &mut self,
+        now: u64,
+        r: &ControlRequest,
+        out: &mut Vec<Action>,
+    ) -> Result<Option<Vec<u8>>, Nack> {
+        let Some(kind) = Kind::from_wire(r.kind) else {
+            return Err(Nack::new(
+                NackCode::Unsupported,
+                format!("message {} is not one this manager knows", r.kind),
+            ));
+        };
+        let row = message::row(kind);
+        if r.body.len() != row.request_bytes {
+            return Err(malformed(format!(
+                "a {kind} request has {} bytes of body, not {}",
+                r.body.len(),
+                row.request_bytes
+            )));
+        }
+        if kind == Kind::Hello {
+            return self.hello(now, r.to.window, &r.body).map(Some);
+        }
+        let session = self.own_session(r.to.window, Handle(r.session))?;
+        if !self.sessions.get(session).expect("just found").features.has(row.needs) {
+            return Err(Nack::new(
+                NackCode::Unsupported,
+                format!("{kind} needs a feature that this host does not offer"),
+            ));
+        }
+        match kind {
+            Kind::Hello => unreachable!("handled above"),
+            Kind::Negotiate => self.negotiate(now, session, &r.body, out).map(Some),
+            Kind::Activate => self.activate(now, session, r, out).map(|()| None),
+            Kind::Release => {
+                let grant = self.own_grant(session, &r.body, kind)?;
+                self.push_stats(now, grant, r.to, out);
+                self.end_grant(now, grant, "released by the app", out);
+                Ok(None)
+            }
+            Kind::Stats => {
+                let grant = self.own_grant(session, &r.body, kind)?;
+                self.push_stats(now, grant, r.to, out);
+                Ok(None)
+            }
+            Kind::List => self.list(r.to.window, &r.body).map(Some),
+            Kind::KeepAlive => Ok(Some(empty())),
+            Kind::Goodbye => {
+                self.end_session(now, session, "the app said goodbye", out);
+                Ok(Some(empty()))
+            }
+            Kind::BufferGet | Kind::BufferPut => Err(Nack::new(
+                NackCode::Unsupported,
+                "buffers are not offered by this version",
+            )),
+        }
+    }
+
+    fn client_of(&self, window: WindowId) -> Result<&Client, Nack> {
+        self.windows
+            .get(&window)
+            .and_then(|w| self.catalog.clients.get(&w.client))
+            .ok_or_else(|| Nack::new(NackCode::Denied, "this window's client was removed"))
+    }
+
+    fn own_session(&self, window: WindowId, session: Handle) -> Result<Handle, Nack> {
+        match self.sessions.get(session) {
+            Ok(s) if s.window == window => Ok(session),
+            Ok(_) => Err(Nack::new(NackCode::BadHandle, "this session is not of this window")),
+            Err(NoSuch::Unknown) => {
+                Err(Nack::new(NackCode::BadHandle, format!("there is no session {session}: say hello first")))
+            }
+            Err(NoSuch::Stale) => Err(Nack::new(
+                NackCode::Stale,
+                format!("session {session} has ended (its heartbeat stopped, or the manager started anew): connect again"),
+            )),
+        }
+    }
+
+    fn own_grant(&self, session: Handle, bytes: &[u8], kind: Kind) -> Result<Handle, Nack> {
+        let handle = Handle(body::<OfGrant>(bytes, kind)?.grant.get());
+        match self.grants.get(handle) {
+            Ok(g) if g.session == session && g.state != GrantState::Closing => Ok(handle),
+            Ok(_) => Err(Nack::new(NackCode::BadHandle, format!("grant {handle} is not this session's"))),
+            Err(NoSuch::Unknown) => {
+                Err(Nack::new(NackCode::BadHandle, format!("there is no grant {handle}: negotiate first")))
+            }
+            Err(NoSuch::Stale) => {
+                Err(Nack::new(NackCode::Stale, format!("grant {handle} was released: negotiate again")))
+            }
+        }
+    }
+
+    fn hello(&mut self, now: u64, window: WindowId, bytes: &[u8]) -> Answer {
+        let h: Hello = body(bytes, Kind::Hello)?;
+        let (min, max) = (h.version_min.get(), h.version_max.get());
+        let version = agree((VERSION_MIN, VERSION), (min, max)).ok_or_else(|| {
+            Nack::new(
+                NackCode::WrongProtocol,
+                format!("the app speaks protocol {min} to {max}, this host {VERSION_MIN} to {VERSION}: update the older one"),
+            )
+        })?;
+        zero("hello's reserved bytes", h.reserved == [0; 6])?;
+        let app = names::decode(&h.app).map_err(|e| malformed(format!("the app's name: {e}")))?;
+        let credential = h
+            .credential
+            .get(..usize::from(h.credential_len.get()))
+            .ok_or_else(|| malformed("the credential is longer than its room"))?;
+        let client = self.client_of(window)?;
+        check_credential(client, credential)?;
+        let client_id = client.id;
+        let client_name = names::encode(&client.name).expect("checked when declared");
+
+        let w = &self.windows[&window];
+        let line = w.lines.iter().position(Option::is_none).ok_or_else(|| {
+            Nack::new(
+                NackCode::NoCapacity,
+                format!("this window has {SESSIONS} apps already: wait for one to end"),
+            )
+        })?;
+        let ours = if w.doorbell {
+            Features::OFFERED
+        } else {
+            Features(Features::OFFERED.0 & !Features::DOORBELL.0)
+        };
+        let features = ours.both(Features(h.features.get()));
+        let heartbeat_ms = if w.death_seen { 0 } else { HEARTBEAT_MS as u32 };
+        let next = self.app_ids.len() as u32 + 1;
+        let app_id = *self.app_ids.entry((client_id, app.to_owned())).or_insert(next);
+        let session = self.sessions.insert(
+            Session {
+                window,
+                line: line as u16,
+                app: app.to_owned(),
+                app_id,
+                features,
+                beat: 0,
+                beat_ms: now,
+            },
+            self.generation,
+        );
+        self.windows.get_mut(&window).expect("seen above").lines[line] = Some(session);
+        Ok(HelloAck {
+            version: U16::new(version),
+            session_line: U16::new(line as u16),
+            client_id: U32::new(client_id),
+            features: U64::new(features.0),
+            session: U64::new(session.0),
+            heartbeat_ms: U32::new(heartbeat_ms),
+            app_id: U32::new(app_id),
+            client: client_name,
+        }
+        .as_bytes()
+        .to_vec())
+    }
+
+    fn negotiate(
+        &mut self,
+        now: u64,
+        session: Handle,
+        bytes: &[u8],
+        out: &mut Vec<Action>,
+    ) -> Answer {
+        let n: Negotiate = body(bytes, Kind::Negotiate)?;
+        let reserved = n.reserved == 0 && n.reserved2.get() == 0 && n.reserved3.get() == 0;
+        zero("negotiate's reserved bytes", reserved)?;
+        if self.draining {
+            return Err(Nack::new(NackCode::Draining, "the host is finishing what is in flight and grants nothing new"));
+        }
+        let name = names::decode(&n.function)
+            .map_err(|e| malformed(format!("the function's name: {e}")))?;
+        let preference = Preference::from_wire(n.preference)
+            .ok_or_else(|| malformed(format!("{} is not a preference", n.preference)))?;
+        let kind = ChannelKind::from_wire(n.kind.get())
+            .ok_or_else(|| malformed(format!("{} is not a kind of channel", n.kind)))?;
+        let s = self.sessions.get(session).expect("checked by the caller");
+        let (window, app, app_id) = (s.window, s.app.clone(), s.app_id);
+        let client = self.client_of(window)?;
+        let unknown = || {
+            Nack::new(
+                NackCode::UnknownFunction,
+                format!("no function '{name}' is offered to client {}: `vfun list` shows those that are", client.name),
+            )
+        };
+        let f = self.catalog.functions.get(name).ok_or_else(unknown)?;
+        if !client.may_use(name) {
+            return Err(Nack::new(
+                NackCode::Denied,
+                format!("client {} may not use '{name}': its manifest does not list it", client.name),
+            ));
+        }
+        let wanted = FunctionVersion(n.version.get());
+        if !f.version.serves(wanted) {
+            return Err(Nack::new(
+                NackCode::WrongVersion,
+                format!("'{name}' is offered in version {}, which does not serve a caller of {wanted}", f.version),
+            ));
+        }
+        let floor = matches!(f.software, Some(vfun_supervise::Driver::Floor));
+        let fits = if floor { ChannelKind::Floor } else { ChannelKind::Calls };
+        if kind != fits {
+            return Err(Nack::new(NackCode::Unsupported, format!("'{name}' has channels of kind {fits}, not {kind}")));
+        }
+        let depth = match n.depth.get() {
+            0 => DEPTH_DEFAULT,
+            d => d,
+        };
+        let cell_bytes = match n.cell_bytes.get() {
+            u32::MAX => CELL_BYTES_DEFAULT,
+            b => b.checked_next_multiple_of(LINE as u32).unwrap_or(u32::MAX),
+        };
+        let side = side_bytes(depth, cell_bytes).ok_or_else(|| {
+            Nack::new(
+                NackCode::BeyondLimit,
+                format!("a channel of {depth} cells with {cell_bytes} bytes each is not possible: depth is a power of two up to {DEPTH_MAX}, cells have at most {CELL_BYTES_MAX} bytes"),
+            )
+        })?;
+        let w = &self.windows[&window];
+        if side.saturating_mul(2) > w.heap.total() {
+            return Err(Nack::new(
+                NackCode::NoCapacity,
+                format!("a channel of {depth} cells with {cell_bytes} bytes takes {} bytes; the window has {} for channels: ask for less, or give the client a larger window", side * 2, w.heap.total()),
+            ));
+        }
+        let deadline_ms = match n.deadline_ms.get() {
+            0 => f.deadline_ms,
+            d if d <= f.deadline_ms => d,
+            d => {
+                return Err(Nack::new(
+                    NackCode::BeyondLimit,
+                    format!("a deadline of {d} ms is beyond the {} ms of '{name}'", f.deadline_ms),
+                ));
+            }
+        };
+        let held = self
+            .grants
+            .iter()
+            .filter(|(_, g)| self.windows.get(&g.window).is_some_and(|w| w.client == client.id))
+            .count();
+        if held >= client.max_grants as usize {
+            return Err(Nack::new(
+                NackCode::OverQuota,
+                format!("client {} holds {held} grants, as many as it may: release one", client.name),
+            ));
+        }
+        let location = self.place(client, f, preference)?;
+
+        let grant = Grant {
+            session,
+            window,
+            function: name.to_owned(),
+            location,
+            kind,
+            depth,
+            cell_bytes,
+            deadline_ms,
+            state: GrantState::Granted,
+            geometry: None,
+            service: None,
+            waiting: None,
+            since_ms: now,
+            closing_ms: 0,
+            restarts: 0,
+        };
+        let ack = |handle: Handle| NegotiateAck {
+            grant: U64::new(handle.0),
+            client_id: U32::new(client.id),
+            app_id: U32::new(app_id),
+            function_id: U32::new(f.id),
+            version: U32::new(f.version.0),
+            location: location.to_wire(),
+            reserved: 0,
+            depth: U16::new(depth),
+            cell_bytes: U32::new(cell_bytes),
+            deadline_ms: U32::new(deadline_ms),
+            reserved2: U32::new(0),
+        };
+        let record = GrantRecord {
+            grant: Handle::NONE,
+            client_id: client.id,
+            client: client.name.clone(),
+            app_id,
+            app,
+            function_id: f.id,
+            function: f.name.clone(),
+            location,
+            state: GrantState::Granted,
+            why: None,
+        };
+        let ack = ack(Handle::NONE);
+        let handle = self.grants.insert(grant, self.generation);
+        out.push(Action::Record(GrantRecord { grant: handle, ..record }));
+        Ok(NegotiateAck { grant: U64::new(handle.0), ..ack }.as_bytes().to_vec())
+    }
+
+    /// Where a grant will run: hardware if there is an instance for it and the
+    /// caller wants it, else software.
+    fn place(&self, client: &Client, f: &Function, p: Preference) -> Result<Location, Nack> {
+        let software = f.software.is_some();
+        let busy = |hw: &super::catalog::Hardware| {
+            self.grants
+                .iter()
+                .filter(|(_, g)| g.function == f.name && g.location == hw.location)
+                .count()
+                >= hw.instances as usize
+        };
+        let refuse = |code, sentence: String| {
+            let n = Nack::new(code, sentence);
+            if software { n.offering_software() } else { n }
+        };
+        match (p, &f.hardware) {
+            (Preference::Any, Some(hw)) if client.hardware && !busy(hw) => Ok(hw.location),
+            (Preference::Any | Preference::Software, _) if software => Ok(Location::Software),
+            (Preference::Software, _) => Err(Nack::new(
+                NackCode::NoCapacity,
+                format!("'{}' runs only on hardware", f.name),
+            )),
+            (_, None) => Err(refuse(NackCode::NoHardware, format!("'{}' has no hardware behind it on this host.", f.name))),
+            (_, Some(_)) if !client.hardware => {
+                Err(refuse(NackCode::Denied, format!("client {} may not use hardware.", client.name)))
+            }
+            (_, Some(hw)) if busy(hw) => Err(refuse(
+                NackCode::DeviceBusy,
+                format!("all {} instances of '{}' on {} are taken.", hw.instances, f.name, hw.location),
+            )),
+            (_, Some(hw)) => Ok(hw.location),
+        }
+    }
+
+    fn activate(
+        &mut self,
+        now: u64,
+        session: Handle,
+        r: &ControlRequest,
+        out: &mut Vec<Action>,
+    ) -> Result<(), Nack> {
+        let handle = self.own_grant(session, &r.body, Kind::Activate)?;
+        let g = self.grants.get(handle).expect("just found");
+        if g.state != GrantState::Granted {
+            return Err(Nack::new(
+                NackCode::WrongState,
+                format!("grant {handle} is {} already", g.state.text()),
+            ));
+        }
+        let (window, depth, cell_bytes, kind) = (g.window, g.depth, g.cell_bytes, g.kind);
+        let side = side_bytes(depth, cell_bytes).expect("checked when negotiated");
+        let w = self.windows.get_mut(&window).expect("a session's window is up");
+        let full = |free: u64, longest: u64| {
+            Nack::new(
+                NackCode::NoCapacity,
+                format!("the window has no room for two sides of {side} bytes ({free} free, {longest} in one piece): release another grant, or give the client a larger window"),
+            )
+        };
+        let Some(dataout) = w.heap.take(side) else {
+            return Err(full(w.heap.free_bytes(), w.heap.longest()));
+        };
+        let Some(datain) = w.heap.take(side) else {
+            w.heap.give(dataout, side);
+            return Err(full(w.heap.free_bytes(), w.heap.longest()));
+        };
+        w.next_vector = w.next_vector % (VECTORS - 1) + 1;
+        let geometry = Geometry {
+            dataout_off: U64::new(dataout),
+            datain_off: U64::new(datain),
+            side_bytes: U64::new(side),
+            cell_bytes: U32::new(cell_bytes),
+            depth: U16::new(depth),
+            kind: U16::new(kind.to_wire()),
+            vector_out: U16::new(w.next_vector),
+            vector_in: U16::new(w.next_vector),
+            reserved: U32::new(0),
+        };
+        let g = self.grants.get_mut(handle).expect("just found");
+        g.geometry = Some(geometry);
+        g.state = GrantState::Activating;
+        g.waiting = Some(r.to);
+        out.push(Action::Zero { window, geometry });
+        self.serve(now, handle, out);
+        Ok(())
+    }
+
+    fn list(&self, window: WindowId, bytes: &[u8]) -> Answer {
+        let l: List = body(bytes, Kind::List)?;
+        zero("list's reserved bytes", l.reserved.get() == 0)?;
+        let client = self.client_of(window)?;
+        let mine: Vec<_> =
+            self.catalog.functions.values().filter(|f| client.may_use(&f.name)).collect();
+        let page: Vec<_> =
+            mine.iter().skip(l.start.get() as usize).take(message::LIST_ENTRIES).collect();
+        let head = ListAck {
+            count: U32::new(page.len() as u32),
+            total: U32::new(mine.len() as u32),
+        };
+        let mut answer = head.as_bytes().to_vec();
+        for f in page {
+            let mut locations = 0u32;
+            if f.software.is_some() {
+                locations |= 1 << Location::Software.to_wire();
+            }
+            if let Some(hw) = &f.hardware {
+                locations |= 1 << hw.location.to_wire();
+            }
+            answer.extend_from_slice(
+                ListEntry {
+                    function: names::encode(&f.name).expect("checked when declared"),
+                    function_id: U32::new(f.id),
+                    version: U32::new(f.version.0),
+                    max_args: U32::new(f.max_args),
+                    max_result: U32::new(f.max_result),
+                    locations: U32::new(locations),
+                    deadline_ms: U32::new(f.deadline_ms),
+                }
+                .as_bytes(),
+            );
+        }
+        Ok(answer)
+    }
+
+    fn push_stats(&self, now: u64, grant: Handle, to: ReplyTo, out: &mut Vec<Action>) {
+        let g = self.grants.get(grant).expect("just found");
+        out.push(Action::AnswerStats {
+            to,
+            channel: g.geometry.map(|geo| (g.window, geo)),
+            restarts: g.restarts,
+            service: g.service,
+            age_ms: now.saturating_sub(g.since_ms),
+        });
+    }
+}
+
+fn empty() -> Vec<u8> {
+    message::Empty { reserved: U64::new(0) }.as_bytes().to_vec()
+}
+
+/// Whether a credential opens a client's functions. Hashes are compared, so
+/// the time it takes tells nothing about the credential itself.
+pub(crate) fn check_credential(client: &Client, credential: &[u8]) -> Result<(), Nack> {
+    let Some(right) = client.credential_sha256 else { return Ok(()) };
+    if credential.is_empty() {
+        return Err(Nack::new(
+            NackCode::BadCredential,
+            format!("client {} asks its apps for a credential: set VFUN_CREDENTIAL or pass one", client.name),
+        ));
+    }
+    if Sha256::digest(credential).as_slice() == right {
+        Ok(())
+    } else {
+        Err(Nack::new(NackCode::BadCredential, format!("the credential is not the one of client {}", client.name)))
+    }
+}

@@ -1,0 +1,30 @@
+//! The manager's own limits, with their reasons. The protocol's are in
+//! `protocol/wire/src/limits.rs`; `docs/limits.md` lists both.
+
+use std::time::Duration;
+
+/// Windows of programs on the host at once: each is a socket, a mapping and
+/// nine descriptors; 256 stay well under the usual 1024 descriptors with the bells shared.
+pub const HOST_WINDOWS_MAX: usize = 64;
+/// Connections that have not said who they are yet.
+pub const PENDING_MAX: usize = 32;
+/// How long such a connection may take.
+pub const PENDING_TIME: Duration = Duration::from_secs(2);
+/// Admin connections at once.
+pub const ADMIN_MAX: usize = 32;
+/// Services at once, over all clients: each is a process of 2 to 15 MB.
+pub const SERVICES_MAX: usize = 512;
+
+/// Between two looks at the control cells of windows without a doorbell, when
+/// nothing was asked lately: 200 looks a second are well under 1 % of a core.
+pub const LOOK_IDLE: Duration = Duration::from_millis(5);
+/// The same while apps are asking.
+pub const LOOK_BUSY: Duration = Duration::from_millis(1);
+/// How long after a request apps count as asking.
+pub const BUSY_FOR: Duration = Duration::from_millis(500);
+/// Between two ticks of the state machine, while something waits for time to pass.
+pub const TICK: Duration = Duration::from_millis(20);
+/// Between two looks at heartbeats.
+pub const HEARTBEAT_LOOK: Duration = Duration::from_secs(1);
+/// How long services may take to finish when the manager ends.
+pub const STOP_TIME: Duration = Duration::from_secs(3);

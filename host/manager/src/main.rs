@@ -1,0 +1,71 @@
+//! `vfund`, VirtFun's manager.
+
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use vfun_manager::rim::{Config, Daemon};
+
+/// Serves vFunctions of this host to its VMs and programs.
+///
+/// Keeps everything under one root: `admin/` (database, manifests, admin
+/// socket), `service/` and `vmcli/` (the two sides of each grant), `host.sock`
+/// (where programs on the host get their windows). `vfun` is the command to
+/// work with it.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// Root of the tree.
+    #[arg(long, env = "VFUN_ROOT", default_value = "/var/lib/virtfun")]
+    root: PathBuf,
+    /// A directory of functions to offer: DIR/*.toml and DIR/*/function.toml. May be given again.
+    #[arg(long = "functions", value_name = "DIR")]
+    functions: Vec<PathBuf>,
+    /// Where driver libraries are that a manifest names without a path [default: beside vfund].
+    #[arg(long, value_name = "DIR")]
+    drivers: Option<PathBuf>,
+    /// The program that serves functions [default: vfun-service beside vfund].
+    #[arg(long, value_name = "FILE")]
+    service_program: Option<PathBuf>,
+    /// Where the windows of VMs are: shared memory, named virtfun-CLIENT.
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
+    window_dir: PathBuf,
+    /// Also serve callers over TCP on this address, such as 127.0.0.1:7733.
+    #[arg(long, value_name = "ADDR:PORT")]
+    tcp: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("VFUN_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_target(false)
+        .init();
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|p| p.parent().map(PathBuf::from))
+        .unwrap_or_default();
+    let absolute = |p: PathBuf| std::path::absolute(&p).unwrap_or(p);
+    let config = Config {
+        root: absolute(args.root),
+        functions: args.functions.into_iter().map(absolute).collect(),
+        drivers: absolute(args.drivers.unwrap_or_else(|| beside.clone())),
+        service_program: absolute(args.service_program.unwrap_or_else(|| beside.join("vfun-service"))),
+        window_dir: absolute(args.window_dir),
+        tcp: args.tcp,
+        gateway_program: beside.join("vfun-gateway"),
+    };
+    match Daemon::start(config).map_err(|e| e.to_string()).and_then(|mut d| d.run().map_err(|e| e.to_string())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("vfund: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}

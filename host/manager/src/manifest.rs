@@ -1,0 +1,353 @@
+//! Manifests: how functions and clients are declared. TOML; a wrong one is
+//! refused with file, line and reason, and nothing of it is taken.
+
+use crate::core::catalog::{Client, ClientKind, Function, Hardware};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use vfun_supervise::Driver;
+use vfun_wire::limits::*;
+use vfun_wire::message::Location;
+use vfun_wire::{header, names};
+
+/// Why a manifest was refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{}: {reason}", file.display(), line.map_or(String::new(), |l| format!(":{l}")))]
+pub struct ManifestError {
+    /// Which file.
+    pub file: PathBuf,
+    /// Which line, from 1, if one is to blame.
+    pub line: Option<usize>,
+    /// What is wrong and what would be right.
+    pub reason: String,
+}
+
+struct Source<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn at(&self, byte: usize) -> usize {
+        self.text.as_bytes().iter().take(byte).filter(|b| **b == b'\n').count() + 1
+    }
+
+    fn error<T>(&self, field: &Spanned<T>, reason: impl Into<String>) -> ManifestError {
+        ManifestError {
+            file: self.file.to_owned(),
+            line: Some(self.at(field.span().start)),
+            reason: reason.into(),
+        }
+    }
+
+    fn whole(&self, reason: impl Into<String>) -> ManifestError {
+        ManifestError { file: self.file.to_owned(), line: None, reason: reason.into() }
+    }
+
+    fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, ManifestError> {
+        toml::from_str(self.text).map_err(|e| ManifestError {
+            file: self.file.to_owned(),
+            line: e.span().map(|s| self.at(s.start)),
+            reason: e.message().to_owned(),
+        })
+    }
+
+    fn name(&self, name: &Spanned<String>) -> Result<String, ManifestError> {
+        match names::check(name.get_ref()) {
+            Ok(()) => Ok(name.get_ref().clone()),
+            Err(e) => Err(self.error(name, format!("name '{}': {e}", name.get_ref()))),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FunctionToml {
+    name: Spanned<String>,
+    version: Spanned<String>,
+    #[serde(default)]
+    summary: String,
+    #[serde(default = "native")]
+    kind: Spanned<String>,
+    library: Option<Spanned<PathBuf>>,
+    hardware: Option<HardwareToml>,
+    deadline_ms: Option<Spanned<u32>>,
+    #[serde(default)]
+    max_args: Option<Spanned<u32>>,
+    #[serde(default)]
+    max_result: Option<Spanned<u32>>,
+    #[serde(default)]
+    settings: BTreeMap<String, toml::Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HardwareToml {
+    location: Spanned<String>,
+    library: Spanned<PathBuf>,
+    instances: Spanned<u32>,
+}
+
+fn native() -> Spanned<String> {
+    Spanned::new(0..0, "native".into())
+}
+
+/// Reads a function's manifest. Libraries that are not absolute are looked for
+/// in `drivers`. Its id is given by the caller.
+pub fn function(file: &Path, text: &str, drivers: &Path, id: u32) -> Result<Function, ManifestError> {
+    let src = Source { file, text };
+    let t: FunctionToml = src.parse()?;
+    let name = src.name(&t.name)?;
+    let version = t.version.get_ref().parse().map_err(|e: String| src.error(&t.version, e))?;
+    let library = |l: &Spanned<PathBuf>| -> Result<Driver, ManifestError> {
+        let path = drivers.join(l.get_ref());
+        if !path.is_file() {
+            return Err(src.error(l, format!("there is no driver library {}", path.display())));
+        }
+        Ok(Driver::Native { library: path })
+    };
+    let software = match (t.kind.get_ref().as_str(), &t.library) {
+        ("native", Some(l)) => Some(library(l)?),
+        ("native", None) if t.hardware.is_some() => None,
+        ("native", None) => return Err(src.whole("a native function needs `library`, the driver's shared library")),
+        ("floor", None) => Some(Driver::Floor),
+        ("floor", Some(l)) => return Err(src.error(l, "kind \"floor\" is built in and has no library")),
+        (other, _) => {
+            return Err(src.error(&t.kind, format!("kind \"{other}\" is not one of \"native\", \"floor\"")));
+        }
+    };
+    let hardware = match &t.hardware {
+        None => None,
+        Some(h) => {
+            let location = match h.location.get_ref().as_str() {
+                "gpu" => Location::Gpu,
+                "fpga" => Location::Fpga,
+                "fpga-simulated" => Location::FpgaSimulated,
+                other => {
+                    return Err(src.error(
+                        &h.location,
+                        format!("location \"{other}\" is not one of \"gpu\", \"fpga\", \"fpga-simulated\""),
+                    ));
+                }
+            };
+            if *h.instances.get_ref() == 0 {
+                return Err(src.error(&h.instances, "hardware has at least one instance"));
+            }
+            Some(Hardware { location, driver: library(&h.library)?, instances: *h.instances.get_ref() })
+        }
+    };
+    let deadline_ms = match &t.deadline_ms {
+        None => DEADLINE_MS_DEFAULT,
+        Some(d) if (1..=DEADLINE_MS_MAX).contains(d.get_ref()) => *d.get_ref(),
+        Some(d) => return Err(src.error(d, format!("a deadline is from 1 to {DEADLINE_MS_MAX} ms"))),
+    };
+    let bytes = |v: &Option<Spanned<u32>>| match v {
+        None => Ok(CELL_BYTES_MAX),
+        Some(b) if *b.get_ref() <= CELL_BYTES_MAX => Ok(*b.get_ref()),
+        Some(b) => Err(src.error(b, format!("a cell has at most {CELL_BYTES_MAX} bytes"))),
+    };
+    let settings = t
+        .settings
+        .into_iter()
+        .map(|(k, v)| match v {
+            toml::Value::String(s) => (k, s),
+            other => (k, other.to_string()),
+        })
+        .collect();
+    Ok(Function {
+        id,
+        name,
+        version,
+        summary: t.summary,
+        software,
+        hardware,
+        deadline_ms,
+        max_args: bytes(&t.max_args)?,
+        max_result: bytes(&t.max_result)?,
+        settings,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClientToml {
+    name: Spanned<String>,
+    #[serde(default = "vm")]
+    kind: Spanned<String>,
+    window: Option<Spanned<String>>,
+    #[serde(default = "all")]
+    functions: Vec<Spanned<String>>,
+    max_grants: Option<Spanned<u32>>,
+    #[serde(default = "yes")]
+    hardware: bool,
+    #[serde(default)]
+    tcp: bool,
+    credential_sha256: Option<Spanned<String>>,
+    #[serde(default)]
+    uids: Vec<u32>,
+}
+
+fn vm() -> Spanned<String> {
+    Spanned::new(0..0, "vm".into())
+}
+fn all() -> Vec<Spanned<String>> {
+    vec![Spanned::new(0..0, "*".into())]
+}
+fn yes() -> bool {
+    true
+}
+
+/// Grants of a client whose manifest names no number.
+pub const MAX_GRANTS_DEFAULT: u32 = 128;
+
+/// Reads a client's manifest. Its id is given by the caller.
+pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError> {
+    let src = Source { file, text };
+    let t: ClientToml = src.parse()?;
+    let name = src.name(&t.name)?;
+    let kind = match t.kind.get_ref().as_str() {
+        "vm" => ClientKind::Vm,
+        "host" => ClientKind::Host,
+        other => return Err(src.error(&t.kind, format!("kind \"{other}\" is not one of \"vm\", \"host\""))),
+    };
+    let window_bytes = match &t.window {
+        None => WINDOW_BYTES_DEFAULT,
+        Some(w) => size(w.get_ref())
+            .and_then(|b| header::check_size(b).map(|()| b).map_err(|e| e.to_string()))
+            .map_err(|e| src.error(w, e))?,
+    };
+    for f in &t.functions {
+        if f.get_ref() != "*" {
+            src.name(f)?;
+        }
+    }
+    let max_grants = match &t.max_grants {
+        None => MAX_GRANTS_DEFAULT,
+        Some(n) if *n.get_ref() > 0 => *n.get_ref(),
+        Some(n) => return Err(src.error(n, "a client that may hold no grant can do nothing: max_grants is at least 1")),
+    };
+    let credential_sha256 = match &t.credential_sha256 {
+        None => None,
+        Some(h) => Some(hex32(h.get_ref()).ok_or_else(|| {
+            src.error(h, "credential_sha256 is 64 hexadecimal digits: `printf %s SECRET | sha256sum`")
+        })?),
+    };
+    Ok(Client {
+        id,
+        name,
+        kind,
+        window_bytes,
+        functions: t.functions.into_iter().map(Spanned::into_inner).collect(),
+        max_grants,
+        hardware: t.hardware,
+        tcp: t.tcp,
+        credential_sha256,
+        uids: t.uids,
+    })
+}
+
+/// The client of programs on the host where no manifest declares one.
+pub fn default_host_client(id: u32) -> Client {
+    Client {
+        id,
+        name: "host".into(),
+        kind: ClientKind::Host,
+        window_bytes: 256 << 20,
+        functions: vec!["*".into()],
+        max_grants: 1024,
+        hardware: true,
+        tcp: false,
+        credential_sha256: None,
+        uids: vec![],
+    }
+}
+
+/// A size as people write it: `64 MiB`, `1GiB`, `1048576`.
+pub fn size(text: &str) -> Result<u64, String> {
+    let t = text.trim();
+    let digits = t.find(|c: char| !c.is_ascii_digit()).unwrap_or(t.len());
+    let unit = match t[digits..].trim() {
+        "" | "B" => 1,
+        "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1u64 << 30,
+        other => return Err(format!("'{other}' is not a unit of size: write KiB, MiB or GiB")),
+    };
+    t[..digits]
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(unit))
+        .ok_or_else(|| format!("'{text}' is not a size: write it as 64 MiB"))
+}
+
+fn hex32(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut out = [0; 32];
+    for (i, b) in out.iter_mut().enumerate() {
+        *b = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn f(text: &str) -> Result<Function, String> {
+        function(Path::new("f.toml"), text, Path::new("/nowhere"), 1).map_err(|e| e.to_string())
+    }
+    fn c(text: &str) -> Result<Client, String> {
+        client(Path::new("c.toml"), text, 1).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn wrong_functions_are_refused_with_file_line_and_reason() {
+        let floor = "name = \"floor\"\nversion = \"1.0\"\nkind = \"floor\"\n";
+        assert_eq!(f(floor).unwrap().software, Some(Driver::Floor));
+        for (text, expect) in [
+            ("name = \"x\"\nversion = \"1\"\n", "f.toml:2: '1' is not a version"),
+            ("name = \"x/y\"\nversion = \"1.0\"\n", "f.toml:1: name 'x/y'"),
+            ("name = \"x\"\nversion = \"1.0\"\ncolour = 3\n", "f.toml:3: unknown field"),
+            ("name = \"x\"\nversion = \"1.0\"\n\nlibrary = \"l.so\"\n", "f.toml:4: there is no driver library /nowhere/l.so"),
+            ("name = \"x\"\nversion = \"1.0\"\n", "f.toml: a native function needs `library`"),
+            ("name = \"x\"\nversion = \"1.0\"\nkind = \"magic\"\n", "f.toml:3: kind \"magic\""),
+            ("name = 7\nversion = \"1.0\"\n", "f.toml:1: invalid type"),
+            ("version = \"1.0\"\n", "missing field `name`"),
+            ("name = \"x\nversion", "f.toml:1:"),
+        ] {
+            let e = f(text).unwrap_err();
+            assert!(e.contains(expect), "{e} should say {expect}");
+        }
+        let e = f(&format!("{floor}deadline_ms = 0\n")).unwrap_err();
+        assert!(e.starts_with("f.toml:4: a deadline is"), "{e}");
+    }
+
+    #[test]
+    fn wrong_clients_are_refused_with_file_line_and_reason() {
+        let vm = c("name = \"vm1\"\n").unwrap();
+        assert_eq!((vm.window_bytes, vm.kind, vm.may_use("anything")), (WINDOW_BYTES_DEFAULT, ClientKind::Vm, true));
+        for (text, expect) in [
+            ("name = \"vm1\"\nwindow = \"3 MiB\"\n", "c.toml:2: a window of 3145728 bytes is not possible"),
+            ("name = \"vm1\"\nwindow = \"4 KiB\"\n", "c.toml:2: a window of 4096 bytes"),
+            ("name = \"vm1\"\nwindow = \"4 parsecs\"\n", "c.toml:2: 'parsecs' is not a unit"),
+            ("name = \"vm1\"\nkind = \"pod\"\n", "c.toml:2: kind \"pod\""),
+            ("name = \"vm1\"\nmax_grants = 0\n", "c.toml:2: a client that may hold no grant"),
+            ("name = \"vm1\"\ncredential_sha256 = \"abc\"\n", "c.toml:2: credential_sha256 is 64"),
+            ("name = \"vm1\"\nfunctions = [\"a\",\n \"b c\"]\n", "c.toml:3: name 'b c'"),
+        ] {
+            let e = c(text).unwrap_err();
+            assert!(e.contains(expect), "{e} should say {expect}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("64 MiB"), Ok(64 << 20));
+        assert_eq!(size("1G"), Ok(1 << 30));
+        assert!(size("999999999999 GiB").is_err());
+        assert!(size("").is_err());
+    }
+}

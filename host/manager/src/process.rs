@@ -1,0 +1,106 @@
+//! Service processes: started by exec with one socket, watched by pidfd.
+
+use crate::core::{Exit, ServiceId};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitIdOptions, WaitIdStatus};
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use vfun_supervise::{Start, ToService};
+
+/// A running service.
+pub struct Process {
+    /// The core's number of it.
+    pub id: ServiceId,
+    /// Its process id.
+    pub pid: i32,
+    socket: OwnedFd,
+    pidfd: OwnedFd,
+}
+
+impl Process {
+    /// Starts `program` and tells it what to serve.
+    pub fn start(id: ServiceId, program: &Path, log: &Path, start: Start) -> io::Result<Self> {
+        let (ours, theirs) = vfun_supervise::pair()?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let log = OpenOptions::new().create(true).append(true).open(log)?;
+        // Nothing but the socket and the log goes along: every other
+        // descriptor of the manager is close-on-exec, and the environment is empty.
+        let child = Command::new(program)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .process_group(0)
+            .spawn()?;
+        let pid = child.id() as i32;
+        let handle = Pid::from_raw(pid).expect("a child has a pid");
+        let pidfd = rustix::process::pidfd_open(handle, PidfdFlags::empty())?;
+        let process = Process { id, pid, socket: ours, pidfd };
+        process.send(&ToService::Start(start), &[])?;
+        Ok(process)
+    }
+
+    /// Its control socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+    /// Readable when it has ended.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Tells it something.
+    pub fn send(&self, message: &ToService, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        vfun_supervise::send(&self.socket, message, fds).map_err(io::Error::other)
+    }
+
+    /// Ends it now.
+    pub fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// How it ended, once its pidfd is readable.
+    pub fn reap(&self) -> Option<Exit> {
+        let status = rustix::process::waitid(
+            rustix::process::WaitId::PidFd(self.pidfd.as_fd()),
+            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+        )
+        .ok()??;
+        Some(exit_of(&status))
+    }
+}
+
+fn exit_of(status: &WaitIdStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Code(-1),
+    }
+}
+
+/// Start time of a process in clock ticks since boot, from /proc; `None` if there is none.
+pub fn started(pid: i32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name may hold spaces and brackets; fields count from its end.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Ends a process that an earlier manager left, if it is still the same one.
+pub fn end_left(pid: i32, start: u64) -> bool {
+    match Pid::from_raw(pid) {
+        Some(p) if started(pid) == Some(start) => rustix::process::kill_process(p, Signal::KILL).is_ok(),
+        _ => false,
+    }
+}
+
+/// This process's resident memory, bytes.
+pub fn resident_bytes() -> u64 {
+    std::fs::read_to_string("/proc/self/statm")
+        .ok()
+        .and_then(|s| s.split_whitespace().nth(1)?.parse::<u64>().ok())
+        .map_or(0, |pages| pages * 4096)
+}

@@ -1,0 +1,234 @@
+//! What is kept across restarts, in SQLite: ids of names, the window
+//! generation, grants and their history, running services.
+
+use crate::core::GrantRecord;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Rows of history kept; older ones go. A row is about 150 bytes.
+pub const HISTORY_ROWS: u32 = 100_000;
+
+/// The database.
+pub struct Records(Connection);
+
+/// A line of the history.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct HistoryRow {
+    /// Unix time, ms.
+    pub at_ms: i64,
+    /// The grant's handle.
+    pub grant: String,
+    /// The client.
+    pub client: String,
+    /// The app.
+    pub app: String,
+    /// The function.
+    pub function: String,
+    /// Where it ran.
+    pub location: String,
+    /// What it became.
+    pub state: String,
+    /// Why, if it ended.
+    pub why: Option<String>,
+}
+
+/// A service process of an earlier manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftService {
+    /// Its process id then.
+    pub pid: i32,
+    /// Start time of that process, so that a pid used again is not mistaken for it.
+    pub started: u64,
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+}
+
+impl Records {
+    /// Opens or makes the database.
+    pub fn open(path: &Path) -> rusqlite::Result<Self> {
+        let db = Connection::open(path)?;
+        // The manager alone writes; a lost last millisecond after a power cut
+        // costs a line of history, so no fsync is waited for.
+        db.pragma_update(None, "journal_mode", "WAL")?;
+        db.pragma_update(None, "synchronous", "NORMAL")?;
+        db.pragma_update(None, "cache_size", -512)?;
+        db.execute_batch(
+            "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+             CREATE TABLE IF NOT EXISTS ids (kind TEXT NOT NULL, name TEXT NOT NULL, id INTEGER NOT NULL,
+                 PRIMARY KEY (kind, name)) STRICT;
+             CREATE TABLE IF NOT EXISTS grants (grant_id INTEGER PRIMARY KEY, client_id INTEGER NOT NULL,
+                 client TEXT NOT NULL, app_id INTEGER NOT NULL, app TEXT NOT NULL, function_id INTEGER NOT NULL,
+                 function TEXT NOT NULL, location TEXT NOT NULL, state TEXT NOT NULL, since_ms INTEGER NOT NULL) STRICT;
+             CREATE TABLE IF NOT EXISTS history (at_ms INTEGER NOT NULL, grant_id INTEGER NOT NULL,
+                 client TEXT NOT NULL, app TEXT NOT NULL, function TEXT NOT NULL, location TEXT NOT NULL,
+                 state TEXT NOT NULL, why TEXT) STRICT;
+             CREATE TABLE IF NOT EXISTS services (pid INTEGER PRIMARY KEY, started INTEGER NOT NULL) STRICT;",
+        )?;
+        Ok(Records(db))
+    }
+
+    /// A number larger than every one given before: this manager's generation.
+    pub fn next_generation(&self) -> rusqlite::Result<u32> {
+        self.0.query_row(
+            "INSERT INTO meta VALUES ('generation', 1)
+             ON CONFLICT (key) DO UPDATE SET value = value + 1 RETURNING value",
+            [],
+            |r| r.get(0),
+        )
+    }
+
+    /// The id of a client's or function's name: the same for ever, starting at 1.
+    pub fn id(&self, kind: &str, name: &str) -> rusqlite::Result<u32> {
+        let found = self
+            .0
+            .query_row("SELECT id FROM ids WHERE kind = ? AND name = ?", [kind, name], |r| r.get(0))
+            .optional()?;
+        if let Some(id) = found {
+            return Ok(id);
+        }
+        self.0.query_row(
+            "INSERT INTO ids SELECT ?1, ?2, coalesce(max(id), 0) + 1 FROM ids WHERE kind = ?1 RETURNING id",
+            [kind, name],
+            |r| r.get(0),
+        )
+    }
+
+    /// Notes what a grant became.
+    pub fn grant(&self, g: &GrantRecord) -> rusqlite::Result<()> {
+        use crate::core::GrantState;
+        let (id, now) = (g.grant.0 as i64, now_ms());
+        if g.state == GrantState::Released {
+            self.0.execute("DELETE FROM grants WHERE grant_id = ?", [id])?;
+        } else {
+            self.0.execute(
+                "INSERT INTO grants VALUES (?,?,?,?,?,?,?,?,?,?)
+                 ON CONFLICT (grant_id) DO UPDATE SET state = excluded.state",
+                params![
+                    id, g.client_id, g.client, g.app_id, g.app, g.function_id, g.function,
+                    g.location.text(), g.state.text(), now
+                ],
+            )?;
+        }
+        self.0.execute(
+            "INSERT INTO history VALUES (?,?,?,?,?,?,?,?)",
+            params![now, id, g.client, g.app, g.function, g.location.text(), g.state.text(), g.why],
+        )?;
+        Ok(())
+    }
+
+    /// Ends the grants that an earlier manager left: their windows are laid out anew.
+    pub fn end_left_grants(&self) -> rusqlite::Result<usize> {
+        self.0.execute(
+            "INSERT INTO history SELECT ?, grant_id, client, app, function, location, 'released',
+                 'the manager started anew' FROM grants",
+            [now_ms()],
+        )?;
+        self.0.execute("DELETE FROM grants", [])
+    }
+
+    /// The newest lines of the history, newest first.
+    pub fn history(&self, limit: u32) -> rusqlite::Result<Vec<HistoryRow>> {
+        let mut q = self.0.prepare_cached(
+            "SELECT at_ms, grant_id, client, app, function, location, state, why
+             FROM history ORDER BY rowid DESC LIMIT ?",
+        )?;
+        q.query_map([limit], |r| {
+            Ok(HistoryRow {
+                at_ms: r.get(0)?,
+                grant: vfun_wire::Handle(r.get::<_, i64>(1)? as u64).to_string(),
+                client: r.get(2)?,
+                app: r.get(3)?,
+                function: r.get(4)?,
+                location: r.get(5)?,
+                state: r.get(6)?,
+                why: r.get(7)?,
+            })
+        })?
+        .collect()
+    }
+
+    /// Forgets the oldest history beyond [`HISTORY_ROWS`].
+    pub fn trim(&self) -> rusqlite::Result<usize> {
+        self.0.execute(
+            "DELETE FROM history WHERE rowid <= (SELECT max(rowid) FROM history) - ?",
+            [HISTORY_ROWS],
+        )
+    }
+
+    /// Notes a service process, or that it ended.
+    pub fn service(&self, pid: i32, started: Option<u64>) -> rusqlite::Result<()> {
+        match started {
+            Some(s) => self.0.execute("INSERT OR REPLACE INTO services VALUES (?,?)", params![pid, s as i64])?,
+            None => self.0.execute("DELETE FROM services WHERE pid = ?", [pid])?,
+        };
+        Ok(())
+    }
+
+    /// Takes the list of services that an earlier manager left.
+    pub fn take_left_services(&self) -> rusqlite::Result<Vec<LeftService>> {
+        let mut q = self.0.prepare("DELETE FROM services RETURNING pid, started")?;
+        q.query_map([], |r| Ok(LeftService { pid: r.get(0)?, started: r.get::<_, i64>(1)? as u64 }))?
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::GrantState;
+    use vfun_wire::Handle;
+    use vfun_wire::message::Location;
+
+    fn record(state: GrantState) -> GrantRecord {
+        GrantRecord {
+            grant: Handle::new(3, 4),
+            client_id: 1,
+            client: "vm1".into(),
+            app_id: 2,
+            app: "app".into(),
+            function_id: 5,
+            function: "sum".into(),
+            location: Location::Software,
+            state,
+            why: None,
+        }
+    }
+
+    #[test]
+    fn ids_last_and_generations_rise_across_openings() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v.db");
+        let (a, b) = {
+            let r = Records::open(&path).unwrap();
+            assert_eq!(r.next_generation().unwrap(), 1);
+            (r.id("client", "a").unwrap(), r.id("client", "b").unwrap())
+        };
+        let r = Records::open(&path).unwrap();
+        assert_eq!(r.next_generation().unwrap(), 2);
+        assert_eq!(r.id("client", "b").unwrap(), b);
+        assert_eq!(r.id("client", "a").unwrap(), a);
+        assert_ne!(a, b);
+        assert_eq!(r.id("function", "a").unwrap(), 1, "functions count for themselves");
+    }
+
+    #[test]
+    fn history_tells_what_became_of_a_grant() {
+        let dir = tempfile::tempdir().unwrap();
+        let r = Records::open(&dir.path().join("v.db")).unwrap();
+        r.grant(&record(GrantState::Granted)).unwrap();
+        r.grant(&record(GrantState::Active)).unwrap();
+        assert_eq!(r.end_left_grants().unwrap(), 1);
+        assert_eq!(r.end_left_grants().unwrap(), 0);
+        let h = r.history(10).unwrap();
+        assert_eq!(h.iter().map(|h| h.state.as_str()).collect::<Vec<_>>(), ["released", "active", "granted"]);
+        assert_eq!(h[0].grant, "3.4");
+        r.service(77, Some(5)).unwrap();
+        r.service(78, Some(6)).unwrap();
+        r.service(77, None).unwrap();
+        assert_eq!(r.take_left_services().unwrap(), [LeftService { pid: 78, started: 6 }]);
+        assert!(r.take_left_services().unwrap().is_empty());
+    }
+}

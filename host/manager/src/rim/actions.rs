@@ -1,0 +1,154 @@
+//! Does what the core decided.
+
+use super::{Daemon, Kind};
+use crate::core::{Action, Event, Level, ServiceId, WindowId};
+use crate::limits::SERVICES_MAX;
+use crate::process::{Process, started};
+use rustix::event::epoll::EventFlags;
+use std::os::fd::AsFd;
+use vfun_supervise::{Open, Start, ToService};
+use vfun_wire::message::Stats;
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U32, U64};
+
+impl Daemon {
+    pub(super) fn act(&mut self, action: Action) {
+        match action {
+            Action::Answer { to, result } => {
+                if let Err(nack) = &result {
+                    tracing::debug!(window = to.window, "refused: {nack}");
+                }
+                if let Some(a) = self.windows.get(&to.window) {
+                    a.window.answer(to.cell, to.seq, &result);
+                }
+            }
+            Action::AnswerStats { to, channel, restarts, service, age_ms } => {
+                let counters = channel
+                    .and_then(|(w, g)| Some(self.windows.get(&w)?.window.counters(&g)))
+                    .unwrap_or_default();
+                let pid = service.and_then(|s| self.services.get(&s)).map_or(0, |p| p.pid as u32);
+                let stats = Stats {
+                    calls: U64::new(counters.calls),
+                    errors: U64::new(counters.errors),
+                    bytes_in: U64::new(counters.bytes_in),
+                    bytes_out: U64::new(counters.bytes_out),
+                    slept: U64::new(counters.slept),
+                    rang: U64::new(counters.rang),
+                    restarts: U32::new(restarts),
+                    pid: U32::new(pid),
+                    age_ms: U64::new(age_ms),
+                };
+                self.act(Action::Answer { to, result: Ok(stats.as_bytes().to_vec()) });
+            }
+            Action::StartService { service, client, function, version, driver, settings } => {
+                let start = Start { client, function, version, driver, settings, cpus: vec![] };
+                if let Err(reason) = self.start_service(service, start) {
+                    self.events.push_back(Event::ServiceFailed { service, reason });
+                }
+            }
+            Action::StopService { service } => {
+                if let Some(p) = self.services.get(&service) {
+                    let _ = p.send(&ToService::Stop, &[]);
+                }
+            }
+            Action::KillService { service } => {
+                if let Some(p) = self.services.get(&service) {
+                    p.kill();
+                }
+            }
+            Action::Zero { window, geometry } => {
+                if let Some(a) = self.windows.get(&window) {
+                    a.window.zero(&geometry);
+                }
+            }
+            Action::OpenChannel { service, channel, window, geometry, app, deadline_ms } => {
+                let open = Open {
+                    channel: channel.0,
+                    app,
+                    dataout_off: geometry.dataout_off.get(),
+                    datain_off: geometry.datain_off.get(),
+                    depth: geometry.depth.get(),
+                    cell_bytes: geometry.cell_bytes.get(),
+                    kind: geometry.kind.get(),
+                    deadline_ms,
+                    doorbell: self.windows.get(&window).is_some_and(|a| a.window.bells().is_some()),
+                };
+                let vectors = (geometry.vector_out.get(), geometry.vector_in.get());
+                if let Err(e) = self.open_channel(service, window, open, vectors) {
+                    let reason = format!("the channel could not be passed to its service: {e}");
+                    self.events.push_back(Event::ChannelOpenFailed { service, channel, reason });
+                }
+            }
+            Action::CloseChannel { service, channel } => {
+                if let Some(p) = self.services.get(&service) {
+                    let _ = p.send(&ToService::Close { channel: channel.0 }, &[]);
+                }
+            }
+            Action::FailCurrent { window, geometry, status } => {
+                if let Some(a) = self.windows.get(&window) {
+                    a.window.fail_current(&geometry, status);
+                }
+            }
+            Action::BreakChannel { window, geometry, status: _, reason } => {
+                if let Some(a) = self.windows.get(&window) {
+                    a.window.break_channel(&geometry, reason);
+                }
+            }
+            Action::Record(g) => {
+                tracing::info!(
+                    grant = %g.grant, client = %g.client, app = %g.app, function = %g.function,
+                    location = %g.location, why = g.why.as_deref().unwrap_or(""), "{}", g.state.text()
+                );
+                if let Err(e) = self.records.grant(&g) {
+                    tracing::warn!("the database refused a grant's record: {e}");
+                }
+                if let Err(e) = self.tree.grant(&g) {
+                    tracing::warn!("the tree could not show a grant: {e}");
+                }
+            }
+            Action::Log(Level::Info, text) => tracing::info!("{text}"),
+            Action::Log(Level::Warn, text) => tracing::warn!("{text}"),
+        }
+    }
+
+    fn start_service(&mut self, id: ServiceId, start: Start) -> Result<(), String> {
+        if self.services.len() >= SERVICES_MAX {
+            return Err(format!("the host runs {SERVICES_MAX} services already"));
+        }
+        let program = self.config.service_program.clone();
+        let log = self
+            .tree
+            .service_log(&start.client, &start.function)
+            .map_err(|e| format!("its log cannot be written: {e}"))?;
+        let process = Process::start(id, &program, &log, start)
+            .map_err(|e| format!("the service program {} cannot be started: {e}", program.display()))?;
+        if let Some(ticks) = started(process.pid)
+            && let Err(e) = self.records.service(process.pid, Some(ticks))
+        {
+            tracing::warn!("the database refused a service's record: {e}");
+        }
+        let watched = self
+            .watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
+            .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN));
+        if let Err(e) = watched {
+            process.kill();
+            self.leaving.push(process);
+            return Err(format!("it cannot be watched: {e}"));
+        }
+        self.services.insert(id, process);
+        Ok(())
+    }
+
+    fn open_channel(&self, service: ServiceId, window: WindowId, open: Open, vectors: (u16, u16)) -> std::io::Result<()> {
+        let gone = || std::io::Error::other("its service or window is gone");
+        let process = self.services.get(&service).ok_or_else(gone)?;
+        let a = self.windows.get(&window).ok_or_else(gone)?;
+        let file = a.window.fd();
+        let mut fds = vec![file.as_fd()];
+        if let Some(bells) = a.window.bells() {
+            fds.push(bells.to_host[usize::from(vectors.0)].as_fd());
+            fds.push(bells.to_app[usize::from(vectors.1)].as_fd());
+        }
+        process.send(&ToService::Open(open), &fds)
+    }
+}

@@ -1,0 +1,325 @@
+//! The admin interface: answers what people ask.
+
+use super::{Daemon, Kind};
+use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, LINE_BYTES, Reply, Status};
+use crate::core::Event;
+use crate::core::catalog::{Client, ClientKind, Function};
+use crate::limits::ADMIN_MAX;
+use crate::{manifest, process};
+use rustix::event::epoll::EventFlags;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vfun_supervise::Driver;
+
+/// A connection and the line it is in the middle of.
+pub(super) struct AdminConnection {
+    stream: UnixStream,
+    line: Vec<u8>,
+}
+
+fn error(sentence: impl ToString) -> Reply {
+    Reply::Error { sentence: sentence.to_string() }
+}
+
+impl Daemon {
+    pub(super) fn accept_admin(&mut self) {
+        while let Ok((stream, _)) = self.admin_listener.accept() {
+            let id = self.fresh_id();
+            if self.admins.len() >= ADMIN_MAX || stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if self.watch(&stream, Kind::Admin, id, EventFlags::IN | EventFlags::RDHUP).is_ok() {
+                self.admins.insert(id, AdminConnection { stream, line: vec![] });
+            }
+        }
+    }
+
+    pub(super) fn read_admin(&mut self, id: u32) {
+        let mut room = vec![0; 16 << 10];
+        loop {
+            let Some(c) = self.admins.get_mut(&id) else { return };
+            match c.stream.read(&mut room) {
+                Ok(n) if n > 0 && c.line.len() + n <= LINE_BYTES => c.line.extend_from_slice(&room[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                _ => {
+                    self.admins.remove(&id);
+                    return;
+                }
+            }
+            while let Some(end) = self.admins.get(&id).and_then(|c| c.line.iter().position(|b| *b == b'\n')) {
+                let line: Vec<u8> = self.admins.get_mut(&id).expect("just seen").line.drain(..=end).collect();
+                let reply = match serde_json::from_slice::<Ask>(&line) {
+                    Ok(ask) => self.reply(ask),
+                    Err(e) => error(format!("the request could not be read: {e}")),
+                };
+                self.settle();
+                let mut text = serde_json::to_vec(&reply).expect("replies are plain data");
+                text.push(b'\n');
+                let c = &self.admins[&id].stream;
+                let sent = c
+                    .set_nonblocking(false)
+                    .and_then(|()| c.set_write_timeout(Some(Duration::from_secs(1))))
+                    .and_then(|()| (&mut &*c).write_all(&text))
+                    .and_then(|()| c.set_nonblocking(true));
+                if sent.is_err() {
+                    self.admins.remove(&id);
+                }
+            }
+        }
+    }
+
+    fn reply(&mut self, ask: Ask) -> Reply {
+        match ask {
+            Ask::Status => self.status(),
+            Ask::Functions => Reply::Functions {
+                functions: self.core.catalog().functions.values().map(function_row).collect(),
+            },
+            Ask::Clients => Reply::Clients {
+                clients: self.core.catalog().clients.values().map(|c| self.client_row(c)).collect(),
+            },
+            Ask::Grants => Reply::Grants { grants: self.grant_rows() },
+            Ask::History { limit } => match self.records.history(limit.min(10_000)) {
+                Ok(rows) => Reply::History { rows },
+                Err(e) => error(format!("the database could not be read: {e}")),
+            },
+            Ask::AddFunction { manifest, file } => self.add_function(&manifest, &file),
+            Ask::RemoveFunction { name } => self.remove_function(&name),
+            Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),
+            Ask::RemoveClient { name } => self.remove_client(&name),
+            Ask::Revoke { grant } => {
+                let found = self.core.grants().find(|g| g.handle.to_string() == grant).map(|g| g.handle);
+                match found {
+                    Some(grant) => {
+                        self.events.push_back(Event::Revoke { grant });
+                        Reply::Done { sentence: format!("grant {grant} was taken away") }
+                    }
+                    None => error(format!("there is no grant {grant}: `vfun ps` lists them")),
+                }
+            }
+            Ask::Drain => {
+                self.events.push_back(Event::Drain);
+                for a in self.windows.values() {
+                    a.window.set_state(vfun_wire::header::host_state::DRAINING);
+                }
+                Reply::Done { sentence: "nothing new is granted; what is active goes on".into() }
+            }
+            Ask::Stop => {
+                self.ending = true;
+                Reply::Done { sentence: "the manager ends".into() }
+            }
+        }
+    }
+
+    fn status(&self) -> Reply {
+        let t = self.core.totals();
+        Reply::Status(Status {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            root: self.config.root.clone(),
+            generation: self.generation,
+            uptime_s: self.began.elapsed().as_secs(),
+            draining: self.core.draining(),
+            windows: t.windows,
+            sessions: t.sessions,
+            grants: t.grants,
+            services: t.services,
+            window_bytes_used: t.bytes,
+            resident_bytes: process::resident_bytes(),
+            tcp: self.config.tcp.clone(),
+            service_program: self.config.service_program.clone(),
+        })
+    }
+
+    pub(super) fn client_row(&self, c: &Client) -> ClientRow {
+        ClientRow {
+            id: c.id,
+            name: c.name.clone(),
+            kind: match c.kind {
+                ClientKind::Vm => "vm".into(),
+                ClientKind::Host => "host".into(),
+            },
+            window_bytes: c.window_bytes,
+            window_file: (c.kind == ClientKind::Vm).then(|| self.window_file(&c.name)),
+            functions: c.functions.clone(),
+            max_grants: c.max_grants,
+            tcp: c.tcp,
+            credential: c.credential_sha256.is_some(),
+        }
+    }
+
+    fn grant_rows(&self) -> Vec<GrantRow> {
+        let now = self.now();
+        self.core
+            .grants()
+            .map(|v| {
+                let window = self.windows.get(&v.grant.window);
+                GrantRow {
+                    grant: v.handle.to_string(),
+                    client_id: v.client_id,
+                    client: self.core.catalog().clients.get(&v.client_id).map_or(String::new(), |c| c.name.clone()),
+                    app_id: v.app_id,
+                    app: v.app.to_owned(),
+                    function: v.grant.function.clone(),
+                    location: v.grant.location.text().into(),
+                    state: v.grant.state.text().into(),
+                    transport: window.map_or("", |w| w.transport).into(),
+                    depth: v.grant.depth,
+                    cell_bytes: v.grant.cell_bytes,
+                    pid: v.grant.service.and_then(|s| self.services.get(&s)).map(|p| p.pid as u32),
+                    age_ms: now.saturating_sub(v.grant.since_ms),
+                    restarts: v.grant.restarts,
+                    counters: window
+                        .zip(v.grant.geometry)
+                        .map(|(w, g)| w.window.counters(&g))
+                        .unwrap_or_default(),
+                }
+            })
+            .collect()
+    }
+
+    fn write_manifest(&self, path: PathBuf, text: &str) -> Result<(), Reply> {
+        let part = path.with_extension("part");
+        std::fs::write(&part, text)
+            .and_then(|()| std::fs::rename(&part, &path))
+            .map_err(|e| error(format!("{} could not be written: {e}", path.display())))
+    }
+
+    fn id(&self, kind: &str, name: &str) -> Result<u32, Reply> {
+        self.records.id(kind, name).map_err(|e| error(format!("the database refused an id: {e}")))
+    }
+
+    fn add_function(&mut self, text: &str, file: &Path) -> Reply {
+        let done = (|| {
+            let beside = file.parent().unwrap_or(Path::new("/"));
+            let parse = |id| self.parse_function(file, text, beside, id);
+            let name = parse(0).map_err(error)?.name;
+            let f = parse(self.id("function", &name)?).map_err(error)?;
+            // Kept with absolute libraries, so that it means the same from anywhere.
+            let kept = with_absolute_libraries(text, &f);
+            self.write_manifest(self.tree.functions().join(format!("{name}.toml")), &kept)?;
+            let sentence = format!("function {name} {} is offered", f.version);
+            let mut catalog = self.core.catalog().clone();
+            catalog.functions.insert(name, f);
+            Ok((catalog, sentence))
+        })();
+        match done {
+            Ok((catalog, sentence)) => {
+                self.events.push_back(Event::Catalog(catalog));
+                Reply::Done { sentence }
+            }
+            Err(reply) => reply,
+        }
+    }
+
+    fn remove_function(&mut self, name: &str) -> Reply {
+        let mut catalog = self.core.catalog().clone();
+        if catalog.functions.remove(name).is_none() {
+            return error(format!("there is no function '{name}': `vfun function list` shows them"));
+        }
+        let _ = std::fs::remove_file(self.tree.functions().join(format!("{name}.toml")));
+        self.events.push_back(Event::Catalog(catalog));
+        Reply::Done { sentence: format!("function {name} is no longer offered; grants that have it keep it until they are released") }
+    }
+
+    fn add_client(&mut self, text: &str, file: &Path) -> Reply {
+        let parsed = manifest::client(file, text, 0).map_err(error).and_then(|c| {
+            if let Some(old) = self.core.catalog().client(&c.name)
+                && (old.window_bytes, old.kind) != (c.window_bytes, c.kind)
+            {
+                return Err(error(format!(
+                    "client '{}' exists with another window or kind: remove it first (its VM must be off)",
+                    c.name
+                )));
+            }
+            Ok(Client { id: self.id("client", &c.name)?, ..c })
+        });
+        let client = match parsed {
+            Ok(c) => c,
+            Err(reply) => return reply,
+        };
+        if let Err(reply) = self.write_manifest(self.tree.clients().join(format!("{}.toml", client.name)), text) {
+            return reply;
+        }
+        let row = self.client_row(&client);
+        let mut catalog = self.core.catalog().clone();
+        let (id, kind) = (client.id, client.kind);
+        catalog.clients.insert(id, client.clone());
+        self.events.push_back(Event::Catalog(catalog));
+        let has_window = self.windows.values().any(|w| w.client == id && w.peer.is_none());
+        if kind == ClientKind::Vm
+            && !has_window
+            && let Err(e) = self.vm_window(&client)
+        {
+            return error(e);
+        }
+        Reply::ClientAdded(row)
+    }
+
+    fn remove_client(&mut self, name: &str) -> Reply {
+        let Some(client) = self.core.catalog().client(name).cloned() else {
+            return error(format!("there is no client '{name}': `vfun client list` shows them"));
+        };
+        let windows: Vec<_> =
+            self.windows.iter().filter(|(_, w)| w.client == client.id).map(|(id, _)| *id).collect();
+        for id in windows {
+            if let Some(w) = self.windows.get(&id) {
+                w.window.set_state(vfun_wire::header::host_state::ENDED);
+            }
+            self.window_gone(id);
+        }
+        let mut catalog = self.core.catalog().clone();
+        catalog.clients.remove(&client.id);
+        let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
+        if client.kind == ClientKind::Vm {
+            let _ = std::fs::remove_file(self.window_file(name));
+        }
+        self.events.push_back(Event::Catalog(catalog));
+        Reply::Done { sentence: format!("client {name} is gone, with its grants and its window") }
+    }
+}
+
+/// A manifest whose libraries are where they were found.
+fn with_absolute_libraries(text: &str, f: &Function) -> String {
+    let path = |d: &Option<&Driver>| match d {
+        Some(Driver::Native { library }) => Some(library.display().to_string()),
+        _ => None,
+    };
+    let Ok(mut t) = text.parse::<toml::Table>() else { return text.to_owned() };
+    if let Some(p) = path(&f.software.as_ref()) {
+        t.insert("library".into(), p.into());
+    }
+    if let (Some(p), Some(toml::Value::Table(hw))) =
+        (path(&f.hardware.as_ref().map(|h| &h.driver)), t.get_mut("hardware"))
+    {
+        hw.insert("library".into(), p.into());
+    }
+    t.to_string()
+}
+
+fn function_row(f: &Function) -> FunctionRow {
+    let mut locations = vec![];
+    if f.software.is_some() {
+        locations.push("software".to_owned());
+    }
+    if let Some(hw) = &f.hardware {
+        locations.push(format!("{} × {}", hw.location, hw.instances));
+    }
+    let driver = f.software.as_ref().or(f.hardware.as_ref().map(|h| &h.driver));
+    FunctionRow {
+        id: f.id,
+        name: f.name.clone(),
+        version: f.version.to_string(),
+        summary: f.summary.clone(),
+        locations,
+        driver: match driver {
+            Some(Driver::Native { library }) => library.display().to_string(),
+            Some(Driver::Floor) => "built in".into(),
+            None => String::new(),
+        },
+        deadline_ms: f.deadline_ms,
+        max_args: f.max_args,
+        max_result: f.max_result,
+    }
+}

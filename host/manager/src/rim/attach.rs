@@ -1,0 +1,175 @@
+//! Programs on the host get their windows: one question, one answer.
+
+use super::{Attached, Daemon, Kind};
+use crate::core::Event;
+use crate::core::catalog::ClientKind;
+use crate::limits::*;
+use crate::window::{Bells, HostWindow};
+use rustix::event::epoll::EventFlags;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+use vfun_window::{Bell, fdpass, memfd};
+use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
+use vfun_wire::limits::VECTORS;
+use vfun_wire::{Nack, NackCode, names};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// A connection that has not said who it is.
+pub(super) struct Pending {
+    stream: UnixStream,
+    uid: u32,
+    got: Vec<u8>,
+    since: Instant,
+}
+
+impl Daemon {
+    pub(super) fn accept_host(&mut self) {
+        loop {
+            let stream = match self.host_listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(_) => return,
+            };
+            if self.pending.len() >= PENDING_MAX {
+                continue; // dropped: the caller sees the hang-up
+            }
+            let Ok(cred) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let id = self.fresh_id();
+            if self.watch(&stream, Kind::Pending, id, EventFlags::IN | EventFlags::RDHUP).is_ok() {
+                let pending = Pending { stream, uid: cred.uid.as_raw(), got: vec![], since: Instant::now() };
+                self.pending.insert(id, pending);
+            }
+        }
+    }
+
+    pub(super) fn drop_late_pending(&mut self) {
+        self.pending.retain(|_, p| p.since.elapsed() < PENDING_TIME);
+    }
+
+    pub(super) fn read_pending(&mut self, id: u32) {
+        let Some(p) = self.pending.get_mut(&id) else { return };
+        let want = size_of::<Attach>() - p.got.len();
+        let mut room = vec![0; want];
+        match p.stream.read(&mut room) {
+            Ok(0) => {
+                self.pending.remove(&id);
+                return;
+            }
+            Ok(n) => p.got.extend_from_slice(&room[..n]),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+            Err(_) => {
+                self.pending.remove(&id);
+                return;
+            }
+        }
+        if p.got.len() < size_of::<Attach>() {
+            return;
+        }
+        let p = self.pending.remove(&id).expect("just seen");
+        let _ = rustix::event::epoll::delete(&self.epoll, &p.stream);
+        let ask = Attach::read_from_bytes(&p.got).expect("as long as it is");
+        if let Err(nack) = self.attach(id, p.stream.try_clone(), p.uid, &ask) {
+            tracing::info!(uid = p.uid, "attach refused: {nack}");
+            let _ = fdpass::send(&p.stream, refusal(&nack).as_bytes(), &[]);
+        }
+    }
+
+    fn attach(&mut self, id: u32, stream: io::Result<UnixStream>, uid: u32, ask: &Attach) -> Result<(), Nack> {
+        let malformed = |s: &str| Nack::new(NackCode::Malformed, s);
+        if ask.magic.get() != ATTACH_MAGIC || ask.reserved != [0; 5] || ask.remote > 1 {
+            return Err(malformed("this is not a VirtFun attach request"));
+        }
+        let credential = ask
+            .credential
+            .get(..usize::from(ask.credential_len.get()))
+            .ok_or_else(|| malformed("the credential is longer than its room"))?;
+        let name = if ask.client.iter().all(|b| *b == 0) {
+            "host"
+        } else {
+            names::decode(&ask.client).map_err(|e| malformed(&format!("the client's name: {e}")))?
+        };
+        let client = self.core.catalog().client(name).ok_or_else(|| {
+            Nack::new(NackCode::Denied, format!("there is no client '{name}' on this host: `vfun client add {name}`"))
+        })?;
+        let trusted = uid == 0 || uid == rustix::process::getuid().as_raw();
+        if !trusted && !client.uids.contains(&uid) {
+            return Err(Nack::new(
+                NackCode::Denied,
+                format!("user {uid} may not act for client '{name}': add it to `uids` in the client's manifest"),
+            ));
+        }
+        if ask.remote == 1 && !client.tcp {
+            return Err(Nack::new(
+                NackCode::Denied,
+                format!("client '{name}' may not be used over the network: set `tcp = true` in its manifest"),
+            ));
+        }
+        if client.kind == ClientKind::Vm && ask.remote == 0 && !trusted {
+            return Err(Nack::new(NackCode::Denied, format!("'{name}' is a VM's client")));
+        }
+        crate::core::check_credential(client, credential)?;
+        let host_windows = self.windows.values().filter(|w| w.peer.is_some()).count();
+        if host_windows >= HOST_WINDOWS_MAX {
+            return Err(Nack::new(
+                NackCode::NoCapacity,
+                format!("{host_windows} programs have windows on this host already, as many as there may be"),
+            ));
+        }
+        let (client_id, client_name, bytes) = (client.id, client.name.clone(), client.window_bytes);
+        let made = (|| -> io::Result<()> {
+            let stream = stream?;
+            let bells = || (0..VECTORS).map(|_| Bell::new()).collect::<io::Result<Vec<_>>>();
+            let bells = Bells { to_host: bells()?, to_app: bells()? };
+            let fd = memfd(&format!("virtfun-{client_name}"), bytes)?;
+            let control = bells.to_host[0].clone();
+            let window =
+                HostWindow::lay_out(fd, bytes, u64::from(self.generation), client_id, &client_name, Some(bells))
+                    .map_err(io::Error::other)?;
+            let ack = AttachAck {
+                magic: U64::new(ATTACH_MAGIC),
+                code: U32::new(0),
+                sentence_len: U16::new(0),
+                vectors: U16::new(VECTORS),
+                window_bytes: U64::new(bytes),
+                sentence: [0; _],
+            };
+            {
+                let file = window.fd();
+                let b = window.bells().expect("given above");
+                let mut fds = vec![file.as_fd()];
+                fds.extend(b.to_host.iter().chain(&b.to_app).map(AsFd::as_fd));
+                fdpass::send(&stream, ack.as_bytes(), &fds)?;
+            }
+            self.watch(&stream, Kind::Peer, id, EventFlags::RDHUP)?;
+            self.watch(&control, Kind::Bell, id, EventFlags::IN | EventFlags::ET)?;
+            let attached = Attached { window, client: client_id, transport: "host", peer: Some(stream), heartbeats: false };
+            self.windows.insert(id, attached);
+            Ok(())
+        })();
+        made.map_err(|e| Nack::new(NackCode::NoCapacity, format!("the window could not be made: {e}")))?;
+        self.events.push_back(Event::WindowUp { window: id, client: client_id, bytes, doorbell: true, death_seen: true });
+        Ok(())
+    }
+
+    pub(super) fn fresh_id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+}
+
+fn refusal(nack: &Nack) -> AttachAck {
+    let body = nack.encode();
+    AttachAck {
+        magic: U64::new(ATTACH_MAGIC),
+        code: U32::new(nack.code.to_wire()),
+        sentence_len: body.sentence_len,
+        vectors: U16::new(0),
+        window_bytes: U64::new(0),
+        sentence: body.sentence,
+    }
+}

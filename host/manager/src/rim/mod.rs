@@ -1,0 +1,329 @@
+//! Around the state machine: one thread, one epoll, nothing that blocks for long.
+//!
+//! - [`attach`]: programs on the host get their windows.
+//! - [`answers`]: the admin interface.
+//! - [`catalogs`]: manifests on disk become what is offered.
+//! - [`actions`]: what the core decided is done.
+
+mod actions;
+mod answers;
+mod attach;
+mod catalogs;
+mod setup;
+
+pub use setup::{Config, StartError};
+
+use crate::core::{Action, Core, Event, ServiceId, WindowId};
+use crate::limits::*;
+use crate::process::Process;
+use crate::record::Records;
+use crate::tree::Tree;
+use crate::window::HostWindow;
+use rustix::event::epoll;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+use vfun_supervise::FromService;
+use vfun_wire::Handle;
+
+/// What an epoll event is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+enum Kind {
+    AdminListener = 1,
+    HostListener,
+    Admin,
+    Pending,
+    Peer,
+    Bell,
+    ServiceSocket,
+    ServiceEnd,
+    Signal,
+}
+
+impl Kind {
+    fn token(self, id: u32) -> epoll::EventData {
+        epoll::EventData::new_u64((self as u64) << 32 | u64::from(id))
+    }
+    fn of(token: u64) -> Option<(Kind, u32)> {
+        use Kind::*;
+        let all = [AdminListener, HostListener, Admin, Pending, Peer, Bell, ServiceSocket, ServiceEnd, Signal];
+        all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
+    }
+}
+
+/// A window and how it is reached.
+pub(crate) struct Attached {
+    window: HostWindow,
+    client: u32,
+    transport: &'static str,
+    /// The socket of a program on the host: its end is the app's end.
+    peer: Option<UnixStream>,
+    heartbeats: bool,
+}
+
+/// The manager, running.
+pub struct Daemon {
+    config: Config,
+    tree: Tree,
+    records: Records,
+    core: Core,
+    generation: u32,
+    began: Instant,
+    epoll: OwnedFd,
+    admin_listener: UnixListener,
+    host_listener: UnixListener,
+    signals: UnixStream,
+    windows: BTreeMap<WindowId, Attached>,
+    services: BTreeMap<ServiceId, Process>,
+    /// Processes told to go, still to be reaped: by pid.
+    leaving: Vec<Process>,
+    admins: BTreeMap<u32, answers::AdminConnection>,
+    pending: BTreeMap<u32, attach::Pending>,
+    next_id: u32,
+    events: VecDeque<Event>,
+    gateway: Option<std::process::Child>,
+    last_asked: Instant,
+    last_heartbeats: Instant,
+    last_tick: Instant,
+    ending: bool,
+    /// Kept locked while this manager lives.
+    _lock: std::fs::File,
+}
+
+impl Daemon {
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    fn watch(&self, fd: impl AsFd, kind: Kind, id: u32, flags: epoll::EventFlags) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, kind.token(id), flags)?)
+    }
+
+    /// Serves until told to stop.
+    pub fn run(&mut self) -> io::Result<()> {
+        tracing::info!(root = %self.config.root.display(), generation = self.generation, "ready");
+        while !self.ending {
+            self.turn()?;
+        }
+        self.end();
+        Ok(())
+    }
+
+    fn polled(&self) -> bool {
+        self.windows.values().any(|w| w.window.bells().is_none())
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        let mut patience = None;
+        let mut at_most = |d: Duration| patience = Some(patience.map_or(d, |p: Duration| p.min(d)));
+        if self.polled() {
+            at_most(if self.last_asked.elapsed() < BUSY_FOR { LOOK_BUSY } else { LOOK_IDLE });
+        }
+        if self.core.needs_tick() {
+            at_most(TICK);
+        }
+        if !self.pending.is_empty() || !self.leaving.is_empty() {
+            at_most(Duration::from_millis(100));
+        }
+        patience
+    }
+
+    /// Waits for something and handles it.
+    fn turn(&mut self) -> io::Result<()> {
+        let timeout = self.patience().map(|d| rustix::event::Timespec {
+            tv_sec: d.as_secs() as i64,
+            tv_nsec: i64::from(d.subsec_nanos()),
+        });
+        let mut room = [std::mem::MaybeUninit::uninit(); 64];
+        let tokens: Vec<u64> = match epoll::wait(&self.epoll, &mut room[..], timeout.as_ref()) {
+            Ok((events, _)) => events.iter().map(|e| e.data.u64()).collect(),
+            Err(rustix::io::Errno::INTR) => vec![],
+            Err(e) => return Err(e.into()),
+        };
+        for token in tokens {
+            if let Some((kind, id)) = Kind::of(token) {
+                self.ready(kind, id);
+            }
+        }
+        let polled: Vec<WindowId> =
+            self.windows.iter().filter(|(_, w)| w.window.bells().is_none()).map(|(id, _)| *id).collect();
+        for id in polled {
+            self.look(id);
+        }
+        if self.last_heartbeats.elapsed() >= HEARTBEAT_LOOK && self.polled() {
+            self.last_heartbeats = Instant::now();
+            let beats: Vec<Event> = self
+                .windows
+                .iter()
+                .filter(|(_, w)| w.heartbeats)
+                .map(|(id, w)| Event::Heartbeats { window: *id, values: w.window.heartbeats() })
+                .collect();
+            self.events.extend(beats);
+        }
+        if self.last_tick.elapsed() >= TICK && self.core.needs_tick() {
+            self.last_tick = Instant::now();
+            self.events.push_back(Event::Tick);
+        }
+        self.drop_late_pending();
+        self.leaving.retain(|p| p.reap().is_none());
+        self.settle();
+        Ok(())
+    }
+
+    fn ready(&mut self, kind: Kind, id: u32) {
+        match kind {
+            Kind::AdminListener => self.accept_admin(),
+            Kind::HostListener => self.accept_host(),
+            Kind::Admin => self.read_admin(id),
+            Kind::Pending => self.read_pending(id),
+            Kind::Peer => self.window_gone(id),
+            Kind::Bell => self.look(id),
+            Kind::ServiceSocket => self.hear_service(id),
+            Kind::ServiceEnd => self.service_ended(id),
+            Kind::Signal => {
+                tracing::info!("told to stop by a signal");
+                self.ending = true;
+            }
+        }
+        self.settle();
+    }
+
+    /// Copies requests out of a window and hands them to the core.
+    fn look(&mut self, id: WindowId) {
+        let Some(a) = self.windows.get_mut(&id) else { return };
+        if a.window.bells().is_none() {
+            a.window.beat();
+        }
+        if !a.window.anything_posted() {
+            return;
+        }
+        let requests = a.window.requests();
+        if !requests.is_empty() {
+            self.last_asked = Instant::now();
+        }
+        for r in requests {
+            let to = crate::core::ReplyTo { window: id, cell: r.cell, seq: r.seq };
+            match r.body {
+                Ok(body) => self.events.push_back(Event::Request(crate::core::ControlRequest {
+                    to,
+                    kind: r.kind,
+                    session: r.session,
+                    body,
+                })),
+                Err(nack) => self.act(Action::Answer { to, result: Err(nack) }),
+            }
+        }
+    }
+
+    fn window_gone(&mut self, id: WindowId) {
+        if self.windows.contains_key(&id) {
+            self.events.push_back(Event::WindowDown { window: id });
+            self.settle();
+            // Services map what they need of it themselves.
+            self.windows.remove(&id);
+        }
+    }
+
+    fn hear_service(&mut self, id: ServiceId) {
+        for _ in 0..64 {
+            let Some(process) = self.services.get(&id) else { return };
+            let message = match vfun_supervise::receive::<FromService>(process.socket()) {
+                Ok(Some((message, _fds))) => message,
+                Ok(None) => {
+                    let _ = epoll::delete(&self.epoll, process.socket());
+                    return;
+                }
+                Err(vfun_supervise::Error::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) => {
+                    // A service that speaks nonsense has been taken over by its driver.
+                    tracing::warn!(service = id, "{e}: it is ended");
+                    process.kill();
+                    return;
+                }
+            };
+            let service = id;
+            let event = match message {
+                FromService::Ready { .. } => Event::ServiceReady { service },
+                FromService::Failed { reason } => Event::ServiceFailed { service, reason },
+                FromService::Opened { channel } => {
+                    Event::ChannelOpened { service, channel: Handle(channel) }
+                }
+                FromService::OpenFailed { channel, reason } => {
+                    Event::ChannelOpenFailed { service, channel: Handle(channel), reason }
+                }
+                FromService::Closed { channel } => {
+                    Event::ChannelClosed { service, channel: Handle(channel) }
+                }
+                FromService::Broken { channel, reason } => {
+                    Event::ChannelBroken { service, channel: Handle(channel), reason }
+                }
+                FromService::Deadline { channel } => {
+                    Event::CallOverran { service, channel: Handle(channel) }
+                }
+            };
+            self.events.push_back(event);
+        }
+    }
+
+    fn service_ended(&mut self, id: ServiceId) {
+        self.hear_service(id); // its last words first
+        let Some(process) = self.services.get(&id) else { return };
+        let Some(exit) = process.reap() else { return };
+        let process = self.services.remove(&id).expect("just seen");
+        let _ = self.records.service(process.pid, None);
+        self.events.push_back(Event::ServiceExited { service: id, exit });
+    }
+
+    /// Lets the core handle what happened, and does what it says, until nothing is left.
+    fn settle(&mut self) {
+        while let Some(event) = self.events.pop_front() {
+            let mut actions = vec![];
+            let now = self.now();
+            self.core.handle(now, event, &mut actions);
+            for action in actions {
+                self.act(action);
+            }
+        }
+    }
+
+    /// An orderly end: channels are told, services finish what they compute.
+    fn end(&mut self) {
+        use vfun_wire::status::BreakReason;
+        for a in self.windows.values() {
+            a.window.set_state(vfun_wire::header::host_state::ENDED);
+        }
+        for p in self.services.values() {
+            let _ = p.send(&vfun_supervise::ToService::Stop, &[]);
+        }
+        let until = Instant::now() + STOP_TIME;
+        while !self.services.is_empty() && Instant::now() < until {
+            self.services.retain(|_, p| p.reap().is_none());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        for p in self.services.values() {
+            p.kill();
+            let _ = self.records.service(p.pid, None);
+        }
+        let channels: Vec<_> =
+            self.core.grants().filter_map(|g| Some((g.grant.window, g.grant.geometry?))).collect();
+        for (window, geometry) in channels {
+            if let Some(a) = self.windows.get(&window) {
+                a.window.break_channel(&geometry, BreakReason::Shutdown);
+            }
+        }
+        let _ = self.records.take_left_services();
+        let _ = self.records.end_left_grants();
+        let _ = self.records.trim();
+        let _ = self.tree.clear_grants();
+        let _ = std::fs::remove_file(self.tree.admin_socket());
+        let _ = std::fs::remove_file(self.tree.host_socket());
+        if let Some(mut gateway) = self.gateway.take() {
+            let _ = gateway.kill();
+            let _ = gateway.wait();
+        }
+        tracing::info!("ended");
+    }
+}

@@ -1,0 +1,181 @@
+//! Brings a manager up.
+
+use super::{Daemon, Kind};
+use crate::core::{Catalog, Core, Event};
+use crate::process;
+use crate::record::Records;
+use crate::tree::Tree;
+use rustix::event::epoll;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// How a manager is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Root of the published tree.
+    pub root: PathBuf,
+    /// Directories of functions' manifests, besides those that were added.
+    pub functions: Vec<PathBuf>,
+    /// Where driver libraries are that a manifest names without a path.
+    pub drivers: PathBuf,
+    /// The program that serves functions.
+    pub service_program: PathBuf,
+    /// Where VMs' windows are.
+    pub window_dir: PathBuf,
+    /// Address for callers over TCP, if any.
+    pub tcp: Option<String>,
+    /// The gateway's program.
+    pub gateway_program: PathBuf,
+}
+
+/// Why a manager did not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A file or directory.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// Another manager has this root.
+    #[error("another manager already serves {}: stop it, or choose another --root", .0.display())]
+    Running(PathBuf),
+    /// The database.
+    #[error("the database {}: {source}", path.display())]
+    Database {
+        /// Which.
+        path: PathBuf,
+        /// SQLite's word.
+        source: rusqlite::Error,
+    },
+    /// The service program is missing.
+    #[error("the service program {} is not there: build it (`cargo build --release`) or name it with --service-program", .0.display())]
+    NoService(PathBuf),
+    /// The system.
+    #[error("the manager could not be set up: {0}")]
+    Os(#[from] std::io::Error),
+}
+
+fn file<'a>(path: &'a Path) -> impl FnOnce(std::io::Error) -> StartError + 'a {
+    move |source| StartError::File { path: path.to_owned(), source }
+}
+
+fn listen(path: &Path, mode: u32) -> Result<UnixListener, StartError> {
+    let _ = std::fs::remove_file(path); // an earlier manager's; this one holds the lock
+    let listener = UnixListener::bind(path).map_err(file(path))?;
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(file(path))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl Daemon {
+    /// Takes a root over: ends what an earlier manager left, lays windows out,
+    /// listens.
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        if !config.service_program.is_file() {
+            return Err(StartError::NoService(config.service_program));
+        }
+        let tree = Tree::new(&config.root).map_err(file(&config.root))?;
+        let lock_path = tree.lock();
+        let lock = File::create(&lock_path).map_err(file(&lock_path))?;
+        if lock.try_lock().is_err() {
+            return Err(StartError::Running(config.root));
+        }
+        let path = tree.database();
+        let database = |source| StartError::Database { path: path.clone(), source };
+        let records = Records::open(&path).map_err(database)?;
+        let generation = records.next_generation().map_err(database)?;
+        for left in records.take_left_services().map_err(database)? {
+            if process::end_left(left.pid, left.started) {
+                tracing::warn!(pid = left.pid, "ended a service that an earlier manager left");
+            }
+        }
+        let ended = records.end_left_grants().map_err(database)?;
+        if ended > 0 {
+            tracing::warn!("{ended} grants of an earlier manager are gone; their apps connect again");
+        }
+        tree.clear_grants().map_err(file(&config.root))?;
+
+        let admin_listener = listen(&tree.admin_socket(), 0o600)?;
+        // Anybody may ask for a window; who gets one is policy (uids).
+        let host_listener = listen(&tree.host_socket(), 0o666)?;
+        let (signals, writer) = UnixStream::pair()?;
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        let mut daemon = Daemon {
+            tree,
+            records,
+            core: Core::new(generation, Catalog::default()),
+            generation,
+            began: Instant::now(),
+            epoll,
+            admin_listener,
+            host_listener,
+            signals,
+            windows: BTreeMap::new(),
+            services: BTreeMap::new(),
+            leaving: vec![],
+            admins: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            next_id: 0,
+            events: VecDeque::new(),
+            gateway: None,
+            last_asked: Instant::now(),
+            last_heartbeats: Instant::now(),
+            last_tick: Instant::now(),
+            ending: false,
+            config,
+            _lock: lock,
+        };
+        let input = epoll::EventFlags::IN;
+        daemon.watch(&daemon.admin_listener, Kind::AdminListener, 0, input)?;
+        daemon.watch(&daemon.host_listener, Kind::HostListener, 0, input)?;
+        daemon.watch(&daemon.signals, Kind::Signal, 0, input)?;
+
+        let (catalog, wrong) = daemon.read_catalog();
+        for w in wrong {
+            tracing::error!("manifest refused: {w}");
+        }
+        let vms: Vec<_> = catalog
+            .clients
+            .values()
+            .filter(|c| c.kind == crate::core::catalog::ClientKind::Vm)
+            .cloned()
+            .collect();
+        daemon.events.push_back(Event::Catalog(catalog));
+        for client in vms {
+            if let Err(e) = daemon.vm_window(&client) {
+                tracing::error!("{e}");
+            }
+        }
+        daemon.settle();
+        daemon.start_gateway()?;
+        Ok(daemon)
+    }
+
+    fn start_gateway(&mut self) -> Result<(), StartError> {
+        let Some(tcp) = self.config.tcp.clone() else { return Ok(()) };
+        let program = &self.config.gateway_program;
+        // The gateway ends when its standard input closes, so it does not
+        // outlive a manager that was killed.
+        let child = std::process::Command::new(program)
+            .arg("--listen")
+            .arg(&tcp)
+            .arg("--socket")
+            .arg(self.tree.host_socket())
+            .arg("--until-stdin-closes")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .map_err(file(program))?;
+        self.gateway = Some(child);
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! The published tree of files: `admin/`, `service/<client>/<app-function>/`
+//! and `vmcli/<client>/<app-function>/`, under one root.
+//!
+//! The two sides of each grant are a JSON file each, named by its handle;
+//! they are there for people and scripts to look at, nothing is decided by them.
+
+use crate::core::{GrantRecord, GrantState};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The tree.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    /// Makes what is missing of it.
+    pub fn new(root: &Path) -> io::Result<Self> {
+        use std::os::unix::fs::PermissionsExt;
+        let tree = Tree { root: root.to_owned() };
+        for dir in [tree.admin(), tree.functions(), tree.clients(), root.join("service"), root.join("vmcli")] {
+            fs::create_dir_all(&dir)?;
+        }
+        fs::set_permissions(tree.admin(), fs::Permissions::from_mode(0o700))?;
+        Ok(tree)
+    }
+
+    /// What only the operator sees: database, manifests, admin socket.
+    pub fn admin(&self) -> PathBuf {
+        self.root.join("admin")
+    }
+    /// Manifests of functions that were added.
+    pub fn functions(&self) -> PathBuf {
+        self.admin().join("functions")
+    }
+    /// Manifests of clients that were added.
+    pub fn clients(&self) -> PathBuf {
+        self.admin().join("clients")
+    }
+    /// The admin interface.
+    pub fn admin_socket(&self) -> PathBuf {
+        self.admin().join("vfund.sock")
+    }
+    /// Where programs on the host get their windows.
+    pub fn host_socket(&self) -> PathBuf {
+        self.root.join("host.sock")
+    }
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.admin().join("virtfun.db")
+    }
+    /// Held locked by the manager of this tree.
+    pub fn lock(&self) -> PathBuf {
+        self.admin().join("vfund.lock")
+    }
+    /// The log of a client's service of a function.
+    pub fn service_log(&self, client: &str, function: &str) -> io::Result<PathBuf> {
+        let dir = self.root.join("service").join(client);
+        fs::create_dir_all(&dir)?;
+        Ok(dir.join(format!("{function}.log")))
+    }
+
+    fn grant_files(&self, g: &GrantRecord) -> [PathBuf; 2] {
+        let at = |side: &str| {
+            self.root
+                .join(side)
+                .join(&g.client)
+                .join(format!("{}-{}", g.app, g.function))
+                .join(format!("{}.json", g.grant))
+        };
+        [at("service"), at("vmcli")]
+    }
+
+    /// Shows what a grant became.
+    pub fn grant(&self, g: &GrantRecord) -> io::Result<()> {
+        for file in self.grant_files(g) {
+            let dir = file.parent().expect("it has one");
+            if g.state == GrantState::Released {
+                let _ = fs::remove_file(&file);
+                let _ = fs::remove_dir(dir); // only if it was the last there
+                continue;
+            }
+            fs::create_dir_all(dir)?;
+            let text = serde_json::json!({
+                "grant": g.grant.to_string(),
+                "clientID": g.client_id, "client": g.client,
+                "AppID": g.app_id, "app": g.app,
+                "functionID": g.function_id, "function": g.function,
+                "functionLoc": g.location.text(),
+                "state": g.state.text(),
+            });
+            fs::write(&file, format!("{text:#}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Shows where a client's window is.
+    pub fn window(&self, client: &str, file: &Path) -> io::Result<()> {
+        let dir = self.root.join("vmcli").join(client);
+        fs::create_dir_all(&dir)?;
+        let link = dir.join("window");
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(file, link)
+    }
+
+    /// Removes what an earlier manager's grants left, and nothing else.
+    pub fn clear_grants(&self) -> io::Result<()> {
+        for side in ["service", "vmcli"] {
+            for client in subdirs(&self.root.join(side))? {
+                for app in subdirs(&client)? {
+                    fs::remove_dir_all(app)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn subdirs(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = vec![];
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}

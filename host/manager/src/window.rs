@@ -1,0 +1,275 @@
+//! The host's side of a window: lays it out, copies requests out once, writes
+//! answers, and settles channels whose service is dead.
+
+use vfun_window::{Access, Bell, MapError, Mapping, WriteSpan};
+use vfun_wire::channel::{CellState, Geometry, Word0, Word1, in_header, line_off};
+use vfun_wire::control::{
+    ANSWER_ACK, ANSWER_BODY, ANSWER_NACK, Posted, REQUEST_BODY, WORD_ANSWERED, WORD_GENERATION,
+    WORD_POSTED, WORD_SESSION, answer_off, request_off,
+};
+use vfun_wire::header::{
+    HEAP_OFF, HOST_BEAT_OFF, HOST_SLEEPS_OFF, HOST_STATE_OFF, POSTED_OFF, SESSIONS_OFF,
+    WindowHeader, host_state,
+};
+use vfun_wire::limits::{CONTROL_CELLS, SESSIONS};
+use vfun_wire::status::BreakReason;
+use vfun_wire::version::Features;
+use vfun_wire::{LINE, Nack, NackCode, Status};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use zerocopy::IntoBytes;
+
+/// Bells of a window, one a vector each way.
+pub struct Bells {
+    /// The app rings these; 0 is the manager's.
+    pub to_host: Vec<Bell>,
+    /// These ring the app.
+    pub to_app: Vec<Bell>,
+}
+
+/// A request as it was copied out.
+#[derive(Debug)]
+pub struct RawRequest {
+    /// Which cell.
+    pub cell: usize,
+    /// Its sequence number.
+    pub seq: u32,
+    /// Message number.
+    pub kind: u16,
+    /// Session.
+    pub session: u64,
+    /// Body; or why there is none.
+    pub body: Result<Vec<u8>, Nack>,
+}
+
+/// A window as the manager holds it.
+pub struct HostWindow {
+    fd: OwnedFd,
+    span: WriteSpan,
+    bytes: u64,
+    generation: u64,
+    bells: Option<Bells>,
+    /// Last sequence number taken from each control cell. Private.
+    taken: [u32; CONTROL_CELLS],
+    posted: u64,
+    beat: u64,
+}
+
+fn word(off: usize) -> usize {
+    off / 8
+}
+
+impl HostWindow {
+    /// Maps `fd` and lays the window out anew: everything of an earlier
+    /// generation is gone.
+    pub fn lay_out(
+        fd: OwnedFd,
+        bytes: u64,
+        generation: u64,
+        client_id: u32,
+        client: &str,
+        bells: Option<Bells>,
+    ) -> Result<Self, MapError> {
+        let map = Mapping::new(&fd, 0, bytes as usize, Access::ReadWrite)?;
+        let span = map.write().expect("mapped for writing");
+        // Those who still look see at once that it is another generation.
+        span.store(0, 0, Ordering::SeqCst);
+        span.part(0, HEAP_OFF).expect("the smallest window is larger").zero();
+        let features = if bells.is_some() {
+            Features::OFFERED
+        } else {
+            Features(Features::OFFERED.0 & !Features::DOORBELL.0)
+        };
+        let name = vfun_wire::names::encode(client).expect("checked when declared");
+        let header = WindowHeader::new(bytes, generation, features, client_id, name);
+        span.write(8, &header.as_bytes()[8..]).expect("inside");
+        span.store(word(HOST_STATE_OFF), u64::from(host_state::SERVING), Ordering::Relaxed);
+        // With a doorbell the app always rings for control: the manager
+        // sleeps whenever it is not at work, and control may be slow.
+        span.store(word(HOST_SLEEPS_OFF), bells.is_some() as u64, Ordering::Relaxed);
+        span.store(0, header.magic.get(), Ordering::Release);
+        Ok(HostWindow {
+            fd,
+            span,
+            bytes,
+            generation,
+            bells,
+            taken: [0; CONTROL_CELLS],
+            posted: 0,
+            beat: 0,
+        })
+    }
+
+    /// The window's file.
+    pub fn fd(&self) -> impl AsFd + '_ {
+        &self.fd
+    }
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    /// Its bells, if it has any.
+    pub fn bells(&self) -> Option<&Bells> {
+        self.bells.as_ref()
+    }
+
+    /// Shows an app without a doorbell that the manager looks.
+    pub fn beat(&mut self) {
+        self.beat += 1;
+        self.span.store(word(HOST_BEAT_OFF), self.beat, Ordering::Relaxed);
+    }
+
+    /// Says what the manager is doing.
+    pub fn set_state(&self, state: u32) {
+        self.span.store(word(HOST_STATE_OFF), u64::from(state), Ordering::Release);
+    }
+
+    /// Whether anything was posted since the last look: one line to read.
+    pub fn anything_posted(&mut self) -> bool {
+        let now = self.span.load(word(POSTED_OFF), Ordering::Acquire);
+        now != std::mem::replace(&mut self.posted, now)
+    }
+
+    /// Copies out every new request, once (R-CTL-3).
+    pub fn requests(&mut self) -> Vec<RawRequest> {
+        let mut found = vec![];
+        for cell in 0..CONTROL_CELLS {
+            let at = request_off(cell);
+            let raw = self.span.load(word(at) + WORD_POSTED, Ordering::Acquire);
+            let posted = Posted::unpack(raw);
+            let last = self.taken[cell];
+            if posted.seq == last {
+                continue;
+            }
+            self.taken[cell] = posted.seq;
+            let session = self.span.load(word(at) + WORD_SESSION, Ordering::Relaxed);
+            let body = if posted.seq != last.wrapping_add(1) {
+                Err(Nack::new(
+                    NackCode::Malformed,
+                    format!("control cell {cell} holds sequence number {} where {} was due", posted.seq, last.wrapping_add(1)),
+                ))
+            } else if usize::from(posted.len) > REQUEST_BODY {
+                Err(Nack::new(
+                    NackCode::Malformed,
+                    format!("the request says {} bytes; a cell has {REQUEST_BODY}", posted.len),
+                ))
+            } else {
+                let mut body = vec![0; usize::from(posted.len)];
+                self.span.read(at + LINE, &mut body).expect("inside the cell");
+                Ok(body)
+            };
+            found.push(RawRequest { cell, seq: posted.seq, kind: posted.kind, session, body });
+        }
+        found
+    }
+
+    /// Writes an answer and rings.
+    pub fn answer(&self, cell: usize, seq: u32, result: &Result<Vec<u8>, Nack>) {
+        let at = answer_off(cell);
+        let nack;
+        let (kind, body): (u16, &[u8]) = match result {
+            Ok(body) => (ANSWER_ACK, &body[..body.len().min(ANSWER_BODY)]),
+            Err(n) => {
+                nack = n.encode();
+                (ANSWER_NACK, nack.as_bytes())
+            }
+        };
+        self.span.write(at + LINE, body).expect("cut to the cell");
+        self.span.store(word(at) + WORD_GENERATION, self.generation, Ordering::Relaxed);
+        let word0 = Posted { seq, kind, len: body.len() as u16 }.pack();
+        self.span.store(word(at) + WORD_ANSWERED, word0, Ordering::Release);
+        if let Some(bells) = &self.bells {
+            bells.to_app[0].ring();
+        }
+    }
+
+    /// The heartbeat word of every session line.
+    pub fn heartbeats(&self) -> Vec<(u16, u64)> {
+        (0..SESSIONS)
+            .map(|i| (i as u16, self.span.load(word(SESSIONS_OFF + i * LINE), Ordering::Relaxed)))
+            .collect()
+    }
+
+    fn datain(&self, g: &Geometry) -> WriteSpan {
+        self.span
+            .part(g.datain_off.get() as usize, g.side_bytes.get() as usize)
+            .expect("laid out by the core inside this window")
+    }
+
+    /// Sets both sides of a channel to zero before anybody uses it.
+    pub fn zero(&self, g: &Geometry) {
+        // Data spaces are left as they are: they held only this client's
+        // bytes, and zeroing them would touch every page of a large channel.
+        let spaces = vfun_wire::channel::spaces_off(g.depth.get());
+        for off in [g.dataout_off.get(), g.datain_off.get()] {
+            self.span.part(off as usize, spaces).expect("laid out by the core").zero();
+        }
+    }
+
+    /// Answers the call that a dead service was computing, if any (R-CEL-7).
+    /// The service is gone, so these pages have no other writer.
+    pub fn fail_current(&self, g: &Geometry, status: Status) {
+        let datain = self.datain(g);
+        let current = datain.load(in_header::CURRENT, Ordering::Acquire);
+        datain.store(in_header::CURRENT, 0, Ordering::Relaxed);
+        datain.store(in_header::SLEEPS, 0, Ordering::Relaxed);
+        let (cell, seq) = ((current >> 32) as usize, current as u32);
+        if cell == 0 || cell > usize::from(g.depth.get()) {
+            return;
+        }
+        let at = word(line_off(cell - 1));
+        if Word0::unpack(datain.load(at, Ordering::Relaxed)).seq == seq {
+            return; // answered just before the end
+        }
+        datain.store(at + 1, Word1 { len: 0, status: status.to_wire() }.pack(), Ordering::Relaxed);
+        let done = Word0 { seq, op: CellState::Done.to_wire(), flags: 0, reserved: 0 };
+        datain.store(at, done.pack(), Ordering::Release);
+        datain.fetch_add(in_header::CALLS, 1, Ordering::Relaxed);
+        datain.fetch_add(in_header::ERRORS, 1, Ordering::Relaxed);
+        self.ring_channel(g);
+    }
+
+    /// Says that a channel no longer serves. Calls that were posted and not
+    /// answered see it when they look.
+    pub fn break_channel(&self, g: &Geometry, reason: BreakReason) {
+        self.datain(g).store(in_header::BROKEN, u64::from(reason.to_wire()), Ordering::Release);
+        self.ring_channel(g);
+    }
+
+    fn ring_channel(&self, g: &Geometry) {
+        if let Some(bell) = self.bells.as_ref().and_then(|b| b.to_app.get(usize::from(g.vector_in.get()))) {
+            bell.ring();
+        }
+    }
+
+    /// A channel's counters, as its service keeps them.
+    pub fn counters(&self, g: &Geometry) -> Counters {
+        let datain = self.datain(g);
+        let at = |i| datain.load(i, Ordering::Relaxed);
+        Counters {
+            calls: at(in_header::CALLS),
+            errors: at(in_header::ERRORS),
+            bytes_in: at(in_header::BYTES_IN),
+            bytes_out: at(in_header::BYTES_OUT),
+            slept: at(in_header::SLEPT),
+            rang: at(in_header::RANG),
+        }
+    }
+}
+
+/// What a channel did.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls answered.
+    pub calls: u64,
+    /// Of these with an error.
+    pub errors: u64,
+    /// Bytes of arguments.
+    pub bytes_in: u64,
+    /// Bytes of results.
+    pub bytes_out: u64,
+    /// Times the service slept.
+    pub slept: u64,
+    /// Times the service rang.
+    pub rang: u64,
+}

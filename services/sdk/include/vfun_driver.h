@@ -1,0 +1,138 @@
+/* The driver interface of VirtFun, version 1: what a shared library must
+ * export to stand behind a vFunction.
+ *
+ * A driver is a shared library with four symbols:
+ *
+ *     vfun_driver_info      constant data: name, version, limits
+ *     vfun_driver_init      once for each channel, before its first call
+ *     vfun_driver_function  one call
+ *     vfun_driver_exit      once for each channel, after its last call
+ *
+ * and `rst`, which is not a symbol but a command that vfun_driver_function
+ * gets (see struct vfun_call).
+ *
+ * Threads: each channel has a thread and a state of its own. init, function
+ * and exit of one channel run on that one thread, one after the other; those
+ * of different channels run at the same time. So what hangs on the state needs
+ * no lock; what is static or global in the library does.
+ *
+ * Memory: everything that these functions are handed belongs to the service
+ * and may be used until the function returns, not longer. Keep a copy of what
+ * must live on.
+ *
+ * A driver may crash or hang: it takes only its own service down, which serves
+ * one client and one function. The calls under way end with an error that says
+ * so. It must not call exit().
+ *
+ * docs/drivers.md is the guide; services/template has one to copy.
+ */
+#ifndef VFUN_DRIVER_H
+#define VFUN_DRIVER_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version of this interface. A service loads drivers of its own version only. */
+#define VFUN_DRIVER_ABI 1u
+
+/* Longest name, without the terminating zero. */
+#define VFUN_DRIVER_NAME_BYTES 63u
+
+/* Results up to this many bytes travel in the cell's own line. */
+#define VFUN_DRIVER_INLINE_BYTES 48u
+
+/* Commands of a call. */
+#define VFUN_COMMAND_SET 1u /* compute */
+#define VFUN_COMMAND_RST 3u /* forget what this channel's state keeps; no arguments, no results */
+
+/* Flags of a call. */
+#define VFUN_CALL_SHARED_ARGS 1u /* the caller can change the arguments while you read them: read each byte once */
+
+/* Return values of vfun_driver_init and vfun_driver_function: 0 is success,
+ * positive numbers are the driver's own, negative ones have these meanings. */
+#define VFUN_DRIVER_OK 0
+#define VFUN_DRIVER_PANIC (-1)            /* the driver caught itself in a bug (the Rust SDK: a panic) */
+#define VFUN_DRIVER_RESULT_TOO_LARGE (-2) /* the results do not fit out_capacity */
+#define VFUN_DRIVER_BAD_ARGS (-3)         /* the arguments make no sense */
+
+/* What the driver is. Constant; read before anything else is called. */
+struct vfun_driver_info {
+    uint32_t abi;           /* VFUN_DRIVER_ABI */
+    uint32_t flags;         /* 0 */
+    char name[VFUN_DRIVER_NAME_BYTES + 1]; /* the function's name, zero-terminated; the manifest must say the same */
+    uint16_t version_major; /* the function's version; the manifest must say the same */
+    uint16_t version_minor;
+    uint32_t max_args;      /* longest arguments, bytes; longer ones are refused before they reach the driver */
+    uint32_t max_result;    /* longest results, bytes; see out in struct vfun_call */
+    uint32_t reserved[3];   /* 0 */
+};
+
+/* One of the manifest's [settings]. */
+struct vfun_driver_setting {
+    const char *key;
+    const char *value;
+};
+
+/* What vfun_driver_init is told of its channel. Strings are UTF-8, zero-terminated. */
+struct vfun_driver_config {
+    uint32_t abi;           /* VFUN_DRIVER_ABI */
+    uint32_t depth;         /* cells of the channel */
+    uint64_t channel;       /* the channel's handle, for logs */
+    const char *client;     /* the tenant */
+    const char *app;        /* its application */
+    const char *function;   /* the function's name */
+    uint16_t version_major; /* the function's version */
+    uint16_t version_minor;
+    uint32_t cell_bytes;    /* data space of a cell on each side, bytes; 0 where all goes in line */
+    const struct vfun_driver_setting *settings; /* sorted by key */
+    uint64_t settings_count;
+    char *sentence;             /* on failure: write why, for people, zero-terminated */
+    uint64_t sentence_capacity; /* bytes there, the terminating zero included; at least 64 */
+};
+
+/* One call. The service fills it; the driver writes out_len, the results and,
+ * on failure, the sentence. */
+struct vfun_call {
+    uint32_t command;       /* VFUN_COMMAND_SET or VFUN_COMMAND_RST; answer others with VFUN_DRIVER_BAD_ARGS */
+    uint32_t flags;         /* VFUN_CALL_SHARED_ARGS or 0 */
+
+    /* The arguments; 64-byte aligned where they are in the cell's data space.
+     * Up to 48 bytes are a private copy. Longer ones are read in place, with no
+     * copy, in memory that the caller - a hostile one, perhaps - may change at
+     * any moment (VFUN_CALL_SHARED_ARGS is set). Then read each byte ONCE, into
+     * your own memory; check the copy; use the copy. Never write here: the
+     * pages are read-only and the service would crash. */
+    const void *args;
+    uint64_t args_len;      /* bytes; at most max_args */
+
+    /* Where the results go. If info.max_result is at most 48 this is a private
+     * buffer; else it is the cell's data space, in place. Treat it as write-only. */
+    void *out;
+    uint64_t out_capacity;  /* bytes; at least 48, and else what the app asked for (cell_bytes) */
+    uint64_t out_len;       /* set this; 0 when the call begins. More than out_capacity: the caller gets "results too large" */
+
+    char *sentence;             /* on failure: write why, for people, zero-terminated */
+    uint64_t sentence_capacity; /* bytes there, the terminating zero included; at least 64 */
+};
+
+extern const struct vfun_driver_info vfun_driver_info;
+
+/* A channel opens. *state is yours: what you put there comes back in each call.
+ * Returns 0, or an error: then the channel does not open and exit is not called. */
+int vfun_driver_init(const struct vfun_driver_config *config, void **state);
+
+/* One call: compute call->args into call->out and set call->out_len.
+ * Returns 0, or an error of yours; the caller gets its number and sentence. */
+int vfun_driver_function(void *state, struct vfun_call *call);
+
+/* The channel closes: free the state. Not called when the service is killed. */
+void vfun_driver_exit(void *state);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* VFUN_DRIVER_H */

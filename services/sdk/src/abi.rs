@@ -1,0 +1,152 @@
+//! The driver interface as C sees it; `include/vfun_driver.h` is the same for
+//! C, with the words. The test `c_header` compares the two.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// Version of the interface.
+pub const ABI: u32 = 1;
+/// Longest name of a driver, without the terminating zero.
+pub const NAME_BYTES: usize = 63;
+/// Results up to this many bytes travel in the cell's own line.
+pub const INLINE_BYTES: usize = 48;
+/// Bytes for a sentence, the terminating zero included.
+pub const SENTENCE_BYTES: usize = 256;
+
+/// Command: compute.
+pub const COMMAND_SET: u32 = 1;
+/// Command: forget what the channel's state keeps.
+pub const COMMAND_RST: u32 = 3;
+
+/// Flag of a call: the caller can change the arguments while they are read.
+pub const CALL_SHARED_ARGS: u32 = 1;
+
+/// Success.
+pub const OK: c_int = 0;
+/// The driver caught itself in a bug; the Rust SDK: it panicked.
+pub const PANIC: c_int = -1;
+/// The results do not fit.
+pub const RESULT_TOO_LARGE: c_int = -2;
+/// The arguments make no sense.
+pub const BAD_ARGS: c_int = -3;
+
+/// What the driver is.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DriverInfo {
+    /// [`ABI`].
+    pub abi: u32,
+    /// Zero.
+    pub flags: u32,
+    /// The function's name, zero-terminated.
+    pub name: [u8; NAME_BYTES + 1],
+    /// The function's version.
+    pub version_major: u16,
+    /// The function's version.
+    pub version_minor: u16,
+    /// Longest arguments, bytes.
+    pub max_args: u32,
+    /// Longest results, bytes.
+    pub max_result: u32,
+    /// Zero.
+    pub reserved: [u32; 3],
+}
+
+impl DriverInfo {
+    /// A driver's constant. Fails to compile (as a constant) for a name that
+    /// is empty or too long.
+    pub const fn new(name: &str, version: (u16, u16), max_args: u32, max_result: u32) -> Self {
+        let bytes = name.as_bytes();
+        assert!(!bytes.is_empty() && bytes.len() <= NAME_BYTES, "a driver's name has 1 to 63 bytes");
+        let mut buf = [0; NAME_BYTES + 1];
+        let mut i = 0;
+        while i < bytes.len() {
+            buf[i] = bytes[i];
+            i += 1;
+        }
+        DriverInfo {
+            abi: ABI,
+            flags: 0,
+            name: buf,
+            version_major: version.0,
+            version_minor: version.1,
+            max_args,
+            max_result,
+            reserved: [0; 3],
+        }
+    }
+}
+
+/// One of the manifest's settings.
+#[repr(C)]
+pub struct DriverSetting {
+    /// Its name.
+    pub key: *const c_char,
+    /// Its value.
+    pub value: *const c_char,
+}
+
+/// What `init` is told of its channel.
+#[repr(C)]
+pub struct DriverConfig {
+    /// [`ABI`].
+    pub abi: u32,
+    /// Cells of the channel.
+    pub depth: u32,
+    /// The channel's handle, for logs.
+    pub channel: u64,
+    /// The tenant.
+    pub client: *const c_char,
+    /// Its application.
+    pub app: *const c_char,
+    /// The function's name.
+    pub function: *const c_char,
+    /// The function's version.
+    pub version_major: u16,
+    /// The function's version.
+    pub version_minor: u16,
+    /// Data space of a cell on each side, bytes.
+    pub cell_bytes: u32,
+    /// Settings, sorted by key.
+    pub settings: *const DriverSetting,
+    /// How many.
+    pub settings_count: u64,
+    /// Room for a sentence that says why `init` failed.
+    pub sentence: *mut c_char,
+    /// Bytes there.
+    pub sentence_capacity: u64,
+}
+
+/// One call.
+#[repr(C)]
+pub struct Call {
+    /// [`COMMAND_SET`] or [`COMMAND_RST`].
+    pub command: u32,
+    /// [`CALL_SHARED_ARGS`] or 0.
+    pub flags: u32,
+    /// The arguments.
+    pub args: *const c_void,
+    /// Bytes of them.
+    pub args_len: u64,
+    /// Where results go.
+    pub out: *mut c_void,
+    /// Bytes there.
+    pub out_capacity: u64,
+    /// Bytes of results; the driver sets it.
+    pub out_len: u64,
+    /// Room for a sentence that says why the call failed.
+    pub sentence: *mut c_char,
+    /// Bytes there.
+    pub sentence_capacity: u64,
+}
+
+/// Type of `vfun_driver_init`.
+pub type InitFn = unsafe extern "C" fn(*const DriverConfig, *mut *mut c_void) -> c_int;
+/// Type of `vfun_driver_function`.
+pub type FunctionFn = unsafe extern "C" fn(*mut c_void, *mut Call) -> c_int;
+/// Type of `vfun_driver_exit`.
+pub type ExitFn = unsafe extern "C" fn(*mut c_void);
+
+const _: () = {
+    assert!(size_of::<DriverInfo>() == 96);
+    assert!(size_of::<Call>() == 64);
+};

@@ -1,0 +1,78 @@
+//! Why a driver cannot be loaded.
+
+/// Why a driver cannot be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// Nothing there, or no right to look.
+    #[error("the driver {path} cannot be opened: {why}; is it built and installed?")]
+    Missing {
+        /// Where it should be.
+        path: String,
+        /// The system's words.
+        why: String,
+    },
+    /// A directory or a device.
+    #[error("the driver {path} is not a file")]
+    NotAFile {
+        /// Where it should be.
+        path: String,
+    },
+    /// The system's loader refused it.
+    #[error("{path} is not a shared library that this machine can load: {why}")]
+    NotALibrary {
+        /// Where it is.
+        path: String,
+        /// The loader's words.
+        why: String,
+    },
+    /// A shared library, but no driver.
+    #[error("{path} lacks the symbol {symbol}, so it is not a VirtFun driver (see vfun_driver.h)")]
+    MissingSymbol {
+        /// Where it is.
+        path: String,
+        /// What it lacks.
+        symbol: &'static str,
+    },
+    /// A driver for another version of the interface.
+    #[error(
+        "{path} is built for driver interface {found}; this service speaks {}: build it against this version's vfun_driver.h",
+        crate::abi::ABI
+    )]
+    WrongAbi {
+        /// Where it is.
+        path: String,
+        /// What it says.
+        found: u32,
+    },
+    /// `vfun_driver_info` makes no sense.
+    #[error("{path} has a wrong vfun_driver_info: {what}")]
+    BadInfo {
+        /// Where it is.
+        path: String,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Another function's driver.
+    #[error("the manifest says function {wanted}, but the driver is that of {found}: correct name or library")]
+    WrongName {
+        /// The manifest's.
+        wanted: String,
+        /// The driver's.
+        found: String,
+    },
+    /// Another version's driver.
+    #[error("the manifest says {name} {}.{}, but the driver is version {}.{}: correct version or library", .wanted.0, .wanted.1, .found.0, .found.1)]
+    WrongVersion {
+        /// The function.
+        name: String,
+        /// The manifest's.
+        wanted: (u16, u16),
+        /// The driver's.
+        found: (u16, u16),
+    },
+}
+
+/// The loader's own words, which libloading keeps one level down.
+pub(super) fn words(e: &libloading::Error) -> String {
+    std::error::Error::source(e).map_or_else(|| e.to_string(), |inner| inner.to_string())
+}

@@ -1,0 +1,100 @@
+//! Where a call's arguments are and where its results go, for whoever calls a
+//! driver: plain memory, or a checked range of a window.
+
+use std::marker::PhantomData;
+
+/// Where arguments are.
+#[derive(Clone, Copy)]
+pub struct ArgsAt<'a> {
+    pub(super) ptr: *const u8,
+    pub(super) len: usize,
+    pub(super) shared: bool,
+    life: PhantomData<&'a [u8]>,
+}
+
+impl<'a> ArgsAt<'a> {
+    /// In memory that nobody else can change.
+    #[inline]
+    pub fn private(bytes: &'a [u8]) -> Self {
+        ArgsAt { ptr: bytes.as_ptr(), len: bytes.len(), shared: false, life: PhantomData }
+    }
+
+    /// In pages that the caller writes.
+    #[cfg(feature = "service")]
+    #[inline]
+    pub fn window(
+        span: &'a vfun_window::ReadSpan,
+        off: usize,
+        len: usize,
+    ) -> Result<Self, vfun_window::OutOfBounds> {
+        match off.checked_add(len) {
+            Some(end) if end <= span.len() => {
+                Ok(ArgsAt { ptr: span.as_ptr().wrapping_add(off), len, shared: true, life: PhantomData })
+            }
+            _ => Err(vfun_window::OutOfBounds),
+        }
+    }
+
+    /// Bytes of arguments.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Whether the caller can change them meanwhile.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+    /// Where they are; good for `len` bytes while the borrow lasts.
+    #[inline]
+    pub fn as_ptr(&self) -> *const u8 {
+        self.ptr
+    }
+}
+
+/// Where results go.
+pub struct OutAt<'a> {
+    pub(super) ptr: *mut u8,
+    pub(super) capacity: usize,
+    life: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> OutAt<'a> {
+    /// In memory that nobody else sees.
+    #[inline]
+    pub fn private(bytes: &'a mut [u8]) -> Self {
+        OutAt { ptr: bytes.as_mut_ptr(), capacity: bytes.len(), life: PhantomData }
+    }
+
+    /// In pages that this side writes.
+    #[cfg(feature = "service")]
+    #[inline]
+    pub fn window(
+        span: &'a vfun_window::WriteSpan,
+        off: usize,
+        capacity: usize,
+    ) -> Result<Self, vfun_window::OutOfBounds> {
+        match off.checked_add(capacity) {
+            Some(end) if end <= span.len() => {
+                Ok(OutAt { ptr: span.as_mut_ptr().wrapping_add(off), capacity, life: PhantomData })
+            }
+            _ => Err(vfun_window::OutOfBounds),
+        }
+    }
+
+    /// Most bytes that fit.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+    /// Where they go; good for `capacity` bytes while the borrow lasts.
+    #[inline]
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.ptr
+    }
+}

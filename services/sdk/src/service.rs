@@ -1,0 +1,91 @@
+//! A service process: serves one client's channels of one vFunction.
+//!
+//! The manager starts it with a socket as standard input
+//! ([`vfun_supervise`]). The main thread talks with the manager and watches
+//! deadlines; each channel has a thread, a mapping and a driver state of its
+//! own, so that apps share nothing but the process.
+//!
+//! Per call a channel's thread makes no system call, allocation, fence or
+//! clock reading. It rings the app only if the app has declared that it
+//! sleeps, and when nothing comes it spins for a while, then sleeps itself.
+
+mod calls;
+mod channel;
+mod clock;
+mod control;
+mod engine;
+mod exit;
+mod floor;
+mod idle;
+mod log;
+mod pulse;
+mod watch;
+
+pub use engine::{Engine, Serve};
+
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use vfun_supervise::{Driver, EXIT_CANNOT_START, FromService, Start, ToService};
+
+/// What stands behind the channels.
+pub(crate) enum Work<E> {
+    /// Calls, computed by an engine.
+    Calls(E),
+    /// Raw lines.
+    Floor,
+}
+
+/// Serves until told to stop; `load` makes the engine that the manager's
+/// first message asks for, or says in a sentence why it cannot.
+pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCode {
+    clock::start();
+    exit::abort_on_panic();
+    exit::no_core_dumps();
+    let start = match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {
+        Ok(Some((ToService::Start(start), _))) => start,
+        Ok(Some(_)) => return cannot_start("the manager's first message was not Start"),
+        Ok(None) => return cannot_start("the manager went away before it said what to serve"),
+        Err(e) => {
+            return cannot_start(&format!("no manager on standard input ({e}): vfund starts this program"));
+        }
+    };
+    log::name(&start.client, &start.function);
+    if let Err(e) = pin(&start.cpus) {
+        return fail(format!("cannot run on processors {:?}: {e}", start.cpus));
+    }
+    let work = match &start.driver {
+        Driver::Floor => Work::Floor,
+        _ => match load(&start) {
+            Ok(engine) => Work::Calls(engine),
+            Err(reason) => return fail(reason),
+        },
+    };
+    control::serve(start, work)
+}
+
+fn cannot_start(why: &str) -> ExitCode {
+    log::line(format_args!("{why}"));
+    ExitCode::from(EXIT_CANNOT_START as u8)
+}
+
+fn fail(reason: String) -> ExitCode {
+    let code = cannot_start(&reason);
+    // If the manager is gone too, the log has the reason.
+    let _ = vfun_supervise::send(std::io::stdin().as_fd(), &FromService::Failed { reason }, &[]);
+    code
+}
+
+fn pin(cpus: &[usize]) -> std::io::Result<()> {
+    use rustix::thread::CpuSet;
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(std::io::Error::from(std::io::ErrorKind::InvalidInput));
+        }
+        set.set(cpu);
+    }
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}

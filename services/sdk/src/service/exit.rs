@@ -1,0 +1,29 @@
+//! How the process ends, and what it leaves behind.
+#![allow(unsafe_code)]
+
+unsafe extern "C" {
+    safe fn _exit(code: std::ffi::c_int) -> !;
+}
+
+/// Ends the process at once: no destructors, no exit handlers, which a driver
+/// that hangs could hold up.
+pub fn now(code: i32) -> ! {
+    _exit(code)
+}
+
+/// A bug in the service itself: say where, then die like any crash. (Drivers
+/// in Rust have a panic hook of their own and are caught at their edge.)
+pub fn abort_on_panic() {
+    std::panic::set_hook(Box::new(|info| {
+        eprintln!("vfun-service: bug: {info}");
+        std::process::abort();
+    }));
+}
+
+/// No core dumps: they would hold the client's data.
+pub fn no_core_dumps() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    // Refused only where the limit is 0 already.
+    let _ = setrlimit(Resource::Core, none);
+}

@@ -1,0 +1,228 @@
+//! A channel's thread: serve what is there; when nothing is, spin for a
+//! while, then sleep until rung, or look now and then where nothing can ring.
+//!
+//! The order of the steps is that of the protocol's sleeping rules: look
+//! without a fence while calls come in quick succession; once nothing comes,
+//! fence and ring a sleeper that was missed; declare sleep, look at every cell
+//! once more, sleep. The first sleep ends after [`FIRST_SLEEP`] by itself,
+//! because an app looks for the declaration without a fence and may miss one
+//! that is made in the same moment.
+
+use super::clock::cycles_in;
+use super::pulse::Pulse;
+use super::watch::Alarm;
+use std::sync::Arc;
+use std::time::Duration;
+use vfun_ring::{Server, Violation, WindowMemory};
+use vfun_window::{Bell, BellWaiter, cycles, pause};
+
+/// Looks for a next request before anything that costs more than a look: a
+/// caller with calls in flight, or one waiting for this answer, is back by then.
+const EAGER_LOOKS: u32 = 64;
+/// Looks between two readings of the cycle counter.
+const LOOKS_PER_READING: u32 = 16;
+/// Two readings further apart than this: something else ran here meanwhile.
+const PREEMPTED: Duration = Duration::from_micros(20);
+/// Least that is spun for, however crowded the processor is.
+const SPIN_MIN: Duration = Duration::from_micros(2);
+/// The first sleep's end.
+const FIRST_SLEEP: Duration = Duration::from_millis(1);
+/// Without a doorbell: first and longest pause between two looks. At the
+/// longest an idle channel takes under 1 % of a processor.
+const LOOK_FIRST: Duration = Duration::from_micros(50);
+const LOOK_LAST: Duration = Duration::from_millis(5);
+
+/// What a look led to.
+pub enum Step {
+    /// Something was served.
+    Served,
+    /// There was nothing.
+    Nothing,
+    /// The channel is broken.
+    Broken(Violation),
+}
+
+/// Why a channel's thread ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was told to.
+    Stopped,
+    /// The app broke the protocol.
+    Broken(Violation),
+}
+
+/// What a channel's thread does between looks.
+pub trait Work {
+    /// Looks for what is expected next, and serves it.
+    fn step(&mut self) -> Step;
+    /// Looks everywhere once, and serves the first thing found.
+    fn step_anywhere(&mut self) -> Step;
+    /// Nothing is being computed: says so in the window.
+    fn rest(&mut self);
+    /// The declarations in the window.
+    fn server(&self) -> &Server<WindowMemory>;
+}
+
+/// A channel's doorbells.
+pub struct Bells {
+    /// The app rings it.
+    pub mine: BellWaiter,
+    /// This side rings it.
+    pub app: Bell,
+}
+
+/// A channel's thread, but for the work itself.
+pub struct Loop {
+    pulse: Arc<Pulse>,
+    alarm: Arc<Alarm>,
+    bells: Option<Bells>,
+    spin_most: u64,
+    spin_least: u64,
+    preempted: u64,
+    /// Cycles to spin for: less after being preempted, more again in peace.
+    budget: u64,
+}
+
+/// Ends the loop, or says what to do next.
+enum Outcome {
+    Served,
+    End(End),
+    Quiet,
+}
+
+macro_rules! look {
+    ($step:expr) => {
+        match $step {
+            Step::Served => return Outcome::Served,
+            Step::Nothing => {}
+            Step::Broken(v) => return Outcome::End(End::Broken(v)),
+        }
+    };
+}
+
+impl Loop {
+    /// `spin`: longest spin before sleep.
+    pub fn new(pulse: Arc<Pulse>, alarm: Arc<Alarm>, bells: Option<Bells>, spin: Duration) -> Self {
+        let spin_most = cycles_in(spin);
+        Loop {
+            pulse,
+            alarm,
+            bells,
+            spin_most,
+            spin_least: cycles_in(SPIN_MIN),
+            preempted: cycles_in(PREEMPTED),
+            budget: spin_most,
+        }
+    }
+
+    /// Serves until told to stop, or until the channel breaks.
+    pub fn run(mut self, work: &mut impl Work) -> End {
+        loop {
+            match work.step() {
+                Step::Served if self.pulse.stopping() => return End::Stopped,
+                Step::Served => continue,
+                Step::Nothing => {}
+                Step::Broken(v) => return End::Broken(v),
+            }
+            work.rest();
+            let mut outcome = self.spin(work);
+            if let Outcome::Quiet = outcome {
+                outcome = self.sleep(work);
+            }
+            if let Outcome::End(end) = outcome {
+                return end;
+            }
+            if self.pulse.stopping() {
+                return End::Stopped;
+            }
+        }
+    }
+
+    #[inline]
+    fn spin(&mut self, work: &mut impl Work) -> Outcome {
+        for _ in 0..EAGER_LOOKS {
+            pause();
+            look!(work.step());
+        }
+        if let Some(bells) = &self.bells
+            && work.server().must_ring()
+        {
+            bells.app.ring();
+            work.server().rang();
+        }
+        let from = cycles();
+        let mut last = from;
+        loop {
+            for _ in 0..LOOKS_PER_READING {
+                pause();
+                match work.step() {
+                    Step::Nothing => {}
+                    Step::Served => {
+                        self.budget = (self.budget + self.budget / 4).min(self.spin_most);
+                        return Outcome::Served;
+                    }
+                    Step::Broken(v) => return Outcome::End(End::Broken(v)),
+                }
+            }
+            if self.pulse.stopping() {
+                return Outcome::End(End::Stopped);
+            }
+            let mut now = cycles();
+            if now.wrapping_sub(last) > self.preempted {
+                self.budget = (self.budget / 2).max(self.spin_least);
+                std::thread::yield_now();
+                now = cycles();
+            }
+            last = now;
+            if now.wrapping_sub(from) > self.budget {
+                return Outcome::Quiet;
+            }
+        }
+    }
+
+    #[cold]
+    fn sleep(&mut self, work: &mut impl Work) -> Outcome {
+        self.pulse.set_awake(false);
+        let outcome = match self.bells {
+            Some(_) => self.sleep_until_rung(work),
+            None => self.look_now_and_then(work),
+        };
+        self.alarm.woke(&self.pulse);
+        outcome
+    }
+
+    fn sleep_until_rung(&self, work: &mut impl Work) -> Outcome {
+        let Some(bells) = &self.bells else { return Outcome::Quiet };
+        work.server().declare_sleep();
+        let outcome = self.asleep(&bells.mine, work);
+        work.server().declare_awake();
+        outcome
+    }
+
+    fn asleep(&self, bell: &BellWaiter, work: &mut impl Work) -> Outcome {
+        let mut limit = Some(FIRST_SLEEP);
+        loop {
+            look!(self.serve_awake(work));
+            if self.pulse.stopping() {
+                return Outcome::End(End::Stopped);
+            }
+            // An error here is a bell that is no bell; look now and then instead.
+            if bell.wait(limit).is_err() {
+                std::thread::sleep(LOOK_LAST);
+            }
+            limit = None;
+        }
+    }
+
+    fn look_now_and_then(&self, work: &mut impl Work) -> Outcome {
+        let mut pause = LOOK_FIRST;
+        loop {
+            std::thread::sleep(pause);
+            look!(self.serve_awake(work));
+            if self.pulse.stopping() {
+                return Outcome::End(End::Stopped);
+            }
+            pause = (pause * 2).min(LOOK_LAST);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Deadlines. No call reads a clock: the main thread looks at each channel's
+//! pulse now and then, and a call that it has seen under way for longer than
+//! the deadline is over it. So a deadline is never cut short, and is noticed
+//! up to a quarter late.
+
+use super::pulse::Pulse;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use vfun_window::Bell;
+
+/// Most and least time between two looks.
+const LOOK_MAX: Duration = Duration::from_millis(50);
+const LOOK_MIN: Duration = Duration::from_millis(1);
+/// How long the watch goes on after the last sign of life, so that a channel
+/// that wakes often need not wake the watch each time.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Between channel threads and the watch in the main thread.
+pub struct Alarm {
+    parked: AtomicBool,
+    bell: Bell,
+}
+
+impl Alarm {
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Alarm { parked: AtomicBool::new(false), bell: Bell::new()? })
+    }
+    /// What wakes the main thread.
+    pub fn bell(&self) -> &Bell {
+        &self.bell
+    }
+    /// A channel's thread is awake again: starts the watch if it rests.
+    pub fn woke(&self, pulse: &Pulse) {
+        pulse.set_awake(true);
+        if self.parked.load(Ordering::SeqCst) {
+            self.bell.ring();
+        }
+    }
+}
+
+/// What the watch keeps of one channel.
+pub struct Watched {
+    deadline: Duration,
+    /// The pulse at an earlier look, and when that was first seen.
+    seen: (u64, Instant),
+}
+
+impl Watched {
+    pub fn new(deadline: Duration, now: Instant) -> Self {
+        Watched { deadline, seen: (0, now) }
+    }
+
+    /// Looks at the pulse. True if one call has been under way for too long.
+    pub fn overran(&mut self, calls: u64, now: Instant) -> bool {
+        if self.seen.0 != calls {
+            self.seen = (calls, now);
+            return false;
+        }
+        calls % 2 == 1 && now.duration_since(self.seen.1) >= self.deadline
+    }
+
+    /// How often to look.
+    pub fn look_every(&self) -> Duration {
+        (self.deadline / 8).clamp(LOOK_MIN, LOOK_MAX)
+    }
+}
+
+/// When to look next.
+pub struct Rest {
+    quiet_since: Instant,
+}
+
+impl Rest {
+    pub fn new(now: Instant) -> Self {
+        Rest { quiet_since: now }
+    }
+
+    /// How long the main thread may sleep: `None` for ever. `awake` says
+    /// whether any channel's thread is awake, `every` how often to look then.
+    pub fn until(
+        &mut self,
+        alarm: &Alarm,
+        now: Instant,
+        every: Option<Duration>,
+        awake: impl Fn() -> bool,
+    ) -> Option<Duration> {
+        alarm.parked.store(false, Ordering::SeqCst);
+        let every = every?;
+        if awake() {
+            self.quiet_since = now;
+            return Some(every);
+        }
+        if now.duration_since(self.quiet_since) < LINGER {
+            return Some(every);
+        }
+        // Either this sees the thread awake, or the thread sees the watch parked.
+        alarm.parked.store(true, Ordering::SeqCst);
+        if awake() {
+            alarm.parked.store(false, Ordering::SeqCst);
+            self.quiet_since = now;
+            return Some(every);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_call_that_lasts_is_over_its_deadline() {
+        let t = Instant::now();
+        let ms = Duration::from_millis;
+        let mut w = Watched::new(ms(100), t);
+        assert!(!w.overran(0, t + ms(500)), "idle for long");
+        assert!(!w.overran(1, t + ms(510)));
+        assert!(!w.overran(1, t + ms(609)));
+        assert!(!w.overran(3, t + ms(610)), "another call");
+        assert!(!w.overran(3, t + ms(709)));
+        assert!(w.overran(3, t + ms(710)));
+        assert!(!w.overran(4, t + ms(900)), "ended at last");
+    }
+
+    #[test]
+    fn the_watch_rests_when_all_sleep_and_wakes_with_them() {
+        let t = Instant::now();
+        let alarm = Alarm::new().unwrap();
+        let pulse = Pulse::default();
+        let mut rest = Rest::new(t);
+        let every = Some(Duration::from_millis(5));
+        assert_eq!(rest.until(&alarm, t, None, || true), None, "nothing to watch");
+        alarm.woke(&pulse);
+        assert_eq!(rest.until(&alarm, t + LINGER * 2, every, || pulse.awake()), every);
+        pulse.set_awake(false);
+        let t = t + LINGER * 2;
+        assert_eq!(rest.until(&alarm, t + LINGER / 2, every, || pulse.awake()), every, "lingers");
+        assert_eq!(rest.until(&alarm, t + LINGER, every, || pulse.awake()), None);
+        let waiter = vfun_window::BellWaiter::new(alarm.bell()).unwrap();
+        assert!(!waiter.wait(Some(Duration::ZERO)).unwrap());
+        alarm.woke(&pulse);
+        assert!(waiter.wait(Some(Duration::ZERO)).unwrap());
+    }
+}
