@@ -82,7 +82,7 @@ fi
 
 # Rust comes from rustup or Debian's own package as the person prefers; Debian
 # 12's is too old, so do not install it behind their back.
-need=1.88
+need=1.89
 if ! command -v cargo >/dev/null 2>&1; then
     [ -x "${CARGO_HOME:-${HOME:-/root}/.cargo}/bin/cargo" ] &&
         die "cargo is installed but not on the PATH: run '. \"${CARGO_HOME:-$HOME/.cargo}/env\"'"

@@ -1,6 +1,23 @@
 //! VirtFun's measurements.
 //!
-//! [`report`] holds what a measurement says and how it is shown: the rows, their
-//! statistics, text tables, JSON, CSV and charts. It measures nothing itself.
+//! - [`report`]: what a measurement says and how it is shown. It measures nothing.
+//! - [`measure`]: takes the figures: one piece of work, in the place where it runs.
+//! - [`place`]: where work runs: in this process, from the host, from a guest.
+//! - [`lab`]: a manager and a guest of one's own, which leave nothing behind.
+//! - [`runs`]: the experiments: which work in which place how often, and their reports.
+//! - [`cli`]: `vfun bench`.
+//!
+//! A guest is measured by the same code as the host: the host sends it a [`measure::Job`]
+//! as JSON and gets a [`measure::Outcome`] back.
 
+#![forbid(unsafe_code)]
+
+pub mod cli;
+mod error;
+pub mod lab;
+pub mod measure;
+pub mod place;
 pub mod report;
+pub mod runs;
+
+pub use error::{BenchError, Result};

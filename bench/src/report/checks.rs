@@ -1,8 +1,14 @@
 //! What a report shows against the targets that are set for it.
 
+mod domains;
+mod footprint;
+
+pub use domains::{GUEST_HOST_OVER_HOST_HOST, domains};
+pub use footprint::{ACTIVATION_NS, IDLE_SHARE, NO_SHARE, RESIDENT_BYTES, footprint};
+
 use super::rows::finest_grain;
 use super::text::number::{ns, rate, round_ns, times};
-use super::{Domain, GrainReport, Kind, LatencyReport, LatencyRow, published};
+use super::{Domain, GrainReport, How, Kind, LatencyReport, LatencyRow, published};
 use std::fmt;
 
 /// A null call from host to host takes at most this many times the floor.
@@ -13,6 +19,11 @@ pub const GUEST_HOST_OVER_FLOOR: f64 = 1.3;
 pub const GUEST_NET_OVER_GUEST_HOST: f64 = 20.0;
 /// Pipelined null calls from host to host, a second.
 pub const PIPELINED_PER_S: f64 = 15e6;
+/// A large argument written in place and not read takes at most this many times as long
+/// as a small one: no copy, but for the spread of the measurement.
+pub const IN_PLACE_OVER_SMALL: f64 = 1.25;
+/// That large argument, and that small one, in bytes.
+pub const IN_PLACE_BYTES: (u64, u64) = (1 << 20, 4 << 10);
 
 /// What came of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,13 +207,35 @@ fn pipelined(report: &LatencyReport) -> Check {
     Check::new(what, target, measured, Some(calls >= PIPELINED_PER_S))
 }
 
-/// The targets of a latency report, always the same four.
+fn in_place(report: &LatencyReport) -> Check {
+    let what = "1 MiB in place, not read";
+    let target = format!("at most {} × 4 KiB", times(IN_PLACE_OVER_SMALL));
+    let at = |bytes| {
+        let rows = report.rows.iter();
+        let mut unread = rows.filter(|r| {
+            (r.kind, r.domain, r.how) == (Kind::Bandwidth, Domain::HostHost, Some(How::InPlace))
+                && r.function.as_deref() == Some("null")
+        });
+        unread.find(|r| r.bytes == Some(bytes)).and_then(p50)
+    };
+    let (large, small) = IN_PLACE_BYTES;
+    match (at(large), at(small)) {
+        (Some(large), Some(small)) => {
+            let measured = format!("{} × ({} over {})", times(large / small), ns(large), ns(small));
+            Check::new(what, target, measured, Some(large <= IN_PLACE_OVER_SMALL * small))
+        }
+        _ => Check::new(what, target, "no calls in place host-host".to_owned(), None),
+    }
+}
+
+/// The targets of a latency report, always the same five.
 pub fn latency(report: &LatencyReport) -> Vec<Check> {
     vec![
         over_floor(report, Domain::HostHost, HOST_HOST_OVER_FLOOR),
         over_floor(report, Domain::GuestHost, GUEST_HOST_OVER_FLOOR),
         network(report),
         pipelined(report),
+        in_place(report),
     ]
 }
 

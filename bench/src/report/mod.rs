@@ -1,8 +1,9 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Three reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
-//! (one call, and many) and [`GrainReport`] (how small a call may be). Each is an object
-//! of `machine`, `settings` and `rows`; their field names are a public format.
+//! Four reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! (one call, and many), [`GrainReport`] (how small a call may be) and
+//! [`FootprintReport`] (what calling costs beside the calls). Each is an object of
+//! `machine`, `settings` and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
 //! [`text`], [`json`], [`csv`] or [`chart`].
@@ -14,6 +15,7 @@ pub mod checks;
 pub mod csv;
 mod error;
 mod file;
+pub mod footprint;
 pub mod instances;
 pub mod json;
 pub mod machine;
@@ -25,6 +27,7 @@ pub mod stats;
 pub mod text;
 
 pub use error::ReportError;
+pub use footprint::{Footprint, FootprintReport, FootprintRow};
 pub use instances::Instance;
 pub use machine::Machine;
 pub use names::{Domain, Function, How, Kind};

@@ -47,6 +47,9 @@ pub struct DomainRow {
     pub published_repetitions: Option<u64>,
     /// `seconds_mean` over that of in-process for the same work; null without in-process.
     pub ratio_to_in_process: Option<f64>,
+    /// Median over the repeats of the ratio to the host-host repeat that was run next to
+    /// it: what drifts between repeats drops out. Null without host-host.
+    pub paired_ratio: Option<f64>,
     /// How often it was measured.
     pub repeats: u32,
     /// The fastest repeat.
@@ -80,10 +83,19 @@ impl DomainRow {
             published_seconds: published::seconds(function, domain, published),
             published_repetitions: Some(published.repetitions),
             ratio_to_in_process: None,
+            paired_ratio: None,
             repeats: seconds.len() as u32,
             seconds_min,
             seconds_max,
         })
+    }
+
+    /// With the median ratio to host-host, each repeat against the one beside it.
+    #[must_use]
+    pub fn paired_with(mut self, seconds: &[f64], host_host: &[f64]) -> Self {
+        let ratios: Vec<_> = seconds.iter().zip(host_host).map(|(a, b)| a / b).collect();
+        self.paired_ratio = stats::median(&ratios);
+        self
     }
 
     /// The instance as run.
@@ -189,6 +201,8 @@ pub struct LatencyRow {
     pub bytes_per_s: Option<f64>,
 
     // Beyond the schema.
+    /// The function that was called, where it is not the null call of `echo`.
+    pub function: Option<String>,
     /// Calls under way at once.
     pub in_flight: Option<u32>,
     /// How the data reached the service.
@@ -214,6 +228,7 @@ impl LatencyRow {
             calls_per_s: None,
             bytes: None,
             bytes_per_s: None,
+            function: None,
             in_flight: None,
             how: None,
             repeats: None,
@@ -231,6 +246,21 @@ impl LatencyRow {
         self.p99_ns = stats::median(&over(|p| p.p99));
         self.p999_ns = stats::median(&over(|p| p.p999));
         self.p50_ns = self.main_figure(&over(|p| p.p50));
+        self
+    }
+
+    /// With the median over repeats of their typical time, where a repeat has too few
+    /// samples for percentiles.
+    #[must_use]
+    pub fn with_p50_ns(mut self, repeats: &[f64]) -> Self {
+        self.p50_ns = self.main_figure(repeats);
+        self
+    }
+
+    /// With the function that was called.
+    #[must_use]
+    pub fn of_function(mut self, name: &str) -> Self {
+        self.function = Some(name.to_owned());
         self
     }
 

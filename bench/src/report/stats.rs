@@ -3,7 +3,7 @@
 //! not all finite.
 
 /// Percentiles of one run's samples, in the samples' own unit (nanoseconds in reports).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {
     /// Half of the samples are no larger.
     pub p50: u64,

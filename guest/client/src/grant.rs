@@ -1,8 +1,8 @@
 //! A grant: what a negotiation gave.
 
-use crate::calls::{Calls, TcpCalls, WindowCalls};
+use crate::calls::{Calls, TcpCalls, WindowCalls, open_sides};
 use crate::control::{self, Control};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::function::Function;
 use crate::session::SessionInner;
 use std::sync::Arc;
@@ -128,10 +128,19 @@ impl Grant {
             (Control::Tcp(connection), _) => Calls::Tcp(TcpCalls::new(connection.clone(), &self.hold.info)?),
             (Control::Window(_), window) => {
                 let ack: ActivateAck = control::exact(&body, "activate")?;
-                let window = window.as_ref().ok_or(crate::Error::Unsupported("the session has no window"))?;
+                let window = window.as_ref().ok_or(Error::Unsupported("the session has no window"))?;
                 let (info, policy) = (&self.hold.info, &session.policy);
-                let calls = WindowCalls::open(window.clone(), &ack.geometry, info, policy, session.info.doorbell)?;
-                Calls::Window(Box::new(calls))
+                match info.kind {
+                    ChannelKind::Calls => {
+                        let bell = session.info.doorbell;
+                        let calls = WindowCalls::open(window.clone(), &ack.geometry, info, policy, bell)?;
+                        Calls::Window(Box::new(calls))
+                    }
+                    ChannelKind::Floor => Calls::Floor(open_sides(window, &ack.geometry, info)?),
+                    ChannelKind::Packets => {
+                        return Err(Error::Unsupported("this version has no packet channels"));
+                    }
+                }
             }
         };
         Ok(Function::new(self.hold, calls))

@@ -40,6 +40,7 @@ mod error;
 mod function;
 mod grant;
 mod heartbeat;
+mod owned;
 mod pending;
 mod random;
 mod request;
@@ -49,11 +50,14 @@ mod tcp;
 mod transport;
 mod wait;
 
+pub use calls::Results;
 pub use connect::ConnectOptions;
 pub use endpoint::{Endpoint, TransportKind};
 pub use error::{Error, Result};
 pub use function::Function;
 pub use grant::{Grant, GrantInfo, Stats};
+#[doc(hidden)]
+pub use owned::OwnedPending;
 pub use pending::Pending;
 pub use request::FunctionRequest;
 pub use session::{FunctionInfo, Session, SessionInfo};
@@ -62,6 +66,7 @@ pub use wait::WaitPolicy;
 
 pub use vfun_ring::WindowMemory;
 pub use vfun_window::ReadSpan;
+pub use vfun_wire::header::HeaderError;
 pub use vfun_wire::channel::{CellState, ChannelKind};
 pub use vfun_wire::message::{Location, Preference};
 pub use vfun_wire::nack::{Nack, NackCode};

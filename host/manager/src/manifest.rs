@@ -316,7 +316,7 @@ mod tests {
             ("name = \"x\"\nversion = \"1.0\"\nkind = \"magic\"\n", "f.toml:3: kind \"magic\""),
             ("name = 7\nversion = \"1.0\"\n", "f.toml:1: invalid type"),
             ("version = \"1.0\"\n", "missing field `name`"),
-            ("name = \"x\nversion", "f.toml:1:"),
+            ("name = \"x\"\nversion", "f.toml:2:"),
         ] {
             let e = f(text).unwrap_err();
             assert!(e.contains(expect), "{e} should say {expect}");

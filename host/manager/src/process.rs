@@ -1,6 +1,6 @@
 //! Service processes: started by exec with one socket, watched by pidfd.
 
-use crate::core::{Exit, ServiceId};
+use crate::core::Exit;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitIdOptions, WaitIdStatus};
 use std::fs::OpenOptions;
 use std::io;
@@ -12,8 +12,6 @@ use vfun_supervise::{Start, ToService};
 
 /// A running service.
 pub struct Process {
-    /// The core's number of it.
-    pub id: ServiceId,
     /// Its process id.
     pub pid: i32,
     socket: OwnedFd,
@@ -22,7 +20,7 @@ pub struct Process {
 
 impl Process {
     /// Starts `program` and tells it what to serve.
-    pub fn start(id: ServiceId, program: &Path, log: &Path, start: Start) -> io::Result<Self> {
+    pub fn start(program: &Path, log: &Path, start: Start) -> io::Result<Self> {
         let (ours, theirs) = vfun_supervise::pair()?;
         rustix::io::ioctl_fionbio(&ours, true)?;
         let log = OpenOptions::new().create(true).append(true).open(log)?;
@@ -39,7 +37,7 @@ impl Process {
         let pid = child.id() as i32;
         let handle = Pid::from_raw(pid).expect("a child has a pid");
         let pidfd = rustix::process::pidfd_open(handle, PidfdFlags::empty())?;
-        let process = Process { id, pid, socket: ours, pidfd };
+        let process = Process { pid, socket: ours, pidfd };
         process.send(&ToService::Start(start), &[])?;
         Ok(process)
     }

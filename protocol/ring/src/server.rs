@@ -298,6 +298,7 @@ impl<M: Memory> Server<M> {
 
     #[inline]
     fn publish(&mut self, cell: usize, status: Status, flags: u8, len: u32) {
+        debug_assert!(self.taken[cell].open, "cell {cell} has no call to answer");
         let at = line_word(cell as u32);
         self.mem.store(at + 1, Word1 { len, status: status.to_wire() }.pack(), Ordering::Relaxed);
         let seq = self.taken[cell].seq;

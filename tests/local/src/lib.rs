@@ -1,1 +1,175 @@
-//! Tests that need no guest
+//! A real manager under a temporary root, for tests: started, asked, killed,
+//! started again, and gone with everything of it when the test ends.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use vfun_manager::admin::{Ask, AskError, GrantRow, Reply, ask};
+
+/// The repository.
+pub fn repo() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is there")
+}
+
+/// Where the programs are that were built with this test.
+pub fn programs() -> PathBuf {
+    let me = std::env::current_exe().expect("a test knows its own path");
+    let dir = me.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST").to_owned();
+    assert!(
+        dir.join("vfund").is_file(),
+        "{} is not built: run `cargo build --release --workspace` first (as `make test` does)",
+        dir.join("vfund").display()
+    );
+    dir
+}
+
+/// A manager and its root.
+pub struct Stand {
+    dir: tempfile::TempDir,
+    vfund: Option<Child>,
+    extra: Vec<String>,
+}
+
+impl Stand {
+    /// A manager with the functions that ship and the one that misbehaves.
+    pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same, with more arguments for vfund.
+    pub fn with(extra: &[&str]) -> Self {
+        // Short names: a UNIX socket's path has 107 bytes.
+        let dir = tempfile::Builder::new().prefix("vfun-").tempdir_in("/dev/shm").expect("/dev/shm takes a folder");
+        let mut stand = Stand { dir, vfund: None, extra: extra.iter().map(|s| (*s).to_owned()).collect() };
+        stand.start_vfund();
+        stand
+    }
+
+    /// Starts the manager (again).
+    pub fn start_vfund(&mut self) {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.root().join("vfund.log"))
+            .expect("the root is ours");
+        let child = Command::new(programs().join("vfund"))
+            .arg("--root")
+            .arg(self.root())
+            .arg("--window-dir")
+            .arg(self.root())
+            .arg("--functions")
+            .arg(repo().join("functions"))
+            .arg("--functions")
+            .arg(repo().join("services/testdriver"))
+            .args(&self.extra)
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("vfund starts");
+        self.vfund = Some(child);
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.try_ask(&Ask::Status).is_err() {
+            assert!(Instant::now() < until, "vfund did not come up:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// kill -9.
+    pub fn kill_vfund(&mut self) {
+        let mut child = self.vfund.take().expect("it runs");
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+    }
+
+    /// The root of its tree.
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+    /// What the manager said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.root().join("vfund.log")).unwrap_or_default()
+    }
+    /// Its admin socket.
+    pub fn admin(&self) -> PathBuf {
+        self.root().join("admin/vfund.sock")
+    }
+    /// Asks the manager, expecting an answer.
+    pub fn ask(&self, question: &Ask) -> Reply {
+        self.try_ask(question).unwrap_or_else(|e| panic!("{e}\n{}", self.log()))
+    }
+    /// Asks the manager.
+    pub fn try_ask(&self, question: &Ask) -> Result<Reply, AskError> {
+        ask(&self.admin(), question)
+    }
+    /// Grants there are.
+    pub fn grants(&self) -> Vec<GrantRow> {
+        match self.ask(&Ask::Grants) {
+            Reply::Grants { grants } => grants,
+            other => panic!("{other:?}"),
+        }
+    }
+    /// Totals: windows, sessions, grants, services.
+    pub fn totals(&self) -> (usize, usize, usize, usize) {
+        match self.ask(&Ask::Status) {
+            Reply::Status(s) => (s.windows, s.sessions, s.grants, s.services),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Declares a client or says why not.
+    pub fn add_client(&self, manifest: &str) -> Result<Reply, AskError> {
+        self.try_ask(&Ask::AddClient { manifest: manifest.into(), file: "test.toml".into() })
+    }
+
+    /// Options to reach this manager from this machine.
+    pub fn options(&self, app: &str) -> vfun::ConnectOptions {
+        vfun::ConnectOptions::new(app).endpoint(vfun::Endpoint::Host(Some(self.root().join("host.sock"))))
+    }
+    /// A session with it.
+    pub fn connect(&self, app: &str) -> vfun::Session {
+        self.options(app).connect().unwrap_or_else(|e| panic!("{e}\n{}", self.log()))
+    }
+
+    /// Waits until something holds; says what did not.
+    pub fn until(&self, what: &str, mut holds: impl FnMut(&Stand) -> bool) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !holds(self) {
+            assert!(Instant::now() < until, "{what} did not come to pass:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        if self.vfund.is_none() {
+            // Killed in the test: its services are still there. A manager
+            // that starts anew ends them.
+            self.start_vfund();
+        }
+        let _ = self.try_ask(&Ask::Stop);
+        if let Some(mut child) = self.vfund.take() {
+            let until = Instant::now() + Duration::from_secs(10);
+            while child.try_wait().is_ok_and(|s| s.is_none()) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("--- vfund said:\n{}", self.log());
+        }
+    }
+}
+
+/// Arguments of factorial and fibonacci.
+pub fn args(n: u64, repetitions: u64) -> Vec<u8> {
+    [n.to_le_bytes(), repetitions.to_le_bytes()].concat()
+}
+
+/// A result of eight bytes.
+pub fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+}

@@ -2,8 +2,10 @@
 //! it shows.
 
 use super::table::{Align, Table};
-use super::{head, number};
-use crate::report::{Domain, DomainRow, DomainsReport, Function, Instance, published, stats};
+use super::{checks, head, number};
+use crate::report::{
+    Domain, DomainRow, DomainsReport, Function, Instance, checks as targets, published, stats,
+};
 use std::collections::BTreeSet;
 
 /// Both tables and what they show.
@@ -37,6 +39,10 @@ pub fn domains(report: &DomainsReport) -> String {
     }
     if report.rows.iter().all(|r| r.published_seconds.is_none()) {
         text += &format!("{}\n", published::note());
+    }
+    let targets = targets::domains(report);
+    if !targets.is_empty() {
+        text += &format!("\n{}", checks(&targets));
     }
     text
 }

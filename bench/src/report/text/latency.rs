@@ -19,7 +19,10 @@ pub fn latency(report: &LatencyReport) -> String {
         table.column(name, Align::Right);
     }
     let mut rows: Vec<_> = report.rows.iter().collect();
-    rows.sort_by_key(|r| (r.domain, r.transport.as_str(), r.kind, r.bytes, r.in_flight));
+    rows.sort_by_key(|r| {
+        let what = (r.kind, r.function.as_deref(), r.bytes, r.in_flight);
+        (r.domain, r.transport.as_str(), what)
+    });
     for row in rows {
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         table.row([
@@ -44,6 +47,9 @@ pub fn latency(report: &LatencyReport) -> String {
 /// "pipelined, 64 in flight", "bandwidth, 4 KiB, copied".
 pub(in crate::report) fn what(row: &LatencyRow) -> String {
     let mut text = row.kind.as_str().replace('_', " ");
+    if let Some(function) = &row.function {
+        text += &format!(" of {function}");
+    }
     if let Some(bytes) = row.bytes {
         text += &format!(", {}", number::bytes(bytes));
     }

@@ -1,6 +1,7 @@
 //! Reports as plain text for a terminal.
 
 mod domains;
+mod footprint;
 mod grain;
 mod latency;
 pub(super) mod number;
@@ -11,6 +12,7 @@ use super::{Machine, Settings};
 use table::{Align, Table};
 
 pub use domains::domains;
+pub use footprint::footprint;
 pub use grain::grain;
 pub use latency::latency;
 pub(super) use latency::what;

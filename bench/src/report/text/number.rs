@@ -61,6 +61,16 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
+/// Memory in bytes, in powers of 1000 as targets are given.
+pub fn megabytes(n: u64) -> String {
+    format!("{:.1} MB", n as f64 / 1e6)
+}
+
+/// A share of a processor; small ones keep two decimals.
+pub fn percent(share: f64) -> String {
+    format!("{:.2} %", 100.0 * share)
+}
+
 /// Mean and deviation in seconds, with decimals that show a few digits of the mean.
 pub fn seconds(mean: f64, sd: Option<f64>) -> String {
     let decimals = match mean {

@@ -6,13 +6,15 @@ mod results;
 mod tcp;
 mod window;
 
+pub use results::Results;
+pub(crate) use open::open_sides;
 pub(crate) use results::{Into, Sink, ToVec, With};
 pub(crate) use tcp::TcpCalls;
 pub(crate) use window::WindowCalls;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::time::Instant;
-use vfun_ring::Ticket;
+use vfun_ring::{Ticket, WindowMemory};
 use vfun_wire::channel::{CellState, Command};
 
 /// The way an active function's calls take.
@@ -21,6 +23,8 @@ pub(crate) enum Calls {
     Window(Box<WindowCalls>),
     /// Frames.
     Tcp(TcpCalls),
+    /// Raw lines: no calls at all.
+    Floor(WindowMemory),
 }
 
 /// A call under way, to be waited for or abandoned.
@@ -41,12 +45,19 @@ pub(crate) enum Landed<T> {
 }
 
 impl Calls {
+    /// The error of a call on a channel that carries none.
+    #[cold]
+    pub fn no_calls() -> Error {
+        Error::Unsupported("this channel carries raw lines, not calls: negotiate the kind 'calls'")
+    }
+
     /// Makes a call and waits for its results.
     #[inline]
     pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
         match self {
             Calls::Window(w) => w.call(command, args, sink),
             Calls::Tcp(t) => t.call(command, args, sink),
+            Calls::Floor(_) => Err(Self::no_calls()),
         }
     }
 
@@ -56,6 +67,7 @@ impl Calls {
         match self {
             Calls::Window(w) => w.submit(command, args).map(Flight::Cell),
             Calls::Tcp(t) => t.submit(command, args).map(Flight::Frame),
+            Calls::Floor(_) => Err(Self::no_calls()),
         }
     }
 
@@ -65,7 +77,7 @@ impl Calls {
         match (self, flight) {
             (Calls::Window(w), Flight::Cell(ticket)) => w.wait(ticket, until, sink),
             (Calls::Tcp(t), Flight::Frame(id)) => t.wait(id, until, sink),
-            _ => unreachable!("a flight belongs to the calls that started it"),
+            _ => Landed::Done(Err(Self::no_calls())),
         }
     }
 

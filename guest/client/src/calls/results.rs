@@ -94,11 +94,11 @@ impl Results<'_> {
     }
     /// Copies the bytes from `off` on; fails if there are not as many.
     pub fn read(&self, off: usize, to: &mut [u8]) -> Result<()> {
-        let short = || Error::BufferTooSmall { len: off.saturating_add(to.len()), room: self.len() };
+        let (len, room) = (off.saturating_add(to.len()), self.len());
+        let short = || Error::BufferTooSmall { len, room };
         match &self.0 {
             Held::Private(bytes) => {
-                let end = off.checked_add(to.len()).ok_or_else(short)?;
-                to.copy_from_slice(bytes.get(off..end).ok_or_else(short)?);
+                to.copy_from_slice(bytes.get(off..len).ok_or_else(short)?);
                 Ok(())
             }
             Held::Shared(span) => span.read(off, to).map_err(|_| short()),

@@ -77,7 +77,7 @@ impl ControlCell<'_> {
     /// Whether a request stands here that the manager has yet to answer.
     fn pending(&self) -> bool {
         let posted = Posted::unpack(self.load(WORD_POSTED));
-        posted.seq == self.answered().seq.wrapping_add(1)
+        posted.seq != self.answered().seq
     }
 
     fn try_take(&self, seen: &mut Option<Seen>) -> bool {

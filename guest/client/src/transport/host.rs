@@ -17,8 +17,9 @@ use vfun_wire::limits::VECTORS;
 use vfun_wire::nack::{Nack, NackCode};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Folder of the manager's sockets where `VFUN_ROOT` names none.
-const ROOT: &str = "/run/virtfun";
+/// Folders where a manager's socket is looked for if `VFUN_ROOT` names none;
+/// the first is meant where neither has one.
+const ROOTS: [&str; 2] = ["/run/virtfun", "/var/lib/virtfun"];
 /// How long the manager may take to answer the question.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -28,7 +29,10 @@ pub(crate) fn socket_path(asked: Option<&Path>) -> PathBuf {
         Some(path) => path.to_path_buf(),
         None => match std::env::var_os("VFUN_ROOT") {
             Some(root) if !root.is_empty() => PathBuf::from(root).join("host.sock"),
-            _ => Path::new(ROOT).join("host.sock"),
+            _ => {
+                let mut sockets = ROOTS.iter().map(|root| Path::new(root).join("host.sock"));
+                sockets.clone().find(|s| s.exists()).or_else(|| sockets.next()).unwrap_or_default()
+            }
         },
     }
 }

@@ -8,7 +8,7 @@ mod window;
 pub(crate) use host::attach as attach_host;
 pub(crate) use ivshmem::open as open_ivshmem;
 pub(crate) use pci::PCI_DEVICES;
-pub(crate) use window::Window;
+pub(crate) use window::{Window, map};
 
 use crate::endpoint::TransportKind;
 use std::sync::Arc;

@@ -1,1 +1,563 @@
-//! The state machine by itself.
+//! The state machine by itself: what an app asks, what a service does, and
+//! what is left when they go, in every order.
+
+use super::catalog::{Client, ClientKind, Function, Hardware};
+use super::services::{CRASHES_MAX, LINGER_MS};
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use vfun_supervise::{Driver, EXIT_DEADLINE};
+use vfun_wire::limits::*;
+use vfun_wire::message::*;
+use vfun_wire::status::BreakReason;
+use vfun_wire::version::{Features, FunctionVersion};
+use vfun_wire::{Nack, NackCode, Status, names};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
+const MIB: u64 = 1 << 20;
+
+fn function(id: u32, name: &str) -> Function {
+    Function {
+        id,
+        name: name.into(),
+        version: FunctionVersion::new(1, 2),
+        summary: String::new(),
+        software: Some(Driver::Native { library: "/lib/f.so".into() }),
+        hardware: None,
+        deadline_ms: 1000,
+        max_args: 100,
+        max_result: 100,
+        settings: BTreeMap::new(),
+    }
+}
+
+fn client(id: u32, name: &str) -> Client {
+    Client {
+        id,
+        name: name.into(),
+        kind: ClientKind::Vm,
+        window_bytes: MIB,
+        functions: vec!["*".into()],
+        max_grants: 4,
+        hardware: true,
+        tcp: false,
+        credential_sha256: None,
+        uids: vec![],
+    }
+}
+
+fn catalog() -> Catalog {
+    let mut c = Catalog::default();
+    for f in [function(1, "add"), function(2, "mul")] {
+        c.functions.insert(f.name.clone(), f);
+    }
+    let mut fast = function(3, "fast");
+    fast.hardware = Some(Hardware {
+        location: Location::FpgaSimulated,
+        driver: Driver::Native { library: "/lib/hw.so".into() },
+        instances: 1,
+    });
+    c.functions.insert("fast".into(), fast);
+    c.clients.insert(1, client(1, "vm1"));
+    let mut vm2 = client(2, "vm2");
+    vm2.functions = vec!["add".into()];
+    vm2.credential_sha256 = Some(
+        // sha256("secret")
+        *b"\x2b\xb8\x0d\x53\x7b\x1d\xa3\xe3\x8b\xd3\x03\x61\xaa\x85\x56\x86\xbd\xe0\xea\xcd\x71\x62\xfe\xf6\xa2\x5f\xe9\x7b\xf5\x27\xa2\x5b",
+    );
+    c.clients.insert(2, vm2);
+    c
+}
+
+/// The machine with a clock and a hand to feed it.
+struct Bed {
+    core: Core,
+    now: u64,
+    seq: u32,
+    log: Vec<Action>,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let mut b = Bed { core: Core::new(7, catalog()), now: 0, seq: 0, log: vec![] };
+        for (window, client) in [(1, 1), (2, 2)] {
+            b.feed(Event::WindowUp { window, client, bytes: MIB, doorbell: false, death_seen: false });
+        }
+        b
+    }
+
+    fn feed(&mut self, event: Event) -> Vec<Action> {
+        let mut out = vec![];
+        self.core.handle(self.now, event, &mut out);
+        self.log.extend(out.iter().cloned());
+        out
+    }
+
+    fn ask(&mut self, window: u32, kind: Kind, session: u64, body: &[u8]) -> Vec<Action> {
+        self.seq += 1;
+        self.feed(Event::Request(ControlRequest {
+            to: ReplyTo { window, cell: 0, seq: self.seq },
+            kind: kind.to_wire(),
+            session,
+            body: body.to_vec(),
+        }))
+    }
+
+    fn hello(&mut self, window: u32, credential: &[u8]) -> Result<HelloAck, Nack> {
+        let mut h = Hello {
+            version_min: U16::new(1),
+            version_max: U16::new(9),
+            pid: U32::new(1),
+            features: U64::new(u64::MAX),
+            app: names::encode("app").unwrap(),
+            credential_len: U16::new(credential.len() as u16),
+            reserved: [0; 6],
+            credential: [0; CREDENTIAL_BYTES],
+        };
+        h.credential[..credential.len()].copy_from_slice(credential);
+        let out = self.ask(window, Kind::Hello, 0, h.as_bytes());
+        answer(&out).map(|b| HelloAck::read_from_bytes(&b).unwrap())
+    }
+
+    fn negotiate(&mut self, window: u32, session: u64, want: Negotiate) -> Result<NegotiateAck, Nack> {
+        let out = self.ask(window, Kind::Negotiate, session, want.as_bytes());
+        answer(&out).map(|b| NegotiateAck::read_from_bytes(&b).unwrap())
+    }
+
+    /// Negotiates and activates, playing the service.
+    fn active(&mut self, window: u32, session: u64, name: &str) -> (Handle, ServiceId) {
+        let g = self.negotiate(window, session, want(name)).unwrap();
+        let out = self.ask(window, Kind::Activate, session, g.grant.as_bytes());
+        let started = out.iter().find_map(|a| match a {
+            Action::StartService { service, .. } => Some(*service),
+            _ => None,
+        });
+        let opens = match started {
+            Some(service) => self.feed(Event::ServiceReady { service }),
+            None => out,
+        };
+        let (service, channel) = opened(&opens).expect("a channel is opened");
+        let out = self.feed(Event::ChannelOpened { service, channel });
+        let ack = ActivateAck::read_from_bytes(&answer(&out).unwrap()).unwrap();
+        ack.geometry.check(vfun_wire::header::HEAP_OFF as u64, MIB).unwrap();
+        assert_eq!(ack.channel.get(), g.grant.get());
+        (channel, service)
+    }
+}
+
+fn want(name: &str) -> Negotiate {
+    Negotiate {
+        function: names::encode(name).unwrap(),
+        version: U32::new(0),
+        preference: 0,
+        reserved: 0,
+        kind: U16::new(1),
+        depth: U16::new(16),
+        reserved2: U16::new(0),
+        cell_bytes: U32::new(1024),
+        deadline_ms: U32::new(0),
+        reserved3: U32::new(0),
+    }
+}
+
+fn answer(out: &[Action]) -> Result<Vec<u8>, Nack> {
+    let found: Vec<_> = out
+        .iter()
+        .filter_map(|a| match a {
+            Action::Answer { result, .. } => Some(result.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(found.len(), 1, "one answer: {out:?}");
+    found[0].clone()
+}
+
+fn opened(out: &[Action]) -> Option<(ServiceId, Handle)> {
+    out.iter().find_map(|a| match a {
+        Action::OpenChannel { service, channel, .. } => Some((*service, *channel)),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_grant_from_negotiation_to_release_gives_everything_back() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap();
+    assert_eq!((s.version.get(), s.client_id.get(), s.heartbeat_ms.get()), (1, 1, HEARTBEAT_MS as u32));
+    let session = s.session.get();
+    let (grant, service) = b.active(1, session, "add");
+    assert!(b.core.totals().bytes > 0);
+    let out = b.ask(1, Kind::Release, session, grant.0.to_le_bytes().as_slice());
+    assert!(matches!(out[0], Action::AnswerStats { .. }));
+    assert!(out.iter().any(|a| matches!(a, Action::CloseChannel { .. })));
+    assert!(b.core.totals().bytes > 0, "the service still has it");
+    b.feed(Event::ChannelClosed { service, channel: grant });
+    assert_eq!((b.core.totals().bytes, b.core.totals().grants), (0, 0));
+    b.now += LINGER_MS;
+    assert!(b.feed(Event::Tick).iter().any(|a| matches!(a, Action::StopService { .. })));
+    b.feed(Event::ServiceExited { service, exit: Exit::Code(0) });
+    assert_eq!(b.core.totals().services, 0);
+    assert!(!b.core.needs_tick());
+    let out = b.ask(1, Kind::Stats, session, grant.0.to_le_bytes().as_slice());
+    assert_eq!(answer(&out).unwrap_err().code, NackCode::Stale);
+}
+
+#[test]
+fn every_refusal_has_its_code() {
+    let mut b = Bed::new();
+    assert_eq!(b.hello(2, b"").unwrap_err().code, NackCode::BadCredential);
+    assert_eq!(b.hello(2, b"wrong").unwrap_err().code, NackCode::BadCredential);
+    let s2 = b.hello(2, b"secret").unwrap().session.get();
+    let s = b.hello(1, b"").unwrap().session.get();
+
+    let mut case = |w: Negotiate, window: u32, session: u64, code: NackCode| {
+        let n = b.negotiate(window, session, w).unwrap_err();
+        assert_eq!(n.code, code, "{n}");
+        assert!(n.sentence.len() > 10);
+    };
+    case(want("nothing"), 1, s, NackCode::UnknownFunction);
+    case(want("mul"), 2, s2, NackCode::Denied);
+    case(Negotiate { version: U32::new(2 << 16), ..want("add") }, 1, s, NackCode::WrongVersion);
+    case(Negotiate { version: U32::new(1 << 16 | 3), ..want("add") }, 1, s, NackCode::WrongVersion);
+    case(Negotiate { reserved: 1, ..want("add") }, 1, s, NackCode::Malformed);
+    case(Negotiate { preference: 9, ..want("add") }, 1, s, NackCode::Malformed);
+    case(Negotiate { kind: U16::new(77), ..want("add") }, 1, s, NackCode::Malformed);
+    case(Negotiate { kind: U16::new(2), ..want("add") }, 1, s, NackCode::Unsupported);
+    case(Negotiate { depth: U16::new(3), ..want("add") }, 1, s, NackCode::BeyondLimit);
+    case(Negotiate { cell_bytes: U32::new(u32::MAX - 1), ..want("add") }, 1, s, NackCode::BeyondLimit);
+    case(Negotiate { cell_bytes: U32::new(1 << 20), ..want("add") }, 1, s, NackCode::NoCapacity);
+    case(Negotiate { deadline_ms: U32::new(1001), ..want("add") }, 1, s, NackCode::BeyondLimit);
+    case(Negotiate { preference: 1, ..want("add") }, 1, s, NackCode::NoHardware);
+    let mut slash = want("add");
+    slash.function[0] = b'/';
+    case(slash, 1, s, NackCode::Malformed);
+    case(want("add"), 1, 6 << 32, NackCode::Stale);
+    case(want("add"), 1, 0, NackCode::BadHandle);
+    case(want("add"), 2, s, NackCode::BadHandle);
+
+    let short = b.ask(1, Kind::Negotiate, s, &[1, 2, 3]);
+    assert_eq!(answer(&short).unwrap_err().code, NackCode::Malformed);
+    let buffers = b.ask(1, Kind::BufferGet, s, &[0; 32]);
+    assert_eq!(answer(&buffers).unwrap_err().code, NackCode::Unsupported);
+    for _ in 0..4 {
+        b.negotiate(1, s, want("add")).unwrap();
+    }
+    assert_eq!(b.negotiate(1, s, want("add")).unwrap_err().code, NackCode::OverQuota);
+    b.negotiate(2, s2, want("add")).expect("one client's quota is not another's");
+    b.feed(Event::Drain);
+    assert_eq!(b.negotiate(2, s2, want("add")).unwrap_err().code, NackCode::Draining);
+}
+
+#[test]
+fn a_protocol_from_the_future_is_refused_or_agreed_down() {
+    let mut b = Bed::new();
+    let mut h = Hello::read_from_bytes(&[0; 152]).unwrap();
+    h.app = names::encode("x").unwrap();
+    (h.version_min, h.version_max) = (U16::new(5), U16::new(6));
+    let out = b.ask(1, Kind::Hello, 0, h.as_bytes());
+    assert_eq!(answer(&out).unwrap_err().code, NackCode::WrongProtocol);
+    let ack = b.hello(1, b"").unwrap();
+    assert!(!Features(ack.features.get()).has(Features::DOORBELL), "this window has none");
+}
+
+#[test]
+fn one_hardware_instance_serves_one_and_the_next_is_asked_about_software() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let hw = Negotiate { preference: 1, ..want("fast") };
+    let g = b.negotiate(1, s, hw).unwrap();
+    assert_eq!(g.location, Location::FpgaSimulated.to_wire());
+    let busy = b.negotiate(1, s, hw).unwrap_err();
+    assert_eq!((busy.code, busy.software_instead), (NackCode::DeviceBusy, true));
+    assert_eq!(b.negotiate(1, s, want("fast")).unwrap().location, Location::Software.to_wire());
+    b.ask(1, Kind::Release, s, g.grant.as_bytes());
+    assert_eq!(b.negotiate(1, s, hw).unwrap().location, Location::FpgaSimulated.to_wire());
+}
+
+#[test]
+fn a_crash_fails_the_current_call_and_the_service_comes_back() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (grant, service) = b.active(1, s, "add");
+    let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(11) });
+    assert!(out.iter().any(|a| matches!(a, Action::FailCurrent { status: Status::DriverCrashed, .. })));
+    assert!(out.iter().any(|a| matches!(a, Action::StartService { .. })));
+    assert!(!out.iter().any(|a| matches!(a, Action::Zero { .. })), "calls in flight stay");
+    let out = b.feed(Event::ServiceReady { service });
+    assert_eq!(opened(&out), Some((service, grant)));
+    b.feed(Event::ChannelOpened { service, channel: grant });
+    assert_eq!(b.core.grants().next().unwrap().grant.restarts, 1);
+}
+
+#[test]
+fn a_deadline_blames_the_call_that_overran_and_no_other() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (slow, service) = b.active(1, s, "add");
+    let (_other, same) = b.active(1, s, "add");
+    assert_eq!(service, same, "one service for a client and function");
+    b.feed(Event::CallOverran { service, channel: slow });
+    let out = b.feed(Event::ServiceExited { service, exit: Exit::Code(EXIT_DEADLINE) });
+    let statuses: Vec<_> = out
+        .iter()
+        .filter_map(|a| match a {
+            Action::FailCurrent { status, .. } => Some(*status),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(statuses, [Status::Deadline, Status::ServiceLost]);
+}
+
+#[test]
+fn a_crash_loop_breaks_the_channel_and_release_still_works() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (grant, service) = b.active(1, s, "add");
+    for i in 0..=CRASHES_MAX {
+        b.now += 3000;
+        b.feed(Event::Tick);
+        b.feed(Event::ServiceReady { service });
+        b.feed(Event::ChannelOpened { service, channel: grant });
+        let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(6) });
+        let broken = out
+            .iter()
+            .any(|a| matches!(a, Action::BreakChannel { reason: BreakReason::CrashLoop, .. }));
+        assert_eq!(broken, i == CRASHES_MAX, "after {i} crashes");
+    }
+    let out = b.ask(1, Kind::Release, s, grant.0.to_le_bytes().as_slice());
+    assert!(matches!(out[0], Action::AnswerStats { .. }));
+    assert_eq!(b.core.totals(), Totals { windows: 2, sessions: 1, ..Totals::default() });
+}
+
+#[test]
+fn a_driver_that_cannot_load_is_a_nack_with_its_reason_and_costs_nothing() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let g = b.negotiate(1, s, want("add")).unwrap();
+    let out = b.ask(1, Kind::Activate, s, g.grant.as_bytes());
+    assert!(out.iter().any(|a| matches!(a, Action::StartService { .. })));
+    let out = b.feed(Event::ServiceFailed { service: 1, reason: "symbol missing".into() });
+    let nack = answer(&out).unwrap_err();
+    assert_eq!((nack.code, nack.sentence.as_str()), (NackCode::ServiceFailed, "symbol missing"));
+    assert_eq!((b.core.totals().bytes, b.core.totals().services), (0, 0));
+    let again = b.ask(1, Kind::Activate, s, g.grant.as_bytes());
+    assert!(again.iter().any(|a| matches!(a, Action::StartService { .. })), "it may be tried again");
+}
+
+#[test]
+fn an_app_whose_heartbeat_stops_is_cleaned_up_and_a_living_one_is_not() {
+    let mut b = Bed::new();
+    let dead = b.hello(1, b"").unwrap();
+    let alive = b.hello(1, b"").unwrap();
+    let (grant, service) = b.active(1, dead.session.get(), "add");
+    for i in 0..40u64 {
+        b.now += 1000;
+        let values = vec![(dead.session_line.get(), 5), (alive.session_line.get(), i), (999, 1)];
+        b.feed(Event::Heartbeats { window: 1, values });
+    }
+    assert_eq!(b.core.totals().sessions, 1);
+    b.feed(Event::ChannelClosed { service, channel: grant });
+    assert_eq!(b.core.totals().grants, 0);
+    let n = b.negotiate(1, dead.session.get(), want("add")).unwrap_err();
+    assert_eq!(n.code, NackCode::Stale);
+    b.negotiate(1, alive.session.get(), want("add")).unwrap();
+}
+
+#[test]
+fn a_window_holds_so_many_apps_and_another_window_does_not_care() {
+    let mut b = Bed::new();
+    for _ in 0..SESSIONS {
+        b.hello(1, b"").unwrap();
+    }
+    assert_eq!(b.hello(1, b"").unwrap_err().code, NackCode::NoCapacity);
+    b.hello(2, b"secret").unwrap();
+    b.feed(Event::WindowDown { window: 1 });
+    assert_eq!(b.core.totals().sessions, 1);
+}
+
+#[test]
+fn a_full_window_is_a_nack_and_release_makes_room() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let big = Negotiate { depth: U16::new(1), cell_bytes: U32::new(300 << 10), ..want("add") };
+    let first = b.negotiate(1, s, big).unwrap();
+    b.ask(1, Kind::Activate, s, first.grant.as_bytes());
+    let second = b.negotiate(1, s, big).unwrap();
+    let out = b.ask(1, Kind::Activate, s, second.grant.as_bytes());
+    let nack = answer(&out).unwrap_err();
+    assert_eq!(nack.code, NackCode::NoCapacity);
+    assert!(nack.sentence.contains("no room"), "{nack}");
+    b.ask(1, Kind::Release, s, first.grant.as_bytes());
+    let out = b.ask(1, Kind::Activate, s, second.grant.as_bytes());
+    assert!(out.iter().any(|a| matches!(a, Action::Zero { .. })), "{out:?}");
+}
+
+/// What a random run may do.
+#[derive(Clone, Debug)]
+enum Step {
+    Hello(u32),
+    Negotiate(u32, usize, usize, u16, u32),
+    OnGrant(u32, usize, u8),
+    Goodbye(u32, usize),
+    Garbage(u32, u16, u64, Vec<u8>),
+    ServiceReady(usize),
+    ServiceFailed(usize),
+    ServiceExits(usize, u8),
+    Channels(u8),
+    WindowBounces(u32),
+    Time(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let w = 1u32..=2;
+    prop_oneof![
+        2 => w.clone().prop_map(Step::Hello),
+        6 => (w.clone(), any::<usize>(), any::<usize>(), 0u16..70, 0u32..80_000)
+            .prop_map(|(w, s, f, d, c)| Step::Negotiate(w, s, f, d, c)),
+        8 => (w.clone(), any::<usize>(), 0u8..3).prop_map(|(w, g, k)| Step::OnGrant(w, g, k)),
+        1 => (w.clone(), any::<usize>()).prop_map(|(w, s)| Step::Goodbye(w, s)),
+        2 => (w.clone(), 0u16..20, any::<u64>(), proptest::collection::vec(any::<u8>(), 0..160))
+            .prop_map(|(w, k, s, b)| Step::Garbage(w, k, s, b)),
+        6 => any::<usize>().prop_map(Step::ServiceReady),
+        1 => any::<usize>().prop_map(Step::ServiceFailed),
+        2 => (any::<usize>(), any::<u8>()).prop_map(|(s, e)| Step::ServiceExits(s, e)),
+        8 => any::<u8>().prop_map(Step::Channels),
+        1 => w.prop_map(Step::WindowBounces),
+        3 => (1u64..5000).prop_map(Step::Time),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Whatever apps, services and time do: no two live channels share a page,
+    /// each request is answered exactly once, no grant lacks an owner, and when
+    /// all have gone nothing is left.
+    #[test]
+    fn invariants_hold(steps in proptest::collection::vec(step(), 1..150)) {
+        let mut b = Bed::new();
+        let mut sessions: Vec<(u32, u64)> = vec![];
+        let mut asked = BTreeSet::new();
+        let mut answered: Vec<(u32, u32)> = vec![];
+        // Window numbers are never used again: which one each client has now.
+        let mut ids = [1u32, 2];
+        for step in steps {
+            let names = ["add", "mul", "fast", "none"];
+            match step {
+                Step::Hello(c) => {
+                    let w = ids[c as usize - 1];
+                    if let Ok(a) = b.hello(w, if c == 2 { b"secret" } else { b"" }) {
+                        sessions.push((w, a.session.get()));
+                    }
+                    asked.insert((w, b.seq));
+                }
+                Step::Negotiate(w, s, f, depth, cell) => {
+                    let w = ids[w as usize - 1];
+                    let Some(&(_, s)) = sessions.get(s % sessions.len().max(1)) else { continue };
+                    let n = Negotiate { depth: U16::new(depth), cell_bytes: U32::new(cell), ..want(names[f % 4]) };
+                    b.ask(w, Kind::Negotiate, s, n.as_bytes());
+                    asked.insert((w, b.seq));
+                }
+                Step::OnGrant(w, g, k) => {
+                    let w = ids[w as usize - 1];
+                    let all: Vec<_> = b.core.grants().map(|v| (v.handle, v.grant.session)).collect();
+                    let Some((h, s)) = all.get(g % all.len().max(1)).copied() else { continue };
+                    let kind = [Kind::Activate, Kind::Release, Kind::Stats][k as usize];
+                    b.ask(w, kind, s.0, h.0.to_le_bytes().as_slice());
+                    asked.insert((w, b.seq));
+                }
+                Step::Goodbye(w, s) => {
+                    let w = ids[w as usize - 1];
+                    let Some(&(_, s)) = sessions.get(s % sessions.len().max(1)) else { continue };
+                    b.ask(w, Kind::Goodbye, s, &[0; 8]);
+                    asked.insert((w, b.seq));
+                }
+                Step::Garbage(w, kind, session, body) => {
+                    let w = ids[w as usize - 1];
+                    b.seq += 1;
+                    let to = ReplyTo { window: w, cell: 0, seq: b.seq };
+                    b.feed(Event::Request(ControlRequest { to, kind, session, body }));
+                    asked.insert((w, b.seq));
+                }
+                Step::ServiceReady(s) => {
+                    let ids: Vec<_> = b.core.services.keys().copied().collect();
+                    let Some(&service) = ids.get(s % ids.len().max(1)) else { continue };
+                    b.feed(Event::ServiceReady { service });
+                }
+                Step::ServiceFailed(s) => {
+                    let ids: Vec<_> = b.core.services.keys().copied().collect();
+                    let Some(&service) = ids.get(s % ids.len().max(1)) else { continue };
+                    b.feed(Event::ServiceFailed { service, reason: "x".into() });
+                }
+                Step::ServiceExits(s, e) => {
+                    let ids: Vec<_> = b.core.services.keys().copied().collect();
+                    let Some(&service) = ids.get(s % ids.len().max(1)) else { continue };
+                    let exit = match e % 3 { 0 => Exit::Signal(9), 1 => Exit::Code(EXIT_DEADLINE), _ => Exit::Code(0) };
+                    b.feed(Event::ServiceExited { service, exit });
+                }
+                Step::Channels(k) => {
+                    let all: Vec<_> = b.core.grants()
+                        .filter_map(|v| Some((v.grant.service?, v.handle, v.grant.state))).collect();
+                    for (service, channel, state) in all {
+                        let event = match (k % 4, state) {
+                            (0, GrantState::Closing) | (1, _) => Event::ChannelClosed { service, channel },
+                            (2, GrantState::Active) => Event::ChannelBroken { service, channel, reason: "y".into() },
+                            (3, GrantState::Activating) => Event::ChannelOpenFailed { service, channel, reason: "z".into() },
+                            _ => Event::ChannelOpened { service, channel },
+                        };
+                        b.feed(event);
+                    }
+                }
+                Step::WindowBounces(c) => {
+                    let w = ids[c as usize - 1];
+                    let waiting: Vec<_> = asked.iter().filter(|(aw, _)| *aw == w).copied().collect();
+                    b.feed(Event::WindowDown { window: w });
+                    for (_, seq) in waiting { asked.remove(&(w, seq)); }
+                    let window = ids[0].max(ids[1]) + 1;
+                    ids[c as usize - 1] = window;
+                    b.feed(Event::WindowUp { window, client: c, bytes: MIB, doorbell: true, death_seen: false });
+                }
+                Step::Time(ms) => {
+                    b.now += ms;
+                    b.feed(Event::Tick);
+                }
+            }
+            // Answers are counted, and are answers to something asked.
+            for a in std::mem::take(&mut b.log) {
+                match a {
+                    Action::Answer { to, .. } | Action::AnswerStats { to, .. } => answered.push((to.window, to.seq)),
+                    _ => {}
+                }
+            }
+            let mut once = BTreeSet::new();
+            for a in &answered { prop_assert!(once.insert(*a), "answered twice: {a:?}"); }
+            // Ranges of live channels are disjoint and accounted for.
+            let mut ranges: Vec<(u32, u64, u64)> = vec![];
+            for v in b.core.grants() {
+                prop_assert!(b.core.sessions.get(v.grant.session).is_ok() || v.grant.state == GrantState::Closing, "no owner");
+                if let Some(g) = v.grant.geometry {
+                    for off in [g.dataout_off.get(), g.datain_off.get()] {
+                        for (w, o, l) in &ranges {
+                            prop_assert!(*w != v.grant.window || off >= o + l || off + g.side_bytes.get() <= *o, "shared page");
+                        }
+                        ranges.push((v.grant.window, off, g.side_bytes.get()));
+                    }
+                }
+            }
+            let live: u64 = ranges.iter().filter(|(w, ..)| b.core.windows.contains_key(w)).map(|r| r.2).sum();
+            let stray: u64 = b.core.grants().filter(|v| !b.core.windows.contains_key(&v.grant.window)).count() as u64;
+            prop_assert!(stray == 0 || live <= b.core.totals().bytes + 1);
+            if stray == 0 { prop_assert!(b.core.totals().bytes <= live, "bytes leaked: {} > {live}", b.core.totals().bytes); }
+        }
+        // Everybody goes.
+        for window in ids { b.feed(Event::WindowDown { window }); }
+        for _ in 0..8 {
+            b.now += 10_000;
+            b.feed(Event::Tick);
+            let ids: Vec<_> = b.core.services.keys().copied().collect();
+            for service in ids { b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) }); }
+        }
+        prop_assert_eq!(b.core.totals(), Totals::default());
+    }
+}

@@ -120,7 +120,7 @@ impl Daemon {
             .tree
             .service_log(&start.client, &start.function)
             .map_err(|e| format!("its log cannot be written: {e}"))?;
-        let process = Process::start(id, &program, &log, start)
+        let process = Process::start(&program, &log, start)
             .map_err(|e| format!("the service program {} cannot be started: {e}", program.display()))?;
         if let Some(ticks) = started(process.pid)
             && let Err(e) = self.records.service(process.pid, Some(ticks))

@@ -32,11 +32,11 @@ const FIRST_SLEEP: Duration = Duration::from_millis(1);
 const LOOK_FIRST: Duration = Duration::from_micros(50);
 const LOOK_LAST: Duration = Duration::from_millis(5);
 
-/// What a look led to.
-pub enum Step {
-    /// Something was served.
-    Served,
-    /// There was nothing.
+/// What a look found.
+pub enum Look<F> {
+    /// Something to serve.
+    Found(F),
+    /// Nothing new.
     Nothing,
     /// The channel is broken.
     Broken(Violation),
@@ -53,10 +53,14 @@ pub enum End {
 
 /// What a channel's thread does between looks.
 pub trait Work {
-    /// Looks for what is expected next, and serves it.
-    fn step(&mut self) -> Step;
-    /// Looks everywhere once, and serves the first thing found.
-    fn step_anywhere(&mut self) -> Step;
+    /// Something to serve.
+    type Found;
+    /// Looks for what is expected next.
+    fn next(&mut self) -> Look<Self::Found>;
+    /// Looks everywhere once.
+    fn next_anywhere(&mut self) -> Look<Self::Found>;
+    /// Serves it, and rings the app if it is seen to sleep.
+    fn serve(&mut self, found: Self::Found);
     /// Nothing is being computed: says so in the window.
     fn rest(&mut self);
     /// The declarations in the window.
@@ -83,19 +87,20 @@ pub struct Loop {
     budget: u64,
 }
 
-/// Ends the loop, or says what to do next.
-enum Outcome {
-    Served,
+/// What a wait led to.
+enum Outcome<F> {
+    Found(F),
     End(End),
     Quiet,
 }
 
+/// Returns from a wait if the look ended it.
 macro_rules! look {
-    ($step:expr) => {
-        match $step {
-            Step::Served => return Outcome::Served,
-            Step::Nothing => {}
-            Step::Broken(v) => return Outcome::End(End::Broken(v)),
+    ($look:expr) => {
+        match $look {
+            Look::Found(f) => return Outcome::Found(f),
+            Look::Nothing => {}
+            Look::Broken(v) => return Outcome::End(End::Broken(v)),
         }
     };
 }
@@ -116,34 +121,41 @@ impl Loop {
     }
 
     /// Serves until told to stop, or until the channel breaks.
-    pub fn run(mut self, work: &mut impl Work) -> End {
+    pub fn run<W: Work>(mut self, work: &mut W) -> End {
         loop {
-            match work.step() {
-                Step::Served if self.pulse.stopping() => return End::Stopped,
-                Step::Served => continue,
-                Step::Nothing => {}
-                Step::Broken(v) => return End::Broken(v),
-            }
-            work.rest();
-            let mut outcome = self.spin(work);
-            if let Outcome::Quiet = outcome {
-                outcome = self.sleep(work);
-            }
-            if let Outcome::End(end) = outcome {
-                return end;
+            match work.next() {
+                Look::Found(f) => work.serve(f),
+                Look::Nothing => {
+                    work.rest();
+                    let mut outcome = self.spin(work);
+                    if let Outcome::Quiet = outcome {
+                        outcome = self.sleep(work);
+                    }
+                    match outcome {
+                        Outcome::Found(f) => work.serve(f),
+                        Outcome::End(end) => return end,
+                        Outcome::Quiet => {}
+                    }
+                }
+                Look::Broken(v) => return End::Broken(v),
             }
             if self.pulse.stopping() {
+                work.rest();
                 return End::Stopped;
             }
         }
     }
 
     #[inline]
-    fn spin(&mut self, work: &mut impl Work) -> Outcome {
+    fn spin<W: Work>(&mut self, work: &mut W) -> Outcome<W::Found> {
         for _ in 0..EAGER_LOOKS {
             pause();
-            look!(work.step());
+            look!(work.next());
         }
+        self.spin_on(work)
+    }
+
+    fn spin_on<W: Work>(&mut self, work: &mut W) -> Outcome<W::Found> {
         if let Some(bells) = &self.bells
             && work.server().must_ring()
         {
@@ -155,13 +167,13 @@ impl Loop {
         loop {
             for _ in 0..LOOKS_PER_READING {
                 pause();
-                match work.step() {
-                    Step::Nothing => {}
-                    Step::Served => {
+                match work.next() {
+                    Look::Nothing => {}
+                    Look::Found(f) => {
                         self.budget = (self.budget + self.budget / 4).min(self.spin_most);
-                        return Outcome::Served;
+                        return Outcome::Found(f);
                     }
-                    Step::Broken(v) => return Outcome::End(End::Broken(v)),
+                    Look::Broken(v) => return Outcome::End(End::Broken(v)),
                 }
             }
             if self.pulse.stopping() {
@@ -181,28 +193,26 @@ impl Loop {
     }
 
     #[cold]
-    fn sleep(&mut self, work: &mut impl Work) -> Outcome {
+    fn sleep<W: Work>(&mut self, work: &mut W) -> Outcome<W::Found> {
         self.pulse.set_awake(false);
-        let outcome = match self.bells {
-            Some(_) => self.sleep_until_rung(work),
+        let outcome = match &self.bells {
+            Some(bells) => {
+                work.server().declare_sleep();
+                let outcome = self.until_rung(&bells.mine, work);
+                work.server().declare_awake();
+                outcome
+            }
             None => self.look_now_and_then(work),
         };
+        // Before anything is computed: the watch may be at rest.
         self.alarm.woke(&self.pulse);
         outcome
     }
 
-    fn sleep_until_rung(&self, work: &mut impl Work) -> Outcome {
-        let Some(bells) = &self.bells else { return Outcome::Quiet };
-        work.server().declare_sleep();
-        let outcome = self.asleep(&bells.mine, work);
-        work.server().declare_awake();
-        outcome
-    }
-
-    fn asleep(&self, bell: &BellWaiter, work: &mut impl Work) -> Outcome {
+    fn until_rung<W: Work>(&self, bell: &BellWaiter, work: &mut W) -> Outcome<W::Found> {
         let mut limit = Some(FIRST_SLEEP);
         loop {
-            look!(self.serve_awake(work));
+            look!(work.next_anywhere());
             if self.pulse.stopping() {
                 return Outcome::End(End::Stopped);
             }
@@ -214,11 +224,11 @@ impl Loop {
         }
     }
 
-    fn look_now_and_then(&self, work: &mut impl Work) -> Outcome {
+    fn look_now_and_then<W: Work>(&self, work: &mut W) -> Outcome<W::Found> {
         let mut pause = LOOK_FIRST;
         loop {
             std::thread::sleep(pause);
-            look!(self.serve_awake(work));
+            look!(work.next_anywhere());
             if self.pulse.stopping() {
                 return Outcome::End(End::Stopped);
             }

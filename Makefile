@@ -1,0 +1,46 @@
+# The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
+.PHONY: help setup build demo host-demo guest test test-local test-vm bench fuzz install clean
+SHELL := /bin/bash
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+help:           ## what there is
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
+
+setup:          ## installs what is missing (root or sudo) and fetches the guests' kernel
+	@packaging/setup.sh
+	@packaging/guest-kernel.sh >/dev/null
+
+build: setup    ## release binaries, drivers and libvfun.so in target/release
+	cargo build --release --workspace
+
+demo: build     ## the main job, from nothing: a program in a real guest calls its host; then the published experiment
+	@packaging/demo.sh
+
+host-demo:      ## the same without a guest, in a minute
+	@packaging/setup.sh
+	cargo build --release --workspace
+	@packaging/demo.sh --host-only
+
+guest: build    ## a shell in a real guest with vfun ready
+	@packaging/guest-shell.sh
+
+test:           ## every check, real guests included
+	@tests/run.sh
+
+test-local:     ## the checks that need no guest
+	@tests/run.sh local
+
+test-vm:        ## the checks in real guests
+	@tests/run.sh vm
+
+bench: build    ## everything that is measured, at a scale that takes some minutes
+	target/release/vfun bench all --scale 0.01
+
+fuzz:           ## each fuzz target for ten minutes
+	fuzz/run.sh 600
+
+install: build  ## into /usr/local (PREFIX=...): programs, drivers, library, header, manifests
+	@packaging/install.sh
+
+clean:
+	cargo clean

@@ -1,0 +1,116 @@
+//! What a place is asked to measure, and its answer: sent to guests as JSON.
+
+use crate::report::{Function, LatencyRow};
+use serde::{Deserialize, Serialize};
+
+/// Something to measure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "job", rename_all = "snake_case")]
+pub enum Job {
+    /// The published experiment: so many calls of so much work, one after the other.
+    Work {
+        /// What is computed.
+        function: Function,
+        /// Computations within a call.
+        repetitions: u64,
+        /// Calls.
+        iterations: u64,
+    },
+    /// The typical time of one call.
+    Grain {
+        /// What is computed.
+        function: Function,
+        /// Computations within a call.
+        repetitions: u64,
+        /// Calls in a batch.
+        calls: u64,
+        /// Batches, of which the median counts.
+        batches: u32,
+    },
+    /// The null call, and the raw floor where there is shared memory, in turns.
+    RoundTrips {
+        /// Turns.
+        rounds: u32,
+        /// Most samples of each in a turn.
+        samples: u32,
+        /// Most time for each in a turn, ms.
+        millis: u32,
+    },
+    /// Null calls, and lines of the floor, with several under way.
+    Rates {
+        /// How many at once; each is a power of two.
+        in_flight: Vec<u32>,
+        /// Turns.
+        rounds: u32,
+        /// Time for each in a turn, ms.
+        millis: u32,
+    },
+    /// Calls that carry data.
+    Bandwidth {
+        /// Bytes of arguments, a multiple of 8.
+        bytes: u64,
+        /// Turns.
+        rounds: u32,
+        /// Least time for each in a turn, ms.
+        millis: u32,
+    },
+    /// Copies within one process.
+    Copies {
+        /// Bytes.
+        bytes: u64,
+        /// Turns.
+        rounds: u32,
+        /// Least time for a turn, ms.
+        millis: u32,
+    },
+    /// Round trips to a TCP server that echoes: the bare network.
+    Tcp {
+        /// Where it listens.
+        address: String,
+        /// Turns.
+        rounds: u32,
+        /// Most samples in a turn.
+        samples: u32,
+        /// Most time for a turn, ms.
+        millis: u32,
+    },
+    /// Negotiating and activating.
+    Activations {
+        /// How many of each sort.
+        count: u32,
+    },
+    /// An active function that nobody calls.
+    Hold {
+        /// For how long, ms.
+        millis: u64,
+    },
+    /// How this place's clock runs.
+    Clock,
+}
+
+/// What came of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Of [`Job::Work`]: for all calls.
+    Seconds(f64),
+    /// Of [`Job::Grain`].
+    NsPerCall(f64),
+    /// Rows of a latency report.
+    Rows(Vec<LatencyRow>),
+    /// Of [`Job::Activations`], nanoseconds.
+    Activations(Vec<Activation>),
+    /// Of [`Job::Clock`]: nanoseconds a cycle of the processor's counter.
+    NsPerCycle(f64),
+    /// Of [`Job::Hold`].
+    Held,
+}
+
+/// One activation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Activation {
+    /// From the start of the negotiation to the function that can be called.
+    pub ns: f64,
+    /// Whether the service had to be started.
+    pub started: bool,
+}

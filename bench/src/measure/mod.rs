@@ -1,0 +1,29 @@
+//! Takes figures, in the process where this runs.
+//!
+//! All that is timed is timed around the public library, as any program would call it.
+//! Nothing is subtracted: not the reading of the clock, not the loop.
+
+mod activation;
+mod bandwidth;
+mod calls;
+mod clock;
+mod copies;
+mod floor;
+mod job;
+mod rates;
+mod round_trips;
+mod samples;
+mod sockets;
+mod work;
+
+pub use activation::activations;
+pub use bandwidth::bandwidth;
+pub use calls::{Calls, open};
+pub use clock::Clock;
+pub use copies::copies;
+pub use floor::Floor;
+pub use job::{Activation, Job, Outcome};
+pub use rates::rates;
+pub use round_trips::round_trips;
+pub use sockets::{EchoServer, Socket, socket_trips};
+pub use work::{Callee, arguments, expected, ns_per_call, seconds};

@@ -1,0 +1,75 @@
+//! Calls a second with several under way, and lines of the floor beside them.
+
+use super::samples::{rate, warm_up};
+use super::{Calls, Floor, open};
+use crate::Result;
+use crate::report::{Kind, LatencyRow};
+use std::collections::VecDeque;
+use std::time::Duration;
+use vfun::{Function, FunctionRequest, Pending};
+
+/// Turns of the queue before those that count.
+const WARM: u32 = 500;
+const WARM_FOR: Duration = Duration::from_millis(5);
+/// Calls between two readings of the counter, at least.
+const BATCH: u32 = 256;
+
+/// Keeps calls under way: takes the oldest result, starts the next call.
+struct Queue<'a> {
+    function: &'a Function,
+    pending: VecDeque<Pending<'a>>,
+}
+
+impl<'a> Queue<'a> {
+    fn fill(function: &'a Function, in_flight: u32) -> Result<Self> {
+        let pending = (0..in_flight).map(|_| Ok(function.submit(&[])?)).collect::<Result<_>>()?;
+        Ok(Queue { function, pending })
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<()> {
+        if let Some(oldest) = self.pending.pop_front() {
+            oldest.wait_into(&mut [])?;
+            self.pending.push_back(self.function.submit(&[])?);
+        }
+        Ok(())
+    }
+
+    fn drain(self) -> Result<()> {
+        self.pending.into_iter().try_for_each(|p| Ok(p.wait_into(&mut []).map(|_| ())?))
+    }
+}
+
+/// Two rows for each number in flight: pipelined null calls and, where memory is shared,
+/// the floor with as many lines.
+pub fn rates(calls: &mut Calls, in_flight: &[u32], rounds: u32, time: Duration) -> Result<Vec<LatencyRow>> {
+    let clock = *calls.clock();
+    let most = in_flight.iter().copied().max().unwrap_or(1) as u16;
+    // Null calls have nothing beyond their lines.
+    let request = FunctionRequest::new("echo").depth(most).cell_bytes(0);
+    let mut rows = Vec::new();
+    for &n in in_flight {
+        let (mut floors, mut nulls) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            if calls.shares_memory() {
+                let mut floor = Floor::open(calls.session(), n as u16)?;
+                warm_up(&clock, WARM, WARM_FOR, || floor.turn())?;
+                let (turns, seconds) = rate(&clock, time, (BATCH / n).max(1), || floor.turn())?;
+                floors.push((turns * u64::from(n)) as f64 / seconds);
+            }
+            let echo = open(calls.session(), &request)?;
+            let mut queue = Queue::fill(&echo, n)?;
+            warm_up(&clock, WARM * n, WARM_FOR, || queue.step())?;
+            let batch = if calls.shares_memory() { BATCH } else { n };
+            let (done, seconds) = rate(&clock, time, batch, || queue.step())?;
+            nulls.push(done as f64 / seconds);
+            queue.drain()?;
+        }
+        let row = |kind| LatencyRow::new(calls.domain(), calls.transport(), kind);
+        rows.push(row(Kind::Pipelined).with_calls_per_s(n, &nulls));
+        if !floors.is_empty() {
+            rows.push(row(Kind::FloorInFlight).with_calls_per_s(n, &floors));
+        }
+    }
+    Ok(rows)
+}

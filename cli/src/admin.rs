@@ -1,0 +1,99 @@
+//! Questions to the manager's admin socket.
+
+use crate::args::Cli;
+use crate::fail::{Exit, Failure, Result};
+use std::path::{Path, PathBuf};
+use vfun_manager::admin::{self, Ask, ClientRow, FunctionRow, GrantRow, Reply, Status};
+
+/// Where the manager keeps everything unless told otherwise.
+pub const ROOT: &str = "/var/lib/virtfun";
+
+/// The manager of a root.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    root: PathBuf,
+}
+
+fn strange(reply: &Reply) -> Failure {
+    Failure::new(Exit::Unreachable, format!("the manager answered another question: {reply:?}"))
+        .advise("use a vfun of the manager's version")
+}
+
+impl Admin {
+    /// The one that the command line names.
+    pub fn of(cli: &Cli) -> Self {
+        Self::at(cli.root.as_deref().unwrap_or(Path::new(ROOT)))
+    }
+    /// The one with this root.
+    pub fn at(root: &Path) -> Self {
+        Admin { root: root.to_owned() }
+    }
+    /// Its root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+    /// Where it answers questions.
+    pub fn socket(&self) -> PathBuf {
+        self.root.join("admin/vfund.sock")
+    }
+
+    /// Asks.
+    pub fn ask(&self, question: &Ask) -> Result<Reply> {
+        Ok(admin::ask(&self.socket(), question)?)
+    }
+
+    /// Tells it to do something; what it did.
+    pub fn tell(&self, order: &Ask) -> Result<String> {
+        match self.ask(order)? {
+            Reply::Done { sentence } => Ok(sentence),
+            other => Err(strange(&other)),
+        }
+    }
+
+    /// The manager at a glance.
+    pub fn status(&self) -> Result<Status> {
+        match self.ask(&Ask::Status)? {
+            Reply::Status(status) => Ok(status),
+            other => Err(strange(&other)),
+        }
+    }
+    /// Functions on offer.
+    pub fn functions(&self) -> Result<Vec<FunctionRow>> {
+        match self.ask(&Ask::Functions)? {
+            Reply::Functions { functions } => Ok(functions),
+            other => Err(strange(&other)),
+        }
+    }
+    /// Clients.
+    pub fn clients(&self) -> Result<Vec<ClientRow>> {
+        match self.ask(&Ask::Clients)? {
+            Reply::Clients { clients } => Ok(clients),
+            other => Err(strange(&other)),
+        }
+    }
+    /// A client by name.
+    pub fn client(&self, name: &str) -> Result<Option<ClientRow>> {
+        Ok(self.clients()?.into_iter().find(|c| c.name == name))
+    }
+    /// Grants.
+    pub fn grants(&self) -> Result<Vec<GrantRow>> {
+        match self.ask(&Ask::Grants)? {
+            Reply::Grants { grants } => Ok(grants),
+            other => Err(strange(&other)),
+        }
+    }
+    /// History, newest first.
+    pub fn history(&self, limit: u32) -> Result<Vec<vfun_manager::record::HistoryRow>> {
+        match self.ask(&Ask::History { limit })? {
+            Reply::History { rows } => Ok(rows),
+            other => Err(strange(&other)),
+        }
+    }
+    /// Declares a client.
+    pub fn add_client(&self, manifest: String, file: PathBuf) -> Result<ClientRow> {
+        match self.ask(&Ask::AddClient { manifest, file })? {
+            Reply::ClientAdded(row) => Ok(row),
+            other => Err(strange(&other)),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Sessions, as the command line asks for them.
+
+use crate::admin::ROOT;
+use crate::args::Cli;
+use crate::fail::{self, Failure, Result};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use vfun::{ConnectOptions, Endpoint, Session};
+
+/// For whom to connect.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Who {
+    /// Client to act for, where the endpoint does not settle it: on the host itself and over TCP.
+    #[arg(long, value_name = "NAME")]
+    pub client: Option<String>,
+    /// The client's secret, where its manifest asks for one.
+    #[arg(long, value_name = "SECRET", env = "VFUN_CREDENTIAL", hide_env_values = true)]
+    pub credential: Option<String>,
+    /// The same, from a file (one line end after it is not part of it).
+    #[arg(long, value_name = "FILE", conflicts_with = "credential")]
+    pub credential_file: Option<PathBuf>,
+}
+
+impl Who {
+    /// The secret, from wherever it is named.
+    pub fn secret(&self) -> Result<Option<Vec<u8>>> {
+        match (&self.credential_file, &self.credential) {
+            (Some(path), _) => Ok(Some(read_secret(path)?)),
+            (None, Some(text)) => Ok(Some(text.clone().into_bytes())),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// A secret in a file.
+pub fn read_secret(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = std::fs::read(path).map_err(|e| fail::file(path, "read", &e))?;
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    }
+    if bytes.is_empty() {
+        return Err(Failure::usage(format!("{} holds no secret", path.display())));
+    }
+    Ok(bytes)
+}
+
+/// The endpoint that the command line means: a root that is named there names
+/// the manager of this machine, unless an endpoint is named too.
+pub fn endpoint(cli: &Cli) -> Result<Endpoint> {
+    let asked: Endpoint = match cli.endpoint.as_deref() {
+        None | Some("") => Endpoint::Auto,
+        Some(text) => text.parse()?,
+    };
+    let socket = |root: &Path| Endpoint::Host(Some(root.join("host.sock")));
+    let by_variable = std::env::var_os("VFUN_ROOT").map(PathBuf::from);
+    Ok(match (asked, &cli.root) {
+        (Endpoint::Auto, Some(root)) if by_variable.as_ref() != Some(root) => socket(root),
+        (Endpoint::Host(None), root) => socket(root.as_deref().unwrap_or(Path::new(ROOT))),
+        (other, _) => other,
+    })
+}
+
+/// Options for a session of this command.
+pub fn options(cli: &Cli, who: &Who) -> Result<ConnectOptions> {
+    let mut options = ConnectOptions::new("vfun").endpoint(endpoint(cli)?);
+    if let Some(client) = &who.client {
+        options = options.client(client);
+    }
+    if let Some(secret) = who.secret()? {
+        options = options.credential(secret);
+    }
+    Ok(options)
+}
+
+/// Opens a session.
+pub fn session(cli: &Cli, who: &Who) -> Result<Session> {
+    Ok(options(cli, who)?.connect()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn of(line: &[&str]) -> String {
+        let cli = Cli::parse_from([&["vfun"], line, &["list"]].concat());
+        endpoint(&cli).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_root_names_the_manager_of_this_machine() {
+        assert_eq!(of(&["--root", "/r", "--endpoint", "host"]), "host:/r/host.sock");
+        assert_eq!(of(&["--root", "/r", "--endpoint", "tcp:h:1"]), "tcp:h:1");
+        assert_eq!(of(&["--root", "/r", "--endpoint", "ivshmem"]), "ivshmem");
+        if std::env::var_os("VFUN_ROOT").is_none() && std::env::var_os("VFUN_ENDPOINT").is_none() {
+            assert_eq!(of(&["--root", "/r"]), "host:/r/host.sock");
+            assert_eq!(of(&[]), "auto");
+            assert_eq!(of(&["--endpoint", "host"]), "host:/var/lib/virtfun/host.sock");
+        }
+    }
+
+    #[test]
+    fn a_secret_in_a_file_has_no_line_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        std::fs::write(&path, "abc \n").unwrap();
+        assert_eq!(read_secret(&path).unwrap(), b"abc ");
+        std::fs::write(&path, "\n").unwrap();
+        assert!(read_secret(&path).unwrap_err().what.contains("no secret"));
+    }
+}

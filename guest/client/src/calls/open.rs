@@ -1,0 +1,56 @@
+//! Maps an activated channel, after checking what the host says of its place.
+
+use super::window::WindowCalls;
+use crate::error::{Error, Result};
+use crate::grant::GrantInfo;
+use crate::transport::{Window, map};
+use std::sync::Arc;
+use vfun_ring::WindowMemory;
+use vfun_window::{Access, MapError, Spaces};
+use vfun_wire::channel::{Geometry, spaces_off};
+
+/// A channel's two sides, mapped as the law says: `dataout` for writing,
+/// `datain` for reading only.
+pub(crate) fn open_sides(window: &Window, g: &Geometry, info: &GrantInfo) -> Result<WindowMemory> {
+    let heap = u64::from(window.checked.heap_off.get());
+    g.check(heap, window.transport.window_bytes()).map_err(|e| Error::HostNonsense(e.to_string()))?;
+    let granted = (info.depth, info.cell_bytes, info.kind.to_wire());
+    if (g.depth.get(), g.cell_bytes.get(), g.kind.get()) != granted {
+        return Err(Error::HostNonsense(format!(
+            "the channel has {} cells of {} bytes where {} of {} were granted",
+            g.depth, g.cell_bytes, info.depth, info.cell_bytes
+        )));
+    }
+    let side = usize::try_from(g.side_bytes.get()).map_err(|_| Error::Map(MapError::Shape))?;
+    let at = |off: u64| usize::try_from(off).map_err(|_| Error::Map(MapError::Shape));
+    let transport = &*window.transport;
+    let out = map(transport, at(g.dataout_off.get())?, side, Access::ReadWrite)?;
+    let inn = map(transport, at(g.datain_off.get())?, side, Access::Read)?;
+    let out = out.write().ok_or(Error::Map(MapError::Shape))?;
+    WindowMemory::new(out, inn.read()).map_err(|_| Error::Map(MapError::Shape))
+}
+
+impl WindowCalls {
+    /// Takes an activated channel up.
+    pub fn open(
+        window: Arc<Window>,
+        geometry: &Geometry,
+        info: &GrantInfo,
+        policy: &crate::WaitPolicy,
+        doorbell: bool,
+    ) -> Result<Self> {
+        let memory = open_sides(&window, geometry, info)?;
+        let (off, len) = (spaces_off(info.depth), usize::from(info.depth) * info.cell_bytes as usize);
+        let shape = |_| Error::Map(MapError::Shape);
+        let results = memory.theirs().part(off, len).map_err(shape)?;
+        let spaces = match info.cell_bytes as usize {
+            0 => None,
+            bytes => {
+                let span = memory.mine().part(off, len).map_err(shape)?;
+                Some(Spaces::new(span, bytes, info.depth.into()).map_err(shape)?)
+            }
+        };
+        let vectors = (geometry.vector_out.get(), geometry.vector_in.get());
+        Ok(Self::new(window, memory, results, spaces, info, policy.clone(), doorbell.then_some(vectors)))
+    }
+}

@@ -1,0 +1,369 @@
+//! Calls through a channel in the window: the hot path.
+
+use super::abandoned::Abandoned;
+use super::results::Sink;
+use super::{Flight, Landed};
+use crate::error::{DRIVER_SENTENCE, Error, Result};
+use crate::grant::GrantInfo;
+use crate::transport::{Waiter, Window};
+use crate::wait::{FIRST_LOOKS, Mood, Sleeper, WaitPolicy, wait_long};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use vfun_ring::{Answer, Caller, Claim, Looked, Memory, Ticket, WindowMemory};
+use vfun_window::{ReadSpan, Space, Spaces, pause};
+use vfun_wire::channel::{CellState, Command, in_header};
+use vfun_wire::limits::INLINE_BYTES;
+
+/// How long after a call's deadline, with the channel standing still, its
+/// answer is given up.
+const UNANSWERED: Duration = Duration::from_secs(5);
+
+/// An active channel, app's side. Any number of threads call at once.
+pub(crate) struct WindowCalls {
+    caller: Caller<WindowMemory>,
+    window: Arc<Window>,
+    spaces: Option<Arc<Spaces>>,
+    results: ReadSpan,
+    cell_bytes: usize,
+    max_args: usize,
+    /// Vectors to ring and to sleep on, where there is a doorbell.
+    vectors: Option<(u16, u16)>,
+    deadline: Duration,
+    policy: WaitPolicy,
+    mood: Mood,
+    claim_mood: Mood,
+    abandoned: Abandoned,
+    waiters: Mutex<Vec<Box<dyn Waiter>>>,
+}
+
+/// What a look that is not in vain found.
+enum Seen {
+    Answer(Answer),
+    Lost(Error),
+}
+
+impl WindowCalls {
+    pub(super) fn new(
+        window: Arc<Window>,
+        memory: WindowMemory,
+        results: ReadSpan,
+        spaces: Option<Arc<Spaces>>,
+        info: &GrantInfo,
+        policy: WaitPolicy,
+        vectors: Option<(u16, u16)>,
+    ) -> Self {
+        WindowCalls {
+            caller: Caller::new(memory, info.depth, info.cell_bytes),
+            window,
+            spaces,
+            results,
+            cell_bytes: info.cell_bytes as usize,
+            max_args: info.max_args(),
+            vectors,
+            deadline: info.deadline,
+            policy,
+            mood: Mood::default(),
+            claim_mood: Mood::default(),
+            abandoned: Abandoned::default(),
+            waiters: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Claims, posts, waits, takes.
+    #[inline]
+    pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
+        self.check(args.len())?;
+        let claim = match self.try_claim() {
+            Some(claim) => claim,
+            None => self.wait_for_cell()?,
+        };
+        let ticket = self.post(claim, command, args)?;
+        self.land(ticket, sink)
+    }
+
+    /// Claims and posts; fails if every cell is in use.
+    #[inline]
+    pub fn submit(&self, command: Command, args: &[u8]) -> Result<Ticket> {
+        self.check(args.len())?;
+        self.post(self.claim()?, command, args)
+    }
+
+    /// Waits for an answer without a limit.
+    #[inline]
+    pub fn land<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
+        match self.wait(ticket, None, sink) {
+            Landed::Done(result) => result,
+            Landed::Flying(_) => Err(Error::TimedOut(Duration::ZERO)),
+        }
+    }
+
+    #[inline]
+    fn check(&self, len: usize) -> Result<()> {
+        if len > self.max_args {
+            return Err(Error::ArgumentsTooLong { len, max: self.max_args });
+        }
+        // A channel of an earlier generation may be somebody else's memory now.
+        self.window.check_generation()
+    }
+
+    #[inline]
+    fn try_claim(&self) -> Option<Claim> {
+        self.abandoned.on_claim(&self.caller);
+        self.caller.claim().ok()
+    }
+
+    /// A cell, or [`Error::Full`].
+    #[inline]
+    pub fn claim(&self) -> Result<Claim> {
+        match self.try_claim() {
+            Some(claim) => Ok(claim),
+            None => self.claim_reaped().ok_or(Error::Full { depth: self.caller.depth() }),
+        }
+    }
+
+    #[cold]
+    fn claim_reaped(&self) -> Option<Claim> {
+        self.abandoned.reap(&self.caller);
+        self.caller.claim().ok()
+    }
+
+    /// A cell, as soon as another thread takes its results. If none does for
+    /// longer than any call may take, the cells are held by this program itself.
+    #[cold]
+    fn wait_for_cell(&self) -> Result<Claim> {
+        let until = Instant::now() + self.deadline + UNANSWERED;
+        let look = |hard: bool| -> Option<Result<Claim>> {
+            if let Some(claim) = self.claim_reaped() {
+                return Some(Ok(claim));
+            }
+            if hard {
+                if let Some(reason) = self.caller.broken() {
+                    return Some(Err(Error::of_break(reason)));
+                }
+                return self.window.check_generation().err().map(Err);
+            }
+            None
+        };
+        wait_long(&self.policy, &self.claim_mood, &NoBell, Some(until), look)
+            .unwrap_or(Err(Error::Full { depth: self.caller.depth() }))
+    }
+
+    /// Gives an unposted cell back.
+    pub fn unclaim(&self, claim: Claim) {
+        self.caller.unclaim(claim);
+    }
+
+    /// A claimed cell's data space, if the channel has any.
+    pub fn space(&self, claim: &Claim) -> Option<Space> {
+        self.spaces.as_ref()?.lend(claim.cell())
+    }
+
+    #[inline]
+    pub fn post(&self, claim: Claim, command: Command, args: &[u8]) -> Result<Ticket> {
+        let ticket = if args.len() <= INLINE_BYTES {
+            self.caller.post_inline(claim, command, args)
+        } else {
+            let filled = self.spaces.as_ref().map(|s| s.fill(claim.cell(), args));
+            if !matches!(filled, Some(Ok(()))) {
+                return self.refuse(claim, args.len());
+            }
+            self.caller.post_space(claim, command, args.len() as u32)
+        };
+        self.ring_seen();
+        Ok(ticket)
+    }
+
+    /// Posts a claimed cell whose data space already holds the arguments.
+    pub fn post_written(&self, claim: Claim, command: Command, len: usize) -> Result<Ticket> {
+        if len > self.cell_bytes {
+            return self.refuse(claim, len);
+        }
+        let ticket = self.caller.post_space(claim, command, len as u32);
+        self.ring_seen();
+        Ok(ticket)
+    }
+
+    #[cold]
+    fn refuse(&self, claim: Claim, len: usize) -> Result<Ticket> {
+        self.caller.unclaim(claim);
+        Err(Error::ArgumentsTooLong { len, max: self.max_args })
+    }
+
+    /// After a post: rings if the service is seen asleep. It may just be going
+    /// to sleep; [`Sleeper::nudge`], or its own first short sleep, catches that.
+    #[inline]
+    fn ring_seen(&self) {
+        if self.caller.seems_asleep() {
+            self.ring();
+        }
+    }
+
+    #[cold]
+    fn ring(&self) {
+        if let Some((out, _)) = self.vectors {
+            self.window.transport.ring(out);
+        }
+    }
+
+    /// Waits for an answer and takes it.
+    #[inline]
+    pub fn wait<S: Sink>(&self, ticket: Ticket, until: Option<Instant>, sink: S) -> Landed<S::Out> {
+        for _ in 0..FIRST_LOOKS {
+            match self.caller.look(&ticket) {
+                Looked::NotYet => pause(),
+                Looked::Done(answer) => return Landed::Done(self.finish(ticket, &answer, sink)),
+                _ => break,
+            }
+        }
+        match self.wait_on(&ticket, until) {
+            Some(Seen::Answer(answer)) => Landed::Done(self.finish(ticket, &answer, sink)),
+            Some(Seen::Lost(e)) => {
+                self.abandon(ticket);
+                Landed::Done(Err(e))
+            }
+            None => Landed::Flying(Flight::Cell(ticket)),
+        }
+    }
+
+    /// Waits for an answer and leaves it in its cell.
+    pub fn ready(&self, ticket: &Ticket, until: Option<Instant>) -> bool {
+        self.poll(ticket) || self.wait_on(ticket, until).is_some()
+    }
+
+    /// Whether waiting for this call would end at once.
+    pub fn poll(&self, ticket: &Ticket) -> bool {
+        !matches!(self.caller.look_hard(ticket), Looked::NotYet) || self.window.check_generation().is_err()
+    }
+
+    pub fn state(&self, ticket: &Ticket) -> CellState {
+        self.caller.state(ticket)
+    }
+
+    pub fn abandon(&self, ticket: Ticket) {
+        self.abandoned.push(&self.caller, ticket);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_on(&self, ticket: &Ticket, until: Option<Instant>) -> Option<Seen> {
+        self.nudge();
+        let mut still = Still::default();
+        let look = |hard: bool| {
+            let looked = if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
+            match looked {
+                Looked::Done(answer) => Some(Seen::Answer(answer)),
+                Looked::Broken(reason) => Some(Seen::Lost(Error::of_break(reason))),
+                Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
+                    "the answer in cell {} has an impossible state or length",
+                    ticket.cell()
+                )))),
+                Looked::NotYet if hard => match self.window.check_generation() {
+                    Err(e) => Some(Seen::Lost(e)),
+                    Ok(()) => still.check(self).map(Seen::Lost),
+                },
+                Looked::NotYet => None,
+            }
+        };
+        wait_long(&self.policy, &self.mood, self, until, look)
+    }
+
+    /// Copies results (or an error's words) once, then frees the cell.
+    #[inline]
+    fn finish<S: Sink>(&self, ticket: Ticket, answer: &Answer, sink: S) -> Result<S::Out> {
+        let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
+        // Frees the cell even if the sink panics.
+        let _taken = Taken { caller: &self.caller, ticket: Some(ticket) };
+        if answer.status != 0 {
+            return Err(self.failure(answer, off, len));
+        }
+        match answer.in_space {
+            false => sink.private(&answer.inline[..len]),
+            true => sink.shared(&self.results, off, len),
+        }
+    }
+
+    #[cold]
+    fn failure(&self, answer: &Answer, off: usize, len: usize) -> Error {
+        let mut words = vec![0; len.min(DRIVER_SENTENCE)];
+        if answer.in_space {
+            let _ = self.results.read(off, &mut words);
+        } else {
+            words.copy_from_slice(&answer.inline[..len]);
+        }
+        let broken = || Error::of_break(self.caller.broken().unwrap_or(crate::BreakReason::NoService));
+        match Error::of_status(answer.status, &words) {
+            Some(Error::Broken(_)) | None => broken(),
+            Some(e) => e,
+        }
+    }
+}
+
+struct Taken<'a> {
+    caller: &'a Caller<WindowMemory>,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for Taken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.caller.take(ticket);
+        }
+    }
+}
+
+/// Tells a slow channel from one that nobody serves: calls answered since.
+#[derive(Default)]
+struct Still(Option<(Instant, u64)>);
+
+impl Still {
+    fn check(&mut self, w: &WindowCalls) -> Option<Error> {
+        if w.deadline.is_zero() {
+            return None;
+        }
+        let now = Instant::now();
+        let calls = w.caller.memory().load(in_header::CALLS, Ordering::Relaxed);
+        match self.0 {
+            Some((since, seen)) if seen == calls => {
+                let over = now.duration_since(since).checked_sub(w.deadline)?;
+                (over >= UNANSWERED).then_some(Error::Unanswered(over))
+            }
+            _ => {
+                self.0 = Some((now, calls));
+                None
+            }
+        }
+    }
+}
+
+impl Sleeper for WindowCalls {
+    fn nudge(&self) {
+        if self.vectors.is_some() && self.caller.must_ring() {
+            self.ring();
+        }
+    }
+
+    fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> bool {
+        let Some((_, vector)) = self.vectors else { return false };
+        let kept = self.waiters.lock().unwrap_or_else(|e| e.into_inner()).pop();
+        let Some(waiter) = kept.or_else(|| self.window.transport.waiter(vector)?.ok()) else { return false };
+        self.caller.declare_sleep();
+        if !ready() {
+            waiter.wait(timeout);
+        }
+        self.caller.declare_awake();
+        self.waiters.lock().unwrap_or_else(|e| e.into_inner()).push(waiter);
+        true
+    }
+}
+
+/// A place without a doorbell: waits for what this process itself will free.
+struct NoBell;
+
+impl Sleeper for NoBell {
+    fn nudge(&self) {}
+    fn sleep(&self, _: Duration, _: &mut dyn FnMut() -> bool) -> bool {
+        false
+    }
+}

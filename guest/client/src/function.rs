@@ -1,0 +1,95 @@
+//! An active function.
+
+use crate::calls::{Calls, Into, Results, ToVec, With};
+use crate::error::Result;
+use crate::grant::{GrantInfo, Hold, Stats};
+use crate::pending::Pending;
+use crate::slot::Slot;
+use std::sync::Arc;
+use vfun_ring::WindowMemory;
+use vfun_wire::channel::Command;
+
+/// An active function, to be called by any number of threads at once.
+/// Dropping it releases the grant.
+pub struct Function {
+    pub(crate) inner: Arc<Active>,
+}
+
+/// What a function, its pending calls and its C handles share.
+pub(crate) struct Active {
+    /// First, so that the channel is unmapped before the grant goes back.
+    pub calls: Calls,
+    pub hold: Hold,
+}
+
+impl Function {
+    pub(crate) fn new(hold: Hold, calls: Calls) -> Self {
+        Function { inner: Arc::new(Active { calls, hold }) }
+    }
+
+    /// Calls the function and waits for its results. Waits for a free cell if
+    /// all are in use.
+    pub fn call(&self, args: &[u8]) -> Result<Vec<u8>> {
+        self.inner.calls.call(Command::Set, args, ToVec)
+    }
+
+    /// As [`Function::call`], into a buffer: the length of the results. Allocates nothing.
+    #[inline]
+    pub fn call_into(&self, args: &[u8], results: &mut [u8]) -> Result<usize> {
+        self.inner.calls.call(Command::Set, args, Into(results))
+    }
+
+    /// As [`Function::call`], with the results read where they lie: no copy of the whole.
+    pub fn call_with<T>(&self, args: &[u8], read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
+        self.inner.calls.call(Command::Set, args, With(read))
+    }
+
+    /// Clears what the function keeps between calls of this channel.
+    pub fn rst(&self) -> Result<()> {
+        self.inner.calls.call(Command::Rst, &[], With(|_: Results<'_>| ()))
+    }
+
+    /// Starts a call and returns at once. Fails with [`crate::Error::Full`] if
+    /// every cell is in use.
+    #[inline]
+    pub fn submit(&self, args: &[u8]) -> Result<Pending<'_>> {
+        let flight = self.inner.calls.submit(Command::Set, args)?;
+        Ok(Pending::new(&self.inner, flight))
+    }
+
+    /// Lends a cell out, so that its arguments are written where the service
+    /// reads them. Fails with [`crate::Error::Full`] if every cell is in use.
+    pub fn borrow(&self) -> Result<Slot<'_>> {
+        Slot::borrow(&self.inner)
+    }
+
+    /// The grant as the host recorded it.
+    pub fn info(&self) -> &GrantInfo {
+        &self.inner.hold.info
+    }
+
+    /// What the grant did so far, by the host's account. Asks the manager.
+    pub fn stats(&self) -> Result<Stats> {
+        self.inner.hold.stats()
+    }
+
+    /// The raw lines of a channel of kind [`crate::ChannelKind::Floor`].
+    pub fn floor(&self) -> Option<&WindowMemory> {
+        match &self.inner.calls {
+            Calls::Floor(memory) => Some(memory),
+            _ => None,
+        }
+    }
+
+    /// Gives the grant back and says what it did.
+    pub fn release(self) -> Result<Stats> {
+        self.inner.hold.release()
+    }
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let i = self.info();
+        write!(f, "Function({} {}, {}, {} cells of {} bytes)", i.function, i.version, i.location, i.depth, i.cell_bytes)
+    }
+}

@@ -1,0 +1,85 @@
+//! A call under way.
+
+use crate::calls::{Flight, Into, Landed, Results, Sink, ToVec, With};
+use crate::error::{Error, Result};
+use crate::function::Active;
+use std::time::{Duration, Instant};
+use vfun_wire::channel::CellState;
+
+/// A call under way. Dropping it does not stop the call: its cell frees
+/// itself once the answer is there.
+#[must_use = "a pending call is waited for, or abandoned when dropped"]
+pub struct Pending<'a> {
+    function: &'a Active,
+    flight: Option<Flight>,
+}
+
+impl<'a> Pending<'a> {
+    pub(crate) fn new(function: &'a Active, flight: Flight) -> Self {
+        Pending { function, flight: Some(flight) }
+    }
+
+    /// Whether the call is answered, so that waiting ends at once.
+    pub fn poll(&mut self) -> bool {
+        self.flight.as_ref().is_none_or(|f| self.function.calls.poll(f))
+    }
+
+    /// The published state: ready, computing or finished. Over TCP a call that
+    /// is not finished always says ready: the gateway does not tell.
+    pub fn state(&self) -> CellState {
+        self.flight.as_ref().map_or(CellState::Done, |f| self.function.calls.state(f))
+    }
+
+    /// Waits for the results.
+    pub fn wait(self) -> Result<Vec<u8>> {
+        self.land(None, ToVec)
+    }
+
+    /// Waits for the results, into a buffer: their length.
+    #[inline]
+    pub fn wait_into(self, results: &mut [u8]) -> Result<usize> {
+        self.land(None, Into(results))
+    }
+
+    /// Waits for the results and reads them where they lie.
+    pub fn wait_with<T>(self, read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
+        self.land(None, With(read))
+    }
+
+    /// Waits for the results at most this long, else [`Error::TimedOut`]; the
+    /// call then goes on and its results are dropped.
+    pub fn wait_timeout(self, timeout: Duration) -> Result<Vec<u8>> {
+        self.land(Some(timeout), ToVec)
+    }
+
+    /// Waits at most this long until the call is answered; whether it is. The
+    /// results stay, to be taken by a wait or left for a later look.
+    pub fn ready_within(&mut self, timeout: Duration) -> bool {
+        let until = Instant::now().checked_add(timeout);
+        self.flight.as_ref().is_none_or(|f| self.function.calls.ready(f, until))
+    }
+
+    #[inline]
+    fn land<S: Sink>(mut self, timeout: Option<Duration>, sink: S) -> Result<S::Out> {
+        let until = timeout.and_then(|t| Instant::now().checked_add(t));
+        let Some(flight) = self.flight.take() else {
+            return Err(Error::Unsupported("the call's results were taken already"));
+        };
+        match self.function.calls.wait(flight, until, sink) {
+            Landed::Done(result) => result,
+            Landed::Flying(flight) => {
+                self.flight = Some(flight);
+                Err(Error::TimedOut(timeout.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+impl Drop for Pending<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(flight) = self.flight.take() {
+            self.function.calls.abandon(flight);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A cell lent out: arguments written where the service reads them.
+
+use crate::calls::{Calls, Flight, Into};
+use crate::error::{Error, Result};
+use crate::function::Active;
+use crate::pending::Pending;
+use std::ops::{Deref, DerefMut};
+use vfun_ring::Claim;
+use vfun_window::Space;
+use vfun_wire::channel::Command;
+use vfun_wire::limits::INLINE_BYTES;
+
+/// A cell's data space, to write arguments into. Dropping it gives the cell
+/// back. Its first bytes are what an earlier call left there.
+pub struct Slot<'a> {
+    function: &'a Active,
+    held: Option<Held>,
+}
+
+/// A borrowed cell without its borrower, for handles of the C interface.
+pub(crate) enum Held {
+    /// Memory that the service reads.
+    Space(Claim, Space),
+    /// A channel without data spaces: at most what fits the line.
+    Line(Claim, [u8; INLINE_BYTES]),
+    /// A frame to be sent.
+    Frame(Vec<u8>),
+}
+
+impl Held {
+    pub fn borrow(function: &Active) -> Result<Held> {
+        match &function.calls {
+            Calls::Window(w) => {
+                let claim = w.claim()?;
+                Ok(match w.space(&claim) {
+                    Some(space) => Held::Space(claim, space),
+                    None => Held::Line(claim, [0; INLINE_BYTES]),
+                })
+            }
+            Calls::Tcp(_) => Ok(Held::Frame(vec![0; function.hold.info.max_args()])),
+            Calls::Floor(_) => Err(Calls::no_calls()),
+        }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Held::Space(_, space) => space,
+            Held::Line(_, line) => line,
+            Held::Frame(frame) => frame,
+        }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Held::Space(_, space) => space,
+            Held::Line(_, line) => line,
+            Held::Frame(frame) => frame,
+        }
+    }
+
+    /// Posts the first `len` bytes.
+    pub fn submit(self, function: &Active, len: usize) -> Result<Flight> {
+        let max = self.bytes().len();
+        if len > max {
+            self.give_back(function);
+            return Err(Error::ArgumentsTooLong { len, max });
+        }
+        match (&function.calls, self) {
+            (Calls::Window(w), Held::Space(claim, space)) => {
+                if len <= INLINE_BYTES {
+                    // One line less to fetch for the service.
+                    let mut line = [0; INLINE_BYTES];
+                    line[..len].copy_from_slice(&space[..len]);
+                    drop(space);
+                    return w.post(claim, Command::Set, &line[..len]).map(Flight::Cell);
+                }
+                // Lent no longer, but the cell is this call's until its answer is taken.
+                drop(space);
+                w.post_written(claim, Command::Set, len).map(Flight::Cell)
+            }
+            (Calls::Window(w), Held::Line(claim, line)) => {
+                w.post(claim, Command::Set, &line[..len]).map(Flight::Cell)
+            }
+            (calls, Held::Frame(frame)) => calls.submit(Command::Set, &frame[..len]),
+            _ => Err(Calls::no_calls()),
+        }
+    }
+
+    pub fn give_back(self, function: &Active) {
+        let claim = match self {
+            Held::Space(claim, space) => {
+                // First: whoever claims the cell next borrows this space.
+                drop(space);
+                claim
+            }
+            Held::Line(claim, _) => claim,
+            Held::Frame(_) => return,
+        };
+        if let Calls::Window(w) = &function.calls {
+            w.unclaim(claim);
+        }
+    }
+}
+
+impl<'a> Slot<'a> {
+    pub(crate) fn borrow(function: &'a Active) -> Result<Self> {
+        Ok(Slot { function, held: Some(Held::borrow(function)?) })
+    }
+
+    /// Starts the call with the first `len` bytes as its arguments.
+    pub fn submit(mut self, len: usize) -> Result<Pending<'a>> {
+        let function = self.function;
+        let held = self.held.take().ok_or(Calls::no_calls())?;
+        Ok(Pending::new(function, held.submit(function, len)?))
+    }
+
+    /// Calls with the first `len` bytes as arguments and waits for the
+    /// results, into a buffer: their length.
+    pub fn call_into(mut self, len: usize, results: &mut [u8]) -> Result<usize> {
+        let function = self.function;
+        let held = self.held.take().ok_or(Calls::no_calls())?;
+        let flight = held.submit(function, len)?;
+        match function.calls.wait(flight, None, Into(results)) {
+            crate::calls::Landed::Done(result) => result,
+            crate::calls::Landed::Flying(flight) => {
+                function.calls.abandon(flight);
+                Err(Error::TimedOut(std::time::Duration::ZERO))
+            }
+        }
+    }
+}
+
+impl Deref for Slot<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.held.as_ref().map_or(&[], Held::bytes)
+    }
+}
+
+impl DerefMut for Slot<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.held.as_mut().map_or(&mut [], Held::bytes_mut)
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.give_back(self.function);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The TCP transport: frames to a gateway.
+
+mod connection;
+mod reader;
+
+pub(crate) use connection::{Connection, Load};
+pub(crate) use reader::Frame;

@@ -1,0 +1,427 @@
+//! A manager and its services as threads, over a real window, for tests: an
+//! honest one, and one whose every answer a test may spoil.
+#![allow(dead_code)]
+
+mod gateway;
+mod service;
+
+#[allow(unused_imports)]
+pub use gateway::{Gateway, SpoilFrame};
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use vfun::{ConnectOptions, Endpoint, Features, Nack, NackCode};
+use vfun_window::{Access, Bell, BellWaiter, Mapping, WriteSpan, fdpass, memfd};
+use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
+use vfun_wire::channel::{Geometry, side_bytes};
+use vfun_wire::control::*;
+use vfun_wire::header::*;
+use vfun_wire::limits::*;
+use vfun_wire::message::*;
+use vfun_wire::names;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// An answer on its way, for a test to spoil.
+pub struct Reply {
+    pub request: u16,
+    pub seq: u32,
+    pub kind: u16,
+    pub body: Vec<u8>,
+    /// Claimed instead of the body's length.
+    pub len: Option<u16>,
+    pub generation: u64,
+    /// Not sent at all.
+    pub swallow: bool,
+}
+
+pub type Spoil = Arc<dyn Fn(&mut Reply) + Send + Sync>;
+pub type SpoilAttach = Arc<dyn Fn(&mut AttachAck, &mut usize) + Send + Sync>;
+
+#[derive(Clone)]
+pub struct Setup {
+    pub doorbell: bool,
+    pub heartbeat_ms: u32,
+    pub window_bytes: u64,
+    pub deadline_ms: u32,
+    pub spoil: Option<Spoil>,
+    /// The answer to attach, and how many descriptors come along.
+    pub spoil_attach: Option<SpoilAttach>,
+    /// Functions beyond the built-in ones, for lists.
+    pub more_functions: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Setup {
+            doorbell: true,
+            heartbeat_ms: 0,
+            window_bytes: 16 << 20,
+            deadline_ms: 60_000,
+            spoil: None,
+            spoil_attach: None,
+            more_functions: 0,
+        }
+    }
+}
+
+/// The manager's side. Ends its threads when dropped.
+pub struct Fake {
+    pub host: Arc<Host>,
+    dir: tempfile::TempDir,
+    threads: Vec<JoinHandle<()>>,
+}
+
+pub struct Host {
+    pub setup: Setup,
+    pub window: WriteSpan,
+    pub fd: OwnedFd,
+    pub to_host: Vec<Bell>,
+    pub to_app: Vec<Bell>,
+    pub stop: AtomicBool,
+    /// The manager does not look while this is set.
+    pub hung: AtomicBool,
+    /// Services do not serve while this is set.
+    pub idle_services: AtomicBool,
+    pub served: AtomicU64,
+    pub goodbyes: AtomicU32,
+    pub releases: AtomicU32,
+    pub heap: AtomicU64,
+    pub grants: Mutex<Vec<(u64, Negotiate)>>,
+    pub places: Mutex<Vec<(u64, Geometry)>>,
+    pub services: Mutex<Vec<JoinHandle<()>>>,
+    pub questions: Mutex<Vec<Attach>>,
+    pub hellos: Mutex<Vec<Hello>>,
+    peers: Mutex<Vec<UnixStream>>,
+}
+
+pub const GENERATION: u64 = 7;
+pub const FUNCTIONS: [&str; 2] = ["echo", "floor"];
+
+impl Fake {
+    pub fn new(setup: Setup) -> Fake {
+        let bells = || (0..VECTORS).map(|_| Bell::new().unwrap()).collect::<Vec<_>>();
+        let dir = tempfile::tempdir().unwrap();
+        // A VM's window is a file; it also serves as the BAR of a made-up device.
+        let fd = if setup.doorbell {
+            memfd("window", setup.window_bytes).unwrap()
+        } else {
+            let path = dir.path().join("pci/0000:00:04.0");
+            std::fs::create_dir_all(&path).unwrap();
+            std::fs::write(path.join("vendor"), "0x1af4\n").unwrap();
+            std::fs::write(path.join("device"), "0x1110\n").unwrap();
+            let mut o = std::fs::OpenOptions::new();
+            let file = o.read(true).write(true).create(true).truncate(true).open(path.join("resource2")).unwrap();
+            file.set_len(setup.window_bytes).unwrap();
+            file.into()
+        };
+        let map = Mapping::new(&fd, 0, setup.window_bytes as usize, Access::ReadWrite).unwrap();
+        let window = map.write().unwrap();
+        lay_out(&window, &setup, GENERATION);
+        let host = Arc::new(Host {
+            window,
+            fd,
+            to_host: bells(),
+            to_app: bells(),
+            setup,
+            stop: AtomicBool::new(false),
+            hung: AtomicBool::new(false),
+            idle_services: AtomicBool::new(false),
+            served: AtomicU64::new(0),
+            goodbyes: AtomicU32::new(0),
+            releases: AtomicU32::new(0),
+            heap: AtomicU64::new(HEAP_OFF as u64),
+            grants: Mutex::default(),
+            places: Mutex::default(),
+            services: Mutex::default(),
+            questions: Mutex::default(),
+            hellos: Mutex::default(),
+            peers: Mutex::default(),
+        });
+        let listener = UnixListener::bind(dir.path().join("host.sock")).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (a, b) = (host.clone(), host.clone());
+        let threads = vec![
+            std::thread::spawn(move || a.accept(listener)),
+            std::thread::spawn(move || b.control()),
+        ];
+        Fake { host, dir, threads }
+    }
+
+    pub fn honest() -> Fake {
+        Fake::new(Setup::default())
+    }
+
+    pub fn spoiled(spoil: impl Fn(&mut Reply) + Send + Sync + 'static) -> Fake {
+        Fake::new(Setup { spoil: Some(Arc::new(spoil)), ..Setup::default() })
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("host.sock")
+    }
+    pub fn pci(&self) -> PathBuf {
+        self.dir.path().join("pci")
+    }
+
+    /// Options that lead here: by the socket, or (without a doorbell) by PCI.
+    pub fn options(&self) -> ConnectOptions {
+        let options = ConnectOptions::new("test");
+        match self.host.setup.doorbell {
+            true => options.endpoint(Endpoint::Host(Some(self.socket()))),
+            false => options.endpoint(Endpoint::Ivshmem(None)).pci_devices(self.pci()),
+        }
+    }
+
+    pub fn connect(&self) -> vfun::Session {
+        self.options().connect().unwrap()
+    }
+
+    /// The manager dies; services live on.
+    pub fn kill_manager(&mut self) {
+        self.host.hung.store(true, Ordering::SeqCst);
+        self.host.peers.lock().unwrap().clear();
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.host.stop.store(true, Ordering::SeqCst);
+        for bell in &self.host.to_host {
+            bell.ring();
+        }
+        for t in self.threads.drain(..).chain(self.host.services.lock().unwrap().drain(..)) {
+            t.join().unwrap();
+        }
+    }
+}
+
+pub fn lay_out(window: &WriteSpan, setup: &Setup, generation: u64) {
+    window.part(0, HEAP_OFF).unwrap().zero();
+    let features = match setup.doorbell {
+        true => Features::OFFERED,
+        false => Features(Features::OFFERED.0 & !Features::DOORBELL.0),
+    };
+    let client = names::encode("vm1").unwrap();
+    let header = WindowHeader::new(setup.window_bytes, generation, features, 3, client);
+    window.write(8, &header.as_bytes()[8..]).unwrap();
+    window.store(HOST_STATE_OFF / 8, u64::from(host_state::SERVING), Ordering::Relaxed);
+    window.store(HOST_SLEEPS_OFF / 8, setup.doorbell.into(), Ordering::Relaxed);
+    window.store(0, MAGIC, Ordering::Release);
+}
+
+impl Host {
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn accept(&self, listener: UnixListener) {
+        while !self.stopped() {
+            let Ok((socket, _)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            socket.set_nonblocking(false).unwrap();
+            let mut raw = [0; size_of::<Attach>()];
+            let (n, _) = fdpass::receive(&socket, &mut raw).unwrap();
+            assert_eq!(n, raw.len());
+            self.questions.lock().unwrap().push(Attach::read_from_bytes(&raw).unwrap());
+            let mut ack = AttachAck::new_zeroed();
+            ack.magic = U64::new(ATTACH_MAGIC);
+            ack.vectors = U16::new(if self.setup.doorbell { VECTORS } else { 0 });
+            ack.window_bytes = U64::new(self.setup.window_bytes);
+            let mut fds = vec![self.fd.as_fd()];
+            if self.setup.doorbell {
+                fds.extend(self.to_host.iter().chain(&self.to_app).map(|b| b.as_fd()));
+            }
+            let mut count = fds.len();
+            if let Some(spoil) = &self.setup.spoil_attach {
+                spoil(&mut ack, &mut count);
+            }
+            if count == usize::MAX {
+                continue; // hangs up without a word
+            }
+            fdpass::send(&socket, ack.as_bytes(), &fds[..count]).unwrap();
+            self.peers.lock().unwrap().push(socket);
+        }
+    }
+
+    fn control(self: Arc<Self>) {
+        let mut taken = [0u32; CONTROL_CELLS];
+        let waiter = BellWaiter::new(&self.to_host[0]).unwrap();
+        let mut beat = 0;
+        while !self.stopped() {
+            match self.setup.doorbell {
+                true => drop(waiter.wait(Some(Duration::from_millis(100))).unwrap()),
+                false => std::thread::sleep(Duration::from_micros(500)),
+            }
+            if self.hung.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+            if !self.setup.doorbell {
+                beat += 1;
+                self.window.store(HOST_BEAT_OFF / 8, beat, Ordering::Relaxed);
+            }
+            for (cell, taken) in taken.iter_mut().enumerate() {
+                let at = request_off(cell) / 8;
+                let posted = Posted::unpack(self.window.load(at + WORD_POSTED, Ordering::Acquire));
+                if posted.seq == *taken {
+                    continue;
+                }
+                assert_eq!(posted.seq, taken.wrapping_add(1), "the library posts in order");
+                *taken = posted.seq;
+                let session = self.window.load(at + WORD_SESSION, Ordering::Relaxed);
+                let mut body = vec![0; posted.len.into()];
+                self.window.read(at * 8 + 64, &mut body).unwrap();
+                let result = self.serve(posted.kind, session, &body);
+                self.answer(cell, posted, result);
+            }
+        }
+    }
+
+    fn answer(&self, cell: usize, posted: Posted, result: Result<Vec<u8>, Nack>) {
+        let (kind, body) = match result {
+            Ok(body) => (ANSWER_ACK, body),
+            Err(nack) => (ANSWER_NACK, nack.encode().as_bytes().to_vec()),
+        };
+        let mut r = Reply {
+            request: posted.kind,
+            seq: posted.seq,
+            kind,
+            body,
+            len: None,
+            generation: GENERATION,
+            swallow: false,
+        };
+        if let Some(spoil) = &self.setup.spoil {
+            spoil(&mut r);
+        }
+        if r.swallow {
+            return;
+        }
+        let at = answer_off(cell);
+        self.window.write(at + 64, &r.body).unwrap();
+        self.window.store(at / 8 + WORD_GENERATION, r.generation, Ordering::Relaxed);
+        let len = r.len.unwrap_or(r.body.len() as u16);
+        let word = Posted { seq: r.seq, kind: r.kind, len }.pack();
+        self.window.store(at / 8 + WORD_ANSWERED, word, Ordering::Release);
+        self.served.fetch_add(1, Ordering::Relaxed);
+        self.to_app[0].ring();
+    }
+
+    /// Serves a request; the gateway uses this too.
+    pub fn serve(self: &Arc<Self>, kind: u16, session: u64, body: &[u8]) -> Result<Vec<u8>, Nack> {
+        let kind = Kind::from_wire(kind).expect("a known kind");
+        assert_eq!(body.len(), row(kind).request_bytes, "{kind}");
+        assert_eq!(session == 0, kind == Kind::Hello, "the session's handle in {kind}");
+        match kind {
+            Kind::Hello => Ok(self.hello(body)),
+            Kind::Negotiate => self.negotiate(body),
+            Kind::Activate => self.activate(OfGrant::read_from_bytes(body).unwrap().grant.get()),
+            Kind::Release | Kind::Stats => {
+                let n = u32::from(kind == Kind::Release);
+                self.releases.fetch_add(n, Ordering::SeqCst);
+                let mut stats = Stats::new_zeroed();
+                stats.calls = U64::new(42);
+                stats.age_ms = U64::new(1500);
+                Ok(stats.as_bytes().to_vec())
+            }
+            Kind::List => Ok(self.list(List::read_from_bytes(body).unwrap().start.get())),
+            Kind::Goodbye | Kind::KeepAlive => {
+                self.goodbyes.fetch_add(u32::from(kind == Kind::Goodbye), Ordering::SeqCst);
+                Ok(vec![0; 8])
+            }
+            other => Err(Nack::new(NackCode::Unsupported, other.text())),
+        }
+    }
+
+    fn hello(&self, body: &[u8]) -> Vec<u8> {
+        let hello = Hello::read_from_bytes(body).unwrap();
+        let mut all = self.hellos.lock().unwrap();
+        all.push(hello);
+        let mut ack = HelloAck::new_zeroed();
+        ack.version = U16::new(1);
+        ack.session_line = U16::new(all.len() as u16 - 1);
+        ack.client_id = U32::new(3);
+        ack.features = hello.features;
+        ack.session = U64::new(0x1_0000_0000 + all.len() as u64);
+        ack.heartbeat_ms = U32::new(self.setup.heartbeat_ms);
+        ack.app_id = U32::new(9);
+        ack.client = names::encode("vm1").unwrap();
+        ack.as_bytes().to_vec()
+    }
+
+    fn negotiate(&self, body: &[u8]) -> Result<Vec<u8>, Nack> {
+        let n = Negotiate::read_from_bytes(body).unwrap();
+        let name = names::decode(&n.function).unwrap();
+        if !FUNCTIONS.contains(&name) {
+            return Err(Nack::new(NackCode::UnknownFunction, format!("no function '{name}' is offered")));
+        }
+        if n.preference == Preference::Hardware.to_wire() {
+            return Err(Nack::new(NackCode::DeviceBusy, "all are taken").offering_software());
+        }
+        let mut n = n;
+        n.depth = U16::new(if n.depth.get() == 0 { DEPTH_DEFAULT } else { n.depth.get() });
+        n.cell_bytes = U32::new(match n.cell_bytes.get() {
+            u32::MAX => CELL_BYTES_DEFAULT,
+            bytes => bytes.next_multiple_of(64),
+        });
+        let mut ack = NegotiateAck::new_zeroed();
+        let mut grants = self.grants.lock().unwrap();
+        ack.grant = U64::new(grants.len() as u64 + 1);
+        ack.function_id = U32::new(5);
+        ack.version = U32::new(0x1_0002);
+        ack.location = Location::Software.to_wire();
+        ack.depth = n.depth;
+        ack.cell_bytes = n.cell_bytes;
+        ack.deadline_ms = U32::new(if n.deadline_ms.get() == 0 { self.setup.deadline_ms } else { n.deadline_ms.get() });
+        grants.push((ack.grant.get(), n));
+        Ok(ack.as_bytes().to_vec())
+    }
+
+    fn activate(self: &Arc<Self>, grant: u64) -> Result<Vec<u8>, Nack> {
+        let n = self.grants.lock().unwrap()[grant as usize - 1].1;
+        let side = side_bytes(n.depth.get(), n.cell_bytes.get()).unwrap();
+        let at = self.heap.fetch_add(2 * side, Ordering::SeqCst);
+        if at + 2 * side > self.setup.window_bytes {
+            return Err(Nack::new(NackCode::NoCapacity, "the window is full"));
+        }
+        let geometry = Geometry {
+            dataout_off: U64::new(at),
+            datain_off: U64::new(at + side),
+            side_bytes: U64::new(side),
+            cell_bytes: n.cell_bytes,
+            depth: n.depth,
+            kind: n.kind,
+            vector_out: U16::new(1),
+            vector_in: U16::new(2),
+            reserved: U32::ZERO,
+        };
+        self.places.lock().unwrap().push((grant, geometry));
+        let host = self.clone();
+        self.services.lock().unwrap().push(std::thread::spawn(move || service::run(&host, &geometry)));
+        let ack = ActivateAck { channel: U64::new(grant), geometry };
+        Ok(ack.as_bytes().to_vec())
+    }
+
+    fn list(&self, start: u32) -> Vec<u8> {
+        let mut names: Vec<String> = FUNCTIONS.iter().map(|s| s.to_string()).collect();
+        names.extend((0..self.setup.more_functions).map(|i| format!("f{i}")));
+        let part: Vec<_> = names.iter().skip(start as usize).take(LIST_ENTRIES).collect();
+        let head = ListAck { count: U32::new(part.len() as u32), total: U32::new(names.len() as u32) };
+        let mut body = head.as_bytes().to_vec();
+        for name in part {
+            let mut e = ListEntry::new_zeroed();
+            e.function = vfun_wire::names::encode(name).unwrap();
+            e.version = U32::new(0x1_0000);
+            e.locations = U32::new(1 << 1 | 1 << 3 | 1 << 31);
+            body.extend_from_slice(e.as_bytes());
+        }
+        body
+    }
+}

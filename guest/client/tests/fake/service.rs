@@ -1,0 +1,149 @@
+//! The service's thread: echoes, or does what arguments that begin with `!` say.
+
+use super::Host;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use vfun_ring::{Next, Request, Server, WindowMemory};
+use vfun_window::BellWaiter;
+use vfun_wire::Status;
+use vfun_wire::channel::{ChannelKind, Command, Geometry, line_off, spaces_off};
+
+pub fn run(host: &Host, g: &Geometry) {
+    let side = g.side_bytes.get() as usize;
+    let part = |off: u64| host.window.part(off as usize, side).unwrap();
+    let (out, inn) = (part(g.dataout_off.get()), part(g.datain_off.get()));
+    let memory = WindowMemory::new(inn, out.reader()).unwrap();
+    if g.kind.get() == ChannelKind::Floor.to_wire() {
+        return floor(host, &memory, g.depth.get().into());
+    }
+    let mut server = Server::new(memory, g.depth.get(), g.cell_bytes.get());
+    let waiter = BellWaiter::new(&host.to_host[usize::from(g.vector_out.get())]).unwrap();
+    let mut state = Service { host, g, kept: 0, held: vec![] };
+    let mut idle = 0u32;
+    while !host.stopped() {
+        if host.idle_services.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_micros(200));
+            continue;
+        }
+        match server.next() {
+            Next::Call(r) => {
+                idle = 0;
+                state.serve(&mut server, r);
+                continue;
+            }
+            Next::Broken(_) => return,
+            Next::Nothing => idle += 1,
+        }
+        if idle < 2_000 {
+            vfun_window::pause();
+        } else if idle < 4_000 || !host.setup.doorbell {
+            std::thread::yield_now();
+        } else {
+            server.declare_sleep();
+            let found = server.next_anywhere();
+            if found == Next::Nothing {
+                waiter.wait(Some(Duration::from_millis(if idle == 4_000 { 1 } else { 100 }))).unwrap();
+            }
+            server.declare_awake();
+            if let Next::Call(r) = found {
+                idle = 0;
+                state.serve(&mut server, r);
+            } else if let Next::Call(r) = server.next_anywhere() {
+                idle = 0;
+                state.serve(&mut server, r);
+            }
+        }
+    }
+}
+
+struct Service<'a> {
+    host: &'a Host,
+    g: &'a Geometry,
+    /// What `rst` clears.
+    kept: u64,
+    /// Open calls.
+    held: Vec<usize>,
+}
+
+impl Service<'_> {
+    fn serve(&mut self, s: &mut Server<WindowMemory>, r: Request) {
+        let space = spaces_off(self.g.depth.get()) + r.cell * self.g.cell_bytes.get() as usize;
+        let mut args = r.inline[..(r.len as usize).min(48)].to_vec();
+        if r.in_space {
+            args = vec![0; r.len as usize];
+            s.memory().theirs().read(space, &mut args).unwrap();
+        }
+        s.begin(r.cell, r.seq);
+        let done = match r.command {
+            Command::Rst => {
+                self.kept = 0;
+                Some((Status::Ok, vec![]))
+            }
+            Command::Set => self.function(s, r.cell, args),
+        };
+        s.idle();
+        if let Some((status, results)) = done {
+            self.answer(s, r.cell, status, &results);
+        }
+    }
+
+    fn answer(&self, s: &mut Server<WindowMemory>, cell: usize, status: Status, results: &[u8]) {
+        if results.len() <= 48 {
+            s.answer_inline(cell, status, results);
+        } else {
+            let space = spaces_off(self.g.depth.get()) + cell * self.g.cell_bytes.get() as usize;
+            s.memory().mine().write(space, results).unwrap();
+            s.answer_space(cell, status, results.len() as u32);
+        }
+        if s.must_ring() {
+            s.rang();
+            self.host.to_app[usize::from(self.g.vector_in.get())].ring();
+        }
+    }
+
+    fn function(&mut self, s: &mut Server<WindowMemory>, cell: usize, args: Vec<u8>) -> Option<(Status, Vec<u8>)> {
+        let words = |n: u32, text: &str| [&n.to_le_bytes()[..], text.as_bytes()].concat();
+        let ok = |results: Vec<u8>| Some((Status::Ok, results));
+        match args.as_slice() {
+            b"!driver" => Some((Status::DriverError, words(7, "n is too large: at most 20"))),
+            b"!driver-long" => Some((Status::DriverError, words(8, &"x".repeat(100)))),
+            b"!crash" => Some((Status::DriverCrashed, vec![])),
+            b"!deadline" => Some((Status::Deadline, vec![])),
+            b"!lost" => Some((Status::ServiceLost, vec![])),
+            b"!released" => Some((Status::Released, vec![])),
+            b"!hold" => {
+                self.held.push(cell);
+                None
+            }
+            b"!let-go" => {
+                for cell in std::mem::take(&mut self.held) {
+                    self.answer(s, cell, Status::Ok, b"event");
+                }
+                ok(vec![])
+            }
+            b"!count" => {
+                self.kept += 1;
+                ok(self.kept.to_le_bytes().to_vec())
+            }
+            _ => {
+                if let Some(ms) = args.strip_prefix(b"!sleep ") {
+                    let ms = std::str::from_utf8(ms).unwrap().parse().unwrap();
+                    std::thread::sleep(Duration::from_millis(ms));
+                }
+                ok(args)
+            }
+        }
+    }
+}
+
+/// Answers each line's first word with itself.
+fn floor(host: &Host, memory: &WindowMemory, depth: usize) {
+    while !host.stopped() {
+        for i in 0..depth {
+            let at = line_off(i) / 8;
+            let v = memory.theirs().load(at, Ordering::Acquire);
+            memory.mine().store(at, v, Ordering::Release);
+        }
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,66 @@
+//! `vfun-gateway`: serves callers that reach the host over TCP.
+
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use vfun_gateway::Gateway;
+
+/// Serves vFunctions to callers over TCP.
+///
+/// The manager starts it (`vfund --tcp ADDR:PORT`); it can also be started by
+/// hand. To the manager it is an ordinary program on the host: every connection
+/// gets a window of the client that it names, if that client's manifest says
+/// `tcp = true`, and gives it back when it ends. Calls are copied; for shared
+/// memory run the caller on the host or in a VM with a window.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// Address to listen on, such as 127.0.0.1:7733. There is no encryption:
+    /// keep it to a network that you trust.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: String,
+    /// The manager's socket.
+    #[arg(long, value_name = "FILE", default_value = "/var/lib/virtfun/host.sock")]
+    socket: PathBuf,
+    /// End when standard input closes, so as not to outlive whoever started this.
+    #[arg(long)]
+    until_stdin_closes: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("VFUN_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
+        )
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_target(false)
+        .init();
+    let listener = match TcpListener::bind(&args.listen) {
+        Ok(listener) => listener,
+        Err(e) => {
+            eprintln!(
+                "vfun-gateway: cannot listen on {}: {e}. Choose an address of this machine and a free port with --listen.",
+                args.listen
+            );
+            return ExitCode::FAILURE;
+        }
+    };
+    if args.until_stdin_closes {
+        std::thread::spawn(|| {
+            let mut bytes = [0; 64];
+            let mut stdin = std::io::stdin().lock();
+            while stdin.read(&mut bytes).is_ok_and(|n| n > 0) {}
+            // The manager sees each connection's socket close and cleans up.
+            std::process::exit(0);
+        });
+    }
+    Gateway::new(args.socket).serve(&listener);
+    ExitCode::SUCCESS
+}

@@ -1,1 +1,0 @@
-//! The service process for native drivers

@@ -1,0 +1,20 @@
+//! `vfun-service`: serves one client's channels of one vFunction whose driver
+//! is a shared library. The manager starts it; there is nothing to type.
+
+use std::process::ExitCode;
+use vfun_sdk::loader::Library;
+use vfun_supervise::{Driver, Start};
+
+fn main() -> ExitCode {
+    vfun_sdk::service::run(load)
+}
+
+fn load(start: &Start) -> Result<Library, String> {
+    let Driver::Native { library } = &start.driver else {
+        return Err(format!("this service runs native drivers, not {:?}", start.driver));
+    };
+    let loaded = Library::open(library).map_err(|e| e.to_string())?;
+    let version = ((start.version >> 16) as u16, start.version as u16);
+    loaded.expect(&start.function, version).map_err(|e| e.to_string())?;
+    Ok(loaded)
+}

@@ -1,0 +1,122 @@
+//! An app with one channel in a window of its own.
+
+use super::{PATIENCE, Shape};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use vfun_ring::{Answer, Caller, Looked, Ticket, WindowMemory};
+use vfun_window::{Access, Bell, BellWaiter, Mapping, memfd, pause};
+use vfun_wire::Status;
+use vfun_wire::channel::{Command, side_bytes, spaces_off};
+use vfun_wire::limits::INLINE_BYTES;
+
+pub struct App {
+    pub shape: Shape,
+    pub window: OwnedFd,
+    pub dataout_off: u64,
+    pub datain_off: u64,
+    /// The one that rings the service, and the one that rings the app.
+    pub bells: Option<(Bell, Bell)>,
+    pub waiter: Option<BellWaiter>,
+    pub caller: Caller<WindowMemory>,
+}
+
+impl App {
+    /// Lays a channel out in a fresh window.
+    pub fn new(shape: Shape) -> App {
+        let side = side_bytes(shape.depth, shape.cell_bytes).unwrap();
+        // Something before and between, as in a real window.
+        let (dataout_off, datain_off) = (8192, 8192 + side + 4096);
+        let window = memfd("window", datain_off + side).unwrap();
+        let map = |off| Mapping::new(&window, off, side as usize, Access::ReadWrite).unwrap().write().unwrap();
+        let mem = WindowMemory::new(map(dataout_off), map(datain_off).reader()).unwrap();
+        let bells = shape.doorbell.then(|| (Bell::new().unwrap(), Bell::new().unwrap()));
+        let waiter = bells.as_ref().map(|(_, app)| BellWaiter::new(app).unwrap());
+        let caller = Caller::new(mem, shape.depth, shape.cell_bytes);
+        App { shape, window, dataout_off, datain_off, bells, waiter, caller }
+    }
+
+    fn space(&self, cell: usize) -> usize {
+        spaces_off(self.shape.depth) + cell * self.shape.cell_bytes as usize
+    }
+
+    /// Posts a call, without ringing.
+    pub fn post_quietly(&self, command: Command, args: &[u8]) -> Ticket {
+        let claim = self.caller.claim().unwrap();
+        if args.len() <= INLINE_BYTES {
+            return self.caller.post_inline(claim, command, args);
+        }
+        self.caller.memory().mine().write(self.space(claim.cell()), args).unwrap();
+        self.caller.post_space(claim, command, args.len() as u32)
+    }
+
+    /// Rings the service if it sleeps.
+    pub fn ring(&self) {
+        if let Some((service, _)) = &self.bells
+            && self.caller.must_ring()
+        {
+            service.ring();
+        }
+    }
+
+    pub fn post(&self, args: &[u8]) -> Ticket {
+        let ticket = self.post_quietly(Command::Set, args);
+        self.ring();
+        ticket
+    }
+
+    /// The results of an answer, copied.
+    pub fn results(&self, ticket: &Ticket, a: &Answer) -> Vec<u8> {
+        let mut bytes = vec![0; a.len as usize];
+        if a.in_space {
+            self.caller.memory().theirs().read(self.space(ticket.cell()), &mut bytes).unwrap();
+        } else {
+            bytes.copy_from_slice(&a.inline[..a.len as usize]);
+        }
+        bytes
+    }
+
+    /// Looks for an answer for a while.
+    pub fn answer_within(&self, ticket: &Ticket, limit: Duration) -> Option<(Status, Vec<u8>)> {
+        let until = Instant::now() + limit;
+        loop {
+            for _ in 0..100 {
+                match self.caller.look(ticket) {
+                    Looked::Done(a) => {
+                        let status = Status::from_wire(a.status).expect("a known status");
+                        return Some((status, self.results(ticket, &a)));
+                    }
+                    Looked::NotYet => pause(),
+                    other => panic!("{other:?}"),
+                }
+            }
+            if Instant::now() > until {
+                return None;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn finish(&self, ticket: Ticket) -> (Status, Vec<u8>) {
+        let answer = self.answer_within(&ticket, PATIENCE).expect("no answer");
+        self.caller.take(ticket);
+        answer
+    }
+
+    /// One call.
+    pub fn call(&self, args: &[u8]) -> (Status, Vec<u8>) {
+        self.finish(self.post(args))
+    }
+
+    /// One call that must succeed.
+    pub fn ok(&self, args: &[u8]) -> Vec<u8> {
+        let (status, results) = self.call(args);
+        assert_eq!(status, Status::Ok, "{:?}", String::from_utf8_lossy(&results));
+        results
+    }
+
+    pub fn rst(&self) -> (Status, Vec<u8>) {
+        let ticket = self.post_quietly(Command::Rst, &[]);
+        self.ring();
+        self.finish(ticket)
+    }
+}

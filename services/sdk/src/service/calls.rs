@@ -1,0 +1,222 @@
+//! One channel of calls: from a checked request to an answer.
+
+use super::engine::Serve;
+use super::idle::{Look, Work};
+use super::pulse::Pulse;
+use crate::abi::{self, INLINE_BYTES};
+use crate::error::cut;
+use crate::loader::{ArgsAt, OutAt};
+use crate::{DriverError, abi::SENTENCE_BYTES};
+use std::sync::Arc;
+use vfun_ring::{Memory, Next, Request, Server, WindowMemory, sync::Ordering};
+use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan};
+use vfun_wire::Status;
+use vfun_wire::channel::{Command, in_header, spaces_off};
+
+/// A channel and what computes its calls.
+pub struct Calls<I> {
+    server: Server<WindowMemory>,
+    instance: I,
+    pulse: Arc<Pulse>,
+    app: Option<Bell>,
+    args_spaces: ReadSpan,
+    out_spaces: WriteSpan,
+    cell_bytes: usize,
+    max_args: u32,
+    /// Room for results in a data space; 0: results go through `private`.
+    out_bytes: usize,
+    private: [u8; INLINE_BYTES],
+    /// The window names a call as being computed.
+    current: bool,
+}
+
+/// What a channel of calls is made of.
+pub struct Shape {
+    pub depth: u16,
+    pub cell_bytes: u32,
+    pub max_args: u32,
+    pub max_result: u32,
+}
+
+impl<I: Serve> Calls<I> {
+    /// Takes up the channel in `mem`.
+    pub fn new(
+        mem: WindowMemory,
+        shape: &Shape,
+        instance: I,
+        pulse: Arc<Pulse>,
+        app: Option<Bell>,
+    ) -> Result<Self, OutOfBounds> {
+        let (off, cell_bytes) = (spaces_off(shape.depth), shape.cell_bytes as usize);
+        let bytes = usize::from(shape.depth) * cell_bytes;
+        let in_space = shape.max_result as usize > INLINE_BYTES && cell_bytes > 0;
+        let mut calls = Calls {
+            args_spaces: mem.theirs().part(off, bytes)?,
+            out_spaces: mem.mine().part(off, bytes)?,
+            cell_bytes,
+            max_args: shape.max_args,
+            out_bytes: if in_space { cell_bytes.min(shape.max_result as usize) } else { 0 },
+            private: [0; INLINE_BYTES],
+            server: Server::new(mem, shape.depth, shape.cell_bytes),
+            instance,
+            pulse,
+            app,
+            current: true,
+        };
+        calls.finish_half_done();
+        calls.rest();
+        Ok(calls)
+    }
+
+    /// A service that died may have left a call half done. It is the manager's
+    /// to answer, which knows why; one that it did not answer is answered here,
+    /// and not computed a second time.
+    fn finish_half_done(&mut self) {
+        let left = self.server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
+        if left == 0 {
+            return;
+        }
+        while let Next::Call(r) = self.server.next_anywhere() {
+            if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
+                self.server.answer_inline(r.cell, Status::DriverCrashed, &[]);
+                return;
+            }
+            self.serve(r);
+        }
+    }
+
+    #[inline]
+    fn compute(&mut self, r: &Request) -> Result<usize, DriverError> {
+        let (command, len) = match r.command {
+            Command::Set => (abi::COMMAND_SET, r.len as usize),
+            Command::Rst => (abi::COMMAND_RST, 0),
+        };
+        let space = r.cell * self.cell_bytes;
+        let args = if r.in_space {
+            // Within the cell's space: the ring has checked the length.
+            ArgsAt::window(&self.args_spaces, space, len).map_err(outside)?
+        } else {
+            ArgsAt::private(&r.inline[..len])
+        };
+        let out = if self.out_bytes > 0 {
+            OutAt::window(&self.out_spaces, space, self.out_bytes).map_err(outside)?
+        } else {
+            OutAt::private(&mut self.private)
+        };
+        self.instance.run(command, args, out)
+    }
+
+    #[inline]
+    fn answer(&mut self, cell: usize, len: usize) {
+        if self.out_bytes == 0 {
+            let results = self.private;
+            self.server.answer_inline(cell, Status::Ok, &results[..len.min(INLINE_BYTES)]);
+        } else if len <= INLINE_BYTES {
+            let mut results = [0; INLINE_BYTES];
+            let space = cell * self.cell_bytes;
+            match self.out_spaces.read(space, &mut results[..len]) {
+                Ok(()) => self.server.answer_inline(cell, Status::Ok, &results[..len]),
+                Err(e) => self.refuse(cell, &outside(e)),
+            }
+        } else {
+            self.server.answer_space(cell, Status::Ok, len as u32);
+        }
+    }
+
+    /// Answers with the driver's code and sentence: 4 bytes little-endian,
+    /// then UTF-8. In the cell's data space where they do not fit its line.
+    #[cold]
+    fn refuse(&mut self, cell: usize, e: &DriverError) {
+        if e.code == abi::RESULT_TOO_LARGE {
+            self.server.answer_inline(cell, Status::ResultTooLarge, &[]);
+            return;
+        }
+        let mut bytes = [0; 4 + SENTENCE_BYTES];
+        if 4 + e.sentence.len() > INLINE_BYTES && self.cell_bytes > INLINE_BYTES {
+            let n = encode(e, self.cell_bytes, &mut bytes);
+            if self.out_spaces.write(cell * self.cell_bytes, &bytes[..n]).is_ok() {
+                self.server.answer_space(cell, Status::DriverError, n as u32);
+                return;
+            }
+        }
+        let n = encode(e, INLINE_BYTES, &mut bytes);
+        self.server.answer_inline(cell, Status::DriverError, &bytes[..n]);
+    }
+
+    #[cold]
+    fn ring(&self) {
+        if let Some(bell) = &self.app {
+            bell.ring();
+            self.server.rang();
+        }
+    }
+}
+
+/// An error as the caller gets it, at most `most` bytes: how many there are.
+fn encode(e: &DriverError, most: usize, to: &mut [u8; 4 + SENTENCE_BYTES]) -> usize {
+    let n = cut(&e.sentence, (most - 4).min(SENTENCE_BYTES));
+    to[..4].copy_from_slice(&(e.code as u32).to_le_bytes());
+    to[4..4 + n].copy_from_slice(&e.sentence.as_bytes()[..n]);
+    4 + n
+}
+
+#[cold]
+fn outside(e: OutOfBounds) -> DriverError {
+    DriverError::new(abi::PANIC, format!("the service's fault: {e}"))
+}
+
+impl<I: Serve> Work for Calls<I> {
+    type Found = Request;
+
+    #[inline]
+    fn next(&mut self) -> Look<Request> {
+        look(self.server.next())
+    }
+
+    fn next_anywhere(&mut self) -> Look<Request> {
+        look(self.server.next_anywhere())
+    }
+
+    #[inline]
+    fn serve(&mut self, r: Request) {
+        if r.len > self.max_args {
+            self.server.answer_inline(r.cell, Status::BadLength, &[]);
+        } else {
+            self.server.begin(r.cell, r.seq);
+            self.current = true;
+            self.pulse.begin();
+            let done = self.compute(&r);
+            self.pulse.end();
+            match done {
+                Ok(len) => self.answer(r.cell, len),
+                Err(e) => self.refuse(r.cell, &e),
+            }
+        }
+        if self.server.seems_asleep() {
+            self.ring();
+        }
+    }
+
+    /// Between two calls that follow at once the window keeps naming the
+    /// first, which is answered, until it names the second.
+    #[inline]
+    fn rest(&mut self) {
+        if self.current {
+            self.current = false;
+            self.server.idle();
+        }
+    }
+
+    fn server(&self) -> &Server<WindowMemory> {
+        &self.server
+    }
+}
+
+#[inline]
+fn look(next: Next) -> Look<Request> {
+    match next {
+        Next::Call(r) => Look::Found(r),
+        Next::Nothing => Look::Nothing,
+        Next::Broken(v) => Look::Broken(v),
+    }
+}

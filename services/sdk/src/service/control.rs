@@ -1,0 +1,291 @@
+//! The main thread: talks with the manager, opens and closes channels, and
+//! keeps the watch over deadlines.
+
+use super::channel::{Event, Running, Teller, open};
+use super::engine::Engine;
+use super::idle::End;
+use super::watch::{Alarm, Rest, Watched};
+use super::{Work, exit, log};
+use rustix::event::{Timespec, epoll};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, Error, FromService, Open, Start, ToService};
+
+const SOCKET: u64 = 0;
+const ALARM: u64 = 1;
+/// Longest time that the last message, that of a deadline, may wait for room.
+const LAST_WORD: Duration = Duration::from_millis(200);
+
+/// A channel the manager knows of.
+struct Channel {
+    app: String,
+    running: Running,
+    watched: Option<Watched>,
+    /// The manager asked to close it.
+    closing: bool,
+    /// Its thread has ended.
+    ended: bool,
+}
+
+struct Control<E> {
+    start: Start,
+    work: Arc<Work<E>>,
+    /// False once the manager is gone.
+    manager: bool,
+    stopping: bool,
+    unsent: VecDeque<FromService>,
+    channels: BTreeMap<u64, Channel>,
+    alarm: Arc<Alarm>,
+    events: Receiver<(u64, Event)>,
+    teller: Sender<(u64, Event)>,
+    epoll: OwnedFd,
+    rest: Rest,
+}
+
+/// Serves until told to stop, or until the manager and all channels are gone.
+pub fn serve<E: Engine>(start: Start, work: Work<E>) -> ExitCode {
+    match Control::new(start, work).and_then(Control::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            log::line(format_args!("the service cannot go on: {e}"));
+            ExitCode::from(EXIT_CANNOT_START as u8)
+        }
+    }
+}
+
+impl<E: Engine> Control<E> {
+    fn new(start: Start, work: Work<E>) -> std::io::Result<Self> {
+        let stdin = std::io::stdin();
+        let flags = rustix::fs::fcntl_getfl(&stdin)?;
+        rustix::fs::fcntl_setfl(&stdin, flags | rustix::fs::OFlags::NONBLOCK)?;
+        let alarm = Arc::new(Alarm::new()?);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        use epoll::{EventData, EventFlags};
+        epoll::add(&epoll, &stdin, EventData::new_u64(SOCKET), EventFlags::IN)?;
+        epoll::add(&epoll, alarm.bell(), EventData::new_u64(ALARM), EventFlags::IN | EventFlags::ET)?;
+        let (max_args, max_result) = match &work {
+            Work::Calls(engine) => (engine.max_args(), engine.max_result()),
+            Work::Floor => (8, 8),
+        };
+        let (teller, events) = channel();
+        let mut control = Control {
+            start,
+            work: Arc::new(work),
+            manager: true,
+            stopping: false,
+            unsent: VecDeque::new(),
+            channels: BTreeMap::new(),
+            alarm,
+            events,
+            teller,
+            epoll,
+            rest: Rest::new(Instant::now()),
+        };
+        control.say(FromService::Ready { max_args, max_result });
+        Ok(control)
+    }
+
+    fn run(mut self) -> std::io::Result<()> {
+        loop {
+            self.flush();
+            if self.over() {
+                return Ok(());
+            }
+            let now = Instant::now();
+            self.check_deadlines(now);
+            let every = self.channels.values().filter_map(|c| c.watched.as_ref()).map(Watched::look_every).min();
+            let channels = &self.channels;
+            let awake = || channels.values().any(|c| c.watched.is_some() && c.running.pulse.awake());
+            let limit = self.rest.until(&self.alarm, now, every, awake);
+            self.wait(limit)?;
+            while let Ok((channel, event)) = self.events.try_recv() {
+                self.happened(channel, event);
+            }
+        }
+    }
+
+    /// Whether there is nothing left to do.
+    fn over(&self) -> bool {
+        let served = self.channels.values().any(|c| !c.ended);
+        if self.stopping {
+            return !served && (self.unsent.is_empty() || !self.manager);
+        }
+        if !self.manager && !served {
+            log::line(format_args!("the manager is gone and no channel is left: this service ends"));
+            return true;
+        }
+        false
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> std::io::Result<()> {
+        let limit = limit.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
+        let mut events = [std::mem::MaybeUninit::uninit(); 4];
+        let socket = match epoll::wait(&self.epoll, &mut events[..], limit.as_ref()) {
+            Ok((got, _)) => got.iter().any(|e| e.data.u64() == SOCKET),
+            Err(rustix::io::Errno::INTR) => false,
+            Err(e) => return Err(e.into()),
+        };
+        if socket {
+            self.hear();
+        }
+        Ok(())
+    }
+
+    /// Takes one message; more make the next wait return at once.
+    fn hear(&mut self) {
+        match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {
+            Ok(Some((message, fds))) => self.told(message, fds),
+            Ok(None) => self.alone("it closed the socket"),
+            Err(Error::Io(e)) if e.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(e @ Error::Io(_)) => self.alone(&e.to_string()),
+            Err(e) => log::line(format_args!("{e}; it is ignored")),
+        }
+    }
+
+    fn told(&mut self, message: ToService, fds: Vec<OwnedFd>) {
+        match message {
+            ToService::Open(open) => self.open(open, fds),
+            ToService::Close { channel } => self.close(channel),
+            ToService::Stop => {
+                self.stopping = true;
+                self.channels.values().for_each(|c| c.running.stop());
+            }
+            ToService::Start(_) => log::line(format_args!("a second Start is ignored")),
+        }
+    }
+
+    fn open(&mut self, message: Open, fds: Vec<OwnedFd>) {
+        let (id, app) = (message.channel, message.app.clone());
+        let calls = matches!(*self.work, Work::Calls(_));
+        let watched =
+            calls.then(|| Watched::new(Duration::from_millis(message.deadline_ms.max(1).into()), Instant::now()));
+        let teller = Teller { channel: id, events: self.teller.clone(), alarm: self.alarm.clone() };
+        let opened = if self.stopping {
+            Err("this service is being stopped".to_owned())
+        } else if self.channels.contains_key(&id) {
+            Err("a channel with this handle is being served".to_owned())
+        } else {
+            open(&self.start, &self.work, message, fds, teller)
+        };
+        match opened {
+            Ok(running) => {
+                let channel = Channel { app, running, watched, closing: false, ended: false };
+                self.channels.insert(id, channel);
+            }
+            Err(reason) => self.refused(id, &app, reason),
+        }
+    }
+
+    fn refused(&mut self, channel: u64, app: &str, reason: String) {
+        log::line(format_args!("channel {channel} of {app} cannot be served: {reason}"));
+        self.say(FromService::OpenFailed { channel, reason });
+    }
+
+    fn close(&mut self, channel: u64) {
+        match self.channels.get_mut(&channel) {
+            Some(c) if !c.ended => {
+                c.closing = true;
+                c.running.stop();
+            }
+            // Not served, or not any more.
+            _ => {
+                self.channels.remove(&channel);
+                self.say(FromService::Closed { channel });
+            }
+        }
+    }
+
+    /// What a channel's thread told.
+    fn happened(&mut self, channel: u64, event: Event) {
+        match event {
+            Event::Opened => self.say(FromService::Opened { channel }),
+            Event::Refused(reason) => {
+                let app = self.channels.remove(&channel).map_or_else(String::new, |c| c.app);
+                self.refused(channel, &app, reason);
+            }
+            Event::Ended(end) => {
+                let Some(c) = self.channels.get_mut(&channel) else { return };
+                c.ended = true;
+                c.watched = None;
+                let closing = c.closing;
+                if let End::Broken(violation) = end {
+                    log::line(format_args!("channel {channel} of {} is broken: {violation}", c.app));
+                    self.say(FromService::Broken { channel, reason: violation.to_string() });
+                }
+                if closing {
+                    self.channels.remove(&channel);
+                    self.say(FromService::Closed { channel });
+                }
+            }
+        }
+    }
+
+    fn check_deadlines(&mut self, now: Instant) {
+        let over = self.channels.iter_mut().find_map(|(&id, c)| {
+            let calls = c.running.pulse.calls();
+            c.watched.as_mut().is_some_and(|w| w.overran(calls, now)).then(|| (id, c.app.clone()))
+        });
+        if let Some((channel, app)) = over {
+            log::line(format_args!("a call of {app} on channel {channel} ran past its deadline: this service ends"));
+            self.say(FromService::Deadline { channel });
+            let until = Instant::now() + LAST_WORD;
+            while self.manager && !self.unsent.is_empty() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+                self.flush();
+            }
+            exit::now(EXIT_DEADLINE);
+        }
+    }
+
+    fn say(&mut self, message: FromService) {
+        self.unsent.push_back(message);
+        self.flush();
+    }
+
+    /// Sends what there is room for: a manager that is busy or stopped must
+    /// not hold up the watch.
+    fn flush(&mut self) {
+        let before = self.unsent.len();
+        while self.manager {
+            let Some(message) = self.unsent.front() else { break };
+            match vfun_supervise::send(std::io::stdin().as_fd(), message, &[]) {
+                Ok(()) => {
+                    self.unsent.pop_front();
+                }
+                Err(Error::Io(e)) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(Error::Io(e)) => self.alone(&e.to_string()),
+                Err(e) => {
+                    log::line(format_args!("a message to the manager is lost: {e}"));
+                    self.unsent.pop_front();
+                }
+            }
+        }
+        if self.manager && (before > 0 || !self.unsent.is_empty()) {
+            use epoll::{EventData, EventFlags};
+            let room = if self.unsent.is_empty() { EventFlags::empty() } else { EventFlags::OUT };
+            let _ = epoll::modify(
+                &self.epoll,
+                std::io::stdin().as_fd(),
+                EventData::new_u64(SOCKET),
+                EventFlags::IN | room,
+            );
+        }
+    }
+
+    /// The manager is gone: channels are served on.
+    fn alone(&mut self, why: &str) {
+        if self.manager {
+            self.manager = false;
+            self.unsent.clear();
+            let _ = epoll::delete(&self.epoll, std::io::stdin().as_fd());
+            log::line(format_args!(
+                "the manager is gone ({why}); {} channels are served on",
+                self.channels.values().filter(|c| !c.ended).count()
+            ));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What dies takes nothing with it, and every end has a name.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use vfun::{BreakReason, CellState, Error, FunctionRequest, NackCode};
+use vfun_manager::admin::{Ask, Reply};
+use vfun_tests_local::{Stand, number, programs};
+
+#[test]
+fn each_misdeed_of_a_driver_is_told_apart() {
+    let stand = Stand::start();
+    let session = stand.connect("misdeeds");
+    let f = session.function("misbehave").unwrap();
+    let ok = || assert_eq!(f.call(&[0, 1, 2, 3]).unwrap(), [1, 2, 3]);
+    ok();
+    match f.call(&[3, 42, 0, 0, 0]) {
+        Err(Error::Driver { code: 42, sentence }) => {
+            assert!(sentence.starts_with("the test driver was told to fail"), "{sentence}");
+        }
+        other => panic!("{other:?}"),
+    }
+    ok();
+    assert!(matches!(f.call(&[4]), Err(Error::ResultTooLarge)));
+    ok();
+    assert!(f.call(&[5]).is_err(), "a panic is an error");
+    ok();
+    assert!(matches!(f.call(&[1]), Err(Error::DriverCrashed)));
+    ok();
+    assert!(matches!(f.call(&[9]), Err(Error::DriverCrashed)));
+    ok();
+    let began = Instant::now();
+    assert!(matches!(f.call(&[2]), Err(Error::Deadline)), "the manifest says 500 ms");
+    assert!(began.elapsed() >= Duration::from_millis(500));
+    ok();
+    assert!(stand.grants()[0].restarts >= 3);
+}
+
+#[test]
+fn calls_posted_behind_a_crash_are_served_once_by_the_next_service() {
+    let stand = Stand::start();
+    let session = stand.connect("behind");
+    let f = session.function("misbehave").unwrap();
+    let slow = f.submit(&[6, 100, 0, 0, 0]).unwrap();
+    let crash = f.submit(&[1]).unwrap();
+    let behind: Vec<_> = (0..10u8).map(|i| f.submit(&[0, i]).unwrap()).collect();
+    assert!(slow.wait().is_ok());
+    assert!(matches!(crash.wait(), Err(Error::DriverCrashed)));
+    for (i, call) in behind.into_iter().enumerate() {
+        assert_eq!(call.wait().unwrap(), [i as u8]);
+    }
+    // The state died with the service, so the count says how many calls the
+    // second one has seen: ten, and this one.
+    assert_eq!(number(&f.call(&[7]).unwrap()), 11);
+}
+
+#[test]
+fn a_crash_loop_breaks_its_channel_and_no_other() {
+    let stand = Stand::start();
+    let session = stand.connect("loop");
+    let f = session.function("misbehave").unwrap();
+    let echo = session.function("echo").unwrap();
+    let mut crashes = 0;
+    let broken = loop {
+        match f.call(&[1]) {
+            Err(Error::DriverCrashed) => crashes += 1,
+            Err(Error::Broken(reason)) => break reason,
+            other => panic!("{other:?}"),
+        }
+        assert!(crashes < 20);
+    };
+    assert_eq!(broken, BreakReason::CrashLoop);
+    assert_eq!(echo.call(b"fine").unwrap(), b"fine");
+    f.release().unwrap();
+    let again = session.function("misbehave").unwrap();
+    assert_eq!(again.call(&[0, 5]).unwrap(), [5], "and may be had again");
+}
+
+#[test]
+fn a_killed_service_fails_the_call_it_computed_and_comes_back() {
+    let stand = Stand::start();
+    let session = stand.connect("killed");
+    let f = session.function("misbehave").unwrap();
+    let pid = stand.grants()[0].pid.expect("it runs");
+    let call = f.submit(&[6, 200, 0, 0, 0]).unwrap();
+    stand.until("busy", |_| call.state() == CellState::Busy);
+    let raw = rustix::process::Pid::from_raw(pid as i32).expect("a pid");
+    rustix::process::kill_process(raw, rustix::process::Signal::KILL).expect("it is there");
+    assert!(matches!(call.wait(), Err(Error::DriverCrashed)));
+    assert_eq!(f.call(&[0, 7]).unwrap(), [7]);
+    assert_ne!(stand.grants()[0].pid, Some(pid));
+}
+
+#[test]
+fn with_a_dead_manager_calls_go_on_and_control_says_why_not() {
+    let mut stand = Stand::start();
+    let session = stand.connect("orphan");
+    let echo = session.function("echo").unwrap();
+    stand.kill_vfund();
+    for i in 0..1000u64 {
+        assert_eq!(number(&echo.call(&i.to_le_bytes()).unwrap()), i);
+    }
+    // Long enough for the service to fall asleep, and to be woken by a bell.
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(echo.call(b"awake").unwrap(), b"awake");
+    let e = session.negotiate(&FunctionRequest::new("echo")).unwrap_err();
+    assert!(matches!(e, Error::ManagerGone(_)), "{e}");
+    let e = stand.options("late").connect().err().expect("nobody is there").to_string();
+    assert!(e.contains("host.sock"), "{e}");
+
+    stand.start_vfund();
+    let again = stand.connect("orphan");
+    assert_eq!(again.function("echo").unwrap().call(b"new").unwrap(), b"new");
+    match stand.ask(&Ask::History { limit: 100 }) {
+        Reply::History { rows } => {
+            assert!(rows.iter().any(|r| r.why.as_deref() == Some("the manager started anew")), "{rows:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Not a test by itself: the app that another test kills.
+#[test]
+fn child_app() {
+    let Some(socket) = std::env::var_os("VFUN_TEST_CHILD") else { return };
+    let session = vfun::ConnectOptions::new("child")
+        .endpoint(vfun::Endpoint::Host(Some(socket.into())))
+        .connect()
+        .unwrap();
+    let f = session.function("misbehave").unwrap();
+    let _call = f.submit(&[6, 255, 0, 0, 0]).unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn an_app_that_dies_in_the_middle_of_a_call_is_cleaned_up_and_another_does_not_notice() {
+    let stand = Stand::start();
+    let session = stand.connect("witness");
+    let echo = session.function("echo").unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_app", "--nocapture"])
+        .env("VFUN_TEST_CHILD", stand.root().join("host.sock"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    stand.until("the child's grant", |s| s.grants().iter().any(|g| g.app == "child" && g.state == "active"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for i in 0..1000u64 {
+        assert_eq!(number(&echo.call(&i.to_le_bytes()).unwrap()), i);
+    }
+    stand.until("the clean-up", |s| s.grants().iter().all(|g| g.app != "child"));
+    stand.until("its service's end", |s| s.totals() == (1, 1, 1, 1));
+    let left = stand.root().join("service/host/child-misbehave");
+    assert!(!left.exists(), "the tree shows no grant that is gone");
+    assert!(stand.root().join("service/host/witness-echo").is_dir());
+}
+
+#[test]
+fn a_library_that_is_no_driver_is_refused_with_its_reason() {
+    let stand = Stand::start();
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("empty.c");
+    std::fs::write(&source, "int nothing;\n").unwrap();
+    let library = dir.path().join("libempty.so");
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    assert!(compiled.unwrap().success());
+    let manifest = format!("name = \"empty\"\nversion = \"1.0\"\nlibrary = \"{}\"\n", library.display());
+    stand.ask(&Ask::AddFunction { manifest, file: "empty.toml".into() });
+    let session = stand.connect("symbols");
+    match session.function("empty") {
+        Err(Error::Refused(n)) => {
+            assert_eq!(n.code, NackCode::ServiceFailed);
+            assert!(n.sentence.contains("vfun_driver_"), "{n}");
+        }
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    assert_eq!(session.function("echo").unwrap().call(b"x").unwrap(), b"x");
+}
+
+#[test]
+fn a_wrong_manifest_is_refused_with_file_line_and_reason() {
+    let stand = Stand::start();
+    let e = stand.add_client("name = \"vm1\"\nwindow = \"3 MiB\"\n").unwrap_err().to_string();
+    assert!(e.contains("test.toml:2:") && e.contains("power of two"), "{e}");
+    let manifest = "name = \"x\"\nversion = \"1.0\"\nlibrary = \"nowhere.so\"\n".into();
+    let e = stand.try_ask(&Ask::AddFunction { manifest, file: "x.toml".into() }).unwrap_err().to_string();
+    assert!(e.contains("x.toml:3:") && e.contains("nowhere.so"), "{e}");
+}
+
+#[test]
+fn a_second_manager_of_the_same_root_is_refused() {
+    let stand = Stand::start();
+    let out = Command::new(programs().join("vfund")).arg("--root").arg(stand.root()).output().unwrap();
+    assert!(!out.status.success());
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("another manager already serves"), "{said}");
+    assert_eq!(stand.connect("x").function("echo").unwrap().call(b"x").unwrap(), b"x");
+}
+
+#[test]
+fn credentials_and_lists_of_functions_are_policy() {
+    let stand = Stand::start();
+    stand
+        .add_client(
+            "name = \"picky\"\nkind = \"host\"\nfunctions = [\"echo\"]\nmax_grants = 1\n\
+             # sha256 of: secret\n\
+             credential_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n",
+        )
+        .unwrap();
+    let refused = |o: vfun::ConnectOptions| match o.connect() {
+        Err(Error::Refused(n)) => n.code,
+        other => panic!("{:?}", other.map(|_| ())),
+    };
+    assert_eq!(refused(stand.options("a").client("picky")), NackCode::BadCredential);
+    assert_eq!(refused(stand.options("a").client("picky").credential("wrong")), NackCode::BadCredential);
+    assert_eq!(refused(stand.options("a").client("nobody")), NackCode::Denied);
+    let session = stand.options("a").client("picky").credential("secret").connect().unwrap();
+    assert_eq!(session.info().client, "picky");
+    let code = |name: &str| match session.negotiate(&FunctionRequest::new(name)) {
+        Err(Error::Refused(n)) => n.code,
+        other => panic!("{:?}", other.map(|_| ())),
+    };
+    assert_eq!(code("sum"), NackCode::Denied);
+    let _echo = session.function("echo").unwrap();
+    assert_eq!(code("echo"), NackCode::OverQuota);
+}
+
+#[test]
+fn revoke_and_drain_do_what_they_say() {
+    let stand = Stand::start();
+    let session = stand.connect("revoked");
+    let echo = session.function("echo").unwrap();
+    let grant = stand.grants()[0].grant.clone();
+    stand.ask(&Ask::Revoke { grant });
+    stand.until("the end of the grant", |s| s.grants().is_empty());
+    let e = echo.call(b"x").unwrap_err();
+    assert!(matches!(e, Error::Released | Error::Broken(BreakReason::Released)), "{e}");
+    let echo = session.function("echo").unwrap();
+    stand.ask(&Ask::Drain);
+    assert_eq!(echo.call(b"goes on").unwrap(), b"goes on");
+    match session.negotiate(&FunctionRequest::new("echo")) {
+        Err(Error::Refused(n)) => assert_eq!(n.code, NackCode::Draining),
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+}
+
+#[test]
+fn an_orderly_end_finishes_what_is_computed_and_tells_the_apps() {
+    let stand = Stand::start();
+    let session = stand.connect("end");
+    let f = session.function("misbehave").unwrap();
+    let call = f.submit(&[6, 100, 0, 0, 0]).unwrap();
+    stand.until("busy", |_| call.state() == CellState::Busy);
+    stand.ask(&Ask::Stop);
+    assert!(call.wait().is_ok(), "what is computed is finished");
+    let e = f.call(&[0, 1]).unwrap_err();
+    assert!(matches!(e, Error::Broken(BreakReason::Shutdown)), "{e}");
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Every check, stage by stage, with the time each took. `make test` runs all;
+# `tests/run.sh local` and `tests/run.sh vm` run a part.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+part=${1:-all}
+began=$SECONDS
+failed=()
+passed=0
+lines=()
+
+stage() { # NAME COMMAND...
+    local name=$1 start=$SECONDS status=0
+    shift
+    printf '\n=== %s: %s\n' "$name" "$*"
+    "$@" || status=$?
+    local took=$((SECONDS - start))
+    if [ "$status" = 0 ]; then
+        passed=$((passed + 1))
+        lines+=("$(printf '%5d s  ok      %s' "$took" "$name")")
+    else
+        failed+=("$name")
+        lines+=("$(printf '%5d s  FAILED  %s' "$took" "$name")")
+    fi
+}
+
+# Quiet unless something goes wrong: the log of a good run is short.
+export RUST_BACKTRACE=${RUST_BACKTRACE:-0}
+export VFUN_REPO=$PWD
+
+stage 'setup' make --no-print-directory setup
+if [ "${#failed[@]}" -gt 0 ]; then exit 1; fi
+
+if [ "$part" != vm ]; then
+    stage 'format' cargo fmt --all --check
+    stage 'lint' cargo clippy --workspace --all-targets --quiet -- -D warnings
+fi
+stage 'build' cargo build --release --workspace --quiet
+if [ "$part" != vm ]; then
+    stage 'unit and local tests' cargo test --release --workspace --quiet --exclude vfun-tests-vm --exclude vfun-testguest
+    stage 'loom: callers, server, sleep and wake' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom \
+        cargo test --release --quiet -p vfun-ring --test loom
+    stage 'fuzz, 20 s a target' fuzz/run.sh 20
+fi
+if [ "$part" != local ]; then
+    stage 'test guests' cargo test --release --quiet -p vfun-testguest
+    stage 'real guests' cargo test --release --quiet -p vfun-tests-vm
+fi
+
+printf '\n=== stages\n'
+printf '%s\n' "${lines[@]}"
+printf '%5d s  in all\n' $((SECONDS - began))
+printf '%d passed, %d failed\n' "$passed" "${#failed[@]}"
+[ "${#failed[@]}" = 0 ]
