@@ -1,4 +1,8 @@
 //! Calls that carry data: `sum` reads all of it, `null` none.
+//!
+//! For `sum` a program's whole way is timed: it makes its data anew for each call,
+//! either in memory of its own, from where it is copied into the window, or where the
+//! service will read it. So both write the window once, and the difference is the copy.
 
 use super::samples::{chain, percentiles, rate, warm_up};
 use super::{Calls, Clock, open};
@@ -13,20 +17,17 @@ const HEAD: [u8; 8] = [4, 0, 0, 0, 0, 0, 0, 0];
 /// Single calls for the percentiles of what is not read.
 const UNREAD: u32 = 4_000;
 
-/// Seconds a call in each round.
-type Rounds = Vec<f64>;
-
-fn data(bytes: usize) -> (Vec<u8>, u64) {
-    let words = bytes / 8;
-    let mut args = Vec::with_capacity(bytes + HEAD.len());
-    args.extend_from_slice(&HEAD);
-    let mut sum = 0u64;
-    for i in 0..words as u64 {
-        let word = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        sum = sum.wrapping_add(word);
-        args.extend_from_slice(&word.to_le_bytes());
+/// Makes the arguments of `sum`: the numbers from `seed` on; their sum.
+fn make(args: &mut [u8], seed: u64) -> u64 {
+    let (head, array) = args.split_at_mut(HEAD.len());
+    head.copy_from_slice(&HEAD);
+    let words = array.as_chunks_mut::<8>().0;
+    let count = words.len() as u64;
+    for (i, word) in words.iter_mut().enumerate() {
+        *word = seed.wrapping_add(i as u64).to_le_bytes();
     }
-    (args, sum)
+    let ends = u128::from(count) * u128::from(count.saturating_sub(1)) / 2;
+    seed.wrapping_mul(count).wrapping_add(ends as u64)
 }
 
 fn check(got: &[u8; 8], wanted: u64) -> Result<()> {
@@ -37,19 +38,35 @@ fn check(got: &[u8; 8], wanted: u64) -> Result<()> {
     Err(BenchError::Wrong { function: "sum".into(), got, wanted: wanted.to_string() })
 }
 
-/// One call with arguments from private memory.
-fn copied(sum: &Function, args: &[u8], wanted: u64) -> Result<()> {
-    let mut result = [0; 8];
-    sum.call_into(args, &mut result)?;
-    check(&result, wanted)
+/// Numbers that make each call's data different.
+struct Sum<'a> {
+    function: &'a Function,
+    seed: u64,
 }
 
-/// One call with arguments that lie where the service reads them. Filling them is the
-/// program's own work and happened before; the cell keeps them, as it is the only one.
-fn in_place(sum: &Function, len: usize, wanted: u64) -> Result<()> {
-    let mut result = [0; 8];
-    sum.borrow()?.call_into(len, &mut result)?;
-    check(&result, wanted)
+impl Sum<'_> {
+    fn next(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.seed
+    }
+
+    /// One call with data made in `args` and copied from there.
+    fn copied(&mut self, args: &mut [u8]) -> Result<()> {
+        let wanted = make(args, self.next());
+        let mut result = [0; 8];
+        self.function.call_into(args, &mut result)?;
+        check(&result, wanted)
+    }
+
+    /// One call with `len` bytes of data made where the service reads them.
+    fn in_place(&mut self, len: usize) -> Result<()> {
+        let seed = self.next();
+        let mut slot = self.function.borrow()?;
+        let wanted = make(&mut slot[..len], seed);
+        let mut result = [0; 8];
+        slot.call_into(len, &mut result)?;
+        check(&result, wanted)
+    }
 }
 
 fn per_call(clock: &Clock, time: Duration, mut f: impl FnMut() -> Result<()>) -> Result<f64> {
@@ -58,31 +75,36 @@ fn per_call(clock: &Clock, time: Duration, mut f: impl FnMut() -> Result<()>) ->
     Ok(seconds / calls as f64)
 }
 
-/// Rows of calls with `bytes` of arguments: copied in and, where memory is shared,
-/// written in place, once for a function that reads them and once for one that does not.
+/// Percentiles of calls whose `len` bytes of arguments are in place and nobody reads.
+fn unread(null: &Function, clock: &Clock, len: usize, time: Duration) -> Result<Percentiles> {
+    let mut call = || Ok(null.borrow()?.call_into(len, &mut []).map(|_| ())?);
+    warm_up(clock, UNREAD, time / 4, &mut call)?;
+    Ok(percentiles(clock, chain(clock, UNREAD, time * 4, call)?))
+}
+
+/// Rows of calls with `bytes` of data: copied in and, where memory is shared, made in
+/// place, once for a function that reads it and once for one that does not.
 pub fn bandwidth(calls: &mut Calls, bytes: u64, rounds: u32, time: Duration) -> Result<Vec<LatencyRow>> {
     let clock = *calls.clock();
-    let (args, wanted) = data(bytes as usize);
-    let request = |name: &str| FunctionRequest::new(name).depth(1).cell_bytes(args.len() as u32);
-    let (mut copies, mut places) = (Rounds::new(), Rounds::new());
-    let mut unread: Vec<Percentiles> = Vec::new();
+    let len = bytes as usize + HEAD.len();
+    let request = |name: &str| FunctionRequest::new(name).depth(1).cell_bytes(len as u32);
+    let (mut copied, mut in_place, mut not_read) = (Vec::new(), Vec::new(), Vec::new());
+    let mut args = vec![0; len];
     {
-        let sum = open(calls.session(), &request("sum"))?;
+        let function = open(calls.session(), &request("sum"))?;
+        let mut sum = Sum { function: &function, seed: 0 };
         for _ in 0..rounds {
-            copies.push(per_call(&clock, time, || copied(&sum, &args, wanted))?);
+            copied.push(per_call(&clock, time, || sum.copied(&mut args))?);
             if calls.shares_memory() {
-                // The copy has left the arguments there.
-                places.push(per_call(&clock, time, || in_place(&sum, args.len(), wanted))?);
+                in_place.push(per_call(&clock, time, || sum.in_place(len))?);
             }
         }
     }
     if calls.shares_memory() {
         let null = open(calls.session(), &request("null"))?;
-        null.borrow()?.copy_from_slice(&args.iter().copied().chain([0; 64]).take(null_room(&null)).collect::<Vec<_>>());
+        make(&mut null.borrow()?[..len], 0);
         for _ in 0..rounds {
-            let mut call = || Ok(null.borrow()?.call_into(args.len(), &mut []).map(|_| ())?);
-            warm_up(&clock, UNREAD, time / 4, &mut call)?;
-            unread.push(percentiles(&clock, chain(&clock, UNREAD, time * 4, &mut call)?));
+            not_read.push(unread(&null, &clock, len, time)?);
         }
     }
     let row = |function: &str, how, seconds: &[f64]| {
@@ -93,19 +115,15 @@ pub fn bandwidth(calls: &mut Calls, bytes: u64, rounds: u32, time: Duration) -> 
             .with_bytes_per_s(bytes, Some(how), &per_s)
             .with_p50_ns(&ns)
     };
-    let mut rows = vec![row("sum", How::Copied, &copies)];
-    if !places.is_empty() {
-        rows.push(row("sum", How::InPlace, &places));
+    let mut rows = vec![row("sum", How::Copied, &copied)];
+    if !in_place.is_empty() {
+        rows.push(row("sum", How::InPlace, &in_place));
     }
-    if !unread.is_empty() {
-        let seconds: Vec<_> = unread.iter().map(|p| p.p50 as f64 * 1e-9).collect();
-        rows.push(row("null", How::InPlace, &seconds).with_percentiles(&unread));
+    if !not_read.is_empty() {
+        let seconds: Vec<_> = not_read.iter().map(|p| p.p50.max(1) as f64 * 1e-9).collect();
+        rows.push(row("null", How::InPlace, &seconds).with_percentiles(&not_read));
     }
     Ok(rows)
-}
-
-fn null_room(null: &Function) -> usize {
-    null.borrow().map_or(0, |slot| slot.len())
 }
 
 #[cfg(test)]
@@ -114,12 +132,15 @@ mod tests {
 
     #[test]
     fn the_data_has_the_sum_that_is_checked() {
-        let (args, sum) = data(64);
-        assert_eq!((args.len(), &args[..8]), (72, &HEAD[..]));
-        let words = args[8..].as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b));
-        assert_eq!(words.fold(0u64, u64::wrapping_add), sum);
-        assert!(check(&sum.to_le_bytes(), sum).is_ok());
-        let e = check(&[0; 8], sum).unwrap_err().to_string();
-        assert!(e.contains("sum gave 0"), "{e}");
+        for (bytes, seed) in [(0, 5), (8, 7), (4096, u64::MAX - 3)] {
+            let mut args = vec![0xff; bytes + 8];
+            let sum = make(&mut args, seed);
+            assert_eq!(args[..8], HEAD);
+            let words = args[8..].as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b));
+            assert_eq!(words.fold(0u64, u64::wrapping_add), sum);
+        }
+        assert!(check(&7u64.to_le_bytes(), 7).is_ok());
+        let e = check(&[0; 8], 7).unwrap_err().to_string();
+        assert!(e.contains("sum gave 0 where 7 is right"), "{e}");
     }
 }

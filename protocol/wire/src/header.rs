@@ -257,6 +257,9 @@ impl WindowHeader {
                 return Err(HeaderError::Field(name));
             }
         }
+        if self.vectors.get() > VECTORS {
+            return Err(HeaderError::Field("count of vectors"));
+        }
         if crate::names::decode(&self.client).is_err() {
             return Err(HeaderError::Field("client name"));
         }
@@ -296,6 +299,9 @@ mod tests {
         let mut h = good();
         h.answers_off = U32::new(4);
         assert_eq!(h.check(1 << 20), Err(HeaderError::Field("offset of the answers")));
+        let mut h = good();
+        h.vectors = U16::new(VECTORS + 1);
+        assert_eq!(h.check(1 << 20), Err(HeaderError::Field("count of vectors")));
         let mut h = good();
         h.client = [0; NAME_BYTES];
         assert_eq!(h.check(1 << 20), Err(HeaderError::Field("client name")));

@@ -158,6 +158,30 @@ fn an_app_that_sleeps_is_rung() {
 }
 
 #[test]
+fn an_app_that_sleeps_on_a_malformed_call_is_rung() {
+    use vfun_wire::channel::{Word0, Word1};
+    let mut s = Service::misbehaving();
+    let app = s.open(1, Shape::default());
+    let mem = app.caller.memory();
+    let lines = |cell: usize| line_off(cell) / 8;
+    for (cell, pause_ms) in [(0, 0), (1, 20), (2, 0), (3, 20)] {
+        std::thread::sleep(Duration::from_millis(pause_ms)); // let it sleep, or not
+        app.caller.declare_sleep();
+        mem.store(lines(cell) + 1, Word1 { len: 49, status: 0 }.pack(), Ordering::Relaxed);
+        mem.store(lines(cell), Word0 { seq: 1, op: 1, ..Word0::default() }.pack(), Ordering::Release);
+        app.ring();
+        let until = std::time::Instant::now() + common::PATIENCE;
+        while Word0::unpack(mem.load(lines(cell), Ordering::Acquire)).seq != 1 {
+            assert!(app.waiter.as_ref().unwrap().wait(Some(common::PATIENCE)).unwrap(), "not rung");
+            assert!(std::time::Instant::now() < until);
+        }
+        app.caller.declare_awake();
+        let word1 = Word1::unpack(mem.load(lines(cell) + 1, Ordering::Relaxed));
+        assert_eq!(word1.status, Status::BadLength.to_wire());
+    }
+}
+
+#[test]
 fn many_threads_keep_a_channel_full() {
     let mut s = Service::of("echo");
     let app = s.open(1, Shape { depth: 16, ..Shape::default() });

@@ -5,6 +5,7 @@ mod footprint;
 mod grain;
 mod latency;
 pub(super) mod number;
+mod summary;
 mod table;
 
 use super::checks::Check;
@@ -15,6 +16,7 @@ pub use domains::domains;
 pub use footprint::footprint;
 pub use grain::grain;
 pub use latency::latency;
+pub use summary::summary;
 pub(super) use latency::what;
 
 fn head(title: &str, machine: &Machine, settings: &Settings) -> String {

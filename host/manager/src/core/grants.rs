@@ -46,6 +46,14 @@ pub struct Grant {
     pub session: Handle,
     /// Its window.
     pub window: WindowId,
+    /// clientID, kept beside the window: it is needed when that is gone.
+    pub client_id: u32,
+    /// The client's name.
+    pub client: String,
+    /// AppID.
+    pub app_id: u32,
+    /// The app's name.
+    pub app: String,
     /// The function's name.
     pub function: String,
     /// Where it runs.

@@ -16,14 +16,12 @@ use zerocopy::little_endian::U64;
 impl Core {
     fn record(&self, grant: Handle, why: Option<&str>, out: &mut Vec<Action>) {
         let Ok(g) = self.grants.get(grant) else { return };
-        let session = self.sessions.get(g.session).ok();
-        let client_id = self.windows.get(&g.window).map_or(0, |w| w.client);
         out.push(Action::Record(GrantRecord {
             grant,
-            client_id,
-            client: self.catalog.clients.get(&client_id).map_or(String::new(), |c| c.name.clone()),
-            app_id: session.map_or(0, |s| s.app_id),
-            app: session.map_or(String::new(), |s| s.app.clone()),
+            client_id: g.client_id,
+            client: g.client.clone(),
+            app_id: g.app_id,
+            app: g.app.clone(),
             function_id: self.catalog.functions.get(&g.function).map_or(0, |f| f.id),
             function: g.function.clone(),
             location: g.location,
@@ -41,7 +39,7 @@ impl Core {
     pub(super) fn serve(&mut self, now: u64, grant: Handle, out: &mut Vec<Action>) {
         let Ok(g) = self.grants.get(grant) else { return };
         let (function, location) = (g.function.clone(), g.location);
-        let client = self.windows[&g.window].client;
+        let client = g.client_id;
         let found = self.services.iter().find(|(_, s)| {
             s.client == client
                 && s.function == function
@@ -110,13 +108,12 @@ impl Core {
 
     fn open(&mut self, service: ServiceId, grant: Handle, out: &mut Vec<Action>) {
         let Ok(g) = self.grants.get(grant) else { return };
-        let app = self.sessions.get(g.session).map_or(String::new(), |s| s.app.clone());
         out.push(Action::OpenChannel {
             service,
             channel: grant,
             window: g.window,
             geometry: g.geometry.expect("laid out before its service is asked for"),
-            app,
+            app: g.app.clone(),
             deadline_ms: g.deadline_ms,
         });
     }

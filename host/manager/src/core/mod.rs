@@ -142,16 +142,9 @@ impl Core {
         &self.catalog
     }
 
-    /// Every grant, with its app's name and its client's id.
-    pub fn grants(&self) -> impl Iterator<Item = GrantView<'_>> {
-        self.grants.iter().map(|(handle, grant)| {
-            let (app, app_id) = match self.sessions.get(grant.session) {
-                Ok(s) => (s.app.as_str(), s.app_id),
-                Err(_) => ("", 0),
-            };
-            let client_id = self.windows.get(&grant.window).map_or(0, |w| w.client);
-            GrantView { handle, grant, app, app_id, client_id }
-        })
+    /// Every grant.
+    pub fn grants(&self) -> impl Iterator<Item = (Handle, &Grant)> {
+        self.grants.iter()
     }
 
     /// How many sessions, grants and services there are, and bytes of windows given out.
@@ -177,21 +170,6 @@ impl Core {
     pub fn draining(&self) -> bool {
         self.draining
     }
-}
-
-/// A grant, for people.
-#[derive(Debug)]
-pub struct GrantView<'a> {
-    /// Its handle.
-    pub handle: Handle,
-    /// The grant.
-    pub grant: &'a Grant,
-    /// Its app.
-    pub app: &'a str,
-    /// AppID.
-    pub app_id: u32,
-    /// clientID.
-    pub client_id: u32,
 }
 
 /// Counts, for people and for leak checks.

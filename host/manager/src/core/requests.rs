@@ -295,6 +295,10 @@ impl Core {
         let grant = Grant {
             session,
             window,
+            client_id: client.id,
+            client: client.name.clone(),
+            app_id,
+            app: app.clone(),
             function: name.to_owned(),
             location,
             kind,

@@ -287,7 +287,7 @@ fn a_crash_fails_the_current_call_and_the_service_comes_back() {
     let out = b.feed(Event::ServiceReady { service });
     assert_eq!(opened(&out), Some((service, grant)));
     b.feed(Event::ChannelOpened { service, channel: grant });
-    assert_eq!(b.core.grants().next().unwrap().grant.restarts, 1);
+    assert_eq!(b.core.grants().next().unwrap().1.restarts, 1);
 }
 
 #[test]
@@ -461,7 +461,7 @@ proptest! {
                 }
                 Step::OnGrant(w, g, k) => {
                     let w = ids[w as usize - 1];
-                    let all: Vec<_> = b.core.grants().map(|v| (v.handle, v.grant.session)).collect();
+                    let all: Vec<_> = b.core.grants().map(|(h, g)| (h, g.session)).collect();
                     let Some((h, s)) = all.get(g % all.len().max(1)).copied() else { continue };
                     let kind = [Kind::Activate, Kind::Release, Kind::Stats][k as usize];
                     b.ask(w, kind, s.0, h.0.to_le_bytes().as_slice());
@@ -498,7 +498,7 @@ proptest! {
                 }
                 Step::Channels(k) => {
                     let all: Vec<_> = b.core.grants()
-                        .filter_map(|v| Some((v.grant.service?, v.handle, v.grant.state))).collect();
+                        .filter_map(|(h, g)| Some((g.service?, h, g.state))).collect();
                     for (service, channel, state) in all {
                         let event = match (k % 4, state) {
                             (0, GrantState::Closing) | (1, _) => Event::ChannelClosed { service, channel },
@@ -534,19 +534,19 @@ proptest! {
             for a in &answered { prop_assert!(once.insert(*a), "answered twice: {a:?}"); }
             // Ranges of live channels are disjoint and accounted for.
             let mut ranges: Vec<(u32, u64, u64)> = vec![];
-            for v in b.core.grants() {
-                prop_assert!(b.core.sessions.get(v.grant.session).is_ok() || v.grant.state == GrantState::Closing, "no owner");
-                if let Some(g) = v.grant.geometry {
+            for (_, grant) in b.core.grants() {
+                prop_assert!(b.core.sessions.get(grant.session).is_ok() || grant.state == GrantState::Closing, "no owner");
+                if let Some(g) = grant.geometry {
                     for off in [g.dataout_off.get(), g.datain_off.get()] {
                         for (w, o, l) in &ranges {
-                            prop_assert!(*w != v.grant.window || off >= o + l || off + g.side_bytes.get() <= *o, "shared page");
+                            prop_assert!(*w != grant.window || off >= o + l || off + g.side_bytes.get() <= *o, "shared page");
                         }
-                        ranges.push((v.grant.window, off, g.side_bytes.get()));
+                        ranges.push((grant.window, off, g.side_bytes.get()));
                     }
                 }
             }
             let live: u64 = ranges.iter().filter(|(w, ..)| b.core.windows.contains_key(w)).map(|r| r.2).sum();
-            let stray: u64 = b.core.grants().filter(|v| !b.core.windows.contains_key(&v.grant.window)).count() as u64;
+            let stray: u64 = b.core.grants().filter(|(_, g)| !b.core.windows.contains_key(&g.window)).count() as u64;
             prop_assert!(stray == 0 || live <= b.core.totals().bytes + 1);
             if stray == 0 { prop_assert!(b.core.totals().bytes <= live, "bytes leaked: {} > {live}", b.core.totals().bytes); }
         }

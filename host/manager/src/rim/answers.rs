@@ -89,7 +89,7 @@ impl Daemon {
             Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),
             Ask::RemoveClient { name } => self.remove_client(&name),
             Ask::Revoke { grant } => {
-                let found = self.core.grants().find(|g| g.handle.to_string() == grant).map(|g| g.handle);
+                let found = self.core.grants().map(|(handle, _)| handle).find(|h| h.to_string() == grant);
                 match found {
                     Some(grant) => {
                         self.events.push_back(Event::Revoke { grant });
@@ -153,26 +153,26 @@ impl Daemon {
         let now = self.now();
         self.core
             .grants()
-            .map(|v| {
-                let window = self.windows.get(&v.grant.window);
+            .map(|(handle, g)| {
+                let window = self.windows.get(&g.window);
                 GrantRow {
-                    grant: v.handle.to_string(),
-                    client_id: v.client_id,
-                    client: self.core.catalog().clients.get(&v.client_id).map_or(String::new(), |c| c.name.clone()),
-                    app_id: v.app_id,
-                    app: v.app.to_owned(),
-                    function: v.grant.function.clone(),
-                    location: v.grant.location.text().into(),
-                    state: v.grant.state.text().into(),
+                    grant: handle.to_string(),
+                    client_id: g.client_id,
+                    client: g.client.clone(),
+                    app_id: g.app_id,
+                    app: g.app.clone(),
+                    function: g.function.clone(),
+                    location: g.location.text().into(),
+                    state: g.state.text().into(),
                     transport: window.map_or("", |w| w.transport).into(),
-                    depth: v.grant.depth,
-                    cell_bytes: v.grant.cell_bytes,
-                    pid: v.grant.service.and_then(|s| self.services.get(&s)).map(|p| p.pid as u32),
-                    age_ms: now.saturating_sub(v.grant.since_ms),
-                    restarts: v.grant.restarts,
+                    depth: g.depth,
+                    cell_bytes: g.cell_bytes,
+                    pid: g.service.and_then(|s| self.services.get(&s)).map(|p| p.pid as u32),
+                    age_ms: now.saturating_sub(g.since_ms),
+                    restarts: g.restarts,
                     counters: window
-                        .zip(v.grant.geometry)
-                        .map(|(w, g)| w.window.counters(&g))
+                        .zip(g.geometry)
+                        .map(|(w, geometry)| w.window.counters(&geometry))
                         .unwrap_or_default(),
                 }
             })

@@ -308,7 +308,7 @@ impl Daemon {
             let _ = self.records.service(p.pid, None);
         }
         let channels: Vec<_> =
-            self.core.grants().filter_map(|g| Some((g.grant.window, g.grant.geometry?))).collect();
+            self.core.grants().filter_map(|(_, g)| Some((g.window, g.geometry?))).collect();
         for (window, geometry) in channels {
             if let Some(a) = self.windows.get(&window) {
                 a.window.break_channel(&geometry, BreakReason::Shutdown);

@@ -207,6 +207,10 @@ impl<I: Serve> Work for Calls<I> {
         }
     }
 
+    fn refused(&mut self) -> bool {
+        self.server.refused()
+    }
+
     fn server(&self) -> &Server<WindowMemory> {
         &self.server
     }

@@ -63,6 +63,11 @@ pub trait Work {
     fn serve(&mut self, found: Self::Found);
     /// Nothing is being computed: says so in the window.
     fn rest(&mut self);
+    /// Whether requests were answered in a look, without being found: their
+    /// callers may sleep, and are owed a ring (R-SLP-5).
+    fn refused(&mut self) -> bool {
+        false
+    }
     /// The declarations in the window.
     fn server(&self) -> &Server<WindowMemory>;
 }
@@ -156,11 +161,8 @@ impl Loop {
     }
 
     fn spin_on<W: Work>(&mut self, work: &mut W) -> Outcome<W::Found> {
-        if let Some(bells) = &self.bells
-            && work.server().must_ring()
-        {
-            bells.app.ring();
-            work.server().rang();
+        if let Some(bells) = &self.bells {
+            self.ring_sleepers(bells, work);
         }
         let from = cycles();
         let mut last = from;
@@ -192,13 +194,21 @@ impl Loop {
         }
     }
 
+    /// Rings the app if threads of it sleep, whether or not that was seen so far.
+    fn ring_sleepers<W: Work>(&self, bells: &Bells, work: &W) {
+        if work.server().must_ring() {
+            bells.app.ring();
+            work.server().rang();
+        }
+    }
+
     #[cold]
     fn sleep<W: Work>(&mut self, work: &mut W) -> Outcome<W::Found> {
         self.pulse.set_awake(false);
         let outcome = match &self.bells {
             Some(bells) => {
                 work.server().declare_sleep();
-                let outcome = self.until_rung(&bells.mine, work);
+                let outcome = self.until_rung(bells, work);
                 work.server().declare_awake();
                 outcome
             }
@@ -209,15 +219,18 @@ impl Loop {
         outcome
     }
 
-    fn until_rung<W: Work>(&self, bell: &BellWaiter, work: &mut W) -> Outcome<W::Found> {
+    fn until_rung<W: Work>(&self, bells: &Bells, work: &mut W) -> Outcome<W::Found> {
         let mut limit = Some(FIRST_SLEEP);
         loop {
             look!(work.next_anywhere());
+            if work.refused() {
+                self.ring_sleepers(bells, work);
+            }
             if self.pulse.stopping() {
                 return Outcome::End(End::Stopped);
             }
             // An error here is a bell that is no bell; look now and then instead.
-            if bell.wait(limit).is_err() {
+            if bells.mine.wait(limit).is_err() {
                 std::thread::sleep(LOOK_LAST);
             }
             limit = None;

@@ -1,0 +1,227 @@
+//! The options.
+
+use crate::report::{Domain, Function};
+use crate::runs::Where;
+use clap::Subcommand;
+use std::path::PathBuf;
+use vfun::Endpoint;
+
+/// Measures: the published experiment, latency, grain and footprint.
+///
+/// Without options it starts a manager and boots a guest of its own, with this program
+/// inside, and removes both afterwards.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// What to measure.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to measure.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// The published experiment: the same work cut into ever more calls, in each domain.
+    Domains(DomainsArgs),
+    /// One call, many calls and calls with data, each beside its floor.
+    Latency(LatencyArgs),
+    /// How small a call may be before calling costs more than 2.8 %.
+    Grain(GrainArgs),
+    /// Starting a function, memory, and what an idle system takes.
+    Footprint(FootprintArgs),
+    /// Everything, in a few minutes.
+    All(AllArgs),
+    /// Measures one thing for the host that booted this guest.
+    #[command(hide = true)]
+    Inside {
+        /// What, and how to connect: JSON.
+        job: String,
+    },
+}
+
+fn domain(text: &str) -> Result<Domain, String> {
+    let names = || Domain::ALL.iter().map(|d| d.as_str()).collect::<Vec<_>>().join(", ");
+    let found = Domain::ALL.iter().copied().find(|d| d.as_str() == text);
+    found.ok_or_else(|| format!("there is no domain '{text}': they are {}", names()))
+}
+
+fn function(text: &str) -> Result<Function, String> {
+    let found = Function::ALL.iter().copied().find(|f| f.as_str() == text);
+    found.ok_or_else(|| format!("the experiment has no function '{text}': factorial and fibonacci are its functions"))
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if scale > 0.0 && scale <= 1.0 => Ok(scale),
+        _ => Err("a scale is above 0 and at most 1, the published size".to_owned()),
+    }
+}
+
+fn endpoint(text: &str) -> Result<Endpoint, String> {
+    text.parse().map_err(|e: vfun::Error| e.to_string())
+}
+
+/// On what to measure.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct WhereArgs {
+    /// The domains, separated by commas: in-process, host-host, guest-host, guest-net [default: all that apply].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = domain)]
+    pub domain: Vec<Domain>,
+    /// The root of a manager that runs already, instead of starting one.
+    #[arg(long, value_name = "DIR", conflicts_with = "endpoint")]
+    pub root: Option<PathBuf>,
+    /// Measure over this endpoint only, such as ivshmem inside a guest of one's own.
+    #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
+    pub endpoint: Option<Endpoint>,
+    /// The client to act for, where that is not settled by the endpoint.
+    #[arg(long, value_name = "NAME")]
+    pub client: Option<String>,
+    /// The folder of functions [default: those of this checkout, or the installed ones].
+    #[arg(long, value_name = "DIR")]
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers [default: beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub drivers: Option<PathBuf>,
+    /// Let the system choose processors, instead of one for the caller and one for services.
+    #[arg(long)]
+    pub no_pin: bool,
+}
+
+impl WhereArgs {
+    pub(super) fn to_where(&self) -> Where {
+        Where {
+            root: self.root.clone(),
+            endpoint: self.endpoint.clone(),
+            client: self.client.clone(),
+            functions: self.functions.clone(),
+            drivers: self.drivers.clone(),
+            pin: !self.no_pin,
+            program: None,
+            programs: None,
+        }
+    }
+}
+
+/// Where the report goes, besides the terminal.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct OutputArgs {
+    /// Write the report as JSON; - means stdout, instead of the tables.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Draw a chart: a name in .png or .svg. May be given again.
+    #[arg(long, value_name = "FILE")]
+    pub chart: Vec<PathBuf>,
+}
+
+/// Options of `domains`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DomainsArgs {
+    /// The part of the published work that each call does; 1 is all of it, and takes half an hour.
+    #[arg(long, value_name = "S", default_value = "0.02", value_parser = scale)]
+    pub scale: f64,
+    /// How often each instance is run.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// The functions, separated by commas: factorial, fibonacci [default: both].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = function)]
+    pub function: Vec<Function>,
+    #[command(flatten)]
+    pub at: WhereArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Options of `latency`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LatencyArgs {
+    /// How often each figure is taken; medians are reported.
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    #[command(flatten)]
+    pub at: WhereArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Options of `grain`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GrainArgs {
+    /// How often each amount of work is measured; medians are reported.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// What computes: factorial or fibonacci.
+    #[arg(long, value_name = "NAME", default_value = "factorial", value_parser = function)]
+    pub function: Function,
+    #[command(flatten)]
+    pub at: WhereArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Options of `footprint`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct FootprintArgs {
+    /// Activations of each sort.
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// How long an idle system is looked at, seconds.
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub idle: u32,
+    #[command(flatten)]
+    pub at: WhereArgs,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Options of `all`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct AllArgs {
+    /// The part of the published work that each call does; 1 is all of it.
+    #[arg(long, value_name = "S", default_value = "0.02", value_parser = scale)]
+    pub scale: f64,
+    /// How often the published experiment's instances are run, and the grain's.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    #[command(flatten)]
+    pub at: WhereArgs,
+    /// Write domains, latency, grain and footprint as JSON and CSV, and charts, into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Whole {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn options_are_consistent_and_read() {
+        use clap::CommandFactory;
+        Whole::command().debug_assert();
+        let line = ["x", "domains", "--scale", "0.5", "--domain", "host-host,guest-net", "--function", "fibonacci"];
+        let Command::Domains(d) = Whole::parse_from(line).args.command else { panic!() };
+        assert_eq!((d.scale, d.at.domain), (0.5, vec![Domain::HostHost, Domain::GuestNet]));
+        assert_eq!(d.function, [Function::Fibonacci]);
+        for (line, words) in [
+            (["x", "domains", "--scale", "2"], "at most 1"),
+            (["x", "latency", "--domain", "moon"], "in-process, host-host"),
+            (["x", "grain", "--function", "echo"], "factorial and fibonacci"),
+            (["x", "latency", "--endpoint", "wire"], "tcp:HOST:PORT"),
+        ] {
+            let e = Whole::try_parse_from(line).err().unwrap().to_string();
+            assert!(e.contains(words), "{e}");
+        }
+    }
+}

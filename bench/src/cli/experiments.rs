@@ -1,0 +1,142 @@
+//! From options to experiments.
+
+use super::args::{AllArgs, DomainsArgs, FootprintArgs, GrainArgs, LatencyArgs, OutputArgs, WhereArgs};
+use super::output::{files, put, say};
+use crate::error::Doing;
+use crate::report::{Domain, FootprintReport, Function, text};
+use crate::runs::{self, Bench, DomainsPlan, FootprintPlan, GrainPlan, LatencyPlan};
+use crate::{BenchError, Result};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The domains that were named, or the usual ones; over an endpoint, where it leads.
+fn domains_of(at: &WhereArgs, usual: &[Domain]) -> Vec<Domain> {
+    match (at.domain.is_empty(), &at.endpoint) {
+        (false, _) => at.domain.clone(),
+        (true, Some(_)) => Vec::new(),
+        (true, None) => usual.to_vec(),
+    }
+}
+
+/// Failure if a domain that was named could not be measured.
+fn status(bench: &Bench, at: &WhereArgs) -> ExitCode {
+    let named = |d: &Option<Domain>| d.is_some_and(|d| at.domain.contains(&d));
+    match bench.missed().iter().any(|(domain, _)| named(domain)) {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+fn functions(named: &[Function]) -> Vec<Function> {
+    if named.is_empty() { Function::ALL.to_vec() } else { named.to_vec() }
+}
+
+pub(super) fn domains(args: &DomainsArgs) -> Result<ExitCode> {
+    let mut bench = Bench::prepare(&args.at.to_where(), &domains_of(&args.at, Domain::ALL))?;
+    let plan = DomainsPlan { scale: args.scale, repeats: args.repeats, functions: functions(&args.function) };
+    put(&runs::domains(&mut bench, &plan)?, &args.output)?;
+    Ok(status(&bench, &args.at))
+}
+
+pub(super) fn latency(args: &LatencyArgs) -> Result<ExitCode> {
+    let mut bench = Bench::prepare(&args.at.to_where(), &domains_of(&args.at, Domain::ALL))?;
+    put(&runs::latency(&mut bench, &LatencyPlan::new(args.repeats))?, &args.output)?;
+    Ok(status(&bench, &args.at))
+}
+
+pub(super) fn grain(args: &GrainArgs) -> Result<ExitCode> {
+    if args.at.endpoint.is_some() {
+        return Err(BenchError::Options(
+            "grain compares with the same work in this process, so it needs a manager on this machine: leave --endpoint out"
+                .into(),
+        ));
+    }
+    let mut domains = domains_of(&args.at, &[Domain::HostHost, Domain::GuestHost]);
+    if !domains.contains(&Domain::InProcess) {
+        domains.insert(0, Domain::InProcess);
+    }
+    let mut bench = Bench::prepare(&args.at.to_where(), &domains)?;
+    let plan = GrainPlan { function: args.function, ..GrainPlan::new(args.repeats) };
+    put(&runs::grain(&mut bench, &plan)?, &args.output)?;
+    Ok(status(&bench, &args.at))
+}
+
+pub(super) fn footprint(args: &FootprintArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
+    let plan = FootprintPlan { activations: args.repeats, idle: Duration::from_secs(args.idle.into()) };
+    let domains = domains_of(&args.at, &[Domain::HostHost, Domain::GuestHost]);
+    // A manager with a guest's window looks at it now and then, so what a system with
+    // nothing but doorbells takes is measured first, and by itself.
+    let (host, others): (Vec<_>, Vec<_>) = domains.iter().partition(|&&d| d == Domain::HostHost);
+    let mut merged: Option<FootprintReport> = None;
+    let mut code = ExitCode::SUCCESS;
+    for part in [host, others] {
+        if part.is_empty() && args.at.endpoint.is_none() {
+            continue;
+        }
+        let mut bench = match (Bench::prepare(&args.at.to_where(), &part), &merged) {
+            (Ok(bench), _) => bench,
+            // The host's figures stand without the guest's.
+            (Err(e), Some(_)) => {
+                runs::progress(e);
+                code = if args.at.domain.is_empty() { code } else { ExitCode::FAILURE };
+                continue;
+            }
+            (Err(e), None) => return Err(e),
+        };
+        let all = Domain::ALL;
+        let mut report = runs::footprint(&mut bench, if part.is_empty() { all } else { &part }, &plan)?;
+        if status(&bench, &args.at) == ExitCode::FAILURE {
+            code = ExitCode::FAILURE;
+        }
+        if let Some(earlier) = merged.take() {
+            report.rows.extend(earlier.rows);
+        }
+        merged = Some(report);
+        if args.at.endpoint.is_some() {
+            break;
+        }
+    }
+    if let Some(report) = merged {
+        put(&report, &output)?;
+    }
+    Ok(code)
+}
+
+pub(super) fn all(args: &AllArgs) -> Result<ExitCode> {
+    if args.at.endpoint.is_some() {
+        return Err(BenchError::Options("`all` measures from both sides: leave --endpoint out, or ask for `latency`".into()));
+    }
+    let out = args.out.as_deref();
+    if let Some(folder) = out {
+        std::fs::create_dir_all(folder).doing(|| format!("cannot make the folder {}", folder.display()))?;
+    }
+    let chosen = domains_of(&args.at, Domain::ALL);
+    let footprints = FootprintPlan { activations: 10, idle: Duration::from_secs(3) };
+    let mut with_doorbells = match chosen.contains(&Domain::HostHost) {
+        true => {
+            let mut host = Bench::prepare(&args.at.to_where(), &[Domain::HostHost])?;
+            runs::footprint(&mut host, &[Domain::HostHost], &footprints)?.rows
+        }
+        false => Vec::new(),
+    };
+    let mut bench = Bench::prepare(&args.at.to_where(), &chosen)?;
+    let domains_plan = DomainsPlan { scale: args.scale, repeats: args.repeats, functions: functions(&[]) };
+    let domains = runs::domains(&mut bench, &domains_plan)?;
+    put(&domains, &files(out, "domains", true))?;
+    let latency = runs::latency(&mut bench, &LatencyPlan::new(7))?;
+    put(&latency, &files(out, "latency", true))?;
+    let grain = match bench.find(Domain::InProcess) {
+        Some(_) => {
+            let grain = runs::grain(&mut bench, &GrainPlan::new(args.repeats))?;
+            put(&grain, &files(out, "grain", true))?;
+            Some(grain)
+        }
+        None => None,
+    };
+    let mut footprint = runs::footprint(&mut bench, &[Domain::GuestHost, Domain::GuestNet], &footprints)?;
+    footprint.rows.append(&mut with_doorbells);
+    put(&footprint, &files(out, "footprint", false))?;
+    say(&format!("{}\n", text::summary(Some(&domains), Some(&latency), grain.as_ref())));
+    Ok(status(&bench, &args.at))
+}

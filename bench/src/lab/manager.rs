@@ -1,0 +1,219 @@
+//! A manager: one of the measurement's own under a temporary root, or a running one.
+
+use super::pin::{self, Pinned, Plan};
+use super::{GUEST_CLIENT, HOST_CLIENT, NET_CLIENT, WINDOW_BYTES};
+use crate::error::Doing;
+use crate::{BenchError, Result};
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+use vfun_manager::admin::{self, Ask, ClientRow, FunctionRow, GrantRow, Reply, Status};
+
+/// How long a manager may take to answer for the first time, and to end.
+const COMES_UP: Duration = Duration::from_secs(15);
+const GOES: Duration = Duration::from_secs(20);
+
+/// What a manager of one's own is started from.
+pub struct Start<'a> {
+    /// The folder with `vfund`, `vfun-service` and `vfun-gateway`.
+    pub programs: &'a Path,
+    /// The folder of manifests.
+    pub functions: &'a Path,
+    /// The folder of drivers.
+    pub drivers: &'a Path,
+    /// Whether callers over TCP are to be served.
+    pub tcp: bool,
+    /// Whether a guest will need a window. (A manager with a window that has no doorbell
+    /// looks at it now and then, so one without is idler.)
+    pub guest: bool,
+    /// Which processor services run on.
+    pub plan: Plan,
+}
+
+/// A manager that answers.
+pub struct Manager {
+    root: PathBuf,
+    own: Option<Keeper>,
+}
+
+struct Keeper {
+    shell: Child,
+    pipe: Option<ChildStdin>,
+}
+
+/// Memory, if it is there and may be written; else the folder for temporary files.
+fn temporary_root() -> Result<PathBuf> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("vfun-bench-");
+    let made = builder.tempdir_in("/dev/shm").or_else(|_| builder.tempdir());
+    Ok(made.doing(|| "cannot make a folder for a manager".into())?.keep())
+}
+
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+    Ok(listener.doing(|| "cannot find a free port on the loopback".into())?.port())
+}
+
+impl Manager {
+    /// A running manager, by its root.
+    pub fn running(root: &Path) -> Result<Self> {
+        let manager = Manager { root: root.to_owned(), own: None };
+        manager.status()?;
+        Ok(manager)
+    }
+
+    /// Starts one, with clients for the host and, as asked, a guest and callers over TCP.
+    pub fn start(start: &Start) -> Result<Self> {
+        let vfund = start.programs.join("vfund");
+        let mut needed = vec![vfund.clone(), start.programs.join("vfun-service")];
+        needed.extend(start.tcp.then(|| start.programs.join("vfun-gateway")));
+        if let Some(missing) = needed.into_iter().find(|p| !p.is_file()) {
+            return Err(BenchError::NoProgram(missing));
+        }
+        let root = temporary_root()?;
+        let windows = root.join("windows");
+        let mut line = Command::new("setsid");
+        line.args(["sh", "-c", include_str!("keeper.sh"), "vfun-bench-keeper"]).arg(&root).arg(vfund);
+        line.arg("--root").arg(&root).arg("--functions").arg(start.functions);
+        line.arg("--drivers").arg(start.drivers).arg("--window-dir").arg(&windows);
+        if start.tcp {
+            line.arg("--tcp").arg(format!("127.0.0.1:{}", free_port()?));
+        }
+        line.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let spawned = fs::create_dir(&windows).and_then(|()| {
+            // What the manager starts inherits its processor.
+            let _pinned = Pinned::to(start.plan.service());
+            line.spawn()
+        });
+        let mut shell = spawned
+            .inspect_err(|_| drop(fs::remove_dir_all(&root)))
+            .doing(|| "cannot start a manager's keeper (setsid is in the package util-linux)".into())?;
+        let pipe = shell.stdin.take();
+        let manager = Manager { root, own: Some(Keeper { shell, pipe }) };
+        manager.come_up()?;
+        manager.let_gateway_run()?;
+        manager.add_client(HOST_CLIENT, "host", false)?;
+        if start.guest {
+            manager.add_client(GUEST_CLIENT, "vm", false)?;
+        }
+        if start.tcp {
+            manager.add_client(NET_CLIENT, "host", true)?;
+        }
+        Ok(manager)
+    }
+
+    /// Waits for the first answer.
+    fn come_up(&self) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < COMES_UP {
+            if self.status().is_ok() {
+                return Ok(());
+            }
+            let log = self.log();
+            // Its own word for "this is the end".
+            if log.lines().any(|l| l.starts_with("vfund: ")) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let log = self.log();
+        let tail: Vec<_> = log.lines().rev().take(5).collect();
+        let said = tail.into_iter().rev().collect::<Vec<_>>().join(" | ");
+        Err(BenchError::Manager(format!("vfund did not come up; it said: {said}")))
+    }
+
+    /// What it wrote for people.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.root.join("vfund.log")).unwrap_or_default()
+    }
+
+    /// The gateway stands beside caller and service and is not to take turns with either.
+    fn let_gateway_run(&self) -> Result<()> {
+        let status = self.status()?;
+        let children = fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in children.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok()) {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+            if parent == Some(status.pid) && stat.contains("(vfun-gateway)") {
+                pin::process(pid, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_client(&self, name: &str, kind: &str, tcp: bool) -> Result<ClientRow> {
+        let manifest =
+            format!("name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 64\n");
+        let file = self.root.join(format!("{name}.toml"));
+        match self.ask(&Ask::AddClient { manifest, file })? {
+            Reply::ClientAdded(row) => Ok(row),
+            other => Err(strange(&other)),
+        }
+    }
+
+    /// Whether it was started here.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Where programs on this host connect.
+    pub fn host_socket(&self) -> PathBuf {
+        self.root.join("host.sock")
+    }
+
+    /// Asks it something.
+    pub fn ask(&self, question: &Ask) -> Result<Reply> {
+        Ok(admin::ask(&self.root.join("admin/vfund.sock"), question)?)
+    }
+
+    /// How it is.
+    pub fn status(&self) -> Result<Status> {
+        match self.ask(&Ask::Status)? {
+            Reply::Status(status) => Ok(status),
+            other => Err(strange(&other)),
+        }
+    }
+
+    /// What it offers.
+    pub fn functions(&self) -> Result<Vec<FunctionRow>> {
+        match self.ask(&Ask::Functions)? {
+            Reply::Functions { functions } => Ok(functions),
+            other => Err(strange(&other)),
+        }
+    }
+
+    /// Who may call.
+    pub fn clients(&self) -> Result<Vec<ClientRow>> {
+        match self.ask(&Ask::Clients)? {
+            Reply::Clients { clients } => Ok(clients),
+            other => Err(strange(&other)),
+        }
+    }
+
+    /// What was granted.
+    pub fn grants(&self) -> Result<Vec<GrantRow>> {
+        match self.ask(&Ask::Grants)? {
+            Reply::Grants { grants } => Ok(grants),
+            other => Err(strange(&other)),
+        }
+    }
+}
+
+fn strange(reply: &Reply) -> BenchError {
+    BenchError::Manager(format!("the manager's answer is to another question: {reply:?}"))
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let Some(keeper) = &mut self.own else { return };
+        keeper.pipe = None;
+        let start = Instant::now();
+        while start.elapsed() < GOES && matches!(keeper.shell.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // The keeper was killed before it could.
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}

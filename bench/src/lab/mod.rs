@@ -1,0 +1,23 @@
+//! What a measurement runs on: a manager of its own (or a running one), and a guest.
+//! Both go with this process, however it ends.
+
+mod functions;
+mod guest;
+mod manager;
+pub mod pin;
+mod process;
+
+pub use functions::folder as functions_folder;
+pub use guest::{GATEWAY, GUEST_PROGRAM, Inside, LabGuest};
+pub use manager::{Manager, Start};
+pub use pin::{Pinned, Plan};
+pub use process::{cpu_time, resident_bytes};
+
+/// The client of the guest's window.
+pub const GUEST_CLIENT: &str = "bench-guest";
+/// The client of callers over TCP.
+pub const NET_CLIENT: &str = "bench-net";
+/// The client of callers on the host.
+pub const HOST_CLIENT: &str = "bench-host";
+/// Bytes of each one's window: arguments and results of 64 MiB, and room besides.
+pub const WINDOW_BYTES: u64 = 512 << 20;

@@ -1,0 +1,48 @@
+//! What the kernel knows of a process.
+
+use std::fs;
+use std::time::Duration;
+
+/// Resident memory in bytes, shared pages included; `None` if there is no such process.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Time that all threads of a process have run so far. From the scheduler, to the
+/// nanosecond, where the kernel keeps that; else in ticks of 10 ms.
+pub fn cpu_time(pid: u32) -> Option<Duration> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut sum = Duration::ZERO;
+    for task in tasks.flatten() {
+        let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else { return ticks(pid) };
+        let ns = text.split_whitespace().next().and_then(|n| n.parse().ok())?;
+        sum += Duration::from_nanos(ns);
+    }
+    Some(sum)
+}
+
+fn ticks(pid: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(Duration::from_millis((user + system) * 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_runs_and_is_resident() {
+        let pid = std::process::id();
+        assert!(resident_bytes(pid).unwrap() > 500_000);
+        let before = cpu_time(pid).unwrap();
+        let start = std::time::Instant::now();
+        while start.elapsed() < Duration::from_millis(60) {}
+        assert!(cpu_time(pid).unwrap() > before);
+        assert!(ticks(pid).is_some());
+        assert_eq!((resident_bytes(u32::MAX), cpu_time(u32::MAX)), (None, None));
+    }
+}

@@ -1,0 +1,18 @@
+//! The experiments: which work in which place, how often and in which order.
+
+mod domains;
+mod footprint;
+mod grain;
+mod latency;
+mod prepare;
+
+pub use domains::{DomainsPlan, domains};
+pub use footprint::{FootprintPlan, footprint};
+pub use grain::{GrainPlan, grain};
+pub use latency::{LatencyPlan, latency};
+pub use prepare::{Bench, Where};
+
+/// Says on stderr what is going on.
+pub(crate) fn progress(line: impl std::fmt::Display) {
+    eprintln!("bench: {line}");
+}

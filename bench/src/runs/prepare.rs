@@ -1,0 +1,256 @@
+//! Sets the places up, and keeps account of what could not be measured.
+
+use super::progress;
+use crate::lab::{self, HOST_CLIENT, LabGuest, Manager, Pinned, Plan, Start};
+use crate::measure::{Calls, Floor};
+use crate::place::{InGuest, InProcess, OverSession, Place};
+use crate::report::{Domain, Machine, Settings, machine};
+use crate::{BenchError, Result};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use vfun::Endpoint;
+
+/// What to measure on.
+#[derive(Clone, Debug, Default)]
+pub struct Where {
+    /// A manager that runs already, by its root.
+    pub root: Option<PathBuf>,
+    /// Where to connect, with no manager of one's own: how a guest that is up already is
+    /// measured, from inside.
+    pub endpoint: Option<Endpoint>,
+    /// The client to name.
+    pub client: Option<String>,
+    /// The folder of manifests.
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers.
+    pub drivers: Option<PathBuf>,
+    /// Whether caller and service each get a processor of their own.
+    pub pin: bool,
+    /// This program, which is taken into the guest; found by itself if not named.
+    pub program: Option<PathBuf>,
+    /// The folder of the other programs; that of this program if not named.
+    pub programs: Option<PathBuf>,
+}
+
+/// Everything that an experiment runs on.
+pub struct Bench {
+    // In this order they are taken down.
+    places: Vec<Box<dyn Place>>,
+    guest: Option<Rc<LabGuest>>,
+    manager: Option<Manager>,
+    missed: Vec<(Option<Domain>, String)>,
+    plan: Plan,
+    notes: Vec<(&'static str, String)>,
+    _pinned: Pinned,
+}
+
+impl Bench {
+    /// Sets up what these domains need. A domain that cannot be had is noted and left
+    /// out; only if none can, that is an error.
+    pub fn prepare(at: &Where, domains: &[Domain]) -> Result<Self> {
+        let plan = Plan::new(at.pin);
+        let mut bench = Bench {
+            places: Vec::new(),
+            guest: None,
+            manager: None,
+            missed: Vec::new(),
+            plan,
+            notes: Vec::new(),
+            _pinned: Pinned::to(plan.caller()),
+        };
+        match &at.endpoint {
+            Some(endpoint) => bench.over_endpoint(at, endpoint, domains)?,
+            None => bench.with_manager(at, domains)?,
+        }
+        if bench.places.is_empty() {
+            let why: Vec<_> = bench.missed.iter().map(|(_, why)| why.clone()).collect();
+            return Err(BenchError::Options(match why.is_empty() {
+                true => "there is nothing to measure: name a domain".to_owned(),
+                false => format!("nothing can be measured: {}", why.join("; ")),
+            }));
+        }
+        Ok(bench)
+    }
+
+    fn over_endpoint(&mut self, at: &Where, endpoint: &Endpoint, domains: &[Domain]) -> Result<()> {
+        let place = OverSession::connect(endpoint, at.client.as_deref())?;
+        for &domain in domains.iter().filter(|&&d| d != place.domain()) {
+            self.missed.push((Some(domain), format!("the endpoint {endpoint} leads to {} only", place.domain())));
+        }
+        self.notes.push(("endpoint", endpoint.to_string()));
+        self.places.push(Box::new(place));
+        Ok(())
+    }
+
+    fn with_manager(&mut self, at: &Where, domains: &[Domain]) -> Result<()> {
+        let own = std::env::current_exe().unwrap_or_default();
+        let program = at.program.clone().unwrap_or(own);
+        let beside = program.parent().unwrap_or(Path::new("/")).to_owned();
+        let programs = at.programs.clone().unwrap_or(beside);
+        let tcp = domains.contains(&Domain::GuestNet);
+        let guest = tcp || domains.contains(&Domain::GuestHost);
+        let manager = match &at.root {
+            Some(root) => Manager::running(root)?,
+            None => {
+                progress("starting a manager");
+                let functions = lab::functions_folder(at.functions.as_deref(), &program)?;
+                let drivers = at.drivers.clone().unwrap_or_else(|| programs.clone());
+                let (programs, functions, drivers) = (&*programs, &*functions, &*drivers);
+                let start = Start { programs, functions, drivers, tcp, guest, plan: self.plan };
+                self.start(start)?
+            }
+        };
+        self.notes.push(("manager", if manager.is_own() { "started for this".into() } else { "as found running".into() }));
+        if domains.contains(&Domain::InProcess) {
+            let libraries = manager.functions()?.into_iter().map(|f| (f.name, PathBuf::from(f.driver)));
+            self.places.push(Box::new(InProcess::new(libraries.collect(), self.plan)));
+        }
+        let manager = self.manager.insert(manager);
+        if domains.contains(&Domain::HostHost) {
+            let endpoint = Endpoint::Host(Some(manager.host_socket()));
+            let client = at.client.as_deref().or(manager.is_own().then_some(HOST_CLIENT));
+            let mut place = OverSession::connect(&endpoint, client)?;
+            if !manager.is_own()
+                && let Err(e) = pin_services(manager, place.calls(), self.plan)
+            {
+                self.notes.push(("services", format!("left where the manager runs them: {e}")));
+            }
+            self.places.push(Box::new(place));
+        }
+        let ways = [(Domain::GuestHost, false), (Domain::GuestNet, true)];
+        let ways: Vec<_> = ways.into_iter().filter(|(d, _)| domains.contains(d)).collect();
+        if ways.is_empty() {
+            return Ok(());
+        }
+        progress("booting a guest");
+        match LabGuest::boot(manager, &self.plan, &program) {
+            Ok(guest) => {
+                let guest = Rc::new(guest);
+                for (domain, net) in ways {
+                    if net && manager.status()?.tcp.is_none() {
+                        self.missed.push((Some(domain), "no gateway serves callers over TCP".into()));
+                        continue;
+                    }
+                    self.places.push(Box::new(InGuest::new(guest.clone(), net)));
+                }
+                self.guest = Some(guest);
+            }
+            Err(e) => ways.into_iter().for_each(|(domain, _)| self.missed.push((Some(domain), e.to_string()))),
+        }
+        self.say_missed();
+        Ok(())
+    }
+
+    /// Without a gateway all but the network can be measured.
+    fn start(&mut self, start: Start) -> Result<Manager> {
+        match Manager::start(&start) {
+            Err(e @ BenchError::NoProgram(_)) if start.tcp => {
+                let manager = Manager::start(&Start { tcp: false, ..start })?;
+                self.missed.push((Some(Domain::GuestNet), e.to_string()));
+                Ok(manager)
+            }
+            other => other,
+        }
+    }
+
+    fn say_missed(&self) {
+        for (domain, why) in &self.missed {
+            match domain {
+                Some(domain) => progress(format_args!("{domain} is not measured: {why}")),
+                None => progress(why),
+            }
+        }
+    }
+
+    /// How many places there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there is none; [`Bench::prepare`] sees to it that there is.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// A place by its number.
+    pub fn place(&mut self, i: usize) -> &mut dyn Place {
+        &mut *self.places[i]
+    }
+
+    /// The number of the place of a domain.
+    pub fn find(&self, domain: Domain) -> Option<usize> {
+        self.places.iter().position(|p| p.domain() == domain)
+    }
+
+    /// The manager, unless only an endpoint was named.
+    pub fn manager(&self) -> Option<&Manager> {
+        self.manager.as_ref()
+    }
+
+    /// The guest that was booted.
+    pub fn guest(&self) -> Option<Rc<LabGuest>> {
+        self.guest.clone()
+    }
+
+    /// Which processor does what.
+    pub fn plan(&self) -> Plan {
+        self.plan
+    }
+
+    /// Something could not be measured.
+    pub fn miss(&mut self, domain: Domain, what: &str, why: &BenchError) {
+        progress(format_args!("{domain}, {what}: {why}"));
+        self.missed.push((Some(domain), format!("{what}: {why}")));
+    }
+
+    /// What could not be measured, with the reason.
+    pub fn missed(&self) -> &[(Option<Domain>, String)] {
+        &self.missed
+    }
+
+    /// The machine, with the guest's emulator.
+    pub fn machine(&self) -> Machine {
+        let machine = Machine::collect();
+        match &self.guest {
+            Some(guest) => machine.with_qemu(machine::qemu_version(&guest.qemu()), guest.accel()),
+            None => machine,
+        }
+    }
+
+    /// The settings so far.
+    pub fn settings(&self, scale: f64, repeats: u32) -> Settings {
+        let pinning = self.plan.words();
+        let mut settings = Settings { scale, repeats, pinning, ..Settings::default() };
+        for (name, value) in &self.notes {
+            settings = settings.with(name, value.as_str());
+        }
+        let mut missed: Vec<_> = self.missed.iter().map(|(domain, why)| match domain {
+            Some(domain) => format!("{domain}: {why}"),
+            None => why.clone(),
+        }).collect();
+        missed.dedup();
+        if !missed.is_empty() {
+            settings = settings.with("not_measured", missed.join("; "));
+        }
+        settings
+    }
+}
+
+/// Moves the services of this session to their processor. A manager of one's own has
+/// started them there.
+fn pin_services(manager: &Manager, calls: &mut Calls, plan: Plan) -> Result<()> {
+    if plan.service().is_none() {
+        return Ok(());
+    }
+    for name in ["echo", "factorial", "fibonacci"] {
+        calls.function(name)?;
+    }
+    let _floor = Floor::open(calls.session(), 1);
+    let app = calls.session().info().app_id;
+    for grant in manager.grants()?.into_iter().filter(|g| g.app_id == app) {
+        if let Some(pid) = grant.pid {
+            lab::pin::process(pid, plan.service())?;
+        }
+    }
+    Ok(())
+}

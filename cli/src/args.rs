@@ -1,0 +1,107 @@
+//! The command line.
+
+use crate::cmd;
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+const LONG: &str = "\
+Call functions that run on the host, and manage the host that offers them.
+
+On the host, `vfun` asks the manager (`vfund`) through its admin socket, which \
+only the manager's own user may open. `vfun call`, `vfun list` and `vfun doctor` \
+also work inside a virtual machine, through the window that it shares with its \
+host, and over TCP.";
+
+const AFTER: &str = "\
+Examples:
+  vfun client add vm1 --window 64MiB     declare a VM's client; prints what to give QEMU or libvirt
+  vfun call factorial 20                 call a function over the best path there is
+  vfun --endpoint tcp:10.0.2.2:7733 call sha256 -    the same over the network
+  vfun ps --watch                        who uses what, with calls a second
+  vfun guest -- vfun call echo hello     boot a test guest with a window and run a command in it
+  vfun doctor                            what is there, what is missing, how to mend it
+
+Exit codes:
+  0  done
+  1  failed; for doctor: something that is needed is missing
+  2  the command line is wrong
+  3  the manager refused
+  4  the call itself failed
+  5  manager, window or gateway cannot be reached
+
+Variables: VFUN_ROOT, VFUN_ENDPOINT, VFUN_CREDENTIAL.";
+
+/// VirtFun: call functions that run on the host.
+#[derive(Parser, Debug)]
+#[command(name = "vfun", version, long_about = LONG, after_help = AFTER, max_term_width = 100)]
+pub struct Cli {
+    /// Root of the manager's tree on this machine [default: /var/lib/virtfun].
+    #[arg(long, global = true, value_name = "DIR", env = "VFUN_ROOT", hide_env = true)]
+    pub root: Option<PathBuf>,
+    /// How to reach the host: auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT.
+    #[arg(long, global = true, value_name = "ENDPOINT", env = "VFUN_ENDPOINT", hide_env = true)]
+    pub endpoint: Option<String>,
+    /// Print JSON instead of text, errors too.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Call a function.
+    Call(Box<cmd::call::Args>),
+    /// List the functions offered to this client.
+    List(cmd::list::Args),
+    /// Say what is there, what is missing and how to mend it.
+    Doctor(cmd::doctor::Args),
+    /// Show the manager at a glance.
+    Status,
+    /// Show who holds which function, with live counters.
+    Ps(cmd::ps::Args),
+    /// Show what a grant did, or all of them by function.
+    Stats(cmd::stats::Args),
+    /// Show what became of grants.
+    History(cmd::history::Args),
+    /// Take a grant away.
+    Revoke(cmd::revoke::Args),
+    /// Declare functions: add, remove, list.
+    #[command(subcommand)]
+    Function(cmd::function::Sub),
+    /// Declare clients: add, remove, list, show.
+    #[command(subcommand)]
+    Client(cmd::client::Sub),
+    /// Grant nothing new; what is active goes on.
+    Drain,
+    /// End the manager and its services.
+    Stop,
+    /// Boot a test guest with a window of this host's manager.
+    Guest(cmd::guest::Args),
+    /// Print the completions of a shell.
+    Completions(cmd::completions::Args),
+    /// Write the manual's pages to a folder.
+    #[command(hide = true)]
+    Man(cmd::man::Args),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_may_follow_their_command() {
+        let cli = Cli::parse_from(["vfun", "ps", "--watch", "--json", "--root", "/r"]);
+        assert!(cli.json && cli.root == Some("/r".into()) && matches!(cli.command, Command::Ps(_)));
+        let cli = Cli::parse_from(["vfun", "guest", "--", "ls", "--json"]);
+        assert!(!cli.json, "what follows -- is the guest's");
+    }
+}

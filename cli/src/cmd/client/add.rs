@@ -1,0 +1,91 @@
+//! `vfun client add`.
+
+use super::manifest::{self, Wanted};
+use crate::admin::Admin;
+use crate::connect::read_secret;
+use crate::fail::{self, Failure, Result};
+use std::path::PathBuf;
+use vfun_manager::admin::ClientRow;
+
+/// A client is a tenant: a VM, or programs on the host. Its window is made at
+/// once; the VM gets it as a PCI device. Adding a client again changes its
+/// policy, but not its kind or the size of its window.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Its name: letters, digits, '.', '_' and '-'.
+    #[arg(required_unless_present = "file")]
+    name: Option<String>,
+    /// Take everything from this manifest (TOML) instead of options.
+    #[arg(short, long, value_name = "FILE", exclusive = true)]
+    file: Option<PathBuf>,
+    /// Size of the window: a power of two from 1 MiB [default: 64 MiB].
+    #[arg(long, value_name = "SIZE")]
+    window: Option<String>,
+    /// vm: a virtual machine, with a window of its own; host: programs on this machine or, with --tcp, elsewhere.
+    #[arg(long, value_name = "KIND", value_parser = ["vm", "host"], default_value = "vm")]
+    kind: String,
+    /// Functions that it may use [default: all].
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    functions: Option<Vec<String>>,
+    /// Most grants that it may hold at once [default: 128].
+    #[arg(long, value_name = "N")]
+    max_grants: Option<u32>,
+    /// Let callers over TCP act for it. Give it a credential too.
+    #[arg(long)]
+    tcp: bool,
+    /// Secret that its apps must show. Only its SHA-256 is kept.
+    #[arg(long, value_name = "SECRET")]
+    credential: Option<String>,
+    /// The same, from a file: it then shows in no list of processes.
+    #[arg(long, value_name = "FILE", conflicts_with = "credential")]
+    credential_file: Option<PathBuf>,
+    /// Never give it hardware.
+    #[arg(long)]
+    no_hardware: bool,
+    /// Let this user of the host act for it, besides root and the manager's own. May be given again.
+    #[arg(long = "uid", value_name = "UID")]
+    uids: Vec<u32>,
+}
+
+impl Args {
+    fn wanted(&self, name: &str) -> Result<Wanted> {
+        let secret = match (&self.credential_file, &self.credential) {
+            (Some(path), _) => Some(read_secret(path)?),
+            (None, secret) => secret.clone().map(String::into_bytes),
+        };
+        Ok(Wanted {
+            name: name.to_owned(),
+            kind: self.kind.clone(),
+            window: self.window.clone(),
+            functions: self.functions.clone(),
+            max_grants: self.max_grants,
+            tcp: self.tcp,
+            secret,
+            hardware: !self.no_hardware,
+            uids: self.uids.clone(),
+        })
+    }
+}
+
+/// Declares it.
+pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
+    let (text, file) = match (&args.file, &args.name) {
+        (Some(file), _) => {
+            let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+            (text, std::path::absolute(file).unwrap_or_else(|_| file.clone()))
+        }
+        (None, Some(name)) => (manifest::text(&args.wanted(name)?)?, PathBuf::from("command line")),
+        (None, None) => return Err(Failure::usage("a client needs a name")),
+    };
+    admin.add_client(text, file)
+}
+
+/// The VM client of this name, declared with its defaults if it is not there;
+/// and whether it was declared just now.
+pub fn ensure(admin: &Admin, name: &str, window: Option<&str>) -> Result<(ClientRow, bool)> {
+    if let Some(client) = admin.client(name)? {
+        return Ok((client, false));
+    }
+    let wanted = Wanted { window: window.map(str::to_owned), ..Wanted::vm(name) };
+    Ok((admin.add_client(manifest::text(&wanted)?, PathBuf::from("command line"))?, true))
+}

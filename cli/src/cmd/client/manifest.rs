@@ -1,0 +1,117 @@
+//! A client's manifest, made from options.
+
+use crate::fail::{Failure, Result};
+use sha2::{Digest, Sha256};
+use vfun_wire::limits::CREDENTIAL_BYTES;
+use vfun_wire::{header, names};
+
+/// What the options say.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub name: String,
+    pub kind: String,
+    pub window: Option<String>,
+    pub functions: Option<Vec<String>>,
+    pub max_grants: Option<u32>,
+    pub tcp: bool,
+    pub secret: Option<Vec<u8>>,
+    pub hardware: bool,
+    pub uids: Vec<u32>,
+}
+
+impl Wanted {
+    /// A VM's client with the defaults.
+    pub fn vm(name: &str) -> Self {
+        Wanted {
+            name: name.to_owned(),
+            kind: "vm".into(),
+            window: None,
+            functions: None,
+            max_grants: None,
+            tcp: false,
+            secret: None,
+            hardware: true,
+            uids: vec![],
+        }
+    }
+}
+
+/// The manifest. What the manager would refuse by line and column is refused
+/// here by the name of its option.
+pub fn text(w: &Wanted) -> Result<String> {
+    let mut t = toml::Table::new();
+    names::check(&w.name).map_err(|e| Failure::usage(format!("the client's name '{}': {e}", w.name)))?;
+    t.insert("name".into(), w.name.clone().into());
+    t.insert("kind".into(), w.kind.clone().into());
+    if let Some(window) = &w.window {
+        let bad = |e: String| Failure::usage(format!("--window: {e}"));
+        let bytes = vfun_manager::manifest::size(window).map_err(bad)?;
+        header::check_size(bytes).map_err(|e| bad(e.to_string()))?;
+        t.insert("window".into(), bytes.to_string().into());
+    }
+    if let Some(functions) = &w.functions {
+        let bad = functions.iter().find_map(|f| names::check(f).err().filter(|_| f != "*").map(|e| (f, e)));
+        if let Some((f, e)) = bad {
+            return Err(Failure::usage(format!("--functions: '{f}': {e}")));
+        }
+        t.insert("functions".into(), functions.clone().into());
+    }
+    if let Some(n) = w.max_grants {
+        t.insert("max_grants".into(), i64::from(n).into());
+    }
+    if let Some(secret) = &w.secret {
+        if secret.is_empty() || secret.len() > CREDENTIAL_BYTES {
+            return Err(Failure::usage(format!("a credential has 1 to {CREDENTIAL_BYTES} bytes, not {}", secret.len())));
+        }
+        let hex: String = Sha256::digest(secret).iter().map(|b| format!("{b:02x}")).collect();
+        t.insert("credential_sha256".into(), hex.into());
+    }
+    if w.tcp {
+        t.insert("tcp".into(), true.into());
+    }
+    if !w.hardware {
+        t.insert("hardware".into(), false.into());
+    }
+    if !w.uids.is_empty() {
+        let uids: Vec<i64> = w.uids.iter().map(|u| i64::from(*u)).collect();
+        t.insert("uids".into(), uids.into());
+    }
+    Ok(t.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn the_manager_reads_what_is_made_here() {
+        let w = Wanted {
+            window: Some("128MiB".into()),
+            functions: Some(vec!["echo".into(), "sum".into()]),
+            max_grants: Some(5),
+            tcp: true,
+            secret: Some(b"s3cret".to_vec()),
+            hardware: false,
+            uids: vec![1000, 64055],
+            ..Wanted::vm("vm-1")
+        };
+        let c = vfun_manager::manifest::client(Path::new("x"), &text(&w).unwrap(), 1).unwrap();
+        assert_eq!((c.name.as_str(), c.window_bytes, c.max_grants), ("vm-1", 128 << 20, 5));
+        assert_eq!((c.tcp, c.hardware, c.uids.as_slice()), (true, false, &[1000, 64055][..]));
+        assert_eq!(c.functions, ["echo", "sum"]);
+        assert_eq!(c.credential_sha256.unwrap()[..2], [0x1e, 0xc1]);
+        let c = vfun_manager::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1).unwrap();
+        assert!(c.hardware && !c.tcp && c.credential_sha256.is_none() && c.may_use("echo"));
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        let why = |w: Wanted| text(&w).unwrap_err().what;
+        assert!(why(Wanted::vm("a/b")).contains("'a/b'"));
+        assert!(why(Wanted { window: Some("3MiB".into()), ..Wanted::vm("a") }).starts_with("--window"));
+        assert!(why(Wanted { window: Some("lots".into()), ..Wanted::vm("a") }).starts_with("--window"));
+        assert!(why(Wanted { functions: Some(vec!["a b".into()]), ..Wanted::vm("a") }).contains("'a b'"));
+        assert!(why(Wanted { secret: Some(vec![b'x'; 65]), ..Wanted::vm("a") }).contains("1 to 64"));
+    }
+}

@@ -1,0 +1,81 @@
+//! `vfun client`.
+
+mod add;
+mod manifest;
+mod wiring;
+
+pub use add::ensure;
+
+use super::switch::done;
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::{Exit, Failure, Result};
+use crate::out::{self, Table};
+use vfun_manager::admin::{Ask, ClientRow};
+
+/// What to do with clients.
+#[derive(clap::Subcommand, Debug)]
+pub enum Sub {
+    /// Declare a client, and print what to give QEMU or libvirt.
+    Add(Box<add::Args>),
+    /// Take a client away, with its grants and its window. Turn its VM off first.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// List clients.
+    List,
+    /// Show a client, and what to give QEMU or libvirt.
+    Show {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Does it.
+pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
+    let admin = Admin::of(cli);
+    match sub {
+        Sub::Add(args) => show(cli, &add::run(&admin, args)?),
+        Sub::Remove { name } => done(cli, admin.tell(&Ask::RemoveClient { name: name.clone() })?),
+        Sub::List => {
+            let clients = admin.clients()?;
+            match cli.json {
+                true => out::json(&clients),
+                false => out::text(&render(&clients)),
+            }
+        }
+        Sub::Show { name } => match admin.client(name)? {
+            Some(client) => show(cli, &client),
+            None => Err(Failure::new(Exit::Refused, format!("there is no client '{name}'"))
+                .advise("`vfun client list` shows them")),
+        },
+    }
+}
+
+fn show(cli: &Cli, client: &ClientRow) -> Result<()> {
+    match cli.json {
+        true => out::json(&wiring::object(client)),
+        false => out::text(&wiring::text(client)),
+    }
+}
+
+fn render(clients: &[ClientRow]) -> String {
+    let mut table =
+        Table::new(&[">ID", "NAME", "KIND", ">WINDOW", ">MAX GRANTS", "TCP", "CREDENTIAL", "FUNCTIONS", "WINDOW'S FILE"]);
+    let yes = |b: bool| if b { "yes" } else { "no" }.to_owned();
+    for c in clients {
+        table.row([
+            c.id.to_string(),
+            c.name.clone(),
+            c.kind.clone(),
+            out::bytes(c.window_bytes),
+            c.max_grants.to_string(),
+            yes(c.tcp),
+            yes(c.credential),
+            c.functions.join(","),
+            c.window_file.as_ref().map(|f| f.display().to_string()).unwrap_or_default(),
+        ]);
+    }
+    table.render()
+}

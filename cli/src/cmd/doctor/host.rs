@@ -1,0 +1,181 @@
+//! On the host: what the manager and its services stand on.
+
+use super::check::Check;
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::out;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use vfun_manager::admin::{ClientRow, FunctionRow, Status};
+
+/// `statfs`'s number of a file system in memory.
+const TMPFS: i64 = 0x0102_1994;
+/// Less free memory than this is worth a note, bytes.
+const LITTLE_MEMORY: u64 = 512 << 20;
+
+/// Looks.
+pub fn look(cli: &Cli) -> Vec<Check> {
+    let admin = Admin::of(cli);
+    let mut checks = vec![kvm(), qemu(), memory(), cgroup(), kernel()];
+    let clients = admin.clients().unwrap_or_default();
+    checks.push(window_folder(&clients));
+    match admin.status() {
+        Err(e) => checks.push(
+            Check::missing("manager", e.what).mend(e.advice.unwrap_or_else(|| "start vfund".into())),
+        ),
+        Ok(status) => {
+            checks.push(manager(&status));
+            checks.push(service(&status));
+            checks.push(gateway(&status));
+            checks.extend(functions(&admin.functions().unwrap_or_default()));
+            checks.extend(clients.iter().filter_map(window));
+        }
+    }
+    checks
+}
+
+fn kvm() -> Check {
+    let mend = "VMs are emulated without it (slow, but everything works): enable virtualization in the firmware, load kvm_intel or kvm_amd";
+    match OpenOptions::new().read(true).write(true).open("/dev/kvm") {
+        Ok(_) => Check::ok("KVM", "/dev/kvm can be opened"),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            Check::note("KVM", "/dev/kvm may not be opened by this user").mend("add the user to the group kvm")
+        }
+        Err(e) => Check::note("KVM", format!("/dev/kvm: {e}")).mend(mend),
+    }
+}
+
+fn qemu() -> Check {
+    let program = format!("qemu-system-{}", std::env::consts::ARCH);
+    match Command::new(&program).arg("--version").output() {
+        Ok(out) if out.status.success() => {
+            let text = String::from_utf8_lossy(&out.stdout).lines().next().unwrap_or_default().to_owned();
+            Check::ok("QEMU", text)
+        }
+        _ => Check::note("QEMU", format!("{program} is not installed")).mend(
+            "needed only where VMs run under it: apt-get install qemu-system-x86, or packaging/setup.sh",
+        ),
+    }
+}
+
+fn memory() -> Check {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = |name: &str| {
+        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    };
+    match (kib("MemAvailable:"), kib("MemTotal:")) {
+        (Some(free), Some(all)) => {
+            let found = format!("{} of {} available", out::bytes(free << 10), out::bytes(all << 10));
+            match free << 10 < LITTLE_MEMORY {
+                true => Check::note("memory", found).mend("windows are memory: end something, or give clients smaller windows"),
+                false => Check::ok("memory", found),
+            }
+        }
+        _ => Check::note("memory", "/proc/meminfo cannot be read"),
+    }
+}
+
+fn cgroup() -> Check {
+    let unified = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers");
+    let mend = "services run without limits on memory and processor: mount cgroup v2 with the controllers cpu and memory";
+    match unified {
+        Ok(controllers) => {
+            let has = |c: &str| controllers.split_whitespace().any(|w| w == c);
+            match has("cpu") && has("memory") {
+                true => Check::ok("cgroup", "v2 with cpu and memory"),
+                false => Check::note("cgroup", format!("v2 with controllers: {}", or_none(controllers.trim()))).mend(mend),
+            }
+        }
+        Err(_) if Path::new("/sys/fs/cgroup/memory").is_dir() => Check::ok("cgroup", "v1 with memory"),
+        Err(_) => Check::note("cgroup", "none is mounted at /sys/fs/cgroup").mend(mend),
+    }
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "none" } else { text }
+}
+
+fn kernel() -> Check {
+    match vfun_testguest::Kernel::find() {
+        Ok(kernel) => Check::ok("guest kernel", format!("{} in {}", kernel.version(), kernel.dir().display())),
+        Err(e) => Check::note("guest kernel", e.to_string()).mend("needed only for `vfun guest` and the tests with VMs"),
+    }
+}
+
+fn window_folder(clients: &[ClientRow]) -> Check {
+    let of_client = clients.iter().find_map(|c| c.window_file.as_deref()?.parent().map(PathBuf::from));
+    let folder = of_client.unwrap_or_else(|| "/dev/shm".into());
+    let shown = folder.display();
+    match rustix::fs::statfs(&folder) {
+        Err(e) => Check::missing("windows", format!("{shown}: {}", std::io::Error::from(e)))
+            .mend(format!("mount a tmpfs there: mount -t tmpfs tmpfs {shown}")),
+        Ok(s) => {
+            let free = s.f_bavail * s.f_bsize as u64;
+            let found = format!("{shown}, {} free", out::bytes(free));
+            if s.f_type as i64 != TMPFS {
+                return Check::note("windows", format!("{found}, is not in memory (no tmpfs)"))
+                    .mend("windows on a disk are slow and wear it out: vfund --window-dir /dev/shm");
+            }
+            match free < vfun_wire::limits::WINDOW_BYTES_DEFAULT {
+                true => Check::note("windows", found).mend(format!("no room for another window: mount -o remount,size=SIZE {shown}")),
+                false => Check::ok("windows", found),
+            }
+        }
+    }
+}
+
+fn manager(s: &Status) -> Check {
+    let found = format!("vfund {}, process {}, root {}, up {}", s.version, s.pid, s.root.display(), out::age(s.uptime_s));
+    match (s.draining, s.version == env!("CARGO_PKG_VERSION")) {
+        (true, _) => Check::note("manager", format!("{found}; draining")).mend("it grants nothing new: start it anew to serve"),
+        (_, false) => Check::note("manager", found).mend(format!("this vfun is {}: use the manager's version", env!("CARGO_PKG_VERSION"))),
+        _ => Check::ok("manager", found),
+    }
+}
+
+fn service(s: &Status) -> Check {
+    let shown = s.service_program.display().to_string();
+    match fs::metadata(&s.service_program) {
+        Ok(m) if m.is_file() && m.permissions().mode() & 0o111 != 0 => Check::ok("service", shown),
+        Ok(_) => Check::missing("service", format!("{shown} is no program")).mend("start vfund with --service-program"),
+        Err(e) => Check::missing("service", format!("{shown}: {e}")).mend("build it, or start vfund with --service-program"),
+    }
+}
+
+fn gateway(s: &Status) -> Check {
+    match &s.tcp {
+        Some(at) => Check::ok("TCP", format!("gateway on {at}")),
+        None => Check::ok("TCP", "off; `vfund --tcp ADDR:PORT` serves callers over the network"),
+    }
+}
+
+fn functions(functions: &[FunctionRow]) -> Vec<Check> {
+    if functions.is_empty() {
+        return vec![Check::missing("functions", "none is offered").mend("vfun function add FILE, or vfund --functions DIR")];
+    }
+    let gone = functions.iter().filter(|f| f.driver.starts_with('/') && !Path::new(&f.driver).is_file());
+    gone.map(|f| {
+        Check::missing("functions", format!("the driver of {} is not there: {}", f.name, f.driver))
+            .mend("build it again, or vfun function remove")
+    })
+    .collect()
+}
+
+/// A VM's window whose file is not as it should be.
+fn window(c: &ClientRow) -> Option<Check> {
+    let file = c.window_file.as_ref()?;
+    let name = format!("window {}", c.name);
+    match fs::metadata(file) {
+        Err(e) => Some(Check::missing(&name, format!("{}: {e}", file.display())).mend(
+            "somebody removed it: turn the VM off and start vfund anew",
+        )),
+        Ok(m) if m.len() != c.window_bytes => {
+            let found = format!("{} has {}, not {}", file.display(), out::bytes(m.len()), out::bytes(c.window_bytes));
+            Some(Check::missing(&name, found).mend("turn the VM off, remove the file and start vfund anew"))
+        }
+        Ok(_) => None,
+    }
+}

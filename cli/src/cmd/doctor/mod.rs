@@ -1,0 +1,61 @@
+//! `vfun doctor`.
+
+mod check;
+mod guest;
+mod host;
+mod paths;
+
+use crate::args::Cli;
+use crate::connect::Who;
+use crate::fail::{Exit, Result};
+use crate::out;
+use check::State;
+use std::process::ExitCode;
+
+const AFTER: &str = "\
+Each line says what was found; where something is missing, the line below says how to mend it. \
+`ok` is there, `note` only limits something, `MISSING` is needed.
+
+The exit code is 0 if nothing that is needed is missing, else 1.";
+
+/// On the host: what the manager and its services stand on, and whether each
+/// function starts. In a guest: the window's device, and the path that calls
+/// would take.
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    /// What this machine is [default: guest if it has an ivshmem device and no manager, else host].
+    #[arg(long, value_name = "SIDE", value_parser = ["host", "guest"])]
+    side: Option<String>,
+    /// On the host: do not start each function to see whether it does.
+    #[arg(long)]
+    no_start: bool,
+    #[command(flatten)]
+    who: Who,
+}
+
+/// Looks.
+pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
+    let side = match &args.side {
+        Some(side) => side.as_str(),
+        None if !guest::devices().is_empty() && !crate::admin::Admin::of(cli).root().exists() => "guest",
+        None => "host",
+    };
+    let mut checks = match side {
+        "guest" => guest::look(),
+        _ => host::look(cli),
+    };
+    checks.extend(paths::look(cli, &args.who, side == "host" && !args.no_start));
+    let missing = checks.iter().filter(|c| c.state == State::Missing).count();
+    if cli.json {
+        out::json(&serde_json::json!({ "side": side, "missing": missing, "checks": checks }))?;
+    } else {
+        let verdict = match missing {
+            0 => format!("Nothing that this {side} needs is missing."),
+            1 => format!("1 thing that this {side} needs is missing."),
+            n => format!("{n} things that this {side} needs are missing."),
+        };
+        out::text(&format!("{}\n{verdict}\n", check::render(&checks)))?;
+    }
+    Ok(if missing == 0 { ExitCode::SUCCESS } else { Exit::Failed.into() })
+}

@@ -1,0 +1,97 @@
+//! Which path a session takes, why no other, and whether functions start.
+
+use super::check::Check;
+use crate::args::Cli;
+use crate::connect::{self, Who};
+use crate::out;
+use std::time::Instant;
+use vfun::{ChannelKind, Endpoint, FunctionInfo, FunctionRequest, Session};
+
+/// Looks. With `start`, starts each function once.
+pub fn look(cli: &Cli, who: &Who, start: bool) -> Vec<Check> {
+    let mut checks = vec![];
+    let chosen = match connect::session(cli, who) {
+        Ok(session) => {
+            checks.push(Check::ok("path", session.describe()));
+            Some(session)
+        }
+        Err(e) => {
+            checks.push(Check::missing("path", e.what).mend(e.advice.unwrap_or_else(|| "see above".into())));
+            None
+        }
+    };
+    let taken = chosen.as_ref().map(|s| s.info().transport.as_str());
+    checks.extend(others(cli, who, taken));
+    if let Some(session) = chosen {
+        checks.push(answers(&session));
+        checks.extend(functions(&session, start));
+        let _ = session.close();
+    }
+    checks
+}
+
+/// Why the other paths are not taken.
+fn others(cli: &Cli, who: &Who, taken: Option<&str>) -> Vec<Check> {
+    let mut checks = vec![];
+    let root = crate::admin::Admin::of(cli).root().join("host.sock");
+    for (name, endpoint) in [("ivshmem", Endpoint::Ivshmem(None)), ("host", Endpoint::Host(Some(root)))] {
+        if taken == Some(name) {
+            continue;
+        }
+        let tried = connect::options(cli, who).and_then(|o| Ok(o.endpoint(endpoint).connect()?));
+        let why = match tried {
+            Ok(_) => "works too, but is not the one asked for or comes after it".into(),
+            Err(e) => e.what,
+        };
+        checks.push(Check::note(&format!("not {name}"), why));
+    }
+    if taken != Some("tcp") {
+        checks.push(Check::note("not tcp", "taken only when asked for: --endpoint tcp:HOST:PORT"));
+    }
+    checks
+}
+
+fn answers(session: &Session) -> Check {
+    match session.ping() {
+        Ok(took) => Check::ok("answers", format!("the manager answered in {}", out::duration(took))),
+        Err(e) => Check::missing("answers", e.to_string()).mend(e.advice()),
+    }
+}
+
+fn functions(session: &Session, start: bool) -> Vec<Check> {
+    match session.list() {
+        Err(e) => vec![Check::missing("functions", e.to_string()).mend(e.advice())],
+        Ok(list) if list.is_empty() => vec![
+            Check::note("functions", format!("none is offered to client {}", session.info().client))
+                .mend("on the host: vfun function add FILE, and see the client's `functions`"),
+        ],
+        Ok(list) if start => list.iter().map(|f| begin(session, f)).collect(),
+        Ok(list) => {
+            let names: Vec<_> = list.iter().map(|f| format!("{} {}", f.name, f.version)).collect();
+            vec![Check::ok("functions", names.join(", "))]
+        }
+    }
+}
+
+/// Starts a function, so that its driver is loaded, and gives it back.
+fn begin(session: &Session, f: &FunctionInfo) -> Check {
+    let name = format!("function {}", f.name);
+    let begin = Instant::now();
+    let request = |kind| FunctionRequest::new(&f.name).depth(1).cell_bytes(0).kind(kind);
+    // A floor function has raw lines only, and says so.
+    let started = session
+        .negotiate(&request(ChannelKind::Calls))
+        .or_else(|_| session.negotiate(&request(ChannelKind::Floor)))
+        .and_then(|grant| {
+            let location = grant.info().location;
+            grant.activate().map(|function| (location, function))
+        });
+    match started {
+        Ok((location, function)) => {
+            let took = begin.elapsed();
+            let _ = function.release();
+            Check::ok(&name, format!("{} starts on {location} in {}", f.version, out::duration(took)))
+        }
+        Err(e) => Check::missing(&name, e.to_string()).mend("see its log in the root, under service/CLIENT/FUNCTION.log"),
+    }
+}

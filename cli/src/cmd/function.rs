@@ -1,0 +1,63 @@
+//! `vfun function`.
+
+use super::switch::done;
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::{self, Result};
+use crate::out::{self, Table};
+use std::path::{Path, PathBuf};
+use vfun_manager::admin::{Ask, FunctionRow};
+
+/// What to do with functions.
+#[derive(clap::Subcommand, Debug)]
+pub enum Sub {
+    /// Offer a function by its manifest; replaces one of the same name.
+    Add {
+        /// The manifest, TOML. Its driver's library is looked for beside it, then in the manager's --drivers.
+        file: PathBuf,
+    },
+    /// Take a function away. Those who have it keep it until they release it.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// List the functions that the manager offers.
+    List,
+}
+
+/// Does it.
+pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
+    let admin = Admin::of(cli);
+    match sub {
+        Sub::Add { file } => {
+            let manifest = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+            done(cli, admin.tell(&Ask::AddFunction { manifest, file })?)
+        }
+        Sub::Remove { name } => done(cli, admin.tell(&Ask::RemoveFunction { name: name.clone() })?),
+        Sub::List => {
+            let functions = admin.functions()?;
+            match cli.json {
+                true => out::json(&functions),
+                false => out::text(&render(&functions)),
+            }
+        }
+    }
+}
+
+fn render(functions: &[FunctionRow]) -> String {
+    let mut table = Table::new(&["NAME", "VERSION", ">ID", "RUNS ON", ">DEADLINE", "DRIVER", "SUMMARY"]);
+    for f in functions {
+        let file = Path::new(&f.driver).file_name().map_or(f.driver.clone(), |n| n.to_string_lossy().into_owned());
+        table.row([
+            f.name.clone(),
+            f.version.clone(),
+            f.id.to_string(),
+            f.locations.join(", "),
+            out::duration(std::time::Duration::from_millis(f.deadline_ms.into())),
+            file,
+            f.summary.clone(),
+        ]);
+    }
+    table.render()
+}

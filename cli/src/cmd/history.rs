@@ -1,0 +1,33 @@
+//! `vfun history`.
+
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::Result;
+use crate::out::{self, Table};
+use vfun_manager::record::HistoryRow;
+
+/// Newest first. Kept across restarts of the manager.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// At most this many lines.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+/// Shows it.
+pub fn run(cli: &Cli, args: &Args) -> Result<()> {
+    let rows = Admin::of(cli).history(args.limit)?;
+    match cli.json {
+        true => out::json(&rows),
+        false => out::text(&render(&rows)),
+    }
+}
+
+fn render(rows: &[HistoryRow]) -> String {
+    let mut table = Table::new(&["TIME", "GRANT", "CLIENT", "APP", "FUNCTION", "WHERE", "BECAME", "WHY"]);
+    for r in rows {
+        let why = r.why.clone().unwrap_or_default();
+        table.row([out::timestamp(r.at_ms), r.grant.clone(), r.client.clone(), r.app.clone(), r.function.clone(), r.location.clone(), r.state.clone(), why]);
+    }
+    table.render()
+}

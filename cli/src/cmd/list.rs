@@ -1,0 +1,63 @@
+//! `vfun list`.
+
+use crate::args::Cli;
+use crate::connect::{self, Who};
+use crate::fail::Result;
+use crate::out::{self, Table};
+use serde_json::json;
+use vfun::FunctionInfo;
+
+/// Works on the host, in a guest and over TCP. The manager's own view of all
+/// functions is `vfun function list`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    who: Who,
+}
+
+/// Lists them.
+pub fn run(cli: &Cli, args: &Args) -> Result<()> {
+    let session = connect::session(cli, &args.who)?;
+    let functions = session.list()?;
+    if cli.json {
+        return out::json(&json!({
+            "path": session.describe(),
+            "transport": session.info().transport.as_str(),
+            "client": session.info().client,
+            "functions": functions.iter().map(object).collect::<Vec<_>>(),
+        }));
+    }
+    out::note(session.describe());
+    if functions.is_empty() {
+        out::note("No function is offered to this client. On the host: vfun function add FILE, and see the client's `functions`.");
+    }
+    out::text(&render(&functions))
+}
+
+fn locations(f: &FunctionInfo) -> Vec<&'static str> {
+    f.locations.iter().map(|l| l.text()).collect()
+}
+
+fn object(f: &FunctionInfo) -> serde_json::Value {
+    json!({
+        "name": f.name, "id": f.function_id, "version": f.version.to_string(),
+        "locations": locations(f), "max_args": f.max_args, "max_result": f.max_result,
+        "deadline_ms": f.deadline.as_millis() as u64,
+    })
+}
+
+fn render(functions: &[FunctionInfo]) -> String {
+    let mut table = Table::new(&["NAME", "VERSION", ">ID", "RUNS ON", ">MAX ARGUMENTS", ">MAX RESULTS", ">DEADLINE"]);
+    for f in functions {
+        table.row([
+            f.name.clone(),
+            f.version.to_string(),
+            f.function_id.to_string(),
+            locations(f).join(", "),
+            out::bytes(f.max_args.into()),
+            out::bytes(f.max_result.into()),
+            out::duration(f.deadline),
+        ]);
+    }
+    table.render()
+}

@@ -1,0 +1,42 @@
+//! The subcommands, one a file.
+
+pub mod call;
+pub mod client;
+pub mod completions;
+pub mod doctor;
+pub mod function;
+pub mod guest;
+pub mod history;
+pub mod list;
+pub mod man;
+pub mod ps;
+pub mod revoke;
+pub mod stats;
+pub mod status;
+pub mod switch;
+
+use crate::args::{Cli, Command};
+use crate::fail::Result;
+use std::process::ExitCode;
+
+/// Runs the command.
+pub fn run(cli: Cli) -> Result<ExitCode> {
+    let done = |r: Result<()>| r.map(|()| ExitCode::SUCCESS);
+    match &cli.command {
+        Command::Call(args) => done(call::run(&cli, args)),
+        Command::List(args) => done(list::run(&cli, args)),
+        Command::Doctor(args) => doctor::run(&cli, args),
+        Command::Status => done(status::run(&cli)),
+        Command::Ps(args) => done(ps::run(&cli, args)),
+        Command::Stats(args) => done(stats::run(&cli, args)),
+        Command::History(args) => done(history::run(&cli, args)),
+        Command::Revoke(args) => done(revoke::run(&cli, args)),
+        Command::Function(sub) => done(function::run(&cli, sub)),
+        Command::Client(sub) => done(client::run(&cli, sub)),
+        Command::Drain => done(switch::drain(&cli)),
+        Command::Stop => done(switch::stop(&cli)),
+        Command::Guest(args) => guest::run(&cli, args),
+        Command::Completions(args) => done(completions::run(args)),
+        Command::Man(args) => done(man::run(args)),
+    }
+}

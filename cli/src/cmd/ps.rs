@@ -1,0 +1,177 @@
+//! `vfun ps`.
+
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::Result;
+use crate::out::{self, Table};
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+use vfun_manager::admin::GrantRow;
+
+/// A grant is what a negotiation gave an app. CALLS/S needs two looks: it is
+/// there with --watch.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Look again every so many seconds, until interrupted.
+    #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
+    watch: Option<Duration>,
+    /// With --watch: end after this many tables.
+    #[arg(long, value_name = "N", requires = "watch")]
+    count: Option<u64>,
+    /// Only grants of this client.
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+}
+
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (0.05..=86_400.0).contains(&s) => Ok(Duration::from_secs_f64(s)),
+        _ => Err("write seconds, from 0.05 to 86400".into()),
+    }
+}
+
+/// The calls of each grant at a moment.
+struct Look {
+    at: Instant,
+    calls: HashMap<String, u64>,
+}
+
+/// Shows them.
+pub fn run(cli: &Cli, args: &Args) -> Result<()> {
+    let admin = Admin::of(cli);
+    let mut before: Option<Look> = None;
+    let mut shown = 0;
+    loop {
+        let mut grants = admin.grants()?;
+        grants.retain(|g| args.client.as_ref().is_none_or(|c| *c == g.client));
+        let now = Look {
+            at: Instant::now(),
+            calls: grants.iter().map(|g| (g.grant.clone(), g.counters.calls)).collect(),
+        };
+        let rates: Vec<Option<f64>> = grants.iter().map(|g| rate(before.as_ref(), &now, &g.grant)).collect();
+        // The first look of a watch has no rates to show.
+        if args.watch.is_none() || before.is_some() {
+            show(cli, args, &grants, &rates, shown > 0)?;
+            shown += 1;
+        }
+        let Some(pause) = args.watch.filter(|_| args.count.is_none_or(|n| shown < n)) else { return Ok(()) };
+        // The first table is wanted soon.
+        std::thread::sleep(if before.is_none() { pause.min(Duration::from_secs(1)) } else { pause });
+        before = Some(now);
+    }
+}
+
+fn rate(before: Option<&Look>, now: &Look, grant: &str) -> Option<f64> {
+    let before = before?;
+    let (a, b) = (before.calls.get(grant)?, now.calls.get(grant)?);
+    Some(b.saturating_sub(*a) as f64 / (now.at - before.at).as_secs_f64())
+}
+
+fn show(cli: &Cli, args: &Args, grants: &[GrantRow], rates: &[Option<f64>], again: bool) -> Result<()> {
+    if cli.json {
+        let rows: Vec<_> = grants.iter().zip(rates).map(|(g, r)| {
+            let mut row = serde_json::to_value(g).unwrap_or_default();
+            if let (Some(r), Some(row)) = (r, row.as_object_mut()) {
+                row.insert("calls_per_s".into(), (*r).into());
+            }
+            row
+        }).collect();
+        return match args.watch {
+            // A line each, for programs that read on.
+            Some(_) => out::line(serde_json::Value::from(rows).to_string()),
+            None => out::json(&rows),
+        };
+    }
+    let table = render(grants, args.watch.is_some().then_some(rates));
+    match (args.watch.is_some(), std::io::stdout().is_terminal(), again) {
+        (true, true, _) => out::text(&format!("\x1b[H\x1b[2J{table}")),
+        (true, false, true) => out::text(&format!("\n{table}")),
+        _ => out::text(&table),
+    }
+}
+
+fn render(grants: &[GrantRow], rates: Option<&[Option<f64>]>) -> String {
+    let mut columns = vec!["GRANT", "CLIENT", "APP", "FUNCTION", "WHERE", "STATE", "VIA", ">CELLS", ">CALLS"];
+    if rates.is_some() {
+        columns.push(">CALLS/S");
+    }
+    columns.extend([">ERRORS", ">ARGUMENTS", ">RESULTS", ">PID", ">AGE"]);
+    let mut table = Table::new(&columns);
+    for (i, g) in grants.iter().enumerate() {
+        let mut row = vec![
+            g.grant.clone(),
+            g.client.clone(),
+            g.app.clone(),
+            g.function.clone(),
+            g.location.clone(),
+            g.state.clone(),
+            g.transport.clone(),
+            g.depth.to_string(),
+            out::count(g.counters.calls),
+        ];
+        if let Some(rates) = rates {
+            row.push(rates.get(i).copied().flatten().map(out::rate).unwrap_or_default());
+        }
+        row.extend([
+            out::count(g.counters.errors),
+            out::bytes(g.counters.bytes_in),
+            out::bytes(g.counters.bytes_out),
+            g.pid.map(|p| p.to_string()).unwrap_or_default(),
+            out::age(g.age_ms / 1000),
+        ]);
+        table.row(row);
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfun_manager::window::Counters;
+
+    fn grant(calls: u64) -> GrantRow {
+        GrantRow {
+            grant: "0.1".into(),
+            client_id: 1,
+            client: "vm1".into(),
+            app_id: 2,
+            app: "demo".into(),
+            function: "echo".into(),
+            location: "software".into(),
+            state: "active".into(),
+            transport: "ivshmem".into(),
+            depth: 64,
+            cell_bytes: 4096,
+            pid: Some(77),
+            age_ms: 65_000,
+            restarts: 0,
+            counters: Counters { calls, bytes_in: 2048, ..Counters::default() },
+        }
+    }
+
+    #[test]
+    fn rates_are_shown_only_between_two_looks() {
+        let one = render(&[grant(1234)], None);
+        assert_eq!(
+            one,
+            "GRANT  CLIENT  APP   FUNCTION  WHERE     STATE   VIA      CELLS  CALLS  ERRORS  ARGUMENTS  RESULTS  PID        AGE\n\
+             0.1    vm1     demo  echo      software  active  ivshmem     64  1 234       0      2 KiB      0 B   77  1 min 5 s\n"
+        );
+        let two = render(&[grant(1234)], Some(&[Some(1500.0)]));
+        assert!(two.contains("CALLS/S") && two.contains("1 500"), "{two}");
+        let at = Instant::now();
+        let look = |at, calls| Look { at, calls: HashMap::from([("0.1".to_owned(), calls)]) };
+        let (a, b) = (look(at, 100), look(at + Duration::from_secs(2), 300));
+        assert_eq!(rate(Some(&a), &b, "0.1"), Some(100.0));
+        assert_eq!(rate(Some(&b), &look(at + Duration::from_secs(3), 5), "0.1"), Some(0.0), "a service that began anew");
+        assert_eq!(rate(None, &b, "0.1"), None);
+        assert_eq!(rate(Some(&a), &b, "9.9"), None);
+    }
+
+    #[test]
+    fn pauses_have_limits() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("0").is_err() && seconds("x").is_err() && seconds("inf").is_err());
+    }
+}

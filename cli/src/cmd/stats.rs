@@ -1,0 +1,97 @@
+//! `vfun stats`.
+
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::{Exit, Failure, Result};
+use crate::out::{self, Facts, Table};
+use std::collections::BTreeMap;
+use vfun_manager::admin::GrantRow;
+use vfun_manager::window::Counters;
+
+/// Counters of grants that exist now; `vfun history` has those of before.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The grant, as `vfun ps` shows it; without one, all grants by client and function.
+    grant: Option<String>,
+}
+
+/// Shows it.
+pub fn run(cli: &Cli, args: &Args) -> Result<()> {
+    let grants = Admin::of(cli).grants()?;
+    let Some(wanted) = &args.grant else {
+        let sums = sums(&grants);
+        return match cli.json {
+            true => out::json(&sums.iter().map(|((client, function), (grants, c))| {
+                serde_json::json!({ "client": client, "function": function, "grants": grants, "counters": c })
+            }).collect::<Vec<_>>()),
+            false => out::text(&render(&sums)),
+        };
+    };
+    let grant = grants.into_iter().find(|g| g.grant == *wanted).ok_or_else(|| {
+        Failure::new(Exit::Refused, format!("there is no grant {wanted}")).advise("`vfun ps` lists them")
+    })?;
+    match cli.json {
+        true => out::json(&grant),
+        false => out::text(&detail(&grant)),
+    }
+}
+
+type Sums = BTreeMap<(String, String), (u64, Counters)>;
+
+fn sums(grants: &[GrantRow]) -> Sums {
+    let mut sums = Sums::new();
+    for g in grants {
+        let (n, sum) = sums.entry((g.client.clone(), g.function.clone())).or_default();
+        *n += 1;
+        for (to, from) in [
+            (&mut sum.calls, g.counters.calls),
+            (&mut sum.errors, g.counters.errors),
+            (&mut sum.bytes_in, g.counters.bytes_in),
+            (&mut sum.bytes_out, g.counters.bytes_out),
+            (&mut sum.slept, g.counters.slept),
+            (&mut sum.rang, g.counters.rang),
+        ] {
+            // A service's pages hold whatever it wrote: no sum of them may panic.
+            *to = to.saturating_add(from);
+        }
+    }
+    sums
+}
+
+fn render(sums: &Sums) -> String {
+    let mut table =
+        Table::new(&["CLIENT", "FUNCTION", ">GRANTS", ">CALLS", ">ERRORS", ">ARGUMENTS", ">RESULTS", ">SLEPT", ">RANG"]);
+    for ((client, function), (grants, c)) in sums {
+        table.row([
+            client.clone(),
+            function.clone(),
+            grants.to_string(),
+            out::count(c.calls),
+            out::count(c.errors),
+            out::bytes(c.bytes_in),
+            out::bytes(c.bytes_out),
+            out::count(c.slept),
+            out::count(c.rang),
+        ]);
+    }
+    table.render()
+}
+
+fn detail(g: &GrantRow) -> String {
+    let c = &g.counters;
+    Facts::new()
+        .fact("grant", format!("{}, {}, {} old", g.grant, g.state, out::age(g.age_ms / 1000)))
+        .fact("client", format!("{} ({})", g.client, g.client_id))
+        .fact("app", format!("{} ({})", g.app, g.app_id))
+        .fact("function", format!("{}, on {}", g.function, g.location))
+        .fact("channel", format!("{} cells of {}, over {}", g.depth, out::bytes(g.cell_bytes.into()), g.transport))
+        .fact("service", match g.pid {
+            Some(pid) => format!("process {pid}, started again {} times", g.restarts),
+            None => "none".into(),
+        })
+        .fact("calls", format!("{}, of these {} with an error", out::count(c.calls), out::count(c.errors)))
+        .fact("arguments", out::bytes(c.bytes_in))
+        .fact("results", out::bytes(c.bytes_out))
+        .fact("service slept", format!("{} times, rang {} times", out::count(c.slept), out::count(c.rang)))
+        .render()
+}

@@ -1,0 +1,31 @@
+//! `vfun status`.
+
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::Result;
+use crate::out::{self, Facts};
+use vfun_manager::admin::Status;
+
+/// Shows it.
+pub fn run(cli: &Cli) -> Result<()> {
+    let status = Admin::of(cli).status()?;
+    match cli.json {
+        true => out::json(&status),
+        false => out::text(&render(&status)),
+    }
+}
+
+fn render(s: &Status) -> String {
+    Facts::new()
+        .fact("manager", format!("vfund {}, process {}, up {}", s.version, s.pid, out::age(s.uptime_s)))
+        .fact("state", if s.draining { "draining: nothing new is granted" } else { "serving" })
+        .fact("root", s.root.display().to_string())
+        .fact("generation", s.generation.to_string())
+        .fact("windows", format!("{}, {}", s.windows, out::bytes(s.window_bytes_used)))
+        .fact("apps", s.sessions.to_string())
+        .fact("grants", s.grants.to_string())
+        .fact("services", format!("{} ({})", s.services, s.service_program.display()))
+        .fact("memory", out::bytes(s.resident_bytes))
+        .fact("TCP", s.tcp.clone().unwrap_or_else(|| "off (vfund --tcp ADDR:PORT)".into()))
+        .render()
+}

@@ -1,0 +1,102 @@
+//! The house's laws that a script can check: who may depend on whom, and
+//! where unsafe code may be.
+
+use std::path::Path;
+use std::process::Command;
+use vfun_tests_local::repo;
+
+/// Folders that code in `from` may depend on.
+fn allowed(from: &str, package: &str) -> &'static [&'static str] {
+    match from {
+        "protocol" => &["protocol"],
+        "guest" => &["protocol", "guest"],
+        "services" | "functions" => &["protocol", "services"],
+        "host" if package == "vfun-gateway" => &["protocol", "host", "guest"],
+        "host" => &["protocol", "host"],
+        "cli" | "tests" | "bench" => &["protocol", "host", "guest", "services", "cli", "tests", "bench", "functions"],
+        other => panic!("which side is {other}/ on? Add it to the law"),
+    }
+}
+
+fn side<'a>(repo: &Path, manifest: &'a str) -> &'a str {
+    let inside = manifest.strip_prefix(repo.to_str().expect("utf-8")).expect("in the repository");
+    inside.trim_start_matches('/').split('/').next().expect("a folder")
+}
+
+#[test]
+fn nobody_depends_across_the_trust_boundary() {
+    let repo = repo();
+    let out = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(&repo)
+        .output()
+        .expect("cargo runs");
+    let meta: serde_json::Value = serde_json::from_slice(&out.stdout).expect("cargo prints JSON");
+    let packages = meta["packages"].as_array().expect("packages");
+    let mut seen = 0;
+    for p in packages {
+        let (name, manifest) = (p["name"].as_str().unwrap(), p["manifest_path"].as_str().unwrap());
+        let from = side(&repo, manifest);
+        for d in p["dependencies"].as_array().unwrap() {
+            let Some(path) = d["path"].as_str() else { continue };
+            // What a crate is tested with is not what it is made of.
+            if d["kind"].as_str() == Some("dev") {
+                continue;
+            }
+            let to = side(&repo, path);
+            seen += 1;
+            assert!(
+                allowed(from, name).contains(&to),
+                "{name} ({from}/) may not depend on {} ({to}/)",
+                d["name"]
+            );
+        }
+    }
+    assert!(packages.len() > 10 && seen > 20, "the law looked at {} packages, {seen} dependencies", packages.len());
+}
+
+fn rust_files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(dir).expect("readable").flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name() != Some("target".as_ref()) {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Where `unsafe` may stand: the window crate, the C edges, and code that
+/// shows or tests these edges.
+const UNSAFE_MAY_BE_IN: &[&str] = &[
+    "protocol/window/src",
+    "guest/client/src/capi",
+    "guest/client/tests",
+    "services/sdk",
+    "services/testdriver",
+    "services/template",
+];
+
+#[test]
+fn unsafe_code_is_only_where_it_may_be() {
+    let repo = repo();
+    let mut files = vec![];
+    for side in ["protocol", "host", "guest", "services", "functions", "cli", "bench"] {
+        rust_files(&repo.join(side), &mut files);
+    }
+    assert!(files.len() > 60);
+    for file in files {
+        let at = file.strip_prefix(&repo).unwrap().to_str().unwrap().to_owned();
+        if UNSAFE_MAY_BE_IN.iter().any(|ok| at.starts_with(ok)) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        for (n, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap();
+            let found = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "#[unsafe("]
+                .iter()
+                .any(|u| code.contains(u));
+            assert!(!found, "{at}:{}: unsafe code may not be here", n + 1);
+        }
+    }
+}
