@@ -2,6 +2,8 @@
 //! cannot hold: what cannot be computed is `None`, and so is anything of values that are
 //! not all finite.
 
+use serde::{Deserialize, Serialize};
+
 /// Percentiles of one run's samples, in the samples' own unit (nanoseconds in reports).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentiles {

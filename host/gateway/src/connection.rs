@@ -91,7 +91,7 @@ impl Connection {
     fn greet(&self, input: &mut Input, output: &Output) -> Result<Session, Ended> {
         let began = Instant::now();
         let next = |input: &mut Input| loop {
-            if let Some(frame) = input.take(CONTROL_FRAME_BYTES)? {
+            if let Some(frame) = input.take(GREETING_FRAME_BYTES)? {
                 return Ok(frame);
             }
             if began.elapsed() > GREETING {
@@ -148,7 +148,8 @@ impl Caller<'_> {
 
     fn serve(&mut self) -> Result<(), Ended> {
         loop {
-            let limit = CONTROL_FRAME_BYTES.max(self.functions.longest()).min(FRAME_BYTES_MAX as usize);
+            // Whatever fits the buffer that is there anyway is answered by name.
+            let limit = FETCH.max(self.functions.longest()).min(FRAME_BYTES_MAX as usize);
             while let Some(frame) = self.input.take(limit)? {
                 self.frame(&frame)?;
             }

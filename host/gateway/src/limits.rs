@@ -7,9 +7,9 @@ use std::time::Duration;
 pub const CONNECTIONS_MAX: usize = 48;
 /// How long a connection may take to say who it is.
 pub const GREETING: Duration = Duration::from_secs(5);
-/// Largest frame before a function is active, bytes: control requests are
-/// under 300. After that, what the largest active function takes.
-pub const CONTROL_FRAME_BYTES: usize = 4096;
+/// Largest frame of a greeting, bytes: both are under 300. After that it is
+/// [`FETCH`], or what the largest active function takes.
+pub const GREETING_FRAME_BYTES: usize = 4096;
 /// Control requests of a connection that wait: a library has one or two.
 pub const CONTROL_WAITING: usize = 16;
 /// How long a frame may take to arrive, besides its share of [`FRAME_BYTES_PER_SECOND`].

@@ -7,7 +7,7 @@
  *
  * Everything is little-endian and naturally aligned, so plain structs have no
  * padding. What a peer writes is to be copied once, checked, then used: never
- * check a field in shared memory and read it again (R-CEL-2, R-CTL-5).
+ * check a field in shared memory and read it again (R-CEL-2, R-CTL-3).
  */
 #ifndef VFUN_WIRE_H
 #define VFUN_WIRE_H

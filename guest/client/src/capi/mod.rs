@@ -1,1 +1,24 @@
-//! The C ABI. Being written.
+//! The C interface: `include/vfun.h` is made from this folder by cbindgen,
+//! and the test `c_header` compares the two.
+//!
+//! The edge keeps four rules: every pointer is checked for null before it is
+//! used; every panic is caught; every failure leaves a sentence for
+//! [`vfun_last_error`]; and whoever a function's text says owns a handle, owns it.
+
+#![allow(unsafe_code, non_camel_case_types)]
+
+mod edge;
+mod function;
+mod pending;
+mod session;
+mod slot;
+mod status;
+mod types;
+
+pub use edge::{vfun_last_advice, vfun_last_code, vfun_last_error, vfun_version};
+pub use function::*;
+pub use pending::*;
+pub use session::*;
+pub use slot::*;
+pub use status::vfun_status;
+pub use types::*;

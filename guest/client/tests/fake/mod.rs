@@ -359,7 +359,7 @@ impl Host {
     fn negotiate(&self, body: &[u8]) -> Result<Vec<u8>, Nack> {
         let n = Negotiate::read_from_bytes(body).unwrap();
         let name = names::decode(&n.function).unwrap();
-        if !FUNCTIONS.contains(&name) {
+        if !FUNCTIONS.contains(&name) && name != "factorial" {
             return Err(Nack::new(NackCode::UnknownFunction, format!("no function '{name}' is offered")));
         }
         if n.preference == Preference::Hardware.to_wire() {
@@ -403,8 +403,9 @@ impl Host {
             reserved: U32::ZERO,
         };
         self.places.lock().unwrap().push((grant, geometry));
-        let host = self.clone();
-        self.services.lock().unwrap().push(std::thread::spawn(move || service::run(&host, &geometry)));
+        let (host, factorial) = (self.clone(), names::decode(&n.function) == Ok("factorial"));
+        let run = move || service::run(&host, &geometry, factorial);
+        self.services.lock().unwrap().push(std::thread::spawn(run));
         let ack = ActivateAck { channel: U64::new(grant), geometry };
         Ok(ack.as_bytes().to_vec())
     }

@@ -8,7 +8,7 @@ use vfun_window::BellWaiter;
 use vfun_wire::Status;
 use vfun_wire::channel::{ChannelKind, Command, Geometry, line_off, spaces_off};
 
-pub fn run(host: &Host, g: &Geometry) {
+pub fn run(host: &Host, g: &Geometry, factorial: bool) {
     let side = g.side_bytes.get() as usize;
     let part = |off: u64| host.window.part(off as usize, side).unwrap();
     let (out, inn) = (part(g.dataout_off.get()), part(g.datain_off.get()));
@@ -18,7 +18,7 @@ pub fn run(host: &Host, g: &Geometry) {
     }
     let mut server = Server::new(memory, g.depth.get(), g.cell_bytes.get());
     let waiter = BellWaiter::new(&host.to_host[usize::from(g.vector_out.get())]).unwrap();
-    let mut state = Service { host, g, kept: 0, held: vec![] };
+    let mut state = Service { host, g, factorial, kept: 0, held: vec![] };
     let mut idle = 0u32;
     while !host.stopped() {
         if host.idle_services.load(Ordering::Relaxed) {
@@ -59,6 +59,7 @@ pub fn run(host: &Host, g: &Geometry) {
 struct Service<'a> {
     host: &'a Host,
     g: &'a Geometry,
+    factorial: bool,
     /// What `rst` clears.
     kept: u64,
     /// Open calls.
@@ -104,6 +105,10 @@ impl Service<'_> {
     fn function(&mut self, s: &mut Server<WindowMemory>, cell: usize, args: Vec<u8>) -> Option<(Status, Vec<u8>)> {
         let words = |n: u32, text: &str| [&n.to_le_bytes()[..], text.as_bytes()].concat();
         let ok = |results: Vec<u8>| Some((Status::Ok, results));
+        if self.factorial {
+            let n = u64::from_le_bytes(args[..8].try_into().unwrap());
+            return ok((1..=n).fold(1u64, u64::wrapping_mul).to_le_bytes().to_vec());
+        }
         match args.as_slice() {
             b"!driver" => Some((Status::DriverError, words(7, "n is too large: at most 20"))),
             b"!driver-long" => Some((Status::DriverError, words(8, &"x".repeat(100)))),

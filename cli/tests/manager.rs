@@ -1,0 +1,214 @@
+//! The command against a real manager. Needs vfund, vfun-service and the
+//! functions beside this test, as `cargo build --workspace` puts them.
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use vfun_tests_local::Stand;
+
+/// A manager; none if it is not built.
+fn stand(extra: &[&str]) -> Option<Stand> {
+    let beside = Path::new(env!("CARGO_BIN_EXE_vfun"));
+    let there = |name: &str| beside.with_file_name(name).is_file();
+    if !["vfund", "vfun-service", "vfun-gateway", "libvfun_fn_echo.so", "libvfun_fn_factorial.so", "libvfun_fn_sum.so"].iter().all(|n| there(n)) {
+        eprintln!("passed over: build the workspace first");
+        return None;
+    }
+    Some(Stand::with(extra))
+}
+
+fn vfun(stand: &Stand, args: &[&str]) -> Output {
+    run(stand, args, b"")
+}
+
+fn run(stand: &Stand, args: &[&str], stdin: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vfun"))
+        .arg("--root")
+        .arg(stand.root())
+        .args(args)
+        .env_remove("VFUN_ROOT")
+        .env_remove("VFUN_ENDPOINT")
+        .env_remove("VFUN_CREDENTIAL")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _ = child.stdin.take().unwrap().write_all(stdin);
+    child.wait_with_output().unwrap()
+}
+
+/// stdout of a command that must succeed.
+fn ok(stand: &Stand, args: &[&str]) -> String {
+    let out = vfun(stand, args);
+    assert!(out.status.success(), "vfun {args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+fn json(stand: &Stand, args: &[&str]) -> Value {
+    serde_json::from_str(&ok(stand, &[args, &["--json"]].concat())).unwrap()
+}
+
+/// Exit code and stderr of a command that must fail.
+fn fails(stand: &Stand, args: &[&str]) -> (i32, String) {
+    let out = vfun(stand, args);
+    (out.status.code().unwrap(), String::from_utf8(out.stderr).unwrap())
+}
+
+#[test]
+fn functions_are_called_and_their_results_read() {
+    let Some(s) = stand(&[]) else { return };
+    assert_eq!(ok(&s, &["call", "factorial", "20"]), "2432902008176640000\n");
+    assert_eq!(ok(&s, &["call", "echo", "hello", "world", "-q"]), "hello world\n");
+    assert_eq!(vfun(&s, &["call", "echo", "--hex", "00ff", "--out", "-"]).stdout, [0, 0xff]);
+    let mut floats = vec![];
+    [1.5f32, 2.0, -0.25].iter().for_each(|f| floats.extend_from_slice(&f.to_le_bytes()));
+    let out = run(&s, &["call", "sum", "--type", "f32", "-"], &floats);
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "3.25\n");
+    assert!(String::from_utf8_lossy(&out.stderr).starts_with("host ("), "the path in use is named");
+    let large = vec![b'x'; 3 << 20];
+    let out = run(&s, &["call", "echo", "--file", "-", "--out", "-"], &large);
+    assert!(out.stdout == large, "{}", String::from_utf8_lossy(&out.stderr));
+    let timed = json(&s, &["call", "echo", "hi", "--repeat", "500"]);
+    assert_eq!((timed["transport"].as_str(), timed["value"].as_str(), timed["calls"].as_u64()), (Some("host"), Some("hi"), Some(500)));
+    assert!(timed["ns"]["p50"].as_u64().unwrap() > 0 && timed["ns"]["p50"].as_u64() <= timed["ns"]["p99"].as_u64());
+    assert_eq!(json(&s, &["list"])["functions"].as_array().unwrap().iter().filter(|f| f["name"] == "echo").count(), 1);
+    assert!(ok(&s, &["list"]).starts_with("NAME "));
+}
+
+#[test]
+fn faults_have_exit_codes_and_sentences() {
+    let Some(s) = stand(&[]) else { return };
+    let (code, text) = fails(&s, &["call", "nothing"]);
+    assert!(code == 3 && text.contains("no function 'nothing'"), "{code} {text}");
+    let (code, text) = fails(&s, &["call", "factorial", "--hex", "01"]);
+    assert!(code == 4 && text.contains("the function returned error"), "{code} {text}");
+    assert_eq!(fails(&s, &["call", "factorial"]).0, 2);
+    assert_eq!(fails(&s, &["call", "factorial", "20", "--client", "nobody"]).0, 3);
+    assert_eq!(fails(&s, &["revoke", "9.9"]).0, 3);
+    assert_eq!(fails(&s, &["client", "show", "nobody"]).0, 3);
+    assert_eq!(fails(&s, &["--endpoint", "nonsense", "list"]).0, 2);
+    assert_eq!(fails(&s, &["--endpoint", "tcp:127.0.0.1:1", "list"]).0, 5);
+    let (code, text) = fails(&s, &["--root", "/nowhere", "status"]);
+    assert!(code == 5 && text.contains("Start it with `vfund --root DIR`"), "{text}");
+    let (code, text) = fails(&s, &["--root", "/nowhere", "status", "--json"]);
+    let error: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, error["error"]["exit"].as_u64()), (5, Some(5)));
+}
+
+#[test]
+fn clients_come_and_go() {
+    let Some(s) = stand(&[]) else { return };
+    let file = s.root().join("virtfun-vm1");
+    let text = ok(&s, &["client", "add", "vm1", "--window", "4MiB", "--functions", "echo,sum", "--max-grants", "3"]);
+    assert!(text.contains(&format!("mem-path={},size=4M", file.display())), "{text}");
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 4 << 20);
+    assert_eq!(text, ok(&s, &["client", "show", "vm1"]));
+    let row = json(&s, &["client", "show", "vm1"]);
+    assert_eq!((row["window_bytes"].as_u64(), row["qemu"][0].as_str()), (Some(4 << 20), Some("-object")));
+    assert!(ok(&s, &["client", "list"]).contains("echo,sum"));
+    let (code, text) = fails(&s, &["client", "add", "vm1", "--window", "8MiB"]);
+    assert!(code == 3 && text.contains("another window"), "{text}");
+    assert_eq!(fails(&s, &["client", "add", "vm2", "--window", "5MiB"]).0, 2);
+
+    let manifest = s.root().join("c.toml");
+    std::fs::write(&manifest, "name = \"app\"\nkind = \"host\"\nfunctions = [\"echo\"]\n").unwrap();
+    ok(&s, &["client", "add", "-f", manifest.to_str().unwrap()]);
+    assert_eq!(ok(&s, &["call", "echo", "x", "--client", "app"]), "x\n");
+    assert_eq!(fails(&s, &["call", "factorial", "3", "--client", "app"]).0, 3);
+    ok(&s, &["client", "add", "secret", "--kind", "host", "--credential", "open sesame"]);
+    assert_eq!(fails(&s, &["call", "echo", "x", "--client", "secret"]).0, 3);
+    std::fs::write(s.root().join("key"), "open sesame\n").unwrap();
+    let key = s.root().join("key");
+    assert_eq!(ok(&s, &["call", "echo", "x", "--client", "secret", "--credential-file", key.to_str().unwrap()]), "x\n");
+
+    ok(&s, &["client", "remove", "vm1"]);
+    assert!(!file.exists());
+    assert_eq!(fails(&s, &["client", "remove", "vm1"]).0, 3);
+}
+
+#[test]
+fn functions_come_and_go() {
+    let Some(s) = stand(&[]) else { return };
+    let dir = s.root().join("mine");
+    std::fs::create_dir(&dir).unwrap();
+    let library = vfun_tests_local::programs().join("libvfun_fn_echo.so");
+    let file = dir.join("mine.toml");
+    std::fs::write(&file, format!("name = \"mine\"\nversion = \"2.1\"\nlibrary = \"{}\"\n", library.display())).unwrap();
+    assert!(ok(&s, &["function", "add", file.to_str().unwrap()]).contains("mine 2.1 is offered"));
+    assert!(ok(&s, &["function", "list"]).contains("mine"));
+    // Words are for functions that ship.
+    assert_eq!(fails(&s, &["call", "mine", "word"]).0, 2);
+    assert_eq!(ok(&s, &["call", "mine", "--hex", "41", "--of-version", "2.0"]), format!("{:08x}  {:<47}  A\n", 0, "41"));
+    assert_eq!(fails(&s, &["call", "mine", "--of-version", "3.0"]).0, 3);
+    ok(&s, &["function", "remove", "mine"]);
+    assert_eq!(fails(&s, &["function", "remove", "mine"]).0, 3);
+    std::fs::write(&file, "name = \"mine\"\nversion = \"x\"\n").unwrap();
+    let (code, text) = fails(&s, &["function", "add", file.to_str().unwrap()]);
+    assert!(code == 3 && text.contains("mine.toml:2"), "{text}");
+}
+
+#[test]
+fn grants_are_seen_and_taken_away() {
+    let Some(s) = stand(&[]) else { return };
+    let session = s.connect("watched");
+    let echo = session.function("echo").unwrap();
+    (0..10).for_each(|_| drop(echo.call(b"abc").unwrap()));
+    let ps = json(&s, &["ps"]);
+    assert_eq!((ps[0]["app"].as_str(), ps[0]["counters"]["calls"].as_u64()), (Some("watched"), Some(10)));
+    let grant = ps[0]["grant"].as_str().unwrap();
+    assert!(ok(&s, &["ps", "--client", "host"]).contains("watched") && !ok(&s, &["ps", "--client", "x"]).contains("watched"));
+    let two = ok(&s, &["ps", "--watch", "0.1", "--count", "2"]);
+    assert_eq!(two.matches("CALLS/S").count(), 2, "{two}");
+    assert!(ok(&s, &["stats", grant]).contains("10, of these 0 with an error"));
+    assert_eq!(json(&s, &["stats"])[0]["counters"]["bytes_in"], 30);
+    assert!(ok(&s, &["status"]).contains("grants      1"));
+    assert!(ok(&s, &["revoke", grant]).contains("taken away"));
+    assert!(echo.call(b"abc").is_err());
+    let history = json(&s, &["history", "-n", "50"]);
+    assert!(history.as_array().unwrap().iter().any(|r| r["app"] == "watched" && r["state"] == "active"), "{history}");
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong() {
+    let Some(s) = stand(&[]) else { return };
+    let report = json(&s, &["doctor", "--side", "host"]);
+    let state = |report: &Value, name: &str| {
+        let all = report["checks"].as_array().unwrap();
+        all.iter().find(|c| c["name"] == name).map(|c| c["state"].as_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    assert_eq!((state(&report, "manager"), state(&report, "path"), state(&report, "function echo")), ("ok".into(), "ok".into(), "ok".into()));
+    let out = vfun(&s, &["--root", "/nowhere", "doctor", "--json", "--side", "host"]);
+    assert_eq!(out.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(state(&report, "manager"), "missing");
+    let out = vfun(&s, &["--root", "/nowhere", "doctor", "--side", "guest"]);
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(out.status.code() == Some(1) && text.contains("-> "), "{text}");
+}
+
+#[test]
+fn calls_go_over_tcp_when_asked() {
+    // A free port; another process may take it first, which fails loudly.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let Some(s) = stand(&["--tcp", &format!("127.0.0.1:{port}")]) else { return };
+    let endpoint = format!("tcp:127.0.0.1:{port}");
+    ok(&s, &["client", "add", "far", "--kind", "host", "--tcp", "--credential", "key"]);
+    let args = ["--endpoint", &endpoint, "call", "factorial", "10", "--client", "far", "--credential", "key", "--json"];
+    s.until("the gateway's start", |s| vfun(s, &args).status.success());
+    let made = json(&s, &args[..args.len() - 1]);
+    assert_eq!((made["transport"].as_str(), made["value"].as_u64()), (Some("tcp"), Some(3_628_800)));
+    assert_eq!(fails(&s, &["--endpoint", &endpoint, "call", "echo", "x", "--client", "far", "--credential", "no"]).0, 3);
+}
+
+#[test]
+fn a_manager_drains_and_ends() {
+    let Some(s) = stand(&[]) else { return };
+    ok(&s, &["drain"]);
+    assert!(ok(&s, &["status"]).contains("draining"));
+    let (code, text) = fails(&s, &["call", "echo", "x"]);
+    assert!(code == 3 && text.contains("draining"), "{text}");
+    ok(&s, &["stop"]);
+    s.until("its end", |s| vfun(s, &["status"]).status.code() == Some(5));
+}

@@ -1,0 +1,445 @@
+// libvfun: call functions that run on the VM's host. SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Every function returns a vfun_status; after any but VFUN_STATUS_OK,
+// vfun_last_error() has a sentence. A handle belongs to the caller from the
+// function that gives it until the one that ends it; those say so. Sessions and
+// functions may be used by any number of threads at once, pending calls and
+// slots by one at a time. No function may be given a handle that was ended.
+//
+// Made by cbindgen from guest/client/src/capi; do not edit.
+
+
+#ifndef VFUN_H
+#define VFUN_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+// Room for a name and its terminating zero.
+#define VFUN_NAME_ROOM 65
+
+// Room for a transport's name and its terminating zero.
+#define VFUN_TRANSPORT_ROOM 16
+
+// Leaves cell_bytes to the host.
+#define VFUN_CELL_BYTES_DEFAULT UINT32_MAX
+
+// How a function of this library ended. The numbers do not change; later
+// versions may add some.
+typedef enum vfun_status {
+  // It did what was asked.
+  VFUN_STATUS_OK = 0,
+  // An argument is null, not UTF-8, or of an impossible size.
+  VFUN_STATUS_BAD_ARGUMENT = 1,
+  // A defect of the library; the sentence says where.
+  VFUN_STATUS_PANIC = 2,
+  // The endpoint's text is none of the known forms.
+  VFUN_STATUS_BAD_ENDPOINT = 3,
+  // A name is not possible.
+  VFUN_STATUS_BAD_NAME = 4,
+  // An option is beyond its limit.
+  VFUN_STATUS_BAD_OPTION = 5,
+  // No host was found; the sentence lists what was tried.
+  VFUN_STATUS_NO_HOST = 6,
+  // The manager's socket could not be reached.
+  VFUN_STATUS_HOST_SOCKET = 7,
+  // No such device in this machine.
+  VFUN_STATUS_NO_DEVICE = 8,
+  // The device cannot be opened or mapped.
+  VFUN_STATUS_DEVICE = 9,
+  // Several windows: one must be named.
+  VFUN_STATUS_SEVERAL_WINDOWS = 10,
+  // What was mapped is not a window.
+  VFUN_STATUS_NOT_A_WINDOW = 11,
+  // A part of the window could not be mapped.
+  VFUN_STATUS_MAP = 12,
+  // The gateway could not be reached.
+  VFUN_STATUS_GATEWAY = 13,
+  // The connection to the gateway ended.
+  VFUN_STATUS_CONNECTION_LOST = 14,
+  // The manager refused; `vfun_last_code` has its code.
+  VFUN_STATUS_REFUSED = 15,
+  // The manager is not running.
+  VFUN_STATUS_MANAGER_GONE = 16,
+  // The manager did not answer in time.
+  VFUN_STATUS_CONTROL_TIMEOUT = 17,
+  // All control cells stayed in use.
+  VFUN_STATUS_CONTROL_BUSY = 18,
+  // The host sent bytes that make no sense.
+  VFUN_STATUS_HOST_NONSENSE = 19,
+  // The window was laid out anew: connect anew.
+  VFUN_STATUS_STALE_GENERATION = 20,
+  // Every cell of the channel is in use.
+  VFUN_STATUS_FULL = 21,
+  // More arguments than a cell takes.
+  VFUN_STATUS_ARGUMENTS_TOO_LONG = 22,
+  // The results do not fit the buffer; their length is given.
+  VFUN_STATUS_BUFFER_TOO_SMALL = 23,
+  // The function returned an error; `vfun_last_code` has its code.
+  VFUN_STATUS_DRIVER = 24,
+  // The function crashed during this call.
+  VFUN_STATUS_DRIVER_CRASHED = 25,
+  // The call ran past its deadline.
+  VFUN_STATUS_DEADLINE = 26,
+  // The service was ended for another call's sake.
+  VFUN_STATUS_SERVICE_LOST = 27,
+  // The function's results do not fit the cell.
+  VFUN_STATUS_RESULT_TOO_LARGE = 28,
+  // The service refused the cell itself.
+  VFUN_STATUS_BAD_CALL = 29,
+  // The channel is broken.
+  VFUN_STATUS_BROKEN = 30,
+  // The grant was released.
+  VFUN_STATUS_RELEASED = 31,
+  // The caller's own time limit passed.
+  VFUN_STATUS_TIMED_OUT = 32,
+  // No answer came: service and manager are both gone.
+  VFUN_STATUS_UNANSWERED = 33,
+  // The channel or transport has no such operation.
+  VFUN_STATUS_UNSUPPORTED = 34,
+} vfun_status;
+
+// How calls wait for their answers.
+typedef enum vfun_wait_policy {
+  // Spin, then yield, then sleep.
+  VFUN_WAIT_POLICY_DEFAULT = 0,
+  // Never sleep: lowest latency, one processor for each waiting thread.
+  VFUN_WAIT_POLICY_BUSY = 1,
+  // Sleep soon: least processor time.
+  VFUN_WAIT_POLICY_SLEEPY = 2,
+} vfun_wait_policy;
+
+// Where a function should run.
+typedef enum vfun_preference {
+  // Wherever there is room, hardware first.
+  VFUN_PREFERENCE_ANY = 0,
+  // Hardware or a refusal.
+  VFUN_PREFERENCE_HARDWARE = 1,
+  // Software.
+  VFUN_PREFERENCE_SOFTWARE = 2,
+} vfun_preference;
+
+// An active function. Any number of threads may use it at once.
+typedef struct vfun_function vfun_function;
+
+// A call under way. One thread at a time may use it.
+typedef struct vfun_pending vfun_pending;
+
+// An open session. Any number of threads may use it at once.
+typedef struct vfun_session vfun_session;
+
+// A cell lent out, to write arguments where the service reads them. One
+// thread at a time may use it.
+typedef struct vfun_slot vfun_slot;
+
+// Who connects, and how. Set all to zero, then size to
+// sizeof(struct vfun_connect_options), then what is to differ.
+typedef struct vfun_connect_options {
+  // sizeof(struct vfun_connect_options), for later versions.
+  size_t size;
+  // The app's name; null: "app".
+  const char *app;
+  // auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT; null: auto.
+  const char *endpoint;
+  // The client to act for; null where the endpoint settles it.
+  const char *client;
+  // What proves the right to; null for none.
+  const void *credential;
+  // Bytes of credential, at most 64.
+  size_t credential_len;
+  // How calls wait: a vfun_wait_policy.
+  uint32_t wait;
+  // Zero.
+  uint32_t reserved;
+} vfun_connect_options;
+
+// What the host said of a session.
+typedef struct vfun_session_info {
+  // The client's name.
+  char client[VFUN_NAME_ROOM];
+  // The path in use: host, ivshmem or tcp.
+  char transport[VFUN_TRANSPORT_ROOM];
+  // 1 if sleepers are woken by a doorbell.
+  uint8_t doorbell;
+  // clientID.
+  uint32_t client_id;
+  // AppID.
+  uint32_t app_id;
+  // Protocol version in force.
+  uint32_t protocol;
+  // Features in force.
+  uint64_t features;
+  // Bytes of the window; 0 over TCP.
+  uint64_t window_bytes;
+  // The window's generation.
+  uint64_t generation;
+} vfun_session_info;
+
+// A function on offer.
+typedef struct vfun_offer {
+  // Its name.
+  char name[VFUN_NAME_ROOM];
+  // functionID.
+  uint32_t function_id;
+  // major << 16 | minor.
+  uint32_t version;
+  // Longest arguments, bytes.
+  uint32_t max_args;
+  // Longest results, bytes.
+  uint32_t max_result;
+  // Where it can run: bit 1 software, 2 GPU, 3 FPGA, 4 simulated FPGA.
+  uint32_t locations;
+  // Deadline of its calls, ms.
+  uint64_t deadline_ms;
+} vfun_offer;
+
+// What is wanted of a function. Set all to zero, then size to
+// sizeof(struct vfun_function_options) and cell_bytes to
+// VFUN_CELL_BYTES_DEFAULT, then what is to differ.
+typedef struct vfun_function_options {
+  // sizeof(struct vfun_function_options), for later versions.
+  size_t size;
+  // major << 16 | minor; 0 for any.
+  uint32_t version;
+  // A vfun_preference.
+  uint32_t preference;
+  // Calls that can be under way at once, a power of two; 0 for the default.
+  uint32_t depth;
+  // Bytes of arguments and of results a call can have beyond 48.
+  uint32_t cell_bytes;
+  // How long a call may take, ms; 0 for the function's own deadline.
+  uint32_t deadline_ms;
+  // Zero.
+  uint32_t reserved;
+} vfun_function_options;
+
+// A grant as the host recorded it.
+typedef struct vfun_grant_info {
+  // Its handle, for the host's own tools.
+  uint64_t grant;
+  // functionID.
+  uint32_t function_id;
+  // major << 16 | minor.
+  uint32_t version;
+  // Where it runs: 1 software, 2 GPU, 3 FPGA, 4 simulated FPGA.
+  uint32_t location;
+  // Calls that can be under way at once.
+  uint32_t depth;
+  // Bytes of arguments and of results a call can have beyond 48.
+  uint32_t cell_bytes;
+  // How long a call may take, ms.
+  uint64_t deadline_ms;
+} vfun_grant_info;
+
+// What a grant did, by the host's account.
+typedef struct vfun_stats_info {
+  // Calls answered.
+  uint64_t calls;
+  // Of these with an error.
+  uint64_t errors;
+  // Bytes of arguments.
+  uint64_t bytes_in;
+  // Bytes of results.
+  uint64_t bytes_out;
+  // Times the service slept.
+  uint64_t slept;
+  // Times the service rang.
+  uint64_t rang;
+  // Times the service was started again.
+  uint32_t restarts;
+  // The service's process id on the host, 0 if none.
+  uint32_t pid;
+  // Age of the grant, ms.
+  uint64_t age_ms;
+} vfun_stats_info;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// What went wrong last in this thread, in a sentence; empty if nothing did.
+// Valid until this thread's next call of the library. Never null.
+const char *vfun_last_error(void);
+
+// What to do about it, in a sentence. As vfun_last_error.
+const char *vfun_last_advice(void);
+
+// The function's own code after VFUN_STATUS_DRIVER, the manager's after
+// VFUN_STATUS_REFUSED; else 0.
+uint32_t vfun_last_code(void);
+
+// The library's version, such as "0.1.0". Never null.
+const char *vfun_version(void);
+
+// Opens a session. options may be null: the app "app", an endpoint found by
+// itself. *session is the caller's, to be ended by vfun_close.
+//
+// Requires:
+// options is null or valid; session points to room for a pointer.
+enum vfun_status vfun_connect(const struct vfun_connect_options *options,
+                              struct vfun_session **session);
+
+// What the host said of a session.
+//
+// Requires:
+// session is open; info points to room for a struct vfun_session_info.
+enum vfun_status vfun_info(const struct vfun_session *session,
+                           struct vfun_session_info *info);
+
+// One line that names the path in use, ended by a zero and cut to room bytes.
+// *len is its whole length without the zero; len may be null.
+//
+// Requires:
+// session is open; line points to room bytes.
+enum vfun_status vfun_describe(const struct vfun_session *session,
+                               char *line,
+                               size_t room,
+                               size_t *len);
+
+// The functions on offer: the first room of them into offers, and how many
+// there are in all into *count. offers may be null if room is 0.
+//
+// Requires:
+// session is open; offers points to room structs; count points to a size_t.
+enum vfun_status vfun_list(const struct vfun_session *session,
+                           struct vfun_offer *offers,
+                           size_t room,
+                           size_t *count);
+
+// Ends a session and gives back everything it was granted. The handle is
+// gone, whatever the status; functions opened from it must still be released.
+//
+// Requires:
+// session came from vfun_connect and is not used again.
+enum vfun_status vfun_close(struct vfun_session *session);
+
+// Negotiates a function and activates it. options may be null for the
+// defaults. *function is the caller's, to be ended by vfun_release.
+//
+// Requires:
+// session is open; name is a string; options is null or valid; function
+// points to room for a pointer.
+enum vfun_status vfun_open(const struct vfun_session *session,
+                           const char *name,
+                           const struct vfun_function_options *options,
+                           struct vfun_function **function);
+
+// The grant as the host recorded it.
+//
+// Requires:
+// function is open; info points to room for a struct vfun_grant_info.
+enum vfun_status vfun_granted(const struct vfun_function *function,
+                              struct vfun_grant_info *info);
+
+// Calls a function and waits for its results: at most room bytes into
+// results, their length into *result_len (which may be null). If they do not
+// fit, the status is VFUN_STATUS_BUFFER_TOO_SMALL and *result_len says what
+// would; the call was made.
+//
+// Requires:
+// function is open; args points to args_len bytes, results to room bytes.
+enum vfun_status vfun_call(const struct vfun_function *function,
+                           const void *args,
+                           size_t args_len,
+                           void *results,
+                           size_t room,
+                           size_t *result_len);
+
+// Clears what the function keeps between calls of this channel.
+//
+// Requires:
+// function is open.
+enum vfun_status vfun_rst(const struct vfun_function *function);
+
+// What the grant did so far. Asks the manager.
+//
+// Requires:
+// function is open; stats points to room for a struct vfun_stats_info.
+enum vfun_status vfun_stats(const struct vfun_function *function,
+                            struct vfun_stats_info *stats);
+
+// Gives a function back; *stats (which may be null) says what it did. The
+// handle is gone, whatever the status. Pending calls and borrowed cells of it
+// stay valid and must still be ended.
+//
+// Requires:
+// function came from vfun_open and is not used again; stats is null or points
+// to room for a struct vfun_stats_info.
+enum vfun_status vfun_release(struct vfun_function *function,
+                              struct vfun_stats_info *stats);
+
+// Starts a call and returns at once; VFUN_STATUS_FULL if every cell is in
+// use. *pending is the caller's, to be ended by vfun_wait or vfun_abandon.
+//
+// Requires:
+// function is open; args points to args_len bytes; pending to room for a pointer.
+enum vfun_status vfun_submit(const struct vfun_function *function,
+                             const void *args,
+                             size_t args_len,
+                             struct vfun_pending **pending);
+
+// Whether a call is answered, so that waiting ends at once.
+//
+// Requires:
+// pending is under way; done points to a bool.
+enum vfun_status vfun_poll(const struct vfun_pending *pending,
+                           bool *done);
+
+// Waits at most timeout_ms until a call is answered; VFUN_STATUS_TIMED_OUT if
+// it is not. The results stay for vfun_wait.
+//
+// Requires:
+// pending is under way.
+enum vfun_status vfun_ready_within(const struct vfun_pending *pending,
+                                   uint32_t timeout_ms);
+
+// Waits for a call's results, as vfun_call does. The handle is gone, whatever
+// the status.
+//
+// Requires:
+// pending is not used again; results points to room bytes.
+enum vfun_status vfun_wait(struct vfun_pending *pending,
+                           void *results,
+                           size_t room,
+                           size_t *result_len);
+
+// Ends a handle without waiting: the call goes on, its results are dropped.
+//
+// Requires:
+// pending is not used again.
+enum vfun_status vfun_abandon(struct vfun_pending *pending);
+
+// Lends a cell out: *bytes points to *room bytes to write arguments into,
+// until the slot is ended. *slot is the caller's, to be ended by
+// vfun_submit_borrowed or vfun_give_back. VFUN_STATUS_FULL if every cell is in use.
+//
+// Requires:
+// function is open; slot, bytes and room point to room for what they get.
+enum vfun_status vfun_borrow(const struct vfun_function *function,
+                             struct vfun_slot **slot,
+                             void **bytes,
+                             size_t *room);
+
+// Starts the call with the first len bytes as its arguments. The slot is
+// gone, whatever the status. *pending as for vfun_submit.
+//
+// Requires:
+// slot is not used again; pending points to room for a pointer.
+enum vfun_status vfun_submit_borrowed(struct vfun_slot *slot,
+                                      size_t len,
+                                      struct vfun_pending **pending);
+
+// Gives a borrowed cell back unused.
+//
+// Requires:
+// slot is not used again.
+enum vfun_status vfun_give_back(struct vfun_slot *slot);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* VFUN_H */

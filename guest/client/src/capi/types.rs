@@ -1,0 +1,248 @@
+//! What C reads and writes by name.
+
+use super::edge::Failure;
+use crate::grant::GrantInfo;
+use crate::session::{FunctionInfo, SessionInfo};
+use std::ffi::{c_char, c_void};
+
+/// Room for a name and its terminating zero.
+pub const VFUN_NAME_ROOM: usize = 65;
+/// Room for a transport's name and its terminating zero.
+pub const VFUN_TRANSPORT_ROOM: usize = 16;
+/// Leaves cell_bytes to the host.
+pub const VFUN_CELL_BYTES_DEFAULT: u32 = u32::MAX;
+
+/// Who connects, and how. Set all to zero, then size to
+/// sizeof(struct vfun_connect_options), then what is to differ.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_connect_options {
+    /// sizeof(struct vfun_connect_options), for later versions.
+    pub size: usize,
+    /// The app's name; null: "app".
+    pub app: *const c_char,
+    /// auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT; null: auto.
+    pub endpoint: *const c_char,
+    /// The client to act for; null where the endpoint settles it.
+    pub client: *const c_char,
+    /// What proves the right to; null for none.
+    pub credential: *const c_void,
+    /// Bytes of credential, at most 64.
+    pub credential_len: usize,
+    /// How calls wait: a vfun_wait_policy.
+    pub wait: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// How calls wait for their answers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum vfun_wait_policy {
+    /// Spin, then yield, then sleep.
+    Default = 0,
+    /// Never sleep: lowest latency, one processor for each waiting thread.
+    Busy = 1,
+    /// Sleep soon: least processor time.
+    Sleepy = 2,
+}
+
+/// Where a function should run.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum vfun_preference {
+    /// Wherever there is room, hardware first.
+    Any = 0,
+    /// Hardware or a refusal.
+    Hardware = 1,
+    /// Software.
+    Software = 2,
+}
+
+/// What is wanted of a function. Set all to zero, then size to
+/// sizeof(struct vfun_function_options) and cell_bytes to
+/// VFUN_CELL_BYTES_DEFAULT, then what is to differ.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_function_options {
+    /// sizeof(struct vfun_function_options), for later versions.
+    pub size: usize,
+    /// major << 16 | minor; 0 for any.
+    pub version: u32,
+    /// A vfun_preference.
+    pub preference: u32,
+    /// Calls that can be under way at once, a power of two; 0 for the default.
+    pub depth: u32,
+    /// Bytes of arguments and of results a call can have beyond 48.
+    pub cell_bytes: u32,
+    /// How long a call may take, ms; 0 for the function's own deadline.
+    pub deadline_ms: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// What the host said of a session.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_session_info {
+    /// The client's name.
+    pub client: [c_char; VFUN_NAME_ROOM],
+    /// The path in use: host, ivshmem or tcp.
+    pub transport: [c_char; VFUN_TRANSPORT_ROOM],
+    /// 1 if sleepers are woken by a doorbell.
+    pub doorbell: u8,
+    /// clientID.
+    pub client_id: u32,
+    /// AppID.
+    pub app_id: u32,
+    /// Protocol version in force.
+    pub protocol: u32,
+    /// Features in force.
+    pub features: u64,
+    /// Bytes of the window; 0 over TCP.
+    pub window_bytes: u64,
+    /// The window's generation.
+    pub generation: u64,
+}
+
+/// A function on offer.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_offer {
+    /// Its name.
+    pub name: [c_char; VFUN_NAME_ROOM],
+    /// functionID.
+    pub function_id: u32,
+    /// major << 16 | minor.
+    pub version: u32,
+    /// Longest arguments, bytes.
+    pub max_args: u32,
+    /// Longest results, bytes.
+    pub max_result: u32,
+    /// Where it can run: bit 1 software, 2 GPU, 3 FPGA, 4 simulated FPGA.
+    pub locations: u32,
+    /// Deadline of its calls, ms.
+    pub deadline_ms: u64,
+}
+
+/// A grant as the host recorded it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_grant_info {
+    /// Its handle, for the host's own tools.
+    pub grant: u64,
+    /// functionID.
+    pub function_id: u32,
+    /// major << 16 | minor.
+    pub version: u32,
+    /// Where it runs: 1 software, 2 GPU, 3 FPGA, 4 simulated FPGA.
+    pub location: u32,
+    /// Calls that can be under way at once.
+    pub depth: u32,
+    /// Bytes of arguments and of results a call can have beyond 48.
+    pub cell_bytes: u32,
+    /// How long a call may take, ms.
+    pub deadline_ms: u64,
+}
+
+/// What a grant did, by the host's account.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_stats_info {
+    /// Calls answered.
+    pub calls: u64,
+    /// Of these with an error.
+    pub errors: u64,
+    /// Bytes of arguments.
+    pub bytes_in: u64,
+    /// Bytes of results.
+    pub bytes_out: u64,
+    /// Times the service slept.
+    pub slept: u64,
+    /// Times the service rang.
+    pub rang: u64,
+    /// Times the service was started again.
+    pub restarts: u32,
+    /// The service's process id on the host, 0 if none.
+    pub pid: u32,
+    /// Age of the grant, ms.
+    pub age_ms: u64,
+}
+
+/// A name in its room, ended by a zero; names are at most 64 bytes.
+fn room<const N: usize>(name: &str) -> [c_char; N] {
+    let mut room = [0; N];
+    for (to, from) in room.iter_mut().take(N - 1).zip(name.bytes()) {
+        *to = from as c_char;
+    }
+    room
+}
+
+fn ms(d: std::time::Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl From<&SessionInfo> for vfun_session_info {
+    fn from(i: &SessionInfo) -> Self {
+        vfun_session_info {
+            client: room(&i.client),
+            transport: room(i.transport.as_str()),
+            doorbell: i.doorbell.into(),
+            client_id: i.client_id,
+            app_id: i.app_id,
+            protocol: i.version.into(),
+            features: i.features.0,
+            window_bytes: i.window_bytes,
+            generation: i.generation,
+        }
+    }
+}
+
+impl From<&FunctionInfo> for vfun_offer {
+    fn from(i: &FunctionInfo) -> Self {
+        vfun_offer {
+            name: room(&i.name),
+            function_id: i.function_id,
+            version: i.version.0,
+            max_args: i.max_args,
+            max_result: i.max_result,
+            locations: i.locations.iter().map(|l| 1 << l.to_wire()).sum(),
+            deadline_ms: ms(i.deadline),
+        }
+    }
+}
+
+impl From<&GrantInfo> for vfun_grant_info {
+    fn from(i: &GrantInfo) -> Self {
+        vfun_grant_info {
+            grant: i.grant,
+            function_id: i.function_id,
+            version: i.version.0,
+            location: i.location.to_wire().into(),
+            depth: i.depth.into(),
+            cell_bytes: i.cell_bytes,
+            deadline_ms: ms(i.deadline),
+        }
+    }
+}
+
+impl From<&crate::grant::Stats> for vfun_stats_info {
+    fn from(s: &crate::grant::Stats) -> Self {
+        vfun_stats_info {
+            calls: s.calls,
+            errors: s.errors,
+            bytes_in: s.bytes_in,
+            bytes_out: s.bytes_out,
+            slept: s.slept,
+            rang: s.rang,
+            restarts: s.restarts,
+            pid: s.pid,
+            age_ms: ms(s.age),
+        }
+    }
+}
+
+/// Checks an options struct's size: this version's, or a later one's.
+pub(super) fn check_size<T>(size: usize, what: &'static str) -> Result<(), Failure> {
+    if size >= size_of::<T>() { Ok(()) } else { Err(Failure::Argument(what)) }
+}

@@ -1,0 +1,159 @@
+// Every function of vfun.h once, and every wrong use that it can tell.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vfun.h>
+
+#define CHECK(x)                                                              \
+  do {                                                                        \
+    if (!(x)) {                                                               \
+      fprintf(stderr, "line %d: %s [last error: %s]\n", __LINE__, #x,         \
+              vfun_last_error());                                             \
+      exit(1);                                                                \
+    }                                                                         \
+  } while (0)
+#define OK(x) CHECK((x) == VFUN_STATUS_OK)
+
+static vfun_function *shared;
+
+static void *caller(void *arg) {
+  unsigned char room[100], args[100];
+  memset(args, (int)(size_t)arg, sizeof args);
+  for (int i = 0; i < 500; i++) {
+    size_t len = 0;
+    OK(vfun_call(shared, args, sizeof args, room, sizeof room, &len));
+    CHECK(len == sizeof args && memcmp(room, args, len) == 0);
+  }
+  return NULL;
+}
+
+static void wrong_uses(vfun_session *s, vfun_function *f) {
+  vfun_session *none = (vfun_session *)8;
+  vfun_connect_options o = {0};
+  CHECK(vfun_connect(&o, &none) == VFUN_STATUS_BAD_ARGUMENT && none == NULL);
+  CHECK(strstr(vfun_last_error(), "size"));
+  o.size = sizeof o;
+  o.endpoint = "nowhere";
+  CHECK(vfun_connect(&o, &none) == VFUN_STATUS_BAD_ENDPOINT);
+  CHECK(strstr(vfun_last_error(), "'nowhere'") && *vfun_last_advice());
+  o.endpoint = "\xff";
+  CHECK(vfun_connect(&o, &none) == VFUN_STATUS_BAD_ARGUMENT);
+  o.endpoint = "host:/nowhere/host.sock";
+  CHECK(vfun_connect(&o, &none) == VFUN_STATUS_HOST_SOCKET);
+  o.wait = 9;
+  CHECK(vfun_connect(&o, &none) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_connect(NULL, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+
+  vfun_function *g;
+  vfun_pending *p;
+  CHECK(vfun_open(NULL, "echo", NULL, &g) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_open(s, NULL, NULL, &g) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_open(s, "a/b", NULL, &g) == VFUN_STATUS_BAD_NAME);
+  CHECK(vfun_open(s, "nothing", NULL, &g) == VFUN_STATUS_REFUSED && g == NULL);
+  CHECK(vfun_last_code() == 4 && strstr(vfun_last_error(), "nothing"));
+  CHECK(vfun_call(f, NULL, 1, NULL, 0, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_call(NULL, NULL, 0, NULL, 0, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_submit(f, "x", 1, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_submit(NULL, "x", 1, &p) == VFUN_STATUS_BAD_ARGUMENT && p == NULL);
+  CHECK(vfun_poll(NULL, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_wait(NULL, NULL, 0, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_abandon(NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_give_back(NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_release(NULL, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_close(NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_info(s, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_list(s, NULL, 3, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+
+  unsigned char big[5000] = {0};
+  CHECK(vfun_call(f, big, sizeof big, NULL, 0, NULL) == VFUN_STATUS_ARGUMENTS_TOO_LONG);
+  size_t len = 0;
+  CHECK(vfun_call(f, "12345", 5, big, 4, &len) == VFUN_STATUS_BUFFER_TOO_SMALL && len == 5);
+  CHECK(vfun_call(f, "!driver", 7, big, sizeof big, NULL) == VFUN_STATUS_DRIVER);
+  CHECK(vfun_last_code() == 7 && strstr(vfun_last_error(), "too large"));
+  CHECK(vfun_call(f, "!crash", 6, big, sizeof big, NULL) == VFUN_STATUS_DRIVER_CRASHED);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 2);
+  CHECK(strcmp(vfun_version(), "0.1.0") == 0 && *vfun_last_error() == 0);
+
+  vfun_connect_options o = {.size = sizeof o, .app = "exercise", .endpoint = argv[1]};
+  vfun_session *s;
+  OK(vfun_connect(&o, &s));
+  vfun_session_info info;
+  OK(vfun_info(s, &info));
+  CHECK(strcmp(info.client, "vm1") == 0 && strcmp(info.transport, "host") == 0);
+  CHECK(info.doorbell == 1 && info.client_id == 3 && info.window_bytes == 16 << 20);
+  char line[8];
+  size_t len;
+  OK(vfun_describe(s, line, sizeof line, &len));
+  CHECK(strcmp(line, "host (/") == 0 && len > 30);
+  OK(vfun_describe(s, NULL, 0, &len));
+  vfun_offer offer;
+  OK(vfun_list(s, &offer, 1, &len));
+  CHECK(len == 2 && strcmp(offer.name, "echo") == 0);
+  OK(vfun_list(s, NULL, 0, &len));
+
+  vfun_function_options want = {.size = sizeof want, .cell_bytes = 4096, .depth = 4, .deadline_ms = 5000};
+  vfun_function *f;
+  OK(vfun_open(s, "echo", &want, &f));
+  vfun_grant_info grant;
+  OK(vfun_granted(f, &grant));
+  CHECK(grant.depth == 4 && grant.cell_bytes == 4096 && grant.deadline_ms == 5000 && grant.location == 1);
+  want.depth = 3;
+  vfun_function *g;
+  CHECK(vfun_open(s, "echo", &want, &g) == VFUN_STATUS_BAD_OPTION);
+  want.depth = 4;
+  want.preference = 1;
+  CHECK(vfun_open(s, "echo", &want, &g) == VFUN_STATUS_REFUSED && vfun_last_code() == 10);
+
+  unsigned char room[4096];
+  OK(vfun_call(f, "hello", 5, room, sizeof room, &len));
+  CHECK(len == 5 && memcmp(room, "hello", 5) == 0);
+  OK(vfun_call(f, NULL, 0, NULL, 0, NULL));
+  OK(vfun_rst(f));
+  wrong_uses(s, f);
+
+  vfun_pending *p, *q;
+  bool done = true;
+  OK(vfun_submit(f, "!hold", 5, &p));
+  OK(vfun_poll(p, &done));
+  CHECK(!done);
+  CHECK(vfun_ready_within(p, 10) == VFUN_STATUS_TIMED_OUT);
+  OK(vfun_submit(f, "!hold", 5, &q));
+  OK(vfun_abandon(q));
+  OK(vfun_call(f, "!let-go", 7, NULL, 0, NULL));
+  OK(vfun_ready_within(p, 5000));
+  OK(vfun_wait(p, room, sizeof room, &len));
+  CHECK(len == 5 && memcmp(room, "event", 5) == 0);
+
+  vfun_slot *slots[4], *more;
+  void *bytes;
+  size_t lent;
+  for (int i = 0; i < 4; i++) OK(vfun_borrow(f, &slots[i], &bytes, &lent));
+  CHECK(vfun_borrow(f, &more, &bytes, &lent) == VFUN_STATUS_FULL && more == NULL && bytes == NULL);
+  for (int i = 0; i < 4; i++) OK(vfun_give_back(slots[i]));
+  OK(vfun_borrow(f, &more, &bytes, &lent));
+  CHECK(lent == 4096);
+  memset(bytes, 7, lent);
+  OK(vfun_submit_borrowed(more, lent, &p));
+  OK(vfun_wait(p, room, sizeof room, &len));
+  CHECK(len == 4096 && room[0] == 7 && room[4095] == 7);
+
+  shared = f;
+  pthread_t threads[8];
+  for (size_t i = 0; i < 8; i++) CHECK(pthread_create(&threads[i], NULL, caller, (void *)i) == 0);
+  for (size_t i = 0; i < 8; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+
+  vfun_stats_info stats;
+  OK(vfun_stats(f, &stats));
+  CHECK(stats.calls == 42);
+  OK(vfun_submit(f, "late", 4, &p));
+  OK(vfun_release(f, &stats));
+  CHECK(stats.age_ms == 1500);
+  OK(vfun_wait(p, room, sizeof room, &len)); // outlives its function
+  CHECK(len == 4);
+  OK(vfun_close(s));
+  return 0;
+}

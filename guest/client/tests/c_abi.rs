@@ -1,0 +1,70 @@
+//! The C interface, by C programs that are compiled here and run against
+//! libvfun.so and a manager made up of threads.
+
+mod fake;
+
+use fake::Fake;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder that holds libvfun.so: where cargo put it for this very build.
+fn library() -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let deps = here.parent().unwrap();
+    let found = [deps, deps.parent().unwrap()].into_iter().find(|d| d.join("libvfun.so").exists());
+    found.expect("cargo builds libvfun.so together with the tests").to_path_buf()
+}
+
+fn compile(source: &str, to: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let done = Command::new(compiler)
+        .args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_DEFAULT_SOURCE", "-pthread"])
+        .arg("-I")
+        .arg(root.join("include"))
+        .arg(root.join(source))
+        .arg("-L")
+        .arg(library())
+        .args(["-lvfun", "-o"])
+        .arg(to)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn run(program: &Path, args: &[&str]) -> String {
+    let done = Command::new(program).args(args).env("LD_LIBRARY_PATH", library()).output().unwrap();
+    let words = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{:?}: {words}", done.status);
+    String::from_utf8(done.stdout).unwrap()
+}
+
+#[test]
+fn every_function_and_every_wrong_use() {
+    let (fake, dir) = (Fake::honest(), tempfile::tempdir().unwrap());
+    let program = dir.path().join("exercise");
+    compile("tests/c/exercise.c", &program);
+    run(&program, &[&format!("host:{}", fake.socket().display())]);
+}
+
+#[test]
+fn the_example_computes() {
+    let (fake, dir) = (Fake::honest(), tempfile::tempdir().unwrap());
+    let program = dir.path().join("factorial");
+    compile("examples/factorial.c", &program);
+    let out = run(&program, &["20", &format!("host:{}", fake.socket().display())]);
+    assert_eq!(out, "20! = 2432902008176640000\n");
+}
+
+#[test]
+fn the_header_is_good_cpp_too() {
+    let (root, dir) = (Path::new(env!("CARGO_MANIFEST_DIR")), tempfile::tempdir().unwrap());
+    let source = dir.path().join("all.cpp");
+    std::fs::write(&source, "#include <vfun.h>\nint main() { return vfun_version() == nullptr; }\n").unwrap();
+    let done = Command::new("c++").args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root.join("include")).arg(&source).output();
+    // A machine without a C++ compiler says nothing about the header.
+    if let Ok(done) = done {
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}

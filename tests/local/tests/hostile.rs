@@ -1,0 +1,242 @@
+//! An app that writes whatever it likes into its window, beside one that
+//! works: the host refuses it by name or ignores it, and the other never notices.
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vfun::{NackCode, WindowMemory};
+use vfun_tests_local::{Stand, number};
+use vfun_window::{Access, Bell, Mapping, WriteSpan, fdpass};
+use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
+use vfun_wire::control::{self, Posted, WORD_ANSWERED, WORD_CLAIM, WORD_POSTED, WORD_SESSION};
+use vfun_wire::header::{HEAP_OFF, POSTED_OFF};
+use vfun_wire::limits::*;
+use vfun_wire::message::{Hello, HelloAck, Kind, Negotiate};
+use vfun_wire::{LINE, Nack, names};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// A window without the library: every byte of it is this test's to write.
+struct Raw {
+    _socket: OwnedFd,
+    window: WriteSpan,
+    bell: Bell,
+    seq: u32,
+}
+
+impl Raw {
+    fn attach(stand: &Stand) -> Self {
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        let address = SocketAddrUnix::new(stand.root().join("host.sock")).unwrap();
+        rustix::net::connect(&socket, &address).unwrap();
+        let ask = Attach {
+            magic: U64::new(ATTACH_MAGIC),
+            client: [0; NAME_BYTES],
+            credential_len: U16::new(0),
+            remote: 0,
+            reserved: [0; 5],
+            credential: [0; CREDENTIAL_BYTES],
+        };
+        fdpass::send(&socket, ask.as_bytes(), &[]).unwrap();
+        let mut bytes = [0; size_of::<AttachAck>()];
+        let (n, mut fds) = fdpass::receive(&socket, &mut bytes).unwrap();
+        let ack = AttachAck::read_from_bytes(&bytes[..n]).unwrap();
+        assert_eq!((ack.code.get(), fds.len()), (0, 1 + 2 * usize::from(VECTORS)));
+        let map = Mapping::new(fds[0].as_fd(), 0, ack.window_bytes.get() as usize, Access::ReadWrite).unwrap();
+        let bell = Bell::from_fd(fds.remove(1));
+        Raw { _socket: socket, window: map.write().unwrap(), bell, seq: 0 }
+    }
+
+    fn ring(&self) {
+        self.window.fetch_add(POSTED_OFF / 8, 1, Ordering::SeqCst);
+        self.bell.ring();
+    }
+
+    /// Posts whatever is given into control cell 0 and waits for the answer to it.
+    fn post(&mut self, posted: Posted, session: u64, body: &[u8]) -> Result<Vec<u8>, Nack> {
+        let at = control::request_off(0) / 8;
+        self.window.write(control::request_off(0) + LINE, body).unwrap();
+        self.window.store(at + WORD_SESSION, session, Ordering::Relaxed);
+        self.window.store(at + WORD_POSTED, posted.pack(), Ordering::Release);
+        self.ring();
+        self.seq = posted.seq;
+        let answer = control::answer_off(0) / 8;
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let got = Posted::unpack(self.window.load(answer + WORD_ANSWERED, Ordering::Acquire));
+            if got.seq == posted.seq {
+                let mut bytes = vec![0; usize::from(got.len)];
+                self.window.read(control::answer_off(0) + LINE, &mut bytes).unwrap();
+                return if got.kind == control::ANSWER_ACK { Ok(bytes) } else { Err(Nack::decode(&bytes)) };
+            }
+            assert!(Instant::now() < until, "no answer to {posted:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn ask(&mut self, kind: Kind, session: u64, body: &[u8]) -> Result<Vec<u8>, Nack> {
+        let posted = Posted { seq: self.seq.wrapping_add(1), kind: kind.to_wire(), len: body.len() as u16 };
+        self.post(posted, session, body)
+    }
+
+    fn hello(&mut self) -> u64 {
+        let mut h = Hello::read_from_bytes(&[0; size_of::<Hello>()]).unwrap();
+        (h.version_min, h.version_max) = (U16::new(1), U16::new(1));
+        h.app = names::encode("raw").unwrap();
+        let ack = self.ask(Kind::Hello, 0, h.as_bytes()).unwrap();
+        HelloAck::read_from_bytes(&ack).unwrap().session.get()
+    }
+}
+
+fn negotiate(name: &str) -> Negotiate {
+    let mut n = Negotiate::read_from_bytes(&[0; size_of::<Negotiate>()]).unwrap();
+    n.function = names::encode(name).unwrap();
+    n.kind = U16::new(1);
+    n.cell_bytes = U32::new(64);
+    n
+}
+
+#[test]
+fn wild_control_requests_are_refused_by_name_and_the_next_one_is_served() {
+    let stand = Stand::start();
+    let mut raw = Raw::attach(&stand);
+    let session = raw.hello();
+    let next = |raw: &Raw| raw.seq.wrapping_add(1);
+
+    let seq = next(&raw);
+    let n = raw.post(Posted { seq, kind: 999, len: 0 }, session, &[]).unwrap_err();
+    assert_eq!(n.code, NackCode::Unsupported, "{n}");
+    let seq = next(&raw);
+    let n = raw.post(Posted { seq, kind: Kind::Negotiate.to_wire(), len: u16::MAX }, session, &[]).unwrap_err();
+    assert_eq!(n.code, NackCode::Malformed, "{n}");
+    let seq = next(&raw);
+    let n = raw.post(Posted { seq, kind: Kind::Negotiate.to_wire(), len: 5 }, session, &[1; 5]).unwrap_err();
+    assert_eq!(n.code, NackCode::Malformed, "{n}");
+    let n = raw.post(Posted { seq: 77_777, kind: Kind::KeepAlive.to_wire(), len: 8 }, session, &[0; 8]).unwrap_err();
+    assert!(n.sentence.contains("sequence number"), "{n}");
+    let n = raw.ask(Kind::Negotiate, 0xdead_beef, negotiate("echo").as_bytes()).unwrap_err();
+    assert_eq!(n.code, NackCode::BadHandle, "{n}");
+    let mut half = negotiate("echo");
+    half.function[2] = 0xff;
+    let n = raw.ask(Kind::Negotiate, session, half.as_bytes()).unwrap_err();
+    assert_eq!(n.code, NackCode::Malformed, "{n}");
+    raw.ask(Kind::Negotiate, session, negotiate("echo").as_bytes()).expect("and a right one is granted");
+}
+
+/// A cell that was claimed, written to in part and never posted keeps only itself.
+#[test]
+fn half_written_control_cells_stop_nobody() {
+    let stand = Stand::start();
+    let mut raw = Raw::attach(&stand);
+    for cell in 1..CONTROL_CELLS {
+        let at = control::request_off(cell) / 8;
+        raw.window.store(at + WORD_CLAIM, 0xbad, Ordering::Relaxed);
+        raw.window.write(control::request_off(cell) + LINE, b"half of a request").unwrap();
+    }
+    raw.ring();
+    let session = raw.hello();
+    raw.ask(Kind::KeepAlive, session, &[0; 8]).unwrap();
+}
+
+#[test]
+fn another_apps_handles_are_refused() {
+    let stand = Stand::start();
+    let mut raw = Raw::attach(&stand);
+    let victim = stand.connect("victim");
+    let echo = victim.function("echo").unwrap();
+    let session = raw.hello();
+    let theirs = stand.grants().iter().find(|g| g.app == "victim").unwrap().grant.clone();
+    let (index, generation) = theirs.split_once('.').unwrap();
+    let handle = vfun_wire::Handle::new(index.parse().unwrap(), generation.parse().unwrap());
+    for kind in [Kind::Activate, Kind::Release, Kind::Stats] {
+        let n = raw.ask(kind, session, handle.0.to_le_bytes().as_slice()).unwrap_err();
+        assert_eq!(n.code, NackCode::BadHandle, "{n}");
+    }
+    assert_eq!(echo.call(b"untouched").unwrap(), b"untouched");
+}
+
+struct Random(u64);
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// Random words everywhere, header and host's pages too, while a channel of
+/// the same window is active and a witness works in another.
+#[test]
+fn scribbling_over_the_whole_window_hurts_only_the_scribbler() {
+    let stand = Stand::start();
+    let witness = stand.connect("witness");
+    let echo = witness.function("echo").unwrap();
+    let mut random = Random(0x5eed_1234_5678_9abc);
+    for round in 0..20u64 {
+        let mut raw = Raw::attach(&stand);
+        let session = raw.hello();
+        let grant = raw.ask(Kind::Negotiate, session, negotiate("misbehave").as_bytes()).unwrap();
+        raw.ask(Kind::Activate, session, &grant[..8]).unwrap();
+        let words = (HEAP_OFF as u64 + (1 << 20)) / 8;
+        for i in 0..20_000u64 {
+            let at = match i % 3 {
+                0 => random.next() % (HEAP_OFF as u64 / 8),
+                1 => HEAP_OFF as u64 / 8 + random.next() % 4096,
+                _ => random.next() % words,
+            };
+            // Small numbers are the likelier lies.
+            let value = if i % 2 == 0 { random.next() % 8 | (random.next() % 4) << 32 } else { random.next() };
+            raw.window.store(at as usize, value, Ordering::Relaxed);
+            if i % 64 == 0 {
+                raw.ring();
+            }
+        }
+        for i in 0..200u64 {
+            assert_eq!(number(&echo.call(&(round << 32 | i).to_le_bytes()).unwrap()), round << 32 | i);
+        }
+        drop(raw);
+    }
+    stand.until("only the witness is left", |s| s.totals().2 == 1);
+    assert_eq!(stand.totals().0, 1);
+    witness.function("sha256").unwrap().call(b"and the manager still grants").unwrap();
+}
+
+/// Bytes that change between the host's check and its use: a thread flips a
+/// posted line's length and flags as fast as it can.
+#[test]
+fn racing_bytes_are_read_once() {
+    let stand = Stand::start();
+    let session = stand.connect("racer");
+    let f = session.function("echo").unwrap();
+    let floor = session.negotiate(&vfun::FunctionRequest::new("floor").kind(vfun::ChannelKind::Floor)).unwrap();
+    let floor = floor.activate().unwrap();
+    let memory: &WindowMemory = floor.floor().expect("a raw channel shows its memory");
+    assert!(memory.mine().len() > 4096);
+    drop(floor);
+
+    let mut raw = Raw::attach(&stand);
+    let s = raw.hello();
+    let grant = raw.ask(Kind::Negotiate, s, negotiate("echo").as_bytes()).unwrap();
+    let ack = raw.ask(Kind::Activate, s, &grant[..8]).unwrap();
+    let ack = vfun_wire::message::ActivateAck::read_from_bytes(&ack).unwrap();
+    let out = ack.geometry.dataout_off.get() as usize / 8;
+    let until = Instant::now() + Duration::from_secs(1);
+    let depth = usize::from(ack.geometry.depth.get());
+    let mut seq = vec![0u64; depth];
+    let mut random = Random(7);
+    while Instant::now() < until {
+        for (cell, seq) in seq.iter_mut().enumerate() {
+            let line = out + vfun_wire::channel::line_off(cell) / 8;
+            *seq += 1;
+            raw.window.store(line, *seq | 1 << 32 | (random.next() & 1) << 40, Ordering::Release);
+            for _ in 0..8 {
+                raw.window.store(line + 1, random.next() & 0xffff_ffff, Ordering::Relaxed);
+            }
+        }
+        assert_eq!(f.call(b"witness").unwrap(), b"witness");
+    }
+    let row = stand.grants().into_iter().find(|g| g.app == "raw").unwrap();
+    assert_eq!(row.restarts, 0, "the service did not fall: {row:?}");
+}
