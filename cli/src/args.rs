@@ -36,13 +36,13 @@ Variables: VFUN_ROOT, VFUN_ENDPOINT, VFUN_CREDENTIAL.";
 #[command(name = "vfun", version, long_about = LONG, after_help = AFTER, max_term_width = 100)]
 pub struct Cli {
     /// Root of the manager's tree on this machine [default: /var/lib/virtfun].
-    #[arg(long, global = true, value_name = "DIR", env = "VFUN_ROOT", hide_env = true)]
+    #[arg(long, global = true, help_heading = "Options of every command", value_name = "DIR", env = "VFUN_ROOT", hide_env = true)]
     pub root: Option<PathBuf>,
     /// How to reach the host: auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT.
-    #[arg(long, global = true, value_name = "ENDPOINT", env = "VFUN_ENDPOINT", hide_env = true)]
+    #[arg(long, global = true, help_heading = "Options of every command", value_name = "ENDPOINT", env = "VFUN_ENDPOINT", hide_env = true)]
     pub endpoint: Option<String>,
     /// Print JSON instead of text, errors too.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Options of every command")]
     pub json: bool,
     /// What to do.
     #[command(subcommand)]
@@ -52,21 +52,14 @@ pub struct Cli {
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Call a function.
     Call(Box<cmd::call::Args>),
-    /// List the functions offered to this client.
     List(cmd::list::Args),
-    /// Say what is there, what is missing and how to mend it.
     Doctor(cmd::doctor::Args),
     /// Show the manager at a glance.
     Status,
-    /// Show who holds which function, with live counters.
     Ps(cmd::ps::Args),
-    /// Show what a grant did, or all of them by function.
     Stats(cmd::stats::Args),
-    /// Show what became of grants.
     History(cmd::history::Args),
-    /// Take a grant away.
     Revoke(cmd::revoke::Args),
     /// Declare functions: add, remove, list.
     #[command(subcommand)]
@@ -78,11 +71,9 @@ pub enum Command {
     Drain,
     /// End the manager and its services.
     Stop,
-    /// Boot a test guest with a window of this host's manager.
     Guest(cmd::guest::Args),
-    /// Print the completions of a shell.
+    Bench(cmd::bench::Args),
     Completions(cmd::completions::Args),
-    /// Write the manual's pages to a folder.
     #[command(hide = true)]
     Man(cmd::man::Args),
 }

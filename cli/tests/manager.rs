@@ -11,7 +11,7 @@ use vfun_tests_local::Stand;
 fn stand(extra: &[&str]) -> Option<Stand> {
     let beside = Path::new(env!("CARGO_BIN_EXE_vfun"));
     let there = |name: &str| beside.with_file_name(name).is_file();
-    if !["vfund", "vfun-service", "vfun-gateway", "libvfun_fn_echo.so", "libvfun_fn_factorial.so", "libvfun_fn_sum.so"].iter().all(|n| there(n)) {
+    if !["vfund", "vfun-service", "vfun-gateway", "libvfun_fn_echo.so", "libvfun_fn_factorial.so", "libvfun_fn_sum.so", "libvfun_testdriver.so"].iter().all(|n| there(n)) {
         eprintln!("passed over: build the workspace first");
         return None;
     }
@@ -23,9 +23,11 @@ fn vfun(stand: &Stand, args: &[&str]) -> Output {
 }
 
 fn run(stand: &Stand, args: &[&str], stdin: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_vfun"))
-        .arg("--root")
-        .arg(stand.root())
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vfun"));
+    if !args.contains(&"--root") {
+        command.arg("--root").arg(stand.root());
+    }
+    let mut child = command
         .args(args)
         .env_remove("VFUN_ROOT")
         .env_remove("VFUN_ENDPOINT")
@@ -131,19 +133,20 @@ fn clients_come_and_go() {
 #[test]
 fn functions_come_and_go() {
     let Some(s) = stand(&[]) else { return };
-    let dir = s.root().join("mine");
-    std::fs::create_dir(&dir).unwrap();
-    let library = vfun_tests_local::programs().join("libvfun_fn_echo.so");
-    let file = dir.join("mine.toml");
-    std::fs::write(&file, format!("name = \"mine\"\nversion = \"2.1\"\nlibrary = \"{}\"\n", library.display())).unwrap();
-    assert!(ok(&s, &["function", "add", file.to_str().unwrap()]).contains("mine 2.1 is offered"));
-    assert!(ok(&s, &["function", "list"]).contains("mine"));
+    ok(&s, &["function", "remove", "misbehave"]);
+    assert_eq!(fails(&s, &["call", "misbehave"]).0, 3);
+    let library = vfun_tests_local::programs().join("libvfun_testdriver.so");
+    let file = s.root().join("mine.toml");
+    std::fs::write(&file, format!("name = \"misbehave\"\nversion = \"1.0\"\nlibrary = \"{}\"\n", library.display())).unwrap();
+    assert!(ok(&s, &["function", "add", file.to_str().unwrap()]).contains("misbehave 1.0 is offered"));
+    assert!(ok(&s, &["function", "list"]).contains("misbehave"));
     // Words are for functions that ship.
-    assert_eq!(fails(&s, &["call", "mine", "word"]).0, 2);
-    assert_eq!(ok(&s, &["call", "mine", "--hex", "41", "--of-version", "2.0"]), format!("{:08x}  {:<47}  A\n", 0, "41"));
-    assert_eq!(fails(&s, &["call", "mine", "--of-version", "3.0"]).0, 3);
-    ok(&s, &["function", "remove", "mine"]);
-    assert_eq!(fails(&s, &["function", "remove", "mine"]).0, 3);
+    assert_eq!(fails(&s, &["call", "misbehave", "word"]).0, 2);
+    let shown = ok(&s, &["call", "misbehave", "--hex", "0041", "--of-version", "1.0"]);
+    assert_eq!(shown, format!("{:08x}  {:<47}  A\n", 0, "41"));
+    assert_eq!(fails(&s, &["call", "misbehave", "--of-version", "3.0"]).0, 3);
+    ok(&s, &["function", "remove", "misbehave"]);
+    assert_eq!(fails(&s, &["function", "remove", "misbehave"]).0, 3);
     std::fs::write(&file, "name = \"mine\"\nversion = \"x\"\n").unwrap();
     let (code, text) = fails(&s, &["function", "add", file.to_str().unwrap()]);
     assert!(code == 3 && text.contains("mine.toml:2"), "{text}");

@@ -70,7 +70,12 @@ pub fn server_op(b: &mut Bytes) -> server_ops::Op {
         8..=10 => Op::NextAnywhere,
         11..=13 => {
             let how = b.u8();
-            Op::Answer { nth: b.u8().into(), len: b.len(), space: how & 1 != 0, error: how & 2 != 0 }
+            Op::Answer {
+                nth: b.u8().into(),
+                len: b.len(),
+                space: how & 1 != 0,
+                error: how & 2 != 0,
+            }
         }
         14 => match b.u8() % 4 {
             0 => Op::Restart,

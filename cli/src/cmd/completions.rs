@@ -6,6 +6,8 @@ use crate::out;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
+/// Print the completions of a shell.
+///
 /// For example: vfun completions bash > /etc/bash_completion.d/vfun
 #[derive(clap::Args, Debug)]
 pub struct Args {

@@ -25,6 +25,8 @@ Examples:
 
 The exit code is the command's.";
 
+/// Boot a test guest with a window of this host's manager.
+///
 /// With a command: runs it, prints what it printed, and ends the guest.
 /// Without: a shell on this terminal.
 #[derive(clap::Args, Debug)]

@@ -6,6 +6,8 @@ use crate::fail::Result;
 use crate::out::{self, Table};
 use vfun_manager::record::HistoryRow;
 
+/// Show what became of grants.
+///
 /// Newest first. Kept across restarts of the manager.
 #[derive(clap::Args, Debug)]
 pub struct Args {

@@ -7,6 +7,8 @@ use crate::out::{self, Table};
 use serde_json::json;
 use vfun::FunctionInfo;
 
+/// List the functions offered to this client.
+///
 /// Works on the host, in a guest and over TCP. The manager's own view of all
 /// functions is `vfun function list`.
 #[derive(clap::Args, Debug)]

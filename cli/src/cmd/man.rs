@@ -5,6 +5,8 @@ use crate::fail::{self, Result};
 use clap::CommandFactory;
 use std::path::PathBuf;
 
+/// Write the manual's pages to a folder.
+///
 /// Writes vfun.1, vfun-call.1 and so on.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -16,5 +18,8 @@ pub struct Args {
 /// Writes them.
 pub fn run(args: &Args) -> Result<()> {
     std::fs::create_dir_all(&args.folder).map_err(|e| fail::file(&args.folder, "made", &e))?;
-    clap_mangen::generate_to(Cli::command(), &args.folder).map_err(|e| fail::file(&args.folder, "written to", &e))
+    let failed = |e| fail::file(&args.folder, "written to", &e);
+    clap_mangen::generate_to(Cli::command(), &args.folder).map_err(failed)?;
+    // `bench` reads its own options, so its pages replace the one made above.
+    clap_mangen::generate_to(super::bench::command().name("vfun-bench"), &args.folder).map_err(failed)
 }

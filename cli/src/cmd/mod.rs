@@ -1,5 +1,6 @@
 //! The subcommands, one a file.
 
+pub mod bench;
 pub mod call;
 pub mod client;
 pub mod completions;
@@ -36,6 +37,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Drain => done(switch::drain(&cli)),
         Command::Stop => done(switch::stop(&cli)),
         Command::Guest(args) => guest::run(&cli, args),
+        Command::Bench(args) => bench::run(&cli, args),
         Command::Completions(args) => done(completions::run(args)),
         Command::Man(args) => done(man::run(args)),
     }

@@ -9,6 +9,8 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use vfun_manager::admin::GrantRow;
 
+/// Show who holds which function, with live counters.
+///
 /// A grant is what a negotiation gave an app. CALLS/S needs two looks: it is
 /// there with --watch.
 #[derive(clap::Args, Debug)]

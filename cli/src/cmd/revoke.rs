@@ -6,6 +6,8 @@ use crate::args::Cli;
 use crate::fail::Result;
 use vfun_manager::admin::Ask;
 
+/// Take a grant away.
+///
 /// Calls under way end with an error that says so.
 #[derive(clap::Args, Debug)]
 pub struct Args {

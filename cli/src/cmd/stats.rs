@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use vfun_manager::admin::GrantRow;
 use vfun_manager::window::Counters;
 
+/// Show what a grant did, or all of them by function.
+///
 /// Counters of grants that exist now; `vfun history` has those of before.
 #[derive(clap::Args, Debug)]
 pub struct Args {

@@ -2,8 +2,6 @@
 //! arguments are, a call takes as long as their way to the service, so it shows
 //! what written in place costs: no copy.
 
-#![forbid(unsafe_code)]
-
 use vfun_sdk::{Args, DriverError, Out};
 
 /// Longest arguments: a cell's largest data space.

@@ -42,7 +42,7 @@ pub struct GrantInfo {
 }
 
 impl GrantInfo {
-    /// Longest arguments of a call, bytes.
+    /// Longest arguments of a call, bytes. Over TCP a frame's limit of 64 MiB comes before it.
     pub fn max_args(&self) -> usize {
         INLINE_BYTES.max(self.cell_bytes as usize)
     }

@@ -9,7 +9,7 @@ use crate::heartbeat::Heartbeat;
 use crate::request::FunctionRequest;
 use crate::transport::Window;
 use crate::wait::WaitPolicy;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun_wire::message::{Empty, Kind, LIST_ENTRIES, List, ListAck, ListEntry, Location, row};
@@ -78,8 +78,8 @@ pub(crate) struct SessionInner {
     place: String,
     handle: u64,
     closed: AtomicBool,
-    /// Ends with the session, after its goodbye.
-    _heartbeat: Option<Heartbeat>,
+    /// Ends with the goodbye: the session line may be another app's after it.
+    heartbeat: Mutex<Option<Heartbeat>>,
 }
 
 impl SessionInner {
@@ -93,7 +93,8 @@ impl SessionInner {
         heartbeat: Option<Heartbeat>,
     ) -> Self {
         let closed = AtomicBool::new(false);
-        SessionInner { control, window, info, policy, place, handle, closed, _heartbeat: heartbeat }
+        let heartbeat = Mutex::new(heartbeat);
+        SessionInner { control, window, info, policy, place, handle, closed, heartbeat }
     }
 
     /// Makes a request in this session.
@@ -108,6 +109,7 @@ impl SessionInner {
     fn goodbye(&self, timeout: Duration) -> Result<()> {
         let done = self.request(Kind::Goodbye, EMPTY.as_bytes(), timeout);
         self.closed.store(true, Ordering::Release);
+        drop(self.heartbeat.lock().unwrap_or_else(|e| e.into_inner()).take());
         done.map(|_| ())
     }
 }
@@ -134,7 +136,7 @@ impl Session {
     }
 
     /// One line that names the path in use, such as `host (/run/virtfun/host.sock):
-    /// client host, 64 MiB shared, doorbell, protocol 1`.
+    /// client host, 64 MiB shared, woken by a doorbell, protocol 1`.
     pub fn describe(&self) -> String {
         let i = &self.inner.info;
         let shared = match i.window_bytes {

@@ -37,7 +37,7 @@ impl Held {
                     None => Held::Line(claim, [0; INLINE_BYTES]),
                 })
             }
-            Calls::Tcp(_) => Ok(Held::Frame(vec![0; function.hold.info.max_args()])),
+            Calls::Tcp(t) => Ok(Held::Frame(vec![0; t.max_args()])),
             Calls::Floor(_) => Err(Calls::no_calls()),
         }
     }

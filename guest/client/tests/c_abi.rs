@@ -56,6 +56,29 @@ fn the_example_computes() {
     assert_eq!(out, "20! = 2432902008176640000\n");
 }
 
+/// Here because environment variables are a whole process's.
+#[test]
+fn an_endpoint_left_open_is_found_or_what_was_tried_is_listed() {
+    let (fake, dir) = (Fake::honest(), tempfile::tempdir().unwrap());
+    let program = dir.path().join("factorial");
+    compile("examples/factorial.c", &program);
+    let run = |root: &Path, endpoint: &str| {
+        let mut command = Command::new(&program);
+        command.arg("5").env("LD_LIBRARY_PATH", library());
+        let done = command.env("VFUN_ROOT", root).env("VFUN_ENDPOINT", endpoint).output().unwrap();
+        (done.status.success(), String::from_utf8(done.stderr).unwrap())
+    };
+    let socket = fake.socket();
+    let (found, words) = run(socket.parent().unwrap(), "");
+    assert!(found && words.starts_with("host ("), "{words}");
+    let (found, words) = run(dir.path(), &format!("host:{}", socket.display()));
+    assert!(found, "{words}");
+    let (found, words) = run(dir.path(), "");
+    assert!(!found && words.contains("Tried ivshmem") && words.contains("host.sock") && words.contains("Start vfund"), "{words}");
+    let (found, words) = run(dir.path(), "carrier-pigeon");
+    assert!(!found && words.contains("'carrier-pigeon' is not an endpoint"), "{words}");
+}
+
 #[test]
 fn the_header_is_good_cpp_too() {
     let (root, dir) = (Path::new(env!("CARGO_MANIFEST_DIR")), tempfile::tempdir().unwrap());

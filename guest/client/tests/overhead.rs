@@ -21,6 +21,11 @@ fn batch(mut call: impl FnMut()) -> f64 {
     start.elapsed().as_nanos() as f64 / f64::from(BATCH)
 }
 
+fn switches() -> (u64, u64) {
+    let t = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let n = |k: &str| t.lines().find(|l| l.starts_with(k)).unwrap().split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
+    (n("voluntary"), n("nonvoluntary"))
+}
 fn summary(mut ns: Vec<f64>) -> String {
     ns.sort_by(f64::total_cmp);
     format!("best {:.0}, quarter {:.0}, median {:.0} ns", ns[0], ns[ns.len() / 4], ns[ns.len() / 2])
@@ -42,6 +47,7 @@ fn overhead_of_the_library() {
         let args = vec![3; len];
         let mut room = [0; 64];
         let (mut a, mut b) = (vec![], vec![]);
+        let (mut sa, mut sb) = ((0, 0), (0, 0));
         // In turns, each long enough for the other's service to fall asleep.
         for round in 0..TURNS * BATCHES {
             let mut call = || {
@@ -58,12 +64,16 @@ fn overhead_of_the_library() {
                 }
                 raw.take(ticket);
             };
-            if round / BATCHES % 2 == 0 {
+            let before = switches();
+            if (round / BATCHES).is_multiple_of(2) {
                 a.push(batch(&mut call));
+                let x = switches(); sa.0 += x.0 - before.0; sa.1 += x.1 - before.1;
             } else {
                 b.push(batch(|| assert_eq!(f.call_into(&args, &mut room).unwrap(), len)));
+                let x = switches(); sb.0 += x.0 - before.0; sb.1 += x.1 - before.1;
             }
         }
+        println!("raw {sa:?} lib {sb:?}");
         println!("{len} bytes, raw ring: {}", summary(a));
         println!("{len} bytes, call_into: {}", summary(b));
     }

@@ -107,7 +107,8 @@ fn many_threads_share_a_connection() {
 
 #[test]
 fn frames_that_make_no_sense_end_the_connection() {
-    let cases: &[(&str, fn(&mut FrameHead, &mut Vec<u8>))] = &[
+    type Spoil = fn(&mut FrameHead, &mut Vec<u8>);
+    let cases: &[(&str, Spoil)] = &[
         ("was not asked", |h, _| h.id = U64::new(999)),
         ("reserved bytes", |h, _| h.reserved = U16::new(1)),
         ("limit", |h, _| h.body_bytes = U32::new(u32::MAX)),

@@ -130,6 +130,7 @@ impl<M: Memory> Server<M> {
     /// Looks for the next request. Nothing found may mean that malformed
     /// requests were answered on the way: see [`Server::refused`].
     #[inline]
+    #[allow(clippy::should_implement_trait)] // it never ends, and Nothing is no end
     pub fn next(&mut self) -> Next {
         if let Some(v) = self.broken {
             return Next::Broken(v);

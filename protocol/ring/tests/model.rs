@@ -41,19 +41,20 @@ fn mostly<T: Clone + std::fmt::Debug + 'static>(
 
 fn server_op(datain: bool) -> impl Strategy<Value = server_ops::Op> {
     use server_ops::Op;
-    let post = (
-        any::<u16>(),
-        mostly(1, number()),
-        prop_oneof![6 => Just(1u8), 2 => Just(3), 1 => any::<u8>()],
-        prop_oneof![4 => Just(0u8), 4 => Just(1), 1 => any::<u8>()],
-        mostly(0, any::<u16>()),
-        number(),
-        mostly(0, any::<u32>()),
-        any::<u64>(),
-    )
-        .prop_map(|(cell, ahead, command, flags, reserved, len, status, fill)| Op::Post {
-            cell, ahead, command, flags, reserved, len, status, fill,
-        });
+    let post =
+        (
+            any::<u16>(),
+            mostly(1, number()),
+            prop_oneof![6 => Just(1u8), 2 => Just(3), 1 => any::<u8>()],
+            prop_oneof![4 => Just(0u8), 4 => Just(1), 1 => any::<u8>()],
+            mostly(0, any::<u16>()),
+            number(),
+            mostly(0, any::<u32>()),
+            any::<u64>(),
+        )
+            .prop_map(|(cell, ahead, command, flags, reserved, len, status, fill)| {
+                Op::Post { cell, ahead, command, flags, reserved, len, status, fill }
+            });
     let poke_in = (index(), word()).prop_map(move |(index, value)| {
         if datain { Op::PokeIn { index, value } } else { Op::NextAnywhere }
     });
@@ -73,19 +74,20 @@ fn server_op(datain: bool) -> impl Strategy<Value = server_ops::Op> {
 
 fn caller_op() -> impl Strategy<Value = caller_ops::Op> {
     use caller_ops::Op;
-    let answer = (
-        any::<u16>(),
-        mostly(0, number()),
-        mostly(2, any::<u8>()),
-        prop_oneof![4 => Just(0u8), 4 => Just(1), 1 => any::<u8>()],
-        mostly(0, any::<u16>()),
-        number(),
-        0u32..20,
-        any::<u64>(),
-    )
-        .prop_map(|(cell, ahead, state, flags, reserved, len, status, fill)| Op::Answer {
-            cell, ahead, state, flags, reserved, len, status, fill,
-        });
+    let answer =
+        (
+            any::<u16>(),
+            mostly(0, number()),
+            mostly(2, any::<u8>()),
+            prop_oneof![4 => Just(0u8), 4 => Just(1), 1 => any::<u8>()],
+            mostly(0, any::<u16>()),
+            number(),
+            0u32..20,
+            any::<u64>(),
+        )
+            .prop_map(|(cell, ahead, state, flags, reserved, len, status, fill)| {
+                Op::Answer { cell, ahead, state, flags, reserved, len, status, fill }
+            });
     prop_oneof![
         6 => Just(Op::Claim),
         1 => any::<u16>().prop_map(|nth| Op::Unclaim { nth }),
@@ -309,11 +311,44 @@ fn sequence_numbers_wrap() {
     m.step(server_ops::Op::Restart);
     for _ in 0..4 {
         m.step(server_ops::Op::Post {
-            cell: 0, ahead: 1, command: 1, flags: 0, reserved: 0, len: 8, status: 0, fill: 9,
+            cell: 0,
+            ahead: 1,
+            command: 1,
+            flags: 0,
+            reserved: 0,
+            len: 8,
+            status: 0,
+            fill: 9,
         });
         m.step(server_ops::Op::NextAnywhere);
         assert_eq!(m.open().len(), 1);
         m.step(server_ops::Op::Answer { nth: 0, len: 8, space: false, error: false });
     }
     assert_eq!(common::memory::word0(&m.inn, 0).seq, 2);
+}
+
+/// The service goes on from the counters it finds, and wraps.
+#[test]
+fn counters_that_were_overwritten_wrap() {
+    use vfun_wire::channel::in_header::{BYTES_IN, BYTES_OUT, CALLS, ERRORS, RANG, SLEPT};
+    let mut m = ServerModel::new(1, 0);
+    for word in [CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG] {
+        m.step(server_ops::Op::PokeIn { index: word as u16, value: u64::MAX });
+    }
+    m.step(server_ops::Op::Restart);
+    m.step(server_ops::Op::Post {
+        cell: 0,
+        ahead: 1,
+        command: 1,
+        flags: 0,
+        reserved: 0,
+        len: 8,
+        status: 0,
+        fill: 9,
+    });
+    m.step(server_ops::Op::NextAnywhere);
+    m.step(server_ops::Op::Answer { nth: 0, len: 8, space: false, error: true });
+    m.step(server_ops::Op::Sleep);
+    let now = |word| common::memory::peek(&m.inn, word);
+    assert_eq!([CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG].map(now), [0, 0, 7, 7, 0, 0]);
 }

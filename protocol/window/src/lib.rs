@@ -9,6 +9,9 @@
 //! A peer can change bytes between any two reads. So: read once into private
 //! memory, check, use.
 
+#[cfg(target_endian = "big")]
+compile_error!("windows are little-endian and words are added to in place: no big-endian machine is supported");
+
 mod bell;
 mod cpu;
 pub mod fdpass;

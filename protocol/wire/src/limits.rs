@@ -57,5 +57,7 @@ pub const HEARTBEAT_MS: u64 = 1_000;
 /// A heartbeat that stands still this long means that the app is gone, ms.
 pub const HEARTBEAT_DEAD_MS: u64 = 30_000;
 
-/// Largest frame of the TCP transport: the largest cell and its header.
+/// Largest frame of the TCP transport: 64 MiB of arguments or results and its
+/// heads. Larger cells are for shared memory; a copy of more at once would
+/// only hold up the other calls of the connection.
 pub const FRAME_BYTES_MAX: u32 = (64 << 20) + 4096;

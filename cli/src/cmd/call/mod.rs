@@ -26,6 +26,8 @@ Any function takes raw bytes:
 Time a call:
   vfun call echo hello --repeat 100000";
 
+/// Call a function.
+///
 /// The path in use (shared memory or network) is named on stderr, results go to stdout.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER)]

@@ -7,6 +7,8 @@ use crate::fail::{self, Failure, Result};
 use std::path::PathBuf;
 use vfun_manager::admin::ClientRow;
 
+/// Declare a client, and print what to give QEMU or libvirt.
+///
 /// A client is a tenant: a VM, or programs on the host. Its window is made at
 /// once; the VM gets it as a PCI device. Adding a client again changes its
 /// policy, but not its kind or the size of its window.

@@ -16,7 +16,6 @@ use vfun_manager::admin::{Ask, ClientRow};
 /// What to do with clients.
 #[derive(clap::Subcommand, Debug)]
 pub enum Sub {
-    /// Declare a client, and print what to give QEMU or libvirt.
     Add(Box<add::Args>),
     /// Take a client away, with its grants and its window. Turn its VM off first.
     Remove {

@@ -18,6 +18,8 @@ Each line says what was found; where something is missing, the line below says h
 
 The exit code is 0 if nothing that is needed is missing, else 1.";
 
+/// Say what is there, what is missing and how to mend it.
+///
 /// On the host: what the manager and its services stand on, and whether each
 /// function starts. In a guest: the window's device, and the path that calls
 /// would take.

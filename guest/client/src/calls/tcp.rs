@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun_wire::channel::{ChannelKind, Command};
 use vfun_wire::frame::{CALL, CallAnswer, CallHead, NACK};
+use vfun_wire::limits::FRAME_BYTES_MAX;
 use vfun_wire::nack::Nack;
 use vfun_wire::status::BreakReason;
 use zerocopy::little_endian::U64;
@@ -37,10 +38,15 @@ impl TcpCalls {
             connection,
             grant: info.grant,
             depth: info.depth.into(),
-            max_args: info.max_args(),
+            max_args: info.max_args().min(FRAME_BYTES_MAX as usize - size_of::<CallHead>()),
             deadline: info.deadline,
             load: Load::default(),
         })
+    }
+
+    /// Longest arguments: what the grant has room for, and a frame.
+    pub fn max_args(&self) -> usize {
+        self.max_args
     }
 
     pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {

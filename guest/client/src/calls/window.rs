@@ -19,6 +19,9 @@ use vfun_wire::limits::INLINE_BYTES;
 /// answer is given up.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
+/// Looks of a wait for a free cell to one try at claiming it.
+const CLAIM_LOOKS: u32 = 16;
+
 /// An active channel, app's side. Any number of threads call at once.
 pub(crate) struct WindowCalls {
     caller: Caller<WindowMemory>,
@@ -133,7 +136,13 @@ impl WindowCalls {
     #[cold]
     fn wait_for_cell(&self) -> Result<Claim> {
         let until = Instant::now() + self.deadline + UNANSWERED;
+        let mut turn = 0u32;
         let look = |hard: bool| -> Option<Result<Claim>> {
+            // A try walks all cells and counts on tickets that others use: seldom.
+            turn = turn.wrapping_add(1);
+            if !hard && !turn.is_multiple_of(CLAIM_LOOKS) {
+                return None;
+            }
             if let Some(claim) = self.claim_reaped() {
                 return Some(Ok(claim));
             }

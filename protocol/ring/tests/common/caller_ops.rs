@@ -3,21 +3,47 @@
 
 use super::memory::*;
 use vfun_ring::{Answer, Caller, Claim, Full, Looked, Ticket};
-use vfun_wire::channel::{CellState, Command, FLAG_DATA, FLAGS, Word0, Word1, in_header, out_header};
+use vfun_wire::channel::{
+    CellState, Command, FLAG_DATA, FLAGS, Word0, Word1, in_header, out_header,
+};
 use vfun_wire::status::BreakReason;
 
 /// One step. Cells and indexes are taken modulo what there is.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Claim,
-    Unclaim { nth: u16 },
-    Post { nth: u16, len: u32, space: bool, rst: bool, fill: u64 },
-    Look { nth: u16 },
-    Take { nth: u16 },
+    Unclaim {
+        nth: u16,
+    },
+    Post {
+        nth: u16,
+        len: u32,
+        space: bool,
+        rst: bool,
+        fill: u64,
+    },
+    Look {
+        nth: u16,
+    },
+    Take {
+        nth: u16,
+    },
     /// An answer's line as it should be, or with any field wrong.
-    Answer { cell: u16, ahead: u32, state: u8, flags: u8, reserved: u16, len: u32, status: u32, fill: u64 },
+    Answer {
+        cell: u16,
+        ahead: u32,
+        state: u8,
+        flags: u8,
+        reserved: u16,
+        len: u32,
+        status: u32,
+        fill: u64,
+    },
     /// Any word of `datain`.
-    PokeIn { index: u16, value: u64 },
+    PokeIn {
+        index: u16,
+        value: u64,
+    },
     Sleep,
 }
 
@@ -132,7 +158,8 @@ impl CallerModel {
         let (w0, w1) = (word0(&self.inn, ticket.cell()), word1(&self.inn, ticket.cell()));
         let in_space = w0.flags & FLAG_DATA != 0;
         let room = if in_space { self.cell_bytes } else { 48 };
-        let clean = w0.op == CellState::Done.to_wire() && w0.flags & !FLAGS == 0 && w0.reserved == 0;
+        let clean =
+            w0.op == CellState::Done.to_wire() && w0.flags & !FLAGS == 0 && w0.reserved == 0;
         let found = self.caller.look(ticket);
         match found {
             Looked::NotYet => assert_ne!(w0.seq, ticket.seq()),

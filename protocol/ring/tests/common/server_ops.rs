@@ -11,21 +11,43 @@ use vfun_wire::status::BreakReason;
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     /// A request's line as it should be, or with any field wrong.
-    Post { cell: u16, ahead: u32, command: u8, flags: u8, reserved: u16, len: u32, status: u32, fill: u64 },
+    Post {
+        cell: u16,
+        ahead: u32,
+        command: u8,
+        flags: u8,
+        reserved: u16,
+        len: u32,
+        status: u32,
+        fill: u64,
+    },
     /// Any word of `dataout`.
-    PokeOut { index: u16, value: u64 },
+    PokeOut {
+        index: u16,
+        value: u64,
+    },
     /// Any word of `datain`, which a guest's root can reach on some transports.
-    PokeIn { index: u16, value: u64 },
+    PokeIn {
+        index: u16,
+        value: u64,
+    },
     /// `next`, this often.
     Next(u8),
     NextAnywhere,
     /// Answers the `nth` open request.
-    Answer { nth: u16, len: u32, space: bool, error: bool },
+    Answer {
+        nth: u16,
+        len: u32,
+        space: bool,
+        error: bool,
+    },
     /// The service starts again, after `BROKEN` or not.
     Restart,
     /// Sleep handshake and statistics.
     Sleep,
-    Begin { nth: u16 },
+    Begin {
+        nth: u16,
+    },
 }
 
 /// No state of a line: the server never writes this.
@@ -54,7 +76,16 @@ impl ServerModel {
         let mem = Plain { mine: inn.clone(), theirs: out.clone() };
         let last = (0..depth).map(|_| Last { seq: 0, open: None }).collect();
         let server = Server::new(mem, depth, cell_bytes);
-        ServerModel { out, inn, server, depth, cell_bytes, last, broken: None, datain_touched: false }
+        ServerModel {
+            out,
+            inn,
+            server,
+            depth,
+            cell_bytes,
+            last,
+            broken: None,
+            datain_touched: false,
+        }
     }
 
     pub fn open(&self) -> Vec<Request> {

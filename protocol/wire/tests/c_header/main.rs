@@ -61,7 +61,8 @@ fn the_header_holds_nothing_else() {
 
 #[test]
 fn the_header_compiles_strictly_as_c_and_as_cpp() {
-    let source = "#include \"vfun_wire.h\"\n#include \"vfun_wire.h\"\nint main(void) { return 0; }\n";
+    let source =
+        "#include \"vfun_wire.h\"\n#include \"vfun_wire.h\"\nint main(void) { return 0; }\n";
     for std in ["c99", "c11", "c17"] {
         compile::check("cc", &["-x", "c", &format!("-std={std}")], source);
     }
@@ -100,7 +101,10 @@ fn the_functions_agree() {
         e(format!("vfun_word0_op({w}u)"), op.into());
         e(format!("vfun_word0_flags({w}u)"), flags.into());
         e(format!("vfun_word0_reserved({w}u)"), reserved.into());
-        e(format!("vfun_word0({seq}u, {op}, {flags})"), Word0 { seq, op, flags, reserved: 0 }.pack());
+        e(
+            format!("vfun_word0({seq}u, {op}, {flags})"),
+            Word0 { seq, op, flags, reserved: 0 }.pack(),
+        );
         let Word1 { len, status } = Word1::unpack(w);
         e(format!("vfun_word1_len({w}u)"), len.into());
         e(format!("vfun_word1_status({w}u)"), status.into());

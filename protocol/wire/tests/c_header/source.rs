@@ -78,7 +78,11 @@ pub fn header_names() -> Vec<String> {
             }
         } else if text.starts_with("struct ") && text.ends_with('{') {
             names.push(format!("struct {}", word(&text[7..])));
-        } else if text.starts_with("VFUN_") && text.contains(" = ") && !text.contains("_NONE_ ") && !text.contains("##") {
+        } else if text.starts_with("VFUN_")
+            && text.contains(" = ")
+            && !text.contains("_NONE_ ")
+            && !text.contains("##")
+        {
             names.push(word(text));
         }
     }

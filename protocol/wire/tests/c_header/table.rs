@@ -113,6 +113,7 @@ macro_rules! one_module {
 macro_rules! constants {
     ($($prefix:literal $module:tt { $($name:ident),* $(,)? })*) => {
         /// Name in Rust, name in C, value.
+        #[allow(clippy::vec_init_then_push)] // one push a constant, made by macro
         fn constants() -> Vec<(String, String, u64)> {
             let mut out = Vec::new();
             $(one_module!(out, $prefix, $module, $($name)*);)*
@@ -256,6 +257,7 @@ pub fn known() -> BTreeSet<String> {
 
 /// Names in C that are compared: constants, enumerators, `struct x`.
 pub fn c_names() -> BTreeSet<String> {
-    let inside = |e: &str| e.strip_prefix("sizeof(").and_then(|r| r.strip_suffix(')')).map(String::from);
+    let inside =
+        |e: &str| e.strip_prefix("sizeof(").and_then(|r| r.strip_suffix(')')).map(String::from);
     expectations().into_iter().map(|(e, _)| inside(&e).unwrap_or(e)).collect()
 }

@@ -1,7 +1,7 @@
 //! One channel of calls: from a checked request to an answer.
 
 use super::engine::Serve;
-use super::idle::{Look, Work};
+use super::idle::{Seen, Work};
 use super::pulse::Pulse;
 use crate::abi::{self, INLINE_BYTES};
 use crate::error::cut;
@@ -76,12 +76,19 @@ impl<I: Serve> Calls<I> {
         if left == 0 {
             return;
         }
+        // The half-done one is answered before any other begins (R-CEL-7):
+        // beginning one would overwrite the mark, and a second crash would
+        // then run the first call again.
+        let mut behind = vec![];
         while let Next::Call(r) = self.server.next_anywhere() {
             if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
                 self.server.answer_inline(r.cell, Status::DriverCrashed, &[]);
-                return;
+                break;
             }
-            self.serve(r);
+            behind.push(r);
+        }
+        for r in &behind {
+            self.serve_request(r);
         }
     }
 
@@ -109,8 +116,8 @@ impl<I: Serve> Calls<I> {
     #[inline]
     fn answer(&mut self, cell: usize, len: usize) {
         if self.out_bytes == 0 {
-            let results = self.private;
-            self.server.answer_inline(cell, Status::Ok, &results[..len.min(INLINE_BYTES)]);
+            // As they are: a copy of all 48 bytes would wait for the driver's stores.
+            self.server.answer_inline(cell, Status::Ok, &self.private[..len.min(INLINE_BYTES)]);
         } else if len <= INLINE_BYTES {
             let mut results = [0; INLINE_BYTES];
             let space = cell * self.cell_bytes;
@@ -143,6 +150,26 @@ impl<I: Serve> Calls<I> {
         self.server.answer_inline(cell, Status::DriverError, &bytes[..n]);
     }
 
+    #[inline]
+    fn serve_request(&mut self, r: &Request) {
+        if r.len > self.max_args {
+            self.server.answer_inline(r.cell, Status::BadLength, &[]);
+        } else {
+            self.server.begin(r.cell, r.seq);
+            self.current = true;
+            self.pulse.begin();
+            let done = self.compute(r);
+            self.pulse.end();
+            match done {
+                Ok(len) => self.answer(r.cell, len),
+                Err(e) => self.refuse(r.cell, &e),
+            }
+        }
+        if self.server.seems_asleep() {
+            self.ring();
+        }
+    }
+
     #[cold]
     fn ring(&self) {
         if let Some(bell) = &self.app {
@@ -166,34 +193,30 @@ fn outside(e: OutOfBounds) -> DriverError {
 }
 
 impl<I: Serve> Work for Calls<I> {
-    type Found = Request;
+    type Look = Next;
 
     #[inline]
-    fn next(&mut self) -> Look<Request> {
-        look(self.server.next())
+    fn next(&mut self) -> Next {
+        self.server.next()
     }
 
-    fn next_anywhere(&mut self) -> Look<Request> {
-        look(self.server.next_anywhere())
+    fn next_anywhere(&mut self) -> Next {
+        self.server.next_anywhere()
     }
 
     #[inline]
-    fn serve(&mut self, r: Request) {
-        if r.len > self.max_args {
-            self.server.answer_inline(r.cell, Status::BadLength, &[]);
-        } else {
-            self.server.begin(r.cell, r.seq);
-            self.current = true;
-            self.pulse.begin();
-            let done = self.compute(&r);
-            self.pulse.end();
-            match done {
-                Ok(len) => self.answer(r.cell, len),
-                Err(e) => self.refuse(r.cell, &e),
-            }
+    fn seen(next: &Next) -> Seen {
+        match next {
+            Next::Call(_) => Seen::Request,
+            Next::Nothing => Seen::Nothing,
+            Next::Broken(v) => Seen::Broken(*v),
         }
-        if self.server.seems_asleep() {
-            self.ring();
+    }
+
+    #[inline]
+    fn serve(&mut self, next: &Next) {
+        if let Next::Call(r) = next {
+            self.serve_request(r);
         }
     }
 
@@ -213,14 +236,5 @@ impl<I: Serve> Work for Calls<I> {
 
     fn server(&self) -> &Server<WindowMemory> {
         &self.server
-    }
-}
-
-#[inline]
-fn look(next: Next) -> Look<Request> {
-    match next {
-        Next::Call(r) => Look::Found(r),
-        Next::Nothing => Look::Nothing,
-        Next::Broken(v) => Look::Broken(v),
     }
 }

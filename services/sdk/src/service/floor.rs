@@ -2,7 +2,7 @@
 //! service's line of the same cell as soon as it changes. No sequence, no
 //! checks, no driver: what a call costs beyond this is the protocol's doing.
 
-use super::idle::{Look, Work};
+use super::idle::{Seen, Work};
 use vfun_ring::{Memory, Server, WindowMemory, sync::Ordering};
 use vfun_window::Bell;
 use vfun_wire::channel::line_off;
@@ -35,9 +35,9 @@ impl Floor {
     }
 
     #[inline]
-    fn look_at(&mut self, cell: usize) -> Look<(usize, u64)> {
+    fn look_at(&self, cell: usize) -> Option<(usize, u64)> {
         let now = self.mem.load(word(cell), Ordering::Acquire);
-        if now == self.last[cell] { Look::Nothing } else { Look::Found((cell, now)) }
+        (now != self.last[cell]).then_some((cell, now))
     }
 
     fn after(&self, cell: usize) -> usize {
@@ -54,32 +54,34 @@ impl Floor {
 }
 
 impl Work for Floor {
-    type Found = (usize, u64);
+    type Look = Option<(usize, u64)>;
 
     #[inline]
-    fn next(&mut self) -> Look<Self::Found> {
-        if let found @ Look::Found(_) = self.look_at(self.head) {
+    fn next(&mut self) -> Self::Look {
+        let found = self.look_at(self.head);
+        if found.is_some() {
             return found;
         }
         self.looks = self.looks.wrapping_add(1);
         if !self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
-            return Look::Nothing;
+            return None;
         }
         self.sweep = self.after(self.sweep);
         self.look_at(self.sweep)
     }
 
-    fn next_anywhere(&mut self) -> Look<Self::Found> {
-        for cell in 0..self.last.len() {
-            if let found @ Look::Found(_) = self.look_at(cell) {
-                return found;
-            }
-        }
-        Look::Nothing
+    fn next_anywhere(&mut self) -> Self::Look {
+        (0..self.last.len()).find_map(|cell| self.look_at(cell))
     }
 
     #[inline]
-    fn serve(&mut self, (cell, now): Self::Found) {
+    fn seen(look: &Self::Look) -> Seen {
+        if look.is_some() { Seen::Request } else { Seen::Nothing }
+    }
+
+    #[inline]
+    fn serve(&mut self, look: &Self::Look) {
+        let Some((cell, now)) = *look else { return };
         self.last[cell] = now;
         self.mem.store(word(cell), now, Ordering::Release);
         self.head = self.after(cell);

@@ -32,10 +32,10 @@ const FIRST_SLEEP: Duration = Duration::from_millis(1);
 const LOOK_FIRST: Duration = Duration::from_micros(50);
 const LOOK_LAST: Duration = Duration::from_millis(5);
 
-/// What a look found.
-pub enum Look<F> {
+/// What a look found, in short.
+pub enum Seen {
     /// Something to serve.
-    Found(F),
+    Request,
     /// Nothing new.
     Nothing,
     /// The channel is broken.
@@ -53,14 +53,18 @@ pub enum End {
 
 /// What a channel's thread does between looks.
 pub trait Work {
-    /// Something to serve.
-    type Found;
+    /// What a look gives. It is passed on by reference: moving a request that
+    /// was just put together would wait for the stores under way, those to
+    /// lines that the app holds among them.
+    type Look;
     /// Looks for what is expected next.
-    fn next(&mut self) -> Look<Self::Found>;
+    fn next(&mut self) -> Self::Look;
     /// Looks everywhere once.
-    fn next_anywhere(&mut self) -> Look<Self::Found>;
-    /// Serves it, and rings the app if it is seen to sleep.
-    fn serve(&mut self, found: Self::Found);
+    fn next_anywhere(&mut self) -> Self::Look;
+    /// What it is.
+    fn seen(look: &Self::Look) -> Seen;
+    /// Serves what was seen to be a request, and rings the app if it is seen to sleep.
+    fn serve(&mut self, look: &Self::Look);
     /// Nothing is being computed: says so in the window.
     fn rest(&mut self);
     /// Whether requests were answered in a look, without being found: their
@@ -93,21 +97,13 @@ pub struct Loop {
 }
 
 /// What a wait led to.
-enum Outcome<F> {
-    Found(F),
+enum Outcome<L> {
+    /// A request was served.
+    Served,
+    /// A request was found.
+    Found(L),
     End(End),
     Quiet,
-}
-
-/// Returns from a wait if the look ended it.
-macro_rules! look {
-    ($look:expr) => {
-        match $look {
-            Look::Found(f) => return Outcome::Found(f),
-            Look::Nothing => {}
-            Look::Broken(v) => return Outcome::End(End::Broken(v)),
-        }
-    };
 }
 
 impl Loop {
@@ -128,21 +124,22 @@ impl Loop {
     /// Serves until told to stop, or until the channel breaks.
     pub fn run<W: Work>(mut self, work: &mut W) -> End {
         loop {
-            match work.next() {
-                Look::Found(f) => work.serve(f),
-                Look::Nothing => {
+            let look = work.next();
+            match W::seen(&look) {
+                Seen::Request => work.serve(&look),
+                Seen::Nothing => {
                     work.rest();
                     let mut outcome = self.spin(work);
                     if let Outcome::Quiet = outcome {
                         outcome = self.sleep(work);
                     }
                     match outcome {
-                        Outcome::Found(f) => work.serve(f),
+                        Outcome::Found(look) => work.serve(&look),
                         Outcome::End(end) => return end,
-                        Outcome::Quiet => {}
+                        Outcome::Served | Outcome::Quiet => {}
                     }
                 }
-                Look::Broken(v) => return End::Broken(v),
+                Seen::Broken(v) => return End::Broken(v),
             }
             if self.pulse.stopping() {
                 work.rest();
@@ -152,15 +149,23 @@ impl Loop {
     }
 
     #[inline]
-    fn spin<W: Work>(&mut self, work: &mut W) -> Outcome<W::Found> {
+    fn spin<W: Work>(&mut self, work: &mut W) -> Outcome<W::Look> {
         for _ in 0..EAGER_LOOKS {
             pause();
-            look!(work.next());
+            let look = work.next();
+            match W::seen(&look) {
+                Seen::Request => {
+                    work.serve(&look);
+                    return Outcome::Served;
+                }
+                Seen::Nothing => {}
+                Seen::Broken(v) => return Outcome::End(End::Broken(v)),
+            }
         }
         self.spin_on(work)
     }
 
-    fn spin_on<W: Work>(&mut self, work: &mut W) -> Outcome<W::Found> {
+    fn spin_on<W: Work>(&mut self, work: &mut W) -> Outcome<W::Look> {
         if let Some(bells) = &self.bells {
             self.ring_sleepers(bells, work);
         }
@@ -169,13 +174,15 @@ impl Loop {
         loop {
             for _ in 0..LOOKS_PER_READING {
                 pause();
-                match work.next() {
-                    Look::Nothing => {}
-                    Look::Found(f) => {
+                let look = work.next();
+                match W::seen(&look) {
+                    Seen::Request => {
+                        work.serve(&look);
                         self.budget = (self.budget + self.budget / 4).min(self.spin_most);
-                        return Outcome::Found(f);
+                        return Outcome::Served;
                     }
-                    Look::Broken(v) => return Outcome::End(End::Broken(v)),
+                    Seen::Nothing => {}
+                    Seen::Broken(v) => return Outcome::End(End::Broken(v)),
                 }
             }
             if self.pulse.stopping() {
@@ -203,7 +210,7 @@ impl Loop {
     }
 
     #[cold]
-    fn sleep<W: Work>(&mut self, work: &mut W) -> Outcome<W::Found> {
+    fn sleep<W: Work>(&mut self, work: &mut W) -> Outcome<W::Look> {
         self.pulse.set_awake(false);
         let outcome = match &self.bells {
             Some(bells) => {
@@ -219,10 +226,15 @@ impl Loop {
         outcome
     }
 
-    fn until_rung<W: Work>(&self, bells: &Bells, work: &mut W) -> Outcome<W::Found> {
+    fn until_rung<W: Work>(&self, bells: &Bells, work: &mut W) -> Outcome<W::Look> {
         let mut limit = Some(FIRST_SLEEP);
         loop {
-            look!(work.next_anywhere());
+            let look = work.next_anywhere();
+            match W::seen(&look) {
+                Seen::Request => return Outcome::Found(look),
+                Seen::Nothing => {}
+                Seen::Broken(v) => return Outcome::End(End::Broken(v)),
+            }
             if work.refused() {
                 self.ring_sleepers(bells, work);
             }
@@ -237,11 +249,16 @@ impl Loop {
         }
     }
 
-    fn look_now_and_then<W: Work>(&self, work: &mut W) -> Outcome<W::Found> {
+    fn look_now_and_then<W: Work>(&self, work: &mut W) -> Outcome<W::Look> {
         let mut pause = LOOK_FIRST;
         loop {
             std::thread::sleep(pause);
-            look!(work.next_anywhere());
+            let look = work.next_anywhere();
+            match W::seen(&look) {
+                Seen::Request => return Outcome::Found(look),
+                Seen::Nothing => {}
+                Seen::Broken(v) => return Outcome::End(End::Broken(v)),
+            }
             if self.pulse.stopping() {
                 return Outcome::End(End::Stopped);
             }

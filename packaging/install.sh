@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Installs what `make build` built: programs, drivers, library, headers,
+# manifests, manual, completions and the unit. PREFIX and DESTDIR as usual.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+prefix=${PREFIX:-/usr/local}
+to=${DESTDIR:-}$prefix
+bin=target/release
+[ -x $bin/vfund ] || { echo "install: nothing is built: run \`make build\`" >&2; exit 1; }
+lib=$to/lib/virtfun
+
+install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun/functions" \
+    "$to/share/man/man1" "$to/share/bash-completion/completions"
+# vfund looks for its service program, gateway and drivers beside itself.
+install -m 755 $bin/vfund $bin/vfun-service $bin/vfun-gateway "$lib/"
+install -m 755 $bin/libvfun_fn_*.so "$lib/"
+ln -sf ../lib/virtfun/vfund "$to/bin/vfund"
+install -m 755 $bin/vfun "$to/bin/"
+install -m 644 $bin/libvfun.so "$to/lib/"
+install -m 644 guest/client/include/vfun.h services/sdk/include/vfun_driver.h protocol/wire/include/vfun_wire.h "$to/include/"
+sed "s|@PREFIX@|$prefix|g; s|@LIBDIR@|$prefix/lib|g; s|@VERSION@|$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)|g" \
+    guest/client/vfun.pc.in > "$to/lib/pkgconfig/vfun.pc"
+for f in functions/*/function.toml; do
+    install -m 644 "$f" "$to/share/virtfun/functions/$(basename "$(dirname "$f")").toml"
+done
+$bin/vfun man "$to/share/man/man1" >/dev/null
+$bin/vfun completions bash > "$to/share/bash-completion/completions/vfun"
+if [ -d "${DESTDIR:-}/usr/lib/systemd/system" ] || [ -n "${DESTDIR:-}" ]; then
+    install -d "${DESTDIR:-}/usr/lib/systemd/system"
+    sed "s|@PREFIX@|$prefix|g" packaging/vfund.service > "${DESTDIR:-}/usr/lib/systemd/system/vfund.service"
+fi
+[ -n "${DESTDIR:-}" ] || ldconfig
+echo "installed under $to; start with: vfund --functions $prefix/share/virtfun/functions"
