@@ -120,8 +120,10 @@ pub fn bandwidth(calls: &mut Calls, bytes: u64, rounds: u32, time: Duration) -> 
         rows.push(row("sum", How::InPlace, &in_place));
     }
     if !not_read.is_empty() {
-        let seconds: Vec<_> = not_read.iter().map(|p| p.p50.max(1) as f64 * 1e-9).collect();
-        rows.push(row("null", How::InPlace, &seconds).with_percentiles(&not_read));
+        let mut row = row("null", How::InPlace, &[]).with_percentiles(&not_read);
+        // What nobody reads does not move, so it has no bandwidth.
+        row.bytes_per_s = None;
+        rows.push(row);
     }
     Ok(rows)
 }

@@ -34,7 +34,13 @@ fn call(args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
     out.put_u64(fibonacci(args.u64_at(0)?, args.u64_at(8)?))
 }
 
-vfun_sdk::export_function!(call, name = "fibonacci", version = (1, 0), max_args = 16, max_result = 8);
+vfun_sdk::export_function!(
+    call,
+    name = "fibonacci",
+    version = (1, 0),
+    max_args = 16,
+    max_result = 8
+);
 
 #[cfg(test)]
 mod tests {

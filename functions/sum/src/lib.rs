@@ -77,7 +77,11 @@ fn sum_u64(bytes: &[u8]) -> u64 {
     bytes.as_chunks().0.iter().fold(0, |sum, b| sum.wrapping_add(u64::from_le_bytes(*b)))
 }
 
-fn add_floats<const N: usize>(lanes: &mut [f64; LANES], bytes: &[u8], number: impl Fn([u8; N]) -> f64) {
+fn add_floats<const N: usize>(
+    lanes: &mut [f64; LANES],
+    bytes: &[u8],
+    number: impl Fn([u8; N]) -> f64,
+) {
     let (rows, rest) = bytes.as_chunks::<N>().0.as_chunks::<LANES>();
     for row in rows {
         for (lane, b) in lanes.iter_mut().zip(row) {

@@ -36,9 +36,9 @@ fn summary(mut ns: Vec<f64>) -> String {
 fn overhead_of_the_library() {
     let fake = Fake::honest();
     let s = fake.connect();
-    let f = s.function("echo").unwrap();
     let raw_function = s.function("echo").unwrap();
-    let g = fake.host.places.lock().unwrap()[1].1;
+    let f = s.function("echo").unwrap();
+    let g = fake.host.places.lock().unwrap()[0].1;
     let side = g.side_bytes.get() as usize;
     let part = |off: u64| fake.host.window.part(off as usize, side).unwrap();
     let memory = WindowMemory::new(part(g.dataout_off.get()), part(g.datain_off.get()).reader()).unwrap();
@@ -76,6 +76,24 @@ fn overhead_of_the_library() {
         println!("raw {sa:?} lib {sb:?}");
         println!("{len} bytes, raw ring: {}", summary(a));
         println!("{len} bytes, call_into: {}", summary(b));
+        let v: Vec<f64> = (0..100).map(|_| batch(|| assert_eq!(f.submit(&args).unwrap().wait_into(&mut room).unwrap(), len))).collect();
+        println!("{len} bytes, submit+wait_into: {}", summary(v));
+        let v: Vec<f64> = (0..100).map(|_| batch(|| assert_eq!(f.call_with(&args, |r| r.len()).unwrap(), len))).collect();
+        println!("{len} bytes, call_with: {}", summary(v));
+        let v: Vec<f64> = (0..100).map(|_| batch(|| {
+                let ticket = raw.post_inline(raw.claim().unwrap(), Command::Set, &args);
+                if raw.seems_asleep() {
+                    fake.host.to_host[1].ring();
+                }
+                loop {
+                    match raw.look(&ticket) { Looked::NotYet => vfun_window::pause(), Looked::Done(answer) => {
+                        room[..len].copy_from_slice(&answer.inline[..len]);
+                        break;
+                    }, _ => panic!() }
+                }
+                raw.take(ticket);
+        })).collect();
+        println!("{len} bytes, raw again: {}", summary(v));
     }
     for len in [200usize, 4096] {
         let args = vec![3; len];

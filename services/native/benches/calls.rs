@@ -178,7 +178,8 @@ fn main() {
     rustix::thread::sched_setaffinity(None, &set).unwrap();
 
     let mut echo = Service::start(on(start_of("echo", native("libvfun_fn_echo.so"))));
-    let mut factorial = Service::start(on(start_of("factorial", native("libvfun_fn_factorial.so"))));
+    let mut factorial =
+        Service::start(on(start_of("factorial", native("libvfun_fn_factorial.so"))));
     let mut floor = Service::start(on(start_of("floor", Driver::Floor)));
     let shape = Shape { depth: DEPTH, ..Shape::default() };
     let (null, fact) = (echo.open(1, shape.clone()), factorial.open(1, shape.clone()));
@@ -200,7 +201,8 @@ fn main() {
     let mut rate_rows: Vec<(usize, Row)> =
         [1, 8, 64].iter().flat_map(|&f| rates.iter().map(move |&n| (f, (n, vec![])))).collect();
     for round in 0..=ROUNDS {
-        let (r, n, f) = (raw.times(4_000), call_times(&null, &[], 4_000), call_times(&fact, &two, 4_000));
+        let (r, n, f) =
+            (raw.times(4_000), call_times(&null, &[], 4_000), call_times(&fact, &two, 4_000));
         let p = |t: &[u64], percent: usize| t[t.len() * percent / 100] as f64;
         let (r50, n50) = (p(&r, 50), p(&n, 50));
         let all = [r50, n50, n50 / r50, p(&n, 99), p(&f, 50)];
@@ -217,7 +219,10 @@ fn main() {
             continue; // warm-up
         }
         rows.iter_mut().zip(all).for_each(|((_, v), x)| v.push(x));
-        rate_rows.iter_mut().zip(flights.into_iter().flatten()).for_each(|((_, (_, v)), x)| v.push(x));
+        rate_rows
+            .iter_mut()
+            .zip(flights.into_iter().flatten())
+            .for_each(|((_, (_, v)), x)| v.push(x));
     }
     for (name, all) in rows {
         println!("{name:>14} {:8.2}", median(all));

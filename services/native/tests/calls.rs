@@ -4,10 +4,10 @@ mod common;
 
 use common::{App, Service, Shape, native, start_of};
 use std::time::Duration;
+use vfun_ring::{Memory, sync::Ordering};
 use vfun_testdriver::{Mode, SENTENCE};
 use vfun_wire::Status;
 use vfun_wire::channel::{CellState, ChannelKind, in_header, line_off};
-use vfun_ring::{Memory, sync::Ordering};
 
 fn asks(mode: Mode, n: u32) -> Vec<u8> {
     [&[mode as u8][..], &n.to_le_bytes()].concat()
@@ -25,7 +25,8 @@ fn the_functions_that_ship_give_known_results() {
     let mut s = Service::of("fibonacci");
     assert_eq!(s.open(1, no_data()).ok(&two(93, 3)), 12_200_160_415_121_876_738u64.to_le_bytes());
     let mut s = Service::of("sum");
-    let array: Vec<u8> = [1, 0, 0, 0, 0, 0, 0, 0].into_iter().chain((0..4000).map(|i| i as u8)).collect();
+    let array: Vec<u8> =
+        [1, 0, 0, 0, 0, 0, 0, 0].into_iter().chain((0..4000).map(|i| i as u8)).collect();
     let want: u64 = array[8..].iter().map(|&b| u64::from(b)).sum();
     assert_eq!(s.open(1, Shape::default()).ok(&array), want.to_le_bytes());
     let mut s = Service::of("sha256");
@@ -101,7 +102,11 @@ fn a_panic_is_an_error_and_the_state_starts_afresh() {
     let words = String::from_utf8(bytes[4..].to_vec()).unwrap();
     assert!(words.starts_with("panic: the test driver was told to panic"), "{words}");
     assert_eq!(app.ok(&[Mode::Count as u8]), 1u64.to_le_bytes());
-    assert_eq!(other.ok(&[Mode::Count as u8]), 2u64.to_le_bytes(), "the other app's state is its own");
+    assert_eq!(
+        other.ok(&[Mode::Count as u8]),
+        2u64.to_le_bytes(),
+        "the other app's state is its own"
+    );
     s.stop();
 }
 
@@ -168,7 +173,11 @@ fn an_app_that_sleeps_on_a_malformed_call_is_rung() {
         std::thread::sleep(Duration::from_millis(pause_ms)); // let it sleep, or not
         app.caller.declare_sleep();
         mem.store(lines(cell) + 1, Word1 { len: 49, status: 0 }.pack(), Ordering::Relaxed);
-        mem.store(lines(cell), Word0 { seq: 1, op: 1, ..Word0::default() }.pack(), Ordering::Release);
+        mem.store(
+            lines(cell),
+            Word0 { seq: 1, op: 1, ..Word0::default() }.pack(),
+            Ordering::Release,
+        );
         app.ring();
         let until = std::time::Instant::now() + common::PATIENCE;
         while Word0::unpack(mem.load(lines(cell), Ordering::Acquire)).seq != 1 {
@@ -202,6 +211,25 @@ fn many_threads_keep_a_channel_full() {
 }
 
 #[test]
+fn more_spinners_than_processors_make_progress() {
+    let services: Vec<Service> = (0..6).map(|_| Service::of("echo")).collect();
+    let from = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for mut s in services {
+            scope.spawn(move || {
+                let app = s.open(1, Shape::default());
+                for i in 0..2_000u32 {
+                    assert_eq!(app.ok(&i.to_le_bytes()), i.to_le_bytes());
+                }
+                s.stop();
+            });
+        }
+    });
+    println!("6 services and 6 callers, 2000 calls each: {:?}", from.elapsed());
+    assert!(from.elapsed() < common::PATIENCE);
+}
+
+#[test]
 fn many_channels_of_one_service() {
     let mut s = Service::misbehaving();
     let apps: Vec<App> = (0..40)
@@ -223,7 +251,13 @@ fn many_channels_of_one_service() {
 fn the_floor_answers_raw_lines() {
     let mut s = Service::start(start_of("floor", vfun_supervise::Driver::Floor));
     for doorbell in [true, false] {
-        let shape = Shape { kind: ChannelKind::Floor, cell_bytes: 0, depth: 8, doorbell, ..Shape::default() };
+        let shape = Shape {
+            kind: ChannelKind::Floor,
+            cell_bytes: 0,
+            depth: 8,
+            doorbell,
+            ..Shape::default()
+        };
         let app = s.open(u64::from(doorbell), shape);
         let mem = app.caller.memory();
         for i in 0..1000u64 {

@@ -41,7 +41,8 @@ void vfun_driver_exit(void *s) { (void)s; }
 #[test]
 fn what_is_no_driver_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
-    let open = |name: &str, source: &str| Library::open(&from_c(dir.path(), name, source)).err().unwrap();
+    let open =
+        |name: &str, source: &str| Library::open(&from_c(dir.path(), name, source)).err().unwrap();
     let good = "{ .abi = 1, .name = \"c\", .version_major = 1 };";
     assert!(matches!(
         open("none", "int x;"),
@@ -139,7 +140,8 @@ fn a_driver_in_c_serves() {
 #[test]
 fn a_driver_in_c_that_claims_too_much_is_caught() {
     let dir = tempfile::tempdir().unwrap();
-    let info = "{ .abi = 1, .name = \"liar\", .version_major = 1, .max_args = 8, .max_result = 100 };";
+    let info =
+        "{ .abi = 1, .name = \"liar\", .version_major = 1, .max_args = 8, .max_result = 100 };";
     let library = from_c(dir.path(), "liar", &format!("{INFO}{info}{REST}"));
     let mut s = Service::start(start_of("liar", Driver::Native { library }));
     for (channel, cell_bytes) in [(1, 4096), (2, 0)] {
@@ -152,7 +154,8 @@ fn a_driver_in_c_that_claims_too_much_is_caught() {
 fn arguments_in_the_window_cannot_be_written_by_a_driver() {
     use std::os::unix::process::ExitStatusExt;
     let dir = tempfile::tempdir().unwrap();
-    let info = "{ .abi = 1, .name = \"scribble\", .version_major = 1, .max_args = 100, .max_result = 8 };";
+    let info =
+        "{ .abi = 1, .name = \"scribble\", .version_major = 1, .max_args = 100, .max_result = 8 };";
     let rest = REST.replace("c->out_len = c->out_capacity + 1", "*(char *)c->args = 1");
     let library = from_c(dir.path(), "scribble", &format!("{INFO}{info}{rest}"));
     let mut s = Service::start(start_of("scribble", Driver::Native { library }));

@@ -56,7 +56,10 @@ impl DriverInfo {
     /// is empty or too long.
     pub const fn new(name: &str, version: (u16, u16), max_args: u32, max_result: u32) -> Self {
         let bytes = name.as_bytes();
-        assert!(!bytes.is_empty() && bytes.len() <= NAME_BYTES, "a driver's name has 1 to 63 bytes");
+        assert!(
+            !bytes.is_empty() && bytes.len() <= NAME_BYTES,
+            "a driver's name has 1 to 63 bytes"
+        );
         let mut buf = [0; NAME_BYTES + 1];
         let mut i = 0;
         while i < bytes.len() {

@@ -121,7 +121,10 @@ impl<'a> Args<'a> {
     /// cannot make the driver allocate what it likes.
     pub fn to_vec(&self, most: usize) -> Result<Vec<u8>, DriverError> {
         if self.len > most {
-            return Err(DriverError::bad_args(format!("arguments: {} bytes, at most {most}", self.len)));
+            return Err(DriverError::bad_args(format!(
+                "arguments: {} bytes, at most {most}",
+                self.len
+            )));
         }
         let mut bytes = vec![0; self.len];
         self.read_at(0, &mut bytes)?;

@@ -35,7 +35,10 @@ impl Config {
             Some(text) => text.parse().map_err(|_| {
                 DriverError::new(
                     BAD_SETTING,
-                    format!("the manifest's setting {key} = \"{text}\" cannot be read as a {}", std::any::type_name::<T>()),
+                    format!(
+                        "the manifest's setting {key} = \"{text}\" cannot be read as a {}",
+                        std::any::type_name::<T>()
+                    ),
                 )
             }),
         }

@@ -95,16 +95,20 @@ impl Library {
             return Err(bad("a flag or reserved field that must be 0 is not"));
         }
         let end = info.name.iter().position(|&b| b == 0).ok_or(bad("the name has no end"))?;
-        let name = std::str::from_utf8(&info.name[..end]).map_err(|_| bad("the name is not UTF-8"))?;
+        let name =
+            std::str::from_utf8(&info.name[..end]).map_err(|_| bad("the name is not UTF-8"))?;
         if name.is_empty() {
             return Err(bad("the name is empty"));
         }
         // SAFETY: these symbols of a driver of this version have these types.
         unsafe {
-            let init = *dl.get::<InitFn>("vfun_driver_init").map_err(|_| missing("vfun_driver_init"))?;
-            let function =
-                *dl.get::<FunctionFn>("vfun_driver_function").map_err(|_| missing("vfun_driver_function"))?;
-            let exit = *dl.get::<ExitFn>("vfun_driver_exit").map_err(|_| missing("vfun_driver_exit"))?;
+            let init =
+                *dl.get::<InitFn>("vfun_driver_init").map_err(|_| missing("vfun_driver_init"))?;
+            let function = *dl
+                .get::<FunctionFn>("vfun_driver_function")
+                .map_err(|_| missing("vfun_driver_function"))?;
+            let exit =
+                *dl.get::<ExitFn>("vfun_driver_exit").map_err(|_| missing("vfun_driver_exit"))?;
             let info = Info {
                 name: name.to_owned(),
                 version: (info.version_major, info.version_minor),
@@ -127,7 +131,11 @@ impl Library {
             return Err(LoadError::WrongName { wanted: name.to_owned(), found: info.name.clone() });
         }
         if info.version != version {
-            return Err(LoadError::WrongVersion { name: name.to_owned(), wanted: version, found: info.version });
+            return Err(LoadError::WrongVersion {
+                name: name.to_owned(),
+                wanted: version,
+                found: info.version,
+            });
         }
         Ok(())
     }

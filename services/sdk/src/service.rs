@@ -46,7 +46,9 @@ pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCod
         Ok(Some(_)) => return cannot_start("the manager's first message was not Start"),
         Ok(None) => return cannot_start("the manager went away before it said what to serve"),
         Err(e) => {
-            return cannot_start(&format!("no manager on standard input ({e}): vfund starts this program"));
+            return cannot_start(&format!(
+                "no manager on standard input ({e}): vfund starts this program"
+            ));
         }
     };
     log::name(&start.client, &start.function);

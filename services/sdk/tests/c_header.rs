@@ -39,17 +39,55 @@ fn layouts_and_numbers_agree() {
         "#include <stddef.h>\n#include \"vfun_driver.h\"\n\
          #define SAME(a, b) _Static_assert((long)(a) == (long)(b), #a)\n",
     );
-    layout!(c, "vfun_driver_info", DriverInfo {
-        abi, flags, name, version_major, version_minor, max_args, max_result, reserved,
-    });
+    layout!(
+        c,
+        "vfun_driver_info",
+        DriverInfo {
+            abi,
+            flags,
+            name,
+            version_major,
+            version_minor,
+            max_args,
+            max_result,
+            reserved,
+        }
+    );
     layout!(c, "vfun_driver_setting", DriverSetting { key, value });
-    layout!(c, "vfun_driver_config", DriverConfig {
-        abi, depth, channel, client, app, function, version_major, version_minor, cell_bytes,
-        settings, settings_count, sentence, sentence_capacity,
-    });
-    layout!(c, "vfun_call", Call {
-        command, flags, args, args_len, out, out_capacity, out_len, sentence, sentence_capacity,
-    });
+    layout!(
+        c,
+        "vfun_driver_config",
+        DriverConfig {
+            abi,
+            depth,
+            channel,
+            client,
+            app,
+            function,
+            version_major,
+            version_minor,
+            cell_bytes,
+            settings,
+            settings_count,
+            sentence,
+            sentence_capacity,
+        }
+    );
+    layout!(
+        c,
+        "vfun_call",
+        Call {
+            command,
+            flags,
+            args,
+            args_len,
+            out,
+            out_capacity,
+            out_len,
+            sentence,
+            sentence_capacity,
+        }
+    );
     for (name, value) in [
         ("VFUN_DRIVER_ABI", i64::from(ABI)),
         ("VFUN_DRIVER_NAME_BYTES", NAME_BYTES as i64),

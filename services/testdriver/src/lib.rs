@@ -68,7 +68,11 @@ impl Driver for Misbehave {
         if config.settings.contains_key("panic") {
             panic!("init was told to");
         }
-        Ok(Misbehave { calls: 0, app: config.app.clone(), greeting: config.setting("greeting", String::new())? })
+        Ok(Misbehave {
+            calls: 0,
+            app: config.app.clone(),
+            greeting: config.setting("greeting", String::new())?,
+        })
     }
 
     fn call(&mut self, args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
@@ -77,7 +81,8 @@ impl Driver for Misbehave {
             return Ok(());
         }
         let [mode] = args.array_at(0)?;
-        let mode = *MODES.get(usize::from(mode)).ok_or_else(|| DriverError::bad_args("no such mode"))?;
+        let mode =
+            *MODES.get(usize::from(mode)).ok_or_else(|| DriverError::bad_args("no such mode"))?;
         match mode {
             Mode::Echo => out.put(&args.to_vec(1 << 20)?[1..]),
             Mode::Crash => std::process::abort(),

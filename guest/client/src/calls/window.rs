@@ -23,6 +23,7 @@ const UNANSWERED: Duration = Duration::from_secs(5);
 const CLAIM_LOOKS: u32 = 16;
 
 /// An active channel, app's side. Any number of threads call at once.
+#[repr(align(128))]
 pub(crate) struct WindowCalls {
     caller: Caller<WindowMemory>,
     window: Arc<Window>,

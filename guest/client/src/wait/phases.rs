@@ -84,7 +84,8 @@ pub(crate) fn wait_long<T>(
             turns = turns.wrapping_add(1);
             let now = Instant::now();
             if let Some(found) = look(turns.is_multiple_of(256)) {
-                if turns <= PROMPT_YIELDS && !crowded {
+                // Long turns were somebody else's, not the peer's.
+                if turns <= PROMPT_YIELDS && !crowded && now - before < LONG_YIELD {
                     mood.note_crowded();
                 }
                 mood.note_awake();

@@ -27,7 +27,9 @@ impl App {
         // Something before and between, as in a real window.
         let (dataout_off, datain_off) = (8192, 8192 + side + 4096);
         let window = memfd("window", datain_off + side).unwrap();
-        let map = |off| Mapping::new(&window, off, side as usize, Access::ReadWrite).unwrap().write().unwrap();
+        let map = |off| {
+            Mapping::new(&window, off, side as usize, Access::ReadWrite).unwrap().write().unwrap()
+        };
         let mem = WindowMemory::new(map(dataout_off), map(datain_off).reader()).unwrap();
         let bells = shape.doorbell.then(|| (Bell::new().unwrap(), Bell::new().unwrap()));
         let waiter = bells.as_ref().map(|(_, app)| BellWaiter::new(app).unwrap());

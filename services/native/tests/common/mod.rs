@@ -47,7 +47,13 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Shape { depth: 8, cell_bytes: 4096, deadline_ms: 20_000, doorbell: true, kind: ChannelKind::Calls }
+        Shape {
+            depth: 8,
+            cell_bytes: 4096,
+            deadline_ms: 20_000,
+            doorbell: true,
+            kind: ChannelKind::Calls,
+        }
     }
 }
 
@@ -168,7 +174,8 @@ impl Service {
     pub fn cpu(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let ns = tasks.map(|t| {
-            let text = std::fs::read_to_string(t.unwrap().path().join("schedstat")).unwrap_or_default();
+            let text =
+                std::fs::read_to_string(t.unwrap().path().join("schedstat")).unwrap_or_default();
             text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0)
         });
         Duration::from_nanos(ns.sum())

@@ -53,7 +53,9 @@ pub enum LoadError {
         what: &'static str,
     },
     /// Another function's driver.
-    #[error("the manifest says function {wanted}, but the driver is that of {found}: correct name or library")]
+    #[error(
+        "the manifest says function {wanted}, but the driver is that of {found}: correct name or library"
+    )]
     WrongName {
         /// The manifest's.
         wanted: String,

@@ -15,8 +15,12 @@ pub struct Instance {
 }
 
 fn c_text(what: &str, text: &str) -> Result<CString, DriverError> {
-    CString::new(text)
-        .map_err(|_| DriverError::new(crate::BAD_SETTING, format!("{what} has a zero byte, which C cannot carry")))
+    CString::new(text).map_err(|_| {
+        DriverError::new(
+            crate::BAD_SETTING,
+            format!("{what} has a zero byte, which C cannot carry"),
+        )
+    })
 }
 
 fn said(room: &[u8]) -> String {
@@ -77,7 +81,12 @@ impl Instance {
 
     /// One call or `rst`, with arguments and results where the service has them.
     #[inline]
-    pub fn run(&mut self, command: u32, args: ArgsAt<'_>, out: OutAt<'_>) -> Result<usize, DriverError> {
+    pub fn run(
+        &mut self,
+        command: u32,
+        args: ArgsAt<'_>,
+        out: OutAt<'_>,
+    ) -> Result<usize, DriverError> {
         self.sentence[0] = 0;
         let mut call = Call {
             command,

@@ -28,9 +28,12 @@ impl<'a> ArgsAt<'a> {
         len: usize,
     ) -> Result<Self, vfun_window::OutOfBounds> {
         match off.checked_add(len) {
-            Some(end) if end <= span.len() => {
-                Ok(ArgsAt { ptr: span.as_ptr().wrapping_add(off), len, shared: true, life: PhantomData })
-            }
+            Some(end) if end <= span.len() => Ok(ArgsAt {
+                ptr: span.as_ptr().wrapping_add(off),
+                len,
+                shared: true,
+                life: PhantomData,
+            }),
             _ => Err(vfun_window::OutOfBounds),
         }
     }

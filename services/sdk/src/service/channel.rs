@@ -77,8 +77,10 @@ fn map(open: &Open, window: OwnedFd) -> Result<WindowMemory, String> {
         return Err("its two sides overlap".into());
     }
     let len = side as usize;
-    let dataout = Mapping::new(&window, out, len, Access::Read).map_err(|e| format!("dataout: {e}"))?;
-    let datain = Mapping::new(&window, inn, len, Access::ReadWrite).map_err(|e| format!("datain: {e}"))?;
+    let dataout =
+        Mapping::new(&window, out, len, Access::Read).map_err(|e| format!("dataout: {e}"))?;
+    let datain =
+        Mapping::new(&window, inn, len, Access::ReadWrite).map_err(|e| format!("datain: {e}"))?;
     let mine = datain.write().ok_or("datain cannot be written")?;
     WindowMemory::new(mine, dataout.read()).map_err(|e| e.to_string())
 }
@@ -87,9 +89,12 @@ fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<(Bell, Bells)>, S
     if !open.doorbell {
         return Ok(None);
     }
-    let (Some(app), Some(mine)) = (fds.pop(), fds.pop()) else { return Err("its bells are missing".into()) };
+    let (Some(app), Some(mine)) = (fds.pop(), fds.pop()) else {
+        return Err("its bells are missing".into());
+    };
     let (mine, app) = (Bell::from_fd(mine), Bell::from_fd(app));
-    let waiter = BellWaiter::new(&mine).map_err(|e| format!("its bell cannot be waited on: {e}"))?;
+    let waiter =
+        BellWaiter::new(&mine).map_err(|e| format!("its bell cannot be waited on: {e}"))?;
     Ok(Some((mine, Bells { mine: waiter, app })))
 }
 
@@ -108,7 +113,12 @@ pub fn open<E: Engine>(
     let kind = ChannelKind::from_wire(open.kind).ok_or("its kind is unknown")?;
     match (kind, &**behind) {
         (ChannelKind::Calls, Behind::Calls(_)) | (ChannelKind::Floor, Behind::Floor) => {}
-        (kind, _) => return Err(format!("the function {} does not serve channels of {kind}", start.function)),
+        (kind, _) => {
+            return Err(format!(
+                "the function {} does not serve channels of {kind}",
+                start.function
+            ));
+        }
     }
     let (mine, bells) = bells(&open, &mut fds)?.unzip();
     let window = fds.pop().ok_or("its window is missing")?;
@@ -165,9 +175,9 @@ fn serve<E: Engine>(
                 max_args: engine.max_args(),
                 max_result: engine.max_result(),
             };
-            let calls = made
-                .map_err(|e| format!("the driver cannot open it: {e}"))
-                .and_then(|i| Calls::new(mem, &shape, i, pulse.clone(), app).map_err(|e| e.to_string()));
+            let calls = made.map_err(|e| format!("the driver cannot open it: {e}")).and_then(|i| {
+                Calls::new(mem, &shape, i, pulse.clone(), app).map_err(|e| e.to_string())
+            });
             match calls {
                 Ok(mut calls) => {
                     teller.tell(Event::Opened);

@@ -13,7 +13,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
-use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, Error, FromService, Open, Start, ToService};
+use vfun_supervise::{
+    EXIT_CANNOT_START, EXIT_DEADLINE, Error, FromService, Open, Start, ToService,
+};
 
 const SOCKET: u64 = 0;
 const ALARM: u64 = 1;
@@ -66,7 +68,12 @@ impl<E: Engine> Control<E> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         use epoll::{EventData, EventFlags};
         epoll::add(&epoll, &stdin, EventData::new_u64(SOCKET), EventFlags::IN)?;
-        epoll::add(&epoll, alarm.bell(), EventData::new_u64(ALARM), EventFlags::IN | EventFlags::ET)?;
+        epoll::add(
+            &epoll,
+            alarm.bell(),
+            EventData::new_u64(ALARM),
+            EventFlags::IN | EventFlags::ET,
+        )?;
         let (max_args, max_result) = match &work {
             Work::Calls(engine) => (engine.max_args(), engine.max_result()),
             Work::Floor => (8, 8),
@@ -97,9 +104,15 @@ impl<E: Engine> Control<E> {
             }
             let now = Instant::now();
             self.check_deadlines(now);
-            let every = self.channels.values().filter_map(|c| c.watched.as_ref()).map(Watched::look_every).min();
+            let every = self
+                .channels
+                .values()
+                .filter_map(|c| c.watched.as_ref())
+                .map(Watched::look_every)
+                .min();
             let channels = &self.channels;
-            let awake = || channels.values().any(|c| c.watched.is_some() && c.running.pulse.awake());
+            let awake =
+                || channels.values().any(|c| c.watched.is_some() && c.running.pulse.awake());
             let limit = self.rest.until(&self.alarm, now, every, awake);
             self.wait(limit)?;
             while let Ok((channel, event)) = self.events.try_recv() {
@@ -115,14 +128,17 @@ impl<E: Engine> Control<E> {
             return !served && (self.unsent.is_empty() || !self.manager);
         }
         if !self.manager && !served {
-            log::line(format_args!("the manager is gone and no channel is left: this service ends"));
+            log::line(format_args!(
+                "the manager is gone and no channel is left: this service ends"
+            ));
             return true;
         }
         false
     }
 
     fn wait(&mut self, limit: Option<Duration>) -> std::io::Result<()> {
-        let limit = limit.map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
+        let limit = limit
+            .map(|d| Timespec { tv_sec: d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() });
         let mut events = [std::mem::MaybeUninit::uninit(); 4];
         let socket = match epoll::wait(&self.epoll, &mut events[..], limit.as_ref()) {
             Ok((got, _)) => got.iter().any(|e| e.data.u64() == SOCKET),
@@ -161,8 +177,9 @@ impl<E: Engine> Control<E> {
     fn open(&mut self, message: Open, fds: Vec<OwnedFd>) {
         let (id, app) = (message.channel, message.app.clone());
         let calls = matches!(*self.work, Work::Calls(_));
-        let watched =
-            calls.then(|| Watched::new(Duration::from_millis(message.deadline_ms.max(1).into()), Instant::now()));
+        let watched = calls.then(|| {
+            Watched::new(Duration::from_millis(message.deadline_ms.max(1).into()), Instant::now())
+        });
         let teller = Teller { channel: id, events: self.teller.clone(), alarm: self.alarm.clone() };
         let opened = if self.stopping {
             Err("this service is being stopped".to_owned())
@@ -213,7 +230,10 @@ impl<E: Engine> Control<E> {
                 c.watched = None;
                 let closing = c.closing;
                 if let End::Broken(violation) = end {
-                    log::line(format_args!("channel {channel} of {} is broken: {violation}", c.app));
+                    log::line(format_args!(
+                        "channel {channel} of {} is broken: {violation}",
+                        c.app
+                    ));
                     self.say(FromService::Broken { channel, reason: violation.to_string() });
                 }
                 if closing {
@@ -230,7 +250,9 @@ impl<E: Engine> Control<E> {
             c.watched.as_mut().is_some_and(|w| w.overran(calls, now)).then(|| (id, c.app.clone()))
         });
         if let Some((channel, app)) = over {
-            log::line(format_args!("a call of {app} on channel {channel} ran past its deadline: this service ends"));
+            log::line(format_args!(
+                "a call of {app} on channel {channel} ran past its deadline: this service ends"
+            ));
             self.say(FromService::Deadline { channel });
             let until = Instant::now() + LAST_WORD;
             while self.manager && !self.unsent.is_empty() && Instant::now() < until {

@@ -20,7 +20,8 @@ pub trait Serve {
     /// One call (`abi::COMMAND_SET`) or one `rst` (`abi::COMMAND_RST`): how
     /// many bytes of results are in `out`. More than fit is for the engine to
     /// refuse, with [`DriverError::too_large`].
-    fn run(&mut self, command: u32, args: ArgsAt<'_>, out: OutAt<'_>) -> Result<usize, DriverError>;
+    fn run(&mut self, command: u32, args: ArgsAt<'_>, out: OutAt<'_>)
+    -> Result<usize, DriverError>;
 }
 
 impl Engine for Library {
@@ -38,7 +39,12 @@ impl Engine for Library {
 
 impl Serve for Instance {
     #[inline]
-    fn run(&mut self, command: u32, args: ArgsAt<'_>, out: OutAt<'_>) -> Result<usize, DriverError> {
+    fn run(
+        &mut self,
+        command: u32,
+        args: ArgsAt<'_>,
+        out: OutAt<'_>,
+    ) -> Result<usize, DriverError> {
         Instance::run(self, command, args, out)
     }
 }
