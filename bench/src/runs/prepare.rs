@@ -2,12 +2,13 @@
 
 use super::progress;
 use crate::lab::{self, HOST_CLIENT, LabGuest, Manager, Pinned, Plan, Start};
-use crate::measure::{Calls, Floor};
+use crate::measure::{Calls, Clock, Floor, Job, Outcome};
 use crate::place::{InGuest, InProcess, OverSession, Place};
 use crate::report::{Domain, Machine, Settings, machine};
 use crate::{BenchError, Result};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 use vfun::Endpoint;
 
 /// What to measure on.
@@ -39,6 +40,7 @@ pub struct Bench {
     guest: Option<Rc<LabGuest>>,
     manager: Option<Manager>,
     missed: Vec<(Option<Domain>, String)>,
+    machine: Machine,
     plan: Plan,
     notes: Vec<(&'static str, String)>,
     _pinned: Pinned,
@@ -54,6 +56,8 @@ impl Bench {
             guest: None,
             manager: None,
             missed: Vec::new(),
+            // Before this thread is moved to one processor.
+            machine: Machine::collect(),
             plan,
             notes: Vec::new(),
             _pinned: Pinned::to(plan.caller()),
@@ -126,6 +130,7 @@ impl Bench {
         match LabGuest::boot(manager, &self.plan, &program) {
             Ok(guest) => {
                 let guest = Rc::new(guest);
+                self.notes.extend(compare_clocks(&guest).map(|words| ("guest_clock", words)));
                 for (domain, net) in ways {
                     if net && manager.status()?.tcp.is_none() {
                         self.missed.push((Some(domain), "no gateway serves callers over TCP".into()));
@@ -210,7 +215,7 @@ impl Bench {
 
     /// The machine, with the guest's emulator.
     pub fn machine(&self) -> Machine {
-        let machine = Machine::collect();
+        let machine = self.machine.clone();
         match &self.guest {
             Some(guest) => machine.with_qemu(machine::qemu_version(&guest.qemu()), guest.accel()),
             None => machine,
@@ -233,6 +238,18 @@ impl Bench {
             settings = settings.with("not_measured", missed.join("; "));
         }
         settings
+    }
+}
+
+/// A guest times by its own clock, whose rate its kernel has guessed at boot. Where the
+/// processor's counter runs alike in both, it tells how well.
+fn compare_clocks(guest: &LabGuest) -> Option<String> {
+    match guest.run(false, &Job::Clock, Duration::ZERO) {
+        Ok(Outcome::NsPerCycle(there)) => {
+            let ratio = there / Clock::calibrate().ns_per_cycle();
+            Some(format!("{ratio:.5} of the host's"))
+        }
+        _ => None,
     }
 }
 

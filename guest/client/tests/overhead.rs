@@ -4,6 +4,7 @@
 mod fake;
 
 use fake::Fake;
+use std::hint::black_box;
 use std::time::Instant;
 use vfun_ring::{Caller, Looked, Next, Server, WindowMemory};
 use vfun_wire::channel::Command;
@@ -21,11 +22,6 @@ fn batch(mut call: impl FnMut()) -> f64 {
     start.elapsed().as_nanos() as f64 / f64::from(BATCH)
 }
 
-fn switches() -> (u64, u64) {
-    let t = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-    let n = |k: &str| t.lines().find(|l| l.starts_with(k)).unwrap().split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
-    (n("voluntary"), n("nonvoluntary"))
-}
 fn summary(mut ns: Vec<f64>) -> String {
     ns.sort_by(f64::total_cmp);
     format!("best {:.0}, quarter {:.0}, median {:.0} ns", ns[0], ns[ns.len() / 4], ns[ns.len() / 2])
@@ -36,9 +32,9 @@ fn summary(mut ns: Vec<f64>) -> String {
 fn overhead_of_the_library() {
     let fake = Fake::honest();
     let s = fake.connect();
-    let raw_function = s.function("echo").unwrap();
     let f = s.function("echo").unwrap();
-    let g = fake.host.places.lock().unwrap()[0].1;
+    let raw_function = s.function("echo").unwrap();
+    let g = fake.host.places.lock().unwrap()[1].1;
     let side = g.side_bytes.get() as usize;
     let part = |off: u64| fake.host.window.part(off as usize, side).unwrap();
     let memory = WindowMemory::new(part(g.dataout_off.get()), part(g.datain_off.get()).reader()).unwrap();
@@ -47,53 +43,33 @@ fn overhead_of_the_library() {
         let args = vec![3; len];
         let mut room = [0; 64];
         let (mut a, mut b) = (vec![], vec![]);
-        let (mut sa, mut sb) = ((0, 0), (0, 0));
         // In turns, each long enough for the other's service to fall asleep.
         for round in 0..TURNS * BATCHES {
+            // The same work, none of it left out by the compiler.
             let mut call = || {
-                let ticket = raw.post_inline(raw.claim().unwrap(), Command::Set, &args);
+                let ticket = raw.post_inline(raw.claim().unwrap(), Command::Set, black_box(&args));
                 if raw.seems_asleep() {
                     fake.host.to_host[1].ring();
                 }
-                loop {
-                    if let Looked::Done(answer) = raw.look(&ticket) {
-                        room[..len].copy_from_slice(&answer.inline[..len]);
-                        break;
+                let answer = loop {
+                    match raw.look(&ticket) {
+                        Looked::NotYet => vfun_window::pause(),
+                        Looked::Done(answer) => break answer,
+                        other => panic!("{other:?}"),
                     }
-                    vfun_window::pause();
-                }
+                };
+                let n = answer.len as usize;
+                black_box(&mut room)[..n].copy_from_slice(&answer.inline[..n]);
                 raw.take(ticket);
             };
-            let before = switches();
             if (round / BATCHES).is_multiple_of(2) {
                 a.push(batch(&mut call));
-                let x = switches(); sa.0 += x.0 - before.0; sa.1 += x.1 - before.1;
             } else {
                 b.push(batch(|| assert_eq!(f.call_into(&args, &mut room).unwrap(), len)));
-                let x = switches(); sb.0 += x.0 - before.0; sb.1 += x.1 - before.1;
             }
         }
-        println!("raw {sa:?} lib {sb:?}");
         println!("{len} bytes, raw ring: {}", summary(a));
         println!("{len} bytes, call_into: {}", summary(b));
-        let v: Vec<f64> = (0..100).map(|_| batch(|| assert_eq!(f.submit(&args).unwrap().wait_into(&mut room).unwrap(), len))).collect();
-        println!("{len} bytes, submit+wait_into: {}", summary(v));
-        let v: Vec<f64> = (0..100).map(|_| batch(|| assert_eq!(f.call_with(&args, |r| r.len()).unwrap(), len))).collect();
-        println!("{len} bytes, call_with: {}", summary(v));
-        let v: Vec<f64> = (0..100).map(|_| batch(|| {
-                let ticket = raw.post_inline(raw.claim().unwrap(), Command::Set, &args);
-                if raw.seems_asleep() {
-                    fake.host.to_host[1].ring();
-                }
-                loop {
-                    match raw.look(&ticket) { Looked::NotYet => vfun_window::pause(), Looked::Done(answer) => {
-                        room[..len].copy_from_slice(&answer.inline[..len]);
-                        break;
-                    }, _ => panic!() }
-                }
-                raw.take(ticket);
-        })).collect();
-        println!("{len} bytes, raw again: {}", summary(v));
     }
     for len in [200usize, 4096] {
         let args = vec![3; len];

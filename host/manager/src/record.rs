@@ -70,11 +70,14 @@ impl Records {
         Ok(Records(db))
     }
 
-    /// A number larger than every one given before: this manager's generation.
+    /// This manager's generation: larger than that of every manager before it,
+    /// and than the generation of every grant that one of them gave, so that
+    /// no old handle means anything here.
     pub fn next_generation(&self) -> rusqlite::Result<u32> {
         self.0.query_row(
-            "INSERT INTO meta VALUES ('generation', 1)
-             ON CONFLICT (key) DO UPDATE SET value = value + 1 RETURNING value",
+            "INSERT INTO meta VALUES ('generation',
+                 (SELECT coalesce(max(grant_id >> 32), 0) + 1 FROM history))
+             ON CONFLICT (key) DO UPDATE SET value = max(value + 1, excluded.value) RETURNING value",
             [],
             |r| r.get(0),
         )
@@ -225,6 +228,7 @@ mod tests {
         let h = r.history(10).unwrap();
         assert_eq!(h.iter().map(|h| h.state.as_str()).collect::<Vec<_>>(), ["released", "active", "granted"]);
         assert_eq!(h[0].grant, "3.4");
+        assert_eq!(r.next_generation().unwrap(), 5, "beyond grant 3.4");
         r.service(77, Some(5)).unwrap();
         r.service(78, Some(6)).unwrap();
         r.service(77, None).unwrap();

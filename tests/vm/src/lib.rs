@@ -1,1 +1,34 @@
-//! Tests in real guests
+//! A real guest with a window of a real manager.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::time::Duration;
+use vfun_manager::admin::Reply;
+use vfun_testguest::{Guest, GuestConfig, Window};
+use vfun_tests_local::{Stand, programs};
+
+/// A limit for a command in an emulated guest on a busy machine.
+pub const LONG: Duration = Duration::from_secs(120);
+
+/// Declares a VM's client and says where its window is.
+pub fn client(stand: &Stand, name: &str, more: &str) -> Window {
+    let manifest = format!("name = \"{name}\"\nwindow = \"16 MiB\"\n{more}");
+    match stand.add_client(&manifest) {
+        Ok(Reply::ClientAdded(row)) => {
+            Window { path: row.window_file.expect("a VM's client has a window"), size: row.window_bytes }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A guest's configuration with our programs inside.
+pub fn config(name: &str, windows: Vec<Window>) -> GuestConfig {
+    let at = |program: &str| -> PathBuf { programs().join(program) };
+    GuestConfig { windows, files: vec![(at("vfun"), "/usr/bin/vfun".into())], ..GuestConfig::new(name) }
+}
+
+/// Boots it.
+pub fn boot(config: &GuestConfig) -> Guest {
+    Guest::boot(config).unwrap_or_else(|e| panic!("{e}"))
+}

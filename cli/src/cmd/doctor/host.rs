@@ -11,7 +11,7 @@ use std::process::Command;
 use vfun_manager::admin::{ClientRow, FunctionRow, Status};
 
 /// `statfs`'s number of a file system in memory.
-const TMPFS: i64 = 0x0102_1994;
+const TMPFS: i128 = 0x0102_1994;
 /// Less free memory than this is worth a note, bytes.
 const LITTLE_MEMORY: u64 = 512 << 20;
 
@@ -115,7 +115,7 @@ fn window_folder(clients: &[ClientRow]) -> Check {
         Ok(s) => {
             let free = s.f_bavail * s.f_bsize as u64;
             let found = format!("{shown}, {} free", out::bytes(free));
-            if s.f_type as i64 != TMPFS {
+            if i128::from(s.f_type) != TMPFS {
                 return Check::note("windows", format!("{found}, is not in memory (no tmpfs)"))
                     .mend("windows on a disk are slow and wear it out: vfund --window-dir /dev/shm");
             }
