@@ -40,7 +40,9 @@ pub enum BenchError {
     #[error("in-process: {0}")]
     Driver(String),
     /// A function computed something else than it should.
-    #[error("{function} gave {got} where {wanted} is right: what was timed is not the work that was asked for")]
+    #[error(
+        "{function} gave {got} where {wanted} is right: what was timed is not the work that was asked for"
+    )]
     Wrong {
         /// The function's name.
         function: String,

@@ -13,17 +13,12 @@ use vfun_bench::report::{
 
 /// Compares with tests/golden/NAME; with BLESS=1 in the environment writes it instead.
 fn golden(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, text).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        text == expected,
-        "{name} differs; BLESS=1 accepts it:\n{text}"
-    );
+    assert!(text == expected, "{name} differs; BLESS=1 accepts it:\n{text}");
 }
 
 /// A folder that stays, so that charts can be looked at after a test.
@@ -40,10 +35,7 @@ fn without(domain: Domain) -> Vec<(Domain, &'static str, f64)> {
 #[test]
 fn golden_texts() {
     golden("domains.txt", &text::domains(&sample::domains(&ALL, 1.0)));
-    golden(
-        "domains-scaled.txt",
-        &text::domains(&sample::domains(&ALL, 0.01)),
-    );
+    golden("domains-scaled.txt", &text::domains(&sample::domains(&ALL, 0.01)));
     golden("latency.txt", &text::latency(&sample::latency()));
     golden("grain.txt", &text::grain(&sample::grain()));
 }
@@ -64,29 +56,17 @@ fn text_is_honest_about_what_is_missing() {
 
 #[test]
 fn text_is_honest_in_both_directions() {
-    let slow = [
-        (Domain::HostHost, "host", 0.3),
-        (Domain::GuestHost, "ivshmem", 900.0),
-    ];
+    let slow = [(Domain::HostHost, "host", 0.3), (Domain::GuestHost, "ivshmem", 900.0)];
     let text = text::domains(&sample::domains(&slow, 1.0));
     assert!(text.contains("took 1.198 × host-host, and"), "{text}");
-    assert!(
-        text.contains("above the published worst") && !text.contains("not above"),
-        "{text}"
-    );
-    let fast = [
-        (Domain::HostHost, "host", 900.0),
-        (Domain::GuestHost, "ivshmem", 0.3),
-    ];
+    assert!(text.contains("above the published worst") && !text.contains("not above"), "{text}");
+    let fast = [(Domain::HostHost, "host", 900.0), (Domain::GuestHost, "ivshmem", 0.3)];
     let text = text::domains(&sample::domains(&fast, 1.0));
     assert!(
         text.contains("took 0.835 × host-host (faster)") && text.contains("not above"),
         "{text}"
     );
-    let same = [
-        (Domain::HostHost, "host", 0.3),
-        (Domain::GuestHost, "ivshmem", 0.31),
-    ];
+    let same = [(Domain::HostHost, "host", 0.3), (Domain::GuestHost, "ivshmem", 0.31)];
     assert!(
         text::domains(&sample::domains(&same, 1.0)).contains("within the spread of the repeats")
     );
@@ -94,29 +74,17 @@ fn text_is_honest_in_both_directions() {
 
 #[test]
 fn latency_targets() {
-    let outcomes = |r: &LatencyReport| {
-        checks::latency(r)
-            .iter()
-            .map(|c| c.outcome)
-            .collect::<Vec<_>>()
-    };
+    let outcomes =
+        |r: &LatencyReport| checks::latency(r).iter().map(|c| c.outcome).collect::<Vec<_>>();
     let mut report = sample::latency();
     use Outcome::{NotMeasured, NotReached, Reached};
-    assert_eq!(outcomes(&report), [Reached, NotReached, Reached, Reached]);
-    report
-        .rows
-        .retain(|r| r.kind != Kind::Floor && r.domain != Domain::GuestNet);
-    assert_eq!(
-        outcomes(&report),
-        [NotMeasured, NotMeasured, NotMeasured, Reached]
-    );
+    assert_eq!(outcomes(&report), [Reached, NotReached, Reached, Reached, Reached]);
+    report.rows.retain(|r| r.kind != Kind::Floor && r.domain != Domain::GuestNet);
+    assert_eq!(outcomes(&report), [NotMeasured, NotMeasured, NotMeasured, Reached]);
     report.rows = vec![
         LatencyRow::new(Domain::HostHost, "host", Kind::Pipelined).with_calls_per_s(8, &[1e6]),
     ];
-    assert_eq!(
-        outcomes(&report),
-        [NotMeasured, NotMeasured, NotMeasured, NotReached]
-    );
+    assert_eq!(outcomes(&report), [NotMeasured, NotMeasured, NotMeasured, NotReached]);
     assert!(text::latency(&report).contains("no floor in flight to compare"));
 }
 
@@ -127,10 +95,7 @@ fn finest_grain_needs_all_coarser_work_to_be_within() {
     assert_eq!(report.finest_grain_ns[&Domain::GuestHost], Some(2e4));
     assert_eq!(report.finest_grain_ns[&Domain::GuestNet], None);
     assert!(checks::grain(&report).iter().all(checks::Check::reached));
-    for row in report
-        .rows
-        .iter_mut()
-        .filter(|r| r.domain == Domain::GuestHost && r.work_ns == 1e6)
+    for row in report.rows.iter_mut().filter(|r| r.domain == Domain::GuestHost && r.work_ns == 1e6)
     {
         row.slowdown = 1.05;
     }
@@ -171,20 +136,11 @@ fn json_has_the_schema() {
     );
     assert_eq!(latency["rows"][0]["bytes"], Value::Null);
     assert_eq!(latency["rows"][11]["how"], "in_place");
-    let kinds: Vec<_> = Kind::ALL
-        .iter()
-        .map(|k| serde_json::to_value(k).unwrap())
-        .collect();
+    let kinds: Vec<_> = Kind::ALL.iter().map(|k| serde_json::to_value(k).unwrap()).collect();
     let expected = "floor null_call unix tcp floor_in_flight pipelined bandwidth memcpy";
     assert_eq!(kinds, expected.split(' ').collect::<Vec<_>>());
-    let names: Vec<_> = Domain::ALL
-        .iter()
-        .map(|d| serde_json::to_value(d).unwrap())
-        .collect();
-    assert_eq!(
-        names,
-        ["in-process", "host-host", "guest-host", "guest-net"]
-    );
+    let names: Vec<_> = Domain::ALL.iter().map(|d| serde_json::to_value(d).unwrap()).collect();
+    assert_eq!(names, ["in-process", "host-host", "guest-host", "guest-net"]);
 
     let grain = serde_json::to_value(sample::grain()).unwrap();
     has(&grain, "machine settings rows finest_grain_ns");
@@ -203,10 +159,7 @@ fn json_round_trip_and_errors() {
     assert_eq!(json::read::<DomainsReport>(&path).unwrap(), report);
     let path = folder.path().join("latency.json");
     json::write(&path, &sample::latency()).unwrap();
-    assert_eq!(
-        json::read::<LatencyReport>(&path).unwrap(),
-        sample::latency()
-    );
+    assert_eq!(json::read::<LatencyReport>(&path).unwrap(), sample::latency());
     let error = json::read::<GrainReport>(&path).unwrap_err();
     assert!(error.to_string().contains("latency.json"), "{error}");
     json::write(&path, &sample::grain()).unwrap();
@@ -218,10 +171,7 @@ fn json_round_trip_and_errors() {
     );
 
     let missing = folder.path().join("no/such/folder.json");
-    for error in [
-        json::write(&missing, &report),
-        csv::write(&missing, &report.rows),
-    ] {
+    for error in [json::write(&missing, &report), csv::write(&missing, &report.rows)] {
         let error = error.unwrap_err();
         assert!(
             matches!(error, ReportError::Io { .. })
@@ -236,10 +186,7 @@ fn csv_round_trip() {
     let path = folder.path().join("rows.csv");
     let domains = sample::domains(&ALL, 0.01).rows;
     csv::write(&path, &domains).unwrap();
-    assert_eq!(
-        csv::read::<vfun_bench::report::DomainRow>(&path).unwrap(),
-        domains
-    );
+    assert_eq!(csv::read::<vfun_bench::report::DomainRow>(&path).unwrap(), domains);
     let head = std::fs::read_to_string(&path).unwrap();
     assert!(
         head.starts_with(
@@ -251,10 +198,7 @@ fn csv_round_trip() {
     assert_eq!(csv::read::<LatencyRow>(&path).unwrap(), latency);
     let grain = sample::grain().rows;
     csv::write(&path, &grain).unwrap();
-    assert_eq!(
-        csv::read::<vfun_bench::report::GrainRow>(&path).unwrap(),
-        grain
-    );
+    assert_eq!(csv::read::<vfun_bench::report::GrainRow>(&path).unwrap(), grain);
     let error = csv::read::<LatencyRow>(&path).unwrap_err();
     assert!(error.to_string().contains("rows.csv"), "{error}");
 }
@@ -262,11 +206,7 @@ fn csv_round_trip() {
 /// A whole SVG: opened, closed, and with these words in it.
 fn is_svg(path: &Path, words: &[&str]) {
     let svg = std::fs::read_to_string(path).unwrap();
-    assert!(
-        svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"),
-        "{}",
-        path.display()
-    );
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{}", path.display());
     for word in words {
         assert!(svg.contains(word), "{} lacks {word}", path.display());
     }
@@ -307,14 +247,7 @@ fn charts_of_domains() {
         chart::domains(&report, &path).unwrap();
         is_svg(
             &path,
-            &[
-                "factorial",
-                "fibonacci",
-                "250K×2k",
-                "guest-net (tcp)",
-                "Sample CPU",
-                "2026-11-21",
-            ],
+            &["factorial", "fibonacci", "250K×2k", "guest-net (tcp)", "Sample CPU", "2026-11-21"],
         );
         let path = folder.join(format!("{name}.png"));
         is_png(&path, chart::domains(&report, &path));
@@ -326,18 +259,12 @@ fn charts_of_latency_and_grain() {
     let folder = out("others");
     let path = folder.join("latency.svg");
     chart::latency(&sample::latency(), &path).unwrap();
-    is_svg(
-        &path,
-        &["null call", "host-host", "320 µs", "× floor", "Sample CPU"],
-    );
+    is_svg(&path, &["null call", "host-host", "320 µs", "× floor", "Sample CPU"]);
     let path = folder.join("latency.png");
     is_png(&path, chart::latency(&sample::latency(), &path));
     let path = folder.join("grain.svg");
     chart::grain(&sample::grain(), &path).unwrap();
-    is_svg(
-        &path,
-        &["2.8 %", "20 µs", "guest-host (ivshmem)", "Sample CPU"],
-    );
+    is_svg(&path, &["2.8 %", "20 µs", "guest-host (ivshmem)", "Sample CPU"]);
     let path = folder.join("grain.png");
     is_png(&path, chart::grain(&sample::grain(), &path));
 }
@@ -346,20 +273,10 @@ fn charts_of_latency_and_grain() {
 fn charts_that_cannot_be_drawn_say_why() {
     let folder = tempfile::tempdir().unwrap();
     let mut report = sample::latency();
-    let error = chart::latency(&report, &folder.path().join("chart.gif"))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("chart.gif") && error.contains(".png or .svg"),
-        "{error}"
-    );
+    let error = chart::latency(&report, &folder.path().join("chart.gif")).unwrap_err().to_string();
+    assert!(error.contains("chart.gif") && error.contains(".png or .svg"), "{error}");
     report.rows.clear();
-    let error = chart::latency(&report, &folder.path().join("chart.svg"))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("chart.svg") && error.contains("no round trips"),
-        "{error}"
-    );
+    let error = chart::latency(&report, &folder.path().join("chart.svg")).unwrap_err().to_string();
+    assert!(error.contains("chart.svg") && error.contains("no round trips"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -14,9 +14,6 @@ fn every_chart_is_drawn_without_a_font() {
     chart::grain(&sample::grain(), &path("grain.svg")).unwrap();
     for name in ["domains.svg", "latency.svg", "grain.svg"] {
         let svg = std::fs::read_to_string(path(name)).unwrap();
-        assert!(
-            svg.contains("host-host") && svg.contains("Sample CPU"),
-            "{name}"
-        );
+        assert!(svg.contains("host-host") && svg.contains("Sample CPU"), "{name}");
     }
 }

@@ -36,10 +36,24 @@ Variables: VFUN_ROOT, VFUN_ENDPOINT, VFUN_CREDENTIAL.";
 #[command(name = "vfun", version, long_about = LONG, after_help = AFTER, max_term_width = 100)]
 pub struct Cli {
     /// Root of the manager's tree on this machine [default: /var/lib/virtfun].
-    #[arg(long, global = true, help_heading = "Options of every command", value_name = "DIR", env = "VFUN_ROOT", hide_env = true)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Options of every command",
+        value_name = "DIR",
+        env = "VFUN_ROOT",
+        hide_env = true
+    )]
     pub root: Option<PathBuf>,
     /// How to reach the host: auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT.
-    #[arg(long, global = true, help_heading = "Options of every command", value_name = "ENDPOINT", env = "VFUN_ENDPOINT", hide_env = true)]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Options of every command",
+        value_name = "ENDPOINT",
+        env = "VFUN_ENDPOINT",
+        hide_env = true
+    )]
     pub endpoint: Option<String>,
     /// Print JSON instead of text, errors too.
     #[arg(long, global = true, help_heading = "Options of every command")]

@@ -92,9 +92,20 @@ impl From<vfun::Error> for Failure {
         let exit = match &e {
             BadEndpoint(_) | BadName { .. } | BadOption(_) | Unsupported(_) => Exit::Usage,
             Refused(_) => Exit::Refused,
-            NoHost { .. } | HostSocket { .. } | NoDevice(_) | Device { .. } | SeveralWindows(_) | NotAWindow { .. }
-            | Map(_) | Gateway { .. } | ConnectionLost(_) | ManagerGone(_) | ControlTimeout { .. }
-            | ControlBusy(_) | HostNonsense(_) | StaleGeneration { .. } => Exit::Unreachable,
+            NoHost { .. }
+            | HostSocket { .. }
+            | NoDevice(_)
+            | Device { .. }
+            | SeveralWindows(_)
+            | NotAWindow { .. }
+            | Map(_)
+            | Gateway { .. }
+            | ConnectionLost(_)
+            | ManagerGone(_)
+            | ControlTimeout { .. }
+            | ControlBusy(_)
+            | HostNonsense(_)
+            | StaleGeneration { .. } => Exit::Unreachable,
             _ => Exit::Call,
         };
         let failure = Failure::new(exit, e.to_string());
@@ -120,10 +131,13 @@ impl From<AskError> for Failure {
                 format!("the manager does not answer on {}: {source}", socket.display()),
             )
             .advise("start it with `vfund --root DIR`, or name its root with --root or VFUN_ROOT"),
-            AskError::Unreadable(why) => {
-                Failure::new(Exit::Unreachable, format!("the manager's answer could not be read: {why}"))
-                    .advise("use a vfun of the manager's version; `vfun --version` and `vfun status` show both")
-            }
+            AskError::Unreadable(why) => Failure::new(
+                Exit::Unreachable,
+                format!("the manager's answer could not be read: {why}"),
+            )
+            .advise(
+                "use a vfun of the manager's version; `vfun --version` and `vfun status` show both",
+            ),
             AskError::Refused(sentence) => Failure::new(Exit::Refused, sentence),
         }
     }

@@ -43,7 +43,8 @@ fn every_command_and_option_says_what_it_is_for() {
 fn manual_and_completions_are_made() {
     let dir = tempfile::tempdir().unwrap();
     let vfun = env!("CARGO_BIN_EXE_vfun");
-    let out = std::process::Command::new(vfun).arg("man").arg(dir.path().join("man")).output().unwrap();
+    let out =
+        std::process::Command::new(vfun).arg("man").arg(dir.path().join("man")).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let page = std::fs::read_to_string(dir.path().join("man/vfun-client-add.1")).unwrap();
     assert!(page.contains("max\\-grants"));

@@ -11,7 +11,18 @@ use vfun_tests_local::Stand;
 fn stand(extra: &[&str]) -> Option<Stand> {
     let beside = Path::new(env!("CARGO_BIN_EXE_vfun"));
     let there = |name: &str| beside.with_file_name(name).is_file();
-    if !["vfund", "vfun-service", "vfun-gateway", "libvfun_fn_echo.so", "libvfun_fn_factorial.so", "libvfun_fn_sum.so", "libvfun_testdriver.so"].iter().all(|n| there(n)) {
+    if ![
+        "vfund",
+        "vfun-service",
+        "vfun-gateway",
+        "libvfun_fn_echo.so",
+        "libvfun_fn_factorial.so",
+        "libvfun_fn_sum.so",
+        "libvfun_testdriver.so",
+    ]
+    .iter()
+    .all(|n| there(n))
+    {
         eprintln!("passed over: build the workspace first");
         return None;
     }
@@ -73,9 +84,23 @@ fn functions_are_called_and_their_results_read() {
     let out = run(&s, &["call", "echo", "--file", "-", "--out", "-"], &large);
     assert!(out.stdout == large, "{}", String::from_utf8_lossy(&out.stderr));
     let timed = json(&s, &["call", "echo", "hi", "--repeat", "500"]);
-    assert_eq!((timed["transport"].as_str(), timed["value"].as_str(), timed["calls"].as_u64()), (Some("host"), Some("hi"), Some(500)));
-    assert!(timed["ns"]["p50"].as_u64().unwrap() > 0 && timed["ns"]["p50"].as_u64() <= timed["ns"]["p99"].as_u64());
-    assert_eq!(json(&s, &["list"])["functions"].as_array().unwrap().iter().filter(|f| f["name"] == "echo").count(), 1);
+    assert_eq!(
+        (timed["transport"].as_str(), timed["value"].as_str(), timed["calls"].as_u64()),
+        (Some("host"), Some("hi"), Some(500))
+    );
+    assert!(
+        timed["ns"]["p50"].as_u64().unwrap() > 0
+            && timed["ns"]["p50"].as_u64() <= timed["ns"]["p99"].as_u64()
+    );
+    assert_eq!(
+        json(&s, &["list"])["functions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|f| f["name"] == "echo")
+            .count(),
+        1
+    );
     assert!(ok(&s, &["list"]).starts_with("NAME "));
 }
 
@@ -103,12 +128,28 @@ fn faults_have_exit_codes_and_sentences() {
 fn clients_come_and_go() {
     let Some(s) = stand(&[]) else { return };
     let file = s.root().join("virtfun-vm1");
-    let text = ok(&s, &["client", "add", "vm1", "--window", "4MiB", "--functions", "echo,sum", "--max-grants", "3"]);
+    let text = ok(
+        &s,
+        &[
+            "client",
+            "add",
+            "vm1",
+            "--window",
+            "4MiB",
+            "--functions",
+            "echo,sum",
+            "--max-grants",
+            "3",
+        ],
+    );
     assert!(text.contains(&format!("mem-path={},size=4M", file.display())), "{text}");
     assert_eq!(std::fs::metadata(&file).unwrap().len(), 4 << 20);
     assert_eq!(text, ok(&s, &["client", "show", "vm1"]));
     let row = json(&s, &["client", "show", "vm1"]);
-    assert_eq!((row["window_bytes"].as_u64(), row["qemu"][0].as_str()), (Some(4 << 20), Some("-object")));
+    assert_eq!(
+        (row["window_bytes"].as_u64(), row["qemu"][0].as_str()),
+        (Some(4 << 20), Some("-object"))
+    );
     assert!(ok(&s, &["client", "list"]).contains("echo,sum"));
     let (code, text) = fails(&s, &["client", "add", "vm1", "--window", "8MiB"]);
     assert!(code == 3 && text.contains("another window"), "{text}");
@@ -123,7 +164,21 @@ fn clients_come_and_go() {
     assert_eq!(fails(&s, &["call", "echo", "x", "--client", "secret"]).0, 3);
     std::fs::write(s.root().join("key"), "open sesame\n").unwrap();
     let key = s.root().join("key");
-    assert_eq!(ok(&s, &["call", "echo", "x", "--client", "secret", "--credential-file", key.to_str().unwrap()]), "x\n");
+    assert_eq!(
+        ok(
+            &s,
+            &[
+                "call",
+                "echo",
+                "x",
+                "--client",
+                "secret",
+                "--credential-file",
+                key.to_str().unwrap()
+            ]
+        ),
+        "x\n"
+    );
 
     ok(&s, &["client", "remove", "vm1"]);
     assert!(!file.exists());
@@ -137,8 +192,14 @@ fn functions_come_and_go() {
     assert_eq!(fails(&s, &["call", "misbehave"]).0, 3);
     let library = vfun_tests_local::programs().join("libvfun_testdriver.so");
     let file = s.root().join("mine.toml");
-    std::fs::write(&file, format!("name = \"misbehave\"\nversion = \"1.0\"\nlibrary = \"{}\"\n", library.display())).unwrap();
-    assert!(ok(&s, &["function", "add", file.to_str().unwrap()]).contains("misbehave 1.0 is offered"));
+    std::fs::write(
+        &file,
+        format!("name = \"misbehave\"\nversion = \"1.0\"\nlibrary = \"{}\"\n", library.display()),
+    )
+    .unwrap();
+    assert!(
+        ok(&s, &["function", "add", file.to_str().unwrap()]).contains("misbehave 1.0 is offered")
+    );
     assert!(ok(&s, &["function", "list"]).contains("misbehave"));
     // Words are for functions that ship.
     assert_eq!(fails(&s, &["call", "misbehave", "word"]).0, 2);
@@ -159,9 +220,15 @@ fn grants_are_seen_and_taken_away() {
     let echo = session.function("echo").unwrap();
     (0..10).for_each(|_| drop(echo.call(b"abc").unwrap()));
     let ps = json(&s, &["ps"]);
-    assert_eq!((ps[0]["app"].as_str(), ps[0]["counters"]["calls"].as_u64()), (Some("watched"), Some(10)));
+    assert_eq!(
+        (ps[0]["app"].as_str(), ps[0]["counters"]["calls"].as_u64()),
+        (Some("watched"), Some(10))
+    );
     let grant = ps[0]["grant"].as_str().unwrap();
-    assert!(ok(&s, &["ps", "--client", "host"]).contains("watched") && !ok(&s, &["ps", "--client", "x"]).contains("watched"));
+    assert!(
+        ok(&s, &["ps", "--client", "host"]).contains("watched")
+            && !ok(&s, &["ps", "--client", "x"]).contains("watched")
+    );
     let two = ok(&s, &["ps", "--watch", "0.1", "--count", "2"]);
     assert_eq!(two.matches("CALLS/S").count(), 2, "{two}");
     assert!(ok(&s, &["stats", grant]).contains("10, of these 0 with an error"));
@@ -170,7 +237,10 @@ fn grants_are_seen_and_taken_away() {
     assert!(ok(&s, &["revoke", grant]).contains("taken away"));
     assert!(echo.call(b"abc").is_err());
     let history = json(&s, &["history", "-n", "50"]);
-    assert!(history.as_array().unwrap().iter().any(|r| r["app"] == "watched" && r["state"] == "active"), "{history}");
+    assert!(
+        history.as_array().unwrap().iter().any(|r| r["app"] == "watched" && r["state"] == "active"),
+        "{history}"
+    );
 }
 
 #[test]
@@ -179,9 +249,15 @@ fn the_doctor_finds_what_is_wrong() {
     let report = json(&s, &["doctor", "--side", "host"]);
     let state = |report: &Value, name: &str| {
         let all = report["checks"].as_array().unwrap();
-        all.iter().find(|c| c["name"] == name).map(|c| c["state"].as_str().unwrap().to_owned()).unwrap_or_default()
+        all.iter()
+            .find(|c| c["name"] == name)
+            .map(|c| c["state"].as_str().unwrap().to_owned())
+            .unwrap_or_default()
     };
-    assert_eq!((state(&report, "manager"), state(&report, "path"), state(&report, "function echo")), ("ok".into(), "ok".into(), "ok".into()));
+    assert_eq!(
+        (state(&report, "manager"), state(&report, "path"), state(&report, "function echo")),
+        ("ok".into(), "ok".into(), "ok".into())
+    );
     let out = vfun(&s, &["--root", "/nowhere", "doctor", "--json", "--side", "host"]);
     assert_eq!(out.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
@@ -198,11 +274,42 @@ fn calls_go_over_tcp_when_asked() {
     let Some(s) = stand(&["--tcp", &format!("127.0.0.1:{port}")]) else { return };
     let endpoint = format!("tcp:127.0.0.1:{port}");
     ok(&s, &["client", "add", "far", "--kind", "host", "--tcp", "--credential", "key"]);
-    let args = ["--endpoint", &endpoint, "call", "factorial", "10", "--client", "far", "--credential", "key", "--json"];
+    let args = [
+        "--endpoint",
+        &endpoint,
+        "call",
+        "factorial",
+        "10",
+        "--client",
+        "far",
+        "--credential",
+        "key",
+        "--json",
+    ];
     s.until("the gateway's start", |s| vfun(s, &args).status.success());
     let made = json(&s, &args[..args.len() - 1]);
-    assert_eq!((made["transport"].as_str(), made["value"].as_u64()), (Some("tcp"), Some(3_628_800)));
-    assert_eq!(fails(&s, &["--endpoint", &endpoint, "call", "echo", "x", "--client", "far", "--credential", "no"]).0, 3);
+    assert_eq!(
+        (made["transport"].as_str(), made["value"].as_u64()),
+        (Some("tcp"), Some(3_628_800))
+    );
+    assert_eq!(
+        fails(
+            &s,
+            &[
+                "--endpoint",
+                &endpoint,
+                "call",
+                "echo",
+                "x",
+                "--client",
+                "far",
+                "--credential",
+                "no"
+            ]
+        )
+        .0,
+        3
+    );
 }
 
 #[test]

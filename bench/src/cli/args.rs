@@ -46,7 +46,11 @@ fn domain(text: &str) -> Result<Domain, String> {
 
 fn function(text: &str) -> Result<Function, String> {
     let found = Function::ALL.iter().copied().find(|f| f.as_str() == text);
-    found.ok_or_else(|| format!("the experiment has no function '{text}': factorial and fibonacci are its functions"))
+    found.ok_or_else(|| {
+        format!(
+            "the experiment has no function '{text}': factorial and fibonacci are its functions"
+        )
+    })
 }
 
 fn scale(text: &str) -> Result<f64, String> {
@@ -210,7 +214,16 @@ mod tests {
     fn options_are_consistent_and_read() {
         use clap::CommandFactory;
         Whole::command().debug_assert();
-        let line = ["x", "domains", "--scale", "0.5", "--domain", "host-host,guest-net", "--function", "fibonacci"];
+        let line = [
+            "x",
+            "domains",
+            "--scale",
+            "0.5",
+            "--domain",
+            "host-host,guest-net",
+            "--function",
+            "fibonacci",
+        ];
         let Command::Domains(d) = Whole::parse_from(line).args.command else { panic!() };
         assert_eq!((d.scale, d.at.domain), (0.5, vec![Domain::HostHost, Domain::GuestNet]));
         assert_eq!(d.function, [Function::Fibonacci]);

@@ -1,6 +1,8 @@
 //! From options to experiments.
 
-use super::args::{AllArgs, DomainsArgs, FootprintArgs, GrainArgs, LatencyArgs, OutputArgs, WhereArgs};
+use super::args::{
+    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, LatencyArgs, OutputArgs, WhereArgs,
+};
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, FootprintReport, Function, text};
@@ -33,7 +35,11 @@ fn functions(named: &[Function]) -> Vec<Function> {
 
 pub(super) fn domains(args: &DomainsArgs) -> Result<ExitCode> {
     let mut bench = Bench::prepare(&args.at.to_where(), &domains_of(&args.at, Domain::ALL))?;
-    let plan = DomainsPlan { scale: args.scale, repeats: args.repeats, functions: functions(&args.function) };
+    let plan = DomainsPlan {
+        scale: args.scale,
+        repeats: args.repeats,
+        functions: functions(&args.function),
+    };
     put(&runs::domains(&mut bench, &plan)?, &args.output)?;
     Ok(status(&bench, &args.at))
 }
@@ -63,7 +69,8 @@ pub(super) fn grain(args: &GrainArgs) -> Result<ExitCode> {
 
 pub(super) fn footprint(args: &FootprintArgs) -> Result<ExitCode> {
     let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
-    let plan = FootprintPlan { activations: args.repeats, idle: Duration::from_secs(args.idle.into()) };
+    let plan =
+        FootprintPlan { activations: args.repeats, idle: Duration::from_secs(args.idle.into()) };
     let domains = domains_of(&args.at, &[Domain::HostHost, Domain::GuestHost]);
     // A manager with a guest's window looks at it now and then, so what a system with
     // nothing but doorbells takes is measured first, and by itself.
@@ -85,7 +92,8 @@ pub(super) fn footprint(args: &FootprintArgs) -> Result<ExitCode> {
             (Err(e), None) => return Err(e),
         };
         let all = Domain::ALL;
-        let mut report = runs::footprint(&mut bench, if part.is_empty() { all } else { &part }, &plan)?;
+        let mut report =
+            runs::footprint(&mut bench, if part.is_empty() { all } else { &part }, &plan)?;
         if status(&bench, &args.at) == ExitCode::FAILURE {
             code = ExitCode::FAILURE;
         }
@@ -105,11 +113,14 @@ pub(super) fn footprint(args: &FootprintArgs) -> Result<ExitCode> {
 
 pub(super) fn all(args: &AllArgs) -> Result<ExitCode> {
     if args.at.endpoint.is_some() {
-        return Err(BenchError::Options("`all` measures from both sides: leave --endpoint out, or ask for `latency`".into()));
+        return Err(BenchError::Options(
+            "`all` measures from both sides: leave --endpoint out, or ask for `latency`".into(),
+        ));
     }
     let out = args.out.as_deref();
     if let Some(folder) = out {
-        std::fs::create_dir_all(folder).doing(|| format!("cannot make the folder {}", folder.display()))?;
+        std::fs::create_dir_all(folder)
+            .doing(|| format!("cannot make the folder {}", folder.display()))?;
     }
     let chosen = domains_of(&args.at, Domain::ALL);
     let footprints = FootprintPlan { activations: 10, idle: Duration::from_secs(3) };
@@ -121,7 +132,8 @@ pub(super) fn all(args: &AllArgs) -> Result<ExitCode> {
         false => Vec::new(),
     };
     let mut bench = Bench::prepare(&args.at.to_where(), &chosen)?;
-    let domains_plan = DomainsPlan { scale: args.scale, repeats: args.repeats, functions: functions(&[]) };
+    let domains_plan =
+        DomainsPlan { scale: args.scale, repeats: args.repeats, functions: functions(&[]) };
     let domains = runs::domains(&mut bench, &domains_plan)?;
     put(&domains, &files(out, "domains", true))?;
     let latency = runs::latency(&mut bench, &LatencyPlan::new(7))?;
@@ -134,7 +146,8 @@ pub(super) fn all(args: &AllArgs) -> Result<ExitCode> {
         }
         None => None,
     };
-    let mut footprint = runs::footprint(&mut bench, &[Domain::GuestHost, Domain::GuestNet], &footprints)?;
+    let mut footprint =
+        runs::footprint(&mut bench, &[Domain::GuestHost, Domain::GuestNet], &footprints)?;
     footprint.rows.append(&mut with_doorbells);
     put(&footprint, &files(out, "footprint", false))?;
     say(&format!("{}\n", text::summary(Some(&domains), Some(&latency), grain.as_ref())));

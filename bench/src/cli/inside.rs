@@ -9,8 +9,9 @@ use std::time::Duration;
 
 /// Does the job and prints its outcome as a line of JSON.
 pub(super) fn run(job: &str) -> Result<ExitCode> {
-    let inside: Inside = serde_json::from_str(job)
-        .map_err(|e| BenchError::Options(format!("this is no job from `vfun bench` of the same version: {e}")))?;
+    let inside: Inside = serde_json::from_str(job).map_err(|e| {
+        BenchError::Options(format!("this is no job from `vfun bench` of the same version: {e}"))
+    })?;
     let mut place = OverSession::connect(&inside.endpoint.parse()?, inside.client.as_deref())?;
     let outcome = place.run(&inside.job, Duration::ZERO)?;
     let line = serde_json::to_string(&outcome).map_err(|e| BenchError::Inside(e.to_string()))?;

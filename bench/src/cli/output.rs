@@ -3,8 +3,8 @@
 use super::args::OutputArgs;
 use crate::Result;
 use crate::error::Doing;
-use crate::report::{ReportError, chart, csv, json, text};
 use crate::report::{DomainsReport, FootprintReport, GrainReport, LatencyReport};
+use crate::report::{ReportError, chart, csv, json, text};
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};

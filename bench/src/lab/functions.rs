@@ -17,10 +17,14 @@ pub fn folder(named: Option<&Path>, program: &Path) -> Result<PathBuf> {
             above.chain([INSTALLED.into(), source]).collect()
         }
     };
-    match places.iter().find(|p| p.join("echo/function.toml").is_file() || p.join("echo.toml").is_file()) {
+    match places
+        .iter()
+        .find(|p| p.join("echo/function.toml").is_file() || p.join("echo.toml").is_file())
+    {
         Some(folder) => Ok(folder.clone()),
         None => {
-            let looked = places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+            let looked =
+                places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
             Err(BenchError::NoFunctions { looked })
         }
     }
@@ -34,7 +38,10 @@ mod tests {
     fn the_named_folder_is_the_only_one() {
         let empty = tempfile::tempdir().unwrap();
         let e = folder(Some(empty.path()), Path::new("/x/y")).unwrap_err().to_string();
-        assert!(e.contains(&empty.path().display().to_string()) && e.contains("--functions"), "{e}");
+        assert!(
+            e.contains(&empty.path().display().to_string()) && e.contains("--functions"),
+            "{e}"
+        );
         std::fs::create_dir(empty.path().join("echo")).unwrap();
         std::fs::write(empty.path().join("echo/function.toml"), "").unwrap();
         assert_eq!(folder(Some(empty.path()), Path::new("/x/y")).unwrap(), empty.path());

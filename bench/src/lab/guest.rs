@@ -47,9 +47,12 @@ impl LabGuest {
     pub fn boot(manager: &Manager, plan: &Plan, program: &Path) -> Result<Self> {
         let clients = manager.clients()?;
         let client = clients.iter().find(|c| c.name == GUEST_CLIENT);
-        let window = client.and_then(|c| Some(Window { path: c.window_file.clone()?, size: c.window_bytes }));
+        let window = client
+            .and_then(|c| Some(Window { path: c.window_file.clone()?, size: c.window_bytes }));
         let Some(window) = window else {
-            return Err(BenchError::Manager(format!("it has no window for the client {GUEST_CLIENT}")));
+            return Err(BenchError::Manager(format!(
+                "it has no window for the client {GUEST_CLIENT}"
+            )));
         };
         let config = GuestConfig {
             memory_mib: MEMORY_MIB,
@@ -62,8 +65,9 @@ impl LabGuest {
         };
         let tcp = manager.status()?.tcp;
         let gateway_port = tcp.and_then(|at| at.rsplit_once(':')?.1.parse().ok());
-        // `vfun bench …` and `vfun-bench …` name the same thing differently.
-        let prefix = if std::env::args().skip(1).any(|a| a == "bench") { "bench inside" } else { "inside" };
+        // The same thing is `vfun bench inside` in one program, and `inside` in the other.
+        let alone = program.file_name().is_some_and(|name| name == "vfun-bench");
+        let prefix = if alone { "inside" } else { "bench inside" };
         Ok(LabGuest { guest: Guest::boot(&config)?, prefix, gateway_port })
     }
 
@@ -95,6 +99,7 @@ impl LabGuest {
             return Err(BenchError::Inside(format!("status {}, {}", output.status, said.trim())));
         }
         let text = output.text();
-        serde_json::from_str(&text).map_err(|e| BenchError::Inside(format!("its answer '{text}' is unreadable: {e}")))
+        serde_json::from_str(&text)
+            .map_err(|e| BenchError::Inside(format!("its answer '{text}' is unreadable: {e}")))
     }
 }

@@ -75,7 +75,9 @@ impl Manager {
         let root = temporary_root()?;
         let windows = root.join("windows");
         let mut line = Command::new("setsid");
-        line.args(["sh", "-c", include_str!("keeper.sh"), "vfun-bench-keeper"]).arg(&root).arg(vfund);
+        line.args(["sh", "-c", include_str!("keeper.sh"), "vfun-bench-keeper"])
+            .arg(&root)
+            .arg(vfund);
         line.arg("--root").arg(&root).arg("--functions").arg(start.functions);
         line.arg("--drivers").arg(start.drivers).arg("--window-dir").arg(&windows);
         if start.tcp {
@@ -87,9 +89,9 @@ impl Manager {
             let _pinned = Pinned::to(start.plan.service());
             line.spawn()
         });
-        let mut shell = spawned
-            .inspect_err(|_| drop(fs::remove_dir_all(&root)))
-            .doing(|| "cannot start a manager's keeper (setsid is in the package util-linux)".into())?;
+        let mut shell = spawned.inspect_err(|_| drop(fs::remove_dir_all(&root))).doing(|| {
+            "cannot start a manager's keeper (setsid is in the package util-linux)".into()
+        })?;
         let pipe = shell.stdin.take();
         let manager = Manager { root, own: Some(Keeper { shell, pipe }) };
         manager.come_up()?;
@@ -135,7 +137,9 @@ impl Manager {
         let children = fs::read_dir("/proc").into_iter().flatten().flatten();
         for pid in children.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok()) {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+            let parent = stat
+                .rsplit_once(") ")
+                .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
             if parent == Some(status.pid) && stat.contains("(vfun-gateway)") {
                 pin::process(pid, None)?;
             }
@@ -144,8 +148,9 @@ impl Manager {
     }
 
     fn add_client(&self, name: &str, kind: &str, tcp: bool) -> Result<ClientRow> {
-        let manifest =
-            format!("name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 64\n");
+        let manifest = format!(
+            "name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 64\n"
+        );
         let file = self.root.join(format!("{name}.toml"));
         match self.ask(&Ask::AddClient { manifest, file })? {
             Reply::ClientAdded(row) => Ok(row),

@@ -1,12 +1,14 @@
 //! What a measurement runs on: a manager of its own (or a running one), and a guest.
 //! Both go with this process, however it ends.
 
+mod beside;
 mod functions;
 mod guest;
 mod manager;
 pub mod pin;
 mod process;
 
+pub use beside::slowed_by_spinning;
 pub use functions::folder as functions_folder;
 pub use guest::{GATEWAY, GUEST_PROGRAM, Inside, LabGuest};
 pub use manager::{Manager, Start};

@@ -36,7 +36,11 @@ impl Plan {
         let (caller, service) = self.cpus?;
         let siblings = format!("/sys/devices/system/cpu/cpu{caller}/topology/thread_siblings_list");
         let siblings = fs::read_to_string(siblings).unwrap_or_default();
-        let shared = siblings.trim().split([',', '-']).filter_map(|c| c.parse().ok()).any(|c: usize| c == service);
+        let shared = siblings
+            .trim()
+            .split([',', '-'])
+            .filter_map(|c| c.parse().ok())
+            .any(|c: usize| c == service);
         let note = if shared { " (two threads of one core)" } else { "" };
         Some(format!(
             "caller or guest on processor {caller}, services and in-process work on {service}{note}, gateway on any"
@@ -104,7 +108,8 @@ pub fn process(pid: u32, cpu: Option<usize>) -> Result<()> {
         }
     };
     for task in tasks(pid) {
-        sched_setaffinity(Some(task), &set).doing(|| format!("cannot choose the processor of process {pid}"))?;
+        sched_setaffinity(Some(task), &set)
+            .doing(|| format!("cannot choose the processor of process {pid}"))?;
     }
     Ok(())
 }

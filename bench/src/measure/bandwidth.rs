@@ -84,7 +84,12 @@ fn unread(null: &Function, clock: &Clock, len: usize, time: Duration) -> Result<
 
 /// Rows of calls with `bytes` of data: copied in and, where memory is shared, made in
 /// place, once for a function that reads it and once for one that does not.
-pub fn bandwidth(calls: &mut Calls, bytes: u64, rounds: u32, time: Duration) -> Result<Vec<LatencyRow>> {
+pub fn bandwidth(
+    calls: &mut Calls,
+    bytes: u64,
+    rounds: u32,
+    time: Duration,
+) -> Result<Vec<LatencyRow>> {
     let clock = *calls.clock();
     let len = bytes as usize + HEAD.len();
     let request = |name: &str| FunctionRequest::new(name).depth(1).cell_bytes(len as u32);

@@ -8,7 +8,13 @@ use std::hint::black_box;
 use std::time::Duration;
 
 /// A row of copies of `bytes` from one private buffer to another.
-pub fn copies(clock: &Clock, domain: Domain, bytes: u64, rounds: u32, time: Duration) -> Result<LatencyRow> {
+pub fn copies(
+    clock: &Clock,
+    domain: Domain,
+    bytes: u64,
+    rounds: u32,
+    time: Duration,
+) -> Result<LatencyRow> {
     let from = vec![1u8; bytes as usize];
     let mut to = vec![0u8; bytes as usize];
     let mut copy = || {

@@ -12,7 +12,12 @@ const WARM_FOR: Duration = Duration::from_millis(20);
 
 /// Rows of the null call and, where memory is shared, of the floor: percentiles of
 /// single round trips, both in each round, so that both see the same machine.
-pub fn round_trips(calls: &mut Calls, rounds: u32, samples: u32, limit: Duration) -> Result<Vec<LatencyRow>> {
+pub fn round_trips(
+    calls: &mut Calls,
+    rounds: u32,
+    samples: u32,
+    limit: Duration,
+) -> Result<Vec<LatencyRow>> {
     let echo = calls.function("echo")?;
     let clock = *calls.clock();
     let (mut floors, mut nulls) = (Vec::new(), Vec::new());

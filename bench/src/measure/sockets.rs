@@ -30,7 +30,8 @@ pub enum Socket {
 impl Socket {
     /// A TCP connection without delay.
     pub fn tcp(address: &str) -> Result<Self> {
-        let stream = TcpStream::connect(address).doing(|| format!("cannot connect to {address}"))?;
+        let stream =
+            TcpStream::connect(address).doing(|| format!("cannot connect to {address}"))?;
         stream.set_nodelay(true).doing(|| "cannot set TCP_NODELAY".into())?;
         Ok(Socket::Tcp(stream))
     }
@@ -103,11 +104,20 @@ impl Socket {
     }
 
     /// Percentiles of round trips to whoever echoes at the other end.
-    pub fn trips(mut self, clock: &Clock, busy: bool, rounds: u32, samples: u32, limit: Duration) -> Result<Vec<Percentiles>> {
+    pub fn trips(
+        mut self,
+        clock: &Clock,
+        busy: bool,
+        rounds: u32,
+        samples: u32,
+        limit: Duration,
+    ) -> Result<Vec<Percentiles>> {
         self.spin(busy)?;
         let mut trip = || self.trip().doing(|| "a socket's round trip failed".into());
         warm_up(clock, WARM, WARM_FOR, &mut trip)?;
-        (0..rounds).map(|_| Ok(percentiles(clock, chain(clock, samples, limit, &mut trip)?))).collect()
+        (0..rounds)
+            .map(|_| Ok(percentiles(clock, chain(clock, samples, limit, &mut trip)?)))
+            .collect()
     }
 }
 

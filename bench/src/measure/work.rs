@@ -68,7 +68,12 @@ fn warm_up(callee: &mut impl Callee, function: Function, wanted: u64) -> Result<
 }
 
 /// Seconds for `iterations` calls of `repetitions` each.
-pub fn seconds(mut callee: impl Callee, function: Function, repetitions: u64, iterations: u64) -> Result<f64> {
+pub fn seconds(
+    mut callee: impl Callee,
+    function: Function,
+    repetitions: u64,
+    iterations: u64,
+) -> Result<f64> {
     let wanted = expected(function);
     warm_up(&mut callee, function, wanted)?;
     let args = arguments(function, repetitions);

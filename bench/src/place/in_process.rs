@@ -38,7 +38,8 @@ impl InProcess {
         if !self.instances.contains_key(&function) {
             let name = function.as_str();
             let path = self.libraries.get(name);
-            let path = path.ok_or_else(|| BenchError::Driver(format!("no driver of {name} is known")))?;
+            let path =
+                path.ok_or_else(|| BenchError::Driver(format!("no driver of {name} is known")))?;
             let library = Library::open(path).map_err(|e| BenchError::Driver(e.to_string()))?;
             let version = library.info().version;
             library.expect(name, version).map_err(|e| BenchError::Driver(e.to_string()))?;
@@ -46,7 +47,10 @@ impl InProcess {
             let instance = library.init(&config).map_err(|e| BenchError::Driver(e.to_string()))?;
             self.instances.insert(function, instance);
         }
-        self.instances.get_mut(&function).map(Driver).ok_or_else(|| BenchError::Driver("no driver".into()))
+        self.instances
+            .get_mut(&function)
+            .map(Driver)
+            .ok_or_else(|| BenchError::Driver("no driver".into()))
     }
 }
 
@@ -68,7 +72,13 @@ impl Place for InProcess {
             }
             Job::Grain { function, repetitions, calls, batches } => {
                 let driver = self.driver(function)?;
-                Ok(Outcome::NsPerCall(measure::ns_per_call(driver, function, repetitions, calls, batches)?))
+                Ok(Outcome::NsPerCall(measure::ns_per_call(
+                    driver,
+                    function,
+                    repetitions,
+                    calls,
+                    batches,
+                )?))
             }
             Job::Copies { bytes, rounds, millis } => {
                 let time = Duration::from_millis(millis.into());

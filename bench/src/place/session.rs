@@ -44,7 +44,13 @@ impl Place for OverSession {
             }
             Job::Grain { function, repetitions, calls: count, batches } => {
                 let callee = calls.function(function.as_str())?;
-                Outcome::NsPerCall(measure::ns_per_call(&*callee, function, repetitions, count, batches)?)
+                Outcome::NsPerCall(measure::ns_per_call(
+                    &*callee,
+                    function,
+                    repetitions,
+                    count,
+                    batches,
+                )?)
             }
             Job::RoundTrips { rounds, samples, millis } => {
                 Outcome::Rows(measure::round_trips(calls, rounds, samples, ms(millis))?)
@@ -56,7 +62,8 @@ impl Place for OverSession {
                 Outcome::Rows(measure::bandwidth(calls, bytes, rounds, ms(millis))?)
             }
             Job::Copies { bytes, rounds, millis } => {
-                let row = measure::copies(calls.clock(), calls.domain(), bytes, rounds, ms(millis))?;
+                let row =
+                    measure::copies(calls.clock(), calls.domain(), bytes, rounds, ms(millis))?;
                 Outcome::Rows(vec![row])
             }
             Job::Tcp { ref address, rounds, samples, millis } => {

@@ -66,12 +66,7 @@ impl Check {
             Some(false) => Outcome::NotReached,
             None => Outcome::NotMeasured,
         };
-        Self {
-            what: what.to_owned(),
-            target,
-            measured,
-            outcome,
-        }
+        Self { what: what.to_owned(), target, measured, outcome }
     }
 
     /// Whether the target was reached.
@@ -88,35 +83,22 @@ fn p50(row: &LatencyRow) -> Option<f64> {
 /// The floor's p50 that a row of the same domain stands on: over the same transport if
 /// it was measured there, else the domain's first.
 pub fn floor_of(report: &LatencyReport, row: &LatencyRow) -> Option<f64> {
-    let floors = || {
-        report
-            .rows
-            .iter()
-            .filter(|r| r.kind == Kind::Floor && r.domain == row.domain)
-    };
-    floors()
-        .find(|r| r.transport == row.transport)
-        .and_then(p50)
-        .or_else(|| floors().find_map(p50))
+    let floors = || report.rows.iter().filter(|r| r.kind == Kind::Floor && r.domain == row.domain);
+    floors().find(|r| r.transport == row.transport).and_then(p50).or_else(|| floors().find_map(p50))
 }
 
 /// The floor's rate that a pipelined row stands on: the one with as many under way if it
 /// was measured, else the domain's highest.
 pub fn floor_in_flight_of(report: &LatencyReport, row: &LatencyRow) -> Option<f64> {
     let floors = || {
-        let of_domain = report
-            .rows
-            .iter()
-            .filter(|r| r.kind == Kind::FloorInFlight && r.domain == row.domain);
+        let of_domain =
+            report.rows.iter().filter(|r| r.kind == Kind::FloorInFlight && r.domain == row.domain);
         of_domain.filter(|r| r.calls_per_s.is_some_and(|c| c > 0.0))
     };
     let same = floors().find(|r| r.in_flight == row.in_flight && r.transport == row.transport);
     let highest = || {
-        floors().max_by(|a, b| {
-            a.calls_per_s
-                .unwrap_or(0.0)
-                .total_cmp(&b.calls_per_s.unwrap_or(0.0))
-        })
+        floors()
+            .max_by(|a, b| a.calls_per_s.unwrap_or(0.0).total_cmp(&b.calls_per_s.unwrap_or(0.0)))
     };
     same.or_else(highest)?.calls_per_s
 }
@@ -127,11 +109,7 @@ fn null_call(report: &LatencyReport, domain: Domain) -> Option<&LatencyRow> {
         .rows
         .iter()
         .filter(|r| r.kind == Kind::NullCall && r.domain == domain && p50(r).is_some());
-    calls.min_by(|a, b| {
-        a.p50_ns
-            .unwrap_or(f64::MAX)
-            .total_cmp(&b.p50_ns.unwrap_or(f64::MAX))
-    })
+    calls.min_by(|a, b| a.p50_ns.unwrap_or(f64::MAX).total_cmp(&b.p50_ns.unwrap_or(f64::MAX)))
 }
 
 fn over_floor(report: &LatencyReport, domain: Domain, limit: f64) -> Check {
@@ -158,19 +136,11 @@ fn over_floor(report: &LatencyReport, domain: Domain, limit: f64) -> Check {
 fn network(report: &LatencyReport) -> Check {
     let what = "guest-net against guest-host";
     let target = format!("at least {} × as long", times(GUEST_NET_OVER_GUEST_HOST));
-    let (net, host) = (
-        null_call(report, Domain::GuestNet),
-        null_call(report, Domain::GuestHost),
-    );
+    let (net, host) = (null_call(report, Domain::GuestNet), null_call(report, Domain::GuestHost));
     match (net.and_then(p50), host.and_then(p50)) {
         (Some(net), Some(host)) => {
             let measured = format!("{} × ({} over {})", times(net / host), ns(net), ns(host));
-            Check::new(
-                what,
-                target,
-                measured,
-                Some(net >= GUEST_NET_OVER_GUEST_HOST * host),
-            )
+            Check::new(what, target, measured, Some(net >= GUEST_NET_OVER_GUEST_HOST * host))
         }
         (None, _) => Check::new(what, target, "no null call guest-net".to_owned(), None),
         (_, None) => Check::new(what, target, "no null call guest-host".to_owned(), None),
@@ -180,15 +150,10 @@ fn network(report: &LatencyReport) -> Check {
 fn pipelined(report: &LatencyReport) -> Check {
     let what = "pipelined host-host";
     let target = format!("at least {}", rate(PIPELINED_PER_S));
-    let rows = report
-        .rows
-        .iter()
-        .filter(|r| r.kind == Kind::Pipelined && r.domain == Domain::HostHost);
-    let best = rows.max_by(|a, b| {
-        a.calls_per_s
-            .unwrap_or(0.0)
-            .total_cmp(&b.calls_per_s.unwrap_or(0.0))
-    });
+    let rows =
+        report.rows.iter().filter(|r| r.kind == Kind::Pipelined && r.domain == Domain::HostHost);
+    let best =
+        rows.max_by(|a, b| a.calls_per_s.unwrap_or(0.0).total_cmp(&b.calls_per_s.unwrap_or(0.0)));
     let Some((row, calls)) = best.and_then(|r| Some((r, r.calls_per_s?))) else {
         return Check::new(what, target, "no pipelined calls".to_owned(), None);
     };
@@ -197,11 +162,9 @@ fn pipelined(report: &LatencyReport) -> Check {
         measured += &format!(" with {n} in flight");
     }
     measured += &match floor_in_flight_of(report, row) {
-        Some(floor) => format!(
-            ", {:.0} % of the floor in flight ({})",
-            100.0 * calls / floor,
-            rate(floor)
-        ),
+        Some(floor) => {
+            format!(", {:.0} % of the floor in flight ({})", 100.0 * calls / floor, rate(floor))
+        }
         None => ", no floor in flight to compare".to_owned(),
     };
     Check::new(what, target, measured, Some(calls >= PIPELINED_PER_S))
@@ -247,10 +210,8 @@ pub fn grain(report: &GrainReport) -> Vec<Check> {
     let lines = lines.iter().filter(|(domain, ..)| shared(domain));
     let checks = lines.map(|(domain, transport, rows)| {
         let finest = finest_grain(rows);
-        let measured = finest.map_or_else(
-            || "at no work measured".to_owned(),
-            |n| format!("from {}", ns(n)),
-        );
+        let measured =
+            finest.map_or_else(|| "at no work measured".to_owned(), |n| format!("from {}", ns(n)));
         let what = format!("grain {domain} ({transport})");
         let target = format!("within 2.8 % from {}", round_ns(published::TARGET_GRAIN_NS));
         Check::new(

@@ -10,17 +10,12 @@ use std::path::Path;
 /// # Errors
 /// [`ReportError::Io`] and [`ReportError::Csv`]; both name the file.
 pub fn write<R: Serialize>(path: &Path, rows: &[R]) -> Result<(), ReportError> {
-    let csv = |source| ReportError::Csv {
-        path: path.to_owned(),
-        source,
-    };
+    let csv = |source| ReportError::Csv { path: path.to_owned(), source };
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     for row in rows {
         writer.serialize(row).map_err(csv)?;
     }
-    let bytes = writer
-        .into_inner()
-        .map_err(|e| ReportError::io("write", path, e.into_error()))?;
+    let bytes = writer.into_inner().map_err(|e| ReportError::io("write", path, e.into_error()))?;
     file::write(path, &bytes)
 }
 
@@ -30,12 +25,6 @@ pub fn write<R: Serialize>(path: &Path, rows: &[R]) -> Result<(), ReportError> {
 /// [`ReportError::Io`] and [`ReportError::Csv`]; both name the file.
 pub fn read<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>, ReportError> {
     let bytes = std::fs::read(path).map_err(|source| ReportError::io("read", path, source))?;
-    let csv = |source| ReportError::Csv {
-        path: path.to_owned(),
-        source,
-    };
-    ::csv::Reader::from_reader(&bytes[..])
-        .deserialize()
-        .collect::<Result<_, _>>()
-        .map_err(csv)
+    let csv = |source| ReportError::Csv { path: path.to_owned(), source };
+    ::csv::Reader::from_reader(&bytes[..]).deserialize().collect::<Result<_, _>>().map_err(csv)
 }

@@ -63,10 +63,6 @@ pub enum ReportError {
 impl ReportError {
     pub(super) fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
         let path = path.to_owned();
-        Self::Io {
-            action,
-            path,
-            source,
-        }
+        Self::Io { action, path, source }
     }
 }

@@ -24,18 +24,14 @@ pub(super) fn beside(path: &Path, suffix: &str) -> Result<NamedTempFile, ReportE
 
 /// Gives the temporary file its name, taking the place of an older report.
 pub(super) fn put_in_place(file: NamedTempFile, path: &Path) -> Result<(), ReportError> {
-    file.as_file()
-        .sync_all()
-        .map_err(|source| ReportError::io("write", path, source))?;
-    file.persist(path)
-        .map_err(|e| ReportError::io("write", path, e.error))?;
+    file.as_file().sync_all().map_err(|source| ReportError::io("write", path, source))?;
+    file.persist(path).map_err(|e| ReportError::io("write", path, e.error))?;
     Ok(())
 }
 
 /// Writes `bytes` to `path`: a reader sees the old file or the whole new one.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     let mut file = beside(path, ".tmp")?;
-    file.write_all(bytes)
-        .map_err(|source| ReportError::io("write", path, source))?;
+    file.write_all(bytes).map_err(|source| ReportError::io("write", path, source))?;
     put_in_place(file, path)
 }

@@ -74,7 +74,13 @@ pub struct FootprintRow {
 
 impl FootprintRow {
     /// A row with nothing measured yet.
-    pub fn new(domain: Domain, transport: &str, doorbell: bool, kind: Footprint, process: &str) -> Self {
+    pub fn new(
+        domain: Domain,
+        transport: &str,
+        doorbell: bool,
+        kind: Footprint,
+        process: &str,
+    ) -> Self {
         Self {
             domain,
             transport: transport.to_owned(),

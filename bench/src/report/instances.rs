@@ -13,26 +13,11 @@ pub struct Instance {
 
 /// The published instances, coarsest first; each is 500 million computations in all.
 pub const PUBLISHED: [Instance; 5] = [
-    Instance {
-        repetitions: 500_000_000,
-        iterations: 1,
-    },
-    Instance {
-        repetitions: 50_000_000,
-        iterations: 10,
-    },
-    Instance {
-        repetitions: 5_000_000,
-        iterations: 100,
-    },
-    Instance {
-        repetitions: 500_000,
-        iterations: 1_000,
-    },
-    Instance {
-        repetitions: 250_000,
-        iterations: 2_000,
-    },
+    Instance { repetitions: 500_000_000, iterations: 1 },
+    Instance { repetitions: 50_000_000, iterations: 10 },
+    Instance { repetitions: 5_000_000, iterations: 100 },
+    Instance { repetitions: 500_000, iterations: 1_000 },
+    Instance { repetitions: 250_000, iterations: 2_000 },
 ];
 
 impl Instance {
@@ -41,21 +26,14 @@ impl Instance {
     #[must_use]
     pub fn scaled(self, scale: f64) -> Self {
         let repetitions = ((self.repetitions as f64 * scale).round() as u64).max(1);
-        Self {
-            repetitions,
-            ..self
-        }
+        Self { repetitions, ..self }
     }
 }
 
 /// As in `500K×1k`: repetitions in a call, times calls.
 impl fmt::Display for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let label = format!(
-            "{}×{}",
-            short(self.repetitions, "K"),
-            short(self.iterations, "k")
-        );
+        let label = format!("{}×{}", short(self.repetitions, "K"), short(self.iterations, "k"));
         f.pad(&label)
     }
 }
@@ -71,10 +49,7 @@ fn short(n: u64, thousand: &str) -> String {
         return n.to_string();
     }
     let text = format!("{:.2}", n as f64 / unit as f64);
-    format!(
-        "{}{suffix}",
-        text.trim_end_matches('0').trim_end_matches('.')
-    )
+    format!("{}{suffix}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 #[cfg(test)]
@@ -95,13 +70,6 @@ mod tests {
         assert_eq!(PUBLISHED[0].scaled(0.01).to_string(), "5M×1");
         assert_eq!(PUBLISHED[4].scaled(0.01).to_string(), "2.5K×2k");
         assert_eq!(PUBLISHED[4].scaled(1e-9).repetitions, 1);
-        assert_eq!(
-            Instance {
-                repetitions: 1_234_567,
-                iterations: 3
-            }
-            .to_string(),
-            "1234567×3"
-        );
+        assert_eq!(Instance { repetitions: 1_234_567, iterations: 3 }.to_string(), "1234567×3");
     }
 }

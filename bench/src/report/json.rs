@@ -9,10 +9,7 @@ use std::path::Path;
 /// # Errors
 /// [`ReportError::Io`] and [`ReportError::Json`]; both name the file.
 pub fn write(path: &Path, report: &impl Serialize) -> Result<(), ReportError> {
-    let json = |source| ReportError::Json {
-        path: path.to_owned(),
-        source,
-    };
+    let json = |source| ReportError::Json { path: path.to_owned(), source };
     let mut bytes = serde_json::to_vec_pretty(report).map_err(json)?;
     bytes.push(b'\n');
     file::write(path, &bytes)
@@ -24,8 +21,6 @@ pub fn write(path: &Path, report: &impl Serialize) -> Result<(), ReportError> {
 /// [`ReportError::Io`] and [`ReportError::Json`]; both name the file.
 pub fn read<R: DeserializeOwned>(path: &Path) -> Result<R, ReportError> {
     let bytes = std::fs::read(path).map_err(|source| ReportError::io("read", path, source))?;
-    serde_json::from_slice(&bytes).map_err(|source| ReportError::Json {
-        path: path.to_owned(),
-        source,
-    })
+    serde_json::from_slice(&bytes)
+        .map_err(|source| ReportError::Json { path: path.to_owned(), source })
 }

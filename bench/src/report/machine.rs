@@ -44,13 +44,9 @@ pub struct Noise {
 impl Machine {
     /// Looks at this machine. It never fails: what cannot be read is null.
     pub fn collect() -> Self {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut machine = Self::read(Path::new("/proc"), Path::new("/sys"), now.as_secs());
-        machine.cores_usable = std::thread::available_parallelism()
-            .ok()
-            .map(|n| n.get() as u32);
+        machine.cores_usable = std::thread::available_parallelism().ok().map(|n| n.get() as u32);
         machine
     }
 
@@ -73,9 +69,8 @@ impl Machine {
             .filter(|l| l.split(':').next().is_some_and(|k| k.trim() == "processor"))
             .count();
         let memory = text(&proc.join("meminfo")).and_then(|t| field(&t, "MemTotal"));
-        let memory_bytes = memory
-            .and_then(|m| m.strip_suffix(" kB")?.parse::<u64>().ok())
-            .map(|kib| kib * 1024);
+        let memory_bytes =
+            memory.and_then(|m| m.strip_suffix(" kB")?.parse::<u64>().ok()).map(|kib| kib * 1024);
         let flags = field(&cpuinfo, "flags").or_else(|| field(&cpuinfo, "Features"));
         Self {
             taken_at: utc(now),
@@ -98,11 +93,8 @@ impl Machine {
 
     /// One line for people: what and when.
     pub fn line(&self) -> String {
-        let mut parts = vec![
-            self.cpu_model
-                .clone()
-                .unwrap_or_else(|| "unknown processor".to_owned()),
-        ];
+        let mut parts =
+            vec![self.cpu_model.clone().unwrap_or_else(|| "unknown processor".to_owned())];
         match (self.cores, self.cores_usable) {
             (Some(all), Some(usable)) if usable != all => {
                 parts.push(format!("{usable} of {all} cores"))
@@ -110,10 +102,8 @@ impl Machine {
             (Some(all), _) => parts.push(format!("{all} core{}", if all == 1 { "" } else { "s" })),
             (None, _) => {}
         }
-        parts.extend(
-            self.memory_bytes
-                .map(|b| format!("{:.1} GiB", b as f64 / f64::from(1 << 30))),
-        );
+        parts
+            .extend(self.memory_bytes.map(|b| format!("{:.1} GiB", b as f64 / f64::from(1 << 30))));
         parts.extend(self.kernel.as_ref().map(|k| format!("Linux {k}")));
         match (&self.qemu_version, &self.accel) {
             (Some(version), Some(accel)) => parts.push(format!("QEMU {version} ({accel})")),
@@ -128,11 +118,7 @@ impl Machine {
     /// One line on what may have disturbed the measurement.
     pub fn noise_line(&self) -> String {
         let mut parts = Vec::new();
-        parts.extend(
-            self.noise
-                .loadavg
-                .map(|[a, b, c]| format!("load {a:.2} {b:.2} {c:.2}")),
-        );
+        parts.extend(self.noise.loadavg.map(|[a, b, c]| format!("load {a:.2} {b:.2} {c:.2}")));
         if self.noise.virtualized == Some(true) {
             parts.push("itself a virtual machine".to_owned());
         }
@@ -141,17 +127,8 @@ impl Machine {
                 .steal
                 .map(|s| format!("{:.1} % of processor time stolen since boot", s * 100.0)),
         );
-        parts.extend(
-            self.noise
-                .governor
-                .as_ref()
-                .map(|g| format!("governor {g}")),
-        );
-        if parts.is_empty() {
-            "nothing known".to_owned()
-        } else {
-            parts.join(", ")
-        }
+        parts.extend(self.noise.governor.as_ref().map(|g| format!("governor {g}")));
+        if parts.is_empty() { "nothing known".to_owned() } else { parts.join(", ") }
     }
 }
 
@@ -180,11 +157,7 @@ fn loadavg(text: &str) -> Option<[f64; 3]> {
 /// guest times that follow are within user and nice already.
 fn steal(stat: &str) -> Option<f64> {
     let times = stat.lines().next()?.strip_prefix("cpu ")?;
-    let times: Vec<u64> = times
-        .split_whitespace()
-        .take(8)
-        .map_while(|t| t.parse().ok())
-        .collect();
+    let times: Vec<u64> = times.split_whitespace().take(8).map_while(|t| t.parse().ok()).collect();
     let all: u64 = times.iter().sum();
     (all > 0).then_some(*times.get(7)? as f64 / all as f64)
 }
@@ -199,11 +172,7 @@ fn utc(seconds: u64) -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")

@@ -100,10 +100,7 @@ impl DomainRow {
 
     /// The instance as run.
     pub fn instance(&self) -> Instance {
-        Instance {
-            repetitions: self.repetitions,
-            iterations: self.iterations,
-        }
+        Instance { repetitions: self.repetitions, iterations: self.iterations }
     }
 
     /// The paper's instance that this one scales, or the instance as run.
@@ -122,19 +119,13 @@ impl DomainRow {
 impl DomainsReport {
     /// A report that waits for its rows.
     pub fn new(machine: Machine, settings: Settings) -> Self {
-        Self {
-            machine,
-            settings,
-            rows: Vec::new(),
-        }
+        Self { machine, settings, rows: Vec::new() }
     }
 
     /// The row that `row`'s ratio to `domain` stands on: the same work there. Of
     /// several transports the first measured counts.
     pub fn reference(&self, row: &DomainRow, domain: Domain) -> Option<&DomainRow> {
-        self.rows
-            .iter()
-            .find(|r| r.domain == domain && r.same_work(row))
+        self.rows.iter().find(|r| r.domain == domain && r.same_work(row))
     }
 
     /// Fills in every ratio. Call it when all rows are there.
@@ -169,11 +160,7 @@ pub struct LatencyReport {
 impl LatencyReport {
     /// A report that waits for its rows.
     pub fn new(machine: Machine, settings: Settings) -> Self {
-        Self {
-            machine,
-            settings,
-            rows: Vec::new(),
-        }
+        Self { machine, settings, rows: Vec::new() }
     }
 }
 
@@ -348,12 +335,7 @@ impl GrainRow {
 impl GrainReport {
     /// A report that waits for its rows.
     pub fn new(machine: Machine, settings: Settings) -> Self {
-        Self {
-            machine,
-            settings,
-            rows: Vec::new(),
-            finest_grain_ns: BTreeMap::new(),
-        }
+        Self { machine, settings, rows: Vec::new(), finest_grain_ns: BTreeMap::new() }
     }
 
     /// The lines of the report: each domain and transport with its rows, finest first.
@@ -362,15 +344,9 @@ impl GrainReport {
         rows.sort_by(|a, b| a.work_ns.total_cmp(&b.work_ns));
         let mut lines: BTreeMap<(Domain, &str), Vec<&GrainRow>> = BTreeMap::new();
         for row in rows {
-            lines
-                .entry((row.domain, &row.transport))
-                .or_default()
-                .push(row);
+            lines.entry((row.domain, &row.transport)).or_default().push(row);
         }
-        lines
-            .into_iter()
-            .map(|((domain, transport), rows)| (domain, transport, rows))
-            .collect()
+        lines.into_iter().map(|((domain, transport), rows)| (domain, transport, rows)).collect()
     }
 
     /// Fills in `finest_grain_ns`; of a domain's transports the best counts. Call it when
@@ -391,9 +367,6 @@ impl GrainReport {
 /// The finest work at which, and at all coarser work measured, the slowdown keeps within
 /// the published worst. `rows` are of one line, finest first.
 pub fn finest_grain(rows: &[&GrainRow]) -> Option<f64> {
-    let within = rows
-        .iter()
-        .rev()
-        .take_while(|r| r.slowdown <= published::WORST_SLOWDOWN);
+    let within = rows.iter().rev().take_while(|r| r.slowdown <= published::WORST_SLOWDOWN);
     within.last().map(|r| r.work_ns)
 }

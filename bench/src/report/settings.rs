@@ -21,12 +21,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            scale: 1.0,
-            repeats: 1,
-            pinning: None,
-            more: BTreeMap::new(),
-        }
+        Self { scale: 1.0, repeats: 1, pinning: None, more: BTreeMap::new() }
     }
 }
 
@@ -42,10 +37,8 @@ impl Settings {
     pub fn line(&self) -> String {
         let pinning = self.pinning.as_deref().unwrap_or("none");
         let s = if self.repeats == 1 { "" } else { "s" };
-        let mut line = format!(
-            "scale {}, {} repeat{s}, pinning: {pinning}",
-            self.scale, self.repeats
-        );
+        let mut line =
+            format!("scale {}, {} repeat{s}, pinning: {pinning}", self.scale, self.repeats);
         for (name, value) in &self.more {
             match value {
                 Value::String(text) => line += &format!(", {name}: {text}"),

@@ -72,11 +72,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// The smallest and the largest value; `None` without values.
 pub fn range(values: &[f64]) -> Option<(f64, f64)> {
     let first = *values.first().filter(|_| usable(values))?;
-    Some(
-        values
-            .iter()
-            .fold((first, first), |(low, high), &v| (low.min(v), high.max(v))),
-    )
+    Some(values.iter().fold((first, first), |(low, high), &v| (low.min(v), high.max(v))))
 }
 
 /// The standard deviation of `a / b` from those of `a` and `b`, taken as independent
@@ -112,10 +108,7 @@ mod tests {
     #[test]
     fn nothing_has_no_statistics() {
         assert_eq!(Percentiles::of(&mut []), None);
-        assert_eq!(
-            (mean(&[]), sample_sd(&[]), median(&[]), range(&[])),
-            (None, None, None, None)
-        );
+        assert_eq!((mean(&[]), sample_sd(&[]), median(&[]), range(&[])), (None, None, None, None));
         assert_eq!(sample_sd(&[3.0]), None);
         for bad in [f64::NAN, f64::INFINITY] {
             let values = [1.0, bad, 2.0];

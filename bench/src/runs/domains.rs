@@ -63,12 +63,20 @@ fn once(bench: &mut Bench, place: usize, function: Function, run: Instance) -> R
     bench.place(place).seconds(&Job::Work { function, repetitions, iterations }, work)
 }
 
-fn rows(bench: &mut Bench, plan: &DomainsPlan, seconds: &Seconds, failed: &[bool]) -> Vec<DomainRow> {
+fn rows(
+    bench: &mut Bench,
+    plan: &DomainsPlan,
+    seconds: &Seconds,
+    failed: &[bool],
+) -> Vec<DomainRow> {
     let host_host = bench.find(Domain::HostHost);
     let mut rows = Vec::new();
-    for (&(function, published, place), repeats) in seconds.iter().filter(|(key, _)| !failed[key.2]) {
-        let (domain, transport) = (bench.place(place).domain(), bench.place(place).transport().to_owned());
-        let row = DomainRow::from_repeats(function, domain, &transport, published, plan.scale, repeats);
+    for (&(function, published, place), repeats) in seconds.iter().filter(|(key, _)| !failed[key.2])
+    {
+        let (domain, transport) =
+            (bench.place(place).domain(), bench.place(place).transport().to_owned());
+        let row =
+            DomainRow::from_repeats(function, domain, &transport, published, plan.scale, repeats);
         let Some(mut row) = row else { continue };
         if let Some(base) = host_host.and_then(|h| seconds.get(&(function, published, h))) {
             row = row.paired_with(repeats, base);

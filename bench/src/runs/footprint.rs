@@ -20,7 +20,11 @@ pub struct FootprintPlan {
 }
 
 /// Runs it in some of the bench's domains.
-pub fn footprint(bench: &mut Bench, domains: &[Domain], plan: &FootprintPlan) -> Result<FootprintReport> {
+pub fn footprint(
+    bench: &mut Bench,
+    domains: &[Domain],
+    plan: &FootprintPlan,
+) -> Result<FootprintReport> {
     let mut rows = Vec::new();
     for i in 0..bench.len() {
         let domain = bench.place(i).domain();
@@ -61,7 +65,8 @@ fn activations(bench: &mut Bench, place: usize, count: u32) -> Result<Vec<Footpr
     let times = |started| -> Vec<f64> {
         all.iter().filter(|a: &&Activation| a.started == started).map(|a| a.ns).collect()
     };
-    let with_start = row(bench, place, Footprint::ActivationWithStart, "app").with_times(&times(true));
+    let with_start =
+        row(bench, place, Footprint::ActivationWithStart, "app").with_times(&times(true));
     let without = row(bench, place, Footprint::Activation, "app").with_times(&times(false));
     Ok(with_start.into_iter().chain(without).collect())
 }
@@ -118,11 +123,15 @@ fn idle(bench: &mut Bench, place: usize, over: Duration) -> Result<Vec<Footprint
             std::thread::sleep(SETTLE);
             let shares = shares(pids, over)?;
             let gone = || BenchError::Manager("manager or service is gone".into());
-            let bytes = [resident_bytes(pids[0]).ok_or_else(gone)?, resident_bytes(pids[1]).ok_or_else(gone)?];
+            let bytes = [
+                resident_bytes(pids[0]).ok_or_else(gone)?,
+                resident_bytes(pids[1]).ok_or_else(gone)?,
+            ];
             Ok((shares, bytes))
         })();
         if let Some(held) = held {
-            held.join().map_err(|_| BenchError::Inside("the thread that waits for it died".into()))??;
+            held.join()
+                .map_err(|_| BenchError::Inside("the thread that waits for it died".into()))??;
         }
         found
     });

@@ -32,8 +32,7 @@ pub struct GrainPlan {
 impl GrainPlan {
     /// The usual amounts of work, from 10 ms to nothing.
     pub fn new(repeats: u32) -> Self {
-        let work_ns =
-            vec![1e7, 3e6, 1e6, 3e5, 1e5, 5e4, 2e4, 1e4, 5e3, 2e3, 1e3, 3e2, 1e2, 0.0];
+        let work_ns = vec![1e7, 3e6, 1e6, 3e5, 1e5, 5e4, 2e4, 1e4, 5e3, 2e3, 1e3, 3e2, 1e2, 0.0];
         GrainPlan { repeats, function: Function::Factorial, work_ns }
     }
 }
@@ -57,8 +56,14 @@ pub fn grain(bench: &mut Bench, plan: &GrainPlan) -> Result<GrainReport> {
         ));
     };
     let others: Vec<_> = (0..bench.len()).filter(|&p| p != base).collect();
-    let job = |repetitions, calls| Job::Grain { function: plan.function, repetitions, calls, batches: BATCHES };
-    let ns_each = bench.place(base).ns_per_call(&job(CALIBRATION, 5), Duration::ZERO)? / CALIBRATION as f64;
+    let job = |repetitions, calls| Job::Grain {
+        function: plan.function,
+        repetitions,
+        calls,
+        batches: BATCHES,
+    };
+    let ns_each =
+        bench.place(base).ns_per_call(&job(CALIBRATION, 5), Duration::ZERO)? / CALIBRATION as f64;
     let mut failed = vec![false; bench.len()];
     let mut works = vec![Vec::new(); plan.work_ns.len()];
     let mut slowdowns = vec![vec![Vec::new(); plan.work_ns.len()]; bench.len()];
@@ -88,7 +93,8 @@ pub fn grain(bench: &mut Bench, plan: &GrainPlan) -> Result<GrainReport> {
     let mut report = GrainReport::new(bench.machine(), bench.settings(1.0, plan.repeats));
     report.settings = report.settings.with("function", plan.function.as_str());
     for place in others.into_iter().filter(|&p| !failed[p]) {
-        let (domain, transport) = (bench.place(place).domain(), bench.place(place).transport().to_owned());
+        let (domain, transport) =
+            (bench.place(place).domain(), bench.place(place).transport().to_owned());
         for (i, slow) in slowdowns[place].iter().enumerate() {
             let work = stats::median(&works[i]).unwrap_or_default();
             report.rows.extend(GrainRow::from_repeats(domain, &transport, work, slow));

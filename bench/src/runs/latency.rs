@@ -34,14 +34,20 @@ impl LatencyPlan {
         let net = domain == Domain::GuestNet;
         let rounds = if net { self.rounds.min(5) } else { self.rounds };
         let few = rounds.min(5);
-        let copies = |bytes| (format!("memcpy, {bytes} bytes"), Job::Copies { bytes, rounds: few, millis: 10 });
+        let copies = |bytes| {
+            (format!("memcpy, {bytes} bytes"), Job::Copies { bytes, rounds: few, millis: 10 })
+        };
         if domain == Domain::InProcess {
             return self.sizes.iter().copied().map(copies).collect();
         }
         let millis = if net { 400 } else { 60 };
         let samples = if net { 2_000 } else { 20_000 };
         let in_flight = self.in_flight.iter().copied().filter(|n| !net || [1, 8, 64].contains(n));
-        let rates = Job::Rates { in_flight: in_flight.collect(), rounds: few, millis: if net { 100 } else { 25 } };
+        let rates = Job::Rates {
+            in_flight: in_flight.collect(),
+            rounds: few,
+            millis: if net { 100 } else { 25 },
+        };
         let mut jobs = vec![
             ("round trips".to_owned(), Job::RoundTrips { rounds, samples, millis }),
             ("calls in flight".to_owned(), rates),
@@ -94,8 +100,16 @@ fn sockets(bench: &Bench, rounds: u32) -> Result<Vec<LatencyRow>> {
     for (tcp, kind) in [(false, Kind::Unix), (true, Kind::Tcp)] {
         for busy in [false, true] {
             let limit = Duration::from_millis(150);
-            let trips = socket_trips(&clock, (tcp, busy), bench.plan().service(), rounds.min(5), 5_000, limit)?;
-            let transport = format!("{}, {}", kind.as_str(), if busy { "busy-polled" } else { "blocking" });
+            let trips = socket_trips(
+                &clock,
+                (tcp, busy),
+                bench.plan().service(),
+                rounds.min(5),
+                5_000,
+                limit,
+            )?;
+            let transport =
+                format!("{}, {}", kind.as_str(), if busy { "busy-polled" } else { "blocking" });
             rows.push(LatencyRow::new(Domain::HostHost, &transport, kind).with_percentiles(&trips));
         }
     }

@@ -62,6 +62,10 @@ impl Bench {
             notes: Vec::new(),
             _pinned: Pinned::to(plan.caller()),
         };
+        if let Some(times) = lab::slowed_by_spinning(&plan) {
+            let words = format!("work takes {times:.3} × as long while the other processor spins");
+            bench.notes.push(("processors", words));
+        }
         match &at.endpoint {
             Some(endpoint) => bench.over_endpoint(at, endpoint, domains)?,
             None => bench.with_manager(at, domains)?,
@@ -79,7 +83,10 @@ impl Bench {
     fn over_endpoint(&mut self, at: &Where, endpoint: &Endpoint, domains: &[Domain]) -> Result<()> {
         let place = OverSession::connect(endpoint, at.client.as_deref())?;
         for &domain in domains.iter().filter(|&&d| d != place.domain()) {
-            self.missed.push((Some(domain), format!("the endpoint {endpoint} leads to {} only", place.domain())));
+            self.missed.push((
+                Some(domain),
+                format!("the endpoint {endpoint} leads to {} only", place.domain()),
+            ));
         }
         self.notes.push(("endpoint", endpoint.to_string()));
         self.places.push(Box::new(place));
@@ -104,9 +111,13 @@ impl Bench {
                 self.start(start)?
             }
         };
-        self.notes.push(("manager", if manager.is_own() { "started for this".into() } else { "as found running".into() }));
+        self.notes.push((
+            "manager",
+            if manager.is_own() { "started for this".into() } else { "as found running".into() },
+        ));
         if domains.contains(&Domain::InProcess) {
-            let libraries = manager.functions()?.into_iter().map(|f| (f.name, PathBuf::from(f.driver)));
+            let libraries =
+                manager.functions()?.into_iter().map(|f| (f.name, PathBuf::from(f.driver)));
             self.places.push(Box::new(InProcess::new(libraries.collect(), self.plan)));
         }
         let manager = self.manager.insert(manager);
@@ -133,14 +144,17 @@ impl Bench {
                 self.notes.extend(compare_clocks(&guest).map(|words| ("guest_clock", words)));
                 for (domain, net) in ways {
                     if net && manager.status()?.tcp.is_none() {
-                        self.missed.push((Some(domain), "no gateway serves callers over TCP".into()));
+                        self.missed
+                            .push((Some(domain), "no gateway serves callers over TCP".into()));
                         continue;
                     }
                     self.places.push(Box::new(InGuest::new(guest.clone(), net)));
                 }
                 self.guest = Some(guest);
             }
-            Err(e) => ways.into_iter().for_each(|(domain, _)| self.missed.push((Some(domain), e.to_string()))),
+            Err(e) => ways
+                .into_iter()
+                .for_each(|(domain, _)| self.missed.push((Some(domain), e.to_string()))),
         }
         self.say_missed();
         Ok(())
@@ -229,10 +243,14 @@ impl Bench {
         for (name, value) in &self.notes {
             settings = settings.with(name, value.as_str());
         }
-        let mut missed: Vec<_> = self.missed.iter().map(|(domain, why)| match domain {
-            Some(domain) => format!("{domain}: {why}"),
-            None => why.clone(),
-        }).collect();
+        let mut missed: Vec<_> = self
+            .missed
+            .iter()
+            .map(|(domain, why)| match domain {
+                Some(domain) => format!("{domain}: {why}"),
+                None => why.clone(),
+            })
+            .collect();
         missed.dedup();
         if !missed.is_empty() {
             settings = settings.with("not_measured", missed.join("; "));

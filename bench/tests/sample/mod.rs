@@ -28,13 +28,7 @@ pub fn machine() -> Machine {
 
 pub fn settings(scale: f64) -> Settings {
     let pinning = Some("caller on core 0, service on core 1".to_owned());
-    Settings {
-        scale,
-        repeats: 5,
-        pinning,
-        ..Settings::default()
-    }
-    .with("warm_up_calls", 1000)
+    Settings { scale, repeats: 5, pinning, ..Settings::default() }.with("warm_up_calls", 1000)
 }
 
 /// Seconds of each domain: a part for the work, and one for each call.
@@ -76,16 +70,10 @@ pub fn latency() -> LatencyReport {
     ] {
         let repeat = |part: u64| {
             let p50 = p50 * part / 100;
-            Percentiles {
-                p50,
-                p99: p50 * 3 / 2,
-                p999: p50 * 8,
-            }
+            Percentiles { p50, p99: p50 * 3 / 2, p999: p50 * 8 }
         };
         let row = LatencyRow::new(domain, transport, kind);
-        report
-            .rows
-            .push(row.with_percentiles(&[repeat(99), repeat(100), repeat(103)]));
+        report.rows.push(row.with_percentiles(&[repeat(99), repeat(100), repeat(103)]));
     }
     for (kind, in_flight, calls) in [
         (Kind::FloorInFlight, 8, 18e6),
@@ -93,22 +81,22 @@ pub fn latency() -> LatencyReport {
         (Kind::Pipelined, 64, 16.4e6),
     ] {
         let row = LatencyRow::new(HostHost, "host", kind);
-        report
-            .rows
-            .push(row.with_calls_per_s(in_flight, &[calls * 0.98, calls, calls * 1.01]));
+        report.rows.push(row.with_calls_per_s(in_flight, &[calls * 0.98, calls, calls * 1.01]));
     }
     let bandwidth = LatencyRow::new(HostHost, "host", Kind::Bandwidth);
-    report.rows.push(
-        bandwidth
-            .clone()
-            .with_bytes_per_s(1 << 20, Some(How::Copied), &[7.9e9]),
-    );
-    report
-        .rows
-        .push(bandwidth.with_bytes_per_s(1 << 20, Some(How::InPlace), &[23.5e9]));
-    report.rows.push(
-        LatencyRow::new(InProcess, "none", Kind::Memcpy).with_bytes_per_s(1 << 20, None, &[24.2e9]),
-    );
+    report.rows.push(bandwidth.clone().with_bytes_per_s(1 << 20, Some(How::Copied), &[7.9e9]));
+    report.rows.push(bandwidth.with_bytes_per_s(1 << 20, Some(How::InPlace), &[23.5e9]));
+    for (bytes, p50) in [(4 << 10, 300.0), (1 << 20, 303.0)] {
+        let row = LatencyRow::new(HostHost, "host", Kind::Bandwidth).of_function("null");
+        let mut row = row.with_bytes_per_s(bytes, Some(How::InPlace), &[]).with_p50_ns(&[p50]);
+        row.bytes_per_s = None;
+        report.rows.push(row);
+    }
+    report.rows.push(LatencyRow::new(InProcess, "none", Kind::Memcpy).with_bytes_per_s(
+        1 << 20,
+        None,
+        &[24.2e9],
+    ));
     report
 }
 
@@ -122,9 +110,7 @@ pub fn grain() -> GrainReport {
     for (domain, transport, call_ns) in lines {
         for work in [1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 8e6] {
             let repeats = [0.97, 1.0, 1.04].map(|noise| 1.0 + call_ns * noise / work);
-            report
-                .rows
-                .push(GrainRow::from_repeats(domain, transport, work, &repeats).unwrap());
+            report.rows.push(GrainRow::from_repeats(domain, transport, work, &repeats).unwrap());
         }
     }
     report.finish();

@@ -21,17 +21,21 @@ pub struct Args {
 
 /// The command that reads those words.
 pub fn command() -> clap::Command {
-    vfun_bench::cli::Args::augment_args(clap::Command::new("vfun bench").version(env!("CARGO_PKG_VERSION")))
-        .arg_required_else_help(true)
-        .max_term_width(100)
+    vfun_bench::cli::Args::augment_args(
+        clap::Command::new("vfun bench").version(env!("CARGO_PKG_VERSION")),
+    )
+    .arg_required_else_help(true)
+    .max_term_width(100)
 }
 
 /// What was said before `bench` is meant for it too.
 fn before(cli: &Cli) -> Result<Vec<OsString>> {
     if cli.json {
-        return Err(Failure::usage("bench writes JSON to a file").advise("give --json FILE after bench; - is stdout"));
+        return Err(Failure::usage("bench writes JSON to a file")
+            .advise("give --json FILE after bench; - is stdout"));
     }
-    let named = |variable: &str, value: &OsString| std::env::var_os(variable).as_ref() != Some(value);
+    let named =
+        |variable: &str, value: &OsString| std::env::var_os(variable).as_ref() != Some(value);
     let mut words = vec![];
     for (option, variable, value) in [
         ("--root", "VFUN_ROOT", cli.root.clone().map(OsString::from)),
@@ -73,7 +77,8 @@ mod tests {
     #[test]
     fn its_options_are_its_own() {
         command().debug_assert();
-        let cli = Cli::parse_from(["vfun", "--root", "/r", "bench", "grain", "--json", "f", "--help"]);
+        let cli =
+            Cli::parse_from(["vfun", "--root", "/r", "bench", "grain", "--json", "f", "--help"]);
         let Command::Bench(args) = &cli.command else { unreachable!() };
         assert_eq!(args.words, ["grain", "--json", "f", "--help"]);
         assert_eq!(before(&cli).unwrap(), ["--root", "/r"]);

@@ -30,7 +30,8 @@ pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
     let admin = Admin::of(cli);
     match sub {
         Sub::Add { file } => {
-            let manifest = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+            let manifest =
+                std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
             done(cli, admin.tell(&Ask::AddFunction { manifest, file })?)
         }
@@ -46,9 +47,12 @@ pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
 }
 
 fn render(functions: &[FunctionRow]) -> String {
-    let mut table = Table::new(&["NAME", "VERSION", ">ID", "RUNS ON", ">DEADLINE", "DRIVER", "SUMMARY"]);
+    let mut table =
+        Table::new(&["NAME", "VERSION", ">ID", "RUNS ON", ">DEADLINE", "DRIVER", "SUMMARY"]);
     for f in functions {
-        let file = Path::new(&f.driver).file_name().map_or(f.driver.clone(), |n| n.to_string_lossy().into_owned());
+        let file = Path::new(&f.driver)
+            .file_name()
+            .map_or(f.driver.clone(), |n| n.to_string_lossy().into_owned());
         table.row([
             f.name.clone(),
             f.version.clone(),

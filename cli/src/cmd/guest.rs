@@ -63,9 +63,17 @@ pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
     let admin = Admin::of(cli);
     let (row, added) = client::ensure(&admin, &args.client, args.window.as_deref())?;
     if added {
-        out::note(format!("Declared client '{}' with a window of {}.", row.name, out::bytes(row.window_bytes)));
+        out::note(format!(
+            "Declared client '{}' with a window of {}.",
+            row.name,
+            out::bytes(row.window_bytes)
+        ));
     } else if args.window.is_some() {
-        out::note(format!("Client '{}' is there already: its window of {} is used.", row.name, out::bytes(row.window_bytes)));
+        out::note(format!(
+            "Client '{}' is there already: its window of {} is used.",
+            row.name,
+            out::bytes(row.window_bytes)
+        ));
     }
     let mut config = config(args, window(&row)?)?;
     let timeout = Duration::from_secs(args.timeout);
@@ -101,14 +109,18 @@ pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
 fn window(row: &ClientRow) -> Result<Window> {
     match &row.window_file {
         Some(path) => Ok(Window { path: path.clone(), size: row.window_bytes }),
-        None => Err(Failure::new(Exit::Usage, format!("client '{}' is of kind {}: it has no window for a VM", row.name, row.kind))
-            .advise("name another client with --client; it is declared if it is not there")),
+        None => Err(Failure::new(
+            Exit::Usage,
+            format!("client '{}' is of kind {}: it has no window for a VM", row.name, row.kind),
+        )
+        .advise("name another client with --client; it is declared if it is not there")),
     }
 }
 
 fn config(args: &Args, window: Window) -> Result<GuestConfig> {
-    let me = std::env::current_exe()
-        .map_err(|e| Failure::new(Exit::Failed, format!("this program cannot find itself to take it along: {e}")))?;
+    let me = std::env::current_exe().map_err(|e| {
+        Failure::new(Exit::Failed, format!("this program cannot find itself to take it along: {e}"))
+    })?;
     let mut files = vec![(me.clone(), "/usr/bin/vfun".to_owned())];
     let library = me.with_file_name("libvfun.so");
     if library.is_file() {
@@ -117,10 +129,16 @@ fn config(args: &Args, window: Window) -> Result<GuestConfig> {
     for file in &args.files {
         files.push(along(file)?);
     }
-    let bytes: u64 = files.iter().filter_map(|(f, _)| std::fs::metadata(f).ok()).map(|m| m.len()).sum();
+    let bytes: u64 =
+        files.iter().filter_map(|(f, _)| std::fs::metadata(f).ok()).map(|m| m.len()).sum();
     // An initramfs lies in memory twice while it is unpacked.
     let memory = args.memory.unwrap_or(256 + 3 * (bytes >> 20) as u32);
-    let name: String = args.client.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(24).collect();
+    let name: String = args
+        .client
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(24)
+        .collect();
     Ok(GuestConfig {
         windows: vec![window],
         files,
@@ -137,7 +155,10 @@ fn along(text: &str) -> Result<(PathBuf, String)> {
         Some((file, to)) if to.starts_with('/') => (Path::new(file), to.to_owned()),
         _ => {
             let file = Path::new(text);
-            let name = file.file_name().and_then(|n| n.to_str()).ok_or_else(|| Failure::usage(format!("--file {text}: it has no name")))?;
+            let name = file
+                .file_name()
+                .and_then(|n| n.to_str())
+                .ok_or_else(|| Failure::usage(format!("--file {text}: it has no name")))?;
             (file, format!("/usr/bin/{name}"))
         }
     };
@@ -151,7 +172,11 @@ fn along(text: &str) -> Result<(PathBuf, String)> {
 fn script(command: &[String]) -> String {
     match command {
         [one] => one.clone(),
-        several => several.iter().map(|w| format!("'{}'", w.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" "),
+        several => several
+            .iter()
+            .map(|w| format!("'{}'", w.replace('\'', r"'\''")))
+            .collect::<Vec<_>>()
+            .join(" "),
     }
 }
 

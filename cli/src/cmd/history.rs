@@ -26,10 +26,20 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
 }
 
 fn render(rows: &[HistoryRow]) -> String {
-    let mut table = Table::new(&["TIME", "GRANT", "CLIENT", "APP", "FUNCTION", "WHERE", "BECAME", "WHY"]);
+    let mut table =
+        Table::new(&["TIME", "GRANT", "CLIENT", "APP", "FUNCTION", "WHERE", "BECAME", "WHY"]);
     for r in rows {
         let why = r.why.clone().unwrap_or_default();
-        table.row([out::timestamp(r.at_ms), r.grant.clone(), r.client.clone(), r.app.clone(), r.function.clone(), r.location.clone(), r.state.clone(), why]);
+        table.row([
+            out::timestamp(r.at_ms),
+            r.grant.clone(),
+            r.client.clone(),
+            r.app.clone(),
+            r.function.clone(),
+            r.location.clone(),
+            r.state.clone(),
+            why,
+        ]);
     }
     table.render()
 }

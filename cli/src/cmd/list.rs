@@ -31,7 +31,9 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     }
     out::note(session.describe());
     if functions.is_empty() {
-        out::note("No function is offered to this client. On the host: vfun function add FILE, and see the client's `functions`.");
+        out::note(
+            "No function is offered to this client. On the host: vfun function add FILE, and see the client's `functions`.",
+        );
     }
     out::text(&render(&functions))
 }
@@ -49,7 +51,15 @@ fn object(f: &FunctionInfo) -> serde_json::Value {
 }
 
 fn render(functions: &[FunctionInfo]) -> String {
-    let mut table = Table::new(&["NAME", "VERSION", ">ID", "RUNS ON", ">MAX ARGUMENTS", ">MAX RESULTS", ">DEADLINE"]);
+    let mut table = Table::new(&[
+        "NAME",
+        "VERSION",
+        ">ID",
+        "RUNS ON",
+        ">MAX ARGUMENTS",
+        ">MAX RESULTS",
+        ">DEADLINE",
+    ]);
     for f in functions {
         table.row([
             f.name.clone(),

@@ -21,5 +21,6 @@ pub fn run(args: &Args) -> Result<()> {
     let failed = |e| fail::file(&args.folder, "written to", &e);
     clap_mangen::generate_to(Cli::command(), &args.folder).map_err(failed)?;
     // `bench` reads its own options, so its pages replace the one made above.
-    clap_mangen::generate_to(super::bench::command().name("vfun-bench"), &args.folder).map_err(failed)
+    clap_mangen::generate_to(super::bench::command().name("vfun-bench"), &args.folder)
+        .map_err(failed)
 }

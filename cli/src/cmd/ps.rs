@@ -51,15 +51,22 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
             at: Instant::now(),
             calls: grants.iter().map(|g| (g.grant.clone(), g.counters.calls)).collect(),
         };
-        let rates: Vec<Option<f64>> = grants.iter().map(|g| rate(before.as_ref(), &now, &g.grant)).collect();
+        let rates: Vec<Option<f64>> =
+            grants.iter().map(|g| rate(before.as_ref(), &now, &g.grant)).collect();
         // The first look of a watch has no rates to show.
         if args.watch.is_none() || before.is_some() {
             show(cli, args, &grants, &rates, shown > 0)?;
             shown += 1;
         }
-        let Some(pause) = args.watch.filter(|_| args.count.is_none_or(|n| shown < n)) else { return Ok(()) };
+        let Some(pause) = args.watch.filter(|_| args.count.is_none_or(|n| shown < n)) else {
+            return Ok(());
+        };
         // The first table is wanted soon.
-        std::thread::sleep(if before.is_none() { pause.min(Duration::from_secs(1)) } else { pause });
+        std::thread::sleep(if before.is_none() {
+            pause.min(Duration::from_secs(1))
+        } else {
+            pause
+        });
         before = Some(now);
     }
 }
@@ -70,15 +77,25 @@ fn rate(before: Option<&Look>, now: &Look, grant: &str) -> Option<f64> {
     Some(b.saturating_sub(*a) as f64 / (now.at - before.at).as_secs_f64())
 }
 
-fn show(cli: &Cli, args: &Args, grants: &[GrantRow], rates: &[Option<f64>], again: bool) -> Result<()> {
+fn show(
+    cli: &Cli,
+    args: &Args,
+    grants: &[GrantRow],
+    rates: &[Option<f64>],
+    again: bool,
+) -> Result<()> {
     if cli.json {
-        let rows: Vec<_> = grants.iter().zip(rates).map(|(g, r)| {
-            let mut row = serde_json::to_value(g).unwrap_or_default();
-            if let (Some(r), Some(row)) = (r, row.as_object_mut()) {
-                row.insert("calls_per_s".into(), (*r).into());
-            }
-            row
-        }).collect();
+        let rows: Vec<_> = grants
+            .iter()
+            .zip(rates)
+            .map(|(g, r)| {
+                let mut row = serde_json::to_value(g).unwrap_or_default();
+                if let (Some(r), Some(row)) = (r, row.as_object_mut()) {
+                    row.insert("calls_per_s".into(), (*r).into());
+                }
+                row
+            })
+            .collect();
         return match args.watch {
             // A line each, for programs that read on.
             Some(_) => out::line(serde_json::Value::from(rows).to_string()),
@@ -94,7 +111,8 @@ fn show(cli: &Cli, args: &Args, grants: &[GrantRow], rates: &[Option<f64>], agai
 }
 
 fn render(grants: &[GrantRow], rates: Option<&[Option<f64>]>) -> String {
-    let mut columns = vec!["GRANT", "CLIENT", "APP", "FUNCTION", "WHERE", "STATE", "VIA", ">CELLS", ">CALLS"];
+    let mut columns =
+        vec!["GRANT", "CLIENT", "APP", "FUNCTION", "WHERE", "STATE", "VIA", ">CELLS", ">CALLS"];
     if rates.is_some() {
         columns.push(">CALLS/S");
     }
@@ -166,7 +184,11 @@ mod tests {
         let look = |at, calls| Look { at, calls: HashMap::from([("0.1".to_owned(), calls)]) };
         let (a, b) = (look(at, 100), look(at + Duration::from_secs(2), 300));
         assert_eq!(rate(Some(&a), &b, "0.1"), Some(100.0));
-        assert_eq!(rate(Some(&b), &look(at + Duration::from_secs(3), 5), "0.1"), Some(0.0), "a service that began anew");
+        assert_eq!(
+            rate(Some(&b), &look(at + Duration::from_secs(3), 5), "0.1"),
+            Some(0.0),
+            "a service that began anew"
+        );
         assert_eq!(rate(None, &b, "0.1"), None);
         assert_eq!(rate(Some(&a), &b, "9.9"), None);
     }

@@ -30,7 +30,8 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
         };
     };
     let grant = grants.into_iter().find(|g| g.grant == *wanted).ok_or_else(|| {
-        Failure::new(Exit::Refused, format!("there is no grant {wanted}")).advise("`vfun ps` lists them")
+        Failure::new(Exit::Refused, format!("there is no grant {wanted}"))
+            .advise("`vfun ps` lists them")
     })?;
     match cli.json {
         true => out::json(&grant),
@@ -61,8 +62,17 @@ fn sums(grants: &[GrantRow]) -> Sums {
 }
 
 fn render(sums: &Sums) -> String {
-    let mut table =
-        Table::new(&["CLIENT", "FUNCTION", ">GRANTS", ">CALLS", ">ERRORS", ">ARGUMENTS", ">RESULTS", ">SLEPT", ">RANG"]);
+    let mut table = Table::new(&[
+        "CLIENT",
+        "FUNCTION",
+        ">GRANTS",
+        ">CALLS",
+        ">ERRORS",
+        ">ARGUMENTS",
+        ">RESULTS",
+        ">SLEPT",
+        ">RANG",
+    ]);
     for ((client, function), (grants, c)) in sums {
         table.row([
             client.clone(),
@@ -86,14 +96,31 @@ fn detail(g: &GrantRow) -> String {
         .fact("client", format!("{} ({})", g.client, g.client_id))
         .fact("app", format!("{} ({})", g.app, g.app_id))
         .fact("function", format!("{}, on {}", g.function, g.location))
-        .fact("channel", format!("{} cells of {}, over {}", g.depth, out::bytes(g.cell_bytes.into()), g.transport))
-        .fact("service", match g.pid {
-            Some(pid) => format!("process {pid}, started again {} times", g.restarts),
-            None => "none".into(),
-        })
-        .fact("calls", format!("{}, of these {} with an error", out::count(c.calls), out::count(c.errors)))
+        .fact(
+            "channel",
+            format!(
+                "{} cells of {}, over {}",
+                g.depth,
+                out::bytes(g.cell_bytes.into()),
+                g.transport
+            ),
+        )
+        .fact(
+            "service",
+            match g.pid {
+                Some(pid) => format!("process {pid}, started again {} times", g.restarts),
+                None => "none".into(),
+            },
+        )
+        .fact(
+            "calls",
+            format!("{}, of these {} with an error", out::count(c.calls), out::count(c.errors)),
+        )
         .fact("arguments", out::bytes(c.bytes_in))
         .fact("results", out::bytes(c.bytes_out))
-        .fact("service slept", format!("{} times, rang {} times", out::count(c.slept), out::count(c.rang)))
+        .fact(
+            "service slept",
+            format!("{} times, rang {} times", out::count(c.slept), out::count(c.rang)),
+        )
         .render()
 }

@@ -17,7 +17,10 @@ pub fn run(cli: &Cli) -> Result<()> {
 
 fn render(s: &Status) -> String {
     Facts::new()
-        .fact("manager", format!("vfund {}, process {}, up {}", s.version, s.pid, out::age(s.uptime_s)))
+        .fact(
+            "manager",
+            format!("vfund {}, process {}, up {}", s.version, s.pid, out::age(s.uptime_s)),
+        )
         .fact("state", if s.draining { "draining: nothing new is granted" } else { "serving" })
         .fact("root", s.root.display().to_string())
         .fact("generation", s.generation.to_string())

@@ -5,7 +5,7 @@ mod table;
 mod units;
 
 pub use facts::Facts;
-pub use table::{Table, Align};
+pub use table::{Align, Table};
 pub use units::{age, bytes, count, duration, rate, timestamp};
 
 use crate::fail::{self, Result};

@@ -47,7 +47,8 @@ impl Table {
     pub fn render(&self) -> String {
         let head: Vec<String> = self.columns.iter().map(|(name, _)| name.clone()).collect();
         let all = || std::iter::once(&head).chain(&self.rows);
-        let width = |i: usize| all().filter_map(|r| r.get(i)).map(|c| c.chars().count()).max().unwrap_or(0);
+        let width =
+            |i: usize| all().filter_map(|r| r.get(i)).map(|c| c.chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let mut text = String::new();
         for row in all() {

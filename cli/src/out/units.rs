@@ -84,7 +84,13 @@ pub fn timestamp(unix_ms: i64) -> String {
     let mp = (5 * doy + 2) / 153;
     let (day, month) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
     let year = yoe + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{:03}Z", s / 3600, s / 60 % 60, s % 60, ms % 1000)
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{:03}Z",
+        s / 3600,
+        s / 60 % 60,
+        s % 60,
+        ms % 1000
+    )
 }
 
 #[cfg(test)]
@@ -93,13 +99,19 @@ mod tests {
 
     #[test]
     fn numbers_as_people_read_them() {
-        assert_eq!([0, 48, 4096, 1500, 64 << 20, 1 << 40].map(bytes), ["0 B", "48 B", "4 KiB", "1.5 KiB", "64 MiB", "1 TiB"]);
+        assert_eq!(
+            [0, 48, 4096, 1500, 64 << 20, 1 << 40].map(bytes),
+            ["0 B", "48 B", "4 KiB", "1.5 KiB", "64 MiB", "1 TiB"]
+        );
         assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");
         assert_eq!(bytes(u64::MAX), "16384.0 PiB");
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1 000", "1 234 567"]);
         assert_eq!([0.0, 0.25, 1234.4].map(rate), ["0", "0.2", "1 234"]);
         let d = |ns| duration(Duration::from_nanos(ns));
-        assert_eq!([0, 999, 1234, 45_600, 789_000_000, 2_000_000_000].map(d), ["0 ns", "999 ns", "1.23 µs", "45.6 µs", "789 ms", "2.00 s"]);
+        assert_eq!(
+            [0, 999, 1234, 45_600, 789_000_000, 2_000_000_000].map(d),
+            ["0 ns", "999 ns", "1.23 µs", "45.6 µs", "789 ms", "2.00 s"]
+        );
         assert_eq!([5, 65, 3700, 90_000].map(age), ["5 s", "1 min 5 s", "1 h 1 min", "1 d 1 h"]);
     }
 

@@ -121,7 +121,9 @@ impl ConnectOptions {
     fn open(&self, endpoint: &Endpoint, question: &Attach, hello: Hello) -> Result<Session> {
         match endpoint {
             Endpoint::Auto => self.auto(question, hello),
-            Endpoint::Host(path) => self.over_window(transport::attach_host(path.as_deref(), question)?, hello),
+            Endpoint::Host(path) => {
+                self.over_window(transport::attach_host(path.as_deref(), question)?, hello)
+            }
             Endpoint::Ivshmem(at) => {
                 self.over_window(transport::open_ivshmem(&self.pci_devices, at.as_deref())?, hello)
             }
@@ -173,14 +175,24 @@ impl ConnectOptions {
             transport,
             generation: window.as_ref().map_or(0, |w| w.generation()),
         };
-        let inner =
-            SessionInner::new(control, window, info, place, ack.session.get(), self.policy.clone(), heartbeat);
+        let inner = SessionInner::new(
+            control,
+            window,
+            info,
+            place,
+            ack.session.get(),
+            self.policy.clone(),
+            heartbeat,
+        );
         Ok(Session::from_inner(Arc::new(inner)))
     }
 
     fn app_name(&self) -> Result<[u8; NAME_BYTES]> {
-        names::encode(&self.app)
-            .map_err(|why| Error::BadName { what: "app's", name: self.app.clone(), why })
+        names::encode(&self.app).map_err(|why| Error::BadName {
+            what: "app's",
+            name: self.app.clone(),
+            why,
+        })
     }
 
     fn credential_room(&self) -> Result<(U16, [u8; CREDENTIAL_BYTES])> {
@@ -203,8 +215,11 @@ impl ConnectOptions {
         question.credential_len = credential_len;
         question.credential = credential;
         if let Some(name) = &self.client {
-            question.client = names::encode(name)
-                .map_err(|why| Error::BadName { what: "client's", name: name.clone(), why })?;
+            question.client = names::encode(name).map_err(|why| Error::BadName {
+                what: "client's",
+                name: name.clone(),
+                why,
+            })?;
         }
         Ok(question)
     }

@@ -13,7 +13,7 @@ pub enum Endpoint {
     #[default]
     Auto,
     /// The manager on this machine, by its socket (`None`: `host.sock` in
-    /// `$VFUN_ROOT`, or in `/run/virtfun`).
+    /// `$VFUN_ROOT`, or in `/var/lib/virtfun`).
     Host(Option<PathBuf>),
     /// A window in a PCI device, by its address (`None`: the only one).
     Ivshmem(Option<String>),
@@ -90,7 +90,14 @@ mod tests {
 
     #[test]
     fn texts_survive() {
-        for text in ["auto", "host", "host:/run/x/host.sock", "ivshmem", "ivshmem:0000:00:04.0", "tcp:[::1]:70"] {
+        for text in [
+            "auto",
+            "host",
+            "host:/run/x/host.sock",
+            "ivshmem",
+            "ivshmem:0000:00:04.0",
+            "tcp:[::1]:70",
+        ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
         for text in ["", "hosts", "host:", "tcp", "tcp:x", "tcp::1", "tcp:a:99999", "vsock:3"] {

@@ -16,7 +16,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An endpoint's text is none of the known forms.
-    #[error("'{0}' is not an endpoint: write auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT")]
+    #[error(
+        "'{0}' is not an endpoint: write auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT"
+    )]
     BadEndpoint(String),
     /// An app's, client's or function's name is not a name.
     #[error("the {what} name '{name}' is not possible: {why}")]
@@ -194,7 +196,10 @@ impl Error {
             | Error::ServiceLost => true,
             Error::Refused(nack) => matches!(
                 nack.code,
-                NackCode::NoCapacity | NackCode::DeviceBusy | NackCode::Draining | NackCode::ServiceFailed
+                NackCode::NoCapacity
+                    | NackCode::DeviceBusy
+                    | NackCode::Draining
+                    | NackCode::ServiceFailed
             ),
             Error::NoHost { tried } => tried.iter().any(|(_, e)| e.is_retryable()),
             Error::BadEndpoint(_)

@@ -90,6 +90,10 @@ impl Function {
 impl std::fmt::Debug for Function {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let i = self.info();
-        write!(f, "Function({} {}, {}, {} cells of {} bytes)", i.function, i.version, i.location, i.depth, i.cell_bytes)
+        write!(
+            f,
+            "Function({} {}, {}, {} cells of {} bytes)",
+            i.function, i.version, i.location, i.depth, i.cell_bytes
+        )
     }
 }

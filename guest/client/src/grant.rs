@@ -125,15 +125,19 @@ impl Grant {
         let body = self.hold.request(Kind::Activate, control::TIMEOUT)?;
         let session = &self.hold.session;
         let calls = match (&session.control, &session.window) {
-            (Control::Tcp(connection), _) => Calls::Tcp(TcpCalls::new(connection.clone(), &self.hold.info)?),
+            (Control::Tcp(connection), _) => {
+                Calls::Tcp(TcpCalls::new(connection.clone(), &self.hold.info)?)
+            }
             (Control::Window(_), window) => {
                 let ack: ActivateAck = control::exact(&body, "activate")?;
-                let window = window.as_ref().ok_or(Error::Unsupported("the session has no window"))?;
+                let window =
+                    window.as_ref().ok_or(Error::Unsupported("the session has no window"))?;
                 let (info, policy) = (&self.hold.info, &session.policy);
                 match info.kind {
                     ChannelKind::Calls => {
                         let bell = session.info.doorbell;
-                        let calls = WindowCalls::open(window.clone(), &ack.geometry, info, policy, bell)?;
+                        let calls =
+                            WindowCalls::open(window.clone(), &ack.geometry, info, policy, bell)?;
                         Calls::Window(Box::new(calls))
                     }
                     ChannelKind::Floor => Calls::Floor(open_sides(window, &ack.geometry, info)?),

@@ -69,8 +69,11 @@ impl FunctionRequest {
     /// As it stands on the wire; limits are checked here, so that their errors
     /// name the option and not a message.
     pub(crate) fn encode(&self) -> Result<Negotiate> {
-        let function = names::encode(&self.name)
-            .map_err(|why| Error::BadName { what: "function's", name: self.name.clone(), why })?;
+        let function = names::encode(&self.name).map_err(|why| Error::BadName {
+            what: "function's",
+            name: self.name.clone(),
+            why,
+        })?;
         if self.depth != 0 && !(self.depth.is_power_of_two() && self.depth <= DEPTH_MAX) {
             return Err(Error::BadOption(format!(
                 "a depth of {} is not possible: it must be a power of two up to {DEPTH_MAX}",
@@ -119,7 +122,10 @@ mod tests {
         assert!(why(FunctionRequest::new("f").depth(3)).contains("depth of 3"));
         assert!(why(FunctionRequest::new("f").depth(2048)).contains("up to 1024"));
         assert!(why(FunctionRequest::new("f").cell_bytes(u32::MAX)).contains("cell_bytes"));
-        assert!(why(FunctionRequest::new("f").deadline(Duration::from_micros(10))).contains("from 1 to"));
+        assert!(
+            why(FunctionRequest::new("f").deadline(Duration::from_micros(10)))
+                .contains("from 1 to")
+        );
         let n = FunctionRequest::new("f").encode().unwrap();
         assert_eq!((n.depth.get(), n.cell_bytes.get(), n.deadline_ms.get()), (0, u32::MAX, 0));
     }

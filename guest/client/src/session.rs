@@ -9,8 +9,8 @@ use crate::heartbeat::Heartbeat;
 use crate::request::FunctionRequest;
 use crate::transport::Window;
 use crate::wait::WaitPolicy;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vfun_wire::message::{Empty, Kind, LIST_ENTRIES, List, ListAck, ListEntry, Location, row};
 use vfun_wire::version::{Features, FunctionVersion};
@@ -135,7 +135,7 @@ impl Session {
         &self.inner.info
     }
 
-    /// One line that names the path in use, such as `host (/run/virtfun/host.sock):
+    /// One line that names the path in use, such as `host (/var/lib/virtfun/host.sock):
     /// client host, 64 MiB shared, woken by a doorbell, protocol 1`.
     pub fn describe(&self) -> String {
         let i = &self.inner.info;
@@ -161,7 +161,12 @@ impl Session {
             let start = all.len() as u32;
             let ask = List { start: U32::new(start), reserved: U32::ZERO };
             let body = self.inner.request(Kind::List, ask.as_bytes(), control::TIMEOUT)?;
-            let bad = || Error::HostNonsense(format!("the list of functions has an impossible length ({})", body.len()));
+            let bad = || {
+                Error::HostNonsense(format!(
+                    "the list of functions has an impossible length ({})",
+                    body.len()
+                ))
+            };
             let (head, rest) = ListAck::read_from_prefix(&body).map_err(|_| bad())?;
             let (count, total) = (head.count.get(), head.total.get());
             let entries = <[ListEntry]>::ref_from_bytes(rest).map_err(|_| bad())?;

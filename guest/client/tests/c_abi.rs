@@ -19,7 +19,15 @@ fn compile(source: &str, to: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let done = Command::new(compiler)
-        .args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_DEFAULT_SOURCE", "-pthread"])
+        .args([
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-D_DEFAULT_SOURCE",
+            "-pthread",
+        ])
         .arg("-I")
         .arg(root.join("include"))
         .arg(root.join(source))
@@ -74,7 +82,13 @@ fn an_endpoint_left_open_is_found_or_what_was_tried_is_listed() {
     let (found, words) = run(dir.path(), &format!("host:{}", socket.display()));
     assert!(found, "{words}");
     let (found, words) = run(dir.path(), "");
-    assert!(!found && words.contains("Tried ivshmem") && words.contains("host.sock") && words.contains("Start vfund"), "{words}");
+    assert!(
+        !found
+            && words.contains("Tried ivshmem")
+            && words.contains("host.sock")
+            && words.contains("Start vfund"),
+        "{words}"
+    );
     let (found, words) = run(dir.path(), "carrier-pigeon");
     assert!(!found && words.contains("'carrier-pigeon' is not an endpoint"), "{words}");
 }
@@ -83,9 +97,16 @@ fn an_endpoint_left_open_is_found_or_what_was_tried_is_listed() {
 fn the_header_is_good_cpp_too() {
     let (root, dir) = (Path::new(env!("CARGO_MANIFEST_DIR")), tempfile::tempdir().unwrap());
     let source = dir.path().join("all.cpp");
-    std::fs::write(&source, "#include <vfun.h>\nint main() { return vfun_version() == nullptr; }\n").unwrap();
-    let done = Command::new("c++").args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(root.join("include")).arg(&source).output();
+    std::fs::write(
+        &source,
+        "#include <vfun.h>\nint main() { return vfun_version() == nullptr; }\n",
+    )
+    .unwrap();
+    let done = Command::new("c++")
+        .args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root.join("include"))
+        .arg(&source)
+        .output();
     // A machine without a C++ compiler says nothing about the header.
     if let Ok(done) = done {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -19,7 +19,10 @@ fn the_c_header_is_current() {
         std::fs::write(&path, &made).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == made, "include/vfun.h is not what src/capi says: run this test with VFUN_WRITE_HEADER=1");
+    assert!(
+        kept == made,
+        "include/vfun.h is not what src/capi says: run this test with VFUN_WRITE_HEADER=1"
+    );
 }
 
 /// Rust's heading for what a caller must see to means nothing to C; the words below it stay.
@@ -28,7 +31,9 @@ fn without_safety_sections(header: &str) -> String {
     let enums = ["VFUN_STATUS_", "VFUN_WAIT_POLICY_", "VFUN_PREFERENCE_"];
     let fixed = lines.map(|l| {
         let mut l = l.to_string();
-        for (made, wanted) in ["vfun_status_", "vfun_wait_policy_", "vfun_preference_"].iter().zip(enums) {
+        for (made, wanted) in
+            ["vfun_status_", "vfun_wait_policy_", "vfun_preference_"].iter().zip(enums)
+        {
             l = l.replace(made, wanted);
         }
         l

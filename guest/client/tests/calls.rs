@@ -26,7 +26,10 @@ fn a_session_says_what_it_is() {
         };
         assert_eq!(i.transport, kind);
         let line = s.describe();
-        assert!(line.starts_with(kind.as_str()) && line.contains(words) && line.contains("client vm1"), "{line}");
+        assert!(
+            line.starts_with(kind.as_str()) && line.contains(words) && line.contains("client vm1"),
+            "{line}"
+        );
         assert!(!line.contains('\n'));
         s.close().unwrap();
         assert_eq!(fake.host.goodbyes.load(std::sync::atomic::Ordering::SeqCst), 1);
@@ -77,11 +80,15 @@ fn a_grant_says_what_was_granted_and_is_given_back() {
     let fake = Fake::honest();
     let releases = || fake.host.releases.load(std::sync::atomic::Ordering::SeqCst);
     let s = fake.connect();
-    let ask = FunctionRequest::new("echo").depth(8).cell_bytes(100).deadline(Duration::from_millis(1500));
+    let ask =
+        FunctionRequest::new("echo").depth(8).cell_bytes(100).deadline(Duration::from_millis(1500));
     let g = s.negotiate(&ask).unwrap();
     let i = g.info().clone();
     assert_eq!((i.depth, i.cell_bytes, i.deadline), (8, 128, Duration::from_millis(1500)));
-    assert_eq!((i.version, i.location, i.function.as_str()), (FunctionVersion::new(1, 2), Location::Software, "echo"));
+    assert_eq!(
+        (i.version, i.location, i.function.as_str()),
+        (FunctionVersion::new(1, 2), Location::Software, "echo")
+    );
     let f = g.activate().unwrap();
     assert_eq!(f.info(), &i);
     assert_eq!(f.stats().unwrap().calls, 42);
@@ -100,7 +107,8 @@ fn refusals_carry_the_managers_sentence() {
     let Err(Error::Refused(nack)) = s.function("nothing") else { panic!() };
     assert_eq!(nack.code, NackCode::UnknownFunction);
     assert!(nack.sentence.contains("'nothing'"));
-    let e = s.negotiate(&FunctionRequest::new("echo").preference(Preference::Hardware)).err().unwrap();
+    let e =
+        s.negotiate(&FunctionRequest::new("echo").preference(Preference::Hardware)).err().unwrap();
     assert!(e.is_retryable() && e.advice().contains("software"), "{e}");
     assert!(matches!(s.function("a/b"), Err(Error::BadName { .. })));
 }
@@ -111,7 +119,11 @@ fn lists_of_any_length_arrive_whole() {
     let all = fake.connect().list().unwrap();
     assert_eq!(all.len(), 102);
     assert_eq!((all[0].name.as_str(), all[101].name.as_str()), ("echo", "f99"));
-    assert_eq!(all[0].locations, [Location::Software, Location::Fpga], "unknown bits are passed over");
+    assert_eq!(
+        all[0].locations,
+        [Location::Software, Location::Fpga],
+        "unknown bits are passed over"
+    );
 }
 
 #[test]
@@ -247,7 +259,8 @@ fn slots_are_written_in_place() {
     both(|fake| {
         let s = fake.connect();
         for cell_bytes in [0, 4096] {
-            let f = s.negotiate(&FunctionRequest::new("echo").depth(2).cell_bytes(cell_bytes)).unwrap();
+            let f =
+                s.negotiate(&FunctionRequest::new("echo").depth(2).cell_bytes(cell_bytes)).unwrap();
             let f = f.activate().unwrap();
             let room = if cell_bytes == 0 { 48 } else { 4096 };
             for len in [0, 5, 48, room] {
@@ -323,7 +336,11 @@ fn raw_lines_answer_themselves() {
     use std::sync::atomic::Ordering;
     let fake = Fake::honest();
     let s = fake.connect();
-    let f = s.negotiate(&FunctionRequest::new("floor").kind(ChannelKind::Floor).depth(2)).unwrap().activate().unwrap();
+    let f = s
+        .negotiate(&FunctionRequest::new("floor").kind(ChannelKind::Floor).depth(2))
+        .unwrap()
+        .activate()
+        .unwrap();
     let memory = f.floor().unwrap();
     let at = vfun_wire::channel::line_off(1) / 8;
     memory.mine().store(at, 77, Ordering::Release);

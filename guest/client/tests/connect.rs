@@ -32,7 +32,9 @@ fn names_and_credentials_arrive() {
 #[test]
 fn no_manager_and_no_device() {
     let dir = tempfile::tempdir().unwrap();
-    let at = |e: Endpoint| ConnectOptions::new("a").pci_devices(dir.path()).endpoint(e).connect().unwrap_err();
+    let at = |e: Endpoint| {
+        ConnectOptions::new("a").pci_devices(dir.path()).endpoint(e).connect().unwrap_err()
+    };
     let e = at(Endpoint::Host(Some(dir.path().join("host.sock"))));
     assert!(matches!(&e, Error::HostSocket { .. }) && e.advice().contains("Start vfund"), "{e}");
     let e = at(Endpoint::Ivshmem(None));
@@ -46,9 +48,8 @@ fn no_manager_and_no_device() {
 #[test]
 fn windows_in_pci_devices() {
     let fake = Fake::new(Setup { doorbell: false, ..Setup::default() });
-    let connect = |at: Option<&str>| {
-        fake.options().endpoint(Endpoint::Ivshmem(at.map(Into::into))).connect()
-    };
+    let connect =
+        |at: Option<&str>| fake.options().endpoint(Endpoint::Ivshmem(at.map(Into::into))).connect();
     for at in [None, Some("0000:00:04.0"), Some("00:04.0")] {
         assert!(connect(at).unwrap().describe().starts_with("ivshmem (0000:00:04.0)"));
     }
@@ -63,11 +64,15 @@ fn windows_in_pci_devices() {
     std::fs::write(other.join("resource2"), vec![0; 1 << 20]).unwrap();
     connect(None).unwrap();
     let e = connect(Some("00:05.0")).unwrap_err();
-    assert!(matches!(&e, Error::NotAWindow { .. }) && e.to_string().contains("no VirtFun window here"), "{e}");
+    assert!(
+        matches!(&e, Error::NotAWindow { .. }) && e.to_string().contains("no VirtFun window here"),
+        "{e}"
+    );
 
     // Two that do: one must be named.
     std::fs::remove_file(other.join("resource2")).unwrap();
-    std::os::unix::fs::symlink(fake.pci().join("0000:00:04.0/resource2"), other.join("resource2")).unwrap();
+    std::os::unix::fs::symlink(fake.pci().join("0000:00:04.0/resource2"), other.join("resource2"))
+        .unwrap();
     let e = connect(None).unwrap_err();
     assert!(matches!(&e, Error::SeveralWindows(all) if all.len() == 2), "{e}");
     assert!(e.advice().contains("ivshmem:PCIADDRESS"));
@@ -81,7 +86,10 @@ fn a_device_that_may_not_be_opened() {
     std::fs::set_permissions(&bar, std::fs::Permissions::from_mode(0o400)).unwrap();
     match fake.options().connect() {
         Err(e) => {
-            assert!(matches!(&e, Error::Device { .. }) && e.to_string().contains("resource2"), "{e}");
+            assert!(
+                matches!(&e, Error::Device { .. }) && e.to_string().contains("resource2"),
+                "{e}"
+            );
             assert!(e.advice().contains("Run as root"), "{}", e.advice());
         }
         // Root may open anything.

@@ -75,10 +75,16 @@ fn an_unanswered_request_times_out_and_its_cell_is_passed_over() {
     let start = Instant::now();
     let e = s.ping().unwrap_err();
     assert!(matches!(e, Error::ControlTimeout { request: "keep-alive", .. }), "{e}");
-    assert!((CONTROL_TIMEOUT_MS..CONTROL_TIMEOUT_MS + 1000).contains(&(start.elapsed().as_millis() as u64)));
+    assert!(
+        (CONTROL_TIMEOUT_MS..CONTROL_TIMEOUT_MS + 1000)
+            .contains(&(start.elapsed().as_millis() as u64))
+    );
     let load = |at| fake.host.window.load(at, Ordering::Acquire);
     let left: Vec<_> = (0..CONTROL_CELLS)
-        .filter(|&c| Posted::unpack(load(word(c, WORD_POSTED))).seq != Posted::unpack(load(answer_off(c) / 8)).seq)
+        .filter(|&c| {
+            Posted::unpack(load(word(c, WORD_POSTED))).seq
+                != Posted::unpack(load(answer_off(c) / 8)).seq
+        })
         .collect();
     assert_eq!(left.len(), 1, "the request still stands");
     assert_eq!(load(word(left[0], WORD_CLAIM)), 0, "its cell is nobody's");
@@ -101,14 +107,17 @@ fn two_apps_and_many_threads_share_the_cells() {
                     scope.spawn(move || {
                         for _ in 0..20 {
                             assert_eq!(s.list().unwrap().len(), 2);
-                            let g = s.negotiate(&FunctionRequest::new("echo").depth(1).cell_bytes(0)).unwrap();
+                            let g = s
+                                .negotiate(&FunctionRequest::new("echo").depth(1).cell_bytes(0))
+                                .unwrap();
                             assert_eq!(g.release().unwrap().calls, 42);
                         }
                     });
                 }
             }
         });
-        let claims = (0..CONTROL_CELLS).map(|c| fake.host.window.load(word(c, WORD_CLAIM), Ordering::Acquire));
+        let claims = (0..CONTROL_CELLS)
+            .map(|c| fake.host.window.load(word(c, WORD_CLAIM), Ordering::Acquire));
         assert!(claims.into_iter().all(|c| c == 0), "every cell was given back");
     }
 }

@@ -22,7 +22,11 @@ const STATS: u16 = 6;
 /// What connecting, listing and opening `echo` ends with when answers to
 /// `kind` are spoiled.
 fn spoiled(kind: u16, spoil: impl Fn(&mut Reply) + Send + Sync + 'static) -> Error {
-    let fake = Fake::spoiled(move |r| if r.request == kind { spoil(r) });
+    let fake = Fake::spoiled(move |r| {
+        if r.request == kind {
+            spoil(r)
+        }
+    });
     let all = || {
         let s = fake.options().connect()?;
         s.list()?;
@@ -82,7 +86,10 @@ fn unknown_kinds_of_answer() {
 #[test]
 fn unreadable_refusals() {
     for body in [vec![], vec![1; 8], vec![0xff; 520]] {
-        assert!(matches!(spoiled(NEGOTIATE, move |r| (r.kind, r.body) = (1, body.clone())), Error::Refused(_)));
+        assert!(matches!(
+            spoiled(NEGOTIATE, move |r| (r.kind, r.body) = (1, body.clone())),
+            Error::Refused(_)
+        ));
     }
 }
 
@@ -203,7 +210,10 @@ fn attach_answers_that_make_no_sense() {
         a.sentence_len = U16::new(4);
         a.sentence[..4].copy_from_slice(b"Nope");
     });
-    assert!(matches!(&refused, Error::Refused(n) if n.code == NackCode::Denied && n.sentence == "Nope"), "{refused}");
+    assert!(
+        matches!(&refused, Error::Refused(n) if n.code == NackCode::Denied && n.sentence == "Nope"),
+        "{refused}"
+    );
     let long = with(|a, _| (a.code, a.sentence_len) = (U32::new(999), U16::new(u16::MAX)));
     assert!(matches!(long, Error::Refused(_)), "{long}");
 }

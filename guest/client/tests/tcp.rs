@@ -13,10 +13,14 @@ use zerocopy::little_endian::{U16, U32, U64};
 fn calls_of_any_size_come_back() {
     let g = Gateway::new(None);
     let s = g.options().connect().unwrap();
-    assert_eq!((s.info().transport, s.info().window_bytes, s.info().doorbell), (TransportKind::Tcp, 0, false));
+    assert_eq!(
+        (s.info().transport, s.info().window_bytes, s.info().doorbell),
+        (TransportKind::Tcp, 0, false)
+    );
     assert!(s.describe().starts_with("tcp (127.0.0.1:"), "{}", s.describe());
     assert_eq!(s.list().unwrap().len(), 2);
-    let f = s.negotiate(&FunctionRequest::new("echo").cell_bytes(1 << 20)).unwrap().activate().unwrap();
+    let f =
+        s.negotiate(&FunctionRequest::new("echo").cell_bytes(1 << 20)).unwrap().activate().unwrap();
     let mut room = vec![0; 1 << 20];
     for len in [0, 1, 48, 49, 4096, 65520, 65536, 65537, 300_000, 1 << 20] {
         let args: Vec<u8> = (0..len).map(|i| (i * 31 + len) as u8).collect();
@@ -25,7 +29,10 @@ fn calls_of_any_size_come_back() {
         assert_eq!(room[..len], args);
     }
     assert!(matches!(f.call(&vec![0; (1 << 20) + 1]), Err(Error::ArgumentsTooLong { .. })));
-    assert!(matches!(f.call_into(&[0; 10], &mut [0; 9]), Err(Error::BufferTooSmall { len: 10, room: 9 })));
+    assert!(matches!(
+        f.call_into(&[0; 10], &mut [0; 9]),
+        Err(Error::BufferTooSmall { len: 10, room: 9 })
+    ));
     let mut slot = f.borrow().unwrap();
     slot[..3].copy_from_slice(b"abc");
     assert_eq!(slot.submit(3).unwrap().wait().unwrap(), b"abc");
@@ -38,7 +45,9 @@ fn calls_of_any_size_come_back() {
 fn errors_come_through() {
     let g = Gateway::new(None);
     let s = g.options().connect().unwrap();
-    assert!(matches!(s.function("nothing"), Err(Error::Refused(n)) if n.code == NackCode::UnknownFunction));
+    assert!(
+        matches!(s.function("nothing"), Err(Error::Refused(n)) if n.code == NackCode::UnknownFunction)
+    );
     let raw = FunctionRequest::new("floor").kind(ChannelKind::Floor);
     assert!(matches!(s.negotiate(&raw).unwrap().activate(), Err(Error::Unsupported(_))));
     let f = s.function("echo").unwrap();
@@ -78,7 +87,11 @@ fn many_are_under_way_at_once_and_come_in_any_order() {
 fn large_calls_in_flight_do_not_block_each_other() {
     let g = Gateway::new(None);
     let s = g.options().connect().unwrap();
-    let f = s.negotiate(&FunctionRequest::new("echo").depth(16).cell_bytes(2 << 20)).unwrap().activate().unwrap();
+    let f = s
+        .negotiate(&FunctionRequest::new("echo").depth(16).cell_bytes(2 << 20))
+        .unwrap()
+        .activate()
+        .unwrap();
     let args = vec![5; 2 << 20];
     // The gateway answers while arguments are still being sent: 32 MiB each way.
     let all: Vec<_> = (0..16).map(|_| f.submit(&args).unwrap()).collect();
@@ -129,6 +142,10 @@ fn frames_that_make_no_sense_end_the_connection() {
         let s = g.options().connect().unwrap();
         let f = s.function("echo").unwrap();
         let e = f.call(b"x").unwrap_err();
-        assert!(matches!(e, Error::ConnectionLost(_) | Error::HostNonsense(_)) && e.to_string().contains(words), "{e}");
+        assert!(
+            matches!(e, Error::ConnectionLost(_) | Error::HostNonsense(_))
+                && e.to_string().contains(words),
+            "{e}"
+        );
     }
 }

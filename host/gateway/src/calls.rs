@@ -80,14 +80,22 @@ impl Calls {
     }
 
     /// Starts the call of a frame's body. What is answered at once goes to `out`.
-    pub fn start(&mut self, functions: &Functions, id: u64, body: &[u8], out: &mut Vec<u8>) -> Result<(), Nack> {
-        let (head, args) = CallHead::read_from_prefix(body)
-            .map_err(|_| Nack::new(NackCode::Malformed, format!("a call of {} bytes has no head", body.len())))?;
+    pub fn start(
+        &mut self,
+        functions: &Functions,
+        id: u64,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Nack> {
+        let (head, args) = CallHead::read_from_prefix(body).map_err(|_| {
+            Nack::new(NackCode::Malformed, format!("a call of {} bytes has no head", body.len()))
+        })?;
         if head.reserved != [0; 7] {
             return Err(Nack::new(NackCode::Malformed, "a call's reserved bytes are not zero"));
         }
         let Some(command) = Command::from_wire(head.command) else {
-            let bad = CallAnswer { status: U32::new(Status::BadCommand.to_wire()), broken: U32::ZERO };
+            let bad =
+                CallAnswer { status: U32::new(Status::BadCommand.to_wire()), broken: U32::ZERO };
             crate::output::push_plain_call(out, id, bad.as_bytes());
             return Ok(());
         };
@@ -97,7 +105,9 @@ impl Calls {
             Err(Error::Full { depth }) => {
                 return Err(Nack::new(
                     NackCode::NoCapacity,
-                    format!("all {depth} cells of the channel are in use: wait for an answer before the next call"),
+                    format!(
+                        "all {depth} cells of the channel are in use: wait for an answer before the next call"
+                    ),
                 ));
             }
             Err(e) => push_call(out, id, |_| Err(e)),
@@ -114,7 +124,10 @@ impl Calls {
         let active = functions.get(grant).ok_or_else(|| {
             Nack::new(
                 NackCode::BadHandle,
-                format!("grant {} is not active on this connection: activate it first", Handle(grant)),
+                format!(
+                    "grant {} is not active on this connection: activate it first",
+                    Handle(grant)
+                ),
             )
         })?;
         self.last = Some((grant, active.clone()));

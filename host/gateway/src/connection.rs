@@ -95,7 +95,10 @@ impl Connection {
                 return Ok(frame);
             }
             if began.elapsed() > GREETING {
-                return Err(Ended::Broken(format!("it did not say who it is within {} s", GREETING.as_secs())));
+                return Err(Ended::Broken(format!(
+                    "it did not say who it is within {} s",
+                    GREETING.as_secs()
+                )));
             }
             input.fill(&self.stream, true)?;
         };
@@ -110,7 +113,8 @@ impl Connection {
         let asked: Asked = match first.kind {
             ATTACH => greet::attach(input.body(&first)).map_err(|n| refuse(first.id, n))?,
             kind => {
-                let nack = Nack::new(NackCode::WrongState, format!("frame {kind:#x} came before attach"));
+                let nack =
+                    Nack::new(NackCode::WrongState, format!("frame {kind:#x} came before attach"));
                 return Err(refuse(first.id, nack));
             }
         };
@@ -119,7 +123,10 @@ impl Connection {
         output.send(&out);
         let second = next(input)?;
         if second.kind != Kind::Hello.to_wire() {
-            let nack = Nack::new(NackCode::WrongState, format!("frame {:#x} came before hello", second.kind));
+            let nack = Nack::new(
+                NackCode::WrongState,
+                format!("frame {:#x} came before hello", second.kind),
+            );
             return Err(refuse(second.id, nack));
         }
         let opened = greet::hello(&asked, input.body(&second), &self.socket);
@@ -171,11 +178,16 @@ impl Caller<'_> {
 
     fn frame(&mut self, frame: &Frame) -> Result<(), Ended> {
         let started = match frame.kind {
-            CALL => self.calls.start(&self.functions, frame.id, self.input.body(frame), &mut self.out),
+            CALL => {
+                self.calls.start(&self.functions, frame.id, self.input.body(frame), &mut self.out)
+            }
             ATTACH => return Err(Ended::Broken("a second attach".into())),
             kind => match Kind::from_wire(kind) {
                 Some(kind) => self.request(kind, frame),
-                None => Err(Nack::new(NackCode::Unsupported, format!("frame kind {kind:#x} is not one of this version"))),
+                None => Err(Nack::new(
+                    NackCode::Unsupported,
+                    format!("frame kind {kind:#x} is not one of this version"),
+                )),
             },
         };
         if let Err(nack) = started {
@@ -194,10 +206,13 @@ impl Caller<'_> {
         self.calls.forget_last();
         let request = Request { kind, id: frame.id, body: self.input.body(frame).to_vec() };
         self.requests.try_send(request).map_err(|e| match e {
-            TrySendError::Full(_) => {
-                Nack::new(NackCode::OverQuota, format!("{CONTROL_WAITING} control requests wait already: wait for an answer"))
+            TrySendError::Full(_) => Nack::new(
+                NackCode::OverQuota,
+                format!("{CONTROL_WAITING} control requests wait already: wait for an answer"),
+            ),
+            TrySendError::Disconnected(_) => {
+                Nack::new(NackCode::WrongState, "this connection has said goodbye")
             }
-            TrySendError::Disconnected(_) => Nack::new(NackCode::WrongState, "this connection has said goodbye"),
         })
     }
 

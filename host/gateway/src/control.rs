@@ -11,7 +11,9 @@ use vfun::{FunctionInfo, FunctionRequest, Grant, Session, Stats};
 use vfun_wire::channel::ChannelKind;
 use vfun_wire::frame::{CallAnswer, CallHead};
 use vfun_wire::limits::FRAME_BYTES_MAX;
-use vfun_wire::message::{self, Kind, LIST_ENTRIES, ListAck, ListEntry, Negotiate, NegotiateAck, OfGrant, Preference};
+use vfun_wire::message::{
+    self, Kind, LIST_ENTRIES, ListAck, ListEntry, Negotiate, NegotiateAck, OfGrant, Preference,
+};
 use vfun_wire::version::FunctionVersion;
 use vfun_wire::{Handle, Nack, NackCode, names};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -35,7 +37,12 @@ struct Control {
 }
 
 /// Makes requests until the connection ends, then gives everything back.
-pub fn run(session: Session, functions: Arc<Functions>, requests: &Receiver<Request>, output: &Output) {
+pub fn run(
+    session: Session,
+    functions: Arc<Functions>,
+    requests: &Receiver<Request>,
+    output: &Output,
+) {
     let mut control = Control { session, granted: HashMap::new(), functions };
     while let Ok(r) = requests.recv() {
         let answer = control.answer(r.kind, &r.body);
@@ -61,8 +68,13 @@ fn malformed(sentence: impl Into<String>) -> Nack {
 }
 
 fn body<T: FromBytes + KnownLayout + Immutable>(bytes: &[u8], kind: Kind) -> Result<T, Nack> {
-    T::read_from_bytes(bytes)
-        .map_err(|_| malformed(format!("a {kind} request has {} bytes, this one {}", size_of::<T>(), bytes.len())))
+    T::read_from_bytes(bytes).map_err(|_| {
+        malformed(format!(
+            "a {kind} request has {} bytes, this one {}",
+            size_of::<T>(),
+            bytes.len()
+        ))
+    })
 }
 
 impl Control {
@@ -84,7 +96,9 @@ impl Control {
                 empty(bytes, kind)?;
                 Ok(vec![0; size_of::<message::Empty>()])
             }
-            Kind::Hello => Err(Nack::new(NackCode::WrongState, "this connection has said hello already")),
+            Kind::Hello => {
+                Err(Nack::new(NackCode::WrongState, "this connection has said hello already"))
+            }
             Kind::BufferGet | Kind::BufferPut => {
                 Err(Nack::new(NackCode::Unsupported, "over TCP there are no shared buffers"))
             }
@@ -95,11 +109,15 @@ impl Control {
         if n.reserved != 0 || n.reserved2.get() != 0 || n.reserved3.get() != 0 {
             return Err(malformed("negotiate's reserved bytes are not zero"));
         }
-        let name = names::decode(&n.function).map_err(|e| malformed(format!("the function's name: {e}")))?;
+        let name = names::decode(&n.function)
+            .map_err(|e| malformed(format!("the function's name: {e}")))?;
         let preference = Preference::from_wire(n.preference)
             .ok_or_else(|| malformed(format!("{} is no preference", n.preference)))?;
         if ChannelKind::from_wire(n.kind.get()) != Some(ChannelKind::Calls) {
-            return Err(Nack::new(NackCode::Unsupported, "over TCP there are only calls: other channels need shared memory"));
+            return Err(Nack::new(
+                NackCode::Unsupported,
+                "over TCP there are only calls: other channels need shared memory",
+            ));
         }
         let mut request = FunctionRequest::new(name)
             .version(FunctionVersion(n.version.get()))
@@ -110,7 +128,9 @@ impl Control {
             bytes if bytes > CELL_BYTES => {
                 return Err(Nack::new(
                     NackCode::BeyondLimit,
-                    format!("cells of {bytes} bytes do not fit a frame: over TCP {CELL_BYTES} are the most"),
+                    format!(
+                        "cells of {bytes} bytes do not fit a frame: over TCP {CELL_BYTES} are the most"
+                    ),
                 ));
             }
             bytes => request = request.cell_bytes(bytes),
@@ -139,7 +159,10 @@ impl Control {
 
     fn activate(&mut self, grant: u64) -> Result<Vec<u8>, Nack> {
         if self.functions.get(grant).is_some() {
-            return Err(Nack::new(NackCode::WrongState, format!("grant {} is active already", Handle(grant))));
+            return Err(Nack::new(
+                NackCode::WrongState,
+                format!("grant {} is active already", Handle(grant)),
+            ));
         }
         let granted = self.granted.remove(&grant).ok_or_else(|| unknown(grant))?;
         let function = granted.activate().map_err(outcome::of_request)?;
@@ -151,7 +174,12 @@ impl Control {
     fn release(&mut self, grant: u64) -> Result<Vec<u8>, Nack> {
         let stats = match self.granted.remove(&grant) {
             Some(granted) => granted.release(),
-            None => self.functions.remove(grant).ok_or_else(|| unknown(grant))?.function.release_shared(),
+            None => self
+                .functions
+                .remove(grant)
+                .ok_or_else(|| unknown(grant))?
+                .function
+                .release_shared(),
         };
         stats.map(|s| encode(&s)).map_err(outcome::of_request)
     }
@@ -169,9 +197,14 @@ impl Control {
             return Err(malformed("list's reserved bytes are not zero"));
         }
         let all = self.session.list().map_err(outcome::of_request)?;
-        let page: Vec<ListEntry> =
-            all.iter().skip(ask.start.get() as usize).take(LIST_ENTRIES).filter_map(entry).collect();
-        let head = ListAck { count: U32::new(page.len() as u32), total: U32::new(all.len() as u32) };
+        let page: Vec<ListEntry> = all
+            .iter()
+            .skip(ask.start.get() as usize)
+            .take(LIST_ENTRIES)
+            .filter_map(entry)
+            .collect();
+        let head =
+            ListAck { count: U32::new(page.len() as u32), total: U32::new(all.len() as u32) };
         Ok([head.as_bytes(), page.as_bytes()].concat())
     }
 }
@@ -184,7 +217,10 @@ fn empty(bytes: &[u8], kind: Kind) -> Result<(), Nack> {
 }
 
 fn unknown(grant: u64) -> Nack {
-    Nack::new(NackCode::BadHandle, format!("there is no grant {} on this connection: negotiate first", Handle(grant)))
+    Nack::new(
+        NackCode::BadHandle,
+        format!("there is no grant {} on this connection: negotiate first", Handle(grant)),
+    )
 }
 
 fn entry(f: &FunctionInfo) -> Option<ListEntry> {

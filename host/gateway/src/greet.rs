@@ -24,14 +24,19 @@ fn malformed(sentence: impl Into<String>) -> Nack {
 /// Reads the attach frame. Whether the caller may is decided with its hello,
 /// by the manager: until then it holds nothing on this host.
 pub fn attach(body: &[u8]) -> Result<Asked, Nack> {
-    let a = Attach::read_from_bytes(body)
-        .map_err(|_| malformed(format!("an attach has {} bytes, this one {}", size_of::<Attach>(), body.len())))?;
+    let a = Attach::read_from_bytes(body).map_err(|_| {
+        malformed(format!("an attach has {} bytes, this one {}", size_of::<Attach>(), body.len()))
+    })?;
     if a.magic.get() != ATTACH_MAGIC || a.reserved != [0; 5] || a.remote > 1 {
         return Err(malformed("this is not a VirtFun attach request"));
     }
     let client = match a.client == [0; NAME_BYTES] {
         true => None,
-        false => Some(names::decode(&a.client).map_err(|e| malformed(format!("the client's name: {e}")))?.to_owned()),
+        false => Some(
+            names::decode(&a.client)
+                .map_err(|e| malformed(format!("the client's name: {e}")))?
+                .to_owned(),
+        ),
     };
     let credential = a
         .credential
@@ -42,8 +47,9 @@ pub fn attach(body: &[u8]) -> Result<Asked, Nack> {
 
 /// Opens the caller's session, and says what to answer.
 pub fn hello(asked: &Asked, body: &[u8], socket: &Path) -> Result<(Session, Vec<u8>), Nack> {
-    let h = Hello::read_from_bytes(body)
-        .map_err(|_| malformed(format!("a hello has {} bytes, this one {}", size_of::<Hello>(), body.len())))?;
+    let h = Hello::read_from_bytes(body).map_err(|_| {
+        malformed(format!("a hello has {} bytes, this one {}", size_of::<Hello>(), body.len()))
+    })?;
     let (min, max) = (h.version_min.get(), h.version_max.get());
     let version = agree((VERSION_MIN, VERSION), (min, max)).ok_or_else(|| {
         Nack::new(
@@ -56,7 +62,10 @@ pub fn hello(asked: &Asked, body: &[u8], socket: &Path) -> Result<(Session, Vec<
     }
     let app = names::decode(&h.app).map_err(|e| malformed(format!("the app's name: {e}")))?;
     if h.credential.get(..usize::from(h.credential_len.get())) != Some(&asked.credential[..]) {
-        return Err(Nack::new(NackCode::BadCredential, "hello's credential is not the one of attach: send the same in both"));
+        return Err(Nack::new(
+            NackCode::BadCredential,
+            "hello's credential is not the one of attach: send the same in both",
+        ));
     }
     // The reading thread has its own patience; whoever waits longer sleeps.
     let mut options = ConnectOptions::new(app)

@@ -59,7 +59,9 @@ impl Input {
         let Ok((head, rest)) = FrameHead::read_from_prefix(here) else { return Ok(None) };
         let bytes = head.body_bytes.get() as usize;
         if bytes > limit {
-            return Err(Ended::Broken(format!("a frame of {bytes} bytes, where {limit} are the most")));
+            return Err(Ended::Broken(format!(
+                "a frame of {bytes} bytes, where {limit} are the most"
+            )));
         }
         if head.reserved.get() != 0 {
             return Err(Ended::Broken("a frame with reserved bytes set".into()));
@@ -76,7 +78,8 @@ impl Input {
     /// Bytes of the frame under way, as far as its head says.
     fn needed(&self) -> usize {
         let here = &self.bytes[self.start..self.end];
-        FrameHead::read_from_prefix(here).map_or(HEAD, |(head, _)| HEAD + head.body_bytes.get() as usize)
+        FrameHead::read_from_prefix(here)
+            .map_or(HEAD, |(head, _)| HEAD + head.body_bytes.get() as usize)
     }
 
     /// Makes room for more of the frame under way.

@@ -20,7 +20,9 @@ pub struct Late(Option<Sender<Call>>);
 impl Late {
     pub fn start(output: Arc<Output>) -> Self {
         let (calls, inbox) = channel();
-        let thread = std::thread::Builder::new().name("vfun-late".into()).spawn(move || wait(&inbox, &output));
+        let thread = std::thread::Builder::new()
+            .name("vfun-late".into())
+            .spawn(move || wait(&inbox, &output));
         match thread {
             Ok(_) => Late(Some(calls)),
             Err(e) => {

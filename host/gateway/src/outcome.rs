@@ -26,7 +26,8 @@ pub fn of_call(error: &Error) -> (CallAnswer, Vec<u8>) {
         // The host's side does not answer, or not with sense.
         _ => (Status::ChannelBroken, BreakReason::NoService, vec![]),
     };
-    let answer = CallAnswer { status: U32::new(status.to_wire()), broken: U32::new(broken.to_wire()) };
+    let answer =
+        CallAnswer { status: U32::new(status.to_wire()), broken: U32::new(broken.to_wire()) };
     (answer, words)
 }
 
@@ -34,7 +35,9 @@ pub fn of_call(error: &Error) -> (CallAnswer, Vec<u8>) {
 pub fn of_request(error: Error) -> Nack {
     match error {
         Error::Refused(nack) => nack,
-        Error::BadName { .. } | Error::BadOption(_) => Nack::new(NackCode::BeyondLimit, error.to_string()),
+        Error::BadName { .. } | Error::BadOption(_) => {
+            Nack::new(NackCode::BeyondLimit, error.to_string())
+        }
         Error::Unsupported(what) => Nack::new(NackCode::Unsupported, what),
         other => Nack::new(NackCode::ServiceFailed, format!("{other}. {}", other.advice())),
     }

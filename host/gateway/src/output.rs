@@ -44,7 +44,11 @@ pub fn push_answer(to: &mut Vec<u8>, id: u64, answer: &Result<Vec<u8>, Nack>) {
 }
 
 /// Appends the answer of call `id`, whose results `take` appends.
-pub fn push_call(to: &mut Vec<u8>, id: u64, take: impl FnOnce(&mut Vec<u8>) -> vfun::Result<usize>) {
+pub fn push_call(
+    to: &mut Vec<u8>,
+    id: u64,
+    take: impl FnOnce(&mut Vec<u8>) -> vfun::Result<usize>,
+) {
     let from = to.len();
     let ok = CallAnswer { status: U32::ZERO, broken: U32::ZERO };
     push(to, CALL, id, ok.as_bytes());

@@ -53,7 +53,9 @@ impl Gateway {
         let place = Place(self.open.clone());
         if self.open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
             tracing::warn!(%peer, "refused: {CONNECTIONS_MAX} connections are open already");
-            let sentence = format!("the gateway has {CONNECTIONS_MAX} connections already: try again when one has ended");
+            let sentence = format!(
+                "the gateway has {CONNECTIONS_MAX} connections already: try again when one has ended"
+            );
             // Into the empty socket buffer of a new connection: this cannot block.
             Output::refuse(&stream, &Nack::new(NackCode::NoCapacity, sentence));
             return;

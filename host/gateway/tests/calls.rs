@@ -41,7 +41,11 @@ fn the_library_calls_over_tcp() {
 
     let factorial = session.function("factorial").unwrap();
     assert_eq!(number(&factorial.call(&args(20, 1)).unwrap()), 2_432_902_008_176_640_000);
-    let echo = session.negotiate(&FunctionRequest::new("echo").cell_bytes(1 << 20).depth(8)).unwrap().activate().unwrap();
+    let echo = session
+        .negotiate(&FunctionRequest::new("echo").cell_bytes(1 << 20).depth(8))
+        .unwrap()
+        .activate()
+        .unwrap();
     let large: Vec<u8> = (0..1 << 20).map(|i| (i % 253) as u8).collect();
     assert!(echo.call(&large).unwrap() == large);
     assert_eq!(echo.call(b"").unwrap(), b"");
@@ -53,7 +57,8 @@ fn the_library_calls_over_tcp() {
             let echo = &echo;
             s.spawn(move || {
                 for i in 0..300u64 {
-                    let bytes = [thread, i].map(u64::to_le_bytes).concat().repeat(1 + (i % 9) as usize);
+                    let bytes =
+                        [thread, i].map(u64::to_le_bytes).concat().repeat(1 + (i % 9) as usize);
                     assert_eq!(echo.call(&bytes).unwrap(), bytes);
                 }
             });
@@ -71,7 +76,9 @@ fn a_drivers_errors_come_with_their_words() {
     let (_stand, at) = stand();
     let session = options(at).connect().unwrap();
     let f = session.function("misbehave").unwrap();
-    assert!(matches!(f.call(&[3, 42, 0, 0, 0]), Err(Error::Driver { code: 42, sentence }) if sentence.contains("told to fail")));
+    assert!(
+        matches!(f.call(&[3, 42, 0, 0, 0]), Err(Error::Driver { code: 42, sentence }) if sentence.contains("told to fail"))
+    );
     assert!(matches!(f.call(&[1]), Err(Error::DriverCrashed)));
     assert_eq!(f.call(&[0, 7]).unwrap(), [7], "the service came back");
     assert_eq!(number(&f.call(&[7]).unwrap()), 2);
@@ -80,7 +87,8 @@ fn a_drivers_errors_come_with_their_words() {
     assert!(matches!(f.call(&[2]), Err(Error::Deadline)));
     let refused = session.function("nothing-like-that").unwrap_err();
     assert!(matches!(refused, Error::Refused(n) if n.code == NackCode::UnknownFunction));
-    let beyond = session.negotiate(&FunctionRequest::new("echo").cell_bytes(65 << 20)).err().unwrap();
+    let beyond =
+        session.negotiate(&FunctionRequest::new("echo").cell_bytes(65 << 20)).err().unwrap();
     assert!(matches!(beyond, Error::Refused(n) if n.code == NackCode::BeyondLimit));
 }
 
@@ -91,11 +99,18 @@ fn policy_decides_who_may_come_from_elsewhere() {
         Err(Error::Refused(n)) => n.code,
         other => panic!("{other:?}"),
     };
-    assert_eq!(code(ConnectOptions::new("a").endpoint(Endpoint::Tcp(at.to_string()))), NackCode::Denied);
+    assert_eq!(
+        code(ConnectOptions::new("a").endpoint(Endpoint::Tcp(at.to_string()))),
+        NackCode::Denied
+    );
     assert_eq!(code(options(at).client("nobody")), NackCode::Denied);
     // "secret"
     let sha = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
-    stand.add_client(&format!("name = \"locked\"\nkind = \"host\"\ntcp = true\ncredential_sha256 = \"{sha}\"\n")).unwrap();
+    stand
+        .add_client(&format!(
+            "name = \"locked\"\nkind = \"host\"\ntcp = true\ncredential_sha256 = \"{sha}\"\n"
+        ))
+        .unwrap();
     assert_eq!(code(options(at).client("locked")), NackCode::BadCredential);
     assert_eq!(code(options(at).client("locked").credential("guess")), NackCode::BadCredential);
     let session = options(at).client("locked").credential("secret").connect().unwrap();
@@ -109,7 +124,8 @@ fn frames_are_answered_in_any_order_and_number() {
     let grant = p.activate("echo");
     for round in 0..20u64 {
         let ids: Vec<u64> = (0..64).map(|i| round * 64 + i + 1000).collect();
-        let frames: Vec<u8> = ids.iter().flat_map(|id| call(*id, grant, 1, &id.to_le_bytes())).collect();
+        let frames: Vec<u8> =
+            ids.iter().flat_map(|id| call(*id, grant, 1, &id.to_le_bytes())).collect();
         // In pieces that cut frames anywhere.
         for piece in frames.chunks(113) {
             p.say(piece);
@@ -135,7 +151,11 @@ fn a_long_call_holds_up_no_other() {
         let a = p.hear();
         assert_eq!((a.id, a.call()), (id, (0, 0, &b"quick"[..])));
     }
-    assert!(start.elapsed() < Duration::from_millis(350), "38 short calls took {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_millis(350),
+        "38 short calls took {:?}",
+        start.elapsed()
+    );
     // Control requests are answered meanwhile too.
     assert_eq!(p.of_grant(Kind::Stats, quick).ack().len(), 64);
     let a = p.hear();
@@ -153,18 +173,28 @@ fn what_is_refused_leaves_the_connection_whole() {
         p.hear().nack().code
     };
     assert_eq!(code(&mut p, &call(5, 0xdead_beef, 1, b"")), NackCode::BadHandle);
-    assert_eq!(code(&mut p, &call(5, theirs, 1, b"")), NackCode::BadHandle, "a grant is of its connection");
+    assert_eq!(
+        code(&mut p, &call(5, theirs, 1, b"")),
+        NackCode::BadHandle,
+        "a grant is of its connection"
+    );
     assert_eq!(code(&mut p, &frame(CALL, 5, b"short")), NackCode::Malformed);
     let mut reserved = call(5, grant, 1, b"");
     reserved[16 + 15] = 1;
     assert_eq!(code(&mut p, &reserved), NackCode::Malformed);
     assert_eq!(code(&mut p, &frame(0x55, 5, b"")), NackCode::Unsupported);
     assert_eq!(code(&mut p, &frame(16, 5, &[0; 32])), NackCode::Unsupported);
-    assert_eq!(code(&mut p, &frame(Kind::Hello.to_wire(), 5, peer::hello().as_bytes())), NackCode::WrongState);
+    assert_eq!(
+        code(&mut p, &frame(Kind::Hello.to_wire(), 5, peer::hello().as_bytes())),
+        NackCode::WrongState
+    );
     assert_eq!(code(&mut p, &frame(Kind::Negotiate.to_wire(), 5, &[0; 3])), NackCode::Malformed);
     let mut floor = peer::negotiate("floor");
     floor.kind = 2.into();
-    assert_eq!(p.ask(Kind::Negotiate.to_wire(), floor.as_bytes()).nack().code, NackCode::Unsupported);
+    assert_eq!(
+        p.ask(Kind::Negotiate.to_wire(), floor.as_bytes()).nack().code,
+        NackCode::Unsupported
+    );
     assert_eq!(p.of_grant(Kind::Activate, grant).nack().code, NackCode::WrongState);
     assert_eq!(p.of_grant(Kind::Release, 77).nack().code, NackCode::BadHandle);
     p.say(&call(6, grant, 2, b""));

@@ -31,7 +31,9 @@ fn whoever_does_not_attach_first_is_refused_and_closed() {
     let mut credential = attach("x");
     credential.credential_len = U16::new(65);
     let short = &attach("x").as_bytes()[..100].to_vec();
-    for body in [magic.as_bytes(), reserved.as_bytes(), name.as_bytes(), credential.as_bytes(), &[], short] {
+    for body in
+        [magic.as_bytes(), reserved.as_bytes(), name.as_bytes(), credential.as_bytes(), &[], short]
+    {
         let mut p = Peer::connect(at);
         assert_eq!(p.ask(ATTACH, body).nack().code, NackCode::Malformed);
         assert!(p.is_closed());

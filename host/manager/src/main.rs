@@ -56,12 +56,17 @@ fn main() -> ExitCode {
         root: absolute(args.root),
         functions: args.functions.into_iter().map(absolute).collect(),
         drivers: absolute(args.drivers.unwrap_or_else(|| beside.clone())),
-        service_program: absolute(args.service_program.unwrap_or_else(|| beside.join("vfun-service"))),
+        service_program: absolute(
+            args.service_program.unwrap_or_else(|| beside.join("vfun-service")),
+        ),
         window_dir: absolute(args.window_dir),
         tcp: args.tcp,
         gateway_program: beside.join("vfun-gateway"),
     };
-    match Daemon::start(config).map_err(|e| e.to_string()).and_then(|mut d| d.run().map_err(|e| e.to_string())) {
+    match Daemon::start(config)
+        .map_err(|e| e.to_string())
+        .and_then(|mut d| d.run().map_err(|e| e.to_string()))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("vfund: {e}");

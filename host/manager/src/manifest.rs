@@ -95,7 +95,12 @@ fn native() -> Spanned<String> {
 
 /// Reads a function's manifest. Libraries that are not absolute are looked for
 /// in `drivers`. Its id is given by the caller.
-pub fn function(file: &Path, text: &str, drivers: &Path, id: u32) -> Result<Function, ManifestError> {
+pub fn function(
+    file: &Path,
+    text: &str,
+    drivers: &Path,
+    id: u32,
+) -> Result<Function, ManifestError> {
     let src = Source { file, text };
     let t: FunctionToml = src.parse()?;
     let name = src.name(&t.name)?;
@@ -110,11 +115,17 @@ pub fn function(file: &Path, text: &str, drivers: &Path, id: u32) -> Result<Func
     let software = match (t.kind.get_ref().as_str(), &t.library) {
         ("native", Some(l)) => Some(library(l)?),
         ("native", None) if t.hardware.is_some() => None,
-        ("native", None) => return Err(src.whole("a native function needs `library`, the driver's shared library")),
+        ("native", None) => {
+            return Err(src.whole("a native function needs `library`, the driver's shared library"));
+        }
         ("floor", None) => Some(Driver::Floor),
-        ("floor", Some(l)) => return Err(src.error(l, "kind \"floor\" is built in and has no library")),
+        ("floor", Some(l)) => {
+            return Err(src.error(l, "kind \"floor\" is built in and has no library"));
+        }
         (other, _) => {
-            return Err(src.error(&t.kind, format!("kind \"{other}\" is not one of \"native\", \"floor\"")));
+            return Err(
+                src.error(&t.kind, format!("kind \"{other}\" is not one of \"native\", \"floor\""))
+            );
         }
     };
     let hardware = match &t.hardware {
@@ -134,13 +145,19 @@ pub fn function(file: &Path, text: &str, drivers: &Path, id: u32) -> Result<Func
             if *h.instances.get_ref() == 0 {
                 return Err(src.error(&h.instances, "hardware has at least one instance"));
             }
-            Some(Hardware { location, driver: library(&h.library)?, instances: *h.instances.get_ref() })
+            Some(Hardware {
+                location,
+                driver: library(&h.library)?,
+                instances: *h.instances.get_ref(),
+            })
         }
     };
     let deadline_ms = match &t.deadline_ms {
         None => DEADLINE_MS_DEFAULT,
         Some(d) if (1..=DEADLINE_MS_MAX).contains(d.get_ref()) => *d.get_ref(),
-        Some(d) => return Err(src.error(d, format!("a deadline is from 1 to {DEADLINE_MS_MAX} ms"))),
+        Some(d) => {
+            return Err(src.error(d, format!("a deadline is from 1 to {DEADLINE_MS_MAX} ms")));
+        }
     };
     let bytes = |v: &Option<Spanned<u32>>| match v {
         None => Ok(CELL_BYTES_MAX),
@@ -209,7 +226,11 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let kind = match t.kind.get_ref().as_str() {
         "vm" => ClientKind::Vm,
         "host" => ClientKind::Host,
-        other => return Err(src.error(&t.kind, format!("kind \"{other}\" is not one of \"vm\", \"host\""))),
+        other => {
+            return Err(
+                src.error(&t.kind, format!("kind \"{other}\" is not one of \"vm\", \"host\""))
+            );
+        }
     };
     let window_bytes = match &t.window {
         None => WINDOW_BYTES_DEFAULT,
@@ -225,12 +246,20 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let max_grants = match &t.max_grants {
         None => MAX_GRANTS_DEFAULT,
         Some(n) if *n.get_ref() > 0 => *n.get_ref(),
-        Some(n) => return Err(src.error(n, "a client that may hold no grant can do nothing: max_grants is at least 1")),
+        Some(n) => {
+            return Err(src.error(
+                n,
+                "a client that may hold no grant can do nothing: max_grants is at least 1",
+            ));
+        }
     };
     let credential_sha256 = match &t.credential_sha256 {
         None => None,
         Some(h) => Some(hex32(h.get_ref()).ok_or_else(|| {
-            src.error(h, "credential_sha256 is 64 hexadecimal digits: `printf %s SECRET | sha256sum`")
+            src.error(
+                h,
+                "credential_sha256 is 64 hexadecimal digits: `printf %s SECRET | sha256sum`",
+            )
         })?),
     };
     Ok(Client {
@@ -311,7 +340,10 @@ mod tests {
             ("name = \"x\"\nversion = \"1\"\n", "f.toml:2: '1' is not a version"),
             ("name = \"x/y\"\nversion = \"1.0\"\n", "f.toml:1: name 'x/y'"),
             ("name = \"x\"\nversion = \"1.0\"\ncolour = 3\n", "f.toml:3: unknown field"),
-            ("name = \"x\"\nversion = \"1.0\"\n\nlibrary = \"l.so\"\n", "f.toml:4: there is no driver library /nowhere/l.so"),
+            (
+                "name = \"x\"\nversion = \"1.0\"\n\nlibrary = \"l.so\"\n",
+                "f.toml:4: there is no driver library /nowhere/l.so",
+            ),
             ("name = \"x\"\nversion = \"1.0\"\n", "f.toml: a native function needs `library`"),
             ("name = \"x\"\nversion = \"1.0\"\nkind = \"magic\"\n", "f.toml:3: kind \"magic\""),
             ("name = 7\nversion = \"1.0\"\n", "f.toml:1: invalid type"),
@@ -328,9 +360,15 @@ mod tests {
     #[test]
     fn wrong_clients_are_refused_with_file_line_and_reason() {
         let vm = c("name = \"vm1\"\n").unwrap();
-        assert_eq!((vm.window_bytes, vm.kind, vm.may_use("anything")), (WINDOW_BYTES_DEFAULT, ClientKind::Vm, true));
+        assert_eq!(
+            (vm.window_bytes, vm.kind, vm.may_use("anything")),
+            (WINDOW_BYTES_DEFAULT, ClientKind::Vm, true)
+        );
         for (text, expect) in [
-            ("name = \"vm1\"\nwindow = \"3 MiB\"\n", "c.toml:2: a window of 3145728 bytes is not possible"),
+            (
+                "name = \"vm1\"\nwindow = \"3 MiB\"\n",
+                "c.toml:2: a window of 3145728 bytes is not possible",
+            ),
             ("name = \"vm1\"\nwindow = \"4 KiB\"\n", "c.toml:2: a window of 4096 bytes"),
             ("name = \"vm1\"\nwindow = \"4 parsecs\"\n", "c.toml:2: 'parsecs' is not a unit"),
             ("name = \"vm1\"\nkind = \"pod\"\n", "c.toml:2: kind \"pod\""),

@@ -90,7 +90,9 @@ pub fn started(pid: i32) -> Option<u64> {
 /// Ends a process that an earlier manager left, if it is still the same one.
 pub fn end_left(pid: i32, start: u64) -> bool {
     match Pid::from_raw(pid) {
-        Some(p) if started(pid) == Some(start) => rustix::process::kill_process(p, Signal::KILL).is_ok(),
+        Some(p) if started(pid) == Some(start) => {
+            rustix::process::kill_process(p, Signal::KILL).is_ok()
+        }
         _ => false,
     }
 }

@@ -110,8 +110,16 @@ impl Records {
                 "INSERT INTO grants VALUES (?,?,?,?,?,?,?,?,?,?)
                  ON CONFLICT (grant_id) DO UPDATE SET state = excluded.state",
                 params![
-                    id, g.client_id, g.client, g.app_id, g.app, g.function_id, g.function,
-                    g.location.text(), g.state.text(), now
+                    id,
+                    g.client_id,
+                    g.client,
+                    g.app_id,
+                    g.app,
+                    g.function_id,
+                    g.function,
+                    g.location.text(),
+                    g.state.text(),
+                    now
                 ],
             )?;
         }
@@ -164,7 +172,9 @@ impl Records {
     /// Notes a service process, or that it ended.
     pub fn service(&self, pid: i32, started: Option<u64>) -> rusqlite::Result<()> {
         match started {
-            Some(s) => self.0.execute("INSERT OR REPLACE INTO services VALUES (?,?)", params![pid, s as i64])?,
+            Some(s) => self
+                .0
+                .execute("INSERT OR REPLACE INTO services VALUES (?,?)", params![pid, s as i64])?,
             None => self.0.execute("DELETE FROM services WHERE pid = ?", [pid])?,
         };
         Ok(())
@@ -173,8 +183,10 @@ impl Records {
     /// Takes the list of services that an earlier manager left.
     pub fn take_left_services(&self) -> rusqlite::Result<Vec<LeftService>> {
         let mut q = self.0.prepare("DELETE FROM services RETURNING pid, started")?;
-        q.query_map([], |r| Ok(LeftService { pid: r.get(0)?, started: r.get::<_, i64>(1)? as u64 }))?
-            .collect()
+        q.query_map([], |r| {
+            Ok(LeftService { pid: r.get(0)?, started: r.get::<_, i64>(1)? as u64 })
+        })?
+        .collect()
     }
 }
 
@@ -226,7 +238,10 @@ mod tests {
         assert_eq!(r.end_left_grants().unwrap(), 1);
         assert_eq!(r.end_left_grants().unwrap(), 0);
         let h = r.history(10).unwrap();
-        assert_eq!(h.iter().map(|h| h.state.as_str()).collect::<Vec<_>>(), ["released", "active", "granted"]);
+        assert_eq!(
+            h.iter().map(|h| h.state.as_str()).collect::<Vec<_>>(),
+            ["released", "active", "granted"]
+        );
         assert_eq!(h[0].grant, "3.4");
         assert_eq!(r.next_generation().unwrap(), 5, "beyond grant 3.4");
         r.service(77, Some(5)).unwrap();

@@ -20,7 +20,13 @@ impl Tree {
     pub fn new(root: &Path) -> io::Result<Self> {
         use std::os::unix::fs::PermissionsExt;
         let tree = Tree { root: root.to_owned() };
-        for dir in [tree.admin(), tree.functions(), tree.clients(), root.join("service"), root.join("vmcli")] {
+        for dir in [
+            tree.admin(),
+            tree.functions(),
+            tree.clients(),
+            root.join("service"),
+            root.join("vmcli"),
+        ] {
             fs::create_dir_all(&dir)?;
         }
         fs::set_permissions(tree.admin(), fs::Permissions::from_mode(0o700))?;

@@ -1,6 +1,8 @@
 //! The host's side of a window: lays it out, copies requests out once, writes
 //! answers, and settles channels whose service is dead.
 
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use vfun_window::{Access, Bell, MapError, Mapping, WriteSpan};
 use vfun_wire::channel::{CellState, Geometry, Word0, Word1, in_header, line_off};
 use vfun_wire::control::{
@@ -15,8 +17,6 @@ use vfun_wire::limits::{CONTROL_CELLS, SESSIONS};
 use vfun_wire::status::BreakReason;
 use vfun_wire::version::Features;
 use vfun_wire::{LINE, Nack, NackCode, Status};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
 use zerocopy::IntoBytes;
 
 /// Bells of a window, one a vector each way.
@@ -146,7 +146,11 @@ impl HostWindow {
             let body = if posted.seq != last.wrapping_add(1) {
                 Err(Nack::new(
                     NackCode::Malformed,
-                    format!("control cell {cell} holds sequence number {} where {} was due", posted.seq, last.wrapping_add(1)),
+                    format!(
+                        "control cell {cell} holds sequence number {} where {} was due",
+                        posted.seq,
+                        last.wrapping_add(1)
+                    ),
                 ))
             } else if usize::from(posted.len) > REQUEST_BODY {
                 Err(Nack::new(
@@ -237,7 +241,9 @@ impl HostWindow {
     }
 
     fn ring_channel(&self, g: &Geometry) {
-        if let Some(bell) = self.bells.as_ref().and_then(|b| b.to_app.get(usize::from(g.vector_in.get()))) {
+        if let Some(bell) =
+            self.bells.as_ref().and_then(|b| b.to_app.get(usize::from(g.vector_in.get())))
+        {
             bell.ring();
         }
     }

@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 use vfun_testguest::{Guest, GuestConfig, GuestError};
 
 fn main() -> Result<(), GuestError> {
-    let times = std::env::args()
-        .nth(1)
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(3);
+    let times = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(3);
     for _ in 0..times {
         let start = Instant::now();
         let guest = Guest::boot(&GuestConfig::new("boot"))?;

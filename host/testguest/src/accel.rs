@@ -33,9 +33,7 @@ impl Accel {
     }
 
     fn named(name: &str) -> Option<Accel> {
-        [Accel::Auto, Accel::Kvm, Accel::Tcg]
-            .into_iter()
-            .find(|a| a.name() == name)
+        [Accel::Auto, Accel::Kvm, Accel::Tcg].into_iter().find(|a| a.name() == name)
     }
 }
 
@@ -63,11 +61,7 @@ pub(crate) fn resolve(wanted: Accel, kernel: &Kernel) -> Result<Accel> {
             }
         }
     }
-    let usable = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/kvm")
-        .is_ok();
+    let usable = OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     if !usable {
         return Ok(Accel::Tcg);
     }
@@ -107,18 +101,12 @@ fn probe_once(kernel: &Kernel) -> Result<Accel> {
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .open(path)
+    OpenOptions::new().read(true).append(true).create(true).open(path)
 }
 
 fn recall(text: &str, boot: &str) -> Option<Accel> {
     let (accel, of) = text.split_once(' ')?;
-    (of.trim() == boot.trim())
-        .then(|| Accel::named(accel))
-        .flatten()
+    (of.trim() == boot.trim()).then(|| Accel::named(accel)).flatten()
 }
 
 #[cfg(test)]

@@ -91,9 +91,8 @@ impl Channel {
 
     /// Reads one connection to its end.
     fn attend(&self, stream: UnixStream) {
-        let writer = stream
-            .set_write_timeout(Some(limits::CHANNEL_WRITE))
-            .and_then(|()| stream.try_clone());
+        let writer =
+            stream.set_write_timeout(Some(limits::CHANNEL_WRITE)).and_then(|()| stream.try_clone());
         let Ok(mut writer) = writer else { return };
         // Ends a line that an earlier connection may have left unfinished.
         if writer.write_all(b"\n").is_err() {
@@ -222,17 +221,8 @@ impl Channel {
     /// A line that cannot be written is as good as lost by the guest: whoever
     /// waits for an answer to it has a time limit.
     fn write(&self, line: &str) {
-        let _one = self
-            .0
-            .writing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let stream = self
-            .0
-            .lock()
-            .stream
-            .as_ref()
-            .and_then(|s| s.try_clone().ok());
+        let _one = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = self.0.lock().stream.as_ref().and_then(|s| s.try_clone().ok());
         if let Some(mut stream) = stream
             && stream.write_all(line.as_bytes()).is_err()
         {
@@ -263,11 +253,7 @@ mod tests {
         let mut text = String::new();
         while text.trim().is_empty() {
             text.clear();
-            assert_ne!(
-                from.read_line(&mut text).unwrap(),
-                0,
-                "the channel was closed"
-            );
+            assert_ne!(from.read_line(&mut text).unwrap(), 0, "the channel was closed");
         }
         text
     }
@@ -280,9 +266,7 @@ mod tests {
         assert!(channel.wait_boots(0, SOON));
         let (_, one) = channel.start("one").unwrap();
         let (_, two) = channel.start("two").unwrap();
-        guest
-            .write_all(b"D 2 5 1 0 0\nxD 99 0 0 0 0\nD 1 0 0 0 0\n")
-            .unwrap();
+        guest.write_all(b"D 2 5 1 0 0\nxD 99 0 0 0 0\nD 1 0 0 0 0\n").unwrap();
         assert_eq!(two.recv_timeout(SOON).unwrap().unwrap().status, 5);
         assert_eq!(one.recv_timeout(SOON).unwrap().unwrap().status, 0);
         let (_, three) = channel.start("three").unwrap();
@@ -315,9 +299,7 @@ mod tests {
         let (id, answer) = channel.start("x").unwrap();
         let mut from = BufReader::new(guest.try_clone().unwrap());
         assert_eq!(line(&mut from), format!("R {id} x\n"));
-        guest
-            .write_all(format!("D {id} 0 0 0 0\n").as_bytes())
-            .unwrap();
+        guest.write_all(format!("D {id} 0 0 0 0\n").as_bytes()).unwrap();
         assert!(answer.recv_timeout(SOON).unwrap().is_ok());
         channel.close();
         thread.join().unwrap();
@@ -327,9 +309,7 @@ mod tests {
     fn too_many_at_once_are_refused() {
         let (_dir, listener, channel, thread) = pair();
         let _guest = listener.accept().unwrap();
-        let some: Vec<_> = (0..limits::MAX_COMMANDS)
-            .map(|_| channel.start("x").unwrap())
-            .collect();
+        let some: Vec<_> = (0..limits::MAX_COMMANDS).map(|_| channel.start("x").unwrap()).collect();
         assert_eq!(channel.start("x").err(), Some(Lost::Full));
         channel.forget(some[0].0);
         assert!(channel.start("x").is_ok());

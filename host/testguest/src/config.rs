@@ -81,17 +81,11 @@ impl Default for GuestConfig {
 impl GuestConfig {
     /// A guest of 256 MiB and one CPU with nothing but busybox.
     pub fn new(name: &str) -> Self {
-        GuestConfig {
-            name: name.into(),
-            ..Self::default()
-        }
+        GuestConfig { name: name.into(), ..Self::default() }
     }
 
     fn refuse<T>(&self, why: String) -> Result<T> {
-        Err(GuestError::Config {
-            guest: self.name.clone(),
-            why,
-        })
+        Err(GuestError::Config { guest: self.name.clone(), why })
     }
 
     /// Refuses what cannot work before anything is started.
@@ -145,9 +139,7 @@ impl GuestConfig {
         }
         for name in self.modules.iter().chain(&self.spare_modules) {
             if name.is_empty()
-                || !name
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+                || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
             {
                 return self.refuse(format!(
                     "'{name}' is no module's name: give it without path and '.ko'"
@@ -206,15 +198,8 @@ impl GuestConfig {
 }
 
 fn mem_available_mib(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    line.trim()
-        .strip_suffix("kB")?
-        .trim()
-        .parse::<u64>()
-        .ok()
-        .map(|kib| kib / 1024)
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib / 1024)
 }
 
 #[cfg(test)]
@@ -234,39 +219,19 @@ mod tests {
     fn limits_are_named() {
         assert!(why(&GuestConfig::new("no/slash")).contains("letters, digits"));
         assert!(
-            why(&GuestConfig {
-                memory_mib: 1,
-                ..Default::default()
-            })
-            .contains("memory_mib is 1")
+            why(&GuestConfig { memory_mib: 1, ..Default::default() }).contains("memory_mib is 1")
+        );
+        assert!(why(&GuestConfig { cpus: 0, ..Default::default() }).contains("cpus is 0"));
+        assert!(
+            why(&GuestConfig { hotplug_ports: 99, ..Default::default() }).contains("at most 8")
         );
         assert!(
-            why(&GuestConfig {
-                cpus: 0,
-                ..Default::default()
-            })
-            .contains("cpus is 0")
+            why(&GuestConfig { pin: Some("0;x".into()), ..Default::default() })
+                .contains("list of CPUs")
         );
         assert!(
-            why(&GuestConfig {
-                hotplug_ports: 99,
-                ..Default::default()
-            })
-            .contains("at most 8")
-        );
-        assert!(
-            why(&GuestConfig {
-                pin: Some("0;x".into()),
-                ..Default::default()
-            })
-            .contains("list of CPUs")
-        );
-        assert!(
-            why(&GuestConfig {
-                modules: vec!["a/b".into()],
-                ..Default::default()
-            })
-            .contains("module's name")
+            why(&GuestConfig { modules: vec!["a/b".into()], ..Default::default() })
+                .contains("module's name")
         );
     }
 
@@ -288,10 +253,7 @@ mod tests {
 
     #[test]
     fn meminfo_is_read() {
-        assert_eq!(
-            mem_available_mib("MemTotal: 1 kB\nMemAvailable:    2048 kB\n"),
-            Some(2)
-        );
+        assert_eq!(mem_available_mib("MemTotal: 1 kB\nMemAvailable:    2048 kB\n"), Some(2));
         assert_eq!(mem_available_mib("junk"), None);
     }
 }

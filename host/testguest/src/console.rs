@@ -53,15 +53,8 @@ impl Console {
     /// All that is kept, as text.
     pub fn text(&self) -> String {
         let text = self.lock();
-        let mark = if text.dropped {
-            "[earlier output dropped]\n"
-        } else {
-            ""
-        };
-        format!(
-            "{mark}{}",
-            String::from_utf8_lossy(&text.bytes).replace('\r', "")
-        )
+        let mark = if text.dropped { "[earlier output dropped]\n" } else { "" };
+        format!("{mark}{}", String::from_utf8_lossy(&text.bytes).replace('\r', ""))
     }
 
     /// The last lines, for the end of an error.
@@ -72,10 +65,7 @@ impl Console {
             return "It printed nothing on its console".into();
         }
         let from = lines.len().saturating_sub(limits::TAIL_LINES);
-        format!(
-            "The last lines of its console:\n{}",
-            lines[from..].join("\n")
-        )
+        format!("The last lines of its console:\n{}", lines[from..].join("\n"))
     }
 
     pub fn is_silent(&self) -> bool {
@@ -125,11 +115,7 @@ mod tests {
         assert!(!console.panicked());
         console.add(b"syncing: why\r\n");
         assert!(console.panicked());
-        assert!(
-            console
-                .tail()
-                .ends_with("x\nKernel panic - not syncing: why")
-        );
+        assert!(console.tail().ends_with("x\nKernel panic - not syncing: why"));
         console.forgive();
         console.add(b"fine\n");
         assert!(!console.panicked());

@@ -13,12 +13,7 @@ pub(crate) struct Cpio<W: Write> {
 
 impl<W: Write> Cpio<W> {
     pub fn new(out: W) -> Self {
-        Cpio {
-            out,
-            inode: 0,
-            written: 0,
-            dirs: BTreeSet::new(),
-        }
+        Cpio { out, inode: 0, written: 0, dirs: BTreeSet::new() }
     }
 
     /// A folder and those it lies in; one that is there already is left alone.
@@ -38,10 +33,7 @@ impl<W: Write> Cpio<W> {
     pub fn file(&mut self, path: &str, mode: u32, len: u64, data: impl Read) -> io::Result<()> {
         let path = self.parents(path)?;
         let size = u32::try_from(len).map_err(|_| {
-            io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a file of 4 GiB or more does not fit",
-            )
+            io::Error::new(io::ErrorKind::InvalidInput, "a file of 4 GiB or more does not fit")
         })?;
         self.header(&path, 0o100000 | (mode & 0o7777), size)?;
         let copied = io::copy(&mut data.take(len), &mut self.out)?;
@@ -80,21 +72,7 @@ impl<W: Write> Cpio<W> {
         // Magic, then 13 numbers of 8 hexadecimal digits: inode, mode, uid, gid,
         // links, mtime, size, device (4 parts), length of the name with its NUL,
         // checksum. Time and owner are 0, so that equal files make equal archives.
-        let fields = [
-            self.inode,
-            mode,
-            0,
-            0,
-            1,
-            0,
-            size,
-            0,
-            0,
-            0,
-            0,
-            path.len() as u32 + 1,
-            0,
-        ];
+        let fields = [self.inode, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, path.len() as u32 + 1, 0];
         let mut head = String::from("070701");
         for field in fields {
             head.push_str(&format!("{field:08x}"));
@@ -153,10 +131,7 @@ mod tests {
         let out = child.wait_with_output().unwrap();
         assert!(out.status.success());
         let list = String::from_utf8(out.stdout).unwrap();
-        assert!(
-            list.contains("-rwxr-xr-x") && list.contains("a/b/hello"),
-            "{list}"
-        );
+        assert!(list.contains("-rwxr-xr-x") && list.contains("a/b/hello"), "{list}");
     }
 
     #[test]

@@ -68,10 +68,7 @@ pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
             .doing(|| format!("cannot read what ldd says about {path}"))?;
     }
     child.wait().doing(|| format!("cannot run ldd on {path}"))?;
-    parse(&text).map_err(|library| GuestError::MissingLibrary {
-        program: program.into(),
-        library,
-    })
+    parse(&text).map_err(|library| GuestError::MissingLibrary { program: program.into(), library })
 }
 
 /// Takes `ldd`'s output apart; the error is the name of a library not found.
@@ -82,10 +79,7 @@ fn parse(text: &str) -> std::result::Result<Vec<PathBuf>, String> {
         if place.starts_with("not found") {
             return Err(name.to_owned());
         }
-        let path = place
-            .rsplit_once(" (0x")
-            .map_or(place, |(path, _)| path)
-            .trim();
+        let path = place.rsplit_once(" (0x").map_or(place, |(path, _)| path).trim();
         if path.starts_with('/') && !path.ends_with(':') {
             found.push(PathBuf::from(path));
         }
@@ -109,33 +103,16 @@ mod tests {
             "/lib64/ld-linux-x86-64.so.2",
         ];
         assert_eq!(parse(text).unwrap(), want.map(PathBuf::from));
-        assert_eq!(
-            parse("\tstatically linked\n").unwrap(),
-            Vec::<PathBuf>::new()
-        );
-        assert_eq!(
-            parse("\tnot a dynamic executable\n").unwrap(),
-            Vec::<PathBuf>::new()
-        );
-        assert_eq!(
-            parse("\tlibz.so.9 => not found\n").unwrap_err(),
-            "libz.so.9"
-        );
+        assert_eq!(parse("\tstatically linked\n").unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(parse("\tnot a dynamic executable\n").unwrap(), Vec::<PathBuf>::new());
+        assert_eq!(parse("\tlibz.so.9 => not found\n").unwrap_err(), "libz.so.9");
     }
 
     #[test]
     fn kinds_are_told_apart() {
         let me = std::env::current_exe().unwrap();
         assert_eq!(kind(&File::open(&me).unwrap()), Kind::Dynamic);
-        assert!(
-            libraries(&me)
-                .unwrap()
-                .iter()
-                .any(|l| l.to_string_lossy().contains("libc.so"))
-        );
-        assert_eq!(
-            kind(&File::open("/proc/self/status").unwrap()),
-            Kind::NotElf
-        );
+        assert!(libraries(&me).unwrap().iter().any(|l| l.to_string_lossy().contains("libc.so")));
+        assert_eq!(kind(&File::open("/proc/self/status").unwrap()), Kind::NotElf);
     }
 }

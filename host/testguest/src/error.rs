@@ -192,11 +192,7 @@ fn brief(output: &RunOutput) -> String {
         let from = bytes.len().saturating_sub(600);
         String::from_utf8_lossy(&bytes[from..]).trim().to_owned()
     };
-    format!(
-        "stdout '{}', stderr '{}'",
-        cut(&output.stdout),
-        cut(&output.stderr)
-    )
+    format!("stdout '{}', stderr '{}'", cut(&output.stdout), cut(&output.stderr))
 }
 
 /// Adds what was being done to an [`io::Error`].
@@ -206,18 +202,12 @@ pub(crate) trait Doing<T> {
 
 impl<T> Doing<T> for io::Result<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, GuestError> {
-        self.map_err(|source| GuestError::Io {
-            doing: what(),
-            source,
-        })
+        self.map_err(|source| GuestError::Io { doing: what(), source })
     }
 }
 
 impl<T> Doing<T> for rustix::io::Result<T> {
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, GuestError> {
-        self.map_err(|e| GuestError::Io {
-            doing: what(),
-            source: e.into(),
-        })
+        self.map_err(|e| GuestError::Io { doing: what(), source: e.into() })
     }
 }

@@ -46,9 +46,7 @@ fn wrong(why: String) -> io::Error {
 /// The next frame, or none when the channel was closed between two.
 pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Frame>> {
     let mut line = Vec::new();
-    from.by_ref()
-        .take(MAX_LINE_BYTES)
-        .read_until(b'\n', &mut line)?;
+    from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Ok(None);
     }
@@ -56,9 +54,7 @@ pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Frame>> {
         if (line.len() as u64) < MAX_LINE_BYTES - 1 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        return Err(wrong(format!(
-            "a line is longer than {MAX_LINE_BYTES} bytes"
-        )));
+        return Err(wrong(format!("a line is longer than {MAX_LINE_BYTES} bytes")));
     }
     let line = String::from_utf8_lossy(&line).into_owned();
     let words: Vec<&str> = line.split(' ').collect();
@@ -66,8 +62,7 @@ pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Frame>> {
         ["H"] => Ok(Some(Frame::Hello)),
         ["D", id, status, out, err, truncated] => {
             let number = |s: &str| {
-                s.parse::<u64>()
-                    .map_err(|_| wrong(format!("no number in the line {line:?}")))
+                s.parse::<u64>().map_err(|_| wrong(format!("no number in the line {line:?}")))
             };
             let (id, out, err) = (number(id)?, number(out)?, number(err)?);
             let status = i32::try_from(number(status)?)
@@ -79,12 +74,7 @@ pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Frame>> {
             let stderr = exactly(from, err)?;
             Ok(Some(Frame::Done(
                 id,
-                RunOutput {
-                    status,
-                    stdout,
-                    stderr,
-                    truncated: truncated != "0",
-                },
+                RunOutput { status, stdout, stderr, truncated: truncated != "0" },
             )))
         }
         _ => Err(wrong(format!("it wrote the unknown line {line:?}"))),
@@ -95,11 +85,7 @@ pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Frame>> {
 fn exactly(from: &mut impl BufRead, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.by_ref().take(len).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 != len {
-        Err(io::ErrorKind::UnexpectedEof.into())
-    } else {
-        Ok(bytes)
-    }
+    if bytes.len() as u64 != len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
 }
 
 /// A script as one word, which the guest's `printf %b` turns back without
@@ -122,10 +108,7 @@ mod tests {
 
     #[test]
     fn a_script_is_one_word() {
-        assert_eq!(
-            word("echo \"a\\n\"\n\u{e9}"),
-            "echo\\0040\"a\\0134n\"\\0012\\0303\\0251"
-        );
+        assert_eq!(word("echo \"a\\n\"\n\u{e9}"), "echo\\0040\"a\\0134n\"\\0012\\0303\\0251");
     }
 
     #[test]
@@ -161,10 +144,7 @@ mod tests {
             );
         }
         for cut in [&b"D 1 0 5 0 0\nabc"[..], b"D 1 0"] {
-            assert_eq!(
-                read(&mut &cut[..]).unwrap_err().kind(),
-                io::ErrorKind::UnexpectedEof
-            );
+            assert_eq!(read(&mut &cut[..]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         }
     }
 }

@@ -50,14 +50,11 @@ impl Guest {
     /// Whether a guest gets to user space with KVM, without a long wait.
     pub(crate) fn probe_kvm(config: &GuestConfig, kernel: &Kernel) -> bool {
         // Without "quiet" a kernel that works prints its first line at once.
-        let config = GuestConfig {
-            kernel_args: "loglevel=7 earlyprintk=serial".into(),
-            ..config.clone()
-        };
+        let config =
+            GuestConfig { kernel_args: "loglevel=7 earlyprintk=serial".into(), ..config.clone() };
         let guest = Guest::launch(&config, kernel, Accel::Kvm);
         guest.is_ok_and(|g| {
-            g.await_boot(0, limits::KVM_PROBE, Some(limits::KVM_PROBE_SILENCE))
-                .is_ok()
+            g.await_boot(0, limits::KVM_PROBE, Some(limits::KVM_PROBE_SILENCE)).is_ok()
         })
     }
 
@@ -76,11 +73,8 @@ impl Guest {
         let (channel, serve) = Channel::open(&folder.join("commands"));
         let reset = channel.clone();
         let (qmp, serve_qmp) = Qmp::open(&folder.join("qmp"), move || reset.restarted());
-        let usual = if accel == Accel::Kvm {
-            limits::BOOT_TIMEOUT_KVM
-        } else {
-            limits::BOOT_TIMEOUT_TCG
-        };
+        let usual =
+            if accel == Accel::Kvm { limits::BOOT_TIMEOUT_KVM } else { limits::BOOT_TIMEOUT_TCG };
         Ok(Guest {
             name: config.name.clone(),
             accel,
@@ -157,10 +151,7 @@ impl Guest {
                 Err(RecvTimeoutError::Timeout) if self.console.panicked() => {
                     self.channel.forget(id);
                     let tail = self.console.tail();
-                    return Err(GuestError::Panicked {
-                        guest: self.name.clone(),
-                        tail,
-                    });
+                    return Err(GuestError::Panicked { guest: self.name.clone(), tail });
                 }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => break,
                 Err(RecvTimeoutError::Timeout) => {}
@@ -173,11 +164,7 @@ impl Guest {
             match answer.recv_timeout(Duration::from_secs(1)) {
                 Ok(Ok(output)) => {
                     let (guest, output) = (self.name.clone(), Box::new(output));
-                    return Err(GuestError::CommandTimeout {
-                        guest,
-                        after: timeout,
-                        output,
-                    });
+                    return Err(GuestError::CommandTimeout { guest, after: timeout, output });
                 }
                 Ok(Err(lost)) => return Err(self.lost(lost)),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.lost(Lost::Ended)),
@@ -186,11 +173,7 @@ impl Guest {
         }
         self.channel.forget(id);
         let tail = self.console.tail();
-        Err(GuestError::NoAnswer {
-            guest: self.name.clone(),
-            after: timeout,
-            tail,
-        })
+        Err(GuestError::NoAnswer { guest: self.name.clone(), after: timeout, tail })
     }
 
     /// Runs a script that must succeed, and gives its stdout as trimmed text.
@@ -225,9 +208,7 @@ impl Guest {
         fits: impl Fn(&Value) -> bool,
         at_most: Duration,
     ) -> Result<Value> {
-        let event = self
-            .qmp
-            .wait_event(|e| e["event"] == name && fits(&e["data"]), at_most);
+        let event = self.qmp.wait_event(|e| e["event"] == name && fits(&e["data"]), at_most);
         event.map_err(|f| self.failed(f, &format!("send the event {name}"), at_most))
     }
 
@@ -235,17 +216,12 @@ impl Guest {
         let guest = self.name.clone();
         match failed {
             Failed::Ended => self.ended(),
-            Failed::Slow => GuestError::QemuSlow {
-                guest,
-                what: format!("did not {command}"),
-                after,
-            },
-            Failed::Refused(class, desc) => GuestError::Qmp {
-                guest,
-                command: command.into(),
-                class,
-                desc,
-            },
+            Failed::Slow => {
+                GuestError::QemuSlow { guest, what: format!("did not {command}"), after }
+            }
+            Failed::Refused(class, desc) => {
+                GuestError::Qmp { guest, command: command.into(), class, desc }
+            }
         }
     }
 
@@ -272,11 +248,7 @@ impl Guest {
         while !self.console.ended() && start.elapsed() < Duration::from_secs(2) {
             thread::sleep(Duration::from_millis(5));
         }
-        let said = self
-            .stderr
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let said = self.stderr.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let said = String::from_utf8_lossy(&said).trim().to_owned();
         let why = match (self.keeper.life_over(), self.qmp.shutdown_reason()) {
             (Some(life), _) => format!(": its life was limited to {life:?} (max_life)"),
@@ -286,11 +258,7 @@ impl Guest {
             }
             (None, None) => format!(": QEMU said '{said}'"),
         };
-        GuestError::Ended {
-            guest: self.name.clone(),
-            why,
-            tail: self.console.tail(),
-        }
+        GuestError::Ended { guest: self.name.clone(), why, tail: self.console.tail() }
     }
 
     /// Resets the machine, as its button would, and waits until it is up again.
@@ -360,11 +328,7 @@ impl Guest {
         while !self.console.ended() {
             if start.elapsed() > timeout {
                 let (guest, what) = (self.name.clone(), "did not power off".into());
-                return Err(GuestError::QemuSlow {
-                    guest,
-                    what,
-                    after: timeout,
-                });
+                return Err(GuestError::QemuSlow { guest, what, after: timeout });
             }
             thread::sleep(Duration::from_millis(5));
         }

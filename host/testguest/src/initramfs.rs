@@ -72,9 +72,7 @@ impl Image<'_> {
             "dev", "proc", "sys", "tmp", "run", "root", "var", "bin", "sbin", "usr/bin",
             "usr/sbin", "etc/vfun",
         ] {
-            self.cpio
-                .dir(dir)
-                .doing(|| "cannot write the initramfs".into())?;
+            self.cpio.dir(dir).doing(|| "cannot write the initramfs".into())?;
         }
         // The test's own files first: they win over ours.
         for (host, guest) in &self.config.files {
@@ -105,24 +103,15 @@ impl Image<'_> {
         load.extend(self.config.modules.iter().map(String::as_str));
         let all = kernel.modules()?;
         let insmod = all.order(&load)?;
-        let spare: Vec<&str> = self
-            .config
-            .spare_modules
-            .iter()
-            .map(String::as_str)
-            .collect();
+        let spare: Vec<&str> = self.config.spare_modules.iter().map(String::as_str).collect();
         let at = format!("/lib/modules/{}", kernel.version());
         let files: BTreeSet<String> = insmod.iter().cloned().chain(all.order(&spare)?).collect();
         for file in &files {
             self.add(&kernel.modules_dir().join(file), &format!("{at}/{file}"))?;
         }
-        for index in [
-            "modules.dep",
-            "modules.alias",
-            "modules.symbols",
-            "modules.builtin",
-            "modules.order",
-        ] {
+        for index in
+            ["modules.dep", "modules.alias", "modules.symbols", "modules.builtin", "modules.order"]
+        {
             let path = kernel.modules_dir().join(index);
             // Only modprobe in the guest needs them, so only if there is a use.
             if path.is_file() && !spare.is_empty() {
@@ -156,10 +145,7 @@ impl Image<'_> {
     }
 
     fn refuse<T>(&self, why: String) -> Result<T> {
-        Err(GuestError::Config {
-            guest: self.config.name.clone(),
-            why,
-        })
+        Err(GuestError::Config { guest: self.config.name.clone(), why })
     }
 
     /// Absolute, with no `..`, and a file's name at its end.
@@ -174,10 +160,7 @@ impl Image<'_> {
         {
             return self.refuse(format!("'{path}' is no absolute path in the guest"));
         }
-        let parts: Vec<_> = path
-            .split('/')
-            .filter(|p| !p.is_empty() && *p != ".")
-            .collect();
+        let parts: Vec<_> = path.split('/').filter(|p| !p.is_empty() && *p != ".").collect();
         Ok(format!("/{}", parts.join("/")))
     }
 
@@ -197,16 +180,12 @@ impl Image<'_> {
         let meta = fs::metadata(host)
             .doing(|| format!("cannot take {shown} into guest '{}'", self.config.name))?;
         if self.seen.len() >= limits::MAX_FILES {
-            return self.refuse(format!(
-                "more than {} files: name smaller folders",
-                limits::MAX_FILES
-            ));
+            return self
+                .refuse(format!("more than {} files: name smaller folders", limits::MAX_FILES));
         }
         if meta.is_dir() {
             self.seen.insert(guest.into());
-            self.cpio
-                .dir(guest)
-                .doing(|| "cannot write the initramfs".into())?;
+            self.cpio.dir(guest).doing(|| "cannot write the initramfs".into())?;
             let list = fs::read_dir(host).doing(|| format!("cannot list {shown}"))?;
             let mut names: Vec<_> = list.filter_map(|e| e.ok().map(|e| e.file_name())).collect();
             names.sort();
@@ -224,10 +203,8 @@ impl Image<'_> {
         }
         self.bytes += meta.len();
         if self.bytes > limits::MAX_FILE_BYTES {
-            return self.refuse(format!(
-                "its files are more than {} MiB",
-                limits::MAX_FILE_BYTES >> 20
-            ));
+            return self
+                .refuse(format!("its files are more than {} MiB", limits::MAX_FILE_BYTES >> 20));
         }
         let file = File::open(host).doing(|| format!("cannot read {shown}"))?;
         let dynamic = elf::kind(&file) == elf::Kind::Dynamic;
@@ -258,11 +235,7 @@ impl Image<'_> {
             self.lib_dirs.push(dir);
         }
         // What a library needs is in the list of the program that needs it.
-        if self.seen.contains(&guest) {
-            Ok(())
-        } else {
-            self.add(host, &guest)
-        }
+        if self.seen.contains(&guest) { Ok(()) } else { self.add(host, &guest) }
     }
 }
 
@@ -270,14 +243,10 @@ impl Image<'_> {
 fn busybox() -> Result<PathBuf> {
     let places = ["/bin/busybox", "/usr/bin/busybox", "/sbin/busybox"];
     let fits = |p: &&str| File::open(p).is_ok_and(|f| elf::kind(&f) == elf::Kind::Static);
-    places
-        .iter()
-        .find(|p| fits(p))
-        .map(PathBuf::from)
-        .ok_or_else(|| GuestError::MissingProgram {
-            program: "a static busybox".into(),
-            package: "busybox-static".into(),
-        })
+    places.iter().find(|p| fits(p)).map(PathBuf::from).ok_or_else(|| GuestError::MissingProgram {
+        program: "a static busybox".into(),
+        package: "busybox-static".into(),
+    })
 }
 
 const MOTD: &str = "\nA VirtFun test guest. Leave with 'poweroff', or with Ctrl-A and then X.\n\n";
@@ -290,16 +259,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let out = File::create(dir.path().join("i")).unwrap();
         let cpio = Cpio::new(BufWriter::new(out));
-        (
-            dir,
-            Image {
-                config,
-                cpio,
-                seen: BTreeSet::new(),
-                bytes: 0,
-                lib_dirs: Vec::new(),
-            },
-        )
+        (dir, Image { config, cpio, seen: BTreeSet::new(), bytes: 0, lib_dirs: Vec::new() })
     }
 
     #[test]
@@ -316,19 +276,9 @@ mod tests {
     fn programs_bring_their_libraries() {
         let config = GuestConfig::default();
         let (_dir, mut image) = image(&config);
-        image
-            .add(&std::env::current_exe().unwrap(), "/bin/me")
-            .unwrap();
+        image.add(&std::env::current_exe().unwrap(), "/bin/me").unwrap();
         assert!(image.seen.contains("/bin/me"));
-        assert!(
-            image.seen.iter().any(|p| p.contains("libc.so")),
-            "{:?}",
-            image.seen
-        );
-        assert!(
-            image.seen.iter().any(|p| p.contains("/ld-linux")),
-            "{:?}",
-            image.seen
-        );
+        assert!(image.seen.iter().any(|p| p.contains("libc.so")), "{:?}", image.seen);
+        assert!(image.seen.iter().any(|p| p.contains("/ld-linux")), "{:?}", image.seen);
     }
 }

@@ -23,28 +23,17 @@ pub fn interactive(config: &GuestConfig) -> Result<i32> {
     let mut keeper = Keeper::watch(&folder)?;
     let line = qemu::command(config, &kernel, accel, &folder, &Wiring::Terminal)?;
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    let size = size
-        .filter(|s| s.ws_row > 0 && s.ws_col > 0)
-        .map(|s| (s.ws_row, s.ws_col));
-    initramfs::write(
-        config,
-        &kernel,
-        &Role::Shell(size),
-        &folder.join("initramfs"),
-    )?;
+    let size = size.filter(|s| s.ws_row > 0 && s.ws_col > 0).map(|s| (s.ws_row, s.ws_col));
+    initramfs::write(config, &kernel, &Role::Shell(size), &folder.join("initramfs"))?;
     eprintln!(
         "Booting guest '{}' ({accel}, {} MiB, {} CPU). Leave with 'poweroff', or with Ctrl-A and then X.",
         config.name, config.memory_mib, config.cpus
     );
-    let mut qemu = Command::new(&line[0])
-        .args(&line[1..])
-        .spawn()
-        .doing(|| "cannot start QEMU".into())?;
+    let mut qemu =
+        Command::new(&line[0]).args(&line[1..]).spawn().doing(|| "cannot start QEMU".into())?;
     keeper.say(&format!("pid {}", qemu.id()))?;
     let status = qemu.wait().doing(|| "cannot wait for QEMU".into())?;
     keeper.say("done")?;
     keeper.end();
-    Ok(status
-        .code()
-        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }

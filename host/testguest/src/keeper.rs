@@ -19,17 +19,10 @@ pub(crate) fn folder(name: &str) -> Result<PathBuf> {
     let room =
         |dir: &Path| dir.as_os_str().len() + prefix.len() + 24 <= limits::MAX_SOCKET_PATH_BYTES;
     let wanted = env::temp_dir();
-    let dir = if room(&wanted) {
-        wanted
-    } else {
-        PathBuf::from("/tmp")
-    };
-    let made = builder.tempdir_in(&dir).doing(|| {
-        format!(
-            "cannot make a folder for guest '{name}' in {}",
-            dir.display()
-        )
-    })?;
+    let dir = if room(&wanted) { wanted } else { PathBuf::from("/tmp") };
+    let made = builder
+        .tempdir_in(&dir)
+        .doing(|| format!("cannot make a folder for guest '{name}' in {}", dir.display()))?;
     Ok(made.keep())
 }
 
@@ -49,10 +42,7 @@ fn spawn(mut command: Command, folder: &Path) -> Result<Child> {
                 program: "setsid".into(),
                 package: "util-linux".into(),
             },
-            _ => GuestError::Io {
-                doing: "cannot start a guest's keeper".into(),
-                source,
-            },
+            _ => GuestError::Io { doing: "cannot start a guest's keeper".into(), source },
         }
     })
 }
@@ -78,12 +68,8 @@ impl Keeper {
         let mut child = spawn(command, folder)?;
         let pipe = child.stdin.take();
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        let keeper = Keeper {
-            child,
-            pipe,
-            folder: folder.into(),
-            timed: Some((Instant::now(), life)),
-        };
+        let keeper =
+            Keeper { child, pipe, folder: folder.into(), timed: Some((Instant::now(), life)) };
         match (out, err) {
             (Some(out), Some(err)) => Ok((keeper, out, err)),
             _ => unreachable!("both were asked for"),
@@ -96,12 +82,7 @@ impl Keeper {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = spawn(command, folder)?;
         let pipe = child.stdin.take();
-        Ok(Keeper {
-            child,
-            pipe,
-            folder: folder.into(),
-            timed: None,
-        })
+        Ok(Keeper { child, pipe, folder: folder.into(), timed: None })
     }
 
     /// Writes a line to the keeper.
@@ -118,19 +99,13 @@ impl Keeper {
         let start = Instant::now();
         let path = self.folder.join("pid");
         while start.elapsed() < limits::QEMU_START {
-            if let Some(pid) = fs::read_to_string(&path)
-                .ok()
-                .and_then(|t| t.trim().parse().ok())
-            {
+            if let Some(pid) = fs::read_to_string(&path).ok().and_then(|t| t.trim().parse().ok()) {
                 return Ok(pid);
             }
             thread::sleep(Duration::from_millis(1));
         }
         let doing = format!("cannot start QEMU: its keeper wrote no {}", path.display());
-        Err(GuestError::Io {
-            doing,
-            source: std::io::ErrorKind::TimedOut.into(),
-        })
+        Err(GuestError::Io { doing, source: std::io::ErrorKind::TimedOut.into() })
     }
 
     /// The guest's folder.
@@ -140,9 +115,7 @@ impl Keeper {
 
     /// The time after which the keeper ends the guest, if it is over.
     pub fn life_over(&self) -> Option<Duration> {
-        self.timed
-            .filter(|(start, life)| start.elapsed() >= *life)
-            .map(|(_, life)| life)
+        self.timed.filter(|(start, life)| start.elapsed() >= *life).map(|(_, life)| life)
     }
 
     /// Ends QEMU, removes the folder, and waits until both are gone.

@@ -30,17 +30,13 @@ impl Kernel {
         }
         let cwd = env::current_dir().unwrap_or_default();
         let source = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        let mut places = cwd
-            .ancestors()
-            .chain(source.ancestors())
-            .map(|d| d.join("target/guest-kernel"));
+        let mut places =
+            cwd.ancestors().chain(source.ancestors()).map(|d| d.join("target/guest-kernel"));
         match places.find(|d| d.join("version").is_file()) {
             Some(dir) => Kernel::at(&dir),
             None => {
-                let looked = format!(
-                    "target/guest-kernel in {} or any folder above it",
-                    cwd.display()
-                );
+                let looked =
+                    format!("target/guest-kernel in {} or any folder above it", cwd.display());
                 Err(GuestError::NoKernel { looked })
             }
         }
@@ -48,10 +44,7 @@ impl Kernel {
 
     /// The kernel in `dir`, if it is complete.
     pub fn at(dir: &Path) -> Result<Kernel> {
-        let bad = |why: &str| GuestError::BadKernel {
-            dir: dir.into(),
-            why: why.into(),
-        };
+        let bad = |why: &str| GuestError::BadKernel { dir: dir.into(), why: why.into() };
         let text =
             fs::read_to_string(dir.join("version")).map_err(|_| bad("it has no file 'version'"))?;
         let version = text.trim().to_owned();
@@ -83,11 +76,7 @@ impl Kernel {
     /// decompressed by an emulated CPU, otherwise `vmlinuz`.
     pub fn image(&self) -> PathBuf {
         let plain = self.dir.join("vmlinux");
-        if plain.is_file() {
-            plain
-        } else {
-            self.dir.join("vmlinuz")
-        }
+        if plain.is_file() { plain } else { self.dir.join("vmlinuz") }
     }
 
     /// `lib/modules/VERSION`.
@@ -100,10 +89,7 @@ impl Kernel {
             let path = self.modules_dir().join(name);
             fs::read_to_string(&path).doing(|| format!("cannot read {}", path.display()))
         };
-        Ok(Modules::parse(
-            &read("modules.dep")?,
-            &read("modules.builtin")?,
-        ))
+        Ok(Modules::parse(&read("modules.dep")?, &read("modules.builtin")?))
     }
 }
 

@@ -25,16 +25,10 @@ impl Modules {
             let (file, deps) = line.split_once(':')?;
             Some((
                 name_of(file),
-                (
-                    file.to_owned(),
-                    deps.split_whitespace().map(str::to_owned).collect(),
-                ),
+                (file.to_owned(), deps.split_whitespace().map(str::to_owned).collect()),
             ))
         });
-        Modules {
-            files: files.collect(),
-            built_in: builtin.lines().map(name_of).collect(),
-        }
+        Modules { files: files.collect(), built_in: builtin.lines().map(name_of).collect() }
     }
 
     /// The files to load, dependencies first, nothing twice.
@@ -76,20 +70,11 @@ mod tests {
             sample().order(&["c", "b_x", "8250"]).unwrap(),
             ["kernel/a.ko", "kernel/b-x.ko", "kernel/c.ko"]
         );
-        assert_eq!(
-            sample().order(&["b-x"]).unwrap(),
-            ["kernel/a.ko", "kernel/b-x.ko"]
-        );
+        assert_eq!(sample().order(&["b-x"]).unwrap(), ["kernel/a.ko", "kernel/b-x.ko"]);
     }
 
     #[test]
     fn an_unknown_module_is_named() {
-        assert!(
-            sample()
-                .order(&["nope"])
-                .unwrap_err()
-                .to_string()
-                .contains("'nope'")
-        );
+        assert!(sample().order(&["nope"]).unwrap_err().to_string().contains("'nope'"));
     }
 }

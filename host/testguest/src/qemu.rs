@@ -25,9 +25,7 @@ const KERNEL_ARGS: &str =
     "console=ttyS0 quiet panic=0 mitigations=off nokaslr random.trust_cpu=on tsc=reliable";
 
 fn find(program: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?)
-        .map(|d| d.join(program))
-        .find(|p| p.is_file())
+    env::split_paths(&env::var_os("PATH")?).map(|d| d.join(program)).find(|p| p.is_file())
 }
 
 /// A path within one of QEMU's comma-separated options.
@@ -62,58 +60,32 @@ pub(crate) fn command(
     line.push(qemu.into());
     let mut add = |words: &[&str]| line.extend(words.iter().map(OsString::from));
     add(&["-name", &format!("vfun-{}", config.name)]);
-    add(&[
-        "-M",
-        "q35",
-        "-nodefaults",
-        "-no-user-config",
-        "-display",
-        "none",
-    ]);
+    add(&["-M", "q35", "-nodefaults", "-no-user-config", "-display", "none"]);
     match accel {
         Accel::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
         Accel::Tcg | Accel::Auto => add(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
     }
-    add(&[
-        "-m",
-        &config.memory_mib.to_string(),
-        "-smp",
-        &config.cpus.to_string(),
-    ]);
+    add(&["-m", &config.memory_mib.to_string(), "-smp", &config.cpus.to_string()]);
     let image = kernel.image();
     add(&["-kernel", image.to_str().unwrap_or_default(), "-initrd"]);
     add(&[folder.join("initramfs").to_str().unwrap_or_default()]);
-    add(&[
-        "-append",
-        format!("{KERNEL_ARGS} {}", config.kernel_args).trim_end(),
-    ]);
+    add(&["-append", format!("{KERNEL_ARGS} {}", config.kernel_args).trim_end()]);
     match wiring {
         Wiring::Terminal => add(&["-serial", "mon:stdio"]),
         Wiring::Harness => {
             let socket = |name: &str| {
                 quoted(&folder.join(name)).map(|p| format!("path={p},server=on,wait=off"))
             };
-            add(&[
-                "-chardev",
-                "stdio,id=console,signal=off",
-                "-serial",
-                "chardev:console",
-            ]);
+            add(&["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
             add(&[
                 "-chardev",
                 &format!("socket,id=qmp,{}", socket("qmp")?),
                 "-mon",
                 "chardev=qmp,mode=control",
             ]);
-            add(&[
-                "-chardev",
-                &format!("socket,id=commands,{}", socket("commands")?),
-            ]);
+            add(&["-chardev", &format!("socket,id=commands,{}", socket("commands")?)]);
             add(&["-device", "virtio-serial-pci,addr=0x02"]);
-            add(&[
-                "-device",
-                "virtserialport,chardev=commands,name=vfun.commands",
-            ]);
+            add(&["-device", "virtserialport,chardev=commands,name=vfun.commands"]);
         }
     }
     if config.net {
@@ -147,10 +119,7 @@ pub(crate) fn command(
             ),
         ]);
         let slot = FIRST_WINDOW_SLOT + i as u32;
-        add(&[
-            "-device",
-            &format!("ivshmem-plain,id=ivshmem{i},memdev=window{i},addr={slot:#x}"),
-        ]);
+        add(&["-device", &format!("ivshmem-plain,id=ivshmem{i},memdev=window{i},addr={slot:#x}")]);
     }
     line.extend(config.extra_args.iter().map(OsString::from));
     Ok(line)

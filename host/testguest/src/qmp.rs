@@ -132,10 +132,7 @@ impl Qmp {
         let id = {
             let state = self.lock();
             let busy = |s: &mut State| !s.ready && !s.closed;
-            let waited = self
-                .0
-                .changed
-                .wait_timeout_while(state, limits::QEMU_START, busy);
+            let waited = self.0.changed.wait_timeout_while(state, limits::QEMU_START, busy);
             let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if state.closed {
                 return Err(Failed::Ended);
@@ -148,11 +145,7 @@ impl Qmp {
             state.waiting.insert(id, tell);
             id
         };
-        let arguments = if arguments.is_null() {
-            json!({})
-        } else {
-            arguments
-        };
+        let arguments = if arguments.is_null() { json!({}) } else { arguments };
         self.send(&json!({"execute": command, "arguments": arguments, "id": id}));
         let mut answer = match answer.recv_timeout(limits::QMP_ANSWER) {
             Ok(answer) => answer,
@@ -188,12 +181,8 @@ impl Qmp {
             if left.is_zero() {
                 return Err(Failed::Slow);
             }
-            state = self
-                .0
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state =
+                self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -206,13 +195,9 @@ impl Qmp {
 /// The next message, or none at the end.
 fn next(from: &mut impl BufRead) -> io::Result<Option<Value>> {
     let mut line = Vec::new();
-    from.by_ref()
-        .take(limits::MAX_QMP_LINE_BYTES)
-        .read_until(b'\n', &mut line)?;
+    from.by_ref().take(limits::MAX_QMP_LINE_BYTES).read_until(b'\n', &mut line)?;
     if line.is_empty() {
         return Ok(None);
     }
-    serde_json::from_slice(&line)
-        .map(Some)
-        .map_err(io::Error::from)
+    serde_json::from_slice(&line).map(Some).map_err(io::Error::from)
 }

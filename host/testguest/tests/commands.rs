@@ -10,18 +10,12 @@ use vfun_testguest::{Guest, GuestConfig, GuestError, limits};
 
 #[test]
 fn commands() {
-    let guest = boot(&GuestConfig {
-        cpus: 2,
-        ..GuestConfig::new("commands")
-    });
+    let guest = boot(&GuestConfig { cpus: 2, ..GuestConfig::new("commands") });
     println!("{} boot {:?}", guest.accel(), guest.boot_time());
 
     // Status, stdout and stderr apart, quoting of every kind.
     let out = guest.run("echo out; echo err >&2; exit 42", SHORT).unwrap();
-    assert_eq!(
-        (out.status, &out.stdout[..], &out.stderr[..]),
-        (42, &b"out\n"[..], &b"err\n"[..])
-    );
+    assert_eq!((out.status, &out.stdout[..], &out.stderr[..]), (42, &b"out\n"[..], &b"err\n"[..]));
     assert_eq!(guest.run("kill -SEGV $$", SHORT).unwrap().status, 139);
     assert_eq!(guest.run("no_such_program", SHORT).unwrap().status, 127);
     assert_eq!(guest.run("", SHORT).unwrap().status, 0);
@@ -30,54 +24,27 @@ fn commands() {
         guest.run(odd, SHORT).unwrap().stdout,
         " \t%s \\n \\\\ $HOME `id` \"é\" 'q' \r*?~ \n".as_bytes()
     );
-    assert_eq!(
-        guest.run_ok("pwd; id -u; nproc", SHORT).unwrap(),
-        "/root\n0\n2"
-    );
-    let error = guest
-        .run_ok("echo because >&2; false", SHORT)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("status 1") && error.contains("because"),
-        "{error}"
-    );
-    assert!(
-        guest
-            .run(&"#".repeat(limits::MAX_SCRIPT_BYTES + 1), SHORT)
-            .is_err()
-    );
+    assert_eq!(guest.run_ok("pwd; id -u; nproc", SHORT).unwrap(), "/root\n0\n2");
+    let error = guest.run_ok("echo because >&2; false", SHORT).unwrap_err().to_string();
+    assert!(error.contains("status 1") && error.contains("because"), "{error}");
+    assert!(guest.run(&"#".repeat(limits::MAX_SCRIPT_BYTES + 1), SHORT).is_err());
     let long = format!("echo {}", "x".repeat(100_000));
     assert_eq!(guest.run(&long, SHORT).unwrap().stdout.len(), 100_001);
 
     // Every byte comes through.
     let all: Vec<u8> = (0..=255).collect();
     let print: String = all.iter().map(|b| format!("\\{b:03o}")).collect();
-    assert_eq!(
-        guest
-            .run(&format!("printf '{print}'"), SHORT)
-            .unwrap()
-            .stdout,
-        all
-    );
+    assert_eq!(guest.run(&format!("printf '{print}'"), SHORT).unwrap().stdout, all);
 
     // A shell's stdin is empty, and the channel is not open to it.
-    assert_eq!(
-        guest
-            .run("cat; ls -l /proc/self/fd | grep -c vport", SHORT)
-            .unwrap()
-            .text(),
-        "0"
-    );
+    assert_eq!(guest.run("cat; ls -l /proc/self/fd | grep -c vport", SHORT).unwrap().text(), "0");
 
     big_output(&guest);
     time_limits(&guest);
     side_by_side(&guest);
 
     // What is left in the background neither blocks nor dies.
-    guest
-        .run_ok("sleep 1000 & echo $! >/tmp/pid", SHORT)
-        .unwrap();
+    guest.run_ok("sleep 1000 & echo $! >/tmp/pid", SHORT).unwrap();
     guest.run_ok("kill -0 $(cat /tmp/pid)", SHORT).unwrap();
     // Nothing of all that is left.
     assert_eq!(
@@ -98,12 +65,7 @@ fn commands() {
 
 fn big_output(guest: &Guest) {
     let start = Instant::now();
-    let out = guest
-        .run(
-            "head -c 6000000 /dev/zero | tr '\\0' z; echo done >&2",
-            SHORT,
-        )
-        .unwrap();
+    let out = guest.run("head -c 6000000 /dev/zero | tr '\\0' z; echo done >&2", SHORT).unwrap();
     println!("6 MB of output: {:?}", start.elapsed());
     assert!(
         out.stdout.len() == 6_000_000 && out.stdout.iter().all(|&b| b == b'z') && !out.truncated
@@ -124,33 +86,17 @@ fn time_limits(guest: &Guest) {
     let start = Instant::now();
     let limit = Duration::from_millis(1500);
     let error = guest
-        .run(
-            "echo before; sleep 1001 & (trap '' TERM INT; sleep 1002); sleep 1003",
-            limit,
-        )
+        .run("echo before; sleep 1001 & (trap '' TERM INT; sleep 1002); sleep 1003", limit)
         .unwrap_err();
     assert!(start.elapsed() < limit + Duration::from_secs(10));
     assert!(error.to_string().contains("still usable"), "{error}");
-    let GuestError::CommandTimeout { output, .. } = error else {
-        panic!("{error}")
-    };
+    let GuestError::CommandTimeout { output, .. } = error else { panic!("{error}") };
     assert_eq!(output.text(), "before");
-    assert_eq!(
-        guest
-            .run("ps | grep -c 'sleep 10[0]'", SHORT)
-            .unwrap()
-            .text(),
-        "0"
-    );
+    assert_eq!(guest.run("ps | grep -c 'sleep 10[0]'", SHORT).unwrap().text(), "0");
     // At once, while the script may not even have begun.
     for _ in 0..3 {
-        let error = guest
-            .run("while :; do :; done", Duration::from_millis(1))
-            .unwrap_err();
-        assert!(
-            matches!(error, GuestError::CommandTimeout { .. }),
-            "{error}"
-        );
+        let error = guest.run("while :; do :; done", Duration::from_millis(1)).unwrap_err();
+        assert!(matches!(error, GuestError::CommandTimeout { .. }), "{error}");
     }
 }
 

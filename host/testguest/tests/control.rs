@@ -15,18 +15,9 @@ fn control_reset_and_panic() {
         extra_args: vec!["-device".into(), "virtio-rng-pci".into()],
         ..GuestConfig::new("control")
     });
-    assert_eq!(
-        guest.qmp("query-status", Value::Null).unwrap()["status"],
-        "running"
-    );
-    let error = guest
-        .qmp("no-such-command", Value::Null)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("no-such-command") && error.contains("CommandNotFound"),
-        "{error}"
-    );
+    assert_eq!(guest.qmp("query-status", Value::Null).unwrap()["status"], "running");
+    let error = guest.qmp("no-such-command", Value::Null).unwrap_err().to_string();
+    assert!(error.contains("no-such-command") && error.contains("CommandNotFound"), "{error}");
 
     // A reset while a command runs: it is told, and the next one is well.
     guest.run_ok("touch /tmp/before", SHORT).unwrap();
@@ -34,19 +25,13 @@ fn control_reset_and_panic() {
         let waiting = scope.spawn(|| guest.run("sleep 1000", Duration::from_secs(100)));
         thread::sleep(Duration::from_millis(300));
         guest.reset().unwrap();
-        assert!(matches!(
-            waiting.join().unwrap(),
-            Err(GuestError::Restarted { .. })
-        ));
+        assert!(matches!(waiting.join().unwrap(), Err(GuestError::Restarted { .. })));
     });
     assert_eq!(guest.boots(), 2);
     assert_eq!(guest.run("test -e /tmp/before", SHORT).unwrap().status, 1);
 
     // A reboot from inside.
-    assert!(matches!(
-        guest.run("reboot; sleep 100", SHORT),
-        Err(GuestError::Restarted { .. })
-    ));
+    assert!(matches!(guest.run("reboot; sleep 100", SHORT), Err(GuestError::Restarted { .. })));
     guest.wait_boots(3, SHORT).unwrap();
     guest.run_ok("true", SHORT).unwrap();
 
@@ -56,10 +41,7 @@ fn control_reset_and_panic() {
 
     // A panic is not waited for, neither is a QEMU that has gone.
     let error = guest
-        .run(
-            "echo 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger",
-            SHORT,
-        )
+        .run("echo 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger", SHORT)
         .unwrap_err();
     assert!(matches!(error, GuestError::Panicked { .. }), "{error}");
     assert!(error.to_string().contains("Kernel panic"), "{error}");

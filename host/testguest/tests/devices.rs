@@ -45,35 +45,21 @@ fn windows_files_and_network() {
 
     for (i, file) in files.iter().enumerate() {
         let path = format!("/sys/bus/pci/devices/{}/resource2", Guest::window_bdf(i));
-        let size: u64 = guest
-            .run_ok(&format!("stat -c %s {path}"), SHORT)
-            .unwrap()
-            .parse()
-            .unwrap();
+        let size: u64 =
+            guest.run_ok(&format!("stat -c %s {path}"), SHORT).unwrap().parse().unwrap();
         assert_eq!(size, file.metadata().unwrap().len());
         file.write_all_at(b"from the host", 4096).unwrap();
         let address = guest
             .run_ok(
-                &format!(
-                    "set -- $(sed -n 3p {}); echo $1",
-                    path.replace("resource2", "resource")
-                ),
+                &format!("set -- $(sed -n 3p {}); echo $1", path.replace("resource2", "resource")),
                 SHORT,
             )
             .unwrap();
         let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap();
         // sysfs lets a BAR be mapped, not read; busybox maps /dev/mem.
-        guest
-            .run_ok(
-                &format!("echo 1 >{}", path.replace("resource2", "enable")),
-                SHORT,
-            )
-            .unwrap();
+        guest.run_ok(&format!("echo 1 >{}", path.replace("resource2", "enable")), SHORT).unwrap();
         let seen = guest
-            .run_ok(
-                &format!("for i in 0 8; do devmem $(({address} + 4096 + i)) 64; done"),
-                SHORT,
-            )
+            .run_ok(&format!("for i in 0 8; do devmem $(({address} + 4096 + i)) 64; done"), SHORT)
             .unwrap();
         let words: Vec<u64> = seen
             .lines()
@@ -82,21 +68,14 @@ fn windows_files_and_network() {
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         assert_eq!(&bytes[..13], b"from the host");
         let value = 0x1234_0000 + i as u32;
-        guest
-            .run_ok(&format!("devmem {} 32 {value:#x}", address + 8192), SHORT)
-            .unwrap();
+        guest.run_ok(&format!("devmem {} 32 {value:#x}", address + 8192), SHORT).unwrap();
         let mut word = [0; 4];
         file.read_exact_at(&mut word, 8192).unwrap();
         assert_eq!(u32::from_le_bytes(word), value);
     }
 
     // Dynamic programs run, modules and trees are there.
-    assert_eq!(
-        guest
-            .run_ok("/usr/bin/env -i A=1 /usr/bin/env", SHORT)
-            .unwrap(),
-        "A=1"
-    );
+    assert_eq!(guest.run_ok("/usr/bin/env -i A=1 /usr/bin/env", SHORT).unwrap(), "A=1");
     assert!(
         guest
             .run_ok("/opt/test/me --list", SHORT)
@@ -104,9 +83,7 @@ fn windows_files_and_network() {
             .contains("windows_files_and_network: test")
     );
     assert_eq!(
-        guest
-            .run_ok("cat /data/x; grep -c ^bonding /proc/modules", SHORT)
-            .unwrap(),
+        guest.run_ok("cat /data/x; grep -c ^bonding /proc/modules", SHORT).unwrap(),
         "in a tree1"
     );
 
@@ -118,13 +95,8 @@ fn windows_files_and_network() {
         stream.write_all(b"answer\n").unwrap();
         line
     });
-    let heard = guest
-        .run_ok(&format!("echo hello | nc -w 10 10.0.2.2 {port}"), SHORT)
-        .unwrap();
-    assert_eq!(
-        (heard.as_str(), &server.join().unwrap()),
-        ("answer", b"hello")
-    );
+    let heard = guest.run_ok(&format!("echo hello | nc -w 10 10.0.2.2 {port}"), SHORT).unwrap();
+    assert_eq!((heard.as_str(), &server.join().unwrap()), ("answer", b"hello"));
 
     hot_plug(&guest, &dir.path().join("later"));
     guest.kill();
@@ -141,15 +113,9 @@ fn hot_plug(guest: &Guest, path: &Path) {
     let find = "for d in /sys/bus/pci/devices/*; do read -r v <$d/vendor; read -r c <$d/device; \
                 [ $v$c = 0x1af40x1110 ] && stat -c %s $d/resource2; done; true";
     eventually("the new window is there", || {
-        guest
-            .run_ok(find, SHORT)
-            .unwrap()
-            .lines()
-            .any(|l| l == size.to_string())
+        guest.run_ok(find, SHORT).unwrap().lines().any(|l| l == size.to_string())
     });
     guest.qmp("device_del", json!({"id": "plugged"})).unwrap();
-    guest
-        .wait_event("DEVICE_DELETED", |d| d["device"] == "plugged", SHORT)
-        .unwrap();
+    guest.wait_event("DEVICE_DELETED", |d| d["device"] == "plugged", SHORT).unwrap();
     guest.qmp("object-del", json!({"id": "later"})).unwrap();
 }

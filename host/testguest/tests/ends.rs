@@ -29,11 +29,7 @@ fn victim() {
 fn a_killed_harness_leaves_nothing() {
     let mut child = role("victim").spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
-    let line = out
-        .lines()
-        .map(Result::unwrap)
-        .find(|l| l.starts_with("victim "))
-        .unwrap();
+    let line = out.lines().map(Result::unwrap).find(|l| l.starts_with("victim ")).unwrap();
     let words: Vec<&str> = line.splitn(3, ' ').collect();
     let (pid, folder) = (words[1].parse().unwrap(), Path::new(words[2]));
     assert!(alive(pid) && folder.is_dir());
@@ -46,10 +42,7 @@ fn a_killed_harness_leaves_nothing() {
 #[test]
 fn a_life_is_limited() {
     let life = Duration::from_secs(12);
-    let guest = match Guest::boot(&GuestConfig {
-        max_life: life,
-        ..GuestConfig::new("short")
-    }) {
+    let guest = match Guest::boot(&GuestConfig { max_life: life, ..GuestConfig::new("short") }) {
         Ok(guest) => guest,
         Err(e) => {
             // So loaded a machine that it did not get up within its life.
@@ -57,40 +50,23 @@ fn a_life_is_limited() {
             return;
         }
     };
-    let error = guest
-        .run("sleep 1000", Duration::from_secs(60))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("max_life") && error.contains("12s"),
-        "{error}"
-    );
+    let error = guest.run("sleep 1000", Duration::from_secs(60)).unwrap_err().to_string();
+    assert!(error.contains("max_life") && error.contains("12s"), "{error}");
 }
 
 #[test]
 fn what_cannot_boot_says_why() {
     let fails = |config: GuestConfig| Guest::boot(&config).unwrap_err().to_string();
     let dir = tempfile::tempdir().unwrap();
-    let window = |size| {
-        vec![Window {
-            path: dir.path().join("w"),
-            size,
-        }]
-    };
+    let window = |size| vec![Window { path: dir.path().join("w"), size }];
     assert!(
-        fails(GuestConfig {
-            windows: window(4096),
-            ..GuestConfig::new("w")
-        })
-        .contains("create it first")
+        fails(GuestConfig { windows: window(4096), ..GuestConfig::new("w") })
+            .contains("create it first")
     );
     fs::write(dir.path().join("w"), [0; 4096]).unwrap();
     assert!(
-        fails(GuestConfig {
-            windows: window(8192),
-            ..GuestConfig::new("w")
-        })
-        .contains("make them the same")
+        fails(GuestConfig { windows: window(8192), ..GuestConfig::new("w") })
+            .contains("make them the same")
     );
     assert!(
         fails(GuestConfig {
@@ -100,70 +76,44 @@ fn what_cannot_boot_says_why() {
         .contains("/no/such")
     );
     assert!(
-        fails(GuestConfig {
-            modules: vec!["no_such".into()],
-            ..GuestConfig::new("m")
-        })
-        .contains("no_such")
+        fails(GuestConfig { modules: vec!["no_such".into()], ..GuestConfig::new("m") })
+            .contains("no_such")
     );
     let refused = fails(GuestConfig {
         extra_args: vec!["-device".into(), "no-such".into()],
         ..GuestConfig::new("q")
     });
-    assert!(
-        refused.contains("QEMU said") && refused.contains("no-such"),
-        "{refused}"
-    );
+    assert!(refused.contains("QEMU said") && refused.contains("no-such"), "{refused}");
     let panic = fails(GuestConfig {
         kernel_args: "rdinit=/no/init init=/no/init root=none".into(),
         ..GuestConfig::new("p")
     });
-    assert!(
-        panic.contains("panicked") && panic.contains("last lines"),
-        "{panic}"
-    );
+    assert!(panic.contains("panicked") && panic.contains("last lines"), "{panic}");
     let slow = fails(GuestConfig {
         boot_timeout: Some(Duration::from_millis(50)),
         ..GuestConfig::new("s")
     });
-    assert!(
-        slow.contains("was not up") && slow.contains("boot_timeout"),
-        "{slow}"
-    );
-    fs::File::create(dir.path().join("big"))
-        .unwrap()
-        .set_len(20 << 20)
-        .unwrap();
+    assert!(slow.contains("was not up") && slow.contains("boot_timeout"), "{slow}");
+    fs::File::create(dir.path().join("big")).unwrap().set_len(20 << 20).unwrap();
     let files = vec![(dir.path().join("big"), "/big".into())];
-    let big = fails(GuestConfig {
-        files,
-        memory_mib: 96,
-        ..GuestConfig::new("b")
-    });
+    let big = fails(GuestConfig { files, memory_mib: 96, ..GuestConfig::new("b") });
     assert!(big.contains("memory_mib of at least"), "{big}");
     // None of them left its folder behind.
     for name in ["w", "f", "m", "q", "p", "s", "b"] {
         let left = fs::read_dir(std::env::temp_dir())
             .unwrap()
             .filter_map(|e| e.ok()?.file_name().into_string().ok());
-        let left: Vec<String> = left
-            .filter(|n| n.starts_with(&format!("vfun-guest-{name}-")))
-            .collect();
+        let left: Vec<String> =
+            left.filter(|n| n.starts_with(&format!("vfun-guest-{name}-"))).collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }
 
 #[test]
 fn a_missing_kernel_says_what_to_run() {
-    let out = role("victim")
-        .env("VFUN_GUEST_KERNEL_DIR", "/no/kernel")
-        .output()
-        .unwrap();
+    let out = role("victim").env("VFUN_GUEST_KERNEL_DIR", "/no/kernel").output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
-    assert!(
-        text.contains("/no/kernel") && text.contains("packaging/guest-kernel.sh"),
-        "{text}"
-    );
+    assert!(text.contains("/no/kernel") && text.contains("packaging/guest-kernel.sh"), "{text}");
 }
 
 /// The shell on the console, typed into by a pipe.

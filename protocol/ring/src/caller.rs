@@ -226,7 +226,9 @@ impl<M: Memory> Caller<M> {
         }
         let mut inline = [0; INLINE_BYTES];
         if !in_space {
-            for (i, bytes) in inline.as_chunks_mut::<8>().0.iter_mut().take(len.div_ceil(8) as usize).enumerate() {
+            for (i, bytes) in
+                inline.as_chunks_mut::<8>().0.iter_mut().take(len.div_ceil(8) as usize).enumerate()
+            {
                 *bytes = self.mem.load(at + 2 + i, Ordering::Relaxed).to_le_bytes();
             }
         }
@@ -272,7 +274,9 @@ impl<M: Memory> Caller<M> {
     /// A call that was not answered keeps its cell: the service may still write there.
     #[inline]
     pub fn take(&self, ticket: Ticket) {
-        self.cells[ticket.cell as usize].0.store(u64::from(ticket.seq) << 1 | FREE, Ordering::Release);
+        self.cells[ticket.cell as usize]
+            .0
+            .store(u64::from(ticket.seq) << 1 | FREE, Ordering::Release);
     }
 
     /// Declares that one more thread of this app sleeps on the channel's

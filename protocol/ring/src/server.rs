@@ -2,10 +2,12 @@
 
 use crate::memory::Memory;
 use crate::sync::{Ordering, fence};
-use vfun_wire::channel::{CellState, Command, FLAG_DATA, FLAGS, Word0, Word1, in_header, line_off, out_header};
+use vfun_wire::Status;
+use vfun_wire::channel::{
+    CellState, Command, FLAG_DATA, FLAGS, Word0, Word1, in_header, line_off, out_header,
+};
 use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::status::BreakReason;
-use vfun_wire::Status;
 
 /// Looks at the expected cell between two looks elsewhere. Cells are posted
 /// in order but for threads that were interrupted between claim and post;
@@ -200,7 +202,11 @@ impl<M: Memory> Server<M> {
         // R-CEL-3: only the next number, and only once the last was answered.
         let due = if last.open { last.seq } else { last.seq.wrapping_add(1) };
         if word.seq != due {
-            return self.break_off(Violation { cell: cell as usize, expected: due, found: word.seq });
+            return self.break_off(Violation {
+                cell: cell as usize,
+                expected: due,
+                found: word.seq,
+            });
         }
         self.taken[cell as usize] = Taken { seq: due, open: true };
         // From here on only this copy counts (R-CEL-2).
@@ -264,7 +270,11 @@ impl<M: Memory> Server<M> {
     /// dead knows which call it was (R-CEL-7).
     #[inline]
     pub fn begin(&self, cell: usize, seq: u32) {
-        self.mem.store(in_header::CURRENT, (cell as u64 + 1) << 32 | u64::from(seq), Ordering::Release);
+        self.mem.store(
+            in_header::CURRENT,
+            (cell as u64 + 1) << 32 | u64::from(seq),
+            Ordering::Release,
+        );
     }
 
     /// Says that nothing is being computed.

@@ -109,7 +109,10 @@ fn wild_fields_are_refused_by_name() {
         app.store(at + 1, w1.pack(), sync::Ordering::Relaxed);
         app.store(at, w0.pack(), sync::Ordering::Release);
         assert_eq!(s.next_anywhere(), Next::Nothing, "answered on the way: {w0:?}");
-        assert_eq!(Word1::unpack(app.load(at + 1, sync::Ordering::Relaxed)).status, status.to_wire());
+        assert_eq!(
+            Word1::unpack(app.load(at + 1, sync::Ordering::Relaxed)).status,
+            status.to_wire()
+        );
         assert_eq!(Word0::unpack(app.load(at, sync::Ordering::Relaxed)).seq, 1);
     }
     assert_eq!(s.broken(), None);
@@ -170,7 +173,9 @@ fn many_threads_share_a_channel() {
             let mut idle = 0;
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 match s.next() {
-                    Next::Call(r) => s.answer_inline(r.cell, Status::Ok, &r.inline[..r.len as usize]),
+                    Next::Call(r) => {
+                        s.answer_inline(r.cell, Status::Ok, &r.inline[..r.len as usize])
+                    }
                     Next::Nothing => {
                         idle += 1;
                         if idle % 100 == 0 {

@@ -168,7 +168,11 @@ pub fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Sends one message.
-pub fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+pub fn send(
+    socket: impl AsFd,
+    message: &impl Serialize,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Error> {
     let bytes = serde_json::to_vec(message)?;
     if bytes.len() > PACKET_BYTES {
         return Err(Error::TooLarge);

@@ -50,7 +50,12 @@ impl BellWaiter {
     /// Registers with `bell`. Rings from before may count as one.
     pub fn new(bell: &Bell) -> std::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, bell, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        epoll::add(
+            &epoll,
+            bell,
+            epoll::EventData::new_u64(0),
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
+        )?;
         Ok(BellWaiter { epoll, _bell: bell.clone() })
     }
 

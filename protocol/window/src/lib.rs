@@ -10,7 +10,9 @@
 //! memory, check, use.
 
 #[cfg(target_endian = "big")]
-compile_error!("windows are little-endian and words are added to in place: no big-endian machine is supported");
+compile_error!(
+    "windows are little-endian and words are added to in place: no big-endian machine is supported"
+);
 
 mod bell;
 mod cpu;

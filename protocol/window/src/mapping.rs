@@ -61,7 +61,12 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `len` bytes of `fd` from `offset`, shared. Regular files are checked
     /// to be long enough first; devices (a PCI BAR) check by themselves.
-    pub fn new(fd: impl AsFd, offset: u64, len: usize, access: Access) -> Result<Arc<Self>, MapError> {
+    pub fn new(
+        fd: impl AsFd,
+        offset: u64,
+        len: usize,
+        access: Access,
+    ) -> Result<Arc<Self>, MapError> {
         let end = offset.checked_add(len as u64).ok_or(MapError::Shape)?;
         if len == 0 || !offset.is_multiple_of(4096) || !len.is_multiple_of(4096) {
             return Err(MapError::Shape);

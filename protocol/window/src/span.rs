@@ -158,7 +158,12 @@ impl WriteSpan {
     /// Exchanges a word if it is `old`; else says what it is.
     #[inline]
     pub fn compare_exchange(&self, index: usize, old: u64, new: u64) -> Result<u64, u64> {
-        self.word(index).compare_exchange(old.to_le(), new.to_le(), Ordering::AcqRel, Ordering::Acquire)
+        self.word(index).compare_exchange(
+            old.to_le(),
+            new.to_le(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        )
     }
 
     /// Copies bytes in.
@@ -215,7 +220,10 @@ mod tests {
         ));
         assert!(matches!(Mapping::new(&fd, 1, 4096, Access::Read), Err(MapError::Shape)));
         assert!(matches!(Mapping::new(&fd, 0, 0, Access::Read), Err(MapError::Shape)));
-        assert!(matches!(Mapping::new(&fd, u64::MAX - 4095, 8192, Access::Read), Err(MapError::Shape)));
+        assert!(matches!(
+            Mapping::new(&fd, u64::MAX - 4095, 8192, Access::Read),
+            Err(MapError::Shape)
+        ));
     }
 
     #[test]

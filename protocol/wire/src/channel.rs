@@ -124,7 +124,12 @@ impl Word0 {
     /// From a word.
     #[inline]
     pub const fn unpack(w: u64) -> Self {
-        Word0 { seq: w as u32, op: (w >> 32) as u8, flags: (w >> 40) as u8, reserved: (w >> 48) as u16 }
+        Word0 {
+            seq: w as u32,
+            op: (w >> 32) as u8,
+            flags: (w >> 40) as u8,
+            reserved: (w >> 48) as u16,
+        }
     }
 }
 
@@ -185,7 +190,9 @@ pub mod in_header {
 
 /// Where a channel lies in its window, and its shape. Offsets are from the
 /// window's start; all are multiples of a page.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(
+    FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug, PartialEq, Eq,
+)]
 #[repr(C)]
 pub struct Geometry {
     /// Start of `dataout`.

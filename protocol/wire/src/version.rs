@@ -82,10 +82,7 @@ impl core::str::FromStr for FunctionVersion {
     fn from_str(s: &str) -> Result<Self, String> {
         let bad = || format!("'{s}' is not a version: write MAJOR.MINOR, such as 1.0");
         let (major, minor) = s.split_once('.').ok_or_else(bad)?;
-        Ok(Self::new(
-            major.parse().map_err(|_| bad())?,
-            minor.parse().map_err(|_| bad())?,
-        ))
+        Ok(Self::new(major.parse().map_err(|_| bad())?, minor.parse().map_err(|_| bad())?))
     }
 }
 

@@ -10,7 +10,10 @@ use vfun_manager::admin::{Ask, AskError, GrantRow, Reply, ask};
 
 /// The repository.
 pub fn repo() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository is there")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository is there")
 }
 
 /// Where the programs are that were built with this test.
@@ -41,8 +44,12 @@ impl Stand {
     /// The same, with more arguments for vfund.
     pub fn with(extra: &[&str]) -> Self {
         // Short names: a UNIX socket's path has 107 bytes.
-        let dir = tempfile::Builder::new().prefix("vfun-").tempdir_in("/dev/shm").expect("/dev/shm takes a folder");
-        let mut stand = Stand { dir, vfund: None, extra: extra.iter().map(|s| (*s).to_owned()).collect() };
+        let dir = tempfile::Builder::new()
+            .prefix("vfun-")
+            .tempdir_in("/dev/shm")
+            .expect("/dev/shm takes a folder");
+        let mut stand =
+            Stand { dir, vfund: None, extra: extra.iter().map(|s| (*s).to_owned()).collect() };
         stand.start_vfund();
         stand
     }
@@ -125,7 +132,8 @@ impl Stand {
 
     /// Options to reach this manager from this machine.
     pub fn options(&self, app: &str) -> vfun::ConnectOptions {
-        vfun::ConnectOptions::new(app).endpoint(vfun::Endpoint::Host(Some(self.root().join("host.sock"))))
+        vfun::ConnectOptions::new(app)
+            .endpoint(vfun::Endpoint::Host(Some(self.root().join("host.sock"))))
     }
     /// A session with it.
     pub fn connect(&self, app: &str) -> vfun::Session {

@@ -59,8 +59,9 @@ fn many_calls_in_flight_come_back_each_with_its_own_answer() {
     let echo = session.function("echo").unwrap();
     let depth = usize::from(echo.info().depth);
     for round in 0..50u64 {
-        let calls: Vec<_> =
-            (0..depth as u64).map(|i| echo.submit(&(round << 32 | i).to_le_bytes()).unwrap()).collect();
+        let calls: Vec<_> = (0..depth as u64)
+            .map(|i| echo.submit(&(round << 32 | i).to_le_bytes()).unwrap())
+            .collect();
         assert!(matches!(echo.submit(b"one more"), Err(Error::Full { .. })));
         for (i, call) in calls.into_iter().enumerate().rev() {
             assert_eq!(number(&call.wait().unwrap()), round << 32 | i as u64);
@@ -145,22 +146,30 @@ fn what_cannot_be_granted_is_refused_by_name() {
     assert_eq!(code(echo().cell_bytes(512 << 20)).0, NackCode::NoCapacity);
     // A full window: each channel takes about a third of it.
     let third = || echo().depth(1).cell_bytes(40 << 20);
-    let held: Vec<_> = (0..3).map(|_| session.negotiate(&third()).unwrap().activate().unwrap()).collect();
+    let held: Vec<_> =
+        (0..3).map(|_| session.negotiate(&third()).unwrap().activate().unwrap()).collect();
     let full = session.negotiate(&third()).unwrap().activate();
     assert!(matches!(full, Err(Error::Refused(n)) if n.code == NackCode::NoCapacity));
     assert_eq!(held[0].call(b"still here").unwrap(), b"still here");
     drop(held);
-    stand.until("room again", |_| session.negotiate(&third()).and_then(vfun::Grant::activate).is_ok());
+    stand.until("room again", |_| {
+        session.negotiate(&third()).and_then(vfun::Grant::activate).is_ok()
+    });
 }
 
 #[test]
 fn arguments_beyond_a_cell_are_refused_before_they_are_sent() {
     let stand = Stand::start();
     let session = stand.connect("long");
-    let small = session.negotiate(&FunctionRequest::new("echo").cell_bytes(128)).unwrap().activate().unwrap();
+    let small = session
+        .negotiate(&FunctionRequest::new("echo").cell_bytes(128))
+        .unwrap()
+        .activate()
+        .unwrap();
     assert!(matches!(small.call(&[0; 129]), Err(Error::ArgumentsTooLong { len: 129, max: 128 })));
     assert_eq!(small.call(&[1; 128]).unwrap(), [1; 128]);
-    let none = session.negotiate(&FunctionRequest::new("echo").cell_bytes(0)).unwrap().activate().unwrap();
+    let none =
+        session.negotiate(&FunctionRequest::new("echo").cell_bytes(0)).unwrap().activate().unwrap();
     assert!(matches!(none.call(&[0; 49]), Err(Error::ArgumentsTooLong { .. })));
     assert_eq!(none.call(&[1; 48]).unwrap(), [1; 48]);
 }

@@ -43,7 +43,9 @@ impl Raw {
         let (n, mut fds) = fdpass::receive(&socket, &mut bytes).unwrap();
         let ack = AttachAck::read_from_bytes(&bytes[..n]).unwrap();
         assert_eq!((ack.code.get(), fds.len()), (0, 1 + 2 * usize::from(VECTORS)));
-        let map = Mapping::new(fds[0].as_fd(), 0, ack.window_bytes.get() as usize, Access::ReadWrite).unwrap();
+        let map =
+            Mapping::new(fds[0].as_fd(), 0, ack.window_bytes.get() as usize, Access::ReadWrite)
+                .unwrap();
         let bell = Bell::from_fd(fds.remove(1));
         Raw { _socket: socket, window: map.write().unwrap(), bell, seq: 0 }
     }
@@ -68,7 +70,11 @@ impl Raw {
             if got.seq == posted.seq {
                 let mut bytes = vec![0; usize::from(got.len)];
                 self.window.read(control::answer_off(0) + LINE, &mut bytes).unwrap();
-                return if got.kind == control::ANSWER_ACK { Ok(bytes) } else { Err(Nack::decode(&bytes)) };
+                return if got.kind == control::ANSWER_ACK {
+                    Ok(bytes)
+                } else {
+                    Err(Nack::decode(&bytes))
+                };
             }
             assert!(Instant::now() < until, "no answer to {posted:?}");
             std::thread::sleep(Duration::from_millis(1));
@@ -76,7 +82,8 @@ impl Raw {
     }
 
     fn ask(&mut self, kind: Kind, session: u64, body: &[u8]) -> Result<Vec<u8>, Nack> {
-        let posted = Posted { seq: self.seq.wrapping_add(1), kind: kind.to_wire(), len: body.len() as u16 };
+        let posted =
+            Posted { seq: self.seq.wrapping_add(1), kind: kind.to_wire(), len: body.len() as u16 };
         self.post(posted, session, body)
     }
 
@@ -108,12 +115,18 @@ fn wild_control_requests_are_refused_by_name_and_the_next_one_is_served() {
     let n = raw.post(Posted { seq, kind: 999, len: 0 }, session, &[]).unwrap_err();
     assert_eq!(n.code, NackCode::Unsupported, "{n}");
     let seq = next(&raw);
-    let n = raw.post(Posted { seq, kind: Kind::Negotiate.to_wire(), len: u16::MAX }, session, &[]).unwrap_err();
+    let n = raw
+        .post(Posted { seq, kind: Kind::Negotiate.to_wire(), len: u16::MAX }, session, &[])
+        .unwrap_err();
     assert_eq!(n.code, NackCode::Malformed, "{n}");
     let seq = next(&raw);
-    let n = raw.post(Posted { seq, kind: Kind::Negotiate.to_wire(), len: 5 }, session, &[1; 5]).unwrap_err();
+    let n = raw
+        .post(Posted { seq, kind: Kind::Negotiate.to_wire(), len: 5 }, session, &[1; 5])
+        .unwrap_err();
     assert_eq!(n.code, NackCode::Malformed, "{n}");
-    let n = raw.post(Posted { seq: 77_777, kind: Kind::KeepAlive.to_wire(), len: 8 }, session, &[0; 8]).unwrap_err();
+    let n = raw
+        .post(Posted { seq: 77_777, kind: Kind::KeepAlive.to_wire(), len: 8 }, session, &[0; 8])
+        .unwrap_err();
     assert!(n.sentence.contains("sequence number"), "{n}");
     let n = raw.ask(Kind::Negotiate, 0xdead_beef, negotiate("echo").as_bytes()).unwrap_err();
     assert_eq!(n.code, NackCode::BadHandle, "{n}");
@@ -121,7 +134,8 @@ fn wild_control_requests_are_refused_by_name_and_the_next_one_is_served() {
     half.function[2] = 0xff;
     let n = raw.ask(Kind::Negotiate, session, half.as_bytes()).unwrap_err();
     assert_eq!(n.code, NackCode::Malformed, "{n}");
-    raw.ask(Kind::Negotiate, session, negotiate("echo").as_bytes()).expect("and a right one is granted");
+    raw.ask(Kind::Negotiate, session, negotiate("echo").as_bytes())
+        .expect("and a right one is granted");
 }
 
 /// A cell that was claimed, written to in part and never posted keeps only itself.
@@ -187,14 +201,21 @@ fn scribbling_over_the_whole_window_hurts_only_the_scribbler() {
                 _ => random.next() % words,
             };
             // Small numbers are the likelier lies.
-            let value = if i % 2 == 0 { random.next() % 8 | (random.next() % 4) << 32 } else { random.next() };
+            let value = if i % 2 == 0 {
+                random.next() % 8 | (random.next() % 4) << 32
+            } else {
+                random.next()
+            };
             raw.window.store(at as usize, value, Ordering::Relaxed);
             if i % 64 == 0 {
                 raw.ring();
             }
         }
         for i in 0..200u64 {
-            assert_eq!(number(&echo.call(&(round << 32 | i).to_le_bytes()).unwrap()), round << 32 | i);
+            assert_eq!(
+                number(&echo.call(&(round << 32 | i).to_le_bytes()).unwrap()),
+                round << 32 | i
+            );
         }
         drop(raw);
     }
@@ -210,7 +231,9 @@ fn racing_bytes_are_read_once() {
     let stand = Stand::start();
     let session = stand.connect("racer");
     let f = session.function("echo").unwrap();
-    let floor = session.negotiate(&vfun::FunctionRequest::new("floor").kind(vfun::ChannelKind::Floor)).unwrap();
+    let floor = session
+        .negotiate(&vfun::FunctionRequest::new("floor").kind(vfun::ChannelKind::Floor))
+        .unwrap();
     let floor = floor.activate().unwrap();
     let memory: &WindowMemory = floor.floor().expect("a raw channel shows its memory");
     assert!(memory.mine().len() > 4096);

@@ -13,7 +13,9 @@ fn allowed(from: &str, package: &str) -> &'static [&'static str] {
         "services" | "functions" => &["protocol", "services"],
         "host" if package == "vfun-gateway" => &["protocol", "host", "guest"],
         "host" => &["protocol", "host"],
-        "cli" | "tests" | "bench" => &["protocol", "host", "guest", "services", "cli", "tests", "bench", "functions"],
+        "cli" | "tests" | "bench" => {
+            &["protocol", "host", "guest", "services", "cli", "tests", "bench", "functions"]
+        }
         other => panic!("which side is {other}/ on? Add it to the law"),
     }
 }
@@ -52,7 +54,11 @@ fn nobody_depends_across_the_trust_boundary() {
             );
         }
     }
-    assert!(packages.len() > 10 && seen > 20, "the law looked at {} packages, {seen} dependencies", packages.len());
+    assert!(
+        packages.len() > 10 && seen > 20,
+        "the law looked at {} packages, {seen} dependencies",
+        packages.len()
+    );
 }
 
 fn rust_files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {

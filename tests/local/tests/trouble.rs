@@ -112,7 +112,10 @@ fn with_a_dead_manager_calls_go_on_and_control_says_why_not() {
     assert_eq!(again.function("echo").unwrap().call(b"new").unwrap(), b"new");
     match stand.ask(&Ask::History { limit: 100 }) {
         Reply::History { rows } => {
-            assert!(rows.iter().any(|r| r.why.as_deref() == Some("the manager started anew")), "{rows:?}");
+            assert!(
+                rows.iter().any(|r| r.why.as_deref() == Some("the manager started anew")),
+                "{rows:?}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -142,7 +145,9 @@ fn an_app_that_dies_in_the_middle_of_a_call_is_cleaned_up_and_another_does_not_n
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    stand.until("the child's grant", |s| s.grants().iter().any(|g| g.app == "child" && g.state == "active"));
+    stand.until("the child's grant", |s| {
+        s.grants().iter().any(|g| g.app == "child" && g.state == "active")
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     for i in 0..1000u64 {
@@ -162,9 +167,11 @@ fn a_library_that_is_no_driver_is_refused_with_its_reason() {
     let source = dir.path().join("empty.c");
     std::fs::write(&source, "int nothing;\n").unwrap();
     let library = dir.path().join("libempty.so");
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
     assert!(compiled.unwrap().success());
-    let manifest = format!("name = \"empty\"\nversion = \"1.0\"\nlibrary = \"{}\"\n", library.display());
+    let manifest =
+        format!("name = \"empty\"\nversion = \"1.0\"\nlibrary = \"{}\"\n", library.display());
     stand.ask(&Ask::AddFunction { manifest, file: "empty.toml".into() });
     let session = stand.connect("symbols");
     match session.function("empty") {
@@ -183,14 +190,18 @@ fn a_wrong_manifest_is_refused_with_file_line_and_reason() {
     let e = stand.add_client("name = \"vm1\"\nwindow = \"3 MiB\"\n").unwrap_err().to_string();
     assert!(e.contains("test.toml:2:") && e.contains("power of two"), "{e}");
     let manifest = "name = \"x\"\nversion = \"1.0\"\nlibrary = \"nowhere.so\"\n".into();
-    let e = stand.try_ask(&Ask::AddFunction { manifest, file: "x.toml".into() }).unwrap_err().to_string();
+    let e = stand
+        .try_ask(&Ask::AddFunction { manifest, file: "x.toml".into() })
+        .unwrap_err()
+        .to_string();
     assert!(e.contains("x.toml:3:") && e.contains("nowhere.so"), "{e}");
 }
 
 #[test]
 fn a_second_manager_of_the_same_root_is_refused() {
     let stand = Stand::start();
-    let out = Command::new(programs().join("vfund")).arg("--root").arg(stand.root()).output().unwrap();
+    let out =
+        Command::new(programs().join("vfund")).arg("--root").arg(stand.root()).output().unwrap();
     assert!(!out.status.success());
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(said.contains("another manager already serves"), "{said}");
@@ -212,7 +223,10 @@ fn credentials_and_lists_of_functions_are_policy() {
         other => panic!("{:?}", other.map(|_| ())),
     };
     assert_eq!(refused(stand.options("a").client("picky")), NackCode::BadCredential);
-    assert_eq!(refused(stand.options("a").client("picky").credential("wrong")), NackCode::BadCredential);
+    assert_eq!(
+        refused(stand.options("a").client("picky").credential("wrong")),
+        NackCode::BadCredential
+    );
     assert_eq!(refused(stand.options("a").client("nobody")), NackCode::Denied);
     let session = stand.options("a").client("picky").credential("secret").connect().unwrap();
     assert_eq!(session.info().client, "picky");

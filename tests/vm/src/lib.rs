@@ -15,9 +15,10 @@ pub const LONG: Duration = Duration::from_secs(120);
 pub fn client(stand: &Stand, name: &str, more: &str) -> Window {
     let manifest = format!("name = \"{name}\"\nwindow = \"16 MiB\"\n{more}");
     match stand.add_client(&manifest) {
-        Ok(Reply::ClientAdded(row)) => {
-            Window { path: row.window_file.expect("a VM's client has a window"), size: row.window_bytes }
-        }
+        Ok(Reply::ClientAdded(row)) => Window {
+            path: row.window_file.expect("a VM's client has a window"),
+            size: row.window_bytes,
+        },
         other => panic!("{other:?}"),
     }
 }
@@ -25,7 +26,11 @@ pub fn client(stand: &Stand, name: &str, more: &str) -> Window {
 /// A guest's configuration with our programs inside.
 pub fn config(name: &str, windows: Vec<Window>) -> GuestConfig {
     let at = |program: &str| -> PathBuf { programs().join(program) };
-    GuestConfig { windows, files: vec![(at("vfun"), "/usr/bin/vfun".into())], ..GuestConfig::new(name) }
+    GuestConfig {
+        windows,
+        files: vec![(at("vfun"), "/usr/bin/vfun".into())],
+        ..GuestConfig::new(name)
+    }
 }
 
 /// Boots it.

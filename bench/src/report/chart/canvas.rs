@@ -28,29 +28,17 @@ pub struct Look {
 impl Look {
     /// Text whose left end is given, at half its height.
     pub const fn left(size: f64, color: RGBColor) -> Self {
-        Self {
-            size,
-            color,
-            bold: false,
-            h: HPos::Left,
-            v: VPos::Center,
-        }
+        Self { size, color, bold: false, h: HPos::Left, v: VPos::Center }
     }
 
     /// Text whose right end is given, at half its height.
     pub const fn right(size: f64, color: RGBColor) -> Self {
-        Self {
-            h: HPos::Right,
-            ..Self::left(size, color)
-        }
+        Self { h: HPos::Right, ..Self::left(size, color) }
     }
 
     /// Text whose middle is given.
     pub const fn middle(size: f64, color: RGBColor) -> Self {
-        Self {
-            h: HPos::Center,
-            ..Self::left(size, color)
-        }
+        Self { h: HPos::Center, ..Self::left(size, color) }
     }
 
     /// The same in bold.
@@ -87,30 +75,21 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
     pub fn rect(&self, a: (f64, f64), b: (f64, f64), color: RGBColor) -> Drawn {
         let (a, b) = (pixel(a), pixel(b));
         let corners = [(a.0.min(b.0), a.1.min(b.1)), (a.0.max(b.0), a.1.max(b.1))];
-        self.0
-            .draw(&Rectangle::new(corners, color.filled()))
-            .map_err(|e| e.to_string())
+        self.0.draw(&Rectangle::new(corners, color.filled())).map_err(|e| e.to_string())
     }
 
     /// A line through all points.
     pub fn line(&self, points: &[(f64, f64)], color: RGBColor, width: u32) -> Drawn {
         let points: Vec<_> = points.iter().copied().map(pixel).collect();
         let style: ShapeStyle = color.stroke_width(width);
-        self.0
-            .draw(&PathElement::new(points, style))
-            .map_err(|e| e.to_string())
+        self.0.draw(&PathElement::new(points, style)).map_err(|e| e.to_string())
     }
 
     /// A dashed line from `a` to `b`.
     pub fn dashes(&self, a: (f64, f64), b: (f64, f64), color: RGBColor, width: u32) -> Drawn {
         const DASH: f64 = 8.0;
         let length = (b.0 - a.0).hypot(b.1 - a.1).max(1.0);
-        let at = |d: f64| {
-            (
-                a.0 + (b.0 - a.0) * d / length,
-                a.1 + (b.1 - a.1) * d / length,
-            )
-        };
+        let at = |d: f64| (a.0 + (b.0 - a.0) * d / length, a.1 + (b.1 - a.1) * d / length);
         let mut from = 0.0;
         while from < length {
             self.line(&[at(from), at((from + DASH).min(length))], color, width)?;
@@ -134,24 +113,14 @@ impl<'a, B: DrawingBackend> Canvas<'a, B> {
             pixel((at.0 + 8.0 * angle.sin(), at.1 - 8.0 * angle.cos()))
         };
         let corners: Vec<_> = (0..corners).map(corner).collect();
-        self.0
-            .draw(&Polygon::new(corners, color.filled()))
-            .map_err(|e| e.to_string())
+        self.0.draw(&Polygon::new(corners, color.filled())).map_err(|e| e.to_string())
     }
 
     pub fn text(&self, at: (f64, f64), text: &str, look: Look) -> Drawn {
-        let style = if look.bold {
-            FontStyle::Bold
-        } else {
-            FontStyle::Normal
-        };
+        let style = if look.bold { FontStyle::Bold } else { FontStyle::Normal };
         let font = (FAMILY, look.size, style).into_font();
-        let style = TextStyle::from(font)
-            .color(&look.color)
-            .pos(Pos::new(look.h, look.v));
-        self.0
-            .draw(&Text::new(text.to_owned(), pixel(at), style))
-            .map_err(|e| e.to_string())
+        let style = TextStyle::from(font).color(&look.color).pos(Pos::new(look.h, look.v));
+        self.0.draw(&Text::new(text.to_owned(), pixel(at), style)).map_err(|e| e.to_string())
     }
 }
 

@@ -25,12 +25,8 @@ impl Bars<'_> {
     }
 
     fn series(&self) -> Vec<(Domain, &str)> {
-        let all: BTreeSet<_> = self
-            .0
-            .rows
-            .iter()
-            .map(|r| (r.domain, r.transport.as_str()))
-            .collect();
+        let all: BTreeSet<_> =
+            self.0.rows.iter().map(|r| (r.domain, r.transport.as_str())).collect();
         all.into_iter().collect()
     }
 
@@ -59,11 +55,7 @@ impl Bars<'_> {
     fn axis(&self) -> Axis {
         let values: Vec<Value> = self.0.rows.iter().filter_map(|r| self.value(r)).collect();
         let high = values.iter().map(|(v, sd)| v + sd).fold(0.0, f64::max);
-        let low = values
-            .iter()
-            .map(|v| v.0)
-            .filter(|&v| v > 0.0)
-            .fold(f64::INFINITY, f64::min);
+        let low = values.iter().map(|v| v.0).filter(|&v| v > 0.0).fold(f64::INFINITY, f64::min);
         let (from, to) = (PANEL, 0.0);
         if high > 8.0 * low {
             return Axis {
@@ -74,46 +66,21 @@ impl Bars<'_> {
                 to,
             };
         }
-        Axis {
-            log: false,
-            low: 0.0,
-            high: high.max(f64::MIN_POSITIVE) * 1.12,
-            from,
-            to,
-        }
+        Axis { log: false, low: 0.0, high: high.max(f64::MIN_POSITIVE) * 1.12, from, to }
     }
 
     fn panel<B: DrawingBackend>(&self, canvas: &Canvas<B>, function: Function, top: f64) -> Drawn {
         let right = canvas.size().0 - 40.0;
-        let axis = Axis {
-            from: top + PANEL,
-            to: top,
-            ..self.axis()
-        };
-        let unit = if self.relative() {
-            "time against host-host"
-        } else {
-            "seconds"
-        };
+        let axis = Axis { from: top + PANEL, to: top, ..self.axis() };
+        let unit = if self.relative() { "time against host-host" } else { "seconds" };
         let log = if axis.log { ", logarithmic" } else { "" };
         let title = format!("{function}: {unit}{log} (whisker: ± one standard deviation)");
-        canvas.text(
-            (frame::LEFT, top - 22.0),
-            &title,
-            Look::left(22.0, BLACK).bold(),
-        )?;
+        canvas.text((frame::LEFT, top - 22.0), &title, Look::left(22.0, BLACK).bold())?;
         frame::grid_y(canvas, &axis, (frame::LEFT, right), number::times)?;
 
-        let rows: Vec<_> = self
-            .0
-            .rows
-            .iter()
-            .filter(|r| r.function == function)
-            .collect();
-        let instances: BTreeSet<_> = rows
-            .iter()
-            .map(|r| (r.iterations, r.published_instance(), r.instance()))
-            .collect();
+        let rows: Vec<_> = self.0.rows.iter().filter(|r| r.function == function).collect();
+        let instances: BTreeSet<_> =
+            rows.iter().map(|r| (r.iterations, r.published_instance(), r.instance())).collect();
         let group = (right - frame::LEFT) / instances.len() as f64;
         for (i, &(_, published, run)) in instances.iter().enumerate() {
             let x = frame::LEFT + group * i as f64;
@@ -192,19 +159,10 @@ impl Chart for Bars<'_> {
             &self.0.settings,
         )?;
         let series = self.series();
-        let names = series
-            .iter()
-            .map(|&(domain, transport)| frame::name(domain, transport));
-        frame::legend(
-            canvas,
-            &names.zip(frame::colors(&series)).collect::<Vec<_>>(),
-        )?;
+        let names = series.iter().map(|&(domain, transport)| frame::name(domain, transport));
+        frame::legend(canvas, &names.zip(frame::colors(&series)).collect::<Vec<_>>())?;
         for (i, function) in self.functions().into_iter().enumerate() {
-            self.panel(
-                canvas,
-                function,
-                frame::TOP + 40.0 + i as f64 * (PANEL + GAP),
-            )?;
+            self.panel(canvas, function, frame::TOP + 40.0 + i as f64 * (PANEL + GAP))?;
         }
         Ok(())
     }

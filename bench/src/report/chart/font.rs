@@ -46,10 +46,7 @@ fn find(folders: &[PathBuf], chart: &Path) -> Result<(Vec<u8>, Option<Vec<u8>>),
     }
     let folders: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
     let looked = format!("{NORMAL} in {}", folders.join(", "));
-    Err(ReportError::NoFont {
-        path: chart.to_owned(),
-        looked,
-    })
+    Err(ReportError::NoFont { path: chart.to_owned(), looked })
 }
 
 /// The library keeps a font for as long as the process lives, hence the leak.
@@ -69,9 +66,8 @@ mod tests {
 
     #[test]
     fn without_a_font_the_error_says_what_to_install() {
-        let error = find(&["/nonexistent".into()], Path::new("out/chart.png"))
-            .unwrap_err()
-            .to_string();
+        let error =
+            find(&["/nonexistent".into()], Path::new("out/chart.png")).unwrap_err().to_string();
         for part in ["out/chart.png", "/nonexistent", "fonts-dejavu-core", ".svg"] {
             assert!(error.contains(part), "{error} lacks {part}");
         }
@@ -81,11 +77,8 @@ mod tests {
     fn a_folder_with_the_normal_font_alone_is_enough() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(NORMAL), b"font").unwrap();
-        let found = find(
-            &["/nonexistent".into(), folder.path().to_owned()],
-            Path::new("c.png"),
-        )
-        .unwrap();
+        let found =
+            find(&["/nonexistent".into(), folder.path().to_owned()], Path::new("c.png")).unwrap();
         assert_eq!(found, (b"font".to_vec(), None));
     }
 }

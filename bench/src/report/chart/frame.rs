@@ -28,18 +28,12 @@ pub fn color(domain: Domain, transport: usize) -> RGBColor {
 /// The colours of a chart's series, in order.
 pub fn colors<T>(series: &[(Domain, T)]) -> Vec<RGBColor> {
     let before = |i: usize| series[..i].iter().filter(|s| s.0 == series[i].0).count();
-    (0..series.len())
-        .map(|i| color(series[i].0, before(i)))
-        .collect()
+    (0..series.len()).map(|i| color(series[i].0, before(i))).collect()
 }
 
 /// A series's name in legends.
 pub fn name(domain: Domain, transport: &str) -> String {
-    if domain == Domain::InProcess {
-        domain.to_string()
-    } else {
-        format!("{domain} ({transport})")
-    }
+    if domain == Domain::InProcess { domain.to_string() } else { format!("{domain} ({transport})") }
 }
 
 /// White ground, the title, and where, when and how it was measured.

@@ -23,13 +23,7 @@ fn percent(slowdown: f64) -> f64 {
 
 impl Lines<'_> {
     fn axes(&self, (width, height): (f64, f64)) -> (Axis, Axis) {
-        let works = || {
-            self.0
-                .rows
-                .iter()
-                .map(|r| r.work_ns)
-                .filter(|&w| w > 0.0 && w.is_finite())
-        };
+        let works = || self.0.rows.iter().map(|r| r.work_ns).filter(|&w| w > 0.0 && w.is_finite());
         let finest = works().fold(published::TARGET_GRAIN_NS / 2.0, f64::min);
         let coarsest = works().fold(published::CALL_NS.1, f64::max);
         let worst = self
@@ -40,13 +34,7 @@ impl Lines<'_> {
             .filter(|p| p.is_finite())
             .fold(10.0, f64::max);
         let (low, high) = (round_down(finest * 0.8), round_up(coarsest * 1.2));
-        let x = Axis {
-            log: true,
-            low,
-            high,
-            from: frame::LEFT + 20.0,
-            to: width - 40.0,
-        };
+        let x = Axis { log: true, low, high, from: frame::LEFT + 20.0, to: width - 40.0 };
         let y = Axis {
             log: true,
             low: LEAST,
@@ -60,23 +48,15 @@ impl Lines<'_> {
     fn marks<B: DrawingBackend>(&self, canvas: &Canvas<B>, x: &Axis, y: &Axis) -> Drawn {
         let (low, high) = published::CALL_NS;
         canvas.rect((x.at(low), y.from), (x.at(high), y.to), BAND)?;
-        frame::grid_y(canvas, y, (x.from, x.to), |p| {
-            format!("{} %", number::times(p))
-        })?;
+        frame::grid_y(canvas, y, (x.from, x.to), |p| format!("{} %", number::times(p)))?;
         frame::grid_x(canvas, x, (y.from, y.to), number::round_ns)?;
         let words = ["published:", "8 to 20 ms", "a call"];
         for (i, word) in words.iter().enumerate() {
             let middle = f64::midpoint(x.at(low), x.at(high));
-            canvas.text(
-                (middle, y.to + 18.0 + 22.0 * i as f64),
-                word,
-                Look::middle(16.0, GREY),
-            )?;
+            canvas.text((middle, y.to + 18.0 + 22.0 * i as f64), word, Look::middle(16.0, GREY))?;
         }
-        let (target, worst) = (
-            x.at(published::TARGET_GRAIN_NS),
-            y.at(percent(published::WORST_SLOWDOWN)),
-        );
+        let (target, worst) =
+            (x.at(published::TARGET_GRAIN_NS), y.at(percent(published::WORST_SLOWDOWN)));
         canvas.dashes((target, y.from), (target, y.to), GREY, 2)?;
         canvas.text(
             (target + 10.0, y.to + 18.0),
@@ -85,11 +65,7 @@ impl Lines<'_> {
         )?;
         canvas.dashes((x.from, worst), (x.to, worst), BLACK, 2)?;
         let words = "2.8 %, the published worst";
-        canvas.text(
-            (x.from + 10.0, worst - 14.0),
-            words,
-            Look::left(16.0, BLACK),
-        )
+        canvas.text((x.from + 10.0, worst - 14.0), words, Look::left(16.0, BLACK))
     }
 }
 
@@ -107,32 +83,21 @@ impl Chart for Lines<'_> {
         let lines = self.0.lines();
         let series: Vec<_> = lines.iter().map(|l| (l.0, l.1)).collect();
         let colors = frame::colors(&series);
-        let names = series
-            .iter()
-            .map(|&(domain, transport)| frame::name(domain, transport));
-        frame::legend(
-            canvas,
-            &names.zip(colors.iter().copied()).collect::<Vec<_>>(),
-        )?;
+        let names = series.iter().map(|&(domain, transport)| frame::name(domain, transport));
+        frame::legend(canvas, &names.zip(colors.iter().copied()).collect::<Vec<_>>())?;
         for (i, (_, _, rows)) in lines.iter().enumerate() {
             let point = |slowdown: f64, work: f64| (x.at(work), y.at(percent(slowdown)));
             let points: Vec<_> = rows.iter().map(|r| point(r.slowdown, r.work_ns)).collect();
             canvas.line(&points, colors[i], 3)?;
             for (row, &at) in rows.iter().zip(&points) {
-                let ends = [
-                    point(row.slowdown_min, row.work_ns),
-                    point(row.slowdown_max, row.work_ns),
-                ];
+                let ends =
+                    [point(row.slowdown_min, row.work_ns), point(row.slowdown_max, row.work_ns)];
                 canvas.line(&ends, colors[i], 1)?;
                 canvas.marker(at, MARKERS[i % MARKERS.len()], colors[i])?;
             }
         }
         let words =
             "work in a call, logarithmic; the lowest line holds whatever is at or below 0.1 %";
-        canvas.text(
-            (f64::midpoint(x.from, x.to), y.from + 50.0),
-            words,
-            Look::middle(18.0, GREY),
-        )
+        canvas.text((f64::midpoint(x.from, x.to), y.from + 50.0), words, Look::middle(18.0, GREY))
     }
 }

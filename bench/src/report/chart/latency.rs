@@ -32,36 +32,21 @@ impl Bars<'_> {
 impl Chart for Bars<'_> {
     fn size(&self) -> Result<(u32, u32), String> {
         match self.rows().len() {
-            0 => Err(
-                "the report has no round trips (floor, null_call, unix or tcp with p50_ns)"
-                    .to_owned(),
-            ),
+            0 => Err("the report has no round trips (floor, null_call, unix or tcp with p50_ns)"
+                .to_owned()),
             n => Ok((WIDTH, (frame::TOP + n as f64 * BAR + 90.0) as u32)),
         }
     }
 
     fn draw<B: DrawingBackend>(&self, canvas: &Canvas<B>) -> Drawn {
         let rows = self.rows();
-        frame::head(
-            canvas,
-            "Round trips: p50, whisker to p99",
-            &self.0.machine,
-            &self.0.settings,
-        )?;
-        let domains = Domain::ALL
-            .iter()
-            .copied()
-            .filter(|d| rows.iter().any(|r| r.0.domain == *d));
-        let entries: Vec<_> = domains
-            .map(|d| (d.to_string(), frame::color(d, 0)))
-            .collect();
+        frame::head(canvas, "Round trips: p50, whisker to p99", &self.0.machine, &self.0.settings)?;
+        let domains = Domain::ALL.iter().copied().filter(|d| rows.iter().any(|r| r.0.domain == *d));
+        let entries: Vec<_> = domains.map(|d| (d.to_string(), frame::color(d, 0))).collect();
         frame::legend(canvas, &entries)?;
 
         let p99 = |row: &LatencyRow, p50: f64| {
-            row.p99_ns
-                .filter(|ns| ns.is_finite())
-                .unwrap_or(p50)
-                .max(p50)
+            row.p99_ns.filter(|ns| ns.is_finite()).unwrap_or(p50).max(p50)
         };
         let lowest = rows.iter().map(|r| r.1).fold(f64::INFINITY, f64::min);
         let highest = rows.iter().map(|&(r, p50)| p99(r, p50)).fold(0.0, f64::max);

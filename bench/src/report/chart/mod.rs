@@ -51,10 +51,7 @@ pub fn grain(report: &GrainReport, path: &Path) -> Result<(), ReportError> {
 }
 
 fn write(chart: &impl Chart, path: &Path) -> Result<(), ReportError> {
-    let failed = |reason: String| ReportError::Chart {
-        path: path.to_owned(),
-        reason,
-    };
+    let failed = |reason: String| ReportError::Chart { path: path.to_owned(), reason };
     let size = chart.size().map_err(failed)?;
     match path.extension().and_then(|e| e.to_str()) {
         Some("svg") => {
@@ -75,8 +72,6 @@ fn write(chart: &impl Chart, path: &Path) -> Result<(), ReportError> {
             drop(area);
             file::put_in_place(temporary, path)
         }
-        _ => Err(ReportError::UnknownFormat {
-            path: path.to_owned(),
-        }),
+        _ => Err(ReportError::UnknownFormat { path: path.to_owned() }),
     }
 }

@@ -28,11 +28,16 @@ pub fn domains(report: &DomainsReport) -> Vec<Check> {
                     true => String::new(),
                     false => format!(", run as {}", row.instance()),
                 };
-                let words =
-                    format!("{} × (median of {} repeat{s}{scaled})", times_column(ratio), row.repeats);
+                let words = format!(
+                    "{} × (median of {} repeat{s}{scaled})",
+                    times_column(ratio),
+                    row.repeats
+                );
                 Check::new(&what, target, words, Some(ratio <= GUEST_HOST_OVER_HOST_HOST))
             }
-            None => Check::new(&what, target, "not both of guest-host and host-host".to_owned(), None),
+            None => {
+                Check::new(&what, target, "not both of guest-host and host-host".to_owned(), None)
+            }
         }
     };
     Function::ALL.iter().filter(measured).map(check).collect()

@@ -10,17 +10,9 @@ use std::collections::BTreeSet;
 
 /// Both tables and what they show.
 pub fn domains(report: &DomainsReport) -> String {
-    let mut text = head(
-        "Domains: the published experiment",
-        &report.machine,
-        &report.settings,
-    );
+    let mut text = head("Domains: the published experiment", &report.machine, &report.settings);
     for &function in Function::ALL {
-        let rows: Vec<_> = report
-            .rows
-            .iter()
-            .filter(|r| r.function == function)
-            .collect();
+        let rows: Vec<_> = report.rows.iter().filter(|r| r.function == function).collect();
         if rows.is_empty() {
             text += &format!("\n{function}: not measured.\n");
             continue;
@@ -49,14 +41,9 @@ pub fn domains(report: &DomainsReport) -> String {
 
 /// The instances of these rows, coarsest first: as published, and as run.
 fn instances(rows: &[&DomainRow]) -> Vec<(Instance, Instance)> {
-    let found: BTreeSet<_> = rows
-        .iter()
-        .map(|r| (r.iterations, r.published_instance(), r.instance()))
-        .collect();
-    found
-        .into_iter()
-        .map(|(_, published, run)| (published, run))
-        .collect()
+    let found: BTreeSet<_> =
+        rows.iter().map(|r| (r.iterations, r.published_instance(), r.instance())).collect();
+    found.into_iter().map(|(_, published, run)| (published, run)).collect()
 }
 
 fn table(rows: &[&DomainRow]) -> Table {
@@ -66,14 +53,9 @@ fn table(rows: &[&DomainRow]) -> Table {
     if scaled {
         table.column("run as", Align::Left);
     }
-    let lines: BTreeSet<_> = rows
-        .iter()
-        .map(|r| (r.domain, r.transport.as_str()))
-        .collect();
-    let published = |domain| {
-        rows.iter()
-            .any(|r| r.domain == domain && r.published_seconds.is_some())
-    };
+    let lines: BTreeSet<_> = rows.iter().map(|r| (r.domain, r.transport.as_str())).collect();
+    let published =
+        |domain| rows.iter().any(|r| r.domain == domain && r.published_seconds.is_some());
     for &(domain, transport) in &lines {
         let mut columns = vec!["seconds"];
         if domain != Domain::HostHost {
@@ -105,9 +87,7 @@ fn table(rows: &[&DomainRow]) -> Table {
             let cell = |f: &dyn Fn(&DomainRow) -> Option<String>| {
                 row.and_then(|r| f(r)).unwrap_or_else(|| "-".into())
             };
-            cells.push(cell(&|r| {
-                Some(number::seconds(r.seconds_mean, r.seconds_sd))
-            }));
+            cells.push(cell(&|r| Some(number::seconds(r.seconds_mean, r.seconds_sd))));
             if domain != Domain::HostHost {
                 cells.push(cell(&|r| r.ratio_to_host_host.map(number::times_column)));
             }
@@ -115,9 +95,7 @@ fn table(rows: &[&DomainRow]) -> Table {
                 cells.push(cell(&|r| r.ratio_to_in_process.map(number::times_column)));
             }
             if published(domain) {
-                cells.push(cell(&|r| {
-                    r.published_seconds.map(|s| number::seconds(s, None))
-                }));
+                cells.push(cell(&|r| r.published_seconds.map(|s| number::seconds(s, None))));
             }
         }
         table.row(cells);
@@ -137,9 +115,7 @@ fn sentence(report: &DomainsReport, function: Function, rows: &[&DomainRow]) -> 
         return String::new();
     };
     let at_finest = |domain| {
-        of(domain)
-            .filter(|r| r.instance() == run)
-            .find(|r| r.ratio_to_host_host.is_some())
+        of(domain).filter(|r| r.instance() == run).find(|r| r.ratio_to_host_host.is_some())
     };
     let mut clauses = Vec::new();
     for domain in [Domain::GuestHost, Domain::GuestNet] {
@@ -152,16 +128,10 @@ fn sentence(report: &DomainsReport, function: Function, rows: &[&DomainRow]) -> 
     let mut text = format!("{function}: at {finest}, {}", clauses.join(", and "));
     let worst = of(Domain::GuestHost).filter(|r| r.ratio_to_host_host.is_some());
     let worst = worst.max_by(|a, b| {
-        a.ratio_to_host_host
-            .unwrap_or(0.0)
-            .total_cmp(&b.ratio_to_host_host.unwrap_or(0.0))
+        a.ratio_to_host_host.unwrap_or(0.0).total_cmp(&b.ratio_to_host_host.unwrap_or(0.0))
     });
     if let Some((row, ratio)) = worst.and_then(|r| Some((r, r.ratio_to_host_host?))) {
-        let verdict = if ratio <= published::WORST_SLOWDOWN {
-            "not above"
-        } else {
-            "above"
-        };
+        let verdict = if ratio <= published::WORST_SLOWDOWN { "not above" } else { "above" };
         text += &format!(
             "; the worst guest-host instance was {} with {} ×, {verdict} the published worst of {} × against native",
             row.published_instance(),
@@ -178,12 +148,7 @@ fn against_host_host(report: &DomainsReport, row: &DomainRow) -> String {
     let ratio = row.ratio_to_host_host.unwrap_or(1.0);
     let base = report.reference(row, Domain::HostHost);
     let sd = base.and_then(|b| {
-        stats::ratio_sd(
-            row.seconds_mean,
-            row.seconds_sd,
-            b.seconds_mean,
-            b.seconds_sd,
-        )
+        stats::ratio_sd(row.seconds_mean, row.seconds_sd, b.seconds_mean, b.seconds_sd)
     });
     let note = match sd {
         None => " (one repeat: its spread is unknown)",
@@ -201,18 +166,10 @@ fn against_host_host(report: &DomainsReport, row: &DomainRow) -> String {
 
 /// The largest advantage of guest-host over guest-net on the same work.
 fn against_network(rows: &[&DomainRow]) -> Option<String> {
-    let of = |domain| {
-        rows.iter()
-            .filter(move |r| r.domain == domain && r.seconds_mean > 0.0)
-    };
+    let of = |domain| rows.iter().filter(move |r| r.domain == domain && r.seconds_mean > 0.0);
     let pairs = of(Domain::GuestNet).flat_map(|net| {
         let same = of(Domain::GuestHost).filter(move |host| host.instance() == net.instance());
-        same.map(move |host| {
-            (
-                net.seconds_mean / host.seconds_mean,
-                net.published_instance(),
-            )
-        })
+        same.map(move |host| (net.seconds_mean / host.seconds_mean, net.published_instance()))
     });
     let (ratio, instance) = pairs.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(format!(

@@ -6,11 +6,8 @@ use crate::report::{FootprintReport, FootprintRow, checks as targets};
 
 /// The table, and the targets.
 pub fn footprint(report: &FootprintReport) -> String {
-    let mut text = head(
-        "Footprint: what calling costs beside the calls",
-        &report.machine,
-        &report.settings,
-    );
+    let mut text =
+        head("Footprint: what calling costs beside the calls", &report.machine, &report.settings);
     let mut table = Table::new();
     for name in ["domain", "transport", "what", "of", "doorbell"] {
         table.column(name, Align::Left);

@@ -7,11 +7,7 @@ use crate::report::{Domain, GrainReport, GrainRow, checks as targets, published}
 
 /// The table, the finest grain of each line, and the target.
 pub fn grain(report: &GrainReport) -> String {
-    let mut text = head(
-        "Grain: slowdown by the work in a call",
-        &report.machine,
-        &report.settings,
-    );
+    let mut text = head("Grain: slowdown by the work in a call", &report.machine, &report.settings);
     let lines = report.lines();
     if lines.is_empty() {
         return text + "\nNothing was measured.\n";

@@ -6,11 +6,7 @@ use crate::report::{How, Kind, LatencyReport, LatencyRow, checks as targets};
 
 /// The table, and the targets.
 pub fn latency(report: &LatencyReport) -> String {
-    let mut text = head(
-        "Latency: one call, and many",
-        &report.machine,
-        &report.settings,
-    );
+    let mut text = head("Latency: one call, and many", &report.machine, &report.settings);
     let mut table = Table::new();
     for name in ["domain", "transport", "what"] {
         table.column(name, Align::Left);
@@ -53,10 +49,7 @@ pub(in crate::report) fn what(row: &LatencyRow) -> String {
     if let Some(bytes) = row.bytes {
         text += &format!(", {}", number::bytes(bytes));
     }
-    if let Some(n) = row
-        .in_flight
-        .filter(|&n| n > 1 || row.kind != Kind::NullCall)
-    {
+    if let Some(n) = row.in_flight.filter(|&n| n > 1 || row.kind != Kind::NullCall) {
         text += &format!(", {n} in flight");
     }
     text + match row.how {
@@ -74,22 +67,14 @@ fn against_floor(report: &LatencyReport, row: &LatencyRow) -> Option<String> {
             "{} ×",
             number::times_column(row.p50_ns? / targets::floor_of(report, row)?)
         )),
-        Kind::Pipelined => Some(percent(
-            row.calls_per_s? / targets::floor_in_flight_of(report, row)?,
-        )),
+        Kind::Pipelined => {
+            Some(percent(row.calls_per_s? / targets::floor_in_flight_of(report, row)?))
+        }
         Kind::Bandwidth => {
-            let copies = || {
-                report
-                    .rows
-                    .iter()
-                    .filter(|r| r.kind == Kind::Memcpy && r.bytes == row.bytes)
-            };
-            let copy = copies()
-                .find(|r| r.domain == row.domain)
-                .or_else(|| copies().next())?;
-            Some(percent(
-                row.bytes_per_s? / copy.bytes_per_s.filter(|&b| b > 0.0)?,
-            ))
+            let copies =
+                || report.rows.iter().filter(|r| r.kind == Kind::Memcpy && r.bytes == row.bytes);
+            let copy = copies().find(|r| r.domain == row.domain).or_else(|| copies().next())?;
+            Some(percent(row.bytes_per_s? / copy.bytes_per_s.filter(|&b| b > 0.0)?))
         }
     }
 }

@@ -16,8 +16,8 @@ pub use domains::domains;
 pub use footprint::footprint;
 pub use grain::grain;
 pub use latency::latency;
-pub use summary::summary;
 pub(super) use latency::what;
+pub use summary::summary;
 
 fn head(title: &str, machine: &Machine, settings: &Settings) -> String {
     format!(

@@ -24,10 +24,9 @@ fn in_unit(ns: f64) -> (f64, &'static str) {
 /// A ratio: three decimals near 1, where they matter, and fewer far from it.
 pub fn times(ratio: f64) -> String {
     match ratio.abs() {
-        r if r < 9.9995 => format!("{ratio:.3}")
-            .trim_end_matches('0')
-            .trim_end_matches('.')
-            .to_owned(),
+        r if r < 9.9995 => {
+            format!("{ratio:.3}").trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
         r if r < 99.95 => format!("{ratio:.1}").trim_end_matches(".0").to_owned(),
         _ => format!("{ratio:.0}"),
     }
@@ -115,10 +114,7 @@ mod tests {
         assert_eq!(ns(20e3), "20.0 µs");
         assert_eq!(ns(8e6), "8.00 ms");
         assert_eq!(ns(2.5e9), "2.50 s");
-        assert_eq!(
-            (round_ns(20e3), round_ns(1e6)),
-            ("20 µs".into(), "1 ms".into())
-        );
+        assert_eq!((round_ns(20e3), round_ns(1e6)), ("20 µs".into(), "1 ms".into()));
         assert_eq!(rate(15e6), "15.0 M/s");
         assert_eq!(bandwidth(15.26e9), "15.3 GB/s");
         assert_eq!(

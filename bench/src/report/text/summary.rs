@@ -33,7 +33,8 @@ fn null_call(report: &LatencyReport, domain: Domain) -> Option<f64> {
 }
 
 fn calls(report: &LatencyReport) -> Option<String> {
-    let row = report.rows.iter().find(|r| r.kind == Kind::NullCall && r.domain == Domain::GuestHost)?;
+    let row =
+        report.rows.iter().find(|r| r.kind == Kind::NullCall && r.domain == Domain::GuestHost)?;
     let (call, floor) = (row.p50_ns?, targets::floor_of(report, row)?);
     Some(format!(
         "a program in the guest calls a function on its host in {}, {} times what two cache lines take there and back",
@@ -43,7 +44,8 @@ fn calls(report: &LatencyReport) -> Option<String> {
 }
 
 fn network(report: &LatencyReport) -> Option<String> {
-    let (window, net) = (null_call(report, Domain::GuestHost)?, null_call(report, Domain::GuestNet)?);
+    let (window, net) =
+        (null_call(report, Domain::GuestHost)?, null_call(report, Domain::GuestNet)?);
     Some(format!("{} times as fast as over its network", times((net / window).round())))
 }
 

@@ -29,19 +29,13 @@ impl Table {
     }
 
     pub fn column(&mut self, name: &str, align: Align) {
-        self.columns.push(Column {
-            name: name.to_owned(),
-            align,
-            group: None,
-        });
+        self.columns.push(Column { name: name.to_owned(), align, group: None });
     }
 
     /// Starts a group: a name over all columns until the next group.
     pub fn group(&mut self, group: String, columns: &[&str]) {
         let first = self.columns.len();
-        columns
-            .iter()
-            .for_each(|name| self.column(name, Align::Right));
+        columns.iter().for_each(|name| self.column(name, Align::Right));
         if let Some(column) = self.columns.get_mut(first) {
             column.group = Some(group);
         }
@@ -60,12 +54,8 @@ impl Table {
 
     fn widths(&self) -> Vec<usize> {
         let widest = |i: usize| self.rows.iter().map(|r| chars(&r[i])).max().unwrap_or(0);
-        let mut widths: Vec<_> = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(i, c)| chars(&c.name).max(widest(i)))
-            .collect();
+        let mut widths: Vec<_> =
+            self.columns.iter().enumerate().map(|(i, c)| chars(&c.name).max(widest(i))).collect();
         // A group's name may be wider than its columns: the last of them makes room.
         for (first, last) in self.groups() {
             let own = widths[first..=last].iter().sum::<usize>() + 2 * (last - first);
@@ -77,15 +67,9 @@ impl Table {
 
     /// First and last column of each group.
     fn groups(&self) -> Vec<(usize, usize)> {
-        let firsts: Vec<_> = (0..self.columns.len())
-            .filter(|&i| self.starts_group(i))
-            .collect();
+        let firsts: Vec<_> = (0..self.columns.len()).filter(|&i| self.starts_group(i)).collect();
         let ends = firsts.iter().skip(1).copied().chain([self.columns.len()]);
-        firsts
-            .iter()
-            .copied()
-            .zip(ends.map(|end| end - 1))
-            .collect()
+        firsts.iter().copied().zip(ends.map(|end| end - 1)).collect()
     }
 
     fn line<'a>(&self, widths: &[usize], cell: impl Fn(usize) -> (&'a str, Align)) -> String {
@@ -125,24 +109,12 @@ impl fmt::Display for Table {
         let head = self.line(&widths, |i| (&self.columns[i].name, self.columns[i].align));
         writeln!(f, "{head}")?;
         let all = |row: &[String]| {
-            self.line(&widths, |i| (&row[i], self.columns[i].align))
-                .chars()
-                .count()
+            self.line(&widths, |i| (&row[i], self.columns[i].align)).chars().count()
         };
-        let rule = self
-            .rows
-            .iter()
-            .map(|r| all(r))
-            .chain([chars(&head)])
-            .max()
-            .unwrap_or(0);
+        let rule = self.rows.iter().map(|r| all(r)).chain([chars(&head)]).max().unwrap_or(0);
         writeln!(f, "{}", "─".repeat(rule))?;
         for row in &self.rows {
-            writeln!(
-                f,
-                "{}",
-                self.line(&widths, |i| (&row[i], self.columns[i].align))
-            )?;
+            writeln!(f, "{}", self.line(&widths, |i| (&row[i], self.columns[i].align)))?;
         }
         Ok(())
     }

@@ -16,16 +16,24 @@ pub fn encode(args: &Args) -> Result<Vec<u8>> {
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
     let only = |name: &str, wanted: &str| -> Result<()> {
         match name {
-            "repetitions" if args.repetitions.is_some() => Err(Failure::usage(format!("--repetitions is not for {wanted}"))),
-            "type" if args.element.is_some() => Err(Failure::usage(format!("--type is not for {wanted}"))),
+            "repetitions" if args.repetitions.is_some() => {
+                Err(Failure::usage(format!("--repetitions is not for {wanted}")))
+            }
+            "type" if args.element.is_some() => {
+                Err(Failure::usage(format!("--type is not for {wanted}")))
+            }
             _ => Ok(()),
         }
     };
     match args.function.as_str() {
         f @ ("factorial" | "fibonacci") => {
             only("type", f)?;
-            let [n] = words[..] else { return Err(Failure::usage(format!("{f} takes one number: vfun call {f} 20"))) };
-            let n: u64 = n.parse().map_err(|_| Failure::usage(format!("'{n}' is not a number from 0 to {}", u64::MAX)))?;
+            let [n] = words[..] else {
+                return Err(Failure::usage(format!("{f} takes one number: vfun call {f} 20")));
+            };
+            let n: u64 = n.parse().map_err(|_| {
+                Failure::usage(format!("'{n}' is not a number from 0 to {}", u64::MAX))
+            })?;
             Ok([n.to_le_bytes(), args.repetitions.unwrap_or(1).to_le_bytes()].concat())
         }
         f @ "echo" => {
@@ -36,15 +44,21 @@ pub fn encode(args: &Args) -> Result<Vec<u8>> {
         f @ "sum" => {
             only("repetitions", f)?;
             let Some(element) = &args.element else {
-                return Err(Failure::usage("sum needs the type of its elements: --type u8, u64, f32 or f64"));
+                return Err(Failure::usage(
+                    "sum needs the type of its elements: --type u8, u64, f32 or f64",
+                ));
             };
-            let [file] = words[..] else { return Err(Failure::usage("sum takes one file: vfun call sum --type f64 FILE")) };
+            let [file] = words[..] else {
+                return Err(Failure::usage("sum takes one file: vfun call sum --type f64 FILE"));
+            };
             sum(element, &read(Path::new(file))?)
         }
         f @ "sha256" => {
             only("type", f)?;
             only("repetitions", f)?;
-            let [file] = words[..] else { return Err(Failure::usage("sha256 takes one file: vfun call sha256 FILE")) };
+            let [file] = words[..] else {
+                return Err(Failure::usage("sha256 takes one file: vfun call sha256 FILE"));
+            };
             read(Path::new(file))
         }
         _ if words.is_empty() => Ok(vec![]),
@@ -58,14 +72,15 @@ fn read(path: &Path) -> Result<Vec<u8>> {
         return std::fs::read(path).map_err(|e| fail::file(path, "read", &e));
     }
     let mut bytes = vec![];
-    std::io::stdin()
-        .read_to_end(&mut bytes)
-        .map_err(|e| Failure::new(fail::Exit::Failed, format!("standard input could not be read: {e}")))?;
+    std::io::stdin().read_to_end(&mut bytes).map_err(|e| {
+        Failure::new(fail::Exit::Failed, format!("standard input could not be read: {e}"))
+    })?;
     Ok(bytes)
 }
 
 fn hex(text: &str) -> Result<Vec<u8>> {
-    let digits: Vec<char> = text.chars().filter(|c| !c.is_ascii_whitespace() && *c != '_').collect();
+    let digits: Vec<char> =
+        text.chars().filter(|c| !c.is_ascii_whitespace() && *c != '_').collect();
     let (pairs, rest) = digits.as_chunks::<2>();
     let byte = |[a, b]: &[char; 2]| Some((a.to_digit(16)? << 4 | b.to_digit(16)?) as u8);
     match pairs.iter().map(byte).collect::<Option<Vec<u8>>>() {
@@ -83,7 +98,10 @@ fn sum(element: &str, array: &[u8]) -> Result<Vec<u8>> {
         _ => (4, 8),
     };
     if !array.len().is_multiple_of(size) {
-        return Err(Failure::usage(format!("{} bytes are no whole number of {element} ({size} bytes each)", array.len())));
+        return Err(Failure::usage(format!(
+            "{} bytes are no whole number of {element} ({size} bytes each)",
+            array.len()
+        )));
     }
     let mut bytes = vec![tag, 0, 0, 0, 0, 0, 0, 0];
     bytes.extend_from_slice(array);
@@ -108,14 +126,20 @@ mod tests {
 
     #[test]
     fn words_become_the_functions_layout() {
-        assert_eq!(of(&["factorial", "20"]).unwrap(), [20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(
+            of(&["factorial", "20"]).unwrap(),
+            [20, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+        );
         assert_eq!(of(&["fibonacci", "1", "--repetitions", "258"]).unwrap()[8..10], [2, 1]);
         assert_eq!(of(&["echo", "hello", "world"]).unwrap(), b"hello world");
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a");
         std::fs::write(&file, [1, 2, 3, 4]).unwrap();
         let file = file.to_str().unwrap();
-        assert_eq!(of(&["sum", "--type", "f32", file]).unwrap(), [2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]);
+        assert_eq!(
+            of(&["sum", "--type", "f32", file]).unwrap(),
+            [2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]
+        );
         assert_eq!(of(&["sha256", file]).unwrap(), [1, 2, 3, 4]);
         assert_eq!(of(&["other", "--file", file]).unwrap(), [1, 2, 3, 4]);
         assert_eq!(of(&["other", "--hex", "de ad_BE ef"]).unwrap(), [0xde, 0xad, 0xbe, 0xef]);
@@ -126,7 +150,9 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         assert!(why(&["factorial"]).contains("one number"));
-        assert!(why(&["factorial", "-1"].map(|w| if w == "-1" { "x1" } else { w })).contains("'x1'"));
+        assert!(
+            why(&["factorial", "-1"].map(|w| if w == "-1" { "x1" } else { w })).contains("'x1'")
+        );
         assert!(why(&["sum", "f"]).contains("--type"));
         assert!(why(&["echo", "a", "--repetitions", "2"]).contains("not for echo"));
         assert!(why(&["other", "word"]).contains("does not know"));

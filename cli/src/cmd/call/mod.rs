@@ -123,8 +123,9 @@ fn request(args: &Args, bytes: usize) -> Result<FunctionRequest> {
     }
     let room = match args.cell_bytes {
         Some(room) => room,
-        None => u32::try_from(bytes.max(vfun_wire::limits::CELL_BYTES_DEFAULT as usize))
-            .map_err(|_| Failure::usage(format!("{bytes} bytes of arguments are beyond every limit")))?,
+        None => u32::try_from(bytes.max(vfun_wire::limits::CELL_BYTES_DEFAULT as usize)).map_err(
+            |_| Failure::usage(format!("{bytes} bytes of arguments are beyond every limit")),
+        )?,
     };
     Ok(request.cell_bytes(room))
 }
@@ -162,7 +163,13 @@ fn write(path: &std::path::Path, results: &[u8]) -> Result<()> {
     }
 }
 
-fn object(args: &Args, session: &Session, location: &str, arguments: usize, made: &Made) -> serde_json::Value {
+fn object(
+    args: &Args,
+    session: &Session,
+    location: &str,
+    arguments: usize,
+    made: &Made,
+) -> serde_json::Value {
     let mut value = serde_json::json!({
         "function": args.function,
         "path": session.describe(),

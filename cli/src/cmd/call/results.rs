@@ -54,7 +54,8 @@ fn dump(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (i, row) in bytes.chunks(16).enumerate() {
         let digits: Vec<String> = row.iter().map(|b| format!("{b:02x}")).collect();
-        let shown: String = row.iter().map(|&b| if (32..127).contains(&b) { b as char } else { '.' }).collect();
+        let shown: String =
+            row.iter().map(|&b| if (32..127).contains(&b) { b as char } else { '.' }).collect();
         text.push_str(&format!("{:08x}  {:<47}  {shown}\n", i * 16, digits.join(" ")));
     }
     text

@@ -52,8 +52,14 @@ mod tests {
     fn percentiles_are_of_the_times() {
         let times: Vec<_> = (1..=1000).rev().map(Duration::from_nanos).collect();
         let o = object(&times, Duration::from_micros(501));
-        assert_eq!((o["min"].as_u64(), o["p50"].as_u64(), o["p99"].as_u64(), o["max"].as_u64()), (Some(1), Some(501), Some(991), Some(1000)));
-        assert!(text(&times, 1000, Duration::from_millis(1)).starts_with("1 000 calls in 1.00 ms: p50 501 ns"));
+        assert_eq!(
+            (o["min"].as_u64(), o["p50"].as_u64(), o["p99"].as_u64(), o["max"].as_u64()),
+            (Some(1), Some(501), Some(991), Some(1000))
+        );
+        assert!(
+            text(&times, 1000, Duration::from_millis(1))
+                .starts_with("1 000 calls in 1.00 ms: p50 501 ns")
+        );
         assert_eq!(object(&[], Duration::ZERO)["p50"], 0);
     }
 }

@@ -40,7 +40,8 @@ impl Wanted {
 /// here by the name of its option.
 pub fn text(w: &Wanted) -> Result<String> {
     let mut t = toml::Table::new();
-    names::check(&w.name).map_err(|e| Failure::usage(format!("the client's name '{}': {e}", w.name)))?;
+    names::check(&w.name)
+        .map_err(|e| Failure::usage(format!("the client's name '{}': {e}", w.name)))?;
     t.insert("name".into(), w.name.clone().into());
     t.insert("kind".into(), w.kind.clone().into());
     if let Some(window) = &w.window {
@@ -50,7 +51,9 @@ pub fn text(w: &Wanted) -> Result<String> {
         t.insert("window".into(), bytes.to_string().into());
     }
     if let Some(functions) = &w.functions {
-        let bad = functions.iter().find_map(|f| names::check(f).err().filter(|_| f != "*").map(|e| (f, e)));
+        let bad = functions
+            .iter()
+            .find_map(|f| names::check(f).err().filter(|_| f != "*").map(|e| (f, e)));
         if let Some((f, e)) = bad {
             return Err(Failure::usage(format!("--functions: '{f}': {e}")));
         }
@@ -61,7 +64,10 @@ pub fn text(w: &Wanted) -> Result<String> {
     }
     if let Some(secret) = &w.secret {
         if secret.is_empty() || secret.len() > CREDENTIAL_BYTES {
-            return Err(Failure::usage(format!("a credential has 1 to {CREDENTIAL_BYTES} bytes, not {}", secret.len())));
+            return Err(Failure::usage(format!(
+                "a credential has 1 to {CREDENTIAL_BYTES} bytes, not {}",
+                secret.len()
+            )));
         }
         let hex: String = Sha256::digest(secret).iter().map(|b| format!("{b:02x}")).collect();
         t.insert("credential_sha256".into(), hex.into());
@@ -101,7 +107,8 @@ mod tests {
         assert_eq!((c.tcp, c.hardware, c.uids.as_slice()), (true, false, &[1000, 64055][..]));
         assert_eq!(c.functions, ["echo", "sum"]);
         assert_eq!(c.credential_sha256.unwrap()[..2], [0x1e, 0xc1]);
-        let c = vfun_manager::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1).unwrap();
+        let c = vfun_manager::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1)
+            .unwrap();
         assert!(c.hardware && !c.tcp && c.credential_sha256.is_none() && c.may_use("echo"));
     }
 
@@ -109,9 +116,18 @@ mod tests {
     fn wrong_options_are_named() {
         let why = |w: Wanted| text(&w).unwrap_err().what;
         assert!(why(Wanted::vm("a/b")).contains("'a/b'"));
-        assert!(why(Wanted { window: Some("3MiB".into()), ..Wanted::vm("a") }).starts_with("--window"));
-        assert!(why(Wanted { window: Some("lots".into()), ..Wanted::vm("a") }).starts_with("--window"));
-        assert!(why(Wanted { functions: Some(vec!["a b".into()]), ..Wanted::vm("a") }).contains("'a b'"));
-        assert!(why(Wanted { secret: Some(vec![b'x'; 65]), ..Wanted::vm("a") }).contains("1 to 64"));
+        assert!(
+            why(Wanted { window: Some("3MiB".into()), ..Wanted::vm("a") }).starts_with("--window")
+        );
+        assert!(
+            why(Wanted { window: Some("lots".into()), ..Wanted::vm("a") }).starts_with("--window")
+        );
+        assert!(
+            why(Wanted { functions: Some(vec!["a b".into()]), ..Wanted::vm("a") })
+                .contains("'a b'")
+        );
+        assert!(
+            why(Wanted { secret: Some(vec![b'x'; 65]), ..Wanted::vm("a") }).contains("1 to 64")
+        );
     }
 }

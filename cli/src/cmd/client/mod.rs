@@ -60,8 +60,17 @@ fn show(cli: &Cli, client: &ClientRow) -> Result<()> {
 }
 
 fn render(clients: &[ClientRow]) -> String {
-    let mut table =
-        Table::new(&[">ID", "NAME", "KIND", ">WINDOW", ">MAX GRANTS", "TCP", "CREDENTIAL", "FUNCTIONS", "WINDOW'S FILE"]);
+    let mut table = Table::new(&[
+        ">ID",
+        "NAME",
+        "KIND",
+        ">WINDOW",
+        ">MAX GRANTS",
+        "TCP",
+        "CREDENTIAL",
+        "FUNCTIONS",
+        "WINDOW'S FILE",
+    ]);
     let yes = |b: bool| if b { "yes" } else { "no" }.to_owned();
     for c in clients {
         table.row([

@@ -23,7 +23,10 @@ pub fn qemu(name: &str, file: &Path, bytes: u64) -> [String; 4] {
     let path = file.display().to_string().replace(',', ",,");
     [
         "-object".into(),
-        format!("memory-backend-file,id=virtfun-{name},share=on,mem-path={path},size={}", qemu_size(bytes)),
+        format!(
+            "memory-backend-file,id=virtfun-{name},share=on,mem-path={path},size={}",
+            qemu_size(bytes)
+        ),
         "-device".into(),
         format!("ivshmem-plain,memdev=virtfun-{name}"),
     ]
@@ -149,7 +152,9 @@ mod tests {
     fn odd_places_are_quoted_and_kept_from_libvirt() {
         let shown = text(&row("/tmp/a,b c/virtfun-vm1", 1 << 20));
         assert!(shown.contains("'memory-backend-file,id=virtfun-vm1,share=on,mem-path=/tmp/a,,b c/virtfun-vm1,size=1M'"), "{shown}");
-        assert!(shown.contains("libvirt finds windows in /dev/shm only") && !shown.contains("<shmem"));
+        assert!(
+            shown.contains("libvirt finds windows in /dev/shm only") && !shown.contains("<shmem")
+        );
         let host = ClientRow { window_file: None, kind: "host".into(), ..row("", 1 << 20) };
         assert!(text(&host).contains("1 MiB for each program") && !text(&host).contains("QEMU"));
         assert!(object(&host).get("qemu").is_none());

@@ -74,7 +74,10 @@ mod tests {
 
     #[test]
     fn a_mend_stands_below_its_line() {
-        let checks = [Check::ok("QEMU", "7.2"), Check::missing("manager", "does not answer").mend("start it")];
+        let checks = [
+            Check::ok("QEMU", "7.2"),
+            Check::missing("manager", "does not answer").mend("start it"),
+        ];
         assert_eq!(
             render(&checks),
             "ok       QEMU     7.2\n\

@@ -54,11 +54,20 @@ fn device(folder: &Path) -> Vec<Check> {
                 io::ErrorKind::PermissionDenied => format!("run as root, or let this user read and write {}", file.display()),
                 _ => "see whether another driver holds the device (lspci -k) and whether it was unplugged".into(),
             };
-            return vec![Check::missing("device", format!("{address}: {} cannot be mapped: {e}", file.display())).mend(mend)];
+            return vec![
+                Check::missing(
+                    "device",
+                    format!("{address}: {} cannot be mapped: {e}", file.display()),
+                )
+                .mend(mend),
+            ];
         }
     };
     let bytes = std::fs::metadata(&file).map_or(0, |m| m.len());
-    checks.push(Check::ok("device", format!("{address}: {} of {}", file.display(), out::bytes(bytes))));
+    checks.push(Check::ok(
+        "device",
+        format!("{address}: {} of {}", file.display(), out::bytes(bytes)),
+    ));
     checks.extend(window(&mapping.read(), bytes));
     checks
 }
@@ -68,8 +77,10 @@ fn map(folder: &Path) -> Result<(PathBuf, std::sync::Arc<Mapping>), (PathBuf, io
     for name in ["resource2_wc", "resource2"] {
         let path = folder.join(name);
         // As the library does: it must be writable too.
-        let opened = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from);
-        match opened.and_then(|f| Mapping::new(&f, 0, PAGE, Access::Read).map_err(io::Error::other)) {
+        let opened = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map_err(io::Error::from);
+        match opened.and_then(|f| Mapping::new(&f, 0, PAGE, Access::Read).map_err(io::Error::other))
+        {
             Ok(mapping) => return Ok((path, mapping)),
             Err(e) if e.kind() == io::ErrorKind::NotFound && first.is_some() => {}
             Err(e) => first = first.or(Some((path, e))),
@@ -92,7 +103,8 @@ fn window(span: &ReadSpan, bytes: u64) -> Vec<Check> {
     let client = names::decode(&header.client).unwrap_or("(unreadable)");
     let mut checks = vec![];
     if let Err(e) = header.check(bytes) {
-        checks.push(Check::missing("window", e.to_string()).mend("use a vfun of the host's version"));
+        checks
+            .push(Check::missing("window", e.to_string()).mend("use a vfun of the host's version"));
         return checks;
     }
     checks.push(Check::ok(
@@ -103,7 +115,11 @@ fn window(span: &ReadSpan, bytes: u64) -> Vec<Check> {
             header.generation,
             header.version_min,
             header.version_max,
-            if header.vectors.get() == 0 { "no doorbell: sleepers look by the clock" } else { "with doorbell" },
+            if header.vectors.get() == 0 {
+                "no doorbell: sleepers look by the clock"
+            } else {
+                "with doorbell"
+            },
         ),
     ));
     checks.push(manager(span));
@@ -119,10 +135,17 @@ fn manager(span: &ReadSpan) -> Check {
     }
     let moved = load(HOST_BEAT_OFF) != before;
     match (state, moved) {
-        (host_state::ENDED, _) => Check::missing("manager", "it has ended").mend("start vfund on the host"),
-        (_, false) => Check::missing("manager", format!("its beat has stood still for {}: it is gone", out::duration(BEAT)))
-            .mend("start vfund on the host; see its log for why it ended"),
-        (host_state::DRAINING, true) => Check::note("manager", "alive, but draining: it grants nothing new"),
+        (host_state::ENDED, _) => {
+            Check::missing("manager", "it has ended").mend("start vfund on the host")
+        }
+        (_, false) => Check::missing(
+            "manager",
+            format!("its beat has stood still for {}: it is gone", out::duration(BEAT)),
+        )
+        .mend("start vfund on the host; see its log for why it ended"),
+        (host_state::DRAINING, true) => {
+            Check::note("manager", "alive, but draining: it grants nothing new")
+        }
         (_, true) => Check::ok("manager", "alive: its beat moves"),
     }
 }

@@ -23,7 +23,8 @@ pub fn look(cli: &Cli) -> Vec<Check> {
     checks.push(window_folder(&clients));
     match admin.status() {
         Err(e) => checks.push(
-            Check::missing("manager", e.what).mend(e.advice.unwrap_or_else(|| "start vfund".into())),
+            Check::missing("manager", e.what)
+                .mend(e.advice.unwrap_or_else(|| "start vfund".into())),
         ),
         Ok(status) => {
             checks.push(manager(&status));
@@ -41,7 +42,8 @@ fn kvm() -> Check {
     match OpenOptions::new().read(true).write(true).open("/dev/kvm") {
         Ok(_) => Check::ok("KVM", "/dev/kvm can be opened"),
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            Check::note("KVM", "/dev/kvm may not be opened by this user").mend("add the user to the group kvm")
+            Check::note("KVM", "/dev/kvm may not be opened by this user")
+                .mend("add the user to the group kvm")
         }
         Err(e) => Check::note("KVM", format!("/dev/kvm: {e}")).mend(mend),
     }
@@ -68,9 +70,11 @@ fn memory() -> Check {
     };
     match (kib("MemAvailable:"), kib("MemTotal:")) {
         (Some(free), Some(all)) => {
-            let found = format!("{} of {} available", out::bytes(free << 10), out::bytes(all << 10));
+            let found =
+                format!("{} of {} available", out::bytes(free << 10), out::bytes(all << 10));
             match free << 10 < LITTLE_MEMORY {
-                true => Check::note("memory", found).mend("windows are memory: end something, or give clients smaller windows"),
+                true => Check::note("memory", found)
+                    .mend("windows are memory: end something, or give clients smaller windows"),
                 false => Check::ok("memory", found),
             }
         }
@@ -86,10 +90,16 @@ fn cgroup() -> Check {
             let has = |c: &str| controllers.split_whitespace().any(|w| w == c);
             match has("cpu") && has("memory") {
                 true => Check::ok("cgroup", "v2 with cpu and memory"),
-                false => Check::note("cgroup", format!("v2 with controllers: {}", or_none(controllers.trim()))).mend(mend),
+                false => Check::note(
+                    "cgroup",
+                    format!("v2 with controllers: {}", or_none(controllers.trim())),
+                )
+                .mend(mend),
             }
         }
-        Err(_) if Path::new("/sys/fs/cgroup/memory").is_dir() => Check::ok("cgroup", "v1 with memory"),
+        Err(_) if Path::new("/sys/fs/cgroup/memory").is_dir() => {
+            Check::ok("cgroup", "v1 with memory")
+        }
         Err(_) => Check::note("cgroup", "none is mounted at /sys/fs/cgroup").mend(mend),
     }
 }
@@ -100,13 +110,17 @@ fn or_none(text: &str) -> &str {
 
 fn kernel() -> Check {
     match vfun_testguest::Kernel::find() {
-        Ok(kernel) => Check::ok("guest kernel", format!("{} in {}", kernel.version(), kernel.dir().display())),
-        Err(e) => Check::note("guest kernel", e.to_string()).mend("needed only for `vfun guest` and the tests with VMs"),
+        Ok(kernel) => {
+            Check::ok("guest kernel", format!("{} in {}", kernel.version(), kernel.dir().display()))
+        }
+        Err(e) => Check::note("guest kernel", e.to_string())
+            .mend("needed only for `vfun guest` and the tests with VMs"),
     }
 }
 
 fn window_folder(clients: &[ClientRow]) -> Check {
-    let of_client = clients.iter().find_map(|c| c.window_file.as_deref()?.parent().map(PathBuf::from));
+    let of_client =
+        clients.iter().find_map(|c| c.window_file.as_deref()?.parent().map(PathBuf::from));
     let folder = of_client.unwrap_or_else(|| "/dev/shm".into());
     let shown = folder.display();
     match rustix::fs::statfs(&folder) {
@@ -117,10 +131,14 @@ fn window_folder(clients: &[ClientRow]) -> Check {
             let found = format!("{shown}, {} free", out::bytes(free));
             if i128::from(s.f_type) != TMPFS {
                 return Check::note("windows", format!("{found}, is not in memory (no tmpfs)"))
-                    .mend("windows on a disk are slow and wear it out: vfund --window-dir /dev/shm");
+                    .mend(
+                        "windows on a disk are slow and wear it out: vfund --window-dir /dev/shm",
+                    );
             }
             match free < vfun_wire::limits::WINDOW_BYTES_DEFAULT {
-                true => Check::note("windows", found).mend(format!("no room for another window: mount -o remount,size=SIZE {shown}")),
+                true => Check::note("windows", found).mend(format!(
+                    "no room for another window: mount -o remount,size=SIZE {shown}"
+                )),
                 false => Check::ok("windows", found),
             }
         }
@@ -128,10 +146,18 @@ fn window_folder(clients: &[ClientRow]) -> Check {
 }
 
 fn manager(s: &Status) -> Check {
-    let found = format!("vfund {}, process {}, root {}, up {}", s.version, s.pid, s.root.display(), out::age(s.uptime_s));
+    let found = format!(
+        "vfund {}, process {}, root {}, up {}",
+        s.version,
+        s.pid,
+        s.root.display(),
+        out::age(s.uptime_s)
+    );
     match (s.draining, s.version == env!("CARGO_PKG_VERSION")) {
-        (true, _) => Check::note("manager", format!("{found}; draining")).mend("it grants nothing new: start it anew to serve"),
-        (_, false) => Check::note("manager", found).mend(format!("this vfun is {}: use the manager's version", env!("CARGO_PKG_VERSION"))),
+        (true, _) => Check::note("manager", format!("{found}; draining"))
+            .mend("it grants nothing new: start it anew to serve"),
+        (_, false) => Check::note("manager", found)
+            .mend(format!("this vfun is {}: use the manager's version", env!("CARGO_PKG_VERSION"))),
         _ => Check::ok("manager", found),
     }
 }
@@ -140,8 +166,10 @@ fn service(s: &Status) -> Check {
     let shown = s.service_program.display().to_string();
     match fs::metadata(&s.service_program) {
         Ok(m) if m.is_file() && m.permissions().mode() & 0o111 != 0 => Check::ok("service", shown),
-        Ok(_) => Check::missing("service", format!("{shown} is no program")).mend("start vfund with --service-program"),
-        Err(e) => Check::missing("service", format!("{shown}: {e}")).mend("build it, or start vfund with --service-program"),
+        Ok(_) => Check::missing("service", format!("{shown} is no program"))
+            .mend("start vfund with --service-program"),
+        Err(e) => Check::missing("service", format!("{shown}: {e}"))
+            .mend("build it, or start vfund with --service-program"),
     }
 }
 
@@ -154,9 +182,13 @@ fn gateway(s: &Status) -> Check {
 
 fn functions(functions: &[FunctionRow]) -> Vec<Check> {
     if functions.is_empty() {
-        return vec![Check::missing("functions", "none is offered").mend("vfun function add FILE, or vfund --functions DIR")];
+        return vec![
+            Check::missing("functions", "none is offered")
+                .mend("vfun function add FILE, or vfund --functions DIR"),
+        ];
     }
-    let gone = functions.iter().filter(|f| f.driver.starts_with('/') && !Path::new(&f.driver).is_file());
+    let gone =
+        functions.iter().filter(|f| f.driver.starts_with('/') && !Path::new(&f.driver).is_file());
     gone.map(|f| {
         Check::missing("functions", format!("the driver of {} is not there: {}", f.name, f.driver))
             .mend("build it again, or vfun function remove")
@@ -169,12 +201,21 @@ fn window(c: &ClientRow) -> Option<Check> {
     let file = c.window_file.as_ref()?;
     let name = format!("window {}", c.name);
     match fs::metadata(file) {
-        Err(e) => Some(Check::missing(&name, format!("{}: {e}", file.display())).mend(
-            "somebody removed it: turn the VM off and start vfund anew",
-        )),
+        Err(e) => Some(
+            Check::missing(&name, format!("{}: {e}", file.display()))
+                .mend("somebody removed it: turn the VM off and start vfund anew"),
+        ),
         Ok(m) if m.len() != c.window_bytes => {
-            let found = format!("{} has {}, not {}", file.display(), out::bytes(m.len()), out::bytes(c.window_bytes));
-            Some(Check::missing(&name, found).mend("turn the VM off, remove the file and start vfund anew"))
+            let found = format!(
+                "{} has {}, not {}",
+                file.display(),
+                out::bytes(m.len()),
+                out::bytes(c.window_bytes)
+            );
+            Some(
+                Check::missing(&name, found)
+                    .mend("turn the VM off, remove the file and start vfund anew"),
+            )
         }
         Ok(_) => None,
     }

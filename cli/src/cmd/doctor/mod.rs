@@ -40,7 +40,9 @@ pub struct Args {
 pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
     let side = match &args.side {
         Some(side) => side.as_str(),
-        None if !guest::devices().is_empty() && !crate::admin::Admin::of(cli).root().exists() => "guest",
+        None if !guest::devices().is_empty() && !crate::admin::Admin::of(cli).root().exists() => {
+            "guest"
+        }
         None => "host",
     };
     let mut checks = match side {

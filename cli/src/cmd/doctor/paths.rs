@@ -16,7 +16,9 @@ pub fn look(cli: &Cli, who: &Who, start: bool) -> Vec<Check> {
             Some(session)
         }
         Err(e) => {
-            checks.push(Check::missing("path", e.what).mend(e.advice.unwrap_or_else(|| "see above".into())));
+            checks.push(
+                Check::missing("path", e.what).mend(e.advice.unwrap_or_else(|| "see above".into())),
+            );
             None
         }
     };
@@ -34,7 +36,9 @@ pub fn look(cli: &Cli, who: &Who, start: bool) -> Vec<Check> {
 fn others(cli: &Cli, who: &Who, taken: Option<&str>) -> Vec<Check> {
     let mut checks = vec![];
     let root = crate::admin::Admin::of(cli).root().join("host.sock");
-    for (name, endpoint) in [("ivshmem", Endpoint::Ivshmem(None)), ("host", Endpoint::Host(Some(root)))] {
+    for (name, endpoint) in
+        [("ivshmem", Endpoint::Ivshmem(None)), ("host", Endpoint::Host(Some(root)))]
+    {
         if taken == Some(name) {
             continue;
         }
@@ -53,7 +57,9 @@ fn others(cli: &Cli, who: &Who, taken: Option<&str>) -> Vec<Check> {
 
 fn answers(session: &Session) -> Check {
     match session.ping() {
-        Ok(took) => Check::ok("answers", format!("the manager answered in {}", out::duration(took))),
+        Ok(took) => {
+            Check::ok("answers", format!("the manager answered in {}", out::duration(took)))
+        }
         Err(e) => Check::missing("answers", e.to_string()).mend(e.advice()),
     }
 }
@@ -62,8 +68,11 @@ fn functions(session: &Session, start: bool) -> Vec<Check> {
     match session.list() {
         Err(e) => vec![Check::missing("functions", e.to_string()).mend(e.advice())],
         Ok(list) if list.is_empty() => vec![
-            Check::note("functions", format!("none is offered to client {}", session.info().client))
-                .mend("on the host: vfun function add FILE, and see the client's `functions`"),
+            Check::note(
+                "functions",
+                format!("none is offered to client {}", session.info().client),
+            )
+            .mend("on the host: vfun function add FILE, and see the client's `functions`"),
         ],
         Ok(list) if start => list.iter().map(|f| begin(session, f)).collect(),
         Ok(list) => {
@@ -90,8 +99,12 @@ fn begin(session: &Session, f: &FunctionInfo) -> Check {
         Ok((location, function)) => {
             let took = begin.elapsed();
             let _ = function.release();
-            Check::ok(&name, format!("{} starts on {location} in {}", f.version, out::duration(took)))
+            Check::ok(
+                &name,
+                format!("{} starts on {location} in {}", f.version, out::duration(took)),
+            )
         }
-        Err(e) => Check::missing(&name, e.to_string()).mend("see its log in the root, under service/CLIENT/FUNCTION.log"),
+        Err(e) => Check::missing(&name, e.to_string())
+            .mend("see its log in the root, under service/CLIENT/FUNCTION.log"),
     }
 }

@@ -6,8 +6,8 @@ mod results;
 mod tcp;
 mod window;
 
-pub use results::Results;
 pub(crate) use open::open_sides;
+pub use results::Results;
 pub(crate) use results::{Into, Sink, ToVec, With};
 pub(crate) use tcp::TcpCalls;
 pub(crate) use window::WindowCalls;

@@ -13,7 +13,8 @@ use vfun_wire::channel::{Geometry, spaces_off};
 /// `datain` for reading only.
 pub(crate) fn open_sides(window: &Window, g: &Geometry, info: &GrantInfo) -> Result<WindowMemory> {
     let heap = u64::from(window.checked.heap_off.get());
-    g.check(heap, window.transport.window_bytes()).map_err(|e| Error::HostNonsense(e.to_string()))?;
+    g.check(heap, window.transport.window_bytes())
+        .map_err(|e| Error::HostNonsense(e.to_string()))?;
     let granted = (info.depth, info.cell_bytes, info.kind.to_wire());
     if (g.depth.get(), g.cell_bytes.get(), g.kind.get()) != granted {
         return Err(Error::HostNonsense(format!(
@@ -40,7 +41,8 @@ impl WindowCalls {
         doorbell: bool,
     ) -> Result<Self> {
         let memory = open_sides(&window, geometry, info)?;
-        let (off, len) = (spaces_off(info.depth), usize::from(info.depth) * info.cell_bytes as usize);
+        let (off, len) =
+            (spaces_off(info.depth), usize::from(info.depth) * info.cell_bytes as usize);
         let shape = |_| Error::Map(MapError::Shape);
         let results = memory.theirs().part(off, len).map_err(shape)?;
         let spaces = match info.cell_bytes as usize {
@@ -51,6 +53,14 @@ impl WindowCalls {
             }
         };
         let vectors = (geometry.vector_out.get(), geometry.vector_in.get());
-        Ok(Self::new(window, memory, results, spaces, info, policy.clone(), doorbell.then_some(vectors)))
+        Ok(Self::new(
+            window,
+            memory,
+            results,
+            spaces,
+            info,
+            policy.clone(),
+            doorbell.then_some(vectors),
+        ))
     }
 }

@@ -32,7 +32,9 @@ pub(crate) struct TcpCalls {
 impl TcpCalls {
     pub fn new(connection: Arc<Connection>, info: &GrantInfo) -> Result<Self> {
         if info.kind != ChannelKind::Calls {
-            return Err(Error::Unsupported("over TCP there are only calls: raw lines need shared memory"));
+            return Err(Error::Unsupported(
+                "over TCP there are only calls: raw lines need shared memory",
+            ));
         }
         Ok(TcpCalls {
             connection,
@@ -53,7 +55,9 @@ impl TcpCalls {
         let until = Instant::now() + self.deadline + GRACE;
         let id = loop {
             match self.submit(command, args) {
-                Err(Error::Full { .. }) if Instant::now() < until => self.connection.wait_for_any(until)?,
+                Err(Error::Full { .. }) if Instant::now() < until => {
+                    self.connection.wait_for_any(until)?
+                }
                 other => break other?,
             }
         };
@@ -71,7 +75,8 @@ impl TcpCalls {
         if self.load.fetch_update(Ordering::AcqRel, Ordering::Relaxed, room).is_err() {
             return Err(Error::Full { depth: self.depth });
         }
-        let head = CallHead { grant: U64::new(self.grant), command: command.to_wire(), reserved: [0; 7] };
+        let head =
+            CallHead { grant: U64::new(self.grant), command: command.to_wire(), reserved: [0; 7] };
         let sent = self.connection.ask(CALL, &[head.as_bytes(), args], Some(self.load.clone()));
         if sent.is_err() {
             self.load.fetch_sub(1, Ordering::Release);
@@ -102,16 +107,24 @@ fn read<S: Sink>(frame: &Frame, sink: S) -> Result<S::Out> {
     match frame.kind {
         CALL => {}
         NACK => return Err(Error::Refused(Nack::decode(&frame.body))),
-        kind => return Err(Error::HostNonsense(format!("the answer to a call is of unknown kind {kind:#x}"))),
+        kind => {
+            return Err(Error::HostNonsense(format!(
+                "the answer to a call is of unknown kind {kind:#x}"
+            )));
+        }
     }
     let Ok((head, results)) = CallAnswer::read_from_prefix(&frame.body) else {
-        return Err(Error::HostNonsense(format!("the answer to a call has only {} bytes", frame.body.len())));
+        return Err(Error::HostNonsense(format!(
+            "the answer to a call has only {} bytes",
+            frame.body.len()
+        )));
     };
     let words = &results[..results.len().min(DRIVER_SENTENCE)];
     match Error::of_status(head.status.get(), words) {
         None => sink.private(results),
         Some(Error::Broken(_)) => {
-            let reason = BreakReason::from_wire(head.broken.get()).filter(|&r| r != BreakReason::None);
+            let reason =
+                BreakReason::from_wire(head.broken.get()).filter(|&r| r != BreakReason::None);
             Err(Error::of_break(reason.unwrap_or(BreakReason::NoService)))
         }
         Some(e) => Err(e),

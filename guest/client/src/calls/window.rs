@@ -243,7 +243,8 @@ impl WindowCalls {
 
     /// Whether waiting for this call would end at once.
     pub fn poll(&self, ticket: &Ticket) -> bool {
-        !matches!(self.caller.look_hard(ticket), Looked::NotYet) || self.window.check_generation().is_err()
+        !matches!(self.caller.look_hard(ticket), Looked::NotYet)
+            || self.window.check_generation().is_err()
     }
 
     pub fn state(&self, ticket: &Ticket) -> CellState {
@@ -260,7 +261,8 @@ impl WindowCalls {
         self.nudge();
         let mut still = Still::default();
         let look = |hard: bool| {
-            let looked = if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
+            let looked =
+                if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
             match looked {
                 Looked::Done(answer) => Some(Seen::Answer(answer)),
                 Looked::Broken(reason) => Some(Seen::Lost(Error::of_break(reason))),
@@ -301,7 +303,8 @@ impl WindowCalls {
         } else {
             words.copy_from_slice(&answer.inline[..len]);
         }
-        let broken = || Error::of_break(self.caller.broken().unwrap_or(crate::BreakReason::NoService));
+        let broken =
+            || Error::of_break(self.caller.broken().unwrap_or(crate::BreakReason::NoService));
         match Error::of_status(answer.status, &words) {
             Some(Error::Broken(_)) | None => broken(),
             Some(e) => e,
@@ -357,7 +360,9 @@ impl Sleeper for WindowCalls {
     fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> bool {
         let Some((_, vector)) = self.vectors else { return false };
         let kept = self.waiters.lock().unwrap_or_else(|e| e.into_inner()).pop();
-        let Some(waiter) = kept.or_else(|| self.window.transport.waiter(vector)?.ok()) else { return false };
+        let Some(waiter) = kept.or_else(|| self.window.transport.waiter(vector)?.ok()) else {
+            return false;
+        };
         self.caller.declare_sleep();
         if !ready() {
             waiter.wait(timeout);

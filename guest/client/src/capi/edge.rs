@@ -61,7 +61,8 @@ pub(super) fn edge(body: impl FnOnce() -> Edge<()>) -> vfun_status {
         }
         Err(panic) => {
             let words = panic.downcast_ref::<&str>().map(|s| s.to_string());
-            let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            let words =
+                words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
             remember(format!("a defect in libvfun: {words}"), "Report it.".into(), 0);
             vfun_status::Panic
         }
@@ -106,7 +107,11 @@ pub(super) unsafe fn put<T>(to: *mut T, value: T, what: &'static str) -> Edge<()
 ///
 /// # Safety
 /// `pointer` is null or points to `len` readable bytes that nobody writes meanwhile.
-pub(super) unsafe fn bytes<'a>(pointer: *const c_void, len: usize, what: &'static str) -> Edge<&'a [u8]> {
+pub(super) unsafe fn bytes<'a>(
+    pointer: *const c_void,
+    len: usize,
+    what: &'static str,
+) -> Edge<&'a [u8]> {
     match (pointer.is_null(), len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Failure::Argument(what)),
@@ -120,7 +125,11 @@ pub(super) unsafe fn bytes<'a>(pointer: *const c_void, len: usize, what: &'stati
 ///
 /// # Safety
 /// `pointer` is null or points to `len` bytes that are this call's alone.
-pub(super) unsafe fn room<'a>(pointer: *mut c_void, len: usize, what: &'static str) -> Edge<&'a mut [u8]> {
+pub(super) unsafe fn room<'a>(
+    pointer: *mut c_void,
+    len: usize,
+    what: &'static str,
+) -> Edge<&'a mut [u8]> {
     match (pointer.is_null(), len) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(Failure::Argument(what)),

@@ -23,11 +23,17 @@ unsafe fn request(name: &str, o: *const vfun_function_options) -> Edge<FunctionR
     let request = FunctionRequest::new(name);
     // SAFETY: the caller's promise.
     let Ok(o) = (unsafe { given(o, "options") }) else { return Ok(request) };
-    check_size::<vfun_function_options>(o.size, "options->size is not set: sizeof(struct vfun_function_options)")?;
+    check_size::<vfun_function_options>(
+        o.size,
+        "options->size is not set: sizeof(struct vfun_function_options)",
+    )?;
     let preference = u8::try_from(o.preference).ok().and_then(Preference::from_wire);
-    let preference = preference.ok_or(Failure::Argument("options->preference is not a vfun_preference"))?;
-    let depth = u16::try_from(o.depth).map_err(|_| Failure::Argument("options->depth is beyond 1024"))?;
-    let mut request = request.version(FunctionVersion(o.version)).preference(preference).depth(depth);
+    let preference =
+        preference.ok_or(Failure::Argument("options->preference is not a vfun_preference"))?;
+    let depth =
+        u16::try_from(o.depth).map_err(|_| Failure::Argument("options->depth is beyond 1024"))?;
+    let mut request =
+        request.version(FunctionVersion(o.version)).preference(preference).depth(depth);
     if o.cell_bytes != VFUN_CELL_BYTES_DEFAULT {
         request = request.cell_bytes(o.cell_bytes);
     }
@@ -57,7 +63,11 @@ pub unsafe extern "C" fn vfun_open(
             let s = given(session, "session is null")?;
             let name = text(name, "name is not UTF-8")?.ok_or(Failure::Argument("name is null"))?;
             let active = s.session.negotiate(&request(name, options)?)?.activate()?;
-            put(function, Box::into_raw(Box::new(vfun_function { function: active })), "function is null")
+            put(
+                function,
+                Box::into_raw(Box::new(vfun_function { function: active })),
+                "function is null",
+            )
         }
     })
 }
@@ -67,7 +77,10 @@ pub unsafe extern "C" fn vfun_open(
 /// # Safety
 /// function is open; info points to room for a struct vfun_grant_info.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vfun_granted(function: *const vfun_function, info: *mut vfun_grant_info) -> vfun_status {
+pub unsafe extern "C" fn vfun_granted(
+    function: *const vfun_function,
+    info: *mut vfun_grant_info,
+) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
         unsafe {
@@ -139,7 +152,10 @@ pub unsafe extern "C" fn vfun_rst(function: *const vfun_function) -> vfun_status
 /// # Safety
 /// function is open; stats points to room for a struct vfun_stats_info.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vfun_stats(function: *const vfun_function, stats: *mut vfun_stats_info) -> vfun_status {
+pub unsafe extern "C" fn vfun_stats(
+    function: *const vfun_function,
+    stats: *mut vfun_stats_info,
+) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
         unsafe {
@@ -157,7 +173,10 @@ pub unsafe extern "C" fn vfun_stats(function: *const vfun_function, stats: *mut 
 /// function came from vfun_open and is not used again; stats is null or points
 /// to room for a struct vfun_stats_info.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vfun_release(function: *mut vfun_function, stats: *mut vfun_stats_info) -> vfun_status {
+pub unsafe extern "C" fn vfun_release(
+    function: *mut vfun_function,
+    stats: *mut vfun_stats_info,
+) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
         unsafe {

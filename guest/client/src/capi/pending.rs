@@ -81,7 +81,10 @@ pub unsafe extern "C" fn vfun_poll(pending: *const vfun_pending, done: *mut bool
 /// # Safety
 /// pending is under way.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vfun_ready_within(pending: *const vfun_pending, timeout_ms: u32) -> vfun_status {
+pub unsafe extern "C" fn vfun_ready_within(
+    pending: *const vfun_pending,
+    timeout_ms: u32,
+) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
         let p = unsafe { given(pending, "pending is null")? };
@@ -110,7 +113,8 @@ pub unsafe extern "C" fn vfun_wait(
         unsafe {
             let mut p = taken(pending, "pending is null")?;
             let results = self::room(results, room, "results is null but has room")?;
-            let flight = p.flight.take().ok_or(Failure::Argument("the call was waited for already"))?;
+            let flight =
+                p.flight.take().ok_or(Failure::Argument("the call was waited for already"))?;
             match p.function.calls.wait(flight, None, Into(results)) {
                 Landed::Done(done) => finish(done, result_len),
                 Landed::Flying(flight) => {

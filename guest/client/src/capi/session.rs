@@ -18,7 +18,10 @@ pub struct vfun_session {
 unsafe fn options(o: *const vfun_connect_options) -> Edge<ConnectOptions> {
     // SAFETY: the caller's promise for the pointer itself.
     let Ok(o) = (unsafe { given(o, "options") }) else { return Ok(ConnectOptions::new("app")) };
-    check_size::<vfun_connect_options>(o.size, "options->size is not set: sizeof(struct vfun_connect_options)")?;
+    check_size::<vfun_connect_options>(
+        o.size,
+        "options->size is not set: sizeof(struct vfun_connect_options)",
+    )?;
     // SAFETY: the caller's promise for each pointer in the options.
     let (app, endpoint, client, credential) = unsafe {
         (
@@ -59,7 +62,11 @@ pub unsafe extern "C" fn vfun_connect(
         unsafe {
             put(session, std::ptr::null_mut(), "session is null")?;
             let opened = self::options(options)?.connect()?;
-            put(session, Box::into_raw(Box::new(vfun_session { session: opened })), "session is null")
+            put(
+                session,
+                Box::into_raw(Box::new(vfun_session { session: opened })),
+                "session is null",
+            )
         }
     })
 }
@@ -69,7 +76,10 @@ pub unsafe extern "C" fn vfun_connect(
 /// # Safety
 /// session is open; info points to room for a struct vfun_session_info.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vfun_info(session: *const vfun_session, info: *mut vfun_session_info) -> vfun_status {
+pub unsafe extern "C" fn vfun_info(
+    session: *const vfun_session,
+    info: *mut vfun_session_info,
+) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
         unsafe {

@@ -73,7 +73,8 @@ pub unsafe extern "C" fn vfun_submit_borrowed(
         unsafe {
             let mut slot = taken(slot, "slot is null")?;
             put(pending, std::ptr::null_mut(), "pending is null")?;
-            let held = slot.held.take().ok_or(Failure::Argument("the slot was submitted already"))?;
+            let held =
+                slot.held.take().ok_or(Failure::Argument("the slot was submitted already"))?;
             let flight = held.submit(&slot.function, len)?;
             put(pending, vfun_pending::handle(slot.function.clone(), flight), "pending is null")
         }

@@ -30,10 +30,16 @@ pub(crate) fn exact<T: FromBytes>(bytes: &[u8], what: &str) -> Result<T> {
 pub(crate) fn hello(body: &[u8]) -> Result<(HelloAck, String)> {
     let ack: HelloAck = exact(body, "hello")?;
     if !(VERSION_MIN..=VERSION).contains(&ack.version.get()) {
-        return nonsense(format!("it chose protocol version {}, which was not offered", ack.version));
+        return nonsense(format!(
+            "it chose protocol version {}, which was not offered",
+            ack.version
+        ));
     }
     if usize::from(ack.session_line.get()) >= SESSIONS {
-        return nonsense(format!("session line {} is beyond the {SESSIONS} there are", ack.session_line));
+        return nonsense(format!(
+            "session line {} is beyond the {SESSIONS} there are",
+            ack.session_line
+        ));
     }
     if ack.session.get() == 0 {
         return nonsense("it gave no session handle");
@@ -48,14 +54,19 @@ pub(crate) fn hello(body: &[u8]) -> Result<(HelloAck, String)> {
 pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Result<GrantInfo> {
     let ack: NegotiateAck = exact(body, "negotiate")?;
     let Some(location) = Location::from_wire(ack.location) else {
-        return nonsense(format!("the grant's location {} is not one this version knows", ack.location));
+        return nonsense(format!(
+            "the grant's location {} is not one this version knows",
+            ack.location
+        ));
     };
     if ack.grant.get() == 0 {
         return nonsense("it gave no grant handle");
     }
     let (depth, cell_bytes) = (ack.depth.get(), ack.cell_bytes.get());
     if vfun_wire::channel::side_bytes(depth, cell_bytes).is_none() {
-        return nonsense(format!("the grant's shape ({depth} cells of {cell_bytes} bytes) is impossible"));
+        return nonsense(format!(
+            "the grant's shape ({depth} cells of {cell_bytes} bytes) is impossible"
+        ));
     }
     Ok(GrantInfo {
         grant: ack.grant.get(),

@@ -47,7 +47,13 @@ impl WindowControl {
     }
 
     /// Posts a request and waits for its answer.
-    pub fn request(&self, kind: Kind, session: u64, body: &[u8], timeout: Duration) -> Result<Vec<u8>> {
+    pub fn request(
+        &self,
+        kind: Kind,
+        session: u64,
+        body: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<u8>> {
         self.check_host()?;
         let start = Instant::now();
         let cell = claim(&self.window, timeout)?;
@@ -79,7 +85,14 @@ impl WindowControl {
         Ok(())
     }
 
-    fn wait(&self, cell: &ControlCell, seq: u32, start: Instant, timeout: Duration, kind: Kind) -> Result<Posted> {
+    fn wait(
+        &self,
+        cell: &ControlCell,
+        seq: u32,
+        start: Instant,
+        timeout: Duration,
+        kind: Kind,
+    ) -> Result<Posted> {
         let before = seq.wrapping_sub(1);
         let look = || -> Result<Option<Posted>> {
             let a = cell.answered();
@@ -102,7 +115,8 @@ impl WindowControl {
             }
             vfun_window::pause();
         }
-        let waiter = self.doorbell.then(|| self.window.transport.waiter(0)).flatten().and_then(|w| w.ok());
+        let waiter =
+            self.doorbell.then(|| self.window.transport.waiter(0)).flatten().and_then(|w| w.ok());
         let mut sleep = if waiter.is_some() { Duration::from_millis(1) } else { TIMED_SLEEP.0 };
         let mut life = Life::new(self);
         let mut rung = Instant::now();
@@ -121,7 +135,9 @@ impl WindowControl {
             if start.elapsed() >= timeout {
                 return match look()? {
                     Some(a) => Ok(a),
-                    None => Err(Error::ControlTimeout { request: kind.text(), waited: start.elapsed() }),
+                    None => {
+                        Err(Error::ControlTimeout { request: kind.text(), waited: start.elapsed() })
+                    }
                 };
             }
         }
@@ -164,10 +180,15 @@ impl WindowControl {
         let body = cell.copy_answer(len);
         if !cell.owned() || cell.answered() != answered {
             self.window.check_generation()?;
-            return Err(Error::HostNonsense(format!("the answer to '{kind}' changed while it was read")));
+            return Err(Error::HostNonsense(format!(
+                "the answer to '{kind}' changed while it was read"
+            )));
         }
         if generation != self.window.generation() {
-            return Err(Error::StaleGeneration { ours: self.window.generation(), found: generation });
+            return Err(Error::StaleGeneration {
+                ours: self.window.generation(),
+                found: generation,
+            });
         }
         match answered.kind {
             ANSWER_ACK => Ok(body),

@@ -26,7 +26,13 @@ pub(crate) enum Control {
 
 impl Control {
     /// Makes one request and waits for its ack, whose private body is returned.
-    pub fn request(&self, kind: Kind, session: u64, body: &[u8], timeout: Duration) -> Result<Vec<u8>> {
+    pub fn request(
+        &self,
+        kind: Kind,
+        session: u64,
+        body: &[u8],
+        timeout: Duration,
+    ) -> Result<Vec<u8>> {
         match self {
             Control::Window(w) => w.request(kind, session, body, timeout),
             Control::Tcp(c) => c.request(kind, body, timeout),

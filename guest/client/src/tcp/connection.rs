@@ -80,11 +80,16 @@ impl Connection {
         let connection = Arc::new(Connection {
             stream,
             writing: Mutex::new(()),
-            shared: Mutex::new(Shared { asked: HashMap::new(), reader: Some(Reader::new()), dead: None }),
+            shared: Mutex::new(Shared {
+                asked: HashMap::new(),
+                reader: Some(Reader::new()),
+                dead: None,
+            }),
             arrived: Condvar::new(),
             next_id: AtomicU64::new(1),
         });
-        let body = connection.exchange(ATTACH, "attach", &[question.as_bytes()], CONNECT_TIMEOUT)?;
+        let body =
+            connection.exchange(ATTACH, "attach", &[question.as_bytes()], CONNECT_TIMEOUT)?;
         // The gateway may pass the manager's own answer on.
         if let Ok((ack, _)) = AttachAck::ref_from_prefix(&body)
             && let Some(code) = NackCode::from_wire(ack.code.get())
@@ -100,14 +105,21 @@ impl Connection {
         self.exchange(kind.to_wire(), kind.text(), &[body], timeout)
     }
 
-    fn exchange(&self, kind: u16, what: &'static str, body: &[&[u8]], timeout: Duration) -> Result<Vec<u8>> {
+    fn exchange(
+        &self,
+        kind: u16,
+        what: &'static str,
+        body: &[&[u8]],
+        timeout: Duration,
+    ) -> Result<Vec<u8>> {
         let id = self.ask(kind, body, None)?;
         match self.wait(id, Some(Instant::now() + timeout))? {
             Some(Frame { kind: ACK, body, .. }) => Ok(body),
             Some(Frame { kind: NACK, body, .. }) => Err(Error::Refused(Nack::decode(&body))),
-            Some(frame) => {
-                Err(Error::HostNonsense(format!("the answer to '{what}' is of unknown kind {:#x}", frame.kind)))
-            }
+            Some(frame) => Err(Error::HostNonsense(format!(
+                "the answer to '{what}' is of unknown kind {:#x}",
+                frame.kind
+            ))),
             None => {
                 self.abandon(id);
                 Err(Error::ControlTimeout { request: what, waited: timeout })
@@ -215,7 +227,11 @@ impl Connection {
 
     /// One step: reads a frame for whom it may concern if nobody reads, else
     /// waits for the one who does.
-    fn pump<'a>(&'a self, mut shared: MutexGuard<'a, Shared>, patience: Patience) -> MutexGuard<'a, Shared> {
+    fn pump<'a>(
+        &'a self,
+        mut shared: MutexGuard<'a, Shared>,
+        patience: Patience,
+    ) -> MutexGuard<'a, Shared> {
         let Some(mut reader) = shared.reader.take() else {
             let step = match patience {
                 Patience::Now => return shared,
@@ -267,7 +283,8 @@ impl Connection {
                 Err(Errno::AGAIN) => {
                     let nobody_reads = self.lock().reader.is_some();
                     let read = if nobody_reads { PollFlags::IN } else { PollFlags::empty() };
-                    let ready = wait_for(&self.stream, PollFlags::OUT | read, Duration::from_millis(50))?;
+                    let ready =
+                        wait_for(&self.stream, PollFlags::OUT | read, Duration::from_millis(50))?;
                     if ready.contains(PollFlags::IN) {
                         let shared = self.lock();
                         drop(self.pump(shared, Patience::Now));
@@ -289,7 +306,8 @@ fn check_alive(shared: &Shared) -> Result<()> {
 
 impl Shared {
     fn settled(&self, id: u64) -> bool {
-        self.dead.is_some() || !matches!(self.asked.get(&id), Some(Asked { state: State::Waiting, .. }))
+        self.dead.is_some()
+            || !matches!(self.asked.get(&id), Some(Asked { state: State::Waiting, .. }))
     }
 
     fn arrivals(&self) -> usize {

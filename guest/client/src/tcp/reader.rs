@@ -81,7 +81,9 @@ impl Reader {
         let Ok((head, rest)) = FrameHead::read_from_prefix(here) else { return Ok(None) };
         let bytes = head.body_bytes.get();
         if bytes > FRAME_BYTES_MAX || head.reserved.get() != 0 {
-            let what = format!("it sent a frame of {bytes} bytes (limit {FRAME_BYTES_MAX}), or reserved bytes set");
+            let what = format!(
+                "it sent a frame of {bytes} bytes (limit {FRAME_BYTES_MAX}), or reserved bytes set"
+            );
             return Err(Error::new(ErrorKind::InvalidData, what));
         }
         let bytes = bytes as usize;
@@ -106,7 +108,9 @@ fn receive(stream: &TcpStream, room: &mut [u8], patience: Patience) -> Result<Op
     loop {
         if let Patience::Until(until) = patience {
             let left = until.saturating_duration_since(Instant::now());
-            if !wait_for(stream, PollFlags::IN, left)?.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            if !wait_for(stream, PollFlags::IN, left)?
+                .intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
+            {
                 return Ok(None);
             }
         }
@@ -115,7 +119,9 @@ fn receive(stream: &TcpStream, room: &mut [u8], patience: Patience) -> Result<Op
             _ => RecvFlags::DONTWAIT,
         };
         match recv(stream, &mut *room, flags) {
-            Ok((0, _)) => return Err(Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),
+            Ok((0, _)) => {
+                return Err(Error::new(ErrorKind::UnexpectedEof, "it closed the connection"));
+            }
             Ok((n, _)) => return Ok(Some(n)),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => match patience {
@@ -129,9 +135,16 @@ fn receive(stream: &TcpStream, room: &mut [u8], patience: Patience) -> Result<Op
 }
 
 /// Waits until the stream is ready for one of `flags`; which it is.
-pub(super) fn wait_for(stream: &TcpStream, flags: PollFlags, timeout: Duration) -> Result<PollFlags> {
+pub(super) fn wait_for(
+    stream: &TcpStream,
+    flags: PollFlags,
+    timeout: Duration,
+) -> Result<PollFlags> {
     let mut fds = [PollFd::new(stream, flags)];
-    let ts = Timespec { tv_sec: timeout.as_secs().min(1 << 30) as i64, tv_nsec: timeout.subsec_nanos().into() };
+    let ts = Timespec {
+        tv_sec: timeout.as_secs().min(1 << 30) as i64,
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
     match poll(&mut fds, Some(&ts)) {
         Ok(0) | Err(Errno::INTR) => Ok(PollFlags::empty()),
         Ok(_) => Ok(fds[0].revents()),

@@ -17,9 +17,8 @@ use vfun_wire::limits::VECTORS;
 use vfun_wire::nack::{Nack, NackCode};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Folders where a manager's socket is looked for if `VFUN_ROOT` names none;
-/// the first is meant where neither has one.
-const ROOTS: [&str; 2] = ["/run/virtfun", "/var/lib/virtfun"];
+/// The manager's root if `VFUN_ROOT` names none: the same as vfund's own default.
+const ROOT: &str = "/var/lib/virtfun";
 /// How long the manager may take to answer the question.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -29,10 +28,7 @@ pub(crate) fn socket_path(asked: Option<&Path>) -> PathBuf {
         Some(path) => path.to_path_buf(),
         None => match std::env::var_os("VFUN_ROOT") {
             Some(root) if !root.is_empty() => PathBuf::from(root).join("host.sock"),
-            _ => {
-                let mut sockets = ROOTS.iter().map(|root| Path::new(root).join("host.sock"));
-                sockets.clone().find(|s| s.exists()).or_else(|| sockets.next()).unwrap_or_default()
-            }
+            _ => Path::new(ROOT).join("host.sock"),
         },
     }
 }
@@ -81,17 +77,22 @@ pub(crate) fn attach(asked: Option<&Path>, question: &Attach) -> Result<Arc<dyn 
 /// Checks an answer that was read once.
 fn check(ack: &AttachAck) -> Result<()> {
     if ack.magic.get() != ATTACH_MAGIC {
-        return Err(Error::HostNonsense("the answer to attach is not one: is this the manager's socket?".into()));
+        return Err(Error::HostNonsense(
+            "the answer to attach is not one: is this the manager's socket?".into(),
+        ));
     }
     if ack.code.get() != 0 {
-        let text = ack.sentence.get(..usize::from(ack.sentence_len.get())).unwrap_or(b"(unreadable)");
+        let text =
+            ack.sentence.get(..usize::from(ack.sentence_len.get())).unwrap_or(b"(unreadable)");
         let sentence = String::from_utf8_lossy(text).into_owned();
         let code = NackCode::from_wire(ack.code.get()).unwrap_or(NackCode::Unsupported);
         return Err(Error::Refused(Nack::new(code, sentence)));
     }
     match ack.vectors.get() {
         0 | VECTORS => Ok(()),
-        n => Err(Error::HostNonsense(format!("the window comes with {n} bells where 0 or {VECTORS} are due"))),
+        n => Err(Error::HostNonsense(format!(
+            "the window comes with {n} bells where 0 or {VECTORS} are due"
+        ))),
     }
 }
 
@@ -105,7 +106,12 @@ impl Transport for Host {
     fn window_bytes(&self) -> u64 {
         self.bytes
     }
-    fn map(&self, off: u64, len: usize, access: Access) -> std::result::Result<Arc<Mapping>, MapError> {
+    fn map(
+        &self,
+        off: u64,
+        len: usize,
+        access: Access,
+    ) -> std::result::Result<Arc<Mapping>, MapError> {
         Mapping::new(&self.window, off, len, access)
     }
     fn has_doorbell(&self) -> bool {
@@ -125,7 +131,9 @@ impl Transport for Host {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         match poll(&mut fds, Some(&now)) {
             Ok(0) | Err(_) => false,
-            Ok(_) => fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR),
+            Ok(_) => {
+                fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+            }
         }
     }
 }

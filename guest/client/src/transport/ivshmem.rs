@@ -86,7 +86,12 @@ impl Transport for Ivshmem {
     fn window_bytes(&self) -> u64 {
         self.bytes
     }
-    fn map(&self, off: u64, len: usize, access: Access) -> std::result::Result<Arc<Mapping>, MapError> {
+    fn map(
+        &self,
+        off: u64,
+        len: usize,
+        access: Access,
+    ) -> std::result::Result<Arc<Mapping>, MapError> {
         Mapping::new(&self.bar, off, len, access)
     }
     fn has_doorbell(&self) -> bool {

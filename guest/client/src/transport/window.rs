@@ -36,7 +36,8 @@ impl Window {
         let mut checked = WindowHeader::new_zeroed();
         read_part(&header, 0, checked.as_mut_bytes())?;
         checked.check(bytes).map_err(|why| Error::NotAWindow { place: place(), why })?;
-        let guest = map(&*transport, GUEST_PAGE_OFF, ANSWERS_OFF - GUEST_PAGE_OFF, Access::ReadWrite)?;
+        let guest =
+            map(&*transport, GUEST_PAGE_OFF, ANSWERS_OFF - GUEST_PAGE_OFF, Access::ReadWrite)?;
         let guest = guest.write().ok_or(Error::Map(MapError::Shape))?;
         let answers = map(&*transport, ANSWERS_OFF, HEAP_OFF - ANSWERS_OFF, Access::Read)?.read();
         Ok(Window { transport, checked, header, guest, answers })
@@ -70,7 +71,12 @@ impl Window {
 }
 
 /// Maps a range; `off` and `len` are this side's own or were checked.
-pub(crate) fn map(t: &dyn Transport, off: usize, len: usize, access: Access) -> Result<Arc<Mapping>> {
+pub(crate) fn map(
+    t: &dyn Transport,
+    off: usize,
+    len: usize,
+    access: Access,
+) -> Result<Arc<Mapping>> {
     t.map(off as u64, len, access).map_err(Error::Map)
 }
 

@@ -115,7 +115,11 @@ pub(crate) fn wait_long<T>(
 
 /// Spins until the budget is used up, or until gaps between looks show that
 /// this thread was not let run: then somebody else wants the processor.
-fn spin<T>(policy: &WaitPolicy, start: Instant, look: &mut impl FnMut(bool) -> Option<T>) -> Option<T> {
+fn spin<T>(
+    policy: &WaitPolicy,
+    start: Instant,
+    look: &mut impl FnMut(bool) -> Option<T>,
+) -> Option<T> {
     let (mut shortest, mut gaps) = (u64::MAX, 0);
     loop {
         let from = cycles();

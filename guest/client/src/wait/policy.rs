@@ -15,7 +15,11 @@ pub struct WaitPolicy {
 
 impl Default for WaitPolicy {
     fn default() -> Self {
-        WaitPolicy { spin: Duration::from_micros(100), yields: Duration::from_millis(10), sleeps: true }
+        WaitPolicy {
+            spin: Duration::from_micros(100),
+            yields: Duration::from_millis(10),
+            sleeps: true,
+        }
     }
 }
 

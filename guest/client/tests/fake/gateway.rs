@@ -98,7 +98,8 @@ fn serve(host: Arc<Host>, mut s: TcpStream, spoil: Option<SpoilFrame>, stop: Arc
             CALL => {
                 let (_, args) = CallHead::read_from_prefix(&body).unwrap();
                 let answer = |status: Status, broken: u32, results: &[u8]| {
-                    let a = CallAnswer { status: U32::new(status.to_wire()), broken: U32::new(broken) };
+                    let a =
+                        CallAnswer { status: U32::new(status.to_wire()), broken: U32::new(broken) };
                     [a.as_bytes(), results].concat()
                 };
                 let id = head.id.get();
@@ -111,7 +112,9 @@ fn serve(host: Arc<Host>, mut s: TcpStream, spoil: Option<SpoilFrame>, stop: Arc
                         }
                         answers.push((CALL, id, answer(Status::Ok, 0, &[])));
                     }
-                    b"!driver" => answers.push((CALL, id, answer(Status::DriverError, 0, b"\x07\0\0\0no"))),
+                    b"!driver" => {
+                        answers.push((CALL, id, answer(Status::DriverError, 0, b"\x07\0\0\0no")))
+                    }
                     b"!broken" => answers.push((CALL, id, answer(Status::ChannelBroken, 2, &[]))),
                     b"!hang-up" => return,
                     _ => answers.push((CALL, id, answer(Status::Ok, 0, args))),

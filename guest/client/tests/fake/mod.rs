@@ -116,7 +116,13 @@ impl Fake {
             std::fs::write(path.join("vendor"), "0x1af4\n").unwrap();
             std::fs::write(path.join("device"), "0x1110\n").unwrap();
             let mut o = std::fs::OpenOptions::new();
-            let file = o.read(true).write(true).create(true).truncate(true).open(path.join("resource2")).unwrap();
+            let file = o
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(path.join("resource2"))
+                .unwrap();
             file.set_len(setup.window_bytes).unwrap();
             file.into()
         };
@@ -360,7 +366,10 @@ impl Host {
         let n = Negotiate::read_from_bytes(body).unwrap();
         let name = names::decode(&n.function).unwrap();
         if !FUNCTIONS.contains(&name) && name != "factorial" {
-            return Err(Nack::new(NackCode::UnknownFunction, format!("no function '{name}' is offered")));
+            return Err(Nack::new(
+                NackCode::UnknownFunction,
+                format!("no function '{name}' is offered"),
+            ));
         }
         if n.preference == Preference::Hardware.to_wire() {
             return Err(Nack::new(NackCode::DeviceBusy, "all are taken").offering_software());
@@ -379,7 +388,11 @@ impl Host {
         ack.location = Location::Software.to_wire();
         ack.depth = n.depth;
         ack.cell_bytes = n.cell_bytes;
-        ack.deadline_ms = U32::new(if n.deadline_ms.get() == 0 { self.setup.deadline_ms } else { n.deadline_ms.get() });
+        ack.deadline_ms = U32::new(if n.deadline_ms.get() == 0 {
+            self.setup.deadline_ms
+        } else {
+            n.deadline_ms.get()
+        });
         grants.push((ack.grant.get(), n));
         Ok(ack.as_bytes().to_vec())
     }
@@ -414,7 +427,8 @@ impl Host {
         let mut names: Vec<String> = FUNCTIONS.iter().map(|s| s.to_string()).collect();
         names.extend((0..self.setup.more_functions).map(|i| format!("f{i}")));
         let part: Vec<_> = names.iter().skip(start as usize).take(LIST_ENTRIES).collect();
-        let head = ListAck { count: U32::new(part.len() as u32), total: U32::new(names.len() as u32) };
+        let head =
+            ListAck { count: U32::new(part.len() as u32), total: U32::new(names.len() as u32) };
         let mut body = head.as_bytes().to_vec();
         for name in part {
             let mut e = ListEntry::new_zeroed();

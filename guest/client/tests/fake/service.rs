@@ -42,7 +42,9 @@ pub fn run(host: &Host, g: &Geometry, factorial: bool) {
             server.declare_sleep();
             let found = server.next_anywhere();
             if found == Next::Nothing {
-                waiter.wait(Some(Duration::from_millis(if idle == 4_000 { 1 } else { 100 }))).unwrap();
+                waiter
+                    .wait(Some(Duration::from_millis(if idle == 4_000 { 1 } else { 100 })))
+                    .unwrap();
             }
             server.declare_awake();
             if let Next::Call(r) = found {
@@ -102,7 +104,12 @@ impl Service<'_> {
         }
     }
 
-    fn function(&mut self, s: &mut Server<WindowMemory>, cell: usize, args: Vec<u8>) -> Option<(Status, Vec<u8>)> {
+    fn function(
+        &mut self,
+        s: &mut Server<WindowMemory>,
+        cell: usize,
+        args: Vec<u8>,
+    ) -> Option<(Status, Vec<u8>)> {
         let words = |n: u32, text: &str| [&n.to_le_bytes()[..], text.as_bytes()].concat();
         let ok = |results: Vec<u8>| Some((Status::Ok, results));
         if self.factorial {

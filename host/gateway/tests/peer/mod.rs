@@ -108,7 +108,9 @@ impl Peer {
     pub fn greeted(at: SocketAddr, client: &str) -> Self {
         let mut peer = Self::connect(at);
         assert!(peer.ask(ATTACH, attach(client).as_bytes()).ack().is_empty());
-        let ack = HelloAck::read_from_bytes(&peer.ask(Kind::Hello.to_wire(), hello().as_bytes()).ack()).unwrap();
+        let ack =
+            HelloAck::read_from_bytes(&peer.ask(Kind::Hello.to_wire(), hello().as_bytes()).ack())
+                .unwrap();
         assert_eq!((names::decode(&ack.client).unwrap(), ack.heartbeat_ms.get()), (client, 0));
         peer
     }

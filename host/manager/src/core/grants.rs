@@ -154,9 +154,10 @@ impl<T> Table<T> {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
-        self.slots.iter().enumerate().filter_map(|(i, (g, t))| {
-            t.as_ref().map(|t| (Handle::new(i as u32, *g), t))
-        })
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(i, (g, t))| t.as_ref().map(|t| (Handle::new(i as u32, *g), t)))
     }
 
     /// How many.

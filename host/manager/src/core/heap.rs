@@ -15,7 +15,8 @@ pub struct Heap {
 impl Heap {
     /// All of `start..end`, free. Both are multiples of a page.
     pub fn new(start: u64, end: u64) -> Self {
-        let free = if start < end { BTreeMap::from([(start, end - start)]) } else { BTreeMap::new() };
+        let free =
+            if start < end { BTreeMap::from([(start, end - start)]) } else { BTreeMap::new() };
         Heap { start, end, free }
     }
 

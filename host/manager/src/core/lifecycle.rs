@@ -1,9 +1,7 @@
 //! Services, channels, crashes and releases: how things come up and go away.
 
 use super::grants::GrantState;
-use super::services::{
-    CLOSE_GRACE_MS, LINGER_MS, START_MS, Service, ServiceState,
-};
+use super::services::{CLOSE_GRACE_MS, LINGER_MS, START_MS, Service, ServiceState};
 use super::{Action, Core, Exit, GrantRecord, Level, ServiceId, WindowId};
 use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE};
 use vfun_wire::limits::HEARTBEAT_DEAD_MS;
@@ -135,7 +133,13 @@ impl Core {
     }
 
     /// A service cannot serve: those who wait for it are told, those who had it are broken off.
-    pub(super) fn service_failed(&mut self, now: u64, id: ServiceId, reason: &str, out: &mut Vec<Action>) {
+    pub(super) fn service_failed(
+        &mut self,
+        now: u64,
+        id: ServiceId,
+        reason: &str,
+        out: &mut Vec<Action>,
+    ) {
         let Some(service) = self.services.remove(&id) else { return };
         out.push(Action::KillService { service: id });
         out.push(Action::Log(Level::Warn, format!("service of '{}': {reason}", service.function)));
@@ -145,7 +149,13 @@ impl Core {
             match g.state {
                 GrantState::Activating => self.nack_activation(now, channel, reason, out),
                 GrantState::Closing => self.free_grant(channel, out),
-                _ => self.break_off(channel, Status::ServiceLost, BreakReason::NoService, reason, out),
+                _ => self.break_off(
+                    channel,
+                    Status::ServiceLost,
+                    BreakReason::NoService,
+                    reason,
+                    out,
+                ),
             }
         }
     }
@@ -165,7 +175,13 @@ impl Core {
         }
     }
 
-    pub(super) fn channel_opened(&mut self, now: u64, service: ServiceId, channel: Handle, out: &mut Vec<Action>) {
+    pub(super) fn channel_opened(
+        &mut self,
+        now: u64,
+        service: ServiceId,
+        channel: Handle,
+        out: &mut Vec<Action>,
+    ) {
         let Some(g) = self.grants.get_mut(channel).filter(|g| g.service == Some(service)) else {
             return;
         };
@@ -214,7 +230,13 @@ impl Core {
         }
     }
 
-    pub(super) fn channel_closed(&mut self, now: u64, service: ServiceId, channel: Handle, out: &mut Vec<Action>) {
+    pub(super) fn channel_closed(
+        &mut self,
+        now: u64,
+        service: ServiceId,
+        channel: Handle,
+        out: &mut Vec<Action>,
+    ) {
         let closing = self
             .grants
             .get(channel)
@@ -227,9 +249,16 @@ impl Core {
         }
     }
 
-    pub(super) fn channel_broken(&mut self, service: ServiceId, channel: Handle, reason: &str, out: &mut Vec<Action>) {
+    pub(super) fn channel_broken(
+        &mut self,
+        service: ServiceId,
+        channel: Handle,
+        reason: &str,
+        out: &mut Vec<Action>,
+    ) {
         let mine = self.grants.get(channel).is_ok_and(|g| {
-            g.service == Some(service) && matches!(g.state, GrantState::Active | GrantState::Recovering)
+            g.service == Some(service)
+                && matches!(g.state, GrantState::Active | GrantState::Recovering)
         });
         if !mine {
             return;
@@ -241,17 +270,33 @@ impl Core {
     }
 
     /// Nothing serves this channel any more; its grant can only be released.
-    fn break_off(&mut self, channel: Handle, status: Status, reason: BreakReason, why: &str, out: &mut Vec<Action>) {
+    fn break_off(
+        &mut self,
+        channel: Handle,
+        status: Status,
+        reason: BreakReason,
+        why: &str,
+        out: &mut Vec<Action>,
+    ) {
         let Some(g) = self.grants.get_mut(channel) else { return };
         g.state = GrantState::Broken;
         if let Some(geometry) = g.geometry {
             out.push(Action::BreakChannel { window: g.window, geometry, status, reason });
         }
-        out.push(Action::Log(Level::Warn, format!("channel {channel} of '{}' is broken: {why}", g.function)));
+        out.push(Action::Log(
+            Level::Warn,
+            format!("channel {channel} of '{}' is broken: {why}", g.function),
+        ));
         self.record(channel, Some(why), out);
     }
 
-    pub(super) fn service_exited(&mut self, now: u64, id: ServiceId, exit: Exit, out: &mut Vec<Action>) {
+    pub(super) fn service_exited(
+        &mut self,
+        now: u64,
+        id: ServiceId,
+        exit: Exit,
+        out: &mut Vec<Action>,
+    ) {
         let Some(s) = self.services.get_mut(&id) else { return };
         let overran = s.overran.take();
         let function = s.function.clone();
@@ -315,7 +360,13 @@ impl Core {
                     match g.state {
                         GrantState::Activating => self.nack_activation(now, channel, &why, out),
                         GrantState::Closing => self.free_grant(channel, out),
-                        _ => self.break_off(channel, Status::ServiceLost, BreakReason::CrashLoop, &why, out),
+                        _ => self.break_off(
+                            channel,
+                            Status::ServiceLost,
+                            BreakReason::CrashLoop,
+                            &why,
+                            out,
+                        ),
                     }
                 }
             }
@@ -345,7 +396,10 @@ impl Core {
         g.closing_ms = now;
         let (service, window, geometry) = (g.service, g.window, g.geometry);
         if let Some(to) = g.waiting.take() {
-            let nack = Nack::new(NackCode::WrongState, "the grant was released while it was being activated");
+            let nack = Nack::new(
+                NackCode::WrongState,
+                "the grant was released while it was being activated",
+            );
             out.push(Action::Answer { to, result: Err(nack) });
         }
         self.record(grant, Some(why), out);
@@ -389,7 +443,13 @@ impl Core {
         }
     }
 
-    pub(super) fn end_session(&mut self, now: u64, session: Handle, why: &str, out: &mut Vec<Action>) {
+    pub(super) fn end_session(
+        &mut self,
+        now: u64,
+        session: Handle,
+        why: &str,
+        out: &mut Vec<Action>,
+    ) {
         let grants: Vec<_> =
             self.grants.iter().filter(|(_, g)| g.session == session).map(|(h, _)| h).collect();
         for grant in grants {
@@ -411,7 +471,13 @@ impl Core {
         self.windows.remove(&window);
     }
 
-    pub(super) fn heartbeats(&mut self, now: u64, window: WindowId, values: &[(u16, u64)], out: &mut Vec<Action>) {
+    pub(super) fn heartbeats(
+        &mut self,
+        now: u64,
+        window: WindowId,
+        values: &[(u16, u64)],
+        out: &mut Vec<Action>,
+    ) {
         let Some(w) = self.windows.get(&window) else { return };
         if w.death_seen {
             return;
@@ -428,7 +494,12 @@ impl Core {
             }
         }
         for (handle, app) in dead {
-            out.push(Action::Log(Level::Info, format!("app '{app}' has not moved its heartbeat for {HEARTBEAT_DEAD_MS} ms: cleaned up")));
+            out.push(Action::Log(
+                Level::Info,
+                format!(
+                    "app '{app}' has not moved its heartbeat for {HEARTBEAT_DEAD_MS} ms: cleaned up"
+                ),
+            ));
             self.end_session(now, handle, "its heartbeat stopped", out);
         }
     }
@@ -443,7 +514,8 @@ impl Core {
             }
             match s.state {
                 ServiceState::Starting if now.saturating_sub(s.since_ms) > START_MS => {
-                    let reason = format!("the driver of '{}' did not load within {START_MS} ms", s.function);
+                    let reason =
+                        format!("the driver of '{}' did not load within {START_MS} ms", s.function);
                     self.service_failed(now, id, &reason, out);
                     continue;
                 }
@@ -455,7 +527,9 @@ impl Core {
                     self.start_service(now, id, out);
                     continue;
                 }
-                ServiceState::Ready if channels.is_empty() && now.saturating_sub(s.used_ms) >= LINGER_MS => {
+                ServiceState::Ready
+                    if channels.is_empty() && now.saturating_sub(s.used_ms) >= LINGER_MS =>
+                {
                     s.state = ServiceState::Stopping;
                     s.since_ms = now;
                     out.push(Action::StopService { service: id });
@@ -469,7 +543,8 @@ impl Core {
             // goes, unless it serves somebody else.
             let overdue = channels.iter().all(|c| {
                 self.grants.get(*c).is_ok_and(|g| {
-                    g.state == GrantState::Closing && now.saturating_sub(g.closing_ms) > CLOSE_GRACE_MS
+                    g.state == GrantState::Closing
+                        && now.saturating_sub(g.closing_ms) > CLOSE_GRACE_MS
                 })
             });
             if !channels.is_empty() && overdue {

@@ -162,7 +162,8 @@ impl Core {
     pub fn needs_tick(&self) -> bool {
         use services::ServiceState;
         self.services.iter().any(|(id, s)| {
-            s.state != ServiceState::Ready || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
+            s.state != ServiceState::Ready
+                || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
         }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing)
     }
 

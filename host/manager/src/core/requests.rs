@@ -96,10 +96,9 @@ impl Core {
                 self.end_session(now, session, "the app said goodbye", out);
                 Ok(Some(empty()))
             }
-            Kind::BufferGet | Kind::BufferPut => Err(Nack::new(
-                NackCode::Unsupported,
-                "buffers are not offered by this version",
-            )),
+            Kind::BufferGet | Kind::BufferPut => {
+                Err(Nack::new(NackCode::Unsupported, "buffers are not offered by this version"))
+            }
         }
     }
 
@@ -114,12 +113,15 @@ impl Core {
         match self.sessions.get(session) {
             Ok(s) if s.window == window => Ok(session),
             Ok(_) => Err(Nack::new(NackCode::BadHandle, "this session is not of this window")),
-            Err(NoSuch::Unknown) => {
-                Err(Nack::new(NackCode::BadHandle, format!("there is no session {session}: say hello first")))
-            }
+            Err(NoSuch::Unknown) => Err(Nack::new(
+                NackCode::BadHandle,
+                format!("there is no session {session}: say hello first"),
+            )),
             Err(NoSuch::Stale) => Err(Nack::new(
                 NackCode::Stale,
-                format!("session {session} has ended (its heartbeat stopped, or the manager started anew): connect again"),
+                format!(
+                    "session {session} has ended (its heartbeat stopped, or the manager started anew): connect again"
+                ),
             )),
         }
     }
@@ -128,13 +130,17 @@ impl Core {
         let handle = Handle(body::<OfGrant>(bytes, kind)?.grant.get());
         match self.grants.get(handle) {
             Ok(g) if g.session == session && g.state != GrantState::Closing => Ok(handle),
-            Ok(_) => Err(Nack::new(NackCode::BadHandle, format!("grant {handle} is not this session's"))),
-            Err(NoSuch::Unknown) => {
-                Err(Nack::new(NackCode::BadHandle, format!("there is no grant {handle}: negotiate first")))
+            Ok(_) => {
+                Err(Nack::new(NackCode::BadHandle, format!("grant {handle} is not this session's")))
             }
-            Err(NoSuch::Stale) => {
-                Err(Nack::new(NackCode::Stale, format!("grant {handle} was released: negotiate again")))
-            }
+            Err(NoSuch::Unknown) => Err(Nack::new(
+                NackCode::BadHandle,
+                format!("there is no grant {handle}: negotiate first"),
+            )),
+            Err(NoSuch::Stale) => Err(Nack::new(
+                NackCode::Stale,
+                format!("grant {handle} was released: negotiate again"),
+            )),
         }
     }
 
@@ -212,7 +218,10 @@ impl Core {
         let reserved = n.reserved == 0 && n.reserved2.get() == 0 && n.reserved3.get() == 0;
         zero("negotiate's reserved bytes", reserved)?;
         if self.draining {
-            return Err(Nack::new(NackCode::Draining, "the host is finishing what is in flight and grants nothing new"));
+            return Err(Nack::new(
+                NackCode::Draining,
+                "the host is finishing what is in flight and grants nothing new",
+            ));
         }
         let name = names::decode(&n.function)
             .map_err(|e| malformed(format!("the function's name: {e}")))?;
@@ -226,27 +235,39 @@ impl Core {
         let unknown = || {
             Nack::new(
                 NackCode::UnknownFunction,
-                format!("no function '{name}' is offered to client {}: `vfun list` shows those that are", client.name),
+                format!(
+                    "no function '{name}' is offered to client {}: `vfun list` shows those that are",
+                    client.name
+                ),
             )
         };
         let f = self.catalog.functions.get(name).ok_or_else(unknown)?;
         if !client.may_use(name) {
             return Err(Nack::new(
                 NackCode::Denied,
-                format!("client {} may not use '{name}': its manifest does not list it", client.name),
+                format!(
+                    "client {} may not use '{name}': its manifest does not list it",
+                    client.name
+                ),
             ));
         }
         let wanted = FunctionVersion(n.version.get());
         if !f.version.serves(wanted) {
             return Err(Nack::new(
                 NackCode::WrongVersion,
-                format!("'{name}' is offered in version {}, which does not serve a caller of {wanted}", f.version),
+                format!(
+                    "'{name}' is offered in version {}, which does not serve a caller of {wanted}",
+                    f.version
+                ),
             ));
         }
         let floor = matches!(f.software, Some(vfun_supervise::Driver::Floor));
         let fits = if floor { ChannelKind::Floor } else { ChannelKind::Calls };
         if kind != fits {
-            return Err(Nack::new(NackCode::Unsupported, format!("'{name}' has channels of kind {fits}, not {kind}")));
+            return Err(Nack::new(
+                NackCode::Unsupported,
+                format!("'{name}' has channels of kind {fits}, not {kind}"),
+            ));
         }
         let depth = match n.depth.get() {
             0 => DEPTH_DEFAULT,
@@ -266,7 +287,11 @@ impl Core {
         if side.saturating_mul(2) > w.heap.total() {
             return Err(Nack::new(
                 NackCode::NoCapacity,
-                format!("a channel of {depth} cells with {cell_bytes} bytes takes {} bytes; the window has {} for channels: ask for less, or give the client a larger window", side * 2, w.heap.total()),
+                format!(
+                    "a channel of {depth} cells with {cell_bytes} bytes takes {} bytes; the window has {} for channels: ask for less, or give the client a larger window",
+                    side * 2,
+                    w.heap.total()
+                ),
             ));
         }
         let deadline_ms = match n.deadline_ms.get() {
@@ -287,7 +312,10 @@ impl Core {
         if held >= client.max_grants as usize {
             return Err(Nack::new(
                 NackCode::OverQuota,
-                format!("client {} holds {held} grants, as many as it may: release one", client.name),
+                format!(
+                    "client {} holds {held} grants, as many as it may: release one",
+                    client.name
+                ),
             ));
         }
         let location = self.place(client, f, preference)?;
@@ -362,17 +390,23 @@ impl Core {
         match (p, &f.hardware) {
             (Preference::Any, Some(hw)) if client.hardware && !busy(hw) => Ok(hw.location),
             (Preference::Any | Preference::Software, _) if software => Ok(Location::Software),
-            (Preference::Software, _) => Err(Nack::new(
-                NackCode::NoCapacity,
-                format!("'{}' runs only on hardware", f.name),
-            )),
-            (_, None) => Err(refuse(NackCode::NoHardware, format!("'{}' has no hardware behind it on this host.", f.name))),
-            (_, Some(_)) if !client.hardware => {
-                Err(refuse(NackCode::Denied, format!("client {} may not use hardware.", client.name)))
+            (Preference::Software, _) => {
+                Err(Nack::new(NackCode::NoCapacity, format!("'{}' runs only on hardware", f.name)))
             }
+            (_, None) => Err(refuse(
+                NackCode::NoHardware,
+                format!("'{}' has no hardware behind it on this host.", f.name),
+            )),
+            (_, Some(_)) if !client.hardware => Err(refuse(
+                NackCode::Denied,
+                format!("client {} may not use hardware.", client.name),
+            )),
             (_, Some(hw)) if busy(hw) => Err(refuse(
                 NackCode::DeviceBusy,
-                format!("all {} instances of '{}' on {} are taken.", hw.instances, f.name, hw.location),
+                format!(
+                    "all {} instances of '{}' on {} are taken.",
+                    hw.instances, f.name, hw.location
+                ),
             )),
             (_, Some(hw)) => Ok(hw.location),
         }
@@ -399,7 +433,9 @@ impl Core {
         let full = |free: u64, longest: u64| {
             Nack::new(
                 NackCode::NoCapacity,
-                format!("the window has no room for two sides of {side} bytes ({free} free, {longest} in one piece): release another grant, or give the client a larger window"),
+                format!(
+                    "the window has no room for two sides of {side} bytes ({free} free, {longest} in one piece): release another grant, or give the client a larger window"
+                ),
             )
         };
         let Some(dataout) = w.heap.take(side) else {
@@ -438,10 +474,8 @@ impl Core {
             self.catalog.functions.values().filter(|f| client.may_use(&f.name)).collect();
         let page: Vec<_> =
             mine.iter().skip(l.start.get() as usize).take(message::LIST_ENTRIES).collect();
-        let head = ListAck {
-            count: U32::new(page.len() as u32),
-            total: U32::new(mine.len() as u32),
-        };
+        let head =
+            ListAck { count: U32::new(page.len() as u32), total: U32::new(mine.len() as u32) };
         let mut answer = head.as_bytes().to_vec();
         for f in page {
             let mut locations = 0u32;
@@ -490,12 +524,18 @@ pub(crate) fn check_credential(client: &Client, credential: &[u8]) -> Result<(),
     if credential.is_empty() {
         return Err(Nack::new(
             NackCode::BadCredential,
-            format!("client {} asks its apps for a credential: set VFUN_CREDENTIAL or pass one", client.name),
+            format!(
+                "client {} asks its apps for a credential: set VFUN_CREDENTIAL or pass one",
+                client.name
+            ),
         ));
     }
     if Sha256::digest(credential).as_slice() == right {
         Ok(())
     } else {
-        Err(Nack::new(NackCode::BadCredential, format!("the credential is not the one of client {}", client.name)))
+        Err(Nack::new(
+            NackCode::BadCredential,
+            format!("the credential is not the one of client {}", client.name),
+        ))
     }
 }

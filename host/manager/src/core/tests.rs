@@ -82,7 +82,13 @@ impl Bed {
     fn new() -> Self {
         let mut b = Bed { core: Core::new(7, catalog()), now: 0, seq: 0, log: vec![] };
         for (window, client) in [(1, 1), (2, 2)] {
-            b.feed(Event::WindowUp { window, client, bytes: MIB, doorbell: false, death_seen: false });
+            b.feed(Event::WindowUp {
+                window,
+                client,
+                bytes: MIB,
+                doorbell: false,
+                death_seen: false,
+            });
         }
         b
     }
@@ -120,7 +126,12 @@ impl Bed {
         answer(&out).map(|b| HelloAck::read_from_bytes(&b).unwrap())
     }
 
-    fn negotiate(&mut self, window: u32, session: u64, want: Negotiate) -> Result<NegotiateAck, Nack> {
+    fn negotiate(
+        &mut self,
+        window: u32,
+        session: u64,
+        want: Negotiate,
+    ) -> Result<NegotiateAck, Nack> {
         let out = self.ask(window, Kind::Negotiate, session, want.as_bytes());
         answer(&out).map(|b| NegotiateAck::read_from_bytes(&b).unwrap())
     }
@@ -184,7 +195,10 @@ fn opened(out: &[Action]) -> Option<(ServiceId, Handle)> {
 fn a_grant_from_negotiation_to_release_gives_everything_back() {
     let mut b = Bed::new();
     let s = b.hello(1, b"").unwrap();
-    assert_eq!((s.version.get(), s.client_id.get(), s.heartbeat_ms.get()), (1, 1, HEARTBEAT_MS as u32));
+    assert_eq!(
+        (s.version.get(), s.client_id.get(), s.heartbeat_ms.get()),
+        (1, 1, HEARTBEAT_MS as u32)
+    );
     let session = s.session.get();
     let (grant, service) = b.active(1, session, "add");
     assert!(b.core.totals().bytes > 0);
@@ -225,7 +239,12 @@ fn every_refusal_has_its_code() {
     case(Negotiate { kind: U16::new(77), ..want("add") }, 1, s, NackCode::Malformed);
     case(Negotiate { kind: U16::new(2), ..want("add") }, 1, s, NackCode::Unsupported);
     case(Negotiate { depth: U16::new(3), ..want("add") }, 1, s, NackCode::BeyondLimit);
-    case(Negotiate { cell_bytes: U32::new(u32::MAX - 1), ..want("add") }, 1, s, NackCode::BeyondLimit);
+    case(
+        Negotiate { cell_bytes: U32::new(u32::MAX - 1), ..want("add") },
+        1,
+        s,
+        NackCode::BeyondLimit,
+    );
     case(Negotiate { cell_bytes: U32::new(1 << 20), ..want("add") }, 1, s, NackCode::NoCapacity);
     case(Negotiate { deadline_ms: U32::new(1001), ..want("add") }, 1, s, NackCode::BeyondLimit);
     case(Negotiate { preference: 1, ..want("add") }, 1, s, NackCode::NoHardware);
@@ -281,7 +300,9 @@ fn a_crash_fails_the_current_call_and_the_service_comes_back() {
     let s = b.hello(1, b"").unwrap().session.get();
     let (grant, service) = b.active(1, s, "add");
     let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(11) });
-    assert!(out.iter().any(|a| matches!(a, Action::FailCurrent { status: Status::DriverCrashed, .. })));
+    assert!(
+        out.iter().any(|a| matches!(a, Action::FailCurrent { status: Status::DriverCrashed, .. }))
+    );
     assert!(out.iter().any(|a| matches!(a, Action::StartService { .. })));
     assert!(!out.iter().any(|a| matches!(a, Action::Zero { .. })), "calls in flight stay");
     let out = b.feed(Event::ServiceReady { service });
@@ -342,7 +363,10 @@ fn a_driver_that_cannot_load_is_a_nack_with_its_reason_and_costs_nothing() {
     assert_eq!((nack.code, nack.sentence.as_str()), (NackCode::ServiceFailed, "symbol missing"));
     assert_eq!((b.core.totals().bytes, b.core.totals().services), (0, 0));
     let again = b.ask(1, Kind::Activate, s, g.grant.as_bytes());
-    assert!(again.iter().any(|a| matches!(a, Action::StartService { .. })), "it may be tried again");
+    assert!(
+        again.iter().any(|a| matches!(a, Action::StartService { .. })),
+        "it may be tried again"
+    );
 }
 
 #[test]

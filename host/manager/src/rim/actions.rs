@@ -120,8 +120,9 @@ impl Daemon {
             .tree
             .service_log(&start.client, &start.function)
             .map_err(|e| format!("its log cannot be written: {e}"))?;
-        let process = Process::start(&program, &log, start)
-            .map_err(|e| format!("the service program {} cannot be started: {e}", program.display()))?;
+        let process = Process::start(&program, &log, start).map_err(|e| {
+            format!("the service program {} cannot be started: {e}", program.display())
+        })?;
         if let Some(ticks) = started(process.pid)
             && let Err(e) = self.records.service(process.pid, Some(ticks))
         {
@@ -139,7 +140,13 @@ impl Daemon {
         Ok(())
     }
 
-    fn open_channel(&self, service: ServiceId, window: WindowId, open: Open, vectors: (u16, u16)) -> std::io::Result<()> {
+    fn open_channel(
+        &self,
+        service: ServiceId,
+        window: WindowId,
+        open: Open,
+        vectors: (u16, u16),
+    ) -> std::io::Result<()> {
         let gone = || std::io::Error::other("its service or window is gone");
         let process = self.services.get(&service).ok_or_else(gone)?;
         let a = self.windows.get(&window).ok_or_else(gone)?;

@@ -41,15 +41,20 @@ impl Daemon {
         loop {
             let Some(c) = self.admins.get_mut(&id) else { return };
             match c.stream.read(&mut room) {
-                Ok(n) if n > 0 && c.line.len() + n <= LINE_BYTES => c.line.extend_from_slice(&room[..n]),
+                Ok(n) if n > 0 && c.line.len() + n <= LINE_BYTES => {
+                    c.line.extend_from_slice(&room[..n])
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 _ => {
                     self.admins.remove(&id);
                     return;
                 }
             }
-            while let Some(end) = self.admins.get(&id).and_then(|c| c.line.iter().position(|b| *b == b'\n')) {
-                let line: Vec<u8> = self.admins.get_mut(&id).expect("just seen").line.drain(..=end).collect();
+            while let Some(end) =
+                self.admins.get(&id).and_then(|c| c.line.iter().position(|b| *b == b'\n'))
+            {
+                let line: Vec<u8> =
+                    self.admins.get_mut(&id).expect("just seen").line.drain(..=end).collect();
                 let reply = match serde_json::from_slice::<Ask>(&line) {
                     Ok(ask) => self.reply(ask),
                     Err(e) => error(format!("the request could not be read: {e}")),
@@ -89,7 +94,8 @@ impl Daemon {
             Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),
             Ask::RemoveClient { name } => self.remove_client(&name),
             Ask::Revoke { grant } => {
-                let found = self.core.grants().map(|(handle, _)| handle).find(|h| h.to_string() == grant);
+                let found =
+                    self.core.grants().map(|(handle, _)| handle).find(|h| h.to_string() == grant);
                 match found {
                     Some(grant) => {
                         self.events.push_back(Event::Revoke { grant });
@@ -216,11 +222,17 @@ impl Daemon {
     fn remove_function(&mut self, name: &str) -> Reply {
         let mut catalog = self.core.catalog().clone();
         if catalog.functions.remove(name).is_none() {
-            return error(format!("there is no function '{name}': `vfun function list` shows them"));
+            return error(format!(
+                "there is no function '{name}': `vfun function list` shows them"
+            ));
         }
         let _ = std::fs::remove_file(self.tree.functions().join(format!("{name}.toml")));
         self.events.push_back(Event::Catalog(catalog));
-        Reply::Done { sentence: format!("function {name} is no longer offered; grants that have it keep it until they are released") }
+        Reply::Done {
+            sentence: format!(
+                "function {name} is no longer offered; grants that have it keep it until they are released"
+            ),
+        }
     }
 
     fn add_client(&mut self, text: &str, file: &Path) -> Reply {
@@ -239,7 +251,9 @@ impl Daemon {
             Ok(c) => c,
             Err(reply) => return reply,
         };
-        if let Err(reply) = self.write_manifest(self.tree.clients().join(format!("{}.toml", client.name)), text) {
+        if let Err(reply) =
+            self.write_manifest(self.tree.clients().join(format!("{}.toml", client.name)), text)
+        {
             return reply;
         }
         let row = self.client_row(&client);

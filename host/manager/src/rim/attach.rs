@@ -41,7 +41,8 @@ impl Daemon {
             }
             let id = self.fresh_id();
             if self.watch(&stream, Kind::Pending, id, EventFlags::IN | EventFlags::RDHUP).is_ok() {
-                let pending = Pending { stream, uid: cred.uid.as_raw(), got: vec![], since: Instant::now() };
+                let pending =
+                    Pending { stream, uid: cred.uid.as_raw(), got: vec![], since: Instant::now() };
                 self.pending.insert(id, pending);
             }
         }
@@ -79,7 +80,13 @@ impl Daemon {
         }
     }
 
-    fn attach(&mut self, id: u32, stream: io::Result<UnixStream>, uid: u32, ask: &Attach) -> Result<(), Nack> {
+    fn attach(
+        &mut self,
+        id: u32,
+        stream: io::Result<UnixStream>,
+        uid: u32,
+        ask: &Attach,
+    ) -> Result<(), Nack> {
         let malformed = |s: &str| Nack::new(NackCode::Malformed, s);
         if ask.magic.get() != ATTACH_MAGIC || ask.reserved != [0; 5] || ask.remote > 1 {
             return Err(malformed("this is not a VirtFun attach request"));
@@ -94,19 +101,26 @@ impl Daemon {
             names::decode(&ask.client).map_err(|e| malformed(&format!("the client's name: {e}")))?
         };
         let client = self.core.catalog().client(name).ok_or_else(|| {
-            Nack::new(NackCode::Denied, format!("there is no client '{name}' on this host: `vfun client add {name}`"))
+            Nack::new(
+                NackCode::Denied,
+                format!("there is no client '{name}' on this host: `vfun client add {name}`"),
+            )
         })?;
         let trusted = uid == 0 || uid == rustix::process::getuid().as_raw();
         if !trusted && !client.uids.contains(&uid) {
             return Err(Nack::new(
                 NackCode::Denied,
-                format!("user {uid} may not act for client '{name}': add it to `uids` in the client's manifest"),
+                format!(
+                    "user {uid} may not act for client '{name}': add it to `uids` in the client's manifest"
+                ),
             ));
         }
         if ask.remote == 1 && !client.tcp {
             return Err(Nack::new(
                 NackCode::Denied,
-                format!("client '{name}' may not be used over the network: set `tcp = true` in its manifest"),
+                format!(
+                    "client '{name}' may not be used over the network: set `tcp = true` in its manifest"
+                ),
             ));
         }
         if client.kind == ClientKind::Vm && ask.remote == 0 && !trusted {
@@ -117,7 +131,9 @@ impl Daemon {
         if host_windows >= HOST_WINDOWS_MAX {
             return Err(Nack::new(
                 NackCode::NoCapacity,
-                format!("{host_windows} programs have windows on this host already, as many as there may be"),
+                format!(
+                    "{host_windows} programs have windows on this host already, as many as there may be"
+                ),
             ));
         }
         let (client_id, client_name, bytes) = (client.id, client.name.clone(), client.window_bytes);
@@ -127,9 +143,15 @@ impl Daemon {
             let bells = Bells { to_host: bells()?, to_app: bells()? };
             let fd = memfd(&format!("virtfun-{client_name}"), bytes)?;
             let control = bells.to_host[0].clone();
-            let window =
-                HostWindow::lay_out(fd, bytes, u64::from(self.generation), client_id, &client_name, Some(bells))
-                    .map_err(io::Error::other)?;
+            let window = HostWindow::lay_out(
+                fd,
+                bytes,
+                u64::from(self.generation),
+                client_id,
+                &client_name,
+                Some(bells),
+            )
+            .map_err(io::Error::other)?;
             let ack = AttachAck {
                 magic: U64::new(ATTACH_MAGIC),
                 code: U32::new(0),
@@ -147,12 +169,26 @@ impl Daemon {
             }
             self.watch(&stream, Kind::Peer, id, EventFlags::RDHUP)?;
             self.watch(&control, Kind::Bell, id, EventFlags::IN | EventFlags::ET)?;
-            let attached = Attached { window, client: client_id, transport: "host", peer: Some(stream), heartbeats: false };
+            let attached = Attached {
+                window,
+                client: client_id,
+                transport: "host",
+                peer: Some(stream),
+                heartbeats: false,
+            };
             self.windows.insert(id, attached);
             Ok(())
         })();
-        made.map_err(|e| Nack::new(NackCode::NoCapacity, format!("the window could not be made: {e}")))?;
-        self.events.push_back(Event::WindowUp { window: id, client: client_id, bytes, doorbell: true, death_seen: true });
+        made.map_err(|e| {
+            Nack::new(NackCode::NoCapacity, format!("the window could not be made: {e}"))
+        })?;
+        self.events.push_back(Event::WindowUp {
+            window: id,
+            client: client_id,
+            bytes,
+            doorbell: true,
+            death_seen: true,
+        });
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! Manifests on disk become what is offered, and VMs' windows become files.
 
 use super::{Attached, Daemon};
-use crate::core::catalog::{Catalog, Client, ClientKind, Function};
 use crate::core::Event;
+use crate::core::catalog::{Catalog, Client, ClientKind, Function};
 use crate::manifest::{self, ManifestError};
 use crate::window::HostWindow;
 use rustix::fs::{Mode, OFlags};
@@ -12,7 +12,13 @@ use std::path::{Path, PathBuf};
 impl Daemon {
     /// Reads one function's manifest: libraries are looked for beside it, then
     /// in the driver directory.
-    pub(super) fn parse_function(&self, file: &Path, text: &str, beside: &Path, id: u32) -> Result<Function, ManifestError> {
+    pub(super) fn parse_function(
+        &self,
+        file: &Path,
+        text: &str,
+        beside: &Path,
+        id: u32,
+    ) -> Result<Function, ManifestError> {
         match manifest::function(file, text, beside, id) {
             Err(e) if e.reason.starts_with("there is no driver library") => {
                 manifest::function(file, text, &self.config.drivers, id)
@@ -78,7 +84,8 @@ impl Daemon {
     pub(super) fn vm_window(&mut self, client: &Client) -> Result<(), String> {
         debug_assert_eq!(client.kind, ClientKind::Vm);
         let file = self.window_file(&client.name);
-        let at = |what: &str, e: std::io::Error| format!("the window {} {what}: {e}", file.display());
+        let at =
+            |what: &str, e: std::io::Error| format!("the window {} {what}: {e}", file.display());
         // Others can write to the directory: no link is followed, and a file
         // that somebody else put there is refused.
         let fd = rustix::fs::open(
@@ -89,10 +96,14 @@ impl Daemon {
         .map_err(|e| at("cannot be opened", e.into()))?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| at("cannot be looked at", e.into()))?;
         if stat.st_uid != rustix::process::getuid().as_raw() || stat.st_nlink != 1 {
-            return Err(format!("the window {} belongs to another user: remove it", file.display()));
+            return Err(format!(
+                "the window {} belongs to another user: remove it",
+                file.display()
+            ));
         }
         if stat.st_size == 0 {
-            rustix::fs::ftruncate(&fd, client.window_bytes).map_err(|e| at("cannot be sized", e.into()))?;
+            rustix::fs::ftruncate(&fd, client.window_bytes)
+                .map_err(|e| at("cannot be sized", e.into()))?;
         } else if stat.st_size as u64 != client.window_bytes {
             return Err(format!(
                 "the window {} has {} bytes, client {} declares {}: turn its VM off and remove the file",
@@ -117,7 +128,13 @@ impl Daemon {
         let id = self.fresh_id();
         self.windows.insert(
             id,
-            Attached { window, client: client.id, transport: "ivshmem", peer: None, heartbeats: true },
+            Attached {
+                window,
+                client: client.id,
+                transport: "ivshmem",
+                peer: None,
+                heartbeats: true,
+            },
         );
         self.events.push_back(Event::WindowUp {
             window: id,
@@ -137,7 +154,9 @@ fn manifests(dir: &Path) -> Vec<PathBuf> {
         .flatten()
         .filter_map(|e| {
             let path = e.path();
-            if path.extension().is_some_and(|x| x == "toml") && path.file_name() != Some("Cargo.toml".as_ref()) {
+            if path.extension().is_some_and(|x| x == "toml")
+                && path.file_name() != Some("Cargo.toml".as_ref())
+            {
                 return Some(path);
             }
             let inner = path.join("function.toml");

@@ -49,7 +49,17 @@ impl Kind {
     }
     fn of(token: u64) -> Option<(Kind, u32)> {
         use Kind::*;
-        let all = [AdminListener, HostListener, Admin, Pending, Peer, Bell, ServiceSocket, ServiceEnd, Signal];
+        let all = [
+            AdminListener,
+            HostListener,
+            Admin,
+            Pending,
+            Peer,
+            Bell,
+            ServiceSocket,
+            ServiceEnd,
+            Signal,
+        ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
 }
@@ -98,7 +108,13 @@ impl Daemon {
         self.began.elapsed().as_millis() as u64
     }
 
-    fn watch(&self, fd: impl AsFd, kind: Kind, id: u32, flags: epoll::EventFlags) -> io::Result<()> {
+    fn watch(
+        &self,
+        fd: impl AsFd,
+        kind: Kind,
+        id: u32,
+        flags: epoll::EventFlags,
+    ) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, kind.token(id), flags)?)
     }
 
@@ -148,8 +164,12 @@ impl Daemon {
                 self.ready(kind, id);
             }
         }
-        let polled: Vec<WindowId> =
-            self.windows.iter().filter(|(_, w)| w.window.bells().is_none()).map(|(id, _)| *id).collect();
+        let polled: Vec<WindowId> = self
+            .windows
+            .iter()
+            .filter(|(_, w)| w.window.bells().is_none())
+            .map(|(id, _)| *id)
+            .collect();
         for id in polled {
             self.look(id);
         }
@@ -236,7 +256,9 @@ impl Daemon {
                     let _ = epoll::delete(&self.epoll, process.socket());
                     return;
                 }
-                Err(vfun_supervise::Error::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(vfun_supervise::Error::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return;
+                }
                 Err(e) => {
                     // A service that speaks nonsense has been taken over by its driver.
                     tracing::warn!(service = id, "{e}: it is ended");

@@ -98,7 +98,9 @@ impl Daemon {
         }
         let ended = records.end_left_grants().map_err(database)?;
         if ended > 0 {
-            tracing::warn!("{ended} grants of an earlier manager are gone; their apps connect again");
+            tracing::warn!(
+                "{ended} grants of an earlier manager are gone; their apps connect again"
+            );
         }
         tree.clear_grants().map_err(file(&config.root))?;
 

@@ -34,8 +34,6 @@ pub fn alive(pid: u32) -> bool {
 /// This program again, doing only the ignored test `name`, its stdout a pipe.
 pub fn role(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", name, "--ignored", "--nocapture"])
-        .stdout(Stdio::piped());
+    command.args(["--exact", name, "--ignored", "--nocapture"]).stdout(Stdio::piped());
     command
 }

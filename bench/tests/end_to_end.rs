@@ -1,0 +1,302 @@
+//! The measuring program with a real manager, at a tiny scale. These tests need the
+//! programs of the workspace beside it (`cargo build`) and pass over what is not built.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use vfun_bench::report::{DomainsReport, Function, GrainReport, LatencyReport};
+
+/// One at a time: each keeps both processors busy.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_vfun-bench"))
+}
+
+/// Whether the programs are built; says so if not.
+fn built() -> bool {
+    let beside = |name: &str| program().with_file_name(name).is_file();
+    let needed = [
+        "vfund",
+        "vfun-service",
+        "libvfun_fn_echo.so",
+        "libvfun_fn_null.so",
+        "libvfun_fn_sum.so",
+        "libvfun_fn_factorial.so",
+        "libvfun_fn_fibonacci.so",
+        "libvfun_fn_sha256.so",
+    ];
+    let missing: Vec<_> = needed.into_iter().filter(|n| !beside(n)).collect();
+    if !missing.is_empty() {
+        eprintln!("not tested, because these are not built (cargo build): {}", missing.join(", "));
+    }
+    missing.is_empty()
+}
+
+fn run(args: &[&str]) -> Output {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    Command::new(program()).args(args).output().unwrap()
+}
+
+fn good(args: &[&str]) -> Value {
+    let output = run(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {said}"))
+}
+
+/// Every row has all these fields, even where they are null.
+fn has_fields(report: &Value, fields: &[&str]) {
+    for part in ["machine", "settings", "rows"] {
+        assert!(report.get(part).is_some(), "no {part}");
+    }
+    let rows = report["rows"].as_array().unwrap();
+    assert!(!rows.is_empty());
+    for row in rows {
+        for field in fields {
+            assert!(row.get(field).is_some(), "no {field} in {row}");
+        }
+    }
+}
+
+#[test]
+fn domains_have_the_published_shape() {
+    if !built() {
+        return;
+    }
+    let args = [
+        "domains",
+        "--scale",
+        "1e-5",
+        "--repeats",
+        "2",
+        "--domain",
+        "in-process,host-host",
+        "--json",
+        "-",
+    ];
+    let report = good(&args);
+    has_fields(
+        &report,
+        &[
+            "function",
+            "domain",
+            "transport",
+            "repetitions",
+            "iterations",
+            "seconds_mean",
+            "seconds_sd",
+            "ratio_to_host_host",
+            "published_seconds",
+        ],
+    );
+    let report: DomainsReport = serde_json::from_value(report).unwrap();
+    assert_eq!(report.rows.len(), Function::ALL.len() * 5 * 2);
+    assert!(
+        report
+            .rows
+            .iter()
+            .all(|r| r.seconds_mean > 0.0 && r.repeats == 2 && r.paired_ratio.is_some())
+    );
+}
+
+#[test]
+fn latency_has_every_kind_beside_its_floor() {
+    if !built() {
+        return;
+    }
+    let report =
+        good(&["latency", "--repeats", "1", "--domain", "in-process,host-host", "--json", "-"]);
+    has_fields(
+        &report,
+        &[
+            "domain",
+            "transport",
+            "kind",
+            "p50_ns",
+            "p99_ns",
+            "p999_ns",
+            "calls_per_s",
+            "bytes",
+            "bytes_per_s",
+        ],
+    );
+    for kind in
+        ["floor", "null_call", "unix", "tcp", "floor_in_flight", "pipelined", "bandwidth", "memcpy"]
+    {
+        assert!(report["rows"].as_array().unwrap().iter().any(|r| r["kind"] == kind), "no {kind}");
+    }
+    let report: LatencyReport = serde_json::from_value(report).unwrap();
+    let unread = |r: &&vfun_bench::report::LatencyRow| r.function.as_deref() == Some("null");
+    assert!(
+        report.rows.iter().filter(unread).all(|r| r.p50_ns.is_some() && r.bytes_per_s.is_none())
+    );
+}
+
+#[test]
+fn grain_has_its_finest() {
+    if !built() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("grain.csv");
+    let args = [
+        "grain",
+        "--repeats",
+        "1",
+        "--domain",
+        "host-host",
+        "--json",
+        "-",
+        "--csv",
+        csv.to_str().unwrap(),
+    ];
+    let report = good(&args);
+    has_fields(&report, &["domain", "work_ns", "slowdown"]);
+    assert!(report["finest_grain_ns"].get("host-host").is_some());
+    let report: GrainReport = serde_json::from_value(report).unwrap();
+    assert!(report.rows.iter().all(|r| r.work_ns > 0.0 && r.slowdown > 0.0));
+    assert_eq!(fs::read_to_string(csv).unwrap().lines().count(), report.rows.len() + 1);
+}
+
+#[test]
+fn footprint_has_starts_memory_and_idling() {
+    if !built() {
+        return;
+    }
+    let report = good(&[
+        "footprint",
+        "--repeats",
+        "2",
+        "--idle",
+        "1",
+        "--domain",
+        "host-host",
+        "--json",
+        "-",
+    ]);
+    has_fields(
+        &report,
+        &["domain", "transport", "kind", "process", "p50_ns", "bytes", "cpu_share"],
+    );
+    let kinds: Vec<_> =
+        report["rows"].as_array().unwrap().iter().map(|r| r["kind"].clone()).collect();
+    for kind in ["activation", "activation_with_start", "resident", "idle"] {
+        assert!(kinds.iter().any(|k| k == kind), "no {kind} in {kinds:?}");
+    }
+}
+
+#[test]
+fn without_a_guest_the_rest_is_measured_and_the_error_says_what_to_do() {
+    if !built() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let output = Command::new(program())
+        .args([
+            "domains",
+            "--scale",
+            "1e-6",
+            "--repeats",
+            "1",
+            "--domain",
+            "host-host,guest-host",
+            "--json",
+            "-",
+        ])
+        .env("VFUN_GUEST_KERNEL_DIR", "/nonexistent")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("packaging/guest-kernel.sh"), "{said}");
+    let report: DomainsReport = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report.rows.len(), 10);
+    assert!(report.settings.more["not_measured"].as_str().unwrap().contains("guest-host"));
+}
+
+/// The keeper of the measuring process `parent`: its process and its root.
+fn keeper_of(parent: u32) -> Option<(u32, PathBuf)> {
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    processes.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok()).find_map(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let words: Vec<_> =
+            line.split(|&b| b == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
+        let at = words.iter().position(|w| w == "vfun-bench-keeper")?;
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let of: u32 = stat.rsplit_once(") ")?.1.split_whitespace().nth(1)?.parse().ok()?;
+        (of == parent).then(|| Some((pid, PathBuf::from(words.get(at + 1)?))))?
+    })
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(30), "not so in 30 s: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn killed_it_leaves_nothing_behind() {
+    if !built() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let mut child = Command::new(program())
+        .args([
+            "domains",
+            "--scale",
+            "0.01",
+            "--repeats",
+            "100",
+            "--domain",
+            "host-host",
+            "--json",
+            "-",
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut found = None;
+    eventually("a keeper with a manager", || {
+        found = keeper_of(child.id());
+        found.as_ref().is_some_and(|(_, root)| root.join("admin/vfund.sock").exists())
+    });
+    let (keeper, root) = found.unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("keeper and root gone", || {
+        !root.exists() && !Path::new(&format!("/proc/{keeper}")).exists()
+    });
+    let left = |pid: &str| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let named = root.to_str().unwrap().as_bytes().to_vec();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let line = left(&entry.file_name().to_string_lossy());
+        assert!(
+            !line.windows(named.len()).any(|w| w == named),
+            "{}",
+            String::from_utf8_lossy(&line)
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_in_a_sentence() {
+    for (args, words) in [
+        (&["domains", "--root", "/nonexistent"][..], "vfund"),
+        (&["domains", "--functions", "/nonexistent"], "--functions"),
+        (&["grain", "--endpoint", "ivshmem"], "--endpoint"),
+        (&["latency", "--endpoint", "host:/nonexistent/host.sock"], "/nonexistent/host.sock"),
+        (&["inside", "nonsense"], "no job"),
+    ] {
+        let output = run(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains(words), "{args:?}: {said}");
+    }
+}
