@@ -190,7 +190,7 @@ impl<M: Memory> Server<M> {
         found
     }
 
-    #[inline]
+    #[inline(always)]
     fn look(&mut self, cell: u32) -> Next {
         let at = line_word(cell);
         let raw = self.mem.load(at, Ordering::Acquire);
@@ -284,7 +284,7 @@ impl<M: Memory> Server<M> {
     }
 
     /// Answers a request with results in its line (at most 48 bytes).
-    #[inline]
+    #[inline(always)]
     pub fn answer_inline(&mut self, cell: usize, status: Status, results: &[u8]) {
         assert!(results.len() <= INLINE_BYTES, "in-line results are at most 48 bytes");
         let at = line_word(cell as u32);
@@ -307,7 +307,7 @@ impl<M: Memory> Server<M> {
         self.publish(cell, status, FLAG_DATA, len);
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, cell: usize, status: Status, flags: u8, len: u32) {
         debug_assert!(self.taken[cell].open, "cell {cell} has no call to answer");
         let at = line_word(cell as u32);

@@ -49,7 +49,7 @@ pub(in crate::report) fn what(row: &LatencyRow) -> String {
     if let Some(bytes) = row.bytes {
         text += &format!(", {}", number::bytes(bytes));
     }
-    if let Some(n) = row.in_flight.filter(|&n| n > 1 || row.kind != Kind::NullCall) {
+    if let Some(n) = row.in_flight.filter(|&n| n > 1 || !matches!(row.kind, Kind::NullCall | Kind::Floor)) {
         text += &format!(", {n} in flight");
     }
     text + match row.how {
