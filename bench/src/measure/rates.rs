@@ -87,7 +87,8 @@ pub fn rates(
             queue.drain()?;
         }
         let row = |kind| LatencyRow::new(calls.domain(), calls.transport(), kind);
-        rows.push(row(Kind::Pipelined).with_calls_per_s(n, &nulls));
+        let pipelined = row(Kind::Pipelined).with_calls_per_s(n, &nulls);
+        rows.push(pipelined.against(&nulls, &floors));
         if !floors.is_empty() {
             rows.push(row(Kind::FloorInFlight).with_calls_per_s(n, &floors));
         }

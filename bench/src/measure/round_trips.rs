@@ -3,6 +3,7 @@
 use super::samples::{chain, percentiles, warm_up};
 use super::{Calls, Floor};
 use crate::Result;
+use crate::report::stats::Percentiles;
 use crate::report::{Kind, LatencyRow};
 use std::time::Duration;
 
@@ -33,7 +34,9 @@ pub fn round_trips(
         nulls.push(percentiles(&clock, chain(&clock, samples, limit, &mut call)?));
     }
     let row = |kind| LatencyRow::new(calls.domain(), calls.transport(), kind);
-    let mut rows = vec![row(Kind::NullCall).with_percentiles(&nulls)];
+    let p50 = |rounds: &[Percentiles]| rounds.iter().map(|p| p.p50 as f64).collect::<Vec<_>>();
+    let null = row(Kind::NullCall).with_percentiles(&nulls);
+    let mut rows = vec![null.against(&p50(&nulls), &p50(&floors))];
     if !floors.is_empty() {
         rows.push(row(Kind::Floor).with_percentiles(&floors));
     }

@@ -120,14 +120,15 @@ fn over_floor(report: &LatencyReport, domain: Domain, limit: f64) -> Check {
     };
     match (p50(row), floor_of(report, row)) {
         (Some(call), Some(floor)) => {
+            let ratio = row.against_floor.unwrap_or(call / floor);
             let measured = format!(
                 "{} × ({} over {}, {})",
-                times(call / floor),
+                times(ratio),
                 ns(call),
                 ns(floor),
                 row.transport
             );
-            Check::new(&what, target, measured, Some(call <= limit * floor))
+            Check::new(&what, target, measured, Some(ratio <= limit))
         }
         _ => Check::new(&what, target, format!("no floor of {domain}"), None),
     }

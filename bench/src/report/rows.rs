@@ -194,6 +194,9 @@ pub struct LatencyRow {
     pub in_flight: Option<u32>,
     /// How the data reached the service.
     pub how: Option<How>,
+    /// Median over the repeats of the main figure over that of the floor in the same
+    /// repeat: what drifts between repeats drops out. Null where no floor goes with it.
+    pub against_floor: Option<f64>,
     /// How often it was measured.
     pub repeats: Option<u32>,
     /// The main figure (p50, else calls, else bytes a second) of the lowest repeat.
@@ -218,6 +221,7 @@ impl LatencyRow {
             function: None,
             in_flight: None,
             how: None,
+            against_floor: None,
             repeats: None,
             spread_min: None,
             spread_max: None,
@@ -241,6 +245,14 @@ impl LatencyRow {
     #[must_use]
     pub fn with_p50_ns(mut self, repeats: &[f64]) -> Self {
         self.p50_ns = self.main_figure(repeats);
+        self
+    }
+
+    /// With the ratio of each repeat to the floor's repeat beside it.
+    #[must_use]
+    pub fn against(mut self, repeats: &[f64], floors: &[f64]) -> Self {
+        let ratios: Vec<_> = repeats.iter().zip(floors).map(|(a, b)| a / b).collect();
+        self.against_floor = stats::median(&ratios);
         self
     }
 

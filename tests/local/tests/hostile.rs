@@ -202,7 +202,7 @@ fn scribbling_over_the_whole_window_hurts_only_the_scribbler() {
             };
             // Small numbers are the likelier lies.
             let value = if i % 2 == 0 {
-                random.next() % 8 | (random.next() % 4) << 32
+                (random.next() % 8) | ((random.next() % 4) << 32)
             } else {
                 random.next()
             };

@@ -49,7 +49,9 @@ pub(in crate::report) fn what(row: &LatencyRow) -> String {
     if let Some(bytes) = row.bytes {
         text += &format!(", {}", number::bytes(bytes));
     }
-    if let Some(n) = row.in_flight.filter(|&n| n > 1 || !matches!(row.kind, Kind::NullCall | Kind::Floor)) {
+    if let Some(n) =
+        row.in_flight.filter(|&n| n > 1 || !matches!(row.kind, Kind::NullCall | Kind::Floor))
+    {
         text += &format!(", {n} in flight");
     }
     text + match row.how {
@@ -62,6 +64,10 @@ pub(in crate::report) fn what(row: &LatencyRow) -> String {
 fn against_floor(report: &LatencyReport, row: &LatencyRow) -> Option<String> {
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
     match row.kind {
+        Kind::NullCall if row.against_floor.is_some() => {
+            Some(format!("{} ×", number::times_column(row.against_floor?)))
+        }
+        Kind::Pipelined if row.against_floor.is_some() => Some(percent(row.against_floor?)),
         Kind::Floor | Kind::FloorInFlight | Kind::Memcpy => None,
         Kind::NullCall | Kind::Unix | Kind::Tcp => Some(format!(
             "{} ×",

@@ -403,15 +403,17 @@ impl Core {
             out.push(Action::Answer { to, result: Err(nack) });
         }
         self.record(grant, Some(why), out);
-        if let (Some(geometry), true) = (geometry, self.windows.contains_key(&window)) {
-            if before != GrantState::Broken && service.is_none() {
-                out.push(Action::BreakChannel {
-                    window,
-                    geometry,
-                    status: Status::Released,
-                    reason: BreakReason::Released,
-                });
-            }
+        if let Some(geometry) = geometry
+            && self.windows.contains_key(&window)
+            && before != GrantState::Broken
+            && service.is_none()
+        {
+            out.push(Action::BreakChannel {
+                window,
+                geometry,
+                status: Status::Released,
+                reason: BreakReason::Released,
+            });
         }
         let state = service.and_then(|s| self.services.get(&s)).map(|s| s.state);
         match (service, state) {

@@ -185,23 +185,23 @@ impl Daemon {
             .collect()
     }
 
-    fn write_manifest(&self, path: PathBuf, text: &str) -> Result<(), Reply> {
+    fn write_manifest(&self, path: PathBuf, text: &str) -> Result<(), String> {
         let part = path.with_extension("part");
         std::fs::write(&part, text)
             .and_then(|()| std::fs::rename(&part, &path))
-            .map_err(|e| error(format!("{} could not be written: {e}", path.display())))
+            .map_err(|e| format!("{} could not be written: {e}", path.display()))
     }
 
-    fn id(&self, kind: &str, name: &str) -> Result<u32, Reply> {
-        self.records.id(kind, name).map_err(|e| error(format!("the database refused an id: {e}")))
+    fn id(&self, kind: &str, name: &str) -> Result<u32, String> {
+        self.records.id(kind, name).map_err(|e| format!("the database refused an id: {e}"))
     }
 
     fn add_function(&mut self, text: &str, file: &Path) -> Reply {
-        let done = (|| {
+        let done = (|| -> Result<_, String> {
             let beside = file.parent().unwrap_or(Path::new("/"));
             let parse = |id| self.parse_function(file, text, beside, id);
-            let name = parse(0).map_err(error)?.name;
-            let f = parse(self.id("function", &name)?).map_err(error)?;
+            let name = parse(0).map_err(|e| e.to_string())?.name;
+            let f = parse(self.id("function", &name)?).map_err(|e| e.to_string())?;
             // Kept with absolute libraries, so that it means the same from anywhere.
             let kept = with_absolute_libraries(text, &f);
             self.write_manifest(self.tree.functions().join(format!("{name}.toml")), &kept)?;
@@ -215,7 +215,7 @@ impl Daemon {
                 self.events.push_back(Event::Catalog(catalog));
                 Reply::Done { sentence }
             }
-            Err(reply) => reply,
+            Err(sentence) => Reply::Error { sentence },
         }
     }
 
@@ -236,25 +236,25 @@ impl Daemon {
     }
 
     fn add_client(&mut self, text: &str, file: &Path) -> Reply {
-        let parsed = manifest::client(file, text, 0).map_err(error).and_then(|c| {
+        let parsed = manifest::client(file, text, 0).map_err(|e| e.to_string()).and_then(|c| {
             if let Some(old) = self.core.catalog().client(&c.name)
                 && (old.window_bytes, old.kind) != (c.window_bytes, c.kind)
             {
-                return Err(error(format!(
+                return Err(format!(
                     "client '{}' exists with another window or kind: remove it first (its VM must be off)",
                     c.name
-                )));
+                ));
             }
             Ok(Client { id: self.id("client", &c.name)?, ..c })
         });
         let client = match parsed {
             Ok(c) => c,
-            Err(reply) => return reply,
+            Err(sentence) => return Reply::Error { sentence },
         };
-        if let Err(reply) =
+        if let Err(sentence) =
             self.write_manifest(self.tree.clients().join(format!("{}.toml", client.name)), text)
         {
-            return reply;
+            return Reply::Error { sentence };
         }
         let row = self.client_row(&client);
         let mut catalog = self.core.catalog().clone();
