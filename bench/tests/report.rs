@@ -280,3 +280,48 @@ fn charts_that_cannot_be_drawn_say_why() {
     assert!(error.contains("chart.svg") && error.contains("no round trips"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn footprint_targets_and_text() {
+    use vfun_bench::report::{Footprint, FootprintReport, FootprintRow};
+    let mut report = FootprintReport::new(sample::machine(), sample::settings(1.0));
+    let row = |kind, process| FootprintRow::new(Domain::HostHost, "host", true, kind, process);
+    report.rows = vec![
+        row(Footprint::Activation, "app").with_times(&[4e6, 5e6, 90e6]).unwrap(),
+        row(Footprint::Resident, "manager").with_bytes(16_000_000),
+        row(Footprint::Idle, "service").with_cpu_share(0.0005),
+        row(Footprint::Idle, "manager"),
+    ];
+    let outcomes: Vec<_> = checks::footprint(&report).iter().map(|c| c.outcome).collect();
+    use Outcome::{NotMeasured, NotReached, Reached};
+    assert_eq!(outcomes, [Reached, NotReached, NotMeasured, Reached]);
+    let text = text::footprint(&report);
+    for words in ["5.00 ms", "16.0 MB", "0.05 %", "not measurable (under 0.10 %)"] {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert!(row(Footprint::Activation, "app").with_times(&[]).is_none());
+}
+
+#[test]
+fn domains_targets_use_the_paired_ratio() {
+    let mut report = sample::domains(&ALL, 1.0);
+    for row in report.rows.iter_mut().filter(|r| r.domain == Domain::GuestHost) {
+        row.paired_ratio = Some(1.02);
+    }
+    let outcomes: Vec<_> = checks::domains(&report).iter().map(|c| c.outcome).collect();
+    assert_eq!(outcomes, [Outcome::NotReached, Outcome::NotReached]);
+    report.rows.retain(|r| r.domain != Domain::GuestHost);
+    assert!(checks::domains(&report).iter().all(|c| c.outcome == Outcome::NotMeasured));
+}
+
+#[test]
+fn the_short_sentence_says_what_was_measured() {
+    let (domains, latency, grain) =
+        (sample::domains(&ALL, 1.0), sample::latency(), sample::grain());
+    let text = text::summary(Some(&domains), Some(&latency), Some(&grain));
+    for words in ["In short: ", "520 ns", "times as fast as over its network", "2.8 % from 20.0 µs"]
+    {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    assert!(text::summary(None, None, None).contains("Nothing was measured"));
+}

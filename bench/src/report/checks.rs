@@ -121,13 +121,8 @@ fn over_floor(report: &LatencyReport, domain: Domain, limit: f64) -> Check {
     match (p50(row), floor_of(report, row)) {
         (Some(call), Some(floor)) => {
             let ratio = row.against_floor.unwrap_or(call / floor);
-            let measured = format!(
-                "{} × ({} over {}, {})",
-                times(ratio),
-                ns(call),
-                ns(floor),
-                row.transport
-            );
+            let measured =
+                format!("{} × ({} over {}, {})", times(ratio), ns(call), ns(floor), row.transport);
             Check::new(&what, target, measured, Some(ratio <= limit))
         }
         _ => Check::new(&what, target, format!("no floor of {domain}"), None),
@@ -164,7 +159,8 @@ fn pipelined(report: &LatencyReport) -> Check {
     }
     measured += &match floor_in_flight_of(report, row) {
         Some(floor) => {
-            format!(", {:.0} % of the floor in flight ({})", 100.0 * calls / floor, rate(floor))
+            let share = row.against_floor.unwrap_or(calls / floor);
+            format!(", {:.0} % of the floor in flight ({})", 100.0 * share, rate(floor))
         }
         None => ", no floor in flight to compare".to_owned(),
     };

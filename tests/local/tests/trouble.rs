@@ -102,9 +102,10 @@ fn with_a_dead_manager_calls_go_on_and_control_says_why_not() {
     // Long enough for the service to fall asleep, and to be woken by a bell.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(echo.call(b"awake").unwrap(), b"awake");
-    let e = session.negotiate(&FunctionRequest::new("echo")).err().expect("nobody answers");
+    let Err(e) = session.negotiate(&FunctionRequest::new("echo")) else { panic!("nobody answers") };
     assert!(matches!(e, Error::ManagerGone(_)), "{e}");
-    let e = stand.options("late").connect().err().expect("nobody is there").to_string();
+    let Err(e) = stand.options("late").connect() else { panic!("nobody is there") };
+    let e = e.to_string();
     assert!(e.contains("host.sock"), "{e}");
 
     stand.start_vfund();

@@ -39,7 +39,7 @@ fn calls(report: &LatencyReport) -> Option<String> {
     Some(format!(
         "a program in the guest calls a function on its host in {}, {} times what two cache lines take there and back",
         ns(call),
-        times(call / floor)
+        times(row.against_floor.unwrap_or(call / floor))
     ))
 }
 
