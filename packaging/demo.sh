@@ -13,7 +13,7 @@ host_only=no
 [ "${1-}" = --host-only ] && host_only=yes
 bin=$PWD/target/release
 out=$PWD/target/demo
-scale=${SCALE:-0.02}
+scale=${SCALE:-0.05}
 port=${PORT:-}
 mkdir -p "$out"
 

@@ -29,7 +29,7 @@ Exit codes:
   4  the call itself failed
   5  manager, window or gateway cannot be reached
 
-Variables: VFUN_ROOT, VFUN_ENDPOINT, VFUN_CREDENTIAL.";
+Variables: VFUN_ROOT, VFUN_ENDPOINT, VFUN_CLIENT, VFUN_CREDENTIAL.";
 
 /// VirtFun: call functions that run on the host.
 #[derive(Parser, Debug)]

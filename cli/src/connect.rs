@@ -11,7 +11,7 @@ use vfun::{ConnectOptions, Endpoint, Session};
 #[derive(Args, Clone, Debug, Default)]
 pub struct Who {
     /// Client to act for, where the endpoint does not settle it: on the host itself and over TCP.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", env = "VFUN_CLIENT", hide_env = true)]
     pub client: Option<String>,
     /// The client's secret, where its manifest asks for one.
     #[arg(long, value_name = "SECRET", env = "VFUN_CREDENTIAL", hide_env_values = true)]
