@@ -23,7 +23,7 @@ pub fn domains(report: &DomainsReport) -> String {
     }
     text += "\n× hh: times host-host. × ip: times in-process, the plain function call.\n";
     if report.settings.scale != 1.0 {
-        let scale = number::times(report.settings.scale);
+        let scale = report.settings.scale;
         text += &format!(
             "At scale {scale} a call does {scale} of the published work, so the cost of calling weighs {} times as much.\n",
             number::times(1.0 / report.settings.scale)
