@@ -8,10 +8,16 @@ use std::time::Duration;
 pub const HOST_WINDOWS_MAX: usize = 64;
 /// Connections that have not said who they are yet.
 pub const PENDING_MAX: usize = 32;
+/// Of these, those of one user who is neither root nor the manager's own: the
+/// socket is open to everybody, and silent strangers must not fill all places.
+pub const PENDING_PER_USER: usize = 8;
 /// How long such a connection may take.
 pub const PENDING_TIME: Duration = Duration::from_secs(2);
 /// Admin connections at once.
 pub const ADMIN_MAX: usize = 32;
+/// Names of apps of one client that keep their AppID when the app has gone: an
+/// app that says hello under ever new names must not make the manager grow.
+pub const APP_NAMES_KEPT: usize = 4096;
 /// Services at once, over all clients: each is a process of 2 to 15 MB.
 pub const SERVICES_MAX: usize = 512;
 

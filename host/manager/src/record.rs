@@ -9,6 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Rows of history kept; older ones go. A row is about 150 bytes.
 pub const HISTORY_ROWS: u32 = 100_000;
 
+/// Rows between two trims: each is a millisecond's work.
+const TRIM_EVERY: i64 = 1024;
+
 /// The database.
 pub struct Records(Connection);
 
@@ -127,6 +130,10 @@ impl Records {
             "INSERT INTO history VALUES (?,?,?,?,?,?,?,?)",
             params![now, id, g.client, g.app, g.function, g.location.text(), g.state.text(), g.why],
         )?;
+        // Apps decide how fast it grows, so it is kept short while the manager runs.
+        if self.0.last_insert_rowid() % TRIM_EVERY == 0 {
+            self.trim()?;
+        }
         Ok(())
     }
 

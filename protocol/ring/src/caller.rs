@@ -82,6 +82,28 @@ pub struct Answer {
     pub inline: [u8; INLINE_BYTES],
 }
 
+/// How an answered call ended, without its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// [`vfun_wire::Status`] as it stands on the wire.
+    pub status: u32,
+    /// Bytes of results.
+    pub len: u32,
+    /// The results are in the cell's data space, not in its line.
+    pub in_space: bool,
+}
+
+/// A glance at a posted call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glance {
+    /// Not answered yet.
+    NotYet,
+    /// Answered.
+    Done(Outcome),
+    /// The answer makes no sense: the host's side is broken.
+    Nonsense,
+}
+
 /// A look at a posted call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looked {
@@ -216,30 +238,54 @@ impl<M: Memory> Caller<M> {
         self.seems_asleep()
     }
 
-    /// Looks whether a call was answered. The answer stays until taken.
+    /// Looks whether a call was answered, and how, leaving the results where
+    /// they are: in-line ones are for [`Caller::inline_results`]. The answer
+    /// stays until taken.
     #[inline(always)]
-    pub fn look(&self, ticket: &Ticket) -> Looked {
+    pub fn glance(&self, ticket: &Ticket) -> Glance {
         let at = line_word(ticket.cell);
         let word = Word0::unpack(self.mem.load(at, Ordering::Acquire));
         if word.seq != ticket.seq {
-            return Looked::NotYet;
+            return Glance::NotYet;
         }
         let Word1 { len, status } = Word1::unpack(self.mem.load(at + 1, Ordering::Relaxed));
         let in_space = word.flags & FLAG_DATA != 0;
         let room = if in_space { self.cell_bytes } else { INLINE_BYTES as u32 };
         let strange = word.flags & !FLAGS != 0 || word.reserved != 0;
         if len > room || word.op != CellState::Done.to_wire() || strange {
-            return Looked::Nonsense;
+            return Glance::Nonsense;
         }
+        Glance::Done(Outcome { status, len, in_space })
+    }
+
+    /// Copies the in-line results of an answered call, each word once. What is
+    /// beyond the first `len` bytes means nothing.
+    #[inline]
+    pub fn inline_results(&self, ticket: &Ticket, len: u32) -> [u8; INLINE_BYTES] {
+        let at = line_word(ticket.cell) + 2;
+        let words = len.div_ceil(8).min(INLINE_BYTES as u32 / 8) as usize;
         let mut inline = [0; INLINE_BYTES];
-        if !in_space {
-            for (i, bytes) in
-                inline.as_chunks_mut::<8>().0.iter_mut().take(len.div_ceil(8) as usize).enumerate()
-            {
-                *bytes = self.mem.load(at + 2 + i, Ordering::Relaxed).to_le_bytes();
+        for (i, bytes) in inline.as_chunks_mut::<8>().0.iter_mut().take(words).enumerate() {
+            *bytes = self.mem.load(at + i, Ordering::Relaxed).to_le_bytes();
+        }
+        inline
+    }
+
+    /// Looks whether a call was answered, and copies in-line results. The
+    /// answer stays until taken.
+    #[inline]
+    pub fn look(&self, ticket: &Ticket) -> Looked {
+        match self.glance(ticket) {
+            Glance::NotYet => Looked::NotYet,
+            Glance::Nonsense => Looked::Nonsense,
+            Glance::Done(Outcome { status, len, in_space }) => {
+                let inline = match in_space {
+                    true => [0; INLINE_BYTES],
+                    false => self.inline_results(ticket, len),
+                };
+                Looked::Done(Answer { status, len, in_space, inline })
             }
         }
-        Looked::Done(Answer { status, len, in_space, inline })
     }
 
     /// As [`Caller::look`], but an unanswered call of a broken channel says so.

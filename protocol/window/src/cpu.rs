@@ -1,5 +1,8 @@
 //! Small processor primitives that have no safe wrapper elsewhere.
 
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// A counter of (nearly) constant rate, for telling durations apart while
 /// spinning: 8 to 20 ns to read where the system clock takes 25 (90 in an
 /// emulated guest). Its rate is not known here; compare, do not convert.
@@ -18,10 +21,35 @@ pub fn cycles() -> u64 {
     }
 }
 
-/// Tells the processor that this is a spin loop.
-#[inline]
+/// Whether the pause instruction costs so much that it is left out.
+static PAUSE_IS_DEAR: AtomicBool = AtomicBool::new(false);
+
+/// Measures what a pause costs here. A processor takes 20 to 60 ns for it and
+/// leaves the bus to its sibling; an emulated one (QEMU's TCG) leaves its
+/// translated code altogether, which takes longer than a whole call.
+pub(crate) fn calibrate_pause() {
+    const TRIES: u64 = 8;
+    const PAUSES: u64 = 16;
+    // About 150 ns at the usual 2 to 3 GHz of the counter.
+    const DEAR: u64 = 400;
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let once = || {
+            let from = cycles();
+            (0..PAUSES).for_each(|_| core::hint::spin_loop());
+            cycles().wrapping_sub(from) / PAUSES
+        };
+        let least = (0..TRIES).map(|_| once()).min().unwrap_or(0);
+        PAUSE_IS_DEAR.store(least > DEAR, Ordering::Relaxed);
+    });
+}
+
+/// Tells the processor that this is a spin loop, unless that is dear here.
+#[inline(always)]
 pub fn pause() {
-    core::hint::spin_loop();
+    if !PAUSE_IS_DEAR.load(Ordering::Relaxed) {
+        core::hint::spin_loop();
+    }
 }
 
 /// Asks for the line at `p` without waiting. Harmless for any address.

@@ -81,6 +81,8 @@ impl Mapping {
             Access::Read => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
+        // Whoever maps a window will wait on it.
+        crate::cpu::calibrate_pause();
         // SAFETY: a fresh shared mapping at an address the kernel picks
         // overlaps nothing of ours; the fd is open.
         let base = unsafe {

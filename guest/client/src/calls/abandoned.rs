@@ -26,7 +26,7 @@ impl Abandoned {
     }
 
     /// On every claim: one load while nothing is abandoned.
-    #[inline]
+    #[inline(always)]
     pub fn on_claim<M: Memory>(&self, caller: &Caller<M>) {
         if self.count.load(Relaxed) != 0
             && self.claims.fetch_add(1, Relaxed).is_multiple_of(CLAIMS_A_WALK)

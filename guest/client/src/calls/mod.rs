@@ -52,7 +52,7 @@ impl Calls {
     }
 
     /// Makes a call and waits for its results.
-    #[inline]
+    #[inline(always)]
     pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
         match self {
             Calls::Window(w) => w.call(command, args, sink),
@@ -62,7 +62,7 @@ impl Calls {
     }
 
     /// Starts a call; fails if every cell is in use.
-    #[inline]
+    #[inline(always)]
     pub fn submit(&self, command: Command, args: &[u8]) -> Result<Flight> {
         match self {
             Calls::Window(w) => w.submit(command, args).map(Flight::Cell),
@@ -72,7 +72,7 @@ impl Calls {
     }
 
     /// Waits for a call, at most until `until`.
-    #[inline]
+    #[inline(always)]
     pub fn wait<S: Sink>(&self, flight: Flight, until: Option<Instant>, sink: S) -> Landed<S::Out> {
         match (self, flight) {
             (Calls::Window(w), Flight::Cell(ticket)) => w.wait(ticket, until, sink),

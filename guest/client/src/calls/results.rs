@@ -36,7 +36,7 @@ pub(crate) struct Into<'a>(pub &'a mut [u8]);
 
 impl Sink for Into<'_> {
     type Out = usize;
-    #[inline]
+    #[inline(always)]
     fn private(self, bytes: &[u8]) -> Result<usize> {
         let room = self.0.len();
         match self.0.get_mut(..bytes.len()) {
@@ -45,7 +45,7 @@ impl Sink for Into<'_> {
         }
         Ok(bytes.len())
     }
-    #[inline]
+    #[inline(always)]
     fn shared(self, span: &ReadSpan, off: usize, len: usize) -> Result<usize> {
         let room = self.0.len();
         match self.0.get_mut(..len) {

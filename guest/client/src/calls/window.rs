@@ -10,7 +10,7 @@ use crate::wait::{FIRST_LOOKS, Mood, Sleeper, WaitPolicy, wait_long};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vfun_ring::{Answer, Caller, Claim, Looked, Memory, Ticket, WindowMemory};
+use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Ticket, WindowMemory};
 use vfun_window::{ReadSpan, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
 use vfun_wire::limits::INLINE_BYTES;
@@ -43,7 +43,7 @@ pub(crate) struct WindowCalls {
 
 /// What a look that is not in vain found.
 enum Seen {
-    Answer(Answer),
+    Answer(Outcome),
     Lost(Error),
 }
 
@@ -75,7 +75,7 @@ impl WindowCalls {
     }
 
     /// Claims, posts, waits, takes.
-    #[inline]
+    #[inline(always)]
     pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
         self.check(args.len())?;
         let claim = match self.try_claim() {
@@ -87,14 +87,14 @@ impl WindowCalls {
     }
 
     /// Claims and posts; fails if every cell is in use.
-    #[inline]
+    #[inline(always)]
     pub fn submit(&self, command: Command, args: &[u8]) -> Result<Ticket> {
         self.check(args.len())?;
         self.post(self.claim()?, command, args)
     }
 
     /// Waits for an answer without a limit.
-    #[inline]
+    #[inline(always)]
     pub fn land<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
         match self.wait(ticket, None, sink) {
             Landed::Done(result) => result,
@@ -102,7 +102,7 @@ impl WindowCalls {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn check(&self, len: usize) -> Result<()> {
         if len > self.max_args {
             return Err(Error::ArgumentsTooLong { len, max: self.max_args });
@@ -111,14 +111,14 @@ impl WindowCalls {
         self.window.check_generation()
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_claim(&self) -> Option<Claim> {
         self.abandoned.on_claim(&self.caller);
         self.caller.claim().ok()
     }
 
     /// A cell, or [`Error::Full`].
-    #[inline]
+    #[inline(always)]
     pub fn claim(&self) -> Result<Claim> {
         match self.try_claim() {
             Some(claim) => Ok(claim),
@@ -169,7 +169,7 @@ impl WindowCalls {
         self.spaces.as_ref()?.lend(claim.cell())
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn post(&self, claim: Claim, command: Command, args: &[u8]) -> Result<Ticket> {
         let ticket = if args.len() <= INLINE_BYTES {
             self.caller.post_inline(claim, command, args)
@@ -202,7 +202,7 @@ impl WindowCalls {
 
     /// After a post: rings if the service is seen asleep. It may just be going
     /// to sleep; [`Sleeper::nudge`], or its own first short sleep, catches that.
-    #[inline]
+    #[inline(always)]
     fn ring_seen(&self) {
         if self.caller.seems_asleep() {
             self.ring();
@@ -217,17 +217,17 @@ impl WindowCalls {
     }
 
     /// Waits for an answer and takes it.
-    #[inline]
+    #[inline(always)]
     pub fn wait<S: Sink>(&self, ticket: Ticket, until: Option<Instant>, sink: S) -> Landed<S::Out> {
         for _ in 0..FIRST_LOOKS {
-            match self.caller.look(&ticket) {
-                Looked::NotYet => pause(),
-                Looked::Done(answer) => return Landed::Done(self.finish(ticket, &answer, sink)),
-                _ => break,
+            match self.caller.glance(&ticket) {
+                Glance::NotYet => pause(),
+                Glance::Done(outcome) => return Landed::Done(self.finish(ticket, outcome, sink)),
+                Glance::Nonsense => break,
             }
         }
         match self.wait_on(&ticket, until) {
-            Some(Seen::Answer(answer)) => Landed::Done(self.finish(ticket, &answer, sink)),
+            Some(Seen::Answer(outcome)) => Landed::Done(self.finish(ticket, outcome, sink)),
             Some(Seen::Lost(e)) => {
                 self.abandon(ticket);
                 Landed::Done(Err(e))
@@ -264,7 +264,11 @@ impl WindowCalls {
             let looked =
                 if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
             match looked {
-                Looked::Done(answer) => Some(Seen::Answer(answer)),
+                Looked::Done(a) => Some(Seen::Answer(Outcome {
+                    status: a.status,
+                    len: a.len,
+                    in_space: a.in_space,
+                })),
                 Looked::Broken(reason) => Some(Seen::Lost(Error::of_break(reason))),
                 Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
                     "the answer in cell {} has an impossible state or length",
@@ -281,27 +285,29 @@ impl WindowCalls {
     }
 
     /// Copies results (or an error's words) once, then frees the cell.
-    #[inline]
-    fn finish<S: Sink>(&self, ticket: Ticket, answer: &Answer, sink: S) -> Result<S::Out> {
+    #[inline(always)]
+    fn finish<S: Sink>(&self, ticket: Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
         let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
         // Frees the cell even if the sink panics.
-        let _taken = Taken { caller: &self.caller, ticket: Some(ticket) };
+        let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
         if answer.status != 0 {
-            return Err(self.failure(answer, off, len));
+            return Err(self.failure(&taken, answer, off));
         }
-        match answer.in_space {
-            false => sink.private(&answer.inline[..len]),
-            true => sink.shared(&self.results, off, len),
+        match (answer.in_space, len) {
+            (true, _) => sink.shared(&self.results, off, len),
+            (false, 0) => sink.private(&[]),
+            (false, _) => sink.private(&taken.inline(answer.len)[..len]),
         }
     }
 
     #[cold]
-    fn failure(&self, answer: &Answer, off: usize, len: usize) -> Error {
+    fn failure(&self, taken: &Taken<'_>, answer: Outcome, off: usize) -> Error {
+        let len = answer.len as usize;
         let mut words = vec![0; len.min(DRIVER_SENTENCE)];
         if answer.in_space {
             let _ = self.results.read(off, &mut words);
         } else {
-            words.copy_from_slice(&answer.inline[..len]);
+            words.copy_from_slice(&taken.inline(answer.len)[..len]);
         }
         let broken =
             || Error::of_break(self.caller.broken().unwrap_or(crate::BreakReason::NoService));
@@ -317,8 +323,18 @@ struct Taken<'a> {
     ticket: Option<Ticket>,
 }
 
+impl Taken<'_> {
+    #[inline(always)]
+    fn inline(&self, len: u32) -> [u8; INLINE_BYTES] {
+        match &self.ticket {
+            Some(ticket) => self.caller.inline_results(ticket, len),
+            None => [0; INLINE_BYTES],
+        }
+    }
+}
+
 impl Drop for Taken<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.caller.take(ticket);

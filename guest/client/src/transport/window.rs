@@ -49,7 +49,7 @@ impl Window {
     }
 
     /// Whether the window was laid out anew since.
-    #[inline]
+    #[inline(always)]
     pub fn check_generation(&self) -> Result<()> {
         let found = self.header.load(GENERATION_WORD, Ordering::Relaxed);
         if found == self.generation() { Ok(()) } else { self.stale(found) }

@@ -65,8 +65,10 @@ pub struct Core {
     grants: Table<Grant>,
     services: BTreeMap<ServiceId, Service>,
     next_service: ServiceId,
-    /// AppIDs by client and name, for this manager's life.
+    /// AppIDs by client and name; of a client's names without a session at
+    /// most [`APP_NAMES_KEPT`](crate::limits::APP_NAMES_KEPT).
     app_ids: BTreeMap<(u32, String), u32>,
+    next_app: u32,
     draining: bool,
 }
 
@@ -83,6 +85,7 @@ impl Core {
             services: BTreeMap::new(),
             next_service: 1,
             app_ids: BTreeMap::new(),
+            next_app: 1,
             draining: false,
         }
     }

@@ -3,7 +3,9 @@
 use super::catalog::{Client, Function};
 use super::grants::{Grant, GrantState, NoSuch};
 use super::{Action, ControlRequest, Core, GrantRecord, ReplyTo, Session, WindowId};
+use crate::limits::APP_NAMES_KEPT;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::limits::*;
 use vfun_wire::message::{
@@ -178,8 +180,7 @@ impl Core {
         };
         let features = ours.both(Features(h.features.get()));
         let heartbeat_ms = if w.death_seen { 0 } else { HEARTBEAT_MS as u32 };
-        let next = self.app_ids.len() as u32 + 1;
-        let app_id = *self.app_ids.entry((client_id, app.to_owned())).or_insert(next);
+        let app_id = self.app_id(client_id, app);
         let session = self.sessions.insert(
             Session {
                 window,
@@ -205,6 +206,21 @@ impl Core {
         }
         .as_bytes()
         .to_vec())
+    }
+
+    fn app_id(&mut self, client: u32, app: &str) -> u32 {
+        if let Some(id) = self.app_ids.get(&(client, app.to_owned())) {
+            return *id;
+        }
+        let names = self.app_ids.range((client, String::new())..(client + 1, String::new()));
+        if names.count() >= APP_NAMES_KEPT {
+            let used: BTreeSet<u32> = self.sessions.iter().map(|(_, s)| s.app_id).collect();
+            self.app_ids.retain(|(c, _), id| *c != client || used.contains(id));
+        }
+        let id = self.next_app;
+        self.next_app = id.wrapping_add(1).max(1);
+        self.app_ids.insert((client, app.to_owned()), id);
+        id
     }
 
     fn negotiate(

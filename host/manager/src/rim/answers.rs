@@ -25,7 +25,11 @@ fn error(sentence: impl ToString) -> Reply {
 
 impl Daemon {
     pub(super) fn accept_admin(&mut self) {
-        while let Ok((stream, _)) = self.admin_listener.accept() {
+        loop {
+            let stream = match self.admin_listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) => return self.refuse_for_want_of_descriptors(&e),
+            };
             let id = self.fresh_id();
             if self.admins.len() >= ADMIN_MAX || stream.set_nonblocking(true).is_err() {
                 continue;

@@ -5,9 +5,9 @@ use crate::core::Event;
 use crate::core::catalog::ClientKind;
 use crate::limits::*;
 use crate::window::{Bells, HostWindow};
-use rustix::event::epoll::EventFlags;
+use rustix::event::epoll::{self, EventFlags};
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 use vfun_window::{Bell, fdpass, memfd};
@@ -30,22 +30,42 @@ impl Daemon {
         loop {
             let stream = match self.host_listener.accept() {
                 Ok((stream, _)) => stream,
-                Err(_) => return,
+                Err(e) => return self.refuse_for_want_of_descriptors(&e),
             };
             if self.pending.len() >= PENDING_MAX {
                 continue; // dropped: the caller sees the hang-up
             }
             let Ok(cred) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
+            // The socket is open to every user: strangers keep nobody else waiting.
+            let uid = cred.uid.as_raw();
+            let strangers = self.pending.values().filter(|p| p.uid == uid).count();
+            if !trusted(uid) && strangers >= PENDING_PER_USER {
+                continue;
+            }
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
             let id = self.fresh_id();
             if self.watch(&stream, Kind::Pending, id, EventFlags::IN | EventFlags::RDHUP).is_ok() {
-                let pending =
-                    Pending { stream, uid: cred.uid.as_raw(), got: vec![], since: Instant::now() };
+                let pending = Pending { stream, uid, got: vec![], since: Instant::now() };
                 self.pending.insert(id, pending);
             }
         }
+    }
+
+    /// Without a free descriptor a connection can be neither accepted nor
+    /// refused, and would be announced again at once, for ever. The spare one
+    /// is given up for long enough to take it and hang up.
+    pub(super) fn refuse_for_want_of_descriptors(&mut self, e: &io::Error) {
+        use rustix::io::Errno;
+        if !matches!(Errno::from_io_error(e), Some(Errno::MFILE | Errno::NFILE)) {
+            return;
+        }
+        self.spare = None;
+        let _ = self.host_listener.accept();
+        let _ = self.admin_listener.accept();
+        self.spare = spare();
+        tracing::warn!("a connection was refused: the manager is out of file descriptors");
     }
 
     pub(super) fn drop_late_pending(&mut self) {
@@ -72,7 +92,7 @@ impl Daemon {
             return;
         }
         let p = self.pending.remove(&id).expect("just seen");
-        let _ = rustix::event::epoll::delete(&self.epoll, &p.stream);
+        let _ = epoll::delete(&self.epoll, &p.stream);
         let ask = Attach::read_from_bytes(&p.got).expect("as long as it is");
         if let Err(nack) = self.attach(id, p.stream.try_clone(), p.uid, &ask) {
             tracing::info!(uid = p.uid, "attach refused: {nack}");
@@ -106,7 +126,7 @@ impl Daemon {
                 format!("there is no client '{name}' on this host: `vfun client add {name}`"),
             )
         })?;
-        let trusted = uid == 0 || uid == rustix::process::getuid().as_raw();
+        let trusted = trusted(uid);
         if !trusted && !client.uids.contains(&uid) {
             return Err(Nack::new(
                 NackCode::Denied,
@@ -163,8 +183,10 @@ impl Daemon {
             {
                 let file = window.fd();
                 let b = window.bells().expect("given above");
+                let heard = b.to_app.iter().map(ear).collect::<io::Result<Vec<_>>>()?;
                 let mut fds = vec![file.as_fd()];
-                fds.extend(b.to_host.iter().chain(&b.to_app).map(AsFd::as_fd));
+                fds.extend(b.to_host.iter().map(AsFd::as_fd));
+                fds.extend(heard.iter().map(AsFd::as_fd));
                 fdpass::send(&stream, ack.as_bytes(), &fds)?;
             }
             self.watch(&stream, Kind::Peer, id, EventFlags::RDHUP)?;
@@ -196,6 +218,26 @@ impl Daemon {
         self.next_id += 1;
         self.next_id
     }
+}
+
+/// Whether a user may act for any client.
+fn trusted(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::getuid().as_raw()
+}
+
+/// A descriptor to give up when there is no other.
+pub(super) fn spare() -> Option<std::fs::File> {
+    std::fs::File::open("/dev/null").ok()
+}
+
+/// What the app waits on instead of the bell itself: an epoll that holds the
+/// bell. Whoever has an eventfd's descriptor can fill its counter and take
+/// O_NONBLOCK from it, for everybody; the next ring would then hold up the
+/// ringer, manager included, for ever.
+fn ear(bell: &Bell) -> io::Result<OwnedFd> {
+    let ear = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&ear, bell, epoll::EventData::new_u64(0), EventFlags::IN)?;
+    Ok(ear)
 }
 
 fn refusal(nack: &Nack) -> AttachAck {

@@ -5,7 +5,7 @@ use crate::core::Event;
 use crate::core::catalog::{Catalog, Client, ClientKind, Function};
 use crate::manifest::{self, ManifestError};
 use crate::window::HostWindow;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -112,6 +112,17 @@ impl Daemon {
                 client.name,
                 client.window_bytes
             ));
+        }
+        // All of it now: shared memory that runs out later would end whoever
+        // touches the next page with SIGBUS, this manager included.
+        match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, client.window_bytes) {
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+            Err(e) => {
+                return Err(at(
+                    &format!("needs {} bytes of its file system", client.window_bytes),
+                    e.into(),
+                ));
+            }
         }
         let window = HostWindow::lay_out(
             fd,

@@ -99,6 +99,8 @@ pub struct Daemon {
     last_heartbeats: Instant,
     last_tick: Instant,
     ending: bool,
+    /// See [`attach::spare`].
+    spare: Option<std::fs::File>,
     /// Kept locked while this manager lives.
     _lock: std::fs::File,
 }

@@ -135,6 +135,7 @@ impl Daemon {
             last_tick: Instant::now(),
             ending: false,
             config,
+            spare: super::attach::spare(),
             _lock: lock,
         };
         let input = epoll::EventFlags::IN;
