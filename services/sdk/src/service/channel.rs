@@ -93,9 +93,23 @@ fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<(Bell, Bells)>, S
         return Err("its bells are missing".into());
     };
     let (mine, app) = (Bell::from_fd(mine), Bell::from_fd(app));
-    let waiter =
-        BellWaiter::new(&mine).map_err(|e| format!("its bell cannot be waited on: {e}"))?;
-    Ok(Some((mine, Bells { mine: waiter, app })))
+    let stop = Bell::new().map_err(|e| format!("no bell to stop it by: {e}"))?;
+    let waiter = either(mine, &stop)
+        .and_then(|e| BellWaiter::new(&e))
+        .map_err(|e| format!("its bell cannot be waited on: {e}"))?;
+    Ok(Some((stop, Bells { mine: waiter, app })))
+}
+
+/// A bell that rings when one of two does, and cannot be rung. The app holds
+/// the first one's descriptor too: it can make ringing it block for ever, so
+/// this process rings only its own.
+fn either(mine: Bell, stop: &Bell) -> std::io::Result<Bell> {
+    use rustix::event::epoll::{self, EventData, EventFlags};
+    let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for bell in [&mine, stop] {
+        epoll::add(&both, bell, EventData::new_u64(0), EventFlags::IN)?;
+    }
+    Ok(Bell::from_fd(both))
 }
 
 /// Opens a channel. The thread tells how that went, and at last that it ended.
@@ -120,12 +134,12 @@ pub fn open<E: Engine>(
             ));
         }
     }
-    let (mine, bells) = bells(&open, &mut fds)?.unzip();
+    let (stop, bells) = bells(&open, &mut fds)?.unzip();
     let window = fds.pop().ok_or("its window is missing")?;
     let mem = map(&open, window)?;
     let pulse = Arc::new(Pulse::default());
     pulse.set_awake(true);
-    let running = Running { pulse: pulse.clone(), bell: mine };
+    let running = Running { pulse: pulse.clone(), bell: stop };
     let config = Config {
         client: start.client.clone(),
         app: open.app.clone(),
