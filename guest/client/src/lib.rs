@@ -26,6 +26,10 @@
 //! path: calls go on while it is down, and only control requests (negotiate,
 //! activate, release, list, stats) fail then, with [`Error::ManagerGone`].
 //!
+//! A session belongs to the process that opened it. After `fork` the child has
+//! no window and must connect by itself; touching the parent's session there
+//! ends the child. (`exec` after `fork` is fine.)
+//!
 //! What the host writes is distrusted as a guest's bytes are: it is copied
 //! once, checked, then used, and what makes no sense ends in an [`Error`] that
 //! names it.

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-/// Windows of programs on the host at once: each is a socket, a mapping and
-/// nine descriptors; 256 stay well under the usual 1024 descriptors with the bells shared.
-pub const HOST_WINDOWS_MAX: usize = 64;
+/// Windows of programs on the host at once, over all clients: each is a socket,
+/// a mapping and some ten descriptors of the manager.
+pub const HOST_WINDOWS_MAX: usize = 256;
+/// The same for one client, so that no client takes them all.
+pub const HOST_WINDOWS_PER_CLIENT: usize = 64;
 /// Connections that have not said who they are yet.
 pub const PENDING_MAX: usize = 32;
 /// Of these, those of one user who is neither root nor the manager's own: the

@@ -89,7 +89,14 @@ impl Mapping {
             rustix::mm::mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, &fd, offset)
         }
         .map_err(|e| MapError::Os(e.into()))?;
-        let base = NonNull::new(base.cast()).expect("mmap does not return null");
+        let base: NonNull<u8> = NonNull::new(base.cast()).expect("mmap does not return null");
+        // A forked child would share the cells but not the account of which are
+        // taken: two processes would use one cell. So it has no window at all,
+        // and crashes where it would otherwise take another's results.
+        // SAFETY: advice about our own fresh mapping; it changes nothing in this process.
+        let _ = unsafe {
+            rustix::mm::madvise(base.as_ptr().cast(), len, rustix::mm::Advice::LinuxDontFork)
+        };
         Ok(Arc::new(Mapping { base, len, access }))
     }
 

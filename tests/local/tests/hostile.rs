@@ -22,6 +22,8 @@ struct Raw {
     _socket: OwnedFd,
     window: WriteSpan,
     bell: Bell,
+    /// What the host rings for this app.
+    ears: Vec<OwnedFd>,
     seq: u32,
 }
 
@@ -47,7 +49,8 @@ impl Raw {
             Mapping::new(fds[0].as_fd(), 0, ack.window_bytes.get() as usize, Access::ReadWrite)
                 .unwrap();
         let bell = Bell::from_fd(fds.remove(1));
-        Raw { _socket: socket, window: map.write().unwrap(), bell, seq: 0 }
+        let ears = fds.split_off(usize::from(VECTORS));
+        Raw { _socket: socket, window: map.write().unwrap(), bell, ears, seq: 0 }
     }
 
     fn ring(&self) {
@@ -222,6 +225,24 @@ fn scribbling_over_the_whole_window_hurts_only_the_scribbler() {
     stand.until("only the witness is left", |s| s.totals().2 == 1);
     assert_eq!(stand.totals().0, 1);
     witness.function("sha256").unwrap().call(b"and the manager still grants").unwrap();
+}
+
+/// The host's bells can be waited on by an app, and nothing else: one that could
+/// be filled and made to block would stop whoever rings it.
+#[test]
+fn the_hosts_bells_cannot_be_rung_or_blocked_by_an_app() {
+    let stand = Stand::start();
+    let mut raw = Raw::attach(&stand);
+    assert_eq!(raw.ears.len(), usize::from(VECTORS));
+    for ear in &raw.ears {
+        let _ = rustix::fs::fcntl_setfl(ear, rustix::fs::OFlags::empty());
+        assert!(rustix::io::write(ear, &(u64::MAX - 1).to_ne_bytes()).is_err());
+    }
+    let session = raw.hello();
+    for _ in 0..10 {
+        raw.ask(Kind::KeepAlive, session, &[0; 8]).unwrap();
+    }
+    assert_eq!(stand.connect("other").function("echo").unwrap().call(b"x").unwrap(), b"x");
 }
 
 /// Bytes that change between the host's check and its use: a thread flips a

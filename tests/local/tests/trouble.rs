@@ -210,6 +210,18 @@ fn a_second_manager_of_the_same_root_is_refused() {
 }
 
 #[test]
+fn a_gateway_that_cannot_serve_is_said_to_be_gone() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let stand = Stand::with(&["--tcp", &taken.local_addr().unwrap().to_string()]);
+    stand.until("the word of it", |s| match s.ask(&Ask::Status) {
+        Reply::Status(status) => status.tcp.is_none(),
+        other => panic!("{other:?}"),
+    });
+    assert!(stand.log().contains("the gateway for TCP callers ended"));
+    assert_eq!(stand.connect("x").function("echo").unwrap().call(b"x").unwrap(), b"x");
+}
+
+#[test]
 fn credentials_and_lists_of_functions_are_policy() {
     let stand = Stand::start();
     stand

@@ -137,7 +137,7 @@ impl Daemon {
             services: t.services,
             window_bytes_used: t.bytes,
             resident_bytes: process::resident_bytes(),
-            tcp: self.config.tcp.clone(),
+            tcp: self.gateway.as_ref().and(self.config.tcp.clone()),
             service_program: self.config.service_program.clone(),
         })
     }

@@ -147,12 +147,15 @@ impl Daemon {
             return Err(Nack::new(NackCode::Denied, format!("'{name}' is a VM's client")));
         }
         crate::core::check_credential(client, credential)?;
-        let host_windows = self.windows.values().filter(|w| w.peer.is_some()).count();
-        if host_windows >= HOST_WINDOWS_MAX {
+        let host_windows = self.windows.values().filter(|w| w.peer.is_some());
+        let (all, mine) = host_windows
+            .fold((0, 0), |(all, mine), w| (all + 1, mine + usize::from(w.client == client.id)));
+        if all >= HOST_WINDOWS_MAX || mine >= HOST_WINDOWS_PER_CLIENT {
             return Err(Nack::new(
                 NackCode::NoCapacity,
                 format!(
-                    "{host_windows} programs have windows on this host already, as many as there may be"
+                    "client '{}' has {mine} programs with windows on this host, all clients together {all}: as many as there may be ({HOST_WINDOWS_PER_CLIENT} and {HOST_WINDOWS_MAX})",
+                    client.name
                 ),
             ));
         }

@@ -41,6 +41,7 @@ enum Kind {
     ServiceSocket,
     ServiceEnd,
     Signal,
+    GatewayEnd,
 }
 
 impl Kind {
@@ -59,6 +60,7 @@ impl Kind {
             ServiceSocket,
             ServiceEnd,
             Signal,
+            GatewayEnd,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -94,7 +96,7 @@ pub struct Daemon {
     pending: BTreeMap<u32, attach::Pending>,
     next_id: u32,
     events: VecDeque<Event>,
-    gateway: Option<std::process::Child>,
+    gateway: Option<(std::process::Child, OwnedFd)>,
     last_asked: Instant,
     last_heartbeats: Instant,
     last_tick: Instant,
@@ -205,6 +207,16 @@ impl Daemon {
             Kind::Bell => self.look(id),
             Kind::ServiceSocket => self.hear_service(id),
             Kind::ServiceEnd => self.service_ended(id),
+            Kind::GatewayEnd => {
+                if let Some((mut gateway, pidfd)) = self.gateway.take() {
+                    let _ = epoll::delete(&self.epoll, &pidfd);
+                    let how = gateway.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+                    tracing::error!(
+                        "the gateway for TCP callers ended ({how}): nobody is served on {} until the manager starts anew",
+                        self.config.tcp.as_deref().unwrap_or("its address")
+                    );
+                }
+            }
             Kind::Signal => {
                 tracing::info!("told to stop by a signal");
                 self.ending = true;
@@ -344,7 +356,7 @@ impl Daemon {
         let _ = self.tree.clear_grants();
         let _ = std::fs::remove_file(self.tree.admin_socket());
         let _ = std::fs::remove_file(self.tree.host_socket());
-        if let Some(mut gateway) = self.gateway.take() {
+        if let Some((mut gateway, _)) = self.gateway.take() {
             let _ = gateway.kill();
             let _ = gateway.wait();
         }

@@ -74,6 +74,17 @@ fn listen(path: &Path, mode: u32) -> Result<UnixListener, StartError> {
     Ok(listener)
 }
 
+/// Windows and services take descriptors: as many as the system allows, where
+/// the usual soft limit of 1024 would end at about a hundred windows.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(e) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!("the limit of open descriptors could not be raised: {e}");
+    }
+}
+
 impl Daemon {
     /// Takes a root over: ends what an earlier manager left, lays windows out,
     /// listens.
@@ -81,6 +92,7 @@ impl Daemon {
         if !config.service_program.is_file() {
             return Err(StartError::NoService(config.service_program));
         }
+        raise_descriptor_limit();
         let tree = Tree::new(&config.root).map_err(file(&config.root))?;
         let lock_path = tree.lock();
         let lock = File::create(&lock_path).map_err(file(&lock_path))?;
@@ -178,7 +190,13 @@ impl Daemon {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .map_err(file(program))?;
-        self.gateway = Some(child);
+        let pidfd = rustix::process::pidfd_open(
+            rustix::process::Pid::from_child(&child),
+            rustix::process::PidfdFlags::empty(),
+        )
+        .map_err(std::io::Error::from)?;
+        self.watch(&pidfd, Kind::GatewayEnd, 0, epoll::EventFlags::IN)?;
+        self.gateway = Some((child, pidfd));
         Ok(())
     }
 }

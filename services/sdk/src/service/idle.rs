@@ -30,7 +30,7 @@ const FIRST_SLEEP: Duration = Duration::from_millis(1);
 /// Without a doorbell: first and longest pause between two looks. At the
 /// longest an idle channel takes under 1 % of a processor.
 const LOOK_FIRST: Duration = Duration::from_micros(50);
-const LOOK_LAST: Duration = Duration::from_millis(5);
+const LOOK_LAST: Duration = Duration::from_millis(8);
 
 /// What a look found, in short.
 pub enum Seen {
