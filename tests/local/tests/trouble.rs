@@ -199,6 +199,23 @@ fn a_wrong_manifest_is_refused_with_file_line_and_reason() {
 }
 
 #[test]
+fn a_window_that_finds_no_memory_is_refused_and_leaves_nothing() {
+    let stand = Stand::start();
+    let room = rustix::fs::statvfs(stand.root()).unwrap();
+    if room.f_blocks * room.f_frsize >= 64 << 30 {
+        println!("passed over: this machine's shared memory holds the largest window");
+        return;
+    }
+    let e = stand.add_client("name = \"huge\"\nwindow = \"64 GiB\"\n").unwrap_err().to_string();
+    assert!(e.contains("virtfun-huge") && e.contains("needs"), "{e}");
+    assert!(!stand.root().join("virtfun-huge").exists());
+    match stand.ask(&Ask::Clients) {
+        Reply::Clients { clients } => assert!(clients.iter().all(|c| c.name != "huge")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_second_manager_of_the_same_root_is_refused() {
     let stand = Stand::start();
     let out =

@@ -255,6 +255,15 @@ impl Daemon {
             Ok(c) => c,
             Err(sentence) => return Reply::Error { sentence },
         };
+        // The window first: a client without one is not declared.
+        let id = client.id;
+        let has_window = self.windows.values().any(|w| w.client == id && w.peer.is_none());
+        if client.kind == ClientKind::Vm
+            && !has_window
+            && let Err(e) = self.vm_window(&client)
+        {
+            return error(e);
+        }
         if let Err(sentence) =
             self.write_manifest(self.tree.clients().join(format!("{}.toml", client.name)), text)
         {
@@ -262,16 +271,8 @@ impl Daemon {
         }
         let row = self.client_row(&client);
         let mut catalog = self.core.catalog().clone();
-        let (id, kind) = (client.id, client.kind);
-        catalog.clients.insert(id, client.clone());
+        catalog.clients.insert(id, client);
         self.events.push_back(Event::Catalog(catalog));
-        let has_window = self.windows.values().any(|w| w.client == id && w.peer.is_none());
-        if kind == ClientKind::Vm
-            && !has_window
-            && let Err(e) = self.vm_window(&client)
-        {
-            return error(e);
-        }
         Reply::ClientAdded(row)
     }
 

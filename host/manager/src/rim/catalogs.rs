@@ -118,6 +118,9 @@ impl Daemon {
         match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, client.window_bytes) {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
             Err(e) => {
+                if stat.st_size == 0 {
+                    let _ = std::fs::remove_file(&file); // made just now
+                }
                 return Err(at(
                     &format!("needs {} bytes of its file system", client.window_bytes),
                     e.into(),
