@@ -198,7 +198,6 @@ impl Core {
             }
             GrantState::Recovering => {
                 g.state = GrantState::Active;
-                g.restarts += 1;
             }
             _ => return,
         }
@@ -336,6 +335,9 @@ impl Core {
                         (false, _) => Status::DriverCrashed,
                     };
                     g.state = GrantState::Recovering;
+                    // Counted here: the next service may serve, and die, before
+                    // it has said that it opened the channel.
+                    g.restarts += 1;
                     let geometry = g.geometry.expect("an active grant has a channel");
                     out.push(Action::FailCurrent { window: g.window, geometry, status });
                     self.record(channel, Some(&how), out);
