@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vfun_wire::channel::ChannelKind;
 use vfun_wire::limits::INLINE_BYTES;
-use vfun_wire::message::{ActivateAck, Kind, Location, OfGrant};
+use vfun_wire::message::{ActivateAck, Kind, Location, OfGrant, WaitMode};
 use vfun_wire::version::FunctionVersion;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
@@ -37,6 +37,8 @@ pub struct GrantInfo {
     pub cell_bytes: u32,
     /// How long a call may take.
     pub deadline: Duration,
+    /// How the service waits for calls.
+    pub wait: WaitMode,
     /// What the channel carries.
     pub kind: ChannelKind,
 }

@@ -4,10 +4,10 @@ use crate::error::{Error, Result};
 use std::time::Duration;
 use vfun_wire::channel::ChannelKind;
 use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX, DEPTH_MAX};
-use vfun_wire::message::{Negotiate, Preference};
+use vfun_wire::message::{Negotiate, Preference, WaitMode};
 use vfun_wire::names;
 use vfun_wire::version::FunctionVersion;
-use zerocopy::little_endian::{U16, U32};
+use zerocopy::little_endian::{U16, U32, U64};
 
 /// A function, and what is wanted of it. Whatever is not said is left to the
 /// function and its host.
@@ -19,6 +19,8 @@ pub struct FunctionRequest {
     depth: u16,
     cell_bytes: Option<u32>,
     deadline: Option<Duration>,
+    wait: WaitMode,
+    signature: u64,
     pub(crate) kind: ChannelKind,
 }
 
@@ -32,6 +34,8 @@ impl FunctionRequest {
             depth: 0,
             cell_bytes: None,
             deadline: None,
+            wait: WaitMode::Hybrid,
+            signature: 0,
             kind: ChannelKind::Calls,
         }
     }
@@ -53,6 +57,18 @@ impl FunctionRequest {
     /// Bytes of arguments and of results that a call can have beyond 48.
     pub fn cell_bytes(mut self, bytes: u32) -> Self {
         self.cell_bytes = Some(bytes);
+        self
+    }
+    /// How the service waits for calls. A host may refuse to spin; the grant
+    /// says what is in force.
+    pub fn service_waits(mut self, mode: WaitMode) -> Self {
+        self.wait = mode;
+        self
+    }
+    /// Fingerprint of the signature that this caller was made for: a function
+    /// with another one is refused. 0: not checked.
+    pub fn signature(mut self, fingerprint: u64) -> Self {
+        self.signature = fingerprint;
         self
     }
     /// How long a call may take before its service is ended. Whole milliseconds, up to an hour.
@@ -100,13 +116,14 @@ impl FunctionRequest {
             function,
             version: U32::new(self.version.0),
             preference: self.preference.to_wire(),
-            reserved: 0,
+            wait: self.wait.to_wire(),
             kind: U16::new(self.kind.to_wire()),
             depth: U16::new(self.depth),
             reserved2: U16::new(0),
             cell_bytes: U32::new(self.cell_bytes.unwrap_or(u32::MAX)),
             deadline_ms: U32::new(deadline_ms),
             reserved3: U32::new(0),
+            signature: U64::new(self.signature),
         })
     }
 }

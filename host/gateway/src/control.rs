@@ -13,6 +13,7 @@ use vfun_wire::frame::{CallAnswer, CallHead};
 use vfun_wire::limits::FRAME_BYTES_MAX;
 use vfun_wire::message::{
     self, Kind, LIST_ENTRIES, ListAck, ListEntry, Negotiate, NegotiateAck, OfGrant, Preference,
+    WaitMode,
 };
 use vfun_wire::version::FunctionVersion;
 use vfun_wire::{Handle, Nack, NackCode, names};
@@ -99,6 +100,12 @@ impl Control {
             Kind::Hello => {
                 Err(Nack::new(NackCode::WrongState, "this connection has said hello already"))
             }
+            Kind::Reset => {
+                Err(Nack::new(NackCode::Unsupported, "reset is for a window's kernel module"))
+            }
+            Kind::Describe => {
+                Err(Nack::new(NackCode::Unsupported, "signatures are not told over TCP"))
+            }
             Kind::BufferGet | Kind::BufferPut => {
                 Err(Nack::new(NackCode::Unsupported, "over TCP there are no shared buffers"))
             }
@@ -106,13 +113,15 @@ impl Control {
     }
 
     fn negotiate(&mut self, n: &Negotiate) -> Result<Vec<u8>, Nack> {
-        if n.reserved != 0 || n.reserved2.get() != 0 || n.reserved3.get() != 0 {
+        if n.reserved2.get() != 0 || n.reserved3.get() != 0 {
             return Err(malformed("negotiate's reserved bytes are not zero"));
         }
         let name = names::decode(&n.function)
             .map_err(|e| malformed(format!("the function's name: {e}")))?;
         let preference = Preference::from_wire(n.preference)
             .ok_or_else(|| malformed(format!("{} is no preference", n.preference)))?;
+        let wait = WaitMode::from_wire(n.wait)
+            .ok_or_else(|| malformed(format!("{} is not a way to wait", n.wait)))?;
         if ChannelKind::from_wire(n.kind.get()) != Some(ChannelKind::Calls) {
             return Err(Nack::new(
                 NackCode::Unsupported,
@@ -122,6 +131,8 @@ impl Control {
         let mut request = FunctionRequest::new(name)
             .version(FunctionVersion(n.version.get()))
             .preference(preference)
+            .service_waits(wait)
+            .signature(n.signature.get())
             .depth(n.depth.get());
         match n.cell_bytes.get() {
             u32::MAX => {}
@@ -147,7 +158,7 @@ impl Control {
             function_id: U32::new(g.function_id),
             version: U32::new(g.version.0),
             location: g.location.to_wire(),
-            reserved: 0,
+            wait: g.wait.to_wire(),
             depth: U16::new(g.depth),
             cell_bytes: U32::new(g.cell_bytes),
             deadline_ms: U32::new(g.deadline.as_millis() as u32),

@@ -199,6 +199,9 @@ struct ClientToml {
     #[serde(default = "yes")]
     hardware: bool,
     #[serde(default)]
+    spin: bool,
+    transport: Option<Spanned<String>>,
+    #[serde(default)]
     tcp: bool,
     credential_sha256: Option<Spanned<String>>,
     #[serde(default)]
@@ -253,6 +256,18 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
             ));
         }
     };
+    let doorbell = match t.transport.as_ref().map(|t| (t, t.get_ref().as_str())) {
+        None | Some((_, "ivshmem-doorbell")) => true,
+        Some((_, "ivshmem-plain")) if kind == ClientKind::Vm => false,
+        Some((field, other)) => {
+            return Err(src.error(
+                field,
+                format!(
+                    "transport \"{other}\" is not one of \"ivshmem-doorbell\", \"ivshmem-plain\" (of VMs)"
+                ),
+            ));
+        }
+    };
     let credential_sha256 = match &t.credential_sha256 {
         None => None,
         Some(h) => Some(hex32(h.get_ref()).ok_or_else(|| {
@@ -270,6 +285,8 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         functions: t.functions.into_iter().map(Spanned::into_inner).collect(),
         max_grants,
         hardware: t.hardware,
+        spin: t.spin,
+        doorbell,
         tcp: t.tcp,
         credential_sha256,
         uids: t.uids,
@@ -286,6 +303,9 @@ pub fn default_host_client(id: u32) -> Client {
         functions: vec!["*".into()],
         max_grants: 1024,
         hardware: true,
+        // A program on the host could spin by itself.
+        spin: true,
+        doorbell: true,
         tcp: false,
         credential_sha256: None,
         uids: vec![],

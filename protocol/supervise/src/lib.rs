@@ -40,6 +40,8 @@ pub enum ToService {
     },
     /// Finish the call under way in each channel, then exit.
     Stop,
+    /// Say which channels are served: a manager that started anew asks.
+    Report,
 }
 
 /// What a service serves.
@@ -91,6 +93,8 @@ pub struct Open {
     pub kind: u16,
     /// Deadline of each call, ms.
     pub deadline_ms: u32,
+    /// A `vfun_wire::message::WaitMode`.
+    pub wait: u8,
     /// Whether bells come along.
     pub doorbell: bool,
 }
@@ -134,6 +138,14 @@ pub enum FromService {
         channel: u64,
         /// A sentence for people.
         reason: String,
+    },
+    /// Answer to [`ToService::Report`]: the channels that are open or being
+    /// opened. Channels beyond a packet's room follow in further answers.
+    Channels {
+        /// Their handles.
+        channels: Vec<u64>,
+        /// More follow.
+        more: bool,
     },
     /// A call ran past its deadline; the service exits with [`EXIT_DEADLINE`].
     Deadline {

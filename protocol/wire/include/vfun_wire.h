@@ -38,7 +38,11 @@ extern "C" {
 #define VFUN_FEATURE_BUFFERS (UINT64_C(1) << 2)
 #define VFUN_FEATURE_WINDOWS (UINT64_C(1) << 3)
 #define VFUN_FEATURE_PACKETS (UINT64_C(1) << 4)
-#define VFUN_FEATURE_OFFERED (VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR)
+#define VFUN_FEATURE_MODULE (UINT64_C(1) << 5)
+#define VFUN_FEATURE_SIGNATURES (UINT64_C(1) << 6)
+#define VFUN_FEATURE_OFFERED \
+	(VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | VFUN_FEATURE_MODULE | \
+	 VFUN_FEATURE_SIGNATURES)
 
 /* A function's version: major in the upper half, minor in the lower. */
 #define VFUN_FUNCTION_VERSION(major, minor) \
@@ -62,7 +66,8 @@ extern "C" {
 #define VFUN_NAME_BYTES 64
 #define VFUN_CREDENTIAL_BYTES 64
 #define VFUN_SENTENCE_BYTES 512
-#define VFUN_VECTORS 4
+#define VFUN_VECTORS 8
+#define VFUN_SIGNATURE_BYTES 2048
 #define VFUN_DEADLINE_MS_MAX UINT32_C(3600000)
 #define VFUN_DEADLINE_MS_DEFAULT UINT32_C(60000)
 #define VFUN_CLAIM_STALE_MS 3000
@@ -241,6 +246,13 @@ static inline uint32_t vfun_word1_status(uint64_t word) { return (uint32_t)(word
 #define VFUN_IN_BYTES_OUT 27
 #define VFUN_IN_SLEPT 28
 #define VFUN_IN_RANG 29
+#define VFUN_IN_BUSY_NS 32
+#define VFUN_IN_SPUN_NS 33
+#define VFUN_IN_ASLEEP_NS 34
+#define VFUN_IN_TIMES 64
+
+/* Buckets of service times, from word VFUN_IN_TIMES on: four to an octave. */
+#define VFUN_TIMES 128
 
 /* Where a channel lies in its window, and its shape. */
 struct vfun_geometry {
@@ -299,7 +311,8 @@ enum vfun_break_reason {
 	VFUN_BREAK_REASON_CRASH_LOOP = 2,
 	VFUN_BREAK_REASON_NO_SERVICE = 3,
 	VFUN_BREAK_REASON_RELEASED = 4,
-	VFUN_BREAK_REASON_SHUTDOWN = 5
+	VFUN_BREAK_REASON_SHUTDOWN = 5,
+	VFUN_BREAK_REASON_DEVICE_GONE = 6
 };
 
 /* ---- refusals ------------------------------------------------------- */
@@ -321,7 +334,8 @@ enum vfun_nack_code {
 	VFUN_NACK_CODE_SERVICE_FAILED = 14,
 	VFUN_NACK_CODE_DRAINING = 15,
 	VFUN_NACK_CODE_BEYOND_LIMIT = 16,
-	VFUN_NACK_CODE_WRONG_STATE = 17
+	VFUN_NACK_CODE_WRONG_STATE = 17,
+	VFUN_NACK_CODE_WRONG_SIGNATURE = 18
 };
 
 struct vfun_nack_body {
@@ -338,6 +352,12 @@ enum vfun_preference {
 	VFUN_PREFERENCE_ANY = 0,
 	VFUN_PREFERENCE_HARDWARE = 1,
 	VFUN_PREFERENCE_SOFTWARE = 2
+};
+
+enum vfun_wait_mode {
+	VFUN_WAIT_MODE_HYBRID = 0,
+	VFUN_WAIT_MODE_SPIN = 1,
+	VFUN_WAIT_MODE_SLEEP = 2
 };
 
 enum vfun_location {
@@ -373,13 +393,14 @@ struct vfun_negotiate {
 	uint8_t function[VFUN_NAME_BYTES];
 	uint32_t version;
 	uint8_t preference;
-	uint8_t reserved;
+	uint8_t wait;
 	uint16_t kind;
 	uint16_t depth;
 	uint16_t reserved2;
 	uint32_t cell_bytes;
 	uint32_t deadline_ms;
 	uint32_t reserved3;
+	uint64_t signature;
 };
 
 struct vfun_negotiate_ack {
@@ -389,7 +410,7 @@ struct vfun_negotiate_ack {
 	uint32_t function_id;
 	uint32_t version;
 	uint8_t location;
-	uint8_t reserved;
+	uint8_t wait;
 	uint16_t depth;
 	uint32_t cell_bytes;
 	uint32_t deadline_ms;
@@ -438,6 +459,21 @@ struct vfun_list_entry {
 	uint32_t deadline_ms;
 };
 
+struct vfun_describe {
+	uint8_t function[VFUN_NAME_BYTES];
+};
+
+/* `text_len` bytes of text follow. */
+struct vfun_describe_ack {
+	uint32_t function_id;
+	uint32_t version;
+	uint64_t signature;
+	uint32_t max_args;
+	uint32_t max_result;
+	uint32_t text_len;
+	uint32_t reserved;
+};
+
 struct vfun_empty {
 	uint64_t reserved;
 };
@@ -476,6 +512,8 @@ struct vfun_buffer_put {
 	X(STATS, 6, vfun_of_grant, vfun_stats, 1, 0) \
 	X(KEEP_ALIVE, 7, vfun_empty, vfun_empty, 1, 0) \
 	X(GOODBYE, 8, vfun_empty, vfun_empty, 1, 0) \
+	X(RESET, 9, vfun_empty, vfun_empty, 1, VFUN_FEATURE_MODULE) \
+	X(DESCRIBE, 10, vfun_describe, vfun_describe_ack, 1, VFUN_FEATURE_SIGNATURES) \
 	X(BUFFER_GET, 16, vfun_buffer_get, vfun_buffer_ack, 1, VFUN_FEATURE_BUFFERS) \
 	X(BUFFER_PUT, 17, vfun_buffer_put, vfun_empty, 1, VFUN_FEATURE_BUFFERS)
 
@@ -486,6 +524,17 @@ enum vfun_kind {
 	VFUN_MESSAGES(VFUN_KIND_ENUMERATOR_)
 	VFUN_KIND_NONE_ = 0
 };
+
+/* ---- the device (QEMU's ivshmem) ------------------------------------- */
+
+#define VFUN_PCI_VENDOR 0x1af4
+#define VFUN_PCI_DEVICE 0x1110
+/* Registers of BAR 0. */
+#define VFUN_REG_IVPOSITION 8
+#define VFUN_REG_DOORBELL 12
+/* Write `peer << 16 | vector` to the doorbell; the host is always peer 0. */
+#define VFUN_HOST_PEER 0
+#define VFUN_FIRST_VM_PEER 1
 
 /* ---- attaching over a UNIX socket ----------------------------------- */
 

@@ -186,6 +186,40 @@ pub mod in_header {
     pub const SLEPT: usize = 3 * LINE_WORDS + 4;
     /// Times the service rang the app awake.
     pub const RANG: usize = 3 * LINE_WORDS + 5;
+    /// Nanoseconds the service spent computing, as far as measured.
+    pub const BUSY_NS: usize = 4 * LINE_WORDS;
+    /// Nanoseconds it spent spinning.
+    pub const SPUN_NS: usize = 4 * LINE_WORDS + 1;
+    /// Nanoseconds it spent asleep.
+    pub const ASLEEP_NS: usize = 4 * LINE_WORDS + 2;
+    /// [`super::TIMES`] counters of sampled service times; see [`super::time_bucket`].
+    pub const TIMES: usize = 8 * LINE_WORDS;
+}
+
+/// Buckets of sampled service times in a channel's `datain` header page.
+pub const TIMES: usize = 128;
+const _: () = assert!((in_header::TIMES + TIMES) * 8 <= PAGE);
+
+/// The bucket of a service time: four to an octave, so that a bucket's bounds
+/// lie within 25 % of each other; the first takes all below 4 ns, the last all
+/// beyond some seconds.
+pub const fn time_bucket(ns: u64) -> usize {
+    if ns < 4 {
+        return 0;
+    }
+    let octave = 63 - ns.leading_zeros() as usize; // at least 2
+    let quarter = (ns >> (octave - 2)) as usize & 3;
+    let bucket = (octave - 2) * 4 + quarter + 1;
+    if bucket < TIMES { bucket } else { TIMES - 1 }
+}
+
+/// The least time that falls into a bucket, ns.
+pub const fn time_bucket_from(bucket: usize) -> u64 {
+    if bucket == 0 {
+        return 0;
+    }
+    let (octave, quarter) = ((bucket - 1) / 4 + 2, (bucket - 1) % 4);
+    (4 + quarter as u64) << (octave - 2)
 }
 
 /// Where a channel lies in its window, and its shape. Offsets are from the
@@ -327,6 +361,18 @@ mod tests {
         assert_eq!(side_bytes(1, 63), None);
         assert_eq!(side_bytes(1, 0), Some(2 * 4096));
         assert_eq!(side_bytes(64, 4096), Some(4096 + 4096 + 64 * 4096));
+    }
+
+    #[test]
+    fn every_time_has_its_bucket() {
+        for b in 0..TIMES {
+            let from = time_bucket_from(b);
+            assert_eq!(time_bucket(from), b);
+            if b + 1 < TIMES {
+                assert_eq!(time_bucket(time_bucket_from(b + 1) - 1), b);
+            }
+        }
+        assert_eq!(time_bucket(u64::MAX), TIMES - 1);
     }
 
     proptest! {

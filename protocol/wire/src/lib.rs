@@ -15,6 +15,7 @@ pub mod control;
 pub mod frame;
 pub mod handle;
 pub mod header;
+pub mod ivshmem;
 pub mod limits;
 pub mod message;
 pub mod nack;

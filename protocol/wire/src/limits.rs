@@ -39,8 +39,12 @@ pub const CREDENTIAL_BYTES: usize = 64;
 /// Bytes of a nack's sentence.
 pub const SENTENCE_BYTES: usize = 512;
 
-/// Doorbell vectors of a window, each way: one for control, the rest shared by channels.
-pub const VECTORS: u16 = 4;
+/// Doorbell vectors of a window, each way: one for control, the rest shared by
+/// channels. An idle channel costs nothing, so that a few are enough: sharing
+/// one only means that a ring wakes a sleeper of another channel now and then.
+pub const VECTORS: u16 = 8;
+/// Bytes of a function's signature as text: some thirty named arguments.
+pub const SIGNATURE_BYTES: usize = 2048;
 
 /// Longest deadline of a call, ms (an hour): what runs longer is a service of its own.
 pub const DEADLINE_MS_MAX: u32 = 3_600_000;

@@ -82,6 +82,18 @@ wire_enum! {
 }
 
 wire_enum! {
+    /// How a side waits when there is nothing to do.
+    pub enum WaitMode: u8 {
+        /// Spins for a time learned from the channel, then sleeps.
+        Hybrid = 0 => "hybrid",
+        /// Never sleeps.
+        Spin = 1 => "spin",
+        /// Sleeps at once.
+        Sleep = 2 => "sleep",
+    }
+}
+
+wire_enum! {
     /// Where a function runs (functionLoc).
     pub enum Location: u8 {
         /// On the host's processors.
@@ -104,15 +116,15 @@ impl Location {
 
 wire_struct! {
     /// Asks for a function.
-    Negotiate = 88 {
+    Negotiate = 96 {
         /// The function's name.
         function: Name,
         /// [`crate::version::FunctionVersion`] asked for; 0 for any.
         version: U32,
         /// [`Preference`].
         preference: u8,
-        /// Zero.
-        reserved: u8,
+        /// [`WaitMode`] wanted of the service.
+        wait: u8,
         /// [`crate::channel::ChannelKind`].
         kind: U16,
         /// Cells wanted, a power of two; 0 for the default.
@@ -125,6 +137,8 @@ wire_struct! {
         deadline_ms: U32,
         /// Zero.
         reserved3: U32,
+        /// Fingerprint of the signature that the caller was made for; 0: none.
+        signature: U64,
     }
 }
 
@@ -143,8 +157,8 @@ wire_struct! {
         version: U32,
         /// functionLoc, a [`Location`].
         location: u8,
-        /// Zero.
-        reserved: u8,
+        /// [`WaitMode`] in force: policy may not let an app keep a host's processor busy.
+        wait: u8,
         /// Cells granted.
         depth: U16,
         /// Data space granted per cell and side.
@@ -235,6 +249,35 @@ wire_struct! {
         locations: U32,
         /// Its deadline, ms.
         deadline_ms: U32,
+    }
+}
+
+wire_struct! {
+    /// Asks for a function's signature.
+    Describe = 64 {
+        /// The function's name.
+        function: Name,
+    }
+}
+
+wire_struct! {
+    /// Head of the answer to [`Describe`]; `text_len` bytes of text follow,
+    /// the signature in its canonical form.
+    DescribeAck = 32 {
+        /// functionID.
+        function_id: U32,
+        /// Its version.
+        version: U32,
+        /// Fingerprint of the signature; 0 if the function has none.
+        signature: U64,
+        /// Longest arguments, bytes.
+        max_args: U32,
+        /// Longest results, bytes.
+        max_result: U32,
+        /// Bytes of text, at most `SIGNATURE_BYTES`; 0 if it has no signature.
+        text_len: U32,
+        /// Zero.
+        reserved: U32,
     }
 }
 
@@ -331,6 +374,11 @@ messages! {
     KeepAlive = 7 "keep-alive": Empty => Empty, since 1, needs Features(0);
     /// Ends the session and gives everything back.
     Goodbye = 8 "goodbye": Empty => Empty, since 1, needs Features(0);
+    /// A guest's kernel module starts: the sessions of the one before it, which
+    /// a reset ended without a word, are over. Takes no session.
+    Reset = 9 "reset": Empty => Empty, since 1, needs Features::MODULE;
+    /// A function's signature.
+    Describe = 10 "describe": Describe => DescribeAck, since 1, needs Features::SIGNATURES;
     /// A buffer both sides write.
     BufferGet = 16 "buffer-get": BufferGet => BufferAck, since 1, needs Features::BUFFERS;
     /// Gives a buffer back.

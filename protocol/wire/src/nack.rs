@@ -43,6 +43,8 @@ wire_enum! {
         BeyondLimit = 16 => "beyond a limit",
         /// The request is valid, but not in this state (active already, not active).
         WrongState = 17 => "wrong state",
+        /// The caller was made for other argument or result types than the function has.
+        WrongSignature = 18 => "wrong signature",
     }
 }
 

@@ -46,5 +46,8 @@ wire_enum! {
         Released = 4 => "its grant was released",
         /// The manager is shutting down or laid the window out anew.
         Shutdown = 5 => "the manager is shutting down",
+        /// The window's device was unplugged. Written by the guest's kernel
+        /// module into the page that it puts in place of the channel's.
+        DeviceGone = 6 => "the window's device was unplugged from this machine",
     }
 }

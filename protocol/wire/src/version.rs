@@ -22,8 +22,15 @@ impl Features {
     /// Packet channels (ports and links). Not offered by version 0.1.
     pub const PACKETS: Features = Features(1 << 4);
 
+    /// The session is one of the guest's kernel module: it ends with
+    /// [`crate::message::Kind::Reset`], when that module starts anew.
+    pub const MODULE: Features = Features(1 << 5);
+    /// Functions may have typed signatures ([`crate::message::Describe`]).
+    pub const SIGNATURES: Features = Features(1 << 6);
+
     /// What this version of the code implements.
-    pub const OFFERED: Features = Features(Self::DOORBELL.0 | Self::FLOOR.0);
+    pub const OFFERED: Features =
+        Features(Self::DOORBELL.0 | Self::FLOOR.0 | Self::MODULE.0 | Self::SIGNATURES.0);
 
     /// What both sides have.
     pub const fn both(self, other: Features) -> Features {

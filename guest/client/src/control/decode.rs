@@ -6,7 +6,7 @@ use crate::session::FunctionInfo;
 use std::time::Duration;
 use vfun_wire::channel::ChannelKind;
 use vfun_wire::limits::*;
-use vfun_wire::message::{self, HelloAck, ListEntry, Location, NegotiateAck};
+use vfun_wire::message::{self, HelloAck, ListEntry, Location, NegotiateAck, WaitMode};
 use vfun_wire::names;
 use vfun_wire::version::{FunctionVersion, VERSION, VERSION_MIN};
 use zerocopy::FromBytes;
@@ -59,6 +59,12 @@ pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Resu
             ack.location
         ));
     };
+    let Some(wait) = WaitMode::from_wire(ack.wait) else {
+        return nonsense(format!(
+            "the grant's way to wait {} is not one this version knows",
+            ack.wait
+        ));
+    };
     if ack.grant.get() == 0 {
         return nonsense("it gave no grant handle");
     }
@@ -77,6 +83,7 @@ pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Resu
         depth,
         cell_bytes,
         deadline: Duration::from_millis(ack.deadline_ms.get().into()),
+        wait,
         kind,
     })
 }

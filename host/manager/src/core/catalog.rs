@@ -59,6 +59,11 @@ pub struct Client {
     pub max_grants: u32,
     /// Whether it may have hardware.
     pub hardware: bool,
+    /// Whether its window has doorbells; a VM's without is a plain file.
+    pub doorbell: bool,
+    /// Whether its apps may have services that spin: each such channel keeps a
+    /// processor of the host busy, calls or none.
+    pub spin: bool,
     /// Whether callers over TCP may act for it.
     pub tcp: bool,
     /// SHA-256 of the credential that its apps present, if one is asked for.

@@ -215,6 +215,8 @@ pub enum Action {
         app: String,
         /// Deadline of each call, ms.
         deadline_ms: u32,
+        /// How the service waits.
+        wait: vfun_wire::message::WaitMode,
     },
     /// Tell a service to stop serving a channel.
     CloseChannel {

@@ -3,7 +3,7 @@
 use super::event::{ReplyTo, ServiceId, WindowId};
 use vfun_wire::Handle;
 use vfun_wire::channel::{ChannelKind, Geometry};
-use vfun_wire::message::Location;
+use vfun_wire::message::{Location, WaitMode};
 
 /// Where a grant stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub struct Grant {
     pub cell_bytes: u32,
     /// Deadline of each call, ms.
     pub deadline_ms: u32,
+    /// How its service waits.
+    pub wait: WaitMode,
     /// Where it stands.
     pub state: GrantState,
     /// Its channel, once laid out.

@@ -113,6 +113,7 @@ impl Core {
             geometry: g.geometry.expect("laid out before its service is asked for"),
             app: g.app.clone(),
             deadline_ms: g.deadline_ms,
+            wait: g.wait,
         });
     }
 

@@ -10,7 +10,7 @@ use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::limits::*;
 use vfun_wire::message::{
     self, Hello, HelloAck, Kind, List, ListAck, ListEntry, Location, Negotiate, NegotiateAck,
-    OfGrant, Preference,
+    OfGrant, Preference, WaitMode,
 };
 use vfun_wire::version::{Features, FunctionVersion, VERSION, VERSION_MIN, agree};
 use vfun_wire::{Handle, LINE, Nack, NackCode, names};
@@ -70,6 +70,9 @@ impl Core {
         if kind == Kind::Hello {
             return self.hello(now, r.to.window, &r.body).map(Some);
         }
+        if kind == Kind::Reset {
+            return self.reset(now, r.to.window, out).map(Some);
+        }
         let session = self.own_session(r.to.window, Handle(r.session))?;
         if !self.sessions.get(session).expect("just found").features.has(row.needs) {
             return Err(Nack::new(
@@ -78,7 +81,7 @@ impl Core {
             ));
         }
         match kind {
-            Kind::Hello => unreachable!("handled above"),
+            Kind::Hello | Kind::Reset => unreachable!("handled above"),
             Kind::Negotiate => self.negotiate(now, session, &r.body, out).map(Some),
             Kind::Activate => self.activate(now, session, r, out).map(|()| None),
             Kind::Release => {
@@ -98,6 +101,7 @@ impl Core {
                 self.end_session(now, session, "the app said goodbye", out);
                 Ok(Some(empty()))
             }
+            Kind::Describe => Err(Nack::new(NackCode::Unsupported, "no signatures yet")),
             Kind::BufferGet | Kind::BufferPut => {
                 Err(Nack::new(NackCode::Unsupported, "buffers are not offered by this version"))
             }
@@ -208,6 +212,22 @@ impl Core {
         .to_vec())
     }
 
+    /// A guest's kernel module starts: a reset ended those that had sessions
+    /// through the one before it. Sessions of programs that reach the window by
+    /// themselves are left to their heartbeats.
+    fn reset(&mut self, now: u64, window: WindowId, out: &mut Vec<Action>) -> Answer {
+        let of_module: Vec<_> = self
+            .sessions
+            .iter()
+            .filter(|(_, s)| s.window == window && s.features.has(Features::MODULE))
+            .map(|(h, _)| h)
+            .collect();
+        for session in of_module {
+            self.end_session(now, session, "its guest's kernel started anew", out);
+        }
+        Ok(empty())
+    }
+
     fn app_id(&mut self, client: u32, app: &str) -> u32 {
         if let Some(id) = self.app_ids.get(&(client, app.to_owned())) {
             return *id;
@@ -231,7 +251,7 @@ impl Core {
         out: &mut Vec<Action>,
     ) -> Answer {
         let n: Negotiate = body(bytes, Kind::Negotiate)?;
-        let reserved = n.reserved == 0 && n.reserved2.get() == 0 && n.reserved3.get() == 0;
+        let reserved = n.reserved2.get() == 0 && n.reserved3.get() == 0;
         zero("negotiate's reserved bytes", reserved)?;
         if self.draining {
             return Err(Nack::new(
@@ -243,6 +263,8 @@ impl Core {
             .map_err(|e| malformed(format!("the function's name: {e}")))?;
         let preference = Preference::from_wire(n.preference)
             .ok_or_else(|| malformed(format!("{} is not a preference", n.preference)))?;
+        let wait = WaitMode::from_wire(n.wait)
+            .ok_or_else(|| malformed(format!("{} is not a way to wait", n.wait)))?;
         let kind = ChannelKind::from_wire(n.kind.get())
             .ok_or_else(|| malformed(format!("{} is not a kind of channel", n.kind)))?;
         let s = self.sessions.get(session).expect("checked by the caller");
@@ -335,6 +357,12 @@ impl Core {
             ));
         }
         let location = self.place(client, f, preference)?;
+        // A service that spins keeps a processor of the host busy for an idle
+        // app: only where policy says so. The answer shows what is in force.
+        let wait = match wait {
+            WaitMode::Spin if !client.spin => WaitMode::Hybrid,
+            mode => mode,
+        };
 
         let grant = Grant {
             session,
@@ -349,6 +377,7 @@ impl Core {
             depth,
             cell_bytes,
             deadline_ms,
+            wait,
             state: GrantState::Granted,
             geometry: None,
             service: None,
@@ -364,7 +393,7 @@ impl Core {
             function_id: U32::new(f.id),
             version: U32::new(f.version.0),
             location: location.to_wire(),
-            reserved: 0,
+            wait: wait.to_wire(),
             depth: U16::new(depth),
             cell_bytes: U32::new(cell_bytes),
             deadline_ms: U32::new(deadline_ms),

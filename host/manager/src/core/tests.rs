@@ -41,6 +41,8 @@ fn client(id: u32, name: &str) -> Client {
         functions: vec!["*".into()],
         max_grants: 4,
         hardware: true,
+        spin: false,
+        doorbell: true,
         tcp: false,
         credential_sha256: None,
         uids: vec![],
@@ -162,13 +164,14 @@ fn want(name: &str) -> Negotiate {
         function: names::encode(name).unwrap(),
         version: U32::new(0),
         preference: 0,
-        reserved: 0,
+        wait: 0,
         kind: U16::new(1),
         depth: U16::new(16),
         reserved2: U16::new(0),
         cell_bytes: U32::new(1024),
         deadline_ms: U32::new(0),
         reserved3: U32::new(0),
+        signature: U64::new(0),
     }
 }
 
@@ -234,7 +237,7 @@ fn every_refusal_has_its_code() {
     case(want("mul"), 2, s2, NackCode::Denied);
     case(Negotiate { version: U32::new(2 << 16), ..want("add") }, 1, s, NackCode::WrongVersion);
     case(Negotiate { version: U32::new(1 << 16 | 3), ..want("add") }, 1, s, NackCode::WrongVersion);
-    case(Negotiate { reserved: 1, ..want("add") }, 1, s, NackCode::Malformed);
+    case(Negotiate { wait: 9, ..want("add") }, 1, s, NackCode::Malformed);
     case(Negotiate { preference: 9, ..want("add") }, 1, s, NackCode::Malformed);
     case(Negotiate { kind: U16::new(77), ..want("add") }, 1, s, NackCode::Malformed);
     case(Negotiate { kind: U16::new(2), ..want("add") }, 1, s, NackCode::Unsupported);

@@ -61,7 +61,7 @@ impl Daemon {
                     a.window.zero(&geometry);
                 }
             }
-            Action::OpenChannel { service, channel, window, geometry, app, deadline_ms } => {
+            Action::OpenChannel { service, channel, window, geometry, app, deadline_ms, wait } => {
                 let open = Open {
                     channel: channel.0,
                     app,
@@ -71,6 +71,7 @@ impl Daemon {
                     cell_bytes: geometry.cell_bytes.get(),
                     kind: geometry.kind.get(),
                     deadline_ms,
+                    wait: wait.to_wire(),
                     doorbell: self.windows.get(&window).is_some_and(|a| a.window.bells().is_some()),
                 };
                 let vectors = (geometry.vector_out.get(), geometry.vector_in.get());

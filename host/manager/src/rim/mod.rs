@@ -296,6 +296,7 @@ impl Daemon {
                 FromService::Broken { channel, reason } => {
                     Event::ChannelBroken { service, channel: Handle(channel), reason }
                 }
+                FromService::Channels { .. } => continue,
                 FromService::Deadline { channel } => {
                     Event::CallOverran { service, channel: Handle(channel) }
                 }

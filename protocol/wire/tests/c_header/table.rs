@@ -72,11 +72,11 @@ structs! {
     Hello { version_min, version_max, pid, features, app, credential_len, reserved, credential }
     HelloAck { version, session_line, client_id, features, session, heartbeat_ms, app_id, client }
     Negotiate {
-        function, version, preference, reserved, kind, depth, reserved2, cell_bytes, deadline_ms,
-        reserved3,
+        function, version, preference, wait, kind, depth, reserved2, cell_bytes, deadline_ms,
+        reserved3, signature,
     }
     NegotiateAck {
-        grant, client_id, app_id, function_id, version, location, reserved, depth, cell_bytes,
+        grant, client_id, app_id, function_id, version, location, wait, depth, cell_bytes,
         deadline_ms, reserved2,
     }
     OfGrant { grant }
@@ -85,6 +85,10 @@ structs! {
     List { start, reserved }
     ListAck { count, total }
     ListEntry { function, function_id, version, max_args, max_result, locations, deadline_ms }
+    Describe { function }
+    DescribeAck {
+        function_id, version, signature, max_args, max_result, text_len, reserved,
+    }
     Empty { reserved }
     BufferGet { grant, bytes, align, reserved }
     BufferAck { buffer, offset, bytes, reserved }
@@ -127,7 +131,7 @@ constants! {
         WINDOW_BYTES_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_DEFAULT, CONTROL_CELLS,
         CONTROL_REQUEST_BYTES, CONTROL_ANSWER_BYTES, SESSIONS, DEPTH_MIN, DEPTH_MAX, DEPTH_DEFAULT,
         CELL_BYTES_MAX, CELL_BYTES_DEFAULT, INLINE_BYTES, NAME_BYTES, CREDENTIAL_BYTES,
-        SENTENCE_BYTES, VECTORS, DEADLINE_MS_MAX, DEADLINE_MS_DEFAULT, CLAIM_STALE_MS,
+        SENTENCE_BYTES, VECTORS, SIGNATURE_BYTES, DEADLINE_MS_MAX, DEADLINE_MS_DEFAULT, CLAIM_STALE_MS,
         CONTROL_TIMEOUT_MS, HEARTBEAT_MS, HEARTBEAT_DEAD_MS, FRAME_BYTES_MAX,
     }
     "" [header] {
@@ -139,14 +143,18 @@ constants! {
         WORD_CLAIM, WORD_POSTED, WORD_SESSION, WORD_BEAT, WORD_ANSWERED, WORD_GENERATION,
         REQUEST_BODY, ANSWER_BODY, ANSWER_ACK, ANSWER_NACK,
     }
-    "" [channel] { FLAG_DATA, FLAGS }
+    "" [channel] { FLAG_DATA, FLAGS, TIMES }
     "OUT_" [channel::out_header] { SLEEPERS, END }
     "IN_" [channel::in_header] {
-        BROKEN, SLEEPS, CURRENT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG,
+        BROKEN, SLEEPS, CURRENT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, BUSY_NS,
+        SPUN_NS, ASLEEP_NS, TIMES,
     }
     "" [version] { VERSION, VERSION_MIN }
     "" [message] { LIST_ENTRIES }
     "" [attach] { ATTACH_MAGIC }
+    "" [ivshmem] {
+        PCI_VENDOR, PCI_DEVICE, REG_IVPOSITION, REG_DOORBELL, HOST_PEER, FIRST_VM_PEER,
+    }
     "FRAME_" [frame] { ATTACH, CALL, ACK, NACK }
 }
 
@@ -162,6 +170,8 @@ fn other_constants(out: &mut Expect) {
         ("FEATURE_BUFFERS", Features::BUFFERS.0),
         ("FEATURE_WINDOWS", Features::WINDOWS.0),
         ("FEATURE_PACKETS", Features::PACKETS.0),
+        ("FEATURE_MODULE", Features::MODULE.0),
+        ("FEATURE_SIGNATURES", Features::SIGNATURES.0),
         ("FEATURE_OFFERED", Features::OFFERED.0),
     ] {
         out.push((format!("VFUN_{name}"), value));
@@ -178,6 +188,8 @@ const OTHER_CONSTANTS: &[&str] = &[
     "version::Features::BUFFERS",
     "version::Features::WINDOWS",
     "version::Features::PACKETS",
+    "version::Features::MODULE",
+    "version::Features::SIGNATURES",
     "version::Features::OFFERED",
     // The table of messages: compared row by row.
     "message::TABLE",
@@ -197,7 +209,7 @@ macro_rules! enums {
 }
 
 enums! {
-    NackCode, Status, BreakReason, Kind, Command, CellState, ChannelKind, Location, Preference
+    NackCode, Status, BreakReason, Kind, Command, CellState, ChannelKind, Location, Preference, WaitMode
 }
 
 /// The rows of `VFUN_MESSAGES`, found by their number: `columns` are the

@@ -126,6 +126,7 @@ impl Service {
             cell_bytes: app.shape.cell_bytes,
             kind: app.shape.kind.to_wire(),
             deadline_ms: app.shape.deadline_ms,
+            wait: 0,
             doorbell: app.shape.doorbell,
         };
         let mut fds = vec![app.window.as_fd()];

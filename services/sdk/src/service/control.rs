@@ -19,6 +19,8 @@ use vfun_supervise::{
 
 const SOCKET: u64 = 0;
 const ALARM: u64 = 1;
+/// Channels in one packet of a report: handles have up to 20 digits.
+const CHANNELS_PER_REPORT: usize = 2_000;
 /// Longest time that the last message, that of a deadline, may wait for room.
 const LAST_WORD: Duration = Duration::from_millis(200);
 
@@ -162,6 +164,19 @@ impl<E: Engine> Control<E> {
         }
     }
 
+    /// Tells a manager that started anew what is served here.
+    fn report(&mut self) {
+        let served: Vec<u64> = self.channels.keys().copied().collect();
+        let mut parts = served.chunks(CHANNELS_PER_REPORT).peekable();
+        if parts.peek().is_none() {
+            self.say(FromService::Channels { channels: vec![], more: false });
+        }
+        while let Some(part) = parts.next() {
+            let more = parts.peek().is_some();
+            self.say(FromService::Channels { channels: part.to_vec(), more });
+        }
+    }
+
     fn told(&mut self, message: ToService, fds: Vec<OwnedFd>) {
         match message {
             ToService::Open(open) => self.open(open, fds),
@@ -170,6 +185,7 @@ impl<E: Engine> Control<E> {
                 self.stopping = true;
                 self.channels.values().for_each(|c| c.running.stop());
             }
+            ToService::Report => self.report(),
             ToService::Start(_) => log::line(format_args!("a second Start is ignored")),
         }
     }
