@@ -53,6 +53,10 @@ impl Tree {
     pub fn host_socket(&self) -> PathBuf {
         self.root.join("host.sock")
     }
+    /// Where QEMU gets a VM's window and its doorbells.
+    pub fn ivshmem_socket(&self, client: &str) -> PathBuf {
+        self.root.join("ivshmem").join(format!("{client}.sock"))
+    }
     /// The database.
     pub fn database(&self) -> PathBuf {
         self.admin().join("virtfun.db")

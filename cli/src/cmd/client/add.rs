@@ -26,6 +26,10 @@ pub struct Args {
     /// vm: a virtual machine, with a window of its own; host: programs on this machine or, with --tcp, elsewhere.
     #[arg(long, value_name = "KIND", value_parser = ["vm", "host"], default_value = "vm")]
     kind: String,
+    /// How a VM gets its window: with doorbells, or as a plain file for hypervisors that know no others
+    /// [default: ivshmem-doorbell].
+    #[arg(long, value_name = "HOW", value_parser = ["ivshmem-doorbell", "ivshmem-plain"])]
+    transport: Option<String>,
     /// Functions that it may use [default: all].
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     functions: Option<Vec<String>>,
@@ -59,6 +63,7 @@ impl Args {
             name: name.to_owned(),
             kind: self.kind.clone(),
             window: self.window.clone(),
+            transport: self.transport.clone(),
             functions: self.functions.clone(),
             max_grants: self.max_grants,
             tcp: self.tcp,

@@ -11,6 +11,7 @@ pub struct Wanted {
     pub name: String,
     pub kind: String,
     pub window: Option<String>,
+    pub transport: Option<String>,
     pub functions: Option<Vec<String>>,
     pub max_grants: Option<u32>,
     pub tcp: bool,
@@ -26,6 +27,7 @@ impl Wanted {
             name: name.to_owned(),
             kind: "vm".into(),
             window: None,
+            transport: None,
             functions: None,
             max_grants: None,
             tcp: false,
@@ -49,6 +51,9 @@ pub fn text(w: &Wanted) -> Result<String> {
         let bytes = vfun_manager::manifest::size(window).map_err(bad)?;
         header::check_size(bytes).map_err(|e| bad(e.to_string()))?;
         t.insert("window".into(), bytes.to_string().into());
+    }
+    if let Some(transport) = &w.transport {
+        t.insert("transport".into(), transport.clone().into());
     }
     if let Some(functions) = &w.functions {
         let bad = functions
@@ -94,6 +99,7 @@ mod tests {
     fn the_manager_reads_what_is_made_here() {
         let w = Wanted {
             window: Some("128MiB".into()),
+            transport: Some("ivshmem-plain".into()),
             functions: Some(vec!["echo".into(), "sum".into()]),
             max_grants: Some(5),
             tcp: true,
@@ -106,9 +112,11 @@ mod tests {
         assert_eq!((c.name.as_str(), c.window_bytes, c.max_grants), ("vm-1", 128 << 20, 5));
         assert_eq!((c.tcp, c.hardware, c.uids.as_slice()), (true, false, &[1000, 64055][..]));
         assert_eq!(c.functions, ["echo", "sum"]);
+        assert!(!c.doorbell);
         assert_eq!(c.credential_sha256.unwrap()[..2], [0x1e, 0xc1]);
         let c = vfun_manager::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1)
             .unwrap();
+        assert!(c.doorbell, "what a VM gets unless told otherwise");
         assert!(c.hardware && !c.tcp && c.credential_sha256.is_none() && c.may_use("echo"));
     }
 

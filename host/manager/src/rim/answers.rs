@@ -137,12 +137,22 @@ impl Daemon {
             services: t.services,
             window_bytes_used: t.bytes,
             resident_bytes: process::resident_bytes(),
-            tcp: self.gateway.as_ref().and(self.config.tcp.clone()),
+            tcp: self
+                .config
+                .tcp
+                .clone()
+                .filter(|_| self.helper_runs(&self.config.gateway_program)),
+            metrics: self
+                .config
+                .metrics
+                .clone()
+                .filter(|_| self.helper_runs(&self.config.metrics_program)),
             service_program: self.config.service_program.clone(),
         })
     }
 
     pub(super) fn client_row(&self, c: &Client) -> ClientRow {
+        let vm = c.kind == ClientKind::Vm;
         ClientRow {
             id: c.id,
             name: c.name.clone(),
@@ -151,7 +161,12 @@ impl Daemon {
                 ClientKind::Host => "host".into(),
             },
             window_bytes: c.window_bytes,
-            window_file: (c.kind == ClientKind::Vm).then(|| self.window_file(&c.name)),
+            transport: vm.then(|| {
+                if c.doorbell { "ivshmem-doorbell" } else { "ivshmem-plain" }.to_owned()
+            }),
+            window_file: vm.then(|| self.window_file(&c.name)),
+            socket: (vm && c.doorbell).then(|| self.tree.ivshmem_socket(&c.name)),
+            windows: self.windows.values().filter(|w| w.client == c.id).count(),
             functions: c.functions.clone(),
             max_grants: c.max_grants,
             tcp: c.tcp,
@@ -175,6 +190,7 @@ impl Daemon {
                     location: g.location.text().into(),
                     state: g.state.text().into(),
                     transport: window.map_or("", |w| w.transport).into(),
+                    wait: g.wait.text().into(),
                     depth: g.depth,
                     cell_bytes: g.cell_bytes,
                     pid: g.service.and_then(|s| self.services.get(&s)).map(|p| p.pid as u32),

@@ -4,11 +4,13 @@
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
+//! - [`helpers`]: processes that stand between the manager and the network.
 
 mod actions;
 mod answers;
 mod attach;
 mod catalogs;
+mod helpers;
 mod setup;
 
 pub use setup::{Config, StartError};
@@ -41,7 +43,7 @@ enum Kind {
     ServiceSocket,
     ServiceEnd,
     Signal,
-    GatewayEnd,
+    HelperEnd,
 }
 
 impl Kind {
@@ -60,7 +62,7 @@ impl Kind {
             ServiceSocket,
             ServiceEnd,
             Signal,
-            GatewayEnd,
+            HelperEnd,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -96,7 +98,7 @@ pub struct Daemon {
     pending: BTreeMap<u32, attach::Pending>,
     next_id: u32,
     events: VecDeque<Event>,
-    gateway: Option<(std::process::Child, OwnedFd)>,
+    helpers: Vec<helpers::Helper>,
     last_asked: Instant,
     last_heartbeats: Instant,
     last_tick: Instant,
@@ -148,6 +150,9 @@ impl Daemon {
         if !self.pending.is_empty() || !self.leaving.is_empty() {
             at_most(Duration::from_millis(100));
         }
+        if let Some(due) = self.helpers_patience() {
+            at_most(due);
+        }
         patience
     }
 
@@ -193,6 +198,7 @@ impl Daemon {
         }
         self.drop_late_pending();
         self.leaving.retain(|p| p.reap().is_none());
+        self.start_due_helpers();
         self.settle();
         Ok(())
     }
@@ -207,16 +213,7 @@ impl Daemon {
             Kind::Bell => self.look(id),
             Kind::ServiceSocket => self.hear_service(id),
             Kind::ServiceEnd => self.service_ended(id),
-            Kind::GatewayEnd => {
-                if let Some((mut gateway, pidfd)) = self.gateway.take() {
-                    let _ = epoll::delete(&self.epoll, &pidfd);
-                    let how = gateway.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
-                    tracing::error!(
-                        "the gateway for TCP callers ended ({how}): nobody is served on {} until the manager starts anew",
-                        self.config.tcp.as_deref().unwrap_or("its address")
-                    );
-                }
-            }
+            Kind::HelperEnd => self.helper_ended(id),
             Kind::Signal => {
                 tracing::info!("told to stop by a signal");
                 self.ending = true;
@@ -357,10 +354,7 @@ impl Daemon {
         let _ = self.tree.clear_grants();
         let _ = std::fs::remove_file(self.tree.admin_socket());
         let _ = std::fs::remove_file(self.tree.host_socket());
-        if let Some((mut gateway, _)) = self.gateway.take() {
-            let _ = gateway.kill();
-            let _ = gateway.wait();
-        }
+        self.end_helpers();
         tracing::info!("ended");
     }
 }
