@@ -46,7 +46,9 @@ impl Qmp {
             Qmp { socket: socket.to_owned(), stream, bytes: vec![], events: VecDeque::new() };
         let greeting = qmp.message(Instant::now() + ANSWER)?.ok_or_else(|| {
             // QEMU takes one connection at a time and lets others wait.
-            qmp.failure("it does not greet: is another program (libvirt?) connected to this socket?")
+            qmp.failure(
+                "it does not greet: is another program (libvirt?) connected to this socket?",
+            )
         })?;
         if greeting.get("QMP").is_none() {
             return Err(qmp.failure("what greets there is not QEMU's control socket"));
@@ -160,7 +162,10 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     /// A QEMU that says these lines, each after one that it was sent.
-    fn qemu(greeting: &'static str, lines: &'static [&'static str]) -> (tempfile::TempDir, PathBuf) {
+    fn qemu(
+        greeting: &'static str,
+        lines: &'static [&'static str],
+    ) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("qmp");
         let listener = UnixListener::bind(&path).unwrap();

@@ -193,9 +193,7 @@ mod tests {
     use super::*;
 
     fn times(list: &[(u64, u64)]) -> Times {
-        Times::of(|b| {
-            list.iter().filter(|(ns, _)| time_bucket(*ns) == b).map(|(_, n)| *n).sum()
-        })
+        Times::of(|b| list.iter().filter(|(ns, _)| time_bucket(*ns) == b).map(|(_, n)| *n).sum())
     }
 
     #[test]
@@ -228,7 +226,8 @@ mod tests {
 
     #[test]
     fn rates_are_what_happened_in_between() {
-        let a = Counters { calls: 100, busy_ns: 5, times: times(&[(50, 100)]), ..Counters::default() };
+        let a =
+            Counters { calls: 100, busy_ns: 5, times: times(&[(50, 100)]), ..Counters::default() };
         let b = Counters {
             calls: 300,
             busy_ns: 5 + 500_000_000,
@@ -249,6 +248,8 @@ mod tests {
         let c = Counters { calls: 3, times: times(&[(100, 2)]), ..Counters::default() };
         let text = serde_json::to_string(&c).unwrap();
         assert_eq!(serde_json::from_str::<Counters>(&text).unwrap(), c);
-        assert!(serde_json::from_str::<Counters>("{\"calls\":1}").unwrap().times.buckets().is_empty());
+        assert!(
+            serde_json::from_str::<Counters>("{\"calls\":1}").unwrap().times.buckets().is_empty()
+        );
     }
 }

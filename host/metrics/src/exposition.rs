@@ -84,10 +84,15 @@ fn write(encoder: DescriptorEncoder, look: Option<&Look>, totals: &Totals) -> fm
         ("results", "Bytes of results given", Some(Unit::Bytes), |c| Value::Count(c.bytes_out)),
         ("service_sleeps", "Times the service went to sleep", None, |c| Value::Count(c.slept)),
         ("service_rings", "Times the service rang the app awake", None, |c| Value::Count(c.rang)),
-        ("service_busy", "Time the service computed, as far as measured", Some(Unit::Seconds), |c| {
-            Value::Seconds(c.busy_ns)
+        (
+            "service_busy",
+            "Time the service computed, as far as measured",
+            Some(Unit::Seconds),
+            |c| Value::Seconds(c.busy_ns),
+        ),
+        ("service_spun", "Time the service spun", Some(Unit::Seconds), |c| {
+            Value::Seconds(c.spun_ns)
         }),
-        ("service_spun", "Time the service spun", Some(Unit::Seconds), |c| Value::Seconds(c.spun_ns)),
         ("service_asleep", "Time the service slept", Some(Unit::Seconds), |c| {
             Value::Seconds(c.asleep_ns)
         }),
@@ -197,8 +202,7 @@ mod tests {
     #[test]
     fn times_fall_into_their_octave() {
         let at = |ns: u64| {
-            let (buckets, count) =
-                octaves(&Times::of(|b| u64::from(b == time_bucket(ns))));
+            let (buckets, count) = octaves(&Times::of(|b| u64::from(b == time_bucket(ns))));
             assert_eq!(count, 1);
             buckets.iter().find(|(_, n)| *n == 1).unwrap().0
         };

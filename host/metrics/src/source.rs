@@ -33,7 +33,8 @@ impl Source {
     }
 
     fn asked(&self) -> Result<Look, AskError> {
-        let strange = |r: Reply| AskError::Unreadable(format!("an answer to something else: {r:?}"));
+        let strange =
+            |r: Reply| AskError::Unreadable(format!("an answer to something else: {r:?}"));
         let status = match ask(&self.socket, &Ask::Status)? {
             Reply::Status(status) => status,
             other => return Err(strange(other)),

@@ -116,7 +116,14 @@ fn helper(stand: &Stand, name: &str) -> Option<u32> {
 }
 
 fn kill(pid: u32) {
-    assert!(std::process::Command::new("kill").arg("-9").arg(pid.to_string()).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill")
+            .arg("-9")
+            .arg(pid.to_string())
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 #[test]
@@ -164,7 +171,9 @@ fn without_a_manager_it_says_so() {
     let pid = helper(&stand, "vfun-metrics").unwrap();
     stand.kill_vfund();
     let until = Instant::now() + Duration::from_secs(20);
-    while std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|c| c.starts_with("vfun-metrics")) {
+    while std::fs::read_to_string(format!("/proc/{pid}/comm"))
+        .is_ok_and(|c| c.starts_with("vfun-metrics"))
+    {
         assert!(Instant::now() < until, "it outlived its manager");
         std::thread::sleep(Duration::from_millis(10));
     }

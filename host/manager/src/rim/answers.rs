@@ -137,11 +137,7 @@ impl Daemon {
             services: t.services,
             window_bytes_used: t.bytes,
             resident_bytes: process::resident_bytes(),
-            tcp: self
-                .config
-                .tcp
-                .clone()
-                .filter(|_| self.helper_runs(&self.config.gateway_program)),
+            tcp: self.config.tcp.clone().filter(|_| self.helper_runs(&self.config.gateway_program)),
             metrics: self
                 .config
                 .metrics
@@ -161,9 +157,8 @@ impl Daemon {
                 ClientKind::Host => "host".into(),
             },
             window_bytes: c.window_bytes,
-            transport: vm.then(|| {
-                if c.doorbell { "ivshmem-doorbell" } else { "ivshmem-plain" }.to_owned()
-            }),
+            transport: vm
+                .then(|| if c.doorbell { "ivshmem-doorbell" } else { "ivshmem-plain" }.to_owned()),
             window_file: vm.then(|| self.window_file(&c.name)),
             socket: (vm && c.doorbell).then(|| self.tree.ivshmem_socket(&c.name)),
             windows: self.windows.values().filter(|w| w.client == c.id).count(),
