@@ -174,19 +174,14 @@ pub struct ClientRow {
     pub kind: String,
     /// Size of its window.
     pub window_bytes: u64,
-    /// How its VM gets the window: `ivshmem-doorbell` or `ivshmem-plain`; none
-    /// for clients on the host.
-    #[serde(default)]
-    pub transport: Option<String>,
-    /// The window's file, for VMs with `ivshmem-plain`.
+    /// `host`, `ivshmem-doorbell` or `ivshmem-plain`.
+    pub transport: String,
+    /// The window's file, for VMs without a doorbell.
     pub window_file: Option<PathBuf>,
-    /// Where QEMU connects, for VMs with `ivshmem-doorbell`.
-    #[serde(default)]
+    /// Where QEMU connects, for VMs with a doorbell.
     pub socket: Option<PathBuf>,
-    /// Windows it has now: with `ivshmem-doorbell` one for each QEMU that is
-    /// connected, on the host one for each program.
-    #[serde(default)]
-    pub windows: usize,
+    /// Whether a VM has connected there.
+    pub connected: bool,
     /// Functions it may use.
     pub functions: Vec<String>,
     /// Most grants.

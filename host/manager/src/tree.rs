@@ -26,6 +26,7 @@ impl Tree {
             tree.clients(),
             root.join("service"),
             root.join("vmcli"),
+            root.join("ivshmem"),
         ] {
             fs::create_dir_all(&dir)?;
         }
@@ -53,8 +54,8 @@ impl Tree {
     pub fn host_socket(&self) -> PathBuf {
         self.root.join("host.sock")
     }
-    /// Where QEMU gets a VM's window and its doorbells.
-    pub fn ivshmem_socket(&self, client: &str) -> PathBuf {
+    /// Where the QEMU of a client's VM connects.
+    pub fn vm_socket(&self, client: &str) -> PathBuf {
         self.root.join("ivshmem").join(format!("{client}.sock"))
     }
     /// The database.

@@ -134,11 +134,11 @@ fn manager(w: &mut Writer, look: &Look) -> fmt::Result {
     let resident = s.resident_bytes as f64;
     w.gauge("manager_resident_memory", "The manager's resident memory", bytes, resident)?;
     {
-        let help = "Windows of a client now";
-        let mut to = w.family("client_windows", help, None, MetricType::Gauge)?;
-        for c in &look.clients {
+        let help = "Whether a VM is connected, of clients with a doorbell";
+        let mut to = w.family("client_connected", help, None, MetricType::Gauge)?;
+        for c in look.clients.iter().filter(|c| c.socket.is_some()) {
             let labels = [("client", c.name.as_str())];
-            to.encode_family(&labels)?.encode_gauge(&(c.windows as f64))?;
+            to.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(c.connected)))?;
         }
     }
     // A service is one client's and function's; its grants all tell of it.

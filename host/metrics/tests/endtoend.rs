@@ -46,6 +46,7 @@ fn what_calls_do_is_shown_and_only_rises() {
     let (stand, address) = stand();
     let of = [("client", "host"), ("app", "scraped"), ("function", "echo")];
     assert_eq!(get(&stand, address).value("virtfun_calls_total", &of), None);
+    stand.add_client("name = \"vm1\"\nwindow = \"1 MiB\"\n").unwrap();
     let session = stand.connect("scraped");
     let echo = session.function("echo").unwrap();
     (0..7).for_each(|_| drop(echo.call(b"abc").unwrap()));
@@ -55,7 +56,7 @@ fn what_calls_do_is_shown_and_only_rises() {
     assert_eq!(seen.value("virtfun_arguments_bytes_total", &of), Some(21.0));
     assert_eq!(seen.value("virtfun_grants", &of), Some(1.0));
     assert_eq!(seen.value("virtfun_sessions", &[]), Some(1.0));
-    assert_eq!(seen.value("virtfun_client_windows", &[("client", "host")]), Some(1.0));
+    assert_eq!(seen.value("virtfun_client_connected", &[("client", "vm1")]), Some(0.0));
     // The same as the manager's own rows.
     assert_eq!(stand.grants()[0].counters.calls, 7);
     let count = seen

@@ -165,13 +165,14 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<()> {
     let window = window(&admin, target.client())?;
     let began = Instant::now();
     let plugged = match &target.qmp {
-        Some(socket) => qemu::attach(socket, &window, args.bus.as_deref())?,
-        None => target.domain().attach(&window)?,
+        Some(socket) => qemu::attach(socket, &window, args.bus.as_deref()),
+        None => target.domain().attach(&window),
     };
+    let plugged = plugged.map_err(|f| elsewhere(&window, f))?;
     let mut done = Done {
         client: window.client.name.clone(),
         device: window.id.clone(),
-        transport: window.client.transport.clone().unwrap_or_default(),
+        transport: window.client.transport.clone(),
         attached: true,
         already: plugged.already,
         pci: plugged.pci,
@@ -211,13 +212,24 @@ fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 1e4).round() / 10.0
 }
 
+/// A refusal's likeliest reason, if the window is in a VM that is not this one.
+fn elsewhere(window: &Window, refusal: Failure) -> Failure {
+    match window.client.connected && refusal.exit == Exit::Failed {
+        true => refusal.advise(format!(
+            "the window of client {0} is in another VM already: each VM needs a client of its own (`vfun client add`)",
+            window.client.name
+        )),
+        false => refusal,
+    }
+}
+
 /// Waits until the manager has seen the VM.
 fn connected(admin: &Admin, window: &Window, target: &Target) -> Result<()> {
     let until = Instant::now() + target.timeout();
     let name = &window.client.name;
     loop {
         let row = admin.client(name)?;
-        if row.is_some_and(|r| r.windows > 0) {
+        if row.is_some_and(|r| r.connected) {
             return Ok(());
         }
         if Instant::now() >= until {

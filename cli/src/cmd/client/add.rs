@@ -26,10 +26,6 @@ pub struct Args {
     /// vm: a virtual machine, with a window of its own; host: programs on this machine or, with --tcp, elsewhere.
     #[arg(long, value_name = "KIND", value_parser = ["vm", "host"], default_value = "vm")]
     kind: String,
-    /// How a VM gets its window: with doorbells, or as a plain file for hypervisors that know no others
-    /// [default: ivshmem-doorbell].
-    #[arg(long, value_name = "HOW", value_parser = ["ivshmem-doorbell", "ivshmem-plain"])]
-    transport: Option<String>,
     /// Functions that it may use [default: all].
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     functions: Option<Vec<String>>,
@@ -51,6 +47,12 @@ pub struct Args {
     /// Let this user of the host act for it, besides root and the manager's own. May be given again.
     #[arg(long = "uid", value_name = "UID")]
     uids: Vec<u32>,
+    /// How the window gets into the VM: with doorbells, or as a plain file that both sides look at by the clock [default: ivshmem-doorbell].
+    #[arg(long, value_name = "KIND", value_parser = ["ivshmem-doorbell", "ivshmem-plain"])]
+    transport: Option<String>,
+    /// Let its apps ask for services that spin: each such channel keeps a processor of this host busy.
+    #[arg(long)]
+    spin: bool,
 }
 
 impl Args {
@@ -63,13 +65,14 @@ impl Args {
             name: name.to_owned(),
             kind: self.kind.clone(),
             window: self.window.clone(),
-            transport: self.transport.clone(),
             functions: self.functions.clone(),
             max_grants: self.max_grants,
             tcp: self.tcp,
             secret,
             hardware: !self.no_hardware,
             uids: self.uids.clone(),
+            transport: self.transport.clone(),
+            spin: self.spin,
         })
     }
 }
@@ -93,6 +96,10 @@ pub fn ensure(admin: &Admin, name: &str, window: Option<&str>) -> Result<(Client
     if let Some(client) = admin.client(name)? {
         return Ok((client, false));
     }
-    let wanted = Wanted { window: window.map(str::to_owned), ..Wanted::vm(name) };
+    let wanted = Wanted {
+        window: window.map(str::to_owned),
+        transport: Some("ivshmem-plain".into()),
+        ..Wanted::vm(name)
+    };
     Ok((admin.add_client(manifest::text(&wanted)?, PathBuf::from("command line"))?, true))
 }

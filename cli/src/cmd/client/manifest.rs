@@ -11,13 +11,15 @@ pub struct Wanted {
     pub name: String,
     pub kind: String,
     pub window: Option<String>,
-    pub transport: Option<String>,
     pub functions: Option<Vec<String>>,
     pub max_grants: Option<u32>,
     pub tcp: bool,
     pub secret: Option<Vec<u8>>,
     pub hardware: bool,
     pub uids: Vec<u32>,
+    /// `ivshmem-doorbell` or `ivshmem-plain`; the manager's default if none.
+    pub transport: Option<String>,
+    pub spin: bool,
 }
 
 impl Wanted {
@@ -27,13 +29,14 @@ impl Wanted {
             name: name.to_owned(),
             kind: "vm".into(),
             window: None,
-            transport: None,
             functions: None,
             max_grants: None,
             tcp: false,
             secret: None,
             hardware: true,
             uids: vec![],
+            transport: None,
+            spin: false,
         }
     }
 }
@@ -51,9 +54,6 @@ pub fn text(w: &Wanted) -> Result<String> {
         let bytes = vfun_manager::manifest::size(window).map_err(bad)?;
         header::check_size(bytes).map_err(|e| bad(e.to_string()))?;
         t.insert("window".into(), bytes.to_string().into());
-    }
-    if let Some(transport) = &w.transport {
-        t.insert("transport".into(), transport.clone().into());
     }
     if let Some(functions) = &w.functions {
         let bad = functions
@@ -82,6 +82,12 @@ pub fn text(w: &Wanted) -> Result<String> {
     }
     if !w.hardware {
         t.insert("hardware".into(), false.into());
+    }
+    if let Some(transport) = &w.transport {
+        t.insert("transport".into(), transport.clone().into());
+    }
+    if w.spin {
+        t.insert("spin".into(), true.into());
     }
     if !w.uids.is_empty() {
         let uids: Vec<i64> = w.uids.iter().map(|u| i64::from(*u)).collect();

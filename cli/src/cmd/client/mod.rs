@@ -71,7 +71,7 @@ fn render(clients: &[ClientRow]) -> String {
         "CREDENTIAL",
         "FUNCTIONS",
         "TRANSPORT",
-        ">WINDOWS",
+        "CONNECTED",
         "FILE OR SOCKET",
     ]);
     let yes = |b: bool| if b { "yes" } else { "no" }.to_owned();
@@ -85,8 +85,8 @@ fn render(clients: &[ClientRow]) -> String {
             yes(c.tcp),
             yes(c.credential),
             c.functions.join(","),
-            c.transport.clone().unwrap_or_default(),
-            c.windows.to_string(),
+            c.transport.clone(),
+            if c.socket.is_some() { yes(c.connected) } else { String::new() },
             match wiring::way(c) {
                 Some(Way::Doorbell(path) | Way::Plain(path)) => path.display().to_string(),
                 None => String::new(),

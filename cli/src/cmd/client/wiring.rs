@@ -29,11 +29,8 @@ pub enum Way {
 
 /// The way of a client; none on the host.
 pub fn way(c: &ClientRow) -> Option<Way> {
-    match (c.transport.as_deref(), &c.socket, &c.window_file) {
-        (Some("ivshmem-doorbell"), Some(socket), _) => Some(Way::Doorbell(socket.clone())),
-        (_, _, Some(file)) => Some(Way::Plain(file.clone())),
-        _ => None,
-    }
+    let socket = c.socket.clone().map(Way::Doorbell);
+    socket.or_else(|| c.window_file.clone().map(Way::Plain))
 }
 
 /// What a client's device, character device and memory are called in QEMU and libvirt.
@@ -180,10 +177,10 @@ mod tests {
             name: "vm1".into(),
             kind: "vm".into(),
             window_bytes: bytes,
-            transport: Some(transport.into()),
+            transport: transport.into(),
             window_file: (!doorbell).then(|| path.into()),
             socket: doorbell.then(|| path.into()),
-            windows: 0,
+            connected: false,
             functions: vec!["*".into()],
             max_grants: 128,
             tcp: false,
@@ -256,7 +253,7 @@ mod tests {
             shown.contains("libvirt finds windows in /dev/shm only") && !shown.contains("<shmem")
         );
         let host = ClientRow {
-            transport: None,
+            transport: "host".into(),
             window_file: None,
             kind: "host".into(),
             ..plain("", 1 << 20)
