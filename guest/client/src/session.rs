@@ -37,7 +37,8 @@ pub struct SessionInfo {
     pub features: Features,
     /// Bytes of the window; 0 where there is none (TCP).
     pub window_bytes: u64,
-    /// Whether sleepers are woken by a doorbell; otherwise they look by the clock.
+    /// Whether this side's sleepers are woken by a doorbell; otherwise they look
+    /// by the clock.
     pub doorbell: bool,
     /// The path in use.
     pub transport: TransportKind,

@@ -5,7 +5,7 @@ use super::results::Sink;
 use super::{Flight, Landed};
 use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
-use crate::transport::{Waiter, Window};
+use crate::transport::{BellPlace, Bells, Waiter, Window};
 use crate::wait::{FIRST_LOOKS, Mood, Sleeper, WaitPolicy, wait_long};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -31,8 +31,9 @@ pub(crate) struct WindowCalls {
     results: ReadSpan,
     cell_bytes: usize,
     max_args: usize,
-    /// Vectors to ring and to sleep on, where there is a doorbell.
-    vectors: Option<(u16, u16)>,
+    /// Where to ring and to sleep, and whether either is possible.
+    place: BellPlace,
+    bells: Bells,
     deadline: Duration,
     policy: WaitPolicy,
     mood: Mood,
@@ -55,7 +56,7 @@ impl WindowCalls {
         spaces: Option<Arc<Spaces>>,
         info: &GrantInfo,
         policy: WaitPolicy,
-        vectors: Option<(u16, u16)>,
+        (place, bells): (BellPlace, Bells),
     ) -> Self {
         WindowCalls {
             caller: Caller::new(memory, info.depth, info.cell_bytes),
@@ -64,7 +65,8 @@ impl WindowCalls {
             results,
             cell_bytes: info.cell_bytes as usize,
             max_args: info.max_args(),
-            vectors,
+            place,
+            bells,
             deadline: info.deadline,
             policy,
             mood: Mood::default(),
@@ -211,8 +213,8 @@ impl WindowCalls {
 
     #[cold]
     fn ring(&self) {
-        if let Some((out, _)) = self.vectors {
-            self.window.transport.ring(out);
+        if self.bells.ring {
+            self.window.transport.ring(self.place);
         }
     }
 
@@ -368,15 +370,18 @@ impl Still {
 
 impl Sleeper for WindowCalls {
     fn nudge(&self) {
-        if self.vectors.is_some() && self.caller.must_ring() {
+        if self.bells.ring && self.caller.must_ring() {
             self.ring();
         }
     }
 
     fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> bool {
-        let Some((_, vector)) = self.vectors else { return false };
+        if !self.bells.rung {
+            return false;
+        }
         let kept = self.waiters.lock().unwrap_or_else(|e| e.into_inner()).pop();
-        let Some(waiter) = kept.or_else(|| self.window.transport.waiter(vector)?.ok()) else {
+        let Some(mut waiter) = kept.or_else(|| self.window.transport.waiter(self.place)?.ok())
+        else {
             return false;
         };
         self.caller.declare_sleep();
