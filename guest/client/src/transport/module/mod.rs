@@ -115,8 +115,8 @@ impl Waiter for Counted {
     fn wait(&mut self, timeout: Duration) {
         match ioctl::wait(self.file.as_fd(), self.channel, self.seen, timeout) {
             Ok(seen) => self.seen = seen,
-            // A signal: whoever waits looks, and waits again if it was for nothing.
-            Err(Errno::INTR) => {}
+            // Nobody rang, or a signal came: whoever waits looks, and waits again.
+            Err(Errno::TIMEDOUT | Errno::INTR) => {}
             // Unplugged or released, which the next look finds; if it does not
             // yet, this must not become a busy loop.
             Err(_) => std::thread::sleep(timeout.min(Duration::from_millis(1))),

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use vfun_wire::control::ANSWER_BODY;
 use vfun_wire::message::Kind;
-use vfun_wire::nack::Nack;
+use vfun_wire::nack::{Nack, NackCode};
 
 impl Module {
     /// Makes one request and waits for its ack, whose private body is returned.
@@ -31,6 +31,11 @@ impl Module {
                 }
             }
             Err(Errno::STALE) => Err(window.renewed()),
+            // There is no session any more, be it that the window is another.
+            Err(Errno::NOTCONN | Errno::CANCELED) => {
+                window.check_generation()?;
+                Err(Error::Unsupported("the session was closed"))
+            }
             Err(e) => Err(self.failed(e, kind, start.elapsed())),
         }
     }
@@ -43,10 +48,24 @@ impl Module {
             Errno::PROTO => Error::HostNonsense(format!(
                 "the kernel module does not believe the answer to '{kind}'"
             )),
+            Errno::NOENT => Error::Released,
+            Errno::MFILE => refused(
+                NackCode::OverQuota,
+                "the kernel module has no room for another grant of this session",
+            ),
+            Errno::BUSY => refused(
+                NackCode::WrongState,
+                "another thread is activating or releasing this grant, or it is active",
+            ),
             Errno::OPNOTSUPP => Error::Unsupported("the kernel module does not make this request"),
             e => Error::Device { path: self.path.clone(), source: e.into() },
         }
     }
+}
+
+/// What the module refuses as the manager would.
+fn refused(code: NackCode, sentence: &str) -> Error {
+    Error::Refused(Nack::new(code, sentence))
 }
 
 #[cfg(test)]
@@ -67,7 +86,10 @@ mod tests {
         assert!(of(Errno::TIMEDOUT).to_string().contains("'activate' within 7 ms"));
         assert!(matches!(of(Errno::AGAIN), Error::ManagerGone(_)));
         assert!(matches!(of(Errno::PROTO), Error::HostNonsense(_)));
-        assert!(of(Errno::BUSY).to_string().contains("/dev/vfun0"));
+        assert!(matches!(of(Errno::NOENT), Error::Released));
+        assert!(matches!(of(Errno::MFILE), Error::Refused(n) if n.code == NackCode::OverQuota));
+        assert!(matches!(of(Errno::BUSY), Error::Refused(n) if n.code == NackCode::WrongState));
+        assert!(of(Errno::FAULT).to_string().contains("/dev/vfun0"));
         // A file that is no device knows nothing of the module's numbers.
         assert!(ioctl::info(module.file.as_fd()).is_err());
         let e = ioctl::request(module.file.as_fd(), 5, &[0; 8], &mut [], Duration::ZERO).err();
