@@ -150,7 +150,7 @@ typedef struct vfun_connect_options {
   size_t size;
   // The app's name; null: "app".
   const char *app;
-  // auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT; null: auto.
+  // auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS] or tcp:HOST:PORT; null: auto.
   const char *endpoint;
   // The client to act for; null where the endpoint settles it.
   const char *client;

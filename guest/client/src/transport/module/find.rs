@@ -36,7 +36,7 @@ impl Module {
 }
 
 /// The module's nodes, in order of their numbers.
-fn nodes(root: &Path) -> Vec<PathBuf> {
+pub(super) fn nodes(root: &Path) -> Vec<PathBuf> {
     let number = |path: &Path| -> Option<u32> {
         path.file_name()?.to_str()?.strip_prefix("vfun")?.parse().ok()
     };

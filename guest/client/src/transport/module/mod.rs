@@ -6,9 +6,11 @@
 mod abi;
 mod find;
 mod ioctl;
+mod report;
 mod request;
 
 pub(crate) use find::DEVICES;
+pub use report::ModuleDevice;
 
 use super::{BellPlace, Bells, Transport, Waiter};
 use crate::endpoint::TransportKind;
