@@ -171,8 +171,14 @@ pub struct ClientRow {
     pub kind: String,
     /// Size of its window.
     pub window_bytes: u64,
-    /// The window's file, for VMs.
+    /// `host`, `ivshmem-doorbell` or `ivshmem-plain`.
+    pub transport: String,
+    /// The window's file, for VMs without a doorbell.
     pub window_file: Option<PathBuf>,
+    /// Where QEMU connects, for VMs with a doorbell.
+    pub socket: Option<PathBuf>,
+    /// Whether a VM has connected there.
+    pub connected: bool,
     /// Functions it may use.
     pub functions: Vec<String>,
     /// Most grants.

@@ -15,4 +15,5 @@ pub mod rim;
 pub mod tree;
 pub mod window;
 
+mod bells;
 mod process;

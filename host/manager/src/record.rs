@@ -86,6 +86,19 @@ impl Records {
         )
     }
 
+    /// The next id for a VM of this client as a peer of its device's server:
+    /// QEMU crashes when one that it has seen comes again, so they only go up,
+    /// and start at `first` again after the last of 16 bits.
+    pub fn next_peer(&self, client: &str, first: u16) -> rusqlite::Result<u16> {
+        self.0.query_row(
+            "INSERT INTO meta VALUES (?1, ?2)
+             ON CONFLICT (key) DO UPDATE SET value = iif(value >= 65535, ?2, value + 1)
+             RETURNING value",
+            params![format!("peer:{client}"), first],
+            |r| r.get(0),
+        )
+    }
+
     /// The id of a client's or function's name: the same for ever, starting at 1.
     pub fn id(&self, kind: &str, name: &str) -> rusqlite::Result<u32> {
         let found = self

@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use vfun_window::{Access, Bell, MapError, Mapping, WriteSpan};
+use vfun_window::{Access, MapError, Mapping, WriteSpan};
 use vfun_wire::channel::{CellState, Geometry, Word0, Word1, in_header, line_off};
 use vfun_wire::control::{
     ANSWER_ACK, ANSWER_BODY, ANSWER_NACK, Posted, REQUEST_BODY, WORD_ANSWERED, WORD_GENERATION,
@@ -19,13 +19,7 @@ use vfun_wire::version::Features;
 use vfun_wire::{LINE, Nack, NackCode, Status};
 use zerocopy::IntoBytes;
 
-/// Bells of a window, one a vector each way.
-pub struct Bells {
-    /// The app rings these; 0 is the manager's.
-    pub to_host: Vec<Bell>,
-    /// These ring the app.
-    pub to_app: Vec<Bell>,
-}
+pub use crate::bells::Bells;
 
 /// A request as it was copied out.
 #[derive(Debug)]
@@ -183,7 +177,7 @@ impl HostWindow {
         let word0 = Posted { seq, kind, len: body.len() as u16 }.pack();
         self.span.store(word(at) + WORD_ANSWERED, word0, Ordering::Release);
         if let Some(bells) = &self.bells {
-            bells.to_app[0].ring();
+            bells.ring_app(0);
         }
     }
 
@@ -241,10 +235,8 @@ impl HostWindow {
     }
 
     fn ring_channel(&self, g: &Geometry) {
-        if let Some(bell) =
-            self.bells.as_ref().and_then(|b| b.to_app.get(usize::from(g.vector_in.get())))
-        {
-            bell.ring();
+        if let Some(bells) = &self.bells {
+            bells.ring_app(g.vector_in.get());
         }
     }
 

@@ -17,6 +17,9 @@ pub struct Wanted {
     pub secret: Option<Vec<u8>>,
     pub hardware: bool,
     pub uids: Vec<u32>,
+    /// `ivshmem-doorbell` or `ivshmem-plain`; the manager's default if none.
+    pub transport: Option<String>,
+    pub spin: bool,
 }
 
 impl Wanted {
@@ -32,6 +35,8 @@ impl Wanted {
             secret: None,
             hardware: true,
             uids: vec![],
+            transport: None,
+            spin: false,
         }
     }
 }
@@ -77,6 +82,12 @@ pub fn text(w: &Wanted) -> Result<String> {
     }
     if !w.hardware {
         t.insert("hardware".into(), false.into());
+    }
+    if let Some(transport) = &w.transport {
+        t.insert("transport".into(), transport.clone().into());
+    }
+    if w.spin {
+        t.insert("spin".into(), true.into());
     }
     if !w.uids.is_empty() {
         let uids: Vec<i64> = w.uids.iter().map(|u| i64::from(*u)).collect();

@@ -38,8 +38,6 @@ pub(crate) struct Window {
     death_seen: bool,
     /// Which session has which line of the guest's page.
     lines: [Option<Handle>; SESSIONS],
-    /// Next doorbell vector to give to a channel.
-    next_vector: u16,
 }
 
 /// One app.
@@ -102,7 +100,6 @@ impl Core {
                         doorbell,
                         death_seen,
                         lines: [None; SESSIONS],
-                        next_vector: 0,
                     },
                 );
             }

@@ -474,6 +474,7 @@ impl Core {
         }
         let (window, depth, cell_bytes, kind) = (g.window, g.depth, g.cell_bytes, g.kind);
         let side = side_bytes(depth, cell_bytes).expect("checked when negotiated");
+        let vector = self.least_used_vector(window);
         let w = self.windows.get_mut(&window).expect("a session's window is up");
         let full = |free: u64, longest: u64| {
             Nack::new(
@@ -490,7 +491,6 @@ impl Core {
             w.heap.give(dataout, side);
             return Err(full(w.heap.free_bytes(), w.heap.longest()));
         };
-        w.next_vector = w.next_vector % (VECTORS - 1) + 1;
         let geometry = Geometry {
             dataout_off: U64::new(dataout),
             datain_off: U64::new(datain),
@@ -498,8 +498,8 @@ impl Core {
             cell_bytes: U32::new(cell_bytes),
             depth: U16::new(depth),
             kind: U16::new(kind.to_wire()),
-            vector_out: U16::new(w.next_vector),
-            vector_in: U16::new(w.next_vector),
+            vector_out: U16::new(vector),
+            vector_in: U16::new(vector),
             reserved: U32::new(0),
         };
         let g = self.grants.get_mut(handle).expect("just found");
@@ -509,6 +509,19 @@ impl Core {
         out.push(Action::Zero { window, geometry });
         self.serve(now, handle, out);
         Ok(())
+    }
+
+    /// The channels' vector that fewest channels of a window share.
+    fn least_used_vector(&self, window: WindowId) -> u16 {
+        let mut used = [0u32; VECTORS as usize];
+        for (_, g) in self.grants.iter().filter(|(_, g)| g.window == window) {
+            if let Some(geometry) = g.geometry
+                && let Some(n) = used.get_mut(usize::from(geometry.vector_out.get()))
+            {
+                *n += 1;
+            }
+        }
+        (1..VECTORS).min_by_key(|v| used[usize::from(*v)]).expect("there is more than one")
     }
 
     fn list(&self, window: WindowId, bytes: &[u8]) -> Answer {

@@ -1,6 +1,7 @@
 //! Around the state machine: one thread, one epoll, nothing that blocks for long.
 //!
 //! - [`attach`]: programs on the host get their windows.
+//! - [`ivshmem`]: VMs get theirs, with doorbells.
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
@@ -9,6 +10,7 @@ mod actions;
 mod answers;
 mod attach;
 mod catalogs;
+mod ivshmem;
 mod setup;
 
 pub use setup::{Config, StartError};
@@ -42,6 +44,7 @@ enum Kind {
     ServiceEnd,
     Signal,
     GatewayEnd,
+    VmListener,
 }
 
 impl Kind {
@@ -61,6 +64,7 @@ impl Kind {
             ServiceEnd,
             Signal,
             GatewayEnd,
+            VmListener,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -71,7 +75,7 @@ pub(crate) struct Attached {
     window: HostWindow,
     client: u32,
     transport: &'static str,
-    /// The socket of a program on the host: its end is the app's end.
+    /// The socket of a program on the host, or of a VM's QEMU: its end is theirs.
     peer: Option<UnixStream>,
     heartbeats: bool,
 }
@@ -89,6 +93,10 @@ pub struct Daemon {
     host_listener: UnixListener,
     signals: UnixStream,
     windows: BTreeMap<WindowId, Attached>,
+    /// Where VMs connect, by client.
+    vm_sockets: BTreeMap<u32, ivshmem::Socket>,
+    /// Generation of the window laid out last.
+    window_generation: u64,
     services: BTreeMap<ServiceId, Process>,
     /// Processes told to go, still to be reaped: by pid.
     leaving: Vec<Process>,
@@ -201,6 +209,7 @@ impl Daemon {
         match kind {
             Kind::AdminListener => self.accept_admin(),
             Kind::HostListener => self.accept_host(),
+            Kind::VmListener => self.accept_vm(id),
             Kind::Admin => self.read_admin(id),
             Kind::Pending => self.read_pending(id),
             Kind::Peer => self.window_gone(id),

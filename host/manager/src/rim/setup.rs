@@ -135,6 +135,8 @@ impl Daemon {
             host_listener,
             signals,
             windows: BTreeMap::new(),
+            vm_sockets: BTreeMap::new(),
+            window_generation: u64::from(generation) << 32,
             services: BTreeMap::new(),
             leaving: vec![],
             admins: BTreeMap::new(),
@@ -167,7 +169,7 @@ impl Daemon {
             .collect();
         daemon.events.push_back(Event::Catalog(catalog));
         for client in vms {
-            if let Err(e) = daemon.vm_window(&client) {
+            if let Err(e) = daemon.prepare_vm(&client) {
                 tracing::error!("{e}");
             }
         }
