@@ -69,9 +69,11 @@ fn device(folder: &Path) -> Vec<Check> {
     let (file, mapping) = match map(folder) {
         Ok(found) => found,
         Err((file, e)) => {
-            let mend = match e.kind() {
-                io::ErrorKind::PermissionDenied => "load the kernel module (modprobe vfun), which is for any user of the group vfun; or run as root".into(),
-                _ => "see whether it was unplugged".into(),
+            let mend: &str = match e.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "load the kernel module (modprobe vfun), which is for any user of the group vfun; or run as root"
+                }
+                _ => "see whether it was unplugged",
             };
             return vec![
                 Check::missing(

@@ -85,7 +85,7 @@ fn open_bar(device: &Device) -> Result<Ivshmem> {
             },
             Err(rustix::io::Errno::NOENT) => {}
             Err(e) => {
-                first.get_or_insert(Error::Device { path, source: e.into() });
+                first.get_or_insert_with(|| not_mapped(device, path, e.into()));
             }
         }
     }
