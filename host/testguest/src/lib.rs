@@ -44,7 +44,7 @@ mod qemu;
 mod qmp;
 
 pub use accel::Accel;
-pub use config::{GuestConfig, Window};
+pub use config::{Doorbell, GuestConfig, Window};
 pub use error::GuestError;
 pub use frame::RunOutput;
 pub use guest::Guest;

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod module;
+
 use std::path::PathBuf;
 use std::time::Duration;
 use vfun_manager::admin::Reply;
