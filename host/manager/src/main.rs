@@ -36,6 +36,17 @@ struct Args {
     tcp: Option<String>,
 }
 
+/// Becomes the program as it is on disk now, with the same arguments: the
+/// lock is given back, the keeper has everything else.
+fn start_anew() -> ExitCode {
+    use std::os::unix::process::CommandExt;
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_else(|| "vfund".into());
+    let e = std::process::Command::new(&program).args(arguments).exec();
+    eprintln!("vfund: {} could not be started anew: {e}", program.display());
+    ExitCode::FAILURE
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     tracing_subscriber::fmt()
@@ -62,12 +73,14 @@ fn main() -> ExitCode {
         window_dir: absolute(args.window_dir),
         tcp: args.tcp,
         gateway_program: beside.join("vfun-gateway"),
+        keeper_program: beside.join("vfun-keeper"),
     };
     match Daemon::start(config)
         .map_err(|e| e.to_string())
         .and_then(|mut d| d.run().map_err(|e| e.to_string()))
     {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => start_anew(),
         Err(e) => {
             eprintln!("vfund: {e}");
             ExitCode::FAILURE
