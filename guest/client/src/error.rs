@@ -1,7 +1,7 @@
 //! Everything that can go wrong, one variant each, so that a program can say
 //! in one `match` what it does about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vfun_wire::header::HeaderError;
 use vfun_wire::limits::{CELL_BYTES_MAX, CONTROL_TIMEOUT_MS};
@@ -281,7 +281,10 @@ impl Error {
                 "Use at most 64 of A-Z a-z 0-9 . _ - and begin with neither . nor -.".into()
             }
             Error::BadOption(_) => "Stay within the limit that the error names.".into(),
-            Error::NoHost { tried } if tried.iter().any(|(_, e)| e.denied_module()) => MODULE_GROUP.into(),
+            // A door that is closed to this user is what to open.
+            Error::NoHost { tried } if tried.iter().any(|(_, e)| e.is_denied()) => {
+                tried.iter().find(|(_, e)| e.is_denied()).map(|(_, e)| e.advice()).unwrap_or_default()
+            }
             Error::NoHost { .. } => "Start vfund on the host and give this machine its window, or name \
                 another endpoint (option or VFUN_ENDPOINT), such as tcp:HOST:PORT."
                 .into(),
@@ -312,10 +315,14 @@ impl Error {
             Error::DeviceGone => "Plug the window in again on the host, then connect anew; calls under way \
                 may have had effects."
                 .into(),
-            e @ Error::Device { .. } if e.denied_module() => MODULE_GROUP.into(),
+            Error::Device { path, .. } if self.is_denied() && is_modules(path) => {
+                "Add the user to the group vfun (usermod -aG vfun USER) and log in anew, or run as root.".into()
+            }
             Error::Device { source, .. } => match source.kind() {
                 std::io::ErrorKind::PermissionDenied => {
-                    "Run as root, or let this user read and write that file.".into()
+                    "Run as root, or load the kernel module (modprobe vfun), whose device is for any user of \
+                     the group vfun."
+                        .into()
                 }
                 _ => "Check that no other driver holds the device and that it was not unplugged.".into(),
             },
@@ -366,15 +373,9 @@ impl Error {
         }
     }
 
-    /// Whether this user may not open a device of the kernel module.
-    fn denied_module(&self) -> bool {
-        match self {
-            Error::Device { path, source } => {
-                let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-                name.starts_with(MODULE) && source.kind() == std::io::ErrorKind::PermissionDenied
-            }
-            _ => false,
-        }
+    /// Whether this user may not open a device.
+    fn is_denied(&self) -> bool {
+        matches!(self, Error::Device { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied)
     }
 
     /// The error of a call's status, with its results; `None` for [`Status::Ok`].
@@ -415,9 +416,11 @@ impl Error {
 
 /// The kernel module's name, with which its devices' names begin.
 const MODULE: &str = "vfun";
-/// What helps against a closed door of the module's.
-const MODULE_GROUP: &str =
-    "Add the user to the group vfun (usermod -aG vfun USER) and log in anew, or run as root.";
+
+/// Whether a path is that of a device of the kernel module.
+fn is_modules(path: &Path) -> bool {
+    path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(MODULE))
+}
 
 /// Longest sentence of a driver that is carried over, bytes.
 pub(crate) const DRIVER_SENTENCE: usize = 4096;
@@ -425,6 +428,19 @@ pub(crate) const DRIVER_SENTENCE: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_door_is_what_to_open() {
+        let denied = |path: &str| {
+            let source = std::io::ErrorKind::PermissionDenied.into();
+            Error::Device { path: path.into(), source }
+        };
+        let none =
+            |e| Error::NoHost { tried: vec![("a".into(), Error::NoDevice(None)), ("b".into(), e)] };
+        assert!(none(denied("/dev/vfun0")).advice().contains("group vfun (usermod"));
+        assert!(none(denied("/sys/x/resource2")).advice().contains("modprobe vfun"));
+        assert!(none(Error::NoModule(None)).advice().contains("Start vfund"));
+    }
 
     #[test]
     fn every_status_is_an_error_of_its_own() {
