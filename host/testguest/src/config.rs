@@ -55,6 +55,10 @@ pub struct GuestConfig {
     pub modules: Vec<String>,
     /// Kernel modules to take along without loading them.
     pub spare_modules: Vec<String>,
+    /// VirtFun's kernel module for this kernel (packaging/kmod.sh builds it), to
+    /// be loaded at boot, its devices for the users of the group vfun: `app` and
+    /// `other`. The user `stranger` is in no group.
+    pub kernel_module: Option<PathBuf>,
     /// A virtio network card `eth0`, 10.0.2.15/24, behind which the host's
     /// loopback is 10.0.2.2.
     pub net: bool,
@@ -87,6 +91,7 @@ impl Default for GuestConfig {
             files: Vec::new(),
             modules: Vec::new(),
             spare_modules: Vec::new(),
+            kernel_module: None,
             net: false,
             accel: Accel::Auto,
             boot_timeout: None,

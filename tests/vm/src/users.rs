@@ -2,18 +2,13 @@
 
 use crate::module::{MODULE, module_config};
 use vfun_testguest::GuestConfig;
-use vfun_tests_local::{programs, repo};
+use vfun_tests_local::programs;
 
 /// A guest with the module, a port to plug a window into, `vfun-vm-app`, and
 /// the users app and other (of the group vfun) and stranger (of none).
 pub fn user_config(name: &str) -> GuestConfig {
-    let here = |file: &str| repo().join("tests/vm/guest").join(file);
     let mut config = GuestConfig { hotplug_ports: 1, ..module_config(name, vec![]) };
-    config.files.extend([
-        (programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()),
-        (here("passwd"), "/etc/passwd".into()),
-        (here("group"), "/etc/group".into()),
-    ]);
+    config.files.push((programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()));
     config
 }
 

@@ -55,7 +55,7 @@ fn device(node: &Path) -> Vec<Check> {
             let found =
                 format!("{shown} ({rights}): {} of {}, {bells}", d.pci, out::bytes(d.window_bytes));
             let mut checks = vec![Check::ok("module device", found)];
-            let header = fs::File::open(node).ok();
+            let header = fs::File::options().read(true).write(true).open(node).ok();
             let header = header.and_then(|f| Mapping::new(&f, 0, PAGE, Access::Read).ok());
             if let Some(header) = header {
                 checks.extend(guest::window(&header.read(), d.window_bytes));
