@@ -74,7 +74,7 @@ impl WindowCalls {
             max_args: info.max_args(),
             vectors,
             deadline: info.deadline,
-            policy,
+            policy: if vectors.is_some() { policy } else { policy.without_doorbell() },
             learned: Learned::default(),
             learned_of_claims: Learned::default(),
             rung: AtomicU64::new(0),
