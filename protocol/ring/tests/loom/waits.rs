@@ -54,7 +54,9 @@ impl Common {
         }
         self.soft_looks += 1;
         let looks = self.soft_looks % LOOKS == 1;
-        if looks {
+        // Spin mode alone looks so often. The others are not to be made to
+        // wait for the other side's steps.
+        if looks && self.soft_looks > 4 * LOOKS {
             thread::yield_now();
         }
         looks
