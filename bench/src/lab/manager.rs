@@ -153,8 +153,12 @@ impl Manager {
     }
 
     fn add_client(&self, name: &str, kind: &str, tcp: bool) -> Result<ClientRow> {
+        let transport = match kind {
+            "vm" => "transport = \"ivshmem-plain\"\n",
+            _ => "",
+        };
         let manifest = format!(
-            "name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 256\n"
+            "name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 256\nspin = true\n{transport}"
         );
         let file = self.root.join(format!("{name}.toml"));
         match self.ask(&Ask::AddClient { manifest, file })? {
