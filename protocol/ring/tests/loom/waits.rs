@@ -50,7 +50,8 @@ impl Common {
     /// Whether to look at all.
     fn looks(&mut self, hard: bool) -> bool {
         if hard {
-            return true;
+            // Who is asleep does not look.
+            return !self.asleep;
         }
         self.soft_looks += 1;
         let looks = self.soft_looks % LOOKS == 1;
