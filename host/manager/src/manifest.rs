@@ -179,7 +179,9 @@ pub fn function(
     let signature = match &t.signature {
         None => None,
         Some(s) if software == Some(Driver::Floor) => {
-            return Err(src.error(s, "raw lines (kind \"floor\") carry no arguments and have no signature"));
+            return Err(
+                src.error(s, "raw lines (kind \"floor\") carry no arguments and have no signature")
+            );
         }
         Some(s) => Some(src.signature(s)?),
     };
@@ -190,9 +192,15 @@ pub fn function(
             (Some(b), _) if *b.get_ref() > CELL_BYTES_MAX => {
                 Err(src.error(b, format!("a cell has at most {CELL_BYTES_MAX} bytes")))
             }
-            (Some(b), Some(r)) if *b.get_ref() > most || u64::from(*b.get_ref()) < r.min_bytes() => {
+            (Some(b), Some(r))
+                if *b.get_ref() > most || u64::from(*b.get_ref()) < r.min_bytes() =>
+            {
                 let (n, least) = (*b.get_ref(), r.min_bytes());
-                let range = if least == u64::from(most) { format!("exactly {most}") } else { format!("{least} to {most}") };
+                let range = if least == u64::from(most) {
+                    format!("exactly {most}")
+                } else {
+                    format!("{least} to {most}")
+                };
                 Err(src.error(b, format!("{key} = {n}, but by its signature they have {range} bytes: correct one of them, or leave {key} out")))
             }
             (Some(b), _) => Ok(*b.get_ref()),
@@ -422,7 +430,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("f"), "").unwrap();
         let f = |more: &str| {
-            function(Path::new("f.toml"), &format!("{head}{more}"), dir.path(), 1).map_err(|e| e.to_string())
+            function(Path::new("f.toml"), &format!("{head}{more}"), dir.path(), 1)
+                .map_err(|e| e.to_string())
         };
         let x = f("signature = \"(n: u64, m: u8 = 1) -> u32\"\n").unwrap();
         assert_eq!((x.max_args, x.max_result), (16, 4));
@@ -431,13 +440,22 @@ mod tests {
         assert_eq!(x.lengths(), Some(vfun_supervise::Lengths { min: 8, max: 4096, step: 8 }));
         assert_eq!((f("").unwrap().lengths(), f("").unwrap().fingerprint()), (None, 0));
         for (more, expect) in [
-            ("signature = \"(n: u63) -> ()\"\n", "f.toml:4: signature, character 5: 'u63' is no type"),
+            (
+                "signature = \"(n: u63) -> ()\"\n",
+                "f.toml:4: signature, character 5: 'u63' is no type",
+            ),
             (
                 "signature = \"\"\"\nstruct p { x: f64 }\n(a: q) -> p\"\"\"\n",
                 "f.toml:6: signature, character 25: 'q' is no type",
             ),
-            ("max_args = 8\nsignature = \"(n: u64, m: u64) -> ()\"\n", "f.toml:4: max_args = 8, but by its signature they have exactly 16 bytes"),
-            ("signature = \"() -> [u8; 2..=9]\"\nmax_result = 10\n", "f.toml:5: max_result = 10, but by its signature they have 2 to 9 bytes"),
+            (
+                "max_args = 8\nsignature = \"(n: u64, m: u64) -> ()\"\n",
+                "f.toml:4: max_args = 8, but by its signature they have exactly 16 bytes",
+            ),
+            (
+                "signature = \"() -> [u8; 2..=9]\"\nmax_result = 10\n",
+                "f.toml:5: max_result = 10, but by its signature they have 2 to 9 bytes",
+            ),
         ] {
             let e = f(more).unwrap_err();
             assert!(e.starts_with(expect), "{e} should say {expect}");

@@ -82,7 +82,8 @@ impl Lengths {
     pub fn fit(&self, bytes: u32) -> bool {
         // Below the least it wraps to far above the most.
         let over = bytes.wrapping_sub(self.min);
-        over <= self.max.saturating_sub(self.min) && (self.step <= 1 || over.is_multiple_of(self.step))
+        over <= self.max.saturating_sub(self.min)
+            && (self.step <= 1 || over.is_multiple_of(self.step))
     }
 }
 

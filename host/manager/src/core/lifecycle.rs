@@ -89,15 +89,17 @@ impl Core {
         });
         let client_name = self.catalog.clients.get(&client).map(|c| c.name.clone());
         match (driver, client_name) {
-            (Some((driver, version, settings, args)), Some(client)) => out.push(Action::StartService {
-                service: id,
-                client,
-                function: name,
-                version,
-                driver,
-                settings,
-                args,
-            }),
+            (Some((driver, version, settings, args)), Some(client)) => {
+                out.push(Action::StartService {
+                    service: id,
+                    client,
+                    function: name,
+                    version,
+                    driver,
+                    settings,
+                    args,
+                })
+            }
             _ => {
                 let reason = format!("'{name}' or its client was removed");
                 self.service_failed(now, id, &reason, out);

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::limits::*;
 use vfun_wire::message::{
-    self, Describe, DescribeAck, Hello, HelloAck, Kind, List, ListAck, ListEntry, Location, Negotiate, NegotiateAck,
-    OfGrant, Preference, WaitMode,
+    self, Describe, DescribeAck, Hello, HelloAck, Kind, List, ListAck, ListEntry, Location,
+    Negotiate, NegotiateAck, OfGrant, Preference, WaitMode,
 };
 use vfun_wire::version::{Features, FunctionVersion, VERSION, VERSION_MIN, agree};
 use vfun_wire::{Handle, LINE, Nack, NackCode, names};
