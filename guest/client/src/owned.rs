@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::function::{Active, Function};
 use crate::grant::Stats;
 use crate::session::Session;
+use crate::slot::Held;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfun_ring::{Claim, Ticket};
@@ -28,6 +29,30 @@ impl Function {
     pub fn submit_owned(&self, command: Command, args: &[u8]) -> Result<OwnedPending> {
         let flight = self.inner.calls.submit(command, args)?;
         Ok(OwnedPending { function: self.inner.clone(), flight: Some(flight) })
+    }
+
+    /// As [`Function::submit_owned`], with arguments in several parts that are
+    /// copied once, to where the service reads them.
+    #[doc(hidden)]
+    pub fn submit_parts(&self, parts: &[&[u8]]) -> Result<OwnedPending> {
+        let len = parts.iter().map(|p| p.len()).sum();
+        let mut held = Held::borrow(&self.inner)?;
+        let mut at = 0;
+        for part in parts {
+            if let Some(to) = held.bytes_mut().get_mut(at..at + part.len()) {
+                to.copy_from_slice(part);
+            }
+            at += part.len();
+        }
+        // Too long for the cell: refused here, nothing was sent.
+        let flight = held.submit(&self.inner, len)?;
+        Ok(OwnedPending { function: self.inner.clone(), flight: Some(flight) })
+    }
+
+    /// Another handle of the same function: it is released with the last.
+    #[doc(hidden)]
+    pub fn shared(&self) -> Function {
+        Function { inner: self.inner.clone() }
     }
 
     /// As [`Function::release`], while others still hold or call it: their
