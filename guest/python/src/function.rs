@@ -27,7 +27,7 @@ pub struct Wanted {
     pub signature: Option<u64>,
 }
 
-/// A function of the host. Call it.
+// A function of the host. No doc comment: instances have their own `__doc__`.
 #[pyclass(frozen, weakref, module = "virtfun")]
 pub struct Function {
     core: Arc<Core>,

@@ -30,7 +30,7 @@ class Stand:
         self.log = open(self.root / "vfund.log", "ab")
         self.vfund = subprocess.Popen(
             [RELEASE / "vfund", "--root", self.root, "--window-dir", self.root]
-            + ["--functions", REPO / "functions", "--functions", REPO / "services/testdriver"]
+            + ["--functions", REPO / "functions", "--functions", REPO / "services/testdriver"],
             stdin=subprocess.DEVNULL,
             stderr=self.log,
         )

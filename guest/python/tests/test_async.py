@@ -22,7 +22,7 @@ def test_await_a_call(host):
         assert await pending == b"hello"
         assert await pending == b"hello"
         with pytest.raises(virtfun.Driver):
-            await host.testdriver.acall(struct.pack("<BI", 3, 1))
+            await host.misbehave.acall(struct.pack("<BI", 3, 1))
 
     asyncio.run(main())
 
@@ -38,7 +38,7 @@ def test_the_loop_goes_on_meanwhile(host):
                 await asyncio.sleep(0.005)
 
         ticking = asyncio.create_task(tick())
-        await host.testdriver.acall(sleep(300))
+        await host.misbehave.acall(sleep(300))
         ticking.cancel()
         return ticks
 
@@ -56,7 +56,7 @@ def test_many_at_once_and_more_than_there_are_cells(host):
 
 
 def test_several_functions_finish_in_their_own_time(host):
-    slow, fast = host.function("testdriver"), host.function("testdriver")
+    slow, fast = host.function("misbehave"), host.function("misbehave")
 
     async def main():
         order = []
@@ -73,7 +73,7 @@ def test_several_functions_finish_in_their_own_time(host):
 
 
 def test_a_cancelled_wait_leaves_the_call_alone(host):
-    t = host.function("testdriver", depth=2)
+    t = host.function("misbehave", depth=2)
 
     async def main():
         with pytest.raises(asyncio.TimeoutError):

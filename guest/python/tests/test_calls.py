@@ -61,7 +61,7 @@ def test_functions_show_what_they_are(host):
     assert f.fingerprint == 11841142547413121154
     assert "factorial" in repr(f) and "factorial" in dir(host)
     assert f.info["depth"] == 64
-    t = host.testdriver
+    t = host.misbehave
     assert t.signature is None and t.fingerprint == 0
     assert str(inspect.signature(t)).startswith("(args")
     assert not hasattr(host, "no_such")
@@ -82,7 +82,7 @@ def test_bytes_in_and_out(host):
 
 
 def test_functions_without_a_signature_take_and_give_bytes(host):
-    t = host.testdriver
+    t = host.misbehave
     assert t(b"\0hello") == b"hello"
     assert t() == b""
     assert len(t(struct.pack("<BI", FILL, 3000))) == 3000
@@ -248,7 +248,7 @@ def test_threads_share_a_function(host):
 
 def test_the_interpreter_is_free_while_a_call_waits(host):
     ticks = []
-    call = threading.Thread(target=host.testdriver, args=(struct.pack("<BI", SLEEP, 400),))
+    call = threading.Thread(target=host.misbehave, args=(struct.pack("<BI", SLEEP, 400),))
     call.start()
     while call.is_alive():
         ticks.append(1)
@@ -258,7 +258,7 @@ def test_the_interpreter_is_free_while_a_call_waits(host):
 
 
 def test_pending_calls(host):
-    t = host.function("testdriver", depth=8)
+    t = host.function("misbehave", depth=8)
     slow = t.start(struct.pack("<BI", SLEEP, 300))
     with pytest.raises(virtfun.TimedOut) as e:
         slow.wait(timeout=0.01)
@@ -349,7 +349,7 @@ def test_ctrl_c_ends_a_wait(stand):
     code = (
         "import virtfun, struct, sys\n"
         f"h = virtfun.connect({stand.endpoint!r}, app='ctrlc')\n"
-        "t = h.testdriver; t()\n"
+        "t = h.misbehave; t()\n"
         "print('ready', flush=True)\n"
         "try: t(struct.pack('<BI', 6, 20000))\n"
         "except KeyboardInterrupt: print('interrupted', flush=True); import os; os._exit(0)\n"

@@ -55,7 +55,7 @@ def test_another_signature_is_refused_by_name(host):
 
 
 def test_what_calls_raise(host):
-    t = host.testdriver
+    t = host.misbehave
     with pytest.raises(virtfun.Driver) as e:
         t(struct.pack("<BI", 3, 42))
     assert e.value.code == 42 and "told to fail" in e.value.sentence
@@ -65,7 +65,7 @@ def test_what_calls_raise(host):
         t(b"\1")
     assert t(b"\0again") == b"again"
     with pytest.raises(virtfun.Deadline):
-        host.function("testdriver", deadline=0.05)(b"\2")
+        host.function("misbehave", deadline=0.05)(b"\2")
 
 
 def test_connecting(stand):
