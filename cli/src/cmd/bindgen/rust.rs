@@ -4,6 +4,7 @@ use super::{Bound, camel, identifier};
 use std::fmt::Write;
 use vfun::signature::{Record, Scalar, Signature, StructMember, Type};
 
+/// Words of Rust.
 const WORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
@@ -11,9 +12,17 @@ const WORDS: &[&str] = &[
     "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
     "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
+/// What the stubs' code calls its own: arguments give way.
+const OWN: &[&str] = &["bytes", "from", "i", "len", "room", "to", "x"];
 
+/// A member's name.
 fn name(n: &str) -> String {
     super::safe(n, WORDS)
+}
+
+/// An argument's name.
+fn param(n: &str) -> String {
+    super::safe(&name(n), OWN)
 }
 
 struct Stub<'a> {
@@ -173,7 +182,7 @@ impl Stub<'_> {
     fn call(&self, out: &mut String) {
         let a = &self.s.args;
         let mut params: Vec<String> =
-            a.fields.iter().map(|f| format!("{}: {}", name(&f.name), self.ty(&f.ty))).collect();
+            a.fields.iter().map(|f| format!("{}: {}", param(&f.name), self.ty(&f.ty))).collect();
         let head = a.tail.as_ref().map_or(a.fixed_bytes, |t| t.offset);
         let mut body: String = a
             .fields
@@ -181,7 +190,7 @@ impl Stub<'_> {
             .map(|f| {
                 format!(
                     "            {}\n",
-                    self.put(&f.ty, &name(&f.name), &f.offset.to_string(), 0)
+                    self.put(&f.ty, &param(&f.name), &f.offset.to_string(), 0)
                 )
             })
             .collect();
@@ -189,7 +198,7 @@ impl Stub<'_> {
         let buffer = match &a.tail {
             None => format!("            let mut to = [0u8; {head}];\n"),
             Some(t) => {
-                let n = name(&t.name);
+                let n = param(&t.name);
                 params.push(format!("{n}: &[{}]", self.ty(&t.element)));
                 if t.element == Type::Scalar(Scalar::U8) && a.fields.is_empty() {
                     args = n;
