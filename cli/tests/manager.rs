@@ -141,6 +141,8 @@ fn clients_come_and_go() {
             "echo,sum",
             "--max-grants",
             "3",
+            "--transport",
+            "ivshmem-plain",
         ],
     );
     assert!(text.contains(&format!("mem-path={},size=4M", file.display())), "{text}");

@@ -76,9 +76,9 @@ impl Session {
         wait: &str,
     ) -> PyResult<Self> {
         let policy = match wait {
-            "hybrid" => WaitPolicy::default(),
-            "spin" => WaitPolicy::busy(),
-            "sleep" => WaitPolicy::sleepy(),
+            "hybrid" => WaitPolicy::hybrid(),
+            "spin" => WaitPolicy::spin(),
+            "sleep" => WaitPolicy::sleep(),
             _ => {
                 return Err(PyValueError::new_err(format!(
                     "wait = '{wait}' is not one of 'hybrid', 'spin', 'sleep'"

@@ -8,6 +8,7 @@
 
 pub mod admin;
 pub mod core;
+pub mod counters;
 pub mod limits;
 pub mod manifest;
 pub mod record;
@@ -15,4 +16,5 @@ pub mod rim;
 pub mod tree;
 pub mod window;
 
+mod bells;
 mod process;

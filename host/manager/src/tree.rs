@@ -26,6 +26,7 @@ impl Tree {
             tree.clients(),
             root.join("service"),
             root.join("vmcli"),
+            root.join("ivshmem"),
         ] {
             fs::create_dir_all(&dir)?;
         }
@@ -52,6 +53,14 @@ impl Tree {
     /// Where programs on the host get their windows.
     pub fn host_socket(&self) -> PathBuf {
         self.root.join("host.sock")
+    }
+    /// Where the QEMU of a client's VM connects.
+    pub fn vm_socket(&self, client: &str) -> PathBuf {
+        self.root.join("ivshmem").join(format!("{client}.sock"))
+    }
+    /// Where the keeper of this tree's manager is found.
+    pub fn keeper_socket(&self) -> PathBuf {
+        self.admin().join("keeper.sock")
     }
     /// The database.
     pub fn database(&self) -> PathBuf {

@@ -78,6 +78,8 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "protocol/window/src",
     "guest/client/src/capi",
     "guest/client/tests",
+    // The buffer protocol is C's: Python's memory as bytes, the window's as buffers.
+    "guest/python/src/buffer.rs",
     "services/sdk",
     "services/testdriver",
     "services/template",

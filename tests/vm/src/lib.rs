@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod libvirt;
+
 use std::path::PathBuf;
 use std::time::Duration;
 use vfun_manager::admin::Reply;
@@ -13,7 +15,8 @@ pub const LONG: Duration = Duration::from_secs(120);
 
 /// Declares a VM's client and says where its window is.
 pub fn client(stand: &Stand, name: &str, more: &str) -> Window {
-    let manifest = format!("name = \"{name}\"\nwindow = \"16 MiB\"\n{more}");
+    let manifest =
+        format!("name = \"{name}\"\nwindow = \"16 MiB\"\ntransport = \"ivshmem-plain\"\n{more}");
     match stand.add_client(&manifest) {
         Ok(Reply::ClientAdded(row)) => Window {
             path: row.window_file.expect("a VM's client has a window"),

@@ -18,7 +18,7 @@ Examples:
 A stub bears its signature's fingerprint: where the host's function has another
 signature, opening it is refused, and the refusal shows the host's.";
 
-/// Write stubs for functions that have a signature: a C header, a Rust or a Python module.
+/// Write stubs in C, Rust or Python for functions with a signature.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct Args {

@@ -47,6 +47,12 @@ pub struct Args {
     /// Let this user of the host act for it, besides root and the manager's own. May be given again.
     #[arg(long = "uid", value_name = "UID")]
     uids: Vec<u32>,
+    /// How the window gets into the VM: with doorbells, or as a plain file that both sides look at by the clock [default: ivshmem-doorbell].
+    #[arg(long, value_name = "KIND", value_parser = ["ivshmem-doorbell", "ivshmem-plain"])]
+    transport: Option<String>,
+    /// Let its apps ask for services that spin: each such channel keeps a processor of this host busy.
+    #[arg(long)]
+    spin: bool,
 }
 
 impl Args {
@@ -65,6 +71,8 @@ impl Args {
             secret,
             hardware: !self.no_hardware,
             uids: self.uids.clone(),
+            transport: self.transport.clone(),
+            spin: self.spin,
         })
     }
 }
@@ -88,6 +96,10 @@ pub fn ensure(admin: &Admin, name: &str, window: Option<&str>) -> Result<(Client
     if let Some(client) = admin.client(name)? {
         return Ok((client, false));
     }
-    let wanted = Wanted { window: window.map(str::to_owned), ..Wanted::vm(name) };
+    let wanted = Wanted {
+        window: window.map(str::to_owned),
+        transport: Some("ivshmem-plain".into()),
+        ..Wanted::vm(name)
+    };
     Ok((admin.add_client(manifest::text(&wanted)?, PathBuf::from("command line"))?, true))
 }

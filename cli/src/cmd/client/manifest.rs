@@ -17,6 +17,9 @@ pub struct Wanted {
     pub secret: Option<Vec<u8>>,
     pub hardware: bool,
     pub uids: Vec<u32>,
+    /// `ivshmem-doorbell` or `ivshmem-plain`; the manager's default if none.
+    pub transport: Option<String>,
+    pub spin: bool,
 }
 
 impl Wanted {
@@ -32,6 +35,8 @@ impl Wanted {
             secret: None,
             hardware: true,
             uids: vec![],
+            transport: None,
+            spin: false,
         }
     }
 }
@@ -78,6 +83,12 @@ pub fn text(w: &Wanted) -> Result<String> {
     if !w.hardware {
         t.insert("hardware".into(), false.into());
     }
+    if let Some(transport) = &w.transport {
+        t.insert("transport".into(), transport.clone().into());
+    }
+    if w.spin {
+        t.insert("spin".into(), true.into());
+    }
     if !w.uids.is_empty() {
         let uids: Vec<i64> = w.uids.iter().map(|u| i64::from(*u)).collect();
         t.insert("uids".into(), uids.into());
@@ -94,6 +105,7 @@ mod tests {
     fn the_manager_reads_what_is_made_here() {
         let w = Wanted {
             window: Some("128MiB".into()),
+            transport: Some("ivshmem-plain".into()),
             functions: Some(vec!["echo".into(), "sum".into()]),
             max_grants: Some(5),
             tcp: true,
@@ -106,9 +118,11 @@ mod tests {
         assert_eq!((c.name.as_str(), c.window_bytes, c.max_grants), ("vm-1", 128 << 20, 5));
         assert_eq!((c.tcp, c.hardware, c.uids.as_slice()), (true, false, &[1000, 64055][..]));
         assert_eq!(c.functions, ["echo", "sum"]);
+        assert!(!c.doorbell);
         assert_eq!(c.credential_sha256.unwrap()[..2], [0x1e, 0xc1]);
         let c = vfun_manager::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1)
             .unwrap();
+        assert!(c.doorbell, "what a VM gets unless told otherwise");
         assert!(c.hardware && !c.tcp && c.credential_sha256.is_none() && c.may_use("echo"));
     }
 

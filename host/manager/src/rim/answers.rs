@@ -137,7 +137,12 @@ impl Daemon {
             services: t.services,
             window_bytes_used: t.bytes,
             resident_bytes: process::resident_bytes(),
-            tcp: self.gateway.as_ref().and(self.config.tcp.clone()),
+            tcp: self.config.tcp.clone().filter(|_| self.helper_runs(&self.config.gateway_program)),
+            metrics: self
+                .config
+                .metrics
+                .clone()
+                .filter(|_| self.helper_runs(&self.config.metrics_program)),
             service_program: self.config.service_program.clone(),
         })
     }
@@ -151,7 +156,18 @@ impl Daemon {
                 ClientKind::Host => "host".into(),
             },
             window_bytes: c.window_bytes,
-            window_file: (c.kind == ClientKind::Vm).then(|| self.window_file(&c.name)),
+            transport: match (c.kind, c.doorbell) {
+                (ClientKind::Host, _) => super::attach::HOST.into(),
+                (ClientKind::Vm, true) => super::ivshmem::DOORBELL.into(),
+                (ClientKind::Vm, false) => super::ivshmem::PLAIN.into(),
+            },
+            window_file: (c.kind == ClientKind::Vm && !c.doorbell)
+                .then(|| self.window_file(&c.name)),
+            socket: (c.kind == ClientKind::Vm && c.doorbell).then(|| self.tree.vm_socket(&c.name)),
+            connected: self
+                .windows
+                .values()
+                .any(|w| w.client == c.id && w.transport == super::ivshmem::DOORBELL),
             functions: c.functions.clone(),
             max_grants: c.max_grants,
             tcp: c.tcp,
@@ -175,6 +191,7 @@ impl Daemon {
                     location: g.location.text().into(),
                     state: g.state.text().into(),
                     transport: window.map_or("", |w| w.transport).into(),
+                    wait: g.wait.text().into(),
                     depth: g.depth,
                     cell_bytes: g.cell_bytes,
                     pid: g.service.and_then(|s| self.services.get(&s)).map(|p| p.pid as u32),
@@ -242,10 +259,10 @@ impl Daemon {
     fn add_client(&mut self, text: &str, file: &Path) -> Reply {
         let parsed = manifest::client(file, text, 0).map_err(|e| e.to_string()).and_then(|c| {
             if let Some(old) = self.core.catalog().client(&c.name)
-                && (old.window_bytes, old.kind) != (c.window_bytes, c.kind)
+                && (old.window_bytes, old.kind, old.doorbell) != (c.window_bytes, c.kind, c.doorbell)
             {
                 return Err(format!(
-                    "client '{}' exists with another window or kind: remove it first (its VM must be off)",
+                    "client '{}' exists with another window, kind or transport: remove it first (its VM must be off)",
                     c.name
                 ));
             }
@@ -257,10 +274,9 @@ impl Daemon {
         };
         // The window first: a client without one is not declared.
         let id = client.id;
-        let has_window = self.windows.values().any(|w| w.client == id && w.peer.is_none());
         if client.kind == ClientKind::Vm
-            && !has_window
-            && let Err(e) = self.vm_window(&client)
+            && !self.prepared(&client)
+            && let Err(e) = self.prepare_vm(&client)
         {
             return error(e);
         }
@@ -291,7 +307,8 @@ impl Daemon {
         let mut catalog = self.core.catalog().clone();
         catalog.clients.remove(&client.id);
         let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
-        if client.kind == ClientKind::Vm {
+        self.vm_sockets.remove(&client.id);
+        if client.kind == ClientKind::Vm && !client.doorbell {
             let _ = std::fs::remove_file(self.window_file(name));
         }
         self.events.push_back(Event::Catalog(catalog));

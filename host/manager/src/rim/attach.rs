@@ -17,6 +17,9 @@ use vfun_wire::{Nack, NackCode, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
+/// Name of this transport in reports.
+pub(super) const HOST: &str = "host";
+
 /// A connection that has not said who it is.
 pub(super) struct Pending {
     stream: UnixStream,
@@ -147,7 +150,7 @@ impl Daemon {
             return Err(Nack::new(NackCode::Denied, format!("'{name}' is a VM's client")));
         }
         crate::core::check_credential(client, credential)?;
-        let host_windows = self.windows.values().filter(|w| w.peer.is_some());
+        let host_windows = self.windows.values().filter(|w| w.transport == HOST);
         let (all, mine) = host_windows
             .fold((0, 0), |(all, mine), w| (all + 1, mine + usize::from(w.client == client.id)));
         if all >= HOST_WINDOWS_MAX || mine >= HOST_WINDOWS_PER_CLIENT {
@@ -160,21 +163,16 @@ impl Daemon {
             ));
         }
         let (client_id, client_name, bytes) = (client.id, client.name.clone(), client.window_bytes);
+        let generation = self.next_window_generation();
         let made = (|| -> io::Result<()> {
             let stream = stream?;
-            let bells = || (0..VECTORS).map(|_| Bell::new()).collect::<io::Result<Vec<_>>>();
-            let bells = Bells { to_host: bells()?, to_app: bells()? };
+            let (to_host, to_app) = Bells::new_pair()?;
+            let bells = Bells::of_program(to_host, to_app);
             let fd = memfd(&format!("virtfun-{client_name}"), bytes)?;
             let control = bells.to_host[0].clone();
-            let window = HostWindow::lay_out(
-                fd,
-                bytes,
-                u64::from(self.generation),
-                client_id,
-                &client_name,
-                Some(bells),
-            )
-            .map_err(io::Error::other)?;
+            let window =
+                HostWindow::lay_out(fd, bytes, generation, client_id, &client_name, Some(bells))
+                    .map_err(io::Error::other)?;
             let ack = AttachAck {
                 magic: U64::new(ATTACH_MAGIC),
                 code: U32::new(0),
@@ -197,11 +195,12 @@ impl Daemon {
             let attached = Attached {
                 window,
                 client: client_id,
-                transport: "host",
+                transport: HOST,
                 peer: Some(stream),
                 heartbeats: false,
             };
             self.windows.insert(id, attached);
+            self.hold_window(id);
             Ok(())
         })();
         made.map_err(|e| {

@@ -80,6 +80,12 @@ impl Daemon {
         self.config.window_dir.join(format!("virtfun-{client}"))
     }
 
+    /// Generations rise with each window, and with each manager.
+    pub(super) fn next_window_generation(&mut self) -> u64 {
+        self.window_generation += 1;
+        self.window_generation
+    }
+
     /// Makes or takes up a VM's window and lays it out anew.
     pub(super) fn vm_window(&mut self, client: &Client) -> Result<(), String> {
         debug_assert_eq!(client.kind, ClientKind::Vm);
@@ -130,7 +136,7 @@ impl Daemon {
         let window = HostWindow::lay_out(
             fd,
             client.window_bytes,
-            u64::from(self.generation),
+            self.next_window_generation(),
             client.id,
             &client.name,
             None,
@@ -145,11 +151,12 @@ impl Daemon {
             Attached {
                 window,
                 client: client.id,
-                transport: "ivshmem",
+                transport: super::ivshmem::PLAIN,
                 peer: None,
                 heartbeats: true,
             },
         );
+        self.hold_window(id);
         self.events.push_back(Event::WindowUp {
             window: id,
             client: client.id,
