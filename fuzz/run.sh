@@ -14,7 +14,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here"
 seconds=${1:-60}
-targets=${2:-server_lines caller_lines wire_decode}
+targets=${2:-server_lines caller_lines wire_decode signature}
 [ $# -ge 1 ] && shift
 [ $# -ge 1 ] && shift
 

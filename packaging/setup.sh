@@ -24,6 +24,8 @@ util-linux               /usr/bin/taskset
 libc-bin                 /usr/bin/ldd
 qemu-system-x86          /usr/bin/qemu-system-x86_64
 busybox-static           busybox
+python3                  /usr/bin/python3
+python3-venv             ensurepip
 fonts-dejavu-core        /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 ca-certificates          /etc/ssl/certs/ca-certificates.crt
 '
@@ -47,11 +49,19 @@ static_busybox() {
     return 1
 }
 
+# Debian's python3 has no ensurepip without python3-venv; another python3 in
+# front of it on the PATH may bring its own.
+ensurepip() {
+    python3 -c 'import ensurepip' >/dev/null 2>&1
+}
+
 missing=''
 while read -r package proof; do
     [ -n "$package" ] || continue
     if [ "$proof" = busybox ]; then
         static_busybox || missing="$missing $package"
+    elif [ "$proof" = ensurepip ]; then
+        ensurepip || missing="$missing $package"
     elif [ ! -e "$proof" ] && [ ! -e "/usr$proof" ]; then
         missing="$missing $package"
     fi

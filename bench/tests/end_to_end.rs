@@ -25,6 +25,7 @@ fn built() -> bool {
         "libvfun_fn_echo.so",
         "libvfun_fn_null.so",
         "libvfun_fn_sum.so",
+        "libvfun_fn_sum_f64.so",
         "libvfun_fn_factorial.so",
         "libvfun_fn_fibonacci.so",
         "libvfun_fn_sha256.so",

@@ -14,6 +14,7 @@ fn built() -> bool {
         "vfun-gateway",
         "libvfun_fn_null.so",
         "libvfun_fn_sum.so",
+        "libvfun_fn_sum_f64.so",
         "libvfun_fn_echo.so",
         "libvfun_fn_factorial.so",
         "libvfun_fn_fibonacci.so",

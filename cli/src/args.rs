@@ -69,6 +69,7 @@ pub struct Cli {
 pub enum Command {
     Call(Box<cmd::call::Args>),
     List(cmd::list::Args),
+    Bindgen(cmd::bindgen::Args),
     Doctor(cmd::doctor::Args),
     /// Show the manager at a glance.
     Status,
@@ -76,7 +77,7 @@ pub enum Command {
     Stats(cmd::stats::Args),
     History(cmd::history::Args),
     Revoke(cmd::revoke::Args),
-    /// Declare functions: add, remove, list.
+    /// Declare functions: add, remove, list, show.
     #[command(subcommand)]
     Function(cmd::function::Sub),
     /// Declare clients: add, remove, list, show.

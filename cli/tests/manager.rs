@@ -18,6 +18,7 @@ fn stand(extra: &[&str]) -> Option<Stand> {
         "libvfun_fn_echo.so",
         "libvfun_fn_factorial.so",
         "libvfun_fn_sum.so",
+        "libvfun_fn_sum_f64.so",
         "libvfun_testdriver.so",
     ]
     .iter()

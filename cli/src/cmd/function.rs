@@ -3,8 +3,8 @@
 use super::switch::done;
 use crate::admin::Admin;
 use crate::args::Cli;
-use crate::fail::{self, Result};
-use crate::out::{self, Table};
+use crate::fail::{self, Exit, Failure, Result};
+use crate::out::{self, Facts, Table};
 use std::path::{Path, PathBuf};
 use vfun_manager::admin::{Ask, FunctionRow};
 
@@ -23,6 +23,11 @@ pub enum Sub {
     },
     /// List the functions that the manager offers.
     List,
+    /// Show a function: its manifest's facts and its signature.
+    Show {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// Does it.
@@ -36,6 +41,20 @@ pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
             done(cli, admin.tell(&Ask::AddFunction { manifest, file })?)
         }
         Sub::Remove { name } => done(cli, admin.tell(&Ask::RemoveFunction { name: name.clone() })?),
+        Sub::Show { name } => {
+            let all = admin.functions()?;
+            let Some(f) = all.iter().find(|f| f.name == *name) else {
+                return Err(Failure::new(
+                    Exit::Refused,
+                    format!("no function '{name}' is offered"),
+                )
+                .advise("`vfun function list` shows those that are"));
+            };
+            match cli.json {
+                true => out::json(f),
+                false => out::text(&show(f)),
+            }
+        }
         Sub::List => {
             let functions = admin.functions()?;
             match cli.json {
@@ -44,6 +63,23 @@ pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
             }
         }
     }
+}
+
+fn show(f: &FunctionRow) -> String {
+    let none = || "none: bytes in, bytes out".to_owned();
+    let facts = Facts::new()
+        .fact("name", &f.name)
+        .fact("version", &f.version)
+        .fact("id", f.id.to_string())
+        .fact("summary", &f.summary)
+        .fact("signature", f.signature.clone().unwrap_or_else(none))
+        .fact("fingerprint", f.fingerprint.as_deref().unwrap_or("-"))
+        .fact("runs on", f.locations.join(", "))
+        .fact("driver", &f.driver)
+        .fact("deadline", out::duration(std::time::Duration::from_millis(f.deadline_ms.into())))
+        .fact("max arguments", out::bytes(f.max_args.into()))
+        .fact("max results", out::bytes(f.max_result.into()));
+    facts.render()
 }
 
 fn render(functions: &[FunctionRow]) -> String {

@@ -5,7 +5,8 @@ use crate::connect::{self, Who};
 use crate::fail::Result;
 use crate::out::{self, Table};
 use serde_json::json;
-use vfun::FunctionInfo;
+use vfun::signature::Signature;
+use vfun::{FunctionInfo, Session};
 
 /// List the functions offered to this client.
 ///
@@ -20,7 +21,11 @@ pub struct Args {
 /// Lists them.
 pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     let session = connect::session(cli, &args.who)?;
-    let functions = session.list()?;
+    let functions: Vec<Offer> = session
+        .list()?
+        .into_iter()
+        .map(|f| Offer { signature: signature(&session, &f), f })
+        .collect();
     if cli.json {
         return out::json(&json!({
             "path": session.describe(),
@@ -38,19 +43,33 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     out::text(&render(&functions))
 }
 
+/// A function and its signature.
+struct Offer {
+    f: FunctionInfo,
+    signature: Option<Signature>,
+}
+
+/// None too where the host is too old to say, or took it away just now.
+fn signature(session: &Session, f: &FunctionInfo) -> Option<Signature> {
+    session.describe_function(&f.name).ok()?.signature
+}
+
 fn locations(f: &FunctionInfo) -> Vec<&'static str> {
     f.locations.iter().map(|l| l.text()).collect()
 }
 
-fn object(f: &FunctionInfo) -> serde_json::Value {
+fn object(o: &Offer) -> serde_json::Value {
+    let f = &o.f;
     json!({
+        "signature": o.signature.as_ref().map(|s| s.to_string()),
+        "fingerprint": o.signature.as_ref().map(|s| format!("{:016x}", s.fingerprint())),
         "name": f.name, "id": f.function_id, "version": f.version.to_string(),
         "locations": locations(f), "max_args": f.max_args, "max_result": f.max_result,
         "deadline_ms": f.deadline.as_millis() as u64,
     })
 }
 
-fn render(functions: &[FunctionInfo]) -> String {
+fn render(functions: &[Offer]) -> String {
     let mut table = Table::new(&[
         "NAME",
         "VERSION",
@@ -59,8 +78,9 @@ fn render(functions: &[FunctionInfo]) -> String {
         ">MAX ARGUMENTS",
         ">MAX RESULTS",
         ">DEADLINE",
+        "SIGNATURE",
     ]);
-    for f in functions {
+    for Offer { f, signature } in functions {
         table.row([
             f.name.clone(),
             f.version.to_string(),
@@ -69,6 +89,7 @@ fn render(functions: &[FunctionInfo]) -> String {
             out::bytes(f.max_args.into()),
             out::bytes(f.max_result.into()),
             out::duration(f.deadline),
+            signature.as_ref().map_or("-".into(), |s| s.to_string()),
         ]);
     }
     table.render()

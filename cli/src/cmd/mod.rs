@@ -2,6 +2,7 @@
 
 pub mod attach;
 pub mod bench;
+pub mod bindgen;
 pub mod call;
 pub mod client;
 pub mod completions;
@@ -26,6 +27,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
     let done = |r: Result<()>| r.map(|()| ExitCode::SUCCESS);
     match &cli.command {
         Command::Call(args) => done(call::run(&cli, args)),
+        Command::Bindgen(args) => done(bindgen::run(&cli, args)),
         Command::List(args) => done(list::run(&cli, args)),
         Command::Doctor(args) => doctor::run(&cli, args),
         Command::Status => done(status::run(&cli)),

@@ -9,12 +9,14 @@
 //! sum i modulo [`LANES`]), which are then added up in order: the result is the
 //! same on every machine, but not that of adding from left to right.
 
+mod lanes;
+
+pub use lanes::LANES;
+use lanes::add_floats;
 use vfun_sdk::{Args, DriverError, Out};
 
 /// Longest arguments: a cell's largest data space.
 pub const MOST_BYTES: u32 = 1 << 30;
-/// Sums of floats side by side.
-pub const LANES: usize = 16;
 
 /// Bytes before the array.
 const HEAD_BYTES: usize = 8;
@@ -63,7 +65,7 @@ fn call(args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
                 }
                 Ok(())
             })?;
-            out.put(&lanes.iter().fold(0.0, |sum, lane| sum + lane).to_le_bytes())
+            out.put(&lanes::total(&lanes).to_le_bytes())
         }
     }
 }
@@ -75,22 +77,6 @@ fn sum_u8(bytes: &[u8]) -> u64 {
 
 fn sum_u64(bytes: &[u8]) -> u64 {
     bytes.as_chunks().0.iter().fold(0, |sum, b| sum.wrapping_add(u64::from_le_bytes(*b)))
-}
-
-fn add_floats<const N: usize>(
-    lanes: &mut [f64; LANES],
-    bytes: &[u8],
-    number: impl Fn([u8; N]) -> f64,
-) {
-    let (rows, rest) = bytes.as_chunks::<N>().0.as_chunks::<LANES>();
-    for row in rows {
-        for (lane, b) in lanes.iter_mut().zip(row) {
-            *lane += number(*b);
-        }
-    }
-    for (lane, b) in lanes.iter_mut().zip(rest) {
-        *lane += number(*b);
-    }
 }
 
 vfun_sdk::export_function!(

@@ -204,6 +204,20 @@ typedef struct vfun_offer {
   uint64_t deadline_ms;
 } vfun_offer;
 
+// What a function takes and gives.
+typedef struct vfun_description {
+  // functionID.
+  uint32_t function_id;
+  // major << 16 | minor.
+  uint32_t version;
+  // Longest arguments, bytes.
+  uint32_t max_args;
+  // Longest results, bytes.
+  uint32_t max_result;
+  // Fingerprint of the signature; 0 if the function has none.
+  uint64_t signature;
+} vfun_description;
+
 // What is wanted of a function. Set all to zero, then size to
 // sizeof(struct vfun_function_options) and cell_bytes to
 // VFUN_CELL_BYTES_DEFAULT, then what is to differ.
@@ -222,6 +236,9 @@ typedef struct vfun_function_options {
   uint32_t deadline_ms;
   // Zero.
   uint32_t reserved;
+  // Fingerprint of the signature that the program was made for, as `vfun
+  // bindgen` writes it: a function with another one is refused. 0: any.
+  uint64_t signature;
 } vfun_function_options;
 
 // A grant as the host recorded it.
@@ -316,6 +333,21 @@ enum vfun_status vfun_list(const struct vfun_session *session,
                            struct vfun_offer *offers,
                            size_t room,
                            size_t *count);
+
+// What a function takes and gives: *description, and its signature's text
+// into text, ended by a zero and cut to room bytes (2049 are always enough).
+// *len is its whole length without the zero, 0 if it has none; text may be
+// null if room is 0, and len may be null.
+//
+// Requires:
+// session is open; name is a string; description points to room for a struct
+// vfun_description; text points to room bytes.
+enum vfun_status vfun_describe_function(const struct vfun_session *session,
+                                        const char *name,
+                                        struct vfun_description *description,
+                                        char *text,
+                                        size_t room,
+                                        size_t *len);
 
 // Ends a session and gives back everything it was granted. The handle is
 // gone, whatever the status; functions opened from it must still be released.

@@ -61,15 +61,16 @@ pub use error::{Error, Result};
 pub use function::Function;
 pub use grant::{Grant, GrantInfo, Stats};
 #[doc(hidden)]
-pub use owned::OwnedPending;
+pub use owned::{KeptResults, OwnedCell, OwnedPending};
 pub use pending::Pending;
 pub use request::FunctionRequest;
-pub use session::{FunctionInfo, Session, SessionInfo};
+pub use session::{Description, FunctionInfo, Session, SessionInfo};
 pub use slot::Slot;
 pub use transport::ModuleDevice;
 pub use wait::WaitPolicy;
 
 pub use vfun_ring::WindowMemory;
+pub use vfun_signature as signature;
 pub use vfun_window::ReadSpan;
 pub use vfun_wire::channel::{CellState, ChannelKind};
 pub use vfun_wire::header::HeaderError;

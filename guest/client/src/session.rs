@@ -12,7 +12,10 @@ use crate::wait::WaitPolicy;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vfun_wire::message::{Empty, Kind, LIST_ENTRIES, List, ListAck, ListEntry, Location, row};
+use vfun_signature::Signature;
+use vfun_wire::message::{
+    Describe, Empty, Kind, LIST_ENTRIES, List, ListAck, ListEntry, Location, row,
+};
 use vfun_wire::version::{Features, FunctionVersion};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
@@ -63,6 +66,30 @@ pub struct FunctionInfo {
     pub locations: Vec<Location>,
     /// Deadline of its calls, unless another is negotiated.
     pub deadline: Duration,
+}
+
+/// What a function takes and gives, as its manifest declares it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// functionID.
+    pub function_id: u32,
+    /// Its version.
+    pub version: FunctionVersion,
+    /// Longest arguments, bytes.
+    pub max_args: u32,
+    /// Longest results, bytes.
+    pub max_result: u32,
+    /// Its signature, if it has one.
+    pub signature: Option<Signature>,
+}
+
+impl Description {
+    /// Fingerprint of the signature, for [`FunctionRequest::signature`]; 0 if there is none.
+    pub fn fingerprint(&self) -> u64 {
+        self.signature.as_ref().map_or(0, Signature::fingerprint)
+    }
 }
 
 /// An open session. May be shared by threads. Functions keep working when it
@@ -185,6 +212,21 @@ impl Session {
         }
     }
 
+    /// What a function takes and gives: its signature, if it has one.
+    pub fn describe_function(&self, name: &str) -> Result<Description> {
+        if !self.inner.info.features.has(Features::SIGNATURES) {
+            return Err(Error::Unsupported("this host is too old to tell signatures"));
+        }
+        let function = vfun_wire::names::encode(name).map_err(|why| Error::BadName {
+            what: "function's",
+            name: name.to_owned(),
+            why,
+        })?;
+        let ask = Describe { function };
+        let body = self.inner.request(Kind::Describe, ask.as_bytes(), control::TIMEOUT)?;
+        control::description(&body, name)
+    }
+
     /// Asks for a function. Nothing runs yet: see [`Grant::activate`].
     pub fn negotiate(&self, request: &FunctionRequest) -> Result<Grant> {
         let ask = request.encode(self.inner.policy.mode())?;
@@ -196,6 +238,11 @@ impl Session {
     /// Negotiates a function with the defaults and activates it.
     pub fn function(&self, name: &str) -> Result<Function> {
         self.negotiate(&FunctionRequest::new(name))?.activate()
+    }
+
+    /// Whether nothing that was opened in it lives any more.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.inner) == 1
     }
 
     /// Asks the manager whether it is there, and says how long it took to answer.

@@ -12,8 +12,8 @@ use vfun_wire::channel::ChannelKind;
 use vfun_wire::frame::{CallAnswer, CallHead};
 use vfun_wire::limits::FRAME_BYTES_MAX;
 use vfun_wire::message::{
-    self, Kind, LIST_ENTRIES, ListAck, ListEntry, Negotiate, NegotiateAck, OfGrant, Preference,
-    WaitMode,
+    self, Describe, DescribeAck, Kind, LIST_ENTRIES, ListAck, ListEntry, Negotiate, NegotiateAck,
+    OfGrant, Preference, WaitMode,
 };
 use vfun_wire::version::FunctionVersion;
 use vfun_wire::{Handle, Nack, NackCode, names};
@@ -103,9 +103,7 @@ impl Control {
             Kind::Reset => {
                 Err(Nack::new(NackCode::Unsupported, "reset is for a window's kernel module"))
             }
-            Kind::Describe => {
-                Err(Nack::new(NackCode::Unsupported, "signatures are not told over TCP"))
-            }
+            Kind::Describe => self.describe(&body(bytes, kind)?),
             Kind::BufferGet | Kind::BufferPut => {
                 Err(Nack::new(NackCode::Unsupported, "over TCP there are no shared buffers"))
             }
@@ -201,6 +199,23 @@ impl Control {
         }
         let active = self.functions.get(grant).ok_or_else(|| unknown(grant))?;
         active.function.stats().map(|s| encode(&s)).map_err(outcome::of_request)
+    }
+
+    fn describe(&self, ask: &Describe) -> Result<Vec<u8>, Nack> {
+        let name = names::decode(&ask.function)
+            .map_err(|e| malformed(format!("the function's name: {e}")))?;
+        let d = self.session.describe_function(name).map_err(outcome::of_request)?;
+        let text = d.signature.as_ref().map_or(String::new(), |s| s.to_string());
+        let head = DescribeAck {
+            function_id: U32::new(d.function_id),
+            version: U32::new(d.version.0),
+            signature: U64::new(d.fingerprint()),
+            max_args: U32::new(d.max_args),
+            max_result: U32::new(d.max_result),
+            text_len: U32::new(text.len() as u32),
+            reserved: U32::ZERO,
+        };
+        Ok([head.as_bytes(), text.as_bytes()].concat())
     }
 
     fn list(&self, ask: &message::List) -> Result<Vec<u8>, Nack> {

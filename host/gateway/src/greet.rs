@@ -7,7 +7,7 @@ use vfun::{ConnectOptions, Endpoint, Session, WaitPolicy};
 use vfun_wire::attach::{ATTACH_MAGIC, Attach};
 use vfun_wire::limits::NAME_BYTES;
 use vfun_wire::message::{Hello, HelloAck};
-use vfun_wire::version::{VERSION, VERSION_MIN, agree};
+use vfun_wire::version::{Features, VERSION, VERSION_MIN, agree};
 use vfun_wire::{Nack, NackCode, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
@@ -83,8 +83,10 @@ pub fn hello(asked: &Asked, body: &[u8], socket: &Path) -> Result<(Session, Vec<
         version: U16::new(version),
         session_line: U16::ZERO,
         client_id: U32::new(i.client_id),
-        // None of today's features works without shared memory.
-        features: U64::ZERO,
+        // The others need shared memory.
+        features: U64::new(
+            i.features.both(Features::SIGNATURES).both(Features(h.features.get())).0,
+        ),
         // A connection has one session, so its frames need not name it.
         session: U64::new(1),
         heartbeat_ms: U32::ZERO,

@@ -161,6 +161,12 @@ pub struct FunctionRow {
     pub max_args: u32,
     /// Longest results, bytes.
     pub max_result: u32,
+    /// Its signature, if it has one.
+    #[serde(default)]
+    pub signature: Option<String>,
+    /// Fingerprint of its signature, 16 hexadecimal digits, if it has one.
+    #[serde(default)]
+    pub fingerprint: Option<String>,
 }
 
 /// A client, for people.

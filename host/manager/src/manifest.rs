@@ -6,6 +6,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
+use vfun_signature::{Record, Signature};
 use vfun_supervise::Driver;
 use vfun_wire::limits::*;
 use vfun_wire::message::Location;
@@ -53,6 +54,21 @@ impl Source<'_> {
         })
     }
 
+    /// A signature; an error names the line inside a text of several lines.
+    fn signature(&self, text: &Spanned<String>) -> Result<Signature, ManifestError> {
+        text.get_ref().parse().map_err(|e: vfun_signature::SignatureError| {
+            let start = text.span().start;
+            let raw = self.text.get(start..).unwrap_or("");
+            let several = ["\"\"\"\n", "'''\n"].iter().any(|q| raw.starts_with(q));
+            let before = text.get_ref().bytes().take(e.at).filter(|b| *b == b'\n').count();
+            ManifestError {
+                file: self.file.to_owned(),
+                line: Some(self.at(start) + usize::from(several) + before),
+                reason: e.to_string(),
+            }
+        })
+    }
+
     fn name(&self, name: &Spanned<String>) -> Result<String, ManifestError> {
         match names::check(name.get_ref()) {
             Ok(()) => Ok(name.get_ref().clone()),
@@ -77,6 +93,7 @@ struct FunctionToml {
     max_args: Option<Spanned<u32>>,
     #[serde(default)]
     max_result: Option<Spanned<u32>>,
+    signature: Option<Spanned<String>>,
     #[serde(default)]
     settings: BTreeMap<String, toml::Value>,
 }
@@ -159,11 +176,40 @@ pub fn function(
             return Err(src.error(d, format!("a deadline is from 1 to {DEADLINE_MS_MAX} ms")));
         }
     };
-    let bytes = |v: &Option<Spanned<u32>>| match v {
-        None => Ok(CELL_BYTES_MAX),
-        Some(b) if *b.get_ref() <= CELL_BYTES_MAX => Ok(*b.get_ref()),
-        Some(b) => Err(src.error(b, format!("a cell has at most {CELL_BYTES_MAX} bytes"))),
+    let signature = match &t.signature {
+        None => None,
+        Some(s) if software == Some(Driver::Floor) => {
+            return Err(
+                src.error(s, "raw lines (kind \"floor\") carry no arguments and have no signature")
+            );
+        }
+        Some(s) => Some(src.signature(s)?),
     };
+    let bytes = |v: &Option<Spanned<u32>>, of: Option<&Record>, key: &str| {
+        let most = of.map_or(CELL_BYTES_MAX, |r| r.max_bytes() as u32);
+        match (v, of) {
+            (None, _) => Ok(most),
+            (Some(b), _) if *b.get_ref() > CELL_BYTES_MAX => {
+                Err(src.error(b, format!("a cell has at most {CELL_BYTES_MAX} bytes")))
+            }
+            (Some(b), Some(r))
+                if *b.get_ref() > most || u64::from(*b.get_ref()) < r.min_bytes() =>
+            {
+                let (n, least) = (*b.get_ref(), r.min_bytes());
+                let range = if least == u64::from(most) {
+                    format!("exactly {most}")
+                } else {
+                    format!("{least} to {most}")
+                };
+                Err(src.error(b, format!("{key} = {n}, but by its signature they have {range} bytes: correct one of them, or leave {key} out")))
+            }
+            (Some(b), _) => Ok(*b.get_ref()),
+        }
+    };
+    let args = signature.as_ref().map(|s| &s.args);
+    let results = signature.as_ref().map(|s| &s.results);
+    let (max_args, max_result) =
+        (bytes(&t.max_args, args, "max_args")?, bytes(&t.max_result, results, "max_result")?);
     let settings = t
         .settings
         .into_iter()
@@ -180,9 +226,10 @@ pub fn function(
         software,
         hardware,
         deadline_ms,
-        max_args: bytes(&t.max_args)?,
-        max_result: bytes(&t.max_result)?,
+        max_args,
+        max_result,
         settings,
+        signature,
     })
 }
 
@@ -375,6 +422,44 @@ mod tests {
         }
         let e = f(&format!("{floor}deadline_ms = 0\n")).unwrap_err();
         assert!(e.starts_with("f.toml:4: a deadline is"), "{e}");
+    }
+
+    #[test]
+    fn signatures_settle_sizes_or_are_refused() {
+        let head = "name = \"x\"\nversion = \"1.0\"\nhardware = { location = \"gpu\", library = \"f\", instances = 1 }\n";
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), "").unwrap();
+        let f = |more: &str| {
+            function(Path::new("f.toml"), &format!("{head}{more}"), dir.path(), 1)
+                .map_err(|e| e.to_string())
+        };
+        let x = f("signature = \"(n: u64, m: u8 = 1) -> u32\"\n").unwrap();
+        assert_eq!((x.max_args, x.max_result), (16, 4));
+        assert_eq!(x.lengths(), Some(vfun_supervise::Lengths { min: 16, max: 16, step: 1 }));
+        let x = f("signature = \"(n: u8, d: [f64]) -> ()\"\nmax_args = 4096\n").unwrap();
+        assert_eq!(x.lengths(), Some(vfun_supervise::Lengths { min: 8, max: 4096, step: 8 }));
+        assert_eq!((f("").unwrap().lengths(), f("").unwrap().fingerprint()), (None, 0));
+        for (more, expect) in [
+            (
+                "signature = \"(n: u63) -> ()\"\n",
+                "f.toml:4: signature, character 5: 'u63' is no type",
+            ),
+            (
+                "signature = \"\"\"\nstruct p { x: f64 }\n(a: q) -> p\"\"\"\n",
+                "f.toml:6: signature, character 25: 'q' is no type",
+            ),
+            (
+                "max_args = 8\nsignature = \"(n: u64, m: u64) -> ()\"\n",
+                "f.toml:4: max_args = 8, but by its signature they have exactly 16 bytes",
+            ),
+            (
+                "signature = \"() -> [u8; 2..=9]\"\nmax_result = 10\n",
+                "f.toml:5: max_result = 10, but by its signature they have 2 to 9 bytes",
+            ),
+        ] {
+            let e = f(more).unwrap_err();
+            assert!(e.starts_with(expect), "{e} should say {expect}");
+        }
     }
 
     #[test]

@@ -332,6 +332,16 @@ impl<M: Memory> Caller<M> {
             .store(u64::from(ticket.seq) << 1 | FREE, Ordering::Release);
     }
 
+    /// As [`Caller::take`], but the cell stays this caller's, for its next call.
+    #[inline]
+    pub fn keep(&self, ticket: Ticket) -> Claim {
+        // The lap that this call used up counts; the cell was never free.
+        self.cells[ticket.cell as usize]
+            .0
+            .store(u64::from(ticket.seq) << 1 | TAKEN, Ordering::Relaxed);
+        Claim { cell: ticket.cell, seq: ticket.seq.wrapping_add(1) }
+    }
+
     /// Declares that one more thread of this app sleeps on the channel's
     /// vector (R-SLP-1). Look at the calls once more after this, then sleep.
     pub fn declare_sleep(&self) {

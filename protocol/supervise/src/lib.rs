@@ -59,6 +59,32 @@ pub struct Start {
     pub settings: BTreeMap<String, String>,
     /// Processors to run on; empty for any.
     pub cpus: Vec<usize>,
+    /// Lengths of arguments that the function's signature allows, if it has one.
+    #[serde(default)]
+    pub args: Option<Lengths>,
+}
+
+/// Lengths that arguments can have: `min`, and any multiple of `step` more, up
+/// to `max`.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Lengths {
+    /// Fewest bytes.
+    pub min: u32,
+    /// Most bytes.
+    pub max: u32,
+    /// Bytes of an element of the variable array at the end; 1 without one.
+    pub step: u32,
+}
+
+impl Lengths {
+    /// Whether arguments can have so many bytes.
+    #[inline]
+    pub fn fit(&self, bytes: u32) -> bool {
+        // Below the least it wraps to far above the most.
+        let over = bytes.wrapping_sub(self.min);
+        over <= self.max.saturating_sub(self.min)
+            && (self.step <= 1 || over.is_multiple_of(self.step))
+    }
 }
 
 /// What stands behind a function.
@@ -209,6 +235,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lengths_fit_or_do_not() {
+        let l = Lengths { min: 8, max: 32, step: 8 };
+        for n in 0..50 {
+            assert_eq!(l.fit(n), [8, 16, 24, 32].contains(&n), "{n}");
+        }
+        assert!(!l.fit(u32::MAX));
+        let one = Lengths { min: 16, max: 16, step: 1 };
+        assert!(one.fit(16) && !one.fit(15) && !one.fit(17) && !one.fit(0));
+    }
+
+    #[test]
     fn messages_survive_the_socket() {
         let (a, b) = pair().unwrap();
         let start = ToService::Start(Start {
@@ -218,6 +255,7 @@ mod tests {
             driver: Driver::Native { library: "/x/y.so".into() },
             settings: BTreeMap::from([("k".into(), "v".into())]),
             cpus: vec![1],
+            args: Some(Lengths { min: 8, max: 4096, step: 8 }),
         });
         send(&a, &start, &[b.as_fd()]).unwrap();
         let (got, fds) = receive::<ToService>(&b).unwrap().unwrap();

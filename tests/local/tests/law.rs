@@ -80,6 +80,8 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "guest/client/src/capi",
     "guest/client/src/transport/module/ioctl.rs",
     "guest/client/tests",
+    // The buffer protocol is C's: Python's memory as bytes, the window's as buffers.
+    "guest/python/src/buffer.rs",
     "services/sdk",
     "services/testdriver",
     "services/template",

@@ -4,9 +4,10 @@ use super::Args;
 use crate::fail::{self, Failure, Result};
 use std::io::Read;
 use std::path::Path;
+use vfun::signature::{Record, Signature, Type, Value};
 
 /// The bytes that the command line means.
-pub fn encode(args: &Args) -> Result<Vec<u8>> {
+pub fn encode(args: &Args, signature: Option<&Signature>) -> Result<Vec<u8>> {
     if let Some(digits) = &args.hex {
         return hex(digits);
     }
@@ -26,16 +27,6 @@ pub fn encode(args: &Args) -> Result<Vec<u8>> {
         }
     };
     match args.function.as_str() {
-        f @ ("factorial" | "fibonacci") => {
-            only("type", f)?;
-            let [n] = words[..] else {
-                return Err(Failure::usage(format!("{f} takes one number: vfun call {f} 20")));
-            };
-            let n: u64 = n.parse().map_err(|_| {
-                Failure::usage(format!("'{n}' is not a number from 0 to {}", u64::MAX))
-            })?;
-            Ok([n.to_le_bytes(), args.repetitions.unwrap_or(1).to_le_bytes()].concat())
-        }
         f @ "echo" => {
             only("type", f)?;
             only("repetitions", f)?;
@@ -61,10 +52,85 @@ pub fn encode(args: &Args) -> Result<Vec<u8>> {
             };
             read(Path::new(file))
         }
-        _ if words.is_empty() => Ok(vec![]),
-        f => Err(Failure::usage(format!("vfun does not know how {f} takes words"))
-            .advise("give its arguments as bytes, with --hex or --file")),
+        f => match signature {
+            Some(signature) => {
+                only("type", f)?;
+                typed(args, signature)
+            }
+            None if words.is_empty() => Ok(vec![]),
+            None => Err(Failure::usage(format!("vfun does not know how {f} takes words"))
+                .advise("give its arguments as bytes, with --hex or --file")),
+        },
     }
+}
+
+/// A word for each argument, by the function's signature. `--repetitions` is
+/// the argument of that name.
+fn typed(args: &Args, s: &Signature) -> Result<Vec<u8>> {
+    let f = &args.function;
+    let wrong = |why: String| Failure::usage(format!("{why}: {f}{s}"));
+    let mut words = args.words.iter();
+    let mut values = vec![];
+    for field in &s.args.fields {
+        let by_option = args.repetitions.filter(|_| field.name == "repetitions");
+        let value = match (by_option, words.next(), &field.default) {
+            (Some(n), None, _) => Value::Unsigned(n),
+            (Some(_), Some(_), _) => {
+                return Err(wrong("'repetitions' is given twice".into()));
+            }
+            (None, Some(word), _) => value(s, &field.ty, word)
+                .map_err(|e| wrong(format!("argument '{}': {e}", field.name)))?,
+            (None, None, Some(v)) => v.clone(),
+            (None, None, None) => {
+                return Err(wrong(format!("the argument '{}' is missing", field.name)));
+            }
+        };
+        values.push(value);
+    }
+    if args.repetitions.is_some() && !s.args.fields.iter().any(|f| f.name == "repetitions") {
+        return Err(wrong("--repetitions is not for this function".into()));
+    }
+    let mut raw = None;
+    if let Some(t) = &s.args.tail {
+        let word = words.next().map_or("", String::as_str);
+        values.push(Value::Array(match word.strip_prefix('@') {
+            Some(file) => {
+                raw = Some(read(Path::new(file))?);
+                vec![]
+            }
+            None => list(s, &t.element, word)
+                .map_err(|e| wrong(format!("argument '{}': {e}", t.name)))?,
+        }));
+    }
+    if words.next().is_some() {
+        return Err(wrong(format!("{} words are too many", args.words.len())));
+    }
+    let encoded = match (raw, &s.args.tail) {
+        (Some(raw), Some(t)) => {
+            let head = Record { tail: None, fixed_bytes: t.offset, ..s.args.clone() };
+            values.pop();
+            let mut bytes = s.encode(&head, &values).map_err(|e| wrong(e.to_string()))?;
+            bytes.extend_from_slice(&raw);
+            bytes
+        }
+        _ => s.encode(&s.args, &values).map_err(|e| wrong(e.to_string()))?,
+    };
+    s.args.check(encoded.len() as u64).map_err(|e| wrong(e.to_string()))?;
+    Ok(encoded)
+}
+
+fn value(s: &Signature, ty: &Type, word: &str) -> std::result::Result<Value, String> {
+    match ty {
+        Type::Scalar(of) => Value::parse(*of, word).map_err(|e| e.to_string()),
+        Type::Array(of, _) => list(s, of, word).map(Value::Array),
+        Type::Struct(_) => {
+            Err("a struct has no word; give all as bytes, with --hex or --file".into())
+        }
+    }
+}
+
+fn list(s: &Signature, of: &Type, word: &str) -> std::result::Result<Vec<Value>, String> {
+    word.split(',').filter(|w| !w.is_empty()).map(|w| value(s, of, w.trim())).collect()
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -116,7 +182,14 @@ mod tests {
 
     fn of(line: &[&str]) -> Result<Vec<u8>> {
         match Cli::parse_from([&["vfun", "call"], line].concat()).command {
-            Command::Call(args) => encode(&args),
+            Command::Call(args) => {
+                let s = match args.function.as_str() {
+                    "factorial" | "fibonacci" => Some("(n: u64, repetitions: u64 = 1) -> u64"),
+                    "typed" => Some("(a: bool, b: [i8; 2], data: [f32; 1..]) -> ()"),
+                    _ => None,
+                };
+                encode(&args, s.map(|s| s.parse().unwrap()).as_ref())
+            }
             _ => unreachable!(),
         }
     }
@@ -144,12 +217,20 @@ mod tests {
         assert_eq!(of(&["other", "--file", file]).unwrap(), [1, 2, 3, 4]);
         assert_eq!(of(&["other", "--hex", "de ad_BE ef"]).unwrap(), [0xde, 0xad, 0xbe, 0xef]);
         assert!(of(&["other"]).unwrap().is_empty());
+        let typed = [1, 3, 254, 0, 0, 0, 0x80, 0x3f, 0, 0, 0, 0x40];
+        assert_eq!(of(&["typed", "true", "3,-2", "1,2"]).unwrap(), typed);
+        assert_eq!(of(&["typed", "true", "3,-2", &format!("@{file}")]).unwrap()[4..], [1, 2, 3, 4]);
         assert!(why(&["sum", "--type", "f64", file]).contains("whole number of f64"));
     }
 
     #[test]
     fn wrong_words_are_named() {
-        assert!(why(&["factorial"]).contains("one number"));
+        assert!(why(&["factorial"]).contains("argument 'n' is missing"));
+        assert!(why(&["factorial", "1", "2", "3"]).contains("3 words are too many"));
+        assert!(why(&["factorial", "1", "2", "--repetitions", "3"]).contains("given twice"));
+        assert!(why(&["typed", "true", "1,2"]).contains("bytes where the signature has"));
+        assert!(why(&["typed", "maybe", "1,2", "1"]).contains("'maybe' is not true or false"));
+        assert!(why(&["typed", "true", "1,200", "1"]).contains("-128 to 127"));
         assert!(
             why(&["factorial", "-1"].map(|w| if w == "-1" { "x1" } else { w })).contains("'x1'")
         );

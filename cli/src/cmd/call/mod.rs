@@ -11,6 +11,7 @@ use crate::out;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use vfun::signature::Signature;
 use vfun::{Function, FunctionRequest, FunctionVersion, Preference, Session, WaitMode, WaitPolicy};
 
 const AFTER: &str = "\
@@ -20,6 +21,8 @@ Functions that ship take their arguments as words:
   vfun call echo TEXT
   vfun call sum --type u8|u64|f32|f64 FILE|-      (elements as they lie in memory, little-endian)
   vfun call sha256 FILE|-
+A function with a signature (`vfun list` shows them) takes a word for each argument:
+numbers and truth values as they are, arrays as 1,2,3 or as @FILE (as it lies in memory).
 Any function takes raw bytes:
   vfun call my-function --hex '01 02 03'
   vfun call my-function --file arguments.bin --out results.bin
@@ -87,8 +90,10 @@ struct Made {
 
 /// Makes the call.
 pub fn run(cli: &Cli, args: &Args) -> Result<()> {
-    let bytes = arguments::encode(args)?;
     let session = connect::options(cli, &args.who)?.wait(policy(args)).connect()?;
+    // A host that tells no signatures has functions without.
+    let signature = session.describe_function(&args.function).ok().and_then(|d| d.signature);
+    let bytes = arguments::encode(args, signature.as_ref())?;
     if !args.quiet && !cli.json {
         out::note(session.describe());
     }
@@ -99,9 +104,16 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
         write(path, &made.results)?;
     }
     if cli.json {
-        out::json(&object(args, &session, (location, service), bytes.len(), &made))?;
+        out::json(&object(
+            args,
+            &session,
+            (location, service),
+            bytes.len(),
+            &made,
+            signature.as_ref(),
+        ))?;
     } else if args.out.is_none() {
-        results::print(&args.function, args.element.as_deref(), &made.results)?;
+        results::print(args.element.as_deref(), signature.as_ref(), &made.results)?;
     }
     if args.repeat > 1 && !cli.json {
         out::note(timing::text(&made.times, args.repeat, made.all));
@@ -183,6 +195,7 @@ fn object(
     (location, service): (&str, WaitMode),
     arguments: usize,
     made: &Made,
+    signature: Option<&Signature>,
 ) -> serde_json::Value {
     let mut value = serde_json::json!({
         "function": args.function,
@@ -197,7 +210,7 @@ fn object(
     });
     if args.out.is_none() {
         value["hex"] = results::hex(&made.results).into();
-        value["value"] = results::value(&args.function, args.element.as_deref(), &made.results);
+        value["value"] = results::value(args.element.as_deref(), signature, &made.results);
     }
     value
 }

@@ -114,7 +114,7 @@ impl WindowCalls {
     }
 
     #[inline(always)]
-    fn check(&self, len: usize) -> Result<()> {
+    pub fn check(&self, len: usize) -> Result<()> {
         if len > self.max_args {
             return Err(Error::ArgumentsTooLong { len, max: self.max_args });
         }
@@ -257,8 +257,51 @@ impl WindowCalls {
         }
     }
 
+    /// Waits for an answer and leaves it in its cell, which stays this call's
+    /// until [`WindowCalls::take`] or [`WindowCalls::keep`].
+    pub fn wait_kept(&self, ticket: Ticket) -> Result<(Ticket, Outcome)> {
+        match self.wait_on(&ticket, None) {
+            Some(Seen::Answer(outcome)) => Ok((ticket, outcome)),
+            Some(Seen::Lost(e)) => {
+                self.abandon(ticket);
+                Err(e)
+            }
+            None => {
+                self.abandon(ticket);
+                Err(Error::TimedOut(Duration::ZERO))
+            }
+        }
+    }
+
+    /// The results of an answer that is still in its cell.
+    pub fn read_kept<S: Sink>(&self, ticket: &Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
+        let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
+        let inline = |len| self.caller.inline_results(ticket, len);
+        match (answer.status, answer.in_space) {
+            (0, true) => sink.shared(&self.results, off, len),
+            (0, false) => sink.private(&inline(answer.len)[..len]),
+            _ => Err(self.failure(inline, answer, off)),
+        }
+    }
+
+    /// Frees the cell of an answer that was kept.
+    pub fn take(&self, ticket: Ticket) {
+        self.caller.take(ticket);
+    }
+
+    /// The cell of an answer that was kept, for another call.
+    pub fn keep(&self, ticket: Ticket) -> Claim {
+        self.caller.keep(ticket)
+    }
+
     /// Waits for an answer and leaves it in its cell.
     pub fn ready(&self, ticket: &Ticket, until: Option<Instant>) -> bool {
+        for _ in 0..self.policy.policy().first_looks() {
+            match self.caller.glance(ticket) {
+                Glance::NotYet => pause(),
+                Glance::Done(_) | Glance::Nonsense => return true,
+            }
+        }
         self.poll(ticket) || self.wait_on(ticket, until).is_some()
     }
 
@@ -312,7 +355,7 @@ impl WindowCalls {
         // Frees the cell even if the sink panics.
         let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
         if answer.status != 0 {
-            return Err(self.failure(&taken, answer, off));
+            return Err(self.failure(|len| taken.inline(len), answer, off));
         }
         match (answer.in_space, len) {
             (true, _) => sink.shared(&self.results, off, len),
@@ -322,13 +365,18 @@ impl WindowCalls {
     }
 
     #[cold]
-    fn failure(&self, taken: &Taken<'_>, answer: Outcome, off: usize) -> Error {
+    fn failure(
+        &self,
+        inline: impl Fn(u32) -> [u8; INLINE_BYTES],
+        answer: Outcome,
+        off: usize,
+    ) -> Error {
         let len = answer.len as usize;
         let mut words = vec![0; len.min(DRIVER_SENTENCE)];
         if answer.in_space {
             let _ = self.results.read(off, &mut words);
         } else {
-            words.copy_from_slice(&taken.inline(answer.len)[..len]);
+            words.copy_from_slice(&inline(answer.len)[..len]);
         }
         let broken =
             || Error::of_break(self.caller.broken().unwrap_or(crate::BreakReason::NoService));

@@ -32,8 +32,11 @@ unsafe fn request(name: &str, o: *const vfun_function_options) -> Edge<FunctionR
         preference.ok_or(Failure::Argument("options->preference is not a vfun_preference"))?;
     let depth =
         u16::try_from(o.depth).map_err(|_| Failure::Argument("options->depth is beyond 1024"))?;
-    let mut request =
-        request.version(FunctionVersion(o.version)).preference(preference).depth(depth);
+    let mut request = request
+        .version(FunctionVersion(o.version))
+        .preference(preference)
+        .depth(depth)
+        .signature(o.signature);
     if o.cell_bytes != VFUN_CELL_BYTES_DEFAULT {
         request = request.cell_bytes(o.cell_bytes);
     }

@@ -89,6 +89,32 @@ pub unsafe extern "C" fn vfun_info(
     })
 }
 
+/// A text where C wants it, cut and ended by a zero.
+///
+/// # Safety
+/// `to` points to `room` bytes; `len` is null or points to a size_t.
+unsafe fn line(
+    text: &str,
+    to: *mut c_char,
+    room: usize,
+    len: *mut usize,
+    what: &'static str,
+) -> Edge<()> {
+    // SAFETY: the caller's promise.
+    let to = unsafe {
+        if !len.is_null() {
+            put(len, text.len(), "len is null")?;
+        }
+        self::room(to.cast::<c_void>(), room, what)?
+    };
+    if let Some(last) = to.len().checked_sub(1) {
+        let n = text.len().min(last);
+        to[..n].copy_from_slice(&text.as_bytes()[..n]);
+        to[n] = 0;
+    }
+    Ok(())
+}
+
 /// One line that names the path in use, ended by a zero and cut to room bytes.
 /// *len is its whole length without the zero; len may be null.
 ///
@@ -105,16 +131,7 @@ pub unsafe extern "C" fn vfun_describe(
         // SAFETY: the caller's promise.
         unsafe {
             let text = given(session, "session is null")?.session.describe();
-            if !len.is_null() {
-                put(len, text.len(), "len is null")?;
-            }
-            let to = self::room(line.cast::<c_void>(), room, "line is null")?;
-            if let Some(last) = to.len().checked_sub(1) {
-                let n = text.len().min(last);
-                to[..n].copy_from_slice(&text.as_bytes()[..n]);
-                to[n] = 0;
-            }
-            Ok(())
+            self::line(&text, line, room, len, "line is null")
         }
     })
 }
@@ -142,6 +159,37 @@ pub unsafe extern "C" fn vfun_list(
                 put(offers.add(i), offer.into(), "offers is null")?;
             }
             put(count, all.len(), "count is null")
+        }
+    })
+}
+
+/// What a function takes and gives: *description, and its signature's text
+/// into text, ended by a zero and cut to room bytes (2049 are always enough).
+/// *len is its whole length without the zero, 0 if it has none; text may be
+/// null if room is 0, and len may be null.
+///
+/// # Safety
+/// session is open; name is a string; description points to room for a struct
+/// vfun_description; text points to room bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_describe_function(
+    session: *const vfun_session,
+    name: *const c_char,
+    description: *mut vfun_description,
+    text: *mut c_char,
+    room: usize,
+    len: *mut usize,
+) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let s = given(session, "session is null")?;
+            let name = super::edge::text(name, "name is not UTF-8")?
+                .ok_or(Failure::Argument("name is null"))?;
+            let d = s.session.describe_function(name)?;
+            let words = d.signature.as_ref().map_or(String::new(), |s| s.to_string());
+            put(description, (&d).into(), "description is null")?;
+            line(&words, text, room, len, "text is null but has room")
         }
     })
 }

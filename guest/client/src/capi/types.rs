@@ -2,7 +2,7 @@
 
 use super::edge::Failure;
 use crate::grant::GrantInfo;
-use crate::session::{FunctionInfo, SessionInfo};
+use crate::session::{Description, FunctionInfo, SessionInfo};
 use std::ffi::{c_char, c_void};
 
 /// Room for a name and its terminating zero.
@@ -79,6 +79,9 @@ pub struct vfun_function_options {
     pub deadline_ms: u32,
     /// Zero.
     pub reserved: u32,
+    /// Fingerprint of the signature that the program was made for, as `vfun
+    /// bindgen` writes it: a function with another one is refused. 0: any.
+    pub signature: u64,
 }
 
 /// What the host said of a session.
@@ -123,6 +126,22 @@ pub struct vfun_offer {
     pub locations: u32,
     /// Deadline of its calls, ms.
     pub deadline_ms: u64,
+}
+
+/// What a function takes and gives.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_description {
+    /// functionID.
+    pub function_id: u32,
+    /// major << 16 | minor.
+    pub version: u32,
+    /// Longest arguments, bytes.
+    pub max_args: u32,
+    /// Longest results, bytes.
+    pub max_result: u32,
+    /// Fingerprint of the signature; 0 if the function has none.
+    pub signature: u64,
 }
 
 /// A grant as the host recorded it.
@@ -238,6 +257,18 @@ impl From<&crate::grant::Stats> for vfun_stats_info {
             restarts: s.restarts,
             pid: s.pid,
             age_ms: ms(s.age),
+        }
+    }
+}
+
+impl From<&Description> for vfun_description {
+    fn from(d: &Description) -> Self {
+        vfun_description {
+            function_id: d.function_id,
+            version: d.version.0,
+            max_args: d.max_args,
+            max_result: d.max_result,
+            signature: d.fingerprint(),
         }
     }
 }

@@ -2,11 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::grant::{GrantInfo, Stats};
-use crate::session::FunctionInfo;
+use crate::session::{Description, FunctionInfo};
 use std::time::Duration;
+use vfun_signature::Signature;
 use vfun_wire::channel::ChannelKind;
 use vfun_wire::limits::*;
-use vfun_wire::message::{self, HelloAck, ListEntry, Location, NegotiateAck, WaitMode};
+use vfun_wire::message::{
+    self, DescribeAck, HelloAck, ListEntry, Location, NegotiateAck, WaitMode,
+};
 use vfun_wire::names;
 use vfun_wire::version::{FunctionVersion, VERSION, VERSION_MIN};
 use zerocopy::FromBytes;
@@ -102,6 +105,37 @@ pub(crate) fn stats(body: &[u8], what: &str) -> Result<Stats> {
         pid: s.pid.get(),
         age: Duration::from_millis(s.age_ms.get()),
     })
+}
+
+/// A function's description. The text is parsed and must have the fingerprint
+/// that comes with it: whoever negotiates by one means the other.
+pub(crate) fn description(body: &[u8], name: &str) -> Result<Description> {
+    let Ok((head, text)) = DescribeAck::read_from_prefix(body) else {
+        return nonsense(format!("the answer to 'describe' has only {} bytes", body.len()));
+    };
+    if head.text_len.get() as usize != text.len() || text.len() > SIGNATURE_BYTES {
+        return nonsense("the signature's length is impossible");
+    }
+    let signature = match std::str::from_utf8(text) {
+        Ok("") => None,
+        Ok(text) => match text.parse::<Signature>() {
+            Ok(s) => Some(s),
+            Err(why) => return nonsense(format!("'{name}' has a {why}")),
+        },
+        Err(_) => return nonsense("the signature is no text"),
+    };
+    let d = Description {
+        name: name.to_owned(),
+        function_id: head.function_id.get(),
+        version: FunctionVersion(head.version.get()),
+        max_args: head.max_args.get(),
+        max_result: head.max_result.get(),
+        signature,
+    };
+    if d.fingerprint() != head.signature.get() {
+        return nonsense(format!("the fingerprint of '{name}' is not that of its signature"));
+    }
+    Ok(d)
 }
 
 /// A function on offer.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use vfun_supervise::Driver;
+use vfun_signature::Signature;
+use vfun_supervise::{Driver, Lengths};
 use vfun_wire::message::Location;
 use vfun_wire::version::FunctionVersion;
 
@@ -29,6 +30,23 @@ pub struct Function {
     pub max_result: u32,
     /// Settings for the driver.
     pub settings: BTreeMap<String, String>,
+    /// What its arguments and results are, if its manifest says so.
+    pub signature: Option<Signature>,
+}
+
+impl Function {
+    /// Fingerprint of its signature; 0 if it has none.
+    pub fn fingerprint(&self) -> u64 {
+        self.signature.as_ref().map_or(0, Signature::fingerprint)
+    }
+
+    /// Lengths its arguments can have, if it has a signature.
+    pub fn lengths(&self) -> Option<Lengths> {
+        let args = &self.signature.as_ref()?.args;
+        // Within a cell, as the signature's own limit is.
+        let max = args.max_bytes().min(self.max_args.into()) as u32;
+        Some(Lengths { min: args.min_bytes() as u32, max, step: args.step() as u32 })
+    }
 }
 
 /// A function's hardware.

@@ -198,6 +198,8 @@ pub enum Action {
         driver: Driver,
         /// Settings for the driver.
         settings: std::collections::BTreeMap<String, String>,
+        /// Lengths of arguments that its signature allows, if it has one.
+        args: Option<vfun_supervise::Lengths>,
     },
     /// Tell a service to exit when its calls are done.
     StopService {

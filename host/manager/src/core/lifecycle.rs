@@ -95,18 +95,21 @@ impl Core {
             } else {
                 f.software.clone()
             };
-            Some((driver?, f.version.0, f.settings.clone()))
+            Some((driver?, f.version.0, f.settings.clone(), f.lengths()))
         });
         let client_name = self.catalog.clients.get(&client).map(|c| c.name.clone());
         match (driver, client_name) {
-            (Some((driver, version, settings)), Some(client)) => out.push(Action::StartService {
-                service: id,
-                client,
-                function: name,
-                version,
-                driver,
-                settings,
-            }),
+            (Some((driver, version, settings, args)), Some(client)) => {
+                out.push(Action::StartService {
+                    service: id,
+                    client,
+                    function: name,
+                    version,
+                    driver,
+                    settings,
+                    args,
+                })
+            }
             _ => {
                 let reason = format!("'{name}' or its client was removed");
                 self.service_failed(now, id, &reason, out);

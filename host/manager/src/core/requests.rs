@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::limits::*;
 use vfun_wire::message::{
-    self, ActivateAck, Hello, HelloAck, Kind, List, ListAck, ListEntry, Location, Negotiate,
-    NegotiateAck, OfGrant, Preference, WaitMode,
+    self, ActivateAck, Describe, DescribeAck, Hello, HelloAck, Kind, List, ListAck, ListEntry,
+    Location, Negotiate, NegotiateAck, OfGrant, Preference, WaitMode,
 };
 use vfun_wire::version::{Features, FunctionVersion, VERSION, VERSION_MIN, agree};
 use vfun_wire::{Handle, LINE, Nack, NackCode, names};
@@ -101,7 +101,7 @@ impl Core {
                 self.end_session(now, session, "the app said goodbye", out);
                 Ok(Some(empty()))
             }
-            Kind::Describe => Err(Nack::new(NackCode::Unsupported, "no signatures yet")),
+            Kind::Describe => self.describe(r.to.window, &r.body).map(Some),
             Kind::BufferGet | Kind::BufferPut => {
                 Err(Nack::new(NackCode::Unsupported, "buffers are not offered by this version"))
             }
@@ -316,6 +316,7 @@ impl Core {
                 ),
             ));
         }
+        check_signature(f, n.signature.get())?;
         let floor = matches!(f.software, Some(vfun_supervise::Driver::Floor));
         let fits = if floor { ChannelKind::Floor } else { ChannelKind::Calls };
         if kind != fits {
@@ -329,7 +330,7 @@ impl Core {
             d => d,
         };
         let cell_bytes = match n.cell_bytes.get() {
-            u32::MAX => CELL_BYTES_DEFAULT,
+            u32::MAX => CELL_BYTES_DEFAULT.max(least_room(f)).next_multiple_of(LINE as u32),
             b => b.checked_next_multiple_of(LINE as u32).unwrap_or(u32::MAX),
         };
         let side = side_bytes(depth, cell_bytes).ok_or_else(|| {
@@ -338,6 +339,15 @@ impl Core {
                 format!("a channel of {depth} cells with {cell_bytes} bytes each is not possible: depth is a power of two up to {DEPTH_MAX}, cells have at most {CELL_BYTES_MAX} bytes"),
             )
         })?;
+        if cell_bytes.max(INLINE_BYTES as u32) < least_room(f) {
+            return Err(Nack::new(
+                NackCode::BeyondLimit,
+                format!(
+                    "cells of {cell_bytes} bytes cannot hold a call of '{name}', whose arguments or results have at least {} bytes: ask for cells of as many",
+                    least_room(f)
+                ),
+            ));
+        }
         let w = &self.windows[&window];
         if side.saturating_mul(2) > w.heap.total() {
             return Err(Nack::new(
@@ -560,6 +570,35 @@ impl Core {
         (1..VECTORS).min_by_key(|v| used[usize::from(*v)]).expect("there is more than one")
     }
 
+    fn describe(&self, window: WindowId, bytes: &[u8]) -> Answer {
+        let d: Describe = body(bytes, Kind::Describe)?;
+        let name = names::decode(&d.function)
+            .map_err(|e| malformed(format!("the function's name: {e}")))?;
+        let client = self.client_of(window)?;
+        let f = self.catalog.functions.get(name).filter(|_| client.may_use(name)).ok_or_else(
+            || {
+                Nack::new(
+                    NackCode::UnknownFunction,
+                    format!(
+                        "no function '{name}' is offered to client {}: `vfun list` shows those that are",
+                        client.name
+                    ),
+                )
+            },
+        )?;
+        let text = f.signature.as_ref().map_or(String::new(), |s| s.to_string());
+        let head = DescribeAck {
+            function_id: U32::new(f.id),
+            version: U32::new(f.version.0),
+            signature: U64::new(f.fingerprint()),
+            max_args: U32::new(f.max_args),
+            max_result: U32::new(f.max_result),
+            text_len: U32::new(text.len() as u32),
+            reserved: U32::new(0),
+        };
+        Ok([head.as_bytes(), text.as_bytes()].concat())
+    }
+
     fn list(&self, window: WindowId, bytes: &[u8]) -> Answer {
         let l: List = body(bytes, Kind::List)?;
         zero("list's reserved bytes", l.reserved.get() == 0)?;
@@ -605,6 +644,31 @@ impl Core {
             age_ms: now.saturating_sub(g.since_ms),
         });
     }
+}
+
+/// Bytes that a cell of this function must hold at least.
+fn least_room(f: &Function) -> u32 {
+    let of = |s: &vfun_signature::Signature| s.args.min_bytes().max(s.results.min_bytes());
+    f.signature.as_ref().map_or(0, |s| of(s) as u32)
+}
+
+/// Whether a caller that was made for one signature may call this function.
+fn check_signature(f: &Function, callers: u64) -> Result<(), Nack> {
+    let ours = f.fingerprint();
+    if callers == 0 || callers == ours {
+        return Ok(());
+    }
+    let what = match &f.signature {
+        None => "has no signature here".to_owned(),
+        Some(s) => format!("is {s} ({ours:016x})"),
+    };
+    Err(Nack::new(
+        NackCode::WrongSignature,
+        format!(
+            "the caller was made for another signature of '{}' ({callers:016x}): make its stubs anew with `vfun bindgen {}`. The function {what}",
+            f.name, f.name
+        ),
+    ))
 }
 
 fn empty() -> Vec<u8> {

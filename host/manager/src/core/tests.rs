@@ -29,6 +29,7 @@ fn function(id: u32, name: &str) -> Function {
         max_args: 100,
         max_result: 100,
         settings: BTreeMap::new(),
+        signature: None,
     }
 }
 

@@ -40,8 +40,9 @@ impl Daemon {
                 };
                 self.act(Action::Answer { to, result: Ok(stats.as_bytes().to_vec()) });
             }
-            Action::StartService { service, client, function, version, driver, settings } => {
-                let start = Start { client, function, version, driver, settings, cpus: vec![] };
+            Action::StartService { service, client, function, version, driver, settings, args } => {
+                let start =
+                    Start { client, function, version, driver, settings, cpus: vec![], args };
                 if let Err(reason) = self.start_service(service, start) {
                     self.events.push_back(Event::ServiceFailed { service, reason });
                 }

@@ -357,5 +357,7 @@ fn function_row(f: &Function) -> FunctionRow {
         deadline_ms: f.deadline_ms,
         max_args: f.max_args,
         max_result: f.max_result,
+        signature: f.signature.as_ref().map(|s| s.to_string()),
+        fingerprint: f.signature.as_ref().map(|s| format!("{:016x}", s.fingerprint())),
     }
 }

@@ -65,6 +65,7 @@ pub fn start_of(function: &str, driver: Driver) -> Start {
         driver,
         settings: BTreeMap::new(),
         cpus: vec![],
+        args: None,
     }
 }
 

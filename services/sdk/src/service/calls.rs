@@ -11,6 +11,7 @@ use crate::{DriverError, abi::SENTENCE_BYTES};
 use std::sync::Arc;
 use std::sync::atomic::fence;
 use vfun_ring::{Memory, Next, Request, Server, WindowMemory, sync::Ordering};
+use vfun_supervise::Lengths;
 use vfun_wait::clock;
 use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan};
 use vfun_wire::Status;
@@ -25,7 +26,10 @@ pub struct Calls<I> {
     args_spaces: ReadSpan,
     out_spaces: WriteSpan,
     cell_bytes: usize,
-    max_args: u32,
+    /// Lengths of arguments that get to the driver.
+    lengths: Lengths,
+    /// The function has a signature: who breaks it is told what it says.
+    signed: bool,
     /// Room for results in a data space; 0: results go through `private`.
     out_bytes: usize,
     private: [u8; INLINE_BYTES],
@@ -42,6 +46,8 @@ pub struct Shape {
     pub cell_bytes: u32,
     pub max_args: u32,
     pub max_result: u32,
+    /// What the function's signature says, if it has one.
+    pub args: Option<Lengths>,
 }
 
 impl<I: Serve> Calls<I> {
@@ -60,7 +66,8 @@ impl<I: Serve> Calls<I> {
             args_spaces: mem.theirs().part(off, bytes)?,
             out_spaces: mem.mine().part(off, bytes)?,
             cell_bytes,
-            max_args: shape.max_args,
+            lengths: lengths(shape),
+            signed: shape.args.is_some(),
             out_bytes: if in_space { cell_bytes.min(shape.max_result as usize) } else { 0 },
             private: [0; INLINE_BYTES],
             meter: Meter::new(&mem),
@@ -160,8 +167,8 @@ impl<I: Serve> Calls<I> {
 
     #[inline]
     fn serve_request(&mut self, r: &Request) {
-        if r.len > self.max_args {
-            self.server.answer_inline(r.cell, Status::BadLength, &[]);
+        if !self.lengths.fit(r.len) && !self.bears(r) {
+            self.refuse_length(r);
         } else {
             self.server.begin(r.cell, r.seq);
             self.current = true;
@@ -195,6 +202,30 @@ impl<I: Serve> Calls<I> {
         done
     }
 
+    /// What `rst` carries does not count.
+    #[cold]
+    fn bears(&self, r: &Request) -> bool {
+        r.command == Command::Rst && r.len <= self.lengths.max
+    }
+
+    /// Before the driver is asked: the length cannot be right.
+    #[cold]
+    fn refuse_length(&mut self, r: &Request) {
+        if !self.signed {
+            self.server.answer_inline(r.cell, Status::BadLength, &[]);
+            return;
+        }
+        let Lengths { min, max, step } = self.lengths;
+        // At most 44 bytes: cells without data space hold no more.
+        let sentence = match r.len {
+            n if min == max => format!("arguments: {n} bytes, not {min}"),
+            n if n < min => format!("arguments: {n} bytes, at least {min}"),
+            n if n > max => format!("arguments: {n} bytes, at most {max}"),
+            n => format!("arguments: {n} bytes, not {min} + n * {step}"),
+        };
+        self.refuse(r.cell, &DriverError::bad_args(sentence));
+    }
+
     #[cold]
     fn ring(&mut self) {
         if let Some(bell) = &self.app {
@@ -205,6 +236,12 @@ impl<I: Serve> Calls<I> {
             self.unrung = false;
         }
     }
+}
+
+/// The driver's own limit, and what the signature says within it.
+fn lengths(shape: &Shape) -> Lengths {
+    let any = Lengths { min: 0, max: shape.max_args, step: 1 };
+    shape.args.map_or(any, |a| Lengths { max: a.max.min(shape.max_args), ..a })
 }
 
 /// An error as the caller gets it, at most `most` bytes: how many there are.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use vfun_ring::WindowMemory;
-use vfun_supervise::{Open, Start};
+use vfun_supervise::{Lengths, Open, Start};
 use vfun_wait::{Policy, WaitMode};
 use vfun_window::{Access, Bell, BellWaiter, Mapping};
 use vfun_wire::channel::{ChannelKind, side_bytes};
@@ -138,9 +138,9 @@ pub fn open<E: Engine>(
         cell_bytes: open.cell_bytes,
         settings: start.settings.clone(),
     };
-    let behind = behind.clone();
+    let (behind, args) = (behind.clone(), start.args);
     let name = format!("ch {}", open.channel);
-    let serve = move || serve(&behind, mem, &config, mode, pulse, bells, &teller);
+    let serve = move || serve(&behind, mem, &config, mode, pulse, bells, &teller, args);
     std::thread::Builder::new()
         .name(name)
         .stack_size(STACK_BYTES)
@@ -157,6 +157,7 @@ fn serve<E: Engine>(
     pulse: Arc<Pulse>,
     bells: Option<Bells>,
     teller: &Teller,
+    args: Option<Lengths>,
 ) {
     let app = bells.as_ref().map(|b| b.app.clone());
     let (alarm, loop_pulse) = (teller.alarm.clone(), pulse.clone());
@@ -178,6 +179,7 @@ fn serve<E: Engine>(
                 cell_bytes: config.cell_bytes,
                 max_args: engine.max_args(),
                 max_result: engine.max_result(),
+                args,
             };
             let calls = made.map_err(|e| format!("the driver cannot open it: {e}")).and_then(|i| {
                 Calls::new(mem, &shape, i, pulse.clone(), app).map_err(|e| e.to_string())

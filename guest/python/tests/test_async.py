@@ -1,0 +1,91 @@
+"""Calls that an event loop awaits."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+
+import pytest
+
+import virtfun
+
+
+def sleep(ms):
+    return struct.pack("<BI", 6, ms)
+
+
+def test_await_a_call(host):
+    async def main():
+        assert await host.factorial.acall(20) == 2432902008176640000
+        pending = host.echo.start(b"hello")
+        assert await pending == b"hello"
+        assert await pending == b"hello"
+        with pytest.raises(virtfun.Driver):
+            await host.misbehave.acall(struct.pack("<BI", 3, 1))
+
+    asyncio.run(main())
+
+
+def test_the_loop_goes_on_meanwhile(host):
+    async def main():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.005)
+
+        ticking = asyncio.create_task(tick())
+        await host.misbehave.acall(sleep(300))
+        ticking.cancel()
+        return ticks
+
+    assert asyncio.run(main()) >= 10
+
+
+def test_many_at_once_and_more_than_there_are_cells(host):
+    f = host.function("factorial", depth=4)
+
+    async def main():
+        return await asyncio.gather(*(f.acall(n % 20) for n in range(100)))
+
+    want = [f(n % 20) for n in range(100)]
+    assert asyncio.run(main()) == want
+
+
+def test_several_functions_finish_in_their_own_time(host):
+    slow, fast = host.function("misbehave"), host.function("misbehave")
+
+    async def main():
+        order = []
+
+        async def one(f, ms):
+            await f.acall(sleep(ms))
+            order.append(ms)
+
+        # Two functions of one service: each has its thread.
+        await asyncio.gather(one(slow, 500), one(fast, 50))
+        return order
+
+    assert asyncio.run(main()) == [50, 500]
+
+
+def test_a_cancelled_wait_leaves_the_call_alone(host):
+    t = host.function("misbehave", depth=2)
+
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(t.acall(sleep(200)), 0.02)
+        assert await t.acall(b"\0after") == b"after"
+
+    asyncio.run(main())
+
+
+def test_a_loop_in_another_thread(host):
+    got = []
+    thread = threading.Thread(target=lambda: got.append(asyncio.run(host.factorial.acall(6))))
+    thread.start()
+    thread.join()
+    assert got == [720]

@@ -1,0 +1,34 @@
+"""The examples in the documentation run."""
+
+from __future__ import annotations
+
+import doctest
+import pathlib
+import runpy
+
+import pytest
+
+import virtfun
+
+np = pytest.importorskip("numpy")
+
+
+def test_doctests(stand, monkeypatch):
+    monkeypatch.setenv("VFUN_ENDPOINT", stand.endpoint)
+    failed, tried = doctest.testmod(virtfun, optionflags=doctest.ELLIPSIS)
+    assert failed == 0 and tried >= 12
+
+
+def test_the_tour(stand, monkeypatch, capsys):
+    monkeypatch.setenv("VFUN_ENDPOINT", stand.endpoint)
+    tour = pathlib.Path(__file__).parents[1] / "examples/tour.py"
+    runpy.run_path(str(tour), run_name="__main__")
+    out = capsys.readouterr().out
+    assert "2432902008176640000" in out and "UnknownFunction" in out
+
+
+def test_stubs_name_every_exception():
+    stub = (pathlib.Path(virtfun.__file__).parent / "_errors.pyi").read_text()
+    for name in virtfun._errors.__all__:
+        assert f"class {name}(" in stub, name
+    assert (pathlib.Path(virtfun.__file__).parent / "py.typed").is_file()
