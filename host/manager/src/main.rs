@@ -44,6 +44,17 @@ struct Args {
     metrics: Option<String>,
 }
 
+/// Becomes the program as it is on disk now, with the same arguments: the
+/// lock is given back, the keeper has everything else.
+fn start_anew() -> ExitCode {
+    use std::os::unix::process::CommandExt;
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_else(|| "vfund".into());
+    let e = std::process::Command::new(&program).args(arguments).exec();
+    eprintln!("vfund: {} could not be started anew: {e}", program.display());
+    ExitCode::FAILURE
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     tracing_subscriber::fmt()
@@ -72,12 +83,14 @@ fn main() -> ExitCode {
         gateway_program: beside.join("vfun-gateway"),
         metrics: args.metrics,
         metrics_program: beside.join("vfun-metrics"),
+        keeper_program: beside.join("vfun-keeper"),
     };
     match Daemon::start(config)
         .map_err(|e| e.to_string())
         .and_then(|mut d| d.run().map_err(|e| e.to_string()))
     {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => start_anew(),
         Err(e) => {
             eprintln!("vfund: {e}");
             ExitCode::FAILURE

@@ -95,6 +95,31 @@ impl HostWindow {
         })
     }
 
+    /// Takes a window up where an earlier manager was killed: nothing in it is
+    /// changed. Requests that it had not answered are seen again.
+    pub fn take_up(
+        fd: OwnedFd,
+        bytes: u64,
+        generation: u64,
+        bells: Option<Bells>,
+    ) -> Result<Self, MapError> {
+        let map = Mapping::new(&fd, 0, bytes as usize, Access::ReadWrite)?;
+        let span = map.write().expect("mapped for writing");
+        let answered = |cell| {
+            let at = word(answer_off(cell)) + WORD_ANSWERED;
+            Posted::unpack(span.load(at, Ordering::Acquire)).seq
+        };
+        let taken = std::array::from_fn(answered);
+        // So that the first look looks at all cells.
+        let posted = !span.load(word(POSTED_OFF), Ordering::Acquire);
+        let beat = span.load(word(HOST_BEAT_OFF), Ordering::Relaxed);
+        Ok(HostWindow { fd, span, bytes, generation, bells, taken, posted, beat })
+    }
+
+    /// Which laying-out this is.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
     /// The window's file.
     pub fn fd(&self) -> impl AsFd + '_ {
         &self.fd

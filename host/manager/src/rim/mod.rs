@@ -2,6 +2,7 @@
 //!
 //! - [`attach`]: programs on the host get their windows.
 //! - [`ivshmem`]: VMs get theirs, with doorbells.
+//! - [`keep`]: what outlives this manager.
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
@@ -13,6 +14,7 @@ mod attach;
 mod catalogs;
 mod helpers;
 mod ivshmem;
+mod keep;
 mod setup;
 
 pub use setup::{Config, StartError};
@@ -29,6 +31,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
+use vfun_keeper::Keeper;
 use vfun_supervise::FromService;
 use vfun_wire::Handle;
 
@@ -47,6 +50,8 @@ enum Kind {
     Signal,
     HelperEnd,
     VmListener,
+    KeeperEnd,
+    Hangup,
 }
 
 impl Kind {
@@ -67,6 +72,8 @@ impl Kind {
             Signal,
             HelperEnd,
             VmListener,
+            KeeperEnd,
+            Hangup,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -100,6 +107,8 @@ pub struct Daemon {
     /// Generation of the window laid out last.
     window_generation: u64,
     services: BTreeMap<ServiceId, Process>,
+    /// Reports of services that are not complete yet.
+    reports: BTreeMap<ServiceId, Vec<Handle>>,
     /// Processes told to go, still to be reaped: by pid.
     leaving: Vec<Process>,
     admins: BTreeMap<u32, answers::AdminConnection>,
@@ -111,6 +120,12 @@ pub struct Daemon {
     last_heartbeats: Instant,
     last_tick: Instant,
     ending: bool,
+    /// Ends to start anew in place: everything goes on meanwhile.
+    again: bool,
+    hangups: UnixStream,
+    keeper: Option<Keeper>,
+    /// Own numbers as the keeper has them.
+    noted: Option<(u32, u64)>,
     /// See [`attach::spare`].
     spare: Option<std::fs::File>,
     /// Kept locked while this manager lives.
@@ -118,8 +133,11 @@ pub struct Daemon {
 }
 
 impl Daemon {
+    /// Milliseconds on the machine's monotonic clock: the same for a manager
+    /// that takes over from this one.
     fn now(&self) -> u64 {
-        self.began.elapsed().as_millis() as u64
+        let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        t.tv_sec as u64 * 1000 + t.tv_nsec as u64 / 1_000_000
     }
 
     fn watch(
@@ -132,14 +150,18 @@ impl Daemon {
         Ok(epoll::add(&self.epoll, fd, kind.token(id), flags)?)
     }
 
-    /// Serves until told to stop.
-    pub fn run(&mut self) -> io::Result<()> {
+    /// Serves until told to stop; true if it is to start anew in place.
+    pub fn run(&mut self) -> io::Result<bool> {
         tracing::info!(root = %self.config.root.display(), generation = self.generation, "ready");
         while !self.ending {
             self.turn()?;
         }
+        if self.again {
+            self.end_helpers(); // their addresses are wanted again
+            return Ok(true);
+        }
         self.end();
-        Ok(())
+        Ok(false)
     }
 
     fn polled(&self) -> bool {
@@ -223,6 +245,12 @@ impl Daemon {
             Kind::ServiceSocket => self.hear_service(id),
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
+            Kind::KeeperEnd => self.keeper_gone(),
+            Kind::Hangup => {
+                tracing::info!("told to start anew in place");
+                self.again = true;
+                self.ending = true;
+            }
             Kind::Signal => {
                 tracing::info!("told to stop by a signal");
                 self.ending = true;
@@ -264,6 +292,7 @@ impl Daemon {
             self.settle();
             // Services map what they need of it themselves.
             self.windows.remove(&id);
+            self.let_window_go(id);
         }
     }
 
@@ -302,7 +331,15 @@ impl Daemon {
                 FromService::Broken { channel, reason } => {
                     Event::ChannelBroken { service, channel: Handle(channel), reason }
                 }
-                FromService::Channels { .. } => continue,
+                FromService::Channels { channels, more } => {
+                    let said = self.reports.entry(service).or_default();
+                    said.extend(channels.into_iter().map(Handle));
+                    if more {
+                        continue;
+                    }
+                    let channels = self.reports.remove(&service).unwrap_or_default();
+                    Event::Serving { service, channels }
+                }
                 FromService::Deadline { channel } => {
                     Event::CallOverran { service, channel: Handle(channel) }
                 }
@@ -317,6 +354,8 @@ impl Daemon {
         let Some(exit) = process.reap() else { return };
         let process = self.services.remove(&id).expect("just seen");
         let _ = self.records.service(process.pid, None);
+        self.reports.remove(&id);
+        self.let_service_go(id);
         self.events.push_back(Event::ServiceExited { service: id, exit });
     }
 
@@ -326,6 +365,7 @@ impl Daemon {
             let mut actions = vec![];
             let now = self.now();
             self.core.handle(now, event, &mut actions);
+            self.note_changes();
             for action in actions {
                 self.act(action);
             }
@@ -358,12 +398,15 @@ impl Daemon {
             }
         }
         let _ = self.records.take_left_services();
-        let _ = self.records.end_left_grants();
+        let _ = self.records.end_left_grants(&[]);
         let _ = self.records.trim();
         let _ = self.tree.clear_grants();
         let _ = std::fs::remove_file(self.tree.admin_socket());
         let _ = std::fs::remove_file(self.tree.host_socket());
         self.end_helpers();
+        if let Some(keeper) = self.keeper.take() {
+            keeper.end();
+        }
         tracing::info!("ended");
     }
 }
