@@ -193,7 +193,7 @@ fn domain(
 ) -> String {
     let ports = "<controller type='pci' model='pcie-root-port'/>".repeat(6);
     format!(
-        "<domain type='qemu'>
+        "<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
   <name>{}</name>
   <memory unit='MiB'>{}</memory>
   <vcpu>{}</vcpu>
@@ -218,6 +218,10 @@ fn domain(
     <memballoon model='none'/>
     {devices}
   </devices>
+  <qemu:commandline>
+    <qemu:arg value='-global'/>
+    <qemu:arg value='pcie-root-port.pref64-reserve=128M'/>
+  </qemu:commandline>
 </domain>
 ",
         config.name,
