@@ -81,9 +81,9 @@ fn main() -> ExitCode {
         window_dir: absolute(args.window_dir),
         tcp: args.tcp,
         gateway_program: beside.join("vfun-gateway"),
+        keeper_program: beside.join("vfun-keeper"),
         metrics: args.metrics,
         metrics_program: beside.join("vfun-metrics"),
-        keeper_program: beside.join("vfun-keeper"),
     };
     match Daemon::start(config)
         .map_err(|e| e.to_string())

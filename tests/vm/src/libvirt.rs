@@ -29,7 +29,7 @@ pub struct Libvirtd {
 /// (then its own folders cannot be put in place).
 pub fn missing() -> Option<String> {
     let there = |p: &str| ["/usr/sbin", "/usr/bin"].iter().any(|d| Path::new(d).join(p).is_file());
-    for program in ["libvirtd", "virsh", "unshare"] {
+    for program in ["libvirtd", "virsh", "unshare", "setpriv"] {
         if !there(program) {
             return Some(format!("{program} is not installed (packaging/setup.sh installs it)"));
         }
@@ -95,7 +95,9 @@ impl Libvirtd {
             at("run/libvirtd.pid").display()
         );
         let log = std::fs::File::create(at("libvirtd.log")).unwrap();
-        let child = Command::new("unshare")
+        // The kernel ends it if this test is killed.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", "unshare"])
             .args([
                 "--mount",
                 "--pid",

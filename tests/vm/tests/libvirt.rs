@@ -32,6 +32,15 @@ fn json(stand: &Stand, words: &[&str]) -> Value {
 const COUNT: &str = "n=0; for d in /sys/bus/pci/devices/*; do read -r v <$d/vendor; read -r c <$d/device; \
      [ $v$c = 0x1af40x1110 ] && [ -e $d/resource2 ] && n=$((n+1)); done; echo $n";
 
+/// A file outside the test's own folders, which goes with it all the same.
+struct Gone(std::path::PathBuf);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 #[test]
 fn a_domain_has_its_window_from_the_start_and_while_it_runs() {
     if let Some(why) = missing() {
@@ -50,6 +59,7 @@ fn a_domain_has_its_window_from_the_start_and_while_it_runs() {
     let bell_xml = add(&bell, "ivshmem-doorbell")["libvirt"].as_str().unwrap().to_owned();
     let plain_row = add(&plain, "ivshmem-plain");
     let plain_xml = plain_row["libvirt"].as_str().unwrap().to_owned();
+    let _gone = Gone(plain_row["window_file"].as_str().unwrap().into());
     if libvirtd.unprivileged {
         // What the printed text tells people to do with setfacl.
         let file = plain_row["window_file"].as_str().unwrap();

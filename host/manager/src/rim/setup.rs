@@ -31,12 +31,12 @@ pub struct Config {
     pub tcp: Option<String>,
     /// The gateway's program.
     pub gateway_program: PathBuf,
+    /// The keeper's program.
+    pub keeper_program: PathBuf,
     /// Address on which Prometheus finds the counters, if any.
     pub metrics: Option<String>,
     /// The program that shows them.
     pub metrics_program: PathBuf,
-    /// The keeper's program.
-    pub keeper_program: PathBuf,
 }
 
 /// Why a manager did not come up.
@@ -182,31 +182,6 @@ impl Daemon {
         Ok(daemon)
     }
 
-    fn start_helpers(&mut self) -> Result<(), StartError> {
-        let mut helpers = vec![];
-        if let Some(tcp) = &self.config.tcp {
-            let socket = self.tree.host_socket();
-            helpers.push(Helper::new(
-                "gateway for callers over TCP",
-                &self.config.gateway_program,
-                vec!["--listen".into(), tcp.into(), "--socket".into(), socket.into()],
-            ));
-        }
-        if let Some(metrics) = &self.config.metrics {
-            let socket = self.tree.admin_socket();
-            helpers.push(Helper::new(
-                "process that shows the metrics",
-                &self.config.metrics_program,
-                vec!["--listen".into(), metrics.into(), "--socket".into(), socket.into()],
-            ));
-        }
-        for helper in helpers {
-            let program = helper.program().to_owned();
-            self.add_helper(helper).map_err(file(&program))?;
-        }
-        Ok(())
-    }
-
     /// Takes over from an earlier manager of this root, if one left anything.
     fn take_over(&mut self, catalog: Catalog) -> Result<(), StartError> {
         let path = self.tree.database();
@@ -255,6 +230,31 @@ impl Daemon {
             } else if process::end_left(s.pid, s.started) {
                 tracing::warn!(pid = s.pid, "ended a service that an earlier manager left");
             }
+        }
+        Ok(())
+    }
+
+    fn start_helpers(&mut self) -> Result<(), StartError> {
+        let mut helpers = vec![];
+        if let Some(tcp) = &self.config.tcp {
+            let socket = self.tree.host_socket();
+            helpers.push(Helper::new(
+                "gateway for callers over TCP",
+                &self.config.gateway_program,
+                vec!["--listen".into(), tcp.into(), "--socket".into(), socket.into()],
+            ));
+        }
+        if let Some(metrics) = &self.config.metrics {
+            let socket = self.tree.admin_socket();
+            helpers.push(Helper::new(
+                "process that shows the metrics",
+                &self.config.metrics_program,
+                vec!["--listen".into(), metrics.into(), "--socket".into(), socket.into()],
+            ));
+        }
+        for helper in helpers {
+            let program = helper.program().to_owned();
+            self.add_helper(helper).map_err(file(&program))?;
         }
         Ok(())
     }
