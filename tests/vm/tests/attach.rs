@@ -1,6 +1,6 @@
 //! Windows plugged into a plain QEMU by QMP, as `vfun attach --qmp` does it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::Command;
 use std::time::Instant;
 use vfun_testguest::GuestConfig;
@@ -93,4 +93,17 @@ fn a_window_goes_into_a_running_qemu_and_out_again() {
     done(&stand, &["attach", "--qmp", qmp, "--client", "third"]);
     let (code, said) = vfun(&stand, &["attach", "--qmp", "/nowhere", "--client", "third"]);
     assert_eq!(code, 5, "{said}");
+
+    // A QEMU that connects all the same is sent away with an error: a hang-up
+    // alone would let it read for ever.
+    done(&stand, &["detach", "--qmp", qmp, "--client", "third"]);
+    let path = stand.root().join("ivshmem/bell.sock");
+    let backend = json!({ "type": "socket", "data": { "server": false,
+        "addr": { "type": "unix", "data": { "path": path } } } });
+    guest.qmp("chardev-add", json!({ "id": "again", "backend": backend })).unwrap();
+    let device =
+        json!({ "driver": "ivshmem-doorbell", "chardev": "again", "vectors": 8, "bus": "hp1" });
+    let refused = guest.qmp("device_add", device).unwrap_err().to_string();
+    assert!(refused.contains("protocol version"), "{refused}");
+    assert_eq!(guest.run_ok(COUNT, LONG).unwrap(), "1");
 }

@@ -104,6 +104,7 @@ impl Domain<'_> {
             let pci = address(&element);
             return Ok(Plugged { already: true, pci, port: None, took: None });
         }
+        window.is_free()?;
         // libvirt takes this device for one of conventional PCI and would not give
         // it a port of PCI Express by itself.
         let shmem = match free_port(&before) {
