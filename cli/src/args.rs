@@ -46,7 +46,7 @@ pub struct Cli {
         hide_env = true
     )]
     pub root: Option<PathBuf>,
-    /// How to reach the host: auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT.
+    /// How to reach the host: auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS] or tcp:HOST:PORT.
     #[arg(
         long,
         global = true,

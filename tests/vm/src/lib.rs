@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod libvirt;
+pub mod module;
+pub mod users;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,0 +1,80 @@
+//! Guests with the kernel module and its test programs inside.
+
+use crate::config;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use vfun_manager::admin::Reply;
+use vfun_testguest::{Doorbell, Guest, GuestConfig};
+use vfun_tests_local::{Stand, programs, repo};
+
+/// Where the module lies in the guest.
+pub const MODULE: &str = "/lib/vfun.ko";
+/// The test programs in C, in the guest's `/usr/bin`.
+const PROGRAMS: [&str; 4] = ["misuse", "fuzz", "hold", "ringcost"];
+
+/// Declares a VM's client and says where its device connects.
+pub fn doorbell_client(stand: &Stand, name: &str, more: &str) -> Doorbell {
+    let manifest = format!("name = \"{name}\"\nwindow = \"16 MiB\"\n{more}");
+    match stand.add_client(&manifest) {
+        Ok(Reply::ClientAdded(row)) => Doorbell::new(row.socket.expect("a VM has a socket")),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn output(command: &mut Command) -> String {
+    let out = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success(), "{command:?}: {said}");
+    String::from_utf8_lossy(&out.stdout).trim().to_owned()
+}
+
+/// The module, built for the kernel that guests boot.
+pub fn module() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| output(&mut Command::new(repo().join("packaging/kmod.sh"))).into())
+}
+
+/// A folder with the test programs.
+fn test_programs() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let out = programs().join("kmod-tests");
+        let sources = repo().join("guest/kmod/tests");
+        output(Command::new("make").arg("-s").arg("-C").arg(sources).arg({
+            let mut to = std::ffi::OsString::from("OUT=");
+            to.push(&out);
+            to
+        }));
+        out
+    })
+}
+
+/// A guest's configuration with the module and the test programs along; nothing
+/// is loaded.
+pub fn module_config(name: &str, doorbells: Vec<Doorbell>) -> GuestConfig {
+    let mut c = config(name, vec![]);
+    c.doorbells = doorbells;
+    c.cpus = 2;
+    c.files.push((module().into(), MODULE.into()));
+    for program in PROGRAMS {
+        c.files.push((test_programs().join(program), format!("/usr/bin/{program}")));
+    }
+    c
+}
+
+/// What the guest's kernel has complained of.
+pub fn complaints(guest: &Guest) -> String {
+    let bad = "BUG:|WARNING:|Oops|KASAN|general protection|UBSAN|refcount_t|possible circular|\
+               stack guard|soft lockup|hung task|use-after-free|Bad page|scheduling while atomic";
+    guest
+        .run(&format!("dmesg | grep -E -A25 '{bad}'"), crate::LONG)
+        .map(|out| out.text())
+        .unwrap_or_else(|e| e.to_string())
+}
+
+/// Fails if there is any complaint.
+pub fn healthy(guest: &Guest) {
+    let said = complaints(guest);
+    assert!(said.is_empty(), "the guest's kernel complains:\n{said}");
+}
