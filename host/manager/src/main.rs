@@ -34,6 +34,14 @@ struct Args {
     /// Also serve callers over TCP on this address, such as 127.0.0.1:7733.
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
+    /// Show the counters to Prometheus on this address; without one, on 127.0.0.1:9733.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        num_args = 0..=1,
+        default_missing_value = "127.0.0.1:9733"
+    )]
+    metrics: Option<String>,
 }
 
 /// Becomes the program as it is on disk now, with the same arguments: the
@@ -74,6 +82,8 @@ fn main() -> ExitCode {
         tcp: args.tcp,
         gateway_program: beside.join("vfun-gateway"),
         keeper_program: beside.join("vfun-keeper"),
+        metrics: args.metrics,
+        metrics_program: beside.join("vfun-metrics"),
     };
     match Daemon::start(config)
         .map_err(|e| e.to_string())

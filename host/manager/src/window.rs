@@ -1,6 +1,7 @@
 //! The host's side of a window: lays it out, copies requests out once, writes
 //! answers, and settles channels whose service is dead.
 
+use crate::counters::{Counters, Times};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use vfun_window::{Access, MapError, Mapping, WriteSpan};
@@ -276,23 +277,10 @@ impl HostWindow {
             bytes_out: at(in_header::BYTES_OUT),
             slept: at(in_header::SLEPT),
             rang: at(in_header::RANG),
+            busy_ns: at(in_header::BUSY_NS),
+            spun_ns: at(in_header::SPUN_NS),
+            asleep_ns: at(in_header::ASLEEP_NS),
+            times: Times::of(|bucket| at(in_header::TIMES + bucket)),
         }
     }
-}
-
-/// What a channel did.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize, PartialEq, Eq)]
-pub struct Counters {
-    /// Calls answered.
-    pub calls: u64,
-    /// Of these with an error.
-    pub errors: u64,
-    /// Bytes of arguments.
-    pub bytes_in: u64,
-    /// Bytes of results.
-    pub bytes_out: u64,
-    /// Times the service slept.
-    pub slept: u64,
-    /// Times the service rang.
-    pub rang: u64,
 }

@@ -6,11 +6,13 @@
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
+//! - [`helpers`]: processes that stand between the manager and the network.
 
 mod actions;
 mod answers;
 mod attach;
 mod catalogs;
+mod helpers;
 mod ivshmem;
 mod keep;
 mod setup;
@@ -46,7 +48,7 @@ enum Kind {
     ServiceSocket,
     ServiceEnd,
     Signal,
-    GatewayEnd,
+    HelperEnd,
     VmListener,
     KeeperEnd,
     Hangup,
@@ -68,7 +70,7 @@ impl Kind {
             ServiceSocket,
             ServiceEnd,
             Signal,
-            GatewayEnd,
+            HelperEnd,
             VmListener,
             KeeperEnd,
             Hangup,
@@ -113,7 +115,7 @@ pub struct Daemon {
     pending: BTreeMap<u32, attach::Pending>,
     next_id: u32,
     events: VecDeque<Event>,
-    gateway: Option<(std::process::Child, OwnedFd)>,
+    helpers: Vec<helpers::Helper>,
     last_asked: Instant,
     last_heartbeats: Instant,
     last_tick: Instant,
@@ -177,6 +179,9 @@ impl Daemon {
         if !self.pending.is_empty() || !self.leaving.is_empty() {
             at_most(Duration::from_millis(100));
         }
+        if let Some(due) = self.helpers_patience() {
+            at_most(due);
+        }
         patience
     }
 
@@ -222,6 +227,7 @@ impl Daemon {
         }
         self.drop_late_pending();
         self.leaving.retain(|p| p.reap().is_none());
+        self.start_due_helpers();
         self.settle();
         Ok(())
     }
@@ -237,16 +243,7 @@ impl Daemon {
             Kind::Bell => self.look(id),
             Kind::ServiceSocket => self.hear_service(id),
             Kind::ServiceEnd => self.service_ended(id),
-            Kind::GatewayEnd => {
-                if let Some((mut gateway, pidfd)) = self.gateway.take() {
-                    let _ = epoll::delete(&self.epoll, &pidfd);
-                    let how = gateway.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
-                    tracing::error!(
-                        "the gateway for TCP callers ended ({how}): nobody is served on {} until the manager starts anew",
-                        self.config.tcp.as_deref().unwrap_or("its address")
-                    );
-                }
-            }
+            Kind::HelperEnd => self.helper_ended(id),
             Kind::KeeperEnd => self.keeper_gone(),
             Kind::Hangup => {
                 tracing::info!("told to start anew in place");
@@ -405,10 +402,7 @@ impl Daemon {
         let _ = self.tree.clear_grants();
         let _ = std::fs::remove_file(self.tree.admin_socket());
         let _ = std::fs::remove_file(self.tree.host_socket());
-        if let Some((mut gateway, _)) = self.gateway.take() {
-            let _ = gateway.kill();
-            let _ = gateway.wait();
-        }
+        self.end_helpers();
         if let Some(keeper) = self.keeper.take() {
             keeper.end();
         }

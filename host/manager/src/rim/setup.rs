@@ -1,5 +1,6 @@
 //! Brings a manager up.
 
+use super::helpers::Helper;
 use super::{Daemon, Kind};
 use crate::core::{Catalog, Core};
 use crate::process;
@@ -32,6 +33,10 @@ pub struct Config {
     pub gateway_program: PathBuf,
     /// The keeper's program.
     pub keeper_program: PathBuf,
+    /// Address on which Prometheus finds the counters, if any.
+    pub metrics: Option<String>,
+    /// The program that shows them.
+    pub metrics_program: PathBuf,
 }
 
 /// Why a manager did not come up.
@@ -134,7 +139,7 @@ impl Daemon {
             pending: BTreeMap::new(),
             next_id: 0,
             events: VecDeque::new(),
-            gateway: None,
+            helpers: vec![],
             last_asked: Instant::now(),
             last_heartbeats: Instant::now(),
             last_tick: Instant::now(),
@@ -173,7 +178,7 @@ impl Daemon {
             }
         }
         daemon.settle();
-        daemon.start_gateway()?;
+        daemon.start_helpers()?;
         Ok(daemon)
     }
 
@@ -229,27 +234,28 @@ impl Daemon {
         Ok(())
     }
 
-    fn start_gateway(&mut self) -> Result<(), StartError> {
-        let Some(tcp) = self.config.tcp.clone() else { return Ok(()) };
-        let program = &self.config.gateway_program;
-        // The gateway ends when its standard input closes, so it does not
-        // outlive a manager that was killed.
-        let child = std::process::Command::new(program)
-            .arg("--listen")
-            .arg(&tcp)
-            .arg("--socket")
-            .arg(self.tree.host_socket())
-            .arg("--until-stdin-closes")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .map_err(file(program))?;
-        let pidfd = rustix::process::pidfd_open(
-            rustix::process::Pid::from_child(&child),
-            rustix::process::PidfdFlags::empty(),
-        )
-        .map_err(std::io::Error::from)?;
-        self.watch(&pidfd, Kind::GatewayEnd, 0, epoll::EventFlags::IN)?;
-        self.gateway = Some((child, pidfd));
+    fn start_helpers(&mut self) -> Result<(), StartError> {
+        let mut helpers = vec![];
+        if let Some(tcp) = &self.config.tcp {
+            let socket = self.tree.host_socket();
+            helpers.push(Helper::new(
+                "gateway for callers over TCP",
+                &self.config.gateway_program,
+                vec!["--listen".into(), tcp.into(), "--socket".into(), socket.into()],
+            ));
+        }
+        if let Some(metrics) = &self.config.metrics {
+            let socket = self.tree.admin_socket();
+            helpers.push(Helper::new(
+                "process that shows the metrics",
+                &self.config.metrics_program,
+                vec!["--listen".into(), metrics.into(), "--socket".into(), socket.into()],
+            ));
+        }
+        for helper in helpers {
+            let program = helper.program().to_owned();
+            self.add_helper(helper).map_err(file(&program))?;
+        }
         Ok(())
     }
 }
