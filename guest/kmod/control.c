@@ -8,6 +8,7 @@
 
 #include <linux/jiffies.h>
 #include <linux/random.h>
+#include <linux/slab.h>
 
 #include "vfun.h"
 #include "window.h"
@@ -244,6 +245,69 @@ static int copy_answer(struct cell *c, struct vfun_exchange *x, u64 answered)
 }
 
 /*
+ * A HELLO whose caller was killed or gave up: if the host acks it after all,
+ * there is a session that nobody knows. Its cell is kept, and the session ended.
+ */
+struct vfun_orphan {
+	struct work_struct work;
+	struct cell cell;
+	u64 generation;
+	u32 seq;
+	u8 answer[VFUN_ANSWER_BODY] __aligned(8);
+};
+
+static void end_orphan(struct vfun_device *dev, struct vfun_orphan *o)
+{
+	struct vfun_exchange x = {
+		.generation = o->generation,
+		.answer = o->answer,
+		.timeout_ms = VFUN_GOODBYE_MS,
+	};
+	unsigned long deadline = jiffies +
+				 msecs_to_jiffies(VFUN_CONTROL_TIMEOUT_MS);
+	const struct vfun_hello_ack *ack = (void *)o->answer;
+	struct vfun_empty body = {};
+	u64 answered;
+	int ret;
+
+	ret = await_answer(&o->cell, &x, o->seq, deadline, &answered);
+	if (!ret)
+		ret = copy_answer(&o->cell, &x, answered);
+	give_back(&o->cell);
+	if (ret || !x.acked || x.answer_len != sizeof(*ack))
+		return;
+	x.kind = VFUN_KIND_GOODBYE;
+	x.session = ack->session;
+	x.body = &body;
+	x.body_len = sizeof(body);
+	vfun_exchange(dev, &x);
+}
+
+static void orphan_work(struct work_struct *work)
+{
+	struct vfun_orphan *o = container_of(work, struct vfun_orphan, work);
+	struct vfun_device *dev = o->cell.dev;
+	int idx;
+
+	/* Else it goes with the rest, by the removal's reset. */
+	if (vfun_enter(dev, &idx)) {
+		end_orphan(dev, o);
+		vfun_leave(dev, idx);
+	}
+	kfree(o);
+	vfun_device_put(dev);
+}
+
+struct vfun_orphan *vfun_orphan_new(struct vfun_device *dev)
+{
+	struct vfun_orphan *o = kzalloc(sizeof(*o), GFP_KERNEL_ACCOUNT);
+
+	if (o)
+		INIT_WORK(&o->work, orphan_work);
+	return o;
+}
+
+/*
  * Posts a request and waits for its answer, at most x->timeout_ms. Only a fatal
  * signal ends the wait before. The caller is inside.
  */
@@ -266,6 +330,15 @@ int vfun_exchange(struct vfun_device *dev, struct vfun_exchange *x)
 	}
 	if (!ret)
 		ret = copy_answer(&c, x, answered);
+	if (x->posted && x->orphan && (ret == -ETIMEDOUT || ret == -EINTR)) {
+		x->orphan->cell = c;
+		x->orphan->seq = seq;
+		x->orphan->generation = x->generation;
+		kref_get(&dev->ref);
+		queue_work(dev->wq, &x->orphan->work);
+		x->orphan = NULL;
+		return ret;
+	}
 	/* An unanswered request keeps others out until the host answers it. */
 	give_back(&c);
 	return ret;

@@ -200,10 +200,6 @@ put:
  */
 static void quiesce(struct vfun_device *dev)
 {
-	/* Under the lock, so that no file comes after it. */
-	mutex_lock(&dev->files_lock);
-	WRITE_ONCE(dev->gone, true);
-	mutex_unlock(&dev->files_lock);
 	/* Ends all waits; programs that touch their pages get others. */
 	vfun_kill_device(dev);
 	vfun_wake_all(dev);

@@ -61,6 +61,7 @@
 
 struct vfun_device;
 struct vfun_file;
+struct vfun_orphan;
 
 /* An interrupt's own argument. */
 struct vfun_vector {
@@ -211,8 +212,14 @@ struct vfun_exchange {
 	/* out */
 	u16 answer_len;
 	bool acked, posted;
+	/*
+	 * In: for HELLO, what will end a session whose ack comes after the
+	 * wait for it. Out: NULL if it is in use now.
+	 */
+	struct vfun_orphan *orphan;
 };
 
+struct vfun_orphan *vfun_orphan_new(struct vfun_device *dev);
 int vfun_exchange(struct vfun_device *dev, struct vfun_exchange *x);
 int vfun_reset(struct vfun_device *dev, unsigned int timeout_ms, bool last);
 int vfun_ensure_reset(struct vfun_device *dev, unsigned int timeout_ms);
@@ -249,6 +256,7 @@ void vfun_kill_one(struct vfun_device *dev, struct vfun_channel *ch,
 void vfun_kill_of(struct vfun_device *dev, struct vfun_file *vf,
 		  unsigned int reason);
 void vfun_kill_device(struct vfun_device *dev);
+void vfun_kill_wait(struct vfun_device *dev);
 void vfun_wake_all(struct vfun_device *dev);
 void vfun_reap(struct work_struct *work);
 

@@ -188,7 +188,10 @@ impl GuestConfig {
     fn check_doorbell(&self, doorbell: &Doorbell) -> Result<()> {
         let path = doorbell.socket.display();
         let meta = fs::metadata(&doorbell.socket).doing(|| {
-            format!("cannot use the ivshmem socket {path} for guest '{}' (start its server first)", self.name)
+            format!(
+                "cannot use the ivshmem socket {path} for guest '{}' (start its server first)",
+                self.name
+            )
         })?;
         if !meta.file_type().is_socket() {
             return self.refuse(format!("{path} is not a socket"));
