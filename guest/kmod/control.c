@@ -144,6 +144,7 @@ static int claim(struct vfun_device *dev, struct cell *c,
 /* Rings the manager if it declares that it sleeps (R-SLP-2, R-SLP-6). */
 static void ring_sleeper(struct vfun_device *dev)
 {
+	/* The request is out before we look; the manager declares, then looks. */
 	smp_mb();
 	if (vfun_load(dev, VFUN_HOST_SLEEPS_OFF))
 		vfun_ring_vector(dev, 0);
@@ -190,6 +191,7 @@ static int await_answer(struct cell *c, const struct vfun_exchange *x, u32 seq,
 	for (;;) {
 		prepare_to_wait(&dev->control_wq, &wait, TASK_KILLABLE);
 		vfun_add(dev, VFUN_GUEST_SLEEPS_OFF, 1);
+		/* Declared before we look; the manager answers, then looks. */
 		smp_mb();
 		ret = look(c, seq, answered);
 		if (!ret)

@@ -85,7 +85,7 @@ static int first_look(struct vfun_device *dev)
 
 	while ((ret = vfun_layout_read(dev, &h, &wrong)) == -EAGAIN &&
 	       time_before(jiffies, end))
-		msleep(10);
+		msleep(20);
 	if (ret) {
 		/* Not deferred: no other driver's probe would change it. */
 		dev_info(&dev->pdev->dev,

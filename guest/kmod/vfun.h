@@ -88,20 +88,20 @@ struct vfun_device {
 	unsigned int vectors;
 	struct vfun_vector vector[VFUN_VECTORS];
 
-	struct mutex layout_lock;
+	struct mutex layout_lock;	/* generation and features */
 	u64 generation;		/* 0: no window now. Written under layout_lock */
 	u64 features;
 
-	struct mutex reset_lock;
-	bool reset_done;	/* under reset_lock */
+	struct mutex reset_lock;	/* reset_done */
+	bool reset_done;
 
-	struct mutex files_lock;
+	struct mutex files_lock;	/* the list, and taking pages away */
 	struct list_head files;
 	unsigned int file_count;
 
 	struct rw_semaphore map_sem;
 
-	spinlock_t chan_lock;
+	spinlock_t chan_lock;		/* live, and channels' fields */
 	struct list_head live[VFUN_VECTORS];
 
 	wait_queue_head_t control_wq;
@@ -166,7 +166,7 @@ struct vfun_file {
 	wait_queue_head_t request_wq;
 	atomic_t requests;
 
-	spinlock_t lock;
+	spinlock_t lock;		/* all down to grant_count */
 	enum vfun_session_state state;
 	u64 session, generation;
 	u64 epoch;			/* moves when a session ends */

@@ -343,8 +343,7 @@ static void waits(void)
 	IS(raw(fd, VFUN_IOC_EVENTFD, &ev), 0);
 	/* Declared asleep from the beginning, so that the service must ring. */
 	__atomic_fetch_add(&c.out[VFUN_OUT_SLEEPERS], 1, __ATOMIC_SEQ_CST);
-	IS(vt_call(&c, 1), 0);
-	__atomic_fetch_sub(&c.out[VFUN_OUT_SLEEPERS], 1, __ATOMIC_SEQ_CST);
+	IS(vt_post(&c, 1), 0);
 	p = (struct pollfd){ .fd = efd, .events = POLLIN };
 	IS(poll(&p, 1, 10000), 1);
 	IS(read(efd, &n, 8) == 8 && n > 0, 1);
@@ -353,6 +352,7 @@ static void waits(void)
 	IS(p.revents, POLLIN);
 	IS(vt_wait(fd, c.channel, &seen, 0), 0);
 	IS(poll(&p, 1, 0), 0);
+	__atomic_fetch_sub(&c.out[VFUN_OUT_SLEEPERS], 1, __ATOMIC_SEQ_CST);
 	ev.fd = -1;
 	IS(raw(fd, VFUN_IOC_EVENTFD, &ev), 0);
 	ev.fd = efd;

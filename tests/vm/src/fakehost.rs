@@ -188,7 +188,13 @@ impl Host {
             match mood {
                 Mood::Sane => self.serve(),
                 Mood::Silent => {}
-                Mood::Nonsense => self.scribble(),
+                Mood::Nonsense => {
+                    self.scribble();
+                    // Cells with a wrong number stay stuck otherwise.
+                    if self.any().is_multiple_of(200) {
+                        self.lay_out(fd);
+                    }
+                }
             }
             std::thread::sleep(LOOK);
         }

@@ -109,27 +109,20 @@ fn a_guest_that_is_reset_loses_its_old_sessions_at_once() {
 }
 
 #[test]
-fn it_sleeps_and_wakes() {
+fn it_is_put_to_sleep_and_woken() {
     let stand = Stand::start();
     let guest = boot(&module_config("sleep", vec![doorbell_client(&stand, "vm1", "")]));
     load(&guest);
     hold(&guest, "a", "/dev/vfun0");
-    let states = ok(&guest, "cat /sys/power/state");
-    for state in ["freeze", "mem"] {
-        if !states.split_whitespace().any(|s| s == state) {
-            println!("this kernel has no '{state}' (it has: {states})");
-            continue;
-        }
-        ok(
-            &guest,
-            &format!(
-                "echo 0 > /sys/class/rtc/rtc0/wakealarm; echo +3 > /sys/class/rtc/rtc0/wakealarm; \
-                 echo {state} > /sys/power/state"
-            ),
-        );
-        let slept = ok(&guest, "dmesg | grep -c 'PM: suspend exit'");
-        println!("{state}: woke, {slept} suspends so far");
-        hold(&guest, state, "/dev/vfun0");
+    // Neither s2idle nor S3 comes back in this emulated machine, with the module
+    // or without. A hibernation without a place for its image does all of it up
+    // to the last step: freezes programs, puts devices to sleep, takes the
+    // image, wakes devices, and gives up.
+    for n in 1..=3 {
+        assert!(guest.run("echo disk > /sys/power/state", LONG).unwrap().status != 0);
+        let images = ok(&guest, "dmesg | grep -c 'hibernation: Creating image'");
+        assert_eq!(images, n.to_string());
+        hold(&guest, &format!("after{n}"), "/dev/vfun0");
         // The one from before is alive: nothing has ended it.
         assert!(!said_by(&guest, "a").contains("broken"), "{}", said_by(&guest, "a"));
     }
