@@ -87,17 +87,18 @@ static int wait_count(struct vfun_device *dev, wait_queue_head_t *wq,
 		      struct vfun_ioc_wait *w)
 {
 	u64 seen = w->seen;
+	ktime_t begun = 0;
 	int ret = 0;
 
 #define VFUN_MOVED ((u64)atomic64_read(events) != seen || READ_ONCE(dev->gone) || \
 		    (dead && READ_ONCE(*dead)))
-	if (w->timeout_ns == 0)
-		;
-	else if (w->timeout_ns >= KTIME_MAX)
+	if (w->timeout_ns >= KTIME_MAX) {
 		ret = wait_event_interruptible(*wq, VFUN_MOVED);
-	else
+	} else if (w->timeout_ns) {
+		begun = ktime_get();
 		ret = wait_event_interruptible_hrtimeout(*wq, VFUN_MOVED,
 							 ns_to_ktime(w->timeout_ns));
+	}
 #undef VFUN_MOVED
 	if (READ_ONCE(dev->gone) || (dead && READ_ONCE(*dead)))
 		vfun_kill_wait(dev);
@@ -108,9 +109,13 @@ static int wait_count(struct vfun_device *dev, wait_queue_head_t *wq,
 		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
-	if (ret)
-		/* The time has run on: it is the caller who knows what is left. */
-		return -EINTR;
+	if (ret) {
+		/* If no handler runs (a stop, a suspend), it goes on by itself. */
+		if (begun)
+			w->timeout_ns -= min_t(u64, w->timeout_ns - 1,
+					       ktime_to_ns(ktime_sub(ktime_get(), begun)));
+		return -ERESTARTNOHAND;
+	}
 	return dead && READ_ONCE(*dead) && w->timeout_ns ? -EPIPE : 0;
 }
 
@@ -135,7 +140,7 @@ static long ioc_wait(struct vfun_file *vf, struct vfun_ioc_wait __user *arg)
 			WRITE_ONCE(ch->polled, w.seen);
 		vfun_channel_put(ch);
 	}
-	if (!ret && copy_to_user(arg, &w, sizeof(w)))
+	if ((!ret || ret == -ERESTARTNOHAND) && copy_to_user(arg, &w, sizeof(w)))
 		ret = -EFAULT;
 	return ret;
 }

@@ -364,6 +364,25 @@ static void waits(void)
 	alarm(1);
 	IS(vt_wait(fd, c.channel, &seen, ~0ULL), -EINTR);
 	alarm(1);
+	{
+		struct vfun_ioc_wait w = { c.channel, seen, 100000000000ULL };
+
+		IS(raw(fd, VFUN_IOC_WAIT, &w), EINTR);
+		IS(w.timeout_ns > 0 && w.timeout_ns < 100000000000ULL, 1);
+		IS(w.seen == seen, 1);
+	}
+	/* Stopped and continued: it goes on. */
+	child = fork();
+	if (!child) {
+		usleep(100000);
+		kill(getppid(), SIGSTOP);
+		usleep(100000);
+		kill(getppid(), SIGCONT);
+		_exit(0);
+	}
+	IS(vt_wait(fd, c.channel, &seen, 1000000000ULL), -ETIMEDOUT);
+	waitpid(child, &status, 0);
+	alarm(1);
 	n = 0;
 	vt_wait(fd, 0, &n, 0);
 	IS(vt_wait(fd, 0, &n, ~0ULL), -EINTR);
