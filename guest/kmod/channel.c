@@ -127,8 +127,8 @@ void vfun_channel_look(struct vfun_channel *ch)
 }
 
 /*
- * Marks a channel as over and wakes all who wait for it; its pages are taken
- * away by kill_end. Under files_lock and map_sem (written).
+ * Marks a channel as over; kill_end takes its pages away, and then tells those
+ * who wait for it. Under files_lock and map_sem (written).
  */
 static void kill(struct vfun_device *dev, struct vfun_channel *ch,
 		 unsigned int reason, struct list_head *killed)
@@ -137,13 +137,12 @@ static void kill(struct vfun_device *dev, struct vfun_channel *ch,
 
 	spin_lock_irqsave(&dev->chan_lock, flags);
 	if (!ch->dead) {
-		ch->dead = reason;
+		WRITE_ONCE(ch->dead, reason);
 		if (!list_empty(&ch->live)) {
 			list_del_init(&ch->live);
 			kref_get(&ch->ref);
 			list_add(&ch->killed, killed);
 		}
-		vfun_channel_event(ch);
 	}
 	spin_unlock_irqrestore(&dev->chan_lock, flags);
 }
@@ -159,11 +158,12 @@ static void take_away(struct vfun_file *vf, u64 off, u64 bytes)
 	unmap_mapping_range(vf->mapping, off, bytes, 1);
 }
 
+/* After map_sem was given back. */
 static void kill_end(struct vfun_device *dev, struct list_head *killed)
 {
 	struct vfun_channel *ch, *next;
+	unsigned long flags;
 
-	up_write(&dev->map_sem);
 	/*
 	 * From here on a fault finds the channel dead. Mappings of others at
 	 * the same offsets lose their pages, too, and fault them in again.
@@ -171,9 +171,22 @@ static void kill_end(struct vfun_device *dev, struct list_head *killed)
 	list_for_each_entry_safe(ch, next, killed, killed) {
 		take_away(ch->vf, ch->dataout, ch->side);
 		take_away(ch->vf, ch->datain, ch->side);
+		spin_lock_irqsave(&dev->chan_lock, flags);
+		vfun_channel_event(ch);
+		spin_unlock_irqrestore(&dev->chan_lock, flags);
 		list_del_init(&ch->killed);
 		vfun_channel_put(ch);
 	}
+	mutex_unlock(&dev->files_lock);
+}
+
+/*
+ * For who has seen that a channel or the device is over: returns when the
+ * pages that said otherwise have been taken away.
+ */
+void vfun_kill_wait(struct vfun_device *dev)
+{
+	mutex_lock(&dev->files_lock);
 	mutex_unlock(&dev->files_lock);
 }
 
@@ -185,6 +198,7 @@ void vfun_kill_one(struct vfun_device *dev, struct vfun_channel *ch,
 
 	kill_begin(dev);
 	kill(dev, ch, reason, &killed);
+	up_write(&dev->map_sem);
 	kill_end(dev, &killed);
 }
 
@@ -209,24 +223,26 @@ void vfun_kill_of(struct vfun_device *dev, struct vfun_file *vf,
 
 	kill_begin(dev);
 	kill_live(dev, vf, reason, &killed);
+	up_write(&dev->map_sem);
 	kill_end(dev, &killed);
 }
 
-/* The device is gone: all channels end, and nobody sees the header any more. */
+/*
+ * The device is gone: nobody gets in, no file comes, all channels end, and
+ * nobody sees the header any more.
+ */
 void vfun_kill_device(struct vfun_device *dev)
 {
 	struct vfun_file *vf;
 	LIST_HEAD(killed);
 
 	kill_begin(dev);
-	/* dev->gone was set before, so faults from here on see it. */
+	WRITE_ONCE(dev->gone, true);
 	kill_live(dev, NULL, VFUN_BREAK_REASON_DEVICE_GONE, &killed);
-	kill_end(dev, &killed);
-
-	mutex_lock(&dev->files_lock);
+	up_write(&dev->map_sem);
 	list_for_each_entry(vf, &dev->files, list)
 		take_away(vf, 0, VFUN_PAGE);
-	mutex_unlock(&dev->files_lock);
+	kill_end(dev, &killed);
 }
 
 /*
@@ -270,6 +286,7 @@ int vfun_channel_go_live(struct vfun_device *dev, struct vfun_channel *ch,
 		list_add_tail(&ch->live, &dev->live[ch->vector_in]);
 		spin_unlock_irqrestore(&dev->chan_lock, flags);
 	}
+	up_write(&dev->map_sem);
 	kill_end(dev, &killed);
 	return ret;
 }
@@ -301,6 +318,7 @@ void vfun_reap(struct work_struct *work)
 				kill(dev, ch, broken, &killed);
 		}
 	}
+	up_write(&dev->map_sem);
 	kill_end(dev, &killed);
 	vfun_leave(dev, idx);
 }

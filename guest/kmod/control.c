@@ -8,6 +8,7 @@
 
 #include <linux/jiffies.h>
 #include <linux/random.h>
+#include <linux/slab.h>
 
 #include "vfun.h"
 #include "window.h"
@@ -143,6 +144,7 @@ static int claim(struct vfun_device *dev, struct cell *c,
 /* Rings the manager if it declares that it sleeps (R-SLP-2, R-SLP-6). */
 static void ring_sleeper(struct vfun_device *dev)
 {
+	/* The request is out before we look; the manager declares, then looks. */
 	smp_mb();
 	if (vfun_load(dev, VFUN_HOST_SLEEPS_OFF))
 		vfun_ring_vector(dev, 0);
@@ -189,6 +191,7 @@ static int await_answer(struct cell *c, const struct vfun_exchange *x, u32 seq,
 	for (;;) {
 		prepare_to_wait(&dev->control_wq, &wait, TASK_KILLABLE);
 		vfun_add(dev, VFUN_GUEST_SLEEPS_OFF, 1);
+		/* Declared before we look; the manager answers, then looks. */
 		smp_mb();
 		ret = look(c, seq, answered);
 		if (!ret)
@@ -244,6 +247,69 @@ static int copy_answer(struct cell *c, struct vfun_exchange *x, u64 answered)
 }
 
 /*
+ * A HELLO whose caller was killed or gave up: if the host acks it after all,
+ * there is a session that nobody knows. Its cell is kept, and the session ended.
+ */
+struct vfun_orphan {
+	struct work_struct work;
+	struct cell cell;
+	u64 generation;
+	u32 seq;
+	u8 answer[VFUN_ANSWER_BODY] __aligned(8);
+};
+
+static void end_orphan(struct vfun_device *dev, struct vfun_orphan *o)
+{
+	struct vfun_exchange x = {
+		.generation = o->generation,
+		.answer = o->answer,
+		.timeout_ms = VFUN_GOODBYE_MS,
+	};
+	unsigned long deadline = jiffies +
+				 msecs_to_jiffies(VFUN_CONTROL_TIMEOUT_MS);
+	const struct vfun_hello_ack *ack = (void *)o->answer;
+	struct vfun_empty body = {};
+	u64 answered;
+	int ret;
+
+	ret = await_answer(&o->cell, &x, o->seq, deadline, &answered);
+	if (!ret)
+		ret = copy_answer(&o->cell, &x, answered);
+	give_back(&o->cell);
+	if (ret || !x.acked || x.answer_len != sizeof(*ack))
+		return;
+	x.kind = VFUN_KIND_GOODBYE;
+	x.session = ack->session;
+	x.body = &body;
+	x.body_len = sizeof(body);
+	vfun_exchange(dev, &x);
+}
+
+static void orphan_work(struct work_struct *work)
+{
+	struct vfun_orphan *o = container_of(work, struct vfun_orphan, work);
+	struct vfun_device *dev = o->cell.dev;
+	int idx;
+
+	/* Else it goes with the rest, by the removal's reset. */
+	if (vfun_enter(dev, &idx)) {
+		end_orphan(dev, o);
+		vfun_leave(dev, idx);
+	}
+	kfree(o);
+	vfun_device_put(dev);
+}
+
+struct vfun_orphan *vfun_orphan_new(struct vfun_device *dev)
+{
+	struct vfun_orphan *o = kzalloc(sizeof(*o), GFP_KERNEL_ACCOUNT);
+
+	if (o)
+		INIT_WORK(&o->work, orphan_work);
+	return o;
+}
+
+/*
  * Posts a request and waits for its answer, at most x->timeout_ms. Only a fatal
  * signal ends the wait before. The caller is inside.
  */
@@ -266,6 +332,15 @@ int vfun_exchange(struct vfun_device *dev, struct vfun_exchange *x)
 	}
 	if (!ret)
 		ret = copy_answer(&c, x, answered);
+	if (x->posted && x->orphan && (ret == -ETIMEDOUT || ret == -EINTR)) {
+		x->orphan->cell = c;
+		x->orphan->seq = seq;
+		x->orphan->generation = x->generation;
+		kref_get(&dev->ref);
+		queue_work(dev->wq, &x->orphan->work);
+		x->orphan = NULL;
+		return ret;
+	}
 	/* An unanswered request keeps others out until the host answers it. */
 	give_back(&c);
 	return ret;

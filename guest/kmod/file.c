@@ -82,33 +82,40 @@ static long ioc_info(struct vfun_file *vf, struct vfun_ioc_info __user *arg)
 }
 
 /* Waits in a place until its count differs from w->seen or `over` is set. */
-static int wait_count(wait_queue_head_t *wq, atomic64_t *events,
-		      const unsigned int *dead, const bool *gone,
+static int wait_count(struct vfun_device *dev, wait_queue_head_t *wq,
+		      atomic64_t *events, const unsigned int *dead,
 		      struct vfun_ioc_wait *w)
 {
 	u64 seen = w->seen;
+	ktime_t begun = 0;
 	int ret = 0;
 
-#define VFUN_MOVED ((u64)atomic64_read(events) != seen || READ_ONCE(*gone) || \
+#define VFUN_MOVED ((u64)atomic64_read(events) != seen || READ_ONCE(dev->gone) || \
 		    (dead && READ_ONCE(*dead)))
-	if (w->timeout_ns == 0)
-		;
-	else if (w->timeout_ns >= KTIME_MAX)
+	if (w->timeout_ns >= KTIME_MAX) {
 		ret = wait_event_interruptible(*wq, VFUN_MOVED);
-	else
+	} else if (w->timeout_ns) {
+		begun = ktime_get();
 		ret = wait_event_interruptible_hrtimeout(*wq, VFUN_MOVED,
 							 ns_to_ktime(w->timeout_ns));
+	}
 #undef VFUN_MOVED
+	if (READ_ONCE(dev->gone) || (dead && READ_ONCE(*dead)))
+		vfun_kill_wait(dev);
 	w->seen = atomic64_read(events);
-	if (READ_ONCE(*gone))
+	if (READ_ONCE(dev->gone))
 		return -ENODEV;
 	if (w->seen != seen)
 		return 0;
 	if (ret == -ETIME)
 		return -ETIMEDOUT;
-	if (ret)
-		/* The time has run on: it is the caller who knows what is left. */
-		return -EINTR;
+	if (ret) {
+		/* If no handler runs (a stop, a suspend), it goes on by itself. */
+		if (begun)
+			w->timeout_ns -= min_t(u64, w->timeout_ns - 1,
+					       ktime_to_ns(ktime_sub(ktime_get(), begun)));
+		return -ERESTARTNOHAND;
+	}
 	return dead && READ_ONCE(*dead) && w->timeout_ns ? -EPIPE : 0;
 }
 
@@ -122,19 +129,18 @@ static long ioc_wait(struct vfun_file *vf, struct vfun_ioc_wait __user *arg)
 	if (copy_from_user(&w, arg, sizeof(w)))
 		return -EFAULT;
 	if (!w.channel) {
-		ret = wait_count(&dev->control_wq, &dev->control_events, NULL,
-				 &dev->gone, &w);
+		ret = wait_count(dev, &dev->control_wq, &dev->control_events,
+				 NULL, &w);
 	} else {
 		ch = vfun_channel_find(vf, w.channel);
 		if (!ch)
 			return READ_ONCE(dev->gone) ? -ENODEV : -ENOENT;
-		ret = wait_count(&ch->wq, &ch->events, &ch->dead, &dev->gone,
-				 &w);
+		ret = wait_count(dev, &ch->wq, &ch->events, &ch->dead, &w);
 		if (!ret)
 			WRITE_ONCE(ch->polled, w.seen);
 		vfun_channel_put(ch);
 	}
-	if (!ret && copy_to_user(arg, &w, sizeof(w)))
+	if ((!ret || ret == -ERESTARTNOHAND) && copy_to_user(arg, &w, sizeof(w)))
 		ret = -EFAULT;
 	return ret;
 }
@@ -210,6 +216,7 @@ static long vfun_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
 	struct vfun_file *vf = filp->private_data;
 	void __user *p = (void __user *)arg;
+	long ret;
 
 	if (!(filp->f_mode & FMODE_READ) ||
 	    (cmd != VFUN_IOC_INFO && !(filp->f_mode & FMODE_WRITE)))
@@ -218,16 +225,24 @@ static long vfun_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	case VFUN_IOC_INFO:
 		return ioc_info(vf, p);
 	case VFUN_IOC_REQUEST:
-		return vfun_request(vf, p);
+		ret = vfun_request(vf, p);
+		break;
 	case VFUN_IOC_WAIT:
-		return ioc_wait(vf, p);
+		ret = ioc_wait(vf, p);
+		break;
 	case VFUN_IOC_RING:
-		return ioc_ring(vf, p);
+		ret = ioc_ring(vf, p);
+		break;
 	case VFUN_IOC_EVENTFD:
-		return ioc_eventfd(vf, p);
+		ret = ioc_eventfd(vf, p);
+		break;
 	default:
 		return -ENOTTY;
 	}
+	/* Who is told that it is over finds it over in its pages, too. */
+	if (ret == -ENODEV || ret == -EPIPE)
+		vfun_kill_wait(vf->dev);
+	return ret;
 }
 
 static __poll_t vfun_poll(struct file *filp, poll_table *table)

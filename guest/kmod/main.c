@@ -85,7 +85,7 @@ static int first_look(struct vfun_device *dev)
 
 	while ((ret = vfun_layout_read(dev, &h, &wrong)) == -EAGAIN &&
 	       time_before(jiffies, end))
-		msleep(10);
+		msleep(20);
 	if (ret) {
 		/* Not deferred: no other driver's probe would change it. */
 		dev_info(&dev->pdev->dev,
@@ -200,10 +200,6 @@ put:
  */
 static void quiesce(struct vfun_device *dev)
 {
-	/* Under the lock, so that no file comes after it. */
-	mutex_lock(&dev->files_lock);
-	WRITE_ONCE(dev->gone, true);
-	mutex_unlock(&dev->files_lock);
 	/* Ends all waits; programs that touch their pages get others. */
 	vfun_kill_device(dev);
 	vfun_wake_all(dev);

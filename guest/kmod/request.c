@@ -78,9 +78,12 @@ static int hello(struct request *r)
 	r->x.generation = READ_ONCE(vf->dev->generation);
 	if (!r->x.generation)
 		return -EAGAIN;
+	r->x.orphan = vfun_orphan_new(vf->dev);
+	if (!r->x.orphan)
+		return -ENOMEM;
 	ret = vfun_session_begin(vf, r->x.generation);
 	if (ret)
-		return ret;
+		goto out;
 
 	/* As the first namespace has it: others' ids mean nothing outside. */
 	body->pid = task_tgid_nr(current);
@@ -98,6 +101,8 @@ static int hello(struct request *r)
 		vfun_session_not_opened(vf);
 	else
 		vfun_session_opened(vf, ack);
+out:
+	kfree(r->x.orphan);
 	return ret;
 }
 

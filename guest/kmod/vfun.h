@@ -61,6 +61,7 @@
 
 struct vfun_device;
 struct vfun_file;
+struct vfun_orphan;
 
 /* An interrupt's own argument. */
 struct vfun_vector {
@@ -87,20 +88,20 @@ struct vfun_device {
 	unsigned int vectors;
 	struct vfun_vector vector[VFUN_VECTORS];
 
-	struct mutex layout_lock;
+	struct mutex layout_lock;	/* generation and features */
 	u64 generation;		/* 0: no window now. Written under layout_lock */
 	u64 features;
 
-	struct mutex reset_lock;
-	bool reset_done;	/* under reset_lock */
+	struct mutex reset_lock;	/* reset_done */
+	bool reset_done;
 
-	struct mutex files_lock;
+	struct mutex files_lock;	/* the list, and taking pages away */
 	struct list_head files;
 	unsigned int file_count;
 
 	struct rw_semaphore map_sem;
 
-	spinlock_t chan_lock;
+	spinlock_t chan_lock;		/* live, and channels' fields */
 	struct list_head live[VFUN_VECTORS];
 
 	wait_queue_head_t control_wq;
@@ -165,7 +166,7 @@ struct vfun_file {
 	wait_queue_head_t request_wq;
 	atomic_t requests;
 
-	spinlock_t lock;
+	spinlock_t lock;		/* all down to grant_count */
 	enum vfun_session_state state;
 	u64 session, generation;
 	u64 epoch;			/* moves when a session ends */
@@ -211,8 +212,14 @@ struct vfun_exchange {
 	/* out */
 	u16 answer_len;
 	bool acked, posted;
+	/*
+	 * In: for HELLO, what will end a session whose ack comes after the
+	 * wait for it. Out: NULL if it is in use now.
+	 */
+	struct vfun_orphan *orphan;
 };
 
+struct vfun_orphan *vfun_orphan_new(struct vfun_device *dev);
 int vfun_exchange(struct vfun_device *dev, struct vfun_exchange *x);
 int vfun_reset(struct vfun_device *dev, unsigned int timeout_ms, bool last);
 int vfun_ensure_reset(struct vfun_device *dev, unsigned int timeout_ms);
@@ -249,6 +256,7 @@ void vfun_kill_one(struct vfun_device *dev, struct vfun_channel *ch,
 void vfun_kill_of(struct vfun_device *dev, struct vfun_file *vf,
 		  unsigned int reason);
 void vfun_kill_device(struct vfun_device *dev);
+void vfun_kill_wait(struct vfun_device *dev);
 void vfun_wake_all(struct vfun_device *dev);
 void vfun_reap(struct work_struct *work);
 

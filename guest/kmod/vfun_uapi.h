@@ -81,14 +81,14 @@ struct vfun_ioc_request {
  * first (timeout 0), then declare sleep, fence, look, and wait.
  *
  *   ETIMEDOUT  it did not differ in time; `seen` is left as it was
- *   EINTR      a signal: wait again with what is left of the time
+ *   EINTR      a signal handler ran: `timeout_ns` is what is left of the time
  *   EPIPE      the channel is over, and `seen` is its last count
  *   ENOENT     no such channel in this file
  */
 struct vfun_ioc_wait {
 	__u64 channel;		/* in: handle of ACTIVATE's ack; 0: control */
 	__u64 seen;		/* in: last count; out: count now */
-	__u64 timeout_ns;	/* in: ~0: no limit; 0: only read the count */
+	__u64 timeout_ns;	/* in: ~0: no limit; 0: only read the count; out */
 };
 
 /*

@@ -14,13 +14,16 @@ static inline u64 *vfun_word_at(struct vfun_device *dev, u64 off)
 	return dev->window + off;
 }
 
+/* Acquire: what was written before the word was stored is seen after it. */
 static inline u64 vfun_load(struct vfun_device *dev, u64 off)
 {
+	/* Pairs with the host's store-release. */
 	return smp_load_acquire(vfun_word_at(dev, off));
 }
 
 static inline void vfun_store(struct vfun_device *dev, u64 off, u64 value)
 {
+	/* Pairs with the host's load-acquire. */
 	smp_store_release(vfun_word_at(dev, off), value);
 }
 

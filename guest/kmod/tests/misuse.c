@@ -89,7 +89,7 @@ static void arguments(void)
 	IS(raw(fd, VFUN_IOC_EVENTFD, NULL), EFAULT);
 	IS(raw(fd, _IO('V', 99), NULL), ENOTTY);
 	IS(raw(fd, TCGETS, &info), ENOTTY);
-	IS(raw(fd, _IOWR('V', 1, struct vfun_ioc_info), &info), ENOTTY);
+	IS(raw(fd, _IOWR('V', 1, struct vfun_ioc_ring), &info), ENOTTY);
 
 	q = (struct vfun_ioc_request){
 		.kind = VFUN_KIND_KEEP_ALIVE, .body_len = sizeof(e),
@@ -301,7 +301,7 @@ static void mappings(void)
 	IS(vt_goodbye(other), 0);
 	IS(d.in[VFUN_IN_BROKEN], VFUN_BREAK_REASON_RELEASED);
 	d.out[0] = 1;
-	IS(c.out[0], 6);	/* another file's page, and one page for all of ours */
+	IS(c.out[0], 5);	/* another file's page */
 	vt_channel_unmap(&c);
 	vt_channel_unmap(&d);
 	munmap((void *)header, PAGE);
@@ -341,8 +341,18 @@ static void waits(void)
 	ev.fd = efd;
 	IS(raw(fd, VFUN_IOC_EVENTFD, &ev), 0);
 	IS(raw(fd, VFUN_IOC_EVENTFD, &ev), 0);
-	IS(vt_call(&c, 1), 0);
+	/* Declared asleep from the beginning, so that the service must ring. */
+	__atomic_fetch_add(&c.out[VFUN_OUT_SLEEPERS], 1, __ATOMIC_SEQ_CST);
+	IS(vt_post(&c, 1), 0);
+	p = (struct pollfd){ .fd = efd, .events = POLLIN };
+	IS(poll(&p, 1, 10000), 1);
 	IS(read(efd, &n, 8) == 8 && n > 0, 1);
+	p = (struct pollfd){ .fd = fd, .events = POLLIN };
+	IS(poll(&p, 1, 10000), 1);
+	IS(p.revents, POLLIN);
+	IS(vt_wait(fd, c.channel, &seen, 0), 0);
+	IS(poll(&p, 1, 0), 0);
+	__atomic_fetch_sub(&c.out[VFUN_OUT_SLEEPERS], 1, __ATOMIC_SEQ_CST);
 	ev.fd = -1;
 	IS(raw(fd, VFUN_IOC_EVENTFD, &ev), 0);
 	ev.fd = efd;
@@ -353,6 +363,25 @@ static void waits(void)
 	vt_wait(fd, c.channel, &seen, 0);
 	alarm(1);
 	IS(vt_wait(fd, c.channel, &seen, ~0ULL), -EINTR);
+	alarm(1);
+	{
+		struct vfun_ioc_wait w = { c.channel, seen, 100000000000ULL };
+
+		IS(raw(fd, VFUN_IOC_WAIT, &w), EINTR);
+		IS(w.timeout_ns > 0 && w.timeout_ns < 100000000000ULL, 1);
+		IS(w.seen == seen, 1);
+	}
+	/* Stopped and continued: it goes on. */
+	child = fork();
+	if (!child) {
+		usleep(100000);
+		kill(getppid(), SIGSTOP);
+		usleep(100000);
+		kill(getppid(), SIGCONT);
+		_exit(0);
+	}
+	IS(vt_wait(fd, c.channel, &seen, 1000000000ULL), -ETIMEDOUT);
+	waitpid(child, &status, 0);
 	alarm(1);
 	n = 0;
 	vt_wait(fd, 0, &n, 0);
@@ -597,7 +626,7 @@ static void over_exec(char **argv)
 		int kept = dup(fd);	/* without close-on-exec */
 
 		snprintf(text, sizeof(text), "%d", kept);
-		execl(argv[0], argv[0], node, "inherited", text, NULL);
+		execl("/proc/self/exe", argv[0], node, "inherited", text, NULL);
 		_exit(3);
 	}
 	waitpid(child, &status, 0);

@@ -178,23 +178,29 @@ static inline void vt_channel_unmap(struct vt_channel *c)
 	munmap((void *)c->in, c->side);
 }
 
-/* One call with 8 bytes of arguments in cell 0, asleep; -errno, or its status. */
-static inline int vt_call(struct vt_channel *c, uint64_t argument)
+/* Posts a call with 8 bytes of arguments in cell 0 and rings. */
+static inline int vt_post(struct vt_channel *c, uint64_t argument)
 {
 	volatile uint64_t *line = c->out + vfun_line_off(0) / 8;
-	const volatile uint64_t *answer = c->in + vfun_line_off(0) / 8;
-	int ret, tries;
 
-	ret = vt_wait(c->fd, c->channel, &c->seen, 0);
-	if (ret)
-		return ret;
 	line[1] = vfun_word1(8, 0);
 	line[2] = argument;
 	c->seq++;
 	__atomic_store_n(&line[0], vfun_word0(c->seq, VFUN_COMMAND_SET, 0),
 			 __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	ret = vt_ring(c->fd, c->channel);
+	return vt_ring(c->fd, c->channel);
+}
+
+/* One call, asleep; -errno, or its status. */
+static inline int vt_call(struct vt_channel *c, uint64_t argument)
+{
+	const volatile uint64_t *answer = c->in + vfun_line_off(0) / 8;
+	int ret, tries;
+
+	ret = vt_wait(c->fd, c->channel, &c->seen, 0);
+	if (!ret)
+		ret = vt_post(c, argument);
 	if (ret)
 		return ret;
 	__atomic_fetch_add(&c->out[VFUN_OUT_SLEEPERS], 1, __ATOMIC_SEQ_CST);
