@@ -17,6 +17,7 @@ Examples:
   vfun client add vm1 --window 64MiB     declare a VM's client; prints what to give QEMU or libvirt
   vfun call factorial 20                 call a function over the best path there is
   vfun --endpoint tcp:10.0.2.2:7733 call sha256 -    the same over the network
+  vfun attach vm1                        plug its window into a libvirt domain that runs
   vfun ps --watch                        who uses what, with calls a second
   vfun guest -- vfun call echo hello     boot a test guest with a window and run a command in it
   vfun doctor                            what is there, what is missing, how to mend it
@@ -81,6 +82,8 @@ pub enum Command {
     /// Declare clients: add, remove, list, show.
     #[command(subcommand)]
     Client(cmd::client::Sub),
+    Attach(cmd::attach::AttachArgs),
+    Detach(cmd::attach::DetachArgs),
     /// Grant nothing new; what is active goes on.
     Drain,
     /// End the manager and its services.

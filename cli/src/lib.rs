@@ -2,7 +2,7 @@
 //!
 //! One subcommand a file, in [`cmd`]. What they share: [`args`] (the options),
 //! [`fail`] (errors and exit codes), [`admin`] (questions to the manager),
-//! [`connect`] (sessions), [`out`] (tables, JSON, sizes and times as people read them).
+//! [`connect`] (sessions), [`qmp`] (QEMU), [`out`] (tables, JSON, sizes and times as people read them).
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ pub mod cmd;
 pub mod connect;
 pub mod fail;
 pub mod out;
+pub mod qmp;
 
 use args::Cli;
 use clap::Parser;

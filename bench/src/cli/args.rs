@@ -6,7 +6,7 @@ use clap::Subcommand;
 use std::path::PathBuf;
 use vfun::Endpoint;
 
-/// Measures: the published experiment, latency, grain and footprint.
+/// Measures: the published experiment, latency, grain, footprint and ways to wait.
 ///
 /// Without options it starts a manager and boots a guest of its own, with this program
 /// inside, and removes both afterwards.
@@ -28,6 +28,8 @@ pub enum Command {
     Grain(GrainArgs),
     /// Starting a function, memory, and what an idle system takes.
     Footprint(FootprintArgs),
+    /// The ways to wait: a call in each, too many callers, and idling.
+    Waiting(WaitingArgs),
     /// Everything, in a few minutes.
     All(AllArgs),
     /// Measures one thing for the host that booted this guest.
@@ -172,6 +174,28 @@ pub struct FootprintArgs {
     pub repeats: u32,
     /// How long an idle system is looked at, seconds.
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub idle: u32,
+    #[command(flatten)]
+    pub at: WhereArgs,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Options of `waiting`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct WaitingArgs {
+    /// How often each figure is taken; medians are reported.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// How long callers that are too many call at a time, ms.
+    #[arg(long, value_name = "MS", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(50..=60_000))]
+    pub load: u32,
+    /// How long idle channels are looked at, seconds.
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub idle: u32,
     #[command(flatten)]
     pub at: WhereArgs,

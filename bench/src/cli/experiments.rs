@@ -1,12 +1,12 @@
 //! From options to experiments.
 
 use super::args::{
-    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, LatencyArgs, OutputArgs, WhereArgs,
+    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, LatencyArgs, OutputArgs, WaitingArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, FootprintReport, Function, text};
-use crate::runs::{self, Bench, DomainsPlan, FootprintPlan, GrainPlan, LatencyPlan};
+use crate::runs::{self, Bench, DomainsPlan, FootprintPlan, GrainPlan, LatencyPlan, WaitingPlan};
 use crate::{BenchError, Result};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -109,6 +109,24 @@ pub(super) fn footprint(args: &FootprintArgs) -> Result<ExitCode> {
         put(&report, &output)?;
     }
     Ok(code)
+}
+
+pub(super) fn waiting(args: &WaitingArgs) -> Result<ExitCode> {
+    if args.at.endpoint.is_some() || args.at.root.is_some() {
+        return Err(BenchError::Options(
+            "`waiting` looks at its own manager's services: leave --endpoint and --root out".into(),
+        ));
+    }
+    let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
+    let plan = WaitingPlan {
+        repeats: args.repeats,
+        load: Duration::from_millis(args.load.into()),
+        idle: Duration::from_secs(args.idle.into()),
+    };
+    let at = args.at.to_where();
+    let mut bench = Bench::prepare(&at, &domains_of(&args.at, &[Domain::HostHost]))?;
+    put(&runs::waiting(&mut bench, &at, &plan)?, &output)?;
+    Ok(status(&bench, &args.at))
 }
 
 pub(super) fn all(args: &AllArgs) -> Result<ExitCode> {

@@ -21,6 +21,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Latency(args) => experiments::latency(&args),
         Command::Grain(args) => experiments::grain(&args),
         Command::Footprint(args) => experiments::footprint(&args),
+        Command::Waiting(args) => experiments::waiting(&args),
         Command::All(args) => experiments::all(&args),
         Command::Inside { job } => inside::run(&job),
     }

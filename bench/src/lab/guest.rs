@@ -76,6 +76,11 @@ impl LabGuest {
         self.guest.accel().name()
     }
 
+    /// QEMU's process.
+    pub fn pid(&self) -> u32 {
+        self.guest.pid()
+    }
+
     /// QEMU's program, as far as it is known.
     pub fn qemu(&self) -> PathBuf {
         std::fs::read_link(format!("/proc/{}/exe", self.guest.pid())).unwrap_or_default()

@@ -1,6 +1,6 @@
 //! A manager: one of the measurement's own under a temporary root, or a running one.
 
-use super::pin::{self, Pinned, Plan};
+use super::pin::{self, Pinned};
 use super::{GUEST_CLIENT, HOST_CLIENT, NET_CLIENT, WINDOW_BYTES};
 use crate::error::Doing;
 use crate::{BenchError, Result};
@@ -28,8 +28,10 @@ pub struct Start<'a> {
     /// Whether a guest will need a window. (A manager with a window that has no doorbell
     /// looks at it now and then, so one without is idler.)
     pub guest: bool,
-    /// Which processor services run on.
-    pub plan: Plan,
+    /// Names of more clients on the host.
+    pub more: &'a [&'a str],
+    /// Which processors services run on; none: any.
+    pub services: &'a [usize],
 }
 
 /// A manager that answers.
@@ -86,7 +88,7 @@ impl Manager {
         line.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let spawned = fs::create_dir(&windows).and_then(|()| {
             // What the manager starts inherits its processor.
-            let _pinned = Pinned::to(start.plan.service());
+            let _pinned = Pinned::among(start.services);
             line.spawn()
         });
         let mut shell = spawned.inspect_err(|_| drop(fs::remove_dir_all(&root))).doing(|| {
@@ -97,6 +99,9 @@ impl Manager {
         manager.come_up()?;
         manager.let_gateway_run()?;
         manager.add_client(HOST_CLIENT, "host", false)?;
+        for name in start.more {
+            manager.add_client(name, "host", false)?;
+        }
         if start.guest {
             manager.add_client(GUEST_CLIENT, "vm", false)?;
         }
@@ -153,7 +158,7 @@ impl Manager {
             _ => "",
         };
         let manifest = format!(
-            "name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 64\nspin = true\n{transport}"
+            "name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 256\nspin = true\n{transport}"
         );
         let file = self.root.join(format!("{name}.toml"));
         match self.ask(&Ask::AddClient { manifest, file })? {

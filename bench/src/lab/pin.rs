@@ -31,6 +31,11 @@ impl Plan {
         self.cpus.map(|(_, service)| service)
     }
 
+    /// Both processors; none if the system is left to choose.
+    pub fn both(&self) -> Vec<usize> {
+        self.cpus.map(|(caller, service)| vec![caller, service]).unwrap_or_default()
+    }
+
     /// In words; `None` if the system is left to choose.
     pub fn words(&self) -> Option<String> {
         let (caller, service) = self.cpus?;
@@ -72,6 +77,17 @@ pub fn to(cpu: Option<usize>) {
 pub struct Pinned(Option<CpuSet>);
 
 impl Pinned {
+    /// Lets this thread run on some processors; none leaves it where it is.
+    pub fn among(cpus: &[usize]) -> Self {
+        let before = sched_getaffinity(None).ok().filter(|_| !cpus.is_empty());
+        if before.is_some() {
+            let mut set = CpuSet::new();
+            cpus.iter().for_each(|&cpu| set.set(cpu));
+            let _ = sched_setaffinity(None, &set);
+        }
+        Pinned(before)
+    }
+
     /// Moves this thread; `None` leaves it.
     pub fn to(cpu: Option<usize>) -> Self {
         let before = sched_getaffinity(None).ok().filter(|_| cpu.is_some());

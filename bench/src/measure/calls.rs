@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Endpoint, Function, FunctionRequest, Session, TransportKind};
+use vfun::{WaitMode, WaitPolicy};
 use vfun_wire::nack::NackCode;
 
 /// The app's name in grants.
@@ -17,6 +18,7 @@ const ROOM: Duration = Duration::from_secs(3);
 /// A caller: what every job over a transport starts from.
 pub struct Calls {
     session: Session,
+    way: (Endpoint, Option<String>),
     clock: Clock,
     open: BTreeMap<String, Rc<Function>>,
 }
@@ -27,11 +29,14 @@ impl Calls {
     /// # Errors
     /// [`vfun::Error`], whose sentence says what is missing.
     pub fn connect(endpoint: &Endpoint, client: Option<&str>) -> Result<Self> {
-        let mut options = ConnectOptions::new(APP).endpoint(endpoint.clone());
-        if let Some(client) = client {
-            options = options.client(client);
-        }
-        Ok(Calls { session: options.connect()?, clock: Clock::calibrate(), open: BTreeMap::new() })
+        let way = (endpoint.clone(), client.map(str::to_owned));
+        let session = connect(&way, WaitPolicy::hybrid())?;
+        Ok(Calls { session, way, clock: Clock::calibrate(), open: BTreeMap::new() })
+    }
+
+    /// Another session at the same place, which waits as asked.
+    pub fn again(&self, mode: WaitMode) -> Result<Session> {
+        connect(&self.way, mode.into())
     }
 
     /// The session.
@@ -72,6 +77,14 @@ impl Calls {
         self.open.insert(name.to_owned(), function.clone());
         Ok(function)
     }
+}
+
+fn connect((endpoint, client): &(Endpoint, Option<String>), wait: WaitPolicy) -> Result<Session> {
+    let mut options = ConnectOptions::new(APP).endpoint(endpoint.clone()).wait(wait);
+    if let Some(client) = client {
+        options = options.client(client);
+    }
+    Ok(options.connect()?)
 }
 
 /// Negotiates and activates, waiting a little for room that was just given back.

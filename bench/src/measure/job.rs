@@ -1,6 +1,6 @@
 //! What a place is asked to measure, and its answer: sent to guests as JSON.
 
-use crate::report::{Function, LatencyRow};
+use crate::report::{Function, LatencyRow, Mode};
 use serde::{Deserialize, Serialize};
 
 /// Something to measure.
@@ -84,6 +84,27 @@ pub enum Job {
         /// For how long, ms.
         millis: u64,
     },
+    /// One turn of null calls in each way to wait.
+    Modes {
+        /// Most samples of each.
+        samples: u32,
+        /// Most time for each, ms.
+        millis: u32,
+    },
+    /// Null calls one after the other in one way to wait, all timed.
+    Load {
+        /// How caller and service wait.
+        mode: Mode,
+        /// For how long, ms.
+        millis: u32,
+    },
+    /// Many active functions that nobody calls.
+    Idle {
+        /// How many channels.
+        channels: u32,
+        /// For how long, ms.
+        millis: u64,
+    },
     /// How this place's clock runs.
     Clock,
 }
@@ -102,8 +123,25 @@ pub enum Outcome {
     Activations(Vec<Activation>),
     /// Of [`Job::Clock`]: nanoseconds a cycle of the processor's counter.
     NsPerCycle(f64),
-    /// Of [`Job::Hold`].
+    /// Of [`Job::Hold`] and [`Job::Idle`].
     Held,
+    /// Of [`Job::Modes`]: p50 and p99 of a null call, ns.
+    Modes(Vec<(Mode, f64, f64)>),
+    /// Of [`Job::Load`].
+    Load(Load),
+}
+
+/// What a caller that calls all the time got.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// Calls.
+    pub calls: u64,
+    /// In this time.
+    pub seconds: f64,
+    /// Half of them took no longer, ns.
+    pub p50_ns: f64,
+    /// All but one in a hundred took no longer, ns.
+    pub p99_ns: f64,
 }
 
 /// One activation.

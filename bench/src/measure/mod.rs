@@ -5,6 +5,7 @@
 
 mod activation;
 mod bandwidth;
+mod bells;
 mod calls;
 mod clock;
 mod copies;
@@ -14,16 +15,19 @@ mod rates;
 mod round_trips;
 mod samples;
 mod sockets;
+mod waiting;
 mod work;
 
 pub use activation::activations;
 pub use bandwidth::bandwidth;
+pub use bells::bare_doorbell;
 pub use calls::{Calls, open};
 pub use clock::Clock;
 pub use copies::copies;
 pub use floor::Floor;
-pub use job::{Activation, Job, Outcome};
+pub use job::{Activation, Job, Load, Outcome};
 pub use rates::rates;
 pub use round_trips::round_trips;
 pub use sockets::{EchoServer, Socket, socket_trips};
+pub use waiting::{idle_channels, load, modes};
 pub use work::{Callee, arguments, expected, ns_per_call, seconds};

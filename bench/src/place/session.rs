@@ -79,6 +79,15 @@ impl Place for OverSession {
                 std::thread::sleep(Duration::from_millis(millis));
                 Outcome::Held
             }
+            Job::Modes { samples, millis } => {
+                Outcome::Modes(measure::modes(calls, samples, ms(millis))?)
+            }
+            Job::Load { mode, millis } => Outcome::Load(measure::load(calls, mode, ms(millis))?),
+            Job::Idle { channels, millis } => {
+                let _open = measure::idle_channels(calls, channels)?;
+                std::thread::sleep(Duration::from_millis(millis));
+                Outcome::Held
+            }
             Job::Clock => Outcome::NsPerCycle(measure::Clock::calibrate().ns_per_cycle()),
         })
     }

@@ -2,9 +2,11 @@
 
 mod domains;
 mod footprint;
+mod waiting;
 
 pub use domains::{GUEST_HOST_OVER_HOST_HOST, domains};
 pub use footprint::{ACTIVATION_NS, IDLE_SHARE, NO_SHARE, RESIDENT_BYTES, footprint};
+pub use waiting::waiting;
 
 use super::rows::finest_grain;
 use super::text::number::{ns, rate, round_ns, times};

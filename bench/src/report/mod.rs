@@ -1,8 +1,9 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Four reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
-//! (one call, and many), [`GrainReport`] (how small a call may be) and
-//! [`FootprintReport`] (what calling costs beside the calls). Each is an object of
+//! Five reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! (one call, and many), [`GrainReport`] (how small a call may be),
+//! [`FootprintReport`] (what calling costs beside the calls) and [`WaitingReport`]
+//! (the ways to wait). Each is an object of
 //! `machine`, `settings` and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
@@ -25,11 +26,13 @@ pub mod rows;
 pub mod settings;
 pub mod stats;
 pub mod text;
+pub mod waiting;
 
 pub use error::ReportError;
 pub use footprint::{Footprint, FootprintReport, FootprintRow};
 pub use instances::Instance;
 pub use machine::Machine;
-pub use names::{Domain, Function, How, Kind};
+pub use names::{Domain, Function, How, Kind, Mode};
 pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};
 pub use settings::Settings;
+pub use waiting::{Waiting, WaitingReport, WaitingRow};

@@ -82,3 +82,25 @@ names! {
         InPlace = "in_place",
     }
 }
+
+names! {
+    /// How caller and service wait.
+    Mode {
+        /// Never asleep.
+        Spin = "spin",
+        /// Awake while that is likely to pay.
+        Hybrid = "hybrid",
+        /// Asleep after one look.
+        Sleep = "sleep",
+    }
+}
+
+impl From<Mode> for vfun::WaitMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Spin => vfun::WaitMode::Spin,
+            Mode::Hybrid => vfun::WaitMode::Hybrid,
+            Mode::Sleep => vfun::WaitMode::Sleep,
+        }
+    }
+}

@@ -5,12 +5,14 @@ mod footprint;
 mod grain;
 mod latency;
 mod prepare;
+mod waiting;
 
 pub use domains::{DomainsPlan, domains};
 pub use footprint::{FootprintPlan, footprint};
 pub use grain::{GrainPlan, grain};
 pub use latency::{LatencyPlan, latency};
 pub use prepare::{Bench, Where};
+pub use waiting::{WaitingPlan, waiting};
 
 /// Says on stderr what is going on.
 pub(crate) fn progress(line: impl std::fmt::Display) {

@@ -33,6 +33,35 @@ pub struct Where {
     pub programs: Option<PathBuf>,
 }
 
+impl Where {
+    /// This program, and the folder of the others.
+    pub(super) fn program_and_folder(&self) -> (PathBuf, PathBuf) {
+        let own = std::env::current_exe().unwrap_or_default();
+        let program = self.program.clone().unwrap_or(own);
+        let beside = program.parent().unwrap_or(Path::new("/")).to_owned();
+        let programs = self.programs.clone().unwrap_or(beside);
+        (program, programs)
+    }
+
+    /// A manager with some more clients on the host, whose services may run on some
+    /// processors only.
+    pub(super) fn manager(&self, more: &[&str], services: &[usize]) -> Result<Manager> {
+        let (program, programs) = self.program_and_folder();
+        let functions = lab::functions_folder(self.functions.as_deref(), &program)?;
+        let drivers = self.drivers.clone().unwrap_or_else(|| programs.clone());
+        let (programs, functions, drivers) = (&*programs, &*functions, &*drivers);
+        Manager::start(&Start {
+            programs,
+            functions,
+            drivers,
+            tcp: false,
+            guest: false,
+            more,
+            services,
+        })
+    }
+}
+
 /// Everything that an experiment runs on.
 pub struct Bench {
     // In this order they are taken down.
@@ -94,10 +123,7 @@ impl Bench {
     }
 
     fn with_manager(&mut self, at: &Where, domains: &[Domain]) -> Result<()> {
-        let own = std::env::current_exe().unwrap_or_default();
-        let program = at.program.clone().unwrap_or(own);
-        let beside = program.parent().unwrap_or(Path::new("/")).to_owned();
-        let programs = at.programs.clone().unwrap_or(beside);
+        let (program, programs) = at.program_and_folder();
         let tcp = domains.contains(&Domain::GuestNet);
         let guest = tcp || domains.contains(&Domain::GuestHost);
         let manager = match &at.root {
@@ -107,7 +133,9 @@ impl Bench {
                 let functions = lab::functions_folder(at.functions.as_deref(), &program)?;
                 let drivers = at.drivers.clone().unwrap_or_else(|| programs.clone());
                 let (programs, functions, drivers) = (&*programs, &*functions, &*drivers);
-                let start = Start { programs, functions, drivers, tcp, guest, plan: self.plan };
+                let service: Vec<_> = self.plan.service().into_iter().collect();
+                let services = &*service;
+                let start = Start { programs, functions, drivers, tcp, guest, more: &[], services };
                 self.start(start)?
             }
         };

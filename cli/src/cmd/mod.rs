@@ -1,5 +1,6 @@
 //! The subcommands, one a file.
 
+pub mod attach;
 pub mod bench;
 pub mod call;
 pub mod client;
@@ -34,6 +35,8 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Revoke(args) => done(revoke::run(&cli, args)),
         Command::Function(sub) => done(function::run(&cli, sub)),
         Command::Client(sub) => done(client::run(&cli, sub)),
+        Command::Attach(args) => done(attach::attach(&cli, args)),
+        Command::Detach(args) => done(attach::detach(&cli, args)),
         Command::Drain => done(switch::drain(&cli)),
         Command::Stop => done(switch::stop(&cli)),
         Command::Guest(args) => guest::run(&cli, args),

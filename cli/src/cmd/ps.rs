@@ -148,7 +148,7 @@ fn render(grants: &[GrantRow], rates: Option<&[Option<f64>]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfun_manager::window::Counters;
+    use vfun_manager::counters::Counters;
 
     fn grant(calls: u64) -> GrantRow {
         GrantRow {
@@ -161,6 +161,7 @@ mod tests {
             location: "software".into(),
             state: "active".into(),
             transport: "ivshmem".into(),
+            wait: "hybrid".into(),
             depth: 64,
             cell_bytes: 4096,
             pid: Some(77),

@@ -6,7 +6,7 @@ use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Table};
 use std::collections::BTreeMap;
 use vfun_manager::admin::GrantRow;
-use vfun_manager::window::Counters;
+use vfun_manager::counters::Counters;
 
 /// Show what a grant did, or all of them by function.
 ///
@@ -46,17 +46,7 @@ fn sums(grants: &[GrantRow]) -> Sums {
     for g in grants {
         let (n, sum) = sums.entry((g.client.clone(), g.function.clone())).or_default();
         *n += 1;
-        for (to, from) in [
-            (&mut sum.calls, g.counters.calls),
-            (&mut sum.errors, g.counters.errors),
-            (&mut sum.bytes_in, g.counters.bytes_in),
-            (&mut sum.bytes_out, g.counters.bytes_out),
-            (&mut sum.slept, g.counters.slept),
-            (&mut sum.rang, g.counters.rang),
-        ] {
-            // A service's pages hold whatever it wrote: no sum of them may panic.
-            *to = to.saturating_add(from);
-        }
+        sum.add(&g.counters);
     }
     sums
 }

@@ -102,14 +102,14 @@ typedef enum vfun_status {
   VFUN_STATUS_UNSUPPORTED = 34,
 } vfun_status;
 
-// How calls wait for their answers.
+// How calls wait for their answers, and their services for calls.
 typedef enum vfun_wait_policy {
-  // Spin, then yield, then sleep.
-  VFUN_WAIT_POLICY_DEFAULT = 0,
+  // Spin while that is likely to pay, then sleep.
+  VFUN_WAIT_POLICY_HYBRID = 0,
   // Never sleep: lowest latency, one processor for each waiting thread.
-  VFUN_WAIT_POLICY_BUSY = 1,
-  // Sleep soon: least processor time.
-  VFUN_WAIT_POLICY_SLEEPY = 2,
+  VFUN_WAIT_POLICY_SPIN = 1,
+  // Sleep after one look: least processor time.
+  VFUN_WAIT_POLICY_SLEEP = 2,
 } vfun_wait_policy;
 
 // Where a function should run.

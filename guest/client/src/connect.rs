@@ -63,7 +63,7 @@ impl ConnectOptions {
         self.credential = bytes.as_ref().to_vec();
         self
     }
-    /// How calls of this session wait for their answers.
+    /// How calls of this session wait for their answers, and their services for calls.
     pub fn wait(mut self, policy: WaitPolicy) -> Self {
         self.policy = policy;
         self
@@ -83,6 +83,7 @@ impl ConnectOptions {
 
     /// Opens the session.
     pub fn connect(self) -> Result<Session> {
+        vfun_wait::clock::start();
         let question = self.question()?;
         let hello = self.hello(self.app_name()?)?;
         match self.asked_endpoint()? {

@@ -72,7 +72,7 @@ pub use vfun_ring::WindowMemory;
 pub use vfun_window::ReadSpan;
 pub use vfun_wire::channel::{CellState, ChannelKind};
 pub use vfun_wire::header::HeaderError;
-pub use vfun_wire::message::{Location, Preference};
+pub use vfun_wire::message::{Location, Preference, WaitMode};
 pub use vfun_wire::nack::{Nack, NackCode};
 pub use vfun_wire::status::{BreakReason, Status};
 pub use vfun_wire::version::{Features, FunctionVersion};

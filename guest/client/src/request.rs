@@ -19,7 +19,7 @@ pub struct FunctionRequest {
     depth: u16,
     cell_bytes: Option<u32>,
     deadline: Option<Duration>,
-    wait: WaitMode,
+    wait: Option<WaitMode>,
     signature: u64,
     pub(crate) kind: ChannelKind,
 }
@@ -34,7 +34,7 @@ impl FunctionRequest {
             depth: 0,
             cell_bytes: None,
             deadline: None,
-            wait: WaitMode::Hybrid,
+            wait: None,
             signature: 0,
             kind: ChannelKind::Calls,
         }
@@ -59,10 +59,10 @@ impl FunctionRequest {
         self.cell_bytes = Some(bytes);
         self
     }
-    /// How the service waits for calls. A host may refuse to spin; the grant
-    /// says what is in force.
+    /// How the service waits for calls; as the session's own calls wait unless
+    /// said otherwise. A host may refuse to spin; the grant says what is in force.
     pub fn service_waits(mut self, mode: WaitMode) -> Self {
-        self.wait = mode;
+        self.wait = Some(mode);
         self
     }
     /// Fingerprint of the signature that this caller was made for: a function
@@ -83,8 +83,8 @@ impl FunctionRequest {
     }
 
     /// As it stands on the wire; limits are checked here, so that their errors
-    /// name the option and not a message.
-    pub(crate) fn encode(&self) -> Result<Negotiate> {
+    /// name the option and not a message. `wait` is the session's own mode.
+    pub(crate) fn encode(&self, wait: WaitMode) -> Result<Negotiate> {
         let function = names::encode(&self.name).map_err(|why| Error::BadName {
             what: "function's",
             name: self.name.clone(),
@@ -116,7 +116,7 @@ impl FunctionRequest {
             function,
             version: U32::new(self.version.0),
             preference: self.preference.to_wire(),
-            wait: self.wait.to_wire(),
+            wait: self.wait.unwrap_or(wait).to_wire(),
             kind: U16::new(self.kind.to_wire()),
             depth: U16::new(self.depth),
             reserved2: U16::new(0),
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn impossible_options_are_named_before_anything_is_sent() {
-        let why = |r: FunctionRequest| r.encode().unwrap_err().to_string();
+        let why = |r: FunctionRequest| r.encode(WaitMode::Hybrid).unwrap_err().to_string();
         assert!(why(FunctionRequest::new("a/b")).contains("function's name 'a/b'"));
         assert!(why(FunctionRequest::new("f").depth(3)).contains("depth of 3"));
         assert!(why(FunctionRequest::new("f").depth(2048)).contains("up to 1024"));
@@ -143,7 +143,16 @@ mod tests {
             why(FunctionRequest::new("f").deadline(Duration::from_micros(10)))
                 .contains("from 1 to")
         );
-        let n = FunctionRequest::new("f").encode().unwrap();
+        let n = FunctionRequest::new("f").encode(WaitMode::Hybrid).unwrap();
         assert_eq!((n.depth.get(), n.cell_bytes.get(), n.deadline_ms.get()), (0, u32::MAX, 0));
+    }
+
+    #[test]
+    fn the_service_waits_as_the_session_does_unless_said_otherwise() {
+        let wait =
+            |r: FunctionRequest| WaitMode::from_wire(r.encode(WaitMode::Sleep).unwrap().wait);
+        assert_eq!(wait(FunctionRequest::new("f")), Some(WaitMode::Sleep));
+        let spin = FunctionRequest::new("f").service_waits(WaitMode::Spin);
+        assert_eq!(wait(spin), Some(WaitMode::Spin));
     }
 }

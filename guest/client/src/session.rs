@@ -184,7 +184,7 @@ impl Session {
 
     /// Asks for a function. Nothing runs yet: see [`Grant::activate`].
     pub fn negotiate(&self, request: &FunctionRequest) -> Result<Grant> {
-        let ask = request.encode()?;
+        let ask = request.encode(self.inner.policy.mode())?;
         let body = self.inner.request(Kind::Negotiate, ask.as_bytes(), control::TIMEOUT)?;
         let info = control::grant_info(&body, &request.name, request.kind)?;
         Ok(Grant::new(self.inner.clone(), info))

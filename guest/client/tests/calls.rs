@@ -288,7 +288,7 @@ fn slots_are_written_in_place() {
 #[test]
 fn long_calls_wake_sleepers() {
     both(|fake| {
-        let policies = [WaitPolicy::default(), WaitPolicy::sleepy(), WaitPolicy::busy()];
+        let policies = [WaitPolicy::hybrid(), WaitPolicy::sleep(), WaitPolicy::spin()];
         for policy in policies {
             let s = fake.options().wait(policy).connect().unwrap();
             let f = s.function("echo").unwrap();

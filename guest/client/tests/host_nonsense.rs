@@ -143,7 +143,7 @@ fn channels_that_lie_elsewhere() {
     assert!(place(|g| g.datain_off = U64::new(g.dataout_off.get() + 4096)).contains("overlap"));
     assert!(place(|g| g.datain_off = U64::new(g.datain_off.get() + 1)).contains("outside"));
     assert!(place(|g| g.side_bytes = U64::new(4096)).contains("size"));
-    assert!(place(|g| g.vector_in = U16::new(4)).contains("vector"));
+    assert!(place(|g| g.vector_in = U16::new(8)).contains("vector"));
     assert!(place(|g| g.kind = U16::new(9)).contains("kind"));
     // Possible in itself, but not what was granted.
     let what = place(|g| {
@@ -197,7 +197,7 @@ fn attach_answers_that_make_no_sense() {
         fake.options().connect().unwrap_err()
     };
     assert!(with(|a, _| a.magic = U64::ZERO).to_string().contains("not one"));
-    assert!(with(|_, n| *n = 8).to_string().contains("8 descriptors where 9"));
+    assert!(with(|_, n| *n = 16).to_string().contains("16 descriptors where 17"));
     assert!(with(|_, n| *n = 0).to_string().contains("0 descriptors"));
     assert!(with(|a, n| (a.vectors, *n) = (U16::new(2), 5)).to_string().contains("2 bells"));
     assert!(with(|a, _| a.vectors = U16::new(u16::MAX)).to_string().contains("65535 bells"));

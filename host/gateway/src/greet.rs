@@ -2,6 +2,7 @@
 
 use crate::outcome;
 use std::path::Path;
+use std::time::Duration;
 use vfun::{ConnectOptions, Endpoint, Session, WaitPolicy};
 use vfun_wire::attach::{ATTACH_MAGIC, Attach};
 use vfun_wire::limits::NAME_BYTES;
@@ -67,11 +68,11 @@ pub fn hello(asked: &Asked, body: &[u8], socket: &Path) -> Result<(Session, Vec<
             "hello's credential is not the one of attach: send the same in both",
         ));
     }
-    // The reading thread has its own patience; whoever waits longer sleeps.
+    // A network's round trip hides a wake: no caller over it is worth a processor.
     let mut options = ConnectOptions::new(app)
         .endpoint(Endpoint::Host(Some(socket.to_owned())))
         .credential(&asked.credential)
-        .wait(WaitPolicy::sleepy())
+        .wait(WaitPolicy::hybrid().yield_at_most(Duration::ZERO))
         .remote(true);
     if let Some(client) = &asked.client {
         options = options.client(client);

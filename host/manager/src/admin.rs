@@ -1,8 +1,8 @@
 //! The admin interface: one JSON request a line on a UNIX socket, one JSON
 //! answer a line. `vfun` speaks it; so can any script.
 
+use crate::counters::Counters;
 use crate::record::HistoryRow;
-use crate::window::Counters;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -133,6 +133,9 @@ pub struct Status {
     pub resident_bytes: u64,
     /// Where the gateway listens, if there is one.
     pub tcp: Option<String>,
+    /// Where Prometheus finds the metrics, if anywhere.
+    #[serde(default)]
+    pub metrics: Option<String>,
     /// Program that serves functions.
     pub service_program: PathBuf,
 }
@@ -210,6 +213,9 @@ pub struct GrantRow {
     pub state: String,
     /// Transport of its window.
     pub transport: String,
+    /// How its service waits.
+    #[serde(default)]
+    pub wait: String,
     /// Cells.
     pub depth: u16,
     /// Data space per cell and side.

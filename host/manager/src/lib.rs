@@ -8,6 +8,7 @@
 
 pub mod admin;
 pub mod core;
+pub mod counters;
 pub mod limits;
 pub mod manifest;
 pub mod record;

@@ -36,3 +36,11 @@ pub const TICK: Duration = Duration::from_millis(20);
 pub const HEARTBEAT_LOOK: Duration = Duration::from_secs(1);
 /// How long services may take to finish when the manager ends.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
+
+/// Before a helper (gateway, metrics) that died is started again.
+pub const HELPER_AGAIN: Duration = Duration::from_millis(100);
+/// The same when it keeps dying; the wait doubles up to this, so that one
+/// whose address is taken costs next to nothing and fills no log.
+pub const HELPER_AGAIN_MOST: Duration = Duration::from_secs(30);
+/// One that lived this long had not been dying.
+pub const HELPER_LIVED: Duration = Duration::from_secs(60);

@@ -34,6 +34,25 @@ struct Args {
     /// Also serve callers over TCP on this address, such as 127.0.0.1:7733.
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
+    /// Show the counters to Prometheus on this address; without one, on 127.0.0.1:9733.
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        num_args = 0..=1,
+        default_missing_value = "127.0.0.1:9733"
+    )]
+    metrics: Option<String>,
+}
+
+/// Becomes the program as it is on disk now, with the same arguments: the
+/// lock is given back, the keeper has everything else.
+fn start_anew() -> ExitCode {
+    use std::os::unix::process::CommandExt;
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_else(|| "vfund".into());
+    let e = std::process::Command::new(&program).args(arguments).exec();
+    eprintln!("vfund: {} could not be started anew: {e}", program.display());
+    ExitCode::FAILURE
 }
 
 fn main() -> ExitCode {
@@ -62,12 +81,16 @@ fn main() -> ExitCode {
         window_dir: absolute(args.window_dir),
         tcp: args.tcp,
         gateway_program: beside.join("vfun-gateway"),
+        keeper_program: beside.join("vfun-keeper"),
+        metrics: args.metrics,
+        metrics_program: beside.join("vfun-metrics"),
     };
     match Daemon::start(config)
         .map_err(|e| e.to_string())
         .and_then(|mut d| d.run().map_err(|e| e.to_string()))
     {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => start_anew(),
         Err(e) => {
             eprintln!("vfund: {e}");
             ExitCode::FAILURE

@@ -42,6 +42,11 @@ impl Process {
         Ok(process)
     }
 
+    /// One that another manager started, which was killed since.
+    pub fn take_up(pid: i32, socket: OwnedFd, pidfd: OwnedFd) -> Self {
+        Process { pid, socket, pidfd }
+    }
+
     /// Its control socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -66,9 +71,21 @@ impl Process {
         let status = rustix::process::waitid(
             rustix::process::WaitId::PidFd(self.pidfd.as_fd()),
             WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
-        )
-        .ok()??;
-        Some(exit_of(&status))
+        );
+        match status {
+            Ok(status) => Some(exit_of(&status?)),
+            // Taken up: not this process's child, so only its end can be seen.
+            Err(rustix::io::Errno::CHILD) if self.has_ended() => Some(Exit::Unknown),
+            Err(_) => None,
+        }
+    }
+}
+
+impl Process {
+    fn has_ended(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(n) if n > 0)
     }
 }
 

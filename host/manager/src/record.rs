@@ -150,14 +150,20 @@ impl Records {
         Ok(())
     }
 
-    /// Ends the grants that an earlier manager left: their windows are laid out anew.
-    pub fn end_left_grants(&self) -> rusqlite::Result<usize> {
+    /// Ends the grants that an earlier manager left, but for those that go on.
+    pub fn end_left_grants(&self, go_on: &[GrantRecord]) -> rusqlite::Result<usize> {
+        let go_on: Vec<i64> = go_on.iter().map(|g| g.grant.0 as i64).collect();
+        let go_on = serde_json::to_string(&go_on).expect("numbers");
         self.0.execute(
             "INSERT INTO history SELECT ?, grant_id, client, app, function, location, 'released',
-                 'the manager started anew' FROM grants",
-            [now_ms()],
+                 'the manager started anew' FROM grants
+             WHERE grant_id NOT IN (SELECT value FROM json_each(?))",
+            params![now_ms(), go_on],
         )?;
-        self.0.execute("DELETE FROM grants", [])
+        self.0.execute(
+            "DELETE FROM grants WHERE grant_id NOT IN (SELECT value FROM json_each(?))",
+            [go_on],
+        )
     }
 
     /// The newest lines of the history, newest first.
@@ -255,8 +261,9 @@ mod tests {
         let r = Records::open(&dir.path().join("v.db")).unwrap();
         r.grant(&record(GrantState::Granted)).unwrap();
         r.grant(&record(GrantState::Active)).unwrap();
-        assert_eq!(r.end_left_grants().unwrap(), 1);
-        assert_eq!(r.end_left_grants().unwrap(), 0);
+        assert_eq!(r.end_left_grants(&[record(GrantState::Active)]).unwrap(), 0);
+        assert_eq!(r.end_left_grants(&[]).unwrap(), 1);
+        assert_eq!(r.end_left_grants(&[]).unwrap(), 0);
         let h = r.history(10).unwrap();
         assert_eq!(
             h.iter().map(|h| h.state.as_str()).collect::<Vec<_>>(),

@@ -58,6 +58,10 @@ impl Tree {
     pub fn vm_socket(&self, client: &str) -> PathBuf {
         self.root.join("ivshmem").join(format!("{client}.sock"))
     }
+    /// Where the keeper of this tree's manager is found.
+    pub fn keeper_socket(&self) -> PathBuf {
+        self.admin().join("keeper.sock")
+    }
     /// The database.
     pub fn database(&self) -> PathBuf {
         self.admin().join("virtfun.db")

@@ -1,6 +1,7 @@
 //! The host's side of a window: lays it out, copies requests out once, writes
 //! answers, and settles channels whose service is dead.
 
+use crate::counters::{Counters, Times};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use vfun_window::{Access, MapError, Mapping, WriteSpan};
@@ -94,6 +95,31 @@ impl HostWindow {
         })
     }
 
+    /// Takes a window up where an earlier manager was killed: nothing in it is
+    /// changed. Requests that it had not answered are seen again.
+    pub fn take_up(
+        fd: OwnedFd,
+        bytes: u64,
+        generation: u64,
+        bells: Option<Bells>,
+    ) -> Result<Self, MapError> {
+        let map = Mapping::new(&fd, 0, bytes as usize, Access::ReadWrite)?;
+        let span = map.write().expect("mapped for writing");
+        let answered = |cell| {
+            let at = word(answer_off(cell)) + WORD_ANSWERED;
+            Posted::unpack(span.load(at, Ordering::Acquire)).seq
+        };
+        let taken = std::array::from_fn(answered);
+        // So that the first look looks at all cells.
+        let posted = !span.load(word(POSTED_OFF), Ordering::Acquire);
+        let beat = span.load(word(HOST_BEAT_OFF), Ordering::Relaxed);
+        Ok(HostWindow { fd, span, bytes, generation, bells, taken, posted, beat })
+    }
+
+    /// Which laying-out this is.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
     /// The window's file.
     pub fn fd(&self) -> impl AsFd + '_ {
         &self.fd
@@ -251,23 +277,10 @@ impl HostWindow {
             bytes_out: at(in_header::BYTES_OUT),
             slept: at(in_header::SLEPT),
             rang: at(in_header::RANG),
+            busy_ns: at(in_header::BUSY_NS),
+            spun_ns: at(in_header::SPUN_NS),
+            asleep_ns: at(in_header::ASLEEP_NS),
+            times: Times::of(|bucket| at(in_header::TIMES + bucket)),
         }
     }
-}
-
-/// What a channel did.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize, PartialEq, Eq)]
-pub struct Counters {
-    /// Calls answered.
-    pub calls: u64,
-    /// Of these with an error.
-    pub errors: u64,
-    /// Bytes of arguments.
-    pub bytes_in: u64,
-    /// Bytes of results.
-    pub bytes_out: u64,
-    /// Times the service slept.
-    pub slept: u64,
-    /// Times the service rang.
-    pub rang: u64,
 }

@@ -26,6 +26,7 @@
 //! loses its channel, with an error that says so.
 
 mod accel;
+mod adopted;
 mod channel;
 mod config;
 mod console;
@@ -44,6 +45,7 @@ mod qemu;
 mod qmp;
 
 pub use accel::Accel;
+pub use adopted::{Adopted, BootFiles};
 pub use config::{Doorbell, GuestConfig, Window};
 pub use error::GuestError;
 pub use frame::RunOutput;

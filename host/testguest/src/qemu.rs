@@ -22,7 +22,7 @@ pub(crate) enum Wiring {
 
 /// Quiet, quick to start, and halted by a panic. The last four spare an emulated
 /// CPU work that a guest for tests has no use for.
-const KERNEL_ARGS: &str =
+pub(crate) const KERNEL_ARGS: &str =
     "console=ttyS0 quiet panic=0 mitigations=off nokaslr random.trust_cpu=on tsc=reliable";
 
 fn find(program: &str) -> Option<PathBuf> {

@@ -132,6 +132,7 @@ struct vfun_guest_page {
 #define VFUN_HOST_SERVING 1
 #define VFUN_HOST_DRAINING 2
 #define VFUN_HOST_ENDED 3
+#define VFUN_HOST_AWAY 4
 
 /* ---- control cells -------------------------------------------------- */
 

@@ -114,6 +114,9 @@ pub mod host_state {
     pub const DRAINING: u32 = 2;
     /// The manager ended in an orderly way.
     pub const ENDED: u32 = 3;
+    /// The manager was killed, or is being started anew; calls go on, and what is
+    /// asked is answered by the one that takes its place. Written by its keeper.
+    pub const AWAY: u32 = 4;
 }
 
 const _: () = {

@@ -11,13 +11,13 @@
 
 mod calls;
 mod channel;
-mod clock;
 mod control;
 mod engine;
 mod exit;
 mod floor;
 mod idle;
 mod log;
+mod meter;
 mod pulse;
 mod watch;
 
@@ -38,7 +38,7 @@ pub(crate) enum Work<E> {
 /// Serves until told to stop; `load` makes the engine that the manager's
 /// first message asks for, or says in a sentence why it cannot.
 pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCode {
-    clock::start();
+    vfun_wait::clock::start();
     exit::abort_on_panic();
     exit::no_core_dumps();
     let start = match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {

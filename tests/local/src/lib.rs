@@ -61,10 +61,12 @@ impl Stand {
             .append(true)
             .open(self.root().join("vfund.log"))
             .expect("the root is ours");
-        let child = Command::new(programs().join("vfund"))
+        let mut vfund = Command::new(programs().join("vfund"));
+        if !self.extra.iter().any(|e| e == "--window-dir") {
+            vfund.arg("--window-dir").arg(self.root());
+        }
+        let child = vfund
             .arg("--root")
-            .arg(self.root())
-            .arg("--window-dir")
             .arg(self.root())
             .arg("--functions")
             .arg(repo().join("functions"))

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod fakehost;
+pub mod libvirt;
 pub mod module;
 
 use std::path::PathBuf;

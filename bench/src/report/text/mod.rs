@@ -7,6 +7,7 @@ mod latency;
 pub(super) mod number;
 mod summary;
 mod table;
+mod waiting;
 
 use super::checks::Check;
 use super::{Machine, Settings};
@@ -18,6 +19,7 @@ pub use grain::grain;
 pub use latency::latency;
 pub(super) use latency::what;
 pub use summary::summary;
+pub use waiting::waiting;
 
 fn head(title: &str, machine: &Machine, settings: &Settings) -> String {
     format!(

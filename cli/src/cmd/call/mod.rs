@@ -11,7 +11,7 @@ use crate::out;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use vfun::{Function, FunctionRequest, FunctionVersion, Preference, Session};
+use vfun::{Function, FunctionRequest, FunctionVersion, Preference, Session, WaitMode, WaitPolicy};
 
 const AFTER: &str = "\
 Functions that ship take their arguments as words:
@@ -66,6 +66,11 @@ pub struct Args {
     /// Room for arguments and for results, bytes [default: the arguments' length, at least 4096].
     #[arg(long, value_name = "BYTES")]
     pub cell_bytes: Option<u32>,
+    /// How to wait for results, and how the service waits for calls: hybrid
+    /// spins while that is likely to pay and then sleeps; spin never sleeps
+    /// (a host may refuse it its service); sleep sleeps after one look.
+    #[arg(long, value_name = "MODE", default_value = "hybrid", value_parser = ["hybrid", "spin", "sleep"])]
+    pub wait: String,
     /// Say nothing of the path in use.
     #[arg(short, long)]
     pub quiet: bool,
@@ -83,28 +88,37 @@ struct Made {
 /// Makes the call.
 pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     let bytes = arguments::encode(args)?;
-    let session = connect::session(cli, &args.who)?;
+    let session = connect::options(cli, &args.who)?.wait(policy(args)).connect()?;
     if !args.quiet && !cli.json {
         out::note(session.describe());
     }
     let function = session.negotiate(&request(args, bytes.len())?)?.activate()?;
     let made = call(&function, &bytes, args)?;
-    let location = function.info().location.text();
+    let (location, service) = (function.info().location.text(), function.info().wait);
     if let Some(path) = &args.out {
         write(path, &made.results)?;
     }
     if cli.json {
-        out::json(&object(args, &session, location, bytes.len(), &made))?;
+        out::json(&object(args, &session, (location, service), bytes.len(), &made))?;
     } else if args.out.is_none() {
         results::print(&args.function, args.element.as_deref(), &made.results)?;
     }
     if args.repeat > 1 && !cli.json {
         out::note(timing::text(&made.times, args.repeat, made.all));
+        out::note(format!("waiting: {} here, {service} in the service", args.wait));
     }
     drop(function);
     // The host would find out by itself; a failed goodbye is no failed call.
     let _ = session.close();
     Ok(())
+}
+
+fn policy(args: &Args) -> WaitPolicy {
+    match args.wait.as_str() {
+        "spin" => WaitPolicy::spin(),
+        "sleep" => WaitPolicy::sleep(),
+        _ => WaitPolicy::hybrid(),
+    }
 }
 
 fn request(args: &Args, bytes: usize) -> Result<FunctionRequest> {
@@ -166,7 +180,7 @@ fn write(path: &std::path::Path, results: &[u8]) -> Result<()> {
 fn object(
     args: &Args,
     session: &Session,
-    location: &str,
+    (location, service): (&str, WaitMode),
     arguments: usize,
     made: &Made,
 ) -> serde_json::Value {
@@ -175,6 +189,7 @@ fn object(
         "path": session.describe(),
         "transport": session.info().transport.as_str(),
         "location": location,
+        "wait": { "caller": args.wait, "service": service.text() },
         "argument_bytes": arguments,
         "result_bytes": made.results.len(),
         "calls": args.repeat,

@@ -2,7 +2,7 @@
 
 mod add;
 mod manifest;
-mod wiring;
+pub mod wiring;
 
 pub use add::ensure;
 
@@ -12,6 +12,7 @@ use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Table};
 use vfun_manager::admin::{Ask, ClientRow};
+use wiring::Way;
 
 /// What to do with clients.
 #[derive(clap::Subcommand, Debug)]
@@ -69,7 +70,9 @@ fn render(clients: &[ClientRow]) -> String {
         "TCP",
         "CREDENTIAL",
         "FUNCTIONS",
-        "WINDOW'S FILE",
+        "TRANSPORT",
+        "CONNECTED",
+        "FILE OR SOCKET",
     ]);
     let yes = |b: bool| if b { "yes" } else { "no" }.to_owned();
     for c in clients {
@@ -82,7 +85,12 @@ fn render(clients: &[ClientRow]) -> String {
             yes(c.tcp),
             yes(c.credential),
             c.functions.join(","),
-            c.window_file.as_ref().map(|f| f.display().to_string()).unwrap_or_default(),
+            c.transport.clone(),
+            if c.socket.is_some() { yes(c.connected) } else { String::new() },
+            match wiring::way(c) {
+                Some(Way::Doorbell(path) | Way::Plain(path)) => path.display().to_string(),
+                None => String::new(),
+            },
         ]);
     }
     table.render()

@@ -1,9 +1,10 @@
-//! How a client's window gets into its VM.
+//! How a client's window gets into its VM: what to give QEMU or libvirt.
 
 use crate::out::{self, Facts};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vfun_manager::admin::ClientRow;
+use vfun_wire::limits::VECTORS;
 
 /// The only folder in which libvirt looks for the memory of an ivshmem-plain device.
 const LIBVIRT_FOLDER: &str = "/dev/shm";
@@ -17,33 +18,79 @@ fn qemu_size(bytes: u64) -> String {
     }
 }
 
+/// How a client's VM gets its window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// QEMU connects to the manager, which gives it window and doorbells.
+    Doorbell(PathBuf),
+    /// QEMU maps a file; no doorbells.
+    Plain(PathBuf),
+}
+
+/// The way of a client; none on the host.
+pub fn way(c: &ClientRow) -> Option<Way> {
+    let socket = c.socket.clone().map(Way::Doorbell);
+    socket.or_else(|| c.window_file.clone().map(Way::Plain))
+}
+
+/// What a client's device, character device and memory are called in QEMU and libvirt.
+pub fn device_id(client: &str) -> String {
+    format!("virtfun-{client}")
+}
+
 /// QEMU's arguments for a window.
-pub fn qemu(name: &str, file: &Path, bytes: u64) -> [String; 4] {
+pub fn qemu(c: &ClientRow) -> Option<[String; 4]> {
+    let id = device_id(&c.name);
     // In QEMU's options a comma is doubled.
-    let path = file.display().to_string().replace(',', ",,");
-    [
-        "-object".into(),
-        format!(
-            "memory-backend-file,id=virtfun-{name},share=on,mem-path={path},size={}",
-            qemu_size(bytes)
-        ),
-        "-device".into(),
-        format!("ivshmem-plain,memdev=virtfun-{name}"),
-    ]
+    let path = |p: &Path| p.display().to_string().replace(',', ",,");
+    Some(match way(c)? {
+        Way::Doorbell(socket) => [
+            "-chardev".into(),
+            format!("socket,id={id},path={}", path(&socket)),
+            "-device".into(),
+            format!("ivshmem-doorbell,id={id},chardev={id},vectors={VECTORS}"),
+        ],
+        Way::Plain(file) => [
+            "-object".into(),
+            format!(
+                "memory-backend-file,id={id},share=on,mem-path={},size={}",
+                path(&file),
+                qemu_size(c.window_bytes)
+            ),
+            "-device".into(),
+            format!("ivshmem-plain,id={id}-device,memdev={id}"),
+        ],
+    })
+}
+
+/// A value within an attribute in single quotes.
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
 }
 
 /// libvirt's element for it; none if libvirt would not find the file.
-pub fn libvirt(name: &str, file: &Path, bytes: u64) -> Option<String> {
-    if file != Path::new(LIBVIRT_FOLDER).join(format!("virtfun-{name}")) {
-        return None;
-    }
-    let (unit, size) = match bytes {
-        b if b.is_multiple_of(1 << 20) => ("M", b >> 20),
-        b => ("B", b),
-    };
-    Some(format!(
-        "<shmem name='virtfun-{name}'>\n  <model type='ivshmem-plain'/>\n  <size unit='{unit}'>{size}</size>\n</shmem>"
-    ))
+pub fn libvirt(c: &ClientRow) -> Option<String> {
+    let id = device_id(&c.name);
+    Some(match way(c)? {
+        Way::Doorbell(socket) => {
+            let socket = xml(&socket.display().to_string());
+            format!(
+                "<shmem name='{id}'>\n  <model type='ivshmem-doorbell'/>\n  <server path='{socket}'/>\n  <msi vectors='{VECTORS}' ioeventfd='on'/>\n</shmem>"
+            )
+        }
+        Way::Plain(file) => {
+            if file != Path::new(LIBVIRT_FOLDER).join(&id) {
+                return None;
+            }
+            let (unit, size) = match c.window_bytes {
+                b if b.is_multiple_of(1 << 20) => ("M", b >> 20),
+                b => ("B", b),
+            };
+            format!(
+                "<shmem name='{id}'>\n  <model type='ivshmem-plain'/>\n  <size unit='{unit}'>{size}</size>\n</shmem>"
+            )
+        }
+    })
 }
 
 /// A word as a shell takes it.
@@ -58,11 +105,25 @@ fn quoted(word: &str) -> String {
 /// For programs: the row, with the arguments.
 pub fn object(c: &ClientRow) -> Value {
     let mut value = serde_json::to_value(c).unwrap_or_default();
-    if let (Some(object), Some(file)) = (value.as_object_mut(), &c.window_file) {
-        object.insert("qemu".into(), json!(qemu(&c.name, file, c.window_bytes)));
-        object.insert("libvirt".into(), json!(libvirt(&c.name, file, c.window_bytes)));
+    if let (Some(object), Some(arguments)) = (value.as_object_mut(), qemu(c)) {
+        object.insert("qemu".into(), json!(arguments));
+        object.insert("libvirt".into(), json!(libvirt(c)));
     }
     value
+}
+
+/// What libvirt's user must be allowed.
+fn permission(way: &Way) -> String {
+    match way {
+        Way::Doorbell(socket) => format!(
+            "QEMU runs there as libvirt-qemu, a member of group kvm: the manager gives the socket to\n  that group. Its folders must let that user through: `namei -l {}` shows them.\n",
+            quoted(&socket.display().to_string())
+        ),
+        Way::Plain(file) => format!(
+            "QEMU runs there as another user, who must be let at the window, once a boot of the host:\n\n    setfacl -m u:libvirt-qemu:rw {}\n",
+            quoted(&file.display().to_string())
+        ),
+    }
 }
 
 /// For people.
@@ -75,27 +136,33 @@ pub fn text(c: &ClientRow) -> String {
         .fact("over TCP", yes(c.tcp))
         .fact("credential", yes(c.credential));
     let window = out::bytes(c.window_bytes);
-    let Some(file) = &c.window_file else {
+    let (Some(way), Some(arguments)) = (way(c), qemu(c)) else {
         facts = facts.fact("window", format!("{window} for each program"));
         return facts.render();
     };
-    facts = facts.fact("window", format!("{window} in {}", file.display()));
-    let [a, b, c1, d] = qemu(&c.name, file, c.window_bytes).map(|w| quoted(&w));
-    let shown = quoted(&file.display().to_string());
-    let libvirt = match libvirt(&c.name, file, c.window_bytes) {
+    facts = match &way {
+        Way::Doorbell(socket) => facts
+            .fact("window", format!("{window} from {}", socket.display()))
+            .fact("transport", "ivshmem-doorbell: both sides sleep when there is nothing to do"),
+        Way::Plain(file) => facts
+            .fact("window", format!("{window} in {}", file.display()))
+            .fact("transport", "ivshmem-plain: no doorbells, both sides look by the clock"),
+    };
+    let [a, b, c1, d] = arguments.map(|w| quoted(&w));
+    let libvirt = match libvirt(c) {
         Some(xml) => {
             let indented: String = xml.lines().map(|l| format!("    {l}\n")).collect();
-            format!(
-                "libvirt, in <devices>:\n\n{indented}\n  QEMU runs there as another user, who must be let at the window, once a boot of the host:\n\n    setfacl -m u:libvirt-qemu:rw {shown}\n"
-            )
+            format!("libvirt, in <devices>:\n\n{indented}\n  {}", permission(&way))
         }
         None => format!(
             "libvirt finds windows in {LIBVIRT_FOLDER} only: start vfund with --window-dir {LIBVIRT_FOLDER}, or give the\ndomain the arguments above as <qemu:commandline>.\n"
         ),
     };
     format!(
-        "{}\nQEMU, run by the manager's own user or by root:\n\n    {a} {b} \\\n    {c1} {d}\n\n{libvirt}\nIn the VM, as root: vfun doctor\n",
-        facts.render()
+        "{}\nQEMU, run by the manager's own user or by root:\n\n    {a} {b} \\\n    {c1} {d}\n\n{libvirt}\nA VM that runs already: vfun attach DOMAIN --client {}, or vfun attach --qmp SOCKET --client {}\n\nIn the VM, as root: vfun doctor\n",
+        facts.render(),
+        c.name,
+        c.name
     )
 }
 
@@ -103,15 +170,16 @@ pub fn text(c: &ClientRow) -> String {
 mod tests {
     use super::*;
 
-    fn row(file: &str, bytes: u64) -> ClientRow {
+    fn row(transport: &str, path: &str, bytes: u64) -> ClientRow {
+        let doorbell = transport == "ivshmem-doorbell";
         ClientRow {
             id: 3,
             name: "vm1".into(),
             kind: "vm".into(),
             window_bytes: bytes,
-            transport: "ivshmem-plain".into(),
-            window_file: Some(file.into()),
-            socket: None,
+            transport: transport.into(),
+            window_file: (!doorbell).then(|| path.into()),
+            socket: doorbell.then(|| path.into()),
             connected: false,
             functions: vec!["*".into()],
             max_grants: 128,
@@ -120,47 +188,78 @@ mod tests {
         }
     }
 
+    fn plain(path: &str, bytes: u64) -> ClientRow {
+        row("ivshmem-plain", path, bytes)
+    }
+
     #[test]
-    fn qemu_and_libvirt_get_the_same_window() {
+    fn a_doorbell_window_comes_from_a_socket() {
+        let shown = text(&row("ivshmem-doorbell", "/var/lib/virtfun/ivshmem/vm1.sock", 64 << 20));
         assert_eq!(
-            text(&row("/dev/shm/virtfun-vm1", 64 << 20)),
+            shown,
             "client       vm1 (id 3, vm)\n\
              functions    all\n\
              most grants  128\n\
              over TCP     no\n\
              credential   yes\n\
-             window       64 MiB in /dev/shm/virtfun-vm1\n\
+             window       64 MiB from /var/lib/virtfun/ivshmem/vm1.sock\n\
+             transport    ivshmem-doorbell: both sides sleep when there is nothing to do\n\
              \n\
              QEMU, run by the manager's own user or by root:\n\
              \n\
-             \x20   -object memory-backend-file,id=virtfun-vm1,share=on,mem-path=/dev/shm/virtfun-vm1,size=64M \\\n\
-             \x20   -device ivshmem-plain,memdev=virtfun-vm1\n\
+             \x20   -chardev socket,id=virtfun-vm1,path=/var/lib/virtfun/ivshmem/vm1.sock \\\n\
+             \x20   -device ivshmem-doorbell,id=virtfun-vm1,chardev=virtfun-vm1,vectors=8\n\
              \n\
              libvirt, in <devices>:\n\
              \n\
              \x20   <shmem name='virtfun-vm1'>\n\
-             \x20     <model type='ivshmem-plain'/>\n\
-             \x20     <size unit='M'>64</size>\n\
+             \x20     <model type='ivshmem-doorbell'/>\n\
+             \x20     <server path='/var/lib/virtfun/ivshmem/vm1.sock'/>\n\
+             \x20     <msi vectors='8' ioeventfd='on'/>\n\
              \x20   </shmem>\n\
              \n\
-             \x20 QEMU runs there as another user, who must be let at the window, once a boot of the host:\n\
+             \x20 QEMU runs there as libvirt-qemu, a member of group kvm: the manager gives the socket to\n\
+             \x20 that group. Its folders must let that user through: `namei -l /var/lib/virtfun/ivshmem/vm1.sock` shows them.\n\
              \n\
-             \x20   setfacl -m u:libvirt-qemu:rw /dev/shm/virtfun-vm1\n\
+             A VM that runs already: vfun attach DOMAIN --client vm1, or vfun attach --qmp SOCKET --client vm1\n\
              \n\
              In the VM, as root: vfun doctor\n"
         );
+        let odd = row("ivshmem-doorbell", "/a&'b,c/vm1.sock", 1 << 20);
+        assert!(libvirt(&odd).unwrap().contains("path='/a&amp;&apos;b,c/vm1.sock'"));
+        assert!(qemu(&odd).unwrap()[1].ends_with("path=/a&'b,,c/vm1.sock"));
+    }
+
+    #[test]
+    fn a_plain_window_is_a_file_to_both() {
+        let shown = text(&plain("/dev/shm/virtfun-vm1", 64 << 20));
+        for line in [
+            "window       64 MiB in /dev/shm/virtfun-vm1",
+            "    -object memory-backend-file,id=virtfun-vm1,share=on,mem-path=/dev/shm/virtfun-vm1,size=64M \\",
+            "    -device ivshmem-plain,id=virtfun-vm1-device,memdev=virtfun-vm1",
+            "      <model type='ivshmem-plain'/>",
+            "      <size unit='M'>64</size>",
+            "    setfacl -m u:libvirt-qemu:rw /dev/shm/virtfun-vm1",
+        ] {
+            assert!(shown.lines().any(|l| l == line), "{line}\n{shown}");
+        }
     }
 
     #[test]
     fn odd_places_are_quoted_and_kept_from_libvirt() {
-        let shown = text(&row("/tmp/a,b c/virtfun-vm1", 1 << 20));
+        let shown = text(&plain("/tmp/a,b c/virtfun-vm1", 1 << 20));
         assert!(shown.contains("'memory-backend-file,id=virtfun-vm1,share=on,mem-path=/tmp/a,,b c/virtfun-vm1,size=1M'"), "{shown}");
         assert!(
             shown.contains("libvirt finds windows in /dev/shm only") && !shown.contains("<shmem")
         );
-        let host = ClientRow { window_file: None, kind: "host".into(), ..row("", 1 << 20) };
+        let host = ClientRow {
+            transport: "host".into(),
+            window_file: None,
+            kind: "host".into(),
+            ..plain("", 1 << 20)
+        };
         assert!(text(&host).contains("1 MiB for each program") && !text(&host).contains("QEMU"));
         assert!(object(&host).get("qemu").is_none());
-        assert_eq!(object(&row("/dev/shm/virtfun-vm1", 1 << 20))["qemu"][2], "-device");
+        assert_eq!(object(&plain("/dev/shm/virtfun-vm1", 1 << 20))["qemu"][2], "-device");
     }
 }

@@ -6,11 +6,12 @@ use super::{Flight, Landed};
 use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{Waiter, Window};
-use crate::wait::{FIRST_LOOKS, Mood, Sleeper, WaitPolicy, wait_long};
-use std::sync::atomic::Ordering;
+use crate::wait::{Sleeper, WaitPolicy, wait_long};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Ticket, WindowMemory};
+use vfun_wait::Learned;
 use vfun_window::{ReadSpan, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
 use vfun_wire::limits::INLINE_BYTES;
@@ -35,10 +36,17 @@ pub(crate) struct WindowCalls {
     vectors: Option<(u16, u16)>,
     deadline: Duration,
     policy: WaitPolicy,
-    mood: Mood,
-    claim_mood: Mood,
+    learned: Learned,
+    learned_of_claims: Learned,
+    /// The last call after whose post the service was rung; 0: none.
+    rung: AtomicU64,
     abandoned: Abandoned,
     waiters: Mutex<Vec<Box<dyn Waiter>>>,
+}
+
+/// A posted call in one word; never 0.
+fn name(ticket: &Ticket) -> u64 {
+    (ticket.cell() as u64 + 1) << 32 | u64::from(ticket.seq())
 }
 
 /// What a look that is not in vain found.
@@ -67,8 +75,9 @@ impl WindowCalls {
             vectors,
             deadline: info.deadline,
             policy,
-            mood: Mood::default(),
-            claim_mood: Mood::default(),
+            learned: Learned::default(),
+            learned_of_claims: Learned::default(),
+            rung: AtomicU64::new(0),
             abandoned: Abandoned::default(),
             waiters: Mutex::new(Vec::new()),
         }
@@ -155,7 +164,7 @@ impl WindowCalls {
             }
             None
         };
-        wait_long(&self.policy, &self.claim_mood, &NoBell, Some(until), look)
+        wait_long(&self.policy, &self.learned_of_claims, &NoBell, false, Some(until), look)
             .unwrap_or(Err(Error::Full { depth: self.caller.depth() }))
     }
 
@@ -180,7 +189,7 @@ impl WindowCalls {
             }
             self.caller.post_space(claim, command, args.len() as u32)
         };
-        self.ring_seen();
+        self.ring_seen(&ticket);
         Ok(ticket)
     }
 
@@ -190,7 +199,7 @@ impl WindowCalls {
             return self.refuse(claim, len);
         }
         let ticket = self.caller.post_space(claim, command, len as u32);
-        self.ring_seen();
+        self.ring_seen(&ticket);
         Ok(ticket)
     }
 
@@ -203,10 +212,20 @@ impl WindowCalls {
     /// After a post: rings if the service is seen asleep. It may just be going
     /// to sleep; [`Sleeper::nudge`], or its own first short sleep, catches that.
     #[inline(always)]
-    fn ring_seen(&self) {
+    fn ring_seen(&self, ticket: &Ticket) {
         if self.caller.seems_asleep() {
-            self.ring();
+            self.ring_for(ticket);
         }
+    }
+
+    /// Rings, and remembers for which call: one that waits need not ring again
+    /// while the service is on its way.
+    #[cold]
+    fn ring_for(&self, ticket: &Ticket) {
+        // What was posted is out before the ring, as it would be before a look.
+        fence(Ordering::SeqCst);
+        self.ring();
+        self.rung.store(name(ticket), Ordering::Relaxed);
     }
 
     #[cold]
@@ -219,7 +238,7 @@ impl WindowCalls {
     /// Waits for an answer and takes it.
     #[inline(always)]
     pub fn wait<S: Sink>(&self, ticket: Ticket, until: Option<Instant>, sink: S) -> Landed<S::Out> {
-        for _ in 0..FIRST_LOOKS {
+        for _ in 0..self.policy.policy().first_looks() {
             match self.caller.glance(&ticket) {
                 Glance::NotYet => pause(),
                 Glance::Done(outcome) => return Landed::Done(self.finish(ticket, outcome, sink)),
@@ -258,7 +277,7 @@ impl WindowCalls {
     #[cold]
     #[inline(never)]
     fn wait_on(&self, ticket: &Ticket, until: Option<Instant>) -> Option<Seen> {
-        self.nudge();
+        let rung = self.rung.load(Ordering::Relaxed) == name(ticket);
         let mut still = Still::default();
         let look = |hard: bool| {
             let looked =
@@ -281,7 +300,7 @@ impl WindowCalls {
                 Looked::NotYet => None,
             }
         };
-        wait_long(&self.policy, &self.mood, self, until, look)
+        wait_long(&self.policy, &self.learned, self, rung, until, look)
     }
 
     /// Copies results (or an error's words) once, then frees the cell.
@@ -373,19 +392,18 @@ impl Sleeper for WindowCalls {
         }
     }
 
-    fn sleep(&self, timeout: Duration, ready: &mut dyn FnMut() -> bool) -> bool {
-        let Some((_, vector)) = self.vectors else { return false };
+    fn declare(&self) -> Option<Box<dyn Waiter>> {
+        let (_, vector) = self.vectors?;
         let kept = self.waiters.lock().unwrap_or_else(|e| e.into_inner()).pop();
-        let Some(waiter) = kept.or_else(|| self.window.transport.waiter(vector)?.ok()) else {
-            return false;
-        };
+        // Before declaring: a ring must find it there.
+        let waiter = kept.or_else(|| self.window.transport.waiter(vector)?.ok())?;
         self.caller.declare_sleep();
-        if !ready() {
-            waiter.wait(timeout);
-        }
+        Some(waiter)
+    }
+
+    fn awake(&self, waiter: Box<dyn Waiter>) {
         self.caller.declare_awake();
         self.waiters.lock().unwrap_or_else(|e| e.into_inner()).push(waiter);
-        true
     }
 }
 
@@ -394,7 +412,8 @@ struct NoBell;
 
 impl Sleeper for NoBell {
     fn nudge(&self) {}
-    fn sleep(&self, _: Duration, _: &mut dyn FnMut() -> bool) -> bool {
-        false
+    fn declare(&self) -> Option<Box<dyn Waiter>> {
+        None
     }
+    fn awake(&self, _: Box<dyn Waiter>) {}
 }

@@ -39,9 +39,9 @@ unsafe fn options(o: *const vfun_connect_options) -> Edge<ConnectOptions> {
         options = options.client(client);
     }
     let policy = match o.wait {
-        0 => WaitPolicy::default(),
-        1 => WaitPolicy::busy(),
-        2 => WaitPolicy::sleepy(),
+        0 => WaitPolicy::hybrid(),
+        1 => WaitPolicy::spin(),
+        2 => WaitPolicy::sleep(),
         _ => return Err(Failure::Argument("options->wait is not a vfun_wait_policy")),
     };
     Ok(options.wait(policy))

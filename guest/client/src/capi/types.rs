@@ -35,16 +35,16 @@ pub struct vfun_connect_options {
     pub reserved: u32,
 }
 
-/// How calls wait for their answers.
+/// How calls wait for their answers, and their services for calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum vfun_wait_policy {
-    /// Spin, then yield, then sleep.
-    Default = 0,
+    /// Spin while that is likely to pay, then sleep.
+    Hybrid = 0,
     /// Never sleep: lowest latency, one processor for each waiting thread.
-    Busy = 1,
-    /// Sleep soon: least processor time.
-    Sleepy = 2,
+    Spin = 1,
+    /// Sleep after one look: least processor time.
+    Sleep = 2,
 }
 
 /// Where a function should run.

@@ -23,6 +23,8 @@ const TIMED_SLEEP: (Duration, Duration) = (Duration::from_micros(50), Duration::
 /// A host whose beat stands still this long, while it has no doorbell to
 /// sleep on, is gone.
 const HOST_BEAT_DEAD: Duration = Duration::from_secs(2);
+/// How long a killed manager's place may stay empty before a request gives up.
+const AWAY: Duration = Duration::from_secs(3);
 /// How often a manager that declares sleep is rung again.
 const RING_AGAIN: Duration = Duration::from_millis(100);
 
@@ -203,14 +205,21 @@ struct Life<'a> {
     control: &'a WindowControl,
     beat: u64,
     moved: Instant,
+    away: Option<Instant>,
 }
 
 impl<'a> Life<'a> {
     fn new(control: &'a WindowControl) -> Self {
-        Life { control, beat: control.window.host_word(HOST_BEAT_OFF), moved: Instant::now() }
+        let beat = control.window.host_word(HOST_BEAT_OFF);
+        Life { control, beat, moved: Instant::now(), away: None }
     }
 
     fn check(&mut self) -> Result<()> {
+        if self.control.window.host_word(HOST_STATE_OFF) as u32 != host_state::AWAY {
+            self.away = None;
+        } else if self.away.get_or_insert_with(Instant::now).elapsed() >= AWAY {
+            return Err(Error::ManagerGone("it was killed, and none has taken its place"));
+        }
         if !self.control.beats {
             return Ok(());
         }

@@ -1,14 +1,9 @@
-//! Waiting: spin, then yield, then sleep.
+//! Waiting, as `vfun_wait` says; here is what is the app's own: options, time
+//! limits, and sleeping by the clock where there is no doorbell.
 
-mod mood;
-mod phases;
+mod place;
 mod policy;
 mod slack;
 
-pub(crate) use mood::Mood;
-pub(crate) use phases::{Sleeper, wait_long};
+pub(crate) use place::{Sleeper, wait_long};
 pub use policy::WaitPolicy;
-
-/// Looks that every wait begins with, on the caller's own path, before it
-/// makes sure that the service is awake.
-pub(crate) const FIRST_LOOKS: u32 = 64;

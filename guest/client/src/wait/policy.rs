@@ -1,45 +1,63 @@
-//! How patiently a call waits, and at what cost.
+//! How a session waits, and at what cost.
 
 use std::time::Duration;
+use vfun_wait::{Policy, WaitMode};
 
-/// How calls wait for their answers. The default spins for some 100 µs, then
-/// lets others run for up to 10 ms as long as nobody else wants the processor,
-/// then sleeps until rung (or, without a doorbell, for a little more than the
-/// time already waited / 128).
+/// How calls wait for their answers, in one of three modes. The service that a
+/// function is activated at is asked to wait in the same mode, unless
+/// [`crate::FunctionRequest::service_waits`] says otherwise.
+///
+/// - [`WaitPolicy::hybrid`], the default: spins and gives way for as long as
+///   the channel's earlier waits make it likely to pay, then sleeps until
+///   rung (without a doorbell: for a little more than the time already
+///   waited / 128). Calls that follow each other at once run as fast as in
+///   spin mode, and waiting for nothing takes no processor time.
+/// - [`WaitPolicy::spin`]: never sleeps. The lowest latency, for one processor
+///   per waiting thread, and one of the host's if the client's policy allows it.
+/// - [`WaitPolicy::sleep`]: sleeps after one look. The least processor time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitPolicy {
-    pub(crate) spin: Duration,
-    pub(crate) yields: Duration,
-    pub(crate) sleeps: bool,
-}
+pub struct WaitPolicy(Policy);
 
 impl Default for WaitPolicy {
     fn default() -> Self {
-        WaitPolicy {
-            spin: Duration::from_micros(100),
-            yields: Duration::from_millis(10),
-            sleeps: true,
-        }
+        WaitPolicy::hybrid()
+    }
+}
+
+impl From<WaitMode> for WaitPolicy {
+    fn from(mode: WaitMode) -> Self {
+        WaitPolicy(Policy::caller(mode))
     }
 }
 
 impl WaitPolicy {
-    /// Never sleeps: the lowest latency, for one processor per waiting thread.
-    pub fn busy() -> Self {
-        WaitPolicy { sleeps: false, ..Self::default() }
+    /// Spins while that is likely to pay, then sleeps.
+    pub fn hybrid() -> Self {
+        WaitMode::Hybrid.into()
     }
-    /// Sleeps as soon as a short spin was in vain: the least processor time.
-    pub fn sleepy() -> Self {
-        WaitPolicy { spin: Duration::ZERO, yields: Duration::ZERO, sleeps: true }
+    /// Never sleeps.
+    pub fn spin() -> Self {
+        WaitMode::Spin.into()
     }
-    /// How long to spin.
-    pub fn spin(mut self, spin: Duration) -> Self {
-        self.spin = spin;
-        self
+    /// Sleeps after one look.
+    pub fn sleep() -> Self {
+        WaitMode::Sleep.into()
     }
-    /// How long, from the wait's start, to go on yielding the processor.
-    pub fn yields(mut self, yields: Duration) -> Self {
-        self.yields = yields;
-        self
+    /// Hybrid: how long to spin at most; 100 µs unless said otherwise.
+    pub fn spin_at_most(self, spin: Duration) -> Self {
+        WaitPolicy(self.0.spin_at_most(spin))
+    }
+    /// Hybrid: how long to go on yielding the processor after that, at most;
+    /// 10 ms unless said otherwise.
+    pub fn yield_at_most(self, yields: Duration) -> Self {
+        WaitPolicy(self.0.yield_at_most(yields))
+    }
+    /// Its mode.
+    pub fn mode(&self) -> WaitMode {
+        self.0.mode()
+    }
+    #[inline(always)]
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.0
     }
 }

@@ -43,6 +43,8 @@ pub enum Exit {
     Code(i32),
     /// A signal ended it.
     Signal(i32),
+    /// It ended while it was nobody's child, so that nobody was told how.
+    Unknown,
 }
 
 /// Something happened.
@@ -135,6 +137,19 @@ pub enum Event {
     },
     /// The manifests changed.
     Catalog(super::Catalog),
+    /// A manager goes on where another one was killed: these services live,
+    /// and will say what they serve.
+    Resume {
+        /// Which.
+        alive: Vec<ServiceId>,
+    },
+    /// What a service serves, said when asked.
+    Serving {
+        /// Which service says so.
+        service: ServiceId,
+        /// Its channels.
+        channels: Vec<Handle>,
+    },
     /// A person takes a grant away.
     Revoke {
         /// Which.

@@ -1,12 +1,13 @@
 //! Grants: what a negotiation gave an app, and where each stands.
 
 use super::event::{ReplyTo, ServiceId, WindowId};
+use std::collections::{BTreeMap, BTreeSet};
 use vfun_wire::Handle;
 use vfun_wire::channel::{ChannelKind, Geometry};
 use vfun_wire::message::{Location, WaitMode};
 
 /// Where a grant stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum GrantState {
     /// Negotiated; no channel yet.
     Granted,
@@ -82,6 +83,11 @@ pub struct Grant {
     pub closing_ms: u64,
     /// Starts of its service after the first.
     pub restarts: u32,
+    /// The request that it answers: one that is read again, because a manager
+    /// was killed before it had answered, is answered with the same grant.
+    pub asked: ReplyTo,
+    /// The same for the request that activated it.
+    pub activated: Option<ReplyTo>,
 }
 
 /// A table of things named by handles: an index and a generation.
@@ -89,11 +95,12 @@ pub struct Grant {
 pub struct Table<T> {
     slots: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
+    changed: BTreeSet<u32>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Table { slots: vec![], free: vec![] }
+        Table { slots: vec![], free: vec![], changed: BTreeSet::new() }
     }
 }
 
@@ -107,20 +114,43 @@ pub enum NoSuch {
 }
 
 impl<T> Table<T> {
-    /// A table whose generations start at `generation`: a manager that starts
-    /// anew refuses the handles of the one before.
-    pub fn starting_at(generation: u32) -> (Self, u32) {
-        (Table::default(), generation.max(1))
+    /// A table as another one was: each place with its generation.
+    pub fn of_places(places: BTreeMap<u32, (u32, Option<T>)>) -> Self {
+        let mut table = Table::default();
+        for (index, place) in places {
+            while table.slots.len() < index as usize {
+                // A place that was never noted was never used.
+                table.free.push(table.slots.len() as u32);
+                table.slots.push((0, None));
+            }
+            if place.1.is_none() {
+                table.free.push(index);
+            }
+            table.slots.push(place);
+        }
+        table
+    }
+
+    /// Indices of the places that may have changed since this was last asked.
+    pub fn take_changed(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// A place: its generation, and what is in it.
+    pub fn place(&self, index: u32) -> (u32, Option<&T>) {
+        self.slots.get(index as usize).map_or((0, None), |(g, t)| (*g, t.as_ref()))
     }
 
     /// Puts a thing in; `base` is the generation of fresh places.
     pub fn insert(&mut self, thing: T, base: u32) -> Handle {
         if let Some(i) = self.free.pop() {
+            self.changed.insert(i);
             let slot = &mut self.slots[i as usize];
             slot.0 = slot.0.wrapping_add(1).max(1);
             slot.1 = Some(thing);
             return Handle::new(i, slot.0);
         }
+        self.changed.insert(self.slots.len() as u32);
         self.slots.push((base, Some(thing)));
         Handle::new(self.slots.len() as u32 - 1, base)
     }
@@ -137,6 +167,7 @@ impl<T> Table<T> {
 
     /// The same, to change.
     pub fn get_mut(&mut self, h: Handle) -> Option<&mut T> {
+        self.changed.insert(h.index());
         match self.slots.get_mut(h.index() as usize) {
             Some((g, Some(t))) if *g == h.generation() => Some(t),
             _ => None,
@@ -150,6 +181,7 @@ impl<T> Table<T> {
             return None;
         }
         let thing = slot.1.take()?;
+        self.changed.insert(h.index());
         self.free.push(h.index());
         Some(thing)
     }

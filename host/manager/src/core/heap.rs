@@ -31,6 +31,26 @@ impl Heap {
         Some(off)
     }
 
+    /// Takes exactly this range; false if not all of it is free.
+    pub fn take_at(&mut self, off: u64, bytes: u64) -> bool {
+        let Some(bytes) = vfun_wire::page_up(bytes).map(|b| b.max(PAGE as u64)) else {
+            return false;
+        };
+        let Some(end) = off.checked_add(bytes) else { return false };
+        let Some((&from, &len)) = self.free.range(..=off).next_back() else { return false };
+        if end > from + len {
+            return false;
+        }
+        self.free.remove(&from);
+        if off > from {
+            self.free.insert(from, off - from);
+        }
+        if from + len > end {
+            self.free.insert(end, from + len - end);
+        }
+        true
+    }
+
     /// Gives a range back that was taken with the same `bytes`.
     pub fn give(&mut self, off: u64, bytes: u64) {
         let mut len = vfun_wire::page_up(bytes).expect("it was taken").max(PAGE as u64);

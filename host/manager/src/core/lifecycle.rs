@@ -1,6 +1,6 @@
 //! Services, channels, crashes and releases: how things come up and go away.
 
-use super::grants::GrantState;
+use super::grants::{Grant, GrantState};
 use super::services::{CLOSE_GRACE_MS, LINGER_MS, START_MS, Service, ServiceState};
 use super::{Action, Core, Exit, GrantRecord, Level, ServiceId, WindowId};
 use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE};
@@ -13,8 +13,18 @@ use zerocopy::little_endian::U64;
 
 impl Core {
     fn record(&self, grant: Handle, why: Option<&str>, out: &mut Vec<Action>) {
-        let Ok(g) = self.grants.get(grant) else { return };
-        out.push(Action::Record(GrantRecord {
+        if let Ok(g) = self.grants.get(grant) {
+            out.push(Action::Record(self.grant_record(grant, g, why)));
+        }
+    }
+
+    /// Every grant as it is recorded.
+    pub fn grant_records(&self) -> Vec<GrantRecord> {
+        self.grants.iter().map(|(handle, g)| self.grant_record(handle, g, None)).collect()
+    }
+
+    fn grant_record(&self, grant: Handle, g: &Grant, why: Option<&str>) -> GrantRecord {
+        GrantRecord {
             grant,
             client_id: g.client_id,
             client: g.client.clone(),
@@ -25,7 +35,7 @@ impl Core {
             location: g.location,
             state: g.state,
             why: why.map(str::to_owned),
-        }));
+        }
     }
 
     /// The channels of a service, by handle.
@@ -189,6 +199,7 @@ impl Core {
         match g.state {
             GrantState::Activating => {
                 g.state = GrantState::Active;
+                g.activated = g.waiting;
                 let ack = ActivateAck {
                     channel: U64::new(channel.0),
                     geometry: g.geometry.expect("an activating grant has one"),
@@ -313,12 +324,21 @@ impl Core {
             }
             return;
         }
-        let deadline = exit == Exit::Code(EXIT_DEADLINE);
+        // Of one that was nobody's child its last word tells.
+        let deadline =
+            exit == Exit::Code(EXIT_DEADLINE) || (exit == Exit::Unknown && overran.is_some());
         let how = match exit {
             Exit::Code(EXIT_DEADLINE) => "a call ran past its deadline".to_owned(),
             Exit::Code(c) => format!("it exited with status {c}"),
             Exit::Signal(n) => format!("signal {n} ended it"),
+            Exit::Unknown if deadline => "a call ran past its deadline".to_owned(),
+            Exit::Unknown => "it ended while no manager was there".to_owned(),
         };
+        if !s.ever_ready && exit == Exit::Unknown {
+            // It may never have been started: the manager was killed on the way.
+            self.start_service(now, id, out);
+            return;
+        }
         if !s.ever_ready {
             let reason = format!("the driver of '{function}' crashed while it loaded: {how}");
             self.service_failed(now, id, &reason, out);
@@ -483,22 +503,22 @@ impl Core {
         values: &[(u16, u64)],
         out: &mut Vec<Action>,
     ) {
-        let Some(w) = self.windows.get(&window) else { return };
+        let Some(w) = self.windows.get_mut(&window) else { return };
         if w.death_seen {
             return;
         }
         let mut dead = vec![];
         for &(line, value) in values {
             let Some(handle) = w.lines.get(usize::from(line)).copied().flatten() else { continue };
-            let Some(s) = self.sessions.get_mut(handle) else { continue };
-            if s.beat != value {
-                s.beat = value;
-                s.beat_ms = now;
-            } else if now.saturating_sub(s.beat_ms) > HEARTBEAT_DEAD_MS {
-                dead.push((handle, s.app.clone()));
+            let (beat, since) = &mut w.beats[usize::from(line)];
+            if *beat != value {
+                (*beat, *since) = (value, now);
+            } else if now.saturating_sub(*since) > HEARTBEAT_DEAD_MS {
+                dead.push(handle);
             }
         }
-        for (handle, app) in dead {
+        for handle in dead {
+            let app = self.sessions.get(handle).map_or("", |s| &s.app);
             out.push(Action::Log(
                 Level::Info,
                 format!(
@@ -506,6 +526,86 @@ impl Core {
                 ),
             ));
             self.end_session(now, handle, "its heartbeat stopped", out);
+        }
+    }
+
+    /// Goes on where another manager was killed. What is still served goes on;
+    /// services that ended meanwhile are treated as if they ended now.
+    pub(super) fn resume(&mut self, now: u64, alive: &[ServiceId], out: &mut Vec<Action>) {
+        let gone: Vec<_> = self
+            .services
+            .iter()
+            .filter(|(id, s)| !alive.contains(id) && !matches!(s.state, ServiceState::Backoff(_)))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in gone {
+            self.service_exited(now, id, Exit::Unknown, out);
+        }
+        // Grants whose window is gone, and those that lost their service on the way.
+        let lost: Vec<_> = self
+            .grants
+            .iter()
+            .filter(|(_, g)| {
+                let service = g.service.is_some_and(|s| self.services.contains_key(&s));
+                let over = g.state == GrantState::Closing || !self.windows.contains_key(&g.window);
+                over && !service
+            })
+            .map(|(h, _)| h)
+            .collect();
+        for grant in lost {
+            self.free_grant(grant, out);
+        }
+    }
+
+    /// A service says, when asked, what it serves: what only one of the two
+    /// knows of is put right. Whatever it said to the manager that was killed
+    /// may not have been noted.
+    pub(super) fn serving(
+        &mut self,
+        now: u64,
+        id: ServiceId,
+        channels: &[Handle],
+        out: &mut Vec<Action>,
+    ) {
+        let Some(s) = self.services.get(&id) else { return };
+        let starting = s.state == ServiceState::Starting;
+        // The manager may have been killed before it had set their pages to zero.
+        for channel in self.channels_of(id) {
+            let g = self.grants.get(channel).expect("just listed");
+            if let (GrantState::Activating, Some(geometry)) = (g.state, g.geometry)
+                && !channels.contains(&channel)
+            {
+                out.push(Action::Zero { window: g.window, geometry });
+            }
+        }
+        if starting {
+            // It can answer, so it is ready.
+            return self.service_ready(now, id, out);
+        }
+        for &channel in channels {
+            if !self.grants.get(channel).is_ok_and(|g| g.service == Some(id)) {
+                out.push(Action::CloseChannel { service: id, channel });
+            }
+        }
+        for channel in self.channels_of(id) {
+            if channels.contains(&channel) {
+                if self.grants.get(channel).is_ok_and(|g| g.state == GrantState::Closing) {
+                    out.push(Action::CloseChannel { service: id, channel });
+                }
+                continue;
+            }
+            let g = self.grants.get_mut(channel).expect("just listed");
+            match g.state {
+                GrantState::Activating | GrantState::Recovering => self.open(id, channel, out),
+                GrantState::Active => {
+                    // It let go of it and said so to nobody; opening it again
+                    // shows why.
+                    g.state = GrantState::Recovering;
+                    self.open(id, channel, out);
+                }
+                GrantState::Closing => self.free_grant(channel, out),
+                GrantState::Granted | GrantState::Broken | GrantState::Released => {}
+            }
         }
     }
 

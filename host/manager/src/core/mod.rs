@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod event;
 pub mod grants;
 pub mod heap;
+pub mod kept;
 mod lifecycle;
 mod requests;
 pub mod services;
@@ -23,10 +24,10 @@ pub(crate) use requests::check_credential;
 
 use grants::Table;
 use heap::Heap;
+use kept::Marked;
 use services::Service;
 use std::collections::BTreeMap;
 use vfun_wire::Handle;
-use vfun_wire::header::HEAP_OFF;
 use vfun_wire::limits::SESSIONS;
 
 /// One window.
@@ -38,6 +39,8 @@ pub(crate) struct Window {
     death_seen: bool,
     /// Which session has which line of the guest's page.
     lines: [Option<Handle>; SESSIONS],
+    /// Of each line the last heartbeat seen, and when it last moved.
+    beats: [(u64, u64); SESSIONS],
 }
 
 /// One app.
@@ -48,9 +51,10 @@ pub(crate) struct Session {
     app: String,
     app_id: u32,
     features: vfun_wire::version::Features,
-    /// Last heartbeat seen, and when it last moved.
-    beat: u64,
-    beat_ms: u64,
+    /// Protocol version in force.
+    version: u16,
+    /// The request that opened it; see [`Grant::asked`].
+    asked: ReplyTo,
 }
 
 /// The state machine.
@@ -58,16 +62,18 @@ pub(crate) struct Session {
 pub struct Core {
     generation: u32,
     catalog: Catalog,
-    windows: BTreeMap<WindowId, Window>,
+    windows: Marked<WindowId, Window>,
     sessions: Table<Session>,
     grants: Table<Grant>,
-    services: BTreeMap<ServiceId, Service>,
+    services: Marked<ServiceId, Service>,
     next_service: ServiceId,
     /// AppIDs by client and name; of a client's names without a session at
     /// most [`APP_NAMES_KEPT`](crate::limits::APP_NAMES_KEPT).
     app_ids: BTreeMap<(u32, String), u32>,
     next_app: u32,
     draining: bool,
+    /// What [`kept`] noted last, by name.
+    noted: BTreeMap<String, String>,
 }
 
 impl Core {
@@ -77,14 +83,15 @@ impl Core {
         Core {
             generation: generation.max(1),
             catalog,
-            windows: BTreeMap::new(),
+            windows: Marked::default(),
             sessions: Table::default(),
             grants: Table::default(),
-            services: BTreeMap::new(),
+            services: Marked::default(),
             next_service: 1,
             app_ids: BTreeMap::new(),
             next_app: 1,
             draining: false,
+            noted: BTreeMap::new(),
         }
     }
 
@@ -92,16 +99,7 @@ impl Core {
     pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         match event {
             Event::WindowUp { window, client, bytes, doorbell, death_seen } => {
-                self.windows.insert(
-                    window,
-                    Window {
-                        client,
-                        heap: Heap::new(HEAP_OFF as u64, bytes),
-                        doorbell,
-                        death_seen,
-                        lines: [None; SESSIONS],
-                    },
-                );
+                self.windows.insert(window, Window::new(client, bytes, doorbell, death_seen));
             }
             Event::WindowDown { window } => self.window_down(now, window, out),
             Event::Request(request) => self.request(now, request, out),
@@ -131,6 +129,10 @@ impl Core {
             Event::Catalog(catalog) => self.catalog = catalog,
             Event::Revoke { grant } => {
                 self.end_grant(now, grant, "revoked by the host's operator", out);
+            }
+            Event::Resume { alive } => self.resume(now, &alive, out),
+            Event::Serving { service, channels } => {
+                self.serving(now, service, &channels, out);
             }
             Event::Drain => self.draining = true,
             Event::Tick => self.tick(now, out),

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::limits::*;
 use vfun_wire::message::{
-    self, Hello, HelloAck, Kind, List, ListAck, ListEntry, Location, Negotiate, NegotiateAck,
-    OfGrant, Preference, WaitMode,
+    self, ActivateAck, Hello, HelloAck, Kind, List, ListAck, ListEntry, Location, Negotiate,
+    NegotiateAck, OfGrant, Preference, WaitMode,
 };
 use vfun_wire::version::{Features, FunctionVersion, VERSION, VERSION_MIN, agree};
 use vfun_wire::{Handle, LINE, Nack, NackCode, names};
@@ -68,7 +68,7 @@ impl Core {
             )));
         }
         if kind == Kind::Hello {
-            return self.hello(now, r.to.window, &r.body).map(Some);
+            return self.hello(now, r.to, &r.body).map(Some);
         }
         if kind == Kind::Reset {
             return self.reset(now, r.to.window, out).map(Some);
@@ -82,7 +82,7 @@ impl Core {
         }
         match kind {
             Kind::Hello | Kind::Reset => unreachable!("handled above"),
-            Kind::Negotiate => self.negotiate(now, session, &r.body, out).map(Some),
+            Kind::Negotiate => self.negotiate(now, session, r.to, &r.body, out).map(Some),
             Kind::Activate => self.activate(now, session, r, out).map(|()| None),
             Kind::Release => {
                 let grant = self.own_grant(session, &r.body, kind)?;
@@ -150,8 +150,12 @@ impl Core {
         }
     }
 
-    fn hello(&mut self, now: u64, window: WindowId, bytes: &[u8]) -> Answer {
+    fn hello(&mut self, now: u64, to: ReplyTo, bytes: &[u8]) -> Answer {
+        let window = to.window;
         let h: Hello = body(bytes, Kind::Hello)?;
+        if let Some((session, _)) = self.sessions.iter().find(|(_, s)| s.asked == to) {
+            return Ok(self.hello_ack(session)); // read again, as in negotiate
+        }
         let (min, max) = (h.version_min.get(), h.version_max.get());
         let version = agree((VERSION_MIN, VERSION), (min, max)).ok_or_else(|| {
             Nack::new(
@@ -168,7 +172,6 @@ impl Core {
         let client = self.client_of(window)?;
         check_credential(client, credential)?;
         let client_id = client.id;
-        let client_name = names::encode(&client.name).expect("checked when declared");
 
         let w = &self.windows[&window];
         let line = w.lines.iter().position(Option::is_none).ok_or_else(|| {
@@ -183,7 +186,6 @@ impl Core {
             Features(Features::OFFERED.0 & !Features::DOORBELL.0)
         };
         let features = ours.both(Features(h.features.get()));
-        let heartbeat_ms = if w.death_seen { 0 } else { HEARTBEAT_MS as u32 };
         let app_id = self.app_id(client_id, app);
         let session = self.sessions.insert(
             Session {
@@ -192,24 +194,33 @@ impl Core {
                 app: app.to_owned(),
                 app_id,
                 features,
-                beat: 0,
-                beat_ms: now,
+                asked: to,
+                version,
             },
             self.generation,
         );
-        self.windows.get_mut(&window).expect("seen above").lines[line] = Some(session);
-        Ok(HelloAck {
-            version: U16::new(version),
-            session_line: U16::new(line as u16),
-            client_id: U32::new(client_id),
-            features: U64::new(features.0),
+        let w = self.windows.get_mut(&window).expect("seen above");
+        w.lines[line] = Some(session);
+        w.beats[line] = (0, now);
+        Ok(self.hello_ack(session))
+    }
+
+    fn hello_ack(&self, session: Handle) -> Vec<u8> {
+        let s = self.sessions.get(session).expect("the caller's");
+        let w = &self.windows[&s.window];
+        let client = self.catalog.clients.get(&w.client);
+        HelloAck {
+            version: U16::new(s.version),
+            session_line: U16::new(s.line),
+            client_id: U32::new(w.client),
+            features: U64::new(s.features.0),
             session: U64::new(session.0),
-            heartbeat_ms: U32::new(heartbeat_ms),
-            app_id: U32::new(app_id),
-            client: client_name,
+            heartbeat_ms: U32::new(if w.death_seen { 0 } else { HEARTBEAT_MS as u32 }),
+            app_id: U32::new(s.app_id),
+            client: client.and_then(|c| names::encode(&c.name).ok()).unwrap_or([0; NAME_BYTES]),
         }
         .as_bytes()
-        .to_vec())
+        .to_vec()
     }
 
     /// A guest's kernel module starts: a reset ended those that had sessions
@@ -247,10 +258,16 @@ impl Core {
         &mut self,
         now: u64,
         session: Handle,
+        to: ReplyTo,
         bytes: &[u8],
         out: &mut Vec<Action>,
     ) -> Answer {
         let n: Negotiate = body(bytes, Kind::Negotiate)?;
+        // Read again by a manager that took over before it was answered.
+        let again = self.grants.iter().find(|(_, g)| g.asked == to && g.session == session);
+        if let Some((grant, _)) = again {
+            return Ok(self.negotiate_ack(grant));
+        }
         let reserved = n.reserved2.get() == 0 && n.reserved3.get() == 0;
         zero("negotiate's reserved bytes", reserved)?;
         if self.draining {
@@ -385,19 +402,8 @@ impl Core {
             since_ms: now,
             closing_ms: 0,
             restarts: 0,
-        };
-        let ack = |handle: Handle| NegotiateAck {
-            grant: U64::new(handle.0),
-            client_id: U32::new(client.id),
-            app_id: U32::new(app_id),
-            function_id: U32::new(f.id),
-            version: U32::new(f.version.0),
-            location: location.to_wire(),
-            wait: wait.to_wire(),
-            depth: U16::new(depth),
-            cell_bytes: U32::new(cell_bytes),
-            deadline_ms: U32::new(deadline_ms),
-            reserved2: U32::new(0),
+            asked: to,
+            activated: None,
         };
         let record = GrantRecord {
             grant: Handle::NONE,
@@ -411,10 +417,29 @@ impl Core {
             state: GrantState::Granted,
             why: None,
         };
-        let ack = ack(Handle::NONE);
         let handle = self.grants.insert(grant, self.generation);
         out.push(Action::Record(GrantRecord { grant: handle, ..record }));
-        Ok(NegotiateAck { grant: U64::new(handle.0), ..ack }.as_bytes().to_vec())
+        Ok(self.negotiate_ack(handle))
+    }
+
+    fn negotiate_ack(&self, grant: Handle) -> Vec<u8> {
+        let g = self.grants.get(grant).expect("the caller's");
+        let function = self.catalog.functions.get(&g.function);
+        NegotiateAck {
+            grant: U64::new(grant.0),
+            client_id: U32::new(g.client_id),
+            app_id: U32::new(g.app_id),
+            function_id: U32::new(function.map_or(0, |f| f.id)),
+            version: U32::new(function.map_or(0, |f| f.version.0)),
+            location: g.location.to_wire(),
+            wait: g.wait.to_wire(),
+            depth: U16::new(g.depth),
+            cell_bytes: U32::new(g.cell_bytes),
+            deadline_ms: U32::new(g.deadline_ms),
+            reserved2: U32::new(0),
+        }
+        .as_bytes()
+        .to_vec()
     }
 
     /// Where a grant will run: hardware if there is an instance for it and the
@@ -466,6 +491,17 @@ impl Core {
     ) -> Result<(), Nack> {
         let handle = self.own_grant(session, &r.body, Kind::Activate)?;
         let g = self.grants.get(handle).expect("just found");
+        // Read again by a manager that took over before it was answered.
+        if g.state == GrantState::Activating && g.waiting == Some(r.to) {
+            return Ok(());
+        }
+        if g.activated == Some(r.to)
+            && let Some(geometry) = g.geometry
+        {
+            let ack = ActivateAck { channel: U64::new(handle.0), geometry };
+            out.push(Action::Answer { to: r.to, result: Ok(ack.as_bytes().to_vec()) });
+            return Ok(());
+        }
         if g.state != GrantState::Granted {
             return Err(Nack::new(
                 NackCode::WrongState,

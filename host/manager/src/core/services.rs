@@ -18,7 +18,7 @@ pub const START_MS: u64 = 10_000;
 pub const CLOSE_GRACE_MS: u64 = 2_000;
 
 /// Where a service stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum ServiceState {
     /// Started; its driver is loading.
     Starting,

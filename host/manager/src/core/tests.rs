@@ -78,11 +78,19 @@ struct Bed {
     now: u64,
     seq: u32,
     log: Vec<Action>,
+    /// What the keeper has.
+    notes: BTreeMap<String, String>,
 }
 
 impl Bed {
     fn new() -> Self {
-        let mut b = Bed { core: Core::new(7, catalog()), now: 0, seq: 0, log: vec![] };
+        let mut b = Bed {
+            core: Core::new(7, catalog()),
+            now: 0,
+            seq: 0,
+            log: vec![],
+            notes: BTreeMap::new(),
+        };
         for (window, client) in [(1, 1), (2, 2)] {
             b.feed(Event::WindowUp {
                 window,
@@ -98,8 +106,40 @@ impl Bed {
     fn feed(&mut self, event: Event) -> Vec<Action> {
         let mut out = vec![];
         self.core.handle(self.now, event, &mut out);
+        for c in self.core.changes() {
+            match c.note {
+                Some(note) => drop(self.notes.insert(c.name, note)),
+                None => drop(self.notes.remove(&c.name)),
+            }
+        }
         self.log.extend(out.iter().cloned());
         out
+    }
+
+    /// The manager is killed; another one has only the notes, and learns of the
+    /// services which of them live and what they serve.
+    fn take_over(&mut self, alive: impl Fn(ServiceId) -> bool) {
+        let notes = self.notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+        let restored = Core::restore(self.now, 8, catalog(), notes).expect("it can be read");
+        let told = |c: &Core| {
+            let mut places: Vec<_> = c.grants().map(|(h, g)| format!("{h} {g:?}")).collect();
+            places.extend(c.sessions.iter().map(|(h, s)| format!("{h} {s:?}")));
+            places.push(format!("{:?}", c.totals()));
+            places
+        };
+        assert_eq!(told(&restored), told(&self.core), "nothing is lost or made up");
+        self.core = restored;
+        let alive: Vec<_> = self.core.services.keys().copied().filter(|id| alive(*id)).collect();
+        self.feed(Event::Resume { alive: alive.clone() });
+        for service in alive {
+            let channels = self
+                .core
+                .grants()
+                .filter(|(_, g)| g.service == Some(service) && g.state == GrantState::Active)
+                .map(|(h, _)| h)
+                .collect();
+            self.feed(Event::Serving { service, channels });
+        }
     }
 
     fn ask(&mut self, window: u32, kind: Kind, session: u64, body: &[u8]) -> Vec<Action> {
@@ -433,6 +473,7 @@ enum Step {
     ServiceExits(usize, u8),
     Channels(u8),
     WindowBounces(u32),
+    TakeOver(u32),
     Time(u64),
 }
 
@@ -451,6 +492,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any::<usize>(), any::<u8>()).prop_map(|(s, e)| Step::ServiceExits(s, e)),
         8 => any::<u8>().prop_map(Step::Channels),
         1 => w.prop_map(Step::WindowBounces),
+        2 => any::<u32>().prop_map(Step::TakeOver),
         3 => (1u64..5000).prop_map(Step::Time),
     ]
 }
@@ -458,7 +500,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Whatever apps, services and time do: no two live channels share a page,
+    /// Whatever apps, services and time do, and whenever the manager is killed: no two live channels share a page,
     /// each request is answered exactly once, no grant lacks an owner, and when
     /// all have gone nothing is left.
     #[test]
@@ -545,6 +587,7 @@ proptest! {
                     ids[c as usize - 1] = window;
                     b.feed(Event::WindowUp { window, client: c, bytes: MIB, doorbell: true, death_seen: false });
                 }
+                Step::TakeOver(bits) => b.take_over(|id| bits >> (id % 32) & 1 == 1),
                 Step::Time(ms) => {
                     b.now += ms;
                     b.feed(Event::Tick);
@@ -587,4 +630,36 @@ proptest! {
         }
         prop_assert_eq!(b.core.totals(), Totals::default());
     }
+}
+
+/// A request that was acted upon but not answered is read again by the next
+/// manager: it gets the same answer, and nothing is given twice.
+#[test]
+fn what_is_read_again_is_answered_the_same() {
+    let mut b = Bed::new();
+    let hello = b.hello(1, b"").unwrap();
+    let session = hello.session.get();
+    let out = b.ask(1, Kind::Negotiate, session, want("add").as_bytes());
+    let first = answer(&out).unwrap();
+    b.take_over(|_| true);
+    b.seq -= 1;
+    let out = b.ask(1, Kind::Negotiate, session, want("add").as_bytes());
+    assert_eq!(answer(&out).unwrap(), first);
+    assert_eq!(b.core.totals().grants, 1);
+    let grant = NegotiateAck::read_from_bytes(&first).unwrap().grant.get();
+    let activate = |b: &mut Bed| b.ask(1, Kind::Activate, session, &grant.to_le_bytes());
+    activate(&mut b);
+    // Killed before the service was started: the next one starts it.
+    b.take_over(|_| false);
+    b.seq -= 1;
+    let silent = activate(&mut b).iter().all(|a| !matches!(a, Action::Answer { .. }));
+    assert!(silent, "the answer is due when its service is ready");
+    let (service, _) = b.core.services.iter().next().map(|(id, s)| (*id, s.state)).unwrap();
+    let out = b.feed(Event::ServiceReady { service });
+    let (_, channel) = opened(&out).unwrap();
+    let out = b.feed(Event::ChannelOpened { service, channel });
+    let ack = answer(&out).unwrap();
+    b.take_over(|_| true);
+    b.seq -= 1;
+    assert_eq!(answer(&activate(&mut b)).unwrap(), ack);
 }

@@ -138,6 +138,7 @@ impl Daemon {
             return Err(format!("it cannot be watched: {e}"));
         }
         self.services.insert(id, process);
+        self.hold_service(id);
         Ok(())
     }
 

@@ -137,7 +137,12 @@ impl Daemon {
             services: t.services,
             window_bytes_used: t.bytes,
             resident_bytes: process::resident_bytes(),
-            tcp: self.gateway.as_ref().and(self.config.tcp.clone()),
+            tcp: self.config.tcp.clone().filter(|_| self.helper_runs(&self.config.gateway_program)),
+            metrics: self
+                .config
+                .metrics
+                .clone()
+                .filter(|_| self.helper_runs(&self.config.metrics_program)),
             service_program: self.config.service_program.clone(),
         })
     }
@@ -186,6 +191,7 @@ impl Daemon {
                     location: g.location.text().into(),
                     state: g.state.text().into(),
                     transport: window.map_or("", |w| w.transport).into(),
+                    wait: g.wait.text().into(),
                     depth: g.depth,
                     cell_bytes: g.cell_bytes,
                     pid: g.service.and_then(|s| self.services.get(&s)).map(|p| p.pid as u32),

@@ -200,6 +200,7 @@ impl Daemon {
                 heartbeats: false,
             };
             self.windows.insert(id, attached);
+            self.hold_window(id);
             Ok(())
         })();
         made.map_err(|e| {

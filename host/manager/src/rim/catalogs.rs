@@ -156,6 +156,7 @@ impl Daemon {
                 heartbeats: true,
             },
         );
+        self.hold_window(id);
         self.events.push_back(Event::WindowUp {
             window: id,
             client: client.id,

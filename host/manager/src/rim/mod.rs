@@ -2,15 +2,19 @@
 //!
 //! - [`attach`]: programs on the host get their windows.
 //! - [`ivshmem`]: VMs get theirs, with doorbells.
+//! - [`keep`]: what outlives this manager.
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
+//! - [`helpers`]: processes that stand between the manager and the network.
 
 mod actions;
 mod answers;
 mod attach;
 mod catalogs;
+mod helpers;
 mod ivshmem;
+mod keep;
 mod setup;
 
 pub use setup::{Config, StartError};
@@ -27,6 +31,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
+use vfun_keeper::Keeper;
 use vfun_supervise::FromService;
 use vfun_wire::Handle;
 
@@ -43,8 +48,10 @@ enum Kind {
     ServiceSocket,
     ServiceEnd,
     Signal,
-    GatewayEnd,
+    HelperEnd,
     VmListener,
+    KeeperEnd,
+    Hangup,
 }
 
 impl Kind {
@@ -63,8 +70,10 @@ impl Kind {
             ServiceSocket,
             ServiceEnd,
             Signal,
-            GatewayEnd,
+            HelperEnd,
             VmListener,
+            KeeperEnd,
+            Hangup,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -98,17 +107,25 @@ pub struct Daemon {
     /// Generation of the window laid out last.
     window_generation: u64,
     services: BTreeMap<ServiceId, Process>,
+    /// Reports of services that are not complete yet.
+    reports: BTreeMap<ServiceId, Vec<Handle>>,
     /// Processes told to go, still to be reaped: by pid.
     leaving: Vec<Process>,
     admins: BTreeMap<u32, answers::AdminConnection>,
     pending: BTreeMap<u32, attach::Pending>,
     next_id: u32,
     events: VecDeque<Event>,
-    gateway: Option<(std::process::Child, OwnedFd)>,
+    helpers: Vec<helpers::Helper>,
     last_asked: Instant,
     last_heartbeats: Instant,
     last_tick: Instant,
     ending: bool,
+    /// Ends to start anew in place: everything goes on meanwhile.
+    again: bool,
+    hangups: UnixStream,
+    keeper: Option<Keeper>,
+    /// Own numbers as the keeper has them.
+    noted: Option<(u32, u64)>,
     /// See [`attach::spare`].
     spare: Option<std::fs::File>,
     /// Kept locked while this manager lives.
@@ -116,8 +133,11 @@ pub struct Daemon {
 }
 
 impl Daemon {
+    /// Milliseconds on the machine's monotonic clock: the same for a manager
+    /// that takes over from this one.
     fn now(&self) -> u64 {
-        self.began.elapsed().as_millis() as u64
+        let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        t.tv_sec as u64 * 1000 + t.tv_nsec as u64 / 1_000_000
     }
 
     fn watch(
@@ -130,14 +150,17 @@ impl Daemon {
         Ok(epoll::add(&self.epoll, fd, kind.token(id), flags)?)
     }
 
-    /// Serves until told to stop.
-    pub fn run(&mut self) -> io::Result<()> {
+    /// Serves until told to stop; true if it is to start anew in place.
+    pub fn run(&mut self) -> io::Result<bool> {
         tracing::info!(root = %self.config.root.display(), generation = self.generation, "ready");
         while !self.ending {
             self.turn()?;
         }
+        if self.again {
+            return Ok(true);
+        }
         self.end();
-        Ok(())
+        Ok(false)
     }
 
     fn polled(&self) -> bool {
@@ -155,6 +178,9 @@ impl Daemon {
         }
         if !self.pending.is_empty() || !self.leaving.is_empty() {
             at_most(Duration::from_millis(100));
+        }
+        if let Some(due) = self.helpers_patience() {
+            at_most(due);
         }
         patience
     }
@@ -201,6 +227,7 @@ impl Daemon {
         }
         self.drop_late_pending();
         self.leaving.retain(|p| p.reap().is_none());
+        self.start_due_helpers();
         self.settle();
         Ok(())
     }
@@ -216,15 +243,12 @@ impl Daemon {
             Kind::Bell => self.look(id),
             Kind::ServiceSocket => self.hear_service(id),
             Kind::ServiceEnd => self.service_ended(id),
-            Kind::GatewayEnd => {
-                if let Some((mut gateway, pidfd)) = self.gateway.take() {
-                    let _ = epoll::delete(&self.epoll, &pidfd);
-                    let how = gateway.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
-                    tracing::error!(
-                        "the gateway for TCP callers ended ({how}): nobody is served on {} until the manager starts anew",
-                        self.config.tcp.as_deref().unwrap_or("its address")
-                    );
-                }
+            Kind::HelperEnd => self.helper_ended(id),
+            Kind::KeeperEnd => self.keeper_gone(),
+            Kind::Hangup => {
+                tracing::info!("told to start anew in place");
+                self.again = true;
+                self.ending = true;
             }
             Kind::Signal => {
                 tracing::info!("told to stop by a signal");
@@ -267,6 +291,7 @@ impl Daemon {
             self.settle();
             // Services map what they need of it themselves.
             self.windows.remove(&id);
+            self.let_window_go(id);
         }
     }
 
@@ -305,7 +330,15 @@ impl Daemon {
                 FromService::Broken { channel, reason } => {
                     Event::ChannelBroken { service, channel: Handle(channel), reason }
                 }
-                FromService::Channels { .. } => continue,
+                FromService::Channels { channels, more } => {
+                    let said = self.reports.entry(service).or_default();
+                    said.extend(channels.into_iter().map(Handle));
+                    if more {
+                        continue;
+                    }
+                    let channels = self.reports.remove(&service).unwrap_or_default();
+                    Event::Serving { service, channels }
+                }
                 FromService::Deadline { channel } => {
                     Event::CallOverran { service, channel: Handle(channel) }
                 }
@@ -320,6 +353,8 @@ impl Daemon {
         let Some(exit) = process.reap() else { return };
         let process = self.services.remove(&id).expect("just seen");
         let _ = self.records.service(process.pid, None);
+        self.reports.remove(&id);
+        self.let_service_go(id);
         self.events.push_back(Event::ServiceExited { service: id, exit });
     }
 
@@ -329,6 +364,7 @@ impl Daemon {
             let mut actions = vec![];
             let now = self.now();
             self.core.handle(now, event, &mut actions);
+            self.note_changes();
             for action in actions {
                 self.act(action);
             }
@@ -361,14 +397,14 @@ impl Daemon {
             }
         }
         let _ = self.records.take_left_services();
-        let _ = self.records.end_left_grants();
+        let _ = self.records.end_left_grants(&[]);
         let _ = self.records.trim();
         let _ = self.tree.clear_grants();
         let _ = std::fs::remove_file(self.tree.admin_socket());
         let _ = std::fs::remove_file(self.tree.host_socket());
-        if let Some((mut gateway, _)) = self.gateway.take() {
-            let _ = gateway.kill();
-            let _ = gateway.wait();
+        self.end_helpers();
+        if let Some(keeper) = self.keeper.take() {
+            keeper.end();
         }
         tracing::info!("ended");
     }

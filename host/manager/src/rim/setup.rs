@@ -1,7 +1,8 @@
 //! Brings a manager up.
 
+use super::helpers::Helper;
 use super::{Daemon, Kind};
-use crate::core::{Catalog, Core, Event};
+use crate::core::{Catalog, Core};
 use crate::process;
 use crate::record::Records;
 use crate::tree::Tree;
@@ -30,6 +31,12 @@ pub struct Config {
     pub tcp: Option<String>,
     /// The gateway's program.
     pub gateway_program: PathBuf,
+    /// The keeper's program.
+    pub keeper_program: PathBuf,
+    /// Address on which Prometheus finds the counters, if any.
+    pub metrics: Option<String>,
+    /// The program that shows them.
+    pub metrics_program: PathBuf,
 }
 
 /// Why a manager did not come up.
@@ -103,19 +110,6 @@ impl Daemon {
         let database = |source| StartError::Database { path: path.clone(), source };
         let records = Records::open(&path).map_err(database)?;
         let generation = records.next_generation().map_err(database)?;
-        for left in records.take_left_services().map_err(database)? {
-            if process::end_left(left.pid, left.started) {
-                tracing::warn!(pid = left.pid, "ended a service that an earlier manager left");
-            }
-        }
-        let ended = records.end_left_grants().map_err(database)?;
-        if ended > 0 {
-            tracing::warn!(
-                "{ended} grants of an earlier manager are gone; their apps connect again"
-            );
-        }
-        tree.clear_grants().map_err(file(&config.root))?;
-
         let admin_listener = listen(&tree.admin_socket(), 0o600)?;
         // Anybody may ask for a window; who gets one is policy (uids).
         let host_listener = listen(&tree.host_socket(), 0o666)?;
@@ -123,6 +117,8 @@ impl Daemon {
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }
+        let (hangups, writer) = UnixStream::pair()?;
+        signal_hook::low_level::pipe::register(signal_hook::consts::SIGHUP, writer)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
         let mut daemon = Daemon {
             tree,
@@ -143,11 +139,16 @@ impl Daemon {
             pending: BTreeMap::new(),
             next_id: 0,
             events: VecDeque::new(),
-            gateway: None,
+            helpers: vec![],
             last_asked: Instant::now(),
             last_heartbeats: Instant::now(),
             last_tick: Instant::now(),
             ending: false,
+            again: false,
+            hangups,
+            keeper: None,
+            noted: None,
+            reports: BTreeMap::new(),
             config,
             spare: super::attach::spare(),
             _lock: lock,
@@ -156,6 +157,7 @@ impl Daemon {
         daemon.watch(&daemon.admin_listener, Kind::AdminListener, 0, input)?;
         daemon.watch(&daemon.host_listener, Kind::HostListener, 0, input)?;
         daemon.watch(&daemon.signals, Kind::Signal, 0, input)?;
+        daemon.watch(&daemon.hangups, Kind::Hangup, 0, input)?;
 
         let (catalog, wrong) = daemon.read_catalog();
         for w in wrong {
@@ -167,38 +169,93 @@ impl Daemon {
             .filter(|c| c.kind == crate::core::catalog::ClientKind::Vm)
             .cloned()
             .collect();
-        daemon.events.push_back(Event::Catalog(catalog));
+        daemon.take_over(catalog)?;
         for client in vms {
-            if let Err(e) = daemon.prepare_vm(&client) {
+            if !daemon.prepared(&client)
+                && let Err(e) = daemon.prepare_vm(&client)
+            {
                 tracing::error!("{e}");
             }
         }
         daemon.settle();
-        daemon.start_gateway()?;
+        daemon.start_helpers()?;
         Ok(daemon)
     }
 
-    fn start_gateway(&mut self) -> Result<(), StartError> {
-        let Some(tcp) = self.config.tcp.clone() else { return Ok(()) };
-        let program = &self.config.gateway_program;
-        // The gateway ends when its standard input closes, so it does not
-        // outlive a manager that was killed.
-        let child = std::process::Command::new(program)
-            .arg("--listen")
-            .arg(&tcp)
-            .arg("--socket")
-            .arg(self.tree.host_socket())
-            .arg("--until-stdin-closes")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .map_err(file(program))?;
-        let pidfd = rustix::process::pidfd_open(
-            rustix::process::Pid::from_child(&child),
-            rustix::process::PidfdFlags::empty(),
-        )
-        .map_err(std::io::Error::from)?;
-        self.watch(&pidfd, Kind::GatewayEnd, 0, epoll::EventFlags::IN)?;
-        self.gateway = Some((child, pidfd));
+    /// Takes over from an earlier manager of this root, if one left anything.
+    fn take_over(&mut self, catalog: Catalog) -> Result<(), StartError> {
+        let path = self.tree.database();
+        let database = |source| StartError::Database { path: path.clone(), source };
+        let program = self.config.keeper_program.clone();
+        let socket = self.tree.keeper_socket();
+        let (keeper, kept) = match vfun_keeper::Keeper::connect(&socket) {
+            Ok(found) => found,
+            Err(_) => {
+                (vfun_keeper::Keeper::start(&program, &socket).map_err(file(&program))?, vec![])
+            }
+        };
+        self.watch(&keeper, Kind::KeeperEnd, 0, epoll::EventFlags::RDHUP)?;
+        let mut left = super::keep::Left::of(kept);
+        let notes = left.core.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+        match Core::restore(self.now(), self.generation, catalog.clone(), notes) {
+            Ok(core) => self.core = core,
+            Err(e) => {
+                tracing::error!("what the keeper has cannot be read, so all start anew: {e}");
+                let forget = |name: &str| vfun_keeper::Change { name: name.into(), note: None };
+                keeper.change(left.names().map(forget).collect())?;
+                left = super::keep::Left::of(vec![]);
+                self.core = Core::new(self.generation, catalog);
+            }
+        }
+        self.keeper = Some(keeper);
+        let go_on = self.core.grant_records();
+        let ended = self.records.end_left_grants(&go_on).map_err(database)?;
+        if ended > 0 {
+            tracing::warn!(
+                "{ended} grants of an earlier manager are gone; their apps connect again"
+            );
+        }
+        self.tree.clear_grants().map_err(file(&self.config.root))?;
+        for g in &go_on {
+            self.tree.grant(g).map_err(file(&self.config.root))?;
+        }
+        let services = self.records.take_left_services().map_err(database)?;
+        if !left.is_empty() {
+            self.take_up(left);
+        }
+        for s in services {
+            let taken_up = self.services.values().any(|p| p.pid == s.pid);
+            if taken_up {
+                let _ = self.records.service(s.pid, Some(s.started));
+            } else if process::end_left(s.pid, s.started) {
+                tracing::warn!(pid = s.pid, "ended a service that an earlier manager left");
+            }
+        }
+        Ok(())
+    }
+
+    fn start_helpers(&mut self) -> Result<(), StartError> {
+        let mut helpers = vec![];
+        if let Some(tcp) = &self.config.tcp {
+            let socket = self.tree.host_socket();
+            helpers.push(Helper::new(
+                "gateway for callers over TCP",
+                &self.config.gateway_program,
+                vec!["--listen".into(), tcp.into(), "--socket".into(), socket.into()],
+            ));
+        }
+        if let Some(metrics) = &self.config.metrics {
+            let socket = self.tree.admin_socket();
+            helpers.push(Helper::new(
+                "process that shows the metrics",
+                &self.config.metrics_program,
+                vec!["--listen".into(), metrics.into(), "--socket".into(), socket.into()],
+            ));
+        }
+        for helper in helpers {
+            let program = helper.program().to_owned();
+            self.add_helper(helper).map_err(file(&program))?;
+        }
         Ok(())
     }
 }

@@ -2,13 +2,16 @@
 
 use super::engine::Serve;
 use super::idle::{Seen, Work};
+use super::meter::Meter;
 use super::pulse::Pulse;
 use crate::abi::{self, INLINE_BYTES};
 use crate::error::cut;
 use crate::loader::{ArgsAt, OutAt};
 use crate::{DriverError, abi::SENTENCE_BYTES};
 use std::sync::Arc;
+use std::sync::atomic::fence;
 use vfun_ring::{Memory, Next, Request, Server, WindowMemory, sync::Ordering};
+use vfun_wait::clock;
 use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan};
 use vfun_wire::Status;
 use vfun_wire::channel::{Command, in_header, spaces_off};
@@ -28,6 +31,9 @@ pub struct Calls<I> {
     private: [u8; INLINE_BYTES],
     /// The window names a call as being computed.
     current: bool,
+    /// Answers went out after which nobody was rung.
+    unrung: bool,
+    meter: Meter,
 }
 
 /// What a channel of calls is made of.
@@ -57,11 +63,13 @@ impl<I: Serve> Calls<I> {
             max_args: shape.max_args,
             out_bytes: if in_space { cell_bytes.min(shape.max_result as usize) } else { 0 },
             private: [0; INLINE_BYTES],
+            meter: Meter::new(&mem),
             server: Server::new(mem, shape.depth, shape.cell_bytes),
             instance,
             pulse,
             app,
             current: true,
+            unrung: true,
         };
         calls.finish_half_done();
         calls.rest();
@@ -158,23 +166,38 @@ impl<I: Serve> Calls<I> {
             self.server.begin(r.cell, r.seq);
             self.current = true;
             self.pulse.begin();
-            let done = self.compute(r);
+            let done = match self.meter.due() {
+                false => self.compute(r),
+                true => self.measure(r),
+            };
             self.pulse.end();
             match done {
                 Ok(len) => self.answer(r.cell, len),
                 Err(e) => self.refuse(r.cell, &e),
             }
         }
+        self.unrung = true;
         if self.server.seems_asleep() {
             self.ring();
         }
     }
 
+    #[inline(never)]
+    fn measure(&mut self, r: &Request) -> Result<usize, DriverError> {
+        let from = clock::now();
+        let done = self.compute(r);
+        self.meter.took(self.server.memory(), clock::now().saturating_sub(from));
+        done
+    }
+
     #[cold]
-    fn ring(&self) {
+    fn ring(&mut self) {
         if let Some(bell) = &self.app {
+            // The answer is out before the ring, as it would be before a look.
+            fence(Ordering::SeqCst);
             bell.ring();
             self.server.rang();
+            self.unrung = false;
         }
     }
 }
@@ -230,8 +253,13 @@ impl<I: Serve> Work for Calls<I> {
         }
     }
 
-    fn refused(&mut self) -> bool {
-        self.server.refused()
+    fn owes_ring(&mut self) -> bool {
+        let refused = self.server.refused();
+        std::mem::take(&mut self.unrung) || refused
+    }
+
+    fn spent(&mut self, awake: u64, asleep: u64) {
+        self.meter.waited(self.server.memory(), awake, asleep);
     }
 
     fn server(&self) -> &Server<WindowMemory> {

@@ -14,15 +14,13 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 use vfun_ring::WindowMemory;
 use vfun_supervise::{Open, Start};
+use vfun_wait::{Policy, WaitMode};
 use vfun_window::{Access, Bell, BellWaiter, Mapping};
 use vfun_wire::channel::{ChannelKind, side_bytes};
 
 /// Stack of a channel's thread. What is not touched costs nothing.
 const STACK_BYTES: usize = 1 << 20;
-/// Longest spin before sleep. Waking a sleeper on another processor takes 20
-/// to 50 us, so a caller that comes back sooner is better met awake.
-const SPIN_CALLS: Duration = Duration::from_micros(50);
-/// The same for raw lines: a floor that slept would measure the sleep.
+/// Longest spin for raw lines: a floor that slept would measure the sleep.
 const SPIN_FLOOR: Duration = Duration::from_millis(2);
 
 /// What a channel's thread tells the main thread.
@@ -137,6 +135,7 @@ pub fn open<E: Engine>(
     let (stop, bells) = bells(&open, &mut fds)?.unzip();
     let window = fds.pop().ok_or("its window is missing")?;
     let mem = map(&open, window)?;
+    let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
     let pulse = Arc::new(Pulse::default());
     pulse.set_awake(true);
     let running = Running { pulse: pulse.clone(), bell: stop };
@@ -152,7 +151,7 @@ pub fn open<E: Engine>(
     };
     let behind = behind.clone();
     let name = format!("ch {}", open.channel);
-    let serve = move || serve(&behind, mem, &config, pulse, bells, &teller);
+    let serve = move || serve(&behind, mem, &config, mode, pulse, bells, &teller);
     std::thread::Builder::new()
         .name(name)
         .stack_size(STACK_BYTES)
@@ -165,18 +164,20 @@ fn serve<E: Engine>(
     behind: &Behind<E>,
     mem: WindowMemory,
     config: &Config,
+    mode: WaitMode,
     pulse: Arc<Pulse>,
     bells: Option<Bells>,
     teller: &Teller,
 ) {
     let app = bells.as_ref().map(|b| b.app.clone());
     let (alarm, loop_pulse) = (teller.alarm.clone(), pulse.clone());
-    let looped = |spin| Loop::new(loop_pulse, alarm, bells, spin);
+    let looped = |policy| Loop::new(loop_pulse, alarm, bells, policy);
     let end = match behind {
         Behind::Floor => {
             let mut floor = Floor::new(mem, config.depth, app);
             teller.tell(Event::Opened);
-            looped(SPIN_FLOOR).run(&mut floor)
+            let policy = Policy::service(WaitMode::Hybrid).spin_at_most(SPIN_FLOOR).steady();
+            looped(policy).run(&mut floor)
         }
         Behind::Calls(engine) => {
             // The watch sees init as a call.
@@ -195,7 +196,7 @@ fn serve<E: Engine>(
             match calls {
                 Ok(mut calls) => {
                     teller.tell(Event::Opened);
-                    let end = looped(SPIN_CALLS).run(&mut calls);
+                    let end = looped(Policy::service(mode)).run(&mut calls);
                     // And the driver's exit.
                     pulse.begin();
                     drop(calls);

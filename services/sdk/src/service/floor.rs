@@ -93,6 +93,13 @@ impl Work for Floor {
 
     fn rest(&mut self) {}
 
+    /// Raw lines ring nobody but on the way of [`Work::serve`].
+    fn owes_ring(&mut self) -> bool {
+        true
+    }
+
+    fn spent(&mut self, _: u64, _: u64) {}
+
     fn server(&self) -> &Server<WindowMemory> {
         &self.server
     }

@@ -1,32 +1,22 @@
-//! A channel's thread: serve what is there; when nothing is, spin for a
-//! while, then sleep until rung, or look now and then where nothing can ring.
+//! A channel's thread: serve what is there; when nothing is, wait as the
+//! channel's policy says (`vfun_wait`): spin for a while, then sleep until
+//! rung, or look now and then where nothing can ring.
 //!
 //! The order of the steps is that of the protocol's sleeping rules: look
 //! without a fence while calls come in quick succession; once nothing comes,
 //! fence and ring a sleeper that was missed; declare sleep, look at every cell
-//! once more, sleep. The first sleep ends after [`FIRST_SLEEP`] by itself,
+//! once more, sleep. The first sleep ends after a millisecond by itself,
 //! because an app looks for the declaration without a fence and may miss one
 //! that is made in the same moment.
 
-use super::clock::cycles_in;
 use super::pulse::Pulse;
 use super::watch::Alarm;
 use std::sync::Arc;
 use std::time::Duration;
 use vfun_ring::{Server, Violation, WindowMemory};
-use vfun_window::{Bell, BellWaiter, cycles, pause};
+use vfun_wait::{Learned, Place, Policy, clock, wait};
+use vfun_window::{Bell, BellWaiter, pause};
 
-/// Looks for a next request before anything that costs more than a look: a
-/// caller with calls in flight, or one waiting for this answer, is back by then.
-const EAGER_LOOKS: u32 = 64;
-/// Looks between two readings of the cycle counter.
-const LOOKS_PER_READING: u32 = 16;
-/// Two readings further apart than this: something else ran here meanwhile.
-const PREEMPTED: Duration = Duration::from_micros(20);
-/// Least that is spun for, however crowded the processor is.
-const SPIN_MIN: Duration = Duration::from_micros(2);
-/// The first sleep's end.
-const FIRST_SLEEP: Duration = Duration::from_millis(1);
 /// Without a doorbell: first and longest pause between two looks. At the
 /// longest an idle channel takes under 1 % of a processor.
 const LOOK_FIRST: Duration = Duration::from_micros(50);
@@ -67,11 +57,11 @@ pub trait Work {
     fn serve(&mut self, look: &Self::Look);
     /// Nothing is being computed: says so in the window.
     fn rest(&mut self);
-    /// Whether requests were answered in a look, without being found: their
-    /// callers may sleep, and are owed a ring (R-SLP-5).
-    fn refused(&mut self) -> bool {
-        false
-    }
+    /// Whether requests were answered for which the app was not rung: by
+    /// [`Work::serve`], which saw no sleeper, or on the way of a look (R-SLP-5).
+    fn owes_ring(&mut self) -> bool;
+    /// How a wait's time was spent, ns.
+    fn spent(&mut self, awake: u64, asleep: u64);
     /// The declarations in the window.
     fn server(&self) -> &Server<WindowMemory>;
 }
@@ -89,54 +79,40 @@ pub struct Loop {
     pulse: Arc<Pulse>,
     alarm: Arc<Alarm>,
     bells: Option<Bells>,
-    spin_most: u64,
-    spin_least: u64,
-    preempted: u64,
-    /// Cycles to spin for: less after being preempted, more again in peace.
-    budget: u64,
+    policy: Policy,
+    learned: Learned,
 }
 
-/// What a wait led to.
+/// What ended a wait.
 enum Outcome<L> {
     /// A request was served.
     Served,
     /// A request was found.
     Found(L),
     End(End),
-    Quiet,
 }
 
 impl Loop {
-    /// `spin`: longest spin before sleep.
-    pub fn new(pulse: Arc<Pulse>, alarm: Arc<Alarm>, bells: Option<Bells>, spin: Duration) -> Self {
-        let spin_most = cycles_in(spin);
-        Loop {
-            pulse,
-            alarm,
-            bells,
-            spin_most,
-            spin_least: cycles_in(SPIN_MIN),
-            preempted: cycles_in(PREEMPTED),
-            budget: spin_most,
-        }
+    /// Waits as `policy` says.
+    pub fn new(pulse: Arc<Pulse>, alarm: Arc<Alarm>, bells: Option<Bells>, policy: Policy) -> Self {
+        // Without a doorbell a sleep may last for milliseconds: worth any spin.
+        let policy = if bells.is_some() { policy } else { policy.steady() };
+        Loop { pulse, alarm, bells, policy, learned: Learned::default() }
     }
 
     /// Serves until told to stop, or until the channel breaks.
-    pub fn run<W: Work>(mut self, work: &mut W) -> End {
+    pub fn run<W: Work>(self, work: &mut W) -> End {
+        let first_looks = self.policy.first_looks();
         loop {
             let look = work.next();
             match W::seen(&look) {
                 Seen::Request => work.serve(&look),
                 Seen::Nothing => {
                     work.rest();
-                    let mut outcome = self.spin(work);
-                    if let Outcome::Quiet = outcome {
-                        outcome = self.sleep(work);
-                    }
-                    match outcome {
+                    match self.wait(first_looks, work) {
                         Outcome::Found(look) => work.serve(&look),
                         Outcome::End(end) => return end,
-                        Outcome::Served | Outcome::Quiet => {}
+                        Outcome::Served => {}
                     }
                 }
                 Seen::Broken(v) => return End::Broken(v),
@@ -149,8 +125,8 @@ impl Loop {
     }
 
     #[inline]
-    fn spin<W: Work>(&mut self, work: &mut W) -> Outcome<W::Look> {
-        for _ in 0..EAGER_LOOKS {
+    fn wait<W: Work>(&self, first_looks: u32, work: &mut W) -> Outcome<W::Look> {
+        for _ in 0..first_looks {
             pause();
             let look = work.next();
             match W::seen(&look) {
@@ -162,107 +138,109 @@ impl Loop {
                 Seen::Broken(v) => return Outcome::End(End::Broken(v)),
             }
         }
-        self.spin_on(work)
+        self.wait_on(work)
     }
 
-    fn spin_on<W: Work>(&mut self, work: &mut W) -> Outcome<W::Look> {
-        if let Some(bells) = &self.bells {
-            self.ring_sleepers(bells, work);
-        }
-        let from = cycles();
-        let mut last = from;
-        loop {
-            for _ in 0..LOOKS_PER_READING {
-                pause();
-                let look = work.next();
-                match W::seen(&look) {
-                    Seen::Request => {
-                        work.serve(&look);
-                        self.budget = (self.budget + self.budget / 4).min(self.spin_most);
-                        return Outcome::Served;
-                    }
-                    Seen::Nothing => {}
-                    Seen::Broken(v) => return Outcome::End(End::Broken(v)),
+    #[inline(never)]
+    fn wait_on<W: Work>(&self, work: &mut W) -> Outcome<W::Look> {
+        let mut here = Here { work, on: self, nap: LOOK_FIRST };
+        wait(&self.policy, &self.learned, &mut here)
+    }
+}
+
+/// A channel while its thread waits.
+struct Here<'a, W> {
+    work: &'a mut W,
+    on: &'a Loop,
+    /// Without a doorbell: the next pause.
+    nap: Duration,
+}
+
+impl<W: Work> Place for Here<'_, W> {
+    type Found = Outcome<W::Look>;
+
+    fn look(&mut self, hard: bool) -> Option<Self::Found> {
+        if hard {
+            let look = self.work.next_anywhere();
+            return match W::seen(&look) {
+                Seen::Request => {
+                    // Before anything is computed: the watch may be at rest.
+                    self.on.alarm.woke(&self.on.pulse);
+                    Some(Outcome::Found(look))
                 }
+                Seen::Nothing => None,
+                Seen::Broken(v) => Some(Outcome::End(End::Broken(v))),
+            };
+        }
+        let look = self.work.next();
+        match W::seen(&look) {
+            Seen::Request => {
+                self.work.serve(&look);
+                Some(Outcome::Served)
             }
-            if self.pulse.stopping() {
-                return Outcome::End(End::Stopped);
-            }
-            let mut now = cycles();
-            if now.wrapping_sub(last) > self.preempted {
-                self.budget = (self.budget / 2).max(self.spin_least);
-                std::thread::yield_now();
-                now = cycles();
-            }
-            last = now;
-            if now.wrapping_sub(from) > self.budget {
-                return Outcome::Quiet;
-            }
+            Seen::Nothing => None,
+            Seen::Broken(v) => Some(Outcome::End(End::Broken(v))),
         }
     }
 
-    /// Rings the app if threads of it sleep, whether or not that was seen so far.
-    fn ring_sleepers<W: Work>(&self, bells: &Bells, work: &W) {
-        if work.server().must_ring() {
+    fn given_up(&mut self) -> Option<Self::Found> {
+        self.on.pulse.stopping().then_some(Outcome::End(End::Stopped))
+    }
+
+    fn nudge(&mut self, _again: bool) {
+        // A ring stands: whoever had declared sleep before it wakes, whoever
+        // declares it later looks once more. So nobody is rung twice for one answer.
+        if let Some(bells) = &self.on.bells
+            && self.work.owes_ring()
+            && self.work.server().must_ring()
+        {
             bells.app.ring();
-            work.server().rang();
+            self.work.server().rang();
         }
     }
 
-    #[cold]
-    fn sleep<W: Work>(&mut self, work: &mut W) -> Outcome<W::Look> {
-        self.pulse.set_awake(false);
-        let outcome = match &self.bells {
-            Some(bells) => {
-                work.server().declare_sleep();
-                let outcome = self.until_rung(bells, work);
-                work.server().declare_awake();
-                outcome
-            }
-            None => self.look_now_and_then(work),
+    fn declare(&mut self) {
+        self.on.pulse.set_awake(false);
+        if self.on.bells.is_some() {
+            self.work.server().declare_sleep();
+        }
+    }
+
+    fn awake(&mut self) {
+        if self.on.bells.is_some() {
+            self.work.server().declare_awake();
+        }
+    }
+
+    fn doze(&mut self, limit: Option<u64>) {
+        // Requests that were refused in the last look.
+        self.nudge(true);
+        let Some(bells) = &self.on.bells else {
+            std::thread::sleep(self.nap);
+            self.nap = (self.nap * 2).min(LOOK_LAST);
+            return;
         };
-        // Before anything is computed: the watch may be at rest.
-        self.alarm.woke(&self.pulse);
-        outcome
-    }
-
-    fn until_rung<W: Work>(&self, bells: &Bells, work: &mut W) -> Outcome<W::Look> {
-        let mut limit = Some(FIRST_SLEEP);
-        loop {
-            let look = work.next_anywhere();
-            match W::seen(&look) {
-                Seen::Request => return Outcome::Found(look),
-                Seen::Nothing => {}
-                Seen::Broken(v) => return Outcome::End(End::Broken(v)),
-            }
-            if work.refused() {
-                self.ring_sleepers(bells, work);
-            }
-            if self.pulse.stopping() {
-                return Outcome::End(End::Stopped);
-            }
-            // An error here is a bell that is no bell; look now and then instead.
-            if bells.mine.wait(limit).is_err() {
-                std::thread::sleep(LOOK_LAST);
-            }
-            limit = None;
+        // An error here is a bell that is no bell; look now and then instead.
+        if bells.mine.wait(limit.map(Duration::from_nanos)).is_err() {
+            std::thread::sleep(LOOK_LAST);
         }
     }
 
-    fn look_now_and_then<W: Work>(&self, work: &mut W) -> Outcome<W::Look> {
-        let mut pause = LOOK_FIRST;
-        loop {
-            std::thread::sleep(pause);
-            let look = work.next_anywhere();
-            match W::seen(&look) {
-                Seen::Request => return Outcome::Found(look),
-                Seen::Nothing => {}
-                Seen::Broken(v) => return Outcome::End(End::Broken(v)),
-            }
-            if self.pulse.stopping() {
-                return Outcome::End(End::Stopped);
-            }
-            pause = (pause * 2).min(LOOK_LAST);
-        }
+    fn give_way(&mut self) {
+        std::thread::yield_now();
+    }
+
+    #[inline(always)]
+    fn pause(&self) {
+        pause();
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        clock::now()
+    }
+
+    fn spent(&mut self, awake: u64, asleep: u64) {
+        self.work.spent(awake, asleep);
     }
 }

@@ -1,0 +1,127 @@
+//! Null calls in each way to wait.
+
+use super::samples::{chain, percentiles, warm_up};
+use super::{Calls, Load, open};
+use crate::Result;
+use crate::report::Mode;
+use std::time::Duration;
+use vfun::{Function, FunctionRequest, Session};
+use vfun_window::cycles;
+
+const WARM: u32 = 2_000;
+const WARM_FOR: Duration = Duration::from_millis(50);
+
+/// A function of its own session; dropped in this order.
+struct Null {
+    function: Function,
+    _session: Session,
+}
+
+impl Null {
+    fn open(calls: &Calls, mode: Mode) -> Result<Self> {
+        let session = calls.again(mode.into())?;
+        let request = FunctionRequest::new("echo").depth(4).cell_bytes(0);
+        Ok(Null { function: open(&session, &request)?, _session: session })
+    }
+
+    fn call(&self) -> Result<()> {
+        Ok(self.function.call_into(&[], &mut []).map(|_| ())?)
+    }
+}
+
+/// p50 and p99 of a null call in each mode, one mode after the other.
+pub fn modes(calls: &mut Calls, samples: u32, limit: Duration) -> Result<Vec<(Mode, f64, f64)>> {
+    let clock = *calls.clock();
+    let one = |&mode: &Mode| {
+        let null = Null::open(calls, mode)?;
+        warm_up(&clock, WARM, WARM_FOR, || null.call())?;
+        let p = percentiles(&clock, chain(&clock, samples, limit, || null.call())?);
+        Ok((mode, p.p50 as f64, p.p99 as f64))
+    };
+    Mode::ALL.iter().map(one).collect()
+}
+
+/// Null calls one after the other for a while.
+pub fn load(calls: &mut Calls, mode: Mode, time: Duration) -> Result<Load> {
+    let clock = *calls.clock();
+    let null = Null::open(calls, mode)?;
+    warm_up(&clock, WARM, WARM_FOR, || null.call())?;
+    let mut times = Times::default();
+    let (least, from) = (clock.cycles(time), cycles());
+    let mut last = from;
+    while last.wrapping_sub(from) < least {
+        null.call()?;
+        let now = cycles();
+        times.add(now.wrapping_sub(last));
+        last = now;
+    }
+    let seconds = last.wrapping_sub(from) as f64 * clock.ns_per_cycle() * 1e-9;
+    let ns = |p| times.percentile(p) * clock.ns_per_cycle();
+    Ok(Load { calls: times.count, seconds, p50_ns: ns(0.5), p99_ns: ns(0.99) })
+}
+
+/// Many active functions, each called once.
+pub fn idle_channels(calls: &mut Calls, channels: u32) -> Result<Vec<Function>> {
+    let request = FunctionRequest::new("echo").depth(2).cell_bytes(0);
+    let one = |_| {
+        let function = open(calls.session(), &request)?;
+        function.call_into(&[], &mut [])?;
+        Ok(function)
+    };
+    (0..channels).map(one).collect()
+}
+
+/// Steps in an octave of [`Times`].
+const STEPS: u64 = 32;
+
+/// Millions of times, in buckets that are 3 % wide.
+#[derive(Default)]
+struct Times {
+    buckets: Vec<u64>,
+    count: u64,
+}
+
+impl Times {
+    fn add(&mut self, time: u64) {
+        let octave = u64::from((time / STEPS).max(1).ilog2());
+        let bucket = (octave * STEPS + (time >> octave)) as usize;
+        if bucket >= self.buckets.len() {
+            self.buckets.resize(bucket + 1, 0);
+        }
+        self.buckets[bucket] += 1;
+        self.count += 1;
+    }
+
+    /// The middle of the bucket that holds this part of all.
+    fn percentile(&self, part: f64) -> f64 {
+        let mut left = (self.count as f64 * part).ceil().max(1.0) as u64;
+        for (bucket, &n) in self.buckets.iter().enumerate() {
+            if n >= left {
+                let bucket = bucket as u64;
+                let octave = (bucket / STEPS).saturating_sub(1);
+                let step = bucket - octave * STEPS;
+                return (((step << octave) as f64) + ((step + 1) << octave) as f64) / 2.0;
+            }
+            left -= n;
+        }
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_of_many_times_are_near() {
+        let mut times = Times::default();
+        (1..=100_000u64).for_each(|t| times.add(t * 10));
+        for (part, right) in [(0.5, 500_000.0), (0.99, 990_000.0), (0.001, 1_000.0)] {
+            let got = times.percentile(part);
+            assert!((got / right - 1.0).abs() < 0.04, "{part}: {got}");
+        }
+        let mut few = Times::default();
+        [5, 6, 7].map(|t| few.add(t));
+        assert_eq!((few.percentile(0.5), few.count), (6.5, 3));
+    }
+}

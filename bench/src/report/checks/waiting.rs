@@ -1,0 +1,122 @@
+//! The targets of the ways to wait.
+
+use super::Check;
+use crate::report::text::number::{ns, percent, rate, times};
+use crate::report::{Domain, Mode, Waiting, WaitingReport, WaitingRow};
+
+/// Hybrid's null call takes at most this many times spin's.
+pub const HYBRID_OVER_SPIN: f64 = 1.05;
+/// Sleep's null call takes at most this many times a bare doorbell's trip.
+pub const SLEEP_OVER_BARE: f64 = 1.3;
+/// With too many callers hybrid's p99 is at most this many times sleep's.
+pub const CROWD_P99: f64 = 2.0;
+/// With too many callers the least served gets at least this part of the most served.
+pub const CROWD_LEAST: f64 = 1.0 / 3.0;
+/// A pair alone calls at least this many times as often in hybrid as in sleep mode.
+pub const ALONE: f64 = 10.0;
+/// Idle channels take less than this share of a processor, beyond what was taken before.
+pub const IDLE: f64 = 0.002;
+
+/// The targets, for each domain that was measured.
+pub fn waiting(report: &WaitingReport) -> Vec<Check> {
+    let mut domains: Vec<_> = report.rows.iter().map(|r| r.domain).collect();
+    domains.sort();
+    domains.dedup();
+    domains.into_iter().flat_map(|domain| of(report, domain)).collect()
+}
+
+/// A target of two figures; not measured if one is missing.
+fn compare(
+    what: String,
+    target: String,
+    pair: Option<(f64, f64)>,
+    ratio: Option<f64>,
+    words: fn(f64) -> String,
+    reached: impl Fn(f64) -> bool,
+) -> Check {
+    match pair {
+        Some((a, b)) => {
+            let ratio = ratio.unwrap_or(a / b);
+            let measured = format!("{} × ({} over {})", times(ratio), words(a), words(b));
+            Check::new(&what, target, measured, Some(reached(ratio)))
+        }
+        None => Check::new(&what, target, "one of the two is missing".to_owned(), None),
+    }
+}
+
+fn of(report: &WaitingReport, domain: Domain) -> Vec<Check> {
+    let row = |kind, mode| report.find(domain, kind, mode);
+    let both = |a: Option<&WaitingRow>,
+                b: Option<&WaitingRow>,
+                f: fn(&WaitingRow) -> Option<f64>| { Some((f(a?)?, f(b?)?)) };
+    let call = |mode| row(Waiting::NullCall, Some(mode));
+    let (hybrid, spin, sleep) = (call(Mode::Hybrid), call(Mode::Spin), call(Mode::Sleep));
+    let bare = row(Waiting::BareDoorbell, None);
+    let crowd = |mode| row(Waiting::Crowd, Some(mode));
+    let alone = |mode| row(Waiting::Alone, Some(mode));
+    let (p50, p99, per_s): (fn(&WaitingRow) -> _, fn(&WaitingRow) -> _, fn(&WaitingRow) -> _) =
+        (|r| r.p50_ns, |r| r.p99_ns, |r| r.calls_per_s);
+    let ratio = |row: Option<&WaitingRow>| row.and_then(|r| r.ratio);
+    let many = crowd(Mode::Hybrid).map_or(3, |r| r.count);
+    let who = format!("{many} callers, {many} services on two processors, {domain}");
+    let least = crowd(Mode::Hybrid).and_then(|r| r.least_over_most);
+    let idle = row(Waiting::Idle, None).and_then(|r| Some((r.cpu_share?, r.count)));
+    let before = row(Waiting::IdleBefore, None).and_then(|r| r.cpu_share).unwrap_or(0.0);
+    vec![
+        compare(
+            format!("null call, hybrid over spin, {domain}"),
+            format!("at most {} ×", times(HYBRID_OVER_SPIN)),
+            both(hybrid, spin, p50),
+            ratio(hybrid),
+            ns,
+            |r| r <= HYBRID_OVER_SPIN,
+        ),
+        compare(
+            format!("null call, sleep over a bare doorbell, {domain}"),
+            format!("at most {} ×", times(SLEEP_OVER_BARE)),
+            both(sleep, bare, p50),
+            ratio(sleep),
+            ns,
+            |r| r <= SLEEP_OVER_BARE,
+        ),
+        compare(
+            format!("{who}: calls, hybrid over sleep"),
+            "at least 1 ×".to_owned(),
+            both(crowd(Mode::Hybrid), crowd(Mode::Sleep), per_s),
+            ratio(crowd(Mode::Hybrid)),
+            rate,
+            |r| r >= 1.0,
+        ),
+        compare(
+            format!("{who}: p99, hybrid over sleep"),
+            format!("at most {} ×", times(CROWD_P99)),
+            both(crowd(Mode::Hybrid), crowd(Mode::Sleep), p99),
+            None,
+            ns,
+            |r| r <= CROWD_P99,
+        ),
+        Check::new(
+            &format!("{who}: least over most served, hybrid"),
+            format!("at least {}", times(CROWD_LEAST)),
+            least.map_or_else(|| "no figure".to_owned(), times),
+            least.map(|l| l >= CROWD_LEAST),
+        ),
+        compare(
+            format!("a pair alone: calls, hybrid over sleep, {domain}"),
+            format!("at least {} ×", times(ALONE)),
+            both(alone(Mode::Hybrid), alone(Mode::Sleep), per_s),
+            ratio(alone(Mode::Hybrid)),
+            rate,
+            |r| r >= ALONE,
+        ),
+        Check::new(
+            &format!("{} idle channels, all processes, {domain}", idle.map_or(100, |i| i.1)),
+            format!("under {}", percent(IDLE)),
+            idle.map_or_else(
+                || "no figure".to_owned(),
+                |(share, _)| format!("{} ({} without them)", percent(share), percent(before)),
+            ),
+            idle.map(|(share, _)| share - before < IDLE),
+        ),
+    ]
+}

@@ -1,0 +1,272 @@
+//! The ways to wait, in turns within each repeat.
+//!
+//! One pair is measured pinned like everywhere else. Too many callers and services are
+//! let run on either of the same two processors, as the system likes.
+
+use super::{Bench, Where, progress};
+use crate::lab::{Manager, Pinned, cpu_time};
+use crate::measure::{Clock, Job, Load, Outcome, bare_doorbell};
+use crate::place::{OverSession, Place};
+use crate::report::stats::Percentiles;
+use crate::report::{Domain, Mode, Waiting, WaitingReport, WaitingRow};
+use crate::{BenchError, Result};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use vfun::Endpoint;
+
+/// Callers that are too many for two processors, each with a service of its own.
+const CROWD: [&str; 3] = ["bench-crowd-1", "bench-crowd-2", "bench-crowd-3"];
+/// Idle channels.
+const CHANNELS: u32 = 100;
+/// What services do after their last call until they are at rest, their watch included.
+const SETTLE: Duration = Duration::from_millis(2_500);
+/// Most round trips in a turn, and most time for them.
+const TRIPS: (u32, u32) = (20_000, 250);
+
+/// How it is run.
+#[derive(Clone, Debug)]
+pub struct WaitingPlan {
+    /// How often each row is measured.
+    pub repeats: u32,
+    /// How long callers call at a time when their number is what counts.
+    pub load: Duration,
+    /// How long idle channels are looked at.
+    pub idle: Duration,
+}
+
+/// Runs it in the bench's places, and crowds of its own.
+pub fn waiting(bench: &mut Bench, at: &Where, plan: &WaitingPlan) -> Result<WaitingReport> {
+    let mut rows = Vec::new();
+    for i in 0..bench.len() {
+        let domain = bench.place(i).domain();
+        if !matches!(domain, Domain::HostHost | Domain::GuestHost) {
+            continue;
+        }
+        progress(format_args!("waiting: {domain}, idle"));
+        match idle(bench, i, plan.idle) {
+            Ok(more) => rows.extend(more),
+            Err(e) => bench.miss(domain, "idling", &e),
+        }
+        progress(format_args!("waiting: {domain}, one pair"));
+        match pair(bench, i, plan) {
+            Ok(more) => rows.extend(more),
+            Err(e) => bench.miss(domain, "one pair", &e),
+        }
+        progress(format_args!("waiting: {domain}, too many"));
+        let crowded = match domain {
+            Domain::HostHost => host_crowd(bench, at, plan),
+            // Needs a guest for each caller, with a doorbell.
+            _ => Err(BenchError::Options("too many callers are measured on the host only".into())),
+        };
+        match crowded {
+            Ok(more) => rows.extend(more),
+            Err(e) => bench.miss(domain, "too many", &e),
+        }
+    }
+    let mut report = WaitingReport::new(bench.machine(), bench.settings(1.0, plan.repeats));
+    report.settings = report.settings.with("idle_seconds", plan.idle.as_secs_f64());
+    report.settings = report.settings.with("load_seconds", plan.load.as_secs_f64());
+    report.rows = rows;
+    Ok(report)
+}
+
+/// Figures of each repeat.
+#[derive(Default)]
+struct Repeats {
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+    per_s: Vec<f64>,
+    least_over_most: Vec<f64>,
+}
+
+impl Repeats {
+    fn add(&mut self, loads: &[Load]) {
+        let calls = |l: &Load| l.calls as f64 / l.seconds;
+        let all = || loads.iter().map(calls);
+        let worst = |f: fn(&Load) -> f64| loads.iter().map(f).fold(0.0, f64::max);
+        self.p50.push(worst(|l| l.p50_ns));
+        self.p99.push(worst(|l| l.p99_ns));
+        self.per_s.push(all().sum());
+        let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
+        self.least_over_most.push(least / most);
+    }
+}
+
+fn rates(
+    domain: Domain,
+    transport: &str,
+    kind: Waiting,
+    count: u32,
+    by_mode: &BTreeMap<Mode, Repeats>,
+) -> Vec<WaitingRow> {
+    let sleep = by_mode.get(&Mode::Sleep).map(|r| r.per_s.clone()).unwrap_or_default();
+    let row = |(&mode, r): (&Mode, &Repeats)| {
+        let row = WaitingRow::new(domain, transport, kind, Some(mode));
+        let row = row.with_times(&r.p50, &r.p99).with_rates(count, &r.per_s, &r.least_over_most);
+        if mode == Mode::Sleep { row } else { row.over("sleep", &r.per_s, &sleep) }
+    };
+    by_mode.iter().map(row).collect()
+}
+
+/// One caller and one service on a processor each.
+fn pair(bench: &mut Bench, i: usize, plan: &WaitingPlan) -> Result<Vec<WaitingRow>> {
+    let (domain, service) = (bench.place(i).domain(), bench.plan().service());
+    let transport = bench.place(i).transport().to_owned();
+    let clock = Clock::calibrate();
+    let mut bare: Vec<Percentiles> = Vec::new();
+    let mut calls: BTreeMap<Mode, Repeats> = BTreeMap::new();
+    let mut alone: BTreeMap<Mode, Repeats> = BTreeMap::new();
+    for _ in 0..plan.repeats {
+        // From a guest the bare doorbell would be the device's: not known here.
+        if domain == Domain::HostHost {
+            let limit = Duration::from_millis(TRIPS.1.into());
+            bare.push(bare_doorbell(&clock, service, TRIPS.0, limit)?);
+        }
+        let job = Job::Modes { samples: TRIPS.0, millis: TRIPS.1 };
+        let place = bench.place(i);
+        let Outcome::Modes(modes) = place.run(&job, Duration::ZERO)? else {
+            return Err(place.unfit("ways to wait"));
+        };
+        for (mode, p50, p99) in modes {
+            let r = calls.entry(mode).or_default();
+            r.p50.push(p50);
+            r.p99.push(p99);
+        }
+        for mode in [Mode::Hybrid, Mode::Sleep] {
+            let load = one_load(place, mode, plan.load / 3)?;
+            alone.entry(mode).or_default().add(&[load]);
+        }
+    }
+    let spin = calls.get(&Mode::Spin).map(|r| r.p50.clone()).unwrap_or_default();
+    let floor: Vec<_> = bare.iter().map(|p| p.p50 as f64).collect();
+    let mut rows: Vec<_> = calls
+        .iter()
+        .map(|(&mode, r)| {
+            let row = WaitingRow::new(domain, &transport, Waiting::NullCall, Some(mode));
+            let row = row.with_times(&r.p50, &r.p99);
+            match mode {
+                Mode::Spin => row,
+                Mode::Hybrid => row.over("spin", &r.p50, &spin),
+                Mode::Sleep => row.over("bare doorbell", &r.p50, &floor),
+            }
+        })
+        .collect();
+    if !bare.is_empty() {
+        let p99: Vec<_> = bare.iter().map(|p| p.p99 as f64).collect();
+        let row = WaitingRow::new(domain, "eventfd", Waiting::BareDoorbell, None);
+        rows.push(row.with_times(&floor, &p99));
+    }
+    rows.extend(rates(domain, &transport, Waiting::Alone, 1, &alone));
+    Ok(rows)
+}
+
+fn one_load(place: &mut dyn Place, mode: Mode, time: Duration) -> Result<Load> {
+    let job = Job::Load { mode, millis: time.as_millis() as u32 };
+    match place.run(&job, time)? {
+        Outcome::Load(load) => Ok(load),
+        _ => Err(place.unfit("load")),
+    }
+}
+
+/// More callers and services than processors.
+fn host_crowd(bench: &Bench, at: &Where, plan: &WaitingPlan) -> Result<Vec<WaitingRow>> {
+    let cpus = bench.plan().both();
+    let manager = at.manager(&CROWD, &cpus)?;
+    let mut by_mode: BTreeMap<Mode, Repeats> = BTreeMap::new();
+    for repeat in 0..plan.repeats {
+        let mut modes = Mode::ALL.to_vec();
+        if repeat % 2 == 1 {
+            modes.reverse();
+        }
+        for mode in modes {
+            let loads = crowd(&manager, &cpus, mode, plan.load)?;
+            by_mode.entry(mode).or_default().add(&loads);
+        }
+    }
+    Ok(rates(Domain::HostHost, "host", Waiting::Crowd, CROWD.len() as u32, &by_mode))
+}
+
+/// One turn: all call at once, each from a thread and over a session of its own client.
+fn crowd(manager: &Manager, cpus: &[usize], mode: Mode, time: Duration) -> Result<Vec<Load>> {
+    let endpoint = Endpoint::Host(Some(manager.host_socket()));
+    let ready = std::sync::Barrier::new(CROWD.len());
+    std::thread::scope(|scope| {
+        let callers = CROWD.map(|client| {
+            let (endpoint, ready) = (&endpoint, &ready);
+            scope.spawn(move || {
+                let _either = Pinned::among(cpus);
+                let place = OverSession::connect(endpoint, Some(client));
+                ready.wait();
+                one_load(&mut place?, mode, time)
+            })
+        });
+        callers
+            .into_iter()
+            .map(|t| t.join().unwrap_or_else(|_| Err(BenchError::Inside("a caller died".into()))))
+            .collect()
+    })
+}
+
+/// Processor time of all processes that take part, as a share of one processor.
+fn share(pids: &[u32], over: Duration) -> Result<f64> {
+    let gone = || BenchError::Manager("a process ended while it was idle".into());
+    let read =
+        || -> Result<Duration> { pids.iter().map(|&pid| cpu_time(pid).ok_or_else(gone)).sum() };
+    let (before, start) = (read()?, Instant::now());
+    std::thread::sleep(over);
+    Ok(read()?.saturating_sub(before).as_secs_f64() / start.elapsed().as_secs_f64())
+}
+
+/// The manager, and whoever serves.
+fn host_side(manager: &Manager) -> Result<Vec<u32>> {
+    let mut pids = vec![manager.status()?.pid];
+    pids.extend(manager.grants()?.into_iter().filter_map(|g| g.pid));
+    pids.sort_unstable();
+    pids.dedup();
+    Ok(pids)
+}
+
+/// Many active channels that nobody calls: their app (or its guest), manager, services.
+fn idle(bench: &mut Bench, i: usize, over: Duration) -> Result<Vec<WaitingRow>> {
+    let domain = bench.place(i).domain();
+    let transport = bench.place(i).transport().to_owned();
+    let guest = bench.guest().filter(|_| domain == Domain::GuestHost);
+    let app = guest.as_deref().map_or(std::process::id(), |g| g.pid());
+    let no_manager = || BenchError::Options("no manager to look at".into());
+    let hold = SETTLE + over + Duration::from_secs(4);
+    let job = Job::Idle { channels: CHANNELS, millis: hold.as_millis() as u64 };
+    let look = |manager: &Manager| -> Result<f64> {
+        std::thread::sleep(SETTLE);
+        let mut pids = host_side(manager)?;
+        pids.push(app);
+        share(&pids, over)
+    };
+    let before = look(bench.manager().ok_or_else(no_manager)?)?;
+    let endpoint = bench.manager().map(|m| Endpoint::Host(Some(m.host_socket())));
+    let manager = bench.manager().ok_or_else(no_manager)?;
+    let with = std::thread::scope(|scope| {
+        let (guest, job) = (guest.as_deref(), &job);
+        let held = scope.spawn(move || match (guest, endpoint) {
+            (Some(guest), _) => guest.run(false, job, hold),
+            (None, Some(endpoint)) => {
+                OverSession::connect(&endpoint, Some(crate::lab::HOST_CLIENT))?
+                    .run(job, Duration::ZERO)
+            }
+            (None, None) => Err(no_manager()),
+        });
+        let start = Instant::now();
+        while manager.grants()?.iter().filter(|g| g.pid.is_some()).count() < CHANNELS as usize {
+            if start.elapsed() > hold || held.is_finished() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let with = look(manager);
+        held.join().unwrap_or_else(|_| Err(BenchError::Inside("the caller died".into())))?;
+        with
+    })?;
+    let row = |kind, count, share| {
+        WaitingRow::new(domain, &transport, kind, None).with_shares(count, &[share])
+    };
+    Ok(vec![row(Waiting::IdleBefore, 0, before), row(Waiting::Idle, CHANNELS, with)])
+}

@@ -1,0 +1,284 @@
+//! `vfun attach` and `vfun detach`.
+
+mod libvirt;
+mod ports;
+mod qemu;
+
+use super::client::wiring::{self, Way};
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::{Exit, Failure, Result};
+use crate::out::{self, Facts};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use vfun_manager::admin::ClientRow;
+
+const AFTER: &str = "\
+The window of a client is plugged into a VM that runs, as a PCI device, and taken out again. The VM is \
+a domain of libvirt (asked through virsh), or a plain QEMU with a control socket \
+(-qmp unix:FILE,server=on,wait=off). A PCIe machine (q35) needs a free port that takes devices while it \
+runs; for a large window, one with room for it:
+  libvirt:  <controller type='pci' model='pcie-root-port'/>
+  QEMU:     -device pcie-root-port,id=vf0,chassis=1,pref64-reserve=128M
+
+Examples:
+  vfun attach vm1                              the domain vm1 gets the window of the client vm1
+  vfun attach web --client vm1 --persistent    and has it after it was off, too
+  vfun attach --qmp /run/vm1.qmp --client vm1 --bus vf0
+  vfun detach vm1";
+
+/// Which window, into or out of which VM.
+#[derive(clap::Args, Debug)]
+pub struct Target {
+    /// A domain of libvirt.
+    #[arg(required_unless_present = "qmp")]
+    domain: Option<String>,
+    /// The client whose window it is [default: the domain's name].
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+    /// A plain QEMU's control socket, instead of a domain.
+    #[arg(long, value_name = "SOCKET", conflicts_with = "domain", requires = "client")]
+    qmp: Option<PathBuf>,
+    /// Where libvirt is, as virsh takes it [default: virsh's own].
+    #[arg(long, value_name = "URI", conflicts_with = "qmp")]
+    connect: Option<String>,
+    /// Change the domain's stored description too.
+    #[arg(long, conflicts_with = "qmp")]
+    persistent: bool,
+    /// How long the VM may take, seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+}
+
+/// Plug a client's window into a VM that runs.
+///
+/// Ends when the device is there and the manager has seen the VM connect.
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER)]
+pub struct AttachArgs {
+    #[command(flatten)]
+    target: Target,
+    /// With --qmp: the port or bus to plug it into [default: a free one].
+    #[arg(long, value_name = "ID", requires = "qmp")]
+    bus: Option<String>,
+    /// Do not wait until the manager has seen the VM connect.
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Take a client's window out of a VM that runs.
+///
+/// The VM's programs that use it are told that the device is gone; their grants
+/// are given back.
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER)]
+pub struct DetachArgs {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What was done, for programs.
+#[derive(Debug, Default, Serialize)]
+struct Done {
+    client: String,
+    /// Its name in QEMU and libvirt.
+    device: String,
+    transport: String,
+    /// Whether it is in the VM now.
+    attached: bool,
+    /// Whether it was so before.
+    already: bool,
+    /// Where, as the host numbers it.
+    pci: Option<String>,
+    /// The port it is plugged into, where that is known.
+    port: Option<String>,
+    /// What plugging or unplugging took, ms.
+    took_ms: Option<f64>,
+    /// Whether the manager sees the VM; none where it cannot (ivshmem-plain).
+    connected: Option<bool>,
+    /// From plugging it in until the manager saw it, ms.
+    connected_ms: Option<f64>,
+}
+
+/// A window and how it gets into a VM.
+struct Window {
+    client: ClientRow,
+    way: Way,
+    id: String,
+}
+
+/// What a VM did.
+struct Plugged {
+    already: bool,
+    pci: Option<String>,
+    port: Option<String>,
+    took: Option<Duration>,
+}
+
+impl Target {
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
+    fn client(&self) -> &str {
+        self.client.as_deref().or(self.domain.as_deref()).unwrap_or_default()
+    }
+
+    /// Where it goes, for people.
+    fn place(&self) -> String {
+        match (&self.qmp, &self.domain) {
+            (Some(socket), _) => format!("the QEMU at {}", socket.display()),
+            (None, Some(domain)) => format!("domain {domain}"),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn domain(&self) -> libvirt::Domain<'_> {
+        libvirt::Domain {
+            name: self.domain.as_deref().unwrap_or_default(),
+            connect: self.connect.as_deref(),
+            persistent: self.persistent,
+        }
+    }
+}
+
+fn window(admin: &Admin, name: &str) -> Result<Window> {
+    let client = admin.client(name)?.ok_or_else(|| {
+        Failure::new(Exit::Refused, format!("there is no client '{name}'")).advise(format!(
+            "`vfun client add {name}` declares it; --client names another; `vfun client list` shows them"
+        ))
+    })?;
+    let way = wiring::way(&client).ok_or_else(|| {
+        Failure::usage(format!(
+            "client '{name}' is of kind {}: it has no window for a VM",
+            client.kind
+        ))
+    })?;
+    Ok(Window { id: wiring::device_id(name), client, way })
+}
+
+/// Plugs it in.
+pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<()> {
+    let admin = Admin::of(cli);
+    let target = &args.target;
+    let window = window(&admin, target.client())?;
+    let began = Instant::now();
+    let plugged = match &target.qmp {
+        Some(socket) => qemu::attach(socket, &window, args.bus.as_deref()),
+        None => target.domain().attach(&window),
+    };
+    let plugged = plugged.map_err(|f| elsewhere(&window, f))?;
+    let mut done = Done {
+        client: window.client.name.clone(),
+        device: window.id.clone(),
+        transport: window.client.transport.clone(),
+        attached: true,
+        already: plugged.already,
+        pci: plugged.pci,
+        port: plugged.port,
+        took_ms: plugged.took.map(ms),
+        ..Done::default()
+    };
+    if matches!(window.way, Way::Doorbell(_)) && !args.no_wait {
+        connected(&admin, &window, target)?;
+        done.connected = Some(true);
+        done.connected_ms = (!done.already).then(|| ms(began.elapsed()));
+    }
+    show(cli, target, &done)
+}
+
+/// Takes it out.
+pub fn detach(cli: &Cli, args: &DetachArgs) -> Result<()> {
+    let target = &args.target;
+    // A client that is gone, or a manager that is, must not keep its device in a VM.
+    let id = wiring::device_id(target.client());
+    let unplugged = match &target.qmp {
+        Some(socket) => qemu::detach(socket, &id, target.timeout())?,
+        None => target.domain().detach(&id, target.timeout())?,
+    };
+    let done = Done {
+        client: target.client().to_owned(),
+        device: id,
+        already: unplugged.already,
+        pci: unplugged.pci,
+        took_ms: unplugged.took.map(ms),
+        ..Done::default()
+    };
+    show(cli, target, &done)
+}
+
+fn ms(d: Duration) -> f64 {
+    (d.as_secs_f64() * 1e4).round() / 10.0
+}
+
+/// A refusal's likeliest reason, if the window is in a VM that is not this one.
+fn elsewhere(window: &Window, refusal: Failure) -> Failure {
+    match window.client.connected && refusal.exit == Exit::Failed {
+        true => refusal.advise(format!(
+            "the window of client {0} is in another VM already: each VM needs a client of its own (`vfun client add`)",
+            window.client.name
+        )),
+        false => refusal,
+    }
+}
+
+/// Waits until the manager has seen the VM.
+fn connected(admin: &Admin, window: &Window, target: &Target) -> Result<()> {
+    let until = Instant::now() + target.timeout();
+    let name = &window.client.name;
+    loop {
+        let row = admin.client(name)?;
+        if row.is_some_and(|r| r.connected) {
+            return Ok(());
+        }
+        if Instant::now() >= until {
+            return Err(Failure::new(
+                Exit::Unreachable,
+                format!(
+                    "the device is in {}, but the manager has not seen it connect within {} s",
+                    target.place(),
+                    target.timeout
+                ),
+            )
+            .advise(
+                "see the manager's log; is it the manager of this root that made the socket?",
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn show(cli: &Cli, target: &Target, done: &Done) -> Result<()> {
+    if cli.json {
+        return out::json(done);
+    }
+    let state = match (done.attached, done.already) {
+        (true, false) => "attached",
+        (true, true) => "attached already: nothing was done",
+        (false, false) => "detached",
+        (false, true) => "not attached: there was nothing to do",
+    };
+    let mut facts = Facts::new()
+        .fact("window", format!("of client {} ({})", done.client, done.device))
+        .fact("VM", target.place())
+        .fact("state", state);
+    if let Some(pci) = &done.pci {
+        let port = done.port.as_ref().map(|p| format!(", in port {p}")).unwrap_or_default();
+        facts = facts.fact("PCI address", format!("{pci}{port}"));
+    }
+    if let Some(took) = done.took_ms {
+        facts = facts.fact("took", format!("{took} ms"));
+    }
+    facts = match (done.attached, done.connected, done.connected_ms) {
+        (true, Some(_), Some(took)) => {
+            facts.fact("manager", format!("sees the VM, {took} ms after the start"))
+        }
+        (true, Some(_), None) => facts.fact("manager", "sees the VM"),
+        (true, None, _) if done.transport == "ivshmem-plain" => {
+            facts.fact("manager", "cannot see the VM: ivshmem-plain has no connection")
+        }
+        _ => facts,
+    };
+    out::text(&facts.render())
+}

@@ -1,0 +1,161 @@
+//! Windows in and out of a plain QEMU, by QMP.
+
+use super::ports::{self, Device};
+use super::{Plugged, Way, Window};
+use crate::fail::{Exit, Failure, Result};
+use crate::qmp::{Qmp, Refusal};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use vfun_wire::limits::VECTORS;
+
+fn devices(qmp: &mut Qmp) -> Result<Vec<Device>> {
+    Ok(ports::devices(&qmp.ask("query-pci", Value::Null)?))
+}
+
+/// Whether QEMU has a device of this name, on a bus or on its way off it.
+fn has_device(qmp: &mut Qmp, id: &str) -> Result<bool> {
+    let list = qmp.try_ask("qom-list", json!({ "path": format!("/machine/peripheral/{id}") }))?;
+    Ok(list.is_ok())
+}
+
+/// The device's name in QEMU: the memory of a plain window has the other one.
+fn device_id(window: &Way, id: &str) -> String {
+    match window {
+        Way::Doorbell(_) => id.to_owned(),
+        Way::Plain(_) => format!("{id}-device"),
+    }
+}
+
+/// Ports of QEMU that take devices while the machine runs.
+const HOT: [&str; 3] = ["pcie-root-port", "ioh3420", "xio3130-downstream"];
+
+fn is_hot(qmp: &mut Qmp, port: &Device) -> Result<bool> {
+    let path = format!("/machine/peripheral/{}", port.id);
+    let mut get = |name: &str| qmp.try_ask("qom-get", json!({"path": path, "property": name}));
+    let kind = get("type")?.unwrap_or_default();
+    // QEMU before 6.1 has no such property and can always.
+    let hot = get("hotplug")?.map_or(true, |v| v != false);
+    Ok(hot && kind.as_str().is_some_and(|k| HOT.contains(&k)))
+}
+
+/// A free port; none for the root bus of a machine where that will do.
+fn free_port(qmp: &mut Qmp, devices: &[Device]) -> Result<Option<String>> {
+    for port in ports::free(devices) {
+        if is_hot(qmp, port)? {
+            return Ok(Some(port.id.clone()));
+        }
+    }
+    if ports::root_takes_devices(devices) {
+        return Ok(None);
+    }
+    Err(Failure::new(Exit::Failed, "this QEMU has no free PCIe port that takes devices while it runs")
+        .advise("start it with a spare one, `-device pcie-root-port,id=vf0,chassis=1`, or name a bus with --bus"))
+}
+
+fn refused(what: &str, r: &Refusal) -> Failure {
+    let failure = Failure::new(Exit::Failed, format!("QEMU refused {what}: {}", r.sentence));
+    match r.sentence.contains("connect") || r.sentence.contains("open backing store") {
+        true => failure.advise(
+            "QEMU's user must be let at the socket or file and its folders: `vfun client show NAME` says how",
+        ),
+        false => failure,
+    }
+}
+
+/// What stands behind the device: a character device or memory.
+fn add_backend(qmp: &mut Qmp, window: &Window) -> Result<std::result::Result<Value, Refusal>> {
+    match &window.way {
+        Way::Doorbell(socket) => qmp.try_ask(
+            "chardev-add",
+            json!({ "id": window.id, "backend": { "type": "socket", "data": {
+                "server": false, "addr": { "type": "unix", "data": { "path": socket } } } } }),
+        ),
+        Way::Plain(file) => qmp.try_ask(
+            "object-add",
+            json!({ "qom-type": "memory-backend-file", "id": window.id, "share": true,
+                "mem-path": file, "size": window.client.window_bytes }),
+        ),
+    }
+}
+
+/// Takes it away; that there is none is all right.
+fn remove_backend(qmp: &mut Qmp, id: &str) -> Result<()> {
+    // Only one of the two is there, and which one is not asked: a client may
+    // have changed its transport since.
+    let _ = qmp.try_ask("chardev-remove", json!({ "id": id }))?;
+    let _ = qmp.try_ask("object-del", json!({ "id": id }))?;
+    Ok(())
+}
+
+/// Plugs a window in.
+pub fn attach(socket: &Path, window: &Window, bus: Option<&str>) -> Result<Plugged> {
+    let mut qmp = Qmp::open(socket)?;
+    let id = device_id(&window.way, &window.id);
+    let before = devices(&mut qmp)?;
+    if let Some(d) = before.iter().find(|d| d.id == id) {
+        let pci = Some(d.address.clone());
+        return Ok(Plugged { already: true, pci, port: None, took: None });
+    }
+    let port = match bus {
+        Some(bus) => Some(bus.to_owned()),
+        None => free_port(&mut qmp, &before)?,
+    };
+    // Left by an attempt that did not come to its end.
+    remove_backend(&mut qmp, &window.id)?;
+    let began = Instant::now();
+    add_backend(&mut qmp, window)?.map_err(|r| refused("the window", &r))?;
+    let mut device = match &window.way {
+        Way::Doorbell(_) => {
+            json!({ "driver": "ivshmem-doorbell", "chardev": window.id, "vectors": VECTORS })
+        }
+        Way::Plain(_) => json!({ "driver": "ivshmem-plain", "memdev": window.id }),
+    };
+    device["id"] = json!(id);
+    if let Some(port) = &port {
+        device["bus"] = json!(port);
+    }
+    if let Err(r) = qmp.try_ask("device_add", device)? {
+        remove_backend(&mut qmp, &window.id)?;
+        return Err(refused("the device", &r));
+    }
+    let took = Some(began.elapsed());
+    let now = devices(&mut qmp)?;
+    let pci = now.into_iter().find(|d| d.id == id).map(|d| d.address);
+    Ok(Plugged { already: false, pci, port, took })
+}
+
+/// Takes a window out.
+pub fn detach(socket: &Path, backend: &str, at_most: Duration) -> Result<Plugged> {
+    let mut qmp = Qmp::open(socket)?;
+    let names = [backend.to_owned(), format!("{backend}-device")];
+    let mut found = None;
+    for name in names {
+        if has_device(&mut qmp, &name)? {
+            found = Some(name);
+        }
+    }
+    let Some(id) = found else {
+        remove_backend(&mut qmp, backend)?;
+        return Ok(Plugged { already: true, pci: None, port: None, took: None });
+    };
+    let pci = devices(&mut qmp)?.into_iter().find(|d| d.id == id).map(|d| d.address);
+    let began = Instant::now();
+    match qmp.try_ask("device_del", json!({ "id": id }))? {
+        Ok(_) => {}
+        // Asked before, and not yet out.
+        Err(r) if r.sentence.contains("in the process of unplug") => {}
+        Err(r) => return Err(refused("to take the device out", &r)),
+    }
+    let gone = qmp.event("DEVICE_DELETED", |d| d["device"] == id.as_str(), at_most)?;
+    if gone.is_none() && has_device(&mut qmp, &id)? {
+        return Err(Failure::new(
+            Exit::Failed,
+            format!("the VM has not let go of the device within {} s", at_most.as_secs()),
+        )
+        .advise("a VM without an operating system that runs cannot; otherwise ask again: it may only be slow"));
+    }
+    let took = Some(began.elapsed());
+    remove_backend(&mut qmp, backend)?;
+    Ok(Plugged { already: false, pci, port: None, took })
+}

@@ -1,0 +1,73 @@
+//! What a manager must not lose when it is killed: descriptors (windows,
+//! bells, connections of VMs and services) and notes about them, kept by a
+//! process so small that there is little in it that could fail.
+//!
+//! The manager puts things in under a name and takes all of them out when it
+//! starts anew. A kept connection stays open, so that neither QEMU nor a
+//! service nor an app notices; nothing is read from it meanwhile, so nothing
+//! that was said is lost either.
+//!
+//! Packets of JSON over a `SOCK_SEQPACKET` UNIX socket that only the manager's
+//! user can reach; descriptors travel by SCM_RIGHTS. What was sent is kept:
+//! the packet is in the kernel's hands even if the sender dies the moment after.
+
+#![forbid(unsafe_code)]
+
+mod link;
+mod serve;
+
+pub use link::{Keeper, Kept};
+pub use serve::serve;
+
+use serde::{Deserialize, Serialize};
+
+/// Largest packet, bytes.
+pub const PACKET_BYTES: usize = 128 << 10;
+/// Notes of one batch are cut so that it fits a packet with room to spare.
+pub const BATCH_BYTES: usize = PACKET_BYTES / 2;
+/// Most bytes of a note.
+pub const NOTE_BYTES: usize = PACKET_BYTES / 4;
+/// Most things kept: beyond what the manager's own limits let it hold.
+pub const THINGS_MAX: usize = 1 << 18;
+
+/// A note under its name; without a note the name is forgotten, its descriptors with it.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Change {
+    /// Under which name.
+    pub name: String,
+    /// What to know of it.
+    pub note: Option<String>,
+}
+
+/// What to write when the manager is gone without a word: a 64-bit number into
+/// the first of a thing's descriptors.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Will {
+    /// Where.
+    pub offset: u64,
+    /// What.
+    pub value: u64,
+}
+
+/// Manager to keeper.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ToKeeper {
+    /// All of these or, if the sender dies before, none.
+    Change(Vec<Change>),
+    /// Keep the descriptors that come along under this name, with a note, and
+    /// carry out the will.
+    Hold { name: String, note: String, will: Option<Will> },
+    /// Forget all and end.
+    End,
+}
+
+/// Keeper to manager, when it connects.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FromKeeper {
+    /// One thing, with its descriptors.
+    Kept { name: String, note: String },
+    /// That was all.
+    All,
+}

@@ -1,0 +1,208 @@
+//! The keeper's side.
+
+use crate::{Change, FromKeeper, NOTE_BYTES, PACKET_BYTES, THINGS_MAX, ToKeeper, Will};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::SocketFlags;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+use vfun_window::fdpass;
+
+/// How often a keeper without a manager looks whether its root is still there.
+const ALONE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+/// How long a manager may take to take what it is sent.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+struct Thing {
+    note: String,
+    fds: Vec<OwnedFd>,
+    will: Option<Will>,
+}
+
+/// Keeps until it is told to end, or until no manager is there and `path`, by
+/// which one could connect, is gone.
+pub fn serve(listener: OwnedFd, path: &Path) -> io::Result<()> {
+    let mut things: BTreeMap<String, Thing> = BTreeMap::new();
+    let mut manager: Option<OwnedFd> = None;
+    let mut room = vec![0; PACKET_BYTES];
+    loop {
+        let (newcomer, message) = wait(&listener, manager.as_ref())?;
+        if newcomer {
+            // A new manager takes the place of the old one.
+            let socket = rustix::net::accept_with(&listener, SocketFlags::CLOEXEC)?;
+            // What the old one said last is not lost.
+            while let Some(old) = manager.as_ref()
+                && wait_for(old.as_fd())
+                && let Some(told) = hear(old, &mut room)
+            {
+                if take(&mut things, told) {
+                    return Ok(());
+                }
+            }
+            manager = tell_all(&socket, &things).is_ok().then_some(socket);
+        } else if message {
+            let Some(socket) = manager.as_ref() else { continue };
+            match hear(socket, &mut room) {
+                Some(told) => {
+                    if take(&mut things, told) {
+                        return Ok(());
+                    }
+                }
+                None => {
+                    manager = None;
+                    carry_out(&things);
+                }
+            }
+        } else if manager.is_none() && !path.exists() {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits for a manager or for what it says.
+fn wait(listener: &OwnedFd, manager: Option<&OwnedFd>) -> io::Result<(bool, bool)> {
+    let mut fds = vec![PollFd::new(listener, PollFlags::IN)];
+    fds.extend(manager.map(|m| PollFd::new(m, PollFlags::IN)));
+    match poll(&mut fds, manager.is_none().then_some(&ALONE)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let ready = |i: usize| fds.get(i).is_some_and(|f| !f.revents().is_empty());
+    Ok((ready(0), ready(1)))
+}
+
+/// Whether something can be read at once.
+fn wait_for(fd: std::os::fd::BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(n) if n > 0)
+}
+
+/// One message; `None` when the manager is gone or speaks nonsense.
+fn hear(manager: &OwnedFd, room: &mut [u8]) -> Option<(ToKeeper, Vec<OwnedFd>)> {
+    let (n, fds) = fdpass::receive(manager, room).ok()?;
+    if n == 0 {
+        return None;
+    }
+    Some((serde_json::from_slice(&room[..n]).ok()?, fds))
+}
+
+fn note(things: &mut BTreeMap<String, Thing>, change: Change) {
+    let room = things.len() < THINGS_MAX;
+    match change.note {
+        None => drop(things.remove(&change.name)),
+        Some(note) if note.len() <= NOTE_BYTES => match things.get_mut(&change.name) {
+            Some(thing) => thing.note = note,
+            None if room => {
+                things.insert(change.name, Thing { note, fds: vec![], will: None });
+            }
+            None => {}
+        },
+        Some(_) => {}
+    }
+}
+
+/// Does what it was told; true if that is to end.
+fn take(things: &mut BTreeMap<String, Thing>, (message, fds): (ToKeeper, Vec<OwnedFd>)) -> bool {
+    match message {
+        ToKeeper::Change(changes) => {
+            for change in changes {
+                note(things, change);
+            }
+        }
+        ToKeeper::Hold { name, note, will } => {
+            things.insert(name, Thing { note, fds, will });
+        }
+        ToKeeper::End => return true,
+    }
+    false
+}
+
+/// The manager is gone without a word.
+fn carry_out(things: &BTreeMap<String, Thing>) {
+    for thing in things.values() {
+        if let (Some(will), Some(file)) = (thing.will, thing.fds.first()) {
+            // A file that takes it no longer has nobody who looks at it.
+            let _ = rustix::io::pwrite(file, &will.value.to_le_bytes(), will.offset);
+        }
+    }
+}
+
+fn tell_all(manager: &OwnedFd, things: &BTreeMap<String, Thing>) -> io::Result<()> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+    set_socket_timeout(manager, Timeout::Send, Some(PATIENCE))?;
+    for (name, thing) in things {
+        let message = FromKeeper::Kept { name: name.clone(), note: thing.note.clone() };
+        let fds: Vec<_> = thing.fds.iter().map(AsFd::as_fd).collect();
+        fdpass::send(manager, &serde_json::to_vec(&message)?, &fds)?;
+    }
+    fdpass::send(manager, &serde_json::to_vec(&FromKeeper::All)?, &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Keeper;
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+
+    fn keeper(path: &Path) -> std::thread::JoinHandle<io::Result<()>> {
+        let flags = SocketFlags::CLOEXEC;
+        let kind = SocketType::SEQPACKET;
+        let listener = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 4).unwrap();
+        let path = path.to_owned();
+        std::thread::spawn(move || serve(listener, &path))
+    }
+
+    fn note(name: &str, note: Option<&str>) -> Change {
+        Change { name: name.into(), note: note.map(str::to_owned) }
+    }
+
+    #[test]
+    fn what_one_manager_leaves_the_next_one_finds() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k.sock");
+        let thread = keeper(&path);
+        let (first, kept) = Keeper::connect(&path).unwrap();
+        assert!(kept.is_empty());
+        let (a, b) = rustix::pipe::pipe().unwrap();
+        first.hold("pipe", "one", None, &[a.as_fd(), b.as_fd()]).unwrap();
+        let many = (0..3000).map(|i| note(&format!("n/{i}"), Some(&"x".repeat(60)))).collect();
+        first.change(many).unwrap();
+        first.change(vec![note("n/7", None), note("pipe", Some("two")), note("", None)]).unwrap();
+        let memory = vfun_window::memfd("k", 4096).unwrap();
+        first.hold("m", "", Some(Will { offset: 8, value: 4 }), &[memory.as_fd()]).unwrap();
+        first.change(vec![note("m2", None)]).unwrap();
+        drop((first, a, b));
+        // At once: what was said last counts all the same.
+        let (second, kept) = Keeper::connect(&path).unwrap();
+        assert_eq!(kept.len(), 3001);
+        assert!(kept.iter().all(|k| k.name != "n/7"));
+        let pipe = kept.iter().find(|k| k.name == "pipe").unwrap();
+        assert_eq!((pipe.note.as_str(), pipe.fds.len()), ("two", 2));
+        rustix::io::write(&pipe.fds[1], b"hello").unwrap();
+        let mut got = [0; 5];
+        rustix::io::read(&pipe.fds[0], &mut got).unwrap();
+        assert_eq!(&got, b"hello");
+        drop(second);
+        let mut word = [0; 8];
+        while word != 4u64.to_le_bytes() {
+            rustix::io::pread(&memory, &mut word, 8).unwrap();
+        }
+        let (second, _) = Keeper::connect(&path).unwrap();
+        second.end();
+        thread.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_keeper_whose_root_is_gone_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k.sock");
+        let thread = keeper(&path);
+        drop(Keeper::connect(&path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        thread.join().unwrap().unwrap();
+    }
+}

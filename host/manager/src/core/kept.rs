@@ -1,0 +1,432 @@
+//! What must be known of the state to go on where another manager was killed:
+//! notes in plain types, one a thing, and the way back from them.
+//!
+//! Times are on the machine's monotonic clock, so they mean the same to both
+//! managers. What the rim sees anew by itself (heartbeats, counters) is not noted.
+
+use super::grants::{Grant, GrantState, Table};
+use super::heap::Heap;
+use super::services::{Service, ServiceState};
+use super::{Catalog, Core, ReplyTo, ServiceId, Session, Window, WindowId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use vfun_keeper::Change;
+use vfun_wire::Handle;
+use vfun_wire::channel::{ChannelKind, Geometry};
+use vfun_wire::header::HEAP_OFF;
+use vfun_wire::limits::SESSIONS;
+use vfun_wire::message::{Location, WaitMode};
+use vfun_wire::version::Features;
+use zerocopy::little_endian::{U16, U32, U64};
+
+/// A map that remembers which of its entries may have changed.
+#[derive(Debug)]
+pub(crate) struct Marked<K, V> {
+    map: BTreeMap<K, V>,
+    changed: BTreeSet<K>,
+}
+
+impl<K: Ord + Copy, V> Default for Marked<K, V> {
+    fn default() -> Self {
+        Marked { map: BTreeMap::new(), changed: BTreeSet::new() }
+    }
+}
+
+impl<K: Ord + Copy, V> Marked<K, V> {
+    pub fn insert(&mut self, k: K, v: V) {
+        self.changed.insert(k);
+        self.map.insert(k, v);
+    }
+    pub fn remove(&mut self, k: &K) -> Option<V> {
+        self.changed.insert(*k);
+        self.map.remove(k)
+    }
+    pub fn get_mut(&mut self, k: &K) -> Option<&mut V> {
+        self.changed.insert(*k);
+        self.map.get_mut(k)
+    }
+    pub fn take_changed(&mut self) -> BTreeSet<K> {
+        std::mem::take(&mut self.changed)
+    }
+}
+
+impl<K, V> std::ops::Deref for Marked<K, V> {
+    type Target = BTreeMap<K, V>;
+    fn deref(&self) -> &Self::Target {
+        &self.map
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct CoreNote {
+    next_service: ServiceId,
+    next_app: u32,
+    draining: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WindowNote {
+    client: u32,
+    bytes: u64,
+    doorbell: bool,
+    death_seen: bool,
+}
+
+/// A place in a table: its generation counts on even while nothing is in it.
+#[derive(Serialize, Deserialize)]
+struct Place<T> {
+    generation: u32,
+    thing: Option<T>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Reply(WindowId, usize, u32);
+
+impl From<ReplyTo> for Reply {
+    fn from(r: ReplyTo) -> Self {
+        Reply(r.window, r.cell, r.seq)
+    }
+}
+impl From<Reply> for ReplyTo {
+    fn from(r: Reply) -> Self {
+        ReplyTo { window: r.0, cell: r.1, seq: r.2 }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct SessionNote {
+    window: WindowId,
+    line: u16,
+    app: String,
+    app_id: u32,
+    features: u64,
+    version: u16,
+    asked: Reply,
+}
+
+#[derive(Serialize, Deserialize)]
+struct GeometryNote {
+    dataout_off: u64,
+    datain_off: u64,
+    side_bytes: u64,
+    vector_out: u16,
+    vector_in: u16,
+}
+
+#[derive(Serialize, Deserialize)]
+struct GrantNote {
+    session: u64,
+    window: WindowId,
+    client_id: u32,
+    client: String,
+    app_id: u32,
+    app: String,
+    function: String,
+    location: u8,
+    kind: u16,
+    depth: u16,
+    cell_bytes: u32,
+    deadline_ms: u32,
+    wait: u8,
+    state: GrantState,
+    geometry: Option<GeometryNote>,
+    service: Option<ServiceId>,
+    waiting: Option<Reply>,
+    since_ms: u64,
+    closing_ms: u64,
+    restarts: u32,
+    asked: Reply,
+    activated: Option<Reply>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ServiceNote {
+    client: u32,
+    function: String,
+    location: u8,
+    state: ServiceState,
+    ever_ready: bool,
+    crashes: Vec<u64>,
+    overran: Option<u64>,
+}
+
+fn text(note: &impl Serialize) -> String {
+    serde_json::to_string(note).expect("plain data")
+}
+
+fn grant_note(g: &Grant) -> GrantNote {
+    GrantNote {
+        session: g.session.0,
+        window: g.window,
+        client_id: g.client_id,
+        client: g.client.clone(),
+        app_id: g.app_id,
+        app: g.app.clone(),
+        function: g.function.clone(),
+        location: g.location.to_wire(),
+        kind: g.kind.to_wire(),
+        depth: g.depth,
+        cell_bytes: g.cell_bytes,
+        deadline_ms: g.deadline_ms,
+        wait: g.wait.to_wire(),
+        state: g.state,
+        geometry: g.geometry.map(|geo| GeometryNote {
+            dataout_off: geo.dataout_off.get(),
+            datain_off: geo.datain_off.get(),
+            side_bytes: geo.side_bytes.get(),
+            vector_out: geo.vector_out.get(),
+            vector_in: geo.vector_in.get(),
+        }),
+        service: g.service,
+        waiting: g.waiting.map(Reply::from),
+        since_ms: g.since_ms,
+        closing_ms: g.closing_ms,
+        restarts: g.restarts,
+        asked: g.asked.into(),
+        activated: g.activated.map(Reply::from),
+    }
+}
+
+fn grant(n: GrantNote) -> Option<Grant> {
+    Some(Grant {
+        session: Handle(n.session),
+        window: n.window,
+        client_id: n.client_id,
+        client: n.client,
+        app_id: n.app_id,
+        app: n.app,
+        function: n.function,
+        location: Location::from_wire(n.location)?,
+        kind: ChannelKind::from_wire(n.kind)?,
+        depth: n.depth,
+        cell_bytes: n.cell_bytes,
+        deadline_ms: n.deadline_ms,
+        wait: WaitMode::from_wire(n.wait)?,
+        state: n.state,
+        geometry: n.geometry.map(|geo| Geometry {
+            dataout_off: U64::new(geo.dataout_off),
+            datain_off: U64::new(geo.datain_off),
+            side_bytes: U64::new(geo.side_bytes),
+            cell_bytes: U32::new(n.cell_bytes),
+            depth: U16::new(n.depth),
+            kind: U16::new(n.kind),
+            vector_out: U16::new(geo.vector_out),
+            vector_in: U16::new(geo.vector_in),
+            reserved: U32::new(0),
+        }),
+        service: n.service,
+        waiting: n.waiting.map(ReplyTo::from),
+        since_ms: n.since_ms,
+        closing_ms: n.closing_ms,
+        restarts: n.restarts,
+        asked: n.asked.into(),
+        activated: n.activated.map(ReplyTo::from),
+    })
+}
+
+/// The prefix of every note of the core's.
+pub const PREFIX: &str = "core";
+
+impl Core {
+    /// What changed since this was last asked, in notes.
+    pub fn changes(&mut self) -> Vec<Change> {
+        let mut out = vec![];
+        let mut put = |name: String, note: Option<String>| {
+            if note != self.noted.get(&name).cloned() {
+                match &note {
+                    Some(n) => self.noted.insert(name.clone(), n.clone()),
+                    None => self.noted.remove(&name),
+                };
+                out.push(Change { name, note });
+            }
+        };
+        for id in self.windows.take_changed() {
+            let note = self.windows.get(&id).map(|w| {
+                text(&WindowNote {
+                    client: w.client,
+                    bytes: w.heap.total() + HEAP_OFF as u64,
+                    doorbell: w.doorbell,
+                    death_seen: w.death_seen,
+                })
+            });
+            put(format!("{PREFIX}/window/{id}"), note);
+        }
+        for index in self.sessions.take_changed() {
+            let (generation, session) = self.sessions.place(index);
+            let thing = session.map(|s| SessionNote {
+                window: s.window,
+                line: s.line,
+                app: s.app.clone(),
+                app_id: s.app_id,
+                features: s.features.0,
+                version: s.version,
+                asked: s.asked.into(),
+            });
+            put(format!("{PREFIX}/session/{index}"), Some(text(&Place { generation, thing })));
+        }
+        for index in self.grants.take_changed() {
+            let (generation, grant) = self.grants.place(index);
+            let thing = grant.map(grant_note);
+            put(format!("{PREFIX}/grant/{index}"), Some(text(&Place { generation, thing })));
+        }
+        for id in self.services.take_changed() {
+            let note = self.services.get(&id).map(|s| {
+                text(&ServiceNote {
+                    client: s.client,
+                    function: s.function.clone(),
+                    location: s.location.to_wire(),
+                    state: s.state,
+                    ever_ready: s.ever_ready,
+                    crashes: s.crashes.clone(),
+                    overran: s.overran.map(|h| h.0),
+                })
+            });
+            put(format!("{PREFIX}/service/{id}"), note);
+        }
+        let own = CoreNote {
+            next_service: self.next_service,
+            next_app: self.next_app,
+            draining: self.draining,
+        };
+        put(format!("{PREFIX}/self"), Some(text(&own)));
+        out
+    }
+
+    /// Every note as it stands, for a keeper that has none.
+    pub fn all_notes(&self) -> Vec<Change> {
+        let change = |(name, note): (&String, &String)| Change {
+            name: name.clone(),
+            note: Some(note.clone()),
+        };
+        self.noted.iter().map(change).collect()
+    }
+
+    /// The windows there are.
+    pub fn window_ids(&self) -> impl Iterator<Item = WindowId> {
+        self.windows.keys().copied()
+    }
+
+    /// Whether this is a service of its.
+    pub fn knows_service(&self, id: ServiceId) -> bool {
+        self.services.contains_key(&id)
+    }
+
+    /// The state that the notes tell of. Anything unreadable is refused whole:
+    /// half a state would be worse than none.
+    pub fn restore<'a>(
+        now: u64,
+        generation: u32,
+        catalog: Catalog,
+        notes: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, String> {
+        let mut core = Core::new(generation, catalog);
+        let (mut sessions, mut grants) = (BTreeMap::new(), BTreeMap::new());
+        for (name, note) in notes {
+            let bad = |e: &dyn std::fmt::Display| format!("the note {name} ({note}): {e}");
+            let mut parts = name.split('/').skip(1);
+            let (what, id) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+            let number = || id.parse::<u32>().map_err(|e| bad(&e));
+            match what {
+                "self" => {
+                    let n: CoreNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
+                    core.next_service = n.next_service;
+                    core.next_app = n.next_app;
+                    core.draining = n.draining;
+                }
+                "window" => {
+                    let n: WindowNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
+                    let window = Window::new(n.client, n.bytes, n.doorbell, n.death_seen);
+                    core.windows.insert(number()?, window);
+                }
+                "session" => {
+                    let n: Place<SessionNote> = serde_json::from_str(note).map_err(|e| bad(&e))?;
+                    let session = n.thing.map(|s| Session {
+                        window: s.window,
+                        line: s.line,
+                        app: s.app,
+                        app_id: s.app_id,
+                        features: Features(s.features),
+                        version: s.version,
+                        asked: s.asked.into(),
+                    });
+                    sessions.insert(number()?, (n.generation, session));
+                }
+                "grant" => {
+                    let n: Place<GrantNote> = serde_json::from_str(note).map_err(|e| bad(&e))?;
+                    let thing = match n.thing {
+                        Some(g) => Some(grant(g).ok_or_else(|| bad(&"an unknown number"))?),
+                        None => None,
+                    };
+                    grants.insert(number()?, (n.generation, thing));
+                }
+                "service" => {
+                    let n: ServiceNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
+                    let service = Service {
+                        client: n.client,
+                        function: n.function,
+                        location: Location::from_wire(n.location)
+                            .ok_or_else(|| bad(&"an unknown location"))?,
+                        state: n.state,
+                        since_ms: now,
+                        used_ms: now,
+                        ever_ready: n.ever_ready,
+                        crashes: n.crashes,
+                        overran: n.overran.map(Handle),
+                    };
+                    core.services.insert(number()?, service);
+                }
+                _ => return Err(bad(&"not a note of this version")),
+            }
+            core.noted.insert(name.to_owned(), note.to_owned());
+        }
+        core.sessions = Table::of_places(sessions);
+        core.grants = Table::of_places(grants);
+        core.knit(now)?;
+        core.windows.take_changed();
+        core.services.take_changed();
+        Ok(core)
+    }
+
+    /// Rebuilds what follows from the notes: who has which line and which
+    /// range of which window, and which apps have which id.
+    fn knit(&mut self, now: u64) -> Result<(), String> {
+        for (handle, s) in self.sessions.iter() {
+            let Some(w) = self.windows.get_mut(&s.window) else { continue };
+            let line = w
+                .lines
+                .get_mut(usize::from(s.line))
+                .ok_or_else(|| format!("session {handle} has no line {}", s.line))?;
+            if line.replace(handle).is_some() {
+                return Err(format!("two sessions have line {}", s.line));
+            }
+            w.beats[usize::from(s.line)] = (0, now);
+            let client = w.client;
+            self.app_ids.insert((client, s.app.clone()), s.app_id);
+        }
+        for (handle, g) in self.grants.iter() {
+            let (Some(geo), Some(w)) = (g.geometry, self.windows.get_mut(&g.window)) else {
+                continue;
+            };
+            for off in [geo.dataout_off.get(), geo.datain_off.get()] {
+                if !w.heap.take_at(off, geo.side_bytes.get()) {
+                    return Err(format!("grant {handle} has a range that another one has"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Window {
+    /// A window with nobody in it.
+    pub(super) fn new(client: u32, bytes: u64, doorbell: bool, death_seen: bool) -> Self {
+        Window {
+            client,
+            heap: Heap::new(HEAP_OFF as u64, bytes),
+            doorbell,
+            death_seen,
+            lines: [None; SESSIONS],
+            beats: [(0, 0); SESSIONS],
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Helpers: processes that stand between the manager and the network, so that
+//! nothing from there is read in the manager: the gateway for callers over TCP
+//! and the one that shows the counters to Prometheus. They are ordinary clients
+//! of the manager's sockets; one that dies is started again, later and later
+//! while it keeps dying.
+
+use super::{Daemon, Kind};
+use crate::limits::{HELPER_AGAIN, HELPER_AGAIN_MOST, HELPER_LIVED};
+use rustix::event::epoll::{self, EventFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A helper, running or about to be started again.
+pub(super) struct Helper {
+    /// What it is for, for messages.
+    what: &'static str,
+    program: PathBuf,
+    args: Vec<OsString>,
+    running: Option<(Child, OwnedFd)>,
+    /// When it was last started.
+    since: Instant,
+    /// When it is to be started again.
+    due: Option<Instant>,
+    /// Deaths in a row.
+    deaths: u32,
+}
+
+/// How long to wait after so many deaths in a row.
+fn pause(deaths: u32) -> Duration {
+    HELPER_AGAIN.saturating_mul(1 << deaths.saturating_sub(1).min(16)).min(HELPER_AGAIN_MOST)
+}
+
+impl Helper {
+    /// One that is to run `program`; it is told to end with its standard
+    /// input, so that it does not outlive a manager that was killed.
+    pub fn new(what: &'static str, program: &Path, args: Vec<OsString>) -> Self {
+        Helper {
+            what,
+            program: program.to_owned(),
+            args,
+            running: None,
+            since: Instant::now(),
+            due: Some(Instant::now()),
+            deaths: 0,
+        }
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        let child = Command::new(&self.program)
+            .args(&self.args)
+            .arg("--until-stdin-closes")
+            .stdin(Stdio::piped())
+            .spawn()?;
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+        self.since = Instant::now();
+        self.due = None;
+        self.running = Some((child, pidfd));
+        Ok(())
+    }
+
+    /// What it runs.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Whether it runs.
+    pub fn runs(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// It is gone: when it is to be started again.
+    fn died(&mut self) -> Duration {
+        self.deaths = if self.since.elapsed() >= HELPER_LIVED { 1 } else { self.deaths + 1 };
+        let pause = pause(self.deaths);
+        self.due = Some(Instant::now() + pause);
+        pause
+    }
+}
+
+impl Daemon {
+    /// Takes a helper on and starts it. That its program is missing is an
+    /// error here; later troubles are waited out.
+    pub(super) fn add_helper(&mut self, helper: Helper) -> io::Result<()> {
+        self.helpers.push(helper);
+        self.start_helper(self.helpers.len() - 1)
+    }
+
+    fn start_helper(&mut self, index: usize) -> io::Result<()> {
+        self.helpers[index].start()?;
+        let (_, pidfd) = self.helpers[index].running.as_ref().expect("just started");
+        self.watch(pidfd, Kind::HelperEnd, index as u32, EventFlags::IN)
+    }
+
+    /// One of them is gone.
+    pub(super) fn helper_ended(&mut self, index: u32) {
+        let Some(helper) = self.helpers.get_mut(index as usize) else { return };
+        let Some((mut child, pidfd)) = helper.running.take() else { return };
+        let _ = epoll::delete(&self.epoll, &pidfd);
+        let how = child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
+        let pause = helper.died();
+        tracing::error!(
+            "the {} ended ({how}): it is started again in {} ms",
+            helper.what,
+            pause.as_millis()
+        );
+    }
+
+    /// Starts those whose time has come.
+    pub(super) fn start_due_helpers(&mut self) {
+        for index in 0..self.helpers.len() {
+            if self.helpers[index].due.is_some_and(|due| due <= Instant::now())
+                && let Err(e) = self.start_helper(index)
+            {
+                let helper = &mut self.helpers[index];
+                helper.running = None;
+                let pause = helper.died();
+                tracing::error!(
+                    "the {} could not be started: {}: {e}; next try in {} ms",
+                    helper.what,
+                    helper.program.display(),
+                    pause.as_millis()
+                );
+            }
+        }
+    }
+
+    /// How long until the next of them is to be started again.
+    pub(super) fn helpers_patience(&self) -> Option<Duration> {
+        let due = self.helpers.iter().filter_map(|h| h.due).min()?;
+        Some(due.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether the helper that runs this program does.
+    pub(super) fn helper_runs(&self, program: &Path) -> bool {
+        self.helpers.iter().any(|h| h.program == program && h.runs())
+    }
+
+    /// Ends them all.
+    pub(super) fn end_helpers(&mut self) {
+        for helper in &mut self.helpers {
+            helper.due = None;
+            if let Some((mut child, _)) = helper.running.take() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_keeps_dying_is_tried_less_and_less() {
+        let mut helper = Helper::new("test", Path::new("/bin/true"), vec![]);
+        let pauses: Vec<Duration> = (0..40).map(|_| helper.died()).collect();
+        assert_eq!(pauses[0], HELPER_AGAIN);
+        assert!(pauses.windows(2).all(|p| p[0] <= p[1]));
+        assert_eq!(pauses[39], HELPER_AGAIN_MOST);
+        // One that lived for long begins anew.
+        helper.since = Instant::now().checked_sub(HELPER_LIVED).unwrap();
+        assert_eq!(helper.died(), HELPER_AGAIN);
+    }
+}

@@ -1,0 +1,313 @@
+//! What outlives this manager: everything that must not be lost is with the
+//! keeper before anybody sees its effect, and a manager that starts anew goes
+//! on from there. See [`vfun_keeper`].
+
+use super::attach::HOST;
+use super::ivshmem::{DOORBELL, PLAIN};
+use super::{Attached, Daemon, Kind};
+use crate::core::kept::PREFIX;
+use crate::core::{Event, ServiceId, WindowId};
+use crate::process::Process;
+use crate::window::{Bells, HostWindow};
+use rustix::event::epoll::EventFlags;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use vfun_keeper::{Change, Keeper, Kept, Will};
+use vfun_supervise::ToService;
+use vfun_window::Bell;
+use vfun_wire::header::{HOST_STATE_OFF, host_state};
+use vfun_wire::limits::VECTORS;
+
+const WINDOW: &str = "rim/window/";
+const SERVICE: &str = "rim/service/";
+const OWN: &str = "rim/self";
+
+#[derive(Serialize, Deserialize)]
+struct WindowNote {
+    client: u32,
+    bytes: u64,
+    generation: u64,
+    transport: String,
+    heartbeats: bool,
+    peer: bool,
+    bells: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ServiceNote {
+    pid: i32,
+}
+
+#[derive(Serialize, Deserialize, PartialEq, Clone, Copy)]
+struct OwnNote {
+    next_id: u32,
+    window_generation: u64,
+}
+
+/// What an earlier manager left, sorted.
+pub(super) struct Left {
+    /// The core's notes, by name.
+    pub core: Vec<(String, String)>,
+    windows: Vec<(WindowId, Kept)>,
+    services: Vec<(ServiceId, Kept)>,
+    own: Option<OwnNote>,
+}
+
+impl Left {
+    /// Sorts it. Things of no known name are dropped.
+    pub fn of(kept: Vec<Kept>) -> Self {
+        let mut left = Left { core: vec![], windows: vec![], services: vec![], own: None };
+        for k in kept {
+            let number = |prefix: &str| k.name.strip_prefix(prefix).and_then(|n| n.parse().ok());
+            if let Some(id) = number(WINDOW) {
+                left.windows.push((id, k));
+            } else if let Some(id) = number(SERVICE) {
+                left.services.push((id, k));
+            } else if k.name == OWN {
+                left.own = serde_json::from_str(&k.note).ok();
+            } else if k.name.starts_with(PREFIX) {
+                left.core.push((k.name, k.note));
+            }
+        }
+        left
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.core.is_empty() && self.windows.is_empty() && self.services.is_empty()
+    }
+
+    /// Names of all of it, to be forgotten.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let held = self.windows.iter().map(|(_, k)| &k.name);
+        let held = held.chain(self.services.iter().map(|(_, k)| &k.name));
+        self.core.iter().map(|(name, _)| name).chain(held).map(String::as_str)
+    }
+}
+
+impl Daemon {
+    /// Notes what changed in the core, before it is acted upon.
+    pub(super) fn note_changes(&mut self) {
+        let mut changes = self.core.changes();
+        let own = OwnNote { next_id: self.next_id, window_generation: self.window_generation };
+        if self.noted != Some((own.next_id, own.window_generation)) {
+            self.noted = Some((own.next_id, own.window_generation));
+            changes.push(Change { name: OWN.into(), note: Some(text(&own)) });
+        }
+        if !changes.is_empty() {
+            self.tell_keeper(|k| k.change(changes));
+        }
+    }
+
+    fn tell_keeper(&mut self, tell: impl FnOnce(&Keeper) -> io::Result<()>) {
+        let Some(keeper) = &self.keeper else { return };
+        if let Err(e) = tell(keeper) {
+            tracing::error!("the keeper takes nothing more: {e}");
+            self.keeper_gone();
+        }
+    }
+
+    /// The keeper ended: another one is given everything.
+    pub(super) fn keeper_gone(&mut self) {
+        if let Some(old) = self.keeper.take() {
+            let _ = rustix::event::epoll::delete(&self.epoll, &old);
+        }
+        match Keeper::start(&self.config.keeper_program, &self.tree.keeper_socket()) {
+            Ok(keeper) => {
+                tracing::warn!("the keeper was lost and started again");
+                if let Err(e) = self.watch(&keeper, Kind::KeeperEnd, 0, EventFlags::RDHUP) {
+                    tracing::error!("the keeper cannot be watched: {e}");
+                }
+                self.keeper = Some(keeper);
+            }
+            Err(e) => {
+                tracing::error!(
+                    "there is no keeper ({e}): if this manager is killed, its windows are lost"
+                );
+                return;
+            }
+        }
+        self.noted = None;
+        let notes = self.core.all_notes();
+        self.tell_keeper(|k| k.change(notes));
+        let windows: Vec<_> = self.windows.keys().copied().collect();
+        windows.into_iter().for_each(|id| self.hold_window(id));
+        let services: Vec<_> = self.services.keys().copied().collect();
+        services.into_iter().for_each(|id| self.hold_service(id));
+    }
+
+    pub(super) fn hold_window(&mut self, id: WindowId) {
+        let (Some(keeper), Some(a)) = (&self.keeper, self.windows.get(&id)) else { return };
+        let note = WindowNote {
+            client: a.client,
+            bytes: a.window.bytes(),
+            generation: a.window.generation(),
+            transport: a.transport.into(),
+            heartbeats: a.heartbeats,
+            peer: a.peer.is_some(),
+            bells: a.window.bells().is_some(),
+        };
+        let file = a.window.fd();
+        let mut fds = vec![file.as_fd()];
+        fds.extend(a.peer.as_ref().map(AsFd::as_fd));
+        if let Some(b) = a.window.bells() {
+            fds.extend(b.to_host.iter().chain(&b.to_app).map(AsFd::as_fd));
+        }
+        let will = Will { offset: HOST_STATE_OFF as u64, value: host_state::AWAY.into() };
+        let held = keeper.hold(&format!("{WINDOW}{id}"), &text(&note), Some(will), &fds);
+        if let Err(e) = held {
+            tracing::error!("a window cannot be kept: {e}");
+        }
+    }
+
+    pub(super) fn hold_service(&mut self, id: ServiceId) {
+        let (Some(keeper), Some(p)) = (&self.keeper, self.services.get(&id)) else { return };
+        let note = text(&ServiceNote { pid: p.pid });
+        if let Err(e) =
+            keeper.hold(&format!("{SERVICE}{id}"), &note, None, &[p.socket(), p.pidfd()])
+        {
+            tracing::error!("a service cannot be kept: {e}");
+        }
+    }
+
+    pub(super) fn let_window_go(&mut self, id: WindowId) {
+        self.forget(format!("{WINDOW}{id}"));
+    }
+
+    pub(super) fn let_service_go(&mut self, id: ServiceId) {
+        self.forget(format!("{SERVICE}{id}"));
+    }
+
+    fn forget(&mut self, name: String) {
+        self.tell_keeper(|k| k.change(vec![Change { name, note: None }]));
+    }
+
+    /// Takes up what an earlier manager left, and lets the core say what is to
+    /// be put right. Whatever cannot be taken up counts as gone.
+    pub(super) fn take_up(&mut self, left: Left) {
+        if let Some(own) = left.own {
+            self.next_id = self.next_id.max(own.next_id);
+            self.window_generation = self.window_generation.max(own.window_generation);
+        }
+        let known: BTreeMap<WindowId, bool> =
+            self.core.window_ids().map(|id| (id, false)).collect();
+        let mut known = known;
+        for (id, kept) in left.windows {
+            match self.take_up_window(id, kept) {
+                Ok(event) => {
+                    if known.insert(id, true).is_none() {
+                        // It was made, and its manager killed before it was noted.
+                        self.events.push_back(event);
+                    }
+                }
+                Err(e) => tracing::error!("window {id} could not be taken up: {e}"),
+            }
+        }
+        for (id, _) in known.iter().filter(|(_, there)| !**there) {
+            self.events.push_back(Event::WindowDown { window: *id });
+            self.let_window_go(*id);
+        }
+        let mut alive = vec![];
+        for (id, kept) in left.services {
+            match self.take_up_service(id, kept) {
+                Ok(()) => alive.push(id),
+                Err(e) => tracing::error!("service {id} could not be taken up: {e}"),
+            }
+        }
+        for (id, p) in &self.services {
+            if !self.core.knows_service(*id) {
+                p.kill();
+            }
+        }
+        tracing::info!(
+            windows = self.windows.len(),
+            services = alive.len(),
+            grants = self.core.totals().grants,
+            "goes on where another manager was"
+        );
+        self.events.push_back(Event::Resume { alive: alive.clone() });
+        self.settle();
+        for id in alive {
+            if let Some(p) = self.services.get(&id) {
+                let _ = p.send(&ToService::Report, &[]);
+            }
+        }
+    }
+
+    fn take_up_window(&mut self, id: WindowId, kept: Kept) -> Result<Event, String> {
+        let note: WindowNote = serde_json::from_str(&kept.note).map_err(|e| e.to_string())?;
+        let transport = [HOST, DOORBELL, PLAIN]
+            .into_iter()
+            .find(|t| *t == note.transport)
+            .ok_or("an unknown transport")?;
+        let mut fds = kept.fds.into_iter();
+        let file = fds.next().ok_or("no memory was kept of it")?;
+        let peer: Option<UnixStream> = match note.peer {
+            true => Some(fds.next().ok_or("no connection was kept of it")?.into()),
+            false => None,
+        };
+        let bells = match note.bells {
+            true => Some(bells(fds.collect(), transport)?),
+            false => None,
+        };
+        let control = bells.as_ref().map(|b| b.to_host[0].clone());
+        let window = HostWindow::take_up(file, note.bytes, note.generation, bells)
+            .map_err(|e| e.to_string())?;
+        window.set_state(match self.core.draining() {
+            true => host_state::DRAINING,
+            false => host_state::SERVING,
+        });
+        let watched = (|| -> io::Result<()> {
+            if let Some(peer) = &peer {
+                self.watch(peer, Kind::Peer, id, EventFlags::RDHUP)?;
+            }
+            if let Some(control) = &control {
+                self.watch(control, Kind::Bell, id, EventFlags::IN | EventFlags::ET)?;
+            }
+            Ok(())
+        })();
+        watched.map_err(|e| e.to_string())?;
+        let up = Event::WindowUp {
+            window: id,
+            client: note.client,
+            bytes: note.bytes,
+            doorbell: note.bells,
+            death_seen: !note.heartbeats,
+        };
+        let attached =
+            Attached { window, client: note.client, transport, peer, heartbeats: note.heartbeats };
+        self.windows.insert(id, attached);
+        Ok(up)
+    }
+
+    fn take_up_service(&mut self, id: ServiceId, kept: Kept) -> Result<(), String> {
+        let note: ServiceNote = serde_json::from_str(&kept.note).map_err(|e| e.to_string())?;
+        let [socket, pidfd] =
+            <[OwnedFd; 2]>::try_from(kept.fds).map_err(|_| "two descriptors were due")?;
+        let process = Process::take_up(note.pid, socket, pidfd);
+        self.watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
+            .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN))
+            .map_err(|e| e.to_string())?;
+        self.services.insert(id, process);
+        Ok(())
+    }
+}
+
+fn bells(fds: Vec<OwnedFd>, transport: &str) -> Result<Bells, String> {
+    let vectors = usize::from(VECTORS);
+    if fds.len() != 2 * vectors {
+        return Err(format!("{} bells were kept of it, not {}", fds.len(), 2 * vectors));
+    }
+    let mut all: Vec<Bell> = fds.into_iter().map(Bell::from_fd).collect();
+    let to_app = all.split_off(vectors);
+    match transport {
+        DOORBELL => Bells::of_vm(all, to_app).map_err(|e| e.to_string()),
+        _ => Ok(Bells::of_program(all, to_app)),
+    }
+}
+
+fn text(note: &impl Serialize) -> String {
+    serde_json::to_string(note).expect("plain data")
+}

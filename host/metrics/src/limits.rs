@@ -1,0 +1,23 @@
+//! Every limit of the metrics process, with its reason.
+
+use std::time::Duration;
+
+/// Connections at once: a few scrapers and a person with curl. One more is
+/// hung up on.
+pub const CONNECTIONS_MAX: usize = 16;
+/// Longest request head, bytes: a scraper's is some 300.
+pub const HEAD_BYTES: usize = 8 << 10;
+/// Most header lines of a request.
+pub const HEADERS_MAX: usize = 64;
+/// How long a connection may take from its start to its end.
+pub const CONNECTION_TIME: Duration = Duration::from_secs(10);
+/// Apps of one client that have series of their own, for as long as this
+/// process lives; the names are the guest's to choose, so further ones are
+/// counted together, as [`OTHER`].
+pub const APPS_PER_CLIENT: usize = 64;
+/// The app that stands for all beyond [`APPS_PER_CLIENT`]; no app can have
+/// this name.
+pub const OTHER: &str = "(other)";
+/// Between two looks while nobody asks: what a grant did after the last look
+/// before its end is not counted.
+pub const LOOK: Duration = Duration::from_secs(5);

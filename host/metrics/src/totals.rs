@@ -1,0 +1,135 @@
+//! Counters that only rise, from those of grants, which come and go.
+
+use crate::limits::{APPS_PER_CLIENT, OTHER};
+use std::collections::{BTreeMap, BTreeSet};
+use vfun_manager::admin::GrantRow;
+use vfun_manager::counters::Counters;
+
+/// What a series is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Client.
+    pub client: String,
+    /// App, or [`OTHER`].
+    pub app: String,
+    /// Function.
+    pub function: String,
+}
+
+/// What is shown of a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    /// Grants there are now.
+    pub grants: u64,
+    /// Sums over all grants, those that are gone included.
+    pub counters: Counters,
+}
+
+/// All that was seen so far.
+#[derive(Debug, Default)]
+pub struct Totals {
+    apps: BTreeMap<String, BTreeSet<String>>,
+    gone: BTreeMap<Key, Counters>,
+    last: BTreeMap<String, (Key, Counters)>,
+}
+
+impl Totals {
+    fn key(&mut self, g: &GrantRow) -> Key {
+        let apps = self.apps.entry(g.client.clone()).or_default();
+        let known = apps.contains(&g.app);
+        if !known && apps.len() < APPS_PER_CLIENT {
+            apps.insert(g.app.clone());
+        }
+        let app = if apps.contains(&g.app) { g.app.as_str() } else { OTHER };
+        Key { client: g.client.clone(), app: app.to_owned(), function: g.function.clone() }
+    }
+
+    /// Takes a look's grants in.
+    pub fn take(&mut self, grants: &[GrantRow]) {
+        let mut before = std::mem::take(&mut self.last);
+        for g in grants {
+            let key = self.key(g);
+            // A grant is one app's, so its key stays; what its channel counted
+            // may begin anew (activated again).
+            if let Some((key, old)) = before.remove(&g.grant)
+                && g.counters.calls < old.calls
+            {
+                self.gone.entry(key).or_default().add(&old);
+            }
+            self.last.insert(g.grant.clone(), (key, g.counters.clone()));
+        }
+        for (key, old) in before.into_values() {
+            self.gone.entry(key).or_default().add(&old);
+        }
+    }
+
+    /// What is to be shown.
+    pub fn series(&self) -> BTreeMap<Key, Series> {
+        let mut all: BTreeMap<Key, Series> = self
+            .gone
+            .iter()
+            .map(|(k, c)| (k.clone(), Series { grants: 0, counters: c.clone() }))
+            .collect();
+        for (key, counters) in self.last.values() {
+            let series = all.entry(key.clone()).or_default();
+            series.grants += 1;
+            series.counters.add(counters);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub fn grant(grant: &str, app: &str, calls: u64) -> GrantRow {
+        GrantRow {
+            grant: grant.into(),
+            client_id: 1,
+            client: "vm1".into(),
+            app_id: 2,
+            app: app.into(),
+            function: "echo".into(),
+            location: "software".into(),
+            state: "active".into(),
+            transport: "ivshmem".into(),
+            wait: "hybrid".into(),
+            depth: 64,
+            cell_bytes: 4096,
+            pid: None,
+            age_ms: 0,
+            restarts: 0,
+            counters: Counters { calls, ..Counters::default() },
+        }
+    }
+
+    fn calls(t: &Totals) -> Vec<(String, u64, u64)> {
+        t.series().into_iter().map(|(k, s)| (k.app, s.grants, s.counters.calls)).collect()
+    }
+
+    #[test]
+    fn counters_never_fall() {
+        let mut t = Totals::default();
+        t.take(&[grant("0.1", "a", 10), grant("0.2", "a", 5)]);
+        assert_eq!(calls(&t), [("a".into(), 2, 15)]);
+        t.take(&[grant("0.2", "a", 7)]);
+        assert_eq!(calls(&t), [("a".into(), 1, 17)]);
+        t.take(&[grant("0.2", "a", 1)]);
+        assert_eq!(calls(&t), [("a".into(), 1, 18)], "it began anew");
+        t.take(&[]);
+        assert_eq!(calls(&t), [("a".into(), 0, 18)]);
+    }
+
+    #[test]
+    fn a_guest_cannot_make_series_without_end() {
+        let mut t = Totals::default();
+        for i in 0..10_000 {
+            t.take(&[grant(&format!("0.{i}"), &format!("app{i}"), 1)]);
+        }
+        let all = calls(&t);
+        assert_eq!(all.len(), APPS_PER_CLIENT + 1);
+        assert_eq!(all.iter().map(|(_, _, n)| n).sum::<u64>(), 10_000);
+        assert_eq!(all[0].0, OTHER);
+    }
+}

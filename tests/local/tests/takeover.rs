@@ -1,0 +1,177 @@
+//! A manager is killed at any moment; the one that takes its place goes on.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use vfun::{Error, FunctionRequest};
+use vfun_manager::admin::{Ask, Reply};
+use vfun_tests_local::{Stand, number};
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("a pid");
+    rustix::process::kill_process(pid, signal).expect("it is there");
+}
+
+/// The process of this name whose parent or argument belongs to the stand.
+fn keeper_of(stand: &Stand) -> u32 {
+    let socket = stand.root().join("admin/keeper.sock").display().to_string();
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
+        .find(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            line.contains("vfun-keeper") && line.contains(&socket)
+        })
+        .expect("a manager has a keeper")
+}
+
+#[test]
+fn calls_in_flight_and_sessions_outlive_many_managers() {
+    let mut stand = Stand::start();
+    let session = stand.connect("long");
+    let slow = session.function("misbehave").unwrap();
+    let echo = session.function("echo").unwrap();
+    let (stop, calls) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0u64.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                assert_eq!(number(&echo.call(&i.to_le_bytes()).unwrap()), i);
+                calls.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for _ in 0..5 {
+            // A call that is computed while the manager goes and comes.
+            let call = slow.submit(&[6, 150, 0, 0, 0]).unwrap();
+            stand.kill_vfund();
+            stand.start_vfund();
+            call.wait().unwrap();
+            // And the grants are the same ones to the new manager.
+            assert_eq!(stand.totals().2, 2);
+            assert!(slow.stats().unwrap().calls > 0);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(calls.load(Ordering::Relaxed) > 100);
+    slow.release().unwrap();
+    echo.release().unwrap();
+    session.close().unwrap();
+    stand.until("all given back", |s| s.totals() == (s.totals().0, 0, 0, s.totals().3));
+}
+
+#[test]
+fn what_is_asked_while_no_manager_is_there_is_answered_once() {
+    let mut stand = Stand::start();
+    let session = stand.connect("patient");
+    stand.kill_vfund();
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| session.function("echo").unwrap().call(b"late").unwrap());
+        std::thread::sleep(Duration::from_millis(200));
+        stand.start_vfund();
+        assert_eq!(asked.join().unwrap(), b"late");
+    });
+    assert!(stand.totals().2 <= 1, "negotiated once: {:?}", stand.grants());
+}
+
+#[test]
+fn activations_are_never_lost_whenever_the_manager_is_killed() {
+    let mut stand = Stand::start();
+    let session = stand.connect("unlucky");
+    for delay in [0u64, 300, 700, 1_000, 1_500, 2_000, 3_000, 5_000] {
+        std::thread::scope(|scope| {
+            let active = scope.spawn(|| session.function("misbehave").unwrap());
+            std::thread::sleep(Duration::from_micros(delay));
+            stand.kill_vfund();
+            stand.start_vfund();
+            let f = active.join().unwrap();
+            assert_eq!(f.call(&[0, 9]).unwrap(), [9], "killed after {delay} us");
+            f.release().unwrap();
+        });
+    }
+    stand.until("nothing is left over", |s| s.totals().2 == 0);
+}
+
+#[test]
+fn a_service_that_dies_while_no_manager_is_there_is_found_dead() {
+    let mut stand = Stand::start();
+    let session = stand.connect("twice");
+    let f = session.function("misbehave").unwrap();
+    assert_eq!(f.call(&[0, 1]).unwrap(), [1]);
+    let pid = stand.grants()[0].pid.expect("it runs");
+    let call = f.submit(&[6, 255, 255, 0, 0]).unwrap();
+    stand.until("busy", |_| call.state() == vfun::CellState::Busy);
+    stand.kill_vfund();
+    signal(pid, rustix::process::Signal::KILL);
+    std::thread::sleep(Duration::from_millis(50));
+    stand.start_vfund();
+    // Failed, not computed a second time: it may have had effects.
+    assert!(matches!(call.wait(), Err(Error::DriverCrashed)));
+    assert_eq!(f.call(&[0, 2]).unwrap(), [2]);
+    assert_ne!(stand.grants()[0].pid, Some(pid));
+}
+
+#[test]
+fn an_app_that_ends_while_no_manager_is_there_is_cleaned_up() {
+    let mut stand = Stand::start();
+    let session = stand.connect("gone");
+    let f = session.function("echo").unwrap();
+    assert_eq!(f.call(b"x").unwrap(), b"x");
+    stand.kill_vfund();
+    drop((f, session));
+    stand.start_vfund();
+    stand.until("nothing is left", |s| s.totals() == (0, 0, 0, s.totals().3));
+    let other = stand.connect("other");
+    assert_eq!(other.function("echo").unwrap().call(b"y").unwrap(), b"y");
+}
+
+#[test]
+fn a_hangup_starts_the_manager_anew_in_place() {
+    let stand = Stand::start();
+    let session = stand.connect("same");
+    let echo = session.function("echo").unwrap();
+    let status = || match stand.try_ask(&Ask::Status) {
+        Ok(Reply::Status(s)) => Some(s),
+        _ => None,
+    };
+    let before = status().expect("it serves");
+    signal(before.pid, rustix::process::Signal::HUP);
+    stand.until("anew", |_| status().is_some_and(|s| s.generation > before.generation));
+    assert_eq!(status().expect("it serves").pid, before.pid, "the same process");
+    assert_eq!(echo.call(b"on").unwrap(), b"on");
+    echo.release().unwrap();
+    assert_eq!(session.function("echo").unwrap().call(b"and on").unwrap(), b"and on");
+}
+
+#[test]
+fn a_keeper_that_is_killed_is_replaced_and_knows_everything() {
+    let mut stand = Stand::start();
+    let session = stand.connect("kept");
+    let echo = session.function("echo").unwrap();
+    let first = keeper_of(&stand);
+    signal(first, rustix::process::Signal::KILL);
+    stand.until("another keeper", |s| s.log().contains("started again") && keeper_of(s) != first);
+    stand.kill_vfund();
+    stand.start_vfund();
+    assert_eq!(echo.call(b"kept").unwrap(), b"kept");
+    assert_eq!(stand.totals().2, 1);
+    echo.release().unwrap();
+}
+
+#[test]
+fn a_revoked_grant_stays_revoked_and_old_handles_stay_stale() {
+    let mut stand = Stand::start();
+    let session = stand.connect("old");
+    let f = session.function("echo").unwrap();
+    let grant = stand.grants()[0].grant.clone();
+    stand.ask(&Ask::Revoke { grant });
+    stand.until("revoked", |s| s.totals().2 == 0);
+    stand.kill_vfund();
+    stand.start_vfund();
+    let e = f.release().unwrap_err();
+    assert!(matches!(&e, Error::Refused(n) if n.code == vfun::NackCode::Stale), "{e}");
+    let again = session.negotiate(&FunctionRequest::new("echo")).unwrap();
+    drop(again);
+}

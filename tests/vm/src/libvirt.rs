@@ -1,0 +1,204 @@
+//! A real libvirtd of this test's own: its configuration, state and sockets are
+//! in one folder, and it and its QEMUs are in a PID namespace that ends with it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use vfun_testguest::{Adopted, BootFiles, GuestConfig};
+
+/// Where libvirt keeps things unless it is built otherwise.
+const FOLDERS: [(&str, &str); 4] = [
+    ("etc", "/etc/libvirt"),
+    ("lib", "/var/lib/libvirt"),
+    ("cache", "/var/cache/libvirt"),
+    ("log", "/var/log/libvirt"),
+];
+
+/// A libvirtd.
+pub struct Libvirtd {
+    dir: tempfile::TempDir,
+    child: Child,
+    /// Whether QEMU is run by a user who is not root, in group kvm.
+    pub unprivileged: bool,
+}
+
+/// Why there can be no libvirtd here: it is not installed, or this is not root
+/// (then its own folders cannot be put in place).
+pub fn missing() -> Option<String> {
+    let there = |p: &str| ["/usr/sbin", "/usr/bin"].iter().any(|d| Path::new(d).join(p).is_file());
+    for program in ["libvirtd", "virsh", "unshare"] {
+        if !there(program) {
+            return Some(format!("{program} is not installed (packaging/setup.sh installs it)"));
+        }
+    }
+    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n");
+    (!root).then(|| "libvirtd with folders of its own needs root".into())
+}
+
+impl Libvirtd {
+    /// Starts it and waits until it answers.
+    pub fn start() -> Self {
+        let dir = tempfile::Builder::new().prefix("vfun-lv-").tempdir_in("/dev/shm").unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for (name, _) in FOLDERS {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        std::fs::create_dir(at("run")).unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), open).unwrap();
+        let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
+        let unprivileged = groups.lines().any(|l| l.starts_with("kvm:"));
+        let (user, group) = if unprivileged { ("nobody", "kvm") } else { ("root", "root") };
+        // As on a Debian host, but for the user's name, and without AppArmor,
+        // whose profiles know nothing of folders in odd places.
+        let qemu = format!(
+            "user = \"{user}\"\ngroup = \"{group}\"\ndynamic_ownership = 1\nsecurity_driver = \"none\"\n\
+             stdio_handler = \"file\"\ncgroup_controllers = [ ]\n"
+        );
+        std::fs::write(at("etc/qemu.conf"), qemu).unwrap();
+        let conf = format!(
+            "unix_sock_dir = \"{}\"\nauth_unix_ro = \"none\"\nauth_unix_rw = \"none\"\n",
+            at("run").display()
+        );
+        std::fs::write(at("libvirtd.conf"), conf).unwrap();
+        let mut script = String::from("set -e\n");
+        for (name, path) in FOLDERS {
+            script += &format!("mkdir -p {path}; mount --bind {} {path}\n", at(name).display());
+        }
+        script +=
+            &format!("mkdir -p /run/libvirt; mount --bind {} /run/libvirt\n", at("run").display());
+        script += &format!(
+            "exec libvirtd -f {} -p {}\n",
+            at("libvirtd.conf").display(),
+            at("run/libvirtd.pid").display()
+        );
+        let log = std::fs::File::create(at("libvirtd.log")).unwrap();
+        let child = Command::new("unshare")
+            .args([
+                "--mount",
+                "--pid",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+                "sh",
+                "-c",
+                &script,
+            ])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let libvirtd = Libvirtd { dir, child, unprivileged };
+        let until = Instant::now() + Duration::from_secs(60);
+        while !libvirtd.virsh(&["version"]).0 {
+            assert!(Instant::now() < until, "libvirtd does not answer:\n{}", libvirtd.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        libvirtd
+    }
+
+    /// How virsh reaches it.
+    pub fn uri(&self) -> String {
+        format!("qemu+unix:///system?socket={}", self.dir.path().join("run/libvirt-sock").display())
+    }
+
+    /// A folder that QEMU can use.
+    pub fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("libvirtd.log")).unwrap_or_default()
+    }
+
+    /// Runs virsh; whether it did, and what it said.
+    pub fn virsh(&self, words: &[&str]) -> (bool, String) {
+        let out =
+            Command::new("virsh").args(["-q", "-c", &self.uri()]).args(words).output().unwrap();
+        let said = [out.stdout, out.stderr].concat();
+        (out.status.success(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// Runs virsh, which must do it.
+    pub fn must(&self, words: &[&str]) -> String {
+        let (ok, said) = self.virsh(words);
+        assert!(ok, "virsh {words:?}: {said}\n{}", self.log());
+        said
+    }
+
+    /// Defines and starts a domain with these devices besides its own, and
+    /// waits until it takes commands.
+    pub fn boot(&self, config: &GuestConfig, devices: &str) -> Adopted {
+        let name = &config.name;
+        let folder = self.dir.path().join(name);
+        let files = BootFiles::make(config, &folder).unwrap_or_else(|e| panic!("{e}"));
+        let socket = self.dir.path().join(format!("{name}.sock"));
+        let console = self.dir.path().join(format!("{name}.console"));
+        let xml = self.dir.path().join(format!("{name}.xml"));
+        std::fs::write(&xml, domain(config, &files, &socket, &console, devices)).unwrap();
+        self.must(&["define", xml.to_str().unwrap()]);
+        self.must(&["start", name]);
+        Adopted::connect(name, &socket, Duration::from_secs(120)).unwrap_or_else(|e| {
+            let said = std::fs::read_to_string(&console).unwrap_or_default();
+            panic!("{e}\n{said}\n{}", self.log())
+        })
+    }
+}
+
+impl Drop for Libvirtd {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- libvirtd said:\n{}", self.log());
+        }
+        // Its namespace goes with it, and all QEMUs in there.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn domain(
+    config: &GuestConfig,
+    files: &BootFiles,
+    socket: &Path,
+    console: &PathBuf,
+    devices: &str,
+) -> String {
+    let ports = "<controller type='pci' model='pcie-root-port'/>".repeat(6);
+    format!(
+        "<domain type='qemu'>
+  <name>{}</name>
+  <memory unit='MiB'>{}</memory>
+  <vcpu>{}</vcpu>
+  <os>
+    <type arch='x86_64' machine='q35'>hvm</type>
+    <kernel>{}</kernel>
+    <initrd>{}</initrd>
+    <cmdline>{}</cmdline>
+  </os>
+  <features><acpi/><apic/></features>
+  <cpu mode='maximum'/>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <controller type='usb' model='none'/>
+    {ports}
+    <serial type='file'><source path='{}'/></serial>
+    <channel type='unix'>
+      <source mode='bind' path='{}'/>
+      <target type='virtio' name='vfun.commands'/>
+    </channel>
+    <memballoon model='none'/>
+    {devices}
+  </devices>
+</domain>
+",
+        config.name,
+        config.memory_mib,
+        config.cpus,
+        files.kernel.display(),
+        files.initramfs.display(),
+        files.cmdline,
+        console.display(),
+        socket.display(),
+    )
+}
