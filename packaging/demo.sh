@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job, from nothing, in the open: starts a manager, boots a real
-# guest, has a program in it negotiate, activate, call and release functions
-# of the host, does the same from the host and over the network, and ends with
+# guest, has a program of an ordinary user in it negotiate, activate, call and
+# release functions of the host through the kernel module, does the same from the host and over the network, and ends with
 # the published experiment. Everything lives under one temporary root and is
 # gone at the end; the results stay in target/demo/.
 #
@@ -58,8 +58,10 @@ if [ "$host_only" = no ]; then
     say "3. A client for a VM: its window, and what to give QEMU or libvirt"
     show "$bin/vfun" client add demo-vm --window 64MiB --tcp
 
-    say "4. From inside a real guest: through its window (guest-host), then over the network (guest-net)"
-    show "$bin/vfun" guest --client demo-vm --net -- "
+    module=$(packaging/kmod.sh)
+    say "4. From inside a real guest, as a user without rights: through its window (guest-host), then over the network (guest-net)"
+    show "$bin/vfun" guest --client demo-vm --net --module "$module" --user app -- "
+        id
         vfun doctor
         echo; echo '# through the window'
         vfun list

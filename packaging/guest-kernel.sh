@@ -4,9 +4,13 @@
 #
 #   packaging/guest-kernel.sh             fetch if missing
 #   packaging/guest-kernel.sh --refresh   fetch again (for a newer kernel)
+#   packaging/guest-kernel.sh --backports the newer kernel of Debian's backports,
+#                                         into target/guest-kernel-backports
 #
-# VFUN_GUEST_KERNEL_DIR   the folder (default: target/guest-kernel)
-# VFUN_GUEST_KERNEL_PKG   the package (default: linux-image-cloud-amd64)
+# VFUN_GUEST_KERNEL_DIR     the folder (default: target/guest-kernel)
+# VFUN_GUEST_KERNEL_PKG     the package (default: linux-image-cloud-amd64)
+# VFUN_GUEST_KERNEL_SUITE   a suite that apt need not have configured, such as
+#                           bookworm-backports (default: what apt has)
 #
 # The folder holds vmlinuz, version (one line), lib/modules/VERSION with what
 # depmod makes of it, and, where the tool to unpack it is there, vmlinux: the
@@ -14,8 +18,8 @@
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-dir=${VFUN_GUEST_KERNEL_DIR:-$here/target/guest-kernel}
-package=${VFUN_GUEST_KERNEL_PKG:-linux-image-cloud-amd64}
+suite=${VFUN_GUEST_KERNEL_SUITE:-}
+default=guest-kernel
 
 say() { printf '%s\n' "guest-kernel: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -24,8 +28,11 @@ refresh=no
 case "${1-}" in
     '') ;;
     --refresh) refresh=yes ;;
-    *) die "unknown argument '$1'; the only one is --refresh" ;;
+    --backports) suite=bookworm-backports default=guest-kernel-backports ;;
+    *) die "unknown argument '$1'; there are --refresh and --backports" ;;
 esac
+dir=${VFUN_GUEST_KERNEL_DIR:-$here/target/$default}
+package=${VFUN_GUEST_KERNEL_PKG:-linux-image-cloud-amd64}
 
 complete() {
     [ -s "$dir/vmlinuz" ] && [ -s "$dir/version" ] &&
@@ -47,7 +54,7 @@ depmod=$(command -v depmod || echo /sbin/depmod)
 # A meta package (linux-image-cloud-amd64) depends on the real one; a real one
 # is named by its version.
 real_package() {
-    apt-cache show --no-all-versions "$package" 2>/dev/null |
+    apt_cache show --no-all-versions "$package" 2>/dev/null |
         sed -n 's/^Depends: *//p' | tr ',' '\n' |
         sed -n 's/^ *\(linux-image-[0-9][^ ]*\).*/\1/p' | head -n1
 }
@@ -65,6 +72,10 @@ trap 'rm -rf "$temp"' EXIT
 trap 'exit 1' HUP INT TERM
 mkdir "$temp/deb" "$temp/root" "$temp/new"
 
+. "$here/packaging/apt.sh"
+apt_for "$suite" "$temp/apt" ||
+    die "cannot reach the suite $suite on the mirrors that apt has configured"
+
 fetch() {
     case "$package" in
         linux-image-[0-9]*) real=$package ;;
@@ -72,12 +83,9 @@ fetch() {
     esac
     [ -n "$real" ] || return 1
     say "fetching $real"
-    # apt's download user may not be able to write here; root may.
-    set -- -qq
-    [ "$(id -u)" != 0 ] || set -- "$@" -o APT::Sandbox::User=root
-    (cd "$temp/deb" && apt-get "$@" download "$real" >&2)
+    (cd "$temp/deb" && apt_get download "$real" >&2)
 }
-fetch || { update && fetch; } ||
+fetch || { [ -z "$suite" ] && update && fetch; } ||
     die "could not fetch $package: is the network up, and is a Debian 12 source for main in /etc/apt?"
 
 deb=$(find "$temp/deb" -name '*.deb' | head -n1)

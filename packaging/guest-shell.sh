@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# A shell in a real guest, with vfun ready and a manager behind it. Both are
-# gone when you leave (poweroff, or Ctrl-A X).
+# A shell in a real guest, with vfun and the kernel module ready and a manager
+# behind it. Both are gone when you leave (poweroff, or Ctrl-A X).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/target/release
+module=$(packaging/kmod.sh)
 root=$(mktemp -d /dev/shm/vfun-guest-XXXXXX)
 export VFUN_ROOT=$root
 "$bin/vfund" --root "$root" --window-dir "$root" --functions functions 2>"$root/vfund.log" &
@@ -14,4 +15,5 @@ until "$bin/vfun" status >/dev/null 2>&1; do
     sleep 0.05
 done
 echo "Try: vfun doctor; vfun list; vfun call factorial 20; vfun call echo hello --repeat 100000"
-"$bin/vfun" guest --client shell "$@"
+echo "You are root; 'su app' makes you a user without rights, for whom all of this works too."
+"$bin/vfun" guest --client shell --module "$module" "$@"

@@ -26,6 +26,9 @@ qemu-system-x86          /usr/bin/qemu-system-x86_64
 busybox-static           busybox
 python3                  /usr/bin/python3
 python3-venv             ensurepip
+libvirt-daemon           /usr/sbin/libvirtd
+libvirt-daemon-driver-qemu /usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so
+libvirt-clients          /usr/bin/virsh
 fonts-dejavu-core        /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 ca-certificates          /etc/ssl/certs/ca-certificates.crt
 '

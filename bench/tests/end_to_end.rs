@@ -191,6 +191,26 @@ fn footprint_has_starts_memory_and_idling() {
 }
 
 #[test]
+fn waiting_has_modes_crowds_and_idling() {
+    if !built() {
+        return;
+    }
+    let line = ["waiting", "--repeats", "1", "--load", "60", "--idle", "1", "--json", "-"];
+    let report = good(&line);
+    has_fields(&report, &["domain", "kind", "mode", "p50_ns", "calls_per_s", "cpu_share", "ratio"]);
+    let rows = report["rows"].as_array().unwrap();
+    let has = |kind: &str, mode: Value| {
+        assert!(rows.iter().any(|r| r["kind"] == kind && r["mode"] == mode), "no {kind}, {mode}");
+    };
+    for mode in ["spin", "hybrid", "sleep"] {
+        has("null_call", mode.into());
+        has("crowd", mode.into());
+    }
+    has("bare_doorbell", Value::Null);
+    has("idle", Value::Null);
+}
+
+#[test]
 fn without_a_guest_the_rest_is_measured_and_the_error_says_what_to_do() {
     if !built() {
         return;

@@ -325,3 +325,37 @@ fn the_short_sentence_says_what_was_measured() {
     }
     assert!(text::summary(None, None, None).contains("Nothing was measured"));
 }
+
+#[test]
+fn waiting_targets_and_text() {
+    use vfun_bench::report::{Mode, Waiting, WaitingReport, WaitingRow};
+    let mut report = WaitingReport::new(sample::machine(), sample::settings(1.0));
+    let row = |kind, mode| WaitingRow::new(Domain::HostHost, "host", kind, mode);
+    let call = |mode, ns: f64| {
+        row(Waiting::NullCall, Some(mode)).with_times(&[ns, ns, ns], &[2.0 * ns; 3])
+    };
+    let crowd = |mode, p99: f64, rate: f64, least: f64| {
+        let times = row(Waiting::Crowd, Some(mode)).with_times(&[p99 / 2.0], &[p99]);
+        times.with_rates(3, &[rate], &[least])
+    };
+    report.rows = vec![
+        row(Waiting::BareDoorbell, None).with_times(&[30e3], &[40e3]),
+        call(Mode::Spin, 100.0),
+        call(Mode::Hybrid, 104.0).over("spin", &[104.0], &[100.0]),
+        call(Mode::Sleep, 45e3).over("bare doorbell", &[45e3], &[30e3]),
+        crowd(Mode::Hybrid, 90e3, 400e3, 0.4),
+        crowd(Mode::Sleep, 50e3, 160e3, 0.9),
+        row(Waiting::IdleBefore, None).with_shares(0, &[0.001]),
+        row(Waiting::Idle, None).with_shares(100, &[0.0035]),
+    ];
+    let outcomes: Vec<_> = checks::waiting(&report).iter().map(|c| c.outcome).collect();
+    let (yes, no, none) = (Outcome::Reached, Outcome::NotReached, Outcome::NotMeasured);
+    assert_eq!(outcomes, [yes, no, yes, yes, yes, none, no]);
+    let text = text::waiting(&report);
+    assert!(text.contains("1.04 × (104 ns over 100 ns)"), "{text}");
+    assert!(text.contains("1.5 × (45.0 µs over 30.0 µs)"), "{text}");
+    assert!(text.contains("0.35 % (0.10 % without them)"), "{text}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["rows"][4]["mode"], "hybrid");
+    assert_eq!(json["rows"][4]["kind"], "crowd");
+}

@@ -18,7 +18,7 @@ Examples:
   vfun call factorial 20                 call a function over the best path there is
   vfun --endpoint tcp:10.0.2.2:7733 call sha256 -    the same over the network
   vfun attach vm1                        plug its window into a libvirt domain that runs
-  vfun ps --watch                        who uses what, with calls a second
+  vfun top                               live: who calls what, how often, how fast
   vfun guest -- vfun call echo hello     boot a test guest with a window and run a command in it
   vfun doctor                            what is there, what is missing, how to mend it
 
@@ -46,7 +46,7 @@ pub struct Cli {
         hide_env = true
     )]
     pub root: Option<PathBuf>,
-    /// How to reach the host: auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT.
+    /// How to reach the host: auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS] or tcp:HOST:PORT.
     #[arg(
         long,
         global = true,
@@ -74,6 +74,7 @@ pub enum Command {
     /// Show the manager at a glance.
     Status,
     Ps(cmd::ps::Args),
+    Top(cmd::top::Args),
     Stats(cmd::stats::Args),
     History(cmd::history::Args),
     Revoke(cmd::revoke::Args),

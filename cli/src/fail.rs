@@ -95,6 +95,10 @@ impl From<vfun::Error> for Failure {
             NoHost { .. }
             | HostSocket { .. }
             | NoDevice(_)
+            | NoModule(_)
+            | ModuleVersion { .. }
+            | DeviceHeld { .. }
+            | DeviceGone
             | Device { .. }
             | SeveralWindows(_)
             | NotAWindow { .. }
@@ -171,6 +175,8 @@ mod tests {
         assert_eq!(exit(Error::Deadline), Exit::Call);
         assert_eq!(exit(Error::Driver { code: 1, sentence: "x".into() }), Exit::Call);
         assert_eq!(exit(Error::NoDevice(None)), Exit::Unreachable);
+        assert_eq!(exit(Error::NoModule(None)), Exit::Unreachable);
+        assert_eq!(exit(Error::DeviceGone), Exit::Unreachable);
         assert_eq!(exit("x".parse::<vfun::Endpoint>().unwrap_err()), Exit::Usage);
     }
 

@@ -106,6 +106,7 @@ impl Qmp {
         command: &str,
         arguments: Value,
     ) -> Result<std::result::Result<Value, Refusal>> {
+        let arguments = if arguments.is_null() { json!({}) } else { arguments };
         let text = format!("{}\n", json!({ "execute": command, "arguments": arguments }));
         self.stream.set_write_timeout(Some(ANSWER)).map_err(|e| self.broken(&e))?;
         self.stream.write_all(text.as_bytes()).map_err(|e| self.broken(&e))?;

@@ -48,8 +48,11 @@ fn manual_and_completions_are_made() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let page = std::fs::read_to_string(dir.path().join("man/vfun-client-add.1")).unwrap();
     assert!(page.contains("max\\-grants"));
+    for page in ["attach", "detach", "top"] {
+        assert!(dir.path().join(format!("man/vfun-{page}.1")).is_file());
+    }
     for shell in ["bash", "zsh", "fish"] {
         let out = std::process::Command::new(vfun).args(["completions", shell]).output().unwrap();
-        assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("doctor"));
+        assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("detach"));
     }
 }

@@ -189,6 +189,33 @@ fn clients_come_and_go() {
 }
 
 #[test]
+fn a_doorbell_window_is_wired_and_attaching_says_what_is_wrong() {
+    let Some(s) = stand(&[]) else { return };
+    let row = json(&s, &["client", "add", "vm1", "--window", "1MiB"]);
+    let socket = s.root().join("ivshmem/vm1.sock");
+    assert_eq!(row["qemu"][1], format!("socket,id=virtfun-vm1,path={}", socket.display()));
+    let xml = row["libvirt"].as_str().unwrap();
+    assert!(xml.contains(&format!("<server path='{}'/>", socket.display())), "{xml}");
+    assert!(ok(&s, &["client", "list"]).contains("ivshmem-doorbell"));
+    let (code, text) = fails(&s, &["attach", "--qmp", "/nowhere", "--client", "vm1"]);
+    assert!(code == 5 && text.contains("-qmp unix:"), "{text}");
+    assert_eq!(fails(&s, &["attach", "dom", "--client", "nobody"]).0, 3);
+    assert_eq!(fails(&s, &["attach", "host"]).0, 2, "no VM's client");
+    assert_eq!(fails(&s, &["attach"]).0, 2);
+    assert_eq!(fails(&s, &["attach", "--qmp", "/x"]).0, 2, "whose window?");
+    // Without virsh on the PATH.
+    let out = Command::new(env!("CARGO_BIN_EXE_vfun"))
+        .arg("--root")
+        .arg(s.root())
+        .args(["attach", "dom", "--client", "vm1"])
+        .env("PATH", "/nowhere")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.code() == Some(1) && text.contains("libvirt-clients"), "{text}");
+}
+
+#[test]
 fn functions_come_and_go() {
     let Some(s) = stand(&[]) else { return };
     ok(&s, &["function", "remove", "misbehave"]);
@@ -234,6 +261,18 @@ fn grants_are_seen_and_taken_away() {
     );
     let two = ok(&s, &["ps", "--watch", "0.1", "--count", "2"]);
     assert_eq!(two.matches("CALLS/S").count(), 2, "{two}");
+    let top = json(&s, &["top", "--interval", "0.1"]);
+    assert_eq!(top["grants"][0]["app"], "watched");
+    assert!(top["total"]["calls_per_s"].is_number() && top["interval_s"].as_f64() >= Some(0.1));
+    let lines = ok(&s, &["top", "--json", "--count", "2", "--interval", "0.1"]);
+    let samples: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(samples.len(), 2);
+    let text = ok(&s, &["top", "--once", "--interval", "0.1"]);
+    assert!(text.contains("CALLS/S") && text.contains("watched"), "{text}");
+    assert!(
+        !ok(&s, &["top", "--once", "--interval", "0.1", "--filter", "zzz"]).contains("watched")
+    );
+    assert_eq!(fails(&s, &["top"]).0, 2, "no terminal");
     assert!(ok(&s, &["stats", grant]).contains("10, of these 0 with an error"));
     assert_eq!(json(&s, &["stats"])[0]["counters"]["bytes_in"], 30);
     assert!(ok(&s, &["status"]).contains("grants      1"));

@@ -53,7 +53,7 @@ impl Calls {
     pub fn domain(&self) -> Domain {
         match self.session.info().transport {
             TransportKind::Host => Domain::HostHost,
-            TransportKind::Ivshmem => Domain::GuestHost,
+            TransportKind::Module | TransportKind::Ivshmem => Domain::GuestHost,
             TransportKind::Tcp => Domain::GuestNet,
         }
     }

@@ -9,17 +9,19 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use vfun_manager::admin::ClientRow;
-use vfun_testguest::{Guest, GuestConfig, Window};
+use vfun_testguest::{Doorbell, Guest, GuestConfig, Kernel, Window};
 
 const AFTER: &str = "\
 The guest is a small Linux under QEMU, with KVM if that works here, else emulated. It has busybox, \
-vfun and libvfun.so, and the client's window as an ivshmem device. It needs a manager that runs \
-(vfund --root DIR) and a kernel (packaging/guest-kernel.sh fetches one). The client is declared if it \
-is not there.
+vfun and libvfun.so, and the client's window as an ivshmem device with doorbells. The kernel module is \
+loaded, if it was built (packaging/kmod.sh does), so that the user `app` may use the window; without it, \
+only root may. It needs a manager that runs (vfund --root DIR) and a kernel (packaging/guest-kernel.sh \
+fetches one). The client is declared if it is not there.
 
 Examples:
   vfun guest                                         a shell; leave with poweroff or Ctrl-A X
   vfun guest -- vfun call factorial 20
+  vfun guest --user app -- vfun call factorial 20    without any right but that of the group vfun
   vfun guest --client vm2 --window 256MiB -- vfun doctor
   vfun guest --file ./my-app -- my-app               take a program along
 
@@ -38,6 +40,18 @@ pub struct Args {
     /// Size of the window, if the client is not declared yet [default: 64 MiB].
     #[arg(long, value_name = "SIZE")]
     window: Option<String>,
+    /// How the window gets into the VM, if the client is not declared yet: with doorbells, or as a plain file [default: ivshmem-doorbell].
+    #[arg(long, value_name = "KIND", value_parser = ["ivshmem-doorbell", "ivshmem-plain"])]
+    transport: Option<String>,
+    /// Whom the command runs as: root, or a user without rights (app).
+    #[arg(long, value_name = "USER", default_value = "root", value_parser = ["root", "app"])]
+    user: String,
+    /// The kernel module to load [default: the one that packaging/kmod.sh built, if it did].
+    #[arg(long, value_name = "FILE", conflicts_with = "no_module")]
+    module: Option<PathBuf>,
+    /// Load no kernel module: only root may use the window then.
+    #[arg(long)]
+    no_module: bool,
     /// Memory of the guest, MiB [default: 256, and room for what it takes along].
     #[arg(long, value_name = "MIB")]
     memory: Option<u32>,
@@ -61,7 +75,8 @@ pub struct Args {
 /// Boots it.
 pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
     let admin = Admin::of(cli);
-    let (row, added) = client::ensure(&admin, &args.client, args.window.as_deref())?;
+    let (row, added) =
+        client::ensure(&admin, &args.client, args.window.as_deref(), args.transport.as_deref())?;
     if added {
         out::note(format!(
             "Declared client '{}' with a window of {}.",
@@ -75,7 +90,7 @@ pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
             out::bytes(row.window_bytes)
         ));
     }
-    let mut config = config(args, window(&row)?)?;
+    let mut config = config(args, &row)?;
     let timeout = Duration::from_secs(args.timeout);
     if args.command.is_empty() {
         let status = vfun_testguest::interactive(&config)?;
@@ -84,7 +99,7 @@ pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
     config.max_life = timeout + Duration::from_secs(300);
     let guest = Guest::boot(&config)?;
     out::note(format!("Booted in {} ({}).", out::duration(guest.boot_time()), guest.accel()));
-    let output = guest.run(&script(&args.command), timeout)?;
+    let output = guest.run(&as_user(&args.user, script(&args.command)), timeout)?;
     let shut = guest.shutdown(Duration::from_secs(20));
     if cli.json {
         out::json(&serde_json::json!({
@@ -106,10 +121,14 @@ pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(output.status).unwrap_or(1)))
 }
 
-fn window(row: &ClientRow) -> Result<Window> {
-    match &row.window_file {
-        Some(path) => Ok(Window { path: path.clone(), size: row.window_bytes }),
-        None => Err(Failure::new(
+/// The client's window, with doorbells or without.
+fn window(row: &ClientRow) -> Result<(Vec<Window>, Vec<Doorbell>)> {
+    match (&row.window_file, &row.socket) {
+        (_, Some(socket)) => Ok((vec![], vec![Doorbell::new(socket)])),
+        (Some(path), None) => {
+            Ok((vec![Window { path: path.clone(), size: row.window_bytes }], vec![]))
+        }
+        (None, None) => Err(Failure::new(
             Exit::Usage,
             format!("client '{}' is of kind {}: it has no window for a VM", row.name, row.kind),
         )
@@ -117,7 +136,28 @@ fn window(row: &ClientRow) -> Result<Window> {
     }
 }
 
-fn config(args: &Args, window: Window) -> Result<GuestConfig> {
+/// The kernel module to load: it drives devices with doorbells only.
+fn module(args: &Args, doorbells: bool) -> Result<Option<PathBuf>> {
+    if args.no_module || (!doorbells && args.module.is_none()) {
+        return Ok(None);
+    }
+    if let Some(file) = &args.module {
+        return Ok(Some(file.clone()));
+    }
+    let built = Kernel::find()?.kernel_module();
+    if !built.is_file() {
+        out::note(format!(
+            "The kernel module is not built ({}), so that only root may use the window: packaging/kmod.sh builds it.",
+            built.display()
+        ));
+        return Ok(None);
+    }
+    Ok(Some(built))
+}
+
+fn config(args: &Args, row: &ClientRow) -> Result<GuestConfig> {
+    let (windows, doorbells) = window(row)?;
+    let kernel_module = module(args, !doorbells.is_empty())?;
     let me = std::env::current_exe().map_err(|e| {
         Failure::new(Exit::Failed, format!("this program cannot find itself to take it along: {e}"))
     })?;
@@ -140,7 +180,9 @@ fn config(args: &Args, window: Window) -> Result<GuestConfig> {
         .take(24)
         .collect();
     Ok(GuestConfig {
-        windows: vec![window],
+        windows,
+        doorbells,
+        kernel_module,
         files,
         memory_mib: memory,
         cpus: args.cpus,
@@ -180,6 +222,14 @@ fn script(command: &[String]) -> String {
     }
 }
 
+/// A script as somebody without rights.
+fn as_user(user: &str, script: String) -> String {
+    match user {
+        "root" => script,
+        user => format!("su {user} -c '{}'", script.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +239,8 @@ mod tests {
         let words = |w: &[&str]| script(&w.iter().map(|s| s.to_string()).collect::<Vec<_>>());
         assert_eq!(words(&["ls | wc -l"]), "ls | wc -l");
         assert_eq!(words(&["echo", "a b", "it's"]), r"'echo' 'a b' 'it'\''s'");
+        assert_eq!(as_user("root", "id".into()), "id");
+        assert_eq!(as_user("app", "echo 'a b'".into()), r"su app -c 'echo '\''a b'\'''");
     }
 
     #[test]

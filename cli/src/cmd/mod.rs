@@ -17,6 +17,7 @@ pub mod revoke;
 pub mod stats;
 pub mod status;
 pub mod switch;
+pub mod top;
 
 use crate::args::{Cli, Command};
 use crate::fail::Result;
@@ -32,6 +33,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&cli, args),
         Command::Status => done(status::run(&cli)),
         Command::Ps(args) => done(ps::run(&cli, args)),
+        Command::Top(args) => done(top::run(&cli, args)),
         Command::Stats(args) => done(stats::run(&cli, args)),
         Command::History(args) => done(history::run(&cli, args)),
         Command::Revoke(args) => done(revoke::run(&cli, args)),

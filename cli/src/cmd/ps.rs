@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use vfun_manager::admin::GrantRow;
+use vfun_manager::counters::{Counters, Rates};
 
 /// Show who holds which function, with live counters.
 ///
@@ -26,17 +27,18 @@ pub struct Args {
     client: Option<String>,
 }
 
-fn seconds(text: &str) -> std::result::Result<Duration, String> {
+/// Seconds, as people write pauses.
+pub fn seconds(text: &str) -> std::result::Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(s) if (0.05..=86_400.0).contains(&s) => Ok(Duration::from_secs_f64(s)),
         _ => Err("write seconds, from 0.05 to 86400".into()),
     }
 }
 
-/// The calls of each grant at a moment.
+/// What each grant had done at a moment.
 struct Look {
     at: Instant,
-    calls: HashMap<String, u64>,
+    counters: HashMap<String, Counters>,
 }
 
 /// Shows them.
@@ -49,9 +51,9 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
         grants.retain(|g| args.client.as_ref().is_none_or(|c| *c == g.client));
         let now = Look {
             at: Instant::now(),
-            calls: grants.iter().map(|g| (g.grant.clone(), g.counters.calls)).collect(),
+            counters: grants.iter().map(|g| (g.grant.clone(), g.counters.clone())).collect(),
         };
-        let rates: Vec<Option<f64>> =
+        let rates: Vec<Option<Rates>> =
             grants.iter().map(|g| rate(before.as_ref(), &now, &g.grant)).collect();
         // The first look of a watch has no rates to show.
         if args.watch.is_none() || before.is_some() {
@@ -71,17 +73,17 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     }
 }
 
-fn rate(before: Option<&Look>, now: &Look, grant: &str) -> Option<f64> {
+fn rate(before: Option<&Look>, now: &Look, grant: &str) -> Option<Rates> {
     let before = before?;
-    let (a, b) = (before.calls.get(grant)?, now.calls.get(grant)?);
-    Some(b.saturating_sub(*a) as f64 / (now.at - before.at).as_secs_f64())
+    let (a, b) = (before.counters.get(grant)?, now.counters.get(grant)?);
+    Some(Rates::of(&b.since(a), now.at - before.at, b.measured()))
 }
 
 fn show(
     cli: &Cli,
     args: &Args,
     grants: &[GrantRow],
-    rates: &[Option<f64>],
+    rates: &[Option<Rates>],
     again: bool,
 ) -> Result<()> {
     if cli.json {
@@ -91,7 +93,7 @@ fn show(
             .map(|(g, r)| {
                 let mut row = serde_json::to_value(g).unwrap_or_default();
                 if let (Some(r), Some(row)) = (r, row.as_object_mut()) {
-                    row.insert("calls_per_s".into(), (*r).into());
+                    row.insert("rates".into(), serde_json::json!(r));
                 }
                 row
             })
@@ -110,9 +112,10 @@ fn show(
     }
 }
 
-fn render(grants: &[GrantRow], rates: Option<&[Option<f64>]>) -> String {
-    let mut columns =
-        vec!["GRANT", "CLIENT", "APP", "FUNCTION", "WHERE", "STATE", "VIA", ">CELLS", ">CALLS"];
+fn render(grants: &[GrantRow], rates: Option<&[Option<Rates>]>) -> String {
+    let mut columns = vec![
+        "GRANT", "CLIENT", "APP", "FUNCTION", "WHERE", "STATE", "VIA", "WAIT", ">CELLS", ">CALLS",
+    ];
     if rates.is_some() {
         columns.push(">CALLS/S");
     }
@@ -127,11 +130,19 @@ fn render(grants: &[GrantRow], rates: Option<&[Option<f64>]>) -> String {
             g.location.clone(),
             g.state.clone(),
             g.transport.clone(),
+            g.wait.clone(),
             g.depth.to_string(),
             out::count(g.counters.calls),
         ];
         if let Some(rates) = rates {
-            row.push(rates.get(i).copied().flatten().map(out::rate).unwrap_or_default());
+            row.push(
+                rates
+                    .get(i)
+                    .copied()
+                    .flatten()
+                    .map(|r| out::rate(r.calls_per_s))
+                    .unwrap_or_default(),
+            );
         }
         row.extend([
             out::count(g.counters.errors),
@@ -148,7 +159,6 @@ fn render(grants: &[GrantRow], rates: Option<&[Option<f64>]>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfun_manager::counters::Counters;
 
     fn grant(calls: u64) -> GrantRow {
         GrantRow {
@@ -176,13 +186,20 @@ mod tests {
         let one = render(&[grant(1234)], None);
         assert_eq!(
             one,
-            "GRANT  CLIENT  APP   FUNCTION  WHERE     STATE   VIA      CELLS  CALLS  ERRORS  ARGUMENTS  RESULTS  PID        AGE\n\
-             0.1    vm1     demo  echo      software  active  ivshmem     64  1 234       0      2 KiB      0 B   77  1 min 5 s\n"
+            "GRANT  CLIENT  APP   FUNCTION  WHERE     STATE   VIA      WAIT    CELLS  CALLS  ERRORS  ARGUMENTS  RESULTS  PID        AGE\n\
+             0.1    vm1     demo  echo      software  active  ivshmem  hybrid     64  1 234       0      2 KiB      0 B   77  1 min 5 s\n"
         );
-        let two = render(&[grant(1234)], Some(&[Some(1500.0)]));
+        let two = render(
+            &[grant(1234)],
+            Some(&[Some(Rates { calls_per_s: 1500.0, ..Rates::default() })]),
+        );
         assert!(two.contains("CALLS/S") && two.contains("1 500"), "{two}");
         let at = Instant::now();
-        let look = |at, calls| Look { at, calls: HashMap::from([("0.1".to_owned(), calls)]) };
+        let look = |at, calls| Look {
+            at,
+            counters: HashMap::from([("0.1".to_owned(), grant(calls).counters)]),
+        };
+        let rate = |a: Option<&Look>, b: &Look, g: &str| rate(a, b, g).map(|r| r.calls_per_s);
         let (a, b) = (look(at, 100), look(at + Duration::from_secs(2), 300));
         assert_eq!(rate(Some(&a), &b, "0.1"), Some(100.0));
         assert_eq!(

@@ -5,6 +5,7 @@ use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Table};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use vfun_manager::admin::GrantRow;
 use vfun_manager::counters::Counters;
 
@@ -60,6 +61,8 @@ fn render(sums: &Sums) -> String {
         ">ERRORS",
         ">ARGUMENTS",
         ">RESULTS",
+        ">P50",
+        ">P99",
         ">SLEPT",
         ">RANG",
     ]);
@@ -72,11 +75,18 @@ fn render(sums: &Sums) -> String {
             out::count(c.errors),
             out::bytes(c.bytes_in),
             out::bytes(c.bytes_out),
+            time(c, 0.5),
+            time(c, 0.99),
             out::count(c.slept),
             out::count(c.rang),
         ]);
     }
     table.render()
+}
+
+/// A quantile of the sampled service times; empty without samples.
+fn time(c: &Counters, q: f64) -> String {
+    c.times.quantile(q).map(|ns| out::duration(Duration::from_nanos(ns))).unwrap_or_default()
 }
 
 fn detail(g: &GrantRow) -> String {
@@ -108,6 +118,31 @@ fn detail(g: &GrantRow) -> String {
         )
         .fact("arguments", out::bytes(c.bytes_in))
         .fact("results", out::bytes(c.bytes_out))
+        .fact("waits", g.wait.clone())
+        .fact(
+            "service time",
+            match c.times.samples() {
+                0 => "not sampled".into(),
+                n => format!(
+                    "p50 {}, p99 {}, of {} sampled calls",
+                    time(c, 0.5),
+                    time(c, 0.99),
+                    out::count(n)
+                ),
+            },
+        )
+        .fact(
+            "service",
+            match c.measured() {
+                false => "does not measure its time".into(),
+                true => format!(
+                    "busy {}, spun {}, asleep {}",
+                    out::duration(Duration::from_nanos(c.busy_ns)),
+                    out::duration(Duration::from_nanos(c.spun_ns)),
+                    out::duration(Duration::from_nanos(c.asleep_ns))
+                ),
+            },
+        )
         .fact(
             "service slept",
             format!("{} times, rang {} times", out::count(c.slept), out::count(c.rang)),

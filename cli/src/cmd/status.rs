@@ -30,5 +30,6 @@ fn render(s: &Status) -> String {
         .fact("services", format!("{} ({})", s.services, s.service_program.display()))
         .fact("memory", out::bytes(s.resident_bytes))
         .fact("TCP", s.tcp.clone().unwrap_or_else(|| "off (vfund --tcp ADDR:PORT)".into()))
+        .fact("metrics", s.metrics.clone().unwrap_or_else(|| "off (vfund --metrics)".into()))
         .render()
 }

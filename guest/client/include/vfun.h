@@ -100,6 +100,14 @@ typedef enum vfun_status {
   VFUN_STATUS_UNANSWERED = 33,
   // The channel or transport has no such operation.
   VFUN_STATUS_UNSUPPORTED = 34,
+  // The window's device was unplugged: connect anew.
+  VFUN_STATUS_DEVICE_GONE = 35,
+  // A driver holds the device: use the kernel module's /dev/vfunN.
+  VFUN_STATUS_DEVICE_HELD = 36,
+  // The guest's kernel module is not loaded, or found no window.
+  VFUN_STATUS_NO_MODULE = 37,
+  // Kernel module and library are of different releases.
+  VFUN_STATUS_MODULE_VERSION = 38,
 } vfun_status;
 
 // How calls wait for their answers, and their services for calls.
@@ -142,7 +150,7 @@ typedef struct vfun_connect_options {
   size_t size;
   // The app's name; null: "app".
   const char *app;
-  // auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT; null: auto.
+  // auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS] or tcp:HOST:PORT; null: auto.
   const char *endpoint;
   // The client to act for; null where the endpoint settles it.
   const char *client;

@@ -6,9 +6,11 @@ use crate::error::{Error, Result};
 use crate::heartbeat::Heartbeat;
 use crate::session::{Session, SessionInfo, SessionInner};
 use crate::tcp::Connection;
-use crate::transport::{self, PCI_DEVICES, Transport, Window};
+use crate::transport::{
+    self, ControlPages, MODULE_DEVICES, Module, PCI_DEVICES, Transport, Window,
+};
 use crate::wait::WaitPolicy;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use vfun_wire::attach::{ATTACH_MAGIC, Attach};
@@ -31,6 +33,7 @@ pub struct ConnectOptions {
     credential: Vec<u8>,
     policy: WaitPolicy,
     remote: bool,
+    module_devices: PathBuf,
     pci_devices: PathBuf,
 }
 
@@ -44,6 +47,7 @@ impl ConnectOptions {
             credential: Vec::new(),
             policy: WaitPolicy::default(),
             remote: false,
+            module_devices: MODULE_DEVICES.into(),
             pci_devices: PCI_DEVICES.into(),
         }
     }
@@ -53,7 +57,8 @@ impl ConnectOptions {
         self
     }
     /// Which client to act for, where the endpoint does not settle it: on the
-    /// host itself and over a gateway. The manager decides whether this may be.
+    /// host itself, over a gateway (where the manager decides whether this may
+    /// be), and where several windows are in this machine.
     pub fn client(mut self, name: impl Into<String>) -> Self {
         self.client = Some(name.into());
         self
@@ -72,6 +77,12 @@ impl ConnectOptions {
     #[doc(hidden)]
     pub fn remote(mut self, remote: bool) -> Self {
         self.remote = remote;
+        self
+    }
+    /// Looks for the kernel module's devices elsewhere than in `/dev`; for tests.
+    #[doc(hidden)]
+    pub fn module_devices(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.module_devices = folder.into();
         self
     }
     /// Looks for PCI devices elsewhere than the kernel lists them; for tests.
@@ -99,16 +110,19 @@ impl ConnectOptions {
         }
     }
 
-    /// The best that is there. Both are shared memory; the network is never
+    /// The best that is there. All are shared memory; the network is never
     /// chosen without being asked for. A refusal is an answer and ends the search.
     fn auto(&self, question: &Attach, hello: Hello) -> Result<Session> {
         let mut tried = Vec::new();
-        for endpoint in [Endpoint::Ivshmem(None), Endpoint::Host(None)] {
+        for endpoint in [Endpoint::Module(None), Endpoint::Ivshmem(None), Endpoint::Host(None)] {
             match self.open(&endpoint, question, hello) {
                 Ok(session) => return Ok(session),
                 Err(e @ (Error::Refused(_) | Error::SeveralWindows(_))) => return Err(e),
                 Err(e) => {
                     let what = match &endpoint {
+                        Endpoint::Module(_) => {
+                            format!("module ({})", self.module_devices.display())
+                        }
                         Endpoint::Ivshmem(_) => format!("ivshmem ({})", self.pci_devices.display()),
                         other => other.to_string(),
                     };
@@ -125,8 +139,10 @@ impl ConnectOptions {
             Endpoint::Host(path) => {
                 self.over_window(transport::attach_host(path.as_deref(), question)?, hello)
             }
+            Endpoint::Module(at) => self.over_module(at.as_deref(), hello),
             Endpoint::Ivshmem(at) => {
-                self.over_window(transport::open_ivshmem(&self.pci_devices, at.as_deref())?, hello)
+                let (at, client) = (at.as_deref(), self.client.as_deref());
+                self.over_window(transport::open_ivshmem(&self.pci_devices, at, client)?, hello)
             }
             Endpoint::Tcp(address) => {
                 let connection = Connection::open(address, question)?;
@@ -135,14 +151,23 @@ impl ConnectOptions {
         }
     }
 
+    /// Through a window whose control cells this process writes itself.
     fn over_window(&self, transport: Arc<dyn Transport>, mut hello: Hello) -> Result<Session> {
         let place = transport.place();
         let window = Arc::new(Window::open(transport)?);
-        let control = WindowControl::new(window.clone());
-        if !control.has_doorbell() {
-            hello.features = U64::new(hello.features.get() & !Features::DOORBELL.0);
-        }
+        let control = WindowControl::new(Arc::new(ControlPages::open(window.clone())?));
+        // Who cannot be rung does not say that he has a doorbell (R-WIN-9).
+        let absent = if window.bells.rung { 0 } else { Features::DOORBELL.0 };
+        hello.features = U64::new(hello.features.get() & !absent);
         self.greet(Control::Window(control), Some(window), place, hello)
+    }
+
+    /// Through the kernel module, which adds to hello what is its own.
+    fn over_module(&self, at: Option<&Path>, mut hello: Hello) -> Result<Session> {
+        let module = Arc::new(Module::open(&self.module_devices, at, self.client.as_deref())?);
+        let (place, window) = (module.place(), Arc::new(Window::open(module.clone())?));
+        hello.features = U64::new(hello.features.get() | Features::MODULE.0);
+        self.greet(Control::Module(module, window.clone()), Some(window), place, hello)
     }
 
     fn greet(
@@ -157,11 +182,13 @@ impl ConnectOptions {
         // A feature that was not offered is not in force, whatever the host says.
         let features = Features(ack.features.get()).both(Features(hello.features.get()));
         let transport = window.as_ref().map_or(TransportKind::Tcp, |w| w.transport.kind());
-        let heartbeat = match (&window, ack.heartbeat_ms.get()) {
-            (Some(w), ms @ 1..) => {
+        let heartbeat = match (&control, ack.heartbeat_ms.get()) {
+            (Control::Window(w), ms @ 1..) => {
                 let every = Duration::from_millis(ms.into());
-                Some(Heartbeat::start(w.clone(), usize::from(ack.session_line.get()), every)?)
+                let line = usize::from(ack.session_line.get());
+                Some(Heartbeat::start(w.pages().clone(), line, every)?)
             }
+            // The module moves those of its sessions, and a connection needs none.
             _ => None,
         };
         let info = SessionInfo {
@@ -171,7 +198,7 @@ impl ConnectOptions {
             version: ack.version.get(),
             features,
             window_bytes: window.as_ref().map_or(0, |w| w.transport.window_bytes()),
-            doorbell: window.as_ref().is_some_and(|w| w.transport.has_doorbell())
+            doorbell: window.as_ref().is_some_and(|w| w.bells.rung)
                 && features.has(Features::DOORBELL),
             transport,
             generation: window.as_ref().map_or(0, |w| w.generation()),
@@ -231,7 +258,8 @@ impl ConnectOptions {
             version_min: U16::new(VERSION_MIN),
             version_max: U16::new(VERSION),
             pid: U32::new(std::process::id()),
-            features: U64::new(Features::OFFERED.0),
+            // Only the kernel module may say that it is there.
+            features: U64::new(Features::OFFERED.0 & !Features::MODULE.0),
             app,
             credential_len,
             reserved: [0; 6],

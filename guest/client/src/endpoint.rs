@@ -8,14 +8,17 @@ use std::str::FromStr;
 /// Where to connect to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Endpoint {
-    /// `VFUN_ENDPOINT` if it is set; else an ivshmem window if there is one,
-    /// else the manager's socket on this machine.
+    /// `VFUN_ENDPOINT` if it is set; else the kernel module's device if there
+    /// is one, else an ivshmem window, else the manager's socket on this machine.
     #[default]
     Auto,
     /// The manager on this machine, by its socket (`None`: `host.sock` in
     /// `$VFUN_ROOT`, or in `/var/lib/virtfun`).
     Host(Option<PathBuf>),
-    /// A window in a PCI device, by its address (`None`: the only one).
+    /// A window by the guest's kernel module, by the path of its device, such as
+    /// `/dev/vfun0` (`None`: the only one). For any user of its group.
+    Module(Option<PathBuf>),
+    /// A window in a PCI device, mapped by this process itself (root's), by its address (`None`: the only one).
     Ivshmem(Option<String>),
     /// A gateway, by `HOST:PORT`: calls are copied over the network.
     Tcp(String),
@@ -26,6 +29,8 @@ pub enum Endpoint {
 pub enum TransportKind {
     /// Shared memory with the manager of this machine.
     Host,
+    /// Shared memory with the host of this VM, by the guest's kernel module.
+    Module,
     /// Shared memory with the host of this VM, in a PCI device.
     Ivshmem,
     /// Copies over a network.
@@ -33,10 +38,11 @@ pub enum TransportKind {
 }
 
 impl TransportKind {
-    /// Its name: `host`, `ivshmem` or `tcp`.
+    /// Its name: `host`, `module`, `ivshmem` or `tcp`.
     pub const fn as_str(self) -> &'static str {
         match self {
             TransportKind::Host => "host",
+            TransportKind::Module => "module",
             TransportKind::Ivshmem => "ivshmem",
             TransportKind::Tcp => "tcp",
         }
@@ -57,8 +63,10 @@ impl FromStr for Endpoint {
         match text.split_once(':') {
             None if text == "auto" => Ok(Endpoint::Auto),
             None if text == "host" => Ok(Endpoint::Host(None)),
+            None if text == "module" => Ok(Endpoint::Module(None)),
             None if text == "ivshmem" => Ok(Endpoint::Ivshmem(None)),
             Some(("host", path)) if !path.is_empty() => Ok(Endpoint::Host(Some(path.into()))),
+            Some(("module", path)) if !path.is_empty() => Ok(Endpoint::Module(Some(path.into()))),
             Some(("ivshmem", at)) if !at.is_empty() => Ok(Endpoint::Ivshmem(Some(at.into()))),
             Some(("tcp", at)) => match at.rsplit_once(':') {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
@@ -77,6 +85,8 @@ impl fmt::Display for Endpoint {
             Endpoint::Auto => f.write_str("auto"),
             Endpoint::Host(None) => f.write_str("host"),
             Endpoint::Host(Some(path)) => write!(f, "host:{}", path.display()),
+            Endpoint::Module(None) => f.write_str("module"),
+            Endpoint::Module(Some(path)) => write!(f, "module:{}", path.display()),
             Endpoint::Ivshmem(None) => f.write_str("ivshmem"),
             Endpoint::Ivshmem(Some(at)) => write!(f, "ivshmem:{at}"),
             Endpoint::Tcp(at) => write!(f, "tcp:{at}"),
@@ -94,13 +104,17 @@ mod tests {
             "auto",
             "host",
             "host:/run/x/host.sock",
+            "module",
+            "module:/dev/vfun1",
             "ivshmem",
             "ivshmem:0000:00:04.0",
             "tcp:[::1]:70",
         ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
-        for text in ["", "hosts", "host:", "tcp", "tcp:x", "tcp::1", "tcp:a:99999", "vsock:3"] {
+        for text in
+            ["", "hosts", "host:", "module:", "tcp", "tcp:x", "tcp::1", "tcp:a:99999", "vsock:3"]
+        {
             let e = text.parse::<Endpoint>().unwrap_err();
             assert!(e.to_string().contains("tcp:HOST:PORT"), "{e}");
         }

@@ -1,7 +1,7 @@
 //! Everything that can go wrong, one variant each, so that a program can say
 //! in one `match` what it does about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vfun_wire::header::HeaderError;
 use vfun_wire::limits::{CELL_BYTES_MAX, CONTROL_TIMEOUT_MS};
@@ -17,7 +17,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// An endpoint's text is none of the known forms.
     #[error(
-        "'{0}' is not an endpoint: write auto, host[:SOCKET], ivshmem[:PCIADDRESS] or tcp:HOST:PORT"
+        "'{0}' is not an endpoint: write auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS] or tcp:HOST:PORT"
     )]
     BadEndpoint(String),
     /// An app's, client's or function's name is not a name.
@@ -50,6 +50,28 @@ pub enum Error {
     /// No PCI device of this kind is in this machine.
     #[error("no ivshmem device (PCI 1af4:1110){} is in this machine", of_address(.0))]
     NoDevice(Option<String>),
+    /// The guest's kernel module is not loaded, or found no window.
+    #[error("{}", no_module(.0))]
+    NoModule(Option<PathBuf>),
+    /// The guest's kernel module speaks another version of its interface.
+    #[error("the kernel module speaks version {theirs} of its interface, this library {ours}")]
+    ModuleVersion {
+        /// The module's.
+        theirs: u32,
+        /// This library's.
+        ours: u32,
+    },
+    /// A driver holds the device, so that no program can map it.
+    #[error("the device {address} is held by the driver '{driver}'")]
+    DeviceHeld {
+        /// PCI address.
+        address: String,
+        /// The driver.
+        driver: String,
+    },
+    /// The device that carried the window was unplugged.
+    #[error("the window's device was unplugged from this machine")]
+    DeviceGone,
     /// The device is there but cannot be opened or mapped.
     #[error("cannot open the window {}: {source}", .path.display())]
     Device {
@@ -178,6 +200,13 @@ fn list_tried(tried: &[(String, Error)]) -> String {
     each.join("; ")
 }
 
+fn no_module(path: &Option<PathBuf>) -> String {
+    match path {
+        Some(path) => format!("{} is not in this machine", path.display()),
+        None => "no device of VirtFun's kernel module (/dev/vfunN) is in this machine".into(),
+    }
+}
+
 fn of_address(address: &Option<String>) -> String {
     address.as_ref().map(|a| format!(" at {a}")).unwrap_or_default()
 }
@@ -206,6 +235,10 @@ impl Error {
             | Error::BadName { .. }
             | Error::BadOption(_)
             | Error::NoDevice(_)
+            | Error::NoModule(_)
+            | Error::ModuleVersion { .. }
+            | Error::DeviceHeld { .. }
+            | Error::DeviceGone
             | Error::Device { .. }
             | Error::SeveralWindows(_)
             | Error::NotAWindow { .. }
@@ -233,6 +266,7 @@ impl Error {
         matches!(
             self,
             Error::StaleGeneration { .. }
+                | Error::DeviceGone
                 | Error::ConnectionLost(_)
                 | Error::ManagerGone(_)
                 | Error::Unanswered(_)
@@ -247,6 +281,10 @@ impl Error {
                 "Use at most 64 of A-Z a-z 0-9 . _ - and begin with neither . nor -.".into()
             }
             Error::BadOption(_) => "Stay within the limit that the error names.".into(),
+            // A door that is closed to this user is what to open.
+            Error::NoHost { tried } if tried.iter().any(|(_, e)| e.is_denied()) => {
+                tried.iter().find(|(_, e)| e.is_denied()).map(|(_, e)| e.advice()).unwrap_or_default()
+            }
             Error::NoHost { .. } => "Start vfund on the host and give this machine its window, or name \
                 another endpoint (option or VFUN_ENDPOINT), such as tcp:HOST:PORT."
                 .into(),
@@ -261,13 +299,36 @@ impl Error {
             Error::NoDevice(_) => "Give the VM an ivshmem device on the client's window file, or use \
                 another endpoint."
                 .into(),
+            Error::NoModule(_) => "Load it (modprobe vfun) in a VM that has its window; without it a \
+                program of root's uses the device itself."
+                .into(),
+            Error::ModuleVersion { theirs, ours } if theirs < ours => {
+                "Install the kernel module of this library's release.".into()
+            }
+            Error::ModuleVersion { .. } => "Update this library (libvfun) to the module's release.".into(),
+            Error::DeviceHeld { driver, .. } if driver == MODULE => {
+                "Use the module's device: the endpoint 'module' (or auto), as a user of the group vfun.".into()
+            }
+            Error::DeviceHeld { .. } => "Unbind that driver, or load VirtFun's kernel module in its place and \
+                use /dev/vfunN."
+                .into(),
+            Error::DeviceGone => "Plug the window in again on the host, then connect anew; calls under way \
+                may have had effects."
+                .into(),
+            Error::Device { path, .. } if self.is_denied() && is_modules(path) => {
+                "Add the user to the group vfun (usermod -aG vfun USER) and log in anew, or run as root.".into()
+            }
             Error::Device { source, .. } => match source.kind() {
                 std::io::ErrorKind::PermissionDenied => {
-                    "Run as root, or let this user read and write that file.".into()
+                    "Run as root, or load the kernel module (modprobe vfun), whose device is for any user of \
+                     the group vfun."
+                        .into()
                 }
                 _ => "Check that no other driver holds the device and that it was not unplugged.".into(),
             },
-            Error::SeveralWindows(_) => "Name one: ivshmem:PCIADDRESS.".into(),
+            Error::SeveralWindows(_) => {
+                "Name one (module:/dev/vfunN or ivshmem:PCIADDRESS), or the client that it belongs to.".into()
+            }
             Error::NotAWindow { .. } => {
                 "Start vfund on the host before connecting, with the file that backs this device.".into()
             }
@@ -312,6 +373,11 @@ impl Error {
         }
     }
 
+    /// Whether this user may not open a device.
+    fn is_denied(&self) -> bool {
+        matches!(self, Error::Device { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied)
+    }
+
     /// The error of a call's status, with its results; `None` for [`Status::Ok`].
     pub(crate) fn of_status(status: u32, results: &[u8]) -> Option<Error> {
         let Some(status) = Status::from_wire(status) else {
@@ -342,9 +408,18 @@ impl Error {
     pub(crate) fn of_break(reason: BreakReason) -> Error {
         match reason {
             BreakReason::Released => Error::Released,
+            BreakReason::DeviceGone => Error::DeviceGone,
             other => Error::Broken(other),
         }
     }
+}
+
+/// The kernel module's name, with which its devices' names begin.
+const MODULE: &str = "vfun";
+
+/// Whether a path is that of a device of the kernel module.
+fn is_modules(path: &Path) -> bool {
+    path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(MODULE))
 }
 
 /// Longest sentence of a driver that is carried over, bytes.
@@ -353,6 +428,19 @@ pub(crate) const DRIVER_SENTENCE: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_door_is_what_to_open() {
+        let denied = |path: &str| {
+            let source = std::io::ErrorKind::PermissionDenied.into();
+            Error::Device { path: path.into(), source }
+        };
+        let none =
+            |e| Error::NoHost { tried: vec![("a".into(), Error::NoDevice(None)), ("b".into(), e)] };
+        assert!(none(denied("/dev/vfun0")).advice().contains("group vfun (usermod"));
+        assert!(none(denied("/sys/x/resource2")).advice().contains("modprobe vfun"));
+        assert!(none(Error::NoModule(None)).advice().contains("Start vfund"));
+    }
 
     #[test]
     fn every_status_is_an_error_of_its_own() {

@@ -130,7 +130,7 @@ impl Grant {
             (Control::Tcp(connection), _) => {
                 Calls::Tcp(TcpCalls::new(connection.clone(), &self.hold.info)?)
             }
-            (Control::Window(_), window) => {
+            (Control::Window(_) | Control::Module(..), window) => {
                 let ack: ActivateAck = control::exact(&body, "activate")?;
                 let window =
                     window.as_ref().ok_or(Error::Unsupported("the session has no window"))?;
@@ -138,8 +138,7 @@ impl Grant {
                 match info.kind {
                     ChannelKind::Calls => {
                         let bell = session.info.doorbell;
-                        let calls =
-                            WindowCalls::open(window.clone(), &ack.geometry, info, policy, bell)?;
+                        let calls = WindowCalls::open(window.clone(), &ack, info, policy, bell)?;
                         Calls::Window(Box::new(calls))
                     }
                     ChannelKind::Floor => Calls::Floor(open_sides(window, &ack.geometry, info)?),

@@ -1,7 +1,7 @@
 //! Shows the host that a session lives, where no socket does.
 
 use crate::error::{Error, Result};
-use crate::transport::Window;
+use crate::transport::ControlPages;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -17,16 +17,16 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    pub fn start(window: Arc<Window>, line: usize, every: Duration) -> Result<Self> {
-        let word = Window::guest_word(SESSIONS_OFF + line * LINE);
+    pub fn start(pages: Arc<ControlPages>, line: usize, every: Duration) -> Result<Self> {
+        let word = ControlPages::guest_word(SESSIONS_OFF + line * LINE);
         let (stop, stopped) = channel();
         let beat = move || {
             loop {
                 // Of another generation the line may be another app's.
-                if window.check_generation().is_err() {
+                if pages.window.check_generation().is_err() {
                     return;
                 }
-                window.guest.fetch_add(word, 1, Ordering::Relaxed);
+                pages.guest.fetch_add(word, 1, Ordering::Relaxed);
                 // Twice as often as asked: a late wake-up is then no death.
                 match stopped.recv_timeout(every / 2) {
                     Err(RecvTimeoutError::Timeout) => {}

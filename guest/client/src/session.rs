@@ -40,7 +40,8 @@ pub struct SessionInfo {
     pub features: Features,
     /// Bytes of the window; 0 where there is none (TCP).
     pub window_bytes: u64,
-    /// Whether sleepers are woken by a doorbell; otherwise they look by the clock.
+    /// Whether this side's sleepers are woken by a doorbell; otherwise they look
+    /// by the clock.
     pub doorbell: bool,
     /// The path in use.
     pub transport: TransportKind,
@@ -170,10 +171,12 @@ impl Session {
             0 => "no shared memory (calls are copied)".to_string(),
             n => format!("{} MiB shared", n >> 20),
         };
-        let wake = match (i.transport, i.doorbell) {
-            (TransportKind::Tcp, _) => "woken by the socket",
-            (_, true) => "woken by a doorbell",
-            (_, false) => "no doorbell (sleepers look by the clock)",
+        let rings = self.inner.window.as_ref().is_some_and(|w| w.bells.ring);
+        let wake = match (i.transport, i.doorbell, rings) {
+            (TransportKind::Tcp, ..) => "woken by the socket",
+            (_, true, _) => "woken by a doorbell",
+            (_, false, true) => "rings, is not rung (sleepers look by the clock)",
+            (_, false, false) => "no doorbell (sleepers look by the clock)",
         };
         format!(
             "{} ({}): client {}, {shared}, {wake}, protocol {}",

@@ -84,7 +84,8 @@ fn an_endpoint_left_open_is_found_or_what_was_tried_is_listed() {
     let (found, words) = run(dir.path(), "");
     assert!(
         !found
-            && words.contains("Tried ivshmem")
+            && words.contains("Tried module (/dev)")
+            && words.contains("; ivshmem (")
             && words.contains("host.sock")
             && words.contains("Start vfund"),
         "{words}"

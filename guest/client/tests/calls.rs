@@ -6,24 +6,32 @@ use fake::{Fake, Setup};
 use std::time::{Duration, Instant};
 use vfun::*;
 
-fn both(test: impl Fn(&Fake)) {
-    for doorbell in [true, false] {
-        test(&Fake::new(Setup { doorbell, ..Setup::default() }));
+/// Bells both ways, none, and a device that can be rung but rings nobody.
+fn each(test: impl Fn(&Fake)) {
+    for (doorbell, pci) in [(true, false), (false, true), (true, true)] {
+        test(&Fake::new(Setup { doorbell, pci, ..Setup::default() }));
     }
 }
 
 #[test]
 fn a_session_says_what_it_is() {
-    both(|fake| {
+    each(|fake| {
         let s = fake.connect();
         let i = s.info();
         assert_eq!((i.client.as_str(), i.client_id, i.app_id, i.version), ("vm1", 3, 9, 1));
         assert_eq!((i.window_bytes, i.generation), (16 << 20, fake::GENERATION));
-        assert_eq!(i.doorbell, fake.host.setup.doorbell);
-        let (kind, words) = match i.doorbell {
-            true => (TransportKind::Host, "woken by a doorbell"),
-            false => (TransportKind::Ivshmem, "no doorbell"),
+        let setup = &fake.host.setup;
+        assert_eq!(i.doorbell, !setup.pci);
+        let (kind, words) = match (setup.pci, setup.doorbell) {
+            (false, _) => (TransportKind::Host, "woken by a doorbell"),
+            (true, false) => (TransportKind::Ivshmem, "no doorbell"),
+            (true, true) => (TransportKind::Ivshmem, "rings, is not rung"),
         };
+        // Who cannot be rung does not say that he has a doorbell, and only the
+        // kernel module says that it is there.
+        let hello = Features(fake.host.hellos.lock().unwrap()[0].features.get());
+        assert_eq!(hello.has(Features::DOORBELL), i.doorbell);
+        assert!(!hello.has(Features::MODULE));
         assert_eq!(i.transport, kind);
         let line = s.describe();
         assert!(
@@ -38,7 +46,7 @@ fn a_session_says_what_it_is() {
 
 #[test]
 fn results_come_back_whatever_their_size() {
-    both(|fake| {
+    each(|fake| {
         let s = fake.connect();
         let f = s.function("echo").unwrap();
         let mut room = [0; 4096];
@@ -128,7 +136,7 @@ fn lists_of_any_length_arrive_whole() {
 
 #[test]
 fn what_the_driver_says_comes_through() {
-    both(|fake| {
+    each(|fake| {
         let s = fake.connect();
         let f = s.function("echo").unwrap();
         let Err(Error::Driver { code, sentence }) = f.call(b"!driver") else { panic!() };
@@ -157,7 +165,7 @@ fn rst_clears_what_the_function_keeps() {
 
 #[test]
 fn pending_calls_complete_in_any_order() {
-    both(|fake| {
+    each(|fake| {
         let s = fake.connect();
         let f = s.function("echo").unwrap();
         let mut open = f.submit(b"!hold").unwrap();
@@ -213,7 +221,7 @@ fn cells_held_by_the_caller_itself_end_in_full_not_in_a_hang() {
 
 #[test]
 fn abandoned_calls_give_their_cells_back() {
-    both(|fake| {
+    each(|fake| {
         let s = fake.connect();
         let f = s.negotiate(&FunctionRequest::new("echo").depth(4)).unwrap().activate().unwrap();
         for round in 0..50u8 {
@@ -256,7 +264,7 @@ fn a_time_limit_of_the_caller_leaves_the_call_in_flight() {
 
 #[test]
 fn slots_are_written_in_place() {
-    both(|fake| {
+    each(|fake| {
         let s = fake.connect();
         for cell_bytes in [0, 4096] {
             let f =
@@ -287,7 +295,7 @@ fn slots_are_written_in_place() {
 
 #[test]
 fn long_calls_wake_sleepers() {
-    both(|fake| {
+    each(|fake| {
         let policies = [WaitPolicy::hybrid(), WaitPolicy::sleep(), WaitPolicy::spin()];
         for policy in policies {
             let s = fake.options().wait(policy).connect().unwrap();
@@ -310,7 +318,7 @@ fn long_calls_wake_sleepers() {
 
 #[test]
 fn many_more_threads_than_processors_share_a_function() {
-    both(|fake| {
+    each(|fake| {
         let s = fake.connect();
         let f = s.negotiate(&FunctionRequest::new("echo").depth(8)).unwrap().activate().unwrap();
         std::thread::scope(|scope| {
@@ -359,4 +367,28 @@ fn functions_outlive_their_session() {
     assert_eq!(fake.host.goodbyes.load(std::sync::atomic::Ordering::SeqCst), 0);
     drop(f);
     assert_eq!(fake.host.goodbyes.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+#[test]
+fn who_cannot_be_rung_rings_all_the_same_and_never_says_that_he_sleeps() {
+    let fake = Fake::new(Setup { pci: true, ..Setup::default() });
+    let s = fake.connect();
+    let f = s.function("echo").unwrap();
+    for n in 0..5u64 {
+        // Long enough for the service to fall asleep, and for the app.
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(f.call(&n.to_le_bytes()).unwrap(), n.to_le_bytes());
+    }
+    let place = fake.host.places.lock().unwrap()[0].1;
+    let sleepers = place.dataout_off.get() as usize / 8;
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| f.call(b"!sleep 100").unwrap());
+        while !slow.is_finished() {
+            assert_eq!(fake.host.window.load(sleepers, std::sync::atomic::Ordering::SeqCst), 0);
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    });
+    assert!(fake.host.rings.load(std::sync::atomic::Ordering::Relaxed) >= 5, "the host was rung");
+    drop(f);
+    s.close().unwrap();
 }

@@ -33,7 +33,8 @@ fn names_and_credentials_arrive() {
 fn no_manager_and_no_device() {
     let dir = tempfile::tempdir().unwrap();
     let at = |e: Endpoint| {
-        ConnectOptions::new("a").pci_devices(dir.path()).endpoint(e).connect().unwrap_err()
+        let options = ConnectOptions::new("a").pci_devices(dir.path()).module_devices(dir.path());
+        options.endpoint(e).connect().unwrap_err()
     };
     let e = at(Endpoint::Host(Some(dir.path().join("host.sock"))));
     assert!(matches!(&e, Error::HostSocket { .. }) && e.advice().contains("Start vfund"), "{e}");
@@ -41,6 +42,10 @@ fn no_manager_and_no_device() {
     assert!(matches!(e, Error::NoDevice(None)), "{e}");
     let e = at(Endpoint::Ivshmem(Some("00:04.0".into())));
     assert!(e.to_string().contains("at 00:04.0"), "{e}");
+    let e = at(Endpoint::Module(None));
+    assert!(matches!(e, Error::NoModule(None)) && e.advice().contains("modprobe vfun"), "{e}");
+    let e = at(Endpoint::Module(Some("/dev/vfun99".into())));
+    assert!(e.to_string().contains("/dev/vfun99 is not in this machine"), "{e}");
     let e = at(Endpoint::Tcp("127.0.0.1:1".into()));
     assert!(matches!(e, Error::Gateway { .. }), "{e}");
 }
@@ -98,4 +103,38 @@ fn a_device_that_may_not_be_opened() {
     std::fs::remove_file(&bar).unwrap();
     std::fs::create_dir(&bar).unwrap();
     assert!(matches!(fake.options().connect(), Err(Error::Device { .. })));
+}
+
+#[test]
+fn a_device_that_a_driver_holds_is_said_to_be() {
+    let fake = Fake::new(Setup { pci: true, ..Setup::default() });
+    let device = fake.pci().join("0000:00:04.0");
+    drop(fake.connect());
+    // What Linux says of a BAR that a driver holds, by a file that cannot be mapped.
+    std::fs::remove_file(device.join("resource0")).unwrap();
+    std::fs::create_dir(device.join("resource0")).unwrap();
+    assert!(matches!(fake.options().connect(), Err(Error::Device { .. })));
+    std::os::unix::fs::symlink("/sys/bus/pci/drivers/vfun", device.join("driver")).unwrap();
+    let e = fake.options().connect().unwrap_err();
+    assert!(matches!(&e, Error::DeviceHeld { driver, .. } if driver == "vfun"), "{e}");
+    assert!(e.advice().contains("the endpoint 'module'"), "{}", e.advice());
+}
+
+#[test]
+fn several_windows_are_told_apart_by_their_client() {
+    let fake = Fake::new(Setup { doorbell: false, ..Setup::default() });
+    let (one, other) = (fake.pci().join("0000:00:04.0"), fake.pci().join("0000:00:05.0"));
+    std::fs::create_dir(&other).unwrap();
+    for file in ["vendor", "device"] {
+        std::fs::copy(one.join(file), other.join(file)).unwrap();
+    }
+    // The same window, but for its client's name.
+    let mut copy = std::fs::read(one.join("resource2")).unwrap();
+    let at = copy.windows(4).position(|w| w == b"vm1\0").unwrap();
+    copy[at..at + 3].copy_from_slice(b"vm2");
+    std::fs::write(other.join("resource2"), copy).unwrap();
+    assert!(matches!(fake.options().connect(), Err(Error::SeveralWindows(all)) if all.len() == 2));
+    let session = fake.options().client("vm1").connect().unwrap();
+    assert!(session.describe().starts_with("ivshmem (0000:00:04.0)"));
+    assert!(matches!(fake.options().client("vm3").connect(), Err(Error::NoDevice(None))));
 }

@@ -72,7 +72,7 @@ pub fn hello(asked: &Asked, body: &[u8], socket: &Path) -> Result<(Session, Vec<
     let mut options = ConnectOptions::new(app)
         .endpoint(Endpoint::Host(Some(socket.to_owned())))
         .credential(&asked.credential)
-        .wait(WaitPolicy::hybrid().yield_at_most(Duration::ZERO))
+        .wait(WaitPolicy::hybrid().spin_at_most(Duration::from_micros(100)))
         .remote(true);
     if let Some(client) = &asked.client {
         options = options.client(client);

@@ -1,6 +1,7 @@
 //! What a guest is to be, and whether it can be.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,6 +18,22 @@ pub struct Window {
     pub size: u64,
 }
 
+/// A server of `ivshmem-doorbell` devices that the guest connects to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doorbell {
+    /// Its UNIX socket; it must be listening.
+    pub socket: PathBuf,
+    /// Interrupt vectors of the device: as many as the server has bells.
+    pub vectors: u32,
+}
+
+impl Doorbell {
+    /// With the vectors that a VirtFun window has.
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Doorbell { socket: socket.into(), vectors: limits::DOORBELL_VECTORS }
+    }
+}
+
 /// What a guest is made of. `GuestConfig::new("name")` is a complete one.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
@@ -28,6 +45,9 @@ pub struct GuestConfig {
     pub cpus: u32,
     /// Shared memory; window `i` is the PCI device [`Guest::window_bdf`](crate::Guest::window_bdf)`(i)`.
     pub windows: Vec<Window>,
+    /// Shared memory with doorbells; number `i` is the PCI device
+    /// [`Guest::doorbell_bdf`](crate::Guest::doorbell_bdf)`(i)`.
+    pub doorbells: Vec<Doorbell>,
     /// Files or folders of the host and where they go in the guest (an absolute
     /// path). The libraries that programs link to go along by themselves.
     pub files: Vec<(PathBuf, String)>,
@@ -35,6 +55,10 @@ pub struct GuestConfig {
     pub modules: Vec<String>,
     /// Kernel modules to take along without loading them.
     pub spare_modules: Vec<String>,
+    /// VirtFun's kernel module for this kernel (packaging/kmod.sh builds it), to
+    /// be loaded at boot, its devices for the users of the group vfun: `app` and
+    /// `other`. The user `stranger` is in no group.
+    pub kernel_module: Option<PathBuf>,
     /// A virtio network card `eth0`, 10.0.2.15/24, behind which the host's
     /// loopback is 10.0.2.2.
     pub net: bool,
@@ -63,9 +87,11 @@ impl Default for GuestConfig {
             memory_mib: 256,
             cpus: 1,
             windows: Vec::new(),
+            doorbells: Vec::new(),
             files: Vec::new(),
             modules: Vec::new(),
             spare_modules: Vec::new(),
+            kernel_module: None,
             net: false,
             accel: Accel::Auto,
             boot_timeout: None,
@@ -153,7 +179,36 @@ impl GuestConfig {
                 limits::MAX_WINDOWS
             ));
         }
-        self.windows.iter().try_for_each(|w| self.check_window(w))
+        if self.doorbells.len() > limits::MAX_DOORBELLS {
+            return self.refuse(format!(
+                "{} doorbell devices are more than {}",
+                self.doorbells.len(),
+                limits::MAX_DOORBELLS
+            ));
+        }
+        self.windows.iter().try_for_each(|w| self.check_window(w))?;
+        self.doorbells.iter().try_for_each(|d| self.check_doorbell(d))
+    }
+
+    fn check_doorbell(&self, doorbell: &Doorbell) -> Result<()> {
+        let path = doorbell.socket.display();
+        let meta = fs::metadata(&doorbell.socket).doing(|| {
+            format!(
+                "cannot use the ivshmem socket {path} for guest '{}' (start its server first)",
+                self.name
+            )
+        })?;
+        if !meta.file_type().is_socket() {
+            return self.refuse(format!("{path} is not a socket"));
+        }
+        if !(1..=limits::MAX_VECTORS).contains(&doorbell.vectors) {
+            return self.refuse(format!(
+                "the doorbell device of {path} has {} vectors, but must have 1 to {}",
+                doorbell.vectors,
+                limits::MAX_VECTORS
+            ));
+        }
+        Ok(())
     }
 
     fn check_window(&self, window: &Window) -> Result<()> {
@@ -249,6 +304,21 @@ mod tests {
         assert!(why(&with(path.clone(), 6000)).contains("power of two"));
         assert!(why(&with(dir.path().into(), 4096)).contains("regular file"));
         with(path, 8192).check().unwrap();
+    }
+
+    #[test]
+    fn doorbells_are_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let with = |path: &std::path::Path, vectors| GuestConfig {
+            doorbells: vec![Doorbell { socket: path.into(), vectors }],
+            ..Default::default()
+        };
+        assert!(why(&with(&path, 8)).contains("start its server first"));
+        assert!(why(&with(dir.path(), 8)).contains("not a socket"));
+        let _server = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(why(&with(&path, 0)).contains("0 vectors"));
+        with(&path, 8).check().unwrap();
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::initramfs::{self, Role};
 use crate::keeper::{self, Keeper};
 use crate::qemu::{self, Wiring};
 use crate::qmp::{Failed, Qmp};
-use crate::{Accel, GuestConfig, Kernel, Result, RunOutput, accel, limits};
+use crate::{Accel, Doorbell, GuestConfig, Kernel, Result, RunOutput, accel, limits};
 
 /// A running guest; dropping it ends it and removes all that it had. All calls
 /// may be made from several threads at once.
@@ -313,6 +313,31 @@ impl Guest {
     /// memory is `/sys/bus/pci/devices/ADDRESS/resource2`.
     pub fn window_bdf(i: usize) -> String {
         format!("0000:00:{:02x}.0", qemu::FIRST_WINDOW_SLOT as usize + i)
+    }
+
+    /// The PCI address of doorbell device `i` in the guest.
+    pub fn doorbell_bdf(i: usize) -> String {
+        format!("0000:00:{:02x}.0", qemu::FIRST_DOORBELL_SLOT as usize + i)
+    }
+
+    /// Plugs a doorbell device into hot-plug port `port`; `id` names it for
+    /// [`unplug_doorbell`](Self::unplug_doorbell).
+    pub fn plug_doorbell(&self, port: u32, id: &str, doorbell: &Doorbell) -> Result<()> {
+        let address = json!({"type": "unix", "data": {"path": doorbell.socket}});
+        let backend = json!({"type": "socket", "data": {"addr": address, "server": false}});
+        self.qmp("chardev-add", json!({"id": format!("{id}-socket"), "backend": backend}))?;
+        let device = json!({
+            "driver": "ivshmem-doorbell", "id": id, "bus": Self::hotplug_bus(port),
+            "chardev": format!("{id}-socket"), "vectors": doorbell.vectors,
+        });
+        self.qmp("device_add", device).map(drop)
+    }
+
+    /// Unplugs it and waits until the guest has let go of it.
+    pub fn unplug_doorbell(&self, id: &str, at_most: Duration) -> Result<()> {
+        self.qmp("device_del", json!({"id": id}))?;
+        self.wait_event("DEVICE_DELETED", |data| data["device"] == id, at_most)?;
+        self.qmp("chardev-remove", json!({"id": format!("{id}-socket")})).map(drop)
     }
 
     /// The bus to name to `device_add` for hot-plug port `i`.

@@ -15,11 +15,15 @@ ln -s /proc/self/fd /dev/fd
 ln -s /run /var/run
 echo /bin/modprobe >/proc/sys/kernel/modprobe
 
-. /etc/vfun/config # insmod=, net=, shell=, rows=, columns=, LD_LIBRARY_PATH=
+. /etc/vfun/config # insmod=, kernel_module=, net=, shell=, rows=, columns=, LD_LIBRARY_PATH=
 
 for module in $insmod; do
     insmod "/lib/modules/$(uname -r)/$module" || echo "init: module $module does not load"
 done
+if [ -n "$kernel_module" ]; then
+    # What a package's udev rule does.
+    insmod "$kernel_module" && chgrp vfun /dev/vfun* || echo "init: $kernel_module does not load, or finds no window"
+fi
 hostname -F /etc/hostname
 ip link set lo up
 if [ "$net" = 1 ]; then

@@ -20,6 +20,24 @@ const LOADER_DIRS: [&str; 6] = [
     "/usr/lib/x86_64-linux-gnu",
 ];
 
+/// Users: two of the group that may use VirtFun's kernel module, one who may not.
+const PASSWD: &str = "\
+root:x:0:0:root:/root:/bin/sh
+app:x:1000:1000:a user of the group vfun:/tmp:/bin/sh
+other:x:1001:1001:another one:/tmp:/bin/sh
+stranger:x:1002:1002:in no group:/tmp:/bin/sh
+";
+const GROUP: &str = "\
+root:x:0:
+vfun:x:990:app,other
+app:x:1000:
+other:x:1001:
+stranger:x:1002:
+";
+
+/// Where VirtFun's kernel module lies in the guest.
+const KERNEL_MODULE: &str = "/lib/vfun.ko";
+
 /// What init is to do when it is up.
 pub(crate) enum Role {
     /// Serve the command channel.
@@ -81,8 +99,11 @@ impl Image<'_> {
         }
         self.add(&busybox()?, "/bin/busybox")?;
         self.text("/init", 0o755, include_str!("init.sh"))?;
-        self.text("/etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/sh\n")?;
-        self.text("/etc/group", 0o644, "root:x:0:\n")?;
+        self.text("/etc/passwd", 0o644, PASSWD)?;
+        self.text("/etc/group", 0o644, GROUP)?;
+        if let Some(module) = &self.config.kernel_module {
+            self.add(module, KERNEL_MODULE)?;
+        }
         self.text(
             "/etc/hosts",
             0o644,
@@ -129,6 +150,9 @@ impl Image<'_> {
             limits::MAX_STDOUT_BYTES,
             limits::MAX_STDERR_BYTES
         );
+        if self.config.kernel_module.is_some() {
+            text += &format!("kernel_module={KERNEL_MODULE}\n");
+        }
         if !self.lib_dirs.is_empty() {
             text += &format!(
                 "export LD_LIBRARY_PATH='{}'\n",

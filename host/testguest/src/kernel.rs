@@ -84,6 +84,15 @@ impl Kernel {
         self.dir.join("lib/modules").join(&self.version)
     }
 
+    /// Where packaging/kmod.sh puts VirtFun's kernel module for this kernel:
+    /// `VFUN_KMOD_DIR`, or `kmod` beside the folder. Whether it is there is
+    /// another matter.
+    pub fn kernel_module(&self) -> PathBuf {
+        let asked = env::var_os("VFUN_KMOD_DIR").filter(|d| !d.is_empty()).map(PathBuf::from);
+        let dir = asked.unwrap_or_else(|| self.dir.with_file_name("kmod"));
+        dir.join(&self.version).join("vfun.ko")
+    }
+
     pub(crate) fn modules(&self) -> Result<Modules> {
         let read = |name: &str| {
             let path = self.modules_dir().join(name);

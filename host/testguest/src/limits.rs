@@ -18,6 +18,12 @@ pub const MAX_WINDOWS: usize = 8;
 pub const MIN_WINDOW_BYTES: u64 = 4096;
 /// Largest window: what the 64-bit range of a small guest surely has room for.
 pub const MAX_WINDOW_BYTES: u64 = 1 << 30;
+/// Most doorbell devices, each with a fixed PCI slot (0x18 to 0x1b).
+pub const MAX_DOORBELLS: usize = 4;
+/// Vectors of a doorbell device, unless told otherwise: those of a VirtFun window.
+pub const DOORBELL_VECTORS: u32 = 8;
+/// Most vectors of a doorbell device: QEMU's limit for ivshmem is far beyond it.
+pub const MAX_VECTORS: u32 = 64;
 /// Most ports for hot-plug, each with a fixed PCI slot (0x08 to 0x0f).
 pub const MAX_HOTPLUG_PORTS: u32 = 8;
 /// Most bytes of the files (with their libraries) that go into an initramfs.

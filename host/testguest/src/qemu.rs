@@ -10,6 +10,7 @@ use crate::{Accel, GuestConfig, Kernel, Result};
 /// PCI slots on the root bus, so that a device's address is known beforehand.
 pub(crate) const FIRST_HOTPLUG_SLOT: u32 = 0x08;
 pub(crate) const FIRST_WINDOW_SLOT: u32 = 0x10;
+pub(crate) const FIRST_DOORBELL_SLOT: u32 = 0x18;
 
 /// What the console and the channel are connected to.
 pub(crate) enum Wiring {
@@ -120,6 +121,19 @@ pub(crate) fn command(
         ]);
         let slot = FIRST_WINDOW_SLOT + i as u32;
         add(&["-device", &format!("ivshmem-plain,id=ivshmem{i},memdev=window{i},addr={slot:#x}")]);
+    }
+    for (i, doorbell) in config.doorbells.iter().enumerate() {
+        let path = std::fs::canonicalize(&doorbell.socket)
+            .doing(|| format!("cannot find {}", doorbell.socket.display()))?;
+        add(&["-chardev", &format!("socket,id=doorbell{i},path={}", quoted(&path)?)]);
+        let slot = FIRST_DOORBELL_SLOT + i as u32;
+        add(&[
+            "-device",
+            &format!(
+                "ivshmem-doorbell,id=ivshmem-doorbell{i},chardev=doorbell{i},vectors={},addr={slot:#x}",
+                doorbell.vectors
+            ),
+        ]);
     }
     line.extend(config.extra_args.iter().map(OsString::from));
     Ok(line)

@@ -47,12 +47,15 @@ impl Learned {
     /// [`SPIN_MIN`] where it allows that.
     pub fn budget(&self, policy: &Policy) -> u64 {
         let most = policy.awake();
+        let first = policy.first_spin().saturating_add(most - policy.spin());
         let waits = self.waits.load(Relaxed).wrapping_add(1);
         self.waits.store(waits, Relaxed);
-        if !policy.learns() || waits.is_multiple_of(PROBE_EVERY) {
-            return most;
+        let known = self.budget.load(Relaxed);
+        if !policy.learns() || self.pressed() || known == u64::MAX {
+            return first;
         }
-        self.budget.load(Relaxed).max(SPIN_MIN).min(most)
+        let least = if waits.is_multiple_of(PROBE_EVERY) { first } else { SPIN_MIN };
+        known.max(least).min(most)
     }
 
     /// A wait ended with what it waited for, `ns` after its first looks.
@@ -72,6 +75,12 @@ impl Learned {
             self.lengths.iter().zip(lengths).for_each(|(l, w)| l.store(w / 2, Relaxed));
         }
         self.budget.store(best(&lengths, policy), Relaxed);
+    }
+
+    /// Whether processors were too few when that was last looked at. How long
+    /// waits are then says who else was let run, and nothing of the peer.
+    pub fn pressed(&self) -> bool {
+        self.stretch.load(Relaxed) != 0
     }
 
     /// Whether to leave the processor at once. Counts the stretch down.

@@ -13,9 +13,13 @@ pub const LOOKS: u32 = 32;
 /// where most machines are.
 pub const WAKE: u64 = 50_000;
 
-/// Longest spin of an app's thread: twice a wake.
+/// Spin of an app's thread while nothing is known: twice a wake.
 pub const CALLER_SPIN: u64 = 100_000;
-/// Longest that an app's thread goes on giving way instead of sleeping.
+/// Longest spin of an app's thread, once a channel's answers have shown that
+/// they are there by then: 36 wakes, see [`CALLER_WORTH`].
+pub const CALLER_SPIN_MOST: u64 = CALLER_WORTH * WAKE;
+/// Without a doorbell: how long an app's thread goes on giving way instead of
+/// sleeping by the clock.
 pub const CALLER_YIELD: u64 = 10_000_000;
 /// How many nanoseconds of an otherwise idle processor an app gives for one of
 /// waiting. Sleeping then adds less than 1/36 = 2.8 % to the waits that are
@@ -42,7 +46,11 @@ pub const GAP: u64 = 20_000;
 /// See [`GAP`].
 pub const GAP_FACTOR: u64 = 8;
 /// Interrupted batches after which a spin ends: one may be an interrupt.
+/// Beyond the spin of a channel of which nothing is known, one is enough.
 pub const GAPS_MAX: u32 = 2;
+/// A sleeper that is woken so soon was woken on its own processor, by a peer
+/// that had been waiting for it: across two a wake takes longer.
+pub const PROMPT_WAKE: u64 = 20_000;
 
 /// Yields before any sleep: where both sides share a processor, the other one
 /// is done by then, at a tenth of the cost of a sleep.

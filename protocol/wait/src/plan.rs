@@ -87,18 +87,25 @@ impl<'a> Plan<'a> {
 
     fn spins(&self, now: u64) -> bool {
         let spun = now.saturating_sub(self.start);
-        !self.crowded && self.gaps < GAPS_MAX && spun < self.budget.min(self.policy.spin())
+        let gaps = if spun < self.policy.first_spin() { GAPS_MAX } else { 1 };
+        !self.crowded && self.gaps < gaps && spun < self.budget.min(self.policy.spin())
     }
 
-    fn hybrid(&self, now: u64) -> Step {
+    fn hybrid(&mut self, now: u64) -> Step {
         if self.last.1 == Some(Step::Sleep) {
             return Step::Sleep;
         }
-        if self.yields == 0 && self.last.1 != Some(Step::Yield) && self.spins(now) {
+        if self.last.1 != Some(Step::Yield) && self.spins(now) {
             return Step::Spin;
         }
         let waited = now.saturating_sub(self.start);
-        let gives_way = self.yields < PROMPT_YIELDS || waited < self.budget;
+        // Others ran here although this thread was to spin for long.
+        if self.gaps > 0 && waited > self.policy.first_spin() && !self.crowded {
+            self.learned.note_crowded();
+            self.crowded = true;
+        }
+        let gives_way =
+            self.policy.yields() && (self.yields < PROMPT_YIELDS || waited < self.budget);
         match gives_way && self.long_yields < LONG_YIELDS_MAX {
             true => Step::Yield,
             false => Step::Sleep,
@@ -136,12 +143,21 @@ impl<'a> Plan<'a> {
     pub fn found_asleep(self, slept: u64, now: u64) {
         // What came while the thread was being woken came that much earlier.
         let awake = slept.saturating_sub(self.start);
+        let spun = self.last.1 == Some(Step::Sleep) && awake >= SPIN_MIN;
+        if spun
+            && !self.crowded
+            && now.saturating_sub(slept) < PROMPT_WAKE
+            && self.policy.mode() == WaitMode::Hybrid
+        {
+            self.learned.note_crowded();
+        }
         self.lasted(now.saturating_sub(self.start).saturating_sub(WAKE).max(awake));
     }
 
     fn lasted(&self, ns: u64) {
         // A wait that did not spin shows how long others took this processor.
-        if !self.crowded && self.policy.mode() == WaitMode::Hybrid {
+        let telling = !self.crowded && !self.learned.pressed();
+        if telling && self.policy.mode() == WaitMode::Hybrid {
             self.learned.lasted(self.policy, ns);
         }
     }
@@ -174,16 +190,51 @@ mod tests {
     }
 
     #[test]
-    fn hybrid_spins_gives_way_and_sleeps() {
-        let p = Policy::service(WaitMode::Hybrid);
-        let got = steps(&p, &Learned::default(), &[1_000; 80]);
-        assert_eq!(spun(&got), 50);
-        assert_eq!(got[50..54], [Step::Yield; 4]);
-        assert!(got[54..].iter().all(|s| *s == Step::Sleep));
-        let p = Policy::caller(WaitMode::Hybrid);
+    fn hybrid_spins_then_sleeps() {
+        for (p, most) in
+            [(Policy::service(WaitMode::Hybrid), 50), (Policy::caller(WaitMode::Hybrid), 100)]
+        {
+            let got = steps(&p, &Learned::default(), &[1_000; 200]);
+            assert_eq!(spun(&got), most);
+            assert!(got[most..].iter().all(|s| *s == Step::Sleep));
+        }
+    }
+
+    #[test]
+    fn without_a_doorbell_it_gives_way_before_it_sleeps() {
+        let p = Policy::caller(WaitMode::Hybrid).without_doorbell();
         let got = steps(&p, &Learned::default(), &[1_000; 20_000]);
-        assert_eq!(spun(&got), 100);
+        assert_eq!((spun(&got), got[100]), (100, Step::Yield));
         assert_eq!(got.iter().position(|s| *s == Step::Sleep), Some(10_100));
+    }
+
+    #[test]
+    fn a_long_spin_ends_as_soon_as_others_want_the_processor() {
+        let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+        (0..50).for_each(|_| l.lasted(&p, 900_000));
+        assert_eq!(spun(&steps(&p, &l, &[1_000; 2_000])), 1_024);
+        let mut times = [1_000; 2_000];
+        times[300] = 30_000;
+        assert_eq!(spun(&steps(&p, &l, &times)), 301);
+        assert_eq!(steps(&p, &l, &[1_000])[0], Step::Sleep, "and the next one does not spin");
+    }
+
+    #[test]
+    fn a_peer_on_the_same_processor_is_given_way_by_sleeping() {
+        let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+        let one = |woken: u64| {
+            let (mut plan, mut now) = (Plan::new(&p, &l, 0), 0);
+            while plan.step(now) != Step::Sleep {
+                now += 1_000;
+            }
+            plan.found_asleep(now, now + woken);
+            now
+        };
+        assert_eq!(one(200_000), 100_000, "a wake across processors says nothing");
+        assert_ne!(one(5_000), 0);
+        assert!((0..8).all(|_| one(5_000) == 0), "no spin for a while");
+        assert_ne!(one(5_000), 0, "then it is tried again");
+        assert!((0..16).all(|_| one(5_000) == 0), "for twice as long");
     }
 
     #[test]
@@ -200,7 +251,7 @@ mod tests {
 
     #[test]
     fn yields_that_return_late_end_in_sleep() {
-        let p = Policy::caller(WaitMode::Hybrid).spin_at_most(Duration::ZERO);
+        let p = Policy::caller(WaitMode::Hybrid).spin_at_most(Duration::ZERO).without_doorbell();
         let got = steps(&p, &Learned::default(), &[60_000; 8]);
         assert_eq!(got[..4], [Step::Yield; 4]);
         assert_eq!(got[4], Step::Sleep);
@@ -208,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_peer_that_needs_the_processor_gets_it_at_once_from_then_on() {
-        let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+        let p = Policy::caller(WaitMode::Hybrid).without_doorbell();
+        let l = Learned::default();
         let one = |spins: usize| {
             let mut now = 0;
             let mut plan = Plan::new(&p, &l, now);
@@ -245,13 +297,14 @@ mod tests {
             mode in mode(),
             service: bool,
             spin in 0u64..10_000_000,
-            yields in 0u64..10_000_000,
+            doorbell: bool,
             lengths in prop::collection::vec(0u64..100_000_000, 0..100),
             crowd in 0u32..3,
             times in prop::collection::vec(prop_oneof![0u64..3_000, 0u64..5_000_000], 1..400),
         ) {
             let p = if service { Policy::service(mode) } else { Policy::caller(mode) };
-            let p = p.spin_at_most(Duration::from_nanos(spin)).yield_at_most(Duration::from_nanos(yields));
+            let p = p.spin_at_most(Duration::from_nanos(spin));
+            let p = if doorbell { p } else { p.without_doorbell() };
             let l = Learned::default();
             lengths.iter().for_each(|&ns| l.lasted(&p, ns));
             (0..crowd).for_each(|_| l.note_crowded());
@@ -271,7 +324,7 @@ mod tests {
                             Step::Sleep => {}
                         }
                     }
-                    let yielded = got.iter().zip(&before).filter(|(s, at)| **s == Step::Yield && **at >= spin + yields);
+                    let yielded = got.iter().zip(&before).filter(|(s, at)| **s == Step::Yield && **at >= p.awake());
                     prop_assert!(yielded.count() <= PROMPT_YIELDS as usize);
                 }
             }

@@ -8,6 +8,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     mode: WaitMode,
+    /// Spin while nothing is known.
+    first: u64,
     spin: u64,
     yields: u64,
     worth: u64,
@@ -21,25 +23,28 @@ fn ns(d: Duration) -> u64 {
 impl Policy {
     /// An app's threads.
     pub const fn caller(mode: WaitMode) -> Self {
-        let (spin, yields, worth) = (CALLER_SPIN, CALLER_YIELD, CALLER_WORTH);
-        Policy { mode, spin, yields, worth, learns: true }
+        let (first, spin, worth) = (CALLER_SPIN, CALLER_SPIN_MOST, CALLER_WORTH);
+        Policy { mode, first, spin, yields: 0, worth, learns: true }
     }
 
     /// A service's threads.
     pub const fn service(mode: WaitMode) -> Self {
-        let (spin, yields, worth) = (SERVICE_SPIN, 0, SERVICE_WORTH);
-        Policy { mode, spin, yields, worth, learns: true }
+        let (first, spin, worth) = (SERVICE_SPIN, SERVICE_SPIN, SERVICE_WORTH);
+        Policy { mode, first, spin, yields: 0, worth, learns: true }
     }
 
     /// The longest spin.
     pub fn spin_at_most(mut self, spin: Duration) -> Self {
         self.spin = ns(spin);
+        self.first = self.first.min(self.spin);
         self
     }
 
-    /// The longest that the processor is yielded after that, instead of sleeping.
-    pub fn yield_at_most(mut self, yields: Duration) -> Self {
-        self.yields = ns(yields);
+    /// For an app without a doorbell: it spins for less and then yields the
+    /// processor for a while, because sleeping by the clock ends late.
+    pub fn without_doorbell(mut self) -> Self {
+        self.spin = self.first;
+        self.yields = CALLER_YIELD;
         self
     }
 
@@ -47,6 +52,7 @@ impl Policy {
     /// than this policy knows of: without a doorbell, or when measuring.
     pub fn steady(mut self) -> Self {
         self.learns = false;
+        self.first = self.spin;
         self
     }
 
@@ -70,9 +76,18 @@ impl Policy {
         self.spin
     }
 
+    /// The spin of a channel of which nothing is known, ns.
+    pub const fn first_spin(&self) -> u64 {
+        self.first
+    }
+
     /// The longest wait before sleep, ns.
     pub const fn awake(&self) -> u64 {
         self.spin.saturating_add(self.yields)
+    }
+
+    pub(crate) const fn yields(&self) -> bool {
+        self.yields > 0
     }
 
     pub(crate) const fn learns(&self) -> bool {

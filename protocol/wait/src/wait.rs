@@ -211,7 +211,7 @@ mod tests {
         let d = diary(WaitMode::Hybrid, 100);
         assert_eq!(d.said, ["nudge"], "found spinning");
         let d = diary(WaitMode::Hybrid, 50 * LOOKS + 50);
-        assert_eq!(d.said[..3], ["nudge", "give way", "give way"]);
+        assert_eq!(d.said[..3], ["nudge", "declare", "look"]);
         assert!(d.said.contains(&"doze a while"));
         let (awake, asleep) = d.spent.unwrap();
         assert!((50_000..60_000).contains(&awake) && asleep > 400_000, "{awake} {asleep}");

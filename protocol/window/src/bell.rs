@@ -40,26 +40,29 @@ impl AsFd for Bell {
     }
 }
 
-/// One thread's place to wait on one bell.
+/// One thread's place to wait on a bell, or on whichever of several rings first.
 pub struct BellWaiter {
     epoll: OwnedFd,
-    _bell: Bell,
+    _bells: Vec<Bell>,
 }
 
 impl BellWaiter {
     /// Registers with `bell`. Rings from before may count as one.
     pub fn new(bell: &Bell) -> std::io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(
-            &epoll,
-            bell,
-            epoll::EventData::new_u64(0),
-            epoll::EventFlags::IN | epoll::EventFlags::ET,
-        )?;
-        Ok(BellWaiter { epoll, _bell: bell.clone() })
+        Self::any(&[bell])
     }
 
-    /// Sleeps until the bell rings or `timeout` passes (`None`: for ever).
+    /// Registers with several: each one's ring ends a wait.
+    pub fn any(bells: &[&Bell]) -> std::io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        for bell in bells {
+            epoll::add(&epoll, bell, epoll::EventData::new_u64(0), flags)?;
+        }
+        Ok(BellWaiter { epoll, _bells: bells.iter().map(|&b| b.clone()).collect() })
+    }
+
+    /// Sleeps until a bell rings or `timeout` passes (`None`: for ever).
     /// True if it rang, now or since the last wait. A signal ends the wait early.
     pub fn wait(&self, timeout: Option<Duration>) -> std::io::Result<bool> {
         let ts = timeout.map(|t| rustix::event::Timespec {
@@ -90,6 +93,19 @@ mod tests {
             assert!(a.wait(none).unwrap());
             assert!(!a.wait(none).unwrap(), "an edge is seen once");
             assert!(b.wait(none).unwrap());
+        }
+    }
+
+    #[test]
+    fn any_of_several_rings() {
+        let (a, b) = (Bell::new().unwrap(), Bell::new().unwrap());
+        let w = BellWaiter::any(&[&a, &b]).unwrap();
+        let none = Some(Duration::ZERO);
+        assert!(!w.wait(none).unwrap());
+        for bell in [&a, &b, &b, &a] {
+            bell.ring();
+            assert!(w.wait(none).unwrap());
+            assert!(!w.wait(none).unwrap());
         }
     }
 

@@ -19,6 +19,7 @@ mod cpu;
 pub mod fdpass;
 mod mapping;
 mod memfd;
+mod registers;
 mod spaces;
 mod span;
 
@@ -26,5 +27,6 @@ pub use bell::{Bell, BellWaiter};
 pub use cpu::{cycles, pause, prefetch};
 pub use mapping::{Access, MapError, Mapping};
 pub use memfd::memfd;
+pub use registers::Registers;
 pub use spaces::{Space, Spaces};
 pub use span::{OutOfBounds, ReadSpan, WriteSpan};

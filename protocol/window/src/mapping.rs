@@ -77,6 +77,17 @@ impl Mapping {
         {
             return Err(MapError::Beyond { file: stat.st_size as u64, end });
         }
+        Self::of_device(fd, offset, len, access)
+    }
+
+    /// As [`Mapping::new`] with a range that was checked, of a file that checks
+    /// its own length or of a device.
+    pub(crate) fn of_device(
+        fd: impl AsFd,
+        offset: u64,
+        len: usize,
+        access: Access,
+    ) -> Result<Arc<Self>, MapError> {
         let prot = match access {
             Access::Read => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,

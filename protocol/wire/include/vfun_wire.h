@@ -12,7 +12,10 @@
 #ifndef VFUN_WIRE_H
 #define VFUN_WIRE_H
 
+/* The guest's kernel module brings these types by its own means. */
+#ifndef __KERNEL__
 #include <stdint.h>
+#endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "vfun_wire.h: structs are laid out for little-endian machines"

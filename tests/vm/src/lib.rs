@@ -2,7 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod fakehost;
 pub mod libvirt;
+pub mod module;
+pub mod users;
 
 use std::path::PathBuf;
 use std::time::Duration;

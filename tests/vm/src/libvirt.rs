@@ -14,6 +14,9 @@ const FOLDERS: [(&str, &str); 4] = [
     ("log", "/var/log/libvirt"),
 ];
 
+/// Who runs QEMU for libvirt on Debian.
+const USER: &str = "libvirt-qemu";
+
 /// A libvirtd.
 pub struct Libvirtd {
     dir: tempfile::TempDir,
@@ -26,7 +29,7 @@ pub struct Libvirtd {
 /// (then its own folders cannot be put in place).
 pub fn missing() -> Option<String> {
     let there = |p: &str| ["/usr/sbin", "/usr/bin"].iter().any(|d| Path::new(d).join(p).is_file());
-    for program in ["libvirtd", "virsh", "unshare"] {
+    for program in ["libvirtd", "virsh", "unshare", "setpriv"] {
         if !there(program) {
             return Some(format!("{program} is not installed (packaging/setup.sh installs it)"));
         }
@@ -48,9 +51,9 @@ impl Libvirtd {
         std::fs::set_permissions(dir.path(), open).unwrap();
         let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
         let unprivileged = groups.lines().any(|l| l.starts_with("kvm:"));
-        let (user, group) = if unprivileged { ("nobody", "kvm") } else { ("root", "root") };
-        // As on a Debian host, but for the user's name, and without AppArmor,
-        // whose profiles know nothing of folders in odd places.
+        let (user, group) = if unprivileged { (USER, "kvm") } else { ("root", "root") };
+        // As on a Debian host, but without AppArmor, whose profiles know nothing
+        // of folders in odd places.
         let qemu = format!(
             "user = \"{user}\"\ngroup = \"{group}\"\ndynamic_ownership = 1\nsecurity_driver = \"none\"\n\
              stdio_handler = \"file\"\ncgroup_controllers = [ ]\n"
@@ -62,18 +65,39 @@ impl Libvirtd {
         );
         std::fs::write(at("libvirtd.conf"), conf).unwrap();
         let mut script = String::from("set -e\n");
+        // libvirt does not start without the user that it was built for, even if
+        // its configuration names another; the package that adds it is not needed.
+        for (file, line) in [
+            ("passwd", format!("{USER}:x:64055:64055::/nonexistent:/usr/sbin/nologin\n")),
+            ("group", format!("{USER}:x:64055:{USER}\nkvm:x:64054:{USER}\n")),
+        ] {
+            let path = format!("/etc/{file}");
+            let mut text = std::fs::read_to_string(&path).unwrap_or_default();
+            for line in line.lines() {
+                let name = line.split_inclusive(':').next().unwrap();
+                if !text.lines().any(|l| l.starts_with(name)) {
+                    text += &format!("{line}\n");
+                }
+            }
+            std::fs::write(at(file), text).unwrap();
+            script += &format!("mount --bind {} {path}\n", at(file).display());
+        }
         for (name, path) in FOLDERS {
             script += &format!("mkdir -p {path}; mount --bind {} {path}\n", at(name).display());
         }
         script +=
             &format!("mkdir -p /run/libvirt; mount --bind {} /run/libvirt\n", at("run").display());
+        // The shell stays, as the namespace's first process: it reaps the QEMUs
+        // that libvirt lets go of, which libvirtd would leave as zombies.
         script += &format!(
-            "exec libvirtd -f {} -p {}\n",
+            "libvirtd -f {} -p {} &\nwait $!\n",
             at("libvirtd.conf").display(),
             at("run/libvirtd.pid").display()
         );
         let log = std::fs::File::create(at("libvirtd.log")).unwrap();
-        let child = Command::new("unshare")
+        // The kernel ends it if this test is killed.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "--", "unshare"])
             .args([
                 "--mount",
                 "--pid",
@@ -89,9 +113,14 @@ impl Libvirtd {
             .stderr(log)
             .spawn()
             .unwrap();
-        let libvirtd = Libvirtd { dir, child, unprivileged };
+        let mut libvirtd = Libvirtd { dir, child, unprivileged };
         let until = Instant::now() + Duration::from_secs(60);
         while !libvirtd.virsh(&["version"]).0 {
+            assert!(
+                libvirtd.child.try_wait().is_ok_and(|s| s.is_none()),
+                "it ended:\n{}",
+                libvirtd.log()
+            );
             assert!(Instant::now() < until, "libvirtd does not answer:\n{}", libvirtd.log());
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -166,7 +195,7 @@ fn domain(
 ) -> String {
     let ports = "<controller type='pci' model='pcie-root-port'/>".repeat(6);
     format!(
-        "<domain type='qemu'>
+        "<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
   <name>{}</name>
   <memory unit='MiB'>{}</memory>
   <vcpu>{}</vcpu>
@@ -181,6 +210,7 @@ fn domain(
   <devices>
     <emulator>/usr/bin/qemu-system-x86_64</emulator>
     <controller type='usb' model='none'/>
+    <controller type='pci' index='0' model='pcie-root'/>
     {ports}
     <serial type='file'><source path='{}'/></serial>
     <channel type='unix'>
@@ -190,6 +220,10 @@ fn domain(
     <memballoon model='none'/>
     {devices}
   </devices>
+  <qemu:commandline>
+    <qemu:arg value='-global'/>
+    <qemu:arg value='pcie-root-port.pref64-reserve=128M'/>
+  </qemu:commandline>
 </domain>
 ",
         config.name,

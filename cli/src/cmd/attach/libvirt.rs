@@ -99,10 +99,21 @@ impl Domain<'_> {
             )
             .advise("start vfund with --window-dir /dev/shm, or use ivshmem-doorbell")
         })?;
-        if let Some(element) = element(&self.xml()?, &window.id) {
+        let before = self.xml()?;
+        if let Some(element) = element(&before, &window.id) {
             let pci = address(&element);
             return Ok(Plugged { already: true, pci, port: None, took: None });
         }
+        window.is_free()?;
+        // libvirt takes this device for one of conventional PCI and would not give
+        // it a port of PCI Express by itself.
+        let shmem = match free_port(&before) {
+            Some(bus) => shmem.replace(
+                "</shmem>",
+                &format!("  <address type='pci' domain='0x0000' bus='{bus:#04x}' slot='0x00' function='0x0'/>\n</shmem>"),
+            ),
+            None => shmem,
+        };
         let began = Instant::now();
         self.must(&["attach-device", self.name, "/dev/stdin", self.scope()], &shmem)?;
         let took = Some(began.elapsed());
@@ -183,6 +194,16 @@ fn element(xml: &str, id: &str) -> Option<String> {
     Some(format!("{}</shmem>", &xml[at..at + end]))
 }
 
+/// The bus of a port for PCI Express that nothing is plugged into.
+fn free_port(xml: &str) -> Option<u32> {
+    let used = |bus: u32| xml.contains(&format!("bus='{bus:#04x}' slot="));
+    xml.split("<controller type='pci' index='").skip(1).find_map(|c| {
+        let (index, rest) = c.split_once('\'')?;
+        let index = index.parse().ok()?;
+        (rest.trim_start().starts_with("model='pcie-root-port'") && !used(index)).then_some(index)
+    })
+}
+
 /// The PCI address in an element.
 fn address(element: &str) -> Option<String> {
     let rest = element.split("<address type='pci'").nth(1)?.split("/>").next()?;
@@ -212,6 +233,20 @@ mod tests {
         assert_eq!(address(&e).unwrap(), "0000:0a:00.0");
         assert_eq!(address(&element(XML, "virtfun-vm10").unwrap()), None);
         assert_eq!(element(XML, "virtfun-vm"), None);
+    }
+
+    #[test]
+    fn a_free_port_is_found() {
+        let port = |i| {
+            format!(
+                "<controller type='pci' index='{i}' model='pcie-root-port'>\n<address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x0'/>\n</controller>\n"
+            )
+        };
+        let disk = "<address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/>";
+        let root = "<controller type='pci' index='0' model='pcie-root'/>";
+        assert_eq!(free_port(&format!("{root}{}{}{disk}", port(1), port(16))), Some(16));
+        assert_eq!(free_port(&format!("{root}{}{disk}", port(1))), None);
+        assert_eq!(free_port("<controller type='pci' index='0' model='pci-root'/>"), None);
     }
 
     #[test]

@@ -165,10 +165,9 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<()> {
     let window = window(&admin, target.client())?;
     let began = Instant::now();
     let plugged = match &target.qmp {
-        Some(socket) => qemu::attach(socket, &window, args.bus.as_deref()),
-        None => target.domain().attach(&window),
+        Some(socket) => qemu::attach(socket, &window, args.bus.as_deref())?,
+        None => target.domain().attach(&window)?,
     };
-    let plugged = plugged.map_err(|f| elsewhere(&window, f))?;
     let mut done = Done {
         client: window.client.name.clone(),
         device: window.id.clone(),
@@ -212,14 +211,17 @@ fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 1e4).round() / 10.0
 }
 
-/// A refusal's likeliest reason, if the window is in a VM that is not this one.
-fn elsewhere(window: &Window, refusal: Failure) -> Failure {
-    match window.client.connected && refusal.exit == Exit::Failed {
-        true => refusal.advise(format!(
-            "the window of client {0} is in another VM already: each VM needs a client of its own (`vfun client add`)",
-            window.client.name
-        )),
-        false => refusal,
+impl Window {
+    /// Refuses one that is in another VM, before QEMU is asked to connect.
+    fn is_free(&self) -> Result<()> {
+        match self.client.connected {
+            false => Ok(()),
+            true => Err(Failure::new(
+                Exit::Failed,
+                format!("the window of client {} is in another VM already", self.client.name),
+            )
+            .advise("each VM needs a client of its own: `vfun client add NAME`")),
+        }
     }
 }
 

@@ -97,6 +97,7 @@ pub fn attach(socket: &Path, window: &Window, bus: Option<&str>) -> Result<Plugg
         let pci = Some(d.address.clone());
         return Ok(Plugged { already: true, pci, port: None, took: None });
     }
+    window.is_free()?;
     let port = match bus {
         Some(bus) => Some(bus.to_owned()),
         None => free_port(&mut qmp, &before)?,

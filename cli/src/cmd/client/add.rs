@@ -92,13 +92,18 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
 
 /// The VM client of this name, declared with its defaults if it is not there;
 /// and whether it was declared just now.
-pub fn ensure(admin: &Admin, name: &str, window: Option<&str>) -> Result<(ClientRow, bool)> {
+pub fn ensure(
+    admin: &Admin,
+    name: &str,
+    window: Option<&str>,
+    transport: Option<&str>,
+) -> Result<(ClientRow, bool)> {
     if let Some(client) = admin.client(name)? {
         return Ok((client, false));
     }
     let wanted = Wanted {
         window: window.map(str::to_owned),
-        transport: Some("ivshmem-plain".into()),
+        transport: transport.map(str::to_owned),
         ..Wanted::vm(name)
     };
     Ok((admin.add_client(manifest::text(&wanted)?, PathBuf::from("command line"))?, true))

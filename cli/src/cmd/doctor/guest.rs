@@ -1,6 +1,7 @@
 //! In a guest: the window's device, before any library is asked.
 
 use super::check::Check;
+use super::module;
 use crate::out;
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -11,6 +12,7 @@ use vfun_window::{Access, Mapping, ReadSpan};
 use vfun_wire::PAGE;
 use vfun_wire::header::{HOST_BEAT_OFF, HOST_STATE_OFF, MAGIC, WindowHeader, host_state};
 use vfun_wire::names;
+use vfun_wire::version::Features;
 use zerocopy::FromBytes;
 
 const PCI: &str = "/sys/bus/pci/devices";
@@ -41,18 +43,37 @@ pub fn look() -> Vec<Check> {
             "on the host: `vfun client show NAME` prints what to give QEMU or libvirt; then start the VM anew",
         )];
     }
-    devices.iter().flat_map(|d| device(d)).collect()
+    let mut checks = module::look(!devices.is_empty());
+    checks.extend(devices.iter().flat_map(|d| device(d)));
+    checks
 }
 
 fn device(folder: &Path) -> Vec<Check> {
     let address = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let driver = std::fs::read_link(folder.join("driver")).ok();
+    let driver = driver.and_then(|d| Some(d.file_name()?.to_string_lossy().into_owned()));
+    match driver.as_deref() {
+        // Linux lets nobody else map what a driver holds; the module's own device was looked at.
+        Some("vfun") => {
+            return vec![Check::ok("device", format!("{address}: held by the kernel module"))];
+        }
+        Some(other) => {
+            return vec![
+                Check::missing("device", format!("{address}: held by the driver '{other}'"))
+                    .mend(format!("unbind it (echo {address} > {}/driver/unbind), then load the kernel module", folder.display())),
+            ];
+        }
+        None => {}
+    }
     let mut checks = vec![];
     let (file, mapping) = match map(folder) {
         Ok(found) => found,
         Err((file, e)) => {
-            let mend = match e.kind() {
-                io::ErrorKind::PermissionDenied => format!("run as root, or let this user read and write {}", file.display()),
-                _ => "see whether another driver holds the device (lspci -k) and whether it was unplugged".into(),
+            let mend: &str = match e.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "load the kernel module (modprobe vfun), which is for any user of the group vfun; or run as root"
+                }
+                _ => "see whether it was unplugged",
             };
             return vec![
                 Check::missing(
@@ -89,7 +110,8 @@ fn map(folder: &Path) -> Result<(PathBuf, std::sync::Arc<Mapping>), (PathBuf, io
     Err(first.unwrap_or_else(|| (folder.join("resource2"), io::ErrorKind::NotFound.into())))
 }
 
-fn window(span: &ReadSpan, bytes: u64) -> Vec<Check> {
+/// A window's header, and whether its manager lives.
+pub fn window(span: &ReadSpan, bytes: u64) -> Vec<Check> {
     let magic = span.load(0, Ordering::Acquire);
     if magic != MAGIC {
         return vec![Check::missing("window", format!("the device holds no VirtFun window (magic {magic:#018x})"))
@@ -122,18 +144,21 @@ fn window(span: &ReadSpan, bytes: u64) -> Vec<Check> {
             },
         ),
     ));
-    checks.push(manager(span));
+    let beats = !Features(header.features.get()).has(Features::DOORBELL);
+    checks.push(manager(span, beats));
     checks
 }
 
-fn manager(span: &ReadSpan) -> Check {
+/// `beats`: it looks by the clock and shows that it does; otherwise it sleeps
+/// until it is rung, and only an answer (below) shows that it lives.
+fn manager(span: &ReadSpan, beats: bool) -> Check {
     let load = |off: usize| span.load(off / 8, Ordering::Acquire);
     let state = load(HOST_STATE_OFF) as u32;
     let (before, start) = (load(HOST_BEAT_OFF), Instant::now());
-    while load(HOST_BEAT_OFF) == before && start.elapsed() < BEAT {
+    while beats && load(HOST_BEAT_OFF) == before && start.elapsed() < BEAT {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let moved = load(HOST_BEAT_OFF) != before;
+    let moved = !beats || load(HOST_BEAT_OFF) != before;
     match (state, moved) {
         (host_state::ENDED, _) => {
             Check::missing("manager", "it has ended").mend("start vfund on the host")
@@ -146,7 +171,8 @@ fn manager(span: &ReadSpan) -> Check {
         (host_state::DRAINING, true) => {
             Check::note("manager", "alive, but draining: it grants nothing new")
         }
-        (_, true) => Check::ok("manager", "alive: its beat moves"),
+        (_, true) if beats => Check::ok("manager", "alive: its beat moves"),
+        (_, true) => Check::ok("manager", "serving, asleep until it is rung"),
     }
 }
 
@@ -162,8 +188,9 @@ mod tests {
         assert!(checks[0].found.contains("no VirtFun window") && checks[0].mend.is_some());
         // With a beat that stands still the manager is gone.
         mapping.write().unwrap().store(HOST_STATE_OFF / 8, 1, Ordering::Release);
-        assert!(manager(&mapping.read()).found.contains("stood still"));
+        assert!(manager(&mapping.read(), true).found.contains("stood still"));
+        assert!(manager(&mapping.read(), false).found.contains("until it is rung"));
         mapping.write().unwrap().store(HOST_STATE_OFF / 8, 3, Ordering::Release);
-        assert!(manager(&mapping.read()).found.contains("has ended"));
+        assert!(manager(&mapping.read(), true).found.contains("has ended"));
     }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod guest;
 mod host;
+mod module;
 mod paths;
 
 use crate::args::Cli;

@@ -36,9 +36,11 @@ pub fn look(cli: &Cli, who: &Who, start: bool) -> Vec<Check> {
 fn others(cli: &Cli, who: &Who, taken: Option<&str>) -> Vec<Check> {
     let mut checks = vec![];
     let root = crate::admin::Admin::of(cli).root().join("host.sock");
-    for (name, endpoint) in
-        [("ivshmem", Endpoint::Ivshmem(None)), ("host", Endpoint::Host(Some(root)))]
-    {
+    for (name, endpoint) in [
+        ("module", Endpoint::Module(None)),
+        ("ivshmem", Endpoint::Ivshmem(None)),
+        ("host", Endpoint::Host(Some(root))),
+    ] {
         if taken == Some(name) {
             continue;
         }

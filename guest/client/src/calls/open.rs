@@ -3,11 +3,12 @@
 use super::window::WindowCalls;
 use crate::error::{Error, Result};
 use crate::grant::GrantInfo;
-use crate::transport::{Window, map};
+use crate::transport::{BellPlace, Bells, Window, map};
 use std::sync::Arc;
 use vfun_ring::WindowMemory;
 use vfun_window::{Access, MapError, Spaces};
 use vfun_wire::channel::{Geometry, spaces_off};
+use vfun_wire::message::ActivateAck;
 
 /// A channel's two sides, mapped as the law says: `dataout` for writing,
 /// `datain` for reading only.
@@ -35,11 +36,12 @@ impl WindowCalls {
     /// Takes an activated channel up.
     pub fn open(
         window: Arc<Window>,
-        geometry: &Geometry,
+        ack: &ActivateAck,
         info: &GrantInfo,
         policy: &crate::WaitPolicy,
         doorbell: bool,
     ) -> Result<Self> {
+        let geometry = &ack.geometry;
         let memory = open_sides(&window, geometry, info)?;
         let (off, len) =
             (spaces_off(info.depth), usize::from(info.depth) * info.cell_bytes as usize);
@@ -52,15 +54,13 @@ impl WindowCalls {
                 Some(Spaces::new(span, bytes, info.depth.into()).map_err(shape)?)
             }
         };
-        let vectors = (geometry.vector_out.get(), geometry.vector_in.get());
-        Ok(Self::new(
-            window,
-            memory,
-            results,
-            spaces,
-            info,
-            policy.clone(),
-            doorbell.then_some(vectors),
-        ))
+        let place = BellPlace {
+            channel: ack.channel.get(),
+            out: geometry.vector_out.get(),
+            inn: geometry.vector_in.get(),
+        };
+        // Whoever serves this channel rings only if both sides said that they can.
+        let bells = Bells { ring: window.bells.ring, rung: window.bells.rung && doorbell };
+        Ok(Self::new(window, memory, results, spaces, info, policy.clone(), (place, bells)))
     }
 }

@@ -5,7 +5,7 @@ use super::results::Sink;
 use super::{Flight, Landed};
 use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
-use crate::transport::{Waiter, Window};
+use crate::transport::{BellPlace, Bells, Waiter, Window};
 use crate::wait::{Sleeper, WaitPolicy, wait_long};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
@@ -32,8 +32,9 @@ pub(crate) struct WindowCalls {
     results: ReadSpan,
     cell_bytes: usize,
     max_args: usize,
-    /// Vectors to ring and to sleep on, where there is a doorbell.
-    vectors: Option<(u16, u16)>,
+    /// Where to ring and to sleep, and whether either is possible.
+    place: BellPlace,
+    bells: Bells,
     deadline: Duration,
     policy: WaitPolicy,
     learned: Learned,
@@ -63,7 +64,7 @@ impl WindowCalls {
         spaces: Option<Arc<Spaces>>,
         info: &GrantInfo,
         policy: WaitPolicy,
-        vectors: Option<(u16, u16)>,
+        (place, bells): (BellPlace, Bells),
     ) -> Self {
         WindowCalls {
             caller: Caller::new(memory, info.depth, info.cell_bytes),
@@ -72,9 +73,10 @@ impl WindowCalls {
             results,
             cell_bytes: info.cell_bytes as usize,
             max_args: info.max_args(),
-            vectors,
+            place,
+            bells,
             deadline: info.deadline,
-            policy,
+            policy: if vectors.is_some() { policy } else { policy.without_doorbell() },
             learned: Learned::default(),
             learned_of_claims: Learned::default(),
             rung: AtomicU64::new(0),
@@ -230,8 +232,8 @@ impl WindowCalls {
 
     #[cold]
     fn ring(&self) {
-        if let Some((out, _)) = self.vectors {
-            self.window.transport.ring(out);
+        if self.bells.ring {
+            self.window.transport.ring(self.place);
         }
     }
 
@@ -435,16 +437,18 @@ impl Still {
 
 impl Sleeper for WindowCalls {
     fn nudge(&self) {
-        if self.vectors.is_some() && self.caller.must_ring() {
+        if self.bells.ring && self.caller.must_ring() {
             self.ring();
         }
     }
 
     fn declare(&self) -> Option<Box<dyn Waiter>> {
-        let (_, vector) = self.vectors?;
+        if !self.bells.rung {
+            return None;
+        }
         let kept = self.waiters.lock().unwrap_or_else(|e| e.into_inner()).pop();
         // Before declaring: a ring must find it there.
-        let waiter = kept.or_else(|| self.window.transport.waiter(vector)?.ok())?;
+        let waiter = kept.or_else(|| self.window.transport.waiter(self.place)?.ok())?;
         self.caller.declare_sleep();
         Some(waiter)
     }

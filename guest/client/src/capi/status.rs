@@ -77,6 +77,14 @@ pub enum vfun_status {
     Unanswered = 33,
     /// The channel or transport has no such operation.
     Unsupported = 34,
+    /// The window's device was unplugged: connect anew.
+    DeviceGone = 35,
+    /// A driver holds the device: use the kernel module's /dev/vfunN.
+    DeviceHeld = 36,
+    /// The guest's kernel module is not loaded, or found no window.
+    NoModule = 37,
+    /// Kernel module and library are of different releases.
+    ModuleVersion = 38,
 }
 
 impl From<&Error> for vfun_status {
@@ -114,6 +122,10 @@ impl From<&Error> for vfun_status {
             Error::TimedOut(_) => vfun_status::TimedOut,
             Error::Unanswered(_) => vfun_status::Unanswered,
             Error::Unsupported(_) => vfun_status::Unsupported,
+            Error::DeviceGone => vfun_status::DeviceGone,
+            Error::DeviceHeld { .. } => vfun_status::DeviceHeld,
+            Error::NoModule(_) => vfun_status::NoModule,
+            Error::ModuleVersion { .. } => vfun_status::ModuleVersion,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::random;
-use crate::transport::Window;
+use crate::transport::ControlPages;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun_wire::LINE;
@@ -17,7 +17,7 @@ const STALE: Duration = Duration::from_millis(CLAIM_STALE_MS);
 /// request in it that is still unanswered then keeps others out until the
 /// manager answers it.
 pub(super) struct ControlCell<'a> {
-    window: &'a Window,
+    pages: &'a ControlPages,
     index: usize,
     token: u64,
 }
@@ -31,7 +31,7 @@ struct Seen {
 }
 
 /// Claims a free cell, waiting for one if all are in use.
-pub(super) fn claim(window: &Window, timeout: Duration) -> Result<ControlCell<'_>> {
+pub(super) fn claim(pages: &ControlPages, timeout: Duration) -> Result<ControlCell<'_>> {
     let token = random::token();
     let start = Instant::now();
     let mut seen: [Option<Seen>; CONTROL_CELLS] = [None; CONTROL_CELLS];
@@ -39,14 +39,14 @@ pub(super) fn claim(window: &Window, timeout: Duration) -> Result<ControlCell<'_
         // Apps begin at different cells, so that they seldom meet.
         for n in 0..CONTROL_CELLS {
             let index = (token as usize).wrapping_add(n) % CONTROL_CELLS;
-            let cell = ControlCell { window, index, token };
+            let cell = ControlCell { pages, index, token };
             if cell.try_take(&mut seen[index]) {
                 return Ok(cell);
             }
             // Not taken, so not to be given back.
             std::mem::forget(cell);
         }
-        window.check_generation()?;
+        pages.window.check_generation()?;
         if start.elapsed() >= timeout {
             return Err(Error::ControlBusy(timeout));
         }
@@ -56,22 +56,22 @@ pub(super) fn claim(window: &Window, timeout: Duration) -> Result<ControlCell<'_
 
 impl ControlCell<'_> {
     fn word(&self, word: usize) -> usize {
-        Window::guest_word(request_off(self.index)) + word
+        ControlPages::guest_word(request_off(self.index)) + word
     }
     fn answer_word(&self, word: usize) -> usize {
         (answer_off(self.index) - ANSWERS_OFF) / 8 + word
     }
     fn load(&self, word: usize) -> u64 {
-        self.window.guest.load(self.word(word), Ordering::Acquire)
+        self.pages.guest.load(self.word(word), Ordering::Acquire)
     }
 
     /// The answered word as the host has it now.
     pub fn answered(&self) -> Posted {
-        Posted::unpack(self.window.answers.load(self.answer_word(WORD_ANSWERED), Ordering::Acquire))
+        Posted::unpack(self.pages.answers.load(self.answer_word(WORD_ANSWERED), Ordering::Acquire))
     }
     /// The generation that the answer line bears.
     pub fn answer_generation(&self) -> u64 {
-        self.window.answers.load(self.answer_word(WORD_GENERATION), Ordering::Relaxed)
+        self.pages.answers.load(self.answer_word(WORD_GENERATION), Ordering::Relaxed)
     }
 
     /// Whether a request stands here that the manager has yet to answer.
@@ -102,7 +102,7 @@ impl ControlCell<'_> {
             }
         }
         let word = self.word(WORD_CLAIM);
-        if self.window.guest.compare_exchange(word, claim, self.token).is_err() {
+        if self.pages.guest.compare_exchange(word, claim, self.token).is_err() {
             *seen = None;
             return false;
         }
@@ -116,7 +116,7 @@ impl ControlCell<'_> {
 
     /// Shows that this owner lives.
     pub fn beat(&self) {
-        self.window.guest.fetch_add(self.word(WORD_BEAT), 1, Ordering::Relaxed);
+        self.pages.guest.fetch_add(self.word(WORD_BEAT), 1, Ordering::Relaxed);
     }
 
     /// Whether the cell is still this owner's: it is not if this thread was
@@ -131,9 +131,9 @@ impl ControlCell<'_> {
         let len = body.len() as u16;
         debug_assert!(body.len() <= REQUEST_BODY);
         self.beat();
-        self.window.guest.store(self.word(WORD_SESSION), session, Ordering::Relaxed);
+        self.pages.guest.store(self.word(WORD_SESSION), session, Ordering::Relaxed);
         let body_off = self.word(0) * 8 + LINE;
-        self.window
+        self.pages
             .guest
             .write(body_off, body)
             .map_err(|_| Error::BadOption("the request does not fit a control cell".into()))?;
@@ -141,7 +141,7 @@ impl ControlCell<'_> {
             return Err(Error::ControlBusy(STALE));
         }
         let posted = Posted { seq, kind, len }.pack();
-        self.window.guest.store(self.word(WORD_POSTED), posted, Ordering::Release);
+        self.pages.guest.store(self.word(WORD_POSTED), posted, Ordering::Release);
         Ok(seq)
     }
 
@@ -150,12 +150,12 @@ impl ControlCell<'_> {
         let mut body = vec![0; len.min(ANSWER_BODY)];
         let off = self.answer_word(0) * 8 + LINE;
         // Inside by construction: the index is below CONTROL_CELLS.
-        let _ = self.window.answers.read(off, &mut body);
+        let _ = self.pages.answers.read(off, &mut body);
         body
     }
 
     fn give_back(&self) {
-        let _ = self.window.guest.compare_exchange(self.word(WORD_CLAIM), self.token, 0);
+        let _ = self.pages.guest.compare_exchange(self.word(WORD_CLAIM), self.token, 0);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::cell::{ControlCell, claim};
 use crate::error::{Error, Result};
-use crate::transport::{Waiter, Window};
+use crate::transport::{BellPlace, Bells, ControlPages, Waiter, Window};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -31,21 +31,23 @@ const RING_AGAIN: Duration = Duration::from_millis(100);
 /// Control requests of one session through its window.
 pub(crate) struct WindowControl {
     window: Arc<Window>,
-    /// Both sides have doorbells; otherwise answers are looked for by the clock.
-    doorbell: bool,
+    pages: Arc<ControlPages>,
+    /// Whether the manager can be rung, and this side; otherwise it looks by the clock.
+    bells: Bells,
     /// The host moves its beat at each look, having nothing to sleep on.
     beats: bool,
 }
 
 impl WindowControl {
-    pub fn new(window: Arc<Window>) -> Self {
+    pub fn new(pages: Arc<ControlPages>) -> Self {
+        let window = pages.window.clone();
         let offered = Features(window.checked.features.get()).has(Features::DOORBELL);
-        let doorbell = window.transport.has_doorbell() && offered;
-        WindowControl { window, doorbell, beats: !offered }
+        WindowControl { bells: window.bells, window, pages, beats: !offered }
     }
 
-    pub fn has_doorbell(&self) -> bool {
-        self.doorbell
+    /// The pages that requests go through.
+    pub fn pages(&self) -> &Arc<ControlPages> {
+        &self.pages
     }
 
     /// Posts a request and waits for its answer.
@@ -58,10 +60,10 @@ impl WindowControl {
     ) -> Result<Vec<u8>> {
         self.check_host()?;
         let start = Instant::now();
-        let cell = claim(&self.window, timeout)?;
+        let cell = claim(&self.pages, timeout)?;
         let seq = cell.post(kind.to_wire(), session, body)?;
-        let posted = Window::guest_word(POSTED_OFF);
-        self.window.guest.fetch_add(posted, 1, Ordering::SeqCst);
+        let posted = ControlPages::guest_word(POSTED_OFF);
+        self.pages.guest.fetch_add(posted, 1, Ordering::SeqCst);
         self.ring_sleeper();
         let answered = self.wait(&cell, seq, start, timeout, kind)?;
         self.read(&cell, answered, kind)
@@ -70,8 +72,8 @@ impl WindowControl {
     /// Rings the manager if it declares that it sleeps.
     fn ring_sleeper(&self) {
         fence(Ordering::SeqCst);
-        if self.doorbell && self.window.host_word(HOST_SLEEPS_OFF) != 0 {
-            self.window.transport.ring(0);
+        if self.bells.ring && self.window.host_word(HOST_SLEEPS_OFF) != 0 {
+            self.window.transport.ring(BellPlace::CONTROL);
         }
     }
 
@@ -117,13 +119,13 @@ impl WindowControl {
             }
             vfun_window::pause();
         }
-        let waiter =
-            self.doorbell.then(|| self.window.transport.waiter(0)).flatten().and_then(|w| w.ok());
+        let waiter = || self.window.transport.waiter(BellPlace::CONTROL)?.ok();
+        let mut waiter = self.bells.rung.then(waiter).flatten();
         let mut sleep = if waiter.is_some() { Duration::from_millis(1) } else { TIMED_SLEEP.0 };
         let mut life = Life::new(self);
         let mut rung = Instant::now();
         loop {
-            if let Some(a) = self.sleep(waiter.as_deref(), sleep, look)? {
+            if let Some(a) = self.sleep(waiter.as_deref_mut(), sleep, look)? {
                 return Ok(a);
             }
             sleep = if waiter.is_some() { BELL_SLEEP } else { (sleep * 2).min(TIMED_SLEEP.1) };
@@ -148,7 +150,7 @@ impl WindowControl {
     /// Declares sleep, looks once more, sleeps, looks again.
     fn sleep(
         &self,
-        waiter: Option<&dyn Waiter>,
+        waiter: Option<&mut (dyn Waiter + 'static)>,
         timeout: Duration,
         look: impl Fn() -> Result<Option<Posted>>,
     ) -> Result<Option<Posted>> {
@@ -156,14 +158,14 @@ impl WindowControl {
             std::thread::sleep(timeout);
             return look();
         };
-        let sleepers = Window::guest_word(GUEST_SLEEPS_OFF);
-        self.window.guest.fetch_add(sleepers, 1, Ordering::SeqCst);
+        let sleepers = ControlPages::guest_word(GUEST_SLEEPS_OFF);
+        self.pages.guest.fetch_add(sleepers, 1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let found = look();
         if matches!(found, Ok(None)) {
             waiter.wait(timeout);
         }
-        self.window.guest.fetch_sub(sleepers, 1, Ordering::SeqCst);
+        self.pages.guest.fetch_sub(sleepers, 1, Ordering::SeqCst);
         match found {
             Ok(None) => look(),
             other => other,

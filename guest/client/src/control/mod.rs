@@ -9,6 +9,8 @@ pub(crate) use exchange::WindowControl;
 
 use crate::error::Result;
 use crate::tcp::Connection;
+use crate::transport::{Module, Window};
+use std::sync::Arc;
 use std::time::Duration;
 use vfun_wire::limits::CONTROL_TIMEOUT_MS;
 use vfun_wire::message::Kind;
@@ -20,8 +22,10 @@ pub(crate) const TIMEOUT: Duration = Duration::from_millis(CONTROL_TIMEOUT_MS);
 pub(crate) enum Control {
     /// Through the window's control cells.
     Window(WindowControl),
+    /// By the guest's kernel module, which uses these cells for this process.
+    Module(Arc<Module>, Arc<Window>),
     /// In frames.
-    Tcp(std::sync::Arc<Connection>),
+    Tcp(Arc<Connection>),
 }
 
 impl Control {
@@ -35,6 +39,7 @@ impl Control {
     ) -> Result<Vec<u8>> {
         match self {
             Control::Window(w) => w.request(kind, session, body, timeout),
+            Control::Module(m, window) => m.request(window, kind, body, timeout),
             Control::Tcp(c) => c.request(kind, body, timeout),
         }
     }

@@ -1,7 +1,7 @@
 //! The manager of this machine: one question over its socket brings the
 //! window and its bells; then the socket only says that both sides live.
 
-use super::{Transport, Waiter};
+use super::{BellPlace, Bells, Transport, Waiter};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -114,16 +114,17 @@ impl Transport for Host {
     ) -> std::result::Result<Arc<Mapping>, MapError> {
         Mapping::new(&self.window, off, len, access)
     }
-    fn has_doorbell(&self) -> bool {
-        !self.out.is_empty()
+    fn bells(&self) -> Result<Bells> {
+        let works = !self.out.is_empty();
+        Ok(Bells { ring: works, rung: works })
     }
-    fn ring(&self, vector: u16) {
-        if let Some(bell) = self.out.get(usize::from(vector)) {
+    fn ring(&self, at: BellPlace) {
+        if let Some(bell) = self.out.get(usize::from(at.out)) {
             bell.ring();
         }
     }
-    fn waiter(&self, vector: u16) -> Option<std::io::Result<Box<dyn Waiter>>> {
-        let bell = self.inn.get(usize::from(vector))?;
+    fn waiter(&self, at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
+        let bell = self.inn.get(usize::from(at.inn))?;
         Some(BellWaiter::new(bell).map(|w| Box::new(w) as Box<dyn Waiter>))
     }
     fn host_gone(&self) -> bool {
@@ -136,10 +137,13 @@ impl Transport for Host {
             }
         }
     }
+    fn device_gone(&self) -> bool {
+        false
+    }
 }
 
 impl Waiter for BellWaiter {
-    fn wait(&self, timeout: Duration) {
+    fn wait(&mut self, timeout: Duration) {
         // A wait that fails is a look too early: whoever waits looks again.
         if BellWaiter::wait(self, Some(timeout)).is_err() {
             std::thread::sleep(timeout.min(Duration::from_millis(1)));

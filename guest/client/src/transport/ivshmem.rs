@@ -1,26 +1,39 @@
-//! A window in BAR 2 of an ivshmem device, mapped by this process itself.
-//! It has no doorbell: that needs the kernel module.
+//! A window in BAR 2 of an ivshmem device, mapped by this process itself. It
+//! can ring through the device's registers but cannot be rung (R-WIN-9): an
+//! interrupt needs a driver, such as the kernel module.
 
 use super::pci::{Device, devices};
-use super::{Transport, Waiter};
+use super::window::client_of;
+use super::{BellPlace, Bells, Transport, Waiter};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::sync::Arc;
-use vfun_window::{Access, MapError, Mapping};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use vfun_window::{Access, MapError, Mapping, Registers};
 use vfun_wire::PAGE;
 use vfun_wire::header::MAGIC;
+use vfun_wire::ivshmem::{REG_DOORBELL, ring_host};
 
 struct Ivshmem {
-    address: String,
+    device: Device,
     bar: OwnedFd,
     bytes: u64,
+    /// BAR 0, once it is known that the window has doorbells.
+    registers: OnceLock<Registers>,
 }
 
-/// Opens the window at `asked`, or the only one there is.
-pub(crate) fn open(root: &Path, asked: Option<&str>) -> Result<Arc<dyn Transport>> {
+/// Bytes of BAR 0 that are used: up to and with the doorbell.
+const REGISTER_BYTES: usize = REG_DOORBELL + 4;
+
+/// Opens the window at `asked`, or the only one there is. Of several, the one
+/// that belongs to `client` is meant.
+pub(crate) fn open(
+    root: &Path,
+    asked: Option<&str>,
+    client: Option<&str>,
+) -> Result<Arc<dyn Transport>> {
     let mut windows = Vec::new();
     let mut failed = None;
     for device in devices(root, asked)? {
@@ -32,8 +45,13 @@ pub(crate) fn open(root: &Path, asked: Option<&str>) -> Result<Arc<dyn Transport
             Err(e) => failed = failed.or(Some(Err(e))),
         }
     }
+    if windows.len() > 1
+        && let Some(client) = client
+    {
+        windows.retain(|w| client_of(w).as_deref() == Some(client));
+    }
     if windows.len() > 1 {
-        return Err(Error::SeveralWindows(windows.into_iter().map(|w| w.address).collect()));
+        return Err(Error::SeveralWindows(windows.into_iter().map(|w| w.device.address).collect()));
     }
     match windows.pop() {
         Some(w) => Ok(Arc::new(w)),
@@ -54,9 +72,12 @@ fn open_bar(device: &Device) -> Result<Ivshmem> {
         match attempt {
             // A BAR that cannot be mapped this way is tried the other way.
             Ok((bar, bytes)) => match Mapping::new(&bar, 0, PAGE, Access::Read) {
-                Ok(_) => return Ok(Ivshmem { address: device.address.clone(), bar, bytes }),
+                Ok(_) => {
+                    let (device, registers) = (device.clone(), OnceLock::new());
+                    return Ok(Ivshmem { device, bar, bytes, registers });
+                }
                 Err(MapError::Os(source)) => {
-                    first.get_or_insert(Error::Device { path, source });
+                    first.get_or_insert_with(|| not_mapped(device, path, source));
                 }
                 Err(e) => {
                     first.get_or_insert(Error::Map(e));
@@ -64,11 +85,20 @@ fn open_bar(device: &Device) -> Result<Ivshmem> {
             },
             Err(rustix::io::Errno::NOENT) => {}
             Err(e) => {
-                first.get_or_insert(Error::Device { path, source: e.into() });
+                first.get_or_insert_with(|| not_mapped(device, path, e.into()));
             }
         }
     }
     Err(first.unwrap_or_else(|| Error::NoDevice(Some(device.address.clone()))))
+}
+
+/// The error of a BAR that cannot be mapped. Linux lets nobody else map what a
+/// driver holds.
+fn not_mapped(device: &Device, path: PathBuf, source: std::io::Error) -> Error {
+    match device.driver() {
+        Some(driver) => Error::DeviceHeld { address: device.address.clone(), driver },
+        None => Error::Device { path, source },
+    }
 }
 
 fn holds_a_window(w: &Ivshmem) -> bool {
@@ -81,7 +111,7 @@ impl Transport for Ivshmem {
         TransportKind::Ivshmem
     }
     fn place(&self) -> String {
-        self.address.clone()
+        self.device.address.clone()
     }
     fn window_bytes(&self) -> u64 {
         self.bytes
@@ -94,14 +124,30 @@ impl Transport for Ivshmem {
     ) -> std::result::Result<Arc<Mapping>, MapError> {
         Mapping::new(&self.bar, off, len, access)
     }
-    fn has_doorbell(&self) -> bool {
-        false
+    fn bells(&self) -> Result<Bells> {
+        let (path, from) = self.device.registers();
+        let opened = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| MapError::Os(e.into()))
+            .and_then(|bar| Registers::new(bar, from, REGISTER_BYTES));
+        let registers = opened.map_err(|e| match e {
+            MapError::Os(source) => not_mapped(&self.device, path, source),
+            e => Error::Map(e),
+        })?;
+        let _ = self.registers.set(registers);
+        Ok(Bells { ring: true, rung: false })
     }
-    fn ring(&self, _vector: u16) {}
-    fn waiter(&self, _vector: u16) -> Option<std::io::Result<Box<dyn Waiter>>> {
+    fn ring(&self, at: BellPlace) {
+        if let Some(registers) = self.registers.get() {
+            registers.store32(REG_DOORBELL, ring_host(at.out));
+        }
+    }
+    fn waiter(&self, _at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
         None
     }
     fn host_gone(&self) -> bool {
         false
+    }
+    fn device_gone(&self) -> bool {
+        self.device.gone()
     }
 }

@@ -1,22 +1,28 @@
 //! How a window gets to this process, and how the two sides wake each other.
 
+mod control_pages;
 mod host;
 mod ivshmem;
+mod module;
 mod pci;
 mod window;
 
+pub(crate) use control_pages::ControlPages;
 pub(crate) use host::attach as attach_host;
 pub(crate) use ivshmem::open as open_ivshmem;
+pub use module::ModuleDevice;
+pub(crate) use module::{DEVICES as MODULE_DEVICES, Module};
 pub(crate) use pci::PCI_DEVICES;
 pub(crate) use window::{Window, map};
 
 use crate::endpoint::TransportKind;
+use crate::error::Result;
 use std::sync::Arc;
 use std::time::Duration;
 use vfun_window::{Access, MapError, Mapping};
 
-/// One way to reach a window. A new one (the kernel module, virtio-pmem)
-/// implements this and is added to [`crate::connect`].
+/// One way to reach a window. A new one (virtio-pmem) implements this and is
+/// added to [`crate::connect`].
 pub(crate) trait Transport: Send + Sync {
     /// Its name in every report.
     fn kind(&self) -> TransportKind;
@@ -26,19 +32,55 @@ pub(crate) trait Transport: Send + Sync {
     fn window_bytes(&self) -> u64;
     /// Maps a range of the window. Only what this side may write is ever
     /// mapped for writing.
-    fn map(&self, off: u64, len: usize, access: Access) -> Result<Arc<Mapping>, MapError>;
-    /// Whether [`Transport::ring`] and [`Transport::waiter`] work.
-    fn has_doorbell(&self) -> bool;
-    /// Wakes whoever sleeps on the other side of `vector`.
-    fn ring(&self, vector: u16);
-    /// A place for one thread to sleep on `vector`; `None` without a doorbell.
-    fn waiter(&self, vector: u16) -> Option<std::io::Result<Box<dyn Waiter>>>;
+    fn map(
+        &self,
+        off: u64,
+        len: usize,
+        access: Access,
+    ) -> std::result::Result<Arc<Mapping>, MapError>;
+    /// Makes ready what this side has of the doorbells that the window's
+    /// header offers. Asked once, and only if it offers them.
+    fn bells(&self) -> Result<Bells>;
+    /// Wakes whoever sleeps on the other side of `at`. Only with [`Bells::ring`].
+    fn ring(&self, at: BellPlace);
+    /// A place for one thread to sleep at `at`; `None` without [`Bells::rung`].
+    fn waiter(&self, at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>>;
     /// Whether the manager is known to be gone. Says nothing of the services.
     fn host_gone(&self) -> bool;
+    /// Whether the device that carries the window is known to be gone.
+    fn device_gone(&self) -> bool;
+}
+
+/// What of the doorbells works on this side. The two directions are two
+/// things: a program that writes the device's registers itself can ring, but
+/// no interrupt reaches it (R-WIN-9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Bells {
+    /// [`Transport::ring`] works.
+    pub ring: bool,
+    /// [`Transport::waiter`] works, so that this side may declare sleep.
+    pub rung: bool,
+}
+
+/// Where to ring and where to sleep: control's place or a channel's. Some
+/// transports know it by its vectors, others by its channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BellPlace {
+    /// The channel's handle; 0 for control.
+    pub channel: u64,
+    /// Vector that rings the host.
+    pub out: u16,
+    /// Vector by which the host rings.
+    pub inn: u16,
+}
+
+impl BellPlace {
+    /// Control's.
+    pub const CONTROL: BellPlace = BellPlace { channel: 0, out: 0, inn: 0 };
 }
 
 /// One thread's place to sleep on a doorbell.
 pub(crate) trait Waiter: Send {
     /// Sleeps until rung or `timeout` passes; rings from before may count.
-    fn wait(&self, timeout: Duration);
+    fn wait(&mut self, timeout: Duration);
 }

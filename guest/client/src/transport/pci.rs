@@ -2,12 +2,11 @@
 
 use crate::error::{Error, Result};
 use std::path::{Path, PathBuf};
+use vfun_wire::PAGE;
+use vfun_wire::ivshmem::{PCI_DEVICE, PCI_VENDOR};
 
 /// Where Linux lists PCI devices.
 pub(crate) const PCI_DEVICES: &str = "/sys/bus/pci/devices";
-/// Red Hat, inter-VM shared memory.
-const VENDOR: &str = "0x1af4";
-const DEVICE: &str = "0x1110";
 
 /// An ivshmem device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +18,26 @@ pub(super) struct Device {
 }
 
 impl Device {
+    /// The file by which the registers (BAR 0) can be mapped, and where in their
+    /// page they begin: a BAR of 256 bytes may share its page with others.
+    pub fn registers(&self) -> (PathBuf, usize) {
+        let resources = std::fs::read_to_string(self.folder.join("resource")).unwrap_or_default();
+        let start = resources.split_whitespace().next().and_then(|t| t.strip_prefix("0x"));
+        let start = start.and_then(|t| usize::from_str_radix(t, 16).ok()).unwrap_or(0);
+        (self.folder.join("resource0"), start % PAGE)
+    }
+
+    /// The driver that holds it, if any.
+    pub fn driver(&self) -> Option<String> {
+        let link = std::fs::read_link(self.folder.join("driver")).ok()?;
+        Some(link.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// Whether it is no longer there.
+    pub fn gone(&self) -> bool {
+        !self.folder.exists()
+    }
+
     /// The files by which BAR 2 can be mapped, best first. Write-combining
     /// (`resource2_wc`) maps ordinary cacheable memory in a VM; where a kernel
     /// does not offer it, `resource2` does the same.
@@ -36,10 +55,11 @@ pub(super) fn devices(root: &Path, asked: Option<&str>) -> Result<Vec<Device>> {
     for entry in entries.flatten() {
         let address = entry.file_name().to_string_lossy().into_owned();
         let wanted = asked.is_none_or(|a| address == a || address == format!("0000:{a}"));
-        let is = |file: &str, id: &str| {
+        let is = |file: &str, id: u16| {
+            let id = format!("{id:#06x}");
             std::fs::read_to_string(entry.path().join(file)).is_ok_and(|text| text.trim() == id)
         };
-        if wanted && is("vendor", VENDOR) && is("device", DEVICE) {
+        if wanted && is("vendor", PCI_VENDOR) && is("device", PCI_DEVICE) {
             found.push(Device { address, folder: entry.path() });
         }
     }

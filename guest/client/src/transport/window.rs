@@ -1,46 +1,45 @@
-//! The first pages of a window, mapped as the protocol lets an app use them.
+//! A window's header, checked, and the few words of its page that change.
 
-use super::Transport;
+use super::{Bells, Transport};
 use crate::error::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfun_window::{Access, MapError, Mapping, ReadSpan, WriteSpan};
+use vfun_window::{Access, MapError, Mapping, ReadSpan};
 use vfun_wire::PAGE;
-use vfun_wire::header::{ANSWERS_OFF, GUEST_PAGE_OFF, HEAP_OFF, WindowHeader, check_size};
+use vfun_wire::header::{WindowHeader, check_size};
+use vfun_wire::limits::NAME_BYTES;
+use vfun_wire::message::Name;
+use vfun_wire::names;
+use vfun_wire::version::Features;
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Word of the header that holds the generation.
 const GENERATION_WORD: usize = std::mem::offset_of!(WindowHeader, generation) / 8;
 
-/// A window as this side sees it: the transport beneath, the header, and the
-/// control pages. Header and answers are mapped for reading only.
+/// A window as this side sees it: the transport beneath, and the header.
 pub(crate) struct Window {
     pub transport: Arc<dyn Transport>,
     /// The private copy that was checked.
     pub checked: WindowHeader,
-    /// Page 0: for the few words that change.
-    pub header: ReadSpan,
-    /// From [`GUEST_PAGE_OFF`] to [`ANSWERS_OFF`].
-    pub guest: WriteSpan,
-    /// From [`ANSWERS_OFF`] to [`HEAP_OFF`].
-    pub answers: ReadSpan,
+    /// What of its doorbells works on this side.
+    pub bells: Bells,
+    /// Page 0, for reading only: for the few words that change.
+    header: ReadSpan,
 }
 
 impl Window {
-    /// Checks the header on a private copy, then maps the control pages.
+    /// Checks the header on a private copy.
     pub fn open(transport: Arc<dyn Transport>) -> Result<Self> {
         let place = || format!("{} {}", transport.kind(), transport.place());
         let bytes = transport.window_bytes();
         check_size(bytes).map_err(|why| Error::NotAWindow { place: place(), why })?;
         let header = map(&*transport, 0, PAGE, Access::Read)?.read();
         let mut checked = WindowHeader::new_zeroed();
-        read_part(&header, 0, checked.as_mut_bytes())?;
+        header.read(0, checked.as_mut_bytes()).map_err(|_| Error::Map(MapError::Shape))?;
         checked.check(bytes).map_err(|why| Error::NotAWindow { place: place(), why })?;
-        let guest =
-            map(&*transport, GUEST_PAGE_OFF, ANSWERS_OFF - GUEST_PAGE_OFF, Access::ReadWrite)?;
-        let guest = guest.write().ok_or(Error::Map(MapError::Shape))?;
-        let answers = map(&*transport, ANSWERS_OFF, HEAP_OFF - ANSWERS_OFF, Access::Read)?.read();
-        Ok(Window { transport, checked, header, guest, answers })
+        let offered = Features(checked.features.get()).has(Features::DOORBELL);
+        let bells = if offered { transport.bells()? } else { Bells::default() };
+        Ok(Window { transport, checked, bells, header })
     }
 
     /// The generation that was checked.
@@ -48,7 +47,7 @@ impl Window {
         self.checked.generation.get()
     }
 
-    /// Whether the window was laid out anew since.
+    /// Whether the window was laid out anew since, or its device was unplugged.
     #[inline(always)]
     pub fn check_generation(&self) -> Result<()> {
         let found = self.header.load(GENERATION_WORD, Ordering::Relaxed);
@@ -57,16 +56,21 @@ impl Window {
 
     #[cold]
     fn stale(&self, found: u64) -> Result<()> {
-        Err(Error::StaleGeneration { ours: self.generation(), found })
+        match self.transport.device_gone() {
+            true => Err(Error::DeviceGone),
+            false => Err(Error::StaleGeneration { ours: self.generation(), found }),
+        }
+    }
+
+    /// The error of a window that somebody else found to be laid out anew.
+    pub fn renewed(&self) -> Error {
+        let found = self.header.load(GENERATION_WORD, Ordering::Relaxed);
+        self.stale(found).err().unwrap_or(Error::DeviceGone)
     }
 
     /// A word of the header page that the host changes.
     pub fn host_word(&self, off: usize) -> u64 {
         self.header.load(off / 8, Ordering::Acquire)
-    }
-    /// The index in [`Window::guest`] of the word at `off` in the window.
-    pub const fn guest_word(off: usize) -> usize {
-        (off - GUEST_PAGE_OFF) / 8
     }
 }
 
@@ -80,6 +84,11 @@ pub(crate) fn map(
     t.map(off as u64, len, access).map_err(Error::Map)
 }
 
-fn read_part(span: &ReadSpan, off: usize, to: &mut [u8]) -> Result<()> {
-    span.read(off, to).map_err(|_| Error::Map(MapError::Shape))
+/// Whose window it is, by its header, before it is opened; `None` if that
+/// cannot be told.
+pub(super) fn client_of(t: &dyn Transport) -> Option<String> {
+    let header = map(t, 0, PAGE, Access::Read).ok()?.read();
+    let mut name: Name = [0; NAME_BYTES];
+    header.read(std::mem::offset_of!(WindowHeader, client), &mut name).ok()?;
+    names::decode(&name).ok().map(str::to_owned)
 }

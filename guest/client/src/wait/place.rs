@@ -90,7 +90,7 @@ impl<T, S: Sleeper, F: FnMut(bool) -> Option<T>> Place for Here<'_, S, F> {
             None => Duration::MAX,
         };
         let limit = limit.map_or(LONGEST_SLEEP, Duration::from_nanos);
-        if let Some(waiter) = &self.waiter {
+        if let Some(waiter) = &mut self.waiter {
             return waiter.wait(limit.min(left));
         }
         self.slack.get_or_insert_with(Slack::tight);

@@ -7,7 +7,7 @@ use vfun_wait::{Policy, WaitMode};
 /// function is activated at is asked to wait in the same mode, unless
 /// [`crate::FunctionRequest::service_waits`] says otherwise.
 ///
-/// - [`WaitPolicy::hybrid`], the default: spins and gives way for as long as
+/// - [`WaitPolicy::hybrid`], the default: spins for as long as
 ///   the channel's earlier waits make it likely to pay, then sleeps until
 ///   rung (without a doorbell: for a little more than the time already
 ///   waited / 128). Calls that follow each other at once run as fast as in
@@ -43,14 +43,13 @@ impl WaitPolicy {
     pub fn sleep() -> Self {
         WaitMode::Sleep.into()
     }
-    /// Hybrid: how long to spin at most; 100 µs unless said otherwise.
+    /// Hybrid: how long to spin at most; 1.8 ms unless said otherwise, and
+    /// 100 µs on a channel of which nothing is known yet.
     pub fn spin_at_most(self, spin: Duration) -> Self {
         WaitPolicy(self.0.spin_at_most(spin))
     }
-    /// Hybrid: how long to go on yielding the processor after that, at most;
-    /// 10 ms unless said otherwise.
-    pub fn yield_at_most(self, yields: Duration) -> Self {
-        WaitPolicy(self.0.yield_at_most(yields))
+    pub(crate) fn without_doorbell(self) -> Self {
+        WaitPolicy(self.0.without_doorbell())
     }
     /// Its mode.
     pub fn mode(&self) -> WaitMode {

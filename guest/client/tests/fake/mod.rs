@@ -46,6 +46,8 @@ pub type SpoilAttach = Arc<dyn Fn(&mut AttachAck, &mut usize) + Send + Sync>;
 #[derive(Clone)]
 pub struct Setup {
     pub doorbell: bool,
+    /// By a made-up PCI device, whose registers ring the host if there is a doorbell.
+    pub pci: bool,
     pub heartbeat_ms: u32,
     pub window_bytes: u64,
     pub deadline_ms: u32,
@@ -60,6 +62,7 @@ impl Default for Setup {
     fn default() -> Self {
         Setup {
             doorbell: true,
+            pci: false,
             heartbeat_ms: 0,
             window_bytes: 16 << 20,
             deadline_ms: 60_000,
@@ -89,6 +92,8 @@ pub struct Host {
     /// Services do not serve while this is set.
     pub idle_services: AtomicBool,
     pub served: AtomicU64,
+    /// Rings that came through the device's registers.
+    pub rings: AtomicU64,
     pub goodbyes: AtomicU32,
     pub releases: AtomicU32,
     pub heap: AtomicU64,
@@ -108,13 +113,18 @@ impl Fake {
         let bells = || (0..VECTORS).map(|_| Bell::new().unwrap()).collect::<Vec<_>>();
         let dir = tempfile::tempdir().unwrap();
         // A VM's window is a file; it also serves as the BAR of a made-up device.
-        let fd = if setup.doorbell {
+        let pci = setup.pci || !setup.doorbell;
+        let fd = if !pci {
             memfd("window", setup.window_bytes).unwrap()
         } else {
             let path = dir.path().join("pci/0000:00:04.0");
             std::fs::create_dir_all(&path).unwrap();
             std::fs::write(path.join("vendor"), "0x1af4\n").unwrap();
             std::fs::write(path.join("device"), "0x1110\n").unwrap();
+            // The registers lie in the middle of their page.
+            let text = "0x00000000febf1100 0x00000000febf11ff 0x0000000000040200\n";
+            std::fs::write(path.join("resource"), text).unwrap();
+            std::fs::write(path.join("resource0"), vec![0xff; 4096]).unwrap();
             let mut o = std::fs::OpenOptions::new();
             let file = o
                 .read(true)
@@ -139,6 +149,7 @@ impl Fake {
             hung: AtomicBool::new(false),
             idle_services: AtomicBool::new(false),
             served: AtomicU64::new(0),
+            rings: AtomicU64::new(0),
             goodbyes: AtomicU32::new(0),
             releases: AtomicU32::new(0),
             heap: AtomicU64::new(HEAP_OFF as u64),
@@ -152,10 +163,16 @@ impl Fake {
         let listener = UnixListener::bind(dir.path().join("host.sock")).unwrap();
         listener.set_nonblocking(true).unwrap();
         let (a, b) = (host.clone(), host.clone());
-        let threads = vec![
+        let mut threads = vec![
             std::thread::spawn(move || a.accept(listener)),
             std::thread::spawn(move || b.control()),
         ];
+        if pci {
+            let host = host.clone();
+            let path = dir.path().join("pci/0000:00:04.0/resource0");
+            let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+            threads.push(std::thread::spawn(move || host.device(&file)));
+        }
         Fake { host, dir, threads }
     }
 
@@ -177,7 +194,7 @@ impl Fake {
     /// Options that lead here: by the socket, or (without a doorbell) by PCI.
     pub fn options(&self) -> ConnectOptions {
         let options = ConnectOptions::new("test");
-        match self.host.setup.doorbell {
+        match self.host.setup.doorbell && !self.host.setup.pci {
             true => options.endpoint(Endpoint::Host(Some(self.socket()))),
             false => options.endpoint(Endpoint::Ivshmem(None)).pci_devices(self.pci()),
         }
@@ -223,6 +240,26 @@ pub fn lay_out(window: &WriteSpan, setup: &Setup, generation: u64) {
 impl Host {
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The device: passes on what is written to its doorbell register.
+    fn device(&self, registers: &std::fs::File) {
+        let page = Mapping::new(registers, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+        let word = (0x100 + vfun_wire::ivshmem::REG_DOORBELL) / 8;
+        let none = page.load(word, Ordering::Relaxed);
+        while !self.stopped() {
+            std::thread::sleep(Duration::from_micros(200));
+            let written = page.load(word, Ordering::Acquire);
+            if written == none {
+                continue;
+            }
+            page.store(word, none, Ordering::Release);
+            // The upper half of the word: peer and vector.
+            let (peer, vector) = (written >> 48, (written >> 32) as u16);
+            assert_eq!(peer, 0, "the host is peer 0");
+            self.rings.fetch_add(1, Ordering::Relaxed);
+            self.to_host[usize::from(vector)].ring();
+        }
     }
 
     fn accept(&self, listener: UnixListener) {

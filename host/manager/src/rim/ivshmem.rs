@@ -25,6 +25,10 @@ use vfun_wire::ivshmem::{FIRST_VM_PEER, HOST_PEER};
 const PROTOCOL: i64 = 0;
 /// Says that the memory comes.
 const MEMORY: i64 = -1;
+/// No message of QEMU's protocol, at no point of it: QEMU gives up with an
+/// error. A mere hang-up in the middle lets it read for ever, its whole VM
+/// with it (seen with 7.2).
+const REFUSED: i64 = -2;
 /// The group whose members run VMs, where there is one: libvirt's QEMU is in it.
 const GROUP: &str = "kvm";
 
@@ -98,12 +102,15 @@ impl Daemon {
                         client = c.name,
                         "a second VM wants this client's window and is refused: each VM needs a client of its own"
                     );
+                    refuse(&stream);
                     continue;
                 }
                 let id = *id;
                 self.window_gone(id);
             }
+            let again = stream.try_clone();
             if let Err(e) = self.welcome_vm(&c, stream) {
+                again.iter().for_each(refuse);
                 tracing::error!(client = c.name, "a VM could not be given its window: {e}");
             }
         }
@@ -152,6 +159,11 @@ impl Daemon {
         self.settle();
         Ok(())
     }
+}
+
+/// Sends a VM away.
+fn refuse(stream: &UnixStream) {
+    let _ = fdpass::send(stream, &REFUSED.to_le_bytes(), &[]);
 }
 
 /// What a newcomer is told, in QEMU's order.

@@ -157,6 +157,7 @@ impl Daemon {
             self.turn()?;
         }
         if self.again {
+            self.end_helpers(); // their addresses are wanted again
             return Ok(true);
         }
         self.end();

@@ -12,6 +12,7 @@
 #![cfg(loom)]
 
 mod memory;
+mod waits;
 
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
@@ -32,6 +33,9 @@ impl Bell {
     fn ring(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
+    }
+    fn rung(&self) -> bool {
+        *self.0.0.lock().unwrap()
     }
     /// Blocks for ever if nobody rings: loom then reports a deadlock.
     fn wait(&self) {

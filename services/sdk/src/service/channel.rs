@@ -92,22 +92,11 @@ fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<(Bell, Bells)>, S
     };
     let (mine, app) = (Bell::from_fd(mine), Bell::from_fd(app));
     let stop = Bell::new().map_err(|e| format!("no bell to stop it by: {e}"))?;
-    let waiter = either(mine, &stop)
-        .and_then(|e| BellWaiter::new(&e))
+    // The app holds the first one's descriptor too: it can make ringing it
+    // block for ever, so this process rings only its own.
+    let waiter = BellWaiter::any(&[&mine, &stop])
         .map_err(|e| format!("its bell cannot be waited on: {e}"))?;
     Ok(Some((stop, Bells { mine: waiter, app })))
-}
-
-/// A bell that rings when one of two does, and cannot be rung. The app holds
-/// the first one's descriptor too: it can make ringing it block for ever, so
-/// this process rings only its own.
-fn either(mine: Bell, stop: &Bell) -> std::io::Result<Bell> {
-    use rustix::event::epoll::{self, EventData, EventFlags};
-    let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for bell in [&mine, stop] {
-        epoll::add(&both, bell, EventData::new_u64(0), EventFlags::IN)?;
-    }
-    Ok(Bell::from_fd(both))
 }
 
 /// Opens a channel. The thread tells how that went, and at last that it ended.

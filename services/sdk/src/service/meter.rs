@@ -12,6 +12,14 @@ const EVERY: u32 = 32;
 /// A call of at least so many ns is not short: timing it costs two percent of it.
 const SHORT: u64 = 2_000;
 
+/// Two timed calls that follow each other with no wait between, and this many
+/// ns: the thread was not let run.
+const DISPLACED: u64 = 500_000;
+/// How long after that the processors are taken to be too few, ns.
+const PRESSED: u64 = 100_000_000;
+/// How long a thread serves without a pause while they are, ns.
+const TURN: u64 = 1_000_000;
+
 /// One channel's.
 pub struct Meter {
     /// Calls until one is timed.
@@ -20,6 +28,12 @@ pub struct Meter {
     stands_for: u32,
     /// The last time measured, ns.
     last: u64,
+    /// When the last timed call or wait ended.
+    seen: u64,
+    /// Until when others are taken to want this processor.
+    pressed: u64,
+    /// When this thread last let others run.
+    turn: u64,
     busy: u64,
     spun: u64,
     asleep: u64,
@@ -34,6 +48,9 @@ impl Meter {
             left: 0,
             stands_for: 1,
             last: 0,
+            seen: u64::MAX,
+            pressed: 0,
+            turn: 0,
             busy: told(in_header::BUSY_NS),
             spun: told(in_header::SPUN_NS),
             asleep: told(in_header::ASLEEP_NS),
@@ -52,10 +69,25 @@ impl Meter {
         }
     }
 
-    /// The call that was timed took `ns`.
+    /// Whether to let others run before the call that is about to be timed: two
+    /// sides that answer each other at once would otherwise keep two processors
+    /// for themselves, because whoever waits for one of them sleeps meanwhile.
+    pub fn turn_is_over(&mut self, now: u64) -> bool {
+        if now.saturating_sub(self.seen) > DISPLACED {
+            self.pressed = now.saturating_add(PRESSED);
+        }
+        let over = now < self.pressed && now.saturating_sub(self.turn) > TURN;
+        if over {
+            self.turn = now;
+        }
+        over
+    }
+
+    /// The call that was timed took `ns`, until `now`.
     #[cold]
-    pub fn took(&mut self, mem: &WindowMemory, ns: u64) {
+    pub fn took(&mut self, mem: &WindowMemory, ns: u64, now: u64) {
         use vfun_ring::Memory;
+        self.seen = now;
         // Those that were not timed are taken to have been like the shorter
         // of the two around them: one long call is not counted many times.
         let others = u64::from(self.stands_for - 1).saturating_mul(ns.min(self.last));
@@ -71,6 +103,7 @@ impl Meter {
     /// A wait spent so much awake and so much asleep, ns.
     pub fn waited(&mut self, mem: &WindowMemory, awake: u64, asleep: u64) {
         use vfun_ring::Memory;
+        self.seen = u64::MAX;
         self.spun = self.spun.wrapping_add(awake);
         mem.store(in_header::SPUN_NS, self.spun, Relaxed);
         if asleep > 0 {

@@ -1,0 +1,75 @@
+//! The one place where this library makes the module's system calls: an edge
+//! to foreign code, so that `unsafe` may stand here. Everything above it is
+//! safe.
+
+#![allow(unsafe_code)]
+
+use super::abi::{self, Info, Request, Ring, Wait};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use rustix::ioctl::{Getter, Setter, Updater, ioctl};
+use std::time::Duration;
+
+/// What the module knows of its device.
+pub(super) fn info(fd: BorrowedFd<'_>) -> Result<Info, Errno> {
+    // SAFETY: INFO's number says that the kernel fills an `Info`, of which any
+    // bytes are one. A device of another driver refuses the number.
+    unsafe { ioctl(fd, Getter::<{ abi::INFO }, Info>::new()) }
+}
+
+/// An answer's length, and whether it is an ack.
+pub(super) struct Answered {
+    pub len: usize,
+    pub acked: bool,
+}
+
+/// Makes a control request; the answer is copied into `answer`.
+pub(super) fn request(
+    fd: BorrowedFd<'_>,
+    kind: u16,
+    body: &[u8],
+    answer: &mut [u8],
+    timeout: Duration,
+) -> Result<Answered, Errno> {
+    let mut r = Request {
+        kind,
+        body_len: u16::try_from(body.len()).map_err(|_| Errno::INVAL)?,
+        // 0 would be the default.
+        timeout_ms: u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX).max(1),
+        body: body.as_ptr() as u64,
+        answer: answer.as_mut_ptr() as u64,
+        answer_room: u32::try_from(answer.len()).map_err(|_| Errno::INVAL)?,
+        ..Request::default()
+    };
+    // SAFETY: REQUEST's number says that the kernel reads and writes a
+    // `Request`. It reads `body_len` bytes at `body`, which are lent to this
+    // function, and writes at most `answer_room` at `answer`, which are lent to
+    // it alone, until the call returns.
+    unsafe { ioctl(fd, Updater::<{ abi::REQUEST }, Request>::new(&mut r))? };
+    match usize::try_from(r.answer_len) {
+        Ok(len) if len <= answer.len() && r.acked <= 1 => Ok(Answered { len, acked: r.acked == 1 }),
+        _ => Err(Errno::PROTO),
+    }
+}
+
+/// Waits until a channel's event count is not `seen`, or `timeout` passes
+/// (nothing: only reads it). The count now.
+pub(super) fn wait(
+    fd: BorrowedFd<'_>,
+    channel: u64,
+    seen: u64,
+    timeout: Duration,
+) -> Result<u64, Errno> {
+    // All ones would be no limit.
+    let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX - 1);
+    let mut w = Wait { channel, seen, timeout_ns };
+    // SAFETY: WAIT's number says that the kernel reads and writes a `Wait`.
+    unsafe { ioctl(fd, Updater::<{ abi::WAIT }, Wait>::new(&mut w))? };
+    Ok(w.seen)
+}
+
+/// Rings a channel's service.
+pub(super) fn ring(fd: BorrowedFd<'_>, channel: u64) -> Result<(), Errno> {
+    // SAFETY: RING's number says that the kernel reads a `Ring`.
+    unsafe { ioctl(fd, Setter::<{ abi::RING }, Ring>::new(Ring { channel })) }
+}

@@ -1,0 +1,127 @@
+//! A window through the guest's kernel module: `/dev/vfunN`, for any user of
+//! its group. The module makes the control requests, moves the heartbeat, lets
+//! this process map its own channels and nothing else, and turns interrupts
+//! into wake-ups.
+
+mod abi;
+mod find;
+mod ioctl;
+mod report;
+mod request;
+
+pub(crate) use find::DEVICES;
+pub use report::ModuleDevice;
+
+use super::{BellPlace, Bells, Transport, Waiter};
+use crate::endpoint::TransportKind;
+use crate::error::{Error, Result};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use vfun_window::{Access, MapError, Mapping};
+
+/// An open device, which is one session's.
+pub(crate) struct Module {
+    path: PathBuf,
+    file: Arc<OwnedFd>,
+    bytes: u64,
+    vectors: u32,
+}
+
+impl Module {
+    /// Opens the device at `path`.
+    fn at(path: &Path) -> Result<Module> {
+        let device = |e: Errno| Error::Device { path: path.to_path_buf(), source: e.into() };
+        let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        let file = file.map_err(|e| match e {
+            Errno::NOENT => Error::NoModule(Some(path.to_path_buf())),
+            // The node of a device that is just being unplugged.
+            Errno::NODEV | Errno::NXIO => Error::DeviceGone,
+            e => device(e),
+        })?;
+        let info = ioctl::info(file.as_fd()).map_err(|e| match e {
+            Errno::NODEV => Error::DeviceGone,
+            e => device(e),
+        })?;
+        if info.abi != abi::ABI {
+            return Err(Error::ModuleVersion { theirs: info.abi, ours: abi::ABI });
+        }
+        if info.gone != 0 {
+            return Err(Error::DeviceGone);
+        }
+        let (bytes, vectors) = (info.window_bytes, info.vectors);
+        Ok(Module { path: path.to_path_buf(), file: Arc::new(file), bytes, vectors })
+    }
+}
+
+impl Transport for Module {
+    fn kind(&self) -> TransportKind {
+        TransportKind::Module
+    }
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+    fn window_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn map(
+        &self,
+        off: u64,
+        len: usize,
+        access: Access,
+    ) -> std::result::Result<Arc<Mapping>, MapError> {
+        Mapping::new(&self.file, off, len, access)
+    }
+    fn bells(&self) -> Result<Bells> {
+        let works = self.vectors != 0;
+        Ok(Bells { ring: works, rung: works })
+    }
+    fn ring(&self, at: BellPlace) {
+        // What fails here (the device is gone, the channel was released) is
+        // found by the look that follows.
+        let _ = ioctl::ring(self.file.as_fd(), at.channel);
+    }
+    fn waiter(&self, at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
+        let counted = ioctl::wait(self.file.as_fd(), at.channel, 0, Duration::ZERO);
+        let file = self.file.clone();
+        Some(
+            counted.map_err(Into::into).map(|seen| {
+                Box::new(Counted { file, channel: at.channel, seen }) as Box<dyn Waiter>
+            }),
+        )
+    }
+    fn host_gone(&self) -> bool {
+        false
+    }
+    fn device_gone(&self) -> bool {
+        match ioctl::info(self.file.as_fd()) {
+            Ok(info) => info.gone != 0,
+            Err(e) => e == Errno::NODEV,
+        }
+    }
+}
+
+/// A thread's place to sleep: the channel's event count as it last saw it. It
+/// was read before the thread declares its sleep, so that a ring after the
+/// declaration makes it differ, and the wait end at once.
+struct Counted {
+    file: Arc<OwnedFd>,
+    channel: u64,
+    seen: u64,
+}
+
+impl Waiter for Counted {
+    fn wait(&mut self, timeout: Duration) {
+        match ioctl::wait(self.file.as_fd(), self.channel, self.seen, timeout) {
+            Ok(seen) => self.seen = seen,
+            // Nobody rang, or a signal came: whoever waits looks, and waits again.
+            Err(Errno::TIMEDOUT | Errno::INTR) => {}
+            // Unplugged or released, which the next look finds; if it does not
+            // yet, this must not become a busy loop.
+            Err(_) => std::thread::sleep(timeout.min(Duration::from_millis(1))),
+        }
+    }
+}

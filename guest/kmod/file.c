@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The node's file operations. */
+
+#include <linux/hrtimer.h>
+#include <linux/poll.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "compat.h"
+#include "vfun.h"
+
+/* Under the lock of the misc devices, which removal takes, too. */
+static int vfun_open(struct inode *inode, struct file *filp)
+{
+	struct vfun_device *dev = container_of(filp->private_data,
+					       struct vfun_device, misc);
+	struct vfun_file *vf;
+	int ret = 0;
+
+	vf = kzalloc(sizeof(*vf), GFP_KERNEL_ACCOUNT);
+	if (!vf)
+		return -ENOMEM;
+	vf->scratch = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+	if (!vf->scratch) {
+		kfree(vf);
+		return -ENOMEM;
+	}
+	vf->dev = dev;
+	vf->mapping = filp->f_mapping;
+	spin_lock_init(&vf->lock);
+	init_waitqueue_head(&vf->poll_wq);
+	init_waitqueue_head(&vf->request_wq);
+	INIT_LIST_HEAD(&vf->grants);
+	INIT_WORK(&vf->goodbye, vfun_goodbye);
+
+	mutex_lock(&dev->files_lock);
+	if (READ_ONCE(dev->gone)) {
+		ret = -ENODEV;
+	} else if (dev->file_count >= VFUN_FILES_MAX) {
+		ret = -EMFILE;
+	} else {
+		kref_get(&dev->ref);
+		list_add_tail(&vf->list, &dev->files);
+		dev->file_count++;
+	}
+	mutex_unlock(&dev->files_lock);
+	if (ret) {
+		__free_page(vf->scratch);
+		kfree(vf);
+		return ret;
+	}
+	filp->private_data = vf;
+	return stream_open(inode, filp);
+}
+
+static int vfun_release(struct inode *inode, struct file *filp)
+{
+	vfun_session_release(filp->private_data);
+	return 0;
+}
+
+static long ioc_info(struct vfun_file *vf, struct vfun_ioc_info __user *arg)
+{
+	struct vfun_device *dev = vf->dev;
+	struct vfun_ioc_info info = {
+		.window_bytes = dev->window_bytes,
+		.abi = VFUN_ABI,
+		.vectors = dev->vectors,
+		.pci = dev->pci,
+	};
+	int idx;
+
+	if (vfun_enter(dev, &idx)) {
+		vfun_layout_check(dev);
+		vfun_leave(dev, idx);
+	}
+	info.generation = READ_ONCE(dev->generation);
+	info.features = READ_ONCE(dev->features);
+	info.gone = READ_ONCE(dev->gone);
+	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+/* Waits in a place until its count differs from w->seen or `over` is set. */
+static int wait_count(struct vfun_device *dev, wait_queue_head_t *wq,
+		      atomic64_t *events, const unsigned int *dead,
+		      struct vfun_ioc_wait *w)
+{
+	u64 seen = w->seen;
+	ktime_t begun = 0;
+	int ret = 0;
+
+#define VFUN_MOVED ((u64)atomic64_read(events) != seen || READ_ONCE(dev->gone) || \
+		    (dead && READ_ONCE(*dead)))
+	if (w->timeout_ns >= KTIME_MAX) {
+		ret = wait_event_interruptible(*wq, VFUN_MOVED);
+	} else if (w->timeout_ns) {
+		begun = ktime_get();
+		ret = wait_event_interruptible_hrtimeout(*wq, VFUN_MOVED,
+							 ns_to_ktime(w->timeout_ns));
+	}
+#undef VFUN_MOVED
+	if (READ_ONCE(dev->gone) || (dead && READ_ONCE(*dead)))
+		vfun_kill_wait(dev);
+	w->seen = atomic64_read(events);
+	if (READ_ONCE(dev->gone))
+		return -ENODEV;
+	if (w->seen != seen)
+		return 0;
+	if (ret == -ETIME)
+		return -ETIMEDOUT;
+	if (ret) {
+		/* If no handler runs (a stop, a suspend), it goes on by itself. */
+		if (begun)
+			w->timeout_ns -= min_t(u64, w->timeout_ns - 1,
+					       ktime_to_ns(ktime_sub(ktime_get(), begun)));
+		return -ERESTARTNOHAND;
+	}
+	return dead && READ_ONCE(*dead) && w->timeout_ns ? -EPIPE : 0;
+}
+
+static long ioc_wait(struct vfun_file *vf, struct vfun_ioc_wait __user *arg)
+{
+	struct vfun_device *dev = vf->dev;
+	struct vfun_channel *ch;
+	struct vfun_ioc_wait w;
+	long ret;
+
+	if (copy_from_user(&w, arg, sizeof(w)))
+		return -EFAULT;
+	if (!w.channel) {
+		ret = wait_count(dev, &dev->control_wq, &dev->control_events,
+				 NULL, &w);
+	} else {
+		ch = vfun_channel_find(vf, w.channel);
+		if (!ch)
+			return READ_ONCE(dev->gone) ? -ENODEV : -ENOENT;
+		ret = wait_count(dev, &ch->wq, &ch->events, &ch->dead, &w);
+		if (!ret)
+			WRITE_ONCE(ch->polled, w.seen);
+		vfun_channel_put(ch);
+	}
+	if ((!ret || ret == -ERESTARTNOHAND) && copy_to_user(arg, &w, sizeof(w)))
+		ret = -EFAULT;
+	return ret;
+}
+
+static long ioc_ring(struct vfun_file *vf, struct vfun_ioc_ring __user *arg)
+{
+	struct vfun_ioc_ring ring;
+	struct vfun_channel *ch;
+	unsigned int vector = 0;
+	long ret = 0;
+	int idx;
+
+	if (copy_from_user(&ring, arg, sizeof(ring)))
+		return -EFAULT;
+	if (!vfun_enter(vf->dev, &idx))
+		return -ENODEV;
+	if (ring.channel) {
+		ch = vfun_channel_find(vf, ring.channel);
+		if (!ch) {
+			ret = -ENOENT;
+		} else {
+			vector = ch->vector_out;
+			if (READ_ONCE(ch->dead))
+				ret = -EPIPE;
+			vfun_channel_put(ch);
+		}
+	}
+	if (!ret)
+		vfun_ring_vector(vf->dev, vector);
+	vfun_leave(vf->dev, idx);
+	return ret;
+}
+
+static long ioc_eventfd(struct vfun_file *vf,
+			struct vfun_ioc_eventfd __user *arg)
+{
+	struct vfun_device *dev = vf->dev;
+	struct eventfd_ctx *ctx = NULL;
+	struct vfun_ioc_eventfd e;
+	struct vfun_channel *ch;
+	unsigned long flags;
+	long ret = 0;
+
+	if (copy_from_user(&e, arg, sizeof(e)))
+		return -EFAULT;
+	if (e.reserved || !e.channel || e.fd < -1)
+		return -EINVAL;
+	if (READ_ONCE(dev->gone))
+		return -ENODEV;
+	ch = vfun_channel_find(vf, e.channel);
+	if (!ch)
+		return -ENOENT;
+	if (e.fd >= 0) {
+		ctx = eventfd_ctx_fdget(e.fd);
+		if (IS_ERR(ctx)) {
+			vfun_channel_put(ch);
+			return PTR_ERR(ctx);
+		}
+	}
+	spin_lock_irqsave(&dev->chan_lock, flags);
+	if (ch->dead && ctx)
+		ret = READ_ONCE(dev->gone) ? -ENODEV : -EPIPE;
+	else
+		swap(ch->eventfd, ctx);
+	spin_unlock_irqrestore(&dev->chan_lock, flags);
+	if (ctx)
+		eventfd_ctx_put(ctx);
+	vfun_channel_put(ch);
+	return ret;
+}
+
+static long vfun_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	struct vfun_file *vf = filp->private_data;
+	void __user *p = (void __user *)arg;
+	long ret;
+
+	if (!(filp->f_mode & FMODE_READ) ||
+	    (cmd != VFUN_IOC_INFO && !(filp->f_mode & FMODE_WRITE)))
+		return -EBADF;
+	switch (cmd) {
+	case VFUN_IOC_INFO:
+		return ioc_info(vf, p);
+	case VFUN_IOC_REQUEST:
+		ret = vfun_request(vf, p);
+		break;
+	case VFUN_IOC_WAIT:
+		ret = ioc_wait(vf, p);
+		break;
+	case VFUN_IOC_RING:
+		ret = ioc_ring(vf, p);
+		break;
+	case VFUN_IOC_EVENTFD:
+		ret = ioc_eventfd(vf, p);
+		break;
+	default:
+		return -ENOTTY;
+	}
+	/* Who is told that it is over finds it over in its pages, too. */
+	if (ret == -ENODEV || ret == -EPIPE)
+		vfun_kill_wait(vf->dev);
+	return ret;
+}
+
+static __poll_t vfun_poll(struct file *filp, poll_table *table)
+{
+	struct vfun_file *vf = filp->private_data;
+	struct vfun_grant *grant;
+	__poll_t mask = 0;
+
+	poll_wait(filp, &vf->poll_wq, table);
+	spin_lock(&vf->lock);
+	list_for_each_entry(grant, &vf->grants, list)
+		if (grant->ch && (u64)atomic64_read(&grant->ch->events) !=
+				 READ_ONCE(grant->ch->polled))
+			mask = EPOLLIN | EPOLLRDNORM;
+	spin_unlock(&vf->lock);
+	if (READ_ONCE(vf->dev->gone))
+		mask |= EPOLLHUP | EPOLLERR;
+	return mask;
+}
+
+const struct file_operations vfun_fops = {
+	.owner = THIS_MODULE,
+	.open = vfun_open,
+	.release = vfun_release,
+	.unlocked_ioctl = vfun_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.mmap = vfun_mmap,
+	.poll = vfun_poll,
+};

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Every limit of the module, with its reason. */
+#ifndef VFUN_LIMITS_H
+#define VFUN_LIMITS_H
+
+/*
+ * Open files of one device. A window has VFUN_SESSIONS (60) sessions; the rest
+ * is for programs that only look. An open file costs two kilobytes and a page.
+ */
+#define VFUN_FILES_MAX 256
+
+/*
+ * Grants of one file, so channels too: what a program may make the kernel
+ * remember (some 300 bytes each), and how long a look through them takes.
+ */
+#define VFUN_GRANTS_MAX 64
+
+/*
+ * Requests of one file under way at once. The window has 16 control cells for
+ * all; more threads of one program wait for each other.
+ */
+#define VFUN_REQUESTS_MAX 4
+
+/* Longest sleep between two looks at an answer: the beat is moved so often. */
+#define VFUN_LOOK_MS 50
+/* How often a manager that declares sleep is rung again. */
+#define VFUN_RING_AGAIN_MS 100
+/* Between two looks for a free control cell. */
+#define VFUN_CELL_WAIT_MS 2
+
+/* How long probe waits for a window that the host is laying out. */
+#define VFUN_LAYOUT_WAIT_MS 1000
+/* For requests that nobody waits for: a session's end, the module's start. */
+#define VFUN_GOODBYE_MS 2000
+#define VFUN_RESET_MS 2000
+/* At removal and shutdown somebody does wait, and the host may be dead. */
+#define VFUN_FAREWELL_MS 300
+
+/* Heartbeats: half of what the host asked for, within these. */
+#define VFUN_HEARTBEAT_LEAST_MS 50
+#define VFUN_HEARTBEAT_MOST_MS 500
+
+/*
+ * Pages put in place around the one that was touched, while they are there
+ * anyway: 256 KiB for one fault, aligned.
+ */
+#define VFUN_FAULT_PAGES 64
+
+#endif

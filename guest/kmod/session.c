@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A file's session and grants. vf->epoch moves whenever a session ends, so that
+ * a request that was under way then does not touch the next one.
+ */
+
+#include <linux/slab.h>
+
+#include "vfun.h"
+
+/* Under vf->lock. */
+struct vfun_grant *vfun_grant_find(struct vfun_file *vf, u64 handle)
+{
+	struct vfun_grant *grant;
+
+	list_for_each_entry(grant, &vf->grants, list)
+		if (grant->handle == handle)
+			return grant;
+	return NULL;
+}
+
+/* It is in no list any more, and its channel is dead or was never alive. */
+void vfun_grant_free(struct vfun_grant *grant)
+{
+	if (grant->ch)
+		vfun_channel_put(grant->ch);
+	kfree(grant);
+}
+
+/* Under vf->lock: takes everything that a session had to `over`. */
+static void end_session(struct vfun_file *vf, struct list_head *over)
+{
+	vf->epoch++;
+	vf->session = VFUN_HANDLE_NONE;
+	list_splice_init(&vf->grants, over);
+	vf->grant_count = 0;
+}
+
+static void free_grants(struct list_head *over)
+{
+	struct vfun_grant *grant, *next;
+
+	list_for_each_entry_safe(grant, next, over, list)
+		vfun_grant_free(grant);
+}
+
+/* HELLO is to be said: there must be no session, or one of another window. */
+int vfun_session_begin(struct vfun_file *vf, u64 generation)
+{
+	LIST_HEAD(over);
+
+	spin_lock(&vf->lock);
+	if (vf->state != VFUN_SESSION_NONE &&
+	    !(vf->state == VFUN_SESSION_OPEN && vf->generation != generation)) {
+		spin_unlock(&vf->lock);
+		return -EBUSY;
+	}
+	/* Channels of another generation are dead already (layout.c). */
+	end_session(vf, &over);
+	vf->state = VFUN_SESSION_OPENING;
+	vf->generation = generation;
+	spin_unlock(&vf->lock);
+	free_grants(&over);
+	return 0;
+}
+
+void vfun_session_opened(struct vfun_file *vf, const struct vfun_hello_ack *ack)
+{
+	spin_lock(&vf->lock);
+	vf->state = VFUN_SESSION_OPEN;
+	vf->session = ack->session;
+	vf->line = ack->session_line;
+	vf->heartbeat_ms = ack->heartbeat_ms;
+	spin_unlock(&vf->lock);
+	mod_delayed_work(system_freezable_wq, &vf->dev->beat_work, 0);
+}
+
+void vfun_session_not_opened(struct vfun_file *vf)
+{
+	spin_lock(&vf->lock);
+	vf->state = VFUN_SESSION_NONE;
+	spin_unlock(&vf->lock);
+}
+
+/* Under vf->lock. */
+static int session_usable(struct vfun_file *vf)
+{
+	if (vf->state != VFUN_SESSION_OPEN)
+		return -ENOTCONN;
+	if (vf->generation != READ_ONCE(vf->dev->generation))
+		return -ESTALE;
+	return 0;
+}
+
+int vfun_session_get(struct vfun_file *vf, u64 *session, u64 *generation,
+		     u64 *epoch)
+{
+	int ret;
+
+	spin_lock(&vf->lock);
+	ret = session_usable(vf);
+	*session = vf->session;
+	*generation = vf->generation;
+	*epoch = vf->epoch;
+	spin_unlock(&vf->lock);
+	return ret;
+}
+
+/*
+ * GOODBYE is to be said. Its channels end here, before the host can give their
+ * pages to others.
+ */
+int vfun_session_close(struct vfun_file *vf, u64 *session, u64 *generation)
+{
+	LIST_HEAD(over);
+	int ret;
+
+	spin_lock(&vf->lock);
+	ret = session_usable(vf);
+	if (!ret) {
+		*session = vf->session;
+		*generation = vf->generation;
+		end_session(vf, &over);
+		vf->state = VFUN_SESSION_CLOSING;
+	}
+	spin_unlock(&vf->lock);
+	if (ret)
+		return ret;
+	vfun_kill_of(vf->dev, vf, VFUN_BREAK_REASON_RELEASED);
+	free_grants(&over);
+	return 0;
+}
+
+void vfun_session_closed(struct vfun_file *vf)
+{
+	vfun_session_not_opened(vf);
+}
+
+static void file_free(struct vfun_file *vf)
+{
+	struct vfun_device *dev = vf->dev;
+
+	__free_page(vf->scratch);
+	kfree(vf);
+	vfun_device_put(dev);
+}
+
+/* Tells the host of a session whose file is closed; then the file is freed. */
+void vfun_goodbye(struct work_struct *work)
+{
+	struct vfun_file *vf = container_of(work, struct vfun_file, goodbye);
+	struct vfun_device *dev = vf->dev;
+	struct vfun_empty body = {};
+	struct vfun_exchange x = {
+		.kind = VFUN_KIND_GOODBYE,
+		.body = &body,
+		.body_len = sizeof(body),
+		.session = vf->session,
+		.generation = vf->generation,
+		.timeout_ms = VFUN_GOODBYE_MS,
+	};
+	int idx;
+
+	/* Where it fails, the heartbeat that has stopped tells the host. */
+	if (vfun_enter(dev, &idx)) {
+		x.answer = kmalloc(VFUN_ANSWER_BODY, GFP_KERNEL);
+		if (x.answer)
+			vfun_exchange(dev, &x);
+		kfree(x.answer);
+		vfun_leave(dev, idx);
+	}
+	file_free(vf);
+}
+
+/*
+ * The file is closed for good: nobody else uses it. The process that closes it
+ * may be dying and does not wait for the host.
+ */
+void vfun_session_release(struct vfun_file *vf)
+{
+	struct vfun_device *dev = vf->dev;
+	LIST_HEAD(over);
+	int idx;
+
+	vfun_kill_of(dev, vf, VFUN_BREAK_REASON_RELEASED);
+	list_splice_init(&vf->grants, &over);
+	free_grants(&over);
+
+	mutex_lock(&dev->files_lock);
+	list_del(&vf->list);
+	dev->file_count--;
+	mutex_unlock(&dev->files_lock);
+
+	/* Inside, the queue of work is there. */
+	if (vf->state == VFUN_SESSION_OPEN && vfun_enter(dev, &idx)) {
+		queue_work(dev->wq, &vf->goodbye);
+		vfun_leave(dev, idx);
+	} else {
+		file_free(vf);
+	}
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * /dev/vfunN: what programs ask of VirtFun's kernel module. The module stands
+ * between the programs of a guest and the guest's window: programs reach their
+ * own channels and nothing else of it. docs/kernel-module.md tells the whole.
+ *
+ * An open file is at most one session. All structs have a fixed size and no
+ * padding, the same for 32- and 64-bit programs, little-endian; reserved fields
+ * are to be 0 (EINVAL). Every call may be made by several threads at once.
+ *
+ * Errors common to all:
+ *   ENODEV  the device was unplugged, or the driver taken off it
+ *   EINVAL  a field that cannot be; EFAULT a pointer that cannot be
+ *   EBADF   the file is not open for reading and writing
+ *   ENOTTY  no such call
+ */
+#ifndef VFUN_UAPI_H
+#define VFUN_UAPI_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/* Rises when a struct or a rule here changes in a way that programs can see. */
+#define VFUN_ABI 1
+
+#define VFUN_IOC_MAGIC 'V'
+
+/* About the device; works on one that is gone, too. */
+struct vfun_ioc_info {
+	__u64 window_bytes;	/* of BAR 2 */
+	__u64 generation;	/* the window's, as checked; 0: none right now */
+	__u64 features;		/* the window's, as checked */
+	__u32 abi;		/* VFUN_ABI */
+	__u32 vectors;		/* doorbells, the control one among them */
+	__u32 pci;		/* domain << 16 | bus << 8 | slot << 3 | function */
+	__u32 gone;		/* 1: unplugged, or the driver was taken off */
+};
+
+/*
+ * One control request (docs/protocol.md, section 4), with its struct of
+ * vfun_wire.h as body. RESET and messages that the module does not know give
+ * EOPNOTSUPP; it must know what a message does to the session.
+ *
+ * The module sets the session handle itself. In HELLO it writes the caller's
+ * process id and offers MODULE and DOORBELL for it, and it withholds features
+ * that it does not know. It moves the session's heartbeat. The session ends
+ * with GOODBYE or with the last close of the file.
+ *
+ * A fatal signal ends the wait; others do not.
+ *
+ *   EBUSY      HELLO, and there is a session; a grant that another thread is
+ *              activating or releasing; ACTIVATE for the second time
+ *   ENOTCONN   no session: HELLO comes first
+ *   ENOENT     the grant is not this file's
+ *   EMFILE     NEGOTIATE, and the file has all the grants it may have (64)
+ *   ENOSPC     answer_room is too small for this message's ack or for a nack
+ *   ESTALE     the window was laid out anew: session and channels are over,
+ *              say HELLO again
+ *   EAGAIN     the host does not serve now, or the window is being laid out
+ *   ETIMEDOUT  no answer in time: whether it took effect is not known
+ *   EPROTO     the host's answer makes no sense; nothing of it was believed
+ *   ECANCELED  GOODBYE came between
+ *   EINTR      a fatal signal
+ */
+struct vfun_ioc_request {
+	__u16 kind;		/* in: VFUN_KIND_... */
+	__u16 body_len;		/* in: exactly its struct's size */
+	__u32 timeout_ms;	/* in: 0 or above it: VFUN_CONTROL_TIMEOUT_MS */
+	__u64 body;		/* in: pointer */
+	__u64 answer;		/* in: pointer; VFUN_ANSWER_BODY bytes always do */
+	__u32 answer_room;	/* in */
+	__u32 answer_len;	/* out */
+	__u32 acked;		/* out: 1 ack, 0 nack (a struct vfun_nack_body) */
+	__u32 reserved;
+};
+
+/*
+ * Waits until the event count of a channel differs from `seen`. The count
+ * moves when the host rang and the channel has news, when it is broken, and
+ * when it or the device is gone; it may move without news (R-SLP-4). Read it
+ * first (timeout 0), then declare sleep, fence, look, and wait.
+ *
+ *   ETIMEDOUT  it did not differ in time; `seen` is left as it was
+ *   EINTR      a signal handler ran: `timeout_ns` is what is left of the time
+ *   EPIPE      the channel is over, and `seen` is its last count
+ *   ENOENT     no such channel in this file
+ */
+struct vfun_ioc_wait {
+	__u64 channel;		/* in: handle of ACTIVATE's ack; 0: control */
+	__u64 seen;		/* in: last count; out: count now */
+	__u64 timeout_ns;	/* in: ~0: no limit; 0: only read the count; out */
+};
+
+/*
+ * Rings the host's side of a channel (0: of control); the caller has fenced
+ * and looked whether the host sleeps (R-SLP-2).
+ *   ENOENT  no such channel in this file
+ *   EPIPE   the channel is over
+ */
+struct vfun_ioc_ring {
+	__u64 channel;
+};
+
+/*
+ * Adds 1 to an eventfd each time a channel's event count moves. One for a
+ * channel; a new one takes the old one's place.
+ *   ENOENT  no such channel in this file
+ *   EPIPE   the channel is over
+ *   EBADF   no descriptor; EINVAL not an eventfd
+ */
+struct vfun_ioc_eventfd {
+	__u64 channel;		/* in: not 0 */
+	__s32 fd;		/* in: -1: none any more */
+	__u32 reserved;
+};
+
+#define VFUN_IOC_INFO    _IOR(VFUN_IOC_MAGIC, 0, struct vfun_ioc_info)
+#define VFUN_IOC_REQUEST _IOWR(VFUN_IOC_MAGIC, 1, struct vfun_ioc_request)
+#define VFUN_IOC_WAIT    _IOWR(VFUN_IOC_MAGIC, 2, struct vfun_ioc_wait)
+#define VFUN_IOC_RING    _IOW(VFUN_IOC_MAGIC, 3, struct vfun_ioc_ring)
+#define VFUN_IOC_EVENTFD _IOW(VFUN_IOC_MAGIC, 4, struct vfun_ioc_eventfd)
+
+/*
+ * mmap(MAP_SHARED, offset = offset in the window) gives
+ *   page 0, the window's header, for reading;
+ *   all or some pages of `dataout` of an active channel of this file;
+ *   all or some pages of its `datain`, for reading;
+ * and EACCES for anything else: other ranges, writing where only reading is
+ * allowed, execution. EINVAL: private. No mapping goes on to a forked child.
+ *
+ * When a channel is over its pages are taken away and others, of this file
+ * alone, stand in their place: writes go nowhere; word VFUN_IN_BROKEN of datain
+ * is VFUN_BREAK_REASON_RELEASED after RELEASE, GOODBYE or the host's end of the
+ * grant, _SHUTDOWN when the window was laid out anew, _DEVICE_GONE when the
+ * device is gone; the rest of datain is 0. The header of a device that is gone
+ * reads as 0, so its generation too.
+ *
+ * poll() says POLLIN while the event count of some channel differs from what
+ * VFUN_IOC_WAIT gave last for it, and POLLHUP | POLLERR when the device is gone.
+ */
+
+#endif

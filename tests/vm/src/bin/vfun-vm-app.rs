@@ -1,0 +1,172 @@
+//! A program for tests in guests: does one thing, says what came of it in one
+//! line, and exits with 7 if a call or request failed.
+//!
+//!   vfun-vm-app loop FUNCTION HEX SECONDS   calls, one after the other
+//!   vfun-vm-app storm FUNCTION HEX SECONDS  the same under a storm of SIGALRM
+//!   vfun-vm-app reach                       what of the window it can map
+//!   vfun-vm-app first                       from connecting to the first result, µs
+//!   vfun-vm-app null CALLS                  a null call, median and others, ns
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use vfun::{ConnectOptions, Error, Function, Result, Session};
+use vfun_window::{Access, Mapping};
+use vfun_wire::PAGE;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["loop", function, hex, seconds] => calls(function, &bytes(hex), number(seconds)),
+        ["storm", function, hex, seconds] => {
+            storm::begin();
+            calls(function, &bytes(hex), number(seconds))
+        }
+        ["reach"] => reach(),
+        ["first"] => first(),
+        ["null", calls] => null(number(calls)),
+        other => panic!("no such thing to do: {other:?}"),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            let shown = format!("{e:?}");
+            let name: String = shown.chars().take_while(char::is_ascii_alphanumeric).collect();
+            println!("error {name}: {e}");
+            ExitCode::from(7)
+        }
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().expect("a number")
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap()).collect()
+}
+
+fn connect() -> Result<Session> {
+    let session = ConnectOptions::new("vm-app").connect()?;
+    eprintln!("{}", session.describe());
+    Ok(session)
+}
+
+/// Crashes of a service are one call's error and no reason to end.
+fn goes_on(e: &Error) -> bool {
+    matches!(e, Error::DriverCrashed | Error::ServiceLost)
+}
+
+fn calls(function: &str, args: &[u8], seconds: u64) -> Result<()> {
+    let session = connect()?;
+    let f = session.function(function)?;
+    let (start, mut made, mut failed) = (Instant::now(), 0u64, 0u64);
+    println!("begun");
+    while start.elapsed() < Duration::from_secs(seconds) {
+        match f.call(args) {
+            Ok(results) => {
+                assert!(function != "echo" || results == args, "somebody else's results");
+                made += 1;
+            }
+            Err(e) if goes_on(&e) => failed += 1,
+            Err(e) => return Err(e),
+        }
+    }
+    println!("made {made} failed {failed} signals {}", storm::count());
+    f.release()?;
+    session.close()
+}
+
+/// Tries to map every page of the window, through a file of its own, while
+/// other programs have channels in it.
+fn reach() -> Result<()> {
+    let session = connect()?;
+    let pages = session.info().window_bytes as usize / PAGE;
+    let open = |write| std::fs::File::options().read(true).write(write).open("/dev/vfun0").unwrap();
+    let file = open(true);
+    let can =
+        |page: usize, len, access| Mapping::new(&file, (page * PAGE) as u64, len, access).is_ok();
+    let count = |access| (0..pages).filter(|&page| can(page, PAGE, access)).collect::<Vec<_>>();
+    println!("read {:?} write {:?}", count(Access::Read), count(Access::ReadWrite));
+    println!(
+        "whole {} {} beyond {} {}",
+        can(0, pages * PAGE, Access::Read),
+        can(0, 2 * PAGE, Access::Read),
+        can(pages, PAGE, Access::Read),
+        can(usize::MAX / PAGE / 2, PAGE, Access::Read),
+    );
+    session.close()
+}
+
+fn first() -> Result<()> {
+    let start = Instant::now();
+    let session = ConnectOptions::new("vm-app").connect()?;
+    let f = session.function("null")?;
+    f.call(&[])?;
+    println!("{}", start.elapsed().as_micros());
+    f.release()?;
+    session.close()
+}
+
+fn null(calls: u64) -> Result<()> {
+    let session = connect()?;
+    let f = session.function("null")?;
+    let mut times: Vec<u64> = (0..calls).map(|_| one(&f)).collect::<Result<_>>()?;
+    times.sort_unstable();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    println!("p10 {} p50 {} p90 {} p99 {}", at(0.1), at(0.5), at(0.9), at(0.99));
+    f.release()?;
+    session.close()
+}
+
+/// A batch, so that the clock's own time does not count.
+fn one(f: &Function) -> Result<u64> {
+    const BATCH: u64 = 64;
+    let start = Instant::now();
+    for _ in 0..BATCH {
+        f.call_into(&[], &mut [])?;
+    }
+    Ok(start.elapsed().as_nanos() as u64 / BATCH)
+}
+
+/// SIGALRM every millisecond, with a handler that does not restart system calls.
+mod storm {
+    #![allow(unsafe_code)]
+    use std::ffi::c_int;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static SIGNALS: AtomicU64 = AtomicU64::new(0);
+
+    pub fn count() -> u64 {
+        SIGNALS.load(Ordering::Relaxed)
+    }
+
+    extern "C" fn handler(_: c_int) {
+        SIGNALS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[repr(C)]
+    struct Timer {
+        interval: [i64; 2],
+        first: [i64; 2],
+    }
+
+    unsafe extern "C" {
+        fn signal(number: c_int, handler: extern "C" fn(c_int)) -> usize;
+        fn siginterrupt(number: c_int, on: c_int) -> c_int;
+        fn setitimer(which: c_int, new: *const Timer, old: *mut Timer) -> c_int;
+    }
+
+    pub fn begin() {
+        const SIGALRM: c_int = 14;
+        const ITIMER_REAL: c_int = 0;
+        let timer = Timer { interval: [0, 1000], first: [0, 1000] };
+        // SAFETY: the handler only adds to an atomic; the timer is laid out as
+        // the system's two pairs of 64-bit seconds and microseconds.
+        let done = unsafe {
+            signal(SIGALRM, handler);
+            siginterrupt(SIGALRM, 1) | setitimer(ITIMER_REAL, &timer, std::ptr::null_mut())
+        };
+        assert_eq!(done, 0);
+    }
+}

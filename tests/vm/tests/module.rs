@@ -1,0 +1,156 @@
+//! The guest's kernel module, in real guests with a real manager.
+
+use std::time::{Duration, Instant};
+use vfun_testguest::Guest;
+use vfun_tests_local::Stand;
+use vfun_tests_vm::module::{
+    MODULE, dmesg, doorbell_client, expect_over, healthy, hold, load, module_config, ok, said_by,
+};
+use vfun_tests_vm::{LONG, boot};
+
+/// How long one run of the random caller takes.
+const FUZZ_SECONDS: u32 = 10;
+
+fn gone(stand: &Stand) {
+    stand.until("all sessions gone", |s| s.totals().1 == 0 && s.totals().2 == 0);
+}
+
+#[test]
+fn it_loads_is_misused_and_leaves_nothing_behind() {
+    let stand = Stand::start();
+    let guest = boot(&module_config("misuse", vec![doorbell_client(&stand, "vm1", "")]));
+    load(&guest);
+    let said = ok(&guest, "dmesg | grep vfun");
+    assert!(said.contains("VirtFun window of 16 MiB") && said.contains("/dev/vfun0"), "{said}");
+    let out = guest.run("misuse /dev/vfun0", Duration::from_secs(300)).unwrap();
+    healthy(&guest);
+    assert_eq!(out.status, 0, "{}\n{}", out.text(), dmesg(&guest));
+    gone(&stand);
+}
+
+#[test]
+fn random_calls_do_it_no_harm() {
+    let stand = Stand::start();
+    let guest = boot(&module_config("fuzz", vec![doorbell_client(&stand, "vm1", "")]));
+    load(&guest);
+    let out = guest
+        .run(&format!("fuzz /dev/vfun0 {FUZZ_SECONDS} 2>&1"), Duration::from_secs(180))
+        .unwrap();
+    println!("{}", out.text());
+    healthy(&guest);
+    assert_eq!(out.status, 0, "{}\n{}", out.text(), dmesg(&guest));
+    gone(&stand);
+    hold(&guest, "a", "/dev/vfun0");
+    ok(&guest, "kill $(cat /tmp/a.pid)");
+    gone(&stand);
+}
+
+#[test]
+fn it_cannot_be_unloaded_in_use_but_unbound_and_nothing_leaks() {
+    let stand = Stand::start();
+    let guest = boot(&module_config("unbind", vec![doorbell_client(&stand, "vm1", "")]));
+    load(&guest);
+    hold(&guest, "a", "/dev/vfun0");
+    hold(&guest, "b", "/dev/vfun0");
+    let out = guest.run("rmmod vfun", LONG).unwrap();
+    assert!(out.status != 0, "unloaded under an open file");
+    let bdf = Guest::doorbell_bdf(0);
+    ok(&guest, &format!("echo {bdf} > /sys/bus/pci/drivers/vfun/unbind"));
+    for who in ["a", "b"] {
+        // 6: DEVICE_GONE; 19: ENODEV; 0x18: POLLERR | POLLHUP and POLLIN (1).
+        expect_over(&guest, who, "19", "6", "19");
+    }
+    // The host was told, and need not wait for heartbeats to fail.
+    gone(&stand);
+    assert!(guest.run("rmmod vfun", LONG).unwrap().status != 0, "unloaded under an open file");
+    ok(&guest, &format!("test ! -e /dev/vfun0; echo {bdf} > /sys/bus/pci/drivers/vfun/bind"));
+    // The node of the device as it is now; the old files stay gone.
+    hold(&guest, "c", "/dev/vfun0");
+    ok(&guest, "kill $(cat /tmp/a.pid /tmp/b.pid /tmp/c.pid); sleep 0.3");
+    gone(&stand);
+
+    let once = format!(
+        "rmmod vfun && insmod {MODULE} && hold /dev/vfun0 null > /tmp/h & p=$!; \
+         until grep -q ready /tmp/h 2>/dev/null; do usleep 20000; done; kill $p; wait $p; \
+         rm -f /tmp/h; until rmmod vfun; do usleep 20000; done; insmod {MODULE}"
+    );
+    let pages = "sync; echo 3 > /proc/sys/vm/drop_caches; usleep 300000; \
+                 awk '/^(Slab|Percpu|VmallocUsed|KernelStack)/ { s += $2 } END { print s }' /proc/meminfo";
+    for _ in 0..5 {
+        ok(&guest, &once);
+    }
+    let before: i64 = ok(&guest, pages).parse().expect("a number of KiB");
+    for _ in 0..20 {
+        ok(&guest, &once);
+    }
+    let after: i64 = ok(&guest, pages).parse().expect("a number of KiB");
+    println!("kernel memory: {before} KiB, after 20 loads {after} KiB");
+    // One device's window table, interrupts and node are more than 30 KiB.
+    assert!(after - before < 300, "{before} KiB before, {after} KiB after 20 loads");
+    assert_eq!(ok(&guest, "cat /sys/module/vfun/refcnt"), "0");
+    healthy(&guest);
+    gone(&stand);
+}
+
+#[test]
+fn a_guest_that_is_reset_loses_its_old_sessions_at_once() {
+    let stand = Stand::start();
+    let guest = boot(&module_config("reset", vec![doorbell_client(&stand, "vm1", "")]));
+    load(&guest);
+    hold(&guest, "a", "/dev/vfun0");
+    assert_eq!(stand.totals().1, 1);
+    guest.reset().unwrap();
+    // No one has told the host yet, and 30 s have not passed.
+    assert_eq!(stand.totals().1, 1);
+    load(&guest);
+    gone(&stand);
+    hold(&guest, "a", "/dev/vfun0");
+    healthy(&guest);
+}
+
+#[test]
+fn it_is_put_to_sleep_and_woken() {
+    let stand = Stand::start();
+    let guest = boot(&module_config("sleep", vec![doorbell_client(&stand, "vm1", "")]));
+    load(&guest);
+    hold(&guest, "a", "/dev/vfun0");
+    // Neither s2idle nor S3 comes back in this emulated machine, with the module
+    // or without. A hibernation without a place for its image does all of it up
+    // to the last step: freezes programs, puts devices to sleep, takes the
+    // image, wakes devices, and gives up.
+    for n in 1..=3 {
+        assert!(guest.run("echo disk > /sys/power/state", LONG).unwrap().status != 0);
+        let images = ok(&guest, "dmesg | grep -c 'hibernation: Creating image'");
+        assert_eq!(images, n.to_string());
+        hold(&guest, &format!("after{n}"), "/dev/vfun0");
+        // The one from before is alive: nothing has ended it.
+        assert!(!said_by(&guest, "a").contains("broken"), "{}", said_by(&guest, "a"));
+    }
+    healthy(&guest);
+}
+
+#[test]
+fn it_is_there_soon_and_rings_cheaply() {
+    let stand = Stand::start();
+    let guest = boot(&module_config("cost", vec![doorbell_client(&stand, "vm1", "")]));
+    let start = Instant::now();
+    load(&guest);
+    let whole = start.elapsed();
+    let time = |what: &str| {
+        ok(&guest, &format!("dmesg | grep -m1 '{what}' | tr -d '[]' | awk '{{print $1}}'"))
+    };
+    let (from, to) = (time("loading out-of-tree"), time("VirtFun window of"));
+    println!("insmod to /dev/vfun0: kernel's clock {from} s to {to} s; with the shell {whole:?}");
+    let bdf = Guest::doorbell_bdf(0);
+    println!("{}", ok(&guest, "ringcost /dev/vfun0"));
+    ok(&guest, &format!("echo {bdf} > /sys/bus/pci/drivers/vfun/unbind"));
+    println!(
+        "{}",
+        ok(
+            &guest,
+            &format!(
+                "echo 1 > /sys/bus/pci/devices/{bdf}/enable; ringcost /sys/bus/pci/devices/{bdf}/resource0"
+            )
+        )
+    );
+}
