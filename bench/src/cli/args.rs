@@ -1,5 +1,6 @@
 //! The options.
 
+use crate::lab::Wiring;
 use crate::report::{Domain, Function};
 use crate::runs::Where;
 use clap::Subcommand;
@@ -87,6 +88,9 @@ pub struct WhereArgs {
     /// The folder of drivers [default: beside this program].
     #[arg(long, value_name = "DIR")]
     pub drivers: Option<PathBuf>,
+    /// How the guest reaches its window: by the kernel module (module), or mapped by root with doorbells (raw) or without (plain) [default: module if it is built].
+    #[arg(long, value_name = "WAY")]
+    pub guest: Option<Wiring>,
     /// Let the system choose processors, instead of one for the caller and one for services.
     #[arg(long)]
     pub no_pin: bool,
@@ -103,6 +107,7 @@ impl WhereArgs {
             pin: !self.no_pin,
             program: None,
             programs: None,
+            wiring: self.guest,
         }
     }
 }

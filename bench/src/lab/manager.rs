@@ -1,7 +1,7 @@
 //! A manager: one of the measurement's own under a temporary root, or a running one.
 
 use super::pin::{self, Pinned};
-use super::{GUEST_CLIENT, HOST_CLIENT, NET_CLIENT, WINDOW_BYTES};
+use super::{GUEST_CLIENT, HOST_CLIENT, NET_CLIENT, WINDOW_BYTES, Wiring};
 use crate::error::Doing;
 use crate::{BenchError, Result};
 use std::fs;
@@ -25,11 +25,13 @@ pub struct Start<'a> {
     pub drivers: &'a Path,
     /// Whether callers over TCP are to be served.
     pub tcp: bool,
-    /// Whether a guest will need a window. (A manager with a window that has no doorbell
-    /// looks at it now and then, so one without is idler.)
-    pub guest: bool,
-    /// Names of more clients on the host.
+    /// How a guest will reach it, if there will be one. (A manager with a window that has
+    /// no doorbell looks at it now and then, so one without is idler.)
+    pub guest: Option<Wiring>,
+    /// Names of more clients.
     pub more: &'a [&'a str],
+    /// How those reach it; none: on the host.
+    pub more_in: Option<Wiring>,
     /// Which processors services run on; none: any.
     pub services: &'a [usize],
 }
@@ -98,15 +100,15 @@ impl Manager {
         let manager = Manager { root, own: Some(Keeper { shell, pipe }) };
         manager.come_up()?;
         manager.let_gateway_run()?;
-        manager.add_client(HOST_CLIENT, "host", false)?;
+        manager.add_client(HOST_CLIENT, None, false)?;
         for name in start.more {
-            manager.add_client(name, "host", false)?;
+            manager.add_client(name, start.more_in, false)?;
         }
-        if start.guest {
-            manager.add_client(GUEST_CLIENT, "vm", false)?;
+        if start.guest.is_some() {
+            manager.add_client(GUEST_CLIENT, start.guest, false)?;
         }
         if start.tcp {
-            manager.add_client(NET_CLIENT, "host", true)?;
+            manager.add_client(NET_CLIENT, None, true)?;
         }
         Ok(manager)
     }
@@ -152,10 +154,11 @@ impl Manager {
         Ok(())
     }
 
-    fn add_client(&self, name: &str, kind: &str, tcp: bool) -> Result<ClientRow> {
-        let transport = match kind {
-            "vm" => "transport = \"ivshmem-plain\"\n",
-            _ => "",
+    fn add_client(&self, name: &str, guest: Option<Wiring>, tcp: bool) -> Result<ClientRow> {
+        let (kind, transport) = match guest {
+            None => ("host", ""),
+            Some(Wiring::Plain) => ("vm", "transport = \"ivshmem-plain\"\n"),
+            Some(Wiring::Module | Wiring::Raw) => ("vm", "transport = \"ivshmem-doorbell\"\n"),
         };
         let manifest = format!(
             "name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 256\nspin = true\n{transport}"

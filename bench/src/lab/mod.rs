@@ -5,15 +5,21 @@ mod beside;
 mod functions;
 mod guest;
 mod manager;
+mod peer;
 pub mod pin;
 mod process;
+mod wiring;
 
 pub use beside::slowed_by_spinning;
 pub use functions::folder as functions_folder;
-pub use guest::{GATEWAY, GUEST_PROGRAM, Inside, LabGuest};
+pub use guest::{
+    BARE_DEVICE, DEVICE, GATEWAY, GO, GUEST_PROGRAM, GuestSpec, Inside, LabGuest, MODULE, READY,
+};
 pub use manager::{Manager, Start};
+pub use peer::BarePeer;
 pub use pin::{Pinned, Plan};
 pub use process::{cpu_time, resident_bytes};
+pub use wiring::Wiring;
 
 /// The client of the guest's window.
 pub const GUEST_CLIENT: &str = "bench-guest";

@@ -1,14 +1,16 @@
 //! The floor under a call between sleepers: two doorbells, rung in turns by two threads
 //! that wait for them asleep, and nothing else.
 
-use super::Clock;
 use super::samples::{chain, percentiles, warm_up};
-use crate::Result;
+use super::{Clock, Outcome};
 use crate::error::Doing;
 use crate::lab::pin;
 use crate::report::stats::Percentiles;
+use crate::{BenchError, Result};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use vfun::ModuleBell;
 use vfun_window::{Bell, BellWaiter};
 
 const WARM: u32 = 300;
@@ -49,6 +51,28 @@ pub fn bare_doorbell(
         there.ring();
         Ok(percentiles(clock, trips?))
     })
+}
+
+/// Percentiles of round trips between this guest and a host that does nothing but ring
+/// back ([`BarePeer`](crate::lab::BarePeer)): one ring and one sleep by the kernel module's
+/// system calls.
+pub fn guest_doorbell(
+    clock: &Clock,
+    device: &Path,
+    samples: u32,
+    limit: Duration,
+) -> Result<Outcome> {
+    let mut bell = ModuleBell::open(device)?;
+    let mut trip = || -> Result<()> {
+        bell.ring().doing(|| "cannot ring a doorbell".into())?;
+        match bell.wait(LOST) {
+            true => Ok(()),
+            false => Err(BenchError::Inside("a bare doorbell was not answered".into())),
+        }
+    };
+    warm_up(clock, WARM, WARM_FOR, &mut trip)?;
+    let p = percentiles(clock, chain(clock, samples, limit, &mut trip)?);
+    Ok(Outcome::Bells(p.p50 as f64, p.p99 as f64))
 }
 
 #[cfg(test)]

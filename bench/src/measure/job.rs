@@ -97,6 +97,18 @@ pub enum Job {
         mode: Mode,
         /// For how long, ms.
         millis: u32,
+        /// Whether to begin only when others are ready: makes the file
+        /// [`READY`](crate::lab::READY) and waits for [`GO`](crate::lab::GO).
+        together: bool,
+    },
+    /// Round trips of a bare doorbell, by the kernel module.
+    Bells {
+        /// The module's device.
+        device: String,
+        /// Most samples.
+        samples: u32,
+        /// Most time, ms.
+        millis: u32,
     },
     /// Many active functions that nobody calls.
     Idle {
@@ -127,6 +139,8 @@ pub enum Outcome {
     Held,
     /// Of [`Job::Modes`]: p50 and p99 of a null call, ns.
     Modes(Vec<(Mode, f64, f64)>),
+    /// Of [`Job::Bells`]: p50 and p99 of a round trip, ns.
+    Bells(f64, f64),
     /// Of [`Job::Load`].
     Load(Load),
 }

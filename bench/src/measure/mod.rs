@@ -20,7 +20,7 @@ mod work;
 
 pub use activation::activations;
 pub use bandwidth::bandwidth;
-pub use bells::bare_doorbell;
+pub use bells::{bare_doorbell, guest_doorbell};
 pub use calls::{Calls, open};
 pub use clock::Clock;
 pub use copies::copies;

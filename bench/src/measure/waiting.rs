@@ -2,14 +2,21 @@
 
 use super::samples::{chain, percentiles, warm_up};
 use super::{Calls, Load, open};
-use crate::Result;
+use crate::error::Doing;
+use crate::lab::{GO, READY};
 use crate::report::Mode;
-use std::time::Duration;
+use crate::{BenchError, Result};
+use std::path::Path;
+use std::time::{Duration, Instant};
 use vfun::{Function, FunctionRequest, Session};
 use vfun_window::cycles;
 
 const WARM: u32 = 2_000;
 const WARM_FOR: Duration = Duration::from_millis(50);
+/// Channels of one session: the kernel module lets a file have 64.
+const SESSION_CHANNELS: u32 = 50;
+/// How long a caller waits for the others.
+const TOGETHER: Duration = Duration::from_secs(60);
 
 /// A function of its own session; dropped in this order.
 struct Null {
@@ -42,10 +49,13 @@ pub fn modes(calls: &mut Calls, samples: u32, limit: Duration) -> Result<Vec<(Mo
 }
 
 /// Null calls one after the other for a while.
-pub fn load(calls: &mut Calls, mode: Mode, time: Duration) -> Result<Load> {
+pub fn load(calls: &mut Calls, mode: Mode, time: Duration, together: bool) -> Result<Load> {
     let clock = *calls.clock();
     let null = Null::open(calls, mode)?;
     warm_up(&clock, WARM, WARM_FOR, || null.call())?;
+    if together {
+        begin_together()?;
+    }
     let mut times = Times::default();
     let (least, from) = (clock.cycles(time), cycles());
     let mut last = from;
@@ -60,15 +70,43 @@ pub fn load(calls: &mut Calls, mode: Mode, time: Duration) -> Result<Load> {
     Ok(Load { calls: times.count, seconds, p50_ns: ns(0.5), p99_ns: ns(0.99) })
 }
 
-/// Many active functions, each called once.
-pub fn idle_channels(calls: &mut Calls, channels: u32) -> Result<Vec<Function>> {
+/// Says that this caller is ready, and waits until all may begin.
+fn begin_together() -> Result<()> {
+    let start = Instant::now();
+    std::fs::write(READY, b"").doing(|| format!("cannot make {READY}"))?;
+    while !Path::new(GO).exists() {
+        if start.elapsed() > TOGETHER {
+            return Err(BenchError::Inside(format!("{GO} did not come in {TOGETHER:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// Functions and the session that they are of; dropped in this order.
+pub struct Held {
+    _functions: Vec<Function>,
+    _session: Session,
+}
+
+/// Many active functions, each called once, in as many sessions as they need.
+pub fn idle_channels(calls: &mut Calls, channels: u32) -> Result<Vec<Held>> {
     let request = FunctionRequest::new("echo").depth(2).cell_bytes(0);
-    let one = |_| {
-        let function = open(calls.session(), &request)?;
-        function.call_into(&[], &mut [])?;
-        Ok(function)
-    };
-    (0..channels).map(one).collect()
+    let mut held = Vec::new();
+    let mut left = channels;
+    while left > 0 {
+        let some = left.min(SESSION_CHANNELS);
+        let session = calls.again(Mode::Hybrid.into())?;
+        let one = |_| {
+            let function = open(&session, &request)?;
+            function.call_into(&[], &mut [])?;
+            Ok(function)
+        };
+        let functions = (0..some).map(one).collect::<Result<_>>()?;
+        held.push(Held { _functions: functions, _session: session });
+        left -= some;
+    }
+    Ok(held)
 }
 
 /// Steps in an octave of [`Times`].

@@ -27,7 +27,7 @@ impl Place for InGuest {
     }
 
     fn transport(&self) -> &str {
-        if self.net { "tcp" } else { "ivshmem" }
+        if self.net { "tcp" } else { self.guest.wiring().transport() }
     }
 
     fn run(&mut self, job: &Job, work: Duration) -> Result<Outcome> {

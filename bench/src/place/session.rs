@@ -82,7 +82,12 @@ impl Place for OverSession {
             Job::Modes { samples, millis } => {
                 Outcome::Modes(measure::modes(calls, samples, ms(millis))?)
             }
-            Job::Load { mode, millis } => Outcome::Load(measure::load(calls, mode, ms(millis))?),
+            Job::Load { mode, millis, together } => {
+                Outcome::Load(measure::load(calls, mode, ms(millis), together)?)
+            }
+            Job::Bells { ref device, samples, millis } => {
+                measure::guest_doorbell(calls.clock(), device.as_ref(), samples, ms(millis))?
+            }
             Job::Idle { channels, millis } => {
                 let _open = measure::idle_channels(calls, channels)?;
                 std::thread::sleep(Duration::from_millis(millis));

@@ -48,13 +48,14 @@ pub fn footprint(
 }
 
 /// Of the transports there are, sleepers are rung awake on the host and over a socket.
-fn doorbell(domain: Domain) -> bool {
-    domain != Domain::GuestHost
+fn doorbell(domain: Domain, transport: &str) -> bool {
+    domain != Domain::GuestHost || transport == "module"
 }
 
 fn row(bench: &mut Bench, place: usize, kind: Footprint, process: &str) -> FootprintRow {
     let place = bench.place(place);
-    FootprintRow::new(place.domain(), place.transport(), doorbell(place.domain()), kind, process)
+    let rung = doorbell(place.domain(), place.transport());
+    FootprintRow::new(place.domain(), place.transport(), rung, kind, process)
 }
 
 fn activations(bench: &mut Bench, place: usize, count: u32) -> Result<Vec<FootprintRow>> {
@@ -89,7 +90,7 @@ fn service(manager: &Manager, transport: &str, client: Option<&str>) -> Result<u
     while start.elapsed() < Duration::from_secs(10) {
         let grants = manager.grants()?;
         let mut fits = grants.iter().filter(|g| {
-            g.function == "echo" && g.transport == transport && client.is_none_or(|c| c == g.client)
+            g.function == "echo" && g.transport.starts_with(transport) && client.is_none_or(|c| c == g.client)
         });
         if let Some(pid) = fits.find_map(|g| g.pid) {
             return Ok(pid);

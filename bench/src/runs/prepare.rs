@@ -1,7 +1,7 @@
 //! Sets the places up, and keeps account of what could not be measured.
 
 use super::progress;
-use crate::lab::{self, HOST_CLIENT, LabGuest, Manager, Pinned, Plan, Start};
+use crate::lab::{self, GuestSpec, HOST_CLIENT, LabGuest, Manager, Pinned, Plan, Start, Wiring};
 use crate::measure::{Calls, Clock, Floor, Job, Outcome};
 use crate::place::{InGuest, InProcess, OverSession, Place};
 use crate::report::{Domain, Machine, Settings, machine};
@@ -31,6 +31,8 @@ pub struct Where {
     pub program: Option<PathBuf>,
     /// The folder of the other programs; that of this program if not named.
     pub programs: Option<PathBuf>,
+    /// How guests reach their windows; the best way that is there if not named.
+    pub wiring: Option<Wiring>,
 }
 
 impl Where {
@@ -43,9 +45,19 @@ impl Where {
         (program, programs)
     }
 
-    /// A manager with some more clients on the host, whose services may run on some
-    /// processors only.
-    pub(super) fn manager(&self, more: &[&str], services: &[usize]) -> Result<Manager> {
+    /// How guests reach their windows.
+    pub(super) fn wiring(&self) -> Wiring {
+        self.wiring.unwrap_or_else(Wiring::best)
+    }
+
+    /// A manager with some more clients, on the host or in guests, whose services may run
+    /// on some processors only.
+    pub(super) fn manager(
+        &self,
+        more: &[&str],
+        more_in: Option<Wiring>,
+        services: &[usize],
+    ) -> Result<Manager> {
         let (program, programs) = self.program_and_folder();
         let functions = lab::functions_folder(self.functions.as_deref(), &program)?;
         let drivers = self.drivers.clone().unwrap_or_else(|| programs.clone());
@@ -55,8 +67,9 @@ impl Where {
             functions,
             drivers,
             tcp: false,
-            guest: false,
+            guest: None,
             more,
+            more_in,
             services,
         })
     }
@@ -135,7 +148,10 @@ impl Bench {
                 let (programs, functions, drivers) = (&*programs, &*functions, &*drivers);
                 let service: Vec<_> = self.plan.service().into_iter().collect();
                 let services = &*service;
-                let start = Start { programs, functions, drivers, tcp, guest, more: &[], services };
+                let guest = guest.then(|| at.wiring());
+                let (more, more_in) = (&[][..], None);
+                let start =
+                    Start { programs, functions, drivers, tcp, guest, more, more_in, services };
                 self.start(start)?
             }
         };
@@ -166,9 +182,10 @@ impl Bench {
             return Ok(());
         }
         progress("booting a guest");
-        match LabGuest::boot(manager, &self.plan, &program) {
+        match LabGuest::boot(manager, &GuestSpec::new(at.wiring(), &self.plan), &program) {
             Ok(guest) => {
                 let guest = Rc::new(guest);
+                self.notes.push(("guest_window", guest.wiring().to_string()));
                 self.notes.extend(compare_clocks(&guest).map(|words| ("guest_clock", words)));
                 for (domain, net) in ways {
                     if net && manager.status()?.tcp.is_none() {

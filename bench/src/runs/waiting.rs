@@ -4,10 +4,9 @@
 //! let run on either of the same two processors, as the system likes.
 
 use super::{Bench, Where, progress};
-use crate::lab::{Manager, Pinned, cpu_time};
+use crate::lab::{BARE_DEVICE, GO, GuestSpec, LabGuest, Manager, Pinned, READY, cpu_time};
 use crate::measure::{Clock, Job, Load, Outcome, bare_doorbell};
 use crate::place::{OverSession, Place};
-use crate::report::stats::Percentiles;
 use crate::report::{Domain, Mode, Waiting, WaitingReport, WaitingRow};
 use crate::{BenchError, Result};
 use std::collections::BTreeMap;
@@ -16,8 +15,14 @@ use vfun::Endpoint;
 
 /// Callers that are too many for two processors, each with a service of its own.
 const CROWD: [&str; 3] = ["bench-crowd-1", "bench-crowd-2", "bench-crowd-3"];
+/// Memory of each one's guest.
+const CROWD_GUEST_MIB: u32 = 256;
+/// By then a guest has removed two files.
+const AFRESH: Duration = Duration::from_millis(500);
 /// Idle channels.
 const CHANNELS: u32 = 100;
+/// How often idling is looked at, at most.
+const IDLE_REPEATS: u32 = 3;
 /// What services do after their last call until they are at rest, their watch included.
 const SETTLE: Duration = Duration::from_millis(2_500);
 /// Most round trips in a turn, and most time for them.
@@ -43,7 +48,7 @@ pub fn waiting(bench: &mut Bench, at: &Where, plan: &WaitingPlan) -> Result<Wait
             continue;
         }
         progress(format_args!("waiting: {domain}, idle"));
-        match idle(bench, i, plan.idle) {
+        match idle(bench, i, plan) {
             Ok(more) => rows.extend(more),
             Err(e) => bench.miss(domain, "idling", &e),
         }
@@ -55,8 +60,7 @@ pub fn waiting(bench: &mut Bench, at: &Where, plan: &WaitingPlan) -> Result<Wait
         progress(format_args!("waiting: {domain}, too many"));
         let crowded = match domain {
             Domain::HostHost => host_crowd(bench, at, plan),
-            // Needs a guest for each caller, with a doorbell.
-            _ => Err(BenchError::Options("too many callers are measured on the host only".into())),
+            _ => guest_crowd(bench, at, plan),
         };
         match crowded {
             Ok(more) => rows.extend(more),
@@ -113,14 +117,21 @@ fn pair(bench: &mut Bench, i: usize, plan: &WaitingPlan) -> Result<Vec<WaitingRo
     let (domain, service) = (bench.place(i).domain(), bench.plan().service());
     let transport = bench.place(i).transport().to_owned();
     let clock = Clock::calibrate();
-    let mut bare: Vec<Percentiles> = Vec::new();
+    let mut bare: Vec<(f64, f64)> = Vec::new();
     let mut calls: BTreeMap<Mode, Repeats> = BTreeMap::new();
     let mut alone: BTreeMap<Mode, Repeats> = BTreeMap::new();
     for _ in 0..plan.repeats {
-        // From a guest the bare doorbell would be the device's: not known here.
         if domain == Domain::HostHost {
             let limit = Duration::from_millis(TRIPS.1.into());
-            bare.push(bare_doorbell(&clock, service, TRIPS.0, limit)?);
+            let p = bare_doorbell(&clock, service, TRIPS.0, limit)?;
+            bare.push((p.p50 as f64, p.p99 as f64));
+        } else if bench.guest().is_some_and(|g| g.has_bare_doorbell()) {
+            let device = BARE_DEVICE.to_owned();
+            let job = Job::Bells { device, samples: TRIPS.0, millis: TRIPS.1 };
+            match bench.place(i).run(&job, Duration::ZERO)? {
+                Outcome::Bells(p50, p99) => bare.push((p50, p99)),
+                _ => return Err(bench.place(i).unfit("doorbells")),
+            }
         }
         let job = Job::Modes { samples: TRIPS.0, millis: TRIPS.1 };
         let place = bench.place(i);
@@ -138,7 +149,7 @@ fn pair(bench: &mut Bench, i: usize, plan: &WaitingPlan) -> Result<Vec<WaitingRo
         }
     }
     let spin = calls.get(&Mode::Spin).map(|r| r.p50.clone()).unwrap_or_default();
-    let floor: Vec<_> = bare.iter().map(|p| p.p50 as f64).collect();
+    let (floor, floor_p99): (Vec<_>, Vec<_>) = bare.into_iter().unzip();
     let mut rows: Vec<_> = calls
         .iter()
         .map(|(&mode, r)| {
@@ -151,17 +162,17 @@ fn pair(bench: &mut Bench, i: usize, plan: &WaitingPlan) -> Result<Vec<WaitingRo
             }
         })
         .collect();
-    if !bare.is_empty() {
-        let p99: Vec<_> = bare.iter().map(|p| p.p99 as f64).collect();
-        let row = WaitingRow::new(domain, "eventfd", Waiting::BareDoorbell, None);
-        rows.push(row.with_times(&floor, &p99));
+    if !floor.is_empty() {
+        let way = if domain == Domain::HostHost { "eventfd" } else { &transport };
+        let row = WaitingRow::new(domain, way, Waiting::BareDoorbell, None);
+        rows.push(row.with_times(&floor, &floor_p99));
     }
     rows.extend(rates(domain, &transport, Waiting::Alone, 1, &alone));
     Ok(rows)
 }
 
 fn one_load(place: &mut dyn Place, mode: Mode, time: Duration) -> Result<Load> {
-    let job = Job::Load { mode, millis: time.as_millis() as u32 };
+    let job = Job::Load { mode, millis: time.as_millis() as u32, together: false };
     match place.run(&job, time)? {
         Outcome::Load(load) => Ok(load),
         _ => Err(place.unfit("load")),
@@ -171,7 +182,16 @@ fn one_load(place: &mut dyn Place, mode: Mode, time: Duration) -> Result<Load> {
 /// More callers and services than processors.
 fn host_crowd(bench: &Bench, at: &Where, plan: &WaitingPlan) -> Result<Vec<WaitingRow>> {
     let cpus = bench.plan().both();
-    let manager = at.manager(&CROWD, &cpus)?;
+    let manager = at.manager(&CROWD, None, &cpus)?;
+    let rows = by_turns(plan, |mode| crowd(&manager, &cpus, mode, plan.load))?;
+    Ok(rates(Domain::HostHost, "host", Waiting::Crowd, CROWD.len() as u32, &rows))
+}
+
+/// Each mode in each repeat, in turns.
+fn by_turns(
+    plan: &WaitingPlan,
+    mut turn: impl FnMut(Mode) -> Result<Vec<Load>>,
+) -> Result<BTreeMap<Mode, Repeats>> {
     let mut by_mode: BTreeMap<Mode, Repeats> = BTreeMap::new();
     for repeat in 0..plan.repeats {
         let mut modes = Mode::ALL.to_vec();
@@ -179,11 +199,66 @@ fn host_crowd(bench: &Bench, at: &Where, plan: &WaitingPlan) -> Result<Vec<Waiti
             modes.reverse();
         }
         for mode in modes {
-            let loads = crowd(&manager, &cpus, mode, plan.load)?;
-            by_mode.entry(mode).or_default().add(&loads);
+            by_mode.entry(mode).or_default().add(&turn(mode)?);
         }
     }
-    Ok(rates(Domain::HostHost, "host", Waiting::Crowd, CROWD.len() as u32, &by_mode))
+    Ok(by_mode)
+}
+
+/// The same from a guest for each caller.
+fn guest_crowd(bench: &Bench, at: &Where, plan: &WaitingPlan) -> Result<Vec<WaitingRow>> {
+    let (cpus, wiring) = (bench.plan().both(), at.wiring());
+    let manager = at.manager(&CROWD, Some(wiring), &cpus)?;
+    let (program, _) = at.program_and_folder();
+    let boot = |client| {
+        let (cpus, memory_mib) = (cpus.clone(), CROWD_GUEST_MIB);
+        let spec = GuestSpec { client, wiring, cpus, memory_mib, net: false, bare: None, ports: 0 };
+        LabGuest::boot(&manager, &spec, &program)
+    };
+    let guests = {
+        // QEMU's threads, too, are to run on either.
+        let _either = Pinned::among(&cpus);
+        CROWD.into_iter().map(boot).collect::<Result<Vec<_>>>()?
+    };
+    let rows = by_turns(plan, |mode| crowd_in(&guests, mode, plan.load))?;
+    Ok(rates(Domain::GuestHost, wiring.transport(), Waiting::Crowd, CROWD.len() as u32, &rows))
+}
+
+/// One turn: a caller in each guest, which begin when all of them have called already.
+fn crowd_in(guests: &[LabGuest], mode: Mode, time: Duration) -> Result<Vec<Load>> {
+    let died = || BenchError::Inside("a caller died".into());
+    let job = Job::Load { mode, millis: time.as_millis() as u32, together: true };
+    std::thread::scope(|scope| {
+        let callers: Vec<_> = guests
+            .iter()
+            .map(|guest| {
+                let job = &job;
+                scope.spawn(move || {
+                    guest.script(&format!("rm -f {READY} {GO}"))?;
+                    guest.run(false, job, time)
+                })
+            })
+            .collect();
+        let each = |script: &str| -> Result<()> {
+            std::thread::scope(|scope| {
+                let all: Vec<_> =
+                    guests.iter().map(|g| scope.spawn(move || g.script(script))).collect();
+                all.into_iter().try_for_each(|t| t.join().unwrap_or_else(|_| Err(died())))
+            })
+        };
+        // Not before the files of the last turn are gone.
+        std::thread::sleep(AFRESH);
+        let ready =
+            format!("n=0; until [ -e {READY} ] || [ $n = 500 ]; do usleep 20000; n=$((n+1)); done");
+        let begun = each(&ready).and_then(|()| each(&format!("touch {GO}")));
+        let loads =
+            callers.into_iter().map(|t| match t.join().unwrap_or_else(|_| Err(died()))? {
+                Outcome::Load(load) => Ok(load),
+                _ => Err(BenchError::Inside("it gave no load".into())),
+            });
+        let loads = loads.collect::<Result<Vec<_>>>();
+        begun.and(loads)
+    })
 }
 
 /// One turn: all call at once, each from a thread and over a session of its own client.
@@ -227,13 +302,26 @@ fn host_side(manager: &Manager) -> Result<Vec<u32>> {
 }
 
 /// Many active channels that nobody calls: their app (or its guest), manager, services.
-fn idle(bench: &mut Bench, i: usize, over: Duration) -> Result<Vec<WaitingRow>> {
+fn idle(bench: &mut Bench, i: usize, plan: &WaitingPlan) -> Result<Vec<WaitingRow>> {
+    let (domain, transport) = (bench.place(i).domain(), bench.place(i).transport().to_owned());
+    let (mut before, mut with) = (Vec::new(), Vec::new());
+    for _ in 0..plan.repeats.min(IDLE_REPEATS) {
+        let (b, w) = idle_once(bench, i, plan.idle)?;
+        before.push(b);
+        with.push(w);
+    }
+    let row = |kind, count, shares: &[f64]| {
+        WaitingRow::new(domain, &transport, kind, None).with_shares(count, shares)
+    };
+    Ok(vec![row(Waiting::IdleBefore, 0, &before), row(Waiting::Idle, CHANNELS, &with)])
+}
+
+fn idle_once(bench: &mut Bench, i: usize, over: Duration) -> Result<(f64, f64)> {
     let domain = bench.place(i).domain();
-    let transport = bench.place(i).transport().to_owned();
     let guest = bench.guest().filter(|_| domain == Domain::GuestHost);
     let app = guest.as_deref().map_or(std::process::id(), |g| g.pid());
     let no_manager = || BenchError::Options("no manager to look at".into());
-    let hold = SETTLE + over + Duration::from_secs(4);
+    let hold = SETTLE + over + Duration::from_secs(6);
     let job = Job::Idle { channels: CHANNELS, millis: hold.as_millis() as u64 };
     let look = |manager: &Manager| -> Result<f64> {
         std::thread::sleep(SETTLE);
@@ -265,8 +353,5 @@ fn idle(bench: &mut Bench, i: usize, over: Duration) -> Result<Vec<WaitingRow>> 
         held.join().unwrap_or_else(|_| Err(BenchError::Inside("the caller died".into())))?;
         with
     })?;
-    let row = |kind, count, share| {
-        WaitingRow::new(domain, &transport, kind, None).with_shares(count, &[share])
-    };
-    Ok(vec![row(Waiting::IdleBefore, 0, before), row(Waiting::Idle, CHANNELS, with)])
+    Ok((before, with))
 }

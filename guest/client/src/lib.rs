@@ -66,7 +66,7 @@ pub use pending::Pending;
 pub use request::FunctionRequest;
 pub use session::{Description, FunctionInfo, Session, SessionInfo};
 pub use slot::Slot;
-pub use transport::ModuleDevice;
+pub use transport::{ModuleBell, ModuleDevice};
 pub use wait::WaitPolicy;
 
 pub use vfun_ring::WindowMemory;

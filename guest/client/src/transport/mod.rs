@@ -10,8 +10,8 @@ mod window;
 pub(crate) use control_pages::ControlPages;
 pub(crate) use host::attach as attach_host;
 pub(crate) use ivshmem::open as open_ivshmem;
-pub use module::ModuleDevice;
 pub(crate) use module::{DEVICES as MODULE_DEVICES, Module};
+pub use module::{ModuleBell, ModuleDevice};
 pub(crate) use pci::PCI_DEVICES;
 pub(crate) use window::{Window, map};
 

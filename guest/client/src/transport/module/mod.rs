@@ -4,11 +4,13 @@
 //! into wake-ups.
 
 mod abi;
+mod bell;
 mod find;
 mod ioctl;
 mod report;
 mod request;
 
+pub use bell::ModuleBell;
 pub(crate) use find::DEVICES;
 pub use report::ModuleDevice;
 
