@@ -4,13 +4,15 @@
 
 use std::path::Path;
 use std::process::Command;
-use vfun_bench::report::{Domain, DomainsReport, Kind, LatencyReport};
+use vfun_bench::report::{Domain, DomainsReport, Kind, LatencyReport, Mode};
+use vfun_bench::report::{ModuleFigure, ModuleReport, Waiting, WaitingReport};
 
 fn built() -> bool {
     let program = Path::new(env!("CARGO_BIN_EXE_vfun-bench"));
     let needed = [
         "vfund",
         "vfun-service",
+        "vfun-keeper",
         "vfun-gateway",
         "libvfun_fn_null.so",
         "libvfun_fn_sum.so",
@@ -73,4 +75,51 @@ fn a_guest_measures_over_its_window_and_its_network() {
             "no {kind}"
         );
     }
+}
+
+/// The kernel module is built, like the guests' kernel.
+fn module_built() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("packaging/kmod.sh");
+    let output = Command::new(script).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_guest_waits_in_each_mode_beside_a_bare_doorbell() {
+    if !built() {
+        return;
+    }
+    module_built();
+    let line = ["waiting", "--domain", "guest-host", "--guest", "module", "--repeats", "1"];
+    let line = [&line[..], &["--load", "60", "--idle", "1", "--json", "-"]].concat();
+    let report: WaitingReport = serde_json::from_slice(&run(&line)).unwrap();
+    let missed = report.settings.more.get("not_measured");
+    let has = |kind, mode| {
+        let row = report.find(Domain::GuestHost, kind, mode);
+        assert!(row.is_some_and(|r| r.repeats == 1), "no {kind:?}, {mode:?}: {missed:?}");
+    };
+    for &mode in Mode::ALL {
+        has(Waiting::NullCall, Some(mode));
+        has(Waiting::Crowd, Some(mode));
+    }
+    has(Waiting::BareDoorbell, None);
+    has(Waiting::IdleBefore, None);
+    has(Waiting::Idle, None);
+}
+
+#[test]
+fn the_module_is_measured_beside_the_raw_path() {
+    if !built() {
+        return;
+    }
+    module_built();
+    let report: ModuleReport =
+        serde_json::from_slice(&run(&["module", "--repeats", "1", "--json", "-"])).unwrap();
+    assert_eq!(report.settings.more.get("not_measured"), None);
+    assert!(report.find(ModuleFigure::NullCall, "raw").is_some());
+    let call = report.find(ModuleFigure::NullCall, "module").unwrap();
+    assert!(call.over_raw.is_some());
+    let figure = |kind| report.find(kind, "module").and_then(|r| r.p50_ns).unwrap();
+    assert!(figure(ModuleFigure::Load) < figure(ModuleFigure::LoadToFirstCall));
+    assert!(figure(ModuleFigure::AttachToFirstCall) > 0.0 && figure(ModuleFigure::Ring) > 0.0);
 }

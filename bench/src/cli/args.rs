@@ -31,6 +31,8 @@ pub enum Command {
     Footprint(FootprintArgs),
     /// The ways to wait: a call in each, too many callers, and idling.
     Waiting(WaitingArgs),
+    /// The kernel module: a call with and without it, and how soon it serves.
+    Module(ModuleArgs),
     /// Everything, in a few minutes.
     All(AllArgs),
     /// Measures one thing for the host that booted this guest.
@@ -204,6 +206,29 @@ pub struct WaitingArgs {
     pub idle: u32,
     #[command(flatten)]
     pub at: WhereArgs,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Options of `module`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ModuleArgs {
+    /// How often each figure is taken; medians are reported.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// The folder of functions [default: those of this checkout, or the installed ones].
+    #[arg(long, value_name = "DIR")]
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers [default: beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub drivers: Option<PathBuf>,
+    /// Let the system choose processors, instead of one for the guest and one for services.
+    #[arg(long)]
+    pub no_pin: bool,
     /// Write the report as JSON; - means stdout, instead of the table.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

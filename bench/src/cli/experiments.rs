@@ -1,12 +1,15 @@
 //! From options to experiments.
 
 use super::args::{
-    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, LatencyArgs, OutputArgs, WaitingArgs, WhereArgs,
+    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, LatencyArgs, ModuleArgs, OutputArgs,
+    WaitingArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, FootprintReport, Function, text};
-use crate::runs::{self, Bench, DomainsPlan, FootprintPlan, GrainPlan, LatencyPlan, WaitingPlan};
+use crate::runs::{
+    self, Bench, DomainsPlan, FootprintPlan, GrainPlan, LatencyPlan, ModulePlan, WaitingPlan, Where,
+};
 use crate::{BenchError, Result};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -170,4 +173,16 @@ pub(super) fn all(args: &AllArgs) -> Result<ExitCode> {
     put(&footprint, &files(out, "footprint", false))?;
     say(&format!("{}\n", text::summary(Some(&domains), Some(&latency), grain.as_ref())));
     Ok(status(&bench, &args.at))
+}
+
+pub(super) fn module(args: &ModuleArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
+    let at = Where {
+        functions: args.functions.clone(),
+        drivers: args.drivers.clone(),
+        pin: !args.no_pin,
+        ..Where::default()
+    };
+    put(&runs::module(&at, &ModulePlan { repeats: args.repeats })?, &output)?;
+    Ok(ExitCode::SUCCESS)
 }

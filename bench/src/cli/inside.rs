@@ -2,6 +2,7 @@
 
 use super::output::say;
 use crate::lab::Inside;
+use crate::measure::{self, Job};
 use crate::place::{OverSession, Place};
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -12,8 +13,14 @@ pub(super) fn run(job: &str) -> Result<ExitCode> {
     let inside: Inside = serde_json::from_str(job).map_err(|e| {
         BenchError::Options(format!("this is no job from `vfun bench` of the same version: {e}"))
     })?;
-    let mut place = OverSession::connect(&inside.endpoint.parse()?, inside.client.as_deref())?;
-    let outcome = place.run(&inside.job, Duration::ZERO)?;
+    let outcome = match &inside.job {
+        Job::LoadModule { module, device } => {
+            measure::load_module(module.as_ref(), device.as_ref())?
+        }
+        Job::AwaitDevice { device } => measure::await_device(device.as_ref())?,
+        job => OverSession::connect(&inside.endpoint.parse()?, inside.client.as_deref())?
+            .run(job, Duration::ZERO)?,
+    };
     let line = serde_json::to_string(&outcome).map_err(|e| BenchError::Inside(e.to_string()))?;
     say(&format!("{line}\n"));
     Ok(ExitCode::SUCCESS)

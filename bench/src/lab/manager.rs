@@ -17,7 +17,7 @@ const GOES: Duration = Duration::from_secs(20);
 
 /// What a manager of one's own is started from.
 pub struct Start<'a> {
-    /// The folder with `vfund`, `vfun-service` and `vfun-gateway`.
+    /// The folder with `vfund`, `vfun-service`, `vfun-keeper` and `vfun-gateway`.
     pub programs: &'a Path,
     /// The folder of manifests.
     pub functions: &'a Path,
@@ -71,7 +71,9 @@ impl Manager {
     /// Starts one, with clients for the host and, as asked, a guest and callers over TCP.
     pub fn start(start: &Start) -> Result<Self> {
         let vfund = start.programs.join("vfund");
-        let mut needed = vec![vfund.clone(), start.programs.join("vfun-service")];
+        let beside = ["vfun-service", "vfun-keeper"].map(|name| start.programs.join(name));
+        let mut needed = vec![vfund.clone()];
+        needed.extend(beside);
         needed.extend(start.tcp.then(|| start.programs.join("vfun-gateway")));
         if let Some(missing) = needed.into_iter().find(|p| !p.is_file()) {
             return Err(BenchError::NoProgram(missing));

@@ -110,6 +110,23 @@ pub enum Job {
         /// Most time, ms.
         millis: u32,
     },
+    /// Loads the kernel module and calls. Needs no session.
+    LoadModule {
+        /// Its file.
+        module: String,
+        /// The device that it will make.
+        device: String,
+    },
+    /// Waits for a device of the kernel module and calls. Needs no session.
+    AwaitDevice {
+        /// The device.
+        device: String,
+    },
+    /// Rings of the host by the kernel module.
+    Rings {
+        /// The module's device.
+        device: String,
+    },
     /// Many active functions that nobody calls.
     Idle {
         /// How many channels.
@@ -127,7 +144,7 @@ pub enum Job {
 pub enum Outcome {
     /// Of [`Job::Work`]: for all calls.
     Seconds(f64),
-    /// Of [`Job::Grain`].
+    /// Of [`Job::Grain`] and [`Job::Rings`].
     NsPerCall(f64),
     /// Rows of a latency report.
     Rows(Vec<LatencyRow>),
@@ -135,7 +152,14 @@ pub enum Outcome {
     Activations(Vec<Activation>),
     /// Of [`Job::Clock`]: nanoseconds a cycle of the processor's counter.
     NsPerCycle(f64),
-    /// Of [`Job::Hold`] and [`Job::Idle`].
+    /// Of [`Job::LoadModule`]: from the start of the system call that loads it.
+    FirstCall {
+        /// To its return, ns.
+        loaded: f64,
+        /// To the call's result, ns.
+        called: f64,
+    },
+    /// Of [`Job::Hold`], [`Job::Idle`] and [`Job::AwaitDevice`].
     Held,
     /// Of [`Job::Modes`]: p50 and p99 of a null call, ns.
     Modes(Vec<(Mode, f64, f64)>),

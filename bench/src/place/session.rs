@@ -88,6 +88,10 @@ impl Place for OverSession {
             Job::Bells { ref device, samples, millis } => {
                 measure::guest_doorbell(calls.clock(), device.as_ref(), samples, ms(millis))?
             }
+            Job::Rings { ref device } => measure::rings(calls.clock(), device.as_ref())?,
+            Job::LoadModule { .. } | Job::AwaitDevice { .. } => {
+                return Err(self.unfit("what precedes a session"));
+            }
             Job::Idle { channels, millis } => {
                 let _open = measure::idle_channels(calls, channels)?;
                 std::thread::sleep(Duration::from_millis(millis));

@@ -2,10 +2,12 @@
 
 mod domains;
 mod footprint;
+mod module;
 mod waiting;
 
 pub use domains::{GUEST_HOST_OVER_HOST_HOST, domains};
 pub use footprint::{ACTIVATION_NS, IDLE_SHARE, NO_SHARE, RESIDENT_BYTES, footprint};
+pub use module::module;
 pub use waiting::waiting;
 
 use super::rows::finest_grain;

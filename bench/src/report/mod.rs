@@ -1,9 +1,9 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Five reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Six reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
-//! [`FootprintReport`] (what calling costs beside the calls) and [`WaitingReport`]
-//! (the ways to wait). Each is an object of
+//! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
+//! (the ways to wait) and [`ModuleReport`] (the kernel module). Each is an object of
 //! `machine`, `settings` and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
@@ -20,6 +20,7 @@ pub mod footprint;
 pub mod instances;
 pub mod json;
 pub mod machine;
+pub mod module;
 pub mod names;
 pub mod published;
 pub mod rows;
@@ -32,6 +33,7 @@ pub use error::ReportError;
 pub use footprint::{Footprint, FootprintReport, FootprintRow};
 pub use instances::Instance;
 pub use machine::Machine;
+pub use module::{ModuleFigure, ModuleReport, ModuleRow};
 pub use names::{Domain, Function, How, Kind, Mode};
 pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};
 pub use settings::Settings;

@@ -90,7 +90,9 @@ fn service(manager: &Manager, transport: &str, client: Option<&str>) -> Result<u
     while start.elapsed() < Duration::from_secs(10) {
         let grants = manager.grants()?;
         let mut fits = grants.iter().filter(|g| {
-            g.function == "echo" && g.transport.starts_with(transport) && client.is_none_or(|c| c == g.client)
+            g.function == "echo"
+                && g.transport.starts_with(transport)
+                && client.is_none_or(|c| c == g.client)
         });
         if let Some(pid) = fits.find_map(|g| g.pid) {
             return Ok(pid);

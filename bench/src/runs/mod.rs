@@ -4,6 +4,7 @@ mod domains;
 mod footprint;
 mod grain;
 mod latency;
+mod module;
 mod prepare;
 mod waiting;
 
@@ -11,6 +12,7 @@ pub use domains::{DomainsPlan, domains};
 pub use footprint::{FootprintPlan, footprint};
 pub use grain::{GrainPlan, grain};
 pub use latency::{LatencyPlan, latency};
+pub use module::{ModulePlan, module};
 pub use prepare::{Bench, Where};
 pub use waiting::{WaitingPlan, waiting};
 

@@ -4,6 +4,7 @@ mod domains;
 mod footprint;
 mod grain;
 mod latency;
+mod module;
 pub(super) mod number;
 mod summary;
 mod table;
@@ -18,6 +19,7 @@ pub use footprint::footprint;
 pub use grain::grain;
 pub use latency::latency;
 pub(super) use latency::what;
+pub use module::module;
 pub use summary::summary;
 pub use waiting::waiting;
 

@@ -1,0 +1,36 @@
+//! The kernel module's figures as text.
+
+use super::table::{Align, Table};
+use super::{checks, head, number};
+use crate::report::{ModuleReport, checks as targets};
+
+/// The table, and the targets.
+pub fn module(report: &ModuleReport) -> String {
+    let mut text = head("The kernel module", &report.machine, &report.settings);
+    let mut table = Table::new();
+    for name in ["what", "path"] {
+        table.column(name, Align::Left);
+    }
+    for name in ["p50", "p99", "over raw"] {
+        table.column(name, Align::Right);
+    }
+    table.column("repeats from … to", Align::Left);
+    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let mut rows: Vec<_> = report.rows.iter().collect();
+    rows.sort_by_key(|r| (r.kind, r.path.as_str()));
+    for row in rows {
+        let spread = row.spread_min.zip(row.spread_max);
+        let spread =
+            spread.map(|(a, b)| format!("{}: {} … {}", row.repeats, number::ns(a), number::ns(b)));
+        table.row([
+            row.kind.words().to_owned(),
+            row.path.clone(),
+            or_dash(row.p50_ns.map(number::ns)),
+            or_dash(row.p99_ns.map(number::ns)),
+            or_dash(row.over_raw.map(|r| format!("{} ×", number::times(r)))),
+            or_dash(spread),
+        ]);
+    }
+    text += &format!("\n{table}\n{}", checks(&targets::module(report)));
+    text
+}
