@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 const MESSAGE_MAX: usize = 4 << 20;
 /// How long QEMU may take to answer: it does so at once, unless it is stopped.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How long QEMU may take to let go of the connection before.
+const NEXT: Duration = Duration::from_secs(2);
 /// Events kept while another is waited for.
 const EVENTS_MAX: usize = 256;
 
@@ -30,11 +32,28 @@ pub struct Qmp {
     stream: UnixStream,
     bytes: Vec<u8>,
     events: VecDeque<Value>,
+    /// The connection was reset.
+    broke: bool,
 }
 
 impl Qmp {
     /// Connects and says hello.
     pub fn open(socket: &Path) -> Result<Self> {
+        let until = Instant::now() + NEXT;
+        loop {
+            let mut broke = false;
+            match Self::attempt(socket, &mut broke) {
+                // QEMU is not done with whoever was connected a moment ago.
+                Err(_) if broke && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Connects and says hello; `broke` becomes true if QEMU was not ready for it.
+    fn attempt(socket: &Path, broke: &mut bool) -> Result<Self> {
         let stream = UnixStream::connect(socket).map_err(|e| {
             Failure::new(
                 Exit::Unreachable,
@@ -42,9 +61,16 @@ impl Qmp {
             )
             .advise("give QEMU a control socket with `-qmp unix:FILE,server=on,wait=off`, and name that file")
         })?;
-        let mut qmp =
-            Qmp { socket: socket.to_owned(), stream, bytes: vec![], events: VecDeque::new() };
-        let greeting = qmp.message(Instant::now() + ANSWER)?.ok_or_else(|| {
+        let mut qmp = Qmp {
+            socket: socket.to_owned(),
+            stream,
+            bytes: vec![],
+            events: VecDeque::new(),
+            broke: false,
+        };
+        let greeting = qmp.message(Instant::now() + ANSWER);
+        *broke = qmp.broke;
+        let greeting = greeting?.ok_or_else(|| {
             // QEMU takes one connection at a time and lets others wait.
             qmp.failure(
                 "it does not greet: is another program (libvirt?) connected to this socket?",
@@ -53,15 +79,17 @@ impl Qmp {
         if greeting.get("QMP").is_none() {
             return Err(qmp.failure("what greets there is not QEMU's control socket"));
         }
-        qmp.ask("qmp_capabilities", json!({}))?;
-        Ok(qmp)
+        let hello = qmp.ask("qmp_capabilities", json!({}));
+        *broke = qmp.broke;
+        hello.map(|_| qmp)
     }
 
     fn failure(&self, why: &str) -> Failure {
         Failure::new(Exit::Unreachable, format!("QEMU's socket {}: {why}", self.socket.display()))
     }
 
-    fn broken(&self, e: &io::Error) -> Failure {
+    fn broken(&mut self, e: &io::Error) -> Failure {
+        self.broke = true;
         self.failure(&format!("the connection broke: {e}"))
     }
 
