@@ -16,4 +16,3 @@ VFUN_WITHOUT_NUMPY=1 "$python" -m pytest -p no:cacheprovider "$@" .
 cd ..
 "$python" -m mypy --strict --no-error-summary --cache-dir="$target/python/mypy" -p virtfun
 "$python" -m mypy --strict --no-error-summary --cache-dir="$target/python/mypy" examples/tour.py tests/typed.py
-"$python" -m mypy.stubtest --mypy-config-file=pyproject.toml --allowlist tests/stubtest.allow virtfun >/dev/null

@@ -111,7 +111,10 @@ fn a_guest_that_is_reset_loses_its_old_sessions_at_once() {
 #[test]
 fn it_is_put_to_sleep_and_woken() {
     let stand = Stand::start();
-    let guest = boot(&module_config("sleep", vec![doorbell_client(&stand, "vm1", "")]));
+    let mut config = module_config("sleep", vec![doorbell_client(&stand, "vm1", "")]);
+    // The image of all that is in use must fit beside it.
+    config.memory_mib = 512;
+    let guest = boot(&config);
     load(&guest);
     hold(&guest, "a", "/dev/vfun0");
     // Neither s2idle nor S3 comes back in this emulated machine, with the module
@@ -121,7 +124,7 @@ fn it_is_put_to_sleep_and_woken() {
     for n in 1..=3 {
         assert!(guest.run("echo disk > /sys/power/state", LONG).unwrap().status != 0);
         let images = ok(&guest, "dmesg | grep -c 'hibernation: Creating image'");
-        assert_eq!(images, n.to_string());
+        assert_eq!(images, n.to_string(), "{}", ok(&guest, "dmesg | tail -n 15"));
         hold(&guest, &format!("after{n}"), "/dev/vfun0");
         // The one from before is alive: nothing has ended it.
         assert!(!said_by(&guest, "a").contains("broken"), "{}", said_by(&guest, "a"));

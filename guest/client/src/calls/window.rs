@@ -76,7 +76,7 @@ impl WindowCalls {
             place,
             bells,
             deadline: info.deadline,
-            policy: if vectors.is_some() { policy } else { policy.without_doorbell() },
+            policy: if bells.rung { policy } else { policy.without_doorbell() },
             learned: Learned::default(),
             learned_of_claims: Learned::default(),
             rung: AtomicU64::new(0),

@@ -51,8 +51,8 @@ __all__ = [
     "Session",
     "Slot",
     "connect",
-    *_errors.__all__,
 ]
+__all__ += _errors.__all__
 
 # A child has no window: its parent's sessions refuse to be used there.
 _os.register_at_fork(after_in_child=_forked)

@@ -71,7 +71,7 @@ class Codec:
         names = [_identifier(f[0]) for f in self.results]
         if self.result_tail:
             names.append(_identifier(self.result_tail[0]))
-        self._record = None if bare else collections.namedtuple(f"{function.replace('-', '_').replace('.', '_')}_result", names, rename=True)  # type: ignore[misc]
+        self._record = None if bare else collections.namedtuple(f"{function.replace('-', '_').replace('.', '_')}_result", names, rename=True)
 
     # Arguments.
 
@@ -157,7 +157,7 @@ class Codec:
     def _tuple(self, ty: Any) -> Any:
         if ty[1] not in self._tuples:
             names = [_identifier(m[0]) for m in ty[3]]
-            self._tuples[ty[1]] = collections.namedtuple(ty[1], names, rename=True)  # type: ignore[misc]
+            self._tuples[ty[1]] = collections.namedtuple(ty[1], names, rename=True)
         return self._tuples[ty[1]]
 
     def value(self, ty: Any, view: memoryview, at: int) -> Any:
@@ -262,7 +262,7 @@ def empty(function: Function, shape: Any, dtype: Any = None) -> Any:
         slot = function.slot(count * kind.itemsize)
         if count * kind.itemsize == 0:
             return _np.empty(lengths, kind)
-        return _np.frombuffer(slot, dtype=kind.base, count=-1).reshape(lengths + kind.shape)
+        return _np.frombuffer(memoryview(slot), dtype=kind.base, count=-1).reshape(lengths + kind.shape)
     if dtype is not None:
         code = dtype
     elif isinstance(ty, str):

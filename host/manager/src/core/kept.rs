@@ -148,6 +148,8 @@ struct ServiceNote {
     ever_ready: bool,
     crashes: Vec<u64>,
     overran: Option<u64>,
+    #[serde(default)]
+    outdated: bool,
 }
 
 fn text(note: &impl Serialize) -> String {
@@ -279,6 +281,7 @@ impl Core {
                     ever_ready: s.ever_ready,
                     crashes: s.crashes.clone(),
                     overran: s.overran.map(|h| h.0),
+                    outdated: s.outdated,
                 })
             });
             put(format!("{PREFIX}/service/{id}"), note);
@@ -372,6 +375,7 @@ impl Core {
                         ever_ready: n.ever_ready,
                         crashes: n.crashes,
                         overran: n.overran.map(Handle),
+                        outdated: n.outdated,
                     };
                     core.services.insert(number()?, service);
                 }

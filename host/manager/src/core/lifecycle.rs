@@ -53,6 +53,7 @@ impl Core {
                 && s.function == function
                 && s.location == location
                 && s.state != ServiceState::Stopping
+                && !s.outdated
         });
         let id = match found {
             Some((id, _)) => *id,
@@ -69,6 +70,7 @@ impl Core {
                     ever_ready: false,
                     crashes: vec![],
                     overran: None,
+                    outdated: false,
                 };
                 self.services.insert(id, service);
                 self.grants.get_mut(grant).expect("seen above").service = Some(id);

@@ -126,7 +126,21 @@ impl Core {
                 }
             }
             Event::ServiceExited { service, exit } => self.service_exited(now, service, exit, out),
-            Event::Catalog(catalog) => self.catalog = catalog,
+            Event::Catalog(catalog) => {
+                // A service was started by what its function was then:
+                // driver, settings, signature. Whoever activates now means
+                // what it is now.
+                let (old, new) = (&self.catalog.functions, &catalog.functions);
+                let changed = |s: &Service| old.get(&s.function) != new.get(&s.function);
+                let outdated: Vec<_> =
+                    self.services.iter().filter(|(_, s)| changed(s)).map(|(id, _)| *id).collect();
+                for id in outdated {
+                    if let Some(s) = self.services.get_mut(&id) {
+                        s.outdated = true;
+                    }
+                }
+                self.catalog = catalog;
+            }
             Event::Revoke { grant } => {
                 self.end_grant(now, grant, "revoked by the host's operator", out);
             }

@@ -51,6 +51,8 @@ pub struct Service {
     pub crashes: Vec<u64>,
     /// The channel whose call ran past its deadline, just before the exit.
     pub overran: Option<vfun_wire::Handle>,
+    /// Its function was declared anew since: it keeps its channels and gets no more.
+    pub outdated: bool,
 }
 
 impl Service {
@@ -79,6 +81,7 @@ mod tests {
             ever_ready: true,
             crashes: vec![],
             overran: None,
+            outdated: false,
         };
         let delays: Vec<_> = (0..7).map(|i| s.crashed(i)).collect();
         assert_eq!(delays[0], Some(0));

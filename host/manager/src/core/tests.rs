@@ -325,6 +325,43 @@ fn a_protocol_from_the_future_is_refused_or_agreed_down() {
 }
 
 #[test]
+fn signatures_are_told_compared_and_serve_only_those_who_ask_later() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (_, untyped) = b.active(1, s, "add");
+    let mut typed = catalog();
+    let add = typed.functions.get_mut("add").unwrap();
+    add.signature = Some("(a: u64, b: u64) -> [u8; 96]".parse().unwrap());
+    let fingerprint = add.fingerprint();
+    b.feed(Event::Catalog(typed));
+
+    let describe = |b: &mut Bed, name: &str| {
+        let out = b.ask(
+            1,
+            Kind::Describe,
+            s,
+            Describe { function: names::encode(name).unwrap() }.as_bytes(),
+        );
+        answer(&out)
+    };
+    let told = describe(&mut b, "add").unwrap();
+    let (head, text) = DescribeAck::read_from_prefix(&told).unwrap();
+    assert_eq!((head.signature.get(), text), (fingerprint, &b"(a: u64, b: u64) -> [u8; 96]"[..]));
+    assert_eq!(describe(&mut b, "mul").unwrap().len(), size_of::<DescribeAck>());
+    assert_eq!(describe(&mut b, "nothing").unwrap_err().code, NackCode::UnknownFunction);
+
+    let with = |signature| Negotiate { signature: U64::new(signature), ..want("add") };
+    let wrong = b.negotiate(1, s, with(7)).unwrap_err();
+    assert_eq!(wrong.code, NackCode::WrongSignature);
+    assert!(wrong.sentence.contains("(a: u64, b: u64) -> [u8; 96]"), "{wrong}");
+    let small = Negotiate { cell_bytes: U32::new(64), ..with(fingerprint) };
+    assert_eq!(b.negotiate(1, s, small).unwrap_err().code, NackCode::BeyondLimit);
+    b.negotiate(1, s, with(fingerprint)).unwrap();
+    // The service of before knows nothing of the signature: it gets no more channels.
+    assert_ne!(b.active(1, s, "add").1, untyped);
+}
+
+#[test]
 fn one_hardware_instance_serves_one_and_the_next_is_asked_about_software() {
     let mut b = Bed::new();
     let s = b.hello(1, b"").unwrap().session.get();
