@@ -4,6 +4,7 @@ use crate::fail::{Exit, Failure, Result};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -55,6 +56,8 @@ impl Qmp {
     /// Connects and says hello; `broke` becomes true if QEMU was not ready for it.
     fn attempt(socket: &Path, broke: &mut bool) -> Result<Self> {
         let stream = UnixStream::connect(socket).map_err(|e| {
+            // It does not listen while it serves somebody.
+            *broke = e.kind() == io::ErrorKind::ConnectionRefused;
             Failure::new(
                 Exit::Unreachable,
                 format!("QEMU does not answer on {}: {e}", socket.display()),
@@ -179,6 +182,28 @@ impl Qmp {
                 Some(message) if message.get("event").is_some() => self.keep(message),
                 Some(_) => {}
                 None => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Drop for Qmp {
+    /// Waits until QEMU has let go of the connection: QEMU 7.2 may crash if the
+    /// next one comes in the middle of that (every second run of a test did).
+    fn drop(&mut self) {
+        let until = Instant::now() + NEXT;
+        if self.stream.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        let mut room = [0; 4096];
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stream.set_read_timeout(Some(left)).is_err() {
+                return;
+            }
+            match self.stream.read(&mut room) {
+                Ok(n) if n > 0 => {}
+                _ => return,
             }
         }
     }
