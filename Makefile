@@ -1,5 +1,5 @@
 # The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
-.PHONY: help setup build demo host-demo guest test test-local test-vm bench fuzz install clean
+.PHONY: help setup build demo host-demo guest test test-local test-vm python packages bench fuzz install clean
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -9,6 +9,7 @@ help:           ## what there is
 setup:          ## installs what is missing (root or sudo) and fetches the guests' kernel
 	@packaging/setup.sh
 	@packaging/guest-kernel.sh >/dev/null
+	@packaging/kmod.sh >/dev/null
 
 build: setup    ## release binaries, drivers and libvfun.so in target/release
 	cargo build --release --workspace
@@ -23,6 +24,12 @@ host-demo:      ## the same without a guest, in a minute
 
 guest: build    ## a shell in a real guest with vfun ready
 	@packaging/guest-shell.sh
+
+python: build   ## the Python package: target/wheels, and an environment with it in target/python
+	@packaging/python.sh
+
+packages: build ## Debian packages for guests: target/deb
+	@packaging/deb.sh
 
 test:           ## every check, real guests included
 	@tests/run.sh

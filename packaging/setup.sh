@@ -20,6 +20,7 @@ gzip                     /bin/gzip
 lz4                      /usr/bin/lz4
 xz-utils                 /usr/bin/xz
 kmod                     /sbin/depmod
+sparse                   /usr/bin/sparse
 util-linux               /usr/bin/taskset
 libc-bin                 /usr/bin/ldd
 qemu-system-x86          /usr/bin/qemu-system-x86_64

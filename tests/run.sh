@@ -41,8 +41,10 @@ if [ "$part" != vm ]; then
     stage 'loom: callers, server, sleep and wake' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom \
         cargo test --release --quiet -p vfun-ring --test loom
     stage 'fuzz, 20 s a target' fuzz/run.sh 20
+    stage 'Python package' guest/python/test.sh -q
 fi
 if [ "$part" != local ]; then
+    stage 'kernel module: both kernels, warnings, sparse' packaging/kmod.sh --check
     stage 'test guests' cargo test --release --quiet -p vfun-testguest
     stage 'real guests' cargo test --release --quiet -p vfun-tests-vm
 fi

@@ -34,7 +34,7 @@ fn rate() -> u64 {
 #[inline]
 pub fn ns(cycles: u64) -> u64 {
     let rate = RATE.get().copied().unwrap_or_else(rate);
-    (u128::from(cycles) * u128::from(rate) >> 32) as u64
+    ((u128::from(cycles) * u128::from(rate)) >> 32) as u64
 }
 
 /// Nanoseconds since some moment in this process. May go back by a little
