@@ -236,6 +236,8 @@ static int copy_answer(struct cell *c, struct vfun_exchange *x, u64 answered)
 		return -EPROTO;
 	generation = vfun_load(dev, answer_word(c, VFUN_WORD_GENERATION));
 	memcpy(x->answer, dev->window + vfun_answer_off(c->index) + VFUN_LINE, len);
+	/* An acquire keeps later loads behind it, not the copy before it. */
+	smp_rmb();
 	if (!owned(c) ||
 	    vfun_load(dev, answer_word(c, VFUN_WORD_ANSWERED)) != answered)
 		return check_host(dev, x) ?: -EPROTO;
