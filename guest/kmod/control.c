@@ -379,10 +379,19 @@ int vfun_reset(struct vfun_device *dev, unsigned int timeout_ms, bool last)
 /* Before the first session; once. The caller is inside. */
 int vfun_ensure_reset(struct vfun_device *dev, unsigned int timeout_ms)
 {
+	unsigned long deadline = jiffies + msecs_to_jiffies(timeout_ms);
 	int ret = 0;
 
-	if (mutex_lock_killable(&dev->reset_lock))
-		return -EINTR;
+	/* Who holds it waits for the host, and others must not wait for longer. */
+	while (!mutex_trylock(&dev->reset_lock)) {
+		if (READ_ONCE(dev->gone))
+			return -ENODEV;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		if (time_after_eq(jiffies, deadline))
+			return -ETIMEDOUT;
+		schedule_timeout_killable(msecs_to_jiffies(VFUN_CELL_WAIT_MS));
+	}
 	if (!dev->reset_done) {
 		ret = vfun_reset(dev, timeout_ms, false);
 		dev->reset_done = !ret;
