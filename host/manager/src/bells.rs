@@ -43,6 +43,11 @@ impl Bells {
         Ok(Bells { to_host, to_app, ringer: Some(ringer) })
     }
 
+    /// Whether they are a VM's.
+    pub fn are_a_vms(&self) -> bool {
+        self.ringer.is_some()
+    }
+
     /// New bells, `VECTORS` each way.
     pub fn new_pair() -> std::io::Result<(Vec<Bell>, Vec<Bell>)> {
         let some = || (0..VECTORS).map(|_| Bell::new()).collect::<std::io::Result<Vec<_>>>();

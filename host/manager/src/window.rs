@@ -222,8 +222,21 @@ impl HostWindow {
 
     /// Sets both sides of a channel to zero before anybody uses it.
     pub fn zero(&self, g: &Geometry) {
-        // Data spaces are left as they are: they held only this client's
-        // bytes, and zeroing them would touch every page of a large channel.
+        // A VM with a kernel module is many users, who must not see what another
+        // one left in a data space. Its pages are given back to the system, which
+        // is quick, and come again as zeros when they are touched. A program on
+        // the host and a guest without the module have the whole window anyway.
+        if self.bells.as_ref().is_some_and(Bells::are_a_vms) {
+            for off in [g.dataout_off.get(), g.datain_off.get()] {
+                use rustix::fs::{FallocateFlags, fallocate};
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                if fallocate(&self.fd, hole, off, g.side_bytes.get()).is_err() {
+                    let side = g.side_bytes.get() as usize;
+                    self.span.part(off as usize, side).expect("laid out by the core").zero();
+                }
+            }
+            return;
+        }
         let spaces = vfun_wire::channel::spaces_off(g.depth.get());
         for off in [g.dataout_off.get(), g.datain_off.get()] {
             self.span.part(off as usize, spaces).expect("laid out by the core").zero();
