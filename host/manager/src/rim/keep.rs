@@ -136,6 +136,17 @@ impl Daemon {
         windows.into_iter().for_each(|id| self.hold_window(id));
         let services: Vec<_> = self.services.keys().copied().collect();
         services.into_iter().for_each(|id| self.hold_service(id));
+        // One that lost the connection, not its life, has written its will.
+        for a in self.windows.values() {
+            a.window.set_state(self.serving_state());
+        }
+    }
+
+    fn serving_state(&self) -> u32 {
+        match self.core.draining() {
+            true => host_state::DRAINING,
+            false => host_state::SERVING,
+        }
     }
 
     pub(super) fn hold_window(&mut self, id: WindowId) {
@@ -197,6 +208,8 @@ impl Daemon {
         for (id, kept) in left.windows {
             match self.take_up_window(id, kept) {
                 Ok(event) => {
+                    // Its number may not have been noted before it was kept.
+                    self.next_id = self.next_id.max(id);
                     if known.insert(id, true).is_none() {
                         // It was made, and its manager killed before it was noted.
                         self.events.push_back(event);
@@ -230,8 +243,15 @@ impl Daemon {
         self.events.push_back(Event::Resume { alive: alive.clone() });
         self.settle();
         for id in alive {
-            if let Some(p) = self.services.get(&id) {
-                let _ = p.send(&ToService::Report, &[]);
+            if let Some(p) = self.services.get(&id)
+                && let Err(e) = p.send(&ToService::Report, &[])
+            {
+                // Without its answer nothing can be opened or given back there.
+                tracing::warn!(
+                    service = id,
+                    "it cannot be asked what it serves ({e}): it is ended"
+                );
+                p.kill();
             }
         }
     }
@@ -255,10 +275,7 @@ impl Daemon {
         let control = bells.as_ref().map(|b| b.to_host[0].clone());
         let window = HostWindow::take_up(file, note.bytes, note.generation, bells)
             .map_err(|e| e.to_string())?;
-        window.set_state(match self.core.draining() {
-            true => host_state::DRAINING,
-            false => host_state::SERVING,
-        });
+        window.set_state(self.serving_state());
         let watched = (|| -> io::Result<()> {
             if let Some(peer) = &peer {
                 self.watch(peer, Kind::Peer, id, EventFlags::RDHUP)?;
