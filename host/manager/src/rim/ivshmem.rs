@@ -9,6 +9,7 @@
 use super::{Attached, Daemon, Kind};
 use crate::core::Event;
 use crate::core::catalog::{Client, ClientKind};
+use crate::limits::{ACCEPTS_A_TURN, RINGERS_LEFT_MAX};
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
 use rustix::fs::FallocateFlags;
@@ -86,7 +87,7 @@ impl Daemon {
 
     /// Takes QEMU's connections.
     pub(super) fn accept_vm(&mut self, client: u32) {
-        loop {
+        for _ in 0..ACCEPTS_A_TURN {
             let Some(socket) = self.vm_sockets.get(&client) else { return };
             let stream = match socket.listener.accept() {
                 Ok((stream, _)) => stream,
@@ -109,10 +110,21 @@ impl Daemon {
                 self.window_gone(id);
             }
             let again = stream.try_clone();
+            self.ringers.retain(|(_, thread)| !thread.is_finished());
+            if self.ringers.iter().filter(|(c, _)| *c == client).count() >= RINGERS_LEFT_MAX {
+                tracing::warn!(
+                    client = c.name,
+                    "a VM is refused: threads that rang its windows before hang, as only a QEMU can make them that tampers with its bells; end that QEMU"
+                );
+                refuse(&stream);
+                continue;
+            }
             if let Err(e) = self.welcome_vm(&c, stream) {
                 again.iter().for_each(refuse);
                 tracing::error!(client = c.name, "a VM could not be given its window: {e}");
             }
+            // A window is memory to fill: one at a time.
+            return;
         }
     }
 
@@ -158,6 +170,15 @@ impl Daemon {
         });
         self.settle();
         Ok(())
+    }
+}
+
+impl Socket {
+    /// Takes one connection and sends it away.
+    pub(super) fn turn_away(&self) {
+        if let Ok((stream, _)) = self.listener.accept() {
+            refuse(&stream);
+        }
     }
 }
 

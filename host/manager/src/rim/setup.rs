@@ -131,6 +131,7 @@ impl Daemon {
             host_listener,
             signals,
             windows: BTreeMap::new(),
+            ringers: vec![],
             vm_sockets: BTreeMap::new(),
             window_generation: u64::from(generation) << 32,
             services: BTreeMap::new(),
