@@ -199,6 +199,7 @@ impl Daemon {
                 transport: HOST,
                 peer: Some(stream),
                 heartbeats: false,
+                handing: false,
             };
             self.windows.insert(id, attached);
             self.hold_window(id);

@@ -145,11 +145,9 @@ impl Daemon {
             HostWindow::lay_out(fd, bytes, generation, client.id, &client.name, Some(bells))
                 .map_err(io::Error::other)?;
         let peer = self.records.next_peer(&client.name, FIRST_VM_PEER).map_err(io::Error::other)?;
-        hand_over(&stream, peer, &window)?;
         let id = self.fresh_id();
         self.watch(&stream, Kind::Peer, id, EventFlags::RDHUP)?;
         self.watch(&control, Kind::Bell, id, EventFlags::IN | EventFlags::ET)?;
-        tracing::info!(client = client.name, peer, "a VM is connected");
         self.windows.insert(
             id,
             Attached {
@@ -158,9 +156,21 @@ impl Daemon {
                 transport: DOORBELL,
                 peer: Some(stream),
                 heartbeats: true,
+                handing: true,
             },
         );
+        // Kept before the VM has it: it cannot ask for another one.
         self.hold_window(id);
+        let a = self.windows.get_mut(&id).expect("just put there");
+        let told = hand_over(a.peer.as_ref().expect("given above"), peer, &a.window);
+        a.handing = false;
+        if let Err(e) = told {
+            self.windows.remove(&id);
+            self.let_window_go(id);
+            return Err(e);
+        }
+        self.hold_window(id);
+        tracing::info!(client = client.name, peer, "a VM is connected");
         self.events.push_back(Event::WindowUp {
             window: id,
             client: client.id,
@@ -183,7 +193,7 @@ impl Socket {
 }
 
 /// Sends a VM away.
-fn refuse(stream: &UnixStream) {
+pub(super) fn refuse(stream: &UnixStream) {
     let _ = fdpass::send(stream, &REFUSED.to_le_bytes(), &[]);
 }
 

@@ -3,7 +3,7 @@
 //! on from there. See [`vfun_keeper`].
 
 use super::attach::HOST;
-use super::ivshmem::{DOORBELL, PLAIN};
+use super::ivshmem::{DOORBELL, PLAIN, refuse};
 use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
@@ -34,6 +34,8 @@ struct WindowNote {
     heartbeats: bool,
     peer: bool,
     bells: bool,
+    #[serde(default)]
+    handing: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -159,6 +161,7 @@ impl Daemon {
             heartbeats: a.heartbeats,
             peer: a.peer.is_some(),
             bells: a.window.bells().is_some(),
+            handing: a.handing,
         };
         let file = a.window.fd();
         let mut fds = vec![file.as_fd()];
@@ -215,7 +218,10 @@ impl Daemon {
                         self.events.push_back(event);
                     }
                 }
-                Err(e) => tracing::error!("window {id} could not be taken up: {e}"),
+                Err(e) => {
+                    tracing::error!("window {id} could not be taken up: {e}");
+                    self.let_window_go(id);
+                }
             }
         }
         for (id, _) in known.iter().filter(|(_, there)| !**there) {
@@ -226,7 +232,10 @@ impl Daemon {
         for (id, kept) in left.services {
             match self.take_up_service(id, kept) {
                 Ok(()) => alive.push(id),
-                Err(e) => tracing::error!("service {id} could not be taken up: {e}"),
+                Err(e) => {
+                    tracing::error!("service {id} could not be taken up: {e}");
+                    self.let_service_go(id);
+                }
             }
         }
         for (id, p) in &self.services {
@@ -268,6 +277,11 @@ impl Daemon {
             true => Some(fds.next().ok_or("no connection was kept of it")?.into()),
             false => None,
         };
+        if note.handing {
+            // A mere hang-up would let its QEMU wait for ever.
+            peer.iter().for_each(refuse);
+            return Err("its manager was killed while it told the VM of it".into());
+        }
         let bells = match note.bells {
             true => Some(bells(fds.collect(), transport)?),
             false => None,
@@ -293,8 +307,14 @@ impl Daemon {
             doorbell: note.bells,
             death_seen: !note.heartbeats,
         };
-        let attached =
-            Attached { window, client: note.client, transport, peer, heartbeats: note.heartbeats };
+        let attached = Attached {
+            window,
+            client: note.client,
+            transport,
+            peer,
+            heartbeats: note.heartbeats,
+            handing: false,
+        };
         self.windows.insert(id, attached);
         Ok(up)
     }

@@ -87,6 +87,8 @@ pub(crate) struct Attached {
     /// The socket of a program on the host, or of a VM's QEMU: its end is theirs.
     peer: Option<UnixStream>,
     heartbeats: bool,
+    /// Its VM has not been told everything yet.
+    handing: bool,
 }
 
 /// The manager, running.
@@ -426,7 +428,7 @@ impl Daemon {
                 a.window.break_channel(&geometry, BreakReason::Shutdown);
             }
         }
-        let _ = self.records.take_left_services();
+        let _ = self.records.forget_services();
         let _ = self.records.end_left_grants(&[]);
         let _ = self.records.trim();
         let _ = self.tree.clear_grants();
