@@ -798,3 +798,22 @@ fn handles_that_a_service_makes_up_are_not_noted() {
     b.feed(Event::ChannelBroken { service, channel, reason: "x".into() });
     assert_eq!(b.notes, before);
 }
+
+/// A function that was declared anew while no manager was there is served by a
+/// new service, as if one had been there.
+#[test]
+fn a_service_of_what_a_function_was_before_gets_no_more_channels() {
+    let mut b = Bed::new();
+    let session = b.hello(1, b"").unwrap().session.get();
+    let (channel, service) = b.active(1, session, "add");
+    for (deadline_ms, same) in [(1000, true), (500, false)] {
+        let mut anew = catalog();
+        anew.functions.get_mut("add").unwrap().deadline_ms = deadline_ms;
+        let notes = b.notes.clone();
+        let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+        b.core = Core::restore(b.now, 8, anew, notes).unwrap();
+        b.feed(Event::Resume { alive: vec![service] });
+        b.feed(Event::Serving { service, channels: vec![channel] });
+        assert_eq!(b.active(1, session, "add").1 == service, same);
+    }
+}
