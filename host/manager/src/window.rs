@@ -128,6 +128,10 @@ impl HostWindow {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+    /// Lets go of the window; its ringer's thread, if it has one.
+    pub fn into_ringer(self) -> Option<std::thread::JoinHandle<()>> {
+        self.bells.and_then(Bells::into_ringer)
+    }
     /// Its bells, if it has any.
     pub fn bells(&self) -> Option<&Bells> {
         self.bells.as_ref()
@@ -135,7 +139,8 @@ impl HostWindow {
 
     /// Shows an app without a doorbell that the manager looks.
     pub fn beat(&mut self) {
-        self.beat += 1;
+        // After a take-over it began with what the window held.
+        self.beat = self.beat.wrapping_add(1);
         self.span.store(word(HOST_BEAT_OFF), self.beat, Ordering::Relaxed);
     }
 
@@ -269,7 +274,11 @@ impl HostWindow {
     /// Says that a channel no longer serves. Calls that were posted and not
     /// answered see it when they look.
     pub fn break_channel(&self, g: &Geometry, reason: BreakReason) {
-        self.datain(g).store(in_header::BROKEN, u64::from(reason.to_wire()), Ordering::Release);
+        // The first reason is the one that tells something.
+        let datain = self.datain(g);
+        if datain.load(in_header::BROKEN, Ordering::Acquire) == 0 {
+            datain.store(in_header::BROKEN, u64::from(reason.to_wire()), Ordering::Release);
+        }
         self.ring_channel(g);
     }
 
