@@ -43,17 +43,14 @@ pub struct Function {
 
 impl Function {
     pub fn open(py: Python<'_>, core: Arc<Core>, name: &str, wanted: Wanted) -> PyResult<Self> {
-        let signature = match core.with(py, |s| {
+        let signature = core.with(py, |s| {
             let d = s.describe_function(name);
             // A host that tells no signatures has functions without.
             Ok(match d {
                 Err(Error::Unsupported(_)) => None,
                 d => d?.signature,
             })
-        })? {
-            Some(s) => Some(s),
-            None => None,
-        };
+        })?;
         // What was described is what is meant, unless the caller says otherwise.
         let described = signature.as_ref().map_or(0, |s| s.fingerprint());
         let fingerprint = wanted.signature.unwrap_or(described);

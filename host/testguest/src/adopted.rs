@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::channel::{Channel, Lost};
 use crate::error::{Doing, GuestError};
@@ -78,18 +78,14 @@ impl Adopted {
     /// As [`Guest::run`](crate::Guest::run).
     pub fn run(&self, script: &str, timeout: Duration) -> Result<RunOutput> {
         let (id, answer) = self.channel.start(script).map_err(|l| self.lost(l))?;
-        let start = Instant::now();
-        loop {
-            let left = timeout.saturating_sub(start.elapsed());
-            match answer.recv_timeout(left) {
-                Ok(answer) => return answer.map_err(|l| self.lost(l)),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.lost(Lost::Ended)),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.channel.kill(id);
-                    self.channel.forget(id);
-                    let why = format!("a command did not end within {timeout:?}");
-                    return Err(self.lost(Lost::Broken(why)));
-                }
+        match answer.recv_timeout(timeout) {
+            Ok(answer) => answer.map_err(|l| self.lost(l)),
+            Err(RecvTimeoutError::Disconnected) => Err(self.lost(Lost::Ended)),
+            Err(RecvTimeoutError::Timeout) => {
+                self.channel.kill(id);
+                self.channel.forget(id);
+                let why = format!("a command did not end within {timeout:?}");
+                Err(self.lost(Lost::Broken(why)))
             }
         }
     }

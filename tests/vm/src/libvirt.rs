@@ -1,7 +1,7 @@
 //! A real libvirtd of this test's own: its configuration, state and sockets are
 //! in one folder, and it and its QEMUs are in a PID namespace that ends with it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vfun_testguest::{Adopted, BootFiles, GuestConfig};
@@ -190,7 +190,7 @@ fn domain(
     config: &GuestConfig,
     files: &BootFiles,
     socket: &Path,
-    console: &PathBuf,
+    console: &Path,
     devices: &str,
 ) -> String {
     let ports = "<controller type='pci' model='pcie-root-port'/>".repeat(6);

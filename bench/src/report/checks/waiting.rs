@@ -44,18 +44,20 @@ fn compare(
     }
 }
 
+/// One figure of a row.
+type Figure = fn(&WaitingRow) -> Option<f64>;
+
 fn of(report: &WaitingReport, domain: Domain) -> Vec<Check> {
     let row = |kind, mode| report.find(domain, kind, mode);
-    let both = |a: Option<&WaitingRow>,
-                b: Option<&WaitingRow>,
-                f: fn(&WaitingRow) -> Option<f64>| { Some((f(a?)?, f(b?)?)) };
+    let both = |a: Option<&WaitingRow>, b: Option<&WaitingRow>, f: Figure| Some((f(a?)?, f(b?)?));
     let call = |mode| row(Waiting::NullCall, Some(mode));
     let (hybrid, spin, sleep) = (call(Mode::Hybrid), call(Mode::Spin), call(Mode::Sleep));
     let bare = row(Waiting::BareDoorbell, None);
     let crowd = |mode| row(Waiting::Crowd, Some(mode));
     let alone = |mode| row(Waiting::Alone, Some(mode));
-    let (p50, p99, per_s): (fn(&WaitingRow) -> _, fn(&WaitingRow) -> _, fn(&WaitingRow) -> _) =
-        (|r| r.p50_ns, |r| r.p99_ns, |r| r.calls_per_s);
+    let p50: Figure = |r| r.p50_ns;
+    let p99: Figure = |r| r.p99_ns;
+    let per_s: Figure = |r| r.calls_per_s;
     let ratio = |row: Option<&WaitingRow>| row.and_then(|r| r.ratio);
     let many = crowd(Mode::Hybrid).map_or(3, |r| r.count);
     let who = format!("{many} callers, {many} services on two processors, {domain}");

@@ -149,9 +149,12 @@ pub fn parse(text: &str) -> Result<Exposition, String> {
     Ok(Exposition { samples })
 }
 
+/// A sample's name and labels.
+type Key = (String, Vec<(String, String)>);
+
 /// Buckets rise, end with +Inf, and +Inf is the count.
-fn histograms(samples: &BTreeMap<(String, Vec<(String, String)>), f64>) -> Result<(), String> {
-    let mut found: BTreeMap<(String, Vec<(String, String)>), Vec<(f64, f64)>> = BTreeMap::new();
+fn histograms(samples: &BTreeMap<Key, f64>) -> Result<(), String> {
+    let mut found: BTreeMap<Key, Vec<(f64, f64)>> = BTreeMap::new();
     for ((name, labels), value) in samples {
         if let Some(family) = name.strip_suffix("_bucket") {
             let mut labels = labels.clone();

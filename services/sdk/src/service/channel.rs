@@ -138,9 +138,10 @@ pub fn open<E: Engine>(
         cell_bytes: open.cell_bytes,
         settings: start.settings.clone(),
     };
-    let (behind, args) = (behind.clone(), start.args);
+    let behind = behind.clone();
+    let asked = Asked { config, mode, args: start.args };
     let name = format!("ch {}", open.channel);
-    let serve = move || serve(&behind, mem, &config, mode, pulse, bells, &teller, args);
+    let serve = move || serve(&behind, mem, &asked, pulse, bells, &teller);
     std::thread::Builder::new()
         .name(name)
         .stack_size(STACK_BYTES)
@@ -149,16 +150,22 @@ pub fn open<E: Engine>(
     Ok(running)
 }
 
+/// How a channel is to be served.
+struct Asked {
+    config: Config,
+    mode: WaitMode,
+    args: Option<Lengths>,
+}
+
 fn serve<E: Engine>(
     behind: &Behind<E>,
     mem: WindowMemory,
-    config: &Config,
-    mode: WaitMode,
+    asked: &Asked,
     pulse: Arc<Pulse>,
     bells: Option<Bells>,
     teller: &Teller,
-    args: Option<Lengths>,
 ) {
+    let Asked { config, mode, args } = asked;
     let app = bells.as_ref().map(|b| b.app.clone());
     let (alarm, loop_pulse) = (teller.alarm.clone(), pulse.clone());
     let looped = |policy| Loop::new(loop_pulse, alarm, bells, policy);
@@ -179,7 +186,7 @@ fn serve<E: Engine>(
                 cell_bytes: config.cell_bytes,
                 max_args: engine.max_args(),
                 max_result: engine.max_result(),
-                args,
+                args: *args,
             };
             let calls = made.map_err(|e| format!("the driver cannot open it: {e}")).and_then(|i| {
                 Calls::new(mem, &shape, i, pulse.clone(), app).map_err(|e| e.to_string())
@@ -187,7 +194,7 @@ fn serve<E: Engine>(
             match calls {
                 Ok(mut calls) => {
                     teller.tell(Event::Opened);
-                    let end = looped(Policy::service(mode)).run(&mut calls);
+                    let end = looped(Policy::service(*mode)).run(&mut calls);
                     // And the driver's exit.
                     pulse.begin();
                     drop(calls);
