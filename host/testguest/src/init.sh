@@ -93,7 +93,9 @@ job() {
     printf %b "$2" >"$d/script"
     : >"$d/out/t"
     : >"$d/err/t"
-    setsid sh "$d/script" </dev/null >"$d/out/t" 2>"$d/err/t" 3>&- &
+    # By its path, or it would be busybox's, which prefers its own programs, on a
+    # disk as well.
+    setsid /bin/sh "$d/script" </dev/null >"$d/out/t" 2>"$d/err/t" 3>&- &
     session=$!
     echo $session >"$d/session"
     wait $session 2>/dev/null

@@ -46,6 +46,12 @@ impl Place {
 fn the_packages_install_work_and_go_in_debians_own_system() {
     let p = Place::new();
 
+    // This is Debian's own shell with its own tools, not busybox's.
+    assert_eq!(
+        p.root("readlink -f /proc/$$/exe; readlink -f $(command -v modprobe)"),
+        "/usr/bin/dash\n/usr/bin/kmod"
+    );
+
     // DKMS built it for the kernel that runs, and the device's alias loaded it.
     let kernel = p.root("uname -r");
     let built = p.root("dkms status");
