@@ -419,10 +419,9 @@ impl Core {
         if g.state == GrantState::Closing {
             return;
         }
-        let before = g.state;
         g.state = GrantState::Closing;
         g.closing_ms = now;
-        let (service, window, geometry) = (g.service, g.window, g.geometry);
+        let service = g.service;
         if let Some(to) = g.waiting.take() {
             let nack = Nack::new(
                 NackCode::WrongState,
@@ -431,18 +430,6 @@ impl Core {
             out.push(Action::Answer { to, result: Err(nack) });
         }
         self.record(grant, Some(why), out);
-        if let Some(geometry) = geometry
-            && self.windows.contains_key(&window)
-            && before != GrantState::Broken
-            && service.is_none()
-        {
-            out.push(Action::BreakChannel {
-                window,
-                geometry,
-                status: Status::Released,
-                reason: BreakReason::Released,
-            });
-        }
         let state = service.and_then(|s| self.services.get(&s)).map(|s| s.state);
         match (service, state) {
             (Some(service), Some(ServiceState::Ready | ServiceState::Stopping)) => {
@@ -460,14 +447,14 @@ impl Core {
         self.record(grant, None, out);
         let Some(g) = self.grants.remove(grant) else { return };
         if let (Some(geo), Some(w)) = (g.geometry, self.windows.get_mut(&g.window)) {
-            if g.service.is_some() {
-                out.push(Action::BreakChannel {
-                    window: g.window,
-                    geometry: geo,
-                    status: Status::Released,
-                    reason: BreakReason::Released,
-                });
-            }
+            // Also of a channel that is broken for another reason: only this one
+            // tells the guest's module that the pages are another's soon.
+            out.push(Action::BreakChannel {
+                window: g.window,
+                geometry: geo,
+                status: Status::Released,
+                reason: BreakReason::Released,
+            });
             w.heap.give(geo.dataout_off.get(), geo.side_bytes.get());
             w.heap.give(geo.datain_off.get(), geo.side_bytes.get());
         }
