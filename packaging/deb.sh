@@ -93,6 +93,11 @@ fi
 TEXT
     script $p prerm <<TEXT
 if [ "\$1" = remove ] || [ "\$1" = upgrade ]; then
+    # On the machine that runs, not in the file system of another. Only an idle
+    # module goes; the next one is loaded after an upgrade.
+    if [ -d /run/udev ] && [ -d /sys/module/vfun ] && ! rmmod vfun 2>/dev/null; then
+        echo 'virtfun-guest-dkms: a program still has /dev/vfunN open, so the module stays loaded until the next boot' >&2
+    fi
     if dkms status -m virtfun -v $version 2>/dev/null | grep -q .; then
         dkms remove -m virtfun -v $version --all
     fi
@@ -106,7 +111,10 @@ guest() {
     for f in vfun libvfun.so; do
         [ -f "$built/$f" ] || die "$built/$f is not there: run \`make build\`, or ask for 'deb.sh dkms' alone"
     done
-    control $p "$(dpkg --print-architecture)" 'libc6, libgcc-s1' 'virtfun-guest-dkms' 'VirtFun for guests: command line and library' <<TEXT
+    # The oldest libc that has all that they link to.
+    libc=$(objdump -T "$built/vfun" "$built/libvfun.so" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -V | tail -n1)
+    [ -n "$libc" ] || die "cannot read from $built/vfun which libc it needs; is objdump (binutils) there?"
+    control $p "$(dpkg --print-architecture)" "libc6 (>= $libc), libgcc-s1" 'virtfun-guest-dkms' 'VirtFun for guests: command line and library' <<TEXT
 Calls functions of the host from inside a virtual machine: the program
 vfun, the library libvfun with its C headers.
 TEXT

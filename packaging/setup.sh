@@ -22,6 +22,8 @@ xz-utils                 /usr/bin/xz
 kmod                     /sbin/depmod
 sparse                   /usr/bin/sparse
 util-linux               /usr/bin/taskset
+mmdebstrap               /usr/bin/mmdebstrap
+e2fsprogs                /sbin/mke2fs
 libc-bin                 /usr/bin/ldd
 qemu-system-x86          /usr/bin/qemu-system-x86_64
 busybox-static           busybox

@@ -45,6 +45,7 @@ if [ "$part" != vm ]; then
 fi
 if [ "$part" != local ]; then
     stage 'kernel module: both kernels, warnings, sparse' packaging/kmod.sh --check
+    stage 'a guest of Debian: our packages by DKMS' packaging/debian-guest.sh
     stage 'test guests' cargo test --release --quiet -p vfun-testguest
     stage 'real guests' cargo test --release --quiet -p vfun-tests-vm
 fi

@@ -4,6 +4,7 @@ use crate::fail::{Exit, Failure, Result};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 const MESSAGE_MAX: usize = 4 << 20;
 /// How long QEMU may take to answer: it does so at once, unless it is stopped.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How long QEMU may take to let go of the connection before.
+const NEXT: Duration = Duration::from_secs(2);
 /// Events kept while another is waited for.
 const EVENTS_MAX: usize = 256;
 
@@ -30,21 +33,47 @@ pub struct Qmp {
     stream: UnixStream,
     bytes: Vec<u8>,
     events: VecDeque<Value>,
+    /// The connection was reset.
+    broke: bool,
 }
 
 impl Qmp {
     /// Connects and says hello.
     pub fn open(socket: &Path) -> Result<Self> {
+        let until = Instant::now() + NEXT;
+        loop {
+            let mut broke = false;
+            match Self::attempt(socket, &mut broke) {
+                // QEMU is not done with whoever was connected a moment ago.
+                Err(_) if broke && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Connects and says hello; `broke` becomes true if QEMU was not ready for it.
+    fn attempt(socket: &Path, broke: &mut bool) -> Result<Self> {
         let stream = UnixStream::connect(socket).map_err(|e| {
+            // It does not listen while it serves somebody.
+            *broke = e.kind() == io::ErrorKind::ConnectionRefused;
             Failure::new(
                 Exit::Unreachable,
                 format!("QEMU does not answer on {}: {e}", socket.display()),
             )
             .advise("give QEMU a control socket with `-qmp unix:FILE,server=on,wait=off`, and name that file")
         })?;
-        let mut qmp =
-            Qmp { socket: socket.to_owned(), stream, bytes: vec![], events: VecDeque::new() };
-        let greeting = qmp.message(Instant::now() + ANSWER)?.ok_or_else(|| {
+        let mut qmp = Qmp {
+            socket: socket.to_owned(),
+            stream,
+            bytes: vec![],
+            events: VecDeque::new(),
+            broke: false,
+        };
+        let greeting = qmp.message(Instant::now() + ANSWER);
+        *broke = qmp.broke;
+        let greeting = greeting?.ok_or_else(|| {
             // QEMU takes one connection at a time and lets others wait.
             qmp.failure(
                 "it does not greet: is another program (libvirt?) connected to this socket?",
@@ -53,15 +82,17 @@ impl Qmp {
         if greeting.get("QMP").is_none() {
             return Err(qmp.failure("what greets there is not QEMU's control socket"));
         }
-        qmp.ask("qmp_capabilities", json!({}))?;
-        Ok(qmp)
+        let hello = qmp.ask("qmp_capabilities", json!({}));
+        *broke = qmp.broke;
+        hello.map(|_| qmp)
     }
 
     fn failure(&self, why: &str) -> Failure {
         Failure::new(Exit::Unreachable, format!("QEMU's socket {}: {why}", self.socket.display()))
     }
 
-    fn broken(&self, e: &io::Error) -> Failure {
+    fn broken(&mut self, e: &io::Error) -> Failure {
+        self.broke = true;
         self.failure(&format!("the connection broke: {e}"))
     }
 
@@ -151,6 +182,28 @@ impl Qmp {
                 Some(message) if message.get("event").is_some() => self.keep(message),
                 Some(_) => {}
                 None => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Drop for Qmp {
+    /// Waits until QEMU has let go of the connection: QEMU 7.2 may crash if the
+    /// next one comes in the middle of that (every second run of a test did).
+    fn drop(&mut self) {
+        let until = Instant::now() + NEXT;
+        if self.stream.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        let mut room = [0; 4096];
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.stream.set_read_timeout(Some(left)).is_err() {
+                return;
+            }
+            match self.stream.read(&mut room) {
+                Ok(n) if n > 0 => {}
+                _ => return,
             }
         }
     }

@@ -103,6 +103,13 @@ void vfun_channel_event(struct vfun_channel *ch)
 		vfun_eventfd_signal(ch->eventfd);
 }
 
+/* The host has ended it, and may give its pages to others. */
+static bool ended(u64 broken)
+{
+	return broken == VFUN_BREAK_REASON_RELEASED ||
+	       broken == VFUN_BREAK_REASON_SHUTDOWN;
+}
+
 /*
  * Whether a ring of its vector was for this channel. The service moves CALLS on
  * before it rings. A floor channel counts no calls, so each ring may be its.
@@ -114,15 +121,16 @@ void vfun_channel_look(struct vfun_channel *ch)
 	u64 calls = READ_ONCE(*vfun_word_at(dev, ch->datain + 8 * VFUN_IN_CALLS));
 	u64 broken = READ_ONCE(*vfun_word_at(dev, ch->datain + 8 * VFUN_IN_BROKEN));
 
-	if (broken != ch->broken &&
-	    (broken == VFUN_BREAK_REASON_RELEASED ||
-	     broken == VFUN_BREAK_REASON_SHUTDOWN))
+	/* The page may be another channel's by now: what it said first counts. */
+	if (ended(ch->broken))
+		return;
+	if (ended(broken))
 		schedule_work(&dev->reap_work);
 	else if (calls == ch->calls && broken == ch->broken &&
 		 ch->kind == VFUN_CHANNEL_KIND_CALLS)
 		return;
 	ch->calls = calls;
-	ch->broken = broken;
+	WRITE_ONCE(ch->broken, broken);
 	vfun_channel_event(ch);
 }
 
@@ -310,11 +318,13 @@ void vfun_reap(struct work_struct *work)
 	kill_begin(dev);
 	for (v = 0; v < VFUN_VECTORS; v++) {
 		list_for_each_entry_safe(ch, next, &dev->live[v], live) {
-			u64 broken = vfun_load(dev, ch->datain +
-					       8 * VFUN_IN_BROKEN);
+			/* What an interrupt saw may be overwritten since. */
+			u64 broken = READ_ONCE(ch->broken);
 
-			if (broken == VFUN_BREAK_REASON_RELEASED ||
-			    broken == VFUN_BREAK_REASON_SHUTDOWN)
+			if (!ended(broken))
+				broken = vfun_load(dev, ch->datain +
+							8 * VFUN_IN_BROKEN);
+			if (ended(broken))
 				kill(dev, ch, broken, &killed);
 		}
 	}

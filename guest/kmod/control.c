@@ -236,6 +236,8 @@ static int copy_answer(struct cell *c, struct vfun_exchange *x, u64 answered)
 		return -EPROTO;
 	generation = vfun_load(dev, answer_word(c, VFUN_WORD_GENERATION));
 	memcpy(x->answer, dev->window + vfun_answer_off(c->index) + VFUN_LINE, len);
+	/* An acquire keeps later loads behind it, not the copy before it. */
+	smp_rmb();
 	if (!owned(c) ||
 	    vfun_load(dev, answer_word(c, VFUN_WORD_ANSWERED)) != answered)
 		return check_host(dev, x) ?: -EPROTO;
@@ -377,10 +379,19 @@ int vfun_reset(struct vfun_device *dev, unsigned int timeout_ms, bool last)
 /* Before the first session; once. The caller is inside. */
 int vfun_ensure_reset(struct vfun_device *dev, unsigned int timeout_ms)
 {
+	unsigned long deadline = jiffies + msecs_to_jiffies(timeout_ms);
 	int ret = 0;
 
-	if (mutex_lock_killable(&dev->reset_lock))
-		return -EINTR;
+	/* Who holds it waits for the host, and others must not wait for longer. */
+	while (!mutex_trylock(&dev->reset_lock)) {
+		if (READ_ONCE(dev->gone))
+			return -ENODEV;
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		if (time_after_eq(jiffies, deadline))
+			return -ETIMEDOUT;
+		schedule_timeout_killable(msecs_to_jiffies(VFUN_CELL_WAIT_MS));
+	}
 	if (!dev->reset_done) {
 		ret = vfun_reset(dev, timeout_ms, false);
 		dev->reset_done = !ret;

@@ -65,6 +65,8 @@ int vfun_layout_read(struct vfun_device *dev, struct vfun_window_header *h,
 	memcpy(h, dev->window, sizeof(*h));
 	h->magic = magic;
 	*wrong = header_wrong(dev, h);
+	/* An acquire keeps later loads behind it, not the copy before it. */
+	smp_rmb();
 	/* Laid out anew while it was copied. */
 	if (vfun_load(dev, 0) != magic)
 		return -EAGAIN;
@@ -96,6 +98,11 @@ int vfun_layout_check(struct vfun_device *dev)
 	ret = vfun_layout_read(dev, &h, &wrong);
 	generation = ret ? 0 : h.generation;
 	if (generation != dev->generation) {
+		/*
+		 * First of all, so that an ack of before, which is being looked
+		 * at now, makes no channel live behind kill_of's back.
+		 */
+		WRITE_ONCE(dev->generation, 0);
 		vfun_kill_of(dev, NULL, VFUN_BREAK_REASON_SHUTDOWN);
 		if (ret == -ENODEV)
 			dev_warn_ratelimited(&dev->pdev->dev,

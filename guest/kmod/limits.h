@@ -25,7 +25,7 @@
 #define VFUN_LOOK_MS 50
 /* How often a manager that declares sleep is rung again. */
 #define VFUN_RING_AGAIN_MS 100
-/* Between two looks for a free control cell. */
+/* Between two looks for a free control cell, or whether RESET is over. */
 #define VFUN_CELL_WAIT_MS 2
 
 /* How long probe waits for a window that the host is laying out. */

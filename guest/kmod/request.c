@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* VFUN_IOC_REQUEST: what a program may ask, and what the module learns of it. */
 
+#include <linux/jiffies.h>
+#include <linux/minmax.h>
 #include <linux/pid.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -13,6 +15,7 @@ struct request {
 	struct vfun_file *vf;
 	struct vfun_exchange x;
 	u64 epoch;
+	unsigned long deadline;		/* of all that it waits for, in jiffies */
 	u8 body[VFUN_REQUEST_BODY] __aligned(8);
 	u8 answer[VFUN_ANSWER_BODY] __aligned(8);
 };
@@ -44,12 +47,22 @@ static const struct message messages[] = {
 #define FEATURES_KNOWN (VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | \
 			VFUN_FEATURE_MODULE | VFUN_FEATURE_SIGNATURES)
 
+/* What is left of the program's time; never nothing, so that it is posted. */
+static unsigned int left_ms(const struct request *r)
+{
+	long left = r->deadline - jiffies;
+
+	return left > 0 ? max(jiffies_to_msecs(left), 1u) : 1;
+}
+
 /* Sends it; an ack has a length that is possible for it. */
 static int exchange(struct request *r)
 {
 	const struct message *m = &messages[r->x.kind];
-	int ret = vfun_exchange(r->vf->dev, &r->x);
+	int ret;
 
+	r->x.timeout_ms = left_ms(r);
+	ret = vfun_exchange(r->vf->dev, &r->x);
 	if (ret == -ESTALE)
 		vfun_layout_check(r->vf->dev);
 	if (ret)
@@ -72,7 +85,7 @@ static int hello(struct request *r)
 	struct vfun_file *vf = r->vf;
 	int ret;
 
-	ret = vfun_ensure_reset(vf->dev, r->x.timeout_ms);
+	ret = vfun_ensure_reset(vf->dev, left_ms(r));
 	if (ret)
 		return ret;
 	r->x.generation = READ_ONCE(vf->dev->generation);
@@ -410,7 +423,7 @@ long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg)
 	r->x.body = r->body;
 	r->x.body_len = q.body_len;
 	r->x.answer = r->answer;
-	r->x.timeout_ms = q.timeout_ms;
+	r->deadline = jiffies + msecs_to_jiffies(q.timeout_ms);
 	ret = -EFAULT;
 	if (copy_from_user(r->body, u64_to_user_ptr(q.body), q.body_len))
 		goto free;

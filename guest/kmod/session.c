@@ -55,7 +55,12 @@ int vfun_session_begin(struct vfun_file *vf, u64 generation)
 		spin_unlock(&vf->lock);
 		return -EBUSY;
 	}
-	/* Channels of another generation are dead already (layout.c). */
+	/* The session may be another thread's, of a later window than ours. */
+	if (generation != READ_ONCE(vf->dev->generation)) {
+		spin_unlock(&vf->lock);
+		return -ESTALE;
+	}
+	/* Channels of an earlier generation are dead already (layout.c). */
 	end_session(vf, &over);
 	vf->state = VFUN_SESSION_OPENING;
 	vf->generation = generation;

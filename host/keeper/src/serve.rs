@@ -27,6 +27,10 @@ pub fn serve(listener: OwnedFd, path: &Path) -> io::Result<()> {
     let mut things: BTreeMap<String, Thing> = BTreeMap::new();
     let mut manager: Option<OwnedFd> = None;
     let mut room = vec![0; PACKET_BYTES];
+    // A manager that could not reach this keeper has put another one in its
+    // place: what this one has means nothing any more.
+    let place = place_of(path);
+    let replaced = || place_of(path) != place;
     loop {
         let (newcomer, message) = wait(&listener, manager.as_ref())?;
         if newcomer {
@@ -42,6 +46,9 @@ pub fn serve(listener: OwnedFd, path: &Path) -> io::Result<()> {
                 }
             }
             manager = tell_all(&socket, &things).is_ok().then_some(socket);
+            if manager.is_none() {
+                carry_out(&things);
+            }
         } else if message {
             let Some(socket) = manager.as_ref() else { continue };
             match hear(socket, &mut room) {
@@ -50,15 +57,23 @@ pub fn serve(listener: OwnedFd, path: &Path) -> io::Result<()> {
                         return Ok(());
                     }
                 }
+                None if path.exists() && replaced() => return Ok(()),
                 None => {
-                    manager = None;
+                    // Before it hangs up: a manager that lives puts it right.
                     carry_out(&things);
+                    manager = None;
                 }
             }
-        } else if manager.is_none() && !path.exists() {
+        } else if manager.is_none() && replaced() {
             return Ok(());
         }
     }
+}
+
+/// Which file is at `path`; the system's name for it, as long as its socket is open.
+fn place_of(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
 }
 
 /// Waits for a manager or for what it says.
@@ -194,6 +209,28 @@ mod tests {
         let (second, _) = Keeper::connect(&path).unwrap();
         second.end();
         thread.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_keeper_that_was_replaced_ends_and_touches_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k.sock");
+        let old = keeper(&path);
+        let (manager, _) = Keeper::connect(&path).unwrap();
+        let memory = vfun_window::memfd("k", 4096).unwrap();
+        let will = Some(Will { offset: 8, value: 4 });
+        manager.hold("window", "", will, &[memory.as_fd()]).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let new = keeper(&path);
+        drop(manager);
+        old.join().unwrap().unwrap();
+        let mut word = [0; 8];
+        rustix::io::pread(&memory, &mut word, 8).unwrap();
+        assert_eq!(word, [0; 8], "the manager goes on with another keeper");
+        let (manager, kept) = Keeper::connect(&path).unwrap();
+        assert!(kept.is_empty());
+        manager.end();
+        new.join().unwrap().unwrap();
     }
 
     #[test]

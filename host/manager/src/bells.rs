@@ -1,6 +1,7 @@
 //! A window's bells, and how the manager rings them without being held up.
 
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
 use vfun_window::Bell;
 use vfun_wire::limits::VECTORS;
 
@@ -13,7 +14,7 @@ pub struct Bells {
     pub to_host: Vec<Bell>,
     /// These ring the app.
     pub to_app: Vec<Bell>,
-    ringer: Option<SyncSender<u16>>,
+    ringer: Option<(SyncSender<u16>, JoinHandle<()>)>,
 }
 
 impl Bells {
@@ -31,7 +32,7 @@ impl Bells {
     pub fn of_vm(to_host: Vec<Bell>, to_app: Vec<Bell>) -> std::io::Result<Self> {
         let (ringer, rings) = sync_channel::<u16>(WAITING);
         let bells = to_app.clone();
-        std::thread::Builder::new().name("ringer".into()).stack_size(64 << 10).spawn(
+        let thread = std::thread::Builder::new().name("ringer".into()).stack_size(64 << 10).spawn(
             move || {
                 for vector in rings {
                     if let Some(bell) = bells.get(usize::from(vector)) {
@@ -40,7 +41,17 @@ impl Bells {
                 }
             },
         )?;
-        Ok(Bells { to_host, to_app, ringer: Some(ringer) })
+        Ok(Bells { to_host, to_app, ringer: Some((ringer, thread)) })
+    }
+
+    /// The ringer's thread, if there is one: it ends soon, unless it hangs.
+    pub fn into_ringer(self) -> Option<JoinHandle<()>> {
+        self.ringer.map(|(_, thread)| thread)
+    }
+
+    /// Whether they are a VM's.
+    pub fn are_a_vms(&self) -> bool {
+        self.ringer.is_some()
     }
 
     /// New bells, `VECTORS` each way.
@@ -52,7 +63,7 @@ impl Bells {
     /// Wakes those who sleep on a vector on the app's side. Never waits.
     pub fn ring_app(&self, vector: u16) {
         match (&self.ringer, self.to_app.get(usize::from(vector))) {
-            (Some(ringer), _) => match ringer.try_send(vector) {
+            (Some((ringer, _)), _) => match ringer.try_send(vector) {
                 // Full: the ringer hangs, or so many rings are on their way
                 // that this one is among them or makes no difference.
                 Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}

@@ -23,6 +23,17 @@ pub const APP_NAMES_KEPT: usize = 4096;
 /// Services at once, over all clients: each is a process of 2 to 15 MB.
 pub const SERVICES_MAX: usize = 512;
 
+/// Channels in a service's report after a take-over; each is a grant of one
+/// client. A service that its driver took over must not make the manager grow.
+pub const REPORT_CHANNELS_MAX: usize = 1 << 16;
+/// Connections taken from one socket before others have their turn: whoever
+/// connects faster than the manager accepts must not keep everybody waiting.
+pub const ACCEPTS_A_TURN: usize = 16;
+/// Ringers of a VM's windows that are gone and whose threads have not ended. A
+/// hostile QEMU can make one hang for as long as it holds the bell, with eight
+/// descriptors; it gets no further window then.
+pub const RINGERS_LEFT_MAX: usize = 4;
+
 /// Between two looks at the control cells of windows without a doorbell, when
 /// nothing was asked lately: 125 looks a second take about 0.6 % of a core.
 pub const LOOK_IDLE: Duration = Duration::from_millis(8);

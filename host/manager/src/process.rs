@@ -26,7 +26,7 @@ impl Process {
         let log = OpenOptions::new().create(true).append(true).open(log)?;
         // Nothing but the socket and the log goes along: every other
         // descriptor of the manager is close-on-exec, and the environment is empty.
-        let child = Command::new(program)
+        let mut child = Command::new(program)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(theirs))
@@ -36,10 +36,19 @@ impl Process {
             .spawn()?;
         let pid = child.id() as i32;
         let handle = Pid::from_raw(pid).expect("a child has a pid");
-        let pidfd = rustix::process::pidfd_open(handle, PidfdFlags::empty())?;
-        let process = Process { pid, socket: ours, pidfd };
-        process.send(&ToService::Start(start), &[])?;
-        Ok(process)
+        let started = rustix::process::pidfd_open(handle, PidfdFlags::empty())
+            .map_err(io::Error::from)
+            .map(|pidfd| Process { pid, socket: ours, pidfd })
+            .and_then(|process| {
+                process.send(&ToService::Start(start), &[])?;
+                Ok(process)
+            });
+        if started.is_err() {
+            // Nobody else would take it off the system's list.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        started
     }
 
     /// One that another manager started, which was killed since.

@@ -206,13 +206,18 @@ impl Records {
         Ok(())
     }
 
-    /// Takes the list of services that an earlier manager left.
-    pub fn take_left_services(&self) -> rusqlite::Result<Vec<LeftService>> {
-        let mut q = self.0.prepare("DELETE FROM services RETURNING pid, started")?;
+    /// The services that an earlier manager left.
+    pub fn left_services(&self) -> rusqlite::Result<Vec<LeftService>> {
+        let mut q = self.0.prepare("SELECT pid, started FROM services")?;
         q.query_map([], |r| {
             Ok(LeftService { pid: r.get(0)?, started: r.get::<_, i64>(1)? as u64 })
         })?
         .collect()
+    }
+
+    /// Forgets every service.
+    pub fn forget_services(&self) -> rusqlite::Result<usize> {
+        self.0.execute("DELETE FROM services", [])
     }
 }
 
@@ -274,7 +279,8 @@ mod tests {
         r.service(77, Some(5)).unwrap();
         r.service(78, Some(6)).unwrap();
         r.service(77, None).unwrap();
-        assert_eq!(r.take_left_services().unwrap(), [LeftService { pid: 78, started: 6 }]);
-        assert!(r.take_left_services().unwrap().is_empty());
+        assert_eq!(r.left_services().unwrap(), [LeftService { pid: 78, started: 6 }]);
+        assert_eq!(r.forget_services().unwrap(), 1);
+        assert!(r.left_services().unwrap().is_empty());
     }
 }

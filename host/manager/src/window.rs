@@ -128,6 +128,10 @@ impl HostWindow {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+    /// Lets go of the window; its ringer's thread, if it has one.
+    pub fn into_ringer(self) -> Option<std::thread::JoinHandle<()>> {
+        self.bells.and_then(Bells::into_ringer)
+    }
     /// Its bells, if it has any.
     pub fn bells(&self) -> Option<&Bells> {
         self.bells.as_ref()
@@ -135,7 +139,8 @@ impl HostWindow {
 
     /// Shows an app without a doorbell that the manager looks.
     pub fn beat(&mut self) {
-        self.beat += 1;
+        // After a take-over it began with what the window held.
+        self.beat = self.beat.wrapping_add(1);
         self.span.store(word(HOST_BEAT_OFF), self.beat, Ordering::Relaxed);
     }
 
@@ -222,8 +227,21 @@ impl HostWindow {
 
     /// Sets both sides of a channel to zero before anybody uses it.
     pub fn zero(&self, g: &Geometry) {
-        // Data spaces are left as they are: they held only this client's
-        // bytes, and zeroing them would touch every page of a large channel.
+        // A VM with a kernel module is many users, who must not see what another
+        // one left in a data space. Its pages are given back to the system, which
+        // is quick, and come again as zeros when they are touched. A program on
+        // the host and a guest without the module have the whole window anyway.
+        if self.bells.as_ref().is_some_and(Bells::are_a_vms) {
+            for off in [g.dataout_off.get(), g.datain_off.get()] {
+                use rustix::fs::{FallocateFlags, fallocate};
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                if fallocate(&self.fd, hole, off, g.side_bytes.get()).is_err() {
+                    let side = g.side_bytes.get() as usize;
+                    self.span.part(off as usize, side).expect("laid out by the core").zero();
+                }
+            }
+            return;
+        }
         let spaces = vfun_wire::channel::spaces_off(g.depth.get());
         for off in [g.dataout_off.get(), g.datain_off.get()] {
             self.span.part(off as usize, spaces).expect("laid out by the core").zero();
@@ -256,7 +274,11 @@ impl HostWindow {
     /// Says that a channel no longer serves. Calls that were posted and not
     /// answered see it when they look.
     pub fn break_channel(&self, g: &Geometry, reason: BreakReason) {
-        self.datain(g).store(in_header::BROKEN, u64::from(reason.to_wire()), Ordering::Release);
+        // The first reason is the one that tells something.
+        let datain = self.datain(g);
+        if datain.load(in_header::BROKEN, Ordering::Acquire) == 0 {
+            datain.store(in_header::BROKEN, u64::from(reason.to_wire()), Ordering::Release);
+        }
         self.ring_channel(g);
     }
 

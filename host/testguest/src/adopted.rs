@@ -29,6 +29,12 @@ impl BootFiles {
     /// kernel's arguments count.
     pub fn make(config: &GuestConfig, folder: &Path) -> Result<BootFiles> {
         config.check()?;
+        if config.disk.is_some() {
+            return Err(GuestError::Config {
+                guest: config.name.clone(),
+                why: "a machine of somebody else has its own disks, so leave out disk".into(),
+            });
+        }
         let kernel = Kernel::find()?;
         fs::create_dir_all(folder).doing(|| format!("cannot make {}", folder.display()))?;
         let initramfs = folder.join("initramfs");

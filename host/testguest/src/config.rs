@@ -34,6 +34,21 @@ impl Doorbell {
     }
 }
 
+/// A disk to boot from: a system of its own, with its own kernel.
+///
+/// The initramfs then only mounts the disk and becomes it. Commands run in that
+/// system, by its own shell; busybox's programs are at the end of the `PATH`.
+/// What the guest writes is gone with it: the image stays as it is, and several
+/// guests may have it at once. If there is an executable `/etc/vfun-start` on
+/// the disk, it is run, and its end waited for, before the guest is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disk {
+    /// The image: an ext4 file system, without partitions.
+    pub image: PathBuf,
+    /// The folder with its kernel, as [`Kernel::at`](crate::Kernel::at) takes it.
+    pub kernel: PathBuf,
+}
+
 /// What a guest is made of. `GuestConfig::new("name")` is a complete one.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
@@ -51,6 +66,9 @@ pub struct GuestConfig {
     /// Files or folders of the host and where they go in the guest (an absolute
     /// path). The libraries that programs link to go along by themselves.
     pub files: Vec<(PathBuf, String)>,
+    /// A disk to boot from. Neither `files` nor `kernel_module` can be had with
+    /// it: what the guest needs is on its disk.
+    pub disk: Option<Disk>,
     /// Kernel modules to load at boot, by name, with those they depend on.
     pub modules: Vec<String>,
     /// Kernel modules to take along without loading them.
@@ -89,6 +107,7 @@ impl Default for GuestConfig {
             windows: Vec::new(),
             doorbells: Vec::new(),
             files: Vec::new(),
+            disk: None,
             modules: Vec::new(),
             spare_modules: Vec::new(),
             kernel_module: None,
@@ -186,8 +205,27 @@ impl GuestConfig {
                 limits::MAX_DOORBELLS
             ));
         }
+        if let Some(disk) = &self.disk {
+            self.check_disk(disk)?;
+        }
         self.windows.iter().try_for_each(|w| self.check_window(w))?;
         self.doorbells.iter().try_for_each(|d| self.check_doorbell(d))
+    }
+
+    fn check_disk(&self, disk: &Disk) -> Result<()> {
+        if !disk.image.is_file() {
+            return self
+                .refuse(format!("the disk {} is not there, or not a file", disk.image.display()));
+        }
+        let more = !self.files.is_empty() || !self.spare_modules.is_empty();
+        if more || self.kernel_module.is_some() {
+            return self.refuse(
+                "files, spare_modules and kernel_module are not for a guest with a disk: \
+                 put what it needs on the disk"
+                    .into(),
+            );
+        }
+        Ok(())
     }
 
     fn check_doorbell(&self, doorbell: &Doorbell) -> Result<()> {
@@ -304,6 +342,19 @@ mod tests {
         assert!(why(&with(path.clone(), 6000)).contains("power of two"));
         assert!(why(&with(dir.path().into(), 4096)).contains("regular file"));
         with(path, 8192).check().unwrap();
+    }
+
+    #[test]
+    fn a_disk_brings_all_that_its_guest_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("disk");
+        let disk = Disk { image: image.clone(), kernel: dir.path().into() };
+        let mut config = GuestConfig { disk: Some(disk), ..Default::default() };
+        assert!(why(&config).contains("is not there"));
+        fs::write(&image, "x").unwrap();
+        config.check().unwrap();
+        config.files.push((image, "/x".into()));
+        assert!(why(&config).contains("on the disk"));
     }
 
     #[test]

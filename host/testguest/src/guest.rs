@@ -37,7 +37,7 @@ impl Guest {
     /// Starts a guest and waits until it takes commands.
     pub fn boot(config: &GuestConfig) -> Result<Guest> {
         config.check()?;
-        let kernel = Kernel::find()?;
+        let kernel = Kernel::of(config)?;
         let accel = accel::resolve(config.accel, &kernel)?;
         config.check_host_memory()?;
         let mut guest = Guest::launch(config, &kernel, accel)?;

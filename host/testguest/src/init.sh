@@ -1,28 +1,46 @@
 #!/bin/busybox sh
 # pid 1 of a test guest. It never ends, because the kernel panics if it does.
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin HOME=/root TERM=linux SHELL=/bin/sh
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs dev /dev
-mkdir -p /dev/shm /dev/pts /run /tmp /var
-mount -t devpts devpts /dev/pts
-mount -t tmpfs shm /dev/shm
-mount -t tmpfs tmp /tmp
-mount -t tmpfs run /run
-mkdir /run/vfun
-ln -s /proc/self/fd /dev/fd
-ln -s /run /var/run
-echo /bin/modprobe >/proc/sys/kernel/modprobe
+if [ "$1" = on-disk ]; then
+    # The second time, see below: the system on the disk, with its own programs
+    # first, is around us.
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/vfun/bin
+    /run/vfun/bin/busybox --install -s /run/vfun/bin
+    echo /sbin/modprobe >/proc/sys/kernel/modprobe
+    . /run/vfun/config
+else
+    /bin/busybox --install -s /bin
+    mount -t proc proc /proc
+    mount -t sysfs sysfs /sys
+    mount -t devtmpfs dev /dev
+    mkdir -p /dev/shm /dev/pts /run /tmp /var
+    mount -t devpts devpts /dev/pts
+    mount -t tmpfs shm /dev/shm
+    mount -t tmpfs tmp /tmp
+    mount -t tmpfs run /run
+    mkdir /run/vfun
+    ln -s /proc/self/fd /dev/fd
+    ln -s /run /var/run
+    echo /bin/modprobe >/proc/sys/kernel/modprobe
 
-. /etc/vfun/config # insmod=, kernel_module=, net=, shell=, rows=, columns=, LD_LIBRARY_PATH=
+    . /etc/vfun/config # insmod=, kernel_module=, disk=, net=, shell=, rows=, columns=, LD_LIBRARY_PATH=
 
-for module in $insmod; do
-    insmod "/lib/modules/$(uname -r)/$module" || echo "init: module $module does not load"
-done
-if [ -n "$kernel_module" ]; then
-    # What a package's udev rule does.
-    insmod "$kernel_module" && chgrp vfun /dev/vfun* || echo "init: $kernel_module does not load, or finds no window"
+    for module in $insmod; do
+        insmod "/lib/modules/$(uname -r)/$module" || echo "init: module $module does not load"
+    done
+    if [ -n "$kernel_module" ]; then
+        # What a package's udev rule does.
+        insmod "$kernel_module" && chgrp vfun /dev/vfun* || echo "init: $kernel_module does not load, or finds no window"
+    fi
+    if [ -n "$disk" ]; then
+        mkdir /disk /run/vfun/bin
+        until [ -b "$disk" ]; do usleep 2000; done
+        mount -t ext4 "$disk" /disk || echo "init: the disk cannot be mounted"
+        cp /bin/busybox /run/vfun/bin
+        cp /init /etc/vfun/config /run/vfun
+        for mount in dev proc sys run tmp; do mount -o move "/$mount" "/disk/$mount"; done
+        exec switch_root /disk /run/vfun/bin/busybox sh /run/vfun/init on-disk
+    fi
 fi
 hostname -F /etc/hostname
 ip link set lo up
@@ -30,6 +48,8 @@ if [ "$net" = 1 ]; then
     ip link set eth0 up && ip addr add 10.0.2.15/24 dev eth0 &&
         ip route add default via 10.0.2.2 || echo "init: no network card eth0"
 fi
+
+[ ! -x /etc/vfun-start ] || [ -z "$disk" ] || /etc/vfun-start || echo "init: /etc/vfun-start failed"
 
 # busybox's poweroff, halt and reboot ask pid 1 by signals.
 trap 'sync; busybox poweroff -f' USR2
@@ -73,7 +93,9 @@ job() {
     printf %b "$2" >"$d/script"
     : >"$d/out/t"
     : >"$d/err/t"
-    setsid sh "$d/script" </dev/null >"$d/out/t" 2>"$d/err/t" 3>&- &
+    # By its path, or it would be busybox's, which prefers its own programs, on a
+    # disk as well.
+    setsid /bin/sh "$d/script" </dev/null >"$d/out/t" 2>"$d/err/t" 3>&- &
     session=$!
     echo $session >"$d/session"
     wait $session 2>/dev/null

@@ -121,6 +121,9 @@ impl Image<'_> {
         if self.config.net {
             load.push("virtio_net");
         }
+        if self.config.disk.is_some() {
+            load.extend(["virtio_blk", "ext4"]);
+        }
         load.extend(self.config.modules.iter().map(String::as_str));
         let all = kernel.modules()?;
         let insmod = all.order(&load)?;
@@ -152,6 +155,9 @@ impl Image<'_> {
         );
         if self.config.kernel_module.is_some() {
             text += &format!("kernel_module={KERNEL_MODULE}\n");
+        }
+        if self.config.disk.is_some() {
+            text += "disk=/dev/vda\n";
         }
         if !self.lib_dirs.is_empty() {
             text += &format!(

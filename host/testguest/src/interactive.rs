@@ -16,7 +16,7 @@ use crate::{GuestConfig, Kernel, Result, accel};
 /// there.
 pub fn interactive(config: &GuestConfig) -> Result<i32> {
     config.check()?;
-    let kernel = Kernel::find()?;
+    let kernel = Kernel::of(config)?;
     let accel = accel::resolve(config.accel, &kernel)?;
     config.check_host_memory()?;
     let folder = keeper::folder(&config.name)?;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use crate::Result;
 use crate::error::{Doing, GuestError};
 use crate::modules::Modules;
+use crate::{GuestConfig, Result};
 
 /// A kernel image with its modules, as `packaging/guest-kernel.sh` lays it out.
 #[derive(Clone, Debug)]
@@ -40,6 +40,11 @@ impl Kernel {
                 Err(GuestError::NoKernel { looked })
             }
         }
+    }
+
+    /// The kernel that this guest boots: its disk's own, or the usual one.
+    pub(crate) fn of(config: &GuestConfig) -> Result<Kernel> {
+        config.disk.as_ref().map_or_else(Kernel::find, |disk| Kernel::at(&disk.kernel))
     }
 
     /// The kernel in `dir`, if it is complete.

@@ -46,7 +46,7 @@ mod qmp;
 
 pub use accel::Accel;
 pub use adopted::{Adopted, BootFiles};
-pub use config::{Doorbell, GuestConfig, Window};
+pub use config::{Disk, Doorbell, GuestConfig, Window};
 pub use error::GuestError;
 pub use frame::RunOutput;
 pub use guest::Guest;

@@ -97,6 +97,14 @@ pub(crate) fn command(
             "virtio-net-pci,netdev=net0,romfile=,addr=0x03",
         ]);
     }
+    if let Some(disk) = &config.disk {
+        let image = std::fs::canonicalize(&disk.image)
+            .doing(|| format!("cannot find {}", disk.image.display()))?;
+        // What is written goes to a file that has no name, and is gone with QEMU.
+        let drive =
+            format!("if=none,id=disk,format=raw,snapshot=on,cache=unsafe,file={}", quoted(&image)?);
+        add(&["-drive", &drive, "-device", "virtio-blk-pci,drive=disk,addr=0x04"]);
+    }
     for i in 0..config.hotplug_ports {
         let slot = FIRST_HOTPLUG_SLOT + i;
         // Room for the largest window in each, and its own slot number.

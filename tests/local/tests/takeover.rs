@@ -175,3 +175,87 @@ fn a_revoked_grant_stays_revoked_and_old_handles_stay_stale() {
     let again = session.negotiate(&FunctionRequest::new("echo")).unwrap();
     drop(again);
 }
+
+/// A QEMU of a VM's client: its connection, and what it was told with it.
+struct Qemu {
+    socket: std::os::unix::net::UnixStream,
+    first: i64,
+    fds: Vec<std::os::fd::OwnedFd>,
+}
+
+fn qemu(stand: &Stand) -> Qemu {
+    let socket = stand.root().join("ivshmem/vm.sock");
+    let socket = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    let (mut first, mut fds) = (None, vec![]);
+    while fds.len() < 17 {
+        let mut word = [0; 8];
+        let (n, more) = vfun_window::fdpass::receive(&socket, &mut word).unwrap();
+        let said = if n == 8 { i64::from_le_bytes(word) } else { i64::MIN };
+        first.get_or_insert(said);
+        if said < -1 {
+            break;
+        }
+        fds.extend(more);
+    }
+    Qemu { socket, first: first.unwrap(), fds }
+}
+
+const VM: &str = "name = \"vm\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-doorbell\"\n";
+
+#[test]
+fn a_vm_keeps_its_window_and_its_place() {
+    let mut stand = Stand::start();
+    stand.add_client(VM).unwrap();
+    let vm = qemu(&stand);
+    assert_eq!((vm.first, vm.fds.len()), (0, 17));
+    let windows = stand.totals().0;
+    stand.kill_vfund();
+    stand.start_vfund();
+    assert_eq!(stand.totals().0, windows);
+    assert_eq!(qemu(&stand).first, -2, "there is one VM of this client already");
+    // Nor does the next window get this one's number.
+    let session = stand.connect("beside");
+    assert_eq!(stand.totals().0, windows + 1);
+    assert_eq!(session.function("echo").unwrap().call(b"x").unwrap(), b"x");
+    drop(vm.socket);
+    stand.until("it is gone", |s| s.totals().0 == windows);
+}
+
+/// Whoever has a bell's descriptor can make ringing it hang: the threads that
+/// hang are few, and nobody else notices.
+#[test]
+fn a_qemu_that_lets_ringers_hang_gets_no_more_windows() {
+    use vfun_wire::control::{Posted, WORD_POSTED, request_off};
+    let stand = Stand::start();
+    stand.add_client(VM).unwrap();
+    let refused = (0..20).any(|_| {
+        let vm = qemu(&stand);
+        if vm.first == -2 {
+            return true;
+        }
+        let bell = &vm.fds[9];
+        let flags = rustix::fs::fcntl_getfl(bell).unwrap();
+        rustix::io::write(bell, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        rustix::fs::fcntl_setfl(bell, flags - rustix::fs::OFlags::NONBLOCK).unwrap();
+        let post = Posted { seq: 1, kind: 99, len: 0 }.pack();
+        let at = request_off(0) + WORD_POSTED * 8;
+        rustix::io::pwrite(&vm.fds[0], &post.to_le_bytes(), at as u64).unwrap();
+        let posted = vfun_wire::header::POSTED_OFF as u64;
+        rustix::io::pwrite(&vm.fds[0], &1u64.to_le_bytes(), posted).unwrap();
+        rustix::io::write(&vm.fds[1], &1u64.to_ne_bytes()).unwrap();
+        let answered =
+            (vfun_wire::control::answer_off(0) + vfun_wire::control::WORD_ANSWERED * 8) as u64;
+        stand.until("an answer", |_| {
+            let mut word = [0; 8];
+            rustix::io::pread(&vm.fds[0], &mut word, answered).unwrap();
+            word != [0; 8]
+        });
+        // The descriptor stays open where the bell hangs.
+        std::mem::forget(vm.fds);
+        drop(vm.socket);
+        stand.until("it is noticed", |s| s.totals().0 == 0);
+        false
+    });
+    assert!(refused);
+    assert_eq!(stand.connect("x").function("echo").unwrap().call(b"x").unwrap(), b"x");
+}

@@ -232,7 +232,7 @@ fn a_gateway_that_cannot_serve_is_said_to_be_gone() {
         Reply::Status(status) => status.tcp.is_none(),
         other => panic!("{other:?}"),
     });
-    assert!(stand.log().contains("the gateway for TCP callers ended"));
+    assert!(stand.log().contains("the gateway for callers over TCP ended"));
     assert_eq!(stand.connect("x").function("echo").unwrap().call(b"x").unwrap(), b"x");
 }
 

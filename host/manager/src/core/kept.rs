@@ -9,6 +9,7 @@ use super::heap::Heap;
 use super::services::{Service, ServiceState};
 use super::{Catalog, Core, ReplyTo, ServiceId, Session, Window, WindowId};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_keeper::Change;
 use vfun_wire::Handle;
@@ -150,6 +151,16 @@ struct ServiceNote {
     overran: Option<u64>,
     #[serde(default)]
     outdated: bool,
+    /// What its function was when it was noted; see [`print`].
+    #[serde(default)]
+    of: Option<u64>,
+}
+
+/// Tells whether a function was declared anew while no manager was there.
+fn print(catalog: &Catalog, function: &str) -> u64 {
+    let text = format!("{:?}", catalog.functions.get(function));
+    let hash = Sha256::digest(text.as_bytes());
+    u64::from_le_bytes(hash[..8].try_into().expect("eight of 32"))
 }
 
 fn text(note: &impl Serialize) -> String {
@@ -282,6 +293,7 @@ impl Core {
                     crashes: s.crashes.clone(),
                     overran: s.overran.map(|h| h.0),
                     outdated: s.outdated,
+                    of: Some(print(&self.catalog, &s.function)),
                 })
             });
             put(format!("{PREFIX}/service/{id}"), note);
@@ -364,6 +376,7 @@ impl Core {
                 }
                 "service" => {
                     let n: ServiceNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
+                    let anew = n.of.is_some_and(|of| of != print(&core.catalog, &n.function));
                     let service = Service {
                         client: n.client,
                         function: n.function,
@@ -375,7 +388,7 @@ impl Core {
                         ever_ready: n.ever_ready,
                         crashes: n.crashes,
                         overran: n.overran.map(Handle),
-                        outdated: n.outdated,
+                        outdated: n.outdated || anew,
                     };
                     core.services.insert(number()?, service);
                 }

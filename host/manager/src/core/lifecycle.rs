@@ -120,6 +120,11 @@ impl Core {
     }
 
     fn open(&mut self, service: ServiceId, grant: Handle, out: &mut Vec<Action>) {
+        // Its report is read as what it serves of that which it was told before
+        // it was asked, so it is told of nothing more until then.
+        if self.asked.contains(&service) {
+            return;
+        }
         let Ok(g) = self.grants.get(grant) else { return };
         out.push(Action::OpenChannel {
             service,
@@ -157,6 +162,7 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         let Some(service) = self.services.remove(&id) else { return };
+        self.asked.remove(&id);
         out.push(Action::KillService { service: id });
         out.push(Action::Log(Level::Warn, format!("service of '{}': {reason}", service.function)));
         for channel in self.channels_of(id) {
@@ -313,6 +319,7 @@ impl Core {
         exit: Exit,
         out: &mut Vec<Action>,
     ) {
+        self.asked.remove(&id);
         let Some(s) = self.services.get_mut(&id) else { return };
         let overran = s.overran.take();
         let function = s.function.clone();
@@ -419,10 +426,9 @@ impl Core {
         if g.state == GrantState::Closing {
             return;
         }
-        let before = g.state;
         g.state = GrantState::Closing;
         g.closing_ms = now;
-        let (service, window, geometry) = (g.service, g.window, g.geometry);
+        let service = g.service;
         if let Some(to) = g.waiting.take() {
             let nack = Nack::new(
                 NackCode::WrongState,
@@ -431,18 +437,6 @@ impl Core {
             out.push(Action::Answer { to, result: Err(nack) });
         }
         self.record(grant, Some(why), out);
-        if let Some(geometry) = geometry
-            && self.windows.contains_key(&window)
-            && before != GrantState::Broken
-            && service.is_none()
-        {
-            out.push(Action::BreakChannel {
-                window,
-                geometry,
-                status: Status::Released,
-                reason: BreakReason::Released,
-            });
-        }
         let state = service.and_then(|s| self.services.get(&s)).map(|s| s.state);
         match (service, state) {
             (Some(service), Some(ServiceState::Ready | ServiceState::Stopping)) => {
@@ -460,14 +454,14 @@ impl Core {
         self.record(grant, None, out);
         let Some(g) = self.grants.remove(grant) else { return };
         if let (Some(geo), Some(w)) = (g.geometry, self.windows.get_mut(&g.window)) {
-            if g.service.is_some() {
-                out.push(Action::BreakChannel {
-                    window: g.window,
-                    geometry: geo,
-                    status: Status::Released,
-                    reason: BreakReason::Released,
-                });
-            }
+            // Also of a channel that is broken for another reason: only this one
+            // tells the guest's module that the pages are another's soon.
+            out.push(Action::BreakChannel {
+                window: g.window,
+                geometry: geo,
+                status: Status::Released,
+                reason: BreakReason::Released,
+            });
             w.heap.give(geo.dataout_off.get(), geo.side_bytes.get());
             w.heap.give(geo.datain_off.get(), geo.side_bytes.get());
         }
@@ -537,6 +531,7 @@ impl Core {
     /// Goes on where another manager was killed. What is still served goes on;
     /// services that ended meanwhile are treated as if they ended now.
     pub(super) fn resume(&mut self, now: u64, alive: &[ServiceId], out: &mut Vec<Action>) {
+        self.asked = alive.iter().copied().filter(|id| self.services.contains_key(id)).collect();
         let gone: Vec<_> = self
             .services
             .iter()
@@ -545,6 +540,37 @@ impl Core {
             .collect();
         for id in gone {
             self.service_exited(now, id, Exit::Unknown, out);
+        }
+        // What ended with much else takes several packets to note: some of it
+        // may not have been.
+        let unowned: Vec<_> = self
+            .sessions
+            .iter()
+            .filter(|(_, s)| !self.windows.contains_key(&s.window))
+            .map(|(h, _)| h)
+            .collect();
+        for session in unowned {
+            self.end_session(now, session, "its app is gone", out);
+        }
+        let unowned: Vec<_> = self
+            .grants
+            .iter()
+            .filter(|(_, g)| self.sessions.get(g.session).is_err())
+            .map(|(h, _)| h)
+            .collect();
+        for grant in unowned {
+            self.end_grant(now, grant, "its app is gone", out);
+        }
+        // Their apps may not have been told. A reason that is there stays.
+        for (_, g) in self.grants.iter().filter(|(_, g)| g.state == GrantState::Broken) {
+            if let Some(geometry) = g.geometry {
+                out.push(Action::BreakChannel {
+                    window: g.window,
+                    geometry,
+                    status: Status::ServiceLost,
+                    reason: BreakReason::NoService,
+                });
+            }
         }
         // Grants whose window is gone, and those that lost their service on the way.
         let lost: Vec<_> = self
@@ -572,6 +598,10 @@ impl Core {
         channels: &[Handle],
         out: &mut Vec<Action>,
     ) {
+        // One that was not asked has nothing to say.
+        if !self.asked.remove(&id) {
+            return;
+        }
         let Some(s) = self.services.get(&id) else { return };
         let starting = s.state == ServiceState::Starting;
         // The manager may have been killed before it had set their pages to zero.

@@ -26,7 +26,7 @@ use grants::Table;
 use heap::Heap;
 use kept::Marked;
 use services::Service;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vfun_wire::Handle;
 use vfun_wire::limits::SESSIONS;
 
@@ -72,6 +72,8 @@ pub struct Core {
     app_ids: BTreeMap<(u32, String), u32>,
     next_app: u32,
     draining: bool,
+    /// Services that were asked what they serve and have not said so yet.
+    asked: BTreeSet<ServiceId>,
     /// What [`kept`] noted last, by name.
     noted: BTreeMap<String, String>,
 }
@@ -91,6 +93,7 @@ impl Core {
             app_ids: BTreeMap::new(),
             next_app: 1,
             draining: false,
+            asked: BTreeSet::new(),
             noted: BTreeMap::new(),
         }
     }
@@ -181,6 +184,16 @@ impl Core {
             s.state != ServiceState::Ready
                 || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
         }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing)
+    }
+
+    /// Whether a window has apps.
+    pub fn has_sessions(&self, window: WindowId) -> bool {
+        self.windows.get(&window).is_some_and(|w| w.lines.iter().any(Option::is_some))
+    }
+
+    /// Whether a service was asked what it serves and has not said so yet.
+    pub fn awaits_report(&self, service: ServiceId) -> bool {
+        self.asked.contains(&service)
     }
 
     /// Whether nothing new is granted.

@@ -4,7 +4,7 @@ use super::{Daemon, Kind};
 use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, LINE_BYTES, Reply, Status};
 use crate::core::Event;
 use crate::core::catalog::{Client, ClientKind, Function};
-use crate::limits::ADMIN_MAX;
+use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
 use crate::{manifest, process};
 use rustix::event::epoll::EventFlags;
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ fn error(sentence: impl ToString) -> Reply {
 
 impl Daemon {
     pub(super) fn accept_admin(&mut self) {
-        loop {
+        for _ in 0..ACCEPTS_A_TURN {
             let stream = match self.admin_listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(e) => return self.refuse_for_want_of_descriptors(&e),

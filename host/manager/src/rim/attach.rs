@@ -1,6 +1,6 @@
 //! Programs on the host get their windows: one question, one answer.
 
-use super::{Attached, Daemon, Kind};
+use super::{Attached, Daemon, Kind, ivshmem};
 use crate::core::Event;
 use crate::core::catalog::ClientKind;
 use crate::limits::*;
@@ -30,7 +30,7 @@ pub(super) struct Pending {
 
 impl Daemon {
     pub(super) fn accept_host(&mut self) {
-        loop {
+        for _ in 0..ACCEPTS_A_TURN {
             let stream = match self.host_listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(e) => return self.refuse_for_want_of_descriptors(&e),
@@ -67,6 +67,7 @@ impl Daemon {
         self.spare = None;
         let _ = self.host_listener.accept();
         let _ = self.admin_listener.accept();
+        self.vm_sockets.values().for_each(ivshmem::Socket::turn_away);
         self.spare = spare();
         tracing::warn!("a connection was refused: the manager is out of file descriptors");
     }
@@ -198,6 +199,7 @@ impl Daemon {
                 transport: HOST,
                 peer: Some(stream),
                 heartbeats: false,
+                handing: false,
             };
             self.windows.insert(id, attached);
             self.hold_window(id);

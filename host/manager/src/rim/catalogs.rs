@@ -154,6 +154,7 @@ impl Daemon {
                 transport: super::ivshmem::PLAIN,
                 peer: None,
                 heartbeats: true,
+                handing: false,
             },
         );
         self.hold_window(id);

@@ -9,6 +9,7 @@
 use super::{Attached, Daemon, Kind};
 use crate::core::Event;
 use crate::core::catalog::{Client, ClientKind};
+use crate::limits::{ACCEPTS_A_TURN, RINGERS_LEFT_MAX};
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
 use rustix::fs::FallocateFlags;
@@ -86,7 +87,7 @@ impl Daemon {
 
     /// Takes QEMU's connections.
     pub(super) fn accept_vm(&mut self, client: u32) {
-        loop {
+        for _ in 0..ACCEPTS_A_TURN {
             let Some(socket) = self.vm_sockets.get(&client) else { return };
             let stream = match socket.listener.accept() {
                 Ok((stream, _)) => stream,
@@ -109,10 +110,21 @@ impl Daemon {
                 self.window_gone(id);
             }
             let again = stream.try_clone();
+            self.ringers.retain(|(_, thread)| !thread.is_finished());
+            if self.ringers.iter().filter(|(c, _)| *c == client).count() >= RINGERS_LEFT_MAX {
+                tracing::warn!(
+                    client = c.name,
+                    "a VM is refused: threads that rang its windows before hang, as only a QEMU can make them that tampers with its bells; end that QEMU"
+                );
+                refuse(&stream);
+                continue;
+            }
             if let Err(e) = self.welcome_vm(&c, stream) {
                 again.iter().for_each(refuse);
                 tracing::error!(client = c.name, "a VM could not be given its window: {e}");
             }
+            // A window is memory to fill: one at a time.
+            return;
         }
     }
 
@@ -133,11 +145,9 @@ impl Daemon {
             HostWindow::lay_out(fd, bytes, generation, client.id, &client.name, Some(bells))
                 .map_err(io::Error::other)?;
         let peer = self.records.next_peer(&client.name, FIRST_VM_PEER).map_err(io::Error::other)?;
-        hand_over(&stream, peer, &window)?;
         let id = self.fresh_id();
         self.watch(&stream, Kind::Peer, id, EventFlags::RDHUP)?;
         self.watch(&control, Kind::Bell, id, EventFlags::IN | EventFlags::ET)?;
-        tracing::info!(client = client.name, peer, "a VM is connected");
         self.windows.insert(
             id,
             Attached {
@@ -146,9 +156,21 @@ impl Daemon {
                 transport: DOORBELL,
                 peer: Some(stream),
                 heartbeats: true,
+                handing: true,
             },
         );
+        // Kept before the VM has it: it cannot ask for another one.
         self.hold_window(id);
+        let a = self.windows.get_mut(&id).expect("just put there");
+        let told = hand_over(a.peer.as_ref().expect("given above"), peer, &a.window);
+        a.handing = false;
+        if let Err(e) = told {
+            self.windows.remove(&id);
+            self.let_window_go(id);
+            return Err(e);
+        }
+        self.hold_window(id);
+        tracing::info!(client = client.name, peer, "a VM is connected");
         self.events.push_back(Event::WindowUp {
             window: id,
             client: client.id,
@@ -161,8 +183,17 @@ impl Daemon {
     }
 }
 
+impl Socket {
+    /// Takes one connection and sends it away.
+    pub(super) fn turn_away(&self) {
+        if let Ok((stream, _)) = self.listener.accept() {
+            refuse(&stream);
+        }
+    }
+}
+
 /// Sends a VM away.
-fn refuse(stream: &UnixStream) {
+pub(super) fn refuse(stream: &UnixStream) {
     let _ = fdpass::send(stream, &REFUSED.to_le_bytes(), &[]);
 }
 

@@ -3,7 +3,7 @@
 //! on from there. See [`vfun_keeper`].
 
 use super::attach::HOST;
-use super::ivshmem::{DOORBELL, PLAIN};
+use super::ivshmem::{DOORBELL, PLAIN, refuse};
 use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
@@ -34,6 +34,8 @@ struct WindowNote {
     heartbeats: bool,
     peer: bool,
     bells: bool,
+    #[serde(default)]
+    handing: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -136,6 +138,17 @@ impl Daemon {
         windows.into_iter().for_each(|id| self.hold_window(id));
         let services: Vec<_> = self.services.keys().copied().collect();
         services.into_iter().for_each(|id| self.hold_service(id));
+        // One that lost the connection, not its life, has written its will.
+        for a in self.windows.values() {
+            a.window.set_state(self.serving_state());
+        }
+    }
+
+    fn serving_state(&self) -> u32 {
+        match self.core.draining() {
+            true => host_state::DRAINING,
+            false => host_state::SERVING,
+        }
     }
 
     pub(super) fn hold_window(&mut self, id: WindowId) {
@@ -148,6 +161,7 @@ impl Daemon {
             heartbeats: a.heartbeats,
             peer: a.peer.is_some(),
             bells: a.window.bells().is_some(),
+            handing: a.handing,
         };
         let file = a.window.fd();
         let mut fds = vec![file.as_fd()];
@@ -197,12 +211,17 @@ impl Daemon {
         for (id, kept) in left.windows {
             match self.take_up_window(id, kept) {
                 Ok(event) => {
+                    // Its number may not have been noted before it was kept.
+                    self.next_id = self.next_id.max(id);
                     if known.insert(id, true).is_none() {
                         // It was made, and its manager killed before it was noted.
                         self.events.push_back(event);
                     }
                 }
-                Err(e) => tracing::error!("window {id} could not be taken up: {e}"),
+                Err(e) => {
+                    tracing::error!("window {id} could not be taken up: {e}");
+                    self.let_window_go(id);
+                }
             }
         }
         for (id, _) in known.iter().filter(|(_, there)| !**there) {
@@ -213,7 +232,10 @@ impl Daemon {
         for (id, kept) in left.services {
             match self.take_up_service(id, kept) {
                 Ok(()) => alive.push(id),
-                Err(e) => tracing::error!("service {id} could not be taken up: {e}"),
+                Err(e) => {
+                    tracing::error!("service {id} could not be taken up: {e}");
+                    self.let_service_go(id);
+                }
             }
         }
         for (id, p) in &self.services {
@@ -230,8 +252,15 @@ impl Daemon {
         self.events.push_back(Event::Resume { alive: alive.clone() });
         self.settle();
         for id in alive {
-            if let Some(p) = self.services.get(&id) {
-                let _ = p.send(&ToService::Report, &[]);
+            if let Some(p) = self.services.get(&id)
+                && let Err(e) = p.send(&ToService::Report, &[])
+            {
+                // Without its answer nothing can be opened or given back there.
+                tracing::warn!(
+                    service = id,
+                    "it cannot be asked what it serves ({e}): it is ended"
+                );
+                p.kill();
             }
         }
     }
@@ -248,6 +277,11 @@ impl Daemon {
             true => Some(fds.next().ok_or("no connection was kept of it")?.into()),
             false => None,
         };
+        if note.handing {
+            // A mere hang-up would let its QEMU wait for ever.
+            peer.iter().for_each(refuse);
+            return Err("its manager was killed while it told the VM of it".into());
+        }
         let bells = match note.bells {
             true => Some(bells(fds.collect(), transport)?),
             false => None,
@@ -255,10 +289,7 @@ impl Daemon {
         let control = bells.as_ref().map(|b| b.to_host[0].clone());
         let window = HostWindow::take_up(file, note.bytes, note.generation, bells)
             .map_err(|e| e.to_string())?;
-        window.set_state(match self.core.draining() {
-            true => host_state::DRAINING,
-            false => host_state::SERVING,
-        });
+        window.set_state(self.serving_state());
         let watched = (|| -> io::Result<()> {
             if let Some(peer) = &peer {
                 self.watch(peer, Kind::Peer, id, EventFlags::RDHUP)?;
@@ -276,8 +307,14 @@ impl Daemon {
             doorbell: note.bells,
             death_seen: !note.heartbeats,
         };
-        let attached =
-            Attached { window, client: note.client, transport, peer, heartbeats: note.heartbeats };
+        let attached = Attached {
+            window,
+            client: note.client,
+            transport,
+            peer,
+            heartbeats: note.heartbeats,
+            handing: false,
+        };
         self.windows.insert(id, attached);
         Ok(up)
     }

@@ -87,6 +87,8 @@ pub(crate) struct Attached {
     /// The socket of a program on the host, or of a VM's QEMU: its end is theirs.
     peer: Option<UnixStream>,
     heartbeats: bool,
+    /// Its VM has not been told everything yet.
+    handing: bool,
 }
 
 /// The manager, running.
@@ -102,6 +104,8 @@ pub struct Daemon {
     host_listener: UnixListener,
     signals: UnixStream,
     windows: BTreeMap<WindowId, Attached>,
+    /// Ringers of VMs' windows that are gone, by client: some may hang.
+    ringers: Vec<(u32, std::thread::JoinHandle<()>)>,
     /// Where VMs connect, by client.
     vm_sockets: BTreeMap<u32, ivshmem::Socket>,
     /// Generation of the window laid out last.
@@ -168,6 +172,11 @@ impl Daemon {
         self.windows.values().any(|w| w.window.bells().is_none())
     }
 
+    /// Whether there is an app whose end only its heartbeat shows.
+    fn heartbeats_due(&self) -> bool {
+        self.windows.iter().any(|(id, w)| w.heartbeats && self.core.has_sessions(*id))
+    }
+
     fn patience(&self) -> Option<Duration> {
         let mut patience = None;
         let mut at_most = |d: Duration| patience = Some(patience.map_or(d, |p: Duration| p.min(d)));
@@ -176,6 +185,9 @@ impl Daemon {
         }
         if self.core.needs_tick() {
             at_most(TICK);
+        }
+        if self.heartbeats_due() {
+            at_most(HEARTBEAT_LOOK);
         }
         if !self.pending.is_empty() || !self.leaving.is_empty() {
             at_most(Duration::from_millis(100));
@@ -212,7 +224,7 @@ impl Daemon {
         for id in polled {
             self.look(id);
         }
-        if self.last_heartbeats.elapsed() >= HEARTBEAT_LOOK && self.polled() {
+        if self.last_heartbeats.elapsed() >= HEARTBEAT_LOOK && self.heartbeats_due() {
             self.last_heartbeats = Instant::now();
             let beats: Vec<Event> = self
                 .windows
@@ -288,11 +300,15 @@ impl Daemon {
 
     fn window_gone(&mut self, id: WindowId) {
         if self.windows.contains_key(&id) {
+            // First, as it was kept before it was noted: one that is kept and
+            // not noted counts as new.
+            self.let_window_go(id);
             self.events.push_back(Event::WindowDown { window: id });
             self.settle();
             // Services map what they need of it themselves.
-            self.windows.remove(&id);
-            self.let_window_go(id);
+            if let Some(a) = self.windows.remove(&id) {
+                self.ringers.extend(a.window.into_ringer().map(|thread| (a.client, thread)));
+            }
         }
     }
 
@@ -331,8 +347,23 @@ impl Daemon {
                 FromService::Broken { channel, reason } => {
                     Event::ChannelBroken { service, channel: Handle(channel), reason }
                 }
+                FromService::Channels { .. } if !self.core.awaits_report(service) => {
+                    tracing::warn!(service, "a report that nobody asked for is ignored");
+                    self.reports.remove(&service);
+                    continue;
+                }
                 FromService::Channels { channels, more } => {
                     let said = self.reports.entry(service).or_default();
+                    if said.len() + channels.len() > REPORT_CHANNELS_MAX {
+                        tracing::warn!(
+                            service,
+                            "it reports more channels than there can be: it is ended"
+                        );
+                        process.kill();
+                        let _ = epoll::delete(&self.epoll, process.socket());
+                        self.reports.remove(&service);
+                        return;
+                    }
                     said.extend(channels.into_iter().map(Handle));
                     if more {
                         continue;
@@ -397,7 +428,7 @@ impl Daemon {
                 a.window.break_channel(&geometry, BreakReason::Shutdown);
             }
         }
-        let _ = self.records.take_left_services();
+        let _ = self.records.forget_services();
         let _ = self.records.end_left_grants(&[]);
         let _ = self.records.trim();
         let _ = self.tree.clear_grants();

@@ -131,6 +131,7 @@ impl Daemon {
             host_listener,
             signals,
             windows: BTreeMap::new(),
+            ringers: vec![],
             vm_sockets: BTreeMap::new(),
             window_generation: u64::from(generation) << 32,
             services: BTreeMap::new(),
@@ -219,17 +220,21 @@ impl Daemon {
         for g in &go_on {
             self.tree.grant(g).map_err(file(&self.config.root))?;
         }
-        let services = self.records.take_left_services().map_err(database)?;
+        let services = self.records.left_services().map_err(database)?;
         if !left.is_empty() {
             self.take_up(left);
         }
         for s in services {
             let taken_up = self.services.values().any(|p| p.pid == s.pid);
+            // A service that was started meanwhile may have the number of one
+            // that ended: it is among those that run, too.
             if taken_up {
-                let _ = self.records.service(s.pid, Some(s.started));
-            } else if process::end_left(s.pid, s.started) {
+                continue;
+            }
+            if process::end_left(s.pid, s.started) {
                 tracing::warn!(pid = s.pid, "ended a service that an earlier manager left");
             }
+            let _ = self.records.service(s.pid, None);
         }
         Ok(())
     }

@@ -31,8 +31,12 @@ struct Channel {
     watched: Option<Watched>,
     /// The manager asked to close it.
     closing: bool,
+    /// Its thread has said that it serves.
+    opened: bool,
     /// Its thread has ended.
     ended: bool,
+    /// Why, if the app broke the protocol.
+    broken: Option<String>,
 }
 
 struct Control<E> {
@@ -175,6 +179,18 @@ impl<E: Engine> Control<E> {
             let more = parts.peek().is_some();
             self.say(FromService::Channels { channels: part.to_vec(), more });
         }
+        // What was said before may have been heard by the one that was killed
+        // and by nobody else.
+        let mut again = vec![];
+        for (&channel, c) in &self.channels {
+            if c.opened {
+                again.push(FromService::Opened { channel });
+            }
+            if let Some(reason) = &c.broken {
+                again.push(FromService::Broken { channel, reason: reason.clone() });
+            }
+        }
+        again.into_iter().for_each(|message| self.say(message));
     }
 
     fn told(&mut self, message: ToService, fds: Vec<OwnedFd>) {
@@ -206,7 +222,15 @@ impl<E: Engine> Control<E> {
         };
         match opened {
             Ok(running) => {
-                let channel = Channel { app, running, watched, closing: false, ended: false };
+                let channel = Channel {
+                    app,
+                    running,
+                    watched,
+                    closing: false,
+                    opened: false,
+                    ended: false,
+                    broken: None,
+                };
                 self.channels.insert(id, channel);
             }
             Err(reason) => self.refused(id, &app, reason),
@@ -235,7 +259,12 @@ impl<E: Engine> Control<E> {
     /// What a channel's thread told.
     fn happened(&mut self, channel: u64, event: Event) {
         match event {
-            Event::Opened => self.say(FromService::Opened { channel }),
+            Event::Opened => {
+                if let Some(c) = self.channels.get_mut(&channel) {
+                    c.opened = true;
+                }
+                self.say(FromService::Opened { channel });
+            }
             Event::Refused(reason) => {
                 let app = self.channels.remove(&channel).map_or_else(String::new, |c| c.app);
                 self.refused(channel, &app, reason);
@@ -250,7 +279,9 @@ impl<E: Engine> Control<E> {
                         "channel {channel} of {} is broken: {violation}",
                         c.app
                     ));
-                    self.say(FromService::Broken { channel, reason: violation.to_string() });
+                    let reason = violation.to_string();
+                    c.broken = Some(reason.clone());
+                    self.say(FromService::Broken { channel, reason });
                 }
                 if closing {
                     self.channels.remove(&channel);

@@ -1,0 +1,160 @@
+#!/bin/sh
+# Makes a guest's system of Debian's own packages, with ours installed in it as
+# a user would, and prints the folder it lies in. Does nothing but print when it
+# is up to date. Needs root when it is not, for the owners of files.
+#
+#   packaging/debian-guest.sh             make what is missing or old
+#   packaging/debian-guest.sh --refresh   fetch Debian's packages again, too
+#
+# The folder holds disk, an ext4 file system, and kernel: that system's kernel
+# (vmlinuz, version, lib/modules) as a machine without a boot loader takes it.
+# DKMS has built the module in it for that kernel. Nothing is mounted on this
+# machine, and nothing is installed on it.
+#
+# VFUN_DEBIAN_GUEST_DIR   the folder (default: target/debian-guest)
+# CARGO_TARGET_DIR        where `make build` built (default: target)
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+dir=${VFUN_DEBIAN_GUEST_DIR:-$here/target/debian-guest}
+built=${CARGO_TARGET_DIR:-$here/target}/release
+suite=bookworm
+# The kernel with its headers; DKMS brings the compiler, and kmod the module's
+# loading by its alias. There is no init system: the tests' own init does what
+# is needed (etc/vfun-start, below).
+packages=linux-image-cloud-amd64,linux-headers-cloud-amd64,dkms,udev,kmod
+# Size of the file system: twice what is in it now. Only what is used takes room.
+disk_size=1200M
+
+say() { printf '%s\n' "debian-guest: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+refresh=no
+case "${1-}" in
+    '') ;;
+    --refresh) refresh=yes ;;
+    *) die "unknown argument '$1'; the only one is --refresh" ;;
+esac
+
+# Everything that goes into our packages, and how they are put in.
+inputs() {
+    find "$here/guest/kmod" -maxdepth 1 -type f
+    find "$here/packaging/guest" "$here/guest/client/include" "$here/protocol/wire/include" -type f
+    printf '%s\n' "$here/packaging/debian-guest.sh" "$here/packaging/deb.sh" \
+        "$here/guest/client/vfun.pc.in" "$built/vfun" "$built/libvfun.so"
+}
+newer() { inputs | while read -r f; do [ ! "$f" -nt "$dir/complete" ] || printf '%s\n' "$f"; done; }
+up_to_date() {
+    [ -f "$dir/complete" ] && [ -s "$dir/disk" ] && [ -s "$dir/kernel/version" ] && [ -z "$(newer)" ]
+}
+[ -f "$built/vfun" ] || die "$built/vfun is not there: run \`make build\`"
+if [ $refresh = no ] && up_to_date; then
+    (cd "$dir" && pwd)
+    exit 0
+fi
+
+mkdir -p "$dir"
+# One at a time: tests that start together ask together.
+exec 9>"$dir/lock"
+flock 9
+if [ $refresh = no ] && up_to_date; then
+    (cd "$dir" && pwd)
+    exit 0
+fi
+
+[ "$(id -u)" = 0 ] ||
+    die "needs root to make files of root's in $dir: run 'sudo -E packaging/debian-guest.sh' (up to date, it needs none)"
+for tool in mmdebstrap mke2fs unshare dpkg-deb; do
+    command -v $tool >/dev/null 2>&1 || die "$tool is missing: run packaging/setup.sh"
+done
+temp=$(mktemp -d "$dir/tmp.XXXXXX")
+trap 'rm -rf "$temp"' EXIT
+trap 'exit 1' HUP INT TERM
+chmod 755 "$temp"
+
+. "$here/packaging/apt.sh"
+
+# Debian's part: kept, as it is by far the longest to make.
+base() {
+    mirror=$(apt_mirrors | awk -v suite=$suite '$2 == suite { print $1; exit }')
+    [ -n "$mirror" ] || die "apt has no mirror for $suite configured"
+    say "making a system of Debian's packages"
+    # Documents and translations are a third of the files.
+    mmdebstrap --quiet --mode=root --variant=minbase --components=main --include=$packages \
+        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+        --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
+        $suite "$temp/base.tar" "$mirror" >&2 ||
+        die "mmdebstrap failed (its reason is above): is the mirror within reach, is the disk full?"
+    mv "$temp/base.tar" "$dir/base.tar"
+}
+[ $refresh = no ] && [ -s "$dir/base.tar" ] || base
+
+say "building our packages"
+VFUN_DEB_DIR=$temp/deb "$here/packaging/deb.sh" >/dev/null
+hash=$(cd "$temp/deb" && sha256sum -- *.deb "$here/packaging/debian-guest.sh" "$dir/base.tar" | cut -c1-64 | tr '\n' ' ')
+if [ "$(cat "$dir/complete" 2>/dev/null)" = "$hash" ] && [ -s "$dir/disk" ]; then
+    touch "$dir/complete"
+    (cd "$dir" && pwd)
+    exit 0
+fi
+rm -f "$dir/complete"
+
+say "installing them"
+root=$temp/root
+mkdir "$root"
+tar -C "$root" --numeric-owner -xf "$dir/base.tar"
+mkdir "$root/deb"
+cp "$temp/deb"/*.deb "$root/deb"
+# Name spaces: whatever happens, the mounts go with the shell. That there is no
+# network shows that the packages ask for nothing that is not there.
+cat >"$temp/install" <<'TEXT'
+set -e
+mount -t proc proc "$1/proc"
+mount --rbind /dev "$1/dev"
+exec chroot "$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends \
+    -o Dpkg::Use-Pty=0 install ./deb/virtfun-guest-dkms.deb ./deb/virtfun-guest.deb
+TEXT
+for p in virtfun-guest-dkms virtfun-guest; do mv "$root/deb/$p"_*.deb "$root/deb/$p.deb"; done
+unshare --mount --net sh "$temp/install" "$root" >"$temp/log" 2>&1 || {
+    cat "$temp/log" >&2
+    find "$root/var/lib/dkms" -name make.log -exec cat {} + >&2 2>/dev/null || true
+    die "our packages do not install in Debian's system"
+}
+
+version=$(cd "$root/lib/modules" && echo *)
+[ -s "$root/boot/vmlinuz-$version" ] || die "the system does not have exactly one kernel: '$version'"
+[ -n "$(find "$root/lib/modules/$version/updates/dkms" -name 'vfun.ko*' 2>/dev/null)" ] || {
+    cat "$temp/log" >&2
+    die "DKMS has not built the module for $version"
+}
+
+# What systemd's units do: the devices that were there before udev are told to
+# it again, and it loads their modules and gives them their owners.
+cat >"$root/etc/vfun-start" <<'TEXT'
+#!/bin/sh
+/lib/systemd/systemd-udevd --daemon
+udevadm trigger --type=subsystems --action=add
+udevadm trigger --type=devices --action=add
+udevadm settle
+TEXT
+chmod 755 "$root/etc/vfun-start"
+echo debian >"$root/etc/hostname"
+echo '127.0.0.1 localhost debian' >"$root/etc/hosts"
+
+say "packing it"
+mkdir -p "$temp/kernel/lib/modules"
+cp "$root/boot/vmlinuz-$version" "$temp/kernel/vmlinuz"
+cp -r "$root/lib/modules/$version" "$temp/kernel/lib/modules"
+printf '%s\n' "$version" >"$temp/kernel/version"
+rm -rf "$root/deb" "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/boot/*
+# Not through a loop device, which containers do not have.
+truncate -s $disk_size "$temp/disk"
+mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1 -d "$root" "$temp/disk" ||
+    die "could not make the file system; is the disk full?"
+chmod -R u+rwX,go+rX "$temp/kernel"
+rm -rf "$dir/kernel"
+mv "$temp/kernel" "$dir/kernel"
+mv "$temp/disk" "$dir/disk"
+printf '%s\n' "$hash" >"$dir/complete"
+(cd "$dir" && pwd)
