@@ -21,6 +21,7 @@ lz4                      /usr/bin/lz4
 xz-utils                 /usr/bin/xz
 kmod                     /sbin/depmod
 sparse                   /usr/bin/sparse
+libelf1                  /usr/lib/x86_64-linux-gnu/libelf.so.1
 util-linux               /usr/bin/taskset
 mmdebstrap               /usr/bin/mmdebstrap
 e2fsprogs                /sbin/mke2fs
