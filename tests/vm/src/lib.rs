@@ -35,6 +35,8 @@ pub fn config(name: &str, windows: Vec<Window>) -> GuestConfig {
     let at = |program: &str| -> PathBuf { programs().join(program) };
     GuestConfig {
         windows,
+        // The programs lie in memory twice while they are unpacked.
+        memory_mib: 512,
         files: vec![(at("vfun"), "/usr/bin/vfun".into())],
         ..GuestConfig::new(name)
     }
