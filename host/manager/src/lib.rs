@@ -11,6 +11,7 @@ pub mod core;
 pub mod counters;
 pub mod limits;
 pub mod manifest;
+pub mod policy;
 pub mod record;
 pub mod rim;
 pub mod tree;
