@@ -19,3 +19,4 @@ pub mod window;
 
 mod bells;
 mod process;
+mod source;
