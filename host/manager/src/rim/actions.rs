@@ -123,7 +123,7 @@ impl Daemon {
                     tracing::warn!("the tree could not show a grant: {e}");
                 }
             }
-            Action::Refused(_) => {}
+            Action::Refused(r) => self.audit.refused(None, &r),
             Action::Log(Level::Info, text) => tracing::info!("{text}"),
             Action::Log(Level::Warn, text) => tracing::warn!("{text}"),
         }
