@@ -81,7 +81,7 @@ impl HostWindow {
         client: &str,
         bells: Option<Bells>,
     ) -> Result<Self, MapError> {
-        let map = Mapping::new(&fd, 0, bytes as usize, Access::ReadWrite)?;
+        let map = Mapping::guarded(&fd, 0, bytes as usize, Access::ReadWrite)?;
         let span = map.write().expect("mapped for writing");
         // Those who still look see at once that it is another generation.
         span.store(0, 0, Ordering::SeqCst);
@@ -120,7 +120,7 @@ impl HostWindow {
         generation: u64,
         bells: Option<Bells>,
     ) -> Result<Self, MapError> {
-        let map = Mapping::new(&fd, 0, bytes as usize, Access::ReadWrite)?;
+        let map = Mapping::guarded(&fd, 0, bytes as usize, Access::ReadWrite)?;
         let span = map.write().expect("mapped for writing");
         let answered = |cell| {
             let at = word(answer_off(cell)) + WORD_ANSWERED;
