@@ -1,5 +1,6 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
+use crate::policy::Policy;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use vfun_signature::Signature;
@@ -115,6 +116,8 @@ pub struct Catalog {
     pub clients: BTreeMap<u32, Client>,
     /// Where each client's window file is, for those that have one.
     pub windows: BTreeMap<u32, PathBuf>,
+    /// What each client may use, besides what its manifest says.
+    pub policy: Policy,
 }
 
 impl Catalog {
