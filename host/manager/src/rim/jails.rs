@@ -93,13 +93,12 @@ fn may_become_others() -> bool {
 impl Daemon {
     /// A client's bounds on its services of a function.
     fn jail_limits(&self, client: &str, function: &str) -> Limits {
-        let _ = (client, function);
-        Limits::default()
+        self.core.catalog().policy.of(client, function).jail
     }
 
     /// Layers without which no service starts.
     fn required_layers(&self) -> BTreeSet<Layer> {
-        BTreeSet::new()
+        self.core.catalog().policy.require.clone()
     }
 
     /// Begins to start a service. What comes of it is an event.
