@@ -12,6 +12,10 @@ use vfun_supervise::ToService;
 /// What a service is kept in.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Sandbox {
+    /// Whom it serves.
+    pub client: String,
+    /// What it serves.
+    pub function: String,
     /// As the kernel told last.
     pub standing: Standing,
     /// As it was meant.

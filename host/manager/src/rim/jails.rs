@@ -3,6 +3,7 @@
 //! for it here: the launcher's report is heard like everything else.
 
 use super::{Daemon, Kind};
+use crate::admin::ServiceRow;
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::limits::SERVICES_MAX;
 use crate::process::{Process, Sandbox, started};
@@ -254,8 +255,15 @@ impl Daemon {
         l.meant.landlock = done.landlock;
         let standing = Standing::of(done.pid, &l.meant);
         let lacking = standing.lacks(&self.required_layers(), &[Layer::Seccomp]);
-        let sandbox =
-            Sandbox { standing, meant: l.meant, group: l.group, limits: l.plan.limits, windows: 0 };
+        let sandbox = Sandbox {
+            client: l.start.client.clone(),
+            function: l.start.function.clone(),
+            standing,
+            meant: l.meant,
+            group: l.group,
+            limits: l.plan.limits,
+            windows: 0,
+        };
         let process = Process::new(done.pid, l.socket, done.pidfd, sandbox);
         if let Some(ticks) = started(process.pid)
             && let Err(e) = self.records.service(process.pid, Some(ticks))
@@ -343,6 +351,24 @@ impl Daemon {
             (Exit::Signal(9) | Exit::Unknown, _) if starved() => Exit::Starved,
             (exit, _) => exit,
         }
+    }
+
+    /// The services and their sandboxes, for people.
+    pub(super) fn service_rows(&self) -> Vec<ServiceRow> {
+        let row = |(id, p): (&ServiceId, &Process)| {
+            let s = &p.sandbox;
+            ServiceRow {
+                id: *id,
+                client: s.client.clone(),
+                function: s.function.clone(),
+                pid: p.pid as u32,
+                channels: self.core.grants().filter(|(_, g)| g.service == Some(*id)).count(),
+                user: s.meant.user,
+                limits: s.limits,
+                sandbox: s.standing.clone(),
+            }
+        };
+        self.services.iter().map(row).collect()
     }
 
     /// Removes a service's group, now or later.
