@@ -232,7 +232,7 @@ impl Daemon {
                 peer: Some(stream),
                 heartbeats: false,
                 handing: false,
-                intake: self.intake(),
+                intake: self.intake(client_id),
             };
             self.windows.insert(id, attached);
             self.hold_window(id);
