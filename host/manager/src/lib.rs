@@ -21,3 +21,4 @@ pub mod window;
 
 mod bells;
 mod process;
+mod source;
