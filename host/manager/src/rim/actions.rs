@@ -134,6 +134,15 @@ impl Daemon {
                     tracing::warn!("the tree could not show a grant: {e}");
                 }
             }
+            Action::LogOf { client, level, text } => {
+                let name = self.client_words(client);
+                if self.may_say(&name) {
+                    match level {
+                        Level::Info => tracing::info!("{name}: {text}"),
+                        Level::Warn => tracing::warn!("{name}: {text}"),
+                    }
+                }
+            }
             Action::Refused(_) => {}
             Action::Log(Level::Info, text) => tracing::info!("{text}"),
             Action::Log(Level::Warn, text) => tracing::warn!("{text}"),

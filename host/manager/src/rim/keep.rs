@@ -317,7 +317,7 @@ impl Daemon {
             peer,
             heartbeats: note.heartbeats,
             handing: false,
-            intake: self.intake(),
+            intake: self.intake(note.client),
         };
         self.windows.insert(id, attached);
         Ok(up)

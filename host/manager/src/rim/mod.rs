@@ -8,6 +8,7 @@
 //! - [`actions`]: what the core decided is done.
 //! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
+//! - [`lost`]: windows whose pages or files went away.
 //! - [`requests`]: requests out of windows, each window in its turn.
 //! - [`say`]: lines of the log that a client causes.
 
@@ -19,6 +20,7 @@ mod helpers;
 mod ivshmem;
 mod jails;
 mod keep;
+mod lost;
 mod requests;
 mod say;
 mod setup;
@@ -119,6 +121,11 @@ pub struct Daemon {
     turns: VecDeque<WindowId>,
     /// Lines of the log about each client.
     lines: Lines,
+    /// Clients whose windows were taken down and are to be laid out anew.
+    down: Vec<lost::Down>,
+    /// Clients whose windows' files are no longer those that are mapped.
+    replaced: std::collections::BTreeSet<u32>,
+    last_files: Instant,
     /// How fast users get windows.
     attaches: Rates<attach::Who>,
     /// How fast VMs connect, by client.
@@ -204,7 +211,7 @@ impl Daemon {
     fn patience(&self) -> Option<Duration> {
         let mut patience = None;
         let mut at_most = |d: Duration| patience = Some(patience.map_or(d, |p: Duration| p.min(d)));
-        if let Some(due) = self.requests_patience() {
+        for due in [self.requests_patience(), self.windows_patience()].into_iter().flatten() {
             at_most(due);
         }
         if let Some(due) = self.lines.due(self.now()) {
@@ -247,6 +254,7 @@ impl Daemon {
         }
         self.look_by_the_clock();
         self.serve_turns();
+        self.look_after_windows();
         if self.last_heartbeats.elapsed() >= HEARTBEAT_LOOK && self.heartbeats_due() {
             self.last_heartbeats = Instant::now();
             let beats: Vec<Event> = self
