@@ -1,7 +1,7 @@
 //! A well-behaved app: says hello, negotiates, activates, calls, releases,
 //! says goodbye or dies, and knows what it may be told.
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Place};
 use crate::memory::Memory;
 use crate::service::answer_to;
 use std::collections::BTreeSet;
@@ -26,6 +26,8 @@ pub struct View<'a> {
     pub losses: u64,
     /// How many managers have been killed.
     pub kills: u64,
+    /// How often time jumped by more than a heartbeat may stand still.
+    pub jumps: u64,
     pub revoked: &'a BTreeSet<u64>,
     pub functions: &'a [&'a str],
     /// Whether hardware may be asked for.
@@ -50,6 +52,7 @@ struct Asking {
     seq: u32,
     what: What,
     kills: u64,
+    jumps: u64,
 }
 
 struct Channel {
@@ -68,6 +71,8 @@ struct Session {
     handle: u64,
     line: u16,
     losses: u64,
+    /// Time jumped before it knew that it had a heartbeat to move.
+    late: bool,
 }
 
 /// See the module.
@@ -164,7 +169,7 @@ impl App {
         let seq = v.memory.posted(self.cell).wrapping_add(1);
         let session = self.session.as_ref().map_or(0, |s| s.handle);
         v.memory.post(self.cell, seq, kind.to_wire(), session, body);
-        self.asking = Some(Asking { seq, what, kills: v.kills });
+        self.asking = Some(Asking { seq, what, kills: v.kills, jumps: v.jumps });
     }
 
     fn ask(&mut self, v: &mut View) {
@@ -248,7 +253,9 @@ impl App {
             for (_, number) in c.open {
                 v.ledger.abandoned(number);
             }
-            v.memory.soil(&c.geometry, self.rng.u64(..));
+            if !c.broken && !v.revoked.contains(&m.grant) {
+                v.memory.soil(&c.geometry, self.rng.u64(..));
+            }
         }
         self.post(v, What::Release(m.grant), Kind::Release, &m.grant.to_le_bytes());
     }
@@ -274,7 +281,7 @@ impl App {
                 // The pages may be another's by now; whoever is told looks no more.
                 c.broken = true;
                 for (_, number) in c.open.drain(..) {
-                    v.ledger.ended(number, "revoked");
+                    v.ledger.abandoned(number);
                 }
                 continue;
             }
@@ -300,7 +307,9 @@ impl App {
                         assert!(
                             matches!(
                                 status,
-                                Some(Status::DriverCrashed | Status::Deadline | Status::ServiceLost)
+                                Some(
+                                    Status::DriverCrashed | Status::Deadline | Status::ServiceLost
+                                )
                             ),
                             "call {number} of app {id} ended with {status:?}"
                         );
@@ -326,11 +335,11 @@ impl App {
         if seq != asked.seq {
             return;
         }
-        let Asking { seq, what, kills } = self.asking.take().expect("seen");
+        let Asking { seq, what, kills, jumps } = self.asking.take().expect("seen");
         let place = (v.window, self.cell, seq);
         if kind == 0 {
             v.told.push(format!("app {}: {}: ack", self.id, word(what)));
-            self.granted(v, what, &body, place);
+            self.granted(v, what, &body, place, jumps != v.jumps);
         } else {
             let nack = Nack::decode(&body);
             v.told.push(format!("app {}: {}: {:?}", self.id, word(what), nack.code));
@@ -338,7 +347,7 @@ impl App {
         }
     }
 
-    fn granted(&mut self, v: &mut View, what: What, body: &[u8], place: (u32, usize, u32)) {
+    fn granted(&mut self, v: &mut View, what: What, body: &[u8], place: Place, late: bool) {
         match what {
             What::Hello => {
                 let (a, _) = HelloAck::read_from_prefix(body).expect("a whole answer");
@@ -347,6 +356,7 @@ impl App {
                     handle: a.session.get(),
                     line: a.session_line.get(),
                     losses: v.losses,
+                    late,
                 });
             }
             What::Negotiate => {
@@ -384,7 +394,7 @@ impl App {
             _ => None,
         };
         if gone {
-            let lost = self.session.as_ref().is_some_and(|s| s.losses != v.losses);
+            let lost = self.session.as_ref().is_some_and(|s| s.late || s.losses != v.losses);
             let revoked = about.is_some_and(|g| v.revoked.contains(&g));
             // Read again after it was done and before it was answered.
             let again = replayed && matches!(what, What::Release(_) | What::Goodbye);
@@ -421,7 +431,7 @@ impl App {
     fn drop_grant(&mut self, v: &mut View, grant: u64) {
         if let Some(i) = self.grants.iter().position(|m| m.grant == grant) {
             for (_, number) in self.grants.remove(i).channel.into_iter().flat_map(|c| c.open) {
-                v.ledger.ended(number, "revoked");
+                v.ledger.abandoned(number);
             }
         }
     }

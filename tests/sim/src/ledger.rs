@@ -82,9 +82,10 @@ impl Ledger {
         }
     }
 
-    /// A manager that was left nothing knows of no handle before it.
-    pub fn forget_handles(&mut self) {
+    /// A manager that was left nothing numbers windows anew, and knows of no handle before it.
+    pub fn forget(&mut self) {
         self.handles.clear();
+        self.answers.clear();
     }
 
     /// Handles that were given to anybody, for whoever wants to try others'.

@@ -60,19 +60,9 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Whether it has this window.
-    pub fn has_window(&self, id: WindowId) -> bool {
-        self.windows.contains_key(&id)
-    }
-
     /// The memory of a window it has.
     pub fn memory(&self, id: WindowId) -> Option<&Rc<Memory>> {
         self.windows.get(&id).map(|a| &a.memory)
-    }
-
-    /// Its services' processes.
-    pub fn pids(&self) -> impl Iterator<Item = (ServiceId, u32)> {
-        self.services.iter().map(|(id, s)| (*id, s.pid))
     }
 }
 
@@ -193,6 +183,7 @@ impl World {
             let batch = if cut { 600 } else { BATCH_BYTES };
             self.say(|| match &event {
                 Event::Catalog(_) => "event: the catalog changed".into(),
+                Event::Heartbeats { window, .. } => format!("event: heartbeats of {window}"),
                 Event::Request(r) => format!("event: request {:?} {}", r.to, r.kind),
                 e => format!("event: {e:?}"),
             });
@@ -217,7 +208,8 @@ impl World {
                     Err(nack) => format!("{:?}: {}", nack.code, nack.sentence),
                 };
                 self.say(|| format!("answer {to:?}: {how}"));
-                if let Some(a) = self.manager.as_ref().and_then(|m| m.windows.get(&to.window)) {
+                let windows = self.manager.as_mut().map(|m| &mut m.windows);
+                if let Some(a) = windows.and_then(|w| w.get_mut(&to.window)) {
                     if !a.memory.scribbled.get() {
                         self.ledger.answer((to.window, to.cell, to.seq), how);
                     }
@@ -256,12 +248,15 @@ impl World {
                     Some((self.processes.get_mut(&pid)?, memory)).filter(|(p, _)| p.lives())
                 });
                 match process {
-                    Some((p, memory)) => p.inbox.push_back(Told::Open {
-                        channel: channel.0,
-                        geometry,
-                        memory,
-                        deadline_ms: deadline_ms.into(),
-                    }),
+                    Some((p, memory)) => {
+                        crate::trace::say(0, || format!("tell service {service}: open {channel}"));
+                        p.inbox.push_back(Told::Open {
+                            channel: channel.0,
+                            geometry,
+                            memory,
+                            deadline_ms: deadline_ms.into(),
+                        });
+                    }
                     None => {
                         let reason = "the channel could not be passed to its service".into();
                         self.push(Event::ChannelOpenFailed { service, channel, reason });
@@ -269,6 +264,7 @@ impl World {
                 }
             }
             Action::CloseChannel { service, channel } => {
+                self.say(|| format!("tell service {service}: close {channel}"));
                 self.tell(service, || Told::Close(channel.0));
             }
             Action::FailCurrent { window, geometry, status } => {
@@ -329,8 +325,7 @@ impl World {
         self.m().window_generation += 1;
         self.m().next_id += 1;
         let (generation, id) = (self.m().window_generation, self.m().next_id);
-        let window =
-            HostWindow::lay_out(memory.file(), bytes, generation, client, &name, None);
+        let window = HostWindow::lay_out(memory.file(), bytes, generation, client, &name, None);
         let window = window.expect("a window");
         let conn = Conn { window: id, memory: memory.clone() };
         if host {
@@ -388,7 +383,10 @@ impl World {
                 FromService::Broken { channel, reason } => {
                     Event::ChannelBroken { service, channel: of(channel), reason }
                 }
-                FromService::Channels { channels, more } => {
+                FromService::Channels { channels, more, to } => {
+                    if to != 0 && to != self.generation {
+                        continue;
+                    }
                     let m = self.m();
                     if !m.core.awaits_report(service) {
                         m.reports.remove(&service);
@@ -471,7 +469,9 @@ impl World {
                 _ => due.push(Due::Ended(*id)),
             }
         }
-        due.extend(m.windows.keys().filter(|id| self.hangups.contains(id)).map(|id| Due::Gone(*id)));
+        due.extend(
+            m.windows.keys().filter(|id| self.hangups.contains(id)).map(|id| Due::Gone(*id)),
+        );
         due.extend((0..self.guests.len()).filter(|g| self.guests[*g].wants()).map(Due::Attach));
         if self.keeper.is_none() {
             due.push(Due::Keeper);
@@ -604,7 +604,8 @@ impl World {
                         let Event::WindowUp { client, bytes, doorbell, death_seen, .. } = up else {
                             unreachable!("that is what it gives")
                         };
-                        let up = Event::WindowUp { window: id, client, bytes, doorbell, death_seen };
+                        let up =
+                            Event::WindowUp { window: id, client, bytes, doorbell, death_seen };
                         self.push(up);
                     }
                 }
@@ -641,12 +642,14 @@ impl World {
         self.point("taken up, not resumed")?;
         self.push(Event::Resume { alive: alive.clone() });
         self.settle()?;
+        let by = self.generation;
         for id in alive {
             let Some(pid) = self.m().services.get(&id).map(|s| s.pid) else { continue };
             match self.processes.get_mut(&pid) {
-                Some(p) if p.lives() => p.inbox.push_back(Told::Report),
+                Some(p) if p.lives() => p.inbox.push_back(Told::Report(by)),
                 _ => {}
             }
+            self.say(|| format!("tell service {id}: report"));
             self.point("asked a service what it serves")?;
         }
         Ok(())
@@ -662,13 +665,8 @@ impl World {
         let (bytes, generation) = (note["bytes"].as_u64()?, note["generation"].as_u64()?);
         let heartbeats = note["heartbeats"].as_bool()?;
         let window = HostWindow::take_up(memory.file(), bytes, generation, None).ok()?;
-        let up = Event::WindowUp {
-            window: 0,
-            client,
-            bytes,
-            doorbell: false,
-            death_seen: !heartbeats,
-        };
+        let up =
+            Event::WindowUp { window: 0, client, bytes, doorbell: false, death_seen: !heartbeats };
         let memory = memory.clone();
         Some((Attached { window, client, heartbeats, handing: false, guest, memory }, up))
     }
@@ -726,7 +724,7 @@ impl World {
         *starts += 1;
         let mut rng = self.plan.stream(&format!("process {client} {function} {starts}"));
         let temper = self.temper(client, &mut rng);
-        let process = Process::new(client, function, temper, rng, self.now);
+        let process = Process::new(function, temper, rng, self.now);
         self.say(|| format!("{temper:?} process for {client} {function}"));
         self.processes.insert(self.next_pid, process);
         self.next_pid

@@ -76,9 +76,10 @@ pub fn minimise(failure: Failure) -> Failure {
             }
         }
         let kind = |f: &Failure| f.what.rsplit(" (").next().unwrap_or("").to_owned();
-        let smaller = tries.into_iter().filter(|p| p.steps > 0 && *p != best.plan).find_map(|p| {
-            attempt(p, false).err().filter(|f| kind(f) == kind(&best))
-        });
+        let smaller = tries
+            .into_iter()
+            .filter(|p| p.steps > 0 && *p != best.plan)
+            .find_map(|p| attempt(p, false).err().filter(|f| kind(f) == kind(&best)));
         match smaller {
             Some(f) => best = *f,
             None => return best,
@@ -93,11 +94,11 @@ pub fn explain(f: &Failure) -> String {
     let kill = f.plan.kill_at.map_or(String::new(), |k| format!(" --kill-at {k}"));
     let list = if may.is_empty() { "none".to_owned() } else { may.join(",") };
     format!(
-        "seed {} found at step {}: {}\n{}\nagain: cargo run --release -p vfun-tests-sim --bin vfun-sim -- --seed {} --steps {} --chances {list}{kill} --trace",
+        "{}\nseed {} found at step {}: {}\nagain: cargo run --release -p vfun-tests-sim --bin vfun-sim -- --seed {} --steps {} --chances {list}{kill} --trace",
+        f.trace.join("\n"),
         f.plan.seed,
         f.step,
         f.what,
-        f.trace.join("\n"),
         f.plan.seed,
         f.plan.steps,
     )

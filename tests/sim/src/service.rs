@@ -43,7 +43,7 @@ pub enum Told {
     Open { channel: u64, geometry: Geometry, memory: Rc<Memory>, deadline_ms: u64 },
     Close(u64),
     Stop,
-    Report,
+    Report(u32),
 }
 
 enum At {
@@ -78,7 +78,6 @@ struct Channel {
 
 /// A service's process.
 pub struct Process {
-    pub client: String,
     pub function: String,
     pub temper: Temper,
     rng: fastrand::Rng,
@@ -95,15 +94,8 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn new(
-        client: &str,
-        function: &str,
-        temper: Temper,
-        mut rng: fastrand::Rng,
-        now: u64,
-    ) -> Self {
+    pub fn new(function: &str, temper: Temper, mut rng: fastrand::Rng, now: u64) -> Self {
         Process {
-            client: client.into(),
             function: function.into(),
             temper,
             loads_ms: rng.u64(0..40),
@@ -129,8 +121,8 @@ impl Process {
 
     /// From now on it behaves; what hangs goes on hanging.
     pub fn calm(&mut self) {
-        if self.loaded {
-            self.temper = if self.temper == Temper::Lies { Temper::Lies } else { Temper::Good };
+        if self.temper != Temper::Lies {
+            self.temper = Temper::Good;
         }
     }
 
@@ -251,18 +243,18 @@ impl Process {
                 }
             },
             Told::Stop => self.stopping = true,
-            Told::Report => self.report(),
+            Told::Report(by) => self.report(by),
         }
     }
 
-    fn report(&mut self) {
+    fn report(&mut self, to: u32) {
         let served: Vec<u64> = self.channels.keys().copied().collect();
         // In two parts now and then, as a long one would come.
         let cut = if served.len() > 1 && self.rng.bool() { served.len() / 2 } else { 0 };
         if cut > 0 {
-            self.say(FromService::Channels { channels: served[..cut].to_vec(), more: true });
+            self.say(FromService::Channels { channels: served[..cut].to_vec(), more: true, to });
         }
-        self.say(FromService::Channels { channels: served[cut..].to_vec(), more: false });
+        self.say(FromService::Channels { channels: served[cut..].to_vec(), more: false, to });
         let mut again = vec![];
         for (&channel, c) in &self.channels {
             if c.opened {
@@ -390,7 +382,7 @@ impl Process {
             2 => FromService::OpenFailed { channel, reason },
             3 | 4 => FromService::Closed { channel },
             5 => FromService::Broken { channel, reason },
-            6 => FromService::Channels { channels: vec![channel; 3], more: self.rng.bool() },
+            6 => FromService::Channels { channels: vec![channel; 3], more: self.rng.bool(), to: 0 },
             7 => FromService::Deadline { channel },
             8 => FromService::Ready { max_args: 0, max_result: u32::MAX },
             _ => FromService::Failed { reason },

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 /// Lines that are shown of a run that fails.
-const KEPT: usize = 60;
+const KEPT: usize = 40;
 
 thread_local! {
     static LINES: RefCell<VecDeque<String>> = const { RefCell::new(VecDeque::new()) };

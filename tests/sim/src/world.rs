@@ -75,6 +75,7 @@ pub struct World {
     revoked: BTreeSet<u64>,
     losses: u64,
     pub kills: u64,
+    jumps: u64,
     points: u64,
     fuse: Option<u64>,
     pub finishing: bool,
@@ -115,6 +116,7 @@ impl World {
             revoked: BTreeSet::new(),
             losses: 0,
             kills: 0,
+            jumps: 0,
             points: 0,
             fuse: None,
             finishing: false,
@@ -180,7 +182,7 @@ impl World {
     pub fn lost(&mut self) {
         self.losses += 1;
         self.revoked.clear();
-        self.ledger.forget_handles();
+        self.ledger.forget();
     }
 
     /// A guest's connection is closed by the other side.
@@ -243,6 +245,7 @@ impl World {
             finishing: self.finishing,
             losses: self.losses,
             kills: self.kills,
+            jumps: self.jumps,
             revoked: &self.revoked,
             functions: catalog::FUNCTIONS,
             hardware: !self.steady,
@@ -287,6 +290,7 @@ impl World {
             165..=189 => self.now += self.rng.u64(1..30),
             190 if self.plan.may(Chance::Jumps) => {
                 self.beat_all();
+                self.jumps += 1;
                 self.now += [100, 3_000, 12_000, 40_000][self.rng.usize(0..4)];
             }
             191 | 192 if self.plan.may(Chance::ManagerDies) && self.fuse.is_none() => {
@@ -354,12 +358,8 @@ impl World {
                 self.admin(Event::Revoke { grant })
             }
             1 if self.rng.u32(0..3) == 0 => {
-                let hostile: Vec<u32> = self
-                    .guests
-                    .iter()
-                    .filter(|g| g.hostile.is_some())
-                    .map(|g| g.client)
-                    .collect();
+                let hostile: Vec<u32> =
+                    self.guests.iter().filter(|g| g.hostile.is_some()).map(|g| g.client).collect();
                 if hostile.is_empty() {
                     return;
                 }

@@ -253,7 +253,7 @@ impl Daemon {
         self.settle();
         for id in alive {
             if let Some(p) = self.services.get(&id)
-                && let Err(e) = p.send(&ToService::Report, &[])
+                && let Err(e) = p.send(&ToService::Report { by: self.generation }, &[])
             {
                 // Without its answer nothing can be opened or given back there.
                 tracing::warn!(
