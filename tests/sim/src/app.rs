@@ -403,7 +403,7 @@ impl App {
                 "app {} holds what it asks about ({what:?}) and is refused: {nack}",
                 self.id
             );
-            if lost || what == What::Goodbye {
+            if what == What::Goodbye || lost && !revoked && !again {
                 self.lose_all(v.ledger);
                 self.session = None;
             } else if let Some(g) = about {

@@ -592,6 +592,10 @@ impl World {
         }
         let mut known: BTreeMap<WindowId, bool> =
             self.m().core.window_ids().map(|id| (id, false)).collect();
+        if let Some(last) = known.keys().next_back() {
+            let m = self.m();
+            m.next_id = m.next_id.max(*last);
+        }
         let number = |name: &str, prefix: &str| name.strip_prefix(prefix)?.parse::<u32>().ok();
         for (name, thing) in &kept {
             let Some(id) = number(name, WINDOW) else { continue };
