@@ -17,4 +17,5 @@ pub mod tree;
 pub mod window;
 
 mod bells;
+mod fault;
 mod process;

@@ -14,6 +14,7 @@ mod channel;
 mod control;
 mod engine;
 mod exit;
+mod fault;
 mod floor;
 mod idle;
 mod log;
@@ -52,6 +53,7 @@ pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCod
         }
     };
     log::name(&start.client, &start.function);
+    fault::at(&start.settings, "started");
     if let Err(e) = pin(&start.cpus) {
         return fail(format!("cannot run on processors {:?}: {e}", start.cpus));
     }
@@ -62,6 +64,7 @@ pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCod
             Err(reason) => return fail(reason),
         },
     };
+    fault::at(&start.settings, "loaded");
     control::serve(start, work)
 }
 
