@@ -14,14 +14,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use vfun_tests_hostile::attack::{ATTACKS, Attack, Others};
+use vfun_tests_hostile::steps::{self, Step};
 use vfun_tests_hostile::window::Place;
 
 /// Attacks the host through a window.
 #[derive(Parser)]
 struct Args {
     /// Which attack; `all` for each in turn, `list` to see them.
-    #[arg(long)]
+    #[arg(long, required_unless_present = "step", default_value = "")]
     attack: String,
+    /// Instead: go as far as this step of a session and die there.
+    #[arg(long, conflicts_with = "attack")]
+    step: Option<String>,
+    /// Say so there in this file, and stay: somebody else will end this machine.
+    #[arg(long, requires = "step")]
+    stay: Option<PathBuf>,
     /// The same seed does the same.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -65,6 +72,26 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(step) = args.step {
+        let Some(step) = Step::named(&step) else {
+            eprintln!("vfun-hostile: no such step: {step}");
+            return ExitCode::from(2);
+        };
+        let held = match step.reach(&place) {
+            Ok(held) => held,
+            Err(e) => {
+                eprintln!("vfun-hostile: {e}");
+                return ExitCode::FAILURE;
+            }
+        };
+        if let Some(file) = args.stay {
+            let said = std::fs::write(file, step.name());
+            std::thread::sleep(Duration::from_secs(600));
+            drop(held);
+            return said.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+        }
+        steps::die();
+    }
     let guest = matches!(place, Place::Pci(_));
     let chosen: Vec<&Attack> = match args.attack.as_str() {
         "all" => ATTACKS.iter().filter(|a| !guest || a.in_guests).collect(),
