@@ -29,6 +29,7 @@ pub use setup::{Config, StartError};
 
 use crate::core::{Core, Event, ServiceId, WindowId};
 use crate::fair::{Intake, Lines, Rates};
+use crate::fault;
 use crate::limits::*;
 use crate::process::Process;
 use crate::record::Records;
@@ -415,11 +416,15 @@ impl Daemon {
         while let Some(event) = self.events.pop_front() {
             let mut actions = vec![];
             let now = self.now();
+            let what = fault::What::of(&event);
+            what.at(fault::Step::Handling);
             self.core.handle(now, event, &mut actions);
             self.note_changes();
+            what.at(fault::Step::Noted);
             for action in actions {
                 self.act(action);
             }
+            what.at(fault::Step::Done);
         }
     }
 
