@@ -16,6 +16,7 @@ pub mod man;
 pub mod policy;
 pub mod ps;
 pub mod revoke;
+pub mod service;
 pub mod stats;
 pub mod status;
 pub mod switch;
@@ -41,6 +42,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::History(args) => done(history::run(&cli, args)),
         Command::Revoke(args) => done(revoke::run(&cli, args)),
         Command::Function(sub) => done(function::run(&cli, sub)),
+        Command::Service(sub) => done(service::run(&cli, sub)),
         Command::Client(sub) => done(client::run(&cli, sub)),
         Command::Policy(sub) => done(policy::run(&cli, sub)),
         Command::Token(sub) => done(token::run(&cli, sub)),

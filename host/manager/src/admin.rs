@@ -27,6 +27,8 @@ pub enum Ask {
     Clients,
     /// Grants, with live counters.
     Grants,
+    /// Services that run, with their sandboxes.
+    Services,
     /// What became of grants.
     History {
         /// At most this many, newest first.
@@ -129,6 +131,11 @@ pub enum Reply {
     Grants {
         /// By handle.
         grants: Vec<GrantRow>,
+    },
+    /// To [`Ask::Services`].
+    Services {
+        /// By number.
+        services: Vec<ServiceRow>,
     },
     /// To [`Ask::History`].
     History {
@@ -296,6 +303,27 @@ pub struct GrantRow {
     pub restarts: u32,
     /// Live counters.
     pub counters: Counters,
+}
+
+/// A service that runs, for people.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServiceRow {
+    /// Its number.
+    pub id: u32,
+    /// Whom it serves.
+    pub client: String,
+    /// What it serves.
+    pub function: String,
+    /// Its process.
+    pub pid: u32,
+    /// Channels that it serves.
+    pub channels: usize,
+    /// The user of the host that it alone runs as, if it has one.
+    pub user: Option<u32>,
+    /// What it may use.
+    pub limits: vfun_jail::Limits,
+    /// Its sandbox, as the kernel tells it.
+    pub sandbox: vfun_jail::Standing,
 }
 
 /// Why an admin request failed.
