@@ -402,6 +402,8 @@ impl World {
                     let channels = m.reports.remove(&service).unwrap_or_default();
                     Event::Serving { service, channels }
                 }
+                // Only the sentence of its end changes by it.
+                FromService::Forbidden { .. } => continue,
                 FromService::Deadline { channel } => {
                     Event::CallOverran { service, channel: of(channel) }
                 }
