@@ -6,7 +6,7 @@ use crate::core::{Catalog, Core};
 use crate::fair::{Lines, Rates};
 use crate::limits::{ATTACHES, CONNECTS, LINES, LINES_NAMES};
 use crate::process;
-use crate::record::Records;
+use crate::record::{LeftService, Records};
 use crate::tree::Tree;
 use rustix::event::epoll;
 use std::collections::{BTreeMap, VecDeque};
@@ -255,14 +255,20 @@ impl Daemon {
             self.tree.grant(g).map_err(file(&self.config.root))?;
         }
         let services = self.records.left_services().map_err(database)?;
-        if !left.is_empty() {
-            self.take_up(left);
+        if left.is_empty() {
+            self.end_left_services(&services);
+        } else {
+            self.take_up(left, &services);
         }
+        Ok(())
+    }
+
+    /// Ends the services of an earlier manager that were not taken up. Before
+    /// anything is done about what they served: one that goes on would compute
+    /// calls that were answered for it, in pages that are another's.
+    pub(super) fn end_left_services(&mut self, services: &[LeftService]) {
         for s in services {
-            let taken_up = self.services.values().any(|p| p.pid == s.pid);
-            // A service that was started meanwhile may have the number of one
-            // that ended: it is among those that run, too.
-            if taken_up {
+            if self.services.values().any(|p| p.pid == s.pid) {
                 continue;
             }
             if process::end_left(s.pid, s.started) {
@@ -270,7 +276,6 @@ impl Daemon {
             }
             let _ = self.records.service(s.pid, None);
         }
-        Ok(())
     }
 
     fn start_helpers(&mut self) -> Result<(), StartError> {
