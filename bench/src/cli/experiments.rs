@@ -1,14 +1,15 @@
 //! From options to experiments.
 
 use super::args::{
-    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, LatencyArgs, ModuleArgs, OutputArgs,
-    WaitingArgs, WhereArgs,
+    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, LatencyArgs, ModuleArgs,
+    OutputArgs, WaitingArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, FootprintReport, Function, text};
 use crate::runs::{
-    self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, LatencyPlan, ModulePlan, WaitingPlan, Where,
+    self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, LatencyPlan, ModulePlan,
+    WaitingPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;

@@ -49,7 +49,13 @@ pub type Turn = (f64, f64);
 
 impl IsolationRow {
     /// From each repeat's turn under attack and beside the idle neighbour.
-    pub fn new(attack: &str, threads: u32, under: &[Turn], idle: &[Turn], calls: (u64, u64)) -> Self {
+    pub fn new(
+        attack: &str,
+        threads: u32,
+        under: &[Turn],
+        idle: &[Turn],
+        calls: (u64, u64),
+    ) -> Self {
         let half = |turns: &[Turn]| stats::median(&turns.iter().map(|t| t.0).collect::<Vec<_>>());
         let most = |turns: &[Turn]| stats::median(&turns.iter().map(|t| t.1).collect::<Vec<_>>());
         let ratios: Vec<f64> = under.iter().zip(idle).map(|(u, i)| u.1 / i.1).collect();

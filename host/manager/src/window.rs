@@ -238,8 +238,12 @@ impl HostWindow {
         found
     }
 
-    /// Writes an answer and rings.
-    pub fn answer(&self, cell: usize, seq: u32, result: &Result<Vec<u8>, Nack>) {
+    /// Writes an answer and rings. What is answered is not read again: after a
+    /// take-over an answer may be due that was asked for of an earlier manager.
+    pub fn answer(&mut self, cell: usize, seq: u32, result: &Result<Vec<u8>, Nack>) {
+        if self.taken[cell].wrapping_add(1) == seq {
+            self.taken[cell] = seq;
+        }
         let at = answer_off(cell);
         let nack;
         let (kind, body): (u16, &[u8]) = match result {

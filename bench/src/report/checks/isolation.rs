@@ -23,8 +23,7 @@ pub fn isolation(report: &IsolationReport) -> Vec<Check> {
             )
         })
         .collect();
-    let (calls, errors) =
-        report.rows.iter().fold((0, 0), |(c, e), r| (c + r.calls, e + r.errors));
+    let (calls, errors) = report.rows.iter().fold((0, 0), |(c, e), r| (c + r.calls, e + r.errors));
     checks.push(Check::new(
         "the innocent client's errors",
         "none",

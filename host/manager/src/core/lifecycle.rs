@@ -163,11 +163,17 @@ impl Core {
             return;
         }
         let Ok(g) = self.grants.get(grant) else { return };
+        let geometry = g.geometry.expect("laid out before its service is asked for");
+        if g.state == GrantState::Activating {
+            // Here and not when it is laid out: whichever manager and service
+            // it takes until somebody serves it, that one begins with zeros.
+            out.push(Action::Zero { window: g.window, geometry });
+        }
         out.push(Action::OpenChannel {
             service,
             channel: grant,
             window: g.window,
-            geometry: g.geometry.expect("laid out before its service is asked for"),
+            geometry,
             app: g.app.clone(),
             deadline_ms: g.deadline_ms,
             calls_per_s: g.calls_per_s,
@@ -769,15 +775,6 @@ impl Core {
         }
         let Some(s) = self.services.get(&id) else { return };
         let starting = s.state == ServiceState::Starting;
-        // The manager may have been killed before it had set their pages to zero.
-        for channel in self.channels_of(id) {
-            let g = self.grants.get(channel).expect("just listed");
-            if let (GrantState::Activating, Some(geometry)) = (g.state, g.geometry)
-                && !channels.contains(&channel)
-            {
-                out.push(Action::Zero { window: g.window, geometry });
-            }
-        }
         if starting {
             // It can answer, so it is ready.
             return self.service_ready(now, id, out);

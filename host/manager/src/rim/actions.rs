@@ -15,7 +15,7 @@ impl Daemon {
                 if let Err(nack) = &result {
                     tracing::debug!(window = to.window, "refused: {nack}");
                 }
-                if let Some(a) = self.windows.get(&to.window) {
+                if let Some(a) = self.windows.get_mut(&to.window) {
                     a.window.answer(to.cell, to.seq, &result);
                 }
             }

@@ -359,12 +359,15 @@ impl Daemon {
                 FromService::Broken { channel, reason } => {
                     Event::ChannelBroken { service, channel: Handle(channel), reason }
                 }
+                // It may have been on its way when the manager that asked was
+                // killed: what was opened since is not in it.
+                FromService::Channels { to, .. } if to != 0 && to != self.generation => continue,
                 FromService::Channels { .. } if !self.core.awaits_report(service) => {
                     tracing::warn!(service, "a report that nobody asked for is ignored");
                     self.reports.remove(&service);
                     continue;
                 }
-                FromService::Channels { channels, more } => {
+                FromService::Channels { channels, more, .. } => {
                     let said = self.reports.entry(service).or_default();
                     if said.len() + channels.len() > REPORT_CHANNELS_MAX {
                         tracing::warn!(

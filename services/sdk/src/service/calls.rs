@@ -171,11 +171,11 @@ impl<I: Serve> Calls<I> {
 
     #[inline]
     fn serve_request(&mut self, r: &Request) {
-        fault::in_call(self.server.memory(), r, "taken");
         let rate = self.pulse.rate();
         if rate != 0 {
             self.hold_back(rate);
         }
+        fault::in_call(self.server.memory(), r, "taken");
         if !self.lengths.fit(r.len) && !self.bears(r) {
             self.refuse_length(r);
         } else {

@@ -169,15 +169,15 @@ impl<E: Engine> Control<E> {
     }
 
     /// Tells a manager that started anew what is served here.
-    fn report(&mut self) {
+    fn report(&mut self, to: u32) {
         let served: Vec<u64> = self.channels.keys().copied().collect();
         let mut parts = served.chunks(CHANNELS_PER_REPORT).peekable();
         if parts.peek().is_none() {
-            self.say(FromService::Channels { channels: vec![], more: false });
+            self.say(FromService::Channels { channels: vec![], more: false, to });
         }
         while let Some(part) = parts.next() {
             let more = parts.peek().is_some();
-            self.say(FromService::Channels { channels: part.to_vec(), more });
+            self.say(FromService::Channels { channels: part.to_vec(), more, to });
         }
         // What was said before may have been heard by the one that was killed
         // and by nobody else.
@@ -206,7 +206,7 @@ impl<E: Engine> Control<E> {
                     c.running.set_rate(calls_per_s);
                 }
             }
-            ToService::Report => self.report(),
+            ToService::Report { by } => self.report(by),
             ToService::Start(_) => log::line(format_args!("a second Start is ignored")),
         }
     }
