@@ -69,6 +69,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         | Ask::Functions
         | Ask::Clients
         | Ask::Grants
+        | Ask::Services
         | Ask::History { .. }
         | Ask::Policy { .. }
         | Ask::Tokens { .. }
