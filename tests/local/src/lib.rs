@@ -92,6 +92,10 @@ impl Stand {
         child.wait().expect("it is ours");
     }
 
+    /// The manager's process.
+    pub fn pid(&self) -> u32 {
+        self.vfund.as_ref().expect("it runs").id()
+    }
     /// The root of its tree.
     pub fn root(&self) -> &Path {
         self.dir.path()
