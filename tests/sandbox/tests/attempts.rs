@@ -69,7 +69,6 @@ fn attempts(manager: u64, root: &str, file: &str) -> Vec<Attempt> {
         open("the system's settings", "/sys/kernel/mm/ksm/run", O_RDONLY, &[ENOENT]),
         open("a device", "/dev/null", O_RDONLY, &[ENOENT]),
         open("a new file", file, O_WRONLY | O_CREAT, &[ENOENT, EACCES]),
-        call("a copy of itself", SYS_clone, &[SIGCHLD as u64], "(clone)", &[]),
         call(
             "a socket of the system's",
             SYS_socket,
@@ -97,6 +96,8 @@ fn attempts(manager: u64, root: &str, file: &str) -> Vec<Attempt> {
         call("namespaces", SYS_unshare, &[CLONE_NEWUTS as u64], KILLED, &[EPERM]),
         call("another user", SYS_setuid, &[0], "(setuid)", &[EPERM, EINVAL]),
         call("memory files", SYS_memfd_create, &[BYTES, 0], "(memfd_create)", &[]),
+        // Last: what it leaves is a process that could be signalled.
+        call("a copy of itself", SYS_clone, &[SIGCHLD as u64], "(clone)", &[]),
     ];
     let mut mount = call("a file system", SYS_fsopen, &[BYTES, 0], KILLED, &[EPERM]);
     mount.bytes = path("tmpfs");
