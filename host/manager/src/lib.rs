@@ -20,5 +20,6 @@ pub mod tree;
 pub mod window;
 
 mod bells;
+mod fault;
 mod process;
 mod source;

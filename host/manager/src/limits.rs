@@ -57,15 +57,9 @@ pub const HELPER_AGAIN_MOST: Duration = Duration::from_secs(30);
 /// One that lived this long had not been dying.
 pub const HELPER_LIVED: Duration = Duration::from_secs(60);
 
-/// Control requests of one window, unless policy says otherwise, in the units
-/// of [`crate::fair::cost`]: a look-up is 1, an activation 4. An app that opens
-/// and closes without pause gets a hundred turns a second, which is a tenth of
-/// the manager's time.
-pub const REQUESTS: Rate = Rate { per_s: 1000, burst: 256 };
-/// Rings of a control bell with nothing to say, unless policy says otherwise:
-/// an app may ring for a request that was seen already. Each is 3 us of the
-/// manager's time.
-pub const RINGS: Rate = Rate { per_s: 10_000, burst: 1000 };
+/// Rings of a control bell with nothing to say that may come at once: an app may
+/// ring for a request that was seen already. Each is 3 us of the manager's time.
+pub const RINGS_BURST: u32 = 1000;
 /// How long such a bell is not listened to; its window is looked at each
 /// [`LOOK_BUSY`] meanwhile.
 pub const BELL_DEAF: Duration = Duration::from_millis(20);
@@ -80,3 +74,12 @@ pub const ATTACHES: Rate = Rate { per_s: 50, burst: 64 };
 /// Connections of one client's VM: each is a window to fill. A VM connects once
 /// in its life; QEMU's that crash and come again do so every second or so.
 pub const CONNECTS: Rate = Rate { per_s: 4, burst: 32 };
+
+/// Between two looks whether plain windows' files are as they were.
+pub const WINDOW_FILES_LOOK: Duration = Duration::from_secs(1);
+/// Before a window that was truncated is laid out anew, and between two tries:
+/// filling one takes time that others want, too.
+pub const WINDOW_AGAIN: Duration = Duration::from_secs(2);
+/// Services started for one client, whatever for: each is a process, some
+/// milliseconds of work.
+pub const STARTS: Rate = Rate { per_s: 10, burst: 64 };

@@ -59,7 +59,8 @@ fn start_anew() -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn main() -> ExitCode {
+/// Serves until it is told to end.
+pub fn main() -> ExitCode {
     let args = Args::parse();
     tracing_subscriber::fmt()
         .with_env_filter(

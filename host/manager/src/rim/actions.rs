@@ -15,7 +15,7 @@ impl Daemon {
                 if let Err(nack) = &result {
                     tracing::debug!(window = to.window, "refused: {nack}");
                 }
-                if let Some(a) = self.windows.get(&to.window) {
+                if let Some(a) = self.windows.get_mut(&to.window) {
                     a.window.answer(to.cell, to.seq, &result);
                 }
             }
@@ -132,6 +132,15 @@ impl Daemon {
                 }
                 if let Err(e) = self.tree.grant(&g) {
                     tracing::warn!("the tree could not show a grant: {e}");
+                }
+            }
+            Action::LogOf { client, level, text } => {
+                let name = self.client_words(client);
+                if self.may_say(&name) {
+                    match level {
+                        Level::Info => tracing::info!("{name}: {text}"),
+                        Level::Warn => tracing::warn!("{name}: {text}"),
+                    }
                 }
             }
             Action::Refused(_) => {}

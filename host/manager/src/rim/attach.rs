@@ -164,7 +164,6 @@ impl Daemon {
         if client.kind == ClientKind::Vm && ask.remote == 0 && !trusted {
             return Err(Nack::new(NackCode::Denied, format!("'{name}' is a VM's client")));
         }
-        crate::core::admit(self.core.catalog(), self.now(), client, None, credential)?;
         let who = match (ask.remote, trusted) {
             (1, _) => Some(Who::Remote(client.id)),
             (_, false) => Some(Who::User(uid)),
@@ -183,6 +182,7 @@ impl Daemon {
                 ),
             ));
         }
+        crate::core::admit(self.core.catalog(), self.now(), client, None, credential)?;
         let host_windows = self.windows.values().filter(|w| w.transport == HOST);
         let (all, mine) = host_windows
             .fold((0, 0), |(all, mine), w| (all + 1, mine + usize::from(w.client == client.id)));
@@ -232,7 +232,7 @@ impl Daemon {
                 peer: Some(stream),
                 heartbeats: false,
                 handing: false,
-                intake: self.intake(),
+                intake: self.intake(client_id),
             };
             self.windows.insert(id, attached);
             self.hold_window(id);

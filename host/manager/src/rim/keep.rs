@@ -208,9 +208,14 @@ impl Daemon {
             self.next_id = self.next_id.max(own.next_id);
             self.window_generation = self.window_generation.max(own.window_generation);
         }
-        let known: BTreeMap<WindowId, bool> =
+        let mut known: BTreeMap<WindowId, bool> =
             self.core.window_ids().map(|id| (id, false)).collect();
-        let mut known = known;
+        // A keeper that was lost lately may not have this manager's own number
+        // again yet: what lets go of a window must not find another one under
+        // its number.
+        if let Some(last) = known.keys().next_back() {
+            self.next_id = self.next_id.max(*last);
+        }
         for (id, kept) in left.windows {
             match self.take_up_window(id, kept) {
                 Ok(event) => {
@@ -256,7 +261,7 @@ impl Daemon {
         self.settle();
         for id in alive {
             if let Some(p) = self.services.get(&id)
-                && let Err(e) = p.send(&ToService::Report, &[])
+                && let Err(e) = p.send(&ToService::Report { by: self.generation }, &[])
             {
                 // Without its answer nothing can be opened or given back there.
                 tracing::warn!(
@@ -317,7 +322,7 @@ impl Daemon {
             peer,
             heartbeats: note.heartbeats,
             handing: false,
-            intake: self.intake(),
+            intake: self.intake(note.client),
         };
         self.windows.insert(id, attached);
         Ok(up)
