@@ -3,6 +3,7 @@
 mod domains;
 mod footprint;
 mod grain;
+mod isolation;
 mod jail;
 mod latency;
 mod module;
@@ -12,6 +13,7 @@ mod waiting;
 pub use domains::{DomainsPlan, domains};
 pub use footprint::{FootprintPlan, footprint};
 pub use grain::{GrainPlan, grain};
+pub use isolation::{IsolationPlan, isolation};
 pub use jail::{JailPlan, jail};
 pub use latency::{LatencyPlan, latency};
 pub use module::{ModulePlan, module};
