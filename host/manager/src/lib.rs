@@ -15,6 +15,7 @@ pub mod fair;
 pub mod limits;
 pub mod manifest;
 pub mod policy;
+pub mod privileges;
 pub mod record;
 pub mod rim;
 pub mod tree;

@@ -108,6 +108,10 @@ impl Stand {
         child.wait().expect("it is ours");
     }
 
+    /// The manager's process.
+    pub fn pid(&self) -> u32 {
+        self.vfund.as_ref().expect("it runs").id()
+    }
     /// Whether it has died by itself; it can be started again then.
     pub fn vfund_died(&mut self) -> bool {
         let died = self.vfund.as_mut().is_some_and(|c| c.try_wait().is_ok_and(|s| s.is_some()));
