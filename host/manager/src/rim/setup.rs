@@ -129,6 +129,8 @@ impl Daemon {
         let admin_listener = listen(&tree.admin_socket(), 0o600)?;
         // Anybody may ask for a window; who gets one is policy (uids).
         let host_listener = listen(&tree.host_socket(), 0o666)?;
+        let tokens_file = tree.tokens();
+        let audit = crate::audit::Audit::open(&tree.audit())?;
         let (signals, writer) = UnixStream::pair()?;
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
@@ -168,6 +170,11 @@ impl Daemon {
             last_heartbeats: Instant::now(),
             last_tick: Instant::now(),
             ending: false,
+            tokens: crate::policy::Tokens::none(&tokens_file),
+            policy_fault: None,
+            tokens_fault: None,
+            clock_apart: 0,
+            audit,
             again: false,
             hangups,
             keeper: None,
@@ -186,7 +193,8 @@ impl Daemon {
         daemon.watch(&daemon.signals, Kind::Signal, 0, input)?;
         daemon.watch(&daemon.hangups, Kind::Hangup, 0, input)?;
 
-        let (catalog, wrong) = daemon.read_catalog();
+        let (mut catalog, wrong) = daemon.read_catalog();
+        daemon.read_policy(&mut catalog);
         for w in wrong {
             tracing::error!("manifest refused: {w}");
         }
