@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
-use vfun::{ConnectOptions, Error, Function, Session};
+use vfun::{ConnectOptions, Error, Function, FunctionRequest, Session};
 use vfun_manager::admin::{Ask, Reply, ask};
 use vfun_testdriver::ledger::{RESULT_BYTES, arguments};
 use vfun_tests_local::Stand;
@@ -37,6 +37,8 @@ pub struct Plan {
 pub const CLIENTS: [&str; 2] = ["stricken", "spared"];
 /// Kills of a service under one name until the breaker opens.
 const KILLS_A_NAME: u64 = 7;
+/// Deadline of a call.
+const DEADLINE: Duration = Duration::from_secs(10);
 /// Threads of each.
 const THREADS: usize = 2;
 /// One call in so many works for a while, so that kills find calls under way.
@@ -295,7 +297,11 @@ impl Client<'_> {
                     }
                 }
             }
-            match session.as_ref().expect("just made").function("misbehave") {
+            // A busy machine may keep a call of some microseconds from ending for
+            // longer than the half second of the driver's own manifest.
+            let request = FunctionRequest::new("misbehave").deadline(DEADLINE);
+            let granted = session.as_ref().expect("just made").negotiate(&request);
+            match granted.and_then(vfun::Grant::activate) {
                 Ok(f) => {
                     let mut seen = self.seen.lock().expect("no thread panics");
                     seen.channels += 1;
