@@ -15,7 +15,7 @@ pub fn isolation(report: &IsolationReport) -> Vec<Check> {
         .iter()
         .map(|row| {
             Check::new(
-                format!("p99 under {}", row.attack),
+                &format!("p99 under {}", row.attack),
                 format!("at most {} × idle", times(OVER_IDLE)),
                 row.p99_over_idle
                     .map_or_else(|| "no figure".to_owned(), |r| format!("{} ×", times(r))),
@@ -26,7 +26,7 @@ pub fn isolation(report: &IsolationReport) -> Vec<Check> {
     let (calls, errors) = report.rows.iter().fold((0, 0), |(c, e), r| (c + r.calls, e + r.errors));
     checks.push(Check::new(
         "the innocent client's errors",
-        "none",
+        "none".to_owned(),
         format!("{errors} of {calls} calls"),
         (calls > 0).then_some(errors == 0),
     ));
