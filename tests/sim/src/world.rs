@@ -239,6 +239,7 @@ impl World {
         }
         let Some(a) = g.apps.get_mut(app) else { return };
         let mut view = View {
+            now: self.now,
             memory: &c.memory,
             window: c.window,
             ledger: &mut self.ledger,
@@ -471,6 +472,22 @@ impl World {
             calls: self.ledger.totals,
             answers: self.ledger.answered,
         }
+    }
+
+    /// Everybody goes in turn for so many rounds; the manager is killed now and
+    /// then, between two rounds. What the apps of each guest were told, and when.
+    pub fn in_turn(mut self, rounds: u32) -> BTreeMap<usize, Vec<String>> {
+        self.steady = true;
+        let mut kills = self.plan.stream("kills");
+        for round in 0..rounds {
+            trace::at(round.into());
+            if kills.u32(0..40) == 0 && self.plan.may(Chance::ManagerDies) {
+                self.manager_dies();
+            }
+            self.round();
+        }
+        let kind = self.guests.into_iter().enumerate().filter(|(_, g)| g.hostile.is_none());
+        kind.map(|(i, g)| (i, g.told)).collect()
     }
 
     /// Everybody goes once, in turn.

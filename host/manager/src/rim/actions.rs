@@ -143,7 +143,7 @@ impl Daemon {
                     }
                 }
             }
-            Action::Refused(_) => {}
+            Action::Refused(r) => self.audit.refused(None, &r),
             Action::Log(Level::Info, text) => tracing::info!("{text}"),
             Action::Log(Level::Warn, text) => tracing::warn!("{text}"),
         }

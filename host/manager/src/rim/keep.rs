@@ -8,6 +8,7 @@ use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
 use crate::process::{Process, Sandbox};
+use crate::record::LeftService;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
 use serde::{Deserialize, Serialize};
@@ -134,7 +135,10 @@ impl Daemon {
                 return;
             }
         }
+        // Its own numbers first: without them the next manager would give a
+        // window the number of one that services still let go of.
         self.noted = None;
+        self.note_changes();
         let notes = self.core.all_notes();
         self.tell_keeper(|k| k.change(notes));
         let windows: Vec<_> = self.windows.keys().copied().collect();
@@ -203,19 +207,13 @@ impl Daemon {
 
     /// Takes up what an earlier manager left, and lets the core say what is to
     /// be put right. Whatever cannot be taken up counts as gone.
-    pub(super) fn take_up(&mut self, left: Left) {
+    pub(super) fn take_up(&mut self, left: Left, services: &[LeftService]) {
         if let Some(own) = left.own {
             self.next_id = self.next_id.max(own.next_id);
             self.window_generation = self.window_generation.max(own.window_generation);
         }
         let mut known: BTreeMap<WindowId, bool> =
             self.core.window_ids().map(|id| (id, false)).collect();
-        // A keeper that was lost lately may not have this manager's own number
-        // again yet: what lets go of a window must not find another one under
-        // its number.
-        if let Some(last) = known.keys().next_back() {
-            self.next_id = self.next_id.max(*last);
-        }
         for (id, kept) in left.windows {
             match self.take_up_window(id, kept) {
                 Ok(event) => {
@@ -251,6 +249,7 @@ impl Daemon {
                 p.kill();
             }
         }
+        self.end_left_services(services);
         tracing::info!(
             windows = self.windows.len(),
             services = alive.len(),

@@ -23,6 +23,7 @@ mod keep;
 mod lost;
 mod requests;
 mod say;
+mod policy;
 mod setup;
 
 pub use setup::{Config, StartError};
@@ -156,6 +157,14 @@ pub struct Daemon {
     last_heartbeats: Instant,
     last_tick: Instant,
     ending: bool,
+    /// What apps may show.
+    tokens: crate::policy::Tokens,
+    /// Why the policy file, and the tokens, could not be read.
+    policy_fault: Option<String>,
+    tokens_fault: Option<String>,
+    /// The wall's clock less the core's when tokens were last handed over, ms.
+    clock_apart: i64,
+    audit: crate::audit::Audit,
     /// Ends to start anew in place: everything goes on meanwhile.
     again: bool,
     hangups: UnixStream,
@@ -270,6 +279,7 @@ impl Daemon {
             self.last_tick = Instant::now();
             self.events.push_back(Event::Tick);
         }
+        self.mind_the_wall_clock();
         self.drop_late_pending();
         let (left, ended) = std::mem::take(&mut self.leaving)
             .into_iter()
