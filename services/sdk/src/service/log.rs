@@ -2,6 +2,7 @@
 //! mischief deserves.
 
 use std::fmt::Arguments;
+use std::io::Write;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -48,8 +49,11 @@ pub fn line(words: Arguments<'_>) {
     let taken = BUCKET.lock().unwrap_or_else(|e| e.into_inner()).take(Instant::now());
     match taken {
         None => {}
-        Some(0) => eprintln!("{name}: {words}"),
-        Some(n) => eprintln!("{name}: {n} lines left out\n{name}: {words}"),
+        // A log that takes no more (its disk or its bound is full) is no reason to end.
+        Some(0) => drop(writeln!(std::io::stderr(), "{name}: {words}")),
+        Some(n) => {
+            drop(writeln!(std::io::stderr(), "{name}: {n} lines left out\n{name}: {words}"));
+        }
     }
 }
 
