@@ -3,7 +3,8 @@
 use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
 use std::path::{Path, PathBuf};
-use vfun_manager::admin::{self, Ask, ClientRow, FunctionRow, GrantRow, Reply, Status};
+use vfun_manager::admin::{self, Ask, ClientRow, FunctionRow, GrantRow, Progress, Reply, Status};
+use vfun_manager::core::DrainOf;
 
 /// Where the manager keeps everything unless told otherwise.
 pub const ROOT: &str = "/var/lib/virtfun";
@@ -86,6 +87,13 @@ impl Admin {
     pub fn history(&self, limit: u32) -> Result<Vec<vfun_manager::record::HistoryRow>> {
         match self.ask(&Ask::History { limit })? {
             Reply::History { rows } => Ok(rows),
+            other => Err(strange(&other)),
+        }
+    }
+    /// How far a drain is.
+    pub fn draining(&self, of: &DrainOf) -> Result<Progress> {
+        match self.ask(&Ask::Draining { of: of.clone() })? {
+            Reply::Draining(progress) => Ok(progress),
             other => Err(strange(&other)),
         }
     }

@@ -86,10 +86,8 @@ pub enum Command {
     Client(cmd::client::Sub),
     Attach(cmd::attach::AttachArgs),
     Detach(cmd::attach::DetachArgs),
-    /// Grant nothing new; what is active goes on.
-    Drain,
-    /// End the manager and its services.
-    Stop,
+    Drain(cmd::switch::DrainArgs),
+    Stop(cmd::switch::StopArgs),
     Guest(cmd::guest::Args),
     Bench(cmd::bench::Args),
     Completions(cmd::completions::Args),

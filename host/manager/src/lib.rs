@@ -13,6 +13,7 @@ pub mod counters;
 pub mod fair;
 pub mod limits;
 pub mod manifest;
+pub mod numbers;
 pub mod policy;
 pub mod record;
 pub mod rim;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use vfun_manager::admin::{Ask, AskError, GrantRow, Reply, ask};
+use vfun_manager::admin::{Ask, AskError, GrantRow, Reply, Status, ask};
 
 /// The repository.
 pub fn repo() -> PathBuf {
@@ -43,6 +43,11 @@ impl Stand {
 
     /// The same, with more arguments for vfund.
     pub fn with(extra: &[&str]) -> Self {
+        Self::prepared(extra, |_| {})
+    }
+
+    /// The same, in a root where something was prepared.
+    pub fn prepared(extra: &[&str], prepare: impl FnOnce(&Path)) -> Self {
         // Short names: a UNIX socket's path has 107 bytes.
         let dir = tempfile::Builder::new()
             .prefix("vfun-")
@@ -50,6 +55,7 @@ impl Stand {
             .expect("/dev/shm takes a folder");
         let mut stand =
             Stand { dir, vfund: None, extra: extra.iter().map(|s| (*s).to_owned()).collect() };
+        prepare(stand.root());
         stand.start_vfund();
         stand
     }
@@ -82,6 +88,19 @@ impl Stand {
         while self.try_ask(&Ask::Status).is_err() {
             assert!(Instant::now() < until, "vfund did not come up:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The manager's process.
+    pub fn pid(&self) -> u32 {
+        self.vfund.as_ref().expect("it runs").id()
+    }
+
+    /// The manager at a glance.
+    pub fn status(&self) -> Status {
+        match self.ask(&Ask::Status) {
+            Reply::Status(s) => s,
+            other => panic!("{other:?}"),
         }
     }
 

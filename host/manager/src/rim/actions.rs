@@ -6,6 +6,7 @@ use crate::limits::SERVICES_MAX;
 use crate::process::{Process, started};
 use rustix::event::epoll::EventFlags;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use vfun_supervise::{Open, Start, ToService};
 use vfun_wire::message::Stats;
 use zerocopy::IntoBytes;
@@ -43,14 +44,18 @@ impl Daemon {
             Action::StartService { service, client, function, version, driver, settings, args } => {
                 let start =
                     Start { client, function, version, driver, settings, cpus: vec![], args };
-                if let Err(reason) = self.start_service(service, start) {
-                    self.events.push_back(Event::ServiceFailed { service, reason });
+                match self.start_service(service, start) {
+                    Ok(()) => {}
+                    Err(Cannot::Now(reason)) => {
+                        self.events.push_back(Event::ServiceDelayed { service, reason });
+                    }
+                    Err(Cannot::Ever(reason)) => {
+                        self.events.push_back(Event::ServiceFailed { service, reason });
+                    }
                 }
             }
             Action::StopService { service } => {
-                if let Some(p) = self.services.get(&service) {
-                    let _ = p.send(&ToService::Stop, &[]);
-                }
+                self.tell(service, ToService::Stop);
             }
             Action::KillService { service } => {
                 if let Some(p) = self.services.get(&service) {
@@ -92,14 +97,10 @@ impl Daemon {
                 }
             }
             Action::CloseChannel { service, channel } => {
-                if let Some(p) = self.services.get(&service) {
-                    let _ = p.send(&ToService::Close { channel: channel.0 }, &[]);
-                }
+                self.tell(service, ToService::Close { channel: channel.0 });
             }
             Action::SetRate { service, channel, calls_per_s } => {
-                if let Some(p) = self.services.get(&service) {
-                    let _ = p.send(&ToService::Rate { channel: channel.0, calls_per_s }, &[]);
-                }
+                self.tell(service, ToService::Rate { channel: channel.0, calls_per_s });
             }
             Action::FailCurrent { window, geometry, status } => {
                 if let Some(a) = self.windows.get(&window) {
@@ -112,16 +113,13 @@ impl Daemon {
                 }
             }
             Action::Record(g) => {
-                tracing::info!(
-                    grant = %g.grant, client = %g.client, app = %g.app, function = %g.function,
-                    location = %g.location, why = g.why.as_deref().unwrap_or(""), "{}", g.state.text()
-                );
-                if let Err(e) = self.records.grant(&g) {
-                    tracing::warn!("the database refused a grant's record: {e}");
+                if self.may_say(&self.client_words(g.client_id)) {
+                    tracing::info!(
+                        grant = %g.grant, client = %g.client, app = %g.app, function = %g.function,
+                        location = %g.location, why = g.why.as_deref().unwrap_or(""), "{}", g.state.text()
+                    );
                 }
-                if let Err(e) = self.tree.grant(&g) {
-                    tracing::warn!("the tree could not show a grant: {e}");
-                }
+                self.put_on_record(&g);
             }
             Action::LogOf { client, level, text } => {
                 let name = self.client_words(client);
@@ -138,22 +136,21 @@ impl Daemon {
         }
     }
 
-    fn start_service(&mut self, id: ServiceId, start: Start) -> Result<(), String> {
+    fn start_service(&mut self, id: ServiceId, start: Start) -> Result<(), Cannot> {
         if self.services.len() >= SERVICES_MAX {
-            return Err(format!("the host runs {SERVICES_MAX} services already"));
+            return Err(Cannot::Now(format!("the host runs {SERVICES_MAX} services already")));
         }
         let program = self.config.service_program.clone();
-        let log = self
-            .tree
-            .service_log(&start.client, &start.function)
-            .map_err(|e| format!("its log cannot be written: {e}"))?;
+        let log = self.log_of(&start);
         let process = Process::start(&program, &log, start).map_err(|e| {
-            format!("the service program {} cannot be started: {e}", program.display())
+            let reason =
+                format!("the service program {} cannot be started: {e}", program.display());
+            if of_the_host(&e) { Cannot::Now(reason) } else { Cannot::Ever(reason) }
         })?;
         if let Some(ticks) = started(process.pid)
             && let Err(e) = self.records.service(process.pid, Some(ticks))
         {
-            tracing::warn!("the database refused a service's record: {e}");
+            self.records_fail(format!("the database: {e}"));
         }
         let watched = self
             .watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
@@ -161,11 +158,28 @@ impl Daemon {
         if let Err(e) = watched {
             process.kill();
             self.leaving.push(process);
-            return Err(format!("it cannot be watched: {e}"));
+            return Err(Cannot::Now(format!("it cannot be watched: {e}")));
         }
         self.services.insert(id, process);
         self.hold_service(id);
         Ok(())
+    }
+
+    /// Where a service's words go: its log, or nowhere if there is no room for it.
+    fn log_of(&mut self, start: &Start) -> PathBuf {
+        let log = self.tree.service_log(&start.client, &start.function).and_then(|path| {
+            std::fs::OpenOptions::new().create(true).append(true).open(&path).map(|_| path)
+        });
+        log.unwrap_or_else(|e| {
+            if self.may_say(&format!("client {}", start.client)) {
+                tracing::warn!(
+                    "the log of client {}'s service of '{}' cannot be written, so there is none: {e}",
+                    start.client,
+                    start.function
+                );
+            }
+            "/dev/null".into()
+        })
     }
 
     fn open_channel(
@@ -186,4 +200,21 @@ impl Daemon {
         }
         process.send(&ToService::Open(open), &fds)
     }
+}
+
+/// Why a service is not started.
+enum Cannot {
+    /// The host has not the means for it now.
+    Now(String),
+    /// It would not help to try again.
+    Ever(String),
+}
+
+/// Whether the host, and not the program, is why a process cannot be started.
+fn of_the_host(e: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        Errno::from_io_error(e),
+        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::NOSPC)
+    )
 }
