@@ -12,7 +12,7 @@ use vfun::{CellState, Error, FunctionRequest, NackCode};
 use vfun_manager::admin::{Ask, Reply};
 use vfun_manager::core::DrainOf;
 use vfun_tests_local::{Stand, programs};
-use vfun_wire::header::HEAP_OFF;
+use vfun_wire::header::{HEAP_OFF, WindowHeader};
 use vfun_wire::message::Kind;
 use zerocopy::IntoBytes;
 
@@ -30,6 +30,11 @@ fn plain(stand: &Stand, name: &str) -> PathBuf {
     let file = stand.root().join(format!("virtfun-{name}"));
     assert!(file.is_file());
     file
+}
+
+/// What tells one laying-out of a window from another.
+fn header(raw: &Raw) -> Vec<u64> {
+    (0..size_of::<WindowHeader>() / 8).map(|i| raw.window.load(i, Ordering::Acquire)).collect()
 }
 
 fn truncate(file: &Path, bytes: u64) {
@@ -52,7 +57,7 @@ fn a_truncated_window_is_taken_down_by_name_and_laid_out_anew() {
     ];
     for (moment, (what, bytes)) in moments.iter().enumerate() {
         let mut raw = Raw::of_file(&file);
-        let generation = raw.window.load(2, Ordering::Relaxed);
+        let before = header(&raw);
         if moment >= 1 {
             let session = raw.hello();
             if moment >= 2 {
@@ -284,10 +289,14 @@ fn a_manager_out_of_descriptors_says_so_and_goes_on() {
     let stand = Stand::start();
     let session = stand.connect("has-some");
     let echo = session.function("echo").unwrap();
-    // A connection of its own for what is asked meanwhile.
-    let used = std::fs::read_dir(format!("/proc/{}/fd", stand.pid())).unwrap().count() as u64;
-    // Room for one or two more: too few for a window or a service.
-    limit_descriptors(stand.pid(), Some(used + 3));
+    // Two that are free: too few for a window or a service, enough to ask.
+    let used: std::collections::BTreeSet<u64> =
+        std::fs::read_dir(format!("/proc/{}/fd", stand.pid()))
+            .unwrap()
+            .map(|e| e.unwrap().file_name().to_str().unwrap().parse().unwrap())
+            .collect();
+    let second = (0..).filter(|fd| !used.contains(fd)).nth(1).unwrap();
+    limit_descriptors(stand.pid(), Some(second + 1));
     match stand.options("wants-some").connect() {
         Err(e) => assert!(!e.to_string().is_empty()),
         Ok(_) => panic!("a window takes more descriptors than there are"),

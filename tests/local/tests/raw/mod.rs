@@ -77,7 +77,11 @@ impl Raw {
         let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
         let bytes = file.metadata().unwrap().len() as usize;
         let map = Mapping::guarded(&file, 0, bytes, Access::ReadWrite).unwrap();
-        Raw { _socket: None, window: map.write().unwrap(), bell: None, ears: vec![], seq: 0 }
+        let window = map.write().unwrap();
+        // It goes on where another app stopped.
+        let last = window.load(control::request_off(0) / 8 + WORD_POSTED, Ordering::Acquire);
+        let seq = Posted::unpack(last).seq;
+        Raw { _socket: None, window, bell: None, ears: vec![], seq }
     }
 
     pub fn ring(&self) {
