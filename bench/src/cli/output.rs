@@ -4,7 +4,7 @@ use super::args::OutputArgs;
 use crate::Result;
 use crate::error::Doing;
 use crate::report::{DomainsReport, FootprintReport, GrainReport, LatencyReport};
-use crate::report::{ModuleReport, WaitingReport};
+use crate::report::{IsolationReport, ModuleReport, WaitingReport};
 use crate::report::{ReportError, chart, csv, json, text};
 use serde::Serialize;
 use std::io::Write;
@@ -43,6 +43,7 @@ report!(DomainsReport, crate::report::DomainRow, domains, chart::domains);
 report!(LatencyReport, crate::report::LatencyRow, latency, chart::latency);
 report!(GrainReport, crate::report::GrainRow, grain, chart::grain);
 report!(FootprintReport, crate::report::FootprintRow, footprint, no_chart);
+report!(IsolationReport, crate::report::IsolationRow, isolation, no_chart);
 report!(ModuleReport, crate::report::ModuleRow, module, no_chart);
 report!(WaitingReport, crate::report::WaitingRow, waiting, no_chart);
 

@@ -1,9 +1,10 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Six reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Seven reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
-//! (the ways to wait) and [`ModuleReport`] (the kernel module). Each is an object of
+//! (the ways to wait), [`ModuleReport`] (the kernel module) and [`IsolationReport`]
+//! (calls under attack). Each is an object of
 //! `machine`, `settings` and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
@@ -18,6 +19,7 @@ mod error;
 mod file;
 pub mod footprint;
 pub mod instances;
+pub mod isolation;
 pub mod json;
 pub mod machine;
 pub mod module;
@@ -32,6 +34,7 @@ pub mod waiting;
 pub use error::ReportError;
 pub use footprint::{Footprint, FootprintReport, FootprintRow};
 pub use instances::Instance;
+pub use isolation::{IsolationReport, IsolationRow};
 pub use machine::Machine;
 pub use module::{ModuleFigure, ModuleReport, ModuleRow};
 pub use names::{Domain, Function, How, Kind, Mode};

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod audit;
 pub mod core;
 pub mod counters;
 pub mod fair;
@@ -21,5 +22,6 @@ pub mod tree;
 pub mod window;
 
 mod bells;
+mod fault;
 mod process;
 mod source;

@@ -46,6 +46,9 @@ pub const BUSY_FOR: Duration = Duration::from_millis(500);
 pub const TICK: Duration = Duration::from_millis(20);
 /// Between two looks at heartbeats.
 pub const HEARTBEAT_LOOK: Duration = Duration::from_secs(1);
+/// How long a manager that starts waits for a service to be gone that it
+/// killed: memory of gigabytes is given back in less.
+pub const LEFT_ENDS: Duration = Duration::from_secs(2);
 /// How long services may take to finish when the manager ends.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
 

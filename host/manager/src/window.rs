@@ -150,6 +150,14 @@ impl HostWindow {
     pub fn fd(&self) -> impl AsFd + '_ {
         &self.fd
     }
+    /// The same, opened for reading alone: what is mapped from this can never
+    /// be made writable.
+    pub fn for_reading(&self) -> std::io::Result<OwnedFd> {
+        use rustix::fs::{Mode, OFlags};
+        use std::os::fd::AsRawFd;
+        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    }
     /// Its size.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -230,8 +238,12 @@ impl HostWindow {
         found
     }
 
-    /// Writes an answer and rings.
-    pub fn answer(&self, cell: usize, seq: u32, result: &Result<Vec<u8>, Nack>) {
+    /// Writes an answer and rings. What is answered is not read again: after a
+    /// take-over an answer may be due that was asked for of an earlier manager.
+    pub fn answer(&mut self, cell: usize, seq: u32, result: &Result<Vec<u8>, Nack>) {
+        if self.taken[cell].wrapping_add(1) == seq {
+            self.taken[cell] = seq;
+        }
         let at = answer_off(cell);
         let nack;
         let (kind, body): (u16, &[u8]) = match result {

@@ -13,6 +13,10 @@ use vfun_wire::{Handle, Nack, NackCode, Status};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
+/// The signal by which the kernel ends a process that makes a call on the list
+/// of those that only an attack makes.
+const SIGSYS: i32 = 31;
+
 /// How long pages of a grant that the host takes away are held back before
 /// they are given out again: a guest whose processor takes no interrupt for as
 /// long has other troubles.
@@ -159,11 +163,17 @@ impl Core {
             return;
         }
         let Ok(g) = self.grants.get(grant) else { return };
+        let geometry = g.geometry.expect("laid out before its service is asked for");
+        if g.state == GrantState::Activating {
+            // Here and not when it is laid out: whichever manager and service
+            // it takes until somebody serves it, that one begins with zeros.
+            out.push(Action::Zero { window: g.window, geometry });
+        }
         out.push(Action::OpenChannel {
             service,
             channel: grant,
             window: g.window,
-            geometry: g.geometry.expect("laid out before its service is asked for"),
+            geometry,
             app: g.app.clone(),
             deadline_ms: g.deadline_ms,
             calls_per_s: g.calls_per_s,
@@ -444,7 +454,19 @@ impl Core {
         let how = match exit {
             Exit::Code(EXIT_DEADLINE) => "a call ran past its deadline".to_owned(),
             Exit::Code(c) => format!("it exited with status {c}"),
+            Exit::Signal(SIGSYS) => {
+                "it made a system call that only an attack makes (signal 31 ended it)".to_owned()
+            }
             Exit::Signal(n) => format!("signal {n} ended it"),
+            Exit::Forbidden(call) => {
+                let name = vfun_jail::seccomp::name(call).unwrap_or("a name not known here");
+                format!(
+                    "its driver used system call {call} ({name}), which the sandbox does not allow"
+                )
+            }
+            Exit::Starved => {
+                "it needed more memory than its client may use (policy: memory)".to_owned()
+            }
             Exit::Unknown if deadline => "a call ran past its deadline".to_owned(),
             Exit::Unknown => "it ended while no manager was there".to_owned(),
         };
@@ -753,15 +775,6 @@ impl Core {
         }
         let Some(s) = self.services.get(&id) else { return };
         let starting = s.state == ServiceState::Starting;
-        // The manager may have been killed before it had set their pages to zero.
-        for channel in self.channels_of(id) {
-            let g = self.grants.get(channel).expect("just listed");
-            if let (GrantState::Activating, Some(geometry)) = (g.state, g.geometry)
-                && !channels.contains(&channel)
-            {
-                out.push(Action::Zero { window: g.window, geometry });
-            }
-        }
         if starting {
             // It can answer, so it is ready.
             return self.service_ready(now, id, out);

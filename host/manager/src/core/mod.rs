@@ -222,6 +222,11 @@ impl Core {
         self.windows.get(&window).is_some_and(|w| w.lines.iter().any(Option::is_some))
     }
 
+    /// Whether there is an app with this handle.
+    pub fn has_session(&self, session: Handle) -> bool {
+        self.sessions.get(session).is_ok()
+    }
+
     /// Whether a service was asked what it serves and has not said so yet.
     pub fn awaits_report(&self, service: ServiceId) -> bool {
         self.asked.contains(&service)

@@ -553,7 +553,6 @@ impl Core {
         g.geometry = Some(geometry);
         g.state = GrantState::Activating;
         g.waiting = Some(r.to);
-        out.push(Action::Zero { window, geometry });
         self.serve(now, handle, out);
         Ok(())
     }

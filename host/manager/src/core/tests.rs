@@ -32,6 +32,8 @@ fn function(id: u32, name: &str) -> Function {
         max_args: 100,
         max_result: 100,
         settings: BTreeMap::new(),
+        reads: vec![],
+        makes_code: false,
         signature: None,
     }
 }
@@ -504,6 +506,25 @@ fn a_full_window_is_a_nack_and_release_makes_room() {
     assert!(nack.sentence.contains("no room"), "{nack}");
     b.ask(1, Kind::Release, s, first.grant.as_bytes());
     let out = b.ask(1, Kind::Activate, s, second.grant.as_bytes());
+    assert!(!out.iter().any(|a| matches!(a, Action::Answer { .. })), "it has room: {out:?}");
+    let ready = b.feed(Event::ServiceReady { service: 1 });
+    let zeroed = ready.iter().position(|a| matches!(a, Action::Zero { .. }));
+    let told = ready.iter().position(|a| matches!(a, Action::OpenChannel { .. }));
+    assert!(zeroed.is_some() && zeroed < told, "zeros before anybody has it: {ready:?}");
+}
+
+/// Killed before it had set a channel's pages to zero, and before it had
+/// started the service: the next manager does both.
+#[test]
+fn a_channel_begins_with_zeros_whichever_manager_opens_it() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let g = b.negotiate(1, s, want("add")).unwrap();
+    b.ask(1, Kind::Activate, s, g.grant.as_bytes());
+    b.restore_from(&b.notes.clone());
+    let out = b.feed(Event::Resume { alive: vec![] });
+    assert!(out.iter().any(|a| matches!(a, Action::StartService { .. })), "{out:?}");
+    let out = b.feed(Event::ServiceReady { service: 1 });
     assert!(out.iter().any(|a| matches!(a, Action::Zero { .. })), "{out:?}");
 }
 

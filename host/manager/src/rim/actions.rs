@@ -1,12 +1,8 @@
 //! Does what the core decided.
 
-use super::{Daemon, Kind};
+use super::Daemon;
 use crate::core::{Action, Event, Level, ServiceId, WindowId};
-use crate::limits::SERVICES_MAX;
-use crate::process::{Process, started};
-use rustix::event::epoll::EventFlags;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use vfun_supervise::{Open, Start, ToService};
 use vfun_wire::message::Stats;
 use zerocopy::IntoBytes;
@@ -19,7 +15,7 @@ impl Daemon {
                 if let Err(nack) = &result {
                     tracing::debug!(window = to.window, "refused: {nack}");
                 }
-                if let Some(a) = self.windows.get(&to.window) {
+                if let Some(a) = self.windows.get_mut(&to.window) {
                     a.window.answer(to.cell, to.seq, &result);
                 }
             }
@@ -42,22 +38,30 @@ impl Daemon {
                 self.act(Action::Answer { to, result: Ok(stats.as_bytes().to_vec()) });
             }
             Action::StartService { service, client, function, version, driver, settings, args } => {
-                let start =
-                    Start { client, function, version, driver, settings, cpus: vec![], args };
-                match self.start_service(service, start) {
-                    Ok(()) => {}
-                    Err(Cannot::Now(reason)) => {
-                        self.events.push_back(Event::ServiceDelayed { service, reason });
-                    }
-                    Err(Cannot::Ever(reason)) => {
-                        self.events.push_back(Event::ServiceFailed { service, reason });
-                    }
+                let start = Start {
+                    client,
+                    function,
+                    version,
+                    driver,
+                    settings,
+                    cpus: vec![],
+                    args,
+                    filters: Default::default(),
+                };
+                if let Err(cannot) = self.start_service(service, start) {
+                    self.not_started(service, cannot);
                 }
             }
             Action::StopService { service } => {
+                if self.abandon_launch(service) {
+                    return;
+                }
                 self.tell(service, ToService::Stop);
             }
             Action::KillService { service } => {
+                if self.abandon_launch(service) {
+                    return;
+                }
                 if let Some(p) = self.services.get(&service) {
                     p.kill();
                 }
@@ -130,91 +134,30 @@ impl Daemon {
                     }
                 }
             }
-            Action::Refused(_) => {}
+            Action::Refused(r) => self.audit.refused(None, &r),
             Action::Log(Level::Info, text) => tracing::info!("{text}"),
             Action::Log(Level::Warn, text) => tracing::warn!("{text}"),
         }
     }
 
-    fn start_service(&mut self, id: ServiceId, start: Start) -> Result<(), Cannot> {
-        if self.services.len() >= SERVICES_MAX {
-            return Err(Cannot::Now(format!("the host runs {SERVICES_MAX} services already")));
-        }
-        let program = self.config.service_program.clone();
-        let log = self.log_of(&start);
-        let process = Process::start(&program, &log, start).map_err(|e| {
-            let reason =
-                format!("the service program {} cannot be started: {e}", program.display());
-            if of_the_host(&e) { Cannot::Now(reason) } else { Cannot::Ever(reason) }
-        })?;
-        if let Some(ticks) = started(process.pid)
-            && let Err(e) = self.records.service(process.pid, Some(ticks))
-        {
-            self.records_fail(format!("the database: {e}"));
-        }
-        let watched = self
-            .watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
-            .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN));
-        if let Err(e) = watched {
-            process.kill();
-            self.leaving.push(process);
-            return Err(Cannot::Now(format!("it cannot be watched: {e}")));
-        }
-        self.services.insert(id, process);
-        self.hold_service(id);
-        Ok(())
-    }
-
-    /// Where a service's words go: its log, or nowhere if there is no room for it.
-    fn log_of(&mut self, start: &Start) -> PathBuf {
-        let log = self.tree.service_log(&start.client, &start.function).and_then(|path| {
-            std::fs::OpenOptions::new().create(true).append(true).open(&path).map(|_| path)
-        });
-        log.unwrap_or_else(|e| {
-            if self.may_say(&format!("client {}", start.client)) {
-                tracing::warn!(
-                    "the log of client {}'s service of '{}' cannot be written, so there is none: {e}",
-                    start.client,
-                    start.function
-                );
-            }
-            "/dev/null".into()
-        })
-    }
-
     fn open_channel(
-        &self,
+        &mut self,
         service: ServiceId,
         window: WindowId,
         open: Open,
         vectors: (u16, u16),
     ) -> std::io::Result<()> {
+        self.share_window(service, window);
         let gone = || std::io::Error::other("its service or window is gone");
         let process = self.services.get(&service).ok_or_else(gone)?;
         let a = self.windows.get(&window).ok_or_else(gone)?;
         let file = a.window.fd();
-        let mut fds = vec![file.as_fd()];
+        let reading = a.window.for_reading()?;
+        let mut fds = vec![reading.as_fd(), file.as_fd()];
         if let Some(bells) = a.window.bells() {
             fds.push(bells.to_host[usize::from(vectors.0)].as_fd());
             fds.push(bells.to_app[usize::from(vectors.1)].as_fd());
         }
         process.send(&ToService::Open(open), &fds)
     }
-}
-
-/// Why a service is not started.
-enum Cannot {
-    /// The host has not the means for it now.
-    Now(String),
-    /// It would not help to try again.
-    Ever(String),
-}
-
-/// Whether the host, and not the program, is why a process cannot be started.
-fn of_the_host(e: &std::io::Error) -> bool {
-    use rustix::io::Errno;
-    matches!(
-        Errno::from_io_error(e),
-        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::NOSPC)
-    )
 }

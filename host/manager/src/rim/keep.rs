@@ -8,7 +8,8 @@ use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
 use crate::limits::KEEPER_AGAIN;
-use crate::process::Process;
+use crate::process::{Process, Sandbox};
+use crate::record::LeftService;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use vfun_jail::Standing;
 use vfun_keeper::{Change, Keeper, Kept, Will};
 use vfun_supervise::ToService;
 use vfun_window::Bell;
@@ -42,6 +44,8 @@ struct WindowNote {
 #[derive(Serialize, Deserialize)]
 struct ServiceNote {
     pid: i32,
+    #[serde(default)]
+    sandbox: Sandbox,
 }
 
 #[derive(Serialize, Deserialize, PartialEq, Clone, Copy)]
@@ -145,7 +149,10 @@ impl Daemon {
                 return;
             }
         }
+        // Its own numbers first: without them the next manager would give a
+        // window the number of one that services still let go of.
         self.noted = None;
+        self.note_changes();
         let notes = self.core.all_notes();
         self.tell_keeper(|k| k.change(notes));
         let windows: Vec<_> = self.windows.keys().copied().collect();
@@ -192,7 +199,7 @@ impl Daemon {
 
     pub(super) fn hold_service(&mut self, id: ServiceId) {
         let (Some(keeper), Some(p)) = (&self.keeper, self.services.get(&id)) else { return };
-        let note = text(&ServiceNote { pid: p.pid });
+        let note = text(&ServiceNote { pid: p.pid, sandbox: p.sandbox.clone() });
         if let Err(e) =
             keeper.hold(&format!("{SERVICE}{id}"), &note, None, &[p.socket(), p.pidfd()])
         {
@@ -214,14 +221,13 @@ impl Daemon {
 
     /// Takes up what an earlier manager left, and lets the core say what is to
     /// be put right. Whatever cannot be taken up counts as gone.
-    pub(super) fn take_up(&mut self, left: Left) {
+    pub(super) fn take_up(&mut self, left: Left, services: &[LeftService]) {
         if let Some(own) = left.own {
             self.next_id = self.next_id.max(own.next_id);
             self.window_generation = self.window_generation.max(own.window_generation);
         }
-        let known: BTreeMap<WindowId, bool> =
+        let mut known: BTreeMap<WindowId, bool> =
             self.core.window_ids().map(|id| (id, false)).collect();
-        let mut known = known;
         for (id, kept) in left.windows {
             match self.take_up_window(id, kept) {
                 Ok(event) => {
@@ -257,6 +263,7 @@ impl Daemon {
                 p.kill();
             }
         }
+        self.end_left_services(services);
         tracing::info!(
             windows = self.windows.len(),
             services = alive.len(),
@@ -267,7 +274,7 @@ impl Daemon {
         self.settle();
         for id in alive {
             if let Some(p) = self.services.get(&id)
-                && let Err(e) = p.send(&ToService::Report, &[])
+                && let Err(e) = p.send(&ToService::Report { by: self.generation }, &[])
             {
                 // Without its answer nothing can be opened or given back there.
                 tracing::warn!(
@@ -338,7 +345,8 @@ impl Daemon {
         let note: ServiceNote = serde_json::from_str(&kept.note).map_err(|e| e.to_string())?;
         let [socket, pidfd] =
             <[OwnedFd; 2]>::try_from(kept.fds).map_err(|_| "two descriptors were due")?;
-        let process = Process::take_up(note.pid, socket, pidfd);
+        let mut process = Process::new(note.pid, socket, pidfd, note.sandbox);
+        process.sandbox.standing = Standing::of(note.pid, &process.sandbox.meant);
         self.watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
             .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN))
             .map_err(|e| e.to_string())?;

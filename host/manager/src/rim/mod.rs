@@ -7,6 +7,7 @@
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
+//! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
 //! - [`logs`]: services' logs are cut.
 //! - [`lost`]: windows whose pages or files went away.
@@ -22,9 +23,11 @@ mod catalogs;
 mod drains;
 mod helpers;
 mod ivshmem;
+mod jails;
 mod keep;
 mod logs;
 mod lost;
+mod policy;
 mod records;
 mod requests;
 mod say;
@@ -35,6 +38,7 @@ pub use setup::{Config, StartError};
 
 use crate::core::{Core, Event, ServiceId, WindowId};
 use crate::fair::{Intake, Lines, Rates};
+use crate::fault;
 use crate::limits::*;
 use crate::process::Process;
 use crate::record::Records;
@@ -67,6 +71,7 @@ enum Kind {
     VmListener,
     KeeperEnd,
     Hangup,
+    Launch,
 }
 
 impl Kind {
@@ -89,6 +94,7 @@ impl Kind {
             VmListener,
             KeeperEnd,
             Hangup,
+            Launch,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -150,6 +156,11 @@ pub struct Daemon {
     /// Generation of the window laid out last.
     window_generation: u64,
     services: BTreeMap<ServiceId, Process>,
+    /// Services that are being made.
+    launching: BTreeMap<ServiceId, jails::Launching>,
+    jails: jails::Jails,
+    /// Last words of services whose driver made a forbidden system call.
+    forbidden: BTreeMap<ServiceId, u32>,
     /// Reports of services that are not complete yet.
     reports: BTreeMap<ServiceId, Vec<Handle>>,
     /// Processes told to go, still to be reaped: by pid.
@@ -163,6 +174,14 @@ pub struct Daemon {
     last_heartbeats: Instant,
     last_tick: Instant,
     ending: bool,
+    /// What apps may show.
+    tokens: crate::policy::Tokens,
+    /// Why the policy file, and the tokens, could not be read.
+    policy_fault: Option<String>,
+    tokens_fault: Option<String>,
+    /// The wall's clock less the core's when tokens were last handed over, ms.
+    clock_apart: i64,
+    audit: crate::audit::Audit,
     /// Ends to start anew in place: everything goes on meanwhile.
     again: bool,
     hangups: UnixStream,
@@ -242,7 +261,7 @@ impl Daemon {
         if self.heartbeats_due() {
             at_most(HEARTBEAT_LOOK);
         }
-        if !self.pending.is_empty() || !self.leaving.is_empty() {
+        if !self.pending.is_empty() || !self.leaving.is_empty() || self.groups_are_left() {
             at_most(Duration::from_millis(100));
         }
         if let Some(due) = self.helpers_patience() {
@@ -291,8 +310,14 @@ impl Daemon {
             self.last_tick = Instant::now();
             self.events.push_back(Event::Tick);
         }
+        self.mind_the_wall_clock();
         self.drop_late_pending();
-        self.leaving.retain(|p| p.reap().is_none());
+        let (left, ended) = std::mem::take(&mut self.leaving)
+            .into_iter()
+            .partition::<Vec<_>, _>(|p| p.reap().is_none());
+        self.leaving = left;
+        ended.into_iter().for_each(|p| self.remove_group(p.sandbox.group));
+        self.remove_left_groups();
         self.start_due_helpers();
         self.say_what_was_left_out();
         self.settle();
@@ -308,6 +333,7 @@ impl Daemon {
             Kind::Pending => self.read_pending(id),
             Kind::Peer => self.window_gone(id),
             Kind::Bell => self.rang(id),
+            Kind::Launch => self.hear_launcher(id),
             Kind::ServiceSocket => self.hear_service(id),
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
@@ -361,7 +387,7 @@ impl Daemon {
             };
             let service = id;
             let event = match message {
-                FromService::Ready { .. } => Event::ServiceReady { service },
+                FromService::Ready { .. } => self.service_ready(service),
                 FromService::Failed { reason } => Event::ServiceFailed { service, reason },
                 FromService::Opened { channel } => {
                     Event::ChannelOpened { service, channel: Handle(channel) }
@@ -375,6 +401,9 @@ impl Daemon {
                 FromService::Broken { channel, reason } => {
                     Event::ChannelBroken { service, channel: Handle(channel), reason }
                 }
+                // It may have been on its way when the manager that asked was
+                // killed: what was opened since is not in it.
+                FromService::Channels { to, .. } if to != 0 && to != self.generation => continue,
                 FromService::Channels { .. } if !self.core.awaits_report(service) => {
                     self.reports.remove(&service);
                     if self.may_say(&format!("service {service}")) {
@@ -382,7 +411,7 @@ impl Daemon {
                     }
                     continue;
                 }
-                FromService::Channels { channels, more } => {
+                FromService::Channels { channels, more, .. } => {
                     let said = self.reports.entry(service).or_default();
                     if said.len() + channels.len() > REPORT_CHANNELS_MAX {
                         tracing::warn!(
@@ -401,6 +430,10 @@ impl Daemon {
                     let channels = self.reports.remove(&service).unwrap_or_default();
                     Event::Serving { service, channels }
                 }
+                FromService::Forbidden { call } => {
+                    self.forbidden.insert(service, call);
+                    continue;
+                }
                 FromService::Deadline { channel } => {
                     Event::CallOverran { service, channel: Handle(channel) }
                 }
@@ -413,8 +446,10 @@ impl Daemon {
         self.hear_service(id); // its last words first
         let Some(process) = self.services.get(&id) else { return };
         let Some(exit) = process.reap() else { return };
+        let exit = self.exit_of(id, exit);
         let process = self.services.remove(&id).expect("just seen");
         let _ = self.records.service(process.pid, None);
+        self.remove_group(process.sandbox.group);
         self.reports.remove(&id);
         self.untold.remove(&id);
         self.let_service_go(id);
@@ -427,14 +462,18 @@ impl Daemon {
             let mut actions = vec![];
             let now = self.now();
             let rules = matches!(event, Event::Catalog(_));
+            let what = fault::What::of(&event);
+            what.at(fault::Step::Handling);
             self.core.handle(now, event, &mut actions);
             if rules {
                 self.set_rates();
             }
             self.note_changes();
+            what.at(fault::Step::Noted);
             for action in actions {
                 self.act(action);
             }
+            what.at(fault::Step::Done);
         }
     }
 
@@ -450,6 +489,10 @@ impl Daemon {
             if p.send(&vfun_supervise::ToService::Stop, &[]).is_err() {
                 p.kill();
             }
+        }
+        let launching: Vec<_> = self.launching.keys().copied().collect();
+        for id in launching {
+            self.abandon_launch(id);
         }
         let until = Instant::now() + STOP_TIME;
         while !self.services.is_empty() && Instant::now() < until {
@@ -474,6 +517,7 @@ impl Daemon {
         let _ = self.tree.clear_grants();
         let _ = std::fs::remove_file(self.tree.admin_socket());
         let _ = std::fs::remove_file(self.tree.host_socket());
+        self.jails.end();
         self.end_helpers();
         if let Some(keeper) = self.keeper.take() {
             keeper.end();

@@ -7,6 +7,7 @@ use crate::fair::{Lines, Rates};
 use crate::limits::{ATTACHES, CONNECTS, LINES, LINES_NAMES};
 use crate::numbers::{self, Found};
 use crate::process;
+use crate::record::LeftService;
 use crate::tree::Tree;
 use rustix::event::epoll;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,6 +28,10 @@ pub struct Config {
     pub drivers: PathBuf,
     /// The program that serves functions.
     pub service_program: PathBuf,
+    /// The program that puts them into their sandbox.
+    pub jail_program: PathBuf,
+    /// Layers of the sandbox to leave out, to measure what they cost.
+    pub without: std::collections::BTreeSet<vfun_jail::Layer>,
     /// Where VMs' windows are.
     pub window_dir: PathBuf,
     /// Address for callers over TCP, if any.
@@ -63,9 +68,14 @@ pub enum StartError {
         /// SQLite's word.
         source: rusqlite::Error,
     },
-    /// The service program is missing.
-    #[error("the service program {} is not there: build it (`cargo build --release`) or name it with --service-program", .0.display())]
-    NoService(PathBuf),
+    /// A program is missing.
+    #[error("the {what} {} is not there: build it (`cargo build --release`), or install it beside vfund", program.display())]
+    NoProgram {
+        /// What it is for.
+        what: &'static str,
+        /// Where it was looked for.
+        program: PathBuf,
+    },
     /// The system.
     #[error("the manager could not be set up: {0}")]
     Os(#[from] std::io::Error),
@@ -98,8 +108,13 @@ impl Daemon {
     /// Takes a root over: ends what an earlier manager left, lays windows out,
     /// listens.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        if !config.service_program.is_file() {
-            return Err(StartError::NoService(config.service_program));
+        for (program, what) in [
+            (&config.service_program, "service program"),
+            (&config.jail_program, "launcher of services"),
+        ] {
+            if !program.is_file() {
+                return Err(StartError::NoProgram { what, program: program.clone() });
+            }
         }
         raise_descriptor_limit();
         let tree = Tree::new(&config.root).map_err(file(&config.root))?;
@@ -116,6 +131,8 @@ impl Daemon {
         let admin_listener = listen(&tree.admin_socket(), 0o600)?;
         // Anybody may ask for a window; who gets one is policy (uids).
         let host_listener = listen(&tree.host_socket(), 0o666)?;
+        let tokens_file = tree.tokens();
+        let audit = crate::audit::Audit::open(&tree.audit())?;
         let (signals, writer) = UnixStream::pair()?;
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
@@ -160,11 +177,19 @@ impl Daemon {
             last_heartbeats: Instant::now(),
             last_tick: Instant::now(),
             ending: false,
+            tokens: crate::policy::Tokens::none(&tokens_file),
+            policy_fault: None,
+            tokens_fault: None,
+            clock_apart: 0,
+            audit,
             again: false,
             hangups,
             keeper: None,
             noted: None,
             reports: BTreeMap::new(),
+            launching: BTreeMap::new(),
+            jails: super::jails::Jails::find(&config.root, config.without.clone()),
+            forbidden: BTreeMap::new(),
             config,
             spare: super::attach::spare(),
             _lock: lock,
@@ -180,7 +205,8 @@ impl Daemon {
             tracing::error!("{what}");
             daemon.found = Some(what);
         }
-        let (catalog, wrong) = daemon.read_catalog();
+        let (mut catalog, wrong) = daemon.read_catalog();
+        daemon.read_policy(&mut catalog);
         for w in wrong {
             tracing::error!("manifest refused: {w}");
         }
@@ -252,14 +278,20 @@ impl Daemon {
             self.records_fail(format!("the tree: {e}"));
         }
         let services = self.records.left_services().map_err(database)?;
-        if !left.is_empty() {
-            self.take_up(left);
+        if left.is_empty() {
+            self.end_left_services(&services);
+        } else {
+            self.take_up(left, &services);
         }
+        Ok(())
+    }
+
+    /// Ends the services of an earlier manager that were not taken up. Before
+    /// anything is done about what they served: one that goes on would compute
+    /// calls that were answered for it, in pages that are another's.
+    pub(super) fn end_left_services(&mut self, services: &[LeftService]) {
         for s in services {
-            let taken_up = self.services.values().any(|p| p.pid == s.pid);
-            // A service that was started meanwhile may have the number of one
-            // that ended: it is among those that run, too.
-            if taken_up {
+            if self.services.values().any(|p| p.pid == s.pid) {
                 continue;
             }
             if process::end_left(s.pid, s.started) {
@@ -267,7 +299,6 @@ impl Daemon {
             }
             let _ = self.records.service(s.pid, None);
         }
-        Ok(())
     }
 
     fn start_helpers(&mut self) -> Result<(), StartError> {
