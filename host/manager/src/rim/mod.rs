@@ -21,9 +21,9 @@ mod ivshmem;
 mod jails;
 mod keep;
 mod lost;
+mod policy;
 mod requests;
 mod say;
-mod policy;
 mod setup;
 
 pub use setup::{Config, StartError};
