@@ -1,15 +1,15 @@
 //! From options to experiments.
 
 use super::args::{
-    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, LatencyArgs, ModuleArgs,
-    OutputArgs, WaitingArgs, WhereArgs,
+    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
+    ModuleArgs, OutputArgs, WaitingArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, FootprintReport, Function, text};
 use crate::runs::{
-    self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, LatencyPlan, ModulePlan,
-    WaitingPlan, Where,
+    self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
+    ModulePlan, WaitingPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -174,6 +174,18 @@ pub(super) fn all(args: &AllArgs) -> Result<ExitCode> {
     put(&footprint, &files(out, "footprint", false))?;
     say(&format!("{}\n", text::summary(Some(&domains), Some(&latency), grain.as_ref())));
     Ok(status(&bench, &args.at))
+}
+
+pub(super) fn jail(args: &JailArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: None, chart: Vec::new() };
+    let at = Where {
+        functions: args.functions.clone(),
+        drivers: args.drivers.clone(),
+        pin: true,
+        ..Where::default()
+    };
+    put(&runs::jail(&at, &JailPlan { starts: args.starts, each: !args.short })?, &output)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn module(args: &ModuleArgs) -> Result<ExitCode> {

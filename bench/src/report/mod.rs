@@ -1,11 +1,11 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Seven reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Eight reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
-//! (the ways to wait), [`ModuleReport`] (the kernel module) and [`IsolationReport`]
-//! (calls under attack). Each is an object of
-//! `machine`, `settings` and `rows`; their field names are a public format.
+//! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
+//! (calls under attack) and [`jail::JailReport`] (the sandbox). Each is an object of
+//! `machine`, `settings` (but the last) and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
 //! [`text`], [`json`], [`csv`] or [`chart`].
@@ -20,6 +20,7 @@ mod file;
 pub mod footprint;
 pub mod instances;
 pub mod isolation;
+pub mod jail;
 pub mod json;
 pub mod machine;
 pub mod module;

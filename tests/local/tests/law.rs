@@ -86,6 +86,8 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "host/jail/src/launcher",
     "services/sdk",
     "services/testdriver",
+    // What an attacker does is not safe.
+    "services/attackdriver",
     "services/template",
 ];
 
