@@ -70,6 +70,8 @@ pub fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_target(false)
+        // A full disk must not end the manager for want of a line.
+        .log_internal_errors(false)
         .init();
     let beside = std::env::current_exe()
         .ok()

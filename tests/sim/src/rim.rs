@@ -323,7 +323,7 @@ impl World {
         else {
             return Ok(());
         };
-        let memory = Memory::new(bytes);
+        let memory = Memory::new(guest, bytes);
         self.m().window_generation += 1;
         self.m().next_id += 1;
         let (generation, id) = (self.m().window_generation, self.m().next_id);

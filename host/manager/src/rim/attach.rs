@@ -110,10 +110,10 @@ impl Daemon {
         let _ = epoll::delete(&self.epoll, &p.stream);
         let ask = Attach::read_from_bytes(&p.got).expect("as long as it is");
         if let Err(nack) = self.attach(id, p.stream.try_clone(), p.uid, &ask) {
+            self.note_refused_attach(p.uid, &ask, &nack);
             if self.may_say(&format!("user {}", p.uid)) {
                 tracing::info!(uid = p.uid, "attach refused: {nack}");
             }
-            self.note_refused_attach(p.uid, &ask, &nack);
             let _ = fdpass::send(&p.stream, refusal(&nack).as_bytes(), &[]);
         }
     }

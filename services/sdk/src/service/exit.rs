@@ -43,7 +43,10 @@ pub fn tell_of_aborts() {
 /// in Rust have a panic hook of their own and are caught at their edge.)
 pub fn abort_on_panic() {
     std::panic::set_hook(Box::new(|info| {
-        eprintln!("vfun-service: bug: {info}");
+        let _ = std::io::Write::write_fmt(
+            &mut std::io::stderr(),
+            format_args!("vfun-service: bug: {info}\n"),
+        );
         std::process::abort();
     }));
 }
