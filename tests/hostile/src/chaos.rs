@@ -98,7 +98,8 @@ impl Outcome {
             }
         }
         let spared = &self.seen[1];
-        if !plan.both && !(spared.errors.is_empty() && spared.refused.is_empty()) {
+        let spared_ok = spared.errors.is_empty() && spared.refused.is_empty();
+        if !plan.both && !spared_ok {
             all.push(format!("{}: {:?} {:?}", CLIENTS[1], spared.errors, spared.refused));
         }
         let (killed, anew, services) = self.kills;

@@ -292,8 +292,7 @@ impl Process {
                 let mut server = c.memory.server(&c.geometry);
                 // As in `Calls::finish_half_done`.
                 let left = server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
-                while left != 0 {
-                    let Next::Call(r) = server.next_anywhere() else { break };
+                while let (1.., Next::Call(r)) = (left, server.next_anywhere()) {
                     if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
                         server.answer_inline(r.cell, Status::DriverCrashed, &[]);
                         break;

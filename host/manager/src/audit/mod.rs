@@ -61,6 +61,8 @@ pub struct Audit {
     path: std::path::PathBuf,
 }
 
+// Nearly all of them are rows.
+#[allow(clippy::large_enum_variant)]
 enum Message {
     Row(Row),
     /// Something was left out: say so after a while.

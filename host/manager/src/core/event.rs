@@ -65,6 +65,8 @@ pub enum DrainOf {
 
 /// Something happened.
 #[derive(Clone, Debug)]
+// One is made, handled and gone: its size on the stack costs nothing.
+#[allow(clippy::large_enum_variant)]
 pub enum Event {
     /// A window was laid out.
     WindowUp {
