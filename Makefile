@@ -1,5 +1,5 @@
 # The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
-.PHONY: help setup build demo host-demo guest test test-local test-vm python packages bench fuzz soak chaos install clean
+.PHONY: help setup build demo host-demo guest test test-local test-vm python packages bench sanitize mutants fuzz soak chaos install clean
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -42,6 +42,12 @@ test-vm:        ## the checks in real guests
 
 bench: build    ## everything that is measured, at a scale that takes some minutes
 	target/release/vfun bench all --scale 0.01
+
+sanitize:       ## tests under the address and thread sanitizers
+	@tests/sanitizers.sh
+
+mutants:        ## whether the simulation finds bugs that are made on purpose (an hour)
+	@tests/sim/mutants.py
 
 fuzz:           ## each fuzz target for ten minutes
 	fuzz/run.sh 600

@@ -37,10 +37,11 @@ if [ "$part" != vm ]; then
 fi
 stage 'build' cargo build --release --workspace --quiet
 if [ "$part" != vm ]; then
-    stage 'unit and local tests' cargo test --release --workspace --quiet --exclude vfun-tests-vm --exclude vfun-testguest
+    stage 'unit and local tests' cargo test --release --workspace --quiet --exclude vfun-tests-vm --exclude vfun-testguest --exclude vfun-tests-hostile
+    stage 'attacks, chaos, crash matrix' cargo test --release --quiet -p vfun-tests-hostile --lib --bins --test attacks --test chaos --test matrix -- --test-threads 2
     stage 'loom: callers, server, sleep and wake' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom \
         cargo test --release --quiet -p vfun-ring --test loom
-    stage 'fuzz, 20 s a target' fuzz/run.sh 20
+    stage 'fuzz, 8 s a target' fuzz/run.sh 8
     stage 'Python package' guest/python/test.sh -q
 fi
 if [ "$part" != local ]; then
@@ -49,6 +50,7 @@ if [ "$part" != local ]; then
     stage 'a guest of Debian: our packages by DKMS' packaging/debian-guest.sh
     stage 'test guests' cargo test --release --quiet -p vfun-testguest
     stage 'real guests' cargo test --release --quiet -p vfun-tests-vm
+    stage "attackers' guests" cargo test --release --quiet -p vfun-tests-hostile --test guests -- --test-threads 1
 fi
 
 printf '\n=== stages\n'
