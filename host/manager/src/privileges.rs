@@ -11,6 +11,7 @@ const ALWAYS: &[(CapabilitySet, &str, &str)] = &[
     (CapabilitySet::SETUID, "setuid", "each client's services run as a user of their own"),
     (CapabilitySet::SETGID, "setgid", "and as a group of their own"),
     (CapabilitySet::KILL, "kill", "these are other users' processes, and it ends them"),
+    (CapabilitySet::CHOWN, "chown", "VMs' sockets are given to the group kvm, as which QEMU runs"),
 ];
 
 /// What it keeps where ordinary users may not make user namespaces.

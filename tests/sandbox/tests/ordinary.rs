@@ -25,8 +25,8 @@ fn as_root_it_gives_up_all_it_does_not_need() {
         return;
     }
     let stand = Stand::start();
-    // CAP_KILL, CAP_SETGID, CAP_SETUID.
-    let most = 1 << 5 | 1 << 6 | 1 << 7;
+    // CAP_CHOWN, CAP_KILL, CAP_SETGID, CAP_SETUID.
+    let most = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 7;
     for set in ["CapEff", "CapPrm", "CapBnd"] {
         let has = capabilities(stand.pid(), set);
         assert_ne!(has, 0, "{set}");

@@ -68,6 +68,16 @@ pub enum StartError {
         /// SQLite's word.
         source: rusqlite::Error,
     },
+    /// A program is where this user may not look.
+    #[error("the {what} {} cannot be reached: {source}. As root vfund gives up the right to pass where only another user may: run it as that user, install it (`make install`), or let others pass through the folders above it (`chmod o+x`)", program.display())]
+    HiddenProgram {
+        /// What it is for.
+        what: &'static str,
+        /// Where it should be.
+        program: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
     /// A program is missing.
     #[error("the {what} {} is not there: build it (`cargo build --release`), or install it beside vfund", program.display())]
     NoProgram {
@@ -112,8 +122,13 @@ impl Daemon {
             (&config.service_program, "service program"),
             (&config.jail_program, "launcher of services"),
         ] {
-            if !program.is_file() {
-                return Err(StartError::NoProgram { what, program: program.clone() });
+            let program = program.clone();
+            match std::fs::metadata(&program) {
+                Ok(found) if found.is_file() => {}
+                Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                    return Err(StartError::HiddenProgram { what, program, source });
+                }
+                _ => return Err(StartError::NoProgram { what, program }),
             }
         }
         raise_descriptor_limit();
