@@ -1,6 +1,7 @@
 //! The manager's own limits, with their reasons. The protocol's are in
 //! `protocol/wire/src/limits.rs`; `docs/limits.md` lists both.
 
+use crate::fair::Rate;
 use std::time::Duration;
 
 /// Windows of programs on the host at once, over all clients: each is a socket,
@@ -55,3 +56,30 @@ pub const HELPER_AGAIN: Duration = Duration::from_millis(100);
 pub const HELPER_AGAIN_MOST: Duration = Duration::from_secs(30);
 /// One that lived this long had not been dying.
 pub const HELPER_LIVED: Duration = Duration::from_secs(60);
+
+/// Rings of a control bell with nothing to say that may come at once: an app may
+/// ring for a request that was seen already. Each is 3 us of the manager's time.
+pub const RINGS_BURST: u32 = 1000;
+/// How long such a bell is not listened to; its window is looked at each
+/// [`LOOK_BUSY`] meanwhile.
+pub const BELL_DEAF: Duration = Duration::from_millis(20);
+/// Lines of the log about each client: a hundred events at once are news, a
+/// thousand are noise.
+pub const LINES: Rate = Rate { per_s: 10, burst: 200 };
+/// Clients and users whose lines are counted apart; all others share one count.
+pub const LINES_NAMES: usize = 512;
+/// Windows given to one stranger, or to one client's callers over the network:
+/// each is some 25 descriptors and a third of a millisecond.
+pub const ATTACHES: Rate = Rate { per_s: 50, burst: 64 };
+/// Connections of one client's VM: each is a window to fill. A VM connects once
+/// in its life; QEMU's that crash and come again do so every second or so.
+pub const CONNECTS: Rate = Rate { per_s: 4, burst: 32 };
+
+/// Between two looks whether plain windows' files are as they were.
+pub const WINDOW_FILES_LOOK: Duration = Duration::from_secs(1);
+/// Before a window that was truncated is laid out anew, and between two tries:
+/// filling one takes time that others want, too.
+pub const WINDOW_AGAIN: Duration = Duration::from_secs(2);
+/// Services started for one client, whatever for: each is a process, some
+/// milliseconds of work.
+pub const STARTS: Rate = Rate { per_s: 10, burst: 64 };

@@ -43,8 +43,24 @@ pub enum Exit {
     Code(i32),
     /// A signal ended it.
     Signal(i32),
+    /// Its driver made this system call, which is not on its list.
+    Forbidden(u32),
+    /// The kernel ended it because it needed more memory than it may use.
+    Starved,
     /// It ended while it was nobody's child, so that nobody was told how.
     Unknown,
+}
+
+/// What is drained.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DrainOf {
+    /// Everything.
+    All,
+    /// A client, by name.
+    Client(String),
+    /// A function, by name.
+    Function(String),
 }
 
 /// Something happened.
@@ -87,6 +103,14 @@ pub enum Event {
         /// Which.
         service: ServiceId,
         /// Why.
+        reason: String,
+    },
+    /// The host has no process, descriptor or memory for a service now. That is
+    /// no fault of its driver.
+    ServiceDelayed {
+        /// Which.
+        service: ServiceId,
+        /// What there is none of.
         reason: String,
     },
     /// A service serves a channel.
@@ -157,6 +181,13 @@ pub enum Event {
     },
     /// Grant nothing new.
     Drain,
+    /// Grant nothing new to some, or grant to them again.
+    DrainOf {
+        /// To whom.
+        of: DrainOf,
+        /// Whether nothing new is granted from now on.
+        on: bool,
+    },
     /// Time passed.
     Tick,
 }
@@ -232,8 +263,19 @@ pub enum Action {
         app: String,
         /// Deadline of each call, ms.
         deadline_ms: u32,
+        /// Calls a second that it takes; 0 for any number.
+        calls_per_s: u32,
         /// How the service waits.
         wait: vfun_wire::message::WaitMode,
+    },
+    /// Tell a service how many calls a second a channel takes from now on.
+    SetRate {
+        /// Which service.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+        /// Calls a second; 0 for any number.
+        calls_per_s: u32,
     },
     /// Tell a service to stop serving a channel.
     CloseChannel {
@@ -263,10 +305,21 @@ pub enum Action {
         /// What to write into the channel's header.
         reason: BreakReason,
     },
+    /// Somebody was refused something: note it.
+    Refused(Refusal),
     /// A grant changed its state: record it.
     Record(GrantRecord),
     /// Something worth a line in the log.
     Log(Level, String),
+    /// The same, caused by a client: no more of them are written than it deserves.
+    LogOf {
+        /// clientID.
+        client: u32,
+        /// Who should read it.
+        level: Level,
+        /// The line.
+        text: String,
+    },
 }
 
 /// Who should read a line of the log.
@@ -276,6 +329,19 @@ pub enum Level {
     Info,
     /// Somebody should look.
     Warn,
+}
+
+/// A refusal as it is noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The client's name; empty if there is none.
+    pub client: String,
+    /// The app's name, as far as it has said one.
+    pub app: String,
+    /// The function asked for, if it is about one.
+    pub function: String,
+    /// What the app was told.
+    pub nack: Nack,
 }
 
 /// A grant as it is recorded.

@@ -1,10 +1,7 @@
 //! Does what the core decided.
 
-use super::{Daemon, Kind};
+use super::Daemon;
 use crate::core::{Action, Event, Level, ServiceId, WindowId};
-use crate::limits::SERVICES_MAX;
-use crate::process::{Process, started};
-use rustix::event::epoll::EventFlags;
 use std::os::fd::AsFd;
 use vfun_supervise::{Open, Start, ToService};
 use vfun_wire::message::Stats;
@@ -18,7 +15,7 @@ impl Daemon {
                 if let Err(nack) = &result {
                     tracing::debug!(window = to.window, "refused: {nack}");
                 }
-                if let Some(a) = self.windows.get(&to.window) {
+                if let Some(a) = self.windows.get_mut(&to.window) {
                     a.window.answer(to.cell, to.seq, &result);
                 }
             }
@@ -41,18 +38,32 @@ impl Daemon {
                 self.act(Action::Answer { to, result: Ok(stats.as_bytes().to_vec()) });
             }
             Action::StartService { service, client, function, version, driver, settings, args } => {
-                let start =
-                    Start { client, function, version, driver, settings, cpus: vec![], args };
+                let start = Start {
+                    client,
+                    function,
+                    version,
+                    driver,
+                    settings,
+                    cpus: vec![],
+                    args,
+                    filters: Default::default(),
+                };
                 if let Err(reason) = self.start_service(service, start) {
                     self.events.push_back(Event::ServiceFailed { service, reason });
                 }
             }
             Action::StopService { service } => {
+                if self.abandon_launch(service) {
+                    return;
+                }
                 if let Some(p) = self.services.get(&service) {
                     let _ = p.send(&ToService::Stop, &[]);
                 }
             }
             Action::KillService { service } => {
+                if self.abandon_launch(service) {
+                    return;
+                }
                 if let Some(p) = self.services.get(&service) {
                     p.kill();
                 }
@@ -62,7 +73,16 @@ impl Daemon {
                     a.window.zero(&geometry);
                 }
             }
-            Action::OpenChannel { service, channel, window, geometry, app, deadline_ms, wait } => {
+            Action::OpenChannel {
+                service,
+                channel,
+                window,
+                geometry,
+                app,
+                deadline_ms,
+                calls_per_s,
+                wait,
+            } => {
                 let open = Open {
                     channel: channel.0,
                     app,
@@ -72,6 +92,7 @@ impl Daemon {
                     cell_bytes: geometry.cell_bytes.get(),
                     kind: geometry.kind.get(),
                     deadline_ms,
+                    calls_per_s,
                     wait: wait.to_wire(),
                     doorbell: self.windows.get(&window).is_some_and(|a| a.window.bells().is_some()),
                 };
@@ -84,6 +105,11 @@ impl Daemon {
             Action::CloseChannel { service, channel } => {
                 if let Some(p) = self.services.get(&service) {
                     let _ = p.send(&ToService::Close { channel: channel.0 }, &[]);
+                }
+            }
+            Action::SetRate { service, channel, calls_per_s } => {
+                if let Some(p) = self.services.get(&service) {
+                    let _ = p.send(&ToService::Rate { channel: channel.0, calls_per_s }, &[]);
                 }
             }
             Action::FailCurrent { window, geometry, status } => {
@@ -108,53 +134,35 @@ impl Daemon {
                     tracing::warn!("the tree could not show a grant: {e}");
                 }
             }
+            Action::LogOf { client, level, text } => {
+                let name = self.client_words(client);
+                if self.may_say(&name) {
+                    match level {
+                        Level::Info => tracing::info!("{name}: {text}"),
+                        Level::Warn => tracing::warn!("{name}: {text}"),
+                    }
+                }
+            }
+            Action::Refused(_) => {}
             Action::Log(Level::Info, text) => tracing::info!("{text}"),
             Action::Log(Level::Warn, text) => tracing::warn!("{text}"),
         }
     }
 
-    fn start_service(&mut self, id: ServiceId, start: Start) -> Result<(), String> {
-        if self.services.len() >= SERVICES_MAX {
-            return Err(format!("the host runs {SERVICES_MAX} services already"));
-        }
-        let program = self.config.service_program.clone();
-        let log = self
-            .tree
-            .service_log(&start.client, &start.function)
-            .map_err(|e| format!("its log cannot be written: {e}"))?;
-        let process = Process::start(&program, &log, start).map_err(|e| {
-            format!("the service program {} cannot be started: {e}", program.display())
-        })?;
-        if let Some(ticks) = started(process.pid)
-            && let Err(e) = self.records.service(process.pid, Some(ticks))
-        {
-            tracing::warn!("the database refused a service's record: {e}");
-        }
-        let watched = self
-            .watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
-            .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN));
-        if let Err(e) = watched {
-            process.kill();
-            self.leaving.push(process);
-            return Err(format!("it cannot be watched: {e}"));
-        }
-        self.services.insert(id, process);
-        self.hold_service(id);
-        Ok(())
-    }
-
     fn open_channel(
-        &self,
+        &mut self,
         service: ServiceId,
         window: WindowId,
         open: Open,
         vectors: (u16, u16),
     ) -> std::io::Result<()> {
+        self.share_window(service, window);
         let gone = || std::io::Error::other("its service or window is gone");
         let process = self.services.get(&service).ok_or_else(gone)?;
         let a = self.windows.get(&window).ok_or_else(gone)?;
         let file = a.window.fd();
-        let mut fds = vec![file.as_fd()];
+        let reading = a.window.for_reading()?;
+        let mut fds = vec![reading.as_fd(), file.as_fd()];
         if let Some(bells) = a.window.bells() {
             fds.push(bells.to_host[usize::from(vectors.0)].as_fd());
             fds.push(bells.to_app[usize::from(vectors.1)].as_fd());

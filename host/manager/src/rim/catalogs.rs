@@ -155,6 +155,7 @@ impl Daemon {
                 peer: None,
                 heartbeats: true,
                 handing: false,
+                intake: self.intake(client.id),
             },
         );
         self.hold_window(id);

@@ -7,7 +7,7 @@ use super::ivshmem::{DOORBELL, PLAIN, refuse};
 use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
-use crate::process::Process;
+use crate::process::{Process, Sandbox};
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use vfun_jail::Standing;
 use vfun_keeper::{Change, Keeper, Kept, Will};
 use vfun_supervise::ToService;
 use vfun_window::Bell;
@@ -41,6 +42,8 @@ struct WindowNote {
 #[derive(Serialize, Deserialize)]
 struct ServiceNote {
     pid: i32,
+    #[serde(default)]
+    sandbox: Sandbox,
 }
 
 #[derive(Serialize, Deserialize, PartialEq, Clone, Copy)]
@@ -178,7 +181,7 @@ impl Daemon {
 
     pub(super) fn hold_service(&mut self, id: ServiceId) {
         let (Some(keeper), Some(p)) = (&self.keeper, self.services.get(&id)) else { return };
-        let note = text(&ServiceNote { pid: p.pid });
+        let note = text(&ServiceNote { pid: p.pid, sandbox: p.sandbox.clone() });
         if let Err(e) =
             keeper.hold(&format!("{SERVICE}{id}"), &note, None, &[p.socket(), p.pidfd()])
         {
@@ -205,9 +208,14 @@ impl Daemon {
             self.next_id = self.next_id.max(own.next_id);
             self.window_generation = self.window_generation.max(own.window_generation);
         }
-        let known: BTreeMap<WindowId, bool> =
+        let mut known: BTreeMap<WindowId, bool> =
             self.core.window_ids().map(|id| (id, false)).collect();
-        let mut known = known;
+        // A keeper that was lost lately may not have this manager's own number
+        // again yet: what lets go of a window must not find another one under
+        // its number.
+        if let Some(last) = known.keys().next_back() {
+            self.next_id = self.next_id.max(*last);
+        }
         for (id, kept) in left.windows {
             match self.take_up_window(id, kept) {
                 Ok(event) => {
@@ -253,7 +261,7 @@ impl Daemon {
         self.settle();
         for id in alive {
             if let Some(p) = self.services.get(&id)
-                && let Err(e) = p.send(&ToService::Report, &[])
+                && let Err(e) = p.send(&ToService::Report { by: self.generation }, &[])
             {
                 // Without its answer nothing can be opened or given back there.
                 tracing::warn!(
@@ -314,6 +322,7 @@ impl Daemon {
             peer,
             heartbeats: note.heartbeats,
             handing: false,
+            intake: self.intake(note.client),
         };
         self.windows.insert(id, attached);
         Ok(up)
@@ -323,7 +332,8 @@ impl Daemon {
         let note: ServiceNote = serde_json::from_str(&kept.note).map_err(|e| e.to_string())?;
         let [socket, pidfd] =
             <[OwnedFd; 2]>::try_from(kept.fds).map_err(|_| "two descriptors were due")?;
-        let process = Process::take_up(note.pid, socket, pidfd);
+        let mut process = Process::new(note.pid, socket, pidfd, note.sandbox);
+        process.sandbox.standing = Standing::of(note.pid, &process.sandbox.meant);
         self.watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
             .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN))
             .map_err(|e| e.to_string())?;

@@ -6,7 +6,11 @@
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
+//! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
+//! - [`lost`]: windows whose pages or files went away.
+//! - [`requests`]: requests out of windows, each window in its turn.
+//! - [`say`]: lines of the log that a client causes.
 
 mod actions;
 mod answers;
@@ -14,12 +18,18 @@ mod attach;
 mod catalogs;
 mod helpers;
 mod ivshmem;
+mod jails;
 mod keep;
+mod lost;
+mod requests;
+mod say;
 mod setup;
 
 pub use setup::{Config, StartError};
 
-use crate::core::{Action, Core, Event, ServiceId, WindowId};
+use crate::core::{Core, Event, ServiceId, WindowId};
+use crate::fair::{Intake, Lines, Rates};
+use crate::fault;
 use crate::limits::*;
 use crate::process::Process;
 use crate::record::Records;
@@ -52,6 +62,7 @@ enum Kind {
     VmListener,
     KeeperEnd,
     Hangup,
+    Launch,
 }
 
 impl Kind {
@@ -74,6 +85,7 @@ impl Kind {
             VmListener,
             KeeperEnd,
             Hangup,
+            Launch,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -89,6 +101,8 @@ pub(crate) struct Attached {
     heartbeats: bool,
     /// Its VM has not been told everything yet.
     handing: bool,
+    /// How fast it may ask, and whose turn it is.
+    intake: Intake,
 }
 
 /// The manager, running.
@@ -104,6 +118,19 @@ pub struct Daemon {
     host_listener: UnixListener,
     signals: UnixStream,
     windows: BTreeMap<WindowId, Attached>,
+    /// Windows with requests, in the order of their turns.
+    turns: VecDeque<WindowId>,
+    /// Lines of the log about each client.
+    lines: Lines,
+    /// Clients whose windows were taken down and are to be laid out anew.
+    down: Vec<lost::Down>,
+    /// Clients whose windows' files are no longer those that are mapped.
+    replaced: std::collections::BTreeSet<u32>,
+    last_files: Instant,
+    /// How fast users get windows.
+    attaches: Rates<attach::Who>,
+    /// How fast VMs connect, by client.
+    connects: Rates<u32>,
     /// Ringers of VMs' windows that are gone, by client: some may hang.
     ringers: Vec<(u32, std::thread::JoinHandle<()>)>,
     /// Where VMs connect, by client.
@@ -111,6 +138,11 @@ pub struct Daemon {
     /// Generation of the window laid out last.
     window_generation: u64,
     services: BTreeMap<ServiceId, Process>,
+    /// Services that are being made.
+    launching: BTreeMap<ServiceId, jails::Launching>,
+    jails: jails::Jails,
+    /// Last words of services whose driver made a forbidden system call.
+    forbidden: BTreeMap<ServiceId, u32>,
     /// Reports of services that are not complete yet.
     reports: BTreeMap<ServiceId, Vec<Handle>>,
     /// Processes told to go, still to be reaped: by pid.
@@ -180,6 +212,12 @@ impl Daemon {
     fn patience(&self) -> Option<Duration> {
         let mut patience = None;
         let mut at_most = |d: Duration| patience = Some(patience.map_or(d, |p: Duration| p.min(d)));
+        for due in [self.requests_patience(), self.windows_patience()].into_iter().flatten() {
+            at_most(due);
+        }
+        if let Some(due) = self.lines.due(self.now()) {
+            at_most(Duration::from_millis(due));
+        }
         if self.polled() {
             at_most(if self.last_asked.elapsed() < BUSY_FOR { LOOK_BUSY } else { LOOK_IDLE });
         }
@@ -189,7 +227,7 @@ impl Daemon {
         if self.heartbeats_due() {
             at_most(HEARTBEAT_LOOK);
         }
-        if !self.pending.is_empty() || !self.leaving.is_empty() {
+        if !self.pending.is_empty() || !self.leaving.is_empty() || self.groups_are_left() {
             at_most(Duration::from_millis(100));
         }
         if let Some(due) = self.helpers_patience() {
@@ -215,15 +253,9 @@ impl Daemon {
                 self.ready(kind, id);
             }
         }
-        let polled: Vec<WindowId> = self
-            .windows
-            .iter()
-            .filter(|(_, w)| w.window.bells().is_none())
-            .map(|(id, _)| *id)
-            .collect();
-        for id in polled {
-            self.look(id);
-        }
+        self.look_by_the_clock();
+        self.serve_turns();
+        self.look_after_windows();
         if self.last_heartbeats.elapsed() >= HEARTBEAT_LOOK && self.heartbeats_due() {
             self.last_heartbeats = Instant::now();
             let beats: Vec<Event> = self
@@ -239,8 +271,14 @@ impl Daemon {
             self.events.push_back(Event::Tick);
         }
         self.drop_late_pending();
-        self.leaving.retain(|p| p.reap().is_none());
+        let (left, ended) = std::mem::take(&mut self.leaving)
+            .into_iter()
+            .partition::<Vec<_>, _>(|p| p.reap().is_none());
+        self.leaving = left;
+        ended.into_iter().for_each(|p| self.remove_group(p.sandbox.group));
+        self.remove_left_groups();
         self.start_due_helpers();
+        self.say_what_was_left_out();
         self.settle();
         Ok(())
     }
@@ -253,7 +291,8 @@ impl Daemon {
             Kind::Admin => self.read_admin(id),
             Kind::Pending => self.read_pending(id),
             Kind::Peer => self.window_gone(id),
-            Kind::Bell => self.look(id),
+            Kind::Bell => self.rang(id),
+            Kind::Launch => self.hear_launcher(id),
             Kind::ServiceSocket => self.hear_service(id),
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
@@ -269,33 +308,6 @@ impl Daemon {
             }
         }
         self.settle();
-    }
-
-    /// Copies requests out of a window and hands them to the core.
-    fn look(&mut self, id: WindowId) {
-        let Some(a) = self.windows.get_mut(&id) else { return };
-        if a.window.bells().is_none() {
-            a.window.beat();
-        }
-        if !a.window.anything_posted() {
-            return;
-        }
-        let requests = a.window.requests();
-        if !requests.is_empty() {
-            self.last_asked = Instant::now();
-        }
-        for r in requests {
-            let to = crate::core::ReplyTo { window: id, cell: r.cell, seq: r.seq };
-            match r.body {
-                Ok(body) => self.events.push_back(Event::Request(crate::core::ControlRequest {
-                    to,
-                    kind: r.kind,
-                    session: r.session,
-                    body,
-                })),
-                Err(nack) => self.act(Action::Answer { to, result: Err(nack) }),
-            }
-        }
     }
 
     fn window_gone(&mut self, id: WindowId) {
@@ -333,7 +345,7 @@ impl Daemon {
             };
             let service = id;
             let event = match message {
-                FromService::Ready { .. } => Event::ServiceReady { service },
+                FromService::Ready { .. } => self.service_ready(service),
                 FromService::Failed { reason } => Event::ServiceFailed { service, reason },
                 FromService::Opened { channel } => {
                     Event::ChannelOpened { service, channel: Handle(channel) }
@@ -347,12 +359,15 @@ impl Daemon {
                 FromService::Broken { channel, reason } => {
                     Event::ChannelBroken { service, channel: Handle(channel), reason }
                 }
+                // It may have been on its way when the manager that asked was
+                // killed: what was opened since is not in it.
+                FromService::Channels { to, .. } if to != 0 && to != self.generation => continue,
                 FromService::Channels { .. } if !self.core.awaits_report(service) => {
                     tracing::warn!(service, "a report that nobody asked for is ignored");
                     self.reports.remove(&service);
                     continue;
                 }
-                FromService::Channels { channels, more } => {
+                FromService::Channels { channels, more, .. } => {
                     let said = self.reports.entry(service).or_default();
                     if said.len() + channels.len() > REPORT_CHANNELS_MAX {
                         tracing::warn!(
@@ -371,6 +386,10 @@ impl Daemon {
                     let channels = self.reports.remove(&service).unwrap_or_default();
                     Event::Serving { service, channels }
                 }
+                FromService::Forbidden { call } => {
+                    self.forbidden.insert(service, call);
+                    continue;
+                }
                 FromService::Deadline { channel } => {
                     Event::CallOverran { service, channel: Handle(channel) }
                 }
@@ -383,8 +402,10 @@ impl Daemon {
         self.hear_service(id); // its last words first
         let Some(process) = self.services.get(&id) else { return };
         let Some(exit) = process.reap() else { return };
+        let exit = self.exit_of(id, exit);
         let process = self.services.remove(&id).expect("just seen");
         let _ = self.records.service(process.pid, None);
+        self.remove_group(process.sandbox.group);
         self.reports.remove(&id);
         self.let_service_go(id);
         self.events.push_back(Event::ServiceExited { service: id, exit });
@@ -395,11 +416,15 @@ impl Daemon {
         while let Some(event) = self.events.pop_front() {
             let mut actions = vec![];
             let now = self.now();
+            let what = fault::What::of(&event);
+            what.at(fault::Step::Handling);
             self.core.handle(now, event, &mut actions);
             self.note_changes();
+            what.at(fault::Step::Noted);
             for action in actions {
                 self.act(action);
             }
+            what.at(fault::Step::Done);
         }
     }
 
@@ -411,6 +436,10 @@ impl Daemon {
         }
         for p in self.services.values() {
             let _ = p.send(&vfun_supervise::ToService::Stop, &[]);
+        }
+        let launching: Vec<_> = self.launching.keys().copied().collect();
+        for id in launching {
+            self.abandon_launch(id);
         }
         let until = Instant::now() + STOP_TIME;
         while !self.services.is_empty() && Instant::now() < until {
@@ -434,6 +463,7 @@ impl Daemon {
         let _ = self.tree.clear_grants();
         let _ = std::fs::remove_file(self.tree.admin_socket());
         let _ = std::fs::remove_file(self.tree.host_socket());
+        self.jails.end();
         self.end_helpers();
         if let Some(keeper) = self.keeper.take() {
             keeper.end();

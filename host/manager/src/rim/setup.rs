@@ -3,6 +3,8 @@
 use super::helpers::Helper;
 use super::{Daemon, Kind};
 use crate::core::{Catalog, Core};
+use crate::fair::{Lines, Rates};
+use crate::limits::{ATTACHES, CONNECTS, LINES, LINES_NAMES};
 use crate::process;
 use crate::record::Records;
 use crate::tree::Tree;
@@ -25,6 +27,10 @@ pub struct Config {
     pub drivers: PathBuf,
     /// The program that serves functions.
     pub service_program: PathBuf,
+    /// The program that puts them into their sandbox.
+    pub jail_program: PathBuf,
+    /// Layers of the sandbox to leave out, to measure what they cost.
+    pub without: std::collections::BTreeSet<vfun_jail::Layer>,
     /// Where VMs' windows are.
     pub window_dir: PathBuf,
     /// Address for callers over TCP, if any.
@@ -61,9 +67,14 @@ pub enum StartError {
         /// SQLite's word.
         source: rusqlite::Error,
     },
-    /// The service program is missing.
-    #[error("the service program {} is not there: build it (`cargo build --release`) or name it with --service-program", .0.display())]
-    NoService(PathBuf),
+    /// A program is missing.
+    #[error("the {what} {} is not there: build it (`cargo build --release`), or install it beside vfund", program.display())]
+    NoProgram {
+        /// What it is for.
+        what: &'static str,
+        /// Where it was looked for.
+        program: PathBuf,
+    },
     /// The system.
     #[error("the manager could not be set up: {0}")]
     Os(#[from] std::io::Error),
@@ -96,8 +107,13 @@ impl Daemon {
     /// Takes a root over: ends what an earlier manager left, lays windows out,
     /// listens.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        if !config.service_program.is_file() {
-            return Err(StartError::NoService(config.service_program));
+        for (program, what) in [
+            (&config.service_program, "service program"),
+            (&config.jail_program, "launcher of services"),
+        ] {
+            if !program.is_file() {
+                return Err(StartError::NoProgram { what, program: program.clone() });
+            }
         }
         raise_descriptor_limit();
         let tree = Tree::new(&config.root).map_err(file(&config.root))?;
@@ -131,6 +147,13 @@ impl Daemon {
             host_listener,
             signals,
             windows: BTreeMap::new(),
+            turns: VecDeque::new(),
+            down: vec![],
+            replaced: Default::default(),
+            last_files: Instant::now(),
+            lines: Lines::new(LINES, LINES_NAMES),
+            attaches: Rates::new(ATTACHES),
+            connects: Rates::new(CONNECTS),
             ringers: vec![],
             vm_sockets: BTreeMap::new(),
             window_generation: u64::from(generation) << 32,
@@ -150,6 +173,9 @@ impl Daemon {
             keeper: None,
             noted: None,
             reports: BTreeMap::new(),
+            launching: BTreeMap::new(),
+            jails: super::jails::Jails::find(&config.root, config.without.clone()),
+            forbidden: BTreeMap::new(),
             config,
             spare: super::attach::spare(),
             _lock: lock,

@@ -7,7 +7,7 @@ mod app;
 pub use app::App;
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -41,6 +41,7 @@ pub struct Shape {
     pub depth: u16,
     pub cell_bytes: u32,
     pub deadline_ms: u32,
+    pub calls_per_s: u32,
     pub doorbell: bool,
     pub kind: ChannelKind,
 }
@@ -51,6 +52,7 @@ impl Default for Shape {
             depth: 8,
             cell_bytes: 4096,
             deadline_ms: 20_000,
+            calls_per_s: 0,
             doorbell: true,
             kind: ChannelKind::Calls,
         }
@@ -66,6 +68,7 @@ pub fn start_of(function: &str, driver: Driver) -> Start {
         settings: BTreeMap::new(),
         cpus: vec![],
         args: None,
+        filters: Default::default(),
     }
 }
 
@@ -127,10 +130,13 @@ impl Service {
             cell_bytes: app.shape.cell_bytes,
             kind: app.shape.kind.to_wire(),
             deadline_ms: app.shape.deadline_ms,
+            calls_per_s: app.shape.calls_per_s,
             wait: 0,
             doorbell: app.shape.doorbell,
         };
-        let mut fds = vec![app.window.as_fd()];
+        let path = format!("/proc/self/fd/{}", app.window.as_raw_fd());
+        let reading = std::fs::File::open(path).unwrap();
+        let mut fds = vec![reading.as_fd(), app.window.as_fd()];
         if let Some((service, app)) = &app.bells {
             fds.extend([service.as_fd(), app.as_fd()]);
         }

@@ -1,0 +1,1 @@
+//! Whether what one client does shows in what another one is told.
