@@ -9,7 +9,7 @@ use crate::bsp::Polls;
 use crate::limits::{INTERRUPT, WINDOW_BYTES};
 use crate::registers::{CONTROL, CONTROL_RESET, CONTROL_START};
 use crate::{Bsp, BspError, OpenBsp, settings};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use vfun_sdk::{BAD_SETTING, Config, DriverError};
@@ -45,15 +45,18 @@ impl Bar {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(BspError::Taken(format!("{name} is in use by another process")));
+                return Err(BspError::Taken(format!("{name} is in use by somebody else")));
             }
             Err(e) => return Err(os(format!("cannot lock {name}"))(e)),
         }
         let registers = map(&file, page, &name)?;
-        let interrupts = if path.starts_with("/dev") {
-            let file = file
-                .try_clone()
-                .map_err(|error| BspError::Os { what: format!("cannot wait for {name}"), error })?;
+        let stat = rustix::fs::fstat(&file).map_err(os(format!("cannot look at {name}")))?;
+        // A BAR's file is a regular one, a UIO device's a device.
+        let interrupts = if FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice {
+            let file = file.try_clone().map_err(|error| BspError::Os {
+                what: format!("cannot wait for {name}"),
+                error,
+            })?;
             Some(Interrupts::new(file))
         } else {
             None
