@@ -76,8 +76,9 @@ fn the_first_client_has_the_vf_and_the_next_ones_the_software() {
         other => panic!("{other:?}"),
     }
 
-    // Given back, it is the next one's.
+    // Given back, it is the next one's, once its service has scrubbed it and closed the channel.
     on_vf.release().unwrap();
+    stand.until("the end of the grant", |s| s.grants().iter().all(|g| g.location == "software"));
     let again = get(&second, &hardware).unwrap();
     assert_eq!(again.info().location, Location::FpgaSimulated);
     assert_eq!(number(&again.call(&args(5, 1)).unwrap()), 120);

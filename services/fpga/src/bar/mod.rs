@@ -53,10 +53,9 @@ impl Bar {
         let stat = rustix::fs::fstat(&file).map_err(os(format!("cannot look at {name}")))?;
         // A BAR's file is a regular one, a UIO device's a device.
         let interrupts = if FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice {
-            let file = file.try_clone().map_err(|error| BspError::Os {
-                what: format!("cannot wait for {name}"),
-                error,
-            })?;
+            let file = file
+                .try_clone()
+                .map_err(|error| BspError::Os { what: format!("cannot wait for {name}"), error })?;
             Some(Interrupts::new(file))
         } else {
             None
