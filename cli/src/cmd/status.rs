@@ -4,7 +4,7 @@ use crate::admin::Admin;
 use crate::args::Cli;
 use crate::fail::Result;
 use crate::out::{self, Facts};
-use vfun_manager::admin::Status;
+use vfun_manager::admin::{HeldUp, Status};
 
 /// Shows it.
 pub fn run(cli: &Cli) -> Result<()> {
@@ -16,12 +16,17 @@ pub fn run(cli: &Cli) -> Result<()> {
 }
 
 fn render(s: &Status) -> String {
+    let policy = match &s.policy_unreadable {
+        None => "in force (vfun policy show)".into(),
+        Some(why) => format!("NOTHING NEW IS GRANTED: {why}"),
+    };
     Facts::new()
         .fact(
             "manager",
             format!("vfund {}, process {}, up {}", s.version, s.pid, out::age(s.uptime_s)),
         )
         .fact("state", if s.draining { "draining: nothing new is granted" } else { "serving" })
+        .fact("policy", policy)
         .fact("root", s.root.display().to_string())
         .fact("generation", s.generation.to_string())
         .fact("windows", format!("{}, {}", s.windows, out::bytes(s.window_bytes_used)))
@@ -31,5 +36,22 @@ fn render(s: &Status) -> String {
         .fact("memory", out::bytes(s.resident_bytes))
         .fact("TCP", s.tcp.clone().unwrap_or_else(|| "off (vfund --tcp ADDR:PORT)".into()))
         .fact("metrics", s.metrics.clone().unwrap_or_else(|| "off (vfund --metrics)".into()))
+        .fact("held up", held_up(&s.held_up))
         .render()
+        + &troubles(&s.troubles)
+}
+
+/// How often clients were held up for the sake of others.
+fn held_up(h: &HeldUp) -> String {
+    if *h == HeldUp::default() {
+        return "nobody".into();
+    }
+    format!(
+        "requests {}, bells {}, connections {}, lines of the log {}, functions that crash {}",
+        h.requests, h.bells, h.connections, h.lines, h.open_breakers
+    )
+}
+
+fn troubles(all: &[String]) -> String {
+    all.iter().map(|t| format!("\nTROUBLE: {t}\n")).collect()
 }

@@ -8,12 +8,15 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod audit;
 pub mod core;
 pub mod counters;
 pub mod fair;
 pub mod limits;
 pub mod manifest;
+pub mod numbers;
 pub mod policy;
+pub mod privileges;
 pub mod record;
 pub mod rim;
 pub mod tree;

@@ -66,6 +66,18 @@ impl Tree {
     pub fn database(&self) -> PathBuf {
         self.admin().join("virtfun.db")
     }
+    /// What each client may use, as its operator wrote it.
+    pub fn policy(&self) -> PathBuf {
+        self.admin().join("policy.toml")
+    }
+    /// Tokens of apps, hashed.
+    pub fn tokens(&self) -> PathBuf {
+        self.admin().join("tokens.json")
+    }
+    /// Who did what, and who was refused what.
+    pub fn audit(&self) -> PathBuf {
+        self.admin().join("audit.db")
+    }
     /// Held locked by the manager of this tree.
     pub fn lock(&self) -> PathBuf {
         self.admin().join("vfund.lock")
@@ -75,6 +87,13 @@ impl Tree {
         let dir = self.root.join("service").join(client);
         fs::create_dir_all(&dir)?;
         Ok(dir.join(format!("{function}.log")))
+    }
+
+    /// Every service's log.
+    pub fn service_logs(&self) -> Vec<PathBuf> {
+        let clients = subdirs(&self.root.join("service")).unwrap_or_default();
+        let files = clients.iter().filter_map(|c| fs::read_dir(c).ok()).flatten().flatten();
+        files.map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == "log")).collect()
     }
 
     fn grant_files(&self, g: &GrantRecord) -> [PathBuf; 2] {

@@ -62,7 +62,7 @@ pub(super) fn enter(args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverErro
     if work > 0 {
         let (start, time) = (Instant::now(), Duration::from_micros(work.into()));
         while start.elapsed() < time {
-            std::thread::yield_now();
+            std::hint::spin_loop();
         }
     }
     let mut results = [0; RESULT_BYTES];

@@ -7,15 +7,14 @@
 
 use crate::ledger::Ledger;
 use crate::random::Random;
-use crate::watch::grants;
 use crate::witness::manifest;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
-use vfun::{ConnectOptions, Error, Function, Session};
-use vfun_manager::admin::{Ask, Reply};
+use vfun::{ConnectOptions, Error, Function, FunctionRequest, Session};
+use vfun_manager::admin::{Ask, Reply, ask};
 use vfun_testdriver::ledger::{RESULT_BYTES, arguments};
 use vfun_tests_local::Stand;
 
@@ -36,6 +35,10 @@ pub struct Plan {
 
 /// The clients.
 pub const CLIENTS: [&str; 2] = ["stricken", "spared"];
+/// Kills of a service under one name until the breaker opens.
+const KILLS_A_NAME: u64 = 7;
+/// Deadline of a call.
+const DEADLINE: Duration = Duration::from_secs(10);
 /// Threads of each.
 const THREADS: usize = 2;
 /// One call in so many works for a while, so that kills find calls under way.
@@ -156,8 +159,14 @@ fn may_be(e: &Error) -> bool {
 }
 
 /// A client at work: its threads share a channel, and get another when it breaks.
+///
+/// Killing services like this opens the host's circuit breaker, which refuses this
+/// client's function for longer and longer. It goes on under the next of its
+/// names then: the run is to be about kills, not about waiting.
 struct Client<'a> {
-    session: Session,
+    /// Its names' ways to connect that are left.
+    names: Mutex<Vec<ConnectOptions>>,
+    session: Mutex<Option<Session>>,
     /// The channel, and its number among this client's.
     function: RwLock<Option<(Function, u64)>>,
     ledger: Mutex<Ledger>,
@@ -274,7 +283,25 @@ impl Client<'_> {
             if self.hung.load(Ordering::Relaxed) {
                 return false;
             }
-            match self.session.function("misbehave") {
+            let mut session = self.session.lock().expect("no thread panics");
+            if session.is_none() {
+                let next = self.names.lock().expect("no thread panics").pop();
+                match next.map(ConnectOptions::connect) {
+                    Some(Ok(s)) => *session = Some(s),
+                    other => {
+                        let why = other.map(|e| e.map(|_| ()));
+                        let what = format!("no name is left to go on under: {why:?}");
+                        self.seen.lock().expect("no thread panics").wrong.push(what);
+                        self.hung.store(true, Ordering::Relaxed);
+                        return false;
+                    }
+                }
+            }
+            // A busy machine may keep a call of some microseconds from ending for
+            // longer than the half second of the driver's own manifest.
+            let request = FunctionRequest::new("misbehave").deadline(DEADLINE);
+            let granted = session.as_ref().expect("just made").negotiate(&request);
+            match granted.and_then(vfun::Grant::activate) {
                 Ok(f) => {
                     let mut seen = self.seen.lock().expect("no thread panics");
                     seen.channels += 1;
@@ -284,7 +311,14 @@ impl Client<'_> {
                     let mut seen = self.seen.lock().expect("no thread panics");
                     *seen.refused.entry(name(&e)).or_default() += 1;
                     drop(seen);
-                    std::thread::sleep(Duration::from_millis(20));
+                    if matches!(&e, Error::Refused(n) if n.code == vfun::NackCode::ServiceFailed)
+                        && let Some(session) = session.take()
+                        && let Err(e) = session.close()
+                    {
+                        let what = format!("goodbye: {e}");
+                        self.seen.lock().expect("no thread panics").wrong.push(what);
+                    }
+                    std::thread::sleep(Duration::from_millis(2));
                 }
             }
         }
@@ -306,8 +340,12 @@ fn signal(pid: u32, signal: rustix::process::Signal) -> bool {
 
 /// Kills the client's service, if it has one that was not killed before.
 fn kill_service(root: &Path, client: &str, last: &mut u32) -> bool {
-    let rows = grants(root, client).unwrap_or_default();
-    let Some(pid) = rows.iter().filter(|g| g.state == "active").find_map(|g| g.pid) else {
+    let rows = match ask(&root.join("admin/vfund.sock"), &Ask::Grants) {
+        Ok(Reply::Grants { grants }) => grants,
+        _ => return false,
+    };
+    let mut active = rows.iter().filter(|g| g.client.starts_with(client) && g.state == "active");
+    let Some(pid) = active.find_map(|g| g.pid) else {
         return false;
     };
     if pid == *last || !signal(pid, rustix::process::Signal::KILL) {
@@ -320,19 +358,23 @@ fn kill_service(root: &Path, client: &str, last: &mut u32) -> bool {
 /// Lets it happen, on a manager of its own.
 pub fn run(plan: &Plan) -> Outcome {
     let mut stand = Stand::start();
-    let options: Vec<ConnectOptions> = CLIENTS
-        .iter()
-        .map(|name| {
-            stand.add_client(&manifest(name)).expect("a client");
-            stand.options("chaos").client(*name)
-        })
-        .collect();
+    let names = |client: &str| -> Vec<ConnectOptions> {
+        let count = plan.services / KILLS_A_NAME + 2;
+        let name = |i: u64| {
+            let name = format!("{client}-{i}");
+            stand.add_client(&manifest(&name)).expect("a client");
+            stand.options("chaos").client(name)
+        };
+        (0..count).map(name).collect()
+    };
+    let options = CLIENTS.map(names);
     let hung = AtomicBool::new(false);
     let ended = [const { AtomicU64::new(0) }; 2];
     let mut clients = vec![];
     for (i, options) in options.into_iter().enumerate() {
         clients.push(Client {
-            session: options.connect().expect("a session"),
+            names: Mutex::new(options),
+            session: Mutex::default(),
             function: RwLock::new(None),
             ledger: Mutex::default(),
             seen: Mutex::default(),
@@ -403,7 +445,8 @@ pub fn run(plan: &Plan) -> Outcome {
         }
         let Client { session, seen, .. } = client;
         outcome.seen[i] = seen.into_inner().expect("no thread panics");
-        if let Err(e) = session.close() {
+        let session = session.into_inner().expect("no thread panics");
+        if let Some(Err(e)) = session.map(Session::close) {
             outcome.seen[i].wrong.push(format!("goodbye: {e}"));
         }
     }

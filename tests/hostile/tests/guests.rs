@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 use vfun_testguest::GuestConfig;
+use vfun_tests_hostile::steps::STEPS;
 use vfun_tests_hostile::watch::{processes, totals};
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::module::doorbell_client;
@@ -96,4 +97,37 @@ fn an_attackers_guest_without_doorbells_hurts_only_itself() {
     let attacker = config("attacker", vec![client(&stand, "attacker", "")]);
     attacked(&stand, attacker, &["random", "fields", "race-calls", "full-cells"]);
     nothing_left(&stand);
+}
+
+/// The machine itself is ended at each step of a session in it, as by a loss of power.
+#[test]
+fn a_guest_may_die_at_each_step() {
+    let stand = Stand::start();
+    let windows = ["one", "two"].map(|name| doorbell_client(&stand, name, ""));
+    std::thread::scope(|scope| {
+        for (i, window) in windows.into_iter().enumerate() {
+            let stand = &stand;
+            scope.spawn(move || {
+                for step in STEPS.into_iter().skip(i).step_by(2) {
+                    let mut config = with(config(&format!("mortal-{i}"), vec![]), "vfun-hostile");
+                    config.doorbells = vec![window.clone()];
+                    let guest = boot(&config);
+                    let script = format!(
+                        "vfun-hostile --pci --step '{}' --stay /tmp/there >/tmp/said 2>&1 & \
+                         until [ -e /tmp/there ]; do kill -0 $! || {{ cat /tmp/said; exit 1; }}; usleep 5000; done",
+                        step.name()
+                    );
+                    guest.run_ok(&script, LONG).unwrap_or_else(|e| panic!("{step:?}: {e}"));
+                    guest.kill();
+                    let client = ["one", "two"][i];
+                    stand.until(&format!("{step:?}: all given back"), |s| {
+                        s.grants().iter().all(|g| g.client != client)
+                    });
+                    println!("Guest | {} | given back", step.name());
+                }
+            });
+        }
+    });
+    nothing_left(&stand);
+    assert_eq!(stand.connect("next").function("echo").unwrap().call(b"x").unwrap(), b"x");
 }

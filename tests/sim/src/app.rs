@@ -17,6 +17,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// What an app can see of the world.
 pub struct View<'a> {
+    pub now: u64,
     pub memory: &'a Rc<Memory>,
     pub window: u32,
     pub ledger: &'a mut Ledger,
@@ -321,7 +322,7 @@ impl App {
                     }
                     Looked::Nonsense => panic!("the answer to call {number} makes no sense"),
                 };
-                v.told.push(format!("app {id}: call {number}: {how}"));
+                v.told.push(format!("{}: app {id}: call {number}: {how}", v.now));
                 v.ledger.ended(number, &how);
             }
             c.open = left;
@@ -338,11 +339,11 @@ impl App {
         let Asking { seq, what, kills, jumps } = self.asking.take().expect("seen");
         let place = (v.window, self.cell, seq);
         if kind == 0 {
-            v.told.push(format!("app {}: {}: ack", self.id, word(what)));
+            v.told.push(format!("{}: app {}: {}: ack", v.now, self.id, word(what)));
             self.granted(v, what, &body, place, jumps != v.jumps);
         } else {
             let nack = Nack::decode(&body);
-            v.told.push(format!("app {}: {}: {:?}", self.id, word(what), nack.code));
+            v.told.push(format!("{}: app {}: {}: {:?}", v.now, self.id, word(what), nack.code));
             self.refused(v, what, &nack, kills != v.kills);
         }
     }

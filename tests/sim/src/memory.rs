@@ -22,16 +22,18 @@ pub struct Memory {
     pub span: WriteSpan,
     /// Its size.
     pub bytes: u64,
+    /// Whose it is.
+    pub guest: usize,
     /// Whether a hostile guest may have written anything anywhere in it.
     pub scribbled: Cell<bool>,
 }
 
 impl Memory {
-    pub fn new(bytes: u64) -> Rc<Self> {
+    pub fn new(guest: usize, bytes: u64) -> Rc<Self> {
         let fd = memfd("sim", bytes).expect("memory");
         let map = Mapping::new(&fd, 0, bytes as usize, Access::ReadWrite).expect("mapped");
         let span = map.write().expect("for writing");
-        Rc::new(Memory { fd, span, bytes, scribbled: Cell::new(false) })
+        Rc::new(Memory { fd, span, bytes, guest, scribbled: Cell::new(false) })
     }
 
     /// Its file, once more.

@@ -158,6 +158,8 @@ impl World {
         self.m().keeper = true;
         self.point("a new keeper has nothing yet")?;
         self.m().noted = None;
+        self.note_changes(BATCH_BYTES)?;
+        self.point("a new keeper has the manager's numbers")?;
         let notes = self.m().core.all_notes();
         self.change(notes, BATCH_BYTES)?;
         self.point("a new keeper has the notes")?;
@@ -321,7 +323,7 @@ impl World {
         else {
             return Ok(());
         };
-        let memory = Memory::new(bytes);
+        let memory = Memory::new(guest, bytes);
         self.m().window_generation += 1;
         self.m().next_id += 1;
         let (generation, id) = (self.m().window_generation, self.m().next_id);
@@ -569,11 +571,17 @@ impl World {
             last_heartbeats: self.now,
             last_tick: self.now,
         });
-        let left: Vec<u32> = self.records.iter().copied().collect();
         self.point("restored, nothing taken up")?;
-        if !kept.is_empty() {
+        if kept.is_empty() {
+            self.end_left_services()?;
+        } else {
             self.take_up(kept)?;
         }
+        self.settle()
+    }
+
+    fn end_left_services(&mut self) -> Done {
+        let left: Vec<u32> = self.records.iter().copied().collect();
         for pid in left {
             if !self.m().services.values().any(|s| s.pid == pid) {
                 self.kill_process(pid, Exit::Signal(9));
@@ -581,7 +589,7 @@ impl World {
                 self.point("ended what another manager left")?;
             }
         }
-        self.settle()
+        Ok(())
     }
 
     fn take_up(&mut self, kept: BTreeMap<String, crate::keeper::Thing>) -> Done {
@@ -594,10 +602,6 @@ impl World {
         }
         let mut known: BTreeMap<WindowId, bool> =
             self.m().core.window_ids().map(|id| (id, false)).collect();
-        if let Some(last) = known.keys().next_back() {
-            let m = self.m();
-            m.next_id = m.next_id.max(*last);
-        }
         let number = |name: &str, prefix: &str| name.strip_prefix(prefix)?.parse::<u32>().ok();
         for (name, thing) in &kept {
             let Some(id) = number(name, WINDOW) else { continue };
@@ -645,6 +649,7 @@ impl World {
         for pid in unknown {
             self.kill_process(pid, Exit::Signal(9));
         }
+        self.end_left_services()?;
         self.point("taken up, not resumed")?;
         self.push(Event::Resume { alive: alive.clone() });
         self.settle()?;

@@ -150,8 +150,9 @@ impl Process {
         }
     }
 
-    /// One small step.
-    pub fn step(&mut self, now: u64, ledger: &mut Ledger) {
+    /// One small step. If `steady`, it depends on nothing that other clients
+    /// have a part in: the values of handles, and the order that follows.
+    pub fn step(&mut self, now: u64, steady: bool, ledger: &mut Ledger) {
         if !self.lives() {
             return;
         }
@@ -166,15 +167,25 @@ impl Process {
         if self.over() {
             return self.die(Exit::Code(0));
         }
+        while steady && !self.inbox.is_empty() {
+            self.hear();
+        }
         if !self.inbox.is_empty() && self.rng.bool() {
             return self.hear();
         }
-        let busy: Vec<u64> = self
+        let mut busy: Vec<u64> = self
             .channels
             .iter()
             .filter(|(_, c)| !matches!(c.at, At::Ended))
             .map(|(h, _)| *h)
             .collect();
+        if steady {
+            let place = |h: &u64| {
+                let c = &self.channels[h];
+                (c.memory.guest, c.geometry.dataout_off.get())
+            };
+            busy.sort_by_key(place);
+        }
         match busy.is_empty() {
             true if !self.inbox.is_empty() => self.hear(),
             true => {}

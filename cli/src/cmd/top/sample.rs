@@ -110,7 +110,10 @@ pub mod tests {
             resident_bytes: 8 << 20,
             tcp: None,
             metrics: None,
+            policy_unreadable: None,
             service_program: "/s".into(),
+            troubles: vec![],
+            held_up: Default::default(),
         }
     }
 

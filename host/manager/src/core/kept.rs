@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_keeper::Change;
 use vfun_wire::Handle;
-use vfun_wire::channel::{ChannelKind, Geometry};
+use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::header::HEAP_OFF;
 use vfun_wire::limits::SESSIONS;
 use vfun_wire::message::{Location, WaitMode};
@@ -226,6 +226,16 @@ fn grant_note(g: &Grant) -> GrantNote {
 }
 
 fn grant(n: GrantNote) -> Option<Grant> {
+    use GrantState::*;
+    let side = side_bytes(n.depth, n.cell_bytes)?;
+    let laid_out = matches!(n.state, Activating | Active | Recovering);
+    let right = match &n.geometry {
+        Some(geo) => geo.side_bytes == side,
+        None => !laid_out,
+    };
+    if !right || n.state == Released {
+        return None;
+    }
     Some(Grant {
         session: Handle(n.session),
         window: n.window,
@@ -263,6 +273,9 @@ fn grant(n: GrantNote) -> Option<Grant> {
         hold_back: n.hold_back,
     })
 }
+
+/// Places of a table: more than there can be sessions or grants.
+const PLACES_MAX: u32 = 1 << 20;
 
 /// The prefix of every note of the core's.
 pub const PREFIX: &str = "core";
@@ -379,6 +392,12 @@ impl Core {
             let mut parts = name.split('/').skip(1);
             let (what, id) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
             let number = || id.parse::<u32>().map_err(|e| bad(&e));
+            // A table has as many places as its highest number says.
+            let place = || match number() {
+                Ok(n) if n < PLACES_MAX => Ok(n),
+                Ok(_) => Err(bad(&"a place beyond those there can be")),
+                Err(e) => Err(e),
+            };
             match what {
                 "self" => {
                     let n: CoreNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
@@ -406,7 +425,7 @@ impl Core {
                         asked: s.asked.into(),
                         token: s.token,
                     });
-                    sessions.insert(number()?, (n.generation, session));
+                    sessions.insert(place()?, (n.generation, session));
                 }
                 "grant" => {
                     let n: Place<GrantNote> = serde_json::from_str(note).map_err(|e| bad(&e))?;
@@ -414,7 +433,7 @@ impl Core {
                         Some(g) => Some(grant(g).ok_or_else(|| bad(&"an unknown number"))?),
                         None => None,
                     };
-                    grants.insert(number()?, (n.generation, thing));
+                    grants.insert(place()?, (n.generation, thing));
                 }
                 "service" => {
                     let n: ServiceNote = serde_json::from_str(note).map_err(|e| bad(&e))?;

@@ -1,9 +1,12 @@
 //! The admin interface: answers what people ask.
 
 use super::{Daemon, Kind};
-use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, LINE_BYTES, Reply, Status};
-use crate::core::Event;
+use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status};
+use crate::audit::Who;
+use crate::core::breakers::State;
 use crate::core::catalog::{Client, ClientKind, Function};
+use crate::core::{DrainOf, Event};
+use crate::fair::Intake;
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
 use crate::{manifest, process};
 use rustix::event::epoll::EventFlags;
@@ -16,6 +19,8 @@ use vfun_supervise::Driver;
 /// A connection and the line it is in the middle of.
 pub(super) struct AdminConnection {
     stream: UnixStream,
+    /// User and process at the other end.
+    from: (u32, i32),
     line: Vec<u8>,
 }
 
@@ -31,11 +36,13 @@ impl Daemon {
                 Err(e) => return self.refuse_for_want_of_descriptors(&e),
             };
             let id = self.fresh_id();
+            let Ok(cred) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
+            let from = (cred.uid.as_raw(), cred.pid.as_raw_nonzero().get());
             if self.admins.len() >= ADMIN_MAX || stream.set_nonblocking(true).is_err() {
                 continue;
             }
             if self.watch(&stream, Kind::Admin, id, EventFlags::IN | EventFlags::RDHUP).is_ok() {
-                self.admins.insert(id, AdminConnection { stream, line: vec![] });
+                self.admins.insert(id, AdminConnection { stream, from, line: vec![] });
             }
         }
     }
@@ -60,7 +67,7 @@ impl Daemon {
                 let line: Vec<u8> =
                     self.admins.get_mut(&id).expect("just seen").line.drain(..=end).collect();
                 let reply = match serde_json::from_slice::<Ask>(&line) {
-                    Ok(ask) => self.reply(ask),
+                    Ok(ask) => self.reply_and_note(id, ask),
                     Err(e) => error(format!("the request could not be read: {e}")),
                 };
                 self.settle();
@@ -79,6 +86,21 @@ impl Daemon {
         }
     }
 
+    /// Answers; what changes something is noted with who asked for it.
+    fn reply_and_note(&mut self, id: u32, ask: Ask) -> Reply {
+        let Some((what, client)) = super::policy::deed(&ask) else { return self.reply(ask) };
+        let (uid, pid) = self.admins.get(&id).map_or((u32::MAX, 0), |c| c.from);
+        let who = Who::of(uid, pid);
+        let reply = self.reply(ask);
+        let outcome = match &reply {
+            Reply::Error { sentence } => Err(sentence.as_str()),
+            _ => Ok(()),
+        };
+        tracing::info!(uid, pid, failed = outcome.is_err(), "asked for: {what}");
+        self.audit.did(&who, what, &client, outcome);
+        reply
+    }
+
     fn reply(&mut self, ask: Ask) -> Reply {
         match ask {
             Ask::Status => self.status(),
@@ -89,11 +111,14 @@ impl Daemon {
                 clients: self.core.catalog().clients.values().map(|c| self.client_row(c)).collect(),
             },
             Ask::Grants => Reply::Grants { grants: self.grant_rows() },
+            Ask::History { limit } => {
+                self.put_late_on_record();
+                match self.records.history(limit.min(10_000)) {
+                    Ok(rows) => Reply::History { rows },
+                    Err(e) => error(format!("the database could not be read: {e}")),
+                }
+            }
             Ask::Services => Reply::Services { services: self.service_rows() },
-            Ask::History { limit } => match self.records.history(limit.min(10_000)) {
-                Ok(rows) => Reply::History { rows },
-                Err(e) => error(format!("the database could not be read: {e}")),
-            },
             Ask::AddFunction { manifest, file } => self.add_function(&manifest, &file),
             Ask::RemoveFunction { name } => self.remove_function(&name),
             Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),
@@ -109,13 +134,20 @@ impl Daemon {
                     None => error(format!("there is no grant {grant}: `vfun ps` lists them")),
                 }
             }
-            Ask::Drain => {
-                self.events.push_back(Event::Drain);
-                for a in self.windows.values() {
-                    a.window.set_state(vfun_wire::header::host_state::DRAINING);
-                }
-                Reply::Done { sentence: "nothing new is granted; what is active goes on".into() }
-            }
+            Ask::Drain => self.drain(DrainOf::All, true),
+            Ask::DrainOf { of, on } => self.drain(of, on),
+            Ask::Draining { of } => self.progress(&of),
+            Ask::Policy { client } => self.policy_view(client.as_deref()),
+            Ask::SetPolicy { text, file } => self.set_policy(&text, &file),
+            Ask::ReloadPolicy => self.reload_policy(),
+            Ask::AddToken { client, app, lives_ms } => self.add_token(&client, &app, lives_ms),
+            Ask::RotateToken { id, grace_ms } => self.rotate_token(id, grace_ms),
+            Ask::RevokeToken { id } => self.revoke_token(id),
+            Ask::Tokens { client } => self.tokens_of(client.as_deref()),
+            Ask::Audit(query) => match self.audit.read(&query) {
+                Ok(rows) => Reply::Audit { rows },
+                Err(e) => error(e),
+            },
             Ask::Stop => {
                 self.ending = true;
                 Reply::Done { sentence: "the manager ends".into() }
@@ -144,8 +176,46 @@ impl Daemon {
                 .metrics
                 .clone()
                 .filter(|_| self.helper_runs(&self.config.metrics_program)),
+            policy_unreadable: self.unreadable(),
             service_program: self.config.service_program.clone(),
+            troubles: self.troubles(),
+            held_up: self.held_up(),
         })
+    }
+
+    /// What is wrong, for people.
+    fn troubles(&self) -> Vec<String> {
+        let keeper = self.keeper.is_none().then(|| {
+            "there is no keeper: if the manager is killed, its windows are lost".to_owned()
+        });
+        let mut all = self.windows_troubles();
+        all.extend(self.records_trouble());
+        all.extend(self.found.clone());
+        all.extend(keeper);
+        let now = self.now();
+        all.extend(self.core.breakers(now).map(|((client, function, _), state)| {
+            let client = self.client_words(*client);
+            match state {
+                State::Open(until) => format!(
+                    "'{function}' of {client} crashed too often: it is tried again in {} ms",
+                    until - now
+                ),
+                _ => format!("'{function}' of {client} crashed too often and is on trial"),
+            }
+        }));
+        all
+    }
+
+    fn held_up(&self) -> HeldUp {
+        let sum = |of: fn(&Intake) -> u64| self.windows.values().map(|w| of(&w.intake)).sum();
+        let open = self.core.breakers(self.now()).filter(|(_, s)| matches!(s, State::Open(_)));
+        HeldUp {
+            requests: sum(|i| i.throttled),
+            bells: sum(|i| i.deafened),
+            connections: self.attaches.refused() + self.connects.refused(),
+            lines: self.lines.left_out(),
+            open_breakers: open.count() as u64,
+        }
     }
 
     pub(super) fn client_row(&self, c: &Client) -> ClientRow {
@@ -215,7 +285,11 @@ impl Daemon {
     }
 
     fn id(&self, kind: &str, name: &str) -> Result<u32, String> {
-        self.records.id(kind, name).map_err(|e| format!("the database refused an id: {e}"))
+        let id =
+            self.records.id(kind, name).map_err(|e| format!("the database refused an id: {e}"))?;
+        // Without it a database that breaks would take the id with it.
+        self.save_numbers()?;
+        Ok(id)
     }
 
     fn add_function(&mut self, text: &str, file: &Path) -> Reply {
@@ -289,6 +363,7 @@ impl Daemon {
         let row = self.client_row(&client);
         let mut catalog = self.core.catalog().clone();
         catalog.clients.insert(id, client);
+        self.hand_over_tokens(&mut catalog);
         self.events.push_back(Event::Catalog(catalog));
         Reply::ClientAdded(row)
     }
@@ -307,13 +382,23 @@ impl Daemon {
         }
         let mut catalog = self.core.catalog().clone();
         catalog.clients.remove(&client.id);
+        // Another client of the same name is not this one.
+        let tokens = self.tokens.forget(name);
+        self.hand_over_tokens(&mut catalog);
         let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
         self.vm_sockets.remove(&client.id);
         if client.kind == ClientKind::Vm && !client.doorbell {
             let _ = std::fs::remove_file(self.window_file(name));
         }
         self.events.push_back(Event::Catalog(catalog));
-        Reply::Done { sentence: format!("client {name} is gone, with its grants and its window") }
+        let gone = format!("client {name} is gone, with its grants and its window");
+        Reply::Done {
+            sentence: match tokens {
+                Ok(0) => gone,
+                Ok(n) => format!("{gone}, and {n} tokens"),
+                Err(e) => format!("{gone}; its tokens are still there: {e}"),
+            },
+        }
     }
 }
 

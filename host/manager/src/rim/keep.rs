@@ -7,7 +7,9 @@ use super::ivshmem::{DOORBELL, PLAIN, refuse};
 use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
+use crate::limits::KEEPER_AGAIN;
 use crate::process::{Process, Sandbox};
+use crate::record::LeftService;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
 use serde::{Deserialize, Serialize};
@@ -80,6 +82,15 @@ impl Left {
         left
     }
 
+    /// Ends the services among it: nobody goes on with them.
+    pub fn end_services(&self) {
+        for (_, kept) in &self.services {
+            if let Some(pidfd) = kept.fds.get(1) {
+                let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
+            }
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.core.is_empty() && self.windows.is_empty() && self.services.is_empty()
     }
@@ -116,6 +127,7 @@ impl Daemon {
 
     /// The keeper ended: another one is given everything.
     pub(super) fn keeper_gone(&mut self) {
+        self.keeper_due = None;
         if let Some(old) = self.keeper.take() {
             let _ = rustix::event::epoll::delete(&self.epoll, &old);
         }
@@ -128,13 +140,19 @@ impl Daemon {
                 self.keeper = Some(keeper);
             }
             Err(e) => {
-                tracing::error!(
-                    "there is no keeper ({e}): if this manager is killed, its windows are lost"
-                );
+                if self.may_say("the keeper") {
+                    tracing::error!(
+                        "there is no keeper ({e}): if this manager is killed, its windows are lost; it is tried again"
+                    );
+                }
+                self.keeper_due = Some(std::time::Instant::now() + KEEPER_AGAIN);
                 return;
             }
         }
+        // Its own numbers first: without them the next manager would give a
+        // window the number of one that services still let go of.
         self.noted = None;
+        self.note_changes();
         let notes = self.core.all_notes();
         self.tell_keeper(|k| k.change(notes));
         let windows: Vec<_> = self.windows.keys().copied().collect();
@@ -203,19 +221,13 @@ impl Daemon {
 
     /// Takes up what an earlier manager left, and lets the core say what is to
     /// be put right. Whatever cannot be taken up counts as gone.
-    pub(super) fn take_up(&mut self, left: Left) {
+    pub(super) fn take_up(&mut self, left: Left, services: &[LeftService]) {
         if let Some(own) = left.own {
             self.next_id = self.next_id.max(own.next_id);
             self.window_generation = self.window_generation.max(own.window_generation);
         }
         let mut known: BTreeMap<WindowId, bool> =
             self.core.window_ids().map(|id| (id, false)).collect();
-        // A keeper that was lost lately may not have this manager's own number
-        // again yet: what lets go of a window must not find another one under
-        // its number.
-        if let Some(last) = known.keys().next_back() {
-            self.next_id = self.next_id.max(*last);
-        }
         for (id, kept) in left.windows {
             match self.take_up_window(id, kept) {
                 Ok(event) => {
@@ -251,6 +263,7 @@ impl Daemon {
                 p.kill();
             }
         }
+        self.end_left_services(services);
         tracing::info!(
             windows = self.windows.len(),
             services = alive.len(),

@@ -5,8 +5,9 @@ use super::{Daemon, Kind};
 use crate::core::{Catalog, Core};
 use crate::fair::{Lines, Rates};
 use crate::limits::{ATTACHES, CONNECTS, LINES, LINES_NAMES};
+use crate::numbers::{self, Found};
 use crate::process;
-use crate::record::Records;
+use crate::record::LeftService;
 use crate::tree::Tree;
 use rustix::event::epoll;
 use std::collections::{BTreeMap, VecDeque};
@@ -118,17 +119,20 @@ impl Daemon {
         raise_descriptor_limit();
         let tree = Tree::new(&config.root).map_err(file(&config.root))?;
         let lock_path = tree.lock();
+        let used_before = lock_path.exists();
         let lock = File::create(&lock_path).map_err(file(&lock_path))?;
         if lock.try_lock().is_err() {
             return Err(StartError::Running(config.root));
         }
         let path = tree.database();
         let database = |source| StartError::Database { path: path.clone(), source };
-        let records = Records::open(&path).map_err(database)?;
+        let (records, found) = numbers::open(&path, used_before).map_err(database)?;
         let generation = records.next_generation().map_err(database)?;
         let admin_listener = listen(&tree.admin_socket(), 0o600)?;
         // Anybody may ask for a window; who gets one is policy (uids).
         let host_listener = listen(&tree.host_socket(), 0o666)?;
+        let tokens_file = tree.tokens();
+        let audit = crate::audit::Audit::open(&tree.audit())?;
         let (signals, writer) = UnixStream::pair()?;
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
@@ -151,6 +155,11 @@ impl Daemon {
             down: vec![],
             replaced: Default::default(),
             last_files: Instant::now(),
+            last_logs: Instant::now(),
+            book: super::records::Book::new(),
+            found: None,
+            untold: BTreeMap::new(),
+            keeper_due: None,
             lines: Lines::new(LINES, LINES_NAMES),
             attaches: Rates::new(ATTACHES),
             connects: Rates::new(CONNECTS),
@@ -168,6 +177,11 @@ impl Daemon {
             last_heartbeats: Instant::now(),
             last_tick: Instant::now(),
             ending: false,
+            tokens: crate::policy::Tokens::none(&tokens_file),
+            policy_fault: None,
+            tokens_fault: None,
+            clock_apart: 0,
+            audit,
             again: false,
             hangups,
             keeper: None,
@@ -186,7 +200,13 @@ impl Daemon {
         daemon.watch(&daemon.signals, Kind::Signal, 0, input)?;
         daemon.watch(&daemon.hangups, Kind::Hangup, 0, input)?;
 
-        let (catalog, wrong) = daemon.read_catalog();
+        let lost = matches!(found, Found::Lost(_));
+        if let Found::Mended(what) | Found::Lost(what) = found {
+            tracing::error!("{what}");
+            daemon.found = Some(what);
+        }
+        let (mut catalog, wrong) = daemon.read_catalog();
+        daemon.read_policy(&mut catalog);
         for w in wrong {
             tracing::error!("manifest refused: {w}");
         }
@@ -196,7 +216,8 @@ impl Daemon {
             .filter(|c| c.kind == crate::core::catalog::ClientKind::Vm)
             .cloned()
             .collect();
-        daemon.take_over(catalog)?;
+        daemon.take_over(catalog, lost)?;
+        daemon.note_numbers();
         for client in vms {
             if !daemon.prepared(&client)
                 && let Err(e) = daemon.prepare_vm(&client)
@@ -210,7 +231,7 @@ impl Daemon {
     }
 
     /// Takes over from an earlier manager of this root, if one left anything.
-    fn take_over(&mut self, catalog: Catalog) -> Result<(), StartError> {
+    fn take_over(&mut self, catalog: Catalog, lost: bool) -> Result<(), StartError> {
         let path = self.tree.database();
         let database = |source| StartError::Database { path: path.clone(), source };
         let program = self.config.keeper_program.clone();
@@ -224,12 +245,18 @@ impl Daemon {
         self.watch(&keeper, Kind::KeeperEnd, 0, epoll::EventFlags::RDHUP)?;
         let mut left = super::keep::Left::of(kept);
         let notes = left.core.iter().map(|(name, note)| (name.as_str(), note.as_str()));
-        match Core::restore(self.now(), self.generation, catalog.clone(), notes) {
+        let restored = match lost && !left.is_empty() {
+            // Its clients are numbers that nobody knows any more.
+            true => Err("the database and its numbers were lost".into()),
+            false => Core::restore(self.now(), self.generation, catalog.clone(), notes),
+        };
+        match restored {
             Ok(core) => self.core = core,
             Err(e) => {
                 tracing::error!("what the keeper has cannot be read, so all start anew: {e}");
                 let forget = |name: &str| vfun_keeper::Change { name: name.into(), note: None };
                 keeper.change(left.names().map(forget).collect())?;
+                left.end_services();
                 left = super::keep::Left::of(vec![]);
                 self.core = Core::new(self.generation, catalog);
             }
@@ -242,19 +269,29 @@ impl Daemon {
                 "{ended} grants of an earlier manager are gone; their apps connect again"
             );
         }
-        self.tree.clear_grants().map_err(file(&self.config.root))?;
-        for g in &go_on {
-            self.tree.grant(g).map_err(file(&self.config.root))?;
+        self.records.restate(&go_on).map_err(database)?;
+        let shown = self
+            .tree
+            .clear_grants()
+            .and_then(|()| go_on.iter().try_for_each(|g| self.tree.grant(g)));
+        if let Err(e) = shown {
+            self.records_fail(format!("the tree: {e}"));
         }
         let services = self.records.left_services().map_err(database)?;
-        if !left.is_empty() {
-            self.take_up(left);
+        if left.is_empty() {
+            self.end_left_services(&services);
+        } else {
+            self.take_up(left, &services);
         }
+        Ok(())
+    }
+
+    /// Ends the services of an earlier manager that were not taken up. Before
+    /// anything is done about what they served: one that goes on would compute
+    /// calls that were answered for it, in pages that are another's.
+    pub(super) fn end_left_services(&mut self, services: &[LeftService]) {
         for s in services {
-            let taken_up = self.services.values().any(|p| p.pid == s.pid);
-            // A service that was started meanwhile may have the number of one
-            // that ended: it is among those that run, too.
-            if taken_up {
+            if self.services.values().any(|p| p.pid == s.pid) {
                 continue;
             }
             if process::end_left(s.pid, s.started) {
@@ -262,7 +299,6 @@ impl Daemon {
             }
             let _ = self.records.service(s.pid, None);
         }
-        Ok(())
     }
 
     fn start_helpers(&mut self) -> Result<(), StartError> {

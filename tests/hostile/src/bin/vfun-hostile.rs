@@ -12,7 +12,7 @@
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vfun_tests_hostile::attack::{ATTACKS, Attack, Others};
 use vfun_tests_hostile::steps::{self, Step};
 use vfun_tests_hostile::window::Place;
@@ -21,7 +21,7 @@ use vfun_tests_hostile::window::Place;
 #[derive(Parser)]
 struct Args {
     /// Which attack; `all` for each in turn, `list` to see them.
-    #[arg(long, required_unless_present = "step", default_value = "")]
+    #[arg(long, required_unless_present_any = ["step", "idle"], default_value = "")]
     attack: String,
     /// Instead: go as far as this step of a session and die there.
     #[arg(long, conflicts_with = "attack")]
@@ -29,6 +29,9 @@ struct Args {
     /// Say so there in this file, and stay: somebody else will end this machine.
     #[arg(long, requires = "step")]
     stay: Option<PathBuf>,
+    /// Instead: be a neighbour that is idle, but keeps so many threads busy.
+    #[arg(long, conflicts_with_all = ["attack", "step"])]
+    idle: Option<u32>,
     /// The same seed does the same.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -92,6 +95,9 @@ fn main() -> ExitCode {
         }
         steps::die();
     }
+    if let Some(threads) = args.idle {
+        return idle(&place, threads, Duration::from_secs_f64(args.seconds));
+    }
     let guest = matches!(place, Place::Pci(_));
     let chosen: Vec<&Attack> = match args.attack.as_str() {
         "all" => ATTACKS.iter().filter(|a| !guest || a.in_guests).collect(),
@@ -117,4 +123,22 @@ fn main() -> ExitCode {
         );
     }
     ExitCode::SUCCESS
+}
+
+/// Has a window and a session, and spins beside without touching them.
+fn idle(place: &Place, threads: u32, time: Duration) -> ExitCode {
+    let held = Step::Greeted.reach(place);
+    let until = Instant::now() + time;
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while Instant::now() < until {
+                    for _ in 0..1000 {
+                        std::hint::spin_loop();
+                    }
+                }
+            });
+        }
+    });
+    if held.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
