@@ -102,18 +102,24 @@ module vfun_sha256 #(
         end
     end
 
-    // One round.
-    logic [31:0] sum0, sum1, choice, majority, t1, t2, small0, small1;
-    always_comb begin
-        sum1     = rotated(v[4], 6) ^ rotated(v[4], 11) ^ rotated(v[4], 25);
-        choice   = (v[4] & v[5]) ^ (~v[4] & v[6]);
-        t1       = v[7] + sum1 + choice + K[round] + w[0];
-        sum0     = rotated(v[0], 2) ^ rotated(v[0], 13) ^ rotated(v[0], 22);
-        majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
-        t2       = sum0 + majority;
-        small0   = rotated(w[1], 7) ^ rotated(w[1], 18) ^ (w[1] >> 3);
-        small1   = rotated(w[14], 17) ^ rotated(w[14], 19) ^ (w[14] >> 10);
-    end
+    // One round; functions, so that a simulation computes them in rounds only.
+    function automatic logic [31:0] first_sum(
+        input logic [31:0] e, input logic [31:0] f, input logic [31:0] g, input logic [31:0] h7,
+        input logic [31:0] k, input logic [31:0] w0
+    );
+        return h7 + (rotated(e, 6) ^ rotated(e, 11) ^ rotated(e, 25)) + ((e & f) ^ (~e & g)) + k + w0;
+    endfunction
+
+    function automatic logic [31:0] second_sum(input logic [31:0] a, input logic [31:0] b, input logic [31:0] c);
+        return (rotated(a, 2) ^ rotated(a, 13) ^ rotated(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+    endfunction
+
+    function automatic logic [31:0] schedule(
+        input logic [31:0] w0, input logic [31:0] w1, input logic [31:0] w9, input logic [31:0] w14
+    );
+        return (rotated(w14, 17) ^ rotated(w14, 19) ^ (w14 >> 10)) + w9
+            + (rotated(w1, 7) ^ rotated(w1, 18) ^ (w1 >> 3)) + w0;
+    endfunction
 
     always_ff @(posedge clk) begin
         if (reset) begin
@@ -190,10 +196,12 @@ module vfun_sha256 #(
                         end
                     end
                     ROUNDS: begin
-                        v[0] <= t1 + t2;
-                        for (int i = 1; i < 8; i++) v[i] <= i == 4 ? v[3] + t1 : v[i - 1];
+                        v[0] <= first_sum(v[4], v[5], v[6], v[7], K[round], w[0]) + second_sum(v[0], v[1], v[2]);
+                        v[4] <= v[3] + first_sum(v[4], v[5], v[6], v[7], K[round], w[0]);
+                        for (int i = 1; i < 4; i++) v[i] <= v[i - 1];
+                        for (int i = 5; i < 8; i++) v[i] <= v[i - 1];
                         for (int i = 0; i < 15; i++) w[i] <= w[i + 1];
-                        w[15] <= small1 + w[9] + small0 + w[0];
+                        w[15] <= schedule(w[0], w[1], w[9], w[14]);
                         round <= round + 6'd1;
                         if (round == 6'd63) state <= ADD;
                     end
