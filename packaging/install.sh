@@ -10,6 +10,7 @@ bin=target/release
 lib=$to/lib/virtfun
 
 install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun/functions" \
+    "$to/share/virtfun/functions-fpga-simulated" \
     "$to/share/man/man1" "$to/share/bash-completion/completions"
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
 install -m 755 $bin/vfund $bin/vfun-keeper $bin/vfun-jail $bin/vfun-service $bin/vfun-gateway $bin/vfun-metrics "$lib/"
@@ -22,6 +23,9 @@ sed "s|@PREFIX@|$prefix|g; s|@LIBDIR@|$prefix/lib|g; s|@VERSION@|$(sed -n 's/^ve
     guest/client/vfun.pc.in > "$to/lib/pkgconfig/vfun.pc"
 for f in functions/*/function.toml; do
     install -m 644 "$f" "$to/share/virtfun/functions/$(basename "$(dirname "$f")").toml"
+done
+for f in services/fpga/functions/*/function.toml; do
+    install -m 644 "$f" "$to/share/virtfun/functions-fpga-simulated/$(basename "$(dirname "$f")").toml"
 done
 $bin/vfun man "$to/share/man/man1" >/dev/null
 $bin/vfun completions bash > "$to/share/bash-completion/completions/vfun"

@@ -13,6 +13,7 @@ gcc                      /usr/bin/gcc
 g++                      /usr/bin/g++
 libc6-dev                /usr/include/stdio.h
 clang                    /usr/bin/clang
+verilator                /usr/bin/verilator
 make                     /usr/bin/make
 pkg-config               /usr/bin/pkg-config
 cpio                     /usr/bin/cpio

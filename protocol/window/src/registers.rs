@@ -1,4 +1,4 @@
-//! Registers of a device, such as the doorbell of an ivshmem device.
+//! Registers of a device, such as the doorbell of an ivshmem device or an FPGA's.
 
 use crate::mapping::{Access, MapError, Mapping};
 use std::os::fd::AsFd;
@@ -7,8 +7,8 @@ use std::sync::atomic::{Ordering, fence};
 
 const PAGE: usize = 4096;
 
-/// A device's registers: 32-bit words, each written whole and in order. May be
-/// used by any number of threads at once.
+/// A device's registers: 32-bit words, each read and written whole and in
+/// order. May be used by any number of threads at once.
 pub struct Registers {
     map: Arc<Mapping>,
     /// Where the registers begin in their page.
@@ -27,6 +27,30 @@ impl Registers {
         }
         // A BAR file says how many bytes it has (256), yet is mapped by whole pages.
         Ok(Registers { map: Mapping::of_device(fd, 0, PAGE, Access::ReadWrite)?, from, len })
+    }
+
+    /// Maps the registers in the page that begins at byte `offset` of `fd`'s
+    /// file: `len` bytes from that page's start, within it. A regular file (one
+    /// that stands in for a device) is checked to have that page.
+    pub fn page(fd: impl AsFd, offset: u64, len: usize) -> Result<Self, MapError> {
+        if len == 0 || len > PAGE {
+            return Err(MapError::Shape);
+        }
+        Ok(Registers { map: Mapping::new(fd, offset, PAGE, Access::ReadWrite)?, from: 0, len })
+    }
+
+    /// Reads the register at byte `off`. Panics if there is no such register.
+    #[inline]
+    pub fn load32(&self, off: usize) -> u32 {
+        assert!(off.is_multiple_of(4) && off + 4 <= self.len, "no such register");
+        let base = self.map.base().as_ptr();
+        // SAFETY: from + off + 4 <= from + len <= a page, which is mapped for
+        // reading as long as `map` lives; 4-aligned, as both offsets are. A
+        // register is nobody's memory: the load cannot race with a reference.
+        let value = unsafe { base.add(self.from + off).cast::<u32>().read_volatile() };
+        // Where the register is memory, what its other side stored before is seen after.
+        fence(Ordering::Acquire);
+        u32::from_le(value)
     }
 
     /// Writes the register at byte `off`. All that this thread stored before is
@@ -60,6 +84,18 @@ mod tests {
         for (from, len) in [(0, 0), (2, 4), (4000, 256), (usize::MAX, 2)] {
             assert!(matches!(Registers::new(&fd, from, len), Err(MapError::Shape)));
         }
+    }
+
+    #[test]
+    fn a_page_of_registers_is_read_back() {
+        let fd = crate::memfd("registers", 8192).unwrap();
+        let registers = Registers::page(&fd, 4096, 4096).unwrap();
+        registers.store32(4092, 0x0102_0304);
+        assert_eq!((registers.load32(4092), registers.load32(4088)), (0x0102_0304, 0));
+        assert_eq!(Registers::page(&fd, 0, 4096).unwrap().load32(4092), 0);
+        assert!(matches!(Registers::page(&fd, 8192, 4096), Err(MapError::Beyond { .. })));
+        assert!(matches!(Registers::page(&fd, 4, 16), Err(MapError::Shape)));
+        assert!(matches!(Registers::page(&fd, 0, 4097), Err(MapError::Shape)));
     }
 
     #[test]

@@ -84,6 +84,8 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "guest/python/src/buffer.rs",
     // Processes in namespaces, mounts' attributes, Landlock: no safe library has these calls.
     "host/jail/src/launcher",
+    // The simulated device's C++.
+    "services/fpga/src/sim/ffi.rs",
     "services/sdk",
     "services/testdriver",
     // What an attacker does is not safe.
