@@ -55,3 +55,11 @@ pub const HELPER_AGAIN: Duration = Duration::from_millis(100);
 pub const HELPER_AGAIN_MOST: Duration = Duration::from_secs(30);
 /// One that lived this long had not been dying.
 pub const HELPER_LIVED: Duration = Duration::from_secs(60);
+
+/// Linear memory of a WebAssembly instance where the manifest names none: a
+/// stack, some data and the arguments; each channel has one.
+pub const WASM_MEMORY_DEFAULT: u64 = 64 << 20;
+/// Least: one page of it.
+pub const WASM_MEMORY_MIN: u64 = 64 << 10;
+/// Most: what a service may have in all by default.
+pub const WASM_MEMORY_MAX: u64 = 1 << 30;

@@ -78,6 +78,7 @@ fn main() -> ExitCode {
         service_program: absolute(
             args.service_program.unwrap_or_else(|| beside.join("vfun-service")),
         ),
+        wasm_program: beside.join("vfun-service-wasm"),
         window_dir: absolute(args.window_dir),
         tcp: args.tcp,
         gateway_program: beside.join("vfun-gateway"),

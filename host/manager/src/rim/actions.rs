@@ -117,7 +117,7 @@ impl Daemon {
         if self.services.len() >= SERVICES_MAX {
             return Err(format!("the host runs {SERVICES_MAX} services already"));
         }
-        let program = self.config.service_program.clone();
+        let program = self.config.program(&start.driver)?;
         let log = self
             .tree
             .service_log(&start.client, &start.function)

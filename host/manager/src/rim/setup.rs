@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use vfun_supervise::Driver;
 
 /// How a manager is set up.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Config {
     pub drivers: PathBuf,
     /// The program that serves functions.
     pub service_program: PathBuf,
+    /// The program that serves those of kind "wasm"; it may be missing.
+    pub wasm_program: PathBuf,
     /// Where VMs' windows are.
     pub window_dir: PathBuf,
     /// Address for callers over TCP, if any.
@@ -37,6 +40,20 @@ pub struct Config {
     pub metrics: Option<String>,
     /// The program that shows them.
     pub metrics_program: PathBuf,
+}
+
+impl Config {
+    /// The program that serves functions with such a driver, or why there is none.
+    pub(super) fn program(&self, driver: &Driver) -> Result<PathBuf, String> {
+        match driver {
+            Driver::Wasm { .. } if !self.wasm_program.is_file() => Err(format!(
+                "WebAssembly modules are served by {}, which is not there: `make wasm` builds it",
+                self.wasm_program.display()
+            )),
+            Driver::Wasm { .. } => Ok(self.wasm_program.clone()),
+            Driver::Native { .. } | Driver::Floor => Ok(self.service_program.clone()),
+        }
+    }
 }
 
 /// Why a manager did not come up.
