@@ -6,22 +6,11 @@ use vfun_sdk::{Config, DriverError, abi};
 use vfun_wasm::limits::{MODULE_BYTES_MAX, PAGE_BYTES};
 use vfun_wasm::{Guest, LoadError, Module};
 
+mod common;
+use common::{assembled, info};
+
 /// Memory that these modules may have.
 const MEMORY: u64 = 4 << 20;
-
-/// `vfun_driver_info` as text of a data segment.
-fn info(name: &str, max_args: u32, max_result: u32) -> String {
-    let mut b = vec![];
-    b.extend(1u32.to_le_bytes());
-    b.extend(0u32.to_le_bytes());
-    b.extend(name.bytes().chain(std::iter::repeat(0)).take(64));
-    b.extend(1u16.to_le_bytes());
-    b.extend(0u16.to_le_bytes());
-    b.extend(max_args.to_le_bytes());
-    b.extend(max_result.to_le_bytes());
-    b.extend([0; 12]);
-    b.iter().map(|b| format!("\\{b:02x}")).collect()
-}
 
 /// A module with the info at 16, and these fields besides.
 fn with_info(info: &str, fields: &str) -> Vec<u8> {
@@ -31,7 +20,7 @@ fn with_info(info: &str, fields: &str) -> Vec<u8> {
             (data (i32.const 16) "{info}")
             {fields})"#
     );
-    wat::parse_str(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    assembled(&text)
 }
 
 /// One page of memory and a function with this body: `$s` the state, `$c` the call.
@@ -313,11 +302,11 @@ fn imports_are_refused_by_name() {
         "(import \"wasi_snapshot_preview1\" \"fd_write\" (func (param i32))) {MEMORY_1} {FUNCTION}"
     );
     let text = format!("(module {fields})");
-    let said = refusal(wat::parse_str(text).unwrap());
+    let said = refusal(assembled(&text));
     assert!(said.contains("imports wasi_snapshot_preview1.fd_write"), "{said}");
     // A memory from outside too.
     let text = format!("(module (import \"env\" \"memory\" (memory 1)) {FUNCTION})");
-    assert!(refusal(wat::parse_str(text).unwrap()).contains("imports env.memory"));
+    assert!(refusal(assembled(&text)).contains("imports env.memory"));
 }
 
 #[test]
@@ -363,12 +352,12 @@ fn missing_and_wrong_exports_are_refused_by_name() {
         assert!(said.contains(expect), "{said} should say {expect}");
     }
     let text = format!("(module {MEMORY_1} {FUNCTION})");
-    assert!(refusal(wat::parse_str(text).unwrap()).contains("does not export vfun_driver_info"));
+    assert!(refusal(assembled(&text)).contains("does not export vfun_driver_info"));
     for at in ["65500", "-1"] {
         let text = format!(
             "(module {MEMORY_1} {FUNCTION} (global (export \"vfun_driver_info\") i32 (i32.const {at})))"
         );
-        assert!(refusal(wat::parse_str(text).unwrap()).contains("outside the module's memory"));
+        assert!(refusal(assembled(&text)).contains("outside the module's memory"));
     }
 }
 
