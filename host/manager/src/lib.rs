@@ -1,7 +1,8 @@
 //! VirtFun's manager, `vfund`: who may use what, where it runs, and in which
 //! part of which window.
 //!
-//! [`core`] is the pure state machine; the rest is its rim: memory, sockets,
+//! [`core`] is the pure state machine, [`fair`] says how fast each client may
+//! ask, as purely; the rest is its rim: memory, sockets,
 //! processes, files.
 
 #![forbid(unsafe_code)]
@@ -9,6 +10,7 @@
 pub mod admin;
 pub mod core;
 pub mod counters;
+pub mod fair;
 pub mod limits;
 pub mod manifest;
 pub mod policy;
@@ -19,3 +21,4 @@ pub mod window;
 
 mod bells;
 mod process;
+mod source;

@@ -1,6 +1,7 @@
 //! The manager's own limits, with their reasons. The protocol's are in
 //! `protocol/wire/src/limits.rs`; `docs/limits.md` lists both.
 
+use crate::fair::Rate;
 use std::time::Duration;
 
 /// Windows of programs on the host at once, over all clients: each is a socket,
@@ -63,3 +64,27 @@ pub const WASM_MEMORY_DEFAULT: u64 = 64 << 20;
 pub const WASM_MEMORY_MIN: u64 = 64 << 10;
 /// Most: what a service may have in all by default.
 pub const WASM_MEMORY_MAX: u64 = 1 << 30;
+
+/// Control requests of one window, unless policy says otherwise, in the units
+/// of [`crate::fair::cost`]: a look-up is 1, an activation 4. An app that opens
+/// and closes without pause gets a hundred turns a second, which is a tenth of
+/// the manager's time.
+pub const REQUESTS: Rate = Rate { per_s: 1000, burst: 256 };
+/// Rings of a control bell with nothing to say, unless policy says otherwise:
+/// an app may ring for a request that was seen already. Each is 3 us of the
+/// manager's time.
+pub const RINGS: Rate = Rate { per_s: 10_000, burst: 1000 };
+/// How long such a bell is not listened to; its window is looked at each
+/// [`LOOK_BUSY`] meanwhile.
+pub const BELL_DEAF: Duration = Duration::from_millis(20);
+/// Lines of the log about each client: a hundred events at once are news, a
+/// thousand are noise.
+pub const LINES: Rate = Rate { per_s: 10, burst: 200 };
+/// Clients and users whose lines are counted apart; all others share one count.
+pub const LINES_NAMES: usize = 512;
+/// Windows given to one stranger, or to one client's callers over the network:
+/// each is some 25 descriptors and a third of a millisecond.
+pub const ATTACHES: Rate = Rate { per_s: 50, burst: 64 };
+/// Connections of one client's VM: each is a window to fill. A VM connects once
+/// in its life; QEMU's that crash and come again do so every second or so.
+pub const CONNECTS: Rate = Rate { per_s: 4, burst: 32 };

@@ -3,79 +3,31 @@
 
 use crate::core::catalog::{Client, ClientKind, Function, Hardware};
 use crate::limits::{WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN};
+pub use crate::source::ManifestError;
+use crate::source::Source;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use vfun_signature::{Record, Signature};
 use vfun_supervise::Driver;
+use vfun_wire::header;
 use vfun_wire::limits::*;
 use vfun_wire::message::Location;
-use vfun_wire::{header, names};
 
-/// Why a manifest was refused.
-#[derive(Debug, thiserror::Error)]
-#[error("{}{}: {reason}", file.display(), line.map_or(String::new(), |l| format!(":{l}")))]
-pub struct ManifestError {
-    /// Which file.
-    pub file: PathBuf,
-    /// Which line, from 1, if one is to blame.
-    pub line: Option<usize>,
-    /// What is wrong and what would be right.
-    pub reason: String,
-}
-
-struct Source<'a> {
-    file: &'a Path,
-    text: &'a str,
-}
-
-impl Source<'_> {
-    fn at(&self, byte: usize) -> usize {
-        self.text.as_bytes().iter().take(byte).filter(|b| **b == b'\n').count() + 1
-    }
-
-    fn error<T>(&self, field: &Spanned<T>, reason: impl Into<String>) -> ManifestError {
+/// A signature; an error names the line inside a text of several lines.
+fn signature(src: &Source<'_>, text: &Spanned<String>) -> Result<Signature, ManifestError> {
+    text.get_ref().parse().map_err(|e: vfun_signature::SignatureError| {
+        let start = text.span().start;
+        let raw = src.text.get(start..).unwrap_or("");
+        let several = ["\"\"\"\n", "'''\n"].iter().any(|q| raw.starts_with(q));
+        let before = text.get_ref().bytes().take(e.at).filter(|b| *b == b'\n').count();
         ManifestError {
-            file: self.file.to_owned(),
-            line: Some(self.at(field.span().start)),
-            reason: reason.into(),
+            file: src.file.to_owned(),
+            line: Some(src.at(start) + usize::from(several) + before),
+            reason: e.to_string(),
         }
-    }
-
-    fn whole(&self, reason: impl Into<String>) -> ManifestError {
-        ManifestError { file: self.file.to_owned(), line: None, reason: reason.into() }
-    }
-
-    fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, ManifestError> {
-        toml::from_str(self.text).map_err(|e| ManifestError {
-            file: self.file.to_owned(),
-            line: e.span().map(|s| self.at(s.start)),
-            reason: e.message().to_owned(),
-        })
-    }
-
-    /// A signature; an error names the line inside a text of several lines.
-    fn signature(&self, text: &Spanned<String>) -> Result<Signature, ManifestError> {
-        text.get_ref().parse().map_err(|e: vfun_signature::SignatureError| {
-            let start = text.span().start;
-            let raw = self.text.get(start..).unwrap_or("");
-            let several = ["\"\"\"\n", "'''\n"].iter().any(|q| raw.starts_with(q));
-            let before = text.get_ref().bytes().take(e.at).filter(|b| *b == b'\n').count();
-            ManifestError {
-                file: self.file.to_owned(),
-                line: Some(self.at(start) + usize::from(several) + before),
-                reason: e.to_string(),
-            }
-        })
-    }
-
-    fn name(&self, name: &Spanned<String>) -> Result<String, ManifestError> {
-        match names::check(name.get_ref()) {
-            Ok(()) => Ok(name.get_ref().clone()),
-            Err(e) => Err(self.error(name, format!("name '{}': {e}", name.get_ref()))),
-        }
-    }
+    })
 }
 
 #[derive(Deserialize)]
@@ -231,7 +183,7 @@ pub fn function(
                 src.error(s, "raw lines (kind \"floor\") carry no arguments and have no signature")
             );
         }
-        Some(s) => Some(src.signature(s)?),
+        Some(s) => Some(signature(&src, s)?),
     };
     let bytes = |v: &Option<Spanned<u32>>, of: Option<&Record>, key: &str| {
         let most = of.map_or(CELL_BYTES_MAX, |r| r.max_bytes() as u32);

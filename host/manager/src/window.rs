@@ -37,6 +37,20 @@ pub struct RawRequest {
     pub body: Result<Vec<u8>, Nack>,
 }
 
+/// A request that is there and not taken: its first word, as it was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    cell: usize,
+    posted: Posted,
+}
+
+impl Waiting {
+    /// Message number, as it stood there.
+    pub fn kind(&self) -> u16 {
+        self.posted.kind
+    }
+}
+
 /// A window as the manager holds it.
 pub struct HostWindow {
     fd: OwnedFd,
@@ -46,6 +60,8 @@ pub struct HostWindow {
     bells: Option<Bells>,
     /// Last sequence number taken from each control cell. Private.
     taken: [u32; CONTROL_CELLS],
+    /// Which cell is looked at first.
+    first: usize,
     posted: u64,
     beat: u64,
 }
@@ -65,7 +81,7 @@ impl HostWindow {
         client: &str,
         bells: Option<Bells>,
     ) -> Result<Self, MapError> {
-        let map = Mapping::new(&fd, 0, bytes as usize, Access::ReadWrite)?;
+        let map = Mapping::guarded(&fd, 0, bytes as usize, Access::ReadWrite)?;
         let span = map.write().expect("mapped for writing");
         // Those who still look see at once that it is another generation.
         span.store(0, 0, Ordering::SeqCst);
@@ -90,6 +106,7 @@ impl HostWindow {
             generation,
             bells,
             taken: [0; CONTROL_CELLS],
+            first: 0,
             posted: 0,
             beat: 0,
         })
@@ -103,7 +120,7 @@ impl HostWindow {
         generation: u64,
         bells: Option<Bells>,
     ) -> Result<Self, MapError> {
-        let map = Mapping::new(&fd, 0, bytes as usize, Access::ReadWrite)?;
+        let map = Mapping::guarded(&fd, 0, bytes as usize, Access::ReadWrite)?;
         let span = map.write().expect("mapped for writing");
         let answered = |cell| {
             let at = word(answer_off(cell)) + WORD_ANSWERED;
@@ -113,7 +130,7 @@ impl HostWindow {
         // So that the first look looks at all cells.
         let posted = !span.load(word(POSTED_OFF), Ordering::Acquire);
         let beat = span.load(word(HOST_BEAT_OFF), Ordering::Relaxed);
-        Ok(HostWindow { fd, span, bytes, generation, bells, taken, posted, beat })
+        Ok(HostWindow { fd, span, bytes, generation, bells, taken, first: 0, posted, beat })
     }
 
     /// Which laying-out this is.
@@ -155,39 +172,51 @@ impl HostWindow {
         now != std::mem::replace(&mut self.posted, now)
     }
 
-    /// Copies out every new request, once (R-CTL-3).
+    /// The next request, which is not taken yet. Cells are looked at in turn, so
+    /// that one which is filled again at once keeps no other one waiting.
+    pub fn next_request(&mut self) -> Option<Waiting> {
+        (0..CONTROL_CELLS).map(|i| (self.first + i) % CONTROL_CELLS).find_map(|cell| {
+            let raw = self.span.load(word(request_off(cell)) + WORD_POSTED, Ordering::Acquire);
+            let posted = Posted::unpack(raw);
+            (posted.seq != self.taken[cell]).then_some(Waiting { cell, posted })
+        })
+    }
+
+    /// Copies a request out, once (R-CTL-3). What `next_request` read of it counts.
+    pub fn take_request(&mut self, Waiting { cell, posted }: Waiting) -> RawRequest {
+        let at = request_off(cell);
+        let last = std::mem::replace(&mut self.taken[cell], posted.seq);
+        self.first = (cell + 1) % CONTROL_CELLS;
+        let session = self.span.load(word(at) + WORD_SESSION, Ordering::Relaxed);
+        let body = if posted.seq != last.wrapping_add(1) {
+            Err(Nack::new(
+                NackCode::Malformed,
+                format!(
+                    "control cell {cell} holds sequence number {} where {} was due",
+                    posted.seq,
+                    last.wrapping_add(1)
+                ),
+            ))
+        } else if usize::from(posted.len) > REQUEST_BODY {
+            Err(Nack::new(
+                NackCode::Malformed,
+                format!("the request says {} bytes; a cell has {REQUEST_BODY}", posted.len),
+            ))
+        } else {
+            let mut body = vec![0; usize::from(posted.len)];
+            self.span.read(at + LINE, &mut body).expect("inside the cell");
+            Ok(body)
+        };
+        RawRequest { cell, seq: posted.seq, kind: posted.kind, session, body }
+    }
+
+    /// Every new request there is, without regard to anybody else.
     pub fn requests(&mut self) -> Vec<RawRequest> {
         let mut found = vec![];
-        for cell in 0..CONTROL_CELLS {
-            let at = request_off(cell);
-            let raw = self.span.load(word(at) + WORD_POSTED, Ordering::Acquire);
-            let posted = Posted::unpack(raw);
-            let last = self.taken[cell];
-            if posted.seq == last {
-                continue;
-            }
-            self.taken[cell] = posted.seq;
-            let session = self.span.load(word(at) + WORD_SESSION, Ordering::Relaxed);
-            let body = if posted.seq != last.wrapping_add(1) {
-                Err(Nack::new(
-                    NackCode::Malformed,
-                    format!(
-                        "control cell {cell} holds sequence number {} where {} was due",
-                        posted.seq,
-                        last.wrapping_add(1)
-                    ),
-                ))
-            } else if usize::from(posted.len) > REQUEST_BODY {
-                Err(Nack::new(
-                    NackCode::Malformed,
-                    format!("the request says {} bytes; a cell has {REQUEST_BODY}", posted.len),
-                ))
-            } else {
-                let mut body = vec![0; usize::from(posted.len)];
-                self.span.read(at + LINE, &mut body).expect("inside the cell");
-                Ok(body)
-            };
-            found.push(RawRequest { cell, seq: posted.seq, kind: posted.kind, session, body });
+        while found.len() < CONTROL_CELLS
+            && let Some(waiting) = self.next_request()
+        {
+            found.push(self.take_request(waiting));
         }
         found
     }

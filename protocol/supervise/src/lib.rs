@@ -38,6 +38,13 @@ pub enum ToService {
         /// Its handle.
         channel: u64,
     },
+    /// Take so many calls a second of a channel from now on.
+    Rate {
+        /// Its handle.
+        channel: u64,
+        /// Calls a second; 0 for any number.
+        calls_per_s: u32,
+    },
     /// Finish the call under way in each channel, then exit.
     Stop,
     /// Say which channels are served: a manager that started anew asks.
@@ -126,6 +133,9 @@ pub struct Open {
     pub kind: u16,
     /// Deadline of each call, ms.
     pub deadline_ms: u32,
+    /// Calls a second that it takes; 0 for any number.
+    #[serde(default)]
+    pub calls_per_s: u32,
     /// A `vfun_wire::message::WaitMode`.
     pub wait: u8,
     /// Whether bells come along.

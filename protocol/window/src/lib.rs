@@ -17,6 +17,7 @@ compile_error!(
 mod bell;
 mod cpu;
 pub mod fdpass;
+mod guard;
 mod mapping;
 mod memfd;
 mod registers;
@@ -25,6 +26,7 @@ mod span;
 
 pub use bell::{Bell, BellWaiter};
 pub use cpu::{cycles, pause, prefetch};
+pub use guard::GUARDED_MAX;
 pub use mapping::{Access, MapError, Mapping};
 pub use memfd::memfd;
 pub use registers::Registers;

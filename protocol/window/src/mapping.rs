@@ -1,5 +1,6 @@
 //! A mapped range of a window's file or device.
 
+use crate::guard::Guard;
 use crate::span::{ReadSpan, WriteSpan};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::os::fd::AsFd;
@@ -50,6 +51,8 @@ pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
     access: Access,
+    /// If it may lose its pages; see [`crate::guard`].
+    guard: Option<Guard>,
 }
 
 // SAFETY: a mapping is plain shared memory; every access through it is an
@@ -80,6 +83,31 @@ impl Mapping {
         Self::of_device(fd, offset, len, access)
     }
 
+    /// As [`Mapping::new`], of a file that somebody else may truncate, or whose
+    /// file system may run full: pages that go away read as zeros, and the
+    /// mapping is [lost](Mapping::is_lost), where this process would end by
+    /// SIGBUS otherwise. The first one puts up this process's handler of SIGBUS.
+    pub fn guarded(
+        fd: impl AsFd,
+        offset: u64,
+        len: usize,
+        access: Access,
+    ) -> Result<Arc<Self>, MapError> {
+        let map = Self::new(fd, offset, len, access)?;
+        let mut map = Arc::into_inner(map).expect("made just now");
+        let writable = access == Access::ReadWrite;
+        let guard = Guard::new(map.base.as_ptr() as usize, len, writable).map_err(MapError::Os)?;
+        map.guard = Some(guard);
+        Ok(Arc::new(map))
+    }
+
+    /// Whether pages of it went away (see [`Mapping::guarded`]). What is read
+    /// from it since is zero or what this side wrote, and nobody else sees what
+    /// this side writes.
+    pub fn is_lost(&self) -> bool {
+        self.guard.as_ref().is_some_and(Guard::lost)
+    }
+
     /// As [`Mapping::new`] with a range that was checked, of a file that checks
     /// its own length or of a device.
     pub(crate) fn of_device(
@@ -108,7 +136,7 @@ impl Mapping {
         let _ = unsafe {
             rustix::mm::madvise(base.as_ptr().cast(), len, rustix::mm::Advice::LinuxDontFork)
         };
-        Ok(Arc::new(Mapping { base, len, access }))
+        Ok(Arc::new(Mapping { base, len, access, guard: None }))
     }
 
     /// Bytes mapped.
@@ -136,6 +164,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // Before its addresses can be another mapping's.
+        self.guard = None;
         // SAFETY: base and len are those of our own mmap, and the last span is
         // gone: every span holds an Arc of this mapping.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };

@@ -35,6 +35,11 @@ impl ReadSpan {
         ReadSpan { map, ptr, len }
     }
 
+    /// Whether pages of its mapping went away; see [`Mapping::is_lost`].
+    pub fn is_lost(&self) -> bool {
+        self.map.is_lost()
+    }
+
     /// Bytes in this span.
     #[inline]
     pub fn len(&self) -> usize {

@@ -3,8 +3,9 @@
 mod common;
 
 use common::{App, Service, Shape, native, start_of};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vfun_ring::{Memory, sync::Ordering};
+use vfun_supervise::ToService;
 use vfun_testdriver::{Mode, SENTENCE};
 use vfun_wire::Status;
 use vfun_wire::channel::{CellState, ChannelKind, in_header, line_off};
@@ -280,4 +281,49 @@ fn the_floor_answers_raw_lines() {
         }
     }
     s.stop();
+}
+
+/// Calls of one thread, each made as soon as the one before it is answered.
+fn calls_within(app: &App, time: Duration) -> u32 {
+    let (from, mut n) = (Instant::now(), 0);
+    while from.elapsed() < time {
+        app.ok(&[]);
+        n += 1;
+    }
+    n
+}
+
+#[test]
+fn a_bounded_channel_is_slowed_down_and_no_call_of_it_fails() {
+    for doorbell in [true, false] {
+        let mut s = Service::misbehaving();
+        let app = s.open(3, Shape { calls_per_s: 200, doorbell, ..Shape::default() });
+        let free = s.open(4, Shape { doorbell, ..Shape::default() });
+        let (from, n) = (Instant::now(), calls_within(&app, Duration::from_millis(1000)));
+        let most = from.elapsed().as_secs_f64() * 200.0 + 2.0;
+        assert!(f64::from(n) <= most, "{n} calls, at most {most}");
+        // Its neighbour in the same process is not bounded, while it waits.
+        let waits = app.post(&[]);
+        (0..500).for_each(|_| drop(free.ok(&[])));
+        app.finish(waits);
+        // Another bound holds for the channel that is there.
+        s.tell(ToService::Rate { channel: 3, calls_per_s: 1 });
+        s.tell(ToService::Rate { channel: 77, calls_per_s: 1 });
+        s.close(99); // heard after these
+        app.ok(&[]);
+        app.ok(&[]);
+        let (from, waits) = (Instant::now(), app.post(&[]));
+        assert!(app.answer_within(&waits, Duration::from_millis(300)).is_none(), "it waits");
+        s.tell(ToService::Rate { channel: 3, calls_per_s: 0 });
+        app.finish(waits);
+        (0..500).for_each(|_| drop(app.ok(&[])));
+        assert!(from.elapsed() >= Duration::from_millis(300));
+        // One that waits for its time does not keep the channel from closing.
+        s.tell(ToService::Rate { channel: 3, calls_per_s: 1 });
+        s.close(99);
+        let pending: Vec<_> = (0..4).map(|_| app.post(&[])).collect();
+        s.close(3);
+        drop(pending);
+        s.stop();
+    }
 }

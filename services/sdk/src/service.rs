@@ -19,6 +19,7 @@ mod idle;
 mod log;
 mod meter;
 mod pulse;
+mod throttle;
 mod watch;
 
 pub use engine::{Engine, Serve};

@@ -101,10 +101,58 @@ pub enum ClientKind {
 }
 
 impl Client {
-    /// Whether policy lets it use a function.
+    /// Whether its manifest lets it use a function.
     pub fn may_use(&self, function: &str) -> bool {
         self.functions.iter().any(|f| f == "*" || f == function)
     }
+}
+
+/// What an app may show to prove that it may act for its client.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Token {
+    /// Its number: never that of another one.
+    pub id: u64,
+    /// SHA-256 of the secret.
+    pub sha256: [u8; 32],
+    /// Apps it is for: a name in which each `*` stands for any text.
+    pub app: String,
+    /// When it ends, on the clock of [`Core::handle`](super::Core::handle).
+    /// Whoever got in before stays.
+    pub expires_ms: Option<u64>,
+}
+
+impl Token {
+    /// Whether an app of this name may use it.
+    pub fn is_of(&self, app: Option<&str>) -> bool {
+        app.is_none_or(|a| matches(&self.app, a))
+    }
+
+    /// Whether its time is over.
+    pub fn expired(&self, now: u64) -> bool {
+        self.expires_ms.is_some_and(|e| e <= now)
+    }
+}
+
+/// Whether a name fits a pattern in which each `*` stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    // The first place that fits is as good as any, but for the last part.
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
 }
 
 /// All of it.
@@ -118,11 +166,40 @@ pub struct Catalog {
     pub windows: BTreeMap<u32, PathBuf>,
     /// What each client may use, besides what its manifest says.
     pub policy: Policy,
+    /// There is a policy that nobody could read: nothing new is granted.
+    pub policy_unreadable: bool,
+    /// Tokens that apps may present, by clientID. Revoked ones are not here.
+    pub tokens: BTreeMap<u32, Vec<Token>>,
 }
 
 impl Catalog {
     /// A client by name.
     pub fn client(&self, name: &str) -> Option<&Client> {
         self.clients.values().find(|c| c.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_names() {
+        for (pattern, yes, no) in [
+            ("*", &["", "a", "a*b"][..], &[][..]),
+            ("app", &["app"], &["", "apps", "my-app"]),
+            ("app-*", &["app-", "app-1"], &["app", "my-app-1"]),
+            ("*-app", &["-app", "my-app"], &["app", "my-app-1"]),
+            ("a*b*c", &["abc", "a-b-b-c", "aXbXc"], &["ab", "acb", "abcd"]),
+            ("a*a", &["aa", "aba"], &["a", "ab"]),
+            ("", &[""], &["a"]),
+        ] {
+            for name in yes {
+                assert!(matches(pattern, name), "{pattern} {name}");
+            }
+            for name in no {
+                assert!(!matches(pattern, name), "{pattern} {name}");
+            }
+        }
     }
 }

@@ -232,8 +232,19 @@ pub enum Action {
         app: String,
         /// Deadline of each call, ms.
         deadline_ms: u32,
+        /// Calls a second that it takes; 0 for any number.
+        calls_per_s: u32,
         /// How the service waits.
         wait: vfun_wire::message::WaitMode,
+    },
+    /// Tell a service how many calls a second a channel takes from now on.
+    SetRate {
+        /// Which service.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+        /// Calls a second; 0 for any number.
+        calls_per_s: u32,
     },
     /// Tell a service to stop serving a channel.
     CloseChannel {
@@ -263,6 +274,8 @@ pub enum Action {
         /// What to write into the channel's header.
         reason: BreakReason,
     },
+    /// Somebody was refused something: note it.
+    Refused(Refusal),
     /// A grant changed its state: record it.
     Record(GrantRecord),
     /// Something worth a line in the log.
@@ -276,6 +289,19 @@ pub enum Level {
     Info,
     /// Somebody should look.
     Warn,
+}
+
+/// A refusal as it is noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The client's name; empty if there is none.
+    pub client: String,
+    /// The app's name, as far as it has said one.
+    pub app: String,
+    /// The function asked for, if it is about one.
+    pub function: String,
+    /// What the app was told.
+    pub nack: Nack,
 }
 
 /// A grant as it is recorded.

@@ -3,7 +3,7 @@
 use super::event::{ReplyTo, ServiceId, WindowId};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_wire::Handle;
-use vfun_wire::channel::{ChannelKind, Geometry};
+use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::message::{Location, WaitMode};
 
 /// Where a grant stands.
@@ -67,6 +67,8 @@ pub struct Grant {
     pub cell_bytes: u32,
     /// Deadline of each call, ms.
     pub deadline_ms: u32,
+    /// Calls a second that its channel takes; 0 for any number.
+    pub calls_per_s: u32,
     /// How its service waits.
     pub wait: WaitMode,
     /// Where it stands.
@@ -88,6 +90,13 @@ pub struct Grant {
     pub asked: ReplyTo,
     /// The same for the request that activated it.
     pub activated: Option<ReplyTo>,
+}
+
+impl Grant {
+    /// Bytes of one side of its channel.
+    pub fn side_bytes(&self) -> u64 {
+        side_bytes(self.depth, self.cell_bytes).unwrap_or(0)
+    }
 }
 
 /// A table of things named by handles: an index and a generation.

@@ -103,6 +103,8 @@ struct SessionNote {
     features: u64,
     version: u16,
     asked: Reply,
+    #[serde(default)]
+    token: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -128,6 +130,8 @@ struct GrantNote {
     depth: u16,
     cell_bytes: u32,
     deadline_ms: u32,
+    #[serde(default)]
+    calls_per_s: u32,
     wait: u8,
     state: GrantState,
     geometry: Option<GeometryNote>,
@@ -181,6 +185,7 @@ fn grant_note(g: &Grant) -> GrantNote {
         depth: g.depth,
         cell_bytes: g.cell_bytes,
         deadline_ms: g.deadline_ms,
+        calls_per_s: g.calls_per_s,
         wait: g.wait.to_wire(),
         state: g.state,
         geometry: g.geometry.map(|geo| GeometryNote {
@@ -214,6 +219,7 @@ fn grant(n: GrantNote) -> Option<Grant> {
         depth: n.depth,
         cell_bytes: n.cell_bytes,
         deadline_ms: n.deadline_ms,
+        calls_per_s: n.calls_per_s,
         wait: WaitMode::from_wire(n.wait)?,
         state: n.state,
         geometry: n.geometry.map(|geo| Geometry {
@@ -274,6 +280,7 @@ impl Core {
                 features: s.features.0,
                 version: s.version,
                 asked: s.asked.into(),
+                token: s.token,
             });
             put(format!("{PREFIX}/session/{index}"), Some(text(&Place { generation, thing })));
         }
@@ -363,6 +370,7 @@ impl Core {
                         features: Features(s.features),
                         version: s.version,
                         asked: s.asked.into(),
+                        token: s.token,
                     });
                     sessions.insert(number()?, (n.generation, session));
                 }

@@ -87,6 +87,11 @@ impl Core {
     }
 
     fn start_service(&mut self, now: u64, id: ServiceId, out: &mut Vec<Action>) {
+        if self.catalog.policy_unreadable {
+            // Nobody knows which layers of the sandbox it must have.
+            let reason = "the policy of this host cannot be read";
+            return self.service_failed(now, id, reason, out);
+        }
         let s = self.services.get_mut(&id).expect("the caller's");
         s.state = ServiceState::Starting;
         s.since_ms = now;
@@ -133,6 +138,7 @@ impl Core {
             geometry: g.geometry.expect("laid out before its service is asked for"),
             app: g.app.clone(),
             deadline_ms: g.deadline_ms,
+            calls_per_s: g.calls_per_s,
             wait: g.wait,
         });
     }
@@ -561,6 +567,8 @@ impl Core {
         for grant in unowned {
             self.end_grant(now, grant, "its app is gone", out);
         }
+        // Policy may have been changed while no manager was there.
+        self.apply_policy(now, out);
         // Their apps may not have been told. A reason that is there stays.
         for (_, g) in self.grants.iter().filter(|(_, g)| g.state == GrantState::Broken) {
             if let Some(geometry) = g.geometry {

@@ -3,6 +3,7 @@
 //! it can be simulated with seeds.
 //!
 //! - [`requests`]: what apps ask for, and the checks.
+//! - [`rules`]: what policy says to it.
 //! - [`lifecycle`]: services, channels, crashes, releases.
 //! - [`catalog`], [`grants`], [`services`], [`heap`]: what it keeps.
 
@@ -13,6 +14,7 @@ pub mod heap;
 pub mod kept;
 mod lifecycle;
 mod requests;
+mod rules;
 pub mod services;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,8 @@ mod tests;
 pub use catalog::Catalog;
 pub use event::*;
 pub use grants::{Grant, GrantState};
-pub(crate) use requests::check_credential;
+pub(crate) use rules::admit;
+pub use rules::{Charges, Effects};
 
 use grants::Table;
 use heap::Heap;
@@ -53,6 +56,8 @@ pub(crate) struct Session {
     features: vfun_wire::version::Features,
     /// Protocol version in force.
     version: u16,
+    /// The token that its app presented, if it did.
+    token: Option<u64>,
     /// The request that opened it; see [`Grant::asked`].
     asked: ReplyTo,
 }
@@ -143,6 +148,7 @@ impl Core {
                     }
                 }
                 self.catalog = catalog;
+                self.apply_policy(now, out);
             }
             Event::Revoke { grant } => {
                 self.end_grant(now, grant, "revoked by the host's operator", out);

@@ -2,9 +2,9 @@
 
 use super::catalog::{Client, Function};
 use super::grants::{Grant, GrantState, NoSuch};
-use super::{Action, ControlRequest, Core, GrantRecord, ReplyTo, Session, WindowId};
+use super::rules::{self, Wanted};
+use super::{Action, ControlRequest, Core, GrantRecord, Refusal, ReplyTo, Session, WindowId};
 use crate::limits::APP_NAMES_KEPT;
-use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::limits::*;
@@ -43,7 +43,36 @@ impl Core {
         match self.dispatch(now, &r, out) {
             Ok(Some(ack)) => out.push(Action::Answer { to, result: Ok(ack) }),
             Ok(None) => {} // answered already, or later
-            Err(nack) => out.push(Action::Answer { to, result: Err(nack) }),
+            Err(nack) => {
+                if worth_noting(nack.code) {
+                    out.push(Action::Refused(self.refusal(&r, &nack)));
+                }
+                out.push(Action::Answer { to, result: Err(nack) });
+            }
+        }
+    }
+
+    /// Who was refused what.
+    fn refusal(&self, r: &ControlRequest, nack: &Nack) -> Refusal {
+        let session = self.sessions.get(Handle(r.session)).ok();
+        let session = session.filter(|s| s.window == r.to.window);
+        let (mut app, mut function) = (session.map_or("", |s| &s.app).to_owned(), String::new());
+        let named = |name: &[u8; NAME_BYTES]| names::decode(name).unwrap_or("").to_owned();
+        match Kind::from_wire(r.kind) {
+            Some(Kind::Hello) => {
+                app = Hello::read_from_bytes(&r.body).map_or(app, |h| named(&h.app));
+            }
+            Some(Kind::Negotiate) => {
+                function =
+                    Negotiate::read_from_bytes(&r.body).map_or(function, |n| named(&n.function));
+            }
+            _ => {}
+        }
+        Refusal {
+            client: self.client_of(r.to.window).map_or(String::new(), |c| c.name.clone()),
+            app,
+            function,
+            nack: nack.clone(),
         }
     }
 
@@ -126,7 +155,7 @@ impl Core {
             Err(NoSuch::Stale) => Err(Nack::new(
                 NackCode::Stale,
                 format!(
-                    "session {session} has ended (its heartbeat stopped, or the manager started anew): connect again"
+                    "session {session} has ended (its heartbeat stopped, its token was revoked, or the manager started anew): connect again"
                 ),
             )),
         }
@@ -170,7 +199,7 @@ impl Core {
             .get(..usize::from(h.credential_len.get()))
             .ok_or_else(|| malformed("the credential is longer than its room"))?;
         let client = self.client_of(window)?;
-        check_credential(client, credential)?;
+        let token = rules::admit(&self.catalog, now, client, Some(app), credential)?;
         let client_id = client.id;
 
         let w = &self.windows[&window];
@@ -196,6 +225,7 @@ impl Core {
                 features,
                 asked: to,
                 version,
+                token,
             },
             self.generation,
         );
@@ -297,15 +327,7 @@ impl Core {
             )
         };
         let f = self.catalog.functions.get(name).ok_or_else(unknown)?;
-        if !client.may_use(name) {
-            return Err(Nack::new(
-                NackCode::Denied,
-                format!(
-                    "client {} may not use '{name}': its manifest does not list it",
-                    client.name
-                ),
-            ));
-        }
+        rules::check_function(&self.catalog, client, name)?;
         let wanted = FunctionVersion(n.version.get());
         if !f.version.serves(wanted) {
             return Err(Nack::new(
@@ -359,30 +381,8 @@ impl Core {
                 ),
             ));
         }
-        let deadline_ms = match n.deadline_ms.get() {
-            0 => f.deadline_ms,
-            d if d <= f.deadline_ms => d,
-            d => {
-                return Err(Nack::new(
-                    NackCode::BeyondLimit,
-                    format!("a deadline of {d} ms is beyond the {} ms of '{name}'", f.deadline_ms),
-                ));
-            }
-        };
-        let held = self
-            .grants
-            .iter()
-            .filter(|(_, g)| self.windows.get(&g.window).is_some_and(|w| w.client == client.id))
-            .count();
-        if held >= client.max_grants as usize {
-            return Err(Nack::new(
-                NackCode::OverQuota,
-                format!(
-                    "client {} holds {held} grants, as many as it may: release one",
-                    client.name
-                ),
-            ));
-        }
+        let deadline_ms = rules::deadline(&self.catalog, client, f, n.deadline_ms.get())?;
+        self.within_quota(client, name, &Wanted { depth, bytes: side.saturating_mul(2) })?;
         let location = self.place(client, f, preference)?;
         // A service that spins keeps a processor of the host busy for an idle
         // app: only where policy says so. The answer shows what is in force.
@@ -404,6 +404,7 @@ impl Core {
             depth,
             cell_bytes,
             deadline_ms,
+            calls_per_s: self.catalog.policy.of(&client.name, name).calls_per_s,
             wait,
             state: GrantState::Granted,
             geometry: None,
@@ -467,8 +468,9 @@ impl Core {
             let n = Nack::new(code, sentence);
             if software { n.offering_software() } else { n }
         };
+        let denied = rules::no_hardware(&self.catalog, client, &f.name);
         match (p, &f.hardware) {
-            (Preference::Any, Some(hw)) if client.hardware && !busy(hw) => Ok(hw.location),
+            (Preference::Any, Some(hw)) if denied.is_none() && !busy(hw) => Ok(hw.location),
             (Preference::Any | Preference::Software, _) if software => Ok(Location::Software),
             (Preference::Software, _) => {
                 Err(Nack::new(NackCode::NoCapacity, format!("'{}' runs only on hardware", f.name)))
@@ -477,18 +479,18 @@ impl Core {
                 NackCode::NoHardware,
                 format!("'{}' has no hardware behind it on this host.", f.name),
             )),
-            (_, Some(_)) if !client.hardware => Err(refuse(
-                NackCode::Denied,
-                format!("client {} may not use hardware.", client.name),
-            )),
-            (_, Some(hw)) if busy(hw) => Err(refuse(
-                NackCode::DeviceBusy,
-                format!(
-                    "all {} instances of '{}' on {} are taken.",
-                    hw.instances, f.name, hw.location
-                ),
-            )),
-            (_, Some(hw)) => Ok(hw.location),
+            (_, Some(hw)) => match denied {
+                Some(n) if software => Err(n.offering_software()),
+                Some(n) => Err(n),
+                None if busy(hw) => Err(refuse(
+                    NackCode::DeviceBusy,
+                    format!(
+                        "all {} instances of '{}' on {} are taken.",
+                        hw.instances, f.name, hw.location
+                    ),
+                )),
+                None => Ok(hw.location),
+            },
         }
     }
 
@@ -575,7 +577,7 @@ impl Core {
         let name = names::decode(&d.function)
             .map_err(|e| malformed(format!("the function's name: {e}")))?;
         let client = self.client_of(window)?;
-        let f = self.catalog.functions.get(name).filter(|_| client.may_use(name)).ok_or_else(
+        let f = self.catalog.functions.get(name).filter(|_| rules::offered(&self.catalog, client, name)).ok_or_else(
             || {
                 Nack::new(
                     NackCode::UnknownFunction,
@@ -603,8 +605,12 @@ impl Core {
         let l: List = body(bytes, Kind::List)?;
         zero("list's reserved bytes", l.reserved.get() == 0)?;
         let client = self.client_of(window)?;
-        let mine: Vec<_> =
-            self.catalog.functions.values().filter(|f| client.may_use(&f.name)).collect();
+        let mine: Vec<_> = self
+            .catalog
+            .functions
+            .values()
+            .filter(|f| rules::offered(&self.catalog, client, &f.name))
+            .collect();
         let page: Vec<_> =
             mine.iter().skip(l.start.get() as usize).take(message::LIST_ENTRIES).collect();
         let head =
@@ -675,25 +681,17 @@ fn empty() -> Vec<u8> {
     message::Empty { reserved: U64::new(0) }.as_bytes().to_vec()
 }
 
-/// Whether a credential opens a client's functions. Hashes are compared, so
-/// the time it takes tells nothing about the credential itself.
-pub(crate) fn check_credential(client: &Client, credential: &[u8]) -> Result<(), Nack> {
-    let Some(right) = client.credential_sha256 else { return Ok(()) };
-    if credential.is_empty() {
-        return Err(Nack::new(
-            NackCode::BadCredential,
-            format!(
-                "client {} asks its apps for a credential: set VFUN_CREDENTIAL or pass one",
-                client.name
-            ),
-        ));
-    }
-    if Sha256::digest(credential).as_slice() == right {
-        Ok(())
-    } else {
-        Err(Nack::new(
-            NackCode::BadCredential,
-            format!("the credential is not the one of client {}", client.name),
-        ))
-    }
+/// Whether a refusal is about what somebody may do, or by somebody who makes
+/// requests up; the rest are the course of things.
+fn worth_noting(code: NackCode) -> bool {
+    matches!(
+        code,
+        NackCode::Malformed
+            | NackCode::Unsupported
+            | NackCode::UnknownFunction
+            | NackCode::Denied
+            | NackCode::BadCredential
+            | NackCode::OverQuota
+            | NackCode::BeyondLimit
+    )
 }

@@ -15,6 +15,8 @@ use vfun_wire::{Nack, NackCode, Status, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
+mod policy;
+
 const MIB: u64 = 1 << 20;
 
 fn function(id: u32, name: &str) -> Function {

@@ -1,7 +1,12 @@
 //! Policy: what each client may use of this host, and how much of it.
 //!
 //! - [`rules`]: the plain values, which is what the rest of the manager sees.
+//! - [`file`]: `admin/policy.toml`, where a person says them.
+//! - [`limits`]: what may be said.
 
+pub mod file;
+pub mod limits;
 pub mod rules;
 
+pub use file::parse;
 pub use rules::{Key, Layered, Policy, Rules};

@@ -62,7 +62,16 @@ impl Daemon {
                     a.window.zero(&geometry);
                 }
             }
-            Action::OpenChannel { service, channel, window, geometry, app, deadline_ms, wait } => {
+            Action::OpenChannel {
+                service,
+                channel,
+                window,
+                geometry,
+                app,
+                deadline_ms,
+                calls_per_s,
+                wait,
+            } => {
                 let open = Open {
                     channel: channel.0,
                     app,
@@ -72,6 +81,7 @@ impl Daemon {
                     cell_bytes: geometry.cell_bytes.get(),
                     kind: geometry.kind.get(),
                     deadline_ms,
+                    calls_per_s,
                     wait: wait.to_wire(),
                     doorbell: self.windows.get(&window).is_some_and(|a| a.window.bells().is_some()),
                 };
@@ -84,6 +94,11 @@ impl Daemon {
             Action::CloseChannel { service, channel } => {
                 if let Some(p) = self.services.get(&service) {
                     let _ = p.send(&ToService::Close { channel: channel.0 }, &[]);
+                }
+            }
+            Action::SetRate { service, channel, calls_per_s } => {
+                if let Some(p) = self.services.get(&service) {
+                    let _ = p.send(&ToService::Rate { channel: channel.0, calls_per_s }, &[]);
                 }
             }
             Action::FailCurrent { window, geometry, status } => {
@@ -108,6 +123,7 @@ impl Daemon {
                     tracing::warn!("the tree could not show a grant: {e}");
                 }
             }
+            Action::Refused(_) => {}
             Action::Log(Level::Info, text) => tracing::info!("{text}"),
             Action::Log(Level::Warn, text) => tracing::warn!("{text}"),
         }

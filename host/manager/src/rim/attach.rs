@@ -20,6 +20,15 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Name of this transport in reports.
 pub(super) const HOST: &str = "host";
 
+/// Who is counted when windows are given: a stranger by user, a caller over the
+/// network by the client it acts for. Root and the manager's own user could
+/// end the manager anyway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Who {
+    User(u32),
+    Remote(u32),
+}
+
 /// A connection that has not said who it is.
 pub(super) struct Pending {
     stream: UnixStream,
@@ -69,7 +78,9 @@ impl Daemon {
         let _ = self.admin_listener.accept();
         self.vm_sockets.values().for_each(ivshmem::Socket::turn_away);
         self.spare = spare();
-        tracing::warn!("a connection was refused: the manager is out of file descriptors");
+        if self.may_say("the manager's descriptors") {
+            tracing::warn!("a connection was refused: the manager is out of file descriptors");
+        }
     }
 
     pub(super) fn drop_late_pending(&mut self) {
@@ -99,7 +110,9 @@ impl Daemon {
         let _ = epoll::delete(&self.epoll, &p.stream);
         let ask = Attach::read_from_bytes(&p.got).expect("as long as it is");
         if let Err(nack) = self.attach(id, p.stream.try_clone(), p.uid, &ask) {
-            tracing::info!(uid = p.uid, "attach refused: {nack}");
+            if self.may_say(&format!("user {}", p.uid)) {
+                tracing::info!(uid = p.uid, "attach refused: {nack}");
+            }
             let _ = fdpass::send(&p.stream, refusal(&nack).as_bytes(), &[]);
         }
     }
@@ -112,6 +125,7 @@ impl Daemon {
         ask: &Attach,
     ) -> Result<(), Nack> {
         let malformed = |s: &str| Nack::new(NackCode::Malformed, s);
+        let now = self.now();
         if ask.magic.get() != ATTACH_MAGIC || ask.reserved != [0; 5] || ask.remote > 1 {
             return Err(malformed("this is not a VirtFun attach request"));
         }
@@ -150,7 +164,25 @@ impl Daemon {
         if client.kind == ClientKind::Vm && ask.remote == 0 && !trusted {
             return Err(Nack::new(NackCode::Denied, format!("'{name}' is a VM's client")));
         }
-        crate::core::check_credential(client, credential)?;
+        crate::core::admit(self.core.catalog(), self.now(), client, None, credential)?;
+        let who = match (ask.remote, trusted) {
+            (1, _) => Some(Who::Remote(client.id)),
+            (_, false) => Some(Who::User(uid)),
+            _ => None,
+        };
+        if let Some(who) = who
+            && !self.attaches.take(now, who)
+        {
+            return Err(Nack::new(
+                NackCode::NoCapacity,
+                format!(
+                    "client '{name}' was given {} windows in a row and gets {} a second: try again in {} ms",
+                    ATTACHES.burst,
+                    ATTACHES.per_s,
+                    self.attaches.wait(now, &who)
+                ),
+            ));
+        }
         let host_windows = self.windows.values().filter(|w| w.transport == HOST);
         let (all, mine) = host_windows
             .fold((0, 0), |(all, mine), w| (all + 1, mine + usize::from(w.client == client.id)));
@@ -200,6 +232,7 @@ impl Daemon {
                 peer: Some(stream),
                 heartbeats: false,
                 handing: false,
+                intake: self.intake(),
             };
             self.windows.insert(id, attached);
             self.hold_window(id);

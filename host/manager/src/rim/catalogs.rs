@@ -155,6 +155,7 @@ impl Daemon {
                 peer: None,
                 heartbeats: true,
                 handing: false,
+                intake: self.intake(),
             },
         );
         self.hold_window(id);

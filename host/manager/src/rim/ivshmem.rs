@@ -9,7 +9,7 @@
 use super::{Attached, Daemon, Kind};
 use crate::core::Event;
 use crate::core::catalog::{Client, ClientKind};
-use crate::limits::{ACCEPTS_A_TURN, RINGERS_LEFT_MAX};
+use crate::limits::{ACCEPTS_A_TURN, CONNECTS, RINGERS_LEFT_MAX};
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
 use rustix::fs::FallocateFlags;
@@ -94,15 +94,23 @@ impl Daemon {
                 Err(e) => return self.refuse_for_want_of_descriptors(&e),
             };
             let Some(c) = self.core.catalog().clients.get(&client).cloned() else { return };
+            let now = self.now();
+            if !self.connects.take(now, client) {
+                self.warn_of(client, format_args!(
+                    "its VM connects again and again: it may do so {} times in a row and {} times a second",
+                    CONNECTS.burst, CONNECTS.per_s
+                ));
+                refuse(&stream);
+                continue;
+            }
             let taken =
                 self.windows.iter().find(|(_, w)| w.client == client && w.transport == DOORBELL);
             if let Some((id, old)) = taken {
                 // A VM that ended a moment ago may not have been noticed yet.
                 if old.peer.as_ref().is_some_and(alive) {
-                    tracing::warn!(
-                        client = c.name,
+                    self.warn_of(client, format_args!(
                         "a second VM wants this client's window and is refused: each VM needs a client of its own"
-                    );
+                    ));
                     refuse(&stream);
                     continue;
                 }
@@ -112,16 +120,15 @@ impl Daemon {
             let again = stream.try_clone();
             self.ringers.retain(|(_, thread)| !thread.is_finished());
             if self.ringers.iter().filter(|(c, _)| *c == client).count() >= RINGERS_LEFT_MAX {
-                tracing::warn!(
-                    client = c.name,
+                self.warn_of(client, format_args!(
                     "a VM is refused: threads that rang its windows before hang, as only a QEMU can make them that tampers with its bells; end that QEMU"
-                );
+                ));
                 refuse(&stream);
                 continue;
             }
             if let Err(e) = self.welcome_vm(&c, stream) {
                 again.iter().for_each(refuse);
-                tracing::error!(client = c.name, "a VM could not be given its window: {e}");
+                self.warn_of(client, format_args!("a VM could not be given its window: {e}"));
             }
             // A window is memory to fill: one at a time.
             return;
@@ -157,6 +164,7 @@ impl Daemon {
                 peer: Some(stream),
                 heartbeats: true,
                 handing: true,
+                intake: self.intake(),
             },
         );
         // Kept before the VM has it: it cannot ask for another one.
@@ -170,7 +178,9 @@ impl Daemon {
             return Err(e);
         }
         self.hold_window(id);
-        tracing::info!(client = client.name, peer, "a VM is connected");
+        if self.may_say(&self.client_words(client.id)) {
+            tracing::info!(client = client.name, peer, "a VM is connected");
+        }
         self.events.push_back(Event::WindowUp {
             window: id,
             client: client.id,

@@ -314,6 +314,7 @@ impl Daemon {
             peer,
             heartbeats: note.heartbeats,
             handing: false,
+            intake: self.intake(),
         };
         self.windows.insert(id, attached);
         Ok(up)

@@ -7,6 +7,8 @@
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
 //! - [`helpers`]: processes that stand between the manager and the network.
+//! - [`requests`]: requests out of windows, each window in its turn.
+//! - [`say`]: lines of the log that a client causes.
 
 mod actions;
 mod answers;
@@ -15,11 +17,14 @@ mod catalogs;
 mod helpers;
 mod ivshmem;
 mod keep;
+mod requests;
+mod say;
 mod setup;
 
 pub use setup::{Config, StartError};
 
-use crate::core::{Action, Core, Event, ServiceId, WindowId};
+use crate::core::{Core, Event, ServiceId, WindowId};
+use crate::fair::{Intake, Lines, Rates};
 use crate::limits::*;
 use crate::process::Process;
 use crate::record::Records;
@@ -89,6 +94,8 @@ pub(crate) struct Attached {
     heartbeats: bool,
     /// Its VM has not been told everything yet.
     handing: bool,
+    /// How fast it may ask, and whose turn it is.
+    intake: Intake,
 }
 
 /// The manager, running.
@@ -104,6 +111,14 @@ pub struct Daemon {
     host_listener: UnixListener,
     signals: UnixStream,
     windows: BTreeMap<WindowId, Attached>,
+    /// Windows with requests, in the order of their turns.
+    turns: VecDeque<WindowId>,
+    /// Lines of the log about each client.
+    lines: Lines,
+    /// How fast users get windows.
+    attaches: Rates<attach::Who>,
+    /// How fast VMs connect, by client.
+    connects: Rates<u32>,
     /// Ringers of VMs' windows that are gone, by client: some may hang.
     ringers: Vec<(u32, std::thread::JoinHandle<()>)>,
     /// Where VMs connect, by client.
@@ -180,6 +195,12 @@ impl Daemon {
     fn patience(&self) -> Option<Duration> {
         let mut patience = None;
         let mut at_most = |d: Duration| patience = Some(patience.map_or(d, |p: Duration| p.min(d)));
+        if let Some(due) = self.requests_patience() {
+            at_most(due);
+        }
+        if let Some(due) = self.lines.due(self.now()) {
+            at_most(Duration::from_millis(due));
+        }
         if self.polled() {
             at_most(if self.last_asked.elapsed() < BUSY_FOR { LOOK_BUSY } else { LOOK_IDLE });
         }
@@ -215,15 +236,8 @@ impl Daemon {
                 self.ready(kind, id);
             }
         }
-        let polled: Vec<WindowId> = self
-            .windows
-            .iter()
-            .filter(|(_, w)| w.window.bells().is_none())
-            .map(|(id, _)| *id)
-            .collect();
-        for id in polled {
-            self.look(id);
-        }
+        self.look_by_the_clock();
+        self.serve_turns();
         if self.last_heartbeats.elapsed() >= HEARTBEAT_LOOK && self.heartbeats_due() {
             self.last_heartbeats = Instant::now();
             let beats: Vec<Event> = self
@@ -241,6 +255,7 @@ impl Daemon {
         self.drop_late_pending();
         self.leaving.retain(|p| p.reap().is_none());
         self.start_due_helpers();
+        self.say_what_was_left_out();
         self.settle();
         Ok(())
     }
@@ -253,7 +268,7 @@ impl Daemon {
             Kind::Admin => self.read_admin(id),
             Kind::Pending => self.read_pending(id),
             Kind::Peer => self.window_gone(id),
-            Kind::Bell => self.look(id),
+            Kind::Bell => self.rang(id),
             Kind::ServiceSocket => self.hear_service(id),
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
@@ -269,33 +284,6 @@ impl Daemon {
             }
         }
         self.settle();
-    }
-
-    /// Copies requests out of a window and hands them to the core.
-    fn look(&mut self, id: WindowId) {
-        let Some(a) = self.windows.get_mut(&id) else { return };
-        if a.window.bells().is_none() {
-            a.window.beat();
-        }
-        if !a.window.anything_posted() {
-            return;
-        }
-        let requests = a.window.requests();
-        if !requests.is_empty() {
-            self.last_asked = Instant::now();
-        }
-        for r in requests {
-            let to = crate::core::ReplyTo { window: id, cell: r.cell, seq: r.seq };
-            match r.body {
-                Ok(body) => self.events.push_back(Event::Request(crate::core::ControlRequest {
-                    to,
-                    kind: r.kind,
-                    session: r.session,
-                    body,
-                })),
-                Err(nack) => self.act(Action::Answer { to, result: Err(nack) }),
-            }
-        }
     }
 
     fn window_gone(&mut self, id: WindowId) {

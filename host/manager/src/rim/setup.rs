@@ -3,6 +3,8 @@
 use super::helpers::Helper;
 use super::{Daemon, Kind};
 use crate::core::{Catalog, Core};
+use crate::fair::{Lines, Rates};
+use crate::limits::{ATTACHES, CONNECTS, LINES, LINES_NAMES};
 use crate::process;
 use crate::record::Records;
 use crate::tree::Tree;
@@ -148,6 +150,10 @@ impl Daemon {
             host_listener,
             signals,
             windows: BTreeMap::new(),
+            turns: VecDeque::new(),
+            lines: Lines::new(LINES, LINES_NAMES),
+            attaches: Rates::new(ATTACHES),
+            connects: Rates::new(CONNECTS),
             ringers: vec![],
             vm_sockets: BTreeMap::new(),
             window_generation: u64::from(generation) << 32,

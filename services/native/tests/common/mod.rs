@@ -41,6 +41,7 @@ pub struct Shape {
     pub depth: u16,
     pub cell_bytes: u32,
     pub deadline_ms: u32,
+    pub calls_per_s: u32,
     pub doorbell: bool,
     pub kind: ChannelKind,
 }
@@ -51,6 +52,7 @@ impl Default for Shape {
             depth: 8,
             cell_bytes: 4096,
             deadline_ms: 20_000,
+            calls_per_s: 0,
             doorbell: true,
             kind: ChannelKind::Calls,
         }
@@ -127,6 +129,7 @@ impl Service {
             cell_bytes: app.shape.cell_bytes,
             kind: app.shape.kind.to_wire(),
             deadline_ms: app.shape.deadline_ms,
+            calls_per_s: app.shape.calls_per_s,
             wait: 0,
             doorbell: app.shape.doorbell,
         };

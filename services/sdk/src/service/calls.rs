@@ -4,6 +4,7 @@ use super::engine::Serve;
 use super::idle::{Seen, Work};
 use super::meter::Meter;
 use super::pulse::Pulse;
+use super::throttle::{self, Throttle};
 use crate::abi::{self, INLINE_BYTES};
 use crate::error::cut;
 use crate::loader::{ArgsAt, OutAt};
@@ -38,6 +39,7 @@ pub struct Calls<I> {
     /// Answers went out after which nobody was rung.
     unrung: bool,
     meter: Meter,
+    throttle: Throttle,
 }
 
 /// What a channel of calls is made of.
@@ -71,6 +73,7 @@ impl<I: Serve> Calls<I> {
             out_bytes: if in_space { cell_bytes.min(shape.max_result as usize) } else { 0 },
             private: [0; INLINE_BYTES],
             meter: Meter::new(&mem),
+            throttle: Throttle::default(),
             server: Server::new(mem, shape.depth, shape.cell_bytes),
             instance,
             pulse,
@@ -167,6 +170,10 @@ impl<I: Serve> Calls<I> {
 
     #[inline]
     fn serve_request(&mut self, r: &Request) {
+        let rate = self.pulse.rate();
+        if rate != 0 {
+            self.hold_back(rate);
+        }
         if !self.lengths.fit(r.len) && !self.bears(r) {
             self.refuse_length(r);
         } else {
@@ -187,6 +194,24 @@ impl<I: Serve> Calls<I> {
         if self.server.seems_asleep() {
             self.ring();
         }
+    }
+
+    /// Policy bounds the calls a second: this one waits for its time. Nothing
+    /// is refused, so that an app that is too fast is merely slowed down.
+    #[inline(never)]
+    fn hold_back(&mut self, rate: u32) {
+        let wait = self.throttle.take(rate, clock::now);
+        if wait == 0 {
+            return;
+        }
+        // As before any sleep: nothing is being computed, and a caller that
+        // declared sleep just after its answer is rung.
+        self.rest();
+        if self.owes_ring() && self.server.must_ring() {
+            self.ring();
+        }
+        throttle::sleep(&self.pulse, wait);
+        self.meter.waited(self.server.memory(), 0, wait);
     }
 
     #[inline(never)]

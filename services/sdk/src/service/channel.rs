@@ -57,6 +57,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// Bounds its calls a second from now on; 0 for no bound.
+    pub fn set_rate(&self, calls_per_s: u32) {
+        self.pulse.set_rate(calls_per_s);
+    }
+
     /// Asks the thread to end after the call under way.
     pub fn stop(&self) {
         self.pulse.stop();
@@ -127,6 +132,7 @@ pub fn open<E: Engine>(
     let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
     let pulse = Arc::new(Pulse::default());
     pulse.set_awake(true);
+    pulse.set_rate(open.calls_per_s);
     let running = Running { pulse: pulse.clone(), bell: stop };
     let config = Config {
         client: start.client.clone(),

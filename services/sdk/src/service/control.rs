@@ -201,6 +201,11 @@ impl<E: Engine> Control<E> {
                 self.stopping = true;
                 self.channels.values().for_each(|c| c.running.stop());
             }
+            ToService::Rate { channel, calls_per_s } => {
+                if let Some(c) = self.channels.get(&channel) {
+                    c.running.set_rate(calls_per_s);
+                }
+            }
             ToService::Report => self.report(),
             ToService::Start(_) => log::line(format_args!("a second Start is ignored")),
         }

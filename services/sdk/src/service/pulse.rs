@@ -1,7 +1,7 @@
 //! What a channel's thread shows to the main thread, and is told by it: a line
 //! of private memory, so that showing costs a plain store.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// One channel's line. Alone on its line and the next, which processors fetch
 /// in pairs.
@@ -14,6 +14,8 @@ pub struct Pulse {
     awake: AtomicBool,
     /// Asks the thread to stop after the call under way.
     stop: AtomicBool,
+    /// Calls a second that the channel takes; 0 for any number.
+    rate: AtomicU32,
 }
 
 impl Pulse {
@@ -30,6 +32,15 @@ impl Pulse {
     /// How often a call began or ended; odd inside one.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+    /// How many calls a second the channel takes; 0 for any number.
+    #[inline]
+    pub fn rate(&self) -> u32 {
+        self.rate.load(Ordering::Relaxed)
+    }
+    /// Bounds it. The next call sees it.
+    pub fn set_rate(&self, calls_per_s: u32) {
+        self.rate.store(calls_per_s, Ordering::Relaxed);
     }
     /// The thread is about to sleep, or is awake again.
     pub fn set_awake(&self, awake: bool) {

@@ -1,0 +1,318 @@
+//! Policy in force: what a client holds, whether it may have more, and what
+//! it loses when policy changes.
+
+use super::catalog::{Catalog, Client, Function};
+use super::grants::GrantState;
+use super::services::ServiceState;
+use super::{Action, Core};
+use crate::policy::{Key, Rules};
+use sha2::{Digest, Sha256};
+use vfun_wire::{Handle, Nack, NackCode};
+
+/// What a client's grants add up to. It is counted from the grants themselves
+/// each time, so that a charge ends with its grant whichever way that goes,
+/// and a manager that takes over has nothing to restore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charges {
+    /// Grants, those that are being closed included.
+    pub channels: u32,
+    /// Bytes of both sides of their channels, laid out or to be laid out.
+    pub bytes: u64,
+    /// Calls that can be in flight: cells.
+    pub in_flight: u32,
+}
+
+/// What a change of policy or of tokens takes from those who have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Sessions that end, and why.
+    pub sessions: Vec<(Handle, &'static str)>,
+    /// Grants that end, and why; those of sessions that end are not among them.
+    pub grants: Vec<(Handle, String)>,
+    /// Channels that are served at another rate: calls a second, 0 for any.
+    pub rates: Vec<(Handle, u32)>,
+}
+
+/// What a grant would add to its client's charges.
+pub(super) struct Wanted {
+    pub depth: u16,
+    /// Both sides.
+    pub bytes: u64,
+}
+
+/// A refusal by a rule names the rule, where it stands, and who can change it.
+fn by_policy(
+    catalog: &Catalog,
+    code: NackCode,
+    client: &Client,
+    function: &str,
+    key: Key,
+    what: String,
+) -> Nack {
+    let section = catalog.policy.section(&client.name, function, key);
+    Nack::new(
+        code,
+        format!("{what} ({key} in {section} of the host's policy); its operator can change that"),
+    )
+}
+
+/// Until a policy that cannot be read is corrected, nothing new is granted.
+fn readable(catalog: &Catalog) -> Result<(), Nack> {
+    if catalog.policy_unreadable {
+        return Err(Nack::new(
+            NackCode::Denied,
+            "the policy of this host cannot be read, so that nothing new is granted until its operator has corrected it (`vfun policy check` on the host shows the line)",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether policy lets a client use a function.
+pub(super) fn check_function(catalog: &Catalog, client: &Client, f: &str) -> Result<(), Nack> {
+    readable(catalog)?;
+    if !client.may_use(f) {
+        return Err(Nack::new(
+            NackCode::Denied,
+            format!("client {} may not use '{f}': its manifest does not list it", client.name),
+        ));
+    }
+    if !catalog.policy.may_use(&client.name, f) {
+        let what = format!("client {} may not use '{f}'", client.name);
+        return Err(by_policy(catalog, NackCode::Denied, client, "", Key::Functions, what));
+    }
+    Ok(())
+}
+
+/// Whether a client is shown a function.
+pub(super) fn offered(catalog: &Catalog, client: &Client, f: &str) -> bool {
+    client.may_use(f) && catalog.policy.may_use(&client.name, f)
+}
+
+/// Why a client may not have hardware for a function, if it may not.
+pub(super) fn no_hardware(catalog: &Catalog, client: &Client, f: &str) -> Option<Nack> {
+    if !client.hardware {
+        let what = format!("client {} may not use hardware: its manifest says so.", client.name);
+        return Some(Nack::new(NackCode::Denied, what));
+    }
+    if !catalog.policy.of(&client.name, f).hardware {
+        let what = format!("client {} may not use hardware for '{f}'", client.name);
+        return Some(by_policy(catalog, NackCode::Denied, client, f, Key::Hardware, what));
+    }
+    None
+}
+
+/// The deadline of a grant's calls, ms.
+pub(super) fn deadline(
+    catalog: &Catalog,
+    client: &Client,
+    f: &Function,
+    wanted: u32,
+) -> Result<u32, Nack> {
+    let most = catalog.policy.of(&client.name, &f.name).deadline_ms;
+    match wanted {
+        0 => Ok(f.deadline_ms.min(most)),
+        d if d > f.deadline_ms => Err(Nack::new(
+            NackCode::BeyondLimit,
+            format!("a deadline of {d} ms is beyond the {} ms of '{}'", f.deadline_ms, f.name),
+        )),
+        d if d > most => {
+            let what =
+                format!("a deadline of {d} ms is beyond the {most} ms of client {}", client.name);
+            let (code, key) = (NackCode::BeyondLimit, Key::DeadlineMs);
+            Err(by_policy(catalog, code, client, &f.name, key, what))
+        }
+        d => Ok(d),
+    }
+}
+
+/// Whether an app that presents this credential may act for a client: the id
+/// of its token, if it has one. `app` is not known where a program merely asks
+/// for a window; whoever says hello in it is asked again.
+pub(crate) fn admit(
+    catalog: &Catalog,
+    now: u64,
+    client: &Client,
+    app: Option<&str>,
+    credential: &[u8],
+) -> Result<Option<u64>, Nack> {
+    let bad = |sentence: String| Err(Nack::new(NackCode::BadCredential, sentence));
+    let required = catalog.policy.client(&client.name).tokens;
+    let given: [u8; 32] = Sha256::digest(credential).into();
+    let tokens = catalog.tokens.get(&client.id).map_or(&[][..], Vec::as_slice);
+    // All are compared, and each whole: what it takes tells nothing of any.
+    let token =
+        tokens.iter().fold(None, |found, t| if same(&t.sha256, &given) { Some(t) } else { found });
+    let usable = token.filter(|t| t.is_of(app) && !t.expired(now));
+    if let Some(t) = usable {
+        return Ok(Some(t.id));
+    }
+    let right = match (required, &client.credential_sha256) {
+        (false, None) => return Ok(None),
+        (false, Some(right)) => same(right, &given),
+        (true, _) => false,
+    };
+    if right {
+        return Ok(None);
+    }
+    let name = &client.name;
+    match token {
+        Some(t) if t.expired(now) => bad(format!(
+            "this token of client {name} has expired: ask the host's operator for another one"
+        )),
+        Some(t) => bad(format!("this token of client {name} is for apps named '{}'", t.app)),
+        None if credential.is_empty() && required => bad(format!(
+            "client {name} asks its apps for a token: pass one as the credential (VFUN_TOKEN_FILE); the host's operator makes one with `vfun token add {name}`"
+        )),
+        None if credential.is_empty() => bad(format!(
+            "client {name} asks its apps for a credential: set VFUN_CREDENTIAL or pass one"
+        )),
+        None if required => bad(format!(
+            "this credential is no token of client {name}; it may have been revoked or replaced"
+        )),
+        None => bad(format!("the credential is not the one of client {name}")),
+    }
+}
+
+/// In a time that does not depend on where they differ.
+fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    let differ = a.iter().zip(b).fold(0, |d, (x, y)| d | (x ^ y));
+    std::hint::black_box(differ) == 0
+}
+
+impl Core {
+    /// What a client's grants add up to; of one function only, if one is named.
+    pub fn charges(&self, client: u32, function: Option<&str>) -> Charges {
+        self.grants
+            .iter()
+            .filter(|(_, g)| g.client_id == client && function.is_none_or(|f| g.function == f))
+            .fold(Charges::default(), |c, (_, g)| Charges {
+                channels: c.channels.saturating_add(1),
+                bytes: c.bytes.saturating_add(g.side_bytes().saturating_mul(2)),
+                in_flight: c.in_flight.saturating_add(g.depth.into()),
+            })
+    }
+
+    /// Whether a client may have one more grant.
+    pub(super) fn within_quota(
+        &self,
+        client: &Client,
+        function: &str,
+        wanted: &Wanted,
+    ) -> Result<(), Nack> {
+        let policy = &self.catalog.policy;
+        let all = self.charges(client.id, None);
+        if all.channels >= client.max_grants {
+            return Err(Nack::new(
+                NackCode::OverQuota,
+                format!(
+                    "client {} holds {} grants, as many as its manifest allows (max_grants): release one",
+                    client.name, all.channels
+                ),
+            ));
+        }
+        let of_function = self.charges(client.id, Some(function));
+        let bounds: [(Charges, Rules, &str); 2] = [
+            (all, policy.client(&client.name), ""),
+            (of_function, policy.of(&client.name, function), function),
+        ];
+        for (held, rules, of) in bounds {
+            let whom = match of {
+                "" => format!("client {}", client.name),
+                f => format!("client {} with '{f}'", client.name),
+            };
+            let over =
+                |key, what| by_policy(&self.catalog, NackCode::OverQuota, client, of, key, what);
+            if held.channels >= rules.channels {
+                let what = format!(
+                    "{whom} holds {} channels of {}: release one",
+                    held.channels, rules.channels
+                );
+                return Err(over(Key::Channels, what));
+            }
+            let left = rules.bytes.saturating_sub(held.bytes);
+            if wanted.bytes > left {
+                let what = format!(
+                    "a channel of {} bytes is more than the {left} that {whom} has left of {}: release one, or ask for fewer or smaller cells",
+                    wanted.bytes, rules.bytes
+                );
+                return Err(over(Key::Bytes, what));
+            }
+            let left = rules.in_flight.saturating_sub(held.in_flight);
+            if u32::from(wanted.depth) > left {
+                let what = format!(
+                    "{} calls at once are more than the {left} that {whom} has left of {}: release a channel, or ask for less depth",
+                    wanted.depth, rules.in_flight
+                );
+                return Err(over(Key::InFlight, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// What another catalog would take from those who have it.
+    pub fn effects(&self, catalog: &Catalog) -> Effects {
+        let mut effects = Effects::default();
+        // It is the manager that cannot say what is right, not the app that is wrong.
+        if catalog.policy_unreadable {
+            return effects;
+        }
+        for (handle, s) in self.sessions.iter() {
+            let client = self.windows.get(&s.window).and_then(|w| catalog.clients.get(&w.client));
+            let Some(client) = client else { continue };
+            let known =
+                |id| catalog.tokens.get(&client.id).is_some_and(|t| t.iter().any(|t| t.id == id));
+            let why = match s.token {
+                Some(id) if !known(id) => "its token was revoked",
+                None if catalog.policy.client(&client.name).tokens => {
+                    "policy asks its app for a token"
+                }
+                _ => continue,
+            };
+            effects.sessions.push((handle, why));
+        }
+        for (handle, g) in self.grants.iter() {
+            let gone = effects.sessions.iter().any(|(s, _)| *s == g.session);
+            if gone || g.state == GrantState::Closing {
+                continue;
+            }
+            let (client, f) = (g.client.as_str(), g.function.as_str());
+            let rules = catalog.policy.of(client, f);
+            if !catalog.policy.may_use(client, f) {
+                let section = catalog.policy.section(client, "", Key::Functions);
+                effects.grants.push((
+                    handle,
+                    format!("policy does not list its function any more (functions in {section})"),
+                ));
+            } else if g.location.is_hardware() && !rules.hardware {
+                let section = catalog.policy.section(client, f, Key::Hardware);
+                effects.grants.push((
+                    handle,
+                    format!("policy does not allow hardware any more (hardware in {section})"),
+                ));
+            } else if g.calls_per_s != rules.calls_per_s {
+                effects.rates.push((handle, rules.calls_per_s));
+            }
+        }
+        effects
+    }
+
+    /// Makes what is in force hold for those who are there already.
+    pub(super) fn apply_policy(&mut self, now: u64, out: &mut Vec<Action>) {
+        let effects = self.effects(&self.catalog);
+        for (session, why) in effects.sessions {
+            self.end_session(now, session, why, out);
+        }
+        for (grant, why) in effects.grants {
+            self.end_grant(now, grant, &why, out);
+        }
+        for (grant, calls_per_s) in effects.rates {
+            let Some(g) = self.grants.get_mut(grant) else { continue };
+            g.calls_per_s = calls_per_s;
+            // One that is not opened yet is told when it is.
+            let ready = |s| self.services.get(&s).is_some_and(|s| s.state == ServiceState::Ready);
+            if let Some(service) = g.service.filter(|s| ready(*s)) {
+                out.push(Action::SetRate { service, channel: grant, calls_per_s });
+            }
+        }
+    }
+}

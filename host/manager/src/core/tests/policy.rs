@@ -1,0 +1,376 @@
+//! Each rule where it is enforced, tokens, and what a change takes away.
+
+use super::*;
+use crate::core::catalog::Token;
+use crate::policy::parse;
+use sha2::{Digest, Sha256};
+use std::path::Path;
+
+/// The catalog under a policy.
+fn under(policy: &str) -> Catalog {
+    Catalog { policy: parse(Path::new("policy.toml"), policy).unwrap(), ..catalog() }
+}
+
+fn bed(policy: &str) -> Bed {
+    let mut b = Bed::new();
+    b.feed(Event::Catalog(under(policy)));
+    b
+}
+
+fn token(id: u64, secret: &[u8], app: &str, expires_ms: Option<u64>) -> Token {
+    Token { id, sha256: Sha256::digest(secret).into(), app: app.into(), expires_ms }
+}
+
+#[track_caller]
+fn refused(b: &mut Bed, session: u64, want: Negotiate, code: NackCode, says: &[&str]) {
+    b.log.clear();
+    let n = b.negotiate(1, session, want).unwrap_err();
+    assert_eq!(n.code, code, "{n}");
+    for s in says {
+        assert!(n.sentence.contains(s), "{n} should say {s}");
+    }
+    let noted = b.log.iter().find_map(|a| match a {
+        Action::Refused(r) => Some((r.client.clone(), r.app.clone(), r.nack.clone())),
+        _ => None,
+    });
+    assert_eq!(noted, Some(("vm1".into(), "app".into(), n)), "it is noted");
+}
+
+#[test]
+fn each_rule_is_enforced_and_named() {
+    let cases: [(&str, Negotiate, NackCode, &[&str]); 7] = [
+        (
+            "[default]\nfunctions = [\"mul\"]",
+            want("add"),
+            NackCode::Denied,
+            &["vm1", "'add'", "functions in [default]", "operator"],
+        ),
+        (
+            "[client.vm1.function.fast]\nhardware = false",
+            Negotiate { preference: Preference::Hardware.to_wire(), ..want("fast") },
+            NackCode::Denied,
+            &["hardware in [client.vm1.function.fast]"],
+        ),
+        (
+            "[client.vm1]\nbytes = \"40 KiB\"",
+            want("add"),
+            NackCode::OverQuota,
+            &["40960 that client vm1 has left of 40960", "bytes in [client.vm1]"],
+        ),
+        (
+            "[client.vm1]\nin_flight = 15",
+            want("add"),
+            NackCode::OverQuota,
+            &["16 calls at once", "15 that client vm1", "in_flight in [client.vm1]"],
+        ),
+        (
+            "[default]\ndeadline_ms = 700",
+            Negotiate { deadline_ms: U32::new(701), ..want("add") },
+            NackCode::BeyondLimit,
+            &["701 ms", "700 ms of client vm1", "deadline_ms in [default]"],
+        ),
+        (
+            "[client.vm1.function.add]\nin_flight = 15",
+            want("add"),
+            NackCode::OverQuota,
+            &["client vm1 with 'add'", "in_flight in [client.vm1.function.add]"],
+        ),
+        (
+            "[client.vm1.function.add]\nbytes = \"1 KiB\"",
+            want("add"),
+            NackCode::OverQuota,
+            &["bytes in [client.vm1.function.add]"],
+        ),
+    ];
+    for (policy, wanted, code, says) in cases {
+        let mut b = bed(policy);
+        let s = b.hello(1, b"").unwrap().session.get();
+        refused(&mut b, s, wanted, code, says);
+        // Another client, or another function, is not meant.
+        let s2 = b.hello(2, b"secret").unwrap().session.get();
+        let other = match policy.starts_with("[default]") {
+            true => b.negotiate(1, s, want("mul")),
+            false => b.negotiate(2, s2, want("add")),
+        };
+        assert!(other.is_ok(), "{policy}: {other:?}");
+    }
+}
+
+#[test]
+fn channels_are_counted_over_all_windows_of_a_client_and_for_each_function() {
+    let mut b = bed("[client.vm1]\nchannels = 2\n[client.vm1.function.add]\nchannels = 1");
+    b.feed(Event::WindowUp { window: 3, client: 1, bytes: MIB, doorbell: true, death_seen: true });
+    let s = b.hello(1, b"").unwrap().session.get();
+    let s3 = b.hello(3, b"").unwrap().session.get();
+    let add = b.negotiate(3, s3, want("add")).unwrap();
+    let says = &["client vm1 with 'add' holds 1 channels of 1", "[client.vm1.function.add]"];
+    refused(&mut b, s, want("add"), NackCode::OverQuota, says);
+    b.negotiate(1, s, want("mul")).unwrap();
+    let says = &["client vm1 holds 2 channels of 2", "channels in [client.vm1]"];
+    refused(&mut b, s, want("mul"), NackCode::OverQuota, says);
+    b.ask(3, Kind::Release, s3, add.grant.as_bytes());
+    b.negotiate(1, s, want("mul")).unwrap();
+    b.feed(Event::WindowDown { window: 1 });
+    assert_eq!(b.core.charges(1, None), Charges::default());
+    // The manifest's own bound holds beside it.
+    let mut b = bed("[client.vm1]\nchannels = 200");
+    let s = b.hello(1, b"").unwrap().session.get();
+    for _ in 0..4 {
+        b.negotiate(1, s, want("add")).unwrap();
+    }
+    refused(&mut b, s, want("add"), NackCode::OverQuota, &["holds 4 grants", "max_grants"]);
+}
+
+#[test]
+fn deadlines_and_hardware_are_narrowed_where_nobody_asked_for_more() {
+    let mut b = bed("[default]\nhardware = false\n[client.vm1]\ndeadline_ms = 70");
+    let s = b.hello(1, b"").unwrap().session.get();
+    let g = b.negotiate(1, s, want("fast")).unwrap();
+    assert_eq!((g.deadline_ms.get(), g.location), (70, Location::Software.to_wire()));
+    // Longer than the function's own is not lengthened.
+    b.feed(Event::Catalog(under("[client.vm1]\ndeadline_ms = 5000")));
+    assert_eq!(b.negotiate(1, s, want("fast")).unwrap().deadline_ms.get(), 1000);
+}
+
+#[test]
+fn what_policy_does_not_list_is_not_shown() {
+    let mut b = bed("[client.vm1]\nfunctions = [\"mul\"]");
+    let s = b.hello(1, b"").unwrap().session.get();
+    let l = List { start: U32::new(0), reserved: U32::new(0) };
+    let body = answer(&b.ask(1, Kind::List, s, l.as_bytes())).unwrap();
+    assert_eq!(ListAck::read_from_prefix(&body).unwrap().0.total.get(), 1);
+    let d = Describe { function: names::encode("add").unwrap() };
+    let n = answer(&b.ask(1, Kind::Describe, s, d.as_bytes())).unwrap_err();
+    assert_eq!(n.code, NackCode::UnknownFunction);
+}
+
+#[test]
+fn a_policy_that_nobody_can_read_grants_nothing_and_starts_nothing() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (grant, service) = b.active(1, s, "add");
+    b.feed(Event::Catalog(Catalog { policy_unreadable: true, ..catalog() }));
+    refused(&mut b, s, want("add"), NackCode::Denied, &["vfun policy check"]);
+    assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Active, "calls go on");
+    let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
+    assert!(!out.iter().any(|a| matches!(a, Action::StartService { .. })), "{out:?}");
+    assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Broken);
+}
+
+#[test]
+fn a_change_takes_back_what_is_no_longer_allowed_and_nothing_else() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let s2 = b.hello(2, b"secret").unwrap().session.get();
+    let (add, _) = b.active(1, s, "add");
+    let (mul, mul_service) = b.active(1, s, "mul");
+    let (other, _) = b.active(2, s2, "add");
+    let fast = Handle(b.negotiate(1, s, want("fast")).unwrap().grant.get());
+    let new = under(
+        "[client.vm1]\nfunctions = [\"mul\", \"fast\"]\nhardware = false\nchannels = 1\n\
+         [client.vm1.function.mul]\ncalls_per_s = 50",
+    );
+    let told = b.core.effects(&new);
+    assert_eq!(told.grants.iter().map(|(h, _)| *h).collect::<Vec<_>>(), [add, fast]);
+    assert_eq!(told.rates, [(mul, 50)]);
+    let out = b.feed(Event::Catalog(new));
+    let state = |b: &Bed, h| b.core.grants.get(h).map(|g| g.state);
+    assert_eq!(state(&b, add), Ok(GrantState::Closing));
+    assert!(state(&b, fast).is_err(), "it had no channel");
+    assert_eq!(state(&b, mul), Ok(GrantState::Active), "over its quota, but held already");
+    assert_eq!(state(&b, other), Ok(GrantState::Active), "another client's");
+    let why = out.iter().find_map(|a| match a {
+        Action::Record(r) if r.grant == add => r.why.clone(),
+        _ => None,
+    });
+    assert!(why.unwrap().contains("functions in [client.vm1]"));
+    let rate = out.iter().find_map(|a| match a {
+        Action::SetRate { service, channel, calls_per_s } => {
+            Some((*service, *channel, *calls_per_s))
+        }
+        _ => None,
+    });
+    assert_eq!(rate, Some((mul_service, mul, 50)));
+}
+
+#[test]
+fn a_rate_is_told_when_a_channel_opens_and_outlives_the_manager() {
+    let mut b = bed("[default]\ncalls_per_s = 70");
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (grant, service) = b.active(1, s, "add");
+    let told = |log: &[Action]| {
+        log.iter().find_map(|a| match a {
+            Action::OpenChannel { calls_per_s, .. } => Some(*calls_per_s),
+            _ => None,
+        })
+    };
+    assert_eq!(told(&b.log), Some(70));
+    // The policy was edited while no manager was there.
+    let notes = b.notes.clone();
+    let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+    b.core = Core::restore(b.now, 8, under("[default]\ncalls_per_s = 80"), notes).unwrap();
+    assert_eq!(b.core.grants.get(grant).unwrap().calls_per_s, 70);
+    let out = b.feed(Event::Resume { alive: vec![service] });
+    assert!(out.iter().any(|a| matches!(a, Action::SetRate { calls_per_s: 80, .. })), "{out:?}");
+}
+
+#[test]
+fn notes_of_a_manager_without_policy_are_read() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (grant, _) = b.active(1, s, "add");
+    let old: BTreeMap<_, _> = b
+        .notes
+        .iter()
+        .map(|(name, note)| {
+            let mut note: serde_json::Value = serde_json::from_str(note).unwrap();
+            if let Some(thing) = note.get_mut("thing").and_then(|t| t.as_object_mut()) {
+                let had = thing.remove("calls_per_s").is_some() || thing.remove("token").is_some();
+                assert!(had, "{name}");
+            }
+            (name.clone(), note.to_string())
+        })
+        .collect();
+    b.restore_from(&old);
+    assert_eq!(b.core.grants.get(grant).unwrap().calls_per_s, 0);
+    assert_eq!(b.core.charges(1, None).channels, 1, "its charge is there");
+}
+
+#[test]
+fn tokens_open_sessions_for_their_apps_and_time_and_their_end_closes_them() {
+    let mut b = Bed::new();
+    let with = |tokens: Vec<Token>| Catalog {
+        tokens: BTreeMap::from([(1, tokens)]),
+        ..under("[client.vm1]\ntokens = true")
+    };
+    let (old, new) = (token(5, b"old", "*", Some(1000)), token(6, b"new", "ap*", None));
+    let other = token(7, b"other", "web-*", None);
+    b.hello(1, b"").unwrap();
+    // Without a token, when tokens are asked for: the session ends.
+    b.feed(Event::Catalog(with(vec![old.clone(), new.clone(), other.clone()])));
+    assert_eq!(b.core.totals().sessions, 0);
+    for (secret, says) in [
+        (&b""[..], "vfun token add vm1"),
+        (b"guess", "is no token of client vm1"),
+        (b"secret", "is no token of client vm1"),
+        (b"other", "for apps named 'web-*'"),
+    ] {
+        let n = b.hello(1, secret).unwrap_err();
+        assert_eq!(n.code, NackCode::BadCredential);
+        assert!(n.sentence.contains(says), "{n}");
+    }
+    // Both are valid, so that nobody is lost while apps change over.
+    let a = b.hello(1, b"old").unwrap().session.get();
+    let c = b.hello(1, b"new").unwrap().session.get();
+    b.negotiate(1, a, want("add")).unwrap();
+    b.negotiate(1, c, want("add")).unwrap();
+    b.now = 1000;
+    let n = b.hello(1, b"old").unwrap_err();
+    assert!(n.sentence.contains("has expired"), "{n}");
+    b.negotiate(1, a, want("add")).expect("who is in stays in");
+    // Another manager knows who came in by which.
+    b.take_over_with(with(vec![old, new.clone(), other.clone()]));
+    assert_eq!(b.core.totals().sessions, 2);
+    // Revoked.
+    b.feed(Event::Catalog(with(vec![new, other])));
+    assert_eq!(b.core.totals().sessions, 1);
+    assert_eq!(b.negotiate(1, a, want("add")).unwrap_err().code, NackCode::Stale);
+    b.negotiate(1, c, want("add")).unwrap();
+    assert_eq!(b.core.charges(1, None).channels, 2);
+}
+
+#[test]
+fn tokens_and_the_manifests_credential_both_open_where_tokens_are_not_required() {
+    let mut b = Bed::new();
+    let tokens = BTreeMap::from([(2, vec![token(1, b"mine", "*", None)])]);
+    b.feed(Event::Catalog(Catalog { tokens, ..catalog() }));
+    b.hello(2, b"secret").unwrap();
+    b.hello(2, b"mine").unwrap();
+    assert_eq!(b.hello(2, b"other").unwrap_err().code, NackCode::BadCredential);
+    // Tokens are of one client.
+    b.feed(Event::Catalog(Catalog {
+        tokens: BTreeMap::from([(1, vec![token(1, b"mine", "*", None)])]),
+        ..under("[default]\ntokens = true")
+    }));
+    assert_eq!(b.hello(2, b"mine").unwrap_err().code, NackCode::BadCredential);
+    assert_eq!(b.hello(2, b"secret").unwrap_err().code, NackCode::BadCredential);
+    b.hello(1, b"mine").unwrap();
+}
+
+impl Bed {
+    fn take_over_with(&mut self, catalog: Catalog) {
+        let notes = self.notes.clone();
+        let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+        self.core = Core::restore(self.now, 8, catalog, notes).unwrap();
+        self.feed(Event::Resume { alive: vec![] });
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whatever is granted, released, crashed, changed and taken over: no
+    /// client is ever beyond its policy by what was granted under it, charges
+    /// are what the grants add up to, and nobody is charged when all have gone.
+    #[test]
+    fn charges_go_with_their_owners(steps in proptest::collection::vec((0u8..9, any::<u16>()), 1..120)) {
+        let policy = "[default]\nchannels = 3\nin_flight = 40\nbytes = \"200 KiB\"";
+        let mut b = bed(policy);
+        let mut ids = [1u32, 2];
+        let mut sessions: Vec<(u32, u64)> = vec![];
+        for (what, x) in steps {
+            let c = usize::from(x % 2);
+            let window = ids[c];
+            let grants: Vec<_> = b.core.grants().map(|(h, g)| (h, g.window, g.session, g.service)).collect();
+            let some = grants.get(usize::from(x / 2) % grants.len().max(1)).copied();
+            let services: Vec<_> = b.core.services.keys().copied().collect();
+            let service = services.get(usize::from(x / 2) % services.len().max(1)).copied();
+            match (what, some, service) {
+                (0, ..) => if let Ok(a) = b.hello(window, if c == 1 { b"secret" } else { b"" }) {
+                    sessions.push((window, a.session.get()));
+                },
+                (1 | 2, ..) => if let Some(&(w, s)) = sessions.get(usize::from(x / 8) % sessions.len().max(1)) {
+                    let n = Negotiate { depth: U16::new(1 << (x / 2 % 6)), cell_bytes: U32::new(u32::from(x)), ..want("add") };
+                    let _ = b.negotiate(w, s, n);
+                },
+                (3, Some((h, w, s, _)), _) => drop(b.ask(w, Kind::Activate, s.0, &h.0.to_le_bytes())),
+                (4, Some((h, w, s, _)), _) => drop(b.ask(w, Kind::Release, s.0, &h.0.to_le_bytes())),
+                (5, Some((h, _, _, Some(service))), _) => drop(b.feed(match x % 3 {
+                    0 => Event::ChannelOpened { service, channel: h },
+                    1 => Event::ChannelClosed { service, channel: h },
+                    _ => Event::ChannelOpenFailed { service, channel: h, reason: "no".into() },
+                })),
+                (6, _, Some(service)) => drop(b.feed(match x % 2 {
+                    0 => Event::ServiceReady { service },
+                    _ => Event::ServiceExited { service, exit: Exit::Signal(11) },
+                })),
+                (7, ..) => {
+                    b.feed(Event::WindowDown { window });
+                    let window = ids[0].max(ids[1]) + 1;
+                    ids[c] = window;
+                    b.feed(Event::WindowUp { window, client: c as u32 + 1, bytes: MIB, doorbell: true, death_seen: true });
+                }
+                (8, ..) => b.take_over_with(under(policy)),
+                _ => {}
+            }
+            for client in [1, 2] {
+                let held = b.core.charges(client, None);
+                let mine = b.core.grants().filter(|(_, g)| g.client_id == client);
+                prop_assert_eq!(held.channels as usize, mine.count());
+                prop_assert!(held.channels <= 3 && held.in_flight <= 40 && held.bytes <= 200 << 10, "{:?}", held);
+            }
+            let laid_out = b.core.charges(1, None).bytes + b.core.charges(2, None).bytes;
+            prop_assert!(b.core.totals().bytes <= laid_out, "bytes that nobody is charged for");
+        }
+        for window in ids { b.feed(Event::WindowDown { window }); }
+        for _ in 0..8 {
+            b.now += 10_000;
+            b.feed(Event::Tick);
+            let ids: Vec<_> = b.core.services.keys().copied().collect();
+            for service in ids { b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) }); }
+        }
+        for client in [1, 2] {
+            prop_assert_eq!(b.core.charges(client, None), Charges::default());
+        }
+    }
+}

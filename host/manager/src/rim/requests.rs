@@ -1,0 +1,181 @@
+//! Takes requests out of windows: each window in its turn, none faster than
+//! its client may ask; and bells that ring for nothing are not listened to for
+//! a while. See [`crate::fair`].
+
+use super::{Attached, Daemon, Kind};
+use crate::core::{Action, ControlRequest, Event, ReplyTo, WindowId};
+use crate::fair::{Intake, Step};
+use crate::limits::{BELL_DEAF, LOOK_BUSY, REQUESTS, RINGS};
+use rustix::event::epoll::{self, EventFlags};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+impl Daemon {
+    /// How a new window may ask and ring.
+    pub(super) fn intake(&self) -> Intake {
+        Intake::new(REQUESTS, RINGS, self.now())
+    }
+
+    /// A window's bell rang.
+    pub(super) fn rang(&mut self, id: WindowId) {
+        if self.look(id) {
+            return;
+        }
+        self.nothing_there(id);
+    }
+
+    /// Looks whether anything was posted, and lets the window have its turn if
+    /// so. False if there is nothing new.
+    pub(super) fn look(&mut self, id: WindowId) -> bool {
+        let Some(a) = self.windows.get_mut(&id) else { return true };
+        if a.window.bells().is_none() {
+            a.window.beat();
+        }
+        if !a.window.anything_posted() {
+            return false;
+        }
+        self.queue(id);
+        true
+    }
+
+    fn queue(&mut self, id: WindowId) {
+        let Some(a) = self.windows.get_mut(&id) else { return };
+        // One that asked too much is looked at again when it may ask again.
+        if !a.intake.queued && a.intake.due.is_none() {
+            a.intake.queued = true;
+            self.turns.push_back(id);
+        }
+    }
+
+    /// One that rings for nothing too often is not listened to, but looked at
+    /// by the clock: each ring would cost the manager a turn.
+    fn nothing_there(&mut self, id: WindowId) {
+        let now = self.now();
+        let Some(a) = self.windows.get_mut(&id) else { return };
+        if a.intake.rang_for_nothing(now) || a.intake.deaf_until.is_some() {
+            return;
+        }
+        let Some(bells) = a.window.bells() else { return };
+        if epoll::delete(&self.epoll, bells.to_host[0].as_fd()).is_err() {
+            return;
+        }
+        a.intake.deaf_until = Some(now + BELL_DEAF.as_millis() as u64);
+        a.intake.deafened += 1;
+        let client = a.client;
+        if a.intake.deafened == 1 {
+            self.warn_of(client, format_args!(
+                "window {id} rings its control bell with nothing to say: it is looked at by the clock while it does"
+            ));
+        }
+    }
+
+    /// Listens again, and looks at those that are looked at by the clock.
+    pub(super) fn look_by_the_clock(&mut self) {
+        let now = self.now();
+        let mut looked_at = vec![];
+        let mut due = vec![];
+        for (id, a) in &mut self.windows {
+            if a.intake.due.is_some_and(|t| t <= now) {
+                a.intake.due = None;
+                due.push(*id);
+            }
+            match (a.window.bells(), a.intake.deaf_until) {
+                (None, _) => looked_at.push(*id),
+                (Some(bells), Some(until)) => {
+                    looked_at.push(*id);
+                    let flags = EventFlags::IN | EventFlags::ET;
+                    let token = Kind::Bell.token(*id);
+                    if until <= now
+                        && epoll::add(&self.epoll, bells.to_host[0].as_fd(), token, flags).is_ok()
+                    {
+                        a.intake.deaf_until = None;
+                    }
+                }
+                _ => {}
+            }
+        }
+        due.into_iter().for_each(|id| self.queue(id));
+        for id in looked_at {
+            self.look(id);
+        }
+    }
+
+    /// Gives each window that waits for it one turn.
+    pub(super) fn serve_turns(&mut self) {
+        for _ in 0..self.turns.len() {
+            let Some(id) = self.turns.pop_front() else { return };
+            if self.serve_turn(id) {
+                self.turns.push_back(id);
+            }
+        }
+    }
+
+    /// One window's turn; true if it wants another one.
+    fn serve_turn(&mut self, id: WindowId) -> bool {
+        let now = self.now();
+        let mut served = 0;
+        if let Some(a) = self.windows.get_mut(&id) {
+            a.intake.queued = false;
+            a.intake.begin_turn();
+        }
+        loop {
+            let Some(a) = self.windows.get_mut(&id) else { return false };
+            let Some(waiting) = a.window.next_request() else {
+                a.intake.is_empty();
+                if served == 0 {
+                    // It says that it posted, and did not.
+                    self.nothing_there(id);
+                }
+                return false;
+            };
+            match a.intake.next(now, waiting.kind()) {
+                Step::Serve => {}
+                Step::NextTurn => {
+                    a.intake.queued = true;
+                    return true;
+                }
+                Step::Until(_) => {
+                    let (first, client) = (a.intake.throttled == 1, a.client);
+                    if first {
+                        self.warn_of(
+                            client,
+                            format_args!("window {id} asks faster than it may: its requests wait"),
+                        );
+                    }
+                    return false;
+                }
+            }
+            served += 1;
+            let r = a.window.take_request(waiting);
+            self.last_asked = Instant::now();
+            let to = ReplyTo { window: id, cell: r.cell, seq: r.seq };
+            match r.body {
+                Ok(body) => {
+                    let (kind, session) = (r.kind, r.session);
+                    self.events.push_back(Event::Request(ControlRequest {
+                        to,
+                        kind,
+                        session,
+                        body,
+                    }));
+                    self.settle();
+                }
+                Err(nack) => self.act(Action::Answer { to, result: Err(nack) }),
+            }
+        }
+    }
+
+    /// How long until a window is to be looked at without a bell.
+    pub(super) fn requests_patience(&self) -> Option<Duration> {
+        if !self.turns.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let now = self.now();
+        let due = |a: &Attached| {
+            let again = a.intake.due.map(|t| Duration::from_millis(t.saturating_sub(now).max(1)));
+            let deaf = a.intake.deaf_until.map(|_| LOOK_BUSY);
+            again.into_iter().chain(deaf).min()
+        };
+        self.windows.values().filter_map(due).min()
+    }
+}
