@@ -13,6 +13,8 @@ gcc                      /usr/bin/gcc
 g++                      /usr/bin/g++
 libc6-dev                /usr/include/stdio.h
 clang                    /usr/bin/clang
+lld                      /usr/bin/wasm-ld
+wabt                     /usr/bin/wat2wasm
 make                     /usr/bin/make
 pkg-config               /usr/bin/pkg-config
 cpio                     /usr/bin/cpio

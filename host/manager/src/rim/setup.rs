@@ -287,3 +287,32 @@ impl Daemon {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_driver_has_its_program_or_a_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            root: dir.path().into(),
+            functions: vec![],
+            drivers: dir.path().into(),
+            service_program: dir.path().join("vfun-service"),
+            wasm_program: dir.path().join("vfun-service-wasm"),
+            window_dir: dir.path().into(),
+            tcp: None,
+            gateway_program: PathBuf::new(),
+            keeper_program: PathBuf::new(),
+            metrics: None,
+            metrics_program: PathBuf::new(),
+        };
+        let wasm = Driver::Wasm { module: "m.wasm".into(), memory_bytes: 1 << 16 };
+        let why = config.program(&wasm).unwrap_err();
+        assert!(why.contains("vfun-service-wasm") && why.contains("make wasm"), "{why}");
+        std::fs::write(&config.wasm_program, "").unwrap();
+        assert_eq!(config.program(&wasm), Ok(config.wasm_program.clone()));
+        assert_eq!(config.program(&Driver::Floor), Ok(config.service_program.clone()));
+    }
+}
