@@ -191,6 +191,73 @@ mod tests {
         assert_eq!(text(u32_at(&bytes, CONFIG_BYTES + 8)), "other");
     }
 
+    /// The header itself, compiled for wasm32, says where everything is.
+    #[test]
+    fn the_header_has_this_layout_for_wasm32() {
+        use std::io::Write;
+        use std::process::{Command, Stdio};
+        let call = [
+            ("command", 0),
+            ("flags", 4),
+            ("args", 8),
+            ("args_len", 16),
+            ("out", 24),
+            ("out_capacity", 32),
+            ("out_len", CALL_OUT_LEN),
+            ("sentence", 48),
+            ("sentence_capacity", 56),
+        ];
+        let info = [
+            ("abi", 0),
+            ("flags", 4),
+            ("name", 8),
+            ("version_major", 72),
+            ("version_minor", 74),
+            ("max_args", 76),
+            ("max_result", 80),
+            ("reserved", 84),
+        ];
+        let config = [
+            ("abi", 0),
+            ("depth", 4),
+            ("channel", 8),
+            ("client", 16),
+            ("app", 20),
+            ("function", 24),
+            ("version_major", 28),
+            ("version_minor", 30),
+            ("cell_bytes", 32),
+            ("settings", 36),
+            ("settings_count", 40),
+            ("sentence", 48),
+            ("sentence_capacity", 56),
+        ];
+        let setting = [("key", 0), ("value", 4)];
+        let mut c = "#include \"vfun_driver.h\"\n".to_owned();
+        for (name, bytes, members) in [
+            ("vfun_call", CALL_BYTES, &call[..]),
+            ("vfun_driver_info", INFO_BYTES, &info),
+            ("vfun_driver_config", CONFIG_BYTES, &config),
+            ("vfun_driver_setting", SETTING_BYTES, &setting),
+        ] {
+            c += &format!("_Static_assert(sizeof(struct {name}) == {bytes}, \"{name}\");\n");
+            for (member, at) in members {
+                c += &format!(
+                    "_Static_assert(__builtin_offsetof(struct {name}, {member}) == {at}, \"{member}\");\n"
+                );
+            }
+        }
+        let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../sdk/include");
+        let mut clang = Command::new("clang")
+            .args(["--target=wasm32", "-ffreestanding", "-fsyntax-only", "-I", include])
+            .args(["-x", "c", "-"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("clang is there: packaging/setup.sh installs it");
+        clang.stdin.take().expect("a pipe").write_all(c.as_bytes()).expect("clang reads");
+        assert!(clang.wait().expect("clang ends").success(), "{c}");
+    }
+
     #[test]
     fn areas_do_not_overlap() {
         for (args, out) in [(48, 48), (0, 8), (100, 4096), (1 << 20, 1)] {

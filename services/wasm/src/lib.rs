@@ -15,6 +15,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 mod error;
 mod guest;
 mod layout;

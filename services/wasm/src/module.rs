@@ -58,7 +58,7 @@ impl Module {
         let (done, told) = channel();
         let compiling = std::thread::Builder::new()
             .name("compile".into())
-            .spawn(move || done.send(compile(&bytes, memory_bytes)))
+            .spawn(move || done.send(compile(&bytes, memory_bytes, addresses_are_bounded())))
             .map_err(|e| engine(e.to_string()))?;
         match told.recv_timeout(LOAD_MAX) {
             Ok(result) => {
@@ -109,8 +109,13 @@ impl Engine for Module {
     }
 }
 
+/// Whether this process may not have as many addresses as it likes.
+fn addresses_are_bounded() -> bool {
+    rustix::process::getrlimit(rustix::process::Resource::As).current.is_some()
+}
+
 /// How modules are compiled.
-fn settings(memory_bytes: u64) -> wasmtime::Config {
+fn settings(memory_bytes: u64, bounded: bool) -> wasmtime::Config {
     let mut c = wasmtime::Config::new();
     c.max_wasm_stack(STACK_BYTES);
     // Traps are told by their kind; names in a module are its author's words.
@@ -124,7 +129,7 @@ fn settings(memory_bytes: u64) -> wasmtime::Config {
     // Whole address spaces are reserved for each memory, so that the processor
     // checks bounds for nothing. Where the process may not have so many
     // addresses the code checks them.
-    if rustix::process::getrlimit(rustix::process::Resource::As).current.is_some() {
+    if bounded {
         c.memory_reservation(memory_bytes);
         c.memory_reservation_for_growth(0);
         c.memory_guard_size(PAGE_BYTES);
@@ -133,8 +138,8 @@ fn settings(memory_bytes: u64) -> wasmtime::Config {
     c
 }
 
-fn compile(bytes: &[u8], memory_bytes: u64) -> Result<Compiled, LoadError> {
-    let engine = wasmtime::Engine::new(&settings(memory_bytes))
+fn compile(bytes: &[u8], memory_bytes: u64, bounded: bool) -> Result<Compiled, LoadError> {
+    let engine = wasmtime::Engine::new(&settings(memory_bytes, bounded))
         .map_err(|e| LoadError::Engine { why: format!("{e:#}") })?;
     let invalid = |e: wasmtime::Error| LoadError::Invalid { why: format!("{e:#}") };
     let module = wasmtime::Module::new(&engine, bytes).map_err(invalid)?;
@@ -247,4 +252,59 @@ fn ask(compiled: &Compiled) -> Result<Info, LoadError> {
         .read(&store, at, &mut bytes)
         .map_err(|_| LoadError::BadInfo { what: "it is outside the module's memory" })?;
     layout::info(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::common;
+    use vfun_sdk::abi;
+    use vfun_sdk::loader::{ArgsAt, OutAt};
+    use vfun_sdk::service::Serve;
+
+    /// The virtual memory of this process, bytes.
+    fn addresses() -> u64 {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+    }
+
+    #[test]
+    fn with_few_addresses_the_code_checks_bounds() {
+        // Reads at the address in its arguments.
+        let info = common::info("m", 8, 8);
+        let text = format!(
+            r#"(module (memory (export "memory") 1)
+            (global (export "vfun_driver_info") i32 (i32.const 16))
+            (data (i32.const 16) "{info}")
+            (func (export "vfun_driver_function") (param $s i32) (param $c i32) (result i32)
+                (i64.store (i32.load offset=24 (local.get $c))
+                    (i64.load8_u (i32.load (i32.load offset=8 (local.get $c)))))
+                (i64.store offset=40 (local.get $c) (i64.const 8)) (i32.const 0)))"#
+        );
+        let bytes = common::assembled(&text);
+        let module = Module(Arc::new(compile(&bytes, 1 << 20, true).unwrap()));
+        let before = addresses();
+        let mut all: Vec<_> = (0..8).map(|_| module.open(&Config::default()).unwrap()).collect();
+        let each = (addresses() - before) / 8;
+        assert!(each < 4 << 20, "{each} bytes of addresses for a memory of 1 MiB");
+        for guest in &mut all {
+            let mut read = |at: u32| {
+                let mut room = [0; 8];
+                guest
+                    .run(
+                        abi::COMMAND_SET,
+                        ArgsAt::private(&at.to_le_bytes()),
+                        OutAt::private(&mut room),
+                    )
+                    .map(|_| room[0])
+                    .map_err(|e| e.sentence)
+            };
+            assert_eq!(read(16), Ok(1), "the info's first byte");
+            // Of its two pages, one is its own and one is the area.
+            assert_eq!(read(2 * 65536 - 1), Ok(0));
+            for at in [2 * 65536, 1 << 20, 1 << 24, u32::MAX] {
+                assert_eq!(read(at), Err("trap: out of bounds memory access".into()), "{at}");
+            }
+        }
+    }
 }
