@@ -11,8 +11,8 @@ lib=$to/lib/virtfun
 
 install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun/functions" \
     "$to/share/man/man1" "$to/share/bash-completion/completions"
-# vfund looks for its keeper, service program, gateway, metrics and drivers beside itself.
-install -m 755 $bin/vfund $bin/vfun-keeper $bin/vfun-service $bin/vfun-gateway $bin/vfun-metrics "$lib/"
+# vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
+install -m 755 $bin/vfund $bin/vfun-keeper $bin/vfun-jail $bin/vfun-service $bin/vfun-gateway $bin/vfun-metrics "$lib/"
 install -m 755 $bin/libvfun_fn_*.so "$lib/"
 ln -sf ../lib/virtfun/vfund "$to/bin/vfund"
 install -m 755 $bin/vfun "$to/bin/"

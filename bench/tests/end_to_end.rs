@@ -22,6 +22,7 @@ fn built() -> bool {
     let needed = [
         "vfund",
         "vfun-service",
+        "vfun-jail",
         "vfun-keeper",
         "libvfun_fn_echo.so",
         "libvfun_fn_null.so",

@@ -12,6 +12,7 @@ fn built() -> bool {
     let needed = [
         "vfund",
         "vfun-service",
+        "vfun-jail",
         "vfun-keeper",
         "vfun-gateway",
         "libvfun_fn_null.so",

@@ -3,7 +3,7 @@
 use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
 use std::path::{Path, PathBuf};
-use vfun_manager::admin::{self, Ask, ClientRow, FunctionRow, GrantRow, Reply, Status};
+use vfun_manager::admin::{self, Ask, ClientRow, FunctionRow, GrantRow, Reply, ServiceRow, Status};
 
 /// Where the manager keeps everything unless told otherwise.
 pub const ROOT: &str = "/var/lib/virtfun";
@@ -79,6 +79,13 @@ impl Admin {
     pub fn grants(&self) -> Result<Vec<GrantRow>> {
         match self.ask(&Ask::Grants)? {
             Reply::Grants { grants } => Ok(grants),
+            other => Err(strange(&other)),
+        }
+    }
+    /// Services that run.
+    pub fn services(&self) -> Result<Vec<ServiceRow>> {
+        match self.ask(&Ask::Services)? {
+            Reply::Services { services } => Ok(services),
             other => Err(strange(&other)),
         }
     }

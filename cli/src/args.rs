@@ -81,6 +81,9 @@ pub enum Command {
     /// Declare functions: add, remove, list, show.
     #[command(subcommand)]
     Function(cmd::function::Sub),
+    /// Show services and the sandbox each is in.
+    #[command(subcommand)]
+    Service(cmd::service::Sub),
     /// Declare clients: add, remove, list, show.
     #[command(subcommand)]
     Client(cmd::client::Sub),

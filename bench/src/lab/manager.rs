@@ -71,7 +71,8 @@ impl Manager {
     /// Starts one, with clients for the host and, as asked, a guest and callers over TCP.
     pub fn start(start: &Start) -> Result<Self> {
         let vfund = start.programs.join("vfund");
-        let beside = ["vfun-service", "vfun-keeper"].map(|name| start.programs.join(name));
+        let beside =
+            ["vfun-service", "vfun-jail", "vfun-keeper"].map(|name| start.programs.join(name));
         let mut needed = vec![vfund.clone()];
         needed.extend(beside);
         needed.extend(start.tcp.then(|| start.programs.join("vfun-gateway")));

@@ -14,6 +14,7 @@ pub mod list;
 pub mod man;
 pub mod ps;
 pub mod revoke;
+pub mod service;
 pub mod stats;
 pub mod status;
 pub mod switch;
@@ -38,6 +39,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::History(args) => done(history::run(&cli, args)),
         Command::Revoke(args) => done(revoke::run(&cli, args)),
         Command::Function(sub) => done(function::run(&cli, sub)),
+        Command::Service(sub) => done(service::run(&cli, sub)),
         Command::Client(sub) => done(client::run(&cli, sub)),
         Command::Attach(args) => done(attach::attach(&cli, args)),
         Command::Detach(args) => done(attach::detach(&cli, args)),

@@ -1,10 +1,28 @@
 //! The sandbox of services: what keeps a driver that was taken over by its
 //! arguments inside the process it runs in.
+//!
+//! The manager says in a [`Plan`] what a service is to get, and starts the
+//! launcher program `vfun-jail` with it ([`Launch`]). The launcher makes the
+//! service as the manager's own child, in namespaces of its own, with a root
+//! directory that holds the program and its libraries and nothing else, and
+//! ends. The service itself installs its list of system calls ([`seccomp`]).
+//! What of all that really holds is read from the kernel ([`standing`]).
 
 #![deny(unsafe_code)]
 
+pub mod constants;
+pub mod group;
+pub mod places;
+pub mod seccomp;
+pub mod standing;
+
+mod launch;
 mod layer;
 mod limits;
+mod plan;
 
+pub use launch::{Launch, Launched, Progress};
 pub use layer::{Layer, UnknownLayer};
 pub use limits::Limits;
+pub use plan::{Missing, Plan, Report};
+pub use standing::Standing;

@@ -24,6 +24,8 @@ pub enum Ask {
     Clients,
     /// Grants, with live counters.
     Grants,
+    /// Services that run, with their sandboxes.
+    Services,
     /// What became of grants.
     History {
         /// At most this many, newest first.
@@ -84,6 +86,11 @@ pub enum Reply {
     Grants {
         /// By handle.
         grants: Vec<GrantRow>,
+    },
+    /// To [`Ask::Services`].
+    Services {
+        /// By number.
+        services: Vec<ServiceRow>,
     },
     /// To [`Ask::History`].
     History {
@@ -234,6 +241,27 @@ pub struct GrantRow {
     pub restarts: u32,
     /// Live counters.
     pub counters: Counters,
+}
+
+/// A service that runs, for people.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServiceRow {
+    /// Its number.
+    pub id: u32,
+    /// Whom it serves.
+    pub client: String,
+    /// What it serves.
+    pub function: String,
+    /// Its process.
+    pub pid: u32,
+    /// Channels that it serves.
+    pub channels: usize,
+    /// The user of the host that it alone runs as, if it has one.
+    pub user: Option<u32>,
+    /// What it may use.
+    pub limits: vfun_jail::Limits,
+    /// Its sandbox, as the kernel tells it.
+    pub sandbox: vfun_jail::Standing,
 }
 
 /// Why an admin request failed.

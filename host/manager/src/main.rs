@@ -28,6 +28,10 @@ struct Args {
     /// The program that serves functions [default: vfun-service beside vfund].
     #[arg(long, value_name = "FILE")]
     service_program: Option<PathBuf>,
+    /// Leave a layer of the sandbox out, to measure what it costs. Refused
+    /// where policy requires it. May be given again.
+    #[arg(long, value_name = "LAYER", hide = true)]
+    without_layer: Vec<vfun_jail::Layer>,
     /// Where the windows of VMs are: shared memory, named virtfun-CLIENT.
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     window_dir: PathBuf,
@@ -79,6 +83,8 @@ fn main() -> ExitCode {
             args.service_program.unwrap_or_else(|| beside.join("vfun-service")),
         ),
         wasm_program: beside.join("vfun-service-wasm"),
+        jail_program: beside.join("vfun-jail"),
+        without: args.without_layer.into_iter().collect(),
         window_dir: absolute(args.window_dir),
         tcp: args.tcp,
         gateway_program: beside.join("vfun-gateway"),

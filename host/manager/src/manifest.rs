@@ -9,6 +9,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
+use vfun_jail::constants::READS_MAX;
 use vfun_signature::{Record, Signature};
 use vfun_supervise::Driver;
 use vfun_wire::header;
@@ -48,6 +49,10 @@ struct FunctionToml {
     #[serde(default)]
     max_result: Option<Spanned<u32>>,
     signature: Option<Spanned<String>>,
+    #[serde(default)]
+    reads: Vec<Spanned<PathBuf>>,
+    #[serde(default)]
+    makes_code: bool,
     #[serde(default)]
     settings: BTreeMap<String, toml::Value>,
 }
@@ -210,6 +215,22 @@ pub fn function(
     let results = signature.as_ref().map(|s| &s.results);
     let (max_args, max_result) =
         (bytes(&t.max_args, args, "max_args")?, bytes(&t.max_result, results, "max_result")?);
+    if let Some(beyond) = t.reads.get(READS_MAX) {
+        return Err(src.error(beyond, format!("a driver reads at most {READS_MAX} paths")));
+    }
+    for path in &t.reads {
+        let p = path.get_ref();
+        let plain = p
+            .components()
+            .all(|c| matches!(c, std::path::Component::RootDir | std::path::Component::Normal(_)));
+        let wrong = match (p.is_absolute() && plain, p == Path::new("/")) {
+            (false, _) => "is no absolute path without '..'",
+            (_, true) => "would let the driver read the whole host",
+            _ if !p.exists() => "is not there",
+            _ => continue,
+        };
+        return Err(src.error(path, format!("reads: {} {wrong}", p.display())));
+    }
     let settings = t
         .settings
         .into_iter()
@@ -229,6 +250,8 @@ pub fn function(
         max_args,
         max_result,
         settings,
+        reads: t.reads.into_iter().map(Spanned::into_inner).collect(),
+        makes_code: t.makes_code,
         signature,
     })
 }

@@ -1,59 +1,49 @@
-//! Service processes: started by exec with one socket, watched by pidfd.
+//! Service processes: made by the launcher as this process's children, told
+//! things over one socket, watched by pidfd.
 
 use crate::core::Exit;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitIdOptions, WaitIdStatus};
-use std::fs::OpenOptions;
+use rustix::process::{Pid, Signal, WaitIdOptions, WaitIdStatus};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use vfun_supervise::{Start, ToService};
+use vfun_jail::group::Group;
+use vfun_jail::standing::{Meant, Standing};
+use vfun_supervise::ToService;
+
+/// What a service is kept in.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Sandbox {
+    /// Whom it serves.
+    pub client: String,
+    /// What it serves.
+    pub function: String,
+    /// As the kernel told last.
+    pub standing: Standing,
+    /// As it was meant.
+    pub meant: Meant,
+    /// Its control groups.
+    pub group: Group,
+    /// Its bounds.
+    pub limits: vfun_jail::Limits,
+    /// Windows counted as shared with it.
+    #[serde(skip)]
+    pub windows: usize,
+}
 
 /// A running service.
 pub struct Process {
     /// Its process id.
     pub pid: i32,
+    /// Its sandbox.
+    pub sandbox: Sandbox,
     socket: OwnedFd,
     pidfd: OwnedFd,
 }
 
 impl Process {
-    /// Starts `program` and tells it what to serve.
-    pub fn start(program: &Path, log: &Path, start: Start) -> io::Result<Self> {
-        let (ours, theirs) = vfun_supervise::pair()?;
-        rustix::io::ioctl_fionbio(&ours, true)?;
-        let log = OpenOptions::new().create(true).append(true).open(log)?;
-        // Nothing but the socket and the log goes along: every other
-        // descriptor of the manager is close-on-exec, and the environment is empty.
-        let mut child = Command::new(program)
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(log)
-            .process_group(0)
-            .spawn()?;
-        let pid = child.id() as i32;
-        let handle = Pid::from_raw(pid).expect("a child has a pid");
-        let started = rustix::process::pidfd_open(handle, PidfdFlags::empty())
-            .map_err(io::Error::from)
-            .map(|pidfd| Process { pid, socket: ours, pidfd })
-            .and_then(|process| {
-                process.send(&ToService::Start(start), &[])?;
-                Ok(process)
-            });
-        if started.is_err() {
-            // Nobody else would take it off the system's list.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        started
-    }
-
-    /// One that another manager started, which was killed since.
-    pub fn take_up(pid: i32, socket: OwnedFd, pidfd: OwnedFd) -> Self {
-        Process { pid, socket, pidfd }
+    /// One that was just made, or that another manager started, which was
+    /// killed since.
+    pub fn new(pid: i32, socket: OwnedFd, pidfd: OwnedFd, sandbox: Sandbox) -> Self {
+        Process { pid, sandbox, socket, pidfd }
     }
 
     /// Its control socket.

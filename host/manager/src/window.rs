@@ -141,6 +141,14 @@ impl HostWindow {
     pub fn fd(&self) -> impl AsFd + '_ {
         &self.fd
     }
+    /// The same, opened for reading alone: what is mapped from this can never
+    /// be made writable.
+    pub fn for_reading(&self) -> std::io::Result<OwnedFd> {
+        use rustix::fs::{Mode, OFlags};
+        use std::os::fd::AsRawFd;
+        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+    }
     /// Its size.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -23,6 +23,12 @@ pub const PACKET_BYTES: usize = 64 << 10;
 pub const EXIT_DEADLINE: i32 = 86;
 /// Exit status of a service that could not start; its last message says why.
 pub const EXIT_CANNOT_START: i32 = 87;
+/// Exit status of a service whose driver made a system call that is not on its
+/// list; its last message says which.
+pub const EXIT_FORBIDDEN: i32 = 88;
+/// Exit status of a service that aborted, as shells call that signal: the
+/// first process of a process namespace cannot die of its own SIGABRT.
+pub const EXIT_ABORTED: i32 = 128 + 6;
 
 /// Manager to service.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -30,8 +36,9 @@ pub const EXIT_CANNOT_START: i32 = 87;
 pub enum ToService {
     /// First message: what to serve.
     Start(Start),
-    /// Serve one more channel. Descriptors: the window; with a doorbell also
-    /// the bell that rings the service and the bell that rings the app.
+    /// Serve one more channel. Descriptors: the window for reading, the window
+    /// for writing; with a doorbell also the bell that rings the service and
+    /// the bell that rings the app.
     Open(Open),
     /// Stop serving a channel; calls in it are the manager's to answer.
     Close {
@@ -69,6 +76,21 @@ pub struct Start {
     /// Lengths of arguments that the function's signature allows, if it has one.
     #[serde(default)]
     pub args: Option<Lengths>,
+    /// Lists of system calls to install. A service that is told to and cannot
+    /// does not go on.
+    #[serde(default)]
+    pub filters: Filters,
+}
+
+/// Lists of system calls, as programs for the kernel: each word is an
+/// instruction, its code, jump if true, jump if false and value from the
+/// highest bits to the lowest (16, 8, 8, 32). Empty: none is installed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Filters {
+    /// Installed before the driver is loaded.
+    pub loading: Vec<u64>,
+    /// Installed on top once it is loaded, before any channel is opened.
+    pub serving: Vec<u64>,
 }
 
 /// Lengths that arguments can have: `min`, and any multiple of `step` more, up
@@ -115,6 +137,10 @@ pub enum Driver {
 }
 
 /// A channel to serve.
+///
+/// With it come the window for reading, the window for writing, and if
+/// `doorbell` is set the bell that rings the service and the one that rings
+/// the app. What is mapped from the first can never be made writable.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Open {
     /// Its handle.
@@ -195,6 +221,12 @@ pub enum FromService {
         /// The channel's handle.
         channel: u64,
     },
+    /// The driver made a system call that is not on its list; the service
+    /// exits with [`EXIT_FORBIDDEN`].
+    Forbidden {
+        /// The call's number.
+        call: u32,
+    },
 }
 
 /// Why a message did not arrive.
@@ -273,6 +305,7 @@ mod tests {
             settings: BTreeMap::from([("k".into(), "v".into())]),
             cpus: vec![1],
             args: Some(Lengths { min: 8, max: 4096, step: 8 }),
+            filters: Filters { loading: vec![u64::MAX, 0], serving: vec![] },
         });
         send(&a, &start, &[b.as_fd()]).unwrap();
         let (got, fds) = receive::<ToService>(&b).unwrap().unwrap();

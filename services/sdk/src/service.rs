@@ -14,6 +14,7 @@ mod channel;
 mod control;
 mod engine;
 mod exit;
+mod filter;
 mod floor;
 mod idle;
 mod log;
@@ -41,6 +42,7 @@ pub(crate) enum Work<E> {
 pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCode {
     vfun_wait::clock::start();
     exit::abort_on_panic();
+    exit::tell_of_aborts();
     exit::no_core_dumps();
     let start = match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {
         Ok(Some((ToService::Start(start), _))) => start,
@@ -56,6 +58,9 @@ pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCod
     if let Err(e) = pin(&start.cpus) {
         return fail(format!("cannot run on processors {:?}: {e}", start.cpus));
     }
+    if let Err(e) = filter::install(&start.filters.loading) {
+        return fail(format!("its list of system calls cannot be installed: {e}"));
+    }
     let work = match &start.driver {
         Driver::Floor => Work::Floor,
         _ => match load(&start) {
@@ -63,6 +68,9 @@ pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCod
             Err(reason) => return fail(reason),
         },
     };
+    if let Err(e) = filter::install(&start.filters.serving) {
+        return fail(format!("its second list of system calls cannot be installed: {e}"));
+    }
     control::serve(start, work)
 }
 

@@ -124,6 +124,9 @@ fn settings(memory_bytes: u64, bounded: bool) -> wasmtime::Config {
     // One memory of 32 bits, as the interface has it.
     c.wasm_memory64(false);
     c.wasm_multi_memory(false);
+    // Memory begins as a copy of the module's data. Shared images of it would
+    // need files in memory, which the service's sandbox does not give.
+    c.memory_init_cow(false);
     // Results that differ between machines.
     c.wasm_relaxed_simd(false);
     // Whole address spaces are reserved for each memory, so that the processor

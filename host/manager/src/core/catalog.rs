@@ -31,6 +31,10 @@ pub struct Function {
     pub max_result: u32,
     /// Settings for the driver.
     pub settings: BTreeMap<String, String>,
+    /// Files and directories that its driver reads.
+    pub reads: Vec<PathBuf>,
+    /// Whether its driver makes machine code, or loads libraries, while it serves.
+    pub makes_code: bool,
     /// What its arguments and results are, if its manifest says so.
     pub signature: Option<Signature>,
 }

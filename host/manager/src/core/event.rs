@@ -43,6 +43,10 @@ pub enum Exit {
     Code(i32),
     /// A signal ended it.
     Signal(i32),
+    /// Its driver made this system call, which is not on its list.
+    Forbidden(u32),
+    /// The kernel ended it because it needed more memory than it may use.
+    Starved,
     /// It ended while it was nobody's child, so that nobody was told how.
     Unknown,
 }

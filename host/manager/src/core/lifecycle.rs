@@ -11,6 +11,10 @@ use vfun_wire::{Handle, Nack, NackCode, Status};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
+/// The signal by which the kernel ends a process that makes a call on the list
+/// of those that only an attack makes.
+const SIGSYS: i32 = 31;
+
 impl Core {
     fn record(&self, grant: Handle, why: Option<&str>, out: &mut Vec<Action>) {
         if let Ok(g) = self.grants.get(grant) {
@@ -348,7 +352,19 @@ impl Core {
         let how = match exit {
             Exit::Code(EXIT_DEADLINE) => "a call ran past its deadline".to_owned(),
             Exit::Code(c) => format!("it exited with status {c}"),
+            Exit::Signal(SIGSYS) => {
+                "it made a system call that only an attack makes (signal 31 ended it)".to_owned()
+            }
             Exit::Signal(n) => format!("signal {n} ended it"),
+            Exit::Forbidden(call) => {
+                let name = vfun_jail::seccomp::name(call).unwrap_or("a name not known here");
+                format!(
+                    "its driver used system call {call} ({name}), which the sandbox does not allow"
+                )
+            }
+            Exit::Starved => {
+                "it needed more memory than its client may use (policy: memory)".to_owned()
+            }
             Exit::Unknown if deadline => "a call ran past its deadline".to_owned(),
             Exit::Unknown => "it ended while no manager was there".to_owned(),
         };

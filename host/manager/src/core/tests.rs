@@ -31,6 +31,8 @@ fn function(id: u32, name: &str) -> Function {
         max_args: 100,
         max_result: 100,
         settings: BTreeMap::new(),
+        reads: vec![],
+        makes_code: false,
         signature: None,
     }
 }

@@ -1,10 +1,7 @@
 //! Does what the core decided.
 
-use super::{Daemon, Kind};
+use super::Daemon;
 use crate::core::{Action, Event, Level, ServiceId, WindowId};
-use crate::limits::SERVICES_MAX;
-use crate::process::{Process, started};
-use rustix::event::epoll::EventFlags;
 use std::os::fd::AsFd;
 use vfun_supervise::{Open, Start, ToService};
 use vfun_wire::message::Stats;
@@ -41,18 +38,32 @@ impl Daemon {
                 self.act(Action::Answer { to, result: Ok(stats.as_bytes().to_vec()) });
             }
             Action::StartService { service, client, function, version, driver, settings, args } => {
-                let start =
-                    Start { client, function, version, driver, settings, cpus: vec![], args };
+                let start = Start {
+                    client,
+                    function,
+                    version,
+                    driver,
+                    settings,
+                    cpus: vec![],
+                    args,
+                    filters: Default::default(),
+                };
                 if let Err(reason) = self.start_service(service, start) {
                     self.events.push_back(Event::ServiceFailed { service, reason });
                 }
             }
             Action::StopService { service } => {
+                if self.abandon_launch(service) {
+                    return;
+                }
                 if let Some(p) = self.services.get(&service) {
                     let _ = p.send(&ToService::Stop, &[]);
                 }
             }
             Action::KillService { service } => {
+                if self.abandon_launch(service) {
+                    return;
+                }
                 if let Some(p) = self.services.get(&service) {
                     p.kill();
                 }
@@ -129,48 +140,20 @@ impl Daemon {
         }
     }
 
-    fn start_service(&mut self, id: ServiceId, start: Start) -> Result<(), String> {
-        if self.services.len() >= SERVICES_MAX {
-            return Err(format!("the host runs {SERVICES_MAX} services already"));
-        }
-        let program = self.config.program(&start.driver)?;
-        let log = self
-            .tree
-            .service_log(&start.client, &start.function)
-            .map_err(|e| format!("its log cannot be written: {e}"))?;
-        let process = Process::start(&program, &log, start).map_err(|e| {
-            format!("the service program {} cannot be started: {e}", program.display())
-        })?;
-        if let Some(ticks) = started(process.pid)
-            && let Err(e) = self.records.service(process.pid, Some(ticks))
-        {
-            tracing::warn!("the database refused a service's record: {e}");
-        }
-        let watched = self
-            .watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
-            .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN));
-        if let Err(e) = watched {
-            process.kill();
-            self.leaving.push(process);
-            return Err(format!("it cannot be watched: {e}"));
-        }
-        self.services.insert(id, process);
-        self.hold_service(id);
-        Ok(())
-    }
-
     fn open_channel(
-        &self,
+        &mut self,
         service: ServiceId,
         window: WindowId,
         open: Open,
         vectors: (u16, u16),
     ) -> std::io::Result<()> {
+        self.share_window(service, window);
         let gone = || std::io::Error::other("its service or window is gone");
         let process = self.services.get(&service).ok_or_else(gone)?;
         let a = self.windows.get(&window).ok_or_else(gone)?;
         let file = a.window.fd();
-        let mut fds = vec![file.as_fd()];
+        let reading = a.window.for_reading()?;
+        let mut fds = vec![reading.as_fd(), file.as_fd()];
         if let Some(bells) = a.window.bells() {
             fds.push(bells.to_host[usize::from(vectors.0)].as_fd());
             fds.push(bells.to_app[usize::from(vectors.1)].as_fd());

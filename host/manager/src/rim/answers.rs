@@ -89,6 +89,7 @@ impl Daemon {
                 clients: self.core.catalog().clients.values().map(|c| self.client_row(c)).collect(),
             },
             Ask::Grants => Reply::Grants { grants: self.grant_rows() },
+            Ask::Services => Reply::Services { services: self.service_rows() },
             Ask::History { limit } => match self.records.history(limit.min(10_000)) {
                 Ok(rows) => Reply::History { rows },
                 Err(e) => error(format!("the database could not be read: {e}")),

@@ -7,7 +7,7 @@ use super::ivshmem::{DOORBELL, PLAIN, refuse};
 use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
-use crate::process::Process;
+use crate::process::{Process, Sandbox};
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use vfun_jail::Standing;
 use vfun_keeper::{Change, Keeper, Kept, Will};
 use vfun_supervise::ToService;
 use vfun_window::Bell;
@@ -41,6 +42,8 @@ struct WindowNote {
 #[derive(Serialize, Deserialize)]
 struct ServiceNote {
     pid: i32,
+    #[serde(default)]
+    sandbox: Sandbox,
 }
 
 #[derive(Serialize, Deserialize, PartialEq, Clone, Copy)]
@@ -178,7 +181,7 @@ impl Daemon {
 
     pub(super) fn hold_service(&mut self, id: ServiceId) {
         let (Some(keeper), Some(p)) = (&self.keeper, self.services.get(&id)) else { return };
-        let note = text(&ServiceNote { pid: p.pid });
+        let note = text(&ServiceNote { pid: p.pid, sandbox: p.sandbox.clone() });
         if let Err(e) =
             keeper.hold(&format!("{SERVICE}{id}"), &note, None, &[p.socket(), p.pidfd()])
         {
@@ -324,7 +327,8 @@ impl Daemon {
         let note: ServiceNote = serde_json::from_str(&kept.note).map_err(|e| e.to_string())?;
         let [socket, pidfd] =
             <[OwnedFd; 2]>::try_from(kept.fds).map_err(|_| "two descriptors were due")?;
-        let process = Process::take_up(note.pid, socket, pidfd);
+        let mut process = Process::new(note.pid, socket, pidfd, note.sandbox);
+        process.sandbox.standing = Standing::of(note.pid, &process.sandbox.meant);
         self.watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
             .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN))
             .map_err(|e| e.to_string())?;

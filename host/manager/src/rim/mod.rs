@@ -6,6 +6,7 @@
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
+//! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
 //! - [`requests`]: requests out of windows, each window in its turn.
 //! - [`say`]: lines of the log that a client causes.
@@ -16,6 +17,7 @@ mod attach;
 mod catalogs;
 mod helpers;
 mod ivshmem;
+mod jails;
 mod keep;
 mod requests;
 mod say;
@@ -57,6 +59,7 @@ enum Kind {
     VmListener,
     KeeperEnd,
     Hangup,
+    Launch,
 }
 
 impl Kind {
@@ -79,6 +82,7 @@ impl Kind {
             VmListener,
             KeeperEnd,
             Hangup,
+            Launch,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -126,6 +130,11 @@ pub struct Daemon {
     /// Generation of the window laid out last.
     window_generation: u64,
     services: BTreeMap<ServiceId, Process>,
+    /// Services that are being made.
+    launching: BTreeMap<ServiceId, jails::Launching>,
+    jails: jails::Jails,
+    /// Last words of services whose driver made a forbidden system call.
+    forbidden: BTreeMap<ServiceId, u32>,
     /// Reports of services that are not complete yet.
     reports: BTreeMap<ServiceId, Vec<Handle>>,
     /// Processes told to go, still to be reaped: by pid.
@@ -210,7 +219,7 @@ impl Daemon {
         if self.heartbeats_due() {
             at_most(HEARTBEAT_LOOK);
         }
-        if !self.pending.is_empty() || !self.leaving.is_empty() {
+        if !self.pending.is_empty() || !self.leaving.is_empty() || self.groups_are_left() {
             at_most(Duration::from_millis(100));
         }
         if let Some(due) = self.helpers_patience() {
@@ -253,7 +262,12 @@ impl Daemon {
             self.events.push_back(Event::Tick);
         }
         self.drop_late_pending();
-        self.leaving.retain(|p| p.reap().is_none());
+        let (left, ended) = std::mem::take(&mut self.leaving)
+            .into_iter()
+            .partition::<Vec<_>, _>(|p| p.reap().is_none());
+        self.leaving = left;
+        ended.into_iter().for_each(|p| self.remove_group(p.sandbox.group));
+        self.remove_left_groups();
         self.start_due_helpers();
         self.say_what_was_left_out();
         self.settle();
@@ -269,6 +283,7 @@ impl Daemon {
             Kind::Pending => self.read_pending(id),
             Kind::Peer => self.window_gone(id),
             Kind::Bell => self.rang(id),
+            Kind::Launch => self.hear_launcher(id),
             Kind::ServiceSocket => self.hear_service(id),
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
@@ -321,7 +336,7 @@ impl Daemon {
             };
             let service = id;
             let event = match message {
-                FromService::Ready { .. } => Event::ServiceReady { service },
+                FromService::Ready { .. } => self.service_ready(service),
                 FromService::Failed { reason } => Event::ServiceFailed { service, reason },
                 FromService::Opened { channel } => {
                     Event::ChannelOpened { service, channel: Handle(channel) }
@@ -359,6 +374,10 @@ impl Daemon {
                     let channels = self.reports.remove(&service).unwrap_or_default();
                     Event::Serving { service, channels }
                 }
+                FromService::Forbidden { call } => {
+                    self.forbidden.insert(service, call);
+                    continue;
+                }
                 FromService::Deadline { channel } => {
                     Event::CallOverran { service, channel: Handle(channel) }
                 }
@@ -371,8 +390,10 @@ impl Daemon {
         self.hear_service(id); // its last words first
         let Some(process) = self.services.get(&id) else { return };
         let Some(exit) = process.reap() else { return };
+        let exit = self.exit_of(id, exit);
         let process = self.services.remove(&id).expect("just seen");
         let _ = self.records.service(process.pid, None);
+        self.remove_group(process.sandbox.group);
         self.reports.remove(&id);
         self.let_service_go(id);
         self.events.push_back(Event::ServiceExited { service: id, exit });
@@ -400,6 +421,10 @@ impl Daemon {
         for p in self.services.values() {
             let _ = p.send(&vfun_supervise::ToService::Stop, &[]);
         }
+        let launching: Vec<_> = self.launching.keys().copied().collect();
+        for id in launching {
+            self.abandon_launch(id);
+        }
         let until = Instant::now() + STOP_TIME;
         while !self.services.is_empty() && Instant::now() < until {
             self.services.retain(|_, p| p.reap().is_none());
@@ -422,6 +447,7 @@ impl Daemon {
         let _ = self.tree.clear_grants();
         let _ = std::fs::remove_file(self.tree.admin_socket());
         let _ = std::fs::remove_file(self.tree.host_socket());
+        self.jails.end();
         self.end_helpers();
         if let Some(keeper) = self.keeper.take() {
             keeper.end();

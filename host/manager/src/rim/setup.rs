@@ -30,6 +30,10 @@ pub struct Config {
     pub service_program: PathBuf,
     /// The program that serves those of kind "wasm"; it may be missing.
     pub wasm_program: PathBuf,
+    /// The program that puts them into their sandbox.
+    pub jail_program: PathBuf,
+    /// Layers of the sandbox to leave out, to measure what they cost.
+    pub without: std::collections::BTreeSet<vfun_jail::Layer>,
     /// Where VMs' windows are.
     pub window_dir: PathBuf,
     /// Address for callers over TCP, if any.
@@ -80,9 +84,14 @@ pub enum StartError {
         /// SQLite's word.
         source: rusqlite::Error,
     },
-    /// The service program is missing.
-    #[error("the service program {} is not there: build it (`cargo build --release`) or name it with --service-program", .0.display())]
-    NoService(PathBuf),
+    /// A program is missing.
+    #[error("the {what} {} is not there: build it (`cargo build --release`), or install it beside vfund", program.display())]
+    NoProgram {
+        /// What it is for.
+        what: &'static str,
+        /// Where it was looked for.
+        program: PathBuf,
+    },
     /// The system.
     #[error("the manager could not be set up: {0}")]
     Os(#[from] std::io::Error),
@@ -115,8 +124,13 @@ impl Daemon {
     /// Takes a root over: ends what an earlier manager left, lays windows out,
     /// listens.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        if !config.service_program.is_file() {
-            return Err(StartError::NoService(config.service_program));
+        for (program, what) in [
+            (&config.service_program, "service program"),
+            (&config.jail_program, "launcher of services"),
+        ] {
+            if !program.is_file() {
+                return Err(StartError::NoProgram { what, program: program.clone() });
+            }
         }
         raise_descriptor_limit();
         let tree = Tree::new(&config.root).map_err(file(&config.root))?;
@@ -173,6 +187,9 @@ impl Daemon {
             keeper: None,
             noted: None,
             reports: BTreeMap::new(),
+            launching: BTreeMap::new(),
+            jails: super::jails::Jails::find(&config.root, config.without.clone()),
+            forbidden: BTreeMap::new(),
             config,
             spare: super::attach::spare(),
             _lock: lock,
@@ -301,6 +318,8 @@ mod tests {
             drivers: dir.path().into(),
             service_program: dir.path().join("vfun-service"),
             wasm_program: dir.path().join("vfun-service-wasm"),
+            jail_program: PathBuf::new(),
+            without: Default::default(),
             window_dir: dir.path().into(),
             tcp: None,
             gateway_program: PathBuf::new(),

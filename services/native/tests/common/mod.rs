@@ -7,7 +7,7 @@ mod app;
 pub use app::App;
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -68,6 +68,7 @@ pub fn start_of(function: &str, driver: Driver) -> Start {
         settings: BTreeMap::new(),
         cpus: vec![],
         args: None,
+        filters: Default::default(),
     }
 }
 
@@ -133,7 +134,9 @@ impl Service {
             wait: 0,
             doorbell: app.shape.doorbell,
         };
-        let mut fds = vec![app.window.as_fd()];
+        let path = format!("/proc/self/fd/{}", app.window.as_raw_fd());
+        let reading = std::fs::File::open(path).unwrap();
+        let mut fds = vec![reading.as_fd(), app.window.as_fd()];
         if let Some((service, app)) = &app.bells {
             fds.extend([service.as_fd(), app.as_fd()]);
         }

@@ -71,8 +71,10 @@ impl Running {
     }
 }
 
-/// Maps the channel's sides; the descriptor of the window is closed then.
-fn map(open: &Open, window: OwnedFd) -> Result<WindowMemory, String> {
+/// Maps the channel's sides; the descriptors of the window are closed then.
+/// What is mapped from one that is open for reading alone cannot be made
+/// writable afterwards, not even by a driver that has this whole process.
+fn map(open: &Open, reading: OwnedFd, window: OwnedFd) -> Result<WindowMemory, String> {
     let side = side_bytes(open.depth, open.cell_bytes)
         .ok_or("its depth or cell size is beyond a limit")?;
     let (out, inn) = (open.dataout_off, open.datain_off);
@@ -81,7 +83,7 @@ fn map(open: &Open, window: OwnedFd) -> Result<WindowMemory, String> {
     }
     let len = side as usize;
     let dataout =
-        Mapping::new(&window, out, len, Access::Read).map_err(|e| format!("dataout: {e}"))?;
+        Mapping::new(&reading, out, len, Access::Read).map_err(|e| format!("dataout: {e}"))?;
     let datain =
         Mapping::new(&window, inn, len, Access::ReadWrite).map_err(|e| format!("datain: {e}"))?;
     let mine = datain.write().ok_or("datain cannot be written")?;
@@ -112,7 +114,7 @@ pub fn open<E: Engine>(
     mut fds: Vec<OwnedFd>,
     teller: Teller,
 ) -> Result<Running, String> {
-    let wanted = if open.doorbell { 3 } else { 1 };
+    let wanted = if open.doorbell { 4 } else { 2 };
     if fds.len() != wanted {
         return Err(format!("{} descriptors came along, {wanted} were due", fds.len()));
     }
@@ -127,8 +129,10 @@ pub fn open<E: Engine>(
         }
     }
     let (stop, bells) = bells(&open, &mut fds)?.unzip();
-    let window = fds.pop().ok_or("its window is missing")?;
-    let mem = map(&open, window)?;
+    let (Some(window), Some(reading)) = (fds.pop(), fds.pop()) else {
+        return Err("its window is missing".into());
+    };
+    let mem = map(&open, reading, window)?;
     let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
     let pulse = Arc::new(Pulse::default());
     pulse.set_awake(true);

@@ -1,6 +1,8 @@
 //! How the process ends, and what it leaves behind.
 #![allow(unsafe_code)]
 
+use vfun_supervise::EXIT_ABORTED;
+
 unsafe extern "C" {
     safe fn _exit(code: std::ffi::c_int) -> !;
 }
@@ -9,6 +11,26 @@ unsafe extern "C" {
 /// that hangs could hold up.
 pub fn now(code: i32) -> ! {
     _exit(code)
+}
+
+/// The first process of a process namespace does not die of a signal that it
+/// sends itself, so an abort ends it by its status.
+pub fn tell_of_aborts() {
+    extern "C" fn aborted(_: libc::c_int) {
+        _exit(EXIT_ABORTED)
+    }
+    if std::process::id() != 1 {
+        return;
+    }
+    // SAFETY: the handler only ends the process, which is allowed at any point;
+    // the struct is all zeros but for what is set, as the call wants it.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = aborted as *const () as usize;
+        // After a stack overflow there is no other stack.
+        action.sa_flags = libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGABRT, &raw const action, std::ptr::null_mut());
+    }
 }
 
 /// A bug in the service itself: say where, then die like any crash. (Drivers

@@ -1,0 +1,100 @@
+//! `vfun service`.
+
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::Result;
+use crate::out::{self, Table};
+use vfun_jail::Layer;
+use vfun_manager::admin::ServiceRow;
+
+/// What to do with services.
+#[derive(clap::Subcommand, Debug)]
+pub enum Sub {
+    /// List the services that run, and which layers of the sandbox each lacks.
+    ///
+    /// A service is a process that runs one function's driver for one client.
+    /// What is shown of its sandbox was read from the kernel.
+    #[command(visible_alias = "ls")]
+    List,
+}
+
+/// Does it.
+pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
+    let Sub::List = sub;
+    let services = Admin::of(cli).services()?;
+    match cli.json {
+        true => out::json(&services),
+        false => out::text(&render(&services)),
+    }
+}
+
+fn render(services: &[ServiceRow]) -> String {
+    let mut table = Table::new(&[
+        ">ID",
+        "CLIENT",
+        "FUNCTION",
+        ">PID",
+        "USER",
+        ">CHANNELS",
+        ">CPU",
+        ">MEMORY",
+        ">THREADS",
+        "SANDBOX",
+    ]);
+    for s in services {
+        let sandbox = match s.sandbox.missing.is_empty() {
+            true => "complete".to_owned(),
+            false => {
+                let names: Vec<_> = s.sandbox.missing.iter().map(|m| m.layer.name()).collect();
+                let all = Layer::ALL.len();
+                format!("{} of {all} layers, without {}", s.sandbox.layers.len(), names.join(", "))
+            }
+        };
+        table.row([
+            s.id.to_string(),
+            s.client.clone(),
+            s.function.clone(),
+            s.pid.to_string(),
+            s.user.map_or_else(|| "the manager's".into(), |u| u.to_string()),
+            s.channels.to_string(),
+            s.limits.cpu_percent.map_or_else(|| "any".into(), |p| format!("{p}%")),
+            out::bytes(s.limits.memory_bytes),
+            s.limits.threads.to_string(),
+            sandbox,
+        ]);
+    }
+    let mut text = table.render();
+    // Why is the same for all of a host, so it is said once.
+    let mut said = std::collections::BTreeSet::new();
+    for m in services.iter().flat_map(|s| &s.sandbox.missing) {
+        if said.insert(m.layer) {
+            text.push_str(&format!("{}: {}\n", m.layer, m.why));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfun_jail::{Limits, Missing, Standing};
+
+    #[test]
+    fn what_lacks_is_said_with_the_reason() {
+        let mut row = ServiceRow {
+            id: 1,
+            client: "vm1".into(),
+            function: "echo".into(),
+            pid: 77,
+            channels: 2,
+            user: Some(1_900_000_001),
+            limits: Limits::default(),
+            sandbox: Standing::default(),
+        };
+        assert!(render(std::slice::from_ref(&row)).contains("complete"));
+        row.sandbox.missing.push(Missing::new(Layer::Landlock, "the kernel has none"));
+        let text = render(&[row.clone(), row]);
+        assert!(text.contains("without landlock"), "{text}");
+        assert_eq!(text.matches("landlock: the kernel has none").count(), 1, "{text}");
+    }
+}

@@ -1,0 +1,43 @@
+//! The sandbox's own limits, with their reasons. Those that depend on the
+//! client are in [`Limits`](crate::Limits).
+
+/// The host's user and group of client N is this number plus N. It lies between
+/// the users of containers, which by convention end at 1,879,048,191, and 2^31,
+/// from where on programs mistake users for negative numbers; nobody else's
+/// files are there.
+pub const USER_BASE: u32 = 1_900_000_000;
+/// Clients that get a user each: what is left below 2^31.
+pub const USERS: u32 = (1 << 31) - USER_BASE;
+/// The user and group that a service sees itself as: any but 0, so that exec
+/// takes all capabilities away.
+pub const INSIDE_ID: u32 = 1000;
+
+/// Open files of a service. A channel with a bell takes five descriptors, and
+/// a client has at most a thousand channels.
+pub const OPEN_FILES: u64 = 8192;
+/// Bytes to which a service may make a file grow. It writes to its log alone,
+/// which the manager begins anew long before this.
+pub const FILE_BYTES: u64 = 64 << 20;
+/// Threads of a service besides those of its channels: the main thread, and
+/// the launcher while it makes it.
+pub const OWN_THREADS: u32 = 4;
+/// Stack of a channel's thread, which counts as used where memory is bounded
+/// by address space because no control group bounds it.
+pub const STACK_BYTES: u64 = 1 << 20;
+/// What the kernel keeps for a service (page tables, sockets, its program) and
+/// counts as the service's memory.
+pub const KERNEL_BYTES: u64 = 32 << 20;
+/// Period of the processor quota, microseconds: the kernel's own default.
+pub const CPU_PERIOD_US: u64 = 100_000;
+/// Weight of all services together for each processor of the machine, as many
+/// as a busy thread outside has (v1's `cpu.shares`).
+pub const CPU_SHARES: u64 = 1024;
+/// The root's file system holds directories and empty files only.
+pub const ROOT_BYTES: &str = "64k";
+/// Inodes of it: some ten a path.
+pub const ROOT_INODES: &str = "1024";
+/// Added to a service's score when the kernel looks for a process to end for
+/// want of memory: services go before the manager and its VMs.
+pub const OOM_SCORE: &str = "300";
+/// Paths of one `reads` in a manifest.
+pub const READS_MAX: usize = 64;

@@ -1,0 +1,131 @@
+//! Makes the service's process and lets it enter its jail.
+
+mod clone;
+mod inside;
+mod landlock;
+mod mounts;
+mod privileges;
+mod resources;
+
+use clone::{Made, Namespaces};
+use rustix::fs::{Mode, OFlags};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::process::ExitCode;
+use vfun_jail::constants::{INSIDE_ID, OOM_SCORE};
+use vfun_jail::{Layer, Missing, Plan, Report};
+
+/// Why it cannot go on, and at which layer.
+pub struct Failed(pub Option<Layer>, pub String);
+
+impl Failed {
+    /// At this layer, doing this.
+    pub fn at(layer: Layer, what: &str) -> impl FnOnce(io::Error) -> Failed + use<> {
+        let what = what.to_owned();
+        move |e| Failed(Some(layer), format!("{what}: {e}"))
+    }
+}
+
+/// Tells the manager.
+pub struct Teller<'a>(pub BorrowedFd<'a>);
+
+impl Teller<'_> {
+    /// Says it. A manager that is gone hears nothing, and the service, which
+    /// sees its socket closed, ends by itself.
+    pub fn say(&self, report: &Report, fds: &[BorrowedFd<'_>]) {
+        let _ = vfun_supervise::send(self.0, report, fds);
+    }
+    /// A layer is not there.
+    pub fn without(&self, layer: Layer, why: impl ToString) {
+        self.say(&Report::Without(Missing::new(layer, why)), &[]);
+    }
+    fn failed(&self, Failed(layer, reason): Failed) {
+        self.say(&Report::Failed { layer, reason }, &[]);
+    }
+}
+
+/// The whole of it.
+pub fn run() -> ExitCode {
+    // Standard output becomes the service's own; this copy closes with exec.
+    let Ok(report) = std::io::stdout().as_fd().try_clone_to_owned() else {
+        return ExitCode::FAILURE;
+    };
+    let teller = Teller(report.as_fd());
+    let plan = match vfun_supervise::receive::<Plan>(&report) {
+        Ok(Some((plan, _))) => plan,
+        _ => {
+            eprintln!("vfun-jail: nothing on standard output to report to: vfund starts this");
+            return ExitCode::from(2);
+        }
+    };
+    match make(&plan, &teller) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            teller.failed(failed);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn make(plan: &Plan, teller: &Teller<'_>) -> Result<(), Failed> {
+    // Inherited; raising it takes no privilege.
+    let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    let null = rustix::fs::open("/dev/null", OFlags::WRONLY, Mode::empty())
+        .map_err(|e| Failed(None, format!("/dev/null: {e}")))?;
+    for tasks in &plan.tasks {
+        // "0" is the writer: for a single thread that moves itself the kernel
+        // need not stop all others, which takes it 15 ms.
+        fs::write(tasks, "0").map_err(|e| {
+            Failed(layer_of_group(tasks), format!("{} could not be entered: {e}", tasks.display()))
+        })?;
+    }
+    let (mut wait, mut go) = io::pipe().map_err(|e| Failed(None, format!("a pipe: {e}")))?;
+    let spaces = Namespaces::obtainable(plan, teller);
+    match clone::make(spaces, plan.group.as_deref()) {
+        Err(e) => Err(Failed(None, format!("no process for it: {e}"))),
+        Ok(Made::Child) => {
+            drop(go);
+            let mut byte = [0];
+            // Closed without a word: the launcher failed and has said why.
+            if wait.read(&mut byte).unwrap_or(0) == 0 {
+                clone::end();
+            }
+            let Err(failed) = inside::enter(plan, spaces, teller, null.as_fd());
+            teller.failed(failed);
+            clone::end()
+        }
+        Ok(Made::Parent { pid, pidfd }) => {
+            teller.say(&Report::Made { pid }, &[pidfd.as_fd()]);
+            if spaces.user {
+                map(pid, plan.user)?;
+            }
+            go.write_all(b"g").map_err(|e| Failed(None, format!("it ended at once: {e}")))
+        }
+    }
+}
+
+fn layer_of_group(tasks: &Path) -> Option<Layer> {
+    let text = tasks.to_str()?;
+    [("/memory", Layer::CgroupMemory), ("/pids", Layer::CgroupPids), ("/cpu", Layer::CgroupCpu)]
+        .into_iter()
+        .find_map(|(word, layer)| text.contains(word).then_some(layer))
+}
+
+/// Says who the service's user is outside of its user namespace.
+fn map(pid: i32, user: Option<u32>) -> Result<(), Failed> {
+    let (uid, gid) = match user {
+        Some(user) => (user, user),
+        None => {
+            // Without this an ordinary user may not map a group.
+            let _ = fs::write(format!("/proc/{pid}/setgroups"), "deny");
+            (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+        }
+    };
+    for (file, id) in [("gid_map", gid), ("uid_map", uid)] {
+        let path = format!("/proc/{pid}/{file}");
+        fs::write(&path, format!("{INSIDE_ID} {id} 1\n")).map_err(Failed::at(Layer::User, file))?;
+    }
+    Ok(())
+}

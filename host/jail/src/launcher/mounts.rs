@@ -1,0 +1,104 @@
+//! A root directory of its own: an empty file system in memory, in which the
+//! program, its libraries and what its manifest names are shown, all of it for
+//! reading only.
+
+use super::Failed;
+use super::clone::set_attributes;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags,
+};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use vfun_jail::Layer;
+use vfun_jail::constants::{ROOT_BYTES, ROOT_INODES};
+use vfun_jail::places::Places;
+
+/// Any directory will do to build the root on; these are there.
+const STAGES: [&str; 6] = ["/tmp", "/run", "/mnt", "/var", "/etc", "/usr"];
+
+/// What will be shown, opened under the names that the host has for it.
+pub struct Sources {
+    shown: Vec<(PathBuf, bool, OwnedFd)>,
+    links: Vec<(PathBuf, PathBuf)>,
+}
+
+fn at(what: &Path) -> impl FnOnce(io::Error) -> Failed + use<> {
+    Failed::at(Layer::Mount, &what.display().to_string())
+}
+
+/// Opens all of it, read-only, without devices and without programs that gain
+/// rights. Done as the launcher's user, who may go where the service may not.
+pub fn open(places: &Places) -> Result<Sources, Failed> {
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(|e| at(Path::new("/"))(e.into()))?;
+    let mut shown = vec![];
+    for path in &places.shown {
+        let directory = std::fs::metadata(path).map_err(at(path))?.is_dir();
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | if directory { OpenTreeFlags::AT_RECURSIVE } else { OpenTreeFlags::empty() };
+        let tree = rustix::mount::open_tree(CWD, path, flags).map_err(|e| at(path)(e.into()))?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV;
+        set_attributes(&tree, attributes.bits().into(), directory).map_err(at(path))?;
+        shown.push((path.clone(), directory, tree));
+    }
+    Ok(Sources { shown, links: places.links.iter().cloned().collect() })
+}
+
+fn root() -> io::Result<OwnedFd> {
+    use rustix::mount::{fsconfig_create, fsconfig_set_string, fsmount, fsopen};
+    let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [("size", ROOT_BYTES), ("nr_inodes", ROOT_INODES), ("mode", "755")] {
+        fsconfig_set_string(&fs, key, value)?;
+    }
+    fsconfig_create(&fs)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+fn inside(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
+
+/// Makes the root, and this process live in it and nowhere else.
+pub fn enter(sources: Sources) -> Result<(), Failed> {
+    let all = |e: io::Error| Failed(Some(Layer::Mount), format!("a root directory: {e}"));
+    let stage = STAGES.iter().find(|s| Path::new(s).is_dir()).unwrap_or(&"/");
+    let root = root().map_err(all)?;
+    let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(&root, "", CWD, *stage, onto).map_err(|e| all(e.into()))?;
+    rustix::process::chdir(*stage).map_err(|e| all(e.into()))?;
+    for (link, target) in &sources.links {
+        let path = inside(link);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(at(link))?;
+        }
+        std::os::unix::fs::symlink(target, path).map_err(at(link))?;
+    }
+    for (path, directory, tree) in &sources.shown {
+        let name = inside(path);
+        if *directory {
+            std::fs::create_dir_all(name).map_err(at(path))?;
+        } else {
+            if let Some(parent) = name.parent() {
+                std::fs::create_dir_all(parent).map_err(at(path))?;
+            }
+            let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::fs::open(name, flags, Mode::from_raw_mode(0o444))
+                .map_err(|e| at(path)(e.into()))?;
+        }
+        rustix::mount::move_mount(tree, "", CWD, name, onto).map_err(|e| at(path)(e.into()))?;
+    }
+    // The old root is put over the new one, and taken away from there.
+    rustix::process::pivot_root(".", ".").map_err(|e| all(e.into()))?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(|e| all(e.into()))?;
+    rustix::process::chdir("/").map_err(|e| all(e.into()))?;
+    set_attributes(&root, MountAttrFlags::MOUNT_ATTR_RDONLY.bits().into(), false).map_err(all)
+}

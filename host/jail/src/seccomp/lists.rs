@@ -1,0 +1,275 @@
+//! The lists. Each call has its reason: who makes it, and when. docs/jail.md
+//! says how to find out what a driver needs.
+
+use super::{Answer, Rule, When, number};
+use libc::*;
+
+const fn rule(call: c_long, when: &'static [When], answer: Answer) -> Rule {
+    Rule { call: number(call), when, answer }
+}
+const fn allow(call: c_long) -> Rule {
+    rule(call, &[], Answer::Allow)
+}
+const fn refuse(call: c_long, error: c_int) -> Rule {
+    rule(call, &[], Answer::Errno(error))
+}
+const fn kill(call: c_long) -> Rule {
+    rule(call, &[], Answer::Kill)
+}
+
+/// Flags of `open` that write, make or empty a file.
+const WRITING: u32 = (O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & !O_DIRECTORY)) as u32;
+/// `clone` as a C library makes a thread: `CLONE_VM | FS | FILES | SIGHAND |
+/// THREAD | SYSVSEM | SETTLS | PARENT_SETTID | CHILD_CLEARTID`.
+const THREAD: u32 = 0x003d_0f00;
+/// `CLONE_DETACHED`, which some C libraries add; it means nothing any more.
+const DETACHED: u32 = 0x0040_0000;
+
+/// What every service does, whatever its driver.
+const SERVICE: &[Rule] = &[
+    // Memory: the allocator's, stacks of threads.
+    allow(SYS_brk),
+    allow(SYS_munmap),
+    allow(SYS_mremap),
+    // The allocator gives memory back; a window's mapping is kept from a fork.
+    allow(SYS_madvise),
+    // Threads: one a channel.
+    rule(SYS_clone, &[When::masked(0, !DETACHED, THREAD)], Answer::Allow),
+    // Its flags lie in memory where no list can look: the C library takes `clone` then.
+    refuse(SYS_clone3, ENOSYS),
+    allow(SYS_set_robust_list),
+    allow(SYS_rseq),
+    allow(SYS_exit),
+    allow(SYS_exit_group),
+    // Names of threads.
+    rule(SYS_prctl, &[When::is(0, PR_SET_NAME as u32)], Answer::Allow),
+    // Names of the allocator's memory, in newer C libraries; they go on without.
+    refuse(SYS_prctl, EINVAL),
+    // Mutexes, channels between threads, joins.
+    allow(SYS_futex),
+    // A thread that spins lets others run.
+    allow(SYS_sched_yield),
+    // How many processors there are; where a thread's stack is.
+    allow(SYS_sched_getaffinity),
+    allow(SYS_gettid),
+    allow(SYS_getpid),
+    // A stack of its own for the handler of stack overflows, in each thread.
+    allow(SYS_sigaltstack),
+    allow(SYS_rt_sigaction),
+    allow(SYS_rt_sigprocmask),
+    allow(SYS_rt_sigreturn),
+    // `abort`: a thread signals itself, with that signal and no other.
+    rule(SYS_tgkill, &[When::is(2, SIGABRT as u32)], Answer::Allow),
+    // Clocks, where the kernel's page for them is of no use.
+    allow(SYS_clock_gettime),
+    allow(SYS_clock_getres),
+    allow(SYS_gettimeofday),
+    // Waiting: sleeps, deadlines, bells, the manager's socket.
+    allow(SYS_clock_nanosleep),
+    allow(SYS_nanosleep),
+    allow(SYS_restart_syscall),
+    allow(SYS_epoll_create1),
+    allow(SYS_epoll_ctl),
+    allow(SYS_epoll_pwait),
+    allow(SYS_epoll_pwait2),
+    // The alarm of the watch, and a bell to stop each channel by.
+    allow(SYS_eventfd2),
+    allow(SYS_ppoll),
+    // Bells are rung by writing; the log.
+    allow(SYS_write),
+    allow(SYS_writev),
+    allow(SYS_read),
+    // The manager's messages, with windows and bells.
+    allow(SYS_recvmsg),
+    allow(SYS_sendmsg),
+    // The socket is made non-blocking; copies of descriptors.
+    allow(SYS_fcntl),
+    allow(SYS_close),
+    // A window's length is checked before it is mapped.
+    allow(SYS_fstat),
+    allow(SYS_newfstatat),
+    allow(SYS_statx),
+    // Keys of hash tables.
+    allow(SYS_getrandom),
+    // Where the main thread's stack ends: asked, never set.
+    rule(SYS_prlimit64, &[When::is(2, 0), When::short(2)], Answer::Allow),
+    // C's standard output asks whether it is a terminal; nothing here is a device.
+    refuse(SYS_ioctl, ENOTTY),
+    // A panic with a trace of calls asks where it is, and whom it runs as.
+    allow(SYS_getcwd),
+    allow(SYS_readlinkat),
+];
+
+/// The same by older names, which newer kinds of machines do not have.
+#[cfg(target_arch = "x86_64")]
+const SERVICE_OLD: &[Rule] = &[
+    allow(SYS_epoll_wait),
+    allow(SYS_poll),
+    allow(SYS_time),
+    allow(SYS_readlink),
+    // The C library's thread-local storage of libraries loaded later.
+    allow(SYS_arch_prctl),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const SERVICE_OLD: &[Rule] = &[];
+
+/// What native drivers do besides.
+const DRIVER: &[Rule] = &[
+    // Libraries it links, and files that its manifest lets it read.
+    rule(SYS_openat, &[When::masked(2, WRITING, 0)], Answer::Allow),
+    refuse(SYS_openat, EACCES),
+    refuse(SYS_openat2, ENOSYS),
+    allow(SYS_pread64),
+    allow(SYS_preadv),
+    allow(SYS_readv),
+    allow(SYS_lseek),
+    allow(SYS_getdents64),
+    allow(SYS_faccessat),
+    allow(SYS_faccessat2),
+    allow(SYS_statfs),
+    allow(SYS_fstatfs),
+    allow(SYS_fadvise64),
+    // Who and where it is: languages' libraries ask when they start.
+    allow(SYS_getuid),
+    allow(SYS_geteuid),
+    allow(SYS_getgid),
+    allow(SYS_getegid),
+    allow(SYS_getppid),
+    allow(SYS_uname),
+    allow(SYS_sysinfo),
+    allow(SYS_getrusage),
+    allow(SYS_times),
+    allow(SYS_getcpu),
+    allow(SYS_set_tid_address),
+    allow(SYS_rt_sigtimedwait),
+    allow(SYS_mincore),
+    allow(SYS_membarrier),
+    // Libraries of many threads place them and go on where they may not.
+    refuse(SYS_sched_setaffinity, EPERM),
+    refuse(SYS_sched_setscheduler, EPERM),
+    refuse(SYS_sched_getscheduler, EPERM),
+    refuse(SYS_sched_getparam, EPERM),
+    refuse(SYS_setpriority, EPERM),
+    refuse(SYS_mlock, EPERM),
+    refuse(SYS_mlock2, EPERM),
+    refuse(SYS_mbind, EPERM),
+    refuse(SYS_set_mempolicy, EPERM),
+    refuse(SYS_get_mempolicy, EPERM),
+];
+
+/// The same by older names.
+#[cfg(target_arch = "x86_64")]
+const DRIVER_OLD: &[Rule] = &[
+    rule(SYS_open, &[When::masked(1, WRITING, 0)], Answer::Allow),
+    refuse(SYS_open, EACCES),
+    allow(SYS_stat),
+    allow(SYS_lstat),
+    allow(SYS_access),
+    allow(SYS_getrlimit),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const DRIVER_OLD: &[Rule] = &[];
+
+/// Memory that is written to but never run: all that a driver needs once it is loaded.
+const DATA: &[Rule] = &[
+    rule(SYS_mmap, &[When::masked(2, PROT_EXEC as u32, 0)], Answer::Allow),
+    rule(SYS_mprotect, &[When::masked(2, PROT_EXEC as u32, 0)], Answer::Allow),
+];
+
+/// Code too: the driver's and its libraries', while they are loaded.
+const CODE: &[Rule] = &[allow(SYS_mmap), allow(SYS_mprotect)];
+
+/// The second list, which is installed on top once the driver is there.
+const SECOND: &[Rule] =
+    &[rule(SYS_seccomp, &[When::is(0, SECCOMP_SET_MODE_FILTER)], Answer::Allow)];
+
+/// Nothing that a driver could mean well makes these.
+const ATTACK: &[Rule] = &[
+    // Another program.
+    kill(SYS_execve),
+    kill(SYS_execveat),
+    // Other processes' memory and descriptors.
+    kill(SYS_ptrace),
+    kill(SYS_process_vm_readv),
+    kill(SYS_process_vm_writev),
+    kill(SYS_kcmp),
+    kill(SYS_pidfd_getfd),
+    kill(SYS_process_madvise),
+    // Other views of the system.
+    kill(SYS_mount),
+    kill(SYS_umount2),
+    kill(SYS_pivot_root),
+    kill(SYS_chroot),
+    kill(SYS_move_mount),
+    kill(SYS_open_tree),
+    kill(SYS_fsopen),
+    kill(SYS_fsmount),
+    kill(SYS_fsconfig),
+    kill(SYS_fspick),
+    kill(SYS_mount_setattr),
+    kill(SYS_unshare),
+    kill(SYS_setns),
+    kill(SYS_open_by_handle_at),
+    // The kernel's large and often broken interfaces.
+    kill(SYS_bpf),
+    kill(SYS_perf_event_open),
+    kill(SYS_userfaultfd),
+    kill(SYS_io_uring_setup),
+    kill(SYS_io_uring_enter),
+    kill(SYS_io_uring_register),
+    kill(SYS_keyctl),
+    kill(SYS_add_key),
+    kill(SYS_request_key),
+    // The machine itself.
+    kill(SYS_init_module),
+    kill(SYS_finit_module),
+    kill(SYS_delete_module),
+    kill(SYS_kexec_load),
+    kill(SYS_reboot),
+    kill(SYS_swapon),
+    kill(SYS_swapoff),
+    kill(SYS_acct),
+    kill(SYS_settimeofday),
+    kill(SYS_clock_settime),
+    kill(SYS_capset),
+    kill(SYS_personality),
+];
+
+/// The same, of this kind of machine alone.
+#[cfg(target_arch = "x86_64")]
+const ATTACK_OLD: &[Rule] = &[kill(SYS_iopl), kill(SYS_ioperm), kill(SYS_modify_ldt)];
+#[cfg(not(target_arch = "x86_64"))]
+const ATTACK_OLD: &[Rule] = &[];
+
+/// A native driver while it is loaded.
+pub fn loading() -> Vec<Rule> {
+    [CODE, SECOND, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD].concat()
+}
+
+/// A native driver that is loaded.
+pub fn native() -> Vec<Rule> {
+    [DATA, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD].concat()
+}
+
+/// A WebAssembly module while it is read and compiled.
+pub fn compiling() -> Vec<Rule> {
+    let more = [
+        // The module, and nothing is written.
+        rule(SYS_openat, &[When::masked(2, WRITING, 0)], Answer::Allow),
+        refuse(SYS_openat, EACCES),
+        // The list of a module that is compiled is installed on top of this one.
+        rule(SYS_seccomp, &[When::is(0, SECCOMP_SET_MODE_FILTER)], Answer::Allow),
+    ];
+    [CODE, &more, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+}
+
+/// A module that is compiled: memory for its instances, and no file, and no
+/// more code. Its traps are signals, whose handlers are there by then.
+pub fn wasm() -> Vec<Rule> {
+    floor()
+}
+
+/// Raw lines: no driver, no files.
+pub fn floor() -> Vec<Rule> {
+    [DATA, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+}

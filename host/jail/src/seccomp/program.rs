@@ -1,0 +1,180 @@
+//! A list as the kernel's classic BPF: for each rule, compare the number, then
+//! the conditions, then return. The kernel itself remembers which calls are
+//! allowed whatever their arguments, and does not run the program for these.
+
+use super::{Answer, Rule};
+
+const ARCH: u32 = if cfg!(target_arch = "aarch64") { 0xc000_00b7 } else { 0xc000_003e };
+const NUMBER_AT: u32 = 0;
+const ARCH_AT: u32 = 4;
+const ARGUMENTS_AT: u32 = 16;
+
+const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+const EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
+const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+
+const KILL_PROCESS: u32 = 0x8000_0000;
+const TRAP: u32 = 0x0003_0000;
+const ERRNO: u32 = 0x0005_0000;
+const ALLOW: u32 = 0x7fff_0000;
+
+/// A program, each instruction a word: code, jump if true, jump if false, value
+/// from the highest bits to the lowest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program(Vec<u64>);
+
+fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> u64 {
+    u64::from(code) << 48 | u64::from(jt) << 40 | u64::from(jf) << 32 | u64::from(k)
+}
+
+fn returned(answer: Answer) -> u32 {
+    match answer {
+        Answer::Allow => ALLOW,
+        Answer::Errno(e) => ERRNO | (e as u32 & 0xffff),
+        Answer::Tell => TRAP,
+        Answer::Kill => KILL_PROCESS,
+    }
+}
+
+impl Program {
+    /// Calls that no rule fits are told of and end the service.
+    pub fn new(rules: &[Rule]) -> Self {
+        let mut p = vec![
+            instruction(LOAD, 0, 0, ARCH_AT),
+            instruction(EQUAL, 1, 0, ARCH),
+            // Numbers of another kind of machine mean other calls.
+            instruction(RETURN, 0, 0, KILL_PROCESS),
+            instruction(LOAD, 0, 0, NUMBER_AT),
+        ];
+        for rule in rules {
+            let mut body = vec![];
+            let conditions = rule.when.len() as u8;
+            for (i, w) in rule.when.iter().enumerate() {
+                let at = ARGUMENTS_AT + u32::from(w.argument) * 8 + if w.upper { 4 } else { 0 };
+                body.push(instruction(LOAD, 0, 0, at));
+                body.push(instruction(AND, 0, 0, w.mask));
+                // Past the conditions left and the return.
+                let left = (conditions - 1 - i as u8) * 3 + 1;
+                body.push(instruction(EQUAL, 0, left, w.value));
+            }
+            body.push(instruction(RETURN, 0, 0, returned(rule.answer)));
+            if conditions > 0 {
+                body.push(instruction(LOAD, 0, 0, NUMBER_AT));
+            }
+            p.push(instruction(EQUAL, 0, body.len() as u8, rule.call));
+            p.extend(body);
+        }
+        p.push(instruction(RETURN, 0, 0, returned(Answer::Tell)));
+        Program(p)
+    }
+
+    /// Its instructions.
+    pub fn words(self) -> Vec<u64> {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{When, lists};
+    use super::*;
+
+    /// What the kernel would do with a call.
+    fn run(p: &Program, arch: u32, call: u32, args: [u64; 6]) -> u32 {
+        let (mut a, mut at) = (0u32, 0usize);
+        for _ in 0..10_000 {
+            let i = p.0[at];
+            let (code, jt, jf, k) = ((i >> 48) as u16, (i >> 40) as u8, (i >> 32) as u8, i as u32);
+            at += 1;
+            match code {
+                LOAD => {
+                    a = match k {
+                        NUMBER_AT => call,
+                        ARCH_AT => arch,
+                        k => {
+                            let arg = args[((k - ARGUMENTS_AT) / 8) as usize];
+                            if k % 8 == 4 { (arg >> 32) as u32 } else { arg as u32 }
+                        }
+                    }
+                }
+                AND => a &= k,
+                EQUAL => at += usize::from(if a == k { jt } else { jf }),
+                RETURN => return k,
+                other => panic!("{other:x}"),
+            }
+        }
+        panic!("it does not end")
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        const RULES: &[Rule] = &[
+            Rule { call: 1, when: &[], answer: Answer::Allow },
+            Rule {
+                call: 2,
+                when: &[When::masked(1, 0b11, 0b01), When::is(0, 7), When::short(0)],
+                answer: Answer::Allow,
+            },
+            Rule { call: 2, when: &[], answer: Answer::Errno(13) },
+            Rule { call: 3, when: &[], answer: Answer::Kill },
+        ];
+        let p = Program::new(RULES);
+        let to = |call, a0, a1| run(&p, ARCH, call, [a0, a1, 0, 0, 0, 0]);
+        assert_eq!(to(1, 0, 0), ALLOW);
+        assert_eq!(to(2, 7, 0b101), ALLOW);
+        assert_eq!(to(2, 7, 0b110), ERRNO | 13);
+        assert_eq!(to(2, 8, 0b101), ERRNO | 13);
+        assert_eq!(to(2, 7 | 1 << 32, 0b101), ERRNO | 13, "the upper half counts");
+        assert_eq!(to(3, 0, 0), KILL_PROCESS);
+        assert_eq!(to(4, 0, 0), TRAP);
+        assert_eq!(run(&p, ARCH ^ 1, 1, [0; 6]), KILL_PROCESS);
+    }
+
+    #[test]
+    fn the_lists_hold_what_they_say() {
+        use libc::*;
+        let native = Program::new(&lists::native());
+        let loading = Program::new(&lists::loading());
+        let floor = Program::new(&lists::floor());
+        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
+        let arg = |n: usize, v: i32| {
+            let mut a = [0; 6];
+            a[n] = v as u64;
+            a
+        };
+        for p in [&native, &loading, &floor] {
+            for call in
+                [SYS_ptrace, SYS_execve, SYS_mount, SYS_bpf, SYS_io_uring_setup, SYS_unshare]
+            {
+                assert_eq!(to(p, call, [0; 6]), KILL_PROCESS, "{call}");
+            }
+            for call in [SYS_socket, SYS_kill, SYS_ftruncate, SYS_memfd_create, SYS_setuid] {
+                assert_eq!(to(p, call, [0; 6]), TRAP, "{call}");
+            }
+            assert_eq!(to(p, SYS_clone3, [0; 6]), ERRNO | ENOSYS as u32);
+            assert_eq!(to(p, SYS_clone, arg(0, 0x3d0f00)), ALLOW, "a thread");
+            assert_eq!(to(p, SYS_clone, arg(0, SIGCHLD)), TRAP, "a fork");
+            assert_eq!(to(p, SYS_clone, arg(0, 0x3d0f00 | CLONE_NEWNET)), TRAP);
+            assert_eq!(to(p, SYS_futex, [0; 6]), ALLOW);
+        }
+        assert_eq!(to(&native, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), ALLOW);
+        for flags in [O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE] {
+            assert_eq!(to(&native, SYS_openat, arg(2, flags)), ERRNO | EACCES as u32);
+        }
+        for call in [SYS_mmap, SYS_mprotect] {
+            assert_eq!(to(&loading, call, arg(2, PROT_READ | PROT_EXEC)), ALLOW);
+            assert_eq!(to(&native, call, arg(2, PROT_READ | PROT_EXEC)), TRAP);
+            assert_eq!(to(&native, call, arg(2, PROT_READ | PROT_WRITE)), ALLOW);
+        }
+        assert_eq!(to(&floor, SYS_openat, [0; 6]), TRAP);
+    }
+
+    #[test]
+    fn a_list_fits_a_packet() {
+        let filters =
+            super::super::filters(&vfun_supervise::Driver::Native { library: "/x".into() }, false);
+        let bytes = serde_json::to_vec(&filters).unwrap().len();
+        assert!(bytes < vfun_supervise::PACKET_BYTES / 2, "{bytes}");
+    }
+}

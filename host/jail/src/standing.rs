@@ -1,0 +1,148 @@
+//! Which layers a process really has, as the kernel tells.
+
+use crate::constants::{FILE_BYTES, OPEN_FILES};
+use crate::{Layer, Missing};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+/// The layers of one service.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Standing {
+    /// In force.
+    pub layers: BTreeSet<Layer>,
+    /// Not there.
+    pub missing: Vec<Missing>,
+    /// The version of Landlock's interface, where it is in force.
+    pub landlock: Option<u32>,
+}
+
+/// What was meant for a process, to compare with.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Meant {
+    /// User of the host that should be its own.
+    pub user: Option<u32>,
+    /// Directories of its control groups, by layer.
+    pub groups: Vec<(Layer, PathBuf)>,
+    /// What is missing, as those who tried know.
+    pub missing: Vec<Missing>,
+    /// Landlock's version, by the launcher's word: the kernel tells nobody.
+    pub landlock: Option<u32>,
+}
+
+fn own_namespace(pid: i32, kind: &str) -> bool {
+    let of = |who: &str| fs::read_link(format!("/proc/{who}/ns/{kind}"));
+    matches!((of("self"), of(&pid.to_string())), (Ok(mine), Ok(its)) if mine != its)
+}
+
+/// The words of a line of /proc/PID/status.
+fn words<'a>(status: &'a str, key: &str) -> Vec<&'a str> {
+    let line = status.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(':'));
+    line.map_or(vec![], |l| l.split_whitespace().collect())
+}
+
+fn own_root(pid: i32) -> bool {
+    let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+    let mut roots = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>());
+    // id parent dev root mountpoint options ... - type source options
+    let own = roots.any(|f| {
+        f.get(4) == Some(&"/")
+            && f.get(5).is_some_and(|o| o.split(',').any(|o| o == "ro"))
+            && f.iter().skip_while(|w| **w != "-").nth(1) == Some(&"tmpfs")
+    });
+    own && !mounts.lines().any(|l| {
+        // Whatever could be written to was meant for somebody else.
+        l.split(' ').nth(5).is_some_and(|o| o.split(',').any(|o| o == "rw"))
+    })
+}
+
+fn rlimits(pid: i32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    let hard = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    hard("Max core file size") == Some(0)
+        && hard("Max open files").is_some_and(|n| n <= OPEN_FILES)
+        && hard("Max file size").is_some_and(|n| n <= FILE_BYTES)
+}
+
+/// Whether the process is in the group with this directory.
+fn grouped(cgroups: &str, dir: &std::path::Path) -> bool {
+    cgroups.lines().filter_map(|l| l.splitn(3, ':').nth(2)).any(|path| {
+        // The directory is where the hierarchy is mounted, and this path.
+        path.len() > 1 && dir.ends_with(path.trim_start_matches('/'))
+    })
+}
+
+impl Standing {
+    /// Looks at the process.
+    pub fn of(pid: i32, meant: &Meant) -> Self {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let users = words(&status, "Uid");
+        let holds = |layer: Layer| match layer {
+            Layer::User => own_namespace(pid, "user"),
+            Layer::OwnUser => meant
+                .user
+                .is_some_and(|u| users.len() == 4 && users.iter().all(|w| w.parse() == Ok(u))),
+            Layer::Pid => own_namespace(pid, "pid"),
+            Layer::Mount => own_namespace(pid, "mnt") && own_root(pid),
+            Layer::Network => own_namespace(pid, "net"),
+            Layer::Ipc => own_namespace(pid, "ipc"),
+            Layer::NoNewPrivileges => words(&status, "NoNewPrivs") == ["1"],
+            Layer::Capabilities => ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]
+                .iter()
+                .all(|k| words(&status, k).first().is_some_and(|w| w.bytes().all(|b| b == b'0'))),
+            // Two: a filter, installed by the service before it loads its driver.
+            Layer::Seccomp => words(&status, "Seccomp") == ["2"],
+            Layer::Landlock => meant.landlock.is_some(),
+            Layer::Rlimits => rlimits(pid),
+            Layer::CgroupCpu | Layer::CgroupMemory | Layer::CgroupPids => {
+                meant.groups.iter().any(|(l, dir)| *l == layer && grouped(&cgroups, dir))
+            }
+        };
+        let layers: BTreeSet<Layer> = Layer::ALL.into_iter().filter(|l| holds(*l)).collect();
+        let why = |layer: Layer| {
+            let said = meant.missing.iter().find(|m| m.layer == layer).map(|m| m.why.clone());
+            Missing::new(layer, said.unwrap_or_else(|| "the kernel does not show it".into()))
+        };
+        let missing = Layer::ALL.into_iter().filter(|l| !layers.contains(l)).map(why).collect();
+        Standing { landlock: meant.landlock, layers, missing }
+    }
+
+    /// The first of `required` that is missing, in a sentence.
+    pub fn lacks(&self, required: &BTreeSet<Layer>, but: &[Layer]) -> Option<String> {
+        let layer = required.iter().find(|l| !self.layers.contains(l) && !but.contains(l))?;
+        let why = self.missing.iter().find(|m| m.layer == *layer).map_or("", |m| &m.why);
+        Some(format!(
+            "policy requires the sandbox's layer '{layer}' and this host does not give it ({why})"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_without_a_jail_has_no_layer() {
+        let s = Standing::of(std::process::id() as i32, &Meant::default());
+        for layer in [Layer::User, Layer::Mount, Layer::Pid, Layer::Landlock, Layer::OwnUser] {
+            assert!(!s.layers.contains(&layer), "{layer}");
+        }
+        assert_eq!(s.layers.len() + s.missing.len(), Layer::ALL.len());
+        let required = BTreeSet::from([Layer::Mount]);
+        assert!(s.lacks(&required, &[]).unwrap().contains("'mount'"));
+        assert_eq!(s.lacks(&required, &[Layer::Mount]), None);
+    }
+
+    #[test]
+    fn groups_are_known_by_the_end_of_their_directory() {
+        let text = "3:cpu:/a/virtfun/r/c/s\n0::/\n";
+        assert!(grouped(text, "/sys/fs/cgroup/cpu/a/virtfun/r/c/s".as_ref()));
+        assert!(!grouped(text, "/sys/fs/cgroup/cpu/a/virtfun/r/c/t".as_ref()));
+        assert!(!grouped("0::/\n", "/sys/fs/cgroup".as_ref()));
+    }
+}
