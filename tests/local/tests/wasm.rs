@@ -8,6 +8,10 @@ use vfun::{Error, FunctionRequest};
 use vfun_manager::admin::Ask;
 use vfun_tests_local::{Stand, args, number, programs, repo};
 
+/// -1 and -3, as callers see them.
+const BUG: u32 = u32::MAX;
+const BAD_ARGS: u32 = u32::MAX - 2;
+
 /// A folder of modules and manifests, and a manager that offers them.
 struct Modules {
     stand: Stand,
@@ -81,7 +85,7 @@ fn modules_compute_what_their_native_kin_do() {
         assert_eq!(wasm.call(&args).unwrap(), native.call(&args).unwrap(), "{n}!");
     }
     let e = wasm.call(&[1]).unwrap_err();
-    assert!(matches!(e, Error::Driver { code: -3, .. }), "its signature is kept: {e}");
+    assert!(matches!(e, Error::Driver { code: BAD_ARGS, .. }), "its signature is kept: {e}");
     let crc = session
         .negotiate(&FunctionRequest::new("crc32").cell_bytes(1 << 20))
         .unwrap()
@@ -111,7 +115,7 @@ fn what_a_module_does_wrong_is_told_apart() {
     let pid = m.stand.grants()[0].pid;
     let calls = |f: &vfun::Function| u32::from_le_bytes(f.call(&[6]).unwrap().try_into().unwrap());
     let trap = |f: &vfun::Function, which: u8, expect: &str| match f.call(&[which]) {
-        Err(Error::Driver { code: -1, sentence }) => assert_eq!(sentence, expect),
+        Err(Error::Driver { code: BUG, sentence }) => assert_eq!(sentence, expect),
         other => panic!("{other:?}"),
     };
     assert_eq!(f.call(&[0, 1, 2, 3]).unwrap(), [1, 2, 3]);
