@@ -3,7 +3,8 @@
 //!
 //! `cargo bench --manifest-path services/wasm/Cargo.toml`. The native kin of the
 //! modules are looked for where `cargo build --release` puts them. Rounds of
-//! both alternate, so that a machine's moods hit both alike; medians are shown.
+//! both alternate, so that a machine's moods hit both alike. Medians are shown,
+//! and the least: what a machine with other work does when left alone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,16 +29,29 @@ fn ns(instance: &mut impl Serve, args: &[u8], calls: u32) -> f64 {
     from.elapsed().as_nanos() as f64 / f64::from(calls)
 }
 
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    all[all.len() / 2]
+/// The median and the least.
+#[derive(Clone, Copy)]
+struct Times {
+    median: f64,
+    least: f64,
 }
 
-/// Medians of both, in turns.
-fn both(native: &mut impl Serve, wasm: &mut impl Serve, args: &[u8], calls: u32) -> (f64, f64) {
+impl Times {
+    fn of(mut all: Vec<f64>) -> Self {
+        all.sort_by(f64::total_cmp);
+        Times { median: all[all.len() / 2], least: all[0] }
+    }
+}
+
+fn line(what: &str, t: Times, per: f64, unit: &str) {
+    println!("{what:32} {:10.2} {unit}   least {:10.2} {unit}", t.median / per, t.least / per);
+}
+
+/// Both, in turns.
+fn both(native: &mut impl Serve, wasm: &mut impl Serve, args: &[u8], calls: u32) -> (Times, Times) {
     let turn = |_| (ns(native, args, calls), ns(wasm, args, calls));
-    let (n, w): (Vec<_>, Vec<_>) = (0..ROUNDS).map(turn).unzip();
-    (median(n), median(w))
+    let (n, w) = (0..ROUNDS).map(turn).unzip();
+    (Times::of(n), Times::of(w))
 }
 
 fn main() {
@@ -59,37 +73,28 @@ fn main() {
     let null = module("null");
     let mut instance = null.open(&config).unwrap();
     let (n, w) = both(&mut native("null"), &mut instance, &[0; 16], CALLS);
-    println!("null call, 16 bytes        native {n:8.1} ns   wasm {w:8.1} ns   {:+.1} ns", w - n);
+    line("null call, native", n, 1.0, "ns");
+    line("null call, wasm", w, 1.0, "ns");
+    println!("  more: {:.1} ns; least {:.1} ns", w.median - n.median, w.least - n.least);
 
     let factorial = module("factorial");
     let mut instance = factorial.open(&config).unwrap();
     let args = [51u64.to_le_bytes(), REPETITIONS.to_le_bytes()].concat();
     let (n, w) = both(&mut native("factorial"), &mut instance, &args, 1);
-    let each = |t: f64| t / REPETITIONS as f64;
-    println!(
-        "one of 51!                 native {:8.1} ns   wasm {:8.1} ns   {:.2} times",
-        each(n),
-        each(w),
-        w / n
-    );
+    line("51!, native", n, REPETITIONS as f64, "ns");
+    line("51!, wasm", w, REPETITIONS as f64, "ns");
+    println!("  times: {:.2}; least {:.2}", w.median / n.median, w.least / n.least);
 
-    let made = (0..ROUNDS)
-        .map(|_| {
+    let times = |turn: &dyn Fn()| {
+        let once = |_| {
             let from = Instant::now();
-            for _ in 0..100 {
-                drop(factorial.open(&config).unwrap());
-            }
-            from.elapsed().as_nanos() as f64 / 100.0
-        })
-        .collect();
-    println!("an instance, made and gone {:8.1} us", median(made) / 1e3);
-
-    let compiled = (0..ROUNDS)
-        .map(|_| {
-            let from = Instant::now();
-            module("factorial");
+            turn();
             from.elapsed().as_nanos() as f64
-        })
-        .collect();
-    println!("checked and compiled       {:8.2} ms", median(compiled) / 1e6);
+        };
+        Times::of((0..ROUNDS).map(once).collect())
+    };
+    let made = times(&|| drop(factorial.open(&config).unwrap()));
+    line("an instance, made and gone", made, 1e3, "us");
+    let compiled = times(&|| drop(module("factorial")));
+    line("checked and compiled", compiled, 1e6, "ms");
 }

@@ -11,7 +11,7 @@ for source in "$@"; do
     name=$(basename "$source" .c)
     # Nothing but the compiler and its linker: no library, so nothing is imported.
     # With the stack first, an overflow of it is a trap and not a change of data.
-    clang --target=wasm32 -O2 -mbulk-memory -ffreestanding -fvisibility=default \
+    clang --target=wasm32 -O3 -msimd128 -mbulk-memory -ffreestanding -fvisibility=default \
         -nostdlib -Wall -Wextra -Werror -I "$here/../../sdk/include" \
         -Wl,--no-entry,--export-dynamic,--strip-all,--stack-first,-z,stack-size=65536 \
         -o "$to/$name.wasm.new" "$source"
