@@ -1,5 +1,5 @@
 # The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
-.PHONY: help setup build demo host-demo guest test test-local test-vm python packages bench fuzz install clean
+.PHONY: help setup build demo host-demo guest test test-local test-vm python packages bench fuzz soak chaos install clean
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -45,6 +45,13 @@ bench: build    ## everything that is measured, at a scale that takes some minut
 
 fuzz:           ## each fuzz target for ten minutes
 	fuzz/run.sh 600
+
+soak: setup     ## guests rebooting, apps dying, attackers, for an hour (MINUTES=60): does anything grow?
+	@tests/soak.sh
+
+chaos: build    ## 1,000,000 checked calls while managers and services are killed
+	target/release/vfun-chaos
+	target/release/vfun-chaos --both --seed 2
 
 install: build  ## into /usr/local (PREFIX=...): programs, drivers, library, header, manifests
 	@packaging/install.sh

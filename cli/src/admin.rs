@@ -4,6 +4,9 @@ use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
 use std::path::{Path, PathBuf};
 use vfun_manager::admin::{self, Ask, ClientRow, FunctionRow, GrantRow, Reply, ServiceRow, Status};
+use vfun_manager::audit::{Query, Row};
+use vfun_manager::policy::tokens::{Fresh, Kept};
+use vfun_manager::policy::view::View;
 
 /// Where the manager keeps everything unless told otherwise.
 pub const ROOT: &str = "/var/lib/virtfun";
@@ -93,6 +96,34 @@ impl Admin {
     pub fn history(&self, limit: u32) -> Result<Vec<vfun_manager::record::HistoryRow>> {
         match self.ask(&Ask::History { limit })? {
             Reply::History { rows } => Ok(rows),
+            other => Err(strange(&other)),
+        }
+    }
+    /// The policy in force; of one client only, if one is named.
+    pub fn policy(&self, client: Option<String>) -> Result<View> {
+        match self.ask(&Ask::Policy { client })? {
+            Reply::Policy(view) => Ok(view),
+            other => Err(strange(&other)),
+        }
+    }
+    /// Makes a token.
+    pub fn make_token(&self, order: &Ask) -> Result<Fresh> {
+        match self.ask(order)? {
+            Reply::TokenMade(fresh) => Ok(fresh),
+            other => Err(strange(&other)),
+        }
+    }
+    /// Tokens; of one client only, if one is named.
+    pub fn tokens(&self, client: Option<String>) -> Result<Vec<Kept>> {
+        match self.ask(&Ask::Tokens { client })? {
+            Reply::Tokens { tokens } => Ok(tokens),
+            other => Err(strange(&other)),
+        }
+    }
+    /// Lines of the audit log.
+    pub fn audit(&self, query: Query) -> Result<Vec<Row>> {
+        match self.ask(&Ask::Audit(query))? {
+            Reply::Audit { rows } => Ok(rows),
             other => Err(strange(&other)),
         }
     }

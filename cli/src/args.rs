@@ -30,7 +30,8 @@ Exit codes:
   4  the call itself failed
   5  manager, window or gateway cannot be reached
 
-Variables: VFUN_ROOT, VFUN_ENDPOINT, VFUN_CLIENT, VFUN_CREDENTIAL.";
+Variables: VFUN_ROOT, VFUN_ENDPOINT, VFUN_CLIENT, VFUN_CREDENTIAL, \
+VFUN_TOKEN_FILE, VFUN_TOKEN.";
 
 /// VirtFun: call functions that run on the host.
 #[derive(Parser, Debug)]
@@ -87,6 +88,13 @@ pub enum Command {
     /// Declare clients: add, remove, list, show.
     #[command(subcommand)]
     Client(cmd::client::Sub),
+    /// What each client may use: show, check, set, reload.
+    #[command(subcommand)]
+    Policy(cmd::policy::Sub),
+    /// Tokens of apps: add, rotate, ls, revoke.
+    #[command(subcommand)]
+    Token(cmd::token::Sub),
+    Audit(cmd::audit::Args),
     Attach(cmd::attach::AttachArgs),
     Detach(cmd::attach::DetachArgs),
     /// Grant nothing new; what is active goes on.

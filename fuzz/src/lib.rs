@@ -4,6 +4,8 @@
 #[path = "../../protocol/ring/tests/common/mod.rs"]
 mod common;
 
+pub mod core;
+
 pub use common::{caller_ops, server_ops};
 
 /// Fields out of the fuzzer's bytes; zero where they end.

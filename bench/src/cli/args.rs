@@ -31,8 +31,12 @@ pub enum Command {
     Footprint(FootprintArgs),
     /// The ways to wait: a call in each, too many callers, and idling.
     Waiting(WaitingArgs),
+    /// The sandbox: what each layer costs when a service starts, and at a call.
+    Jail(JailArgs),
     /// The kernel module: a call with and without it, and how soon it serves.
     Module(ModuleArgs),
+    /// An innocent client's calls while its neighbour attacks, in every way there is.
+    Isolation(IsolationArgs),
     /// Everything, in a few minutes.
     All(AllArgs),
     /// Measures one thing for the host that booted this guest.
@@ -41,6 +45,26 @@ pub enum Command {
         /// What, and how to connect: JSON.
         job: String,
     },
+}
+
+/// Options of `jail`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct JailArgs {
+    /// Starts of services with each set of layers.
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(5..=1000))]
+    pub starts: u32,
+    /// Only the whole sandbox and none, not each layer by itself.
+    #[arg(long)]
+    pub short: bool,
+    /// The folder of functions [default: those of this checkout, or the installed ones].
+    #[arg(long, value_name = "DIR")]
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers [default: beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub drivers: Option<PathBuf>,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 fn domain(text: &str) -> Result<Domain, String> {
@@ -229,6 +253,32 @@ pub struct ModuleArgs {
     /// Let the system choose processors, instead of one for the guest and one for services.
     #[arg(long)]
     pub no_pin: bool,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Options of `isolation`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct IsolationArgs {
+    /// How often each attack is measured; medians are reported.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// How long each turn lasts, ms.
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(50..=60_000))]
+    pub load: u32,
+    /// Only these attacks, separated by commas; `vfun-hostile --attack list` names them [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub attack: Vec<String>,
+    /// The folder of functions [default: those of this checkout, or the installed ones].
+    #[arg(long, value_name = "DIR")]
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers [default: beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub drivers: Option<PathBuf>,
     /// Write the report as JSON; - means stdout, instead of the table.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -1,14 +1,15 @@
 //! From options to experiments.
 
 use super::args::{
-    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, LatencyArgs, ModuleArgs, OutputArgs,
-    WaitingArgs, WhereArgs,
+    AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
+    ModuleArgs, OutputArgs, WaitingArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, FootprintReport, Function, text};
 use crate::runs::{
-    self, Bench, DomainsPlan, FootprintPlan, GrainPlan, LatencyPlan, ModulePlan, WaitingPlan, Where,
+    self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
+    ModulePlan, WaitingPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -175,6 +176,18 @@ pub(super) fn all(args: &AllArgs) -> Result<ExitCode> {
     Ok(status(&bench, &args.at))
 }
 
+pub(super) fn jail(args: &JailArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: None, chart: Vec::new() };
+    let at = Where {
+        functions: args.functions.clone(),
+        drivers: args.drivers.clone(),
+        pin: true,
+        ..Where::default()
+    };
+    put(&runs::jail(&at, &JailPlan { starts: args.starts, each: !args.short })?, &output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(super) fn module(args: &ModuleArgs) -> Result<ExitCode> {
     let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
     let at = Where {
@@ -184,5 +197,22 @@ pub(super) fn module(args: &ModuleArgs) -> Result<ExitCode> {
         ..Where::default()
     };
     put(&runs::module(&at, &ModulePlan { repeats: args.repeats })?, &output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn isolation(args: &IsolationArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
+    let at = Where {
+        functions: args.functions.clone(),
+        drivers: args.drivers.clone(),
+        pin: false,
+        ..Where::default()
+    };
+    let plan = IsolationPlan {
+        repeats: args.repeats,
+        load: Duration::from_millis(args.load.into()),
+        attacks: args.attack.clone(),
+    };
+    put(&runs::isolation(&at, &plan)?, &output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -22,6 +22,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Grain(args) => experiments::grain(&args),
         Command::Footprint(args) => experiments::footprint(&args),
         Command::Waiting(args) => experiments::waiting(&args),
+        Command::Jail(args) => experiments::jail(&args),
+        Command::Isolation(args) => experiments::isolation(&args),
         Command::Module(args) => experiments::module(&args),
         Command::All(args) => experiments::all(&args),
         Command::Inside { job } => inside::run(&job),

@@ -3,8 +3,9 @@
 use super::args::OutputArgs;
 use crate::Result;
 use crate::error::Doing;
+use crate::report::jail::{JailReport, JailRow};
 use crate::report::{DomainsReport, FootprintReport, GrainReport, LatencyReport};
-use crate::report::{ModuleReport, WaitingReport};
+use crate::report::{IsolationReport, ModuleReport, WaitingReport};
 use crate::report::{ReportError, chart, csv, json, text};
 use serde::Serialize;
 use std::io::Write;
@@ -43,8 +44,22 @@ report!(DomainsReport, crate::report::DomainRow, domains, chart::domains);
 report!(LatencyReport, crate::report::LatencyRow, latency, chart::latency);
 report!(GrainReport, crate::report::GrainRow, grain, chart::grain);
 report!(FootprintReport, crate::report::FootprintRow, footprint, no_chart);
+report!(IsolationReport, crate::report::IsolationRow, isolation, no_chart);
 report!(ModuleReport, crate::report::ModuleRow, module, no_chart);
 report!(WaitingReport, crate::report::WaitingRow, waiting, no_chart);
+
+impl Report for JailReport {
+    type Row = JailRow;
+    fn rows(&self) -> &[JailRow] {
+        &self.rows
+    }
+    fn text(&self) -> String {
+        JailReport::text(self)
+    }
+    fn chart(&self, path: &Path) -> std::result::Result<(), ReportError> {
+        no_chart(self, path)
+    }
+}
 
 fn no_chart<R>(_: &R, path: &Path) -> std::result::Result<(), ReportError> {
     let reason = "this report is a table only".to_owned();

@@ -34,6 +34,8 @@ pub struct Start<'a> {
     pub more_in: Option<Wiring>,
     /// Which processors services run on; none: any.
     pub services: &'a [usize],
+    /// Layers of the sandbox that services do without.
+    pub without: &'a [String],
 }
 
 /// A manager that answers.
@@ -87,6 +89,9 @@ impl Manager {
             .arg(vfund);
         line.arg("--root").arg(&root).arg("--functions").arg(start.functions);
         line.arg("--drivers").arg(start.drivers).arg("--window-dir").arg(&windows);
+        for layer in start.without {
+            line.arg("--without-layer").arg(layer);
+        }
         if start.tcp {
             line.arg("--tcp").arg(format!("127.0.0.1:{}", free_port()?));
         }
@@ -114,6 +119,18 @@ impl Manager {
             manager.add_client(NET_CLIENT, None, true)?;
         }
         Ok(manager)
+    }
+
+    /// Layers of the sandbox that its services lack.
+    pub fn missing_layers(&self) -> Result<Vec<String>> {
+        match self.ask(&Ask::Services)? {
+            Reply::Services { services } => {
+                let row = services.into_iter().next();
+                let missing = row.map_or(vec![], |r| r.sandbox.missing);
+                Ok(missing.into_iter().map(|m| m.layer.name().to_owned()).collect())
+            }
+            other => Err(BenchError::Manager(format!("it answered another question: {other:?}"))),
+        }
     }
 
     /// Waits for the first answer.

@@ -2,11 +2,13 @@
 
 mod domains;
 mod footprint;
+mod isolation;
 mod module;
 mod waiting;
 
 pub use domains::{GUEST_HOST_OVER_HOST_HOST, domains};
 pub use footprint::{ACTIVATION_NS, IDLE_SHARE, NO_SHARE, RESIDENT_BYTES, footprint};
+pub use isolation::isolation;
 pub use module::module;
 pub use waiting::waiting;
 

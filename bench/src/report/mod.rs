@@ -1,10 +1,11 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Six reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Eight reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
-//! (the ways to wait) and [`ModuleReport`] (the kernel module). Each is an object of
-//! `machine`, `settings` and `rows`; their field names are a public format.
+//! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
+//! (calls under attack) and [`jail::JailReport`] (the sandbox). Each is an object of
+//! `machine`, `settings` (but the last) and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
 //! [`text`], [`json`], [`csv`] or [`chart`].
@@ -18,6 +19,8 @@ mod error;
 mod file;
 pub mod footprint;
 pub mod instances;
+pub mod isolation;
+pub mod jail;
 pub mod json;
 pub mod machine;
 pub mod module;
@@ -32,6 +35,7 @@ pub mod waiting;
 pub use error::ReportError;
 pub use footprint::{Footprint, FootprintReport, FootprintRow};
 pub use instances::Instance;
+pub use isolation::{IsolationReport, IsolationRow};
 pub use machine::Machine;
 pub use module::{ModuleFigure, ModuleReport, ModuleRow};
 pub use names::{Domain, Function, How, Kind, Mode};

@@ -3,6 +3,8 @@
 mod domains;
 mod footprint;
 mod grain;
+mod isolation;
+mod jail;
 mod latency;
 mod module;
 mod prepare;
@@ -11,6 +13,8 @@ mod waiting;
 pub use domains::{DomainsPlan, domains};
 pub use footprint::{FootprintPlan, footprint};
 pub use grain::{GrainPlan, grain};
+pub use isolation::{IsolationPlan, isolation};
+pub use jail::{JailPlan, jail};
 pub use latency::{LatencyPlan, latency};
 pub use module::{ModulePlan, module};
 pub use prepare::{Bench, Where};

@@ -58,6 +58,17 @@ impl Where {
         more_in: Option<Wiring>,
         services: &[usize],
     ) -> Result<Manager> {
+        self.manager_without(more, more_in, services, &[])
+    }
+
+    /// The same, whose services do without layers of the sandbox.
+    pub(super) fn manager_without(
+        &self,
+        more: &[&str],
+        more_in: Option<Wiring>,
+        services: &[usize],
+        without: &[String],
+    ) -> Result<Manager> {
         let (program, programs) = self.program_and_folder();
         let functions = lab::functions_folder(self.functions.as_deref(), &program)?;
         let drivers = self.drivers.clone().unwrap_or_else(|| programs.clone());
@@ -71,6 +82,7 @@ impl Where {
             more,
             more_in,
             services,
+            without,
         })
     }
 }
@@ -150,8 +162,17 @@ impl Bench {
                 let services = &*service;
                 let guest = guest.then(|| at.wiring());
                 let (more, more_in) = (&[][..], None);
-                let start =
-                    Start { programs, functions, drivers, tcp, guest, more, more_in, services };
+                let start = Start {
+                    programs,
+                    functions,
+                    drivers,
+                    tcp,
+                    guest,
+                    more,
+                    more_in,
+                    services,
+                    without: &[],
+                };
                 self.start(start)?
             }
         };

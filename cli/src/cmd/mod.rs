@@ -1,6 +1,7 @@
 //! The subcommands, one a file.
 
 pub mod attach;
+pub mod audit;
 pub mod bench;
 pub mod bindgen;
 pub mod call;
@@ -12,12 +13,14 @@ pub mod guest;
 pub mod history;
 pub mod list;
 pub mod man;
+pub mod policy;
 pub mod ps;
 pub mod revoke;
 pub mod service;
 pub mod stats;
 pub mod status;
 pub mod switch;
+pub mod token;
 pub mod top;
 
 use crate::args::{Cli, Command};
@@ -41,6 +44,9 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Function(sub) => done(function::run(&cli, sub)),
         Command::Service(sub) => done(service::run(&cli, sub)),
         Command::Client(sub) => done(client::run(&cli, sub)),
+        Command::Policy(sub) => done(policy::run(&cli, sub)),
+        Command::Token(sub) => done(token::run(&cli, sub)),
+        Command::Audit(args) => done(audit::run(&cli, args)),
         Command::Attach(args) => done(attach::attach(&cli, args)),
         Command::Detach(args) => done(attach::detach(&cli, args)),
         Command::Drain => done(switch::drain(&cli)),

@@ -16,12 +16,17 @@ pub fn run(cli: &Cli) -> Result<()> {
 }
 
 fn render(s: &Status) -> String {
+    let policy = match &s.policy_unreadable {
+        None => "in force (vfun policy show)".into(),
+        Some(why) => format!("NOTHING NEW IS GRANTED: {why}"),
+    };
     Facts::new()
         .fact(
             "manager",
             format!("vfund {}, process {}, up {}", s.version, s.pid, out::age(s.uptime_s)),
         )
         .fact("state", if s.draining { "draining: nothing new is granted" } else { "serving" })
+        .fact("policy", policy)
         .fact("root", s.root.display().to_string())
         .fact("generation", s.generation.to_string())
         .fact("windows", format!("{}, {}", s.windows, out::bytes(s.window_bytes_used)))

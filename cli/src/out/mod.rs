@@ -2,10 +2,12 @@
 
 mod facts;
 mod table;
+mod times;
 mod units;
 
 pub use facts::Facts;
 pub use table::{Align, Table};
+pub use times::parse_duration;
 pub use units::{age, bytes, count, duration, rate, timestamp};
 
 use crate::fail::{self, Result};

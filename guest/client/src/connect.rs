@@ -24,6 +24,13 @@ use zerocopy::{FromZeros, IntoBytes};
 /// The variable that names the endpoint where the program leaves it open.
 const ENDPOINT_VARIABLE: &str = "VFUN_ENDPOINT";
 
+/// Where a token is, for apps that pass no credential: a file, read anew for
+/// each session, so that a rotated token is taken up by the next one.
+const TOKEN_FILE_VARIABLE: &str = "VFUN_TOKEN_FILE";
+
+/// The same, the token itself.
+const TOKEN_VARIABLE: &str = "VFUN_TOKEN";
+
 /// Who connects, and how.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
@@ -63,7 +70,9 @@ impl ConnectOptions {
         self.client = Some(name.into());
         self
     }
-    /// What proves the right to, where policy asks for it. At most 64 bytes.
+    /// What proves the right to, where policy asks for it: a token, or the
+    /// client's secret. At most 64 bytes. Without one, that which the variable
+    /// `VFUN_TOKEN_FILE` or `VFUN_TOKEN` names.
     pub fn credential(mut self, bytes: impl AsRef<[u8]>) -> Self {
         self.credential = bytes.as_ref().to_vec();
         self
@@ -95,6 +104,33 @@ impl ConnectOptions {
     /// Opens the session.
     pub fn connect(self) -> Result<Session> {
         vfun_wait::clock::start();
+        let this = self.with_token_of_environment()?;
+        this.connect_as_is()
+    }
+
+    /// Whoever asks for somebody else shows what that one gave, and nothing of
+    /// his own.
+    fn with_token_of_environment(mut self) -> Result<Self> {
+        if self.remote || !self.credential.is_empty() {
+            return Ok(self);
+        }
+        if let Some(file) = std::env::var_os(TOKEN_FILE_VARIABLE).filter(|f| !f.is_empty()) {
+            self.credential = std::fs::read(&file).map_err(|e| {
+                Error::BadOption(format!(
+                    "the token file {} ({TOKEN_FILE_VARIABLE}) cannot be read: {e}",
+                    file.display()
+                ))
+            })?;
+            while self.credential.last().is_some_and(u8::is_ascii_whitespace) {
+                self.credential.pop();
+            }
+        } else if let Ok(token) = std::env::var(TOKEN_VARIABLE) {
+            self.credential = token.into_bytes();
+        }
+        Ok(self)
+    }
+
+    fn connect_as_is(self) -> Result<Session> {
         let question = self.question()?;
         let hello = self.hello(self.app_name()?)?;
         match self.asked_endpoint()? {

@@ -78,3 +78,17 @@ pub use vfun_wire::message::{Location, Preference, WaitMode};
 pub use vfun_wire::nack::{Nack, NackCode};
 pub use vfun_wire::status::{BreakReason, Status};
 pub use vfun_wire::version::{Features, FunctionVersion};
+
+/// What reads a host's bytes, for the fuzzer; no part of the interface.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    /// Answers to control requests.
+    pub fn answers(body: &[u8]) {
+        crate::control::fuzz(body);
+    }
+    /// Frames of the TCP transport.
+    pub fn frames(bytes: &[u8]) {
+        crate::tcp::fuzz(bytes);
+    }
+}

@@ -206,3 +206,30 @@ mod tests {
         assert!(matches!(input.take(4096), Err(Ended::Broken(why)) if why.contains("4096")));
     }
 }
+
+/// Frames out of bytes that came in pieces.
+#[cfg(fuzzing)]
+pub fn fuzz(mut bytes: &[u8], limit: usize) {
+    let mut input = Input::new();
+    let mut taken = 0;
+    let all = bytes.len();
+    loop {
+        match input.take(limit) {
+            Ok(Some(frame)) => {
+                taken += HEAD + input.body(&frame).len();
+                assert!(frame.body.len() <= limit && taken <= all);
+            }
+            Ok(None) if bytes.is_empty() => return,
+            Ok(None) => {
+                input.make_room();
+                let room = &mut input.bytes[input.end..];
+                assert!(!room.is_empty(), "no room for what comes");
+                let n = room.len().min(bytes.len()).min(1 + all / 3);
+                room[..n].copy_from_slice(&bytes[..n]);
+                input.end += n;
+                bytes = &bytes[n..];
+            }
+            Err(_) => return,
+        }
+    }
+}

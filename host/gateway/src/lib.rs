@@ -26,3 +26,10 @@ mod output;
 mod server;
 
 pub use server::Gateway;
+
+/// What reads a caller's bytes, for the fuzzer; no part of the interface.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub fn fuzz(bytes: &[u8], limit: usize) {
+    input::fuzz(bytes, limit);
+}

@@ -13,6 +13,7 @@
 pub mod constants;
 pub mod group;
 pub mod places;
+pub mod probe;
 pub mod seccomp;
 pub mod standing;
 
@@ -26,3 +27,14 @@ pub use layer::{Layer, UnknownLayer};
 pub use limits::Limits;
 pub use plan::{Missing, Plan, Report};
 pub use standing::Standing;
+
+/// Why there is no user for each client where there is none.
+pub const NO_OTHER_USERS: &str =
+    "whoever starts services is an ordinary user, who cannot become another one";
+
+/// Whether this process may map and become any user.
+pub fn may_become_others() -> bool {
+    use rustix::thread::CapabilitySet;
+    rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SETUID | CapabilitySet::SETGID))
+}

@@ -1,7 +1,10 @@
 //! The admin interface: one JSON request a line on a UNIX socket, one JSON
 //! answer a line. `vfun` speaks it; so can any script.
 
+use crate::audit::{Query, Row};
 use crate::counters::Counters;
+use crate::policy::tokens::{Fresh, Kept};
+use crate::policy::view::View;
 use crate::record::HistoryRow;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
@@ -60,6 +63,48 @@ pub enum Ask {
         /// Its handle.
         grant: String,
     },
+    /// The policy in force.
+    Policy {
+        /// Of this client only.
+        client: Option<String>,
+    },
+    /// Puts a policy in the place of the one there is.
+    SetPolicy {
+        /// TOML.
+        text: String,
+        /// Where it came from, for errors.
+        file: PathBuf,
+    },
+    /// Reads the policy file again.
+    ReloadPolicy,
+    /// Makes a token for apps of a client.
+    AddToken {
+        /// The client.
+        client: String,
+        /// Apps it is for: a name in which each `*` stands for any text.
+        app: String,
+        /// How long it is valid, ms; for ever if it says nothing.
+        lives_ms: Option<i64>,
+    },
+    /// Makes a token in the place of another one, which ends after a while.
+    RotateToken {
+        /// That one's number.
+        id: u64,
+        /// How long it is valid still, ms.
+        grace_ms: i64,
+    },
+    /// Takes a token away, with the sessions that it opened.
+    RevokeToken {
+        /// Its number.
+        id: u64,
+    },
+    /// Tokens there are.
+    Tokens {
+        /// Of this client only.
+        client: Option<String>,
+    },
+    /// What people did here, and who was refused what.
+    Audit(Query),
     /// Grant nothing new.
     Drain,
     /// End the manager and its services.
@@ -96,6 +141,20 @@ pub enum Reply {
     History {
         /// Newest first.
         rows: Vec<HistoryRow>,
+    },
+    /// To [`Ask::Policy`].
+    Policy(View),
+    /// A token was made.
+    TokenMade(Fresh),
+    /// To [`Ask::Tokens`].
+    Tokens {
+        /// Oldest first.
+        tokens: Vec<Kept>,
+    },
+    /// To [`Ask::Audit`].
+    Audit {
+        /// Newest first, but for [`Query::after`].
+        rows: Vec<Row>,
     },
     /// Done.
     Done {
@@ -143,6 +202,9 @@ pub struct Status {
     /// Where Prometheus finds the metrics, if anywhere.
     #[serde(default)]
     pub metrics: Option<String>,
+    /// Why nothing new is granted, if policy or tokens could not be read.
+    #[serde(default)]
+    pub policy_unreadable: Option<String>,
     /// Program that serves functions.
     pub service_program: PathBuf,
 }

@@ -8,17 +8,20 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod audit;
 pub mod core;
 pub mod counters;
 pub mod fair;
 pub mod limits;
 pub mod manifest;
 pub mod policy;
+pub mod privileges;
 pub mod record;
 pub mod rim;
 pub mod tree;
 pub mod window;
 
 mod bells;
+mod fault;
 mod process;
 mod source;

@@ -46,6 +46,9 @@ pub const BUSY_FOR: Duration = Duration::from_millis(500);
 pub const TICK: Duration = Duration::from_millis(20);
 /// Between two looks at heartbeats.
 pub const HEARTBEAT_LOOK: Duration = Duration::from_secs(1);
+/// How long a manager that starts waits for a service to be gone that it
+/// killed: memory of gigabytes is given back in less.
+pub const LEFT_ENDS: Duration = Duration::from_secs(2);
 /// How long services may take to finish when the manager ends.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
 
@@ -65,15 +68,9 @@ pub const WASM_MEMORY_MIN: u64 = 64 << 10;
 /// Most: what a service may have in all by default.
 pub const WASM_MEMORY_MAX: u64 = 1 << 30;
 
-/// Control requests of one window, unless policy says otherwise, in the units
-/// of [`crate::fair::cost`]: a look-up is 1, an activation 4. An app that opens
-/// and closes without pause gets a hundred turns a second, which is a tenth of
-/// the manager's time.
-pub const REQUESTS: Rate = Rate { per_s: 1000, burst: 256 };
-/// Rings of a control bell with nothing to say, unless policy says otherwise:
-/// an app may ring for a request that was seen already. Each is 3 us of the
-/// manager's time.
-pub const RINGS: Rate = Rate { per_s: 10_000, burst: 1000 };
+/// Rings of a control bell with nothing to say that may come at once: an app may
+/// ring for a request that was seen already. Each is 3 us of the manager's time.
+pub const RINGS_BURST: u32 = 1000;
 /// How long such a bell is not listened to; its window is looked at each
 /// [`LOOK_BUSY`] meanwhile.
 pub const BELL_DEAF: Duration = Duration::from_millis(20);
@@ -88,3 +85,12 @@ pub const ATTACHES: Rate = Rate { per_s: 50, burst: 64 };
 /// Connections of one client's VM: each is a window to fill. A VM connects once
 /// in its life; QEMU's that crash and come again do so every second or so.
 pub const CONNECTS: Rate = Rate { per_s: 4, burst: 32 };
+
+/// Between two looks whether plain windows' files are as they were.
+pub const WINDOW_FILES_LOOK: Duration = Duration::from_secs(1);
+/// Before a window that was truncated is laid out anew, and between two tries:
+/// filling one takes time that others want, too.
+pub const WINDOW_AGAIN: Duration = Duration::from_secs(2);
+/// Services started for one client, whatever for: each is a process, some
+/// milliseconds of work.
+pub const STARTS: Rate = Rate { per_s: 10, burst: 64 };

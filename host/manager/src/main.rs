@@ -59,7 +59,8 @@ fn start_anew() -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn main() -> ExitCode {
+/// Serves until it is told to end.
+pub fn main() -> ExitCode {
     let args = Args::parse();
     tracing_subscriber::fmt()
         .with_env_filter(
@@ -92,6 +93,15 @@ fn main() -> ExitCode {
         metrics: args.metrics,
         metrics_program: beside.join("vfun-metrics"),
     };
+    let addresses = [config.tcp.as_deref(), config.metrics.as_deref()];
+    match vfun_manager::privileges::drop_all_but_needed(addresses) {
+        Ok(kept) if kept.is_empty() => {}
+        Ok(kept) => tracing::info!("keeps of root's capabilities: {}", kept.join(", ")),
+        Err(e) => {
+            eprintln!("vfund: it cannot give its privileges up: {e}");
+            return ExitCode::FAILURE;
+        }
+    }
     match Daemon::start(config)
         .map_err(|e| e.to_string())
         .and_then(|mut d| d.run().map_err(|e| e.to_string()))

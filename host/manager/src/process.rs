@@ -2,7 +2,8 @@
 //! things over one socket, watched by pidfd.
 
 use crate::core::Exit;
-use rustix::process::{Pid, Signal, WaitIdOptions, WaitIdStatus};
+use crate::limits::LEFT_ENDS;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitIdOptions, WaitIdStatus};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vfun_jail::group::Group;
@@ -104,13 +105,21 @@ pub fn started(pid: i32) -> Option<u64> {
 }
 
 /// Ends a process that an earlier manager left, if it is still the same one.
+/// Waits until it has ended: it touches nothing more then.
 pub fn end_left(pid: i32, start: u64) -> bool {
-    match Pid::from_raw(pid) {
-        Some(p) if started(pid) == Some(start) => {
-            rustix::process::kill_process(p, Signal::KILL).is_ok()
-        }
-        _ => false,
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let Some(p) = Pid::from_raw(pid) else { return false };
+    // First the descriptor, then the look at whose it is: a number may be
+    // another process's by the time it is used.
+    let Ok(pidfd) = rustix::process::pidfd_open(p, PidfdFlags::empty()) else { return false };
+    if started(pid) != Some(start)
+        || rustix::process::pidfd_send_signal(&pidfd, Signal::KILL).is_err()
+    {
+        return false;
     }
+    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    let _ = poll(&mut fds, Some(&Timespec { tv_sec: LEFT_ENDS.as_secs() as i64, tv_nsec: 0 }));
+    true
 }
 
 /// This process's resident memory, bytes.

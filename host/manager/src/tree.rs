@@ -66,6 +66,18 @@ impl Tree {
     pub fn database(&self) -> PathBuf {
         self.admin().join("virtfun.db")
     }
+    /// What each client may use, as its operator wrote it.
+    pub fn policy(&self) -> PathBuf {
+        self.admin().join("policy.toml")
+    }
+    /// Tokens of apps, hashed.
+    pub fn tokens(&self) -> PathBuf {
+        self.admin().join("tokens.json")
+    }
+    /// Who did what, and who was refused what.
+    pub fn audit(&self) -> PathBuf {
+        self.admin().join("audit.db")
+    }
     /// Held locked by the manager of this tree.
     pub fn lock(&self) -> PathBuf {
         self.admin().join("vfund.lock")

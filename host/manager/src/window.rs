@@ -99,6 +99,10 @@ impl HostWindow {
         // sleeps whenever it is not at work, and control may be slow.
         span.store(word(HOST_SLEEPS_OFF), bells.is_some() as u64, Ordering::Relaxed);
         span.store(0, header.magic.get(), Ordering::Release);
+        if span.is_lost() {
+            // Its file system ran full, or there is no memory.
+            return Err(MapError::Os(std::io::Error::other("there is no memory for its pages")));
+        }
         Ok(HostWindow {
             fd,
             span,
@@ -131,6 +135,11 @@ impl HostWindow {
         let posted = !span.load(word(POSTED_OFF), Ordering::Acquire);
         let beat = span.load(word(HOST_BEAT_OFF), Ordering::Relaxed);
         Ok(HostWindow { fd, span, bytes, generation, bells, taken, first: 0, posted, beat })
+    }
+
+    /// Whether its pages went away: nobody else sees what is written here.
+    pub fn is_lost(&self) -> bool {
+        self.span.is_lost()
     }
 
     /// Which laying-out this is.
@@ -229,8 +238,12 @@ impl HostWindow {
         found
     }
 
-    /// Writes an answer and rings.
-    pub fn answer(&self, cell: usize, seq: u32, result: &Result<Vec<u8>, Nack>) {
+    /// Writes an answer and rings. What is answered is not read again: after a
+    /// take-over an answer may be due that was asked for of an earlier manager.
+    pub fn answer(&mut self, cell: usize, seq: u32, result: &Result<Vec<u8>, Nack>) {
+        if self.taken[cell].wrapping_add(1) == seq {
+            self.taken[cell] = seq;
+        }
         let at = answer_off(cell);
         let nack;
         let (kind, body): (u16, &[u8]) = match result {

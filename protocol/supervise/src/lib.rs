@@ -55,7 +55,12 @@ pub enum ToService {
     /// Finish the call under way in each channel, then exit.
     Stop,
     /// Say which channels are served: a manager that started anew asks.
-    Report,
+    Report {
+        /// Its generation, which comes back with the answer: an answer to one
+        /// that was killed meanwhile says nothing of what was asked since.
+        #[serde(default)]
+        by: u32,
+    },
 }
 
 /// What a service serves.
@@ -215,6 +220,9 @@ pub enum FromService {
         channels: Vec<u64>,
         /// More follow.
         more: bool,
+        /// Whose question it answers; 0 from a service that is older than this.
+        #[serde(default)]
+        to: u32,
     },
     /// A call ran past its deadline; the service exits with [`EXIT_DEADLINE`].
     Deadline {
@@ -310,6 +318,17 @@ mod tests {
         send(&a, &start, &[b.as_fd()]).unwrap();
         let (got, fds) = receive::<ToService>(&b).unwrap().unwrap();
         assert_eq!((got, fds.len()), (start, 1));
+        // A service or manager from before this was numbered.
+        for (old, new) in [
+            (&br#"{"to":"report"}"#[..], ToService::Report { by: 0 }),
+            (br#"{"to":"report","by":7}"#, ToService::Report { by: 7 }),
+        ] {
+            vfun_window::fdpass::send(&a, old, &[]).unwrap();
+            assert_eq!(receive::<ToService>(&b).unwrap().unwrap().0, new);
+        }
+        let old = br#"{"from":"channels","channels":[1],"more":false}"#;
+        let new = FromService::Channels { channels: vec![1], more: false, to: 0 };
+        assert_eq!(serde_json::from_slice::<FromService>(old).unwrap(), new);
         vfun_window::fdpass::send(&a, b"not json", &[]).unwrap();
         assert!(matches!(receive::<ToService>(&b), Err(Error::Unreadable(_))));
         drop(a);

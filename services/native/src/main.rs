@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use vfun_sdk::loader::Library;
 use vfun_supervise::{Driver, Start};
 
-fn main() -> ExitCode {
+/// Serves until it is told to end.
+pub fn main() -> ExitCode {
     vfun_sdk::service::run(load)
 }
 

@@ -14,6 +14,7 @@ mod channel;
 mod control;
 mod engine;
 mod exit;
+mod fault;
 mod filter;
 mod floor;
 mod idle;
@@ -55,6 +56,7 @@ pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCod
         }
     };
     log::name(&start.client, &start.function);
+    fault::at(&start.settings, "started");
     if let Err(e) = pin(&start.cpus) {
         return fail(format!("cannot run on processors {:?}: {e}", start.cpus));
     }
@@ -71,6 +73,7 @@ pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCod
     if let Err(e) = filter::install(&start.filters.serving) {
         return fail(format!("its second list of system calls cannot be installed: {e}"));
     }
+    fault::at(&start.settings, "loaded");
     control::serve(start, work)
 }
 

@@ -1,7 +1,9 @@
 //! A driver that misbehaves when told to, for tests of services and of the
 //! manager. The first argument byte says what to do; see [`Mode`].
 
-use std::time::Duration;
+pub mod ledger;
+
+use std::time::{Duration, Instant};
 use vfun_sdk::{Args, Config, Driver, DriverError, Out};
 
 /// What the first argument byte asks for. No arguments: answer nothing.
@@ -30,12 +32,16 @@ pub enum Mode {
     Fault = 9,
     /// Answer the app's name, a zero byte, and the setting `greeting`.
     Whoami = 10,
+    /// Use the processor for the milliseconds in bytes 1 to 4, then answer nothing.
+    Spin = 11,
+    /// Keep a ledger in the cell's own data space; see [`ledger`].
+    Ledger = 12,
 }
 
 /// The long sentence of [`Mode::Code`].
 pub const SENTENCE: &str = "the test driver was told to fail, so it did; nothing is wrong with your arguments or with the driver";
 
-const MODES: [Mode; 11] = [
+const MODES: [Mode; 13] = [
     Mode::Echo,
     Mode::Crash,
     Mode::Hang,
@@ -47,6 +53,8 @@ const MODES: [Mode; 11] = [
     Mode::Fill,
     Mode::Fault,
     Mode::Whoami,
+    Mode::Spin,
+    Mode::Ledger,
 ];
 
 struct Misbehave {
@@ -110,6 +118,15 @@ impl Driver for Misbehave {
                 out.put(self.app.as_bytes())?;
                 out.write_at(self.app.len() + 1, self.greeting.as_bytes())
             }
+            Mode::Spin => {
+                let time = Duration::from_millis(args.u32_at(1)?.into());
+                let start = Instant::now();
+                while start.elapsed() < time {
+                    std::hint::spin_loop();
+                }
+                Ok(())
+            }
+            Mode::Ledger => ledger::enter(args, out),
         }
     }
 

@@ -19,7 +19,12 @@ pub fn repo() -> PathBuf {
 /// Where the programs are that were built with this test.
 pub fn programs() -> PathBuf {
     let me = std::env::current_exe().expect("a test knows its own path");
-    let dir = me.parent().and_then(Path::parent).expect("target/PROFILE/deps/TEST").to_owned();
+    // A program of the tests lies beside the others, a test one folder deeper.
+    let beside = me.parent().expect("target/PROFILE or target/PROFILE/deps").to_owned();
+    if beside.join("vfund").is_file() {
+        return beside;
+    }
+    let dir = beside.parent().expect("target/PROFILE/deps/TEST").to_owned();
     assert!(
         dir.join("vfund").is_file(),
         "{} is not built: run `cargo build --release --workspace` first (as `make test` does)",
@@ -32,6 +37,7 @@ pub fn programs() -> PathBuf {
 pub struct Stand {
     dir: tempfile::TempDir,
     vfund: Option<Child>,
+    program: PathBuf,
     extra: Vec<String>,
 }
 
@@ -43,25 +49,35 @@ impl Stand {
 
     /// The same, with more arguments for vfund.
     pub fn with(extra: &[&str]) -> Self {
+        Self::of(&programs().join("vfund"), extra, &[])
+    }
+
+    /// Another program as the manager; the variables are for its first start only.
+    pub fn of(program: &Path, extra: &[&str], variables: &[(&str, &str)]) -> Self {
         // Short names: a UNIX socket's path has 107 bytes.
         let dir = tempfile::Builder::new()
             .prefix("vfun-")
             .tempdir_in("/dev/shm")
             .expect("/dev/shm takes a folder");
-        let mut stand =
-            Stand { dir, vfund: None, extra: extra.iter().map(|s| (*s).to_owned()).collect() };
-        stand.start_vfund();
+        let extra = extra.iter().map(|s| (*s).to_owned()).collect();
+        let mut stand = Stand { dir, vfund: None, program: program.to_owned(), extra };
+        stand.start_with(variables);
         stand
     }
 
     /// Starts the manager (again).
     pub fn start_vfund(&mut self) {
+        self.start_with(&[]);
+    }
+
+    fn start_with(&mut self, variables: &[(&str, &str)]) {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
             .open(self.root().join("vfund.log"))
             .expect("the root is ours");
-        let mut vfund = Command::new(programs().join("vfund"));
+        let mut vfund = Command::new(&self.program);
+        vfund.envs(variables.iter().copied());
         if !self.extra.iter().any(|e| e == "--window-dir") {
             vfund.arg("--window-dir").arg(self.root());
         }
@@ -90,6 +106,19 @@ impl Stand {
         let mut child = self.vfund.take().expect("it runs");
         child.kill().expect("it is ours");
         child.wait().expect("it is ours");
+    }
+
+    /// The manager's process.
+    pub fn pid(&self) -> u32 {
+        self.vfund.as_ref().expect("it runs").id()
+    }
+    /// Whether it has died by itself; it can be started again then.
+    pub fn vfund_died(&mut self) -> bool {
+        let died = self.vfund.as_mut().is_some_and(|c| c.try_wait().is_ok_and(|s| s.is_some()));
+        if died {
+            self.vfund = None;
+        }
+        died
     }
 
     /// The root of its tree.

@@ -95,6 +95,8 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "host/jail/src/launcher",
     "services/sdk",
     "services/testdriver",
+    // What an attacker does is not safe.
+    "services/attackdriver",
     "services/template",
 ];
 
@@ -120,4 +122,33 @@ fn unsafe_code_is_only_where_it_may_be() {
             assert!(!found, "{at}:{}: unsafe code may not be here", n + 1);
         }
     }
+}
+
+/// Each promise names its tests, and each of these is there.
+#[test]
+fn each_promise_names_tests_that_exist() {
+    let repo = repo();
+    let page = std::fs::read_to_string(repo.join("docs/promises.md")).unwrap();
+    let (mut promises, mut named) = (0u32, 0u32);
+    let mut since = 1;
+    for line in page.lines() {
+        if let Some((number, _)) = line.split_once(". **")
+            && let Ok(number) = number.parse::<u32>()
+        {
+            promises += 1;
+            assert_eq!(number, promises, "promises are numbered in order: {line}");
+            assert!(since > 0, "promise {} names no test", number - 1);
+            since = 0;
+        }
+        for test in line.split('`').skip(1).step_by(2).filter(|t| t.contains(".rs::")) {
+            let (file, name) = test.split_once("::").expect("just seen");
+            let text = std::fs::read_to_string(repo.join(file))
+                .unwrap_or_else(|e| panic!("docs/promises.md names {file}: {e}"));
+            let found = text.lines().any(|l| l.trim().starts_with(&format!("fn {name}(")));
+            assert!(found, "docs/promises.md names {name}, which is not in {file}");
+            (since, named) = (since + 1, named + 1);
+        }
+    }
+    assert!(since > 0, "promise {promises} names no test");
+    assert!(promises > 15 && named >= promises, "{promises} promises, {named} tests");
 }

@@ -3,6 +3,7 @@
 mod domains;
 mod footprint;
 mod grain;
+mod isolation;
 mod latency;
 mod module;
 pub(super) mod number;
@@ -17,6 +18,7 @@ use table::{Align, Table};
 pub use domains::domains;
 pub use footprint::footprint;
 pub use grain::grain;
+pub use isolation::isolation;
 pub use latency::latency;
 pub(super) use latency::what;
 pub use module::module;

@@ -18,7 +18,8 @@ const LITTLE_MEMORY: u64 = 512 << 20;
 /// Looks.
 pub fn look(cli: &Cli) -> Vec<Check> {
     let admin = Admin::of(cli);
-    let mut checks = vec![kvm(), qemu(), memory(), cgroup(), kernel()];
+    let mut checks = vec![kvm(), qemu(), memory(), kernel()];
+    checks.extend(super::isolation::look());
     let clients = admin.clients().unwrap_or_default();
     checks.push(window_folder(&clients));
     match admin.status() {
@@ -80,32 +81,6 @@ fn memory() -> Check {
         }
         _ => Check::note("memory", "/proc/meminfo cannot be read"),
     }
-}
-
-fn cgroup() -> Check {
-    let unified = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers");
-    let mend = "services run without limits on memory and processor: mount cgroup v2 with the controllers cpu and memory";
-    match unified {
-        Ok(controllers) => {
-            let has = |c: &str| controllers.split_whitespace().any(|w| w == c);
-            match has("cpu") && has("memory") {
-                true => Check::ok("cgroup", "v2 with cpu and memory"),
-                false => Check::note(
-                    "cgroup",
-                    format!("v2 with controllers: {}", or_none(controllers.trim())),
-                )
-                .mend(mend),
-            }
-        }
-        Err(_) if Path::new("/sys/fs/cgroup/memory").is_dir() => {
-            Check::ok("cgroup", "v1 with memory")
-        }
-        Err(_) => Check::note("cgroup", "none is mounted at /sys/fs/cgroup").mend(mend),
-    }
-}
-
-fn or_none(text: &str) -> &str {
-    if text.is_empty() { "none" } else { text }
 }
 
 fn kernel() -> Check {

@@ -3,6 +3,7 @@
 mod check;
 mod guest;
 mod host;
+mod isolation;
 mod module;
 mod paths;
 

@@ -44,3 +44,14 @@ impl Control {
         }
     }
 }
+
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(body: &[u8]) {
+    let _ = decode::hello(body);
+    let _ = decode::grant_info(body, "f", vfun_wire::channel::ChannelKind::Calls);
+    let _ = decode::stats(body, "stats");
+    let _ = decode::description(body, "f");
+    if let Ok((entry, _)) = zerocopy::FromBytes::read_from_prefix(body) {
+        let _ = decode::function_info(&entry);
+    }
+}

@@ -5,3 +5,8 @@ mod reader;
 
 pub(crate) use connection::{Connection, Load};
 pub(crate) use reader::Frame;
+
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    reader::fuzz(bytes);
+}

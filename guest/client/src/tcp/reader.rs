@@ -151,3 +151,17 @@ pub(super) fn wait_for(
         Err(e) => Err(e.into()),
     }
 }
+
+/// Frames out of bytes that came all at once.
+#[cfg(fuzzing)]
+pub(super) fn fuzz(bytes: &[u8]) {
+    let mut reader = Reader::new();
+    let n = bytes.len().min(reader.fetched.len());
+    reader.fetched[..n].copy_from_slice(&bytes[..n]);
+    reader.end = n;
+    let mut taken = 0;
+    while let Ok(Some(frame)) = reader.take() {
+        taken += HEAD + frame.body.len();
+        assert!(taken <= n, "more was taken than came");
+    }
+}

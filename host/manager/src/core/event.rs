@@ -51,6 +51,18 @@ pub enum Exit {
     Unknown,
 }
 
+/// What is drained.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DrainOf {
+    /// Everything.
+    All,
+    /// A client, by name.
+    Client(String),
+    /// A function, by name.
+    Function(String),
+}
+
 /// Something happened.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -91,6 +103,14 @@ pub enum Event {
         /// Which.
         service: ServiceId,
         /// Why.
+        reason: String,
+    },
+    /// The host has no process, descriptor or memory for a service now. That is
+    /// no fault of its driver.
+    ServiceDelayed {
+        /// Which.
+        service: ServiceId,
+        /// What there is none of.
         reason: String,
     },
     /// A service serves a channel.
@@ -161,6 +181,13 @@ pub enum Event {
     },
     /// Grant nothing new.
     Drain,
+    /// Grant nothing new to some, or grant to them again.
+    DrainOf {
+        /// To whom.
+        of: DrainOf,
+        /// Whether nothing new is granted from now on.
+        on: bool,
+    },
     /// Time passed.
     Tick,
 }
@@ -284,6 +311,15 @@ pub enum Action {
     Record(GrantRecord),
     /// Something worth a line in the log.
     Log(Level, String),
+    /// The same, caused by a client: no more of them are written than it deserves.
+    LogOf {
+        /// clientID.
+        client: u32,
+        /// Who should read it.
+        level: Level,
+        /// The line.
+        text: String,
+    },
 }
 
 /// Who should read a line of the log.

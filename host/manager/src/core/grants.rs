@@ -90,6 +90,9 @@ pub struct Grant {
     pub asked: ReplyTo,
     /// The same for the request that activated it.
     pub activated: Option<ReplyTo>,
+    /// It is taken away from a program that may not know yet: its pages are
+    /// given out again a little later only.
+    pub hold_back: bool,
 }
 
 impl Grant {

@@ -4,6 +4,7 @@
 //! Times are on the machine's monotonic clock, so they mean the same to both
 //! managers. What the rim sees anew by itself (heartbeats, counters) is not noted.
 
+use super::breakers::Breaker;
 use super::grants::{Grant, GrantState, Table};
 use super::heap::Heap;
 use super::services::{Service, ServiceState};
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_keeper::Change;
 use vfun_wire::Handle;
-use vfun_wire::channel::{ChannelKind, Geometry};
+use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::header::HEAP_OFF;
 use vfun_wire::limits::SESSIONS;
 use vfun_wire::message::{Location, WaitMode};
@@ -27,23 +28,23 @@ pub(crate) struct Marked<K, V> {
     changed: BTreeSet<K>,
 }
 
-impl<K: Ord + Copy, V> Default for Marked<K, V> {
+impl<K: Ord, V> Default for Marked<K, V> {
     fn default() -> Self {
         Marked { map: BTreeMap::new(), changed: BTreeSet::new() }
     }
 }
 
-impl<K: Ord + Copy, V> Marked<K, V> {
+impl<K: Ord + Clone, V> Marked<K, V> {
     pub fn insert(&mut self, k: K, v: V) {
-        self.changed.insert(k);
+        self.changed.insert(k.clone());
         self.map.insert(k, v);
     }
     pub fn remove(&mut self, k: &K) -> Option<V> {
-        self.changed.insert(*k);
+        self.changed.insert(k.clone());
         self.map.remove(k)
     }
     pub fn get_mut(&mut self, k: &K) -> Option<&mut V> {
-        self.changed.insert(*k);
+        self.changed.insert(k.clone());
         self.map.get_mut(k)
     }
     pub fn take_changed(&mut self) -> BTreeSet<K> {
@@ -63,6 +64,10 @@ struct CoreNote {
     next_service: ServiceId,
     next_app: u32,
     draining: bool,
+    #[serde(default)]
+    draining_clients: BTreeSet<String>,
+    #[serde(default)]
+    draining_functions: BTreeSet<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -71,6 +76,17 @@ struct WindowNote {
     bytes: u64,
     doorbell: bool,
     death_seen: bool,
+    /// Ranges that are held back: until when, where, how long.
+    #[serde(default)]
+    held: Vec<(u64, u64, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct BreakerNote {
+    client: u32,
+    function: String,
+    location: u8,
+    breaker: Breaker,
 }
 
 /// A place in a table: its generation counts on even while nothing is in it.
@@ -142,6 +158,8 @@ struct GrantNote {
     restarts: u32,
     asked: Reply,
     activated: Option<Reply>,
+    #[serde(default)]
+    hold_back: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -151,7 +169,8 @@ struct ServiceNote {
     location: u8,
     state: ServiceState,
     ever_ready: bool,
-    crashes: Vec<u64>,
+    #[serde(default)]
+    delayed: Option<u64>,
     overran: Option<u64>,
     #[serde(default)]
     outdated: bool,
@@ -202,10 +221,21 @@ fn grant_note(g: &Grant) -> GrantNote {
         restarts: g.restarts,
         asked: g.asked.into(),
         activated: g.activated.map(Reply::from),
+        hold_back: g.hold_back,
     }
 }
 
 fn grant(n: GrantNote) -> Option<Grant> {
+    use GrantState::*;
+    let side = side_bytes(n.depth, n.cell_bytes)?;
+    let laid_out = matches!(n.state, Activating | Active | Recovering);
+    let right = match &n.geometry {
+        Some(geo) => geo.side_bytes == side,
+        None => !laid_out,
+    };
+    if !right || n.state == Released {
+        return None;
+    }
     Some(Grant {
         session: Handle(n.session),
         window: n.window,
@@ -240,8 +270,12 @@ fn grant(n: GrantNote) -> Option<Grant> {
         restarts: n.restarts,
         asked: n.asked.into(),
         activated: n.activated.map(ReplyTo::from),
+        hold_back: n.hold_back,
     })
 }
+
+/// Places of a table: more than there can be sessions or grants.
+const PLACES_MAX: u32 = 1 << 20;
 
 /// The prefix of every note of the core's.
 pub const PREFIX: &str = "core";
@@ -266,6 +300,7 @@ impl Core {
                     bytes: w.heap.total() + HEAP_OFF as u64,
                     doorbell: w.doorbell,
                     death_seen: w.death_seen,
+                    held: w.held.clone(),
                 })
             });
             put(format!("{PREFIX}/window/{id}"), note);
@@ -297,7 +332,7 @@ impl Core {
                     location: s.location.to_wire(),
                     state: s.state,
                     ever_ready: s.ever_ready,
-                    crashes: s.crashes.clone(),
+                    delayed: s.delayed,
                     overran: s.overran.map(|h| h.0),
                     outdated: s.outdated,
                     of: Some(print(&self.catalog, &s.function)),
@@ -305,10 +340,19 @@ impl Core {
             });
             put(format!("{PREFIX}/service/{id}"), note);
         }
+        for key in self.breakers.take_changed() {
+            let note = self.breakers.get(&key).map(|b| {
+                let (client, function, location) = key.clone();
+                text(&BreakerNote { client, function, location, breaker: b.clone() })
+            });
+            put(format!("{PREFIX}/breaker/{}/{}/{}", key.0, key.2, key.1), note);
+        }
         let own = CoreNote {
             next_service: self.next_service,
             next_app: self.next_app,
-            draining: self.draining,
+            draining: self.drain.all,
+            draining_clients: self.drain.clients.clone(),
+            draining_functions: self.drain.functions.clone(),
         };
         put(format!("{PREFIX}/self"), Some(text(&own)));
         out
@@ -348,16 +392,25 @@ impl Core {
             let mut parts = name.split('/').skip(1);
             let (what, id) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
             let number = || id.parse::<u32>().map_err(|e| bad(&e));
+            // A table has as many places as its highest number says.
+            let place = || match number() {
+                Ok(n) if n < PLACES_MAX => Ok(n),
+                Ok(_) => Err(bad(&"a place beyond those there can be")),
+                Err(e) => Err(e),
+            };
             match what {
                 "self" => {
                     let n: CoreNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
                     core.next_service = n.next_service;
                     core.next_app = n.next_app;
-                    core.draining = n.draining;
+                    core.drain.all = n.draining;
+                    core.drain.clients = n.draining_clients;
+                    core.drain.functions = n.draining_functions;
                 }
                 "window" => {
                     let n: WindowNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
-                    let window = Window::new(n.client, n.bytes, n.doorbell, n.death_seen);
+                    let mut window = Window::new(n.client, n.bytes, n.doorbell, n.death_seen);
+                    window.held = n.held;
                     core.windows.insert(number()?, window);
                 }
                 "session" => {
@@ -372,7 +425,7 @@ impl Core {
                         asked: s.asked.into(),
                         token: s.token,
                     });
-                    sessions.insert(number()?, (n.generation, session));
+                    sessions.insert(place()?, (n.generation, session));
                 }
                 "grant" => {
                     let n: Place<GrantNote> = serde_json::from_str(note).map_err(|e| bad(&e))?;
@@ -380,7 +433,7 @@ impl Core {
                         Some(g) => Some(grant(g).ok_or_else(|| bad(&"an unknown number"))?),
                         None => None,
                     };
-                    grants.insert(number()?, (n.generation, thing));
+                    grants.insert(place()?, (n.generation, thing));
                 }
                 "service" => {
                     let n: ServiceNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
@@ -394,11 +447,15 @@ impl Core {
                         since_ms: now,
                         used_ms: now,
                         ever_ready: n.ever_ready,
-                        crashes: n.crashes,
+                        delayed: n.delayed,
                         overran: n.overran.map(Handle),
                         outdated: n.outdated || anew,
                     };
                     core.services.insert(number()?, service);
+                }
+                "breaker" => {
+                    let n: BreakerNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
+                    core.breakers.insert((n.client, n.function, n.location), n.breaker);
                 }
                 _ => return Err(bad(&"not a note of this version")),
             }
@@ -409,6 +466,7 @@ impl Core {
         core.knit(now)?;
         core.windows.take_changed();
         core.services.take_changed();
+        core.breakers.take_changed();
         Ok(core)
     }
 
@@ -427,6 +485,15 @@ impl Core {
             w.beats[usize::from(s.line)] = (0, now);
             let client = w.client;
             self.app_ids.insert((client, s.app.clone()), s.app_id);
+        }
+        let ids: Vec<WindowId> = self.windows.keys().copied().collect();
+        for id in ids {
+            let w = self.windows.get_mut(&id).expect("just listed");
+            for &(_, off, bytes) in &w.held {
+                if !w.heap.take_at(off, bytes) {
+                    return Err(format!("window {id} holds a range back twice"));
+                }
+            }
         }
         for (handle, g) in self.grants.iter() {
             let (Some(geo), Some(w)) = (g.geometry, self.windows.get_mut(&g.window)) else {
@@ -448,6 +515,7 @@ impl Window {
         Window {
             client,
             heap: Heap::new(HEAP_OFF as u64, bytes),
+            held: vec![],
             doorbell,
             death_seen,
             lines: [None; SESSIONS],

@@ -1,12 +1,14 @@
 //! Services, channels, crashes and releases: how things come up and go away.
 
+use super::breakers::State;
 use super::grants::{Grant, GrantState};
-use super::services::{CLOSE_GRACE_MS, LINGER_MS, START_MS, Service, ServiceState};
-use super::{Action, Core, Exit, GrantRecord, Level, ServiceId, WindowId};
+use super::services::*;
+use super::{Action, Core, Exit, GrantRecord, Level, ServiceId, Window, WindowId};
 use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE};
 use vfun_wire::limits::HEARTBEAT_DEAD_MS;
 use vfun_wire::message::ActivateAck;
 use vfun_wire::status::BreakReason;
+use vfun_wire::version::Features;
 use vfun_wire::{Handle, Nack, NackCode, Status};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
@@ -14,6 +16,19 @@ use zerocopy::little_endian::U64;
 /// The signal by which the kernel ends a process that makes a call on the list
 /// of those that only an attack makes.
 const SIGSYS: i32 = 31;
+
+/// How long pages of a grant that the host takes away are held back before
+/// they are given out again: a guest whose processor takes no interrupt for as
+/// long has other troubles.
+pub const HOLD_MS: u64 = 1_000;
+
+impl Window {
+    /// Bytes given out to channels.
+    pub(super) fn given_out(&self) -> u64 {
+        let held: u64 = self.held.iter().map(|(_, _, bytes)| bytes).sum();
+        self.heap.total() - self.heap.free_bytes() - held
+    }
+}
 
 impl Core {
     fn record(&self, grant: Handle, why: Option<&str>, out: &mut Vec<Action>) {
@@ -72,7 +87,7 @@ impl Core {
                     since_ms: now,
                     used_ms: now,
                     ever_ready: false,
-                    crashes: vec![],
+                    delayed: None,
                     overran: None,
                     outdated: false,
                 };
@@ -97,6 +112,19 @@ impl Core {
             return self.service_failed(now, id, reason, out);
         }
         let s = self.services.get_mut(&id).expect("the caller's");
+        let key = (s.client, s.function.clone(), s.location.to_wire());
+        if let Some(State::Open(until)) = self.breakers.get(&key).map(|b| b.state(now)) {
+            s.state = ServiceState::Backoff(until);
+            return;
+        }
+        if !self.starts.take(now, s.client) {
+            let wait = self.starts.wait(now, &s.client);
+            s.state = ServiceState::Backoff(now + wait.max(1));
+            return;
+        }
+        if self.breakers.contains_key(&key) {
+            self.breakers.get_mut(&key).expect("just seen").starts(now);
+        }
         s.state = ServiceState::Starting;
         s.since_ms = now;
         let (name, hardware, client) = (s.function.clone(), s.location.is_hardware(), s.client);
@@ -135,11 +163,17 @@ impl Core {
             return;
         }
         let Ok(g) = self.grants.get(grant) else { return };
+        let geometry = g.geometry.expect("laid out before its service is asked for");
+        if g.state == GrantState::Activating {
+            // Here and not when it is laid out: whichever manager and service
+            // it takes until somebody serves it, that one begins with zeros.
+            out.push(Action::Zero { window: g.window, geometry });
+        }
         out.push(Action::OpenChannel {
             service,
             channel: grant,
             window: g.window,
-            geometry: g.geometry.expect("laid out before its service is asked for"),
+            geometry,
             app: g.app.clone(),
             deadline_ms: g.deadline_ms,
             calls_per_s: g.calls_per_s,
@@ -154,6 +188,7 @@ impl Core {
         }
         s.state = ServiceState::Ready;
         s.ever_ready = true;
+        s.delayed = None;
         s.used_ms = now;
         for channel in self.channels_of(id) {
             let state = self.grants.get(channel).expect("just listed").state;
@@ -174,7 +209,11 @@ impl Core {
         let Some(service) = self.services.remove(&id) else { return };
         self.asked.remove(&id);
         out.push(Action::KillService { service: id });
-        out.push(Action::Log(Level::Warn, format!("service of '{}': {reason}", service.function)));
+        out.push(Action::LogOf {
+            client: service.client,
+            level: Level::Warn,
+            text: format!("service of '{}': {reason}", service.function),
+        });
         for channel in self.channels_of(id) {
             let g = self.grants.get_mut(channel).expect("just listed");
             g.service = None;
@@ -192,7 +231,69 @@ impl Core {
         }
     }
 
+    /// The host has no means to start a service now: who waits for it is told,
+    /// who had it waits for the next try.
+    pub(super) fn service_delayed(
+        &mut self,
+        now: u64,
+        id: ServiceId,
+        reason: &str,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(s) = self.services.get_mut(&id) else { return };
+        let since = *s.delayed.get_or_insert(now);
+        let delayed = now.saturating_sub(since);
+        if delayed > DELAYED_MS {
+            return self.service_failed(now, id, reason, out);
+        }
+        // As long again as it has waited already.
+        s.state = ServiceState::Backoff(now + delayed.clamp(DELAY_MS, DELAY_MOST_MS));
+        let (client, text) = (s.client, format!("service of '{}' waits: {reason}", s.function));
+        out.push(Action::LogOf { client, level: Level::Warn, text });
+        let mut wanted = false;
+        for channel in self.channels_of(id) {
+            match self.grants.get(channel).expect("just listed").state {
+                GrantState::Activating => {
+                    let sentence = format!("{reason}: try again");
+                    self.nack_activation_as(NackCode::NoCapacity, channel, &sentence, out);
+                }
+                GrantState::Closing => self.free_grant(channel, out),
+                _ => wanted = true,
+            }
+        }
+        if !wanted {
+            self.services.remove(&id);
+        }
+    }
+
+    /// Refuses an activation whose service would wait behind many others for
+    /// its start.
+    pub(super) fn check_starts(&self, g: &Grant) -> Result<(), Nack> {
+        let waits =
+            |s: &Service| s.client == g.client_id && matches!(s.state, ServiceState::Backoff(_));
+        if self.services.values().filter(|s| waits(s)).count() < STARTS_WAITING {
+            return Ok(());
+        }
+        Err(Nack::new(
+            NackCode::NoCapacity,
+            format!(
+                "{STARTS_WAITING} services of client {} wait for their start already: try again in a moment",
+                g.client
+            ),
+        ))
+    }
+
     fn nack_activation(&mut self, _now: u64, grant: Handle, reason: &str, out: &mut Vec<Action>) {
+        self.nack_activation_as(NackCode::ServiceFailed, grant, reason, out);
+    }
+
+    fn nack_activation_as(
+        &mut self,
+        code: NackCode,
+        grant: Handle,
+        reason: &str,
+        out: &mut Vec<Action>,
+    ) {
         let Some(g) = self.grants.get_mut(grant) else { return };
         let (waiting, geometry, window) = (g.waiting.take(), g.geometry.take(), g.window);
         g.state = GrantState::Granted;
@@ -202,7 +303,7 @@ impl Core {
             w.heap.give(geo.datain_off.get(), geo.side_bytes.get());
         }
         if let Some(to) = waiting {
-            let nack = Nack::new(NackCode::ServiceFailed, reason);
+            let nack = Nack::new(code, reason);
             out.push(Action::Answer { to, result: Err(nack) });
         }
     }
@@ -315,10 +416,11 @@ impl Core {
         if let Some(geometry) = g.geometry {
             out.push(Action::BreakChannel { window: g.window, geometry, status, reason });
         }
-        out.push(Action::Log(
-            Level::Warn,
-            format!("channel {channel} of '{}' is broken: {why}", g.function),
-        ));
+        out.push(Action::LogOf {
+            client: g.client_id,
+            level: Level::Warn,
+            text: format!("channel {channel} of '{}' is broken: {why}", g.function),
+        });
         self.record(channel, Some(why), out);
     }
 
@@ -373,13 +475,18 @@ impl Core {
             self.start_service(now, id, out);
             return;
         }
+        let (client, location) = (s.client, s.location.to_wire());
+        let key = (client, function.clone(), location);
         if !s.ever_ready {
             let reason = format!("the driver of '{function}' crashed while it loaded: {how}");
+            // Nobody waits for another try, but it counts.
+            let _ = self.crashed(now, key, out);
             self.service_failed(now, id, &reason, out);
             return;
         }
-        let again = s.crashed(now);
-        out.push(Action::Log(Level::Warn, format!("service {id} of '{function}' died: {how}")));
+        let again = self.crashed(now, key, out);
+        let text = format!("service {id} of '{function}' died: {how}");
+        out.push(Action::LogOf { client, level: Level::Warn, text });
         for channel in self.channels_of(id) {
             let g = self.grants.get_mut(channel).expect("just listed");
             match g.state {
@@ -403,12 +510,12 @@ impl Core {
             }
         }
         match again {
-            Some(0) => self.start_service(now, id, out),
-            Some(delay) => {
+            Ok(0) => self.start_service(now, id, out),
+            Ok(delay) => {
                 self.services.get_mut(&id).expect("still there").state =
                     ServiceState::Backoff(now + delay);
             }
-            None => {
+            Err(_) => {
                 self.services.remove(&id);
                 for channel in self.channels_of(id) {
                     let g = self.grants.get_mut(channel).expect("just listed");
@@ -484,8 +591,42 @@ impl Core {
                 status: Status::Released,
                 reason: BreakReason::Released,
             });
-            w.heap.give(geo.dataout_off.get(), geo.side_bytes.get());
-            w.heap.give(geo.datain_off.get(), geo.side_bytes.get());
+            let (bytes, until) = (geo.side_bytes.get(), self.now + HOLD_MS);
+            for off in [geo.dataout_off.get(), geo.datain_off.get()] {
+                if g.hold_back {
+                    w.held.push((until, off, bytes));
+                } else {
+                    w.heap.give(off, bytes);
+                }
+            }
+        }
+    }
+
+    /// A grant is about to be taken away by the host. A guest's module takes
+    /// its pages from the program when it is interrupted, which takes a moment.
+    pub(super) fn hold_back(&mut self, grant: Handle) {
+        let module =
+            |s: Handle| self.sessions.get(s).is_ok_and(|s| s.features.has(Features::MODULE));
+        if self.grants.get(grant).is_ok_and(|g| module(g.session))
+            && let Some(g) = self.grants.get_mut(grant)
+        {
+            g.hold_back = true;
+        }
+    }
+
+    /// Gives out again what was held back for long enough.
+    fn give_held(&mut self, now: u64) {
+        let due = |w: &Window| w.held.iter().any(|(until, ..)| *until <= now);
+        let ids: Vec<_> = self.windows.iter().filter(|(_, w)| due(w)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let w = self.windows.get_mut(&id).expect("just listed");
+            let heap = &mut w.heap;
+            w.held.retain(|&(until, off, bytes)| {
+                if until <= now {
+                    heap.give(off, bytes);
+                }
+                until > now
+            });
         }
     }
 
@@ -528,6 +669,7 @@ impl Core {
         if w.death_seen {
             return;
         }
+        let client = w.client;
         let mut dead = vec![];
         for &(line, value) in values {
             let Some(handle) = w.lines.get(usize::from(line)).copied().flatten() else { continue };
@@ -540,12 +682,17 @@ impl Core {
         }
         for handle in dead {
             let app = self.sessions.get(handle).map_or("", |s| &s.app);
-            out.push(Action::Log(
-                Level::Info,
-                format!(
+            out.push(Action::LogOf {
+                client,
+                level: Level::Info,
+                text: format!(
                     "app '{app}' has not moved its heartbeat for {HEARTBEAT_DEAD_MS} ms: cleaned up"
                 ),
-            ));
+            });
+            let of = |g: &Grant| g.session == handle;
+            let grants: Vec<_> =
+                self.grants.iter().filter(|(_, g)| of(g)).map(|(h, _)| h).collect();
+            grants.into_iter().for_each(|g| self.hold_back(g));
             self.end_session(now, handle, "its heartbeat stopped", out);
         }
     }
@@ -628,15 +775,6 @@ impl Core {
         }
         let Some(s) = self.services.get(&id) else { return };
         let starting = s.state == ServiceState::Starting;
-        // The manager may have been killed before it had set their pages to zero.
-        for channel in self.channels_of(id) {
-            let g = self.grants.get(channel).expect("just listed");
-            if let (GrantState::Activating, Some(geometry)) = (g.state, g.geometry)
-                && !channels.contains(&channel)
-            {
-                out.push(Action::Zero { window: g.window, geometry });
-            }
-        }
         if starting {
             // It can answer, so it is ready.
             return self.service_ready(now, id, out);
@@ -669,6 +807,7 @@ impl Core {
     }
 
     pub(super) fn tick(&mut self, now: u64, out: &mut Vec<Action>) {
+        self.give_held(now);
         let ids: Vec<_> = self.services.keys().copied().collect();
         for id in ids {
             let channels = self.channels_of(id);

@@ -5,9 +5,13 @@
 //! - [`requests`]: what apps ask for, and the checks.
 //! - [`rules`]: what policy says to it.
 //! - [`lifecycle`]: services, channels, crashes, releases.
+//! - [`breakers`]: what crashed too often is left alone for a while.
+//! - [`drain`]: to whom nothing new is granted.
 //! - [`catalog`], [`grants`], [`services`], [`heap`]: what it keeps.
 
+pub mod breakers;
 pub mod catalog;
+mod drain;
 pub mod event;
 pub mod grants;
 pub mod heap;
@@ -25,6 +29,8 @@ pub use grants::{Grant, GrantState};
 pub(crate) use rules::admit;
 pub use rules::{Charges, Effects};
 
+use crate::fair::Rates;
+use crate::limits::STARTS;
 use grants::Table;
 use heap::Heap;
 use kept::Marked;
@@ -38,6 +44,9 @@ use vfun_wire::limits::SESSIONS;
 pub(crate) struct Window {
     client: u32,
     heap: Heap,
+    /// Ranges taken from programs that may not know yet: until when (ms), where,
+    /// and how many bytes.
+    held: Vec<(u64, u64, u64)>,
     doorbell: bool,
     death_seen: bool,
     /// Which session has which line of the guest's page.
@@ -76,7 +85,13 @@ pub struct Core {
     /// most [`APP_NAMES_KEPT`](crate::limits::APP_NAMES_KEPT).
     app_ids: BTreeMap<(u32, String), u32>,
     next_app: u32,
-    draining: bool,
+    drain: drain::Drain,
+    /// What crashed lately, by client, function and location.
+    breakers: Marked<breakers::Key, breakers::Breaker>,
+    /// How fast services are started, by client.
+    starts: Rates<u32>,
+    /// The time of the event that is handled, ms.
+    now: u64,
     /// Services that were asked what they serve and have not said so yet.
     asked: BTreeSet<ServiceId>,
     /// What [`kept`] noted last, by name.
@@ -97,7 +112,10 @@ impl Core {
             next_service: 1,
             app_ids: BTreeMap::new(),
             next_app: 1,
-            draining: false,
+            drain: Default::default(),
+            breakers: Marked::default(),
+            starts: Rates::new(STARTS),
+            now: 0,
             asked: BTreeSet::new(),
             noted: BTreeMap::new(),
         }
@@ -105,6 +123,7 @@ impl Core {
 
     /// Takes an event at `now` (ms, never going back) and says what to do.
     pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
+        self.now = now;
         match event {
             Event::WindowUp { window, client, bytes, doorbell, death_seen } => {
                 self.windows.insert(window, Window::new(client, bytes, doorbell, death_seen));
@@ -115,6 +134,9 @@ impl Core {
             Event::ServiceReady { service } => self.service_ready(now, service, out),
             Event::ServiceFailed { service, reason } => {
                 self.service_failed(now, service, &reason, out);
+            }
+            Event::ServiceDelayed { service, reason } => {
+                self.service_delayed(now, service, &reason, out);
             }
             Event::ChannelOpened { service, channel } => {
                 self.channel_opened(now, service, channel, out);
@@ -151,13 +173,15 @@ impl Core {
                 self.apply_policy(now, out);
             }
             Event::Revoke { grant } => {
+                self.hold_back(grant);
                 self.end_grant(now, grant, "revoked by the host's operator", out);
             }
             Event::Resume { alive } => self.resume(now, &alive, out),
             Event::Serving { service, channels } => {
                 self.serving(now, service, &channels, out);
             }
-            Event::Drain => self.draining = true,
+            Event::Drain => self.drain.set(&DrainOf::All, true),
+            Event::DrainOf { of, on } => self.drain.set(&of, on),
             Event::Tick => self.tick(now, out),
         }
     }
@@ -179,7 +203,7 @@ impl Core {
             sessions: self.sessions.len(),
             grants: self.grants.len(),
             services: self.services.len(),
-            bytes: self.windows.values().map(|w| w.heap.total() - w.heap.free_bytes()).sum(),
+            bytes: self.windows.values().map(Window::given_out).sum(),
         }
     }
 
@@ -190,6 +214,7 @@ impl Core {
             s.state != ServiceState::Ready
                 || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
         }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing)
+            || self.windows.values().any(|w| !w.held.is_empty())
     }
 
     /// Whether a window has apps.
@@ -197,14 +222,14 @@ impl Core {
         self.windows.get(&window).is_some_and(|w| w.lines.iter().any(Option::is_some))
     }
 
+    /// Whether there is an app with this handle.
+    pub fn has_session(&self, session: Handle) -> bool {
+        self.sessions.get(session).is_ok()
+    }
+
     /// Whether a service was asked what it serves and has not said so yet.
     pub fn awaits_report(&self, service: ServiceId) -> bool {
         self.asked.contains(&service)
-    }
-
-    /// Whether nothing new is granted.
-    pub fn draining(&self) -> bool {
-        self.draining
     }
 }
 

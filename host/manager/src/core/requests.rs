@@ -300,12 +300,6 @@ impl Core {
         }
         let reserved = n.reserved2.get() == 0 && n.reserved3.get() == 0;
         zero("negotiate's reserved bytes", reserved)?;
-        if self.draining {
-            return Err(Nack::new(
-                NackCode::Draining,
-                "the host is finishing what is in flight and grants nothing new",
-            ));
-        }
         let name = names::decode(&n.function)
             .map_err(|e| malformed(format!("the function's name: {e}")))?;
         let preference = Preference::from_wire(n.preference)
@@ -328,6 +322,7 @@ impl Core {
         };
         let f = self.catalog.functions.get(name).ok_or_else(unknown)?;
         rules::check_function(&self.catalog, client, name)?;
+        self.check_drain(&client.name, name)?;
         let wanted = FunctionVersion(n.version.get());
         if !f.version.serves(wanted) {
             return Err(Nack::new(
@@ -384,6 +379,7 @@ impl Core {
         let deadline_ms = rules::deadline(&self.catalog, client, f, n.deadline_ms.get())?;
         self.within_quota(client, name, &Wanted { depth, bytes: side.saturating_mul(2) })?;
         let location = self.place(client, f, preference)?;
+        self.check_breaker(now, client.id, name, location)?;
         // A service that spins keeps a processor of the host busy for an idle
         // app: only where policy says so. The answer shows what is in force.
         let wait = match wait {
@@ -415,6 +411,7 @@ impl Core {
             restarts: 0,
             asked: to,
             activated: None,
+            hold_back: false,
         };
         let record = GrantRecord {
             grant: Handle::NONE,
@@ -520,6 +517,8 @@ impl Core {
                 format!("grant {handle} is {} already", g.state.text()),
             ));
         }
+        self.check_breaker(now, g.client_id, &g.function, g.location)?;
+        self.check_starts(g)?;
         let (window, depth, cell_bytes, kind) = (g.window, g.depth, g.cell_bytes, g.kind);
         let side = side_bytes(depth, cell_bytes).expect("checked when negotiated");
         let vector = self.least_used_vector(window);
@@ -554,7 +553,6 @@ impl Core {
         g.geometry = Some(geometry);
         g.state = GrantState::Activating;
         g.waiting = Some(r.to);
-        out.push(Action::Zero { window, geometry });
         self.serve(now, handle, out);
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! The state machine by itself: what an app asks, what a service does, and
 //! what is left when they go, in every order.
 
+use super::breakers::{CRASHES_MAX, OPEN_MS};
 use super::catalog::{Client, ClientKind, Function, Hardware};
-use super::services::{CRASHES_MAX, LINGER_MS};
+use super::services::LINGER_MS;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -505,6 +506,25 @@ fn a_full_window_is_a_nack_and_release_makes_room() {
     assert!(nack.sentence.contains("no room"), "{nack}");
     b.ask(1, Kind::Release, s, first.grant.as_bytes());
     let out = b.ask(1, Kind::Activate, s, second.grant.as_bytes());
+    assert!(!out.iter().any(|a| matches!(a, Action::Answer { .. })), "it has room: {out:?}");
+    let ready = b.feed(Event::ServiceReady { service: 1 });
+    let zeroed = ready.iter().position(|a| matches!(a, Action::Zero { .. }));
+    let told = ready.iter().position(|a| matches!(a, Action::OpenChannel { .. }));
+    assert!(zeroed.is_some() && zeroed < told, "zeros before anybody has it: {ready:?}");
+}
+
+/// Killed before it had set a channel's pages to zero, and before it had
+/// started the service: the next manager does both.
+#[test]
+fn a_channel_begins_with_zeros_whichever_manager_opens_it() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let g = b.negotiate(1, s, want("add")).unwrap();
+    b.ask(1, Kind::Activate, s, g.grant.as_bytes());
+    b.restore_from(&b.notes.clone());
+    let out = b.feed(Event::Resume { alive: vec![] });
+    assert!(out.iter().any(|a| matches!(a, Action::StartService { .. })), "{out:?}");
+    let out = b.feed(Event::ServiceReady { service: 1 });
     assert!(out.iter().any(|a| matches!(a, Action::Zero { .. })), "{out:?}");
 }
 
@@ -820,4 +840,196 @@ fn a_service_of_what_a_function_was_before_gets_no_more_channels() {
         b.feed(Event::Serving { service, channels: vec![channel] });
         assert_eq!(b.active(1, session, "add").1 == service, same);
     }
+}
+
+/// Crashes `service` as often as it is started again, at once each time.
+fn crash_until_open(b: &mut Bed, service: ServiceId) {
+    for _ in 0..=CRASHES_MAX {
+        b.feed(Event::ServiceExited { service, exit: Exit::Signal(11) });
+        for _ in 0..200 {
+            b.now += 20;
+            b.feed(Event::Tick);
+        }
+        b.feed(Event::ServiceReady { service });
+    }
+}
+
+#[test]
+fn crashes_are_counted_whoever_releases_what_meanwhile() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    for _ in 0..=CRASHES_MAX {
+        let (grant, service) = b.active(1, s, "add");
+        b.feed(Event::ServiceExited { service, exit: Exit::Signal(11) });
+        // Everything is given back while it waits for its next start, which
+        // comes to nothing.
+        b.ask(1, Kind::Release, s, grant.0.as_bytes());
+        b.feed(Event::ServiceFailed { service, reason: "nobody wants it".into() });
+        b.now += 3_000;
+        b.feed(Event::Tick);
+    }
+    assert_eq!(b.core.grants().count(), 0);
+    let refused = b.negotiate(1, s, want("add")).unwrap_err();
+    assert_eq!(refused.code, NackCode::ServiceFailed);
+    assert!(refused.sentence.contains("tried again in"), "{refused}");
+    b.active(1, s, "mul");
+    let s2 = b.hello(2, b"secret").unwrap().session.get();
+    b.active(2, s2, "add");
+    // Another manager does not forget it either.
+    b.take_over(|_| true);
+    assert!(b.negotiate(1, s, want("add")).is_err());
+    b.now += OPEN_MS;
+    let (_, service) = b.active(1, s, "add");
+    b.feed(Event::ServiceExited { service, exit: Exit::Signal(11) });
+    let refused = b.negotiate(1, s, want("add")).unwrap_err();
+    assert!(refused.sentence.contains(&format!("in {} ms", 2 * OPEN_MS)), "{refused}");
+}
+
+#[test]
+fn a_crash_loop_opens_the_breaker_and_a_trial_that_lives_closes_it() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (grant, service) = b.active(1, s, "add");
+    crash_until_open(&mut b, service);
+    assert_eq!(b.core.grants().next().unwrap().1.state, GrantState::Broken);
+    assert_eq!(b.core.breakers(b.now).count(), 1);
+    b.ask(1, Kind::Release, s, grant.0.as_bytes());
+    b.now += 2 * OPEN_MS;
+    let (_, service) = b.active(1, s, "add");
+    b.now += super::breakers::CRASH_WINDOW_MS;
+    b.feed(Event::Tick);
+    assert_eq!(b.core.breakers(b.now).count(), 0);
+    let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(11) });
+    assert!(out.iter().any(|a| matches!(a, Action::StartService { .. })), "{out:?}");
+}
+
+#[test]
+fn a_host_without_means_to_start_a_service_says_so_and_tries_again() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let reason = || "there is no process to be had".to_owned();
+    // One that waits for its activation is told.
+    let g = b.negotiate(1, s, want("add")).unwrap();
+    let out = b.ask(1, Kind::Activate, s, g.grant.as_bytes());
+    assert!(out.iter().any(|a| matches!(a, Action::StartService { service: 1, .. })));
+    let out = b.feed(Event::ServiceDelayed { service: 1, reason: reason() });
+    let nack = answer(&out).unwrap_err();
+    assert_eq!(nack.code, NackCode::NoCapacity);
+    assert!(nack.sentence.contains("no process"), "{nack}");
+    assert_eq!((b.core.totals().services, b.core.totals().bytes), (0, 0));
+    b.ask(1, Kind::Release, s, g.grant.as_bytes());
+    // One that had a service waits for the next.
+    let (grant, service) = b.active(1, s, "add");
+    let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
+    assert!(out.iter().any(|a| matches!(a, Action::StartService { .. })));
+    let mut tries = 0;
+    let began = b.now;
+    while b.core.totals().services > 0 && tries < 1000 {
+        let mut started = false;
+        b.feed(Event::ServiceDelayed { service, reason: reason() });
+        while !started && b.core.totals().services > 0 && b.now < began + 200_000 {
+            b.now += 20;
+            let out = b.feed(Event::Tick);
+            started = out.iter().any(|a| matches!(a, Action::StartService { .. }));
+        }
+        tries += 1;
+        if b.now - began > 5_000 && tries < 100 {
+            // There is one again: it goes on as if nothing had been.
+            let out = b.feed(Event::ServiceReady { service });
+            assert_eq!(opened(&out), Some((service, grant)));
+            b.feed(Event::ChannelOpened { service, channel: grant });
+            break;
+        }
+    }
+    assert!((5..50).contains(&tries), "{tries} tries in 5 s");
+    assert_eq!(b.core.grants().next().unwrap().1.state, GrantState::Active);
+    assert_eq!(b.core.breakers(b.now).count(), 0, "no driver crashed");
+}
+
+#[test]
+fn services_of_one_client_start_at_a_bounded_rate() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let starts =
+        |out: &[Action]| out.iter().filter(|a| matches!(a, Action::StartService { .. })).count();
+    let began = b.now;
+    let mut started = 0;
+    // One that asks again each time its service could not load.
+    for _ in 0..500 {
+        let Ok(g) = b.negotiate(1, s, want("add")) else { break };
+        let out = b.ask(1, Kind::Activate, s, g.grant.as_bytes());
+        started += starts(&out);
+        let service = b.core.services.keys().next().copied().unwrap_or(0);
+        b.feed(Event::ServiceFailed { service, reason: "no".into() });
+        b.ask(1, Kind::Release, s, g.grant.as_bytes());
+        b.now += 1;
+    }
+    let may = u64::from(crate::limits::STARTS.burst) + (b.now - began) / 100 + 1;
+    assert!(started as u64 <= may, "{started} starts where {may} are allowed");
+    // Another client is not kept waiting, and this one is served in its time.
+    let s2 = b.hello(2, b"secret").unwrap().session.get();
+    b.active(2, s2, "add");
+    let g = b.negotiate(1, s, want("mul")).unwrap();
+    let mut started = starts(&b.ask(1, Kind::Activate, s, g.grant.as_bytes()));
+    for _ in 0..20 {
+        b.now += 20;
+        started += starts(&b.feed(Event::Tick));
+    }
+    assert_eq!(started, 1);
+}
+
+#[test]
+fn pages_that_the_host_takes_away_are_held_back_a_moment() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let place = |b: &Bed, h: Handle| {
+        b.core.grants().find(|(g, _)| *g == h).unwrap().1.geometry.unwrap().dataout_off.get()
+    };
+    let (kept, service) = b.active(1, s, "add");
+    let (grant, _) = b.active(1, s, "add");
+    let taken = place(&b, grant);
+    b.feed(Event::Revoke { grant });
+    b.feed(Event::ChannelClosed { service, channel: grant });
+    assert_eq!(b.core.grants().count(), 1);
+    let bytes = b.core.totals().bytes;
+    let (next, _) = b.active(1, s, "add");
+    assert_ne!(place(&b, next), taken);
+    assert_eq!(b.core.totals().bytes, 2 * bytes, "what is held back is nobody's");
+    // Also by a manager that takes over.
+    b.take_over(|_| true);
+    assert!(b.core.needs_tick());
+    b.now += 1_000;
+    b.feed(Event::Tick);
+    let (later, _) = b.active(1, s, "add");
+    assert_eq!(place(&b, later), taken);
+    // What an app gives back itself it gets at once.
+    let own = place(&b, next);
+    b.ask(1, Kind::Release, s, next.0.as_bytes());
+    b.feed(Event::ChannelClosed { service, channel: next });
+    let (again, _) = b.active(1, s, "add");
+    assert_eq!(place(&b, again), own);
+    let _ = kept;
+}
+
+#[test]
+fn a_client_or_a_function_is_drained_by_itself_and_again_granted() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let s2 = b.hello(2, b"secret").unwrap().session.get();
+    let (held, _) = b.active(1, s, "add");
+    let code = |r: Result<NegotiateAck, Nack>| r.map(drop).map_err(|n| n.code);
+    b.feed(Event::DrainOf { of: DrainOf::Function("add".into()), on: true });
+    assert_eq!(code(b.negotiate(1, s, want("add"))), Err(NackCode::Draining));
+    assert_eq!(code(b.negotiate(2, s2, want("add"))), Err(NackCode::Draining));
+    assert_eq!(code(b.negotiate(1, s, want("mul"))), Ok(()));
+    assert_eq!(b.core.grants_of(&DrainOf::Function("add".into())).next().unwrap().0, held);
+    let name = b.core.catalog().clients[&1].name.clone();
+    b.feed(Event::DrainOf { of: DrainOf::Client(name.clone()), on: true });
+    b.feed(Event::DrainOf { of: DrainOf::Function("add".into()), on: false });
+    b.take_over(|_| true);
+    assert_eq!(code(b.negotiate(1, s, want("mul"))), Err(NackCode::Draining));
+    assert_eq!(code(b.negotiate(2, s2, want("add"))), Ok(()));
+    assert!(!b.core.draining() && b.core.drained().0.contains(&name));
+    b.feed(Event::DrainOf { of: DrainOf::All, on: false });
+    assert_eq!(code(b.negotiate(1, s, want("mul"))), Ok(()));
 }

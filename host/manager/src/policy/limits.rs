@@ -19,3 +19,8 @@ pub const REQUESTS_PER_S_MIN: u32 = 5;
 pub const REQUESTS_BURST_MIN: u32 = 16;
 /// Fewest idle rings a second: two threads race now and then, and honestly.
 pub const RINGS_PER_S_MIN: u32 = 100;
+/// Tokens of one client at once, expired ones included: each is compared with
+/// what an app presents. Sixty-four are an app each with two while they change.
+pub const TOKENS_PER_CLIENT: usize = 64;
+/// Longest pattern of app names, bytes: that of a name.
+pub const APP_PATTERN_BYTES: usize = vfun_wire::limits::NAME_BYTES;

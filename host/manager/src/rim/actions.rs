@@ -15,7 +15,7 @@ impl Daemon {
                 if let Err(nack) = &result {
                     tracing::debug!(window = to.window, "refused: {nack}");
                 }
-                if let Some(a) = self.windows.get(&to.window) {
+                if let Some(a) = self.windows.get_mut(&to.window) {
                     a.window.answer(to.cell, to.seq, &result);
                 }
             }
@@ -134,7 +134,16 @@ impl Daemon {
                     tracing::warn!("the tree could not show a grant: {e}");
                 }
             }
-            Action::Refused(_) => {}
+            Action::LogOf { client, level, text } => {
+                let name = self.client_words(client);
+                if self.may_say(&name) {
+                    match level {
+                        Level::Info => tracing::info!("{name}: {text}"),
+                        Level::Warn => tracing::warn!("{name}: {text}"),
+                    }
+                }
+            }
+            Action::Refused(r) => self.audit.refused(None, &r),
             Action::Log(Level::Info, text) => tracing::info!("{text}"),
             Action::Log(Level::Warn, text) => tracing::warn!("{text}"),
         }

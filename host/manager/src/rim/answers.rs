@@ -2,6 +2,7 @@
 
 use super::{Daemon, Kind};
 use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, LINE_BYTES, Reply, Status};
+use crate::audit::Who;
 use crate::core::Event;
 use crate::core::catalog::{Client, ClientKind, Function};
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
@@ -16,6 +17,8 @@ use vfun_supervise::Driver;
 /// A connection and the line it is in the middle of.
 pub(super) struct AdminConnection {
     stream: UnixStream,
+    /// User and process at the other end.
+    from: (u32, i32),
     line: Vec<u8>,
 }
 
@@ -31,11 +34,13 @@ impl Daemon {
                 Err(e) => return self.refuse_for_want_of_descriptors(&e),
             };
             let id = self.fresh_id();
+            let Ok(cred) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
+            let from = (cred.uid.as_raw(), cred.pid.as_raw_nonzero().get());
             if self.admins.len() >= ADMIN_MAX || stream.set_nonblocking(true).is_err() {
                 continue;
             }
             if self.watch(&stream, Kind::Admin, id, EventFlags::IN | EventFlags::RDHUP).is_ok() {
-                self.admins.insert(id, AdminConnection { stream, line: vec![] });
+                self.admins.insert(id, AdminConnection { stream, from, line: vec![] });
             }
         }
     }
@@ -60,7 +65,7 @@ impl Daemon {
                 let line: Vec<u8> =
                     self.admins.get_mut(&id).expect("just seen").line.drain(..=end).collect();
                 let reply = match serde_json::from_slice::<Ask>(&line) {
-                    Ok(ask) => self.reply(ask),
+                    Ok(ask) => self.reply_and_note(id, ask),
                     Err(e) => error(format!("the request could not be read: {e}")),
                 };
                 self.settle();
@@ -77,6 +82,21 @@ impl Daemon {
                 }
             }
         }
+    }
+
+    /// Answers; what changes something is noted with who asked for it.
+    fn reply_and_note(&mut self, id: u32, ask: Ask) -> Reply {
+        let Some((what, client)) = super::policy::deed(&ask) else { return self.reply(ask) };
+        let (uid, pid) = self.admins.get(&id).map_or((u32::MAX, 0), |c| c.from);
+        let who = Who::of(uid, pid);
+        let reply = self.reply(ask);
+        let outcome = match &reply {
+            Reply::Error { sentence } => Err(sentence.as_str()),
+            _ => Ok(()),
+        };
+        tracing::info!(uid, pid, failed = outcome.is_err(), "asked for: {what}");
+        self.audit.did(&who, what, &client, outcome);
+        reply
     }
 
     fn reply(&mut self, ask: Ask) -> Reply {
@@ -109,6 +129,17 @@ impl Daemon {
                     None => error(format!("there is no grant {grant}: `vfun ps` lists them")),
                 }
             }
+            Ask::Policy { client } => self.policy_view(client.as_deref()),
+            Ask::SetPolicy { text, file } => self.set_policy(&text, &file),
+            Ask::ReloadPolicy => self.reload_policy(),
+            Ask::AddToken { client, app, lives_ms } => self.add_token(&client, &app, lives_ms),
+            Ask::RotateToken { id, grace_ms } => self.rotate_token(id, grace_ms),
+            Ask::RevokeToken { id } => self.revoke_token(id),
+            Ask::Tokens { client } => self.tokens_of(client.as_deref()),
+            Ask::Audit(query) => match self.audit.read(&query) {
+                Ok(rows) => Reply::Audit { rows },
+                Err(e) => error(e),
+            },
             Ask::Drain => {
                 self.events.push_back(Event::Drain);
                 for a in self.windows.values() {
@@ -144,6 +175,7 @@ impl Daemon {
                 .metrics
                 .clone()
                 .filter(|_| self.helper_runs(&self.config.metrics_program)),
+            policy_unreadable: self.unreadable(),
             service_program: self.config.service_program.clone(),
         })
     }
@@ -289,6 +321,7 @@ impl Daemon {
         let row = self.client_row(&client);
         let mut catalog = self.core.catalog().clone();
         catalog.clients.insert(id, client);
+        self.hand_over_tokens(&mut catalog);
         self.events.push_back(Event::Catalog(catalog));
         Reply::ClientAdded(row)
     }
@@ -307,13 +340,23 @@ impl Daemon {
         }
         let mut catalog = self.core.catalog().clone();
         catalog.clients.remove(&client.id);
+        // Another client of the same name is not this one.
+        let tokens = self.tokens.forget(name);
+        self.hand_over_tokens(&mut catalog);
         let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
         self.vm_sockets.remove(&client.id);
         if client.kind == ClientKind::Vm && !client.doorbell {
             let _ = std::fs::remove_file(self.window_file(name));
         }
         self.events.push_back(Event::Catalog(catalog));
-        Reply::Done { sentence: format!("client {name} is gone, with its grants and its window") }
+        let gone = format!("client {name} is gone, with its grants and its window");
+        Reply::Done {
+            sentence: match tokens {
+                Ok(0) => gone,
+                Ok(n) => format!("{gone}, and {n} tokens"),
+                Err(e) => format!("{gone}; its tokens are still there: {e}"),
+            },
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Programs on the host get their windows: one question, one answer.
 
 use super::{Attached, Daemon, Kind, ivshmem};
-use crate::core::Event;
 use crate::core::catalog::ClientKind;
+use crate::core::{Event, Refusal};
 use crate::limits::*;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::{self, EventFlags};
@@ -110,6 +110,7 @@ impl Daemon {
         let _ = epoll::delete(&self.epoll, &p.stream);
         let ask = Attach::read_from_bytes(&p.got).expect("as long as it is");
         if let Err(nack) = self.attach(id, p.stream.try_clone(), p.uid, &ask) {
+            self.note_refused_attach(p.uid, &ask, &nack);
             if self.may_say(&format!("user {}", p.uid)) {
                 tracing::info!(uid = p.uid, "attach refused: {nack}");
             }
@@ -164,7 +165,6 @@ impl Daemon {
         if client.kind == ClientKind::Vm && ask.remote == 0 && !trusted {
             return Err(Nack::new(NackCode::Denied, format!("'{name}' is a VM's client")));
         }
-        crate::core::admit(self.core.catalog(), self.now(), client, None, credential)?;
         let who = match (ask.remote, trusted) {
             (1, _) => Some(Who::Remote(client.id)),
             (_, false) => Some(Who::User(uid)),
@@ -183,6 +183,7 @@ impl Daemon {
                 ),
             ));
         }
+        crate::core::admit(self.core.catalog(), self.now(), client, None, credential)?;
         let host_windows = self.windows.values().filter(|w| w.transport == HOST);
         let (all, mine) = host_windows
             .fold((0, 0), |(all, mine), w| (all + 1, mine + usize::from(w.client == client.id)));
@@ -232,7 +233,7 @@ impl Daemon {
                 peer: Some(stream),
                 heartbeats: false,
                 handing: false,
-                intake: self.intake(),
+                intake: self.intake(client_id),
             };
             self.windows.insert(id, attached);
             self.hold_window(id);
@@ -249,6 +250,23 @@ impl Daemon {
             death_seen: true,
         });
         Ok(())
+    }
+
+    /// Notes who may not act for whom. Names that are no client's are not noted:
+    /// they would be whatever the caller makes up.
+    fn note_refused_attach(&self, uid: u32, ask: &Attach, nack: &Nack) {
+        if !matches!(nack.code, NackCode::Denied | NackCode::BadCredential) {
+            return;
+        }
+        let name = names::decode(&ask.client).ok();
+        let client = name.and_then(|n| self.core.catalog().client(n));
+        let refusal = Refusal {
+            client: client.map_or(String::new(), |c| c.name.clone()),
+            app: String::new(),
+            function: String::new(),
+            nack: nack.clone(),
+        };
+        self.audit.refused(Some(uid), &refusal);
     }
 
     pub(super) fn fresh_id(&mut self) -> u32 {

@@ -155,7 +155,7 @@ impl Daemon {
                 peer: None,
                 heartbeats: true,
                 handing: false,
-                intake: self.intake(),
+                intake: self.intake(client.id),
             },
         );
         self.hold_window(id);

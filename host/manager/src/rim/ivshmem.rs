@@ -164,7 +164,7 @@ impl Daemon {
                 peer: Some(stream),
                 heartbeats: true,
                 handing: true,
-                intake: self.intake(),
+                intake: self.intake(client.id),
             },
         );
         // Kept before the VM has it: it cannot ask for another one.

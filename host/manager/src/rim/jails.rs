@@ -51,13 +51,10 @@ impl Jails {
         let of_root = Sha256::digest(root.as_os_str().as_bytes());
         let name: String = of_root.iter().take(8).map(|b| format!("{b:02x}")).collect();
         let groups = Groups::find(&name);
-        let own_users = may_become_others();
+        let own_users = vfun_jail::may_become_others();
         let mut missing = groups.missing().to_vec();
         if !own_users {
-            missing.push(Missing::new(
-                Layer::OwnUser,
-                "the manager runs as an ordinary user, who cannot become another one",
-            ));
+            missing.push(Missing::new(Layer::OwnUser, vfun_jail::NO_OTHER_USERS));
         }
         if let Err(why) = seccomp::available() {
             missing.push(Missing::new(Layer::Seccomp, why));
@@ -82,13 +79,6 @@ impl Jails {
         self.leaving.clear();
         self.groups.end();
     }
-}
-
-/// Whether this process may map and become any user.
-fn may_become_others() -> bool {
-    use rustix::thread::CapabilitySet;
-    rustix::thread::capabilities(None)
-        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SETUID | CapabilitySet::SETGID))
 }
 
 impl Daemon {

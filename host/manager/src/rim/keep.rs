@@ -8,6 +8,7 @@ use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
 use crate::process::{Process, Sandbox};
+use crate::record::LeftService;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
 use serde::{Deserialize, Serialize};
@@ -134,7 +135,10 @@ impl Daemon {
                 return;
             }
         }
+        // Its own numbers first: without them the next manager would give a
+        // window the number of one that services still let go of.
         self.noted = None;
+        self.note_changes();
         let notes = self.core.all_notes();
         self.tell_keeper(|k| k.change(notes));
         let windows: Vec<_> = self.windows.keys().copied().collect();
@@ -203,14 +207,13 @@ impl Daemon {
 
     /// Takes up what an earlier manager left, and lets the core say what is to
     /// be put right. Whatever cannot be taken up counts as gone.
-    pub(super) fn take_up(&mut self, left: Left) {
+    pub(super) fn take_up(&mut self, left: Left, services: &[LeftService]) {
         if let Some(own) = left.own {
             self.next_id = self.next_id.max(own.next_id);
             self.window_generation = self.window_generation.max(own.window_generation);
         }
-        let known: BTreeMap<WindowId, bool> =
+        let mut known: BTreeMap<WindowId, bool> =
             self.core.window_ids().map(|id| (id, false)).collect();
-        let mut known = known;
         for (id, kept) in left.windows {
             match self.take_up_window(id, kept) {
                 Ok(event) => {
@@ -246,6 +249,7 @@ impl Daemon {
                 p.kill();
             }
         }
+        self.end_left_services(services);
         tracing::info!(
             windows = self.windows.len(),
             services = alive.len(),
@@ -256,7 +260,7 @@ impl Daemon {
         self.settle();
         for id in alive {
             if let Some(p) = self.services.get(&id)
-                && let Err(e) = p.send(&ToService::Report, &[])
+                && let Err(e) = p.send(&ToService::Report { by: self.generation }, &[])
             {
                 // Without its answer nothing can be opened or given back there.
                 tracing::warn!(
@@ -317,7 +321,7 @@ impl Daemon {
             peer,
             heartbeats: note.heartbeats,
             handing: false,
-            intake: self.intake(),
+            intake: self.intake(note.client),
         };
         self.windows.insert(id, attached);
         Ok(up)

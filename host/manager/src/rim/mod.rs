@@ -8,6 +8,7 @@
 //! - [`actions`]: what the core decided is done.
 //! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
+//! - [`lost`]: windows whose pages or files went away.
 //! - [`requests`]: requests out of windows, each window in its turn.
 //! - [`say`]: lines of the log that a client causes.
 
@@ -19,6 +20,8 @@ mod helpers;
 mod ivshmem;
 mod jails;
 mod keep;
+mod lost;
+mod policy;
 mod requests;
 mod say;
 mod setup;
@@ -27,6 +30,7 @@ pub use setup::{Config, StartError};
 
 use crate::core::{Core, Event, ServiceId, WindowId};
 use crate::fair::{Intake, Lines, Rates};
+use crate::fault;
 use crate::limits::*;
 use crate::process::Process;
 use crate::record::Records;
@@ -119,6 +123,11 @@ pub struct Daemon {
     turns: VecDeque<WindowId>,
     /// Lines of the log about each client.
     lines: Lines,
+    /// Clients whose windows were taken down and are to be laid out anew.
+    down: Vec<lost::Down>,
+    /// Clients whose windows' files are no longer those that are mapped.
+    replaced: std::collections::BTreeSet<u32>,
+    last_files: Instant,
     /// How fast users get windows.
     attaches: Rates<attach::Who>,
     /// How fast VMs connect, by client.
@@ -148,6 +157,14 @@ pub struct Daemon {
     last_heartbeats: Instant,
     last_tick: Instant,
     ending: bool,
+    /// What apps may show.
+    tokens: crate::policy::Tokens,
+    /// Why the policy file, and the tokens, could not be read.
+    policy_fault: Option<String>,
+    tokens_fault: Option<String>,
+    /// The wall's clock less the core's when tokens were last handed over, ms.
+    clock_apart: i64,
+    audit: crate::audit::Audit,
     /// Ends to start anew in place: everything goes on meanwhile.
     again: bool,
     hangups: UnixStream,
@@ -204,7 +221,7 @@ impl Daemon {
     fn patience(&self) -> Option<Duration> {
         let mut patience = None;
         let mut at_most = |d: Duration| patience = Some(patience.map_or(d, |p: Duration| p.min(d)));
-        if let Some(due) = self.requests_patience() {
+        for due in [self.requests_patience(), self.windows_patience()].into_iter().flatten() {
             at_most(due);
         }
         if let Some(due) = self.lines.due(self.now()) {
@@ -247,6 +264,7 @@ impl Daemon {
         }
         self.look_by_the_clock();
         self.serve_turns();
+        self.look_after_windows();
         if self.last_heartbeats.elapsed() >= HEARTBEAT_LOOK && self.heartbeats_due() {
             self.last_heartbeats = Instant::now();
             let beats: Vec<Event> = self
@@ -261,6 +279,7 @@ impl Daemon {
             self.last_tick = Instant::now();
             self.events.push_back(Event::Tick);
         }
+        self.mind_the_wall_clock();
         self.drop_late_pending();
         let (left, ended) = std::mem::take(&mut self.leaving)
             .into_iter()
@@ -350,12 +369,15 @@ impl Daemon {
                 FromService::Broken { channel, reason } => {
                     Event::ChannelBroken { service, channel: Handle(channel), reason }
                 }
+                // It may have been on its way when the manager that asked was
+                // killed: what was opened since is not in it.
+                FromService::Channels { to, .. } if to != 0 && to != self.generation => continue,
                 FromService::Channels { .. } if !self.core.awaits_report(service) => {
                     tracing::warn!(service, "a report that nobody asked for is ignored");
                     self.reports.remove(&service);
                     continue;
                 }
-                FromService::Channels { channels, more } => {
+                FromService::Channels { channels, more, .. } => {
                     let said = self.reports.entry(service).or_default();
                     if said.len() + channels.len() > REPORT_CHANNELS_MAX {
                         tracing::warn!(
@@ -404,11 +426,15 @@ impl Daemon {
         while let Some(event) = self.events.pop_front() {
             let mut actions = vec![];
             let now = self.now();
+            let what = fault::What::of(&event);
+            what.at(fault::Step::Handling);
             self.core.handle(now, event, &mut actions);
             self.note_changes();
+            what.at(fault::Step::Noted);
             for action in actions {
                 self.act(action);
             }
+            what.at(fault::Step::Done);
         }
     }
 

@@ -4,16 +4,26 @@
 
 use super::{Attached, Daemon, Kind};
 use crate::core::{Action, ControlRequest, Event, ReplyTo, WindowId};
-use crate::fair::{Intake, Step};
-use crate::limits::{BELL_DEAF, LOOK_BUSY, REQUESTS, RINGS};
+use crate::fair::{Intake, Rate, Step};
+use crate::limits::{BELL_DEAF, LOOK_BUSY, RINGS_BURST};
+use crate::policy::Rules;
 use rustix::event::epoll::{self, EventFlags};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 impl Daemon {
-    /// How a new window may ask and ring.
-    pub(super) fn intake(&self) -> Intake {
-        Intake::new(REQUESTS, RINGS, self.now())
+    /// How fast a client's window may ask, and ring with nothing to say. What a
+    /// request costs is [`crate::fair::cost`].
+    fn rates(&self, _client: u32) -> (Rate, Rate) {
+        let rules = Rules::default();
+        let requests = Rate { per_s: rules.requests_per_s, burst: rules.requests_burst };
+        (requests, Rate { per_s: rules.rings_per_s, burst: RINGS_BURST })
+    }
+
+    /// How a client's new window may ask and ring.
+    pub(super) fn intake(&self, client: u32) -> Intake {
+        let (requests, rings) = self.rates(client);
+        Intake::new(requests, rings, self.now())
     }
 
     /// A window's bell rang.

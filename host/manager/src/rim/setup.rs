@@ -6,7 +6,7 @@ use crate::core::{Catalog, Core};
 use crate::fair::{Lines, Rates};
 use crate::limits::{ATTACHES, CONNECTS, LINES, LINES_NAMES};
 use crate::process;
-use crate::record::Records;
+use crate::record::{LeftService, Records};
 use crate::tree::Tree;
 use rustix::event::epoll;
 use std::collections::{BTreeMap, VecDeque};
@@ -146,6 +146,8 @@ impl Daemon {
         let admin_listener = listen(&tree.admin_socket(), 0o600)?;
         // Anybody may ask for a window; who gets one is policy (uids).
         let host_listener = listen(&tree.host_socket(), 0o666)?;
+        let tokens_file = tree.tokens();
+        let audit = crate::audit::Audit::open(&tree.audit())?;
         let (signals, writer) = UnixStream::pair()?;
         for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
@@ -165,6 +167,9 @@ impl Daemon {
             signals,
             windows: BTreeMap::new(),
             turns: VecDeque::new(),
+            down: vec![],
+            replaced: Default::default(),
+            last_files: Instant::now(),
             lines: Lines::new(LINES, LINES_NAMES),
             attaches: Rates::new(ATTACHES),
             connects: Rates::new(CONNECTS),
@@ -182,6 +187,11 @@ impl Daemon {
             last_heartbeats: Instant::now(),
             last_tick: Instant::now(),
             ending: false,
+            tokens: crate::policy::Tokens::none(&tokens_file),
+            policy_fault: None,
+            tokens_fault: None,
+            clock_apart: 0,
+            audit,
             again: false,
             hangups,
             keeper: None,
@@ -200,7 +210,8 @@ impl Daemon {
         daemon.watch(&daemon.signals, Kind::Signal, 0, input)?;
         daemon.watch(&daemon.hangups, Kind::Hangup, 0, input)?;
 
-        let (catalog, wrong) = daemon.read_catalog();
+        let (mut catalog, wrong) = daemon.read_catalog();
+        daemon.read_policy(&mut catalog);
         for w in wrong {
             tracing::error!("manifest refused: {w}");
         }
@@ -261,14 +272,20 @@ impl Daemon {
             self.tree.grant(g).map_err(file(&self.config.root))?;
         }
         let services = self.records.left_services().map_err(database)?;
-        if !left.is_empty() {
-            self.take_up(left);
+        if left.is_empty() {
+            self.end_left_services(&services);
+        } else {
+            self.take_up(left, &services);
         }
+        Ok(())
+    }
+
+    /// Ends the services of an earlier manager that were not taken up. Before
+    /// anything is done about what they served: one that goes on would compute
+    /// calls that were answered for it, in pages that are another's.
+    pub(super) fn end_left_services(&mut self, services: &[LeftService]) {
         for s in services {
-            let taken_up = self.services.values().any(|p| p.pid == s.pid);
-            // A service that was started meanwhile may have the number of one
-            // that ended: it is among those that run, too.
-            if taken_up {
+            if self.services.values().any(|p| p.pid == s.pid) {
                 continue;
             }
             if process::end_left(s.pid, s.started) {
@@ -276,7 +293,6 @@ impl Daemon {
             }
             let _ = self.records.service(s.pid, None);
         }
-        Ok(())
     }
 
     fn start_helpers(&mut self) -> Result<(), StartError> {

@@ -1,6 +1,7 @@
 //! One channel of calls: from a checked request to an answer.
 
 use super::engine::Serve;
+use super::fault;
 use super::idle::{Seen, Work};
 use super::meter::Meter;
 use super::pulse::Pulse;
@@ -174,21 +175,25 @@ impl<I: Serve> Calls<I> {
         if rate != 0 {
             self.hold_back(rate);
         }
+        fault::in_call(self.server.memory(), r, "taken");
         if !self.lengths.fit(r.len) && !self.bears(r) {
             self.refuse_length(r);
         } else {
             self.server.begin(r.cell, r.seq);
             self.current = true;
+            fault::in_call(self.server.memory(), r, "begun");
             self.pulse.begin();
             let done = match self.meter.due() {
                 false => self.compute(r),
                 true => self.measure(r),
             };
             self.pulse.end();
+            fault::in_call(self.server.memory(), r, "computed");
             match done {
                 Ok(len) => self.answer(r.cell, len),
                 Err(e) => self.refuse(r.cell, &e),
             }
+            fault::in_call(self.server.memory(), r, "answered");
         }
         self.unrung = true;
         if self.server.seems_asleep() {

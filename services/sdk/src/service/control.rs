@@ -5,7 +5,7 @@ use super::channel::{Event, Running, Teller, open};
 use super::engine::Engine;
 use super::idle::End;
 use super::watch::{Alarm, Rest, Watched};
-use super::{Work, exit, log};
+use super::{Work, exit, fault, log};
 use rustix::event::{Timespec, epoll};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -169,15 +169,15 @@ impl<E: Engine> Control<E> {
     }
 
     /// Tells a manager that started anew what is served here.
-    fn report(&mut self) {
+    fn report(&mut self, to: u32) {
         let served: Vec<u64> = self.channels.keys().copied().collect();
         let mut parts = served.chunks(CHANNELS_PER_REPORT).peekable();
         if parts.peek().is_none() {
-            self.say(FromService::Channels { channels: vec![], more: false });
+            self.say(FromService::Channels { channels: vec![], more: false, to });
         }
         while let Some(part) = parts.next() {
             let more = parts.peek().is_some();
-            self.say(FromService::Channels { channels: part.to_vec(), more });
+            self.say(FromService::Channels { channels: part.to_vec(), more, to });
         }
         // What was said before may have been heard by the one that was killed
         // and by nobody else.
@@ -206,12 +206,13 @@ impl<E: Engine> Control<E> {
                     c.running.set_rate(calls_per_s);
                 }
             }
-            ToService::Report => self.report(),
+            ToService::Report { by } => self.report(by),
             ToService::Start(_) => log::line(format_args!("a second Start is ignored")),
         }
     }
 
     fn open(&mut self, message: Open, fds: Vec<OwnedFd>) {
+        fault::at(&self.start.settings, "opening");
         let (id, app) = (message.channel, message.app.clone());
         let calls = matches!(*self.work, Work::Calls(_));
         let watched = calls.then(|| {
@@ -248,6 +249,7 @@ impl<E: Engine> Control<E> {
     }
 
     fn close(&mut self, channel: u64) {
+        fault::at(&self.start.settings, "closing");
         match self.channels.get_mut(&channel) {
             Some(c) if !c.ended => {
                 c.closing = true;

@@ -1,0 +1,34 @@
+//! The targets of isolation.
+
+use super::Check;
+use crate::report::IsolationReport;
+use crate::report::text::number::times;
+
+/// The innocent client's p99 under each attack is at most this many times that
+/// beside an idle neighbour.
+pub const OVER_IDLE: f64 = 1.5;
+
+/// One target an attack, and one for all results.
+pub fn isolation(report: &IsolationReport) -> Vec<Check> {
+    let mut checks: Vec<Check> = report
+        .rows
+        .iter()
+        .map(|row| {
+            Check::new(
+                &format!("p99 under {}", row.attack),
+                format!("at most {} × idle", times(OVER_IDLE)),
+                row.p99_over_idle
+                    .map_or_else(|| "no figure".to_owned(), |r| format!("{} ×", times(r))),
+                row.p99_over_idle.map(|r| r <= OVER_IDLE),
+            )
+        })
+        .collect();
+    let (calls, errors) = report.rows.iter().fold((0, 0), |(c, e), r| (c + r.calls, e + r.errors));
+    checks.push(Check::new(
+        "the innocent client's errors",
+        "none".to_owned(),
+        format!("{errors} of {calls} calls"),
+        (calls > 0).then_some(errors == 0),
+    ));
+    checks
+}

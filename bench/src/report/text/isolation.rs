@@ -1,0 +1,37 @@
+//! The figures of isolation as text.
+
+use super::table::{Align, Table};
+use super::{checks, head, number};
+use crate::report::{IsolationReport, checks as targets};
+
+/// The table, and the targets.
+pub fn isolation(report: &IsolationReport) -> String {
+    let mut text =
+        head("An innocent client's calls under attack", &report.machine, &report.settings);
+    let mut table = Table::new();
+    table.column("attack", Align::Left);
+    for name in ["threads", "p50", "p99", "idle p50", "idle p99", "p99 over idle"] {
+        table.column(name, Align::Right);
+    }
+    table.column("repeats from … to", Align::Left);
+    let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number::ns);
+    let by = |value: f64| format!("{} ×", number::times(value));
+    for row in &report.rows {
+        let spread = row.spread_min.zip(row.spread_max);
+        table.row([
+            row.attack.clone(),
+            row.threads.to_string(),
+            ns(row.p50_ns),
+            ns(row.p99_ns),
+            ns(row.idle_p50_ns),
+            ns(row.idle_p99_ns),
+            row.p99_over_idle.map_or_else(|| "-".to_owned(), by),
+            spread.map_or_else(
+                || "-".to_owned(),
+                |(a, b)| format!("{}: {} … {}", row.repeats, by(a), by(b)),
+            ),
+        ]);
+    }
+    text += &format!("\n{table}\n{}", checks(&targets::isolation(report)));
+    text
+}

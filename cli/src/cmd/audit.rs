@@ -1,0 +1,154 @@
+//! `vfun audit`.
+
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::Result;
+use crate::out::{self, Table, parse_duration};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vfun_manager::audit::{Query, Row};
+
+/// Between two looks for new lines.
+const LOOK: Duration = Duration::from_millis(500);
+/// Lines asked for at once while following.
+const AT_ONCE: u32 = 1000;
+
+/// Show who did what to this host, and who was refused what.
+///
+/// Oldest first. Of each client's refusals some twenty are recorded at once, and six a
+/// minute after that; how many there were besides is told.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Not before so long ago, such as 1h.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    since: Option<Duration>,
+    /// What is about this client.
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+    /// Refusals only.
+    #[arg(long)]
+    refused: bool,
+    /// At most this many lines: the newest.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Go on and show new lines as they come.
+    #[arg(short, long)]
+    follow: bool,
+}
+
+/// Shows it.
+pub fn run(cli: &Cli, args: &Args) -> Result<()> {
+    let admin = Admin::of(cli);
+    let since_ms = args.since.map(|d| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        now.saturating_sub(d).as_millis() as i64
+    });
+    let first = Query {
+        since_ms,
+        client: args.client.clone(),
+        refused: args.refused,
+        limit: args.limit,
+        after: None,
+    };
+    let mut rows = admin.audit(first.clone())?;
+    rows.reverse();
+    if !args.follow {
+        return match cli.json {
+            true => out::json(&rows),
+            false => out::text(&render(&rows)),
+        };
+    }
+    let mut last = rows.last().map_or(0, |r| r.id);
+    show(cli, &rows)?;
+    loop {
+        std::thread::sleep(LOOK);
+        let more = Query { limit: AT_ONCE, after: Some(last), ..first.clone() };
+        rows = admin.audit(more)?;
+        last = rows.last().map_or(last, |r| r.id);
+        show(cli, &rows)?;
+    }
+}
+
+/// Line by line: what comes later cannot widen the columns of what was shown.
+fn show(cli: &Cli, rows: &[Row]) -> Result<()> {
+    for r in rows {
+        match cli.json {
+            true => out::line(serde_json::to_string(r).expect("plain data"))?,
+            false => out::line(
+                cells(r).map(|c| if c.is_empty() { "-".into() } else { clean(&c) }).join("  "),
+            )?,
+        }
+    }
+    Ok(())
+}
+
+/// Names come from guests, and sentences quote them.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn cells(r: &Row) -> [String; 6] {
+    let who = match (r.uid, r.pid) {
+        (Some(uid), Some(pid)) => {
+            let program = r.command.rsplit('/').next().unwrap_or("");
+            format!("user {uid}, process {pid} {program}")
+        }
+        (Some(uid), None) => format!("user {uid}"),
+        (None, _) => r.app.clone(),
+    };
+    let what = match (r.what.as_str(), r.function.as_str()) {
+        ("refused", "") => String::new(),
+        ("refused", f) => f.to_owned(),
+        (what, _) => what.to_owned(),
+    };
+    let mut why = match r.code.as_str() {
+        "" => r.sentence.clone(),
+        code => format!("{code}: {}", r.sentence),
+    };
+    if r.missing > 0 {
+        let more = format!("{} more were not recorded", r.missing);
+        why = if why.is_empty() { more } else { format!("{why} ({more} before)") };
+    }
+    [out::timestamp(r.at_ms), r.client.clone(), who, what, r.outcome.clone(), why]
+}
+
+fn render(rows: &[Row]) -> String {
+    let mut table = Table::new(&["TIME", "CLIENT", "WHO", "WHAT", "OUTCOME", "WHY"]);
+    for r in rows {
+        table.row(cells(r));
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deeds_and_refusals_are_told() {
+        let deed = Row {
+            at_ms: 0,
+            uid: Some(0),
+            pid: Some(7),
+            command: "/usr/bin/vfun".into(),
+            what: "client add vm1".into(),
+            client: "vm1".into(),
+            outcome: "done".into(),
+            ..Row::default()
+        };
+        let refusal = Row {
+            what: "refused".into(),
+            client: "vm1".into(),
+            app: "a\x1b[2J".into(),
+            function: "sum".into(),
+            outcome: "refused".into(),
+            code: "denied".into(),
+            sentence: "no".into(),
+            missing: 3,
+            ..Row::default()
+        };
+        let text = render(&[deed, refusal]);
+        assert!(text.contains("vm1     user 0, process 7 vfun  client add vm1  done"), "{text}");
+        assert!(text.contains("a?[2J"), "{text}");
+        assert!(text.contains("denied: no (3 more were not recorded before)"), "{text}");
+    }
+}

@@ -1,0 +1,105 @@
+//! How far the sandbox of services reaches on this host: found out by trying
+//! it, as whoever runs the command. What a manager that runs gives its services
+//! is in `vfun service list`.
+
+use super::check::Check;
+use std::path::PathBuf;
+use vfun_jail::{Layer, Standing, probe};
+
+/// The launcher: beside this program, or where the installation puts it.
+fn launcher() -> Option<PathBuf> {
+    let me = std::env::current_exe().ok()?;
+    let beside = me.parent()?;
+    [beside.join("vfun-jail"), beside.join("../lib/virtfun/vfun-jail")]
+        .into_iter()
+        .find(|p| p.is_file())
+        .and_then(|p| p.canonicalize().ok())
+}
+
+/// Looks.
+pub fn look() -> Vec<Check> {
+    let Some(program) = launcher() else {
+        return vec![
+            Check::missing("sandbox", "the launcher vfun-jail is not there")
+                .mend("build it, or install it with the manager: without it no service starts"),
+        ];
+    };
+    match probe::try_out(&program) {
+        Ok(standing) => checks(&standing),
+        Err(e) => vec![
+            Check::missing("sandbox", format!("a trial failed: {e}"))
+                .mend("no service will start: the reason says what is in the way"),
+        ],
+    }
+}
+
+/// How to have a layer that is not there.
+fn mend(layer: Layer) -> &'static str {
+    match layer {
+        Layer::OwnUser => {
+            "run the manager as root, or with CAP_SETUID and CAP_SETGID (packaging/vfund.service)"
+        }
+        Layer::User | Layer::Pid | Layer::Mount | Layer::Network | Layer::Ipc => {
+            "let users make namespaces: sysctl user.max_user_namespaces and kernel.unprivileged_userns_clone, or run the manager as root"
+        }
+        Layer::Landlock => {
+            "a kernel of 5.13 or later with landlock among its security modules (lsm=)"
+        }
+        Layer::Seccomp => "a kernel with CONFIG_SECCOMP_FILTER",
+        Layer::CgroupCpu | Layer::CgroupMemory | Layer::CgroupPids => {
+            "mount control groups with this controller, and run the manager as root or in a group that was delegated to it"
+        }
+        Layer::NoNewPrivileges | Layer::Capabilities | Layer::Rlimits => {
+            "every kernel that can run services has it: see what else is wrong"
+        }
+    }
+}
+
+fn checks(standing: &Standing) -> Vec<Check> {
+    let all = Layer::ALL.len();
+    let landlock = standing.landlock.map_or(String::new(), |v| format!(", Landlock {v}"));
+    if standing.missing.is_empty() {
+        let found = format!(
+            "all {all} layers{landlock}: a driver that was taken over reaches its own client's window, and nothing else"
+        );
+        return vec![Check::ok("sandbox", found)];
+    }
+    let open = probe::gaps(standing);
+    let so = if open.is_empty() {
+        "what is missing is made up for by other layers".to_owned()
+    } else {
+        open.join("; ")
+    };
+    let mut found = vec![Check::note(
+        "sandbox",
+        format!("{} of {all} layers{landlock}: {so}", standing.layers.len()),
+    )];
+    found.extend(
+        standing.missing.iter().map(|m| {
+            Check::note(&format!("sandbox: {}", m.layer), m.why.clone()).mend(mend(m.layer))
+        }),
+    );
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfun_jail::Missing;
+
+    #[test]
+    fn each_gap_is_said_in_plain_words() {
+        let whole =
+            Standing { layers: Layer::ALL.into(), landlock: Some(7), ..Standing::default() };
+        assert_eq!(checks(&whole).len(), 1);
+        for layer in Layer::ALL {
+            let mut less = whole.clone();
+            less.layers.remove(&layer);
+            less.missing.push(Missing::new(layer, "the reason"));
+            let found = checks(&less);
+            assert_eq!(found.len(), 2, "{layer}");
+            assert!(found[0].found.contains("13 of 14 layers"));
+            assert!(found[1].found.contains("the reason") && found[1].mend.is_some());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `vfun policy`.
+
+use super::switch::done;
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::{self, Exit, Failure, Result};
+use crate::out::{self, Facts, Table};
+use std::path::{Path, PathBuf};
+use vfun_manager::admin::Ask;
+use vfun_manager::policy::view::{RuleView, View};
+
+/// What to do with the policy.
+#[derive(clap::Subcommand, Debug)]
+pub enum Sub {
+    /// Show the rules in force, and which section of the file each is from.
+    Show {
+        /// Of this client only.
+        #[arg(long, value_name = "NAME")]
+        client: Option<String>,
+    },
+    /// Read a file as a policy and say what is wrong with it; nothing is changed, and no manager is needed.
+    Check {
+        /// The file [default: ROOT/admin/policy.toml].
+        file: Option<PathBuf>,
+    },
+    /// Put a file in the place of the policy; a wrong one is refused whole, and the old one stays.
+    Set {
+        /// The file, TOML.
+        file: PathBuf,
+    },
+    /// Read ROOT/admin/policy.toml again, after it was edited.
+    Reload,
+}
+
+/// Does it.
+pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
+    let admin = Admin::of(cli);
+    match sub {
+        Sub::Show { client } => {
+            let view = admin.policy(client.clone())?;
+            match cli.json {
+                true => out::json(&view),
+                false => out::text(&render(&view)),
+            }
+        }
+        Sub::Check { file } => check(cli, &admin, file.as_deref()),
+        Sub::Set { file } => {
+            let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+            done(cli, admin.tell(&Ask::SetPolicy { text, file })?)
+        }
+        Sub::Reload => done(cli, admin.tell(&Ask::ReloadPolicy)?),
+    }
+}
+
+fn check(cli: &Cli, admin: &Admin, file: Option<&Path>) -> Result<()> {
+    let usual = admin.root().join("admin/policy.toml");
+    let file = file.unwrap_or(&usual);
+    let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+    let policy = vfun_manager::policy::parse(file, &text)
+        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    // Whether what it names is there can be said only where a manager is.
+    let known = admin.clients().and_then(|c| Ok((c, admin.functions()?)));
+    let doubts = known.map_or(vec![], |(c, f)| {
+        policy.doubts(|n| c.iter().any(|c| c.name == n), |n| f.iter().any(|f| f.name == n))
+    });
+    match cli.json {
+        true => out::json(&serde_json::json!({ "file": file, "doubts": doubts })),
+        false => {
+            let doubts: String =
+                doubts.iter().map(|d| format!("is this meant so? {d}\n")).collect();
+            out::text(&format!("{} can be read\n{doubts}", file.display()))
+        }
+    }
+}
+
+fn rows(table: &mut Table, whose: &str, rules: &[RuleView]) {
+    for r in rules {
+        table.row([whose, &r.key, &r.value, &r.from]);
+    }
+}
+
+fn render(v: &View) -> String {
+    let state = match (&v.unreadable, v.written) {
+        (Some(why), _) => format!("NOTHING NEW IS GRANTED: {why}"),
+        (None, true) => "in force".into(),
+        (None, false) => "not there: the usual rules are in force".into(),
+    };
+    let require = match v.require.is_empty() {
+        true => "none: a service starts with those that the host has".into(),
+        false => v.require.join(", "),
+    };
+    let mut text = Facts::new()
+        .fact("file", v.file.display().to_string())
+        .fact("state", state)
+        .fact("required layers", require)
+        .render();
+    for c in &v.clients {
+        text += &format!(
+            "\n{} holds {} channels, {}, {} calls at once\n",
+            c.client,
+            c.holds.channels,
+            out::bytes(c.holds.bytes),
+            c.holds.in_flight
+        );
+        let mut table = Table::new(&["OF", "RULE", "VALUE", "FROM"]);
+        rows(&mut table, "all", &c.rules);
+        for f in &c.functions {
+            rows(&mut table, &f.function, &f.rules);
+        }
+        text += &table.render();
+    }
+    for d in &v.doubts {
+        text += &format!("\nis this meant so? {d}");
+    }
+    if !v.doubts.is_empty() {
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,107 @@
+//! `vfun token`.
+
+use super::switch::done;
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::Result;
+use crate::out::{self, Table, parse_duration};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vfun_manager::admin::Ask;
+use vfun_manager::policy::tokens::{Fresh, Kept};
+
+/// What to do with tokens.
+#[derive(clap::Subcommand, Debug)]
+pub enum Sub {
+    /// Make a token for apps of a client. Its secret is printed once, and kept nowhere.
+    Add {
+        /// The client.
+        client: String,
+        /// Apps it is for: their name, in which each * stands for any text.
+        #[arg(long, value_name = "PATTERN", default_value = "*")]
+        app: String,
+        /// How long it is valid, such as 30d; without it until it is revoked.
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        expires: Option<Duration>,
+    },
+    /// Make another token in the place of one; both are valid for a while, so that nobody is lost.
+    Rotate {
+        /// The one to replace, by its number.
+        id: u64,
+        /// How long the old one opens sessions still. Sessions that it opened go on.
+        #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
+        grace: Duration,
+    },
+    /// List tokens. Secrets are not among what is kept.
+    Ls {
+        /// Of this client only.
+        client: Option<String>,
+    },
+    /// Take a token away at once, with the sessions that it opened.
+    Revoke {
+        /// Its number.
+        id: u64,
+    },
+}
+
+fn ms(d: Duration) -> i64 {
+    d.as_millis().try_into().unwrap_or(i64::MAX)
+}
+
+/// Does it.
+pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
+    let admin = Admin::of(cli);
+    match sub {
+        Sub::Add { client, app, expires } => {
+            let order = Ask::AddToken {
+                client: client.clone(),
+                app: app.clone(),
+                lives_ms: expires.map(ms),
+            };
+            made(cli, &admin.make_token(&order)?)
+        }
+        Sub::Rotate { id, grace } => {
+            made(cli, &admin.make_token(&Ask::RotateToken { id: *id, grace_ms: ms(*grace) })?)
+        }
+        Sub::Ls { client } => {
+            let tokens = admin.tokens(client.clone())?;
+            match cli.json {
+                true => out::json(&tokens),
+                false => out::text(&render(&tokens, now_ms())),
+            }
+        }
+        Sub::Revoke { id } => done(cli, admin.tell(&Ask::RevokeToken { id: *id })?),
+    }
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, ms)
+}
+
+/// The secret alone on stdout, so that a script can take it.
+fn made(cli: &Cli, fresh: &Fresh) -> Result<()> {
+    if cli.json {
+        return out::json(fresh);
+    }
+    let k = &fresh.kept;
+    let until = k.expires_ms.map_or("it is revoked".into(), out::timestamp);
+    out::note(format!(
+        "token {} of client {}, for apps named '{}', valid until {until}. This is shown once:",
+        k.id, k.client, k.app
+    ));
+    out::line(&fresh.secret)
+}
+
+fn render(tokens: &[Kept], now: i64) -> String {
+    let mut table = Table::new(&[">ID", "CLIENT", "APPS", "MADE", "ENDS", "STATE"]);
+    for t in tokens {
+        let state = match (t.expired(now), t.replaced_by) {
+            (true, _) => "expired".into(),
+            (false, Some(by)) => format!("replaced by {by}"),
+            (false, None) => "valid".to_owned(),
+        };
+        let ends = t.expires_ms.map_or_else(String::new, out::timestamp);
+        let (id, made) = (t.id.to_string(), out::timestamp(t.made_ms));
+        table.row([id, t.client.clone(), t.app.clone(), made, ends, state]);
+    }
+    table.render()
+}

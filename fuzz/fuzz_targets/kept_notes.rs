@@ -1,0 +1,69 @@
+//! Notes that no manager wrote, or a broken keeper mixed up: they are refused,
+//! or a state comes of them in which no page has two owners and which goes on.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use serde_json::json;
+use vfun_fuzz::Bytes;
+use vfun_fuzz::core::{Bed, catalog};
+use vfun_manager::core::Core;
+
+fuzz_target!(|data: &[u8]| {
+    let mut b = Bytes(data);
+    let mut notes: Vec<(String, String)> = vec![];
+    let states = ["Granted", "Activating", "Active", "Recovering", "Broken", "Closing", "Released"];
+    while !b.is_empty() && notes.len() < 40 {
+        let n = u64::from(b.u8() % 4);
+        let id = b.or(n as u32, Bytes::u32);
+        let reply = json!([b.u8() % 3, b.u8() % 16, b.u8()]);
+        let note = match b.u8() % 6 {
+            0 => (
+                format!("core/window/{id}"),
+                json!({"client": b.u8() % 3, "bytes": b.or(1 << 20, Bytes::u64), "doorbell": false, "death_seen": false}),
+            ),
+            1 => (
+                format!("core/session/{id}"),
+                json!({"generation": b.u8(), "thing": {"window": b.u8() % 3, "line": b.or(n as u16, Bytes::u16), "app": "a", "app_id": 1,
+                    "features": b.u64(), "version": 1, "asked": reply}}),
+            ),
+            2 | 3 => {
+                let geometry = b.or(true, |b| b.u8() & 1 != 0).then(|| {
+                    let page = u64::from(b.u8() % 32) * 4096;
+                    json!({"dataout_off": b.or(90112 + page, Bytes::u64), "datain_off": b.or(90112 + (40 << 12) + page, Bytes::u64),
+                        "side_bytes": b.or(8192 + 4096, Bytes::u64), "vector_out": 1, "vector_in": b.u16()})
+                });
+                let service = (b.u8() & 1 != 0).then(|| b.u8() % 3);
+                let waiting = (b.u8() & 1 != 0).then(|| reply.clone());
+                let (window, state) = (b.u8() % 3, states[usize::from(b.u8()) % 7]);
+                (
+                    format!("core/grant/{id}"),
+                    json!({"generation": b.u8(), "thing": {"session": u64::from(b.u8() % 4) | u64::from(b.u8()) << 32, "window": window,
+                        "client_id": 1, "client": "vm1", "app_id": 1, "app": "a", "function": "add", "location": b.u8() % 4, "kind": 1,
+                        "depth": b.or(4, Bytes::u16), "cell_bytes": b.or(64, Bytes::u32), "deadline_ms": 1000, "wait": 0, "state": state,
+                        "geometry": geometry, "service": service, "waiting": waiting, "since_ms": b.or(0, Bytes::u64), "closing_ms": 0,
+                        "restarts": b.or(0, Bytes::u32), "asked": reply, "activated": null}}),
+                )
+            }
+            4 => (
+                format!("core/service/{id}"),
+                json!({"client": b.u8() % 3, "function": "add", "location": b.u8() % 4,
+                    "state": if b.u8() & 1 == 0 { json!("Ready") } else { json!({"Backoff": b.u64()}) }, "ever_ready": true, "overran": null}),
+            ),
+            _ => (
+                "core/self".into(),
+                json!({"next_service": b.or(9, Bytes::u32), "next_app": b.u32(), "draining": false}),
+            ),
+        };
+        notes.push((note.0, note.1.to_string()));
+    }
+    let text = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+    if let Ok(core) = Core::restore(1_000, 9, catalog(), text) {
+        let mut bed = Bed::of(core);
+        bed.check_ranges();
+        bed.take_up();
+        bed.check_ranges();
+        for _ in 0..3 {
+            bed.time(5_000);
+        }
+    }
+});

@@ -1,0 +1,161 @@
+//! Which layers this host gives to services that the caller would start: found
+//! out by putting a program that does nothing into a jail.
+
+use crate::constants::USER_BASE;
+use crate::group::Groups;
+use crate::standing::Meant;
+use crate::{Launch, Layer, Limits, Missing, Plan, Progress, Standing, may_become_others, seccomp};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, WaitId, WaitIdOptions};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Longest wait for the launcher to say something.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
+/// Tries all of them, with the launcher `program`.
+pub fn try_out(program: &Path) -> Result<Standing, String> {
+    let mut without = BTreeSet::new();
+    let mut missing = vec![];
+    // At most once for each layer that fails half way.
+    for _ in Layer::ALL {
+        match once(program, &without, &missing) {
+            Ok(standing) => return Ok(standing),
+            Err((Some(layer), reason)) if without.insert(layer) => {
+                missing.push(Missing::new(layer, reason));
+            }
+            Err((_, reason)) => return Err(reason),
+        }
+    }
+    Err("no layer can be had".into())
+}
+
+type Failure = (Option<Layer>, String);
+
+fn once(program: &Path, without: &BTreeSet<Layer>, known: &[Missing]) -> Result<Standing, Failure> {
+    let plain = |what: &str| {
+        let what = what.to_owned();
+        move |e: std::io::Error| (None, format!("{what}: {e}"))
+    };
+    let groups = Groups::find(&format!("doctor-{}", std::process::id()));
+    let mut missing = known.to_vec();
+    missing.extend_from_slice(groups.missing());
+    let limits = Limits::default();
+    let (group, ungrouped) = groups.make("doctor", "trial", &limits, 0, without);
+    missing.extend(ungrouped);
+    let user = may_become_others().then_some(USER_BASE);
+    if user.is_none() {
+        missing.push(Missing::new(Layer::OwnUser, crate::NO_OTHER_USERS));
+    }
+    let plan = Plan {
+        program: program.to_owned(),
+        arguments: vec!["--stand-in".into()],
+        reads: vec![],
+        user: user.filter(|_| !without.contains(&Layer::OwnUser)),
+        limits,
+        without: without.clone(),
+        tasks: group.tasks(),
+        group: group.unified(),
+        memory_grouped: group.bounds_memory(),
+    };
+    let tried = (|| {
+        let (ours, theirs) = vfun_supervise::pair().map_err(plain("a socket"))?;
+        let log = File::options().write(true).open("/dev/null").map_err(plain("/dev/null"))?;
+        let mut launch = Launch::start(program, &plan, theirs, log)
+            .map_err(plain(&program.display().to_string()))?;
+        let done = loop {
+            match launch.hear() {
+                Progress::Done(done) => break done,
+                Progress::Failed { layer, reason } => return Err((layer, reason)),
+                Progress::Waiting => {
+                    let mut fds = [PollFd::new(&launch, PollFlags::IN)];
+                    if !matches!(poll(&mut fds, Some(&PATIENCE)), Ok(n) if n > 0) {
+                        launch.abandon();
+                        return Err((None, "the launcher does not answer".into()));
+                    }
+                }
+            }
+        };
+        missing.extend(done.missing);
+        let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: done.landlock };
+        let mut standing = Standing::of(done.pid, &meant);
+        // A service installs its list itself.
+        if let Some(at) = standing.missing.iter().position(|m| m.layer == Layer::Seccomp) {
+            match seccomp::available() {
+                Ok(()) => {
+                    standing.missing.remove(at);
+                    standing.layers.insert(Layer::Seccomp);
+                }
+                Err(why) => standing.missing[at].why = why,
+            }
+        }
+        drop(ours);
+        let _ = rustix::process::pidfd_send_signal(&done.pidfd, Signal::KILL);
+        let _ = rustix::process::waitid(WaitId::PidFd(done.pidfd.as_fd()), WaitIdOptions::EXITED);
+        Ok(standing)
+    })();
+    group.remove();
+    groups.end();
+    tried
+}
+
+/// What the lack of layers means, in plain words: one sentence for each way out
+/// that is open.
+pub fn gaps(standing: &Standing) -> Vec<&'static str> {
+    let lacks = |layer: Layer| !standing.layers.contains(&layer);
+    let mut open = vec![];
+    if lacks(Layer::Mount) && lacks(Layer::Landlock) {
+        open.push("a driver that was taken over reads every file that its user may read");
+    } else if lacks(Layer::Mount) || lacks(Layer::Landlock) {
+        open.push("one layer instead of two hides this host's files from drivers");
+    }
+    if lacks(Layer::Network) && lacks(Layer::Seccomp) {
+        open.push("a driver that was taken over reaches the network");
+    }
+    if lacks(Layer::OwnUser) && lacks(Layer::User) {
+        open.push("drivers run as the manager's own user: what protects the manager from them is the other layers");
+    } else if lacks(Layer::OwnUser) {
+        open.push(
+            "all clients' drivers run as one user: what keeps them apart is the other layers",
+        );
+    }
+    if lacks(Layer::Pid) && lacks(Layer::Seccomp) {
+        open.push("a driver that was taken over signals whatever its user may signal");
+    }
+    if lacks(Layer::Seccomp) {
+        open.push("drivers may make any system call: a fault in the kernel is within their reach");
+    }
+    if lacks(Layer::NoNewPrivileges) || lacks(Layer::Capabilities) {
+        open.push("drivers keep privileges, or may gain some");
+    }
+    if lacks(Layer::CgroupCpu) {
+        open.push("one client's drivers can take the processors from all others");
+    }
+    if lacks(Layer::CgroupMemory) {
+        open.push("memory of drivers is bounded by address space only, for each service by itself");
+    }
+    if lacks(Layer::CgroupPids) && lacks(Layer::User) {
+        open.push("threads of drivers are not bounded");
+    }
+    open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_open_with_all_layers_and_much_with_none() {
+        let all = Standing { layers: Layer::ALL.into(), ..Standing::default() };
+        assert_eq!(gaps(&all), [""; 0]);
+        assert!(gaps(&Standing::default()).len() > 6);
+        for layer in Layer::ALL {
+            let mut layers = all.layers.clone();
+            layers.remove(&layer);
+            let open = gaps(&Standing { layers, ..Standing::default() });
+            assert!(open.len() <= 1, "{layer}: {open:?}");
+        }
+    }
+}

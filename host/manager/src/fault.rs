@@ -1,0 +1,63 @@
+//! Points at which a test lets the manager die, exactly there: between what it
+//! heard, what it noted of it, and what it did about it. Nothing of this is in a
+//! manager that is built without the feature `fault-points`.
+//!
+//! `VFUN_DIE_AT=STEP:WHAT` names the point: `handling` (heard, nothing decided),
+//! `noted` (decided and kept, nothing done yet) or `done`; WHAT is a request by
+//! its name, or `window-up`, `service-ready`, `channel-opened`, `channel-closed`.
+
+use crate::core::Event;
+
+/// How far the manager is with an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Handling,
+    Noted,
+    Done,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct What(#[cfg(feature = "fault-points")] &'static str);
+
+#[cfg(not(feature = "fault-points"))]
+impl What {
+    #[inline(always)]
+    pub fn of(_: &Event) -> Self {
+        What()
+    }
+    #[inline(always)]
+    pub fn at(self, _: Step) {}
+}
+
+#[cfg(feature = "fault-points")]
+impl What {
+    pub fn of(event: &Event) -> Self {
+        use vfun_wire::message::Kind;
+        What(match event {
+            Event::Request(r) => Kind::from_wire(r.kind).map_or("unknown", Kind::text),
+            Event::WindowUp { .. } => "window-up",
+            Event::ServiceReady { .. } => "service-ready",
+            Event::ChannelOpened { .. } => "channel-opened",
+            Event::ChannelClosed { .. } => "channel-closed",
+            _ => "other",
+        })
+    }
+
+    /// Dies here if the environment says so: at once, as by a kill.
+    pub fn at(self, step: Step) {
+        static POINT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+        let point = POINT.get_or_init(|| std::env::var("VFUN_DIE_AT").unwrap_or_default());
+        let step = match step {
+            Step::Handling => "handling",
+            Step::Noted => "noted",
+            Step::Done => "done",
+        };
+        if point.split_once(':') == Some((step, self.0)) {
+            let _ = rustix::process::kill_process(
+                rustix::process::getpid(),
+                rustix::process::Signal::KILL,
+            );
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A policy as people read it: each rule in force, and the section it is from.
+
+use super::rules::{Key, Policy, Rules};
+use crate::core::Charges;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The policy in force.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct View {
+    /// Where it is kept.
+    pub file: PathBuf,
+    /// Whether it is there; without it the usual rules hold.
+    pub written: bool,
+    /// Why nothing is granted, if the file or the tokens could not be read.
+    pub unreadable: Option<String>,
+    /// Layers of the sandbox without which no service starts.
+    pub require: Vec<String>,
+    /// By client.
+    pub clients: Vec<ClientView>,
+    /// What is probably not meant so.
+    pub doubts: Vec<String>,
+}
+
+/// A client's rules.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClientView {
+    /// Its name.
+    pub client: String,
+    /// What it holds now.
+    pub holds: Holds,
+    /// Rules of all it does.
+    pub rules: Vec<RuleView>,
+    /// Rules of single functions that differ.
+    pub functions: Vec<FunctionView>,
+}
+
+/// What a client is charged with.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Holds {
+    /// Grants.
+    pub channels: u32,
+    /// Bytes of windows.
+    pub bytes: u64,
+    /// Calls that can be in flight.
+    pub in_flight: u32,
+}
+
+impl From<Charges> for Holds {
+    fn from(c: Charges) -> Self {
+        Holds { channels: c.channels, bytes: c.bytes, in_flight: c.in_flight }
+    }
+}
+
+/// A function's own rules.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FunctionView {
+    /// Its name.
+    pub function: String,
+    /// Those that its section sets.
+    pub rules: Vec<RuleView>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct RuleView {
+    /// Its name.
+    pub key: String,
+    /// Its value, as the file has it.
+    pub value: String,
+    /// The section that sets it; `usual` if none does.
+    pub from: String,
+}
+
+impl Key {
+    /// All of them, in the order in which people read them.
+    pub const ALL: [Key; 14] = [
+        Key::Functions,
+        Key::Hardware,
+        Key::Channels,
+        Key::Bytes,
+        Key::CallsPerS,
+        Key::InFlight,
+        Key::DeadlineMs,
+        Key::Cpu,
+        Key::Memory,
+        Key::Threads,
+        Key::RequestsPerS,
+        Key::RequestsBurst,
+        Key::RingsPerS,
+        Key::Tokens,
+    ];
+}
+
+/// Bytes in the largest unit that keeps them exact.
+fn bytes(n: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.into_iter().find(|(u, _)| n > 0 && n.is_multiple_of(*u));
+    unit.map_or_else(|| format!("{n} B"), |(u, name)| format!("{} {name}", n / u))
+}
+
+fn value(key: Key, r: &Rules, functions: &[String]) -> String {
+    match key {
+        Key::Functions => functions.join(", "),
+        Key::Hardware => r.hardware.to_string(),
+        Key::Channels => r.channels.to_string(),
+        Key::Bytes => bytes(r.bytes),
+        Key::CallsPerS if r.calls_per_s == 0 => "0 (no bound)".into(),
+        Key::CallsPerS => r.calls_per_s.to_string(),
+        Key::InFlight => r.in_flight.to_string(),
+        Key::DeadlineMs => r.deadline_ms.to_string(),
+        Key::Cpu => r.jail.cpu_percent.map_or("none".into(), |p| format!("{p}%")),
+        Key::Memory => bytes(r.jail.memory_bytes),
+        Key::Threads => r.jail.threads.to_string(),
+        Key::RequestsPerS => r.requests_per_s.to_string(),
+        Key::RequestsBurst => r.requests_burst.to_string(),
+        Key::RingsPerS => r.rings_per_s.to_string(),
+        Key::Tokens => r.tokens.to_string(),
+    }
+}
+
+impl Policy {
+    /// A client's rules, for people.
+    pub fn view_of(&self, client: &str, holds: Holds) -> ClientView {
+        let functions = self.functions(client);
+        let rules = self.client(client);
+        let own = self.clients.get(client);
+        let rule = |key: Key| {
+            let set = own.is_some_and(|c| c.own.sets(key)) || self.default.sets(key);
+            let from = if set { self.section(client, "", key) } else { "usual".into() };
+            RuleView { key: key.name().into(), value: value(key, &rules, &functions), from }
+        };
+        let of_functions = own.map(|c| &c.functions).into_iter().flatten().map(|(f, section)| {
+            let rules = self.of(client, f);
+            let rule = |key: Key| RuleView {
+                key: key.name().into(),
+                value: value(key, &rules, &[]),
+                from: self.section(client, f, key),
+            };
+            FunctionView {
+                function: f.clone(),
+                rules: Key::ALL.into_iter().filter(|k| section.sets(*k)).map(rule).collect(),
+            }
+        });
+        ClientView {
+            client: client.into(),
+            holds,
+            rules: Key::ALL.map(rule).into(),
+            functions: of_functions.collect(),
+        }
+    }
+
+    /// Functions that a client is allowed, as the file lists them.
+    pub fn functions(&self, client: &str) -> Vec<String> {
+        let own = self.clients.get(client).and_then(|c| c.own.functions.clone());
+        own.or_else(|| self.default.functions.clone()).unwrap_or_else(|| vec!["*".into()])
+    }
+
+    /// What is probably not meant so: sections of clients and functions that
+    /// are not there.
+    pub fn doubts<'a>(
+        &self,
+        clients: impl Fn(&str) -> bool + 'a,
+        functions: impl Fn(&str) -> bool + 'a,
+    ) -> Vec<String> {
+        let mut doubts = vec![];
+        for (name, c) in &self.clients {
+            if !clients(name) {
+                doubts.push(format!("[client.{name}]: no client of this name is declared"));
+            }
+            for f in c.functions.keys().filter(|f| !functions(f)) {
+                doubts.push(format!(
+                    "[client.{name}.function.{f}]: no function of this name is offered"
+                ));
+            }
+        }
+        let sections = self.clients.iter().map(|(n, c)| (format!("[client.{n}]"), &c.own));
+        for (section, s) in sections.chain([("[default]".into(), &self.default)]) {
+            for f in s.functions.iter().flatten().filter(|f| *f != "*" && !functions(f)) {
+                doubts.push(format!("{section} functions: no function '{f}' is offered"));
+            }
+        }
+        doubts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::parse;
+    use std::path::Path;
+
+    #[test]
+    fn rules_are_shown_with_where_they_are_from() {
+        let p = parse(
+            Path::new("p"),
+            "[default]\nchannels = 7\n[client.a]\ncpu = \"50%\"\nfunctions = [\"f\", \"g\"]\n\
+             [client.a.function.f]\nbytes = \"1 MiB\"\n[client.b.function.h]\nchannels = 1\n",
+        )
+        .unwrap();
+        let v = p.view_of("a", Default::default());
+        let rule = |key: &str| v.rules.iter().find(|r| r.key == key).unwrap().clone();
+        let told = |key| (rule(key).value, rule(key).from);
+        assert_eq!(told("channels"), ("7".into(), "[default]".into()));
+        assert_eq!(told("cpu"), ("50%".into(), "[client.a]".into()));
+        assert_eq!(told("memory"), ("1 GiB".into(), "usual".into()));
+        assert_eq!(told("functions").0, "f, g");
+        assert_eq!(v.functions[0].rules.len(), 1);
+        assert_eq!(v.functions[0].rules[0].value, "1 MiB");
+        let doubts = p.doubts(|c| c == "a", |f| f == "f");
+        assert_eq!(
+            doubts,
+            [
+                "[client.b]: no client of this name is declared",
+                "[client.b.function.h]: no function of this name is offered",
+                "[client.a] functions: no function 'g' is offered",
+            ]
+        );
+    }
+}

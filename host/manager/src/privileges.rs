@@ -1,0 +1,114 @@
+//! What the manager may do as root: what it provably needs, named here with the
+//! reason, and nothing else, from its first moment on.
+
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use std::fs;
+use std::io;
+
+/// What it keeps on every host.
+const ALWAYS: &[(CapabilitySet, &str, &str)] = &[
+    (CapabilitySet::SETUID, "setuid", "each client's services run as a user of their own"),
+    (CapabilitySet::SETGID, "setgid", "and as a group of their own"),
+    (CapabilitySet::KILL, "kill", "these are other users' processes, and it ends them"),
+];
+
+/// What it keeps where ordinary users may not make user namespaces.
+const WITHOUT_USER_NAMESPACES: &[(CapabilitySet, &str, &str)] = &[
+    (CapabilitySet::SYS_ADMIN, "sys_admin", "other namespaces and mounts need it then"),
+    (CapabilitySet::SETPCAP, "setpcap", "services' bounding sets are emptied"),
+    (CapabilitySet::SYS_PTRACE, "sys_ptrace", "it looks which namespaces they are in"),
+];
+
+/// What it keeps if its gateway or its metrics are to be found on a port below 1024.
+const LOW_PORTS: &[(CapabilitySet, &str, &str)] = &[(
+    CapabilitySet::NET_BIND_SERVICE,
+    "net_bind_service",
+    "a program of it listens on a port below 1024",
+)];
+
+/// Whether a process without privileges gets a user namespace with all of them.
+fn user_namespaces() -> bool {
+    let number = |file: &str| -> Option<u64> {
+        fs::read_to_string(format!("/proc/sys/{file}")).ok()?.trim().parse().ok()
+    };
+    number("user/max_user_namespaces").is_some_and(|n| n > 0)
+        && number("kernel/unprivileged_userns_clone") != Some(0)
+        && number("kernel/apparmor_restrict_unprivileged_userns").unwrap_or(0) == 0
+}
+
+fn low(address: Option<&str>) -> bool {
+    address
+        .and_then(|a| a.rsplit_once(':')?.1.parse::<u16>().ok())
+        .is_some_and(|port| (1..1024).contains(&port))
+}
+
+/// What is kept, with the reasons.
+fn needed(
+    addresses: [Option<&str>; 2],
+) -> Vec<&'static (CapabilitySet, &'static str, &'static str)> {
+    let mut all: Vec<_> = ALWAYS.iter().collect();
+    if !user_namespaces() {
+        all.extend(WITHOUT_USER_NAMESPACES);
+    }
+    if addresses.into_iter().any(low) {
+        all.extend(LOW_PORTS);
+    }
+    all
+}
+
+/// Drops everything else, from all sets, for this process and what it starts.
+/// Before there is a second thread: each has its own. `addresses` are those on
+/// which its helpers will listen. The names of what is left.
+pub fn drop_all_but_needed(addresses: [Option<&str>; 2]) -> io::Result<Vec<&'static str>> {
+    // What it starts gains nothing by any program's file either.
+    rustix::thread::set_no_new_privs(true)?;
+    let had = rustix::thread::capabilities(None)?;
+    if had.permitted.is_empty() {
+        return Ok(vec![]);
+    }
+    let needed = needed(addresses);
+    let keep = needed.iter().fold(CapabilitySet::empty(), |all, (c, ..)| all | *c) & had.permitted;
+    for bit in 0..64 {
+        let one = CapabilitySet::from_bits_retain(1 << bit);
+        if keep.contains(one) {
+            continue;
+        }
+        match rustix::thread::remove_capability_from_bounding_set(one) {
+            Ok(()) => {}
+            Err(Errno::INVAL) => break,
+            // Without SETPCAP (an ordinary user with a few capabilities):
+            // no_new_privs keeps it from gaining more.
+            Err(Errno::PERM) => break,
+            Err(e) => return Err(e.into()),
+        }
+    }
+    let root = rustix::process::geteuid().is_root();
+    let inheritable = if root { CapabilitySet::empty() } else { keep };
+    let _ = rustix::thread::clear_ambient_capability_set();
+    let sets = CapabilitySets { effective: keep, permitted: keep, inheritable };
+    rustix::thread::set_capabilities(None, sets)?;
+    if !root {
+        // An ordinary user's launcher has them only if they are handed on.
+        for (one, ..) in needed.iter().filter(|(c, ..)| keep.contains(*c)) {
+            rustix::thread::configure_capability_in_ambient_set(*one, true)?;
+        }
+    }
+    Ok(needed.iter().filter(|(c, ..)| keep.contains(*c)).map(|(_, name, _)| *name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_kept_for_a_reason_and_low_ports_only_when_asked_for() {
+        let names = |a| needed(a).iter().map(|(_, n, _)| *n).collect::<Vec<_>>();
+        assert!(names([None, None]).contains(&"setuid"));
+        assert!(!names([Some("0.0.0.0:7733"), Some("127.0.0.1:0")]).contains(&"net_bind_service"));
+        assert!(names([Some("[::]:443"), None]).contains(&"net_bind_service"));
+        for (.., reason) in ALWAYS.iter().chain(WITHOUT_USER_NAMESPACES).chain(LOW_PORTS) {
+            assert!(reason.len() > 10);
+        }
+    }
+}

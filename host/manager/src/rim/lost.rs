@@ -1,0 +1,142 @@
+//! Windows whose pages went away, and windows' files that are no longer what
+//! the manager has mapped.
+//!
+//! A plain window is a file that others may write, so it can be truncated; the
+//! manager's mapping then reads as zeros (`vfun_window::Mapping::guarded`). The
+//! window is taken down by name, and laid out anew once its file is whole or
+//! can be made so. A file that was removed or replaced changes nothing for the
+//! VM that runs: both sides have the old one mapped.
+
+use super::Daemon;
+use super::ivshmem::PLAIN;
+use crate::core::WindowId;
+use crate::core::catalog::Client;
+use crate::limits::{WINDOW_AGAIN, WINDOW_FILES_LOOK};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+use vfun_wire::header::{HOST_STATE_OFF, host_state};
+
+/// A client whose window was taken down.
+pub(super) struct Down {
+    client: u32,
+    again: Instant,
+    /// Why it could not be laid out anew, as it was said.
+    said: String,
+}
+
+impl Daemon {
+    /// Takes windows down whose pages went away, and sees to those that are.
+    pub(super) fn look_after_windows(&mut self) {
+        let lost: Vec<WindowId> =
+            self.windows.iter().filter(|(_, a)| a.window.is_lost()).map(|(id, _)| *id).collect();
+        lost.into_iter().for_each(|id| self.window_lost(id));
+        if self.last_files.elapsed() >= WINDOW_FILES_LOOK {
+            self.last_files = Instant::now();
+            self.look_at_files();
+        }
+        self.lay_out_again();
+    }
+
+    pub(super) fn windows_patience(&self) -> Option<Duration> {
+        let again = self.down.iter().map(|d| d.again).min()?;
+        Some(again.saturating_duration_since(Instant::now()))
+    }
+
+    fn look_at_files(&mut self) {
+        let plain: Vec<WindowId> =
+            self.windows.iter().filter(|(_, a)| a.transport == PLAIN).map(|(id, _)| *id).collect();
+        for id in plain {
+            let Some(a) = self.windows.get(&id) else { continue };
+            let Ok(stat) = rustix::fs::fstat(a.window.fd()) else { continue };
+            if (stat.st_size as u64) < a.window.bytes() {
+                self.window_lost(id);
+                continue;
+            }
+            let client = a.client;
+            let Some(name) = self.core.catalog().clients.get(&client).map(|c| c.name.clone())
+            else {
+                continue;
+            };
+            let file = self.window_file(&name);
+            let there = std::fs::symlink_metadata(&file).ok().map(|m| (m.dev(), m.ino()));
+            let same = there == Some((stat.st_dev, stat.st_ino));
+            if same {
+                self.replaced.remove(&client);
+            } else if self.replaced.insert(client) {
+                let what = if there.is_some() { "replaced by another" } else { "removed" };
+                tracing::warn!(
+                    "client {name}: the file {} of its window was {what}: the VM that runs goes on with the old one; before it starts again, turn it off, remove the file, and declare the client anew",
+                    file.display()
+                );
+            }
+        }
+    }
+
+    fn window_lost(&mut self, id: WindowId) {
+        let Some(a) = self.windows.get(&id) else { return };
+        let (client, bytes, plain) = (a.client, a.window.bytes(), a.transport == PLAIN);
+        let size = rustix::fs::fstat(a.window.fd()).map_or(0, |s| s.st_size as u64);
+        // What is left of it may be read by its apps. Never beyond its end:
+        // that would make it longer.
+        if size >= HOST_STATE_OFF as u64 + 8 {
+            let ended = u64::from(host_state::ENDED).to_le_bytes();
+            let _ = rustix::io::pwrite(a.window.fd(), &ended, HOST_STATE_OFF as u64);
+        }
+        let why = match size < bytes {
+            true => format!("window truncated: its file has {size} of {bytes} bytes"),
+            false => "window lost: there was no memory for its pages".to_owned(),
+        };
+        self.warn_of(client, format_args!("{why}; its grants end, its window is taken down"));
+        self.window_gone(id);
+        if plain {
+            let again = Instant::now() + WINDOW_AGAIN;
+            self.down.push(Down { client, again, said: String::new() });
+        }
+    }
+
+    /// Lays windows out anew whose files are whole again, or empty.
+    fn lay_out_again(&mut self) {
+        let now = Instant::now();
+        let (due, wait) = std::mem::take(&mut self.down).into_iter().partition(|d| d.again <= now);
+        self.down = wait;
+        let due: Vec<Down> = due;
+        for mut d in due {
+            let Some(client) = self.core.catalog().clients.get(&d.client).cloned() else {
+                continue;
+            };
+            if self.prepared(&client) {
+                continue;
+            }
+            match self.prepare_vm(&client) {
+                Ok(()) => {
+                    self.warn_of(client.id, format_args!("its window was laid out anew"));
+                    self.settle();
+                }
+                Err(e) => {
+                    if d.said != e {
+                        tracing::error!("client {}: {e}", client.name);
+                        d.said = e;
+                    }
+                    d.again = now + WINDOW_AGAIN;
+                    self.down.push(d);
+                }
+            }
+        }
+    }
+
+    /// What is wrong with windows, for people.
+    pub(super) fn windows_troubles(&self) -> Vec<String> {
+        let name = |id: &u32| {
+            let client: Option<&Client> = self.core.catalog().clients.get(id);
+            client.map_or_else(|| id.to_string(), |c| c.name.clone())
+        };
+        let down = self.down.iter().map(|d| {
+            let why = if d.said.is_empty() { "it was truncated" } else { &d.said };
+            format!("the window of client {} is down: {why}", name(&d.client))
+        });
+        let replaced = self.replaced.iter().map(|c| {
+            format!("the file of client {}'s window is not the one its VM has mapped", name(c))
+        });
+        down.chain(replaced).collect()
+    }
+}

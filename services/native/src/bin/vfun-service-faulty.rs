@@ -1,0 +1,9 @@
+//! The service with points at which a test lets it die: built only by tests,
+//! with the feature `fault-points`.
+
+#[path = "../main.rs"]
+mod service;
+
+fn main() -> std::process::ExitCode {
+    service::main()
+}

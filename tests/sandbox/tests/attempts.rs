@@ -1,0 +1,369 @@
+//! The forbidden, tried from inside a driver: each attempt with the whole
+//! sandbox, with all of it but the list of system calls, and with none of it,
+//! where it must succeed: otherwise it would show nothing.
+
+use libc::*;
+use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use vfun_jail::Layer;
+use vfun_tests_sandbox::{Attacker, BYTES, Mode, Outcome, root};
+
+/// The kernel ends the service, by its hand.
+const KILLED: &str = "only an attack makes";
+
+/// One attempt with one system call.
+struct Attempt {
+    what: &'static str,
+    call: c_long,
+    args: Vec<u64>,
+    bytes: Vec<u8>,
+    /// With the whole sandbox: words of the reason for which the service ends,
+    /// or none if the call fails.
+    told: Option<&'static str>,
+    /// Errors it may fail with, with and without the list; none: what it
+    /// gives is worth nothing in there.
+    errors: &'static [i32],
+}
+
+fn path(name: &str) -> Vec<u8> {
+    [name.as_bytes(), b"\0"].concat()
+}
+
+fn open(what: &'static str, name: &str, flags: i32, errors: &'static [i32]) -> Attempt {
+    Attempt {
+        what,
+        call: SYS_openat,
+        args: vec![AT_FDCWD as u64, BYTES, flags as u64, 0o600],
+        bytes: path(name),
+        told: None,
+        errors,
+    }
+}
+
+fn call(
+    what: &'static str,
+    call: c_long,
+    args: &[u64],
+    told: &'static str,
+    errors: &'static [i32],
+) -> Attempt {
+    Attempt { what, call, args: args.to_vec(), bytes: vec![], told: Some(told), errors }
+}
+
+impl Attempt {
+    fn of(&self, attacker: &Attacker) -> Outcome {
+        attacker.call(self.call, &self.args, &self.bytes)
+    }
+}
+
+/// All attempts at the system around a service; `manager` and `file` are what
+/// there is to reach.
+fn attempts(manager: u64, root: &str, file: &str) -> Vec<Attempt> {
+    let seize = 0x4206;
+    let mut all = vec![
+        open("the users", "/etc/passwd", O_RDONLY, &[ENOENT]),
+        open("the manager's database", &format!("{root}/admin/virtfun.db"), O_RDONLY, &[ENOENT]),
+        open("the manager's memory", &format!("/proc/{manager}/mem"), O_RDONLY, &[ENOENT]),
+        open("itself as others see it", "/proc/self/status", O_RDONLY, &[ENOENT]),
+        open("the system's settings", "/sys/kernel/mm/ksm/run", O_RDONLY, &[ENOENT]),
+        open("a device", "/dev/null", O_RDONLY, &[ENOENT]),
+        open("a new file", file, O_WRONLY | O_CREAT, &[ENOENT, EACCES]),
+        call(
+            "a socket of the system's",
+            SYS_socket,
+            &[AF_UNIX as u64, SOCK_STREAM as u64],
+            "(socket)",
+            &[],
+        ),
+        call(
+            "a socket of the network",
+            SYS_socket,
+            &[AF_INET as u64, SOCK_STREAM as u64],
+            "(socket)",
+            &[],
+        ),
+        call(
+            "the network's settings",
+            SYS_socket,
+            &[AF_NETLINK as u64, SOCK_RAW as u64],
+            "(socket)",
+            &[],
+        ),
+        call("all processes", SYS_kill, &[-1i64 as u64, 0], "(kill)", &[ESRCH]),
+        call("the manager", SYS_kill, &[manager, 0], "(kill)", &[ESRCH]),
+        call("the manager as a tracer", SYS_ptrace, &[seize, manager], KILLED, &[ESRCH, EPERM]),
+        call("namespaces", SYS_unshare, &[CLONE_NEWUTS as u64], KILLED, &[EPERM]),
+        call("another user", SYS_setuid, &[0], "(setuid)", &[EPERM, EINVAL]),
+        call("memory files", SYS_memfd_create, &[BYTES, 0], "(memfd_create)", &[]),
+        // Last: what it leaves is a process that could be signalled.
+        call("a copy of itself", SYS_clone, &[SIGCHLD as u64], "(clone)", &[]),
+    ];
+    let mut mount = call("a file system", SYS_fsopen, &[BYTES, 0], KILLED, &[EPERM]);
+    mount.bytes = path("tmpfs");
+    all.push(mount);
+    for a in &mut all {
+        if a.call == SYS_memfd_create {
+            a.bytes = path("x");
+        }
+    }
+    all
+}
+
+#[test]
+fn what_is_around_a_service_is_out_of_its_reach() {
+    let unlisted = Attacker::unlisted();
+    let free = Attacker::free();
+    let reach = |a: &Attacker| {
+        let root = a.stand.root().to_str().unwrap().to_owned();
+        let file = format!("{root}/made-by-a-driver");
+        (u64::from(a.stand.pid()), root, file)
+    };
+    let of = |a: &Attacker| {
+        let (manager, root, file) = reach(a);
+        attempts(manager, &root, &file)
+    };
+    for a in of(&unlisted) {
+        let got = a.of(&unlisted);
+        let ok = if a.errors.is_empty() { got.done() } else { got.failed(a.errors) };
+        assert!(ok, "{} without the list of system calls: {got:?}", a.what);
+    }
+    // Nothing in its way: as root all of it succeeds.
+    if root() {
+        for a in of(&free) {
+            let got = a.of(&free);
+            assert!(got.done(), "{} without any sandbox: {got:?}", a.what);
+        }
+        assert!(std::path::Path::new(&reach(&free).2).exists());
+    }
+    // Each that ends the service with a manager of its own: six in half a
+    // minute and a channel is broken off.
+    let mut jailed = Attacker::jailed();
+    let mut died = 0;
+    for i in 0..of(&jailed).len() {
+        if died == 4 {
+            jailed = Attacker::jailed();
+            died = 0;
+        }
+        let a = of(&jailed).swap_remove(i);
+        let got = a.of(&jailed);
+        match a.told {
+            Some(words) => {
+                assert!(got.died_of(words), "{}: {got:?}", a.what);
+                died += 1;
+            }
+            None => assert!(got.failed(a.errors) || got.failed(&[EACCES]), "{}: {got:?}", a.what),
+        }
+    }
+}
+
+#[test]
+fn no_other_program_runs() {
+    let program = path("/bin/true");
+    let exec = |a: &Attacker| a.call(SYS_execve, &[BYTES, 0, 0], &program);
+    assert!(exec(&Attacker::jailed()).died_of(KILLED));
+    assert!(exec(&Attacker::unlisted()).failed(&[ENOENT, EACCES]));
+    assert!(exec(&Attacker::free()).died_of("status 0"), "the service has become /bin/true");
+}
+
+#[test]
+fn the_managers_memory_cannot_be_read() {
+    let read = |a: &Attacker| {
+        let pid = a.stand.pid();
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        let start = maps.lines().find(|l| l.contains(" r--p ")).unwrap();
+        let start = u64::from_str_radix(start.split('-').next().unwrap(), 16).unwrap();
+        a.act(Mode::Process, &[pid.into(), start])
+    };
+    assert!(read(&Attacker::jailed()).died_of(KILLED));
+    let got = read(&Attacker::unlisted());
+    assert!(got.failed(&[ESRCH]), "{got:?}");
+    assert_eq!(read(&Attacker::free()), Outcome::Went(8));
+}
+
+#[test]
+fn nobody_answers_on_a_network() {
+    let name = format!("vfun-sandbox-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _abstract = UnixListener::bind_addr(&address).unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut abstract_address = (AF_UNIX as u16).to_ne_bytes().to_vec();
+    abstract_address.push(0);
+    abstract_address.extend(name.as_bytes());
+    let mut inet = (AF_INET as u16).to_ne_bytes().to_vec();
+    inet.extend(tcp.local_addr().unwrap().port().to_be_bytes());
+    inet.extend([127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let connect = |a: &Attacker, family: c_int, address: &[u8]| {
+        let Outcome::Went(fd) = a.call(SYS_socket, &[family as u64, SOCK_STREAM as u64], &[])
+        else {
+            panic!("without the list a socket can be made")
+        };
+        a.call(SYS_connect, &[fd as u64, BYTES, address.len() as u64], address)
+    };
+    let unlisted = Attacker::unlisted();
+    let got = connect(&unlisted, AF_UNIX, &abstract_address);
+    assert!(got.failed(&[ECONNREFUSED, EPERM, EACCES]), "{got:?}");
+    let got = connect(&unlisted, AF_INET, &inet);
+    assert!(got.failed(&[ENETUNREACH, EACCES, EPERM]), "{got:?}");
+    let free = Attacker::free();
+    assert_eq!(connect(&free, AF_UNIX, &abstract_address), Outcome::Went(0));
+    assert_eq!(connect(&free, AF_INET, &inet), Outcome::Went(0));
+    // Landlock by itself holds the same, where the kernel has it.
+    let others: Vec<Layer> = Layer::ALL
+        .into_iter()
+        .filter(|l| ![Layer::Landlock, Layer::NoNewPrivileges].contains(l))
+        .collect();
+    let landlocked = Attacker::without(&others);
+    if landlocked.service().sandbox.landlock.is_some_and(|abi| abi >= 6) {
+        let got = connect(&landlocked, AF_UNIX, &abstract_address);
+        assert!(got.failed(&[EPERM, EACCES]), "{got:?}");
+        let got = connect(&landlocked, AF_INET, &inet);
+        assert!(got.failed(&[EACCES]), "{got:?}");
+    }
+}
+
+#[test]
+fn files_are_hidden_by_two_layers() {
+    for left in [Layer::Mount, Layer::Landlock] {
+        let attacker = Attacker::without(&[left]);
+        if attacker.service().sandbox.missing.iter().any(|m| m.layer == Layer::Landlock)
+            && left == Layer::Mount
+        {
+            continue; // this kernel has none
+        }
+        let passwd = open("", "/etc/passwd", O_RDONLY, &[]).of(&attacker);
+        assert!(passwd.failed(&[ENOENT, EACCES]), "without {left}: {passwd:?}");
+    }
+}
+
+#[test]
+fn its_root_cannot_be_written_to() {
+    let unlisted = Attacker::unlisted();
+    for place in ["/x", "/usr/x", "/usr/lib/x86_64-linux-gnu/x"] {
+        let got = open("", place, O_WRONLY | O_CREAT, &[]).of(&unlisted);
+        assert!(got.failed(&[EROFS, EACCES, ENOENT]), "{place}: {got:?}");
+    }
+    // Landlock alone would refuse it, too; this is the mount's word.
+    let plain = Attacker::without(&[Layer::Seccomp, Layer::Landlock]);
+    let got = open("", "/x", O_WRONLY | O_CREAT, &[]).of(&plain);
+    assert!(got.failed(&[EROFS]), "{got:?}");
+}
+
+#[test]
+fn a_manifest_lets_a_driver_read_more_and_nothing_else() {
+    let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+    // The service's user is nobody's: what it reads is open to everybody.
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (may, may_not) = (dir.path().join("may"), dir.path().join("may-not"));
+    std::fs::write(&may, "x").unwrap();
+    std::fs::write(&may_not, "x").unwrap();
+    let functions = dir.path().join("functions");
+    std::fs::create_dir(&functions).unwrap();
+    let text =
+        std::fs::read_to_string(vfun_tests_sandbox::manifests().join("function.toml")).unwrap();
+    let mut manifest = std::fs::File::create(functions.join("attack.toml")).unwrap();
+    write!(manifest, "reads = [{may:?}]\nmakes_code = true\n{text}").unwrap();
+    let more = ["--functions", functions.to_str().unwrap()];
+    let attacker = Attacker::with(&[], &more);
+    let read =
+        |file: &std::path::Path| open("", file.to_str().unwrap(), O_RDONLY, &[]).of(&attacker);
+    assert!(read(&may).done());
+    assert!(read(&may_not).failed(&[ENOENT]));
+    let write = open("", may.to_str().unwrap(), O_WRONLY, &[]).of(&attacker);
+    assert!(write.failed(&[EACCES]), "{write:?}");
+    // And it may make code, as a compiler does.
+    let code = |a: &Attacker| {
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS;
+        let prot = PROT_READ | PROT_WRITE | PROT_EXEC;
+        a.call(SYS_mmap, &[0, 4096, prot as u64, flags as u64, u64::MAX, 0], &[])
+    };
+    assert!(code(&attacker).done());
+    assert!(code(&Attacker::jailed()).died_of("(mmap)"));
+}
+
+#[test]
+fn a_window_stays_as_it_is() {
+    let attacker = Attacker::jailed();
+    assert_eq!(attacker.act(Mode::Files, &[]), Outcome::Went(0), "no descriptor of it is left");
+    let mut long = vec![1u8; 4096];
+    let opened = attacker.send(&long);
+    assert!(opened.failed(&[EACCES]), "dataout was made writable: {opened:?}");
+    long[0] = 2;
+    assert!(attacker.send(&long).died_of("signal 11"));
+    // Where the driver has no sandbox it is the same: the mapping itself holds.
+    let free = Attacker::free();
+    long[0] = 1;
+    assert!(free.send(&long).failed(&[EACCES]));
+    // A descriptor of the kind that is looked for is found.
+    let Outcome::Went(fd) = free.call(SYS_memfd_create, &[BYTES, 0], b"x\0") else { panic!() };
+    assert!(fd >= 0);
+    assert_eq!(free.act(Mode::Files, &[]), Outcome::Went(1));
+    // And what a service is passed can be made neither smaller nor larger.
+    let dir = format!("/proc/{}/fd", attacker.stand.pid());
+    let mut windows = 0;
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        let is = std::fs::read_link(entry.path()).unwrap_or_default();
+        if !is.to_string_lossy().starts_with("/memfd:virtfun-") {
+            continue;
+        }
+        windows += 1;
+        let file = std::fs::File::options().read(true).write(true).open(entry.path()).unwrap();
+        let seals = rustix::fs::fcntl_get_seals(&file).unwrap();
+        use rustix::fs::SealFlags;
+        assert!(seals.contains(SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL));
+        assert!(file.set_len(0).is_err());
+    }
+    assert_eq!(windows, 1);
+}
+
+/// Whether a mapping for reading can be made writable.
+#[allow(unsafe_code)]
+fn opens(fd: std::os::fd::BorrowedFd<'_>) -> bool {
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
+    // SAFETY: a fresh mapping that nobody else knows of; it is never read.
+    unsafe {
+        let at =
+            mmap(std::ptr::null_mut(), 4096, ProtFlags::READ, MapFlags::SHARED, fd, 0).unwrap();
+        let opened = mprotect(at, 4096, MprotectFlags::READ | MprotectFlags::WRITE);
+        munmap(at, 4096).unwrap();
+        opened.is_ok()
+    }
+}
+
+#[test]
+fn mappings_for_reading_stay_so_only_if_their_descriptor_is() {
+    use std::os::fd::{AsFd, AsRawFd};
+    let fd = rustix::fs::memfd_create("t", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    rustix::fs::ftruncate(&fd, 4096).unwrap();
+    let again = std::fs::File::open(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap();
+    assert!(opens(fd.as_fd()), "what the test above relies on");
+    assert!(!opens(again.as_fd()));
+}
+
+#[test]
+fn one_clients_driver_cannot_reach_anothers_window() {
+    let plain = "name = \"other\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n";
+    for (attacker, free) in [(Attacker::unlisted(), false), (Attacker::free(), true)] {
+        attacker.stand.add_client(plain).unwrap();
+        let window = attacker.stand.root().join("virtfun-other");
+        assert!(window.exists());
+        let got = open("", window.to_str().unwrap(), O_RDWR, &[]).of(&attacker);
+        match free && root() {
+            true => assert!(got.done(), "{got:?}"),
+            false => assert!(got.failed(&[ENOENT, EACCES]), "{got:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_log_ends_somewhere() {
+    let attacker = Attacker::jailed();
+    let most = vfun_jail::constants::FILE_BYTES;
+    let Outcome::Went(written) = attacker.act(Mode::Log, &[most + (8 << 20)]) else { panic!() };
+    assert!(written as u64 <= most, "{written}");
+    assert!(attacker.act(Mode::Files, &[]).done(), "and it goes on");
+    let free = Attacker::free();
+    let Outcome::Went(written) = free.act(Mode::Log, &[most + (8 << 20)]) else { panic!() };
+    assert!(written as u64 > most);
+}

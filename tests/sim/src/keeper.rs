@@ -1,0 +1,55 @@
+//! The keeper: what a manager leaves to the next one.
+
+use crate::memory::Memory;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use vfun_keeper::Change;
+
+/// What was handed to it besides a note.
+#[derive(Clone)]
+pub enum Held {
+    /// A note only.
+    Nothing,
+    /// A window and the connection of whoever has it.
+    Window(Rc<Memory>),
+    /// A service's socket and pidfd.
+    Service(u32),
+}
+
+/// One thing.
+#[derive(Clone)]
+pub struct Thing {
+    pub note: String,
+    pub held: Held,
+}
+
+/// See [`vfun_keeper`].
+#[derive(Default)]
+pub struct Keeper {
+    pub things: BTreeMap<String, Thing>,
+}
+
+impl Keeper {
+    /// One packet of changes: all of it or nothing.
+    pub fn change(&mut self, changes: &[Change]) {
+        for c in changes {
+            match &c.note {
+                None => drop(self.things.remove(&c.name)),
+                Some(note) => {
+                    let fresh = || Thing { note: String::new(), held: Held::Nothing };
+                    self.things.entry(c.name.clone()).or_insert_with(fresh).note = note.clone();
+                }
+            }
+        }
+    }
+
+    /// Takes a thing with what belongs to it.
+    pub fn hold(&mut self, name: String, note: String, held: Held) {
+        self.things.insert(name, Thing { note, held });
+    }
+
+    /// Whether it holds something under this name.
+    pub fn holds(&self, name: &str) -> bool {
+        self.things.get(name).is_some_and(|t| !matches!(t.held, Held::Nothing))
+    }
+}

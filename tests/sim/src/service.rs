@@ -1,0 +1,403 @@
+//! A service process, step by step: the order of things is that of
+//! `services/sdk/src/service`, the cells are served by the real `vfun_ring`.
+
+use crate::ledger::Ledger;
+use crate::memory::Memory;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use vfun_manager::core::Exit;
+use vfun_ring::{Memory as _, Next, Request, Server, WindowMemory};
+use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService};
+use vfun_wire::Status;
+use vfun_wire::channel::{Geometry, in_header};
+
+/// How a process behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Temper {
+    /// As it should.
+    Good,
+    /// Dies at any step.
+    Crashes,
+    /// A call of it hangs now and then.
+    Hangs,
+    /// Its driver does not load.
+    CannotLoad,
+    /// Its driver dies while it loads.
+    DiesLoading,
+    /// Its driver takes longer to load than the manager waits.
+    LoadsForEver,
+    /// Its driver refuses a channel now and then.
+    Refuses,
+    /// Says anything at any time.
+    Lies,
+}
+
+/// What a service computes: a caller knows its own answer again.
+pub fn answer_to(number: u64) -> u64 {
+    number.wrapping_mul(3).wrapping_add(1)
+}
+
+/// What it is told.
+pub enum Told {
+    Open { channel: u64, geometry: Geometry, memory: Rc<Memory>, deadline_ms: u64 },
+    Close(u64),
+    Stop,
+    Report(u32),
+}
+
+enum At {
+    /// The driver has not opened it yet.
+    Opening,
+    /// Looks for requests.
+    Looking,
+    /// Took this one.
+    Took(Request),
+    /// Said that it computes it.
+    Began(Request, u64),
+    /// Has its results.
+    Computed(Request, u64),
+    /// Touches it no more.
+    Ended,
+}
+
+struct Channel {
+    memory: Rc<Memory>,
+    geometry: Geometry,
+    deadline_ms: u64,
+    server: Option<Server<WindowMemory>>,
+    at: At,
+    /// Found behind the one that was left half done.
+    behind: VecDeque<Request>,
+    closing: bool,
+    opened: bool,
+    broken: Option<String>,
+    /// Its call never ends.
+    hangs: bool,
+}
+
+/// A service's process.
+pub struct Process {
+    pub function: String,
+    pub temper: Temper,
+    rng: fastrand::Rng,
+    pub exit: Option<Exit>,
+    /// Whether its socket's other end is there.
+    pub linked: bool,
+    loaded: bool,
+    stopping: bool,
+    started_ms: u64,
+    loads_ms: u64,
+    pub inbox: VecDeque<Told>,
+    pub outbox: VecDeque<FromService>,
+    channels: BTreeMap<u64, Channel>,
+}
+
+impl Process {
+    pub fn new(function: &str, temper: Temper, mut rng: fastrand::Rng, now: u64) -> Self {
+        Process {
+            function: function.into(),
+            temper,
+            loads_ms: rng.u64(0..40),
+            rng,
+            exit: None,
+            linked: true,
+            loaded: false,
+            stopping: false,
+            started_ms: now,
+            inbox: VecDeque::new(),
+            outbox: VecDeque::new(),
+            channels: BTreeMap::new(),
+        }
+    }
+
+    pub fn die(&mut self, exit: Exit) {
+        if self.exit.is_none() {
+            self.exit = Some(exit);
+            self.channels.clear(); // unmapped
+            self.inbox.clear();
+        }
+    }
+
+    /// From now on it behaves; what hangs goes on hanging.
+    pub fn calm(&mut self) {
+        if self.temper != Temper::Lies {
+            self.temper = Temper::Good;
+        }
+    }
+
+    pub fn lives(&self) -> bool {
+        self.exit.is_none()
+    }
+
+    /// The other end of its socket is closed: what it was told it still hears.
+    pub fn unlink(&mut self) {
+        self.linked = false;
+        self.outbox.clear();
+    }
+
+    /// What it has mapped, of which windows: handle, memory, geometry.
+    pub fn maps(&self) -> impl Iterator<Item = (u64, &Rc<Memory>, &Geometry)> {
+        self.channels
+            .iter()
+            .filter(|(_, c)| !matches!(c.at, At::Ended))
+            .map(|(h, c)| (*h, &c.memory, &c.geometry))
+    }
+
+    fn say(&mut self, message: FromService) {
+        if self.linked {
+            self.outbox.push_back(message);
+        }
+    }
+
+    /// One small step. If `steady`, it depends on nothing that other clients
+    /// have a part in: the values of handles, and the order that follows.
+    pub fn step(&mut self, now: u64, steady: bool, ledger: &mut Ledger) {
+        if !self.lives() {
+            return;
+        }
+        match self.temper {
+            Temper::Crashes if self.rng.u32(0..40) == 0 => return self.die(Exit::Signal(11)),
+            Temper::Lies if self.rng.u32(0..12) == 0 => self.lie(ledger),
+            _ => {}
+        }
+        if !self.loaded {
+            return self.load(now);
+        }
+        if self.over() {
+            return self.die(Exit::Code(0));
+        }
+        while steady && !self.inbox.is_empty() {
+            self.hear();
+        }
+        if !self.inbox.is_empty() && self.rng.bool() {
+            return self.hear();
+        }
+        let mut busy: Vec<u64> = self
+            .channels
+            .iter()
+            .filter(|(_, c)| !matches!(c.at, At::Ended))
+            .map(|(h, _)| *h)
+            .collect();
+        if steady {
+            let place = |h: &u64| {
+                let c = &self.channels[h];
+                (c.memory.guest, c.geometry.dataout_off.get())
+            };
+            busy.sort_by_key(place);
+        }
+        match busy.is_empty() {
+            true if !self.inbox.is_empty() => self.hear(),
+            true => {}
+            false => {
+                let channel = busy[self.rng.usize(0..busy.len())];
+                self.serve(channel, now, ledger);
+            }
+        }
+    }
+
+    fn over(&self) -> bool {
+        let served = self.channels.values().any(|c| !matches!(c.at, At::Ended));
+        let alone = !self.linked && self.inbox.is_empty();
+        !served && (self.stopping || alone)
+    }
+
+    fn load(&mut self, now: u64) {
+        match self.temper {
+            Temper::LoadsForEver => {}
+            _ if now < self.started_ms + self.loads_ms => {}
+            Temper::CannotLoad => {
+                self.say(FromService::Failed { reason: "no such symbol".into() });
+                self.die(Exit::Code(EXIT_CANNOT_START));
+            }
+            Temper::DiesLoading => self.die(Exit::Signal(6)),
+            _ => {
+                self.loaded = true;
+                self.say(FromService::Ready { max_args: 48, max_result: 48 });
+            }
+        }
+    }
+
+    fn hear(&mut self) {
+        match self.inbox.pop_front().expect("seen") {
+            Told::Open { channel, geometry, memory, deadline_ms } => {
+                let refused = if self.stopping {
+                    Some("this service is being stopped")
+                } else if self.channels.contains_key(&channel) {
+                    Some("a channel with this handle is being served")
+                } else {
+                    None
+                };
+                if let Some(reason) = refused {
+                    self.say(FromService::OpenFailed { channel, reason: reason.into() });
+                    return;
+                }
+                let opening = Channel {
+                    memory,
+                    geometry,
+                    deadline_ms,
+                    server: None,
+                    at: At::Opening,
+                    behind: VecDeque::new(),
+                    closing: false,
+                    opened: false,
+                    broken: None,
+                    hangs: false,
+                };
+                self.channels.insert(channel, opening);
+            }
+            Told::Close(channel) => match self.channels.get_mut(&channel) {
+                Some(c) if !matches!(c.at, At::Ended) => c.closing = true,
+                _ => {
+                    self.channels.remove(&channel);
+                    self.say(FromService::Closed { channel });
+                }
+            },
+            Told::Stop => self.stopping = true,
+            Told::Report(by) => self.report(by),
+        }
+    }
+
+    fn report(&mut self, to: u32) {
+        let served: Vec<u64> = self.channels.keys().copied().collect();
+        // In two parts now and then, as a long one would come.
+        let cut = if served.len() > 1 && self.rng.bool() { served.len() / 2 } else { 0 };
+        if cut > 0 {
+            self.say(FromService::Channels { channels: served[..cut].to_vec(), more: true, to });
+        }
+        self.say(FromService::Channels { channels: served[cut..].to_vec(), more: false, to });
+        let mut again = vec![];
+        for (&channel, c) in &self.channels {
+            if c.opened {
+                again.push(FromService::Opened { channel });
+            }
+            if let Some(reason) = &c.broken {
+                again.push(FromService::Broken { channel, reason: reason.clone() });
+            }
+        }
+        again.into_iter().for_each(|m| self.say(m));
+    }
+
+    fn serve(&mut self, channel: u64, now: u64, ledger: &mut Ledger) {
+        let c = self.channels.get_mut(&channel).expect("listed");
+        let stop = c.closing || self.stopping;
+        match std::mem::replace(&mut c.at, At::Ended) {
+            At::Ended => unreachable!("not listed"),
+            At::Opening => {
+                if self.temper == Temper::Refuses && self.rng.u32(0..3) == 0 {
+                    self.channels.remove(&channel);
+                    self.say(FromService::OpenFailed { channel, reason: "no memory".into() });
+                    return;
+                }
+                let mut server = c.memory.server(&c.geometry);
+                // As in `Calls::finish_half_done`.
+                let left = server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
+                while left != 0 {
+                    let Next::Call(r) = server.next_anywhere() else { break };
+                    if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
+                        server.answer_inline(r.cell, Status::DriverCrashed, &[]);
+                        break;
+                    }
+                    c.behind.push_back(r);
+                }
+                c.server = Some(server);
+                c.at = At::Looking;
+                self.open_if_ready(channel);
+            }
+            At::Looking => {
+                let server = c.server.as_mut().expect("open");
+                if let Some(r) = c.behind.pop_front() {
+                    c.at = At::Took(r);
+                    return;
+                }
+                if !c.opened {
+                    c.at = At::Looking;
+                    return self.open_if_ready(channel);
+                }
+                if stop {
+                    server.idle();
+                    return self.end(channel, None);
+                }
+                match server.next_anywhere() {
+                    Next::Call(r) => c.at = At::Took(r),
+                    Next::Nothing => {
+                        server.idle();
+                        c.at = At::Looking;
+                    }
+                    Next::Broken(v) => self.end(channel, Some(v.to_string())),
+                }
+            }
+            At::Took(r) => {
+                c.server.as_ref().expect("open").begin(r.cell, r.seq);
+                c.at = At::Began(r, now);
+            }
+            At::Began(r, since) => {
+                if now > since + c.deadline_ms {
+                    self.say(FromService::Deadline { channel });
+                    return self.die(Exit::Code(EXIT_DEADLINE));
+                }
+                if c.hangs || self.temper == Temper::Hangs && self.rng.u32(0..8) == 0 {
+                    c.hangs = true;
+                    c.at = At::Began(r, since);
+                    return;
+                }
+                let number = u64::from_le_bytes(r.inline[..8].try_into().expect("eight"));
+                if !c.memory.scribbled.get() {
+                    ledger.ran(number);
+                }
+                c.at = At::Computed(r, number);
+            }
+            At::Computed(r, number) => {
+                let server = c.server.as_mut().expect("open");
+                server.answer_inline(r.cell, Status::Ok, &answer_to(number).to_le_bytes());
+                c.at = At::Looking;
+            }
+        }
+    }
+
+    /// Says that a channel is served once nothing of an earlier service is left in it.
+    fn open_if_ready(&mut self, channel: u64) {
+        let c = self.channels.get_mut(&channel).expect("listed");
+        if c.behind.is_empty() && !c.opened {
+            c.opened = true;
+            self.say(FromService::Opened { channel });
+        }
+    }
+
+    fn end(&mut self, channel: u64, broken: Option<String>) {
+        let c = self.channels.get_mut(&channel).expect("listed");
+        (c.server, c.at) = (None, At::Ended);
+        let closing = c.closing;
+        if let Some(reason) = broken {
+            c.broken = Some(reason.clone());
+            self.say(FromService::Broken { channel, reason });
+        }
+        if closing {
+            self.channels.remove(&channel);
+            self.say(FromService::Closed { channel });
+        }
+    }
+
+    /// Its driver has taken it over.
+    fn lie(&mut self, ledger: &Ledger) {
+        let own = self.channels.keys().next().copied();
+        let channel = match self.rng.u32(0..4) {
+            0 => self.rng.u64(..),
+            1 => u64::from(self.rng.u32(0..8)) | 7 << 32,
+            2 => own.unwrap_or(3),
+            _ => ledger.handle(self.rng.usize(..)).unwrap_or(1),
+        };
+        let reason = "a lie".to_owned();
+        let message = match self.rng.u32(0..10) {
+            0 | 1 => FromService::Opened { channel },
+            2 => FromService::OpenFailed { channel, reason },
+            3 | 4 => FromService::Closed { channel },
+            5 => FromService::Broken { channel, reason },
+            6 => FromService::Channels { channels: vec![channel; 3], more: self.rng.bool(), to: 0 },
+            7 => FromService::Deadline { channel },
+            8 => FromService::Ready { max_args: 0, max_result: u32::MAX },
+            _ => FromService::Failed { reason },
+        };
+        self.say(message);
+    }
+}
