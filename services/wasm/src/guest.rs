@@ -207,7 +207,7 @@ fn place(
         }
     };
     let inside = u64::from(base) + bytes <= memory.data_size(&*store) as u64;
-    if base == 0 || base % 16 != 0 || !inside {
+    if base == 0 || !base.is_multiple_of(16) || !inside {
         return Err(what());
     }
     Ok(base)

@@ -264,8 +264,8 @@ mod tests {
             let a = Area::at(4096, args, out);
             assert!(a.call + CALL_BYTES as u32 <= a.sentence);
             assert!(a.sentence + abi::SENTENCE_BYTES as u32 <= a.state);
-            assert!(a.state + 4 <= a.args && a.args % 64 == 0);
-            assert!(a.args + args <= a.out && a.out % 64 == 0);
+            assert!(a.state + 4 <= a.args && a.args.is_multiple_of(64));
+            assert!(a.args + args <= a.out && a.out.is_multiple_of(64));
             assert!(u64::from(a.out + out) <= 4096 + Area::bytes(args, out, 0));
         }
     }
