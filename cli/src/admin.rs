@@ -3,8 +3,11 @@
 use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
 use std::path::{Path, PathBuf};
-use vfun_manager::admin::{self, Ask, ClientRow, FunctionRow, GrantRow, Reply, ServiceRow, Status};
+use vfun_manager::admin::{
+    self, Ask, ClientRow, FunctionRow, GrantRow, Progress, Reply, ServiceRow, Status,
+};
 use vfun_manager::audit::{Query, Row};
+use vfun_manager::core::DrainOf;
 use vfun_manager::policy::tokens::{Fresh, Kept};
 use vfun_manager::policy::view::View;
 
@@ -96,6 +99,13 @@ impl Admin {
     pub fn history(&self, limit: u32) -> Result<Vec<vfun_manager::record::HistoryRow>> {
         match self.ask(&Ask::History { limit })? {
             Reply::History { rows } => Ok(rows),
+            other => Err(strange(&other)),
+        }
+    }
+    /// How far a drain is.
+    pub fn draining(&self, of: &DrainOf) -> Result<Progress> {
+        match self.ask(&Ask::Draining { of: of.clone() })? {
+            Reply::Draining(progress) => Ok(progress),
             other => Err(strange(&other)),
         }
     }

@@ -97,10 +97,8 @@ pub enum Command {
     Audit(cmd::audit::Args),
     Attach(cmd::attach::AttachArgs),
     Detach(cmd::attach::DetachArgs),
-    /// Grant nothing new; what is active goes on.
-    Drain,
-    /// End the manager and its services.
-    Stop,
+    Drain(cmd::switch::DrainArgs),
+    Stop(cmd::switch::StopArgs),
     Guest(cmd::guest::Args),
     Bench(cmd::bench::Args),
     Completions(cmd::completions::Args),

@@ -4,7 +4,7 @@ use crate::admin::Admin;
 use crate::args::Cli;
 use crate::fail::Result;
 use crate::out::{self, Facts};
-use vfun_manager::admin::Status;
+use vfun_manager::admin::{HeldUp, Status};
 
 /// Shows it.
 pub fn run(cli: &Cli) -> Result<()> {
@@ -36,5 +36,22 @@ fn render(s: &Status) -> String {
         .fact("memory", out::bytes(s.resident_bytes))
         .fact("TCP", s.tcp.clone().unwrap_or_else(|| "off (vfund --tcp ADDR:PORT)".into()))
         .fact("metrics", s.metrics.clone().unwrap_or_else(|| "off (vfund --metrics)".into()))
+        .fact("held up", held_up(&s.held_up))
         .render()
+        + &troubles(&s.troubles)
+}
+
+/// How often clients were held up for the sake of others.
+fn held_up(h: &HeldUp) -> String {
+    if *h == HeldUp::default() {
+        return "nobody".into();
+    }
+    format!(
+        "requests {}, bells {}, connections {}, lines of the log {}, functions that crash {}",
+        h.requests, h.bells, h.connections, h.lines, h.open_breakers
+    )
+}
+
+fn troubles(all: &[String]) -> String {
+    all.iter().map(|t| format!("\nTROUBLE: {t}\n")).collect()
 }

@@ -2,12 +2,50 @@
 
 use crate::admin::Admin;
 use crate::args::Cli;
-use crate::fail::Result;
+use crate::fail::{Exit, Failure, Result};
 use crate::out;
-use vfun_manager::admin::Ask;
+use std::time::{Duration, Instant};
+use vfun_manager::admin::{Ask, Progress};
+use vfun_manager::core::DrainOf;
 
-fn tell(cli: &Cli, order: &Ask) -> Result<()> {
-    done(cli, Admin::of(cli).tell(order)?)
+/// Between two questions how far a drain is.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Grant nothing new; what is active goes on until it is released.
+///
+/// Calls in flight end as they would, and a service that dies is started again.
+/// What is drained stays so until `--undo`, also when the manager starts anew
+/// in place.
+#[derive(clap::Args, Debug)]
+pub struct DrainArgs {
+    /// Only what this client asks for.
+    #[arg(long, value_name = "NAME", conflicts_with = "function")]
+    client: Option<String>,
+    /// Only this function.
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+    /// Grant again. Without --client or --function: everything to everybody.
+    #[arg(long, conflicts_with = "wait")]
+    undo: bool,
+    /// Wait until no grant of it is left.
+    #[arg(long)]
+    wait: bool,
+    /// Give up waiting after so many seconds; exit code 1 then.
+    #[arg(long, value_name = "S", requires = "wait")]
+    timeout: Option<u64>,
+}
+
+/// End the manager and its services.
+///
+/// Calls under way have three seconds to finish; programs are told.
+#[derive(clap::Args, Debug)]
+pub struct StopArgs {
+    /// First grant nothing new, and wait until no grant is left.
+    #[arg(long)]
+    drain: bool,
+    /// With --drain: end after so many seconds in any case.
+    #[arg(long, value_name = "S", requires = "drain")]
+    timeout: Option<u64>,
 }
 
 /// Says what the manager did.
@@ -18,12 +56,58 @@ pub fn done(cli: &Cli, sentence: String) -> Result<()> {
     }
 }
 
-/// Grants nothing new from now on.
-pub fn drain(cli: &Cli) -> Result<()> {
-    tell(cli, &Ask::Drain)
+fn left(p: &Progress) -> String {
+    format!("{} grants are left, {} calls in flight", p.grants, p.calls)
+}
+
+/// Waits until nothing is left of it; what is left when the time is over.
+fn wait(cli: &Cli, of: &DrainOf, timeout: Option<u64>) -> Result<Option<Progress>> {
+    let until = timeout.map(|s| Instant::now() + Duration::from_secs(s));
+    let mut said = String::new();
+    loop {
+        let p = Admin::of(cli).draining(of)?;
+        if p.grants == 0 {
+            return Ok(None);
+        }
+        if !cli.json && left(&p) != said {
+            said = left(&p);
+            out::line(&said)?;
+        }
+        if until.is_some_and(|t| Instant::now() >= t) {
+            return Ok(Some(p));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Grants nothing new from now on, or grants again.
+pub fn drain(cli: &Cli, args: &DrainArgs) -> Result<()> {
+    let of = match (&args.client, &args.function) {
+        (Some(name), _) => DrainOf::Client(name.clone()),
+        (_, Some(name)) => DrainOf::Function(name.clone()),
+        _ => DrainOf::All,
+    };
+    let sentence = Admin::of(cli).tell(&Ask::DrainOf { of: of.clone(), on: !args.undo })?;
+    if !args.wait {
+        return done(cli, sentence);
+    }
+    if !cli.json {
+        out::line(sentence)?;
+    }
+    match wait(cli, &of, args.timeout)? {
+        None => done(cli, "no grant is left".into()),
+        Some(p) => Err(Failure::new(Exit::Failed, format!("it is not drained yet: {}", left(&p)))
+            .advise(
+                "wait longer, end their programs, or take them away (`vfun ps`, `vfun revoke`)",
+            )),
+    }
 }
 
 /// Ends the manager.
-pub fn stop(cli: &Cli) -> Result<()> {
-    tell(cli, &Ask::Stop)
+pub fn stop(cli: &Cli, args: &StopArgs) -> Result<()> {
+    if args.drain {
+        Admin::of(cli).tell(&Ask::DrainOf { of: DrainOf::All, on: true })?;
+        wait(cli, &DrainOf::All, args.timeout)?;
+    }
+    done(cli, Admin::of(cli).tell(&Ask::Stop)?)
 }

@@ -2,11 +2,13 @@
 //! answer a line. `vfun` speaks it; so can any script.
 
 use crate::audit::{Query, Row};
+use crate::core::DrainOf;
 use crate::counters::Counters;
 use crate::policy::tokens::{Fresh, Kept};
 use crate::policy::view::View;
 use crate::record::HistoryRow;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -107,6 +109,18 @@ pub enum Ask {
     Audit(Query),
     /// Grant nothing new.
     Drain,
+    /// Grant nothing new of this, or do again.
+    DrainOf {
+        /// Of what.
+        of: DrainOf,
+        /// Whether it is drained from now on.
+        on: bool,
+    },
+    /// What is left of this.
+    Draining {
+        /// Of what.
+        of: DrainOf,
+    },
     /// End the manager and its services.
     Stop,
 }
@@ -132,6 +146,8 @@ pub enum Reply {
         /// By handle.
         grants: Vec<GrantRow>,
     },
+    /// To [`Ask::Draining`].
+    Draining(Progress),
     /// To [`Ask::Services`].
     Services {
         /// By number.
@@ -168,6 +184,21 @@ pub enum Reply {
         /// Why, and what to do.
         sentence: String,
     },
+}
+
+/// How far a drain is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Progress {
+    /// Whether nothing new is granted to anybody.
+    pub draining: bool,
+    /// Clients that are granted nothing new.
+    pub clients: BTreeSet<String>,
+    /// Functions of which nothing new is granted.
+    pub functions: BTreeSet<String>,
+    /// Grants that are left of what was asked about.
+    pub grants: usize,
+    /// Calls in flight in these.
+    pub calls: u64,
 }
 
 /// The manager at a glance.
@@ -207,6 +238,27 @@ pub struct Status {
     pub policy_unreadable: Option<String>,
     /// Program that serves functions.
     pub service_program: PathBuf,
+    /// What is wrong, a sentence each: the manager goes on all the same.
+    #[serde(default)]
+    pub troubles: Vec<String>,
+    /// How often clients were held up, since the manager's start.
+    #[serde(default)]
+    pub held_up: HeldUp,
+}
+
+/// How often clients were held up so that others were not.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct HeldUp {
+    /// Times that requests of a window that is there now were left to wait.
+    pub requests: u64,
+    /// Times that its bell was not listened to.
+    pub bells: u64,
+    /// Windows and connections that were refused because of their rate.
+    pub connections: u64,
+    /// Lines of the log that were left out.
+    pub lines: u64,
+    /// Functions of clients that crashed too often and are not started now.
+    pub open_breakers: u64,
 }
 
 /// A function, for people.

@@ -14,6 +14,7 @@ pub mod counters;
 pub mod fair;
 pub mod limits;
 pub mod manifest;
+pub mod numbers;
 pub mod policy;
 pub mod privileges;
 pub mod record;

@@ -70,6 +70,8 @@ pub fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_target(false)
+        // A full disk must not end the manager for want of a line.
+        .log_internal_errors(false)
         .init();
     let beside = std::env::current_exe()
         .ok()
@@ -93,8 +95,9 @@ pub fn main() -> ExitCode {
         metrics: args.metrics,
         metrics_program: beside.join("vfun-metrics"),
     };
+    let own_users = !config.without.contains(&vfun_jail::Layer::OwnUser);
     let addresses = [config.tcp.as_deref(), config.metrics.as_deref()];
-    match vfun_manager::privileges::drop_all_but_needed(addresses) {
+    match vfun_manager::privileges::drop_all_but_needed(own_users, addresses) {
         Ok(kept) if kept.is_empty() => {}
         Ok(kept) => tracing::info!("keeps of root's capabilities: {}", kept.join(", ")),
         Err(e) => {

@@ -27,6 +27,13 @@ const LOW_PORTS: &[(CapabilitySet, &str, &str)] = &[(
     "a program of it listens on a port below 1024",
 )];
 
+/// What it keeps if its clients' services get no user of their own.
+const AS_ROOT: &[(CapabilitySet, &str, &str)] = &[(
+    CapabilitySet::SETFCAP,
+    "setfcap",
+    "root outside is somebody in services' user namespaces, which the kernel allows with it alone",
+)];
+
 /// Whether a process without privileges gets a user namespace with all of them.
 fn user_namespaces() -> bool {
     let number = |file: &str| -> Option<u64> {
@@ -45,11 +52,15 @@ fn low(address: Option<&str>) -> bool {
 
 /// What is kept, with the reasons.
 fn needed(
+    own_users: bool,
     addresses: [Option<&str>; 2],
 ) -> Vec<&'static (CapabilitySet, &'static str, &'static str)> {
     let mut all: Vec<_> = ALWAYS.iter().collect();
     if !user_namespaces() {
         all.extend(WITHOUT_USER_NAMESPACES);
+    }
+    if !own_users {
+        all.extend(AS_ROOT);
     }
     if addresses.into_iter().any(low) {
         all.extend(LOW_PORTS);
@@ -59,15 +70,20 @@ fn needed(
 
 /// Drops everything else, from all sets, for this process and what it starts.
 /// Before there is a second thread: each has its own. `addresses` are those on
-/// which its helpers will listen. The names of what is left.
-pub fn drop_all_but_needed(addresses: [Option<&str>; 2]) -> io::Result<Vec<&'static str>> {
+/// which its helpers will listen; `own_users` whether services are to get users of
+/// their own. The names of what is left.
+pub fn drop_all_but_needed(
+    own_users: bool,
+    addresses: [Option<&str>; 2],
+) -> io::Result<Vec<&'static str>> {
     // What it starts gains nothing by any program's file either.
     rustix::thread::set_no_new_privs(true)?;
     let had = rustix::thread::capabilities(None)?;
     if had.permitted.is_empty() {
         return Ok(vec![]);
     }
-    let needed = needed(addresses);
+    let others = CapabilitySet::SETUID | CapabilitySet::SETGID;
+    let needed = needed(own_users && had.permitted.contains(others), addresses);
     let keep = needed.iter().fold(CapabilitySet::empty(), |all, (c, ..)| all | *c) & had.permitted;
     for bit in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << bit);
@@ -103,10 +119,12 @@ mod tests {
 
     #[test]
     fn each_is_kept_for_a_reason_and_low_ports_only_when_asked_for() {
-        let names = |a| needed(a).iter().map(|(_, n, _)| *n).collect::<Vec<_>>();
+        let names = |a| needed(true, a).iter().map(|(_, n, _)| *n).collect::<Vec<_>>();
         assert!(names([None, None]).contains(&"setuid"));
         assert!(!names([Some("0.0.0.0:7733"), Some("127.0.0.1:0")]).contains(&"net_bind_service"));
         assert!(names([Some("[::]:443"), None]).contains(&"net_bind_service"));
+        assert!(!names([None, None]).contains(&"setfcap"));
+        assert!(needed(false, [None, None]).iter().any(|(_, n, _)| *n == "setfcap"));
         for (.., reason) in ALWAYS.iter().chain(WITHOUT_USER_NAMESPACES).chain(LOW_PORTS) {
             assert!(reason.len() > 10);
         }

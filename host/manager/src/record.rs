@@ -2,9 +2,12 @@
 //! generation, grants and their history, running services.
 
 use crate::core::GrantRecord;
+use crate::numbers::Numbers;
 use rusqlite::{Connection, OptionalExtension, params};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Rows of history kept; older ones go. A row is about 150 bytes.
 pub const HISTORY_ROWS: u32 = 100_000;
@@ -12,8 +15,11 @@ pub const HISTORY_ROWS: u32 = 100_000;
 /// Rows between two trims: each is a millisecond's work.
 const TRIM_EVERY: i64 = 1024;
 
-/// The database.
-pub struct Records(Connection);
+/// How long a lock of somebody else's is waited for: the manager has one thread.
+const BUSY: Duration = Duration::from_millis(20);
+
+/// The database, and the last peers that it could not take.
+pub struct Records(Connection, RefCell<BTreeMap<String, u16>>);
 
 /// A line of the history.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -53,6 +59,7 @@ impl Records {
     /// Opens or makes the database.
     pub fn open(path: &Path) -> rusqlite::Result<Self> {
         let db = Connection::open(path)?;
+        db.busy_timeout(BUSY)?;
         // The manager alone writes; a lost last millisecond after a power cut
         // costs a line of history, so no fsync is waited for.
         db.pragma_update(None, "journal_mode", "WAL")?;
@@ -70,7 +77,7 @@ impl Records {
                  state TEXT NOT NULL, why TEXT) STRICT;
              CREATE TABLE IF NOT EXISTS services (pid INTEGER PRIMARY KEY, started INTEGER NOT NULL) STRICT;",
         )?;
-        Ok(Records(db))
+        Ok(Records(db, RefCell::default()))
     }
 
     /// This manager's generation: larger than that of every manager before it,
@@ -79,7 +86,9 @@ impl Records {
     pub fn next_generation(&self) -> rusqlite::Result<u32> {
         self.0.query_row(
             "INSERT INTO meta VALUES ('generation',
-                 (SELECT coalesce(max(grant_id >> 32), 0) + 1 FROM history))
+                 (SELECT max(coalesce(max(grant_id >> 32), 0),
+                             coalesce((SELECT value FROM meta WHERE key = 'highest'), 0)) + 1
+                  FROM history))
              ON CONFLICT (key) DO UPDATE SET value = max(value + 1, excluded.value) RETURNING value",
             [],
             |r| r.get(0),
@@ -89,14 +98,108 @@ impl Records {
     /// The next id for a VM of this client as a peer of its device's server:
     /// QEMU crashes when one that it has seen comes again, so they only go up,
     /// and start at `first` again after the last of 16 bits.
+    ///
+    /// A database that takes nothing does not keep a VM away: what it does not
+    /// take is remembered here, and counts the next time.
     pub fn next_peer(&self, client: &str, first: u16) -> rusqlite::Result<u16> {
-        self.0.query_row(
-            "INSERT INTO meta VALUES (?1, ?2)
-             ON CONFLICT (key) DO UPDATE SET value = iif(value >= 65535, ?2, value + 1)
-             RETURNING value",
-            params![format!("peer:{client}"), first],
-            |r| r.get(0),
-        )
+        let key = format!("peer:{client}");
+        let mut kept = self.1.borrow_mut();
+        let known: Option<u16> = self
+            .0
+            .query_row("SELECT value FROM meta WHERE key = ?", [&key], |r| r.get(0))
+            .optional()?;
+        let next = match kept.get(client).copied().max(known) {
+            None | Some(u16::MAX) => first,
+            Some(last) => last + 1,
+        };
+        let put = self.0.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", params![key, next]);
+        match put {
+            Ok(_) => drop(kept.remove(client)),
+            Err(_) => drop(kept.insert(client.to_owned(), next)),
+        }
+        Ok(next)
+    }
+
+    /// Whether a manager ever had a generation from it.
+    pub fn has_generation(&self) -> rusqlite::Result<bool> {
+        let of = "SELECT count(*) FROM meta WHERE key = 'generation'";
+        self.0.query_row(of, [], |r| r.get::<_, i64>(0)).map(|n| n > 0)
+    }
+
+    /// Reads all of it: an error if it is broken.
+    pub fn check(&self) -> rusqlite::Result<()> {
+        let said: String = self.0.query_row("PRAGMA quick_check(1)", [], |r| r.get(0))?;
+        match said.as_str() {
+            "ok" => Ok(()),
+            _ => Err(rusqlite::Error::SqliteFailure(
+                rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT),
+                Some(said),
+            )),
+        }
+    }
+
+    /// The numbers that must outlive it.
+    pub fn numbers(&self) -> rusqlite::Result<Numbers> {
+        let generation = "SELECT coalesce(max(value), 0) FROM meta WHERE key = 'generation'";
+        let mut ids = self.0.prepare_cached("SELECT kind, name, id FROM ids ORDER BY kind, id")?;
+        let mut peers =
+            self.0.prepare_cached("SELECT key, value FROM meta WHERE key LIKE 'peer:%'")?;
+        Ok(Numbers {
+            generation: self.0.query_row(generation, [], |r| r.get(0))?,
+            ids: ids
+                .query_map([], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?
+                .collect::<rusqlite::Result<_>>()?,
+            peers: peers
+                .query_map([], |r| Ok((r.get(0)?, r.get(1)?)))?
+                .collect::<rusqlite::Result<_>>()?,
+        })
+    }
+
+    /// Begins with these.
+    pub fn seed(&self, n: &Numbers) -> rusqlite::Result<()> {
+        self.batch(|r| {
+            let meta = "INSERT OR REPLACE INTO meta VALUES (?, ?)";
+            r.0.execute(meta, params!["generation", n.generation])?;
+            for (key, value) in &n.peers {
+                r.0.execute(meta, params![key, value])?;
+            }
+            for (kind, name, id) in &n.ids {
+                r.0.execute(
+                    "INSERT OR REPLACE INTO ids VALUES (?, ?, ?)",
+                    params![kind, name, id],
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Does several things, all of them or none.
+    pub fn batch(&self, f: impl FnOnce(&Self) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+        let transaction = self.0.unchecked_transaction()?;
+        f(self)?;
+        transaction.commit()
+    }
+
+    /// Notes that states of a client's grants are not in the history.
+    pub fn left_out(&self, client: &str, states: u64) -> rusqlite::Result<()> {
+        let why = format!("{states} changes of this client's grants were left out");
+        self.0.execute(
+            "INSERT INTO history VALUES (?, 0, ?, '', '', '', 'left out', ?)",
+            params![now_ms(), client, why],
+        )?;
+        Ok(())
+    }
+
+    /// Notes what grants are that go on, without a word in the history: a
+    /// manager that was killed may not have noted the last of it.
+    pub fn restate(&self, grants: &[GrantRecord]) -> rusqlite::Result<()> {
+        let change = "UPDATE grants SET state = ? WHERE grant_id = ?";
+        self.batch(|r| {
+            for g in grants {
+                r.0.execute(change, params![g.state.text(), g.grant.0 as i64])?;
+            }
+            Ok(())
+        })
     }
 
     /// The id of a client's or function's name: the same for ever, starting at 1.
@@ -119,6 +222,12 @@ impl Records {
     pub fn grant(&self, g: &GrantRecord) -> rusqlite::Result<()> {
         use crate::core::GrantState;
         let (id, now) = (g.grant.0 as i64, now_ms());
+        // The history forgets; no handle may come again all the same.
+        self.0.execute(
+            "INSERT INTO meta VALUES ('highest', ?)
+             ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value < excluded.value",
+            [g.grant.generation()],
+        )?;
         if g.state == GrantState::Released {
             self.0.execute("DELETE FROM grants WHERE grant_id = ?", [id])?;
         } else {

@@ -89,6 +89,13 @@ impl Tree {
         Ok(dir.join(format!("{function}.log")))
     }
 
+    /// Every service's log.
+    pub fn service_logs(&self) -> Vec<PathBuf> {
+        let clients = subdirs(&self.root.join("service")).unwrap_or_default();
+        let files = clients.iter().filter_map(|c| fs::read_dir(c).ok()).flatten().flatten();
+        files.map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == "log")).collect()
+    }
+
     fn grant_files(&self, g: &GrantRecord) -> [PathBuf; 2] {
         let at = |side: &str| {
             self.root

@@ -338,6 +338,20 @@ impl HostWindow {
         }
     }
 
+    /// Calls of a channel that were posted and not answered, as far as its lines
+    /// tell: the app's are its own word.
+    pub fn in_flight(&self, g: &Geometry) -> u64 {
+        let side = |off: u64| self.span.part(off as usize, g.side_bytes.get() as usize).ok();
+        let (Some(out), Some(back)) = (side(g.dataout_off.get()), side(g.datain_off.get())) else {
+            return 0;
+        };
+        let seq = |s: &WriteSpan, cell| {
+            Word0::unpack(s.load(word(line_off(cell)), Ordering::Acquire)).seq
+        };
+        let cells = 0..usize::from(g.depth.get());
+        cells.filter(|c| seq(&out, *c) != seq(&back, *c)).count() as u64
+    }
+
     /// A channel's counters, as its service keeps them.
     pub fn counters(&self, g: &Geometry) -> Counters {
         let datain = self.datain(g);

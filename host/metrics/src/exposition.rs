@@ -128,6 +128,18 @@ fn manager(w: &mut Writer, look: &Look) -> fmt::Result {
     let draining = f64::from(u8::from(s.draining));
     w.gauge("draining", "Whether nothing new is granted", None, draining)?;
     w.gauge("windows", "Windows laid out", None, s.windows as f64)?;
+    w.gauge("troubles", "What `vfun status` says is wrong", None, s.troubles.len() as f64)?;
+    let h = &s.held_up;
+    let held_up = [
+        ("held_up_requests", "Requests that had to wait, by windows there are", h.requests),
+        ("held_up_bells", "Bells not listened to, by windows there are", h.bells),
+        ("held_up_connections", "Connections refused for their rate", h.connections),
+        ("held_up_log_lines", "Lines of the log left out", h.lines),
+        ("open_breakers", "Functions of clients that crash and are not started", h.open_breakers),
+    ];
+    for (name, help, value) in held_up {
+        w.gauge(name, help, None, value as f64)?;
+    }
     w.gauge("sessions", "Apps connected", None, s.sessions as f64)?;
     w.gauge("services", "Service processes", None, s.services as f64)?;
     w.gauge("windows_used", "Window memory given out", bytes, s.window_bytes_used as f64)?;

@@ -44,6 +44,7 @@ pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCod
     vfun_wait::clock::start();
     exit::abort_on_panic();
     exit::tell_of_aborts();
+    exit::outlive_a_full_log();
     exit::no_core_dumps();
     let start = match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {
         Ok(Some((ToService::Start(start), _))) => start,

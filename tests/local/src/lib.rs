@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use vfun_manager::admin::{Ask, AskError, GrantRow, Reply, ask};
+use vfun_manager::admin::{Ask, AskError, GrantRow, Reply, Status, ask};
 
 /// The repository.
 pub fn repo() -> PathBuf {
@@ -49,11 +49,25 @@ impl Stand {
 
     /// The same, with more arguments for vfund.
     pub fn with(extra: &[&str]) -> Self {
-        Self::of(&programs().join("vfund"), extra, &[])
+        Self::prepared(extra, |_| {})
+    }
+
+    /// The same, in a root where something was prepared.
+    pub fn prepared(extra: &[&str], prepare: impl FnOnce(&Path)) -> Self {
+        Self::made(&programs().join("vfund"), extra, &[], prepare)
     }
 
     /// Another program as the manager; the variables are for its first start only.
     pub fn of(program: &Path, extra: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::made(program, extra, variables, |_| {})
+    }
+
+    fn made(
+        program: &Path,
+        extra: &[&str],
+        variables: &[(&str, &str)],
+        prepare: impl FnOnce(&Path),
+    ) -> Self {
         // Short names: a UNIX socket's path has 107 bytes.
         let dir = tempfile::Builder::new()
             .prefix("vfun-")
@@ -61,6 +75,7 @@ impl Stand {
             .expect("/dev/shm takes a folder");
         let extra = extra.iter().map(|s| (*s).to_owned()).collect();
         let mut stand = Stand { dir, vfund: None, program: program.to_owned(), extra };
+        prepare(stand.root());
         stand.start_with(variables);
         stand
     }
@@ -101,6 +116,19 @@ impl Stand {
         }
     }
 
+    /// The manager's process.
+    pub fn pid(&self) -> u32 {
+        self.vfund.as_ref().expect("it runs").id()
+    }
+
+    /// The manager at a glance.
+    pub fn status(&self) -> Status {
+        match self.ask(&Ask::Status) {
+            Reply::Status(s) => s,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// kill -9.
     pub fn kill_vfund(&mut self) {
         let mut child = self.vfund.take().expect("it runs");
@@ -108,10 +136,6 @@ impl Stand {
         child.wait().expect("it is ours");
     }
 
-    /// The manager's process.
-    pub fn pid(&self) -> u32 {
-        self.vfund.as_ref().expect("it runs").id()
-    }
     /// Whether it has died by itself; it can be started again then.
     pub fn vfund_died(&mut self) -> bool {
         let died = self.vfund.as_mut().is_some_and(|c| c.try_wait().is_ok_and(|s| s.is_some()));

@@ -1,111 +1,19 @@
 //! An app that writes whatever it likes into its window, beside one that
 //! works: the host refuses it by name or ignores it, and the other never notices.
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
-use std::os::fd::{AsFd, OwnedFd};
+mod raw;
+
+use raw::{Raw, negotiate};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun::{NackCode, WindowMemory};
 use vfun_tests_local::{Stand, number};
-use vfun_window::{Access, Bell, Mapping, WriteSpan, fdpass};
-use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
-use vfun_wire::control::{self, Posted, WORD_ANSWERED, WORD_CLAIM, WORD_POSTED, WORD_SESSION};
-use vfun_wire::header::{HEAP_OFF, POSTED_OFF};
+use vfun_wire::LINE;
+use vfun_wire::control::{self, Posted, WORD_CLAIM};
+use vfun_wire::header::HEAP_OFF;
 use vfun_wire::limits::*;
-use vfun_wire::message::{Hello, HelloAck, Kind, Negotiate};
-use vfun_wire::{LINE, Nack, names};
-use zerocopy::little_endian::{U16, U32, U64};
+use vfun_wire::message::Kind;
 use zerocopy::{FromBytes, IntoBytes};
-
-/// A window without the library: every byte of it is this test's to write.
-struct Raw {
-    _socket: OwnedFd,
-    window: WriteSpan,
-    bell: Bell,
-    /// What the host rings for this app.
-    ears: Vec<OwnedFd>,
-    seq: u32,
-}
-
-impl Raw {
-    fn attach(stand: &Stand) -> Self {
-        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
-        let address = SocketAddrUnix::new(stand.root().join("host.sock")).unwrap();
-        rustix::net::connect(&socket, &address).unwrap();
-        let ask = Attach {
-            magic: U64::new(ATTACH_MAGIC),
-            client: [0; NAME_BYTES],
-            credential_len: U16::new(0),
-            remote: 0,
-            reserved: [0; 5],
-            credential: [0; CREDENTIAL_BYTES],
-        };
-        fdpass::send(&socket, ask.as_bytes(), &[]).unwrap();
-        let mut bytes = [0; size_of::<AttachAck>()];
-        let (n, mut fds) = fdpass::receive(&socket, &mut bytes).unwrap();
-        let ack = AttachAck::read_from_bytes(&bytes[..n]).unwrap();
-        assert_eq!((ack.code.get(), fds.len()), (0, 1 + 2 * usize::from(VECTORS)));
-        let map =
-            Mapping::new(fds[0].as_fd(), 0, ack.window_bytes.get() as usize, Access::ReadWrite)
-                .unwrap();
-        let bell = Bell::from_fd(fds.remove(1));
-        let ears = fds.split_off(usize::from(VECTORS));
-        Raw { _socket: socket, window: map.write().unwrap(), bell, ears, seq: 0 }
-    }
-
-    fn ring(&self) {
-        self.window.fetch_add(POSTED_OFF / 8, 1, Ordering::SeqCst);
-        self.bell.ring();
-    }
-
-    /// Posts whatever is given into control cell 0 and waits for the answer to it.
-    fn post(&mut self, posted: Posted, session: u64, body: &[u8]) -> Result<Vec<u8>, Nack> {
-        let at = control::request_off(0) / 8;
-        self.window.write(control::request_off(0) + LINE, body).unwrap();
-        self.window.store(at + WORD_SESSION, session, Ordering::Relaxed);
-        self.window.store(at + WORD_POSTED, posted.pack(), Ordering::Release);
-        self.ring();
-        self.seq = posted.seq;
-        let answer = control::answer_off(0) / 8;
-        let until = Instant::now() + Duration::from_secs(10);
-        loop {
-            let got = Posted::unpack(self.window.load(answer + WORD_ANSWERED, Ordering::Acquire));
-            if got.seq == posted.seq {
-                let mut bytes = vec![0; usize::from(got.len)];
-                self.window.read(control::answer_off(0) + LINE, &mut bytes).unwrap();
-                return if got.kind == control::ANSWER_ACK {
-                    Ok(bytes)
-                } else {
-                    Err(Nack::decode(&bytes))
-                };
-            }
-            assert!(Instant::now() < until, "no answer to {posted:?}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn ask(&mut self, kind: Kind, session: u64, body: &[u8]) -> Result<Vec<u8>, Nack> {
-        let posted =
-            Posted { seq: self.seq.wrapping_add(1), kind: kind.to_wire(), len: body.len() as u16 };
-        self.post(posted, session, body)
-    }
-
-    fn hello(&mut self) -> u64 {
-        let mut h = Hello::read_from_bytes(&[0; size_of::<Hello>()]).unwrap();
-        (h.version_min, h.version_max) = (U16::new(1), U16::new(1));
-        h.app = names::encode("raw").unwrap();
-        let ack = self.ask(Kind::Hello, 0, h.as_bytes()).unwrap();
-        HelloAck::read_from_bytes(&ack).unwrap().session.get()
-    }
-}
-
-fn negotiate(name: &str) -> Negotiate {
-    let mut n = Negotiate::read_from_bytes(&[0; size_of::<Negotiate>()]).unwrap();
-    n.function = names::encode(name).unwrap();
-    n.kind = U16::new(1);
-    n.cell_bytes = U32::new(64);
-    n
-}
 
 #[test]
 fn wild_control_requests_are_refused_by_name_and_the_next_one_is_served() {

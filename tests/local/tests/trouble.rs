@@ -71,8 +71,20 @@ fn a_crash_loop_breaks_its_channel_and_no_other() {
     assert_eq!(broken, BreakReason::CrashLoop);
     assert_eq!(echo.call(b"fine").unwrap(), b"fine");
     f.release().unwrap();
-    let again = session.function("misbehave").unwrap();
-    assert_eq!(again.call(&[0, 5]).unwrap(), [5], "and may be had again");
+    // Not at once: whoever asks is told when.
+    match session.function("misbehave") {
+        Err(Error::Refused(n)) => {
+            assert_eq!(n.code, NackCode::ServiceFailed);
+            assert!(n.sentence.contains("it is tried again in"), "{n}");
+        }
+        other => panic!("{:?}", other.map(drop)),
+    }
+    let mut again = None;
+    stand.until("another try", |_| {
+        again = session.function("misbehave").ok();
+        again.is_some()
+    });
+    assert_eq!(again.unwrap().call(&[0, 5]).unwrap(), [5], "and may be had again");
 }
 
 #[test]

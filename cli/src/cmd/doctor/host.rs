@@ -128,6 +128,14 @@ fn manager(s: &Status) -> Check {
         s.root.display(),
         out::age(s.uptime_s)
     );
+    if let Some(first) = s.troubles.first() {
+        let more = match s.troubles.len() - 1 {
+            0 => String::new(),
+            n => format!(" (and {n} more: `vfun status`)"),
+        };
+        return Check::note("manager", format!("{found}; {first}{more}"))
+            .mend("docs/failure.md says what each trouble means and what to do");
+    }
     match (s.draining, s.version == env!("CARGO_PKG_VERSION")) {
         (true, _) => Check::note("manager", format!("{found}; draining"))
             .mend("it grants nothing new: start it anew to serve"),

@@ -112,6 +112,8 @@ pub mod tests {
             metrics: None,
             policy_unreadable: None,
             service_program: "/s".into(),
+            troubles: vec![],
+            held_up: Default::default(),
         }
     }
 

@@ -72,6 +72,8 @@ impl Intake {
     pub fn set(&mut self, requests: Rate, rings: Rate, now: u64) {
         self.requests.set(requests, now);
         self.rings.set(rings, now);
+        // What waits may ask again at once, or is told anew how long.
+        self.due = self.due.map(|_| now);
     }
 
     /// Its turn begins.

@@ -48,17 +48,15 @@ impl Daemon {
                     args,
                     filters: Default::default(),
                 };
-                if let Err(reason) = self.start_service(service, start) {
-                    self.events.push_back(Event::ServiceFailed { service, reason });
+                if let Err(cannot) = self.start_service(service, start) {
+                    self.not_started(service, cannot);
                 }
             }
             Action::StopService { service } => {
                 if self.abandon_launch(service) {
                     return;
                 }
-                if let Some(p) = self.services.get(&service) {
-                    let _ = p.send(&ToService::Stop, &[]);
-                }
+                self.tell(service, ToService::Stop);
             }
             Action::KillService { service } => {
                 if self.abandon_launch(service) {
@@ -103,14 +101,10 @@ impl Daemon {
                 }
             }
             Action::CloseChannel { service, channel } => {
-                if let Some(p) = self.services.get(&service) {
-                    let _ = p.send(&ToService::Close { channel: channel.0 }, &[]);
-                }
+                self.tell(service, ToService::Close { channel: channel.0 });
             }
             Action::SetRate { service, channel, calls_per_s } => {
-                if let Some(p) = self.services.get(&service) {
-                    let _ = p.send(&ToService::Rate { channel: channel.0, calls_per_s }, &[]);
-                }
+                self.tell(service, ToService::Rate { channel: channel.0, calls_per_s });
             }
             Action::FailCurrent { window, geometry, status } => {
                 if let Some(a) = self.windows.get(&window) {
@@ -123,16 +117,13 @@ impl Daemon {
                 }
             }
             Action::Record(g) => {
-                tracing::info!(
-                    grant = %g.grant, client = %g.client, app = %g.app, function = %g.function,
-                    location = %g.location, why = g.why.as_deref().unwrap_or(""), "{}", g.state.text()
-                );
-                if let Err(e) = self.records.grant(&g) {
-                    tracing::warn!("the database refused a grant's record: {e}");
+                if self.may_say(&self.client_words(g.client_id)) {
+                    tracing::info!(
+                        grant = %g.grant, client = %g.client, app = %g.app, function = %g.function,
+                        location = %g.location, why = g.why.as_deref().unwrap_or(""), "{}", g.state.text()
+                    );
                 }
-                if let Err(e) = self.tree.grant(&g) {
-                    tracing::warn!("the tree could not show a grant: {e}");
-                }
+                self.put_on_record(&g);
             }
             Action::LogOf { client, level, text } => {
                 let name = self.client_words(client);

@@ -1,10 +1,12 @@
 //! The admin interface: answers what people ask.
 
 use super::{Daemon, Kind};
-use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, LINE_BYTES, Reply, Status};
+use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status};
 use crate::audit::Who;
-use crate::core::Event;
+use crate::core::breakers::State;
 use crate::core::catalog::{Client, ClientKind, Function};
+use crate::core::{DrainOf, Event};
+use crate::fair::Intake;
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
 use crate::{manifest, process};
 use rustix::event::epoll::EventFlags;
@@ -109,11 +111,14 @@ impl Daemon {
                 clients: self.core.catalog().clients.values().map(|c| self.client_row(c)).collect(),
             },
             Ask::Grants => Reply::Grants { grants: self.grant_rows() },
+            Ask::History { limit } => {
+                self.put_late_on_record();
+                match self.records.history(limit.min(10_000)) {
+                    Ok(rows) => Reply::History { rows },
+                    Err(e) => error(format!("the database could not be read: {e}")),
+                }
+            }
             Ask::Services => Reply::Services { services: self.service_rows() },
-            Ask::History { limit } => match self.records.history(limit.min(10_000)) {
-                Ok(rows) => Reply::History { rows },
-                Err(e) => error(format!("the database could not be read: {e}")),
-            },
             Ask::AddFunction { manifest, file } => self.add_function(&manifest, &file),
             Ask::RemoveFunction { name } => self.remove_function(&name),
             Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),
@@ -129,6 +134,9 @@ impl Daemon {
                     None => error(format!("there is no grant {grant}: `vfun ps` lists them")),
                 }
             }
+            Ask::Drain => self.drain(DrainOf::All, true),
+            Ask::DrainOf { of, on } => self.drain(of, on),
+            Ask::Draining { of } => self.progress(&of),
             Ask::Policy { client } => self.policy_view(client.as_deref()),
             Ask::SetPolicy { text, file } => self.set_policy(&text, &file),
             Ask::ReloadPolicy => self.reload_policy(),
@@ -140,13 +148,6 @@ impl Daemon {
                 Ok(rows) => Reply::Audit { rows },
                 Err(e) => error(e),
             },
-            Ask::Drain => {
-                self.events.push_back(Event::Drain);
-                for a in self.windows.values() {
-                    a.window.set_state(vfun_wire::header::host_state::DRAINING);
-                }
-                Reply::Done { sentence: "nothing new is granted; what is active goes on".into() }
-            }
             Ask::Stop => {
                 self.ending = true;
                 Reply::Done { sentence: "the manager ends".into() }
@@ -177,7 +178,44 @@ impl Daemon {
                 .filter(|_| self.helper_runs(&self.config.metrics_program)),
             policy_unreadable: self.unreadable(),
             service_program: self.config.service_program.clone(),
+            troubles: self.troubles(),
+            held_up: self.held_up(),
         })
+    }
+
+    /// What is wrong, for people.
+    fn troubles(&self) -> Vec<String> {
+        let keeper = self.keeper.is_none().then(|| {
+            "there is no keeper: if the manager is killed, its windows are lost".to_owned()
+        });
+        let mut all = self.windows_troubles();
+        all.extend(self.records_trouble());
+        all.extend(self.found.clone());
+        all.extend(keeper);
+        let now = self.now();
+        all.extend(self.core.breakers(now).map(|((client, function, _), state)| {
+            let client = self.client_words(*client);
+            match state {
+                State::Open(until) => format!(
+                    "'{function}' of {client} crashed too often: it is tried again in {} ms",
+                    until - now
+                ),
+                _ => format!("'{function}' of {client} crashed too often and is on trial"),
+            }
+        }));
+        all
+    }
+
+    fn held_up(&self) -> HeldUp {
+        let sum = |of: fn(&Intake) -> u64| self.windows.values().map(|w| of(&w.intake)).sum();
+        let open = self.core.breakers(self.now()).filter(|(_, s)| matches!(s, State::Open(_)));
+        HeldUp {
+            requests: sum(|i| i.throttled),
+            bells: sum(|i| i.deafened),
+            connections: self.attaches.refused() + self.connects.refused(),
+            lines: self.lines.left_out(),
+            open_breakers: open.count() as u64,
+        }
     }
 
     pub(super) fn client_row(&self, c: &Client) -> ClientRow {
@@ -247,7 +285,11 @@ impl Daemon {
     }
 
     fn id(&self, kind: &str, name: &str) -> Result<u32, String> {
-        self.records.id(kind, name).map_err(|e| format!("the database refused an id: {e}"))
+        let id =
+            self.records.id(kind, name).map_err(|e| format!("the database refused an id: {e}"))?;
+        // Without it a database that breaks would take the id with it.
+        self.save_numbers()?;
+        Ok(id)
     }
 
     fn add_function(&mut self, text: &str, file: &Path) -> Reply {

@@ -152,6 +152,7 @@ impl Daemon {
             HostWindow::lay_out(fd, bytes, generation, client.id, &client.name, Some(bells))
                 .map_err(io::Error::other)?;
         let peer = self.records.next_peer(&client.name, FIRST_VM_PEER).map_err(io::Error::other)?;
+        self.note_numbers();
         let id = self.fresh_id();
         self.watch(&stream, Kind::Peer, id, EventFlags::RDHUP)?;
         self.watch(&control, Kind::Bell, id, EventFlags::IN | EventFlags::ET)?;

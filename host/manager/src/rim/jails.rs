@@ -5,13 +5,14 @@
 use super::{Daemon, Kind};
 use crate::admin::ServiceRow;
 use crate::core::{Event, Exit, ServiceId, WindowId};
+use crate::fair::Say;
 use crate::limits::SERVICES_MAX;
 use crate::process::{Process, Sandbox, started};
 use rustix::event::epoll::{self, EventFlags};
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use vfun_jail::constants::{USER_BASE, USERS};
 use vfun_jail::group::{Group, Groups};
 use vfun_jail::standing::Meant;
@@ -81,7 +82,49 @@ impl Jails {
     }
 }
 
+/// Why a service is not started.
+pub(super) enum Cannot {
+    /// The host has not the means for it now.
+    Now(String),
+    /// It would not help to try again.
+    Ever(String),
+}
+
+impl From<String> for Cannot {
+    /// The reason decides: the launcher passes on what the system said.
+    fn from(reason: String) -> Self {
+        use rustix::io::Errno;
+        let means = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSPC];
+        let of = |e: &Errno| reason.contains(&format!("(os error {})", e.raw_os_error()));
+        if means.iter().any(of) { Cannot::Now(reason) } else { Cannot::Ever(reason) }
+    }
+}
+
 impl Daemon {
+    /// A service that is wanted could not be started.
+    pub(super) fn not_started(&mut self, service: ServiceId, cannot: Cannot) {
+        self.events.push_back(match cannot {
+            Cannot::Now(reason) => Event::ServiceDelayed { service, reason },
+            Cannot::Ever(reason) => Event::ServiceFailed { service, reason },
+        });
+    }
+
+    /// Where a service's words go: its log, or nowhere if there is no room for it.
+    fn log_of(&mut self, start: &Start) -> Result<std::fs::File, String> {
+        let append = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
+        let log = self.tree.service_log(&start.client, &start.function).and_then(|p| append(&p));
+        log.or_else(|e| {
+            let name = format!("client {}", start.client);
+            if self.lines.say(self.now(), &name) == Say::Yes {
+                tracing::warn!(
+                    "{name}: its service of '{}' has no log, which cannot be written: {e}",
+                    start.function
+                );
+            }
+            append(Path::new("/dev/null")).map_err(|e| format!("it has no log: {e}"))
+        })
+    }
+
     /// A client's bounds on its services of a function.
     fn jail_limits(&self, client: &str, function: &str) -> Limits {
         self.core.catalog().policy.of(client, function).jail
@@ -93,15 +136,16 @@ impl Daemon {
     }
 
     /// Begins to start a service. What comes of it is an event.
-    pub(super) fn start_service(&mut self, id: ServiceId, mut start: Start) -> Result<(), String> {
+    pub(super) fn start_service(&mut self, id: ServiceId, mut start: Start) -> Result<(), Cannot> {
         if self.services.len() + self.launching.len() >= SERVICES_MAX {
-            return Err(format!("the host runs {SERVICES_MAX} services already"));
+            return Err(Cannot::Now(format!("the host runs {SERVICES_MAX} services already")));
         }
         let program = self.config.program(&start.driver)?;
         let required = self.required_layers();
         if let Some(layer) = required.iter().find(|l| self.jails.lacks(**l)) {
             let lacking = Standing { missing: self.jails.missing.clone(), ..Standing::default() };
-            return Err(lacking.lacks(&BTreeSet::from([*layer]), &[]).unwrap_or_default());
+            let sentence = lacking.lacks(&BTreeSet::from([*layer]), &[]).unwrap_or_default();
+            return Err(Cannot::Ever(sentence));
         }
         let limits = self.jail_limits(&start.client, &start.function);
         let client = self.core.catalog().client(&start.client).map_or(0, |c| c.id);
@@ -147,17 +191,9 @@ impl Daemon {
         plan: Plan,
         meant: Meant,
         group: Group,
-    ) -> Result<(), String> {
+    ) -> Result<(), Cannot> {
         let begun = (|| -> Result<_, String> {
-            let log: PathBuf = self
-                .tree
-                .service_log(&start.client, &start.function)
-                .map_err(|e| format!("its log cannot be written: {e}"))?;
-            let log = OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(&log)
-                .map_err(|e| format!("its log {} cannot be written: {e}", log.display()))?;
+            let log = self.log_of(&start)?;
             let (socket, theirs) = vfun_supervise::pair()
                 .and_then(|pair| {
                     rustix::io::ioctl_fionbio(&pair.0, true).map(|()| pair).map_err(Into::into)
@@ -172,13 +208,13 @@ impl Daemon {
             Ok(begun) => begun,
             Err(e) => {
                 self.remove_group(group);
-                return Err(e);
+                return Err(e.into());
             }
         };
         if let Err(e) = self.watch(&launch, Kind::Launch, id, EventFlags::IN | EventFlags::RDHUP) {
             launch.abandon();
             self.remove_group(group);
-            return Err(format!("its launcher cannot be watched: {e}"));
+            return Err(Cannot::Now(format!("its launcher cannot be watched: {e}")));
         }
         self.launching.insert(id, Launching { launch, socket, start, plan, meant, group });
         Ok(())
@@ -196,16 +232,19 @@ impl Daemon {
         let failed = match progress {
             Progress::Waiting => return,
             Progress::Done(done) => self.jailed(id, l, done),
-            Progress::Failed { layer: Some(layer), reason } if !l.plan.without.contains(&layer) => {
-                self.launch_without(id, l, layer, reason)
-            }
-            Progress::Failed { reason, .. } => {
-                self.remove_group(l.group);
-                Err(format!("its sandbox could not be made: {reason}"))
-            }
+            Progress::Failed { layer, reason } => match (layer, Cannot::from(reason.clone())) {
+                // A host that is short of something lacks no layer.
+                (Some(layer), Cannot::Ever(_)) if !l.plan.without.contains(&layer) => {
+                    self.launch_without(id, l, layer, reason)
+                }
+                _ => {
+                    self.remove_group(l.group);
+                    Err(format!("its sandbox could not be made: {reason}").into())
+                }
+            },
         };
-        if let Err(reason) = failed {
-            self.events.push_back(Event::ServiceFailed { service: id, reason });
+        if let Err(cannot) = failed {
+            self.not_started(id, cannot);
         }
     }
 
@@ -216,7 +255,7 @@ impl Daemon {
         mut l: Launching,
         layer: Layer,
         reason: String,
-    ) -> Result<(), String> {
+    ) -> Result<(), Cannot> {
         let missing = Missing::new(layer, &reason);
         l.meant.missing.push(missing.clone());
         let lacking = Standing { missing: vec![missing], ..Standing::default() };
@@ -226,7 +265,7 @@ impl Daemon {
             .and_then(|l| lacking.lacks(&BTreeSet::from([*l]), &[]))
         {
             self.remove_group(l.group);
-            return Err(sentence);
+            return Err(Cannot::Ever(sentence));
         }
         tracing::warn!(service = id, "the sandbox's layer '{layer}' failed: {reason}");
         l.plan.without.insert(layer);
@@ -242,7 +281,7 @@ impl Daemon {
     }
 
     /// A service is in its jail; told what to serve, it loads its driver.
-    fn jailed(&mut self, id: ServiceId, mut l: Launching, done: Launched) -> Result<(), String> {
+    fn jailed(&mut self, id: ServiceId, mut l: Launching, done: Launched) -> Result<(), Cannot> {
         l.meant.missing.extend(done.missing);
         l.meant.landlock = done.landlock;
         let standing = Standing::of(done.pid, &l.meant);
@@ -260,7 +299,7 @@ impl Daemon {
         if let Some(ticks) = started(process.pid)
             && let Err(e) = self.records.service(process.pid, Some(ticks))
         {
-            tracing::warn!("the database refused a service's record: {e}");
+            self.records_fail(format!("the database: {e}"));
         }
         let told = match lacking {
             Some(sentence) => Err(sentence),
@@ -275,7 +314,7 @@ impl Daemon {
         if let Err(reason) = told {
             process.kill();
             self.leaving.push(process);
-            return Err(reason);
+            return Err(reason.into());
         }
         self.services.insert(id, process);
         self.hold_service(id);

@@ -7,6 +7,7 @@ use super::ivshmem::{DOORBELL, PLAIN, refuse};
 use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
+use crate::limits::KEEPER_AGAIN;
 use crate::process::{Process, Sandbox};
 use crate::record::LeftService;
 use crate::window::{Bells, HostWindow};
@@ -81,6 +82,15 @@ impl Left {
         left
     }
 
+    /// Ends the services among it: nobody goes on with them.
+    pub fn end_services(&self) {
+        for (_, kept) in &self.services {
+            if let Some(pidfd) = kept.fds.get(1) {
+                let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
+            }
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.core.is_empty() && self.windows.is_empty() && self.services.is_empty()
     }
@@ -117,6 +127,7 @@ impl Daemon {
 
     /// The keeper ended: another one is given everything.
     pub(super) fn keeper_gone(&mut self) {
+        self.keeper_due = None;
         if let Some(old) = self.keeper.take() {
             let _ = rustix::event::epoll::delete(&self.epoll, &old);
         }
@@ -129,9 +140,12 @@ impl Daemon {
                 self.keeper = Some(keeper);
             }
             Err(e) => {
-                tracing::error!(
-                    "there is no keeper ({e}): if this manager is killed, its windows are lost"
-                );
+                if self.may_say("the keeper") {
+                    tracing::error!(
+                        "there is no keeper ({e}): if this manager is killed, its windows are lost; it is tried again"
+                    );
+                }
+                self.keeper_due = Some(std::time::Instant::now() + KEEPER_AGAIN);
                 return;
             }
         }

@@ -2,29 +2,37 @@
 //!
 //! - [`attach`]: programs on the host get their windows.
 //! - [`ivshmem`]: VMs get theirs, with doorbells.
+//! - [`drains`]: nothing new is granted.
 //! - [`keep`]: what outlives this manager.
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
 //! - [`actions`]: what the core decided is done.
 //! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
+//! - [`logs`]: services' logs are cut.
 //! - [`lost`]: windows whose pages or files went away.
+//! - [`records`]: what became of grants is put on record.
 //! - [`requests`]: requests out of windows, each window in its turn.
 //! - [`say`]: lines of the log that a client causes.
+//! - [`tell`]: words to services.
 
 mod actions;
 mod answers;
 mod attach;
 mod catalogs;
+mod drains;
 mod helpers;
 mod ivshmem;
 mod jails;
 mod keep;
+mod logs;
 mod lost;
 mod policy;
+mod records;
 mod requests;
 mod say;
 mod setup;
+mod tell;
 
 pub use setup::{Config, StartError};
 
@@ -128,6 +136,15 @@ pub struct Daemon {
     /// Clients whose windows' files are no longer those that are mapped.
     replaced: std::collections::BTreeSet<u32>,
     last_files: Instant,
+    last_logs: Instant,
+    /// What is not on record yet.
+    book: records::Book,
+    /// What the start found instead of a database, for people.
+    found: Option<String>,
+    /// What services' sockets had no room for.
+    untold: BTreeMap<ServiceId, VecDeque<vfun_supervise::ToService>>,
+    /// When another keeper is to be started.
+    keeper_due: Option<Instant>,
     /// How fast users get windows.
     attaches: Rates<attach::Who>,
     /// How fast VMs connect, by client.
@@ -221,7 +238,15 @@ impl Daemon {
     fn patience(&self) -> Option<Duration> {
         let mut patience = None;
         let mut at_most = |d: Duration| patience = Some(patience.map_or(d, |p: Duration| p.min(d)));
-        for due in [self.requests_patience(), self.windows_patience()].into_iter().flatten() {
+        let dues = [
+            self.requests_patience(),
+            self.windows_patience(),
+            self.records_patience(),
+            self.logs_patience(),
+            self.tell_patience(),
+            self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
+        ];
+        for due in dues.into_iter().flatten() {
             at_most(due);
         }
         if let Some(due) = self.lines.due(self.now()) {
@@ -265,6 +290,12 @@ impl Daemon {
         self.look_by_the_clock();
         self.serve_turns();
         self.look_after_windows();
+        self.look_after_logs();
+        self.tell_again();
+        self.late_records();
+        if self.keeper_due.is_some_and(|t| t <= Instant::now()) {
+            self.keeper_gone();
+        }
         if self.last_heartbeats.elapsed() >= HEARTBEAT_LOOK && self.heartbeats_due() {
             self.last_heartbeats = Instant::now();
             let beats: Vec<Event> = self
@@ -348,8 +379,9 @@ impl Daemon {
                 }
                 Err(e) => {
                     // A service that speaks nonsense has been taken over by its driver.
-                    tracing::warn!(service = id, "{e}: it is ended");
                     process.kill();
+                    let _ = epoll::delete(&self.epoll, process.socket());
+                    tracing::warn!(service = id, "{e}: it is ended");
                     return;
                 }
             };
@@ -373,8 +405,10 @@ impl Daemon {
                 // killed: what was opened since is not in it.
                 FromService::Channels { to, .. } if to != 0 && to != self.generation => continue,
                 FromService::Channels { .. } if !self.core.awaits_report(service) => {
-                    tracing::warn!(service, "a report that nobody asked for is ignored");
                     self.reports.remove(&service);
+                    if self.may_say(&format!("service {service}")) {
+                        tracing::warn!(service, "a report that nobody asked for is ignored");
+                    }
                     continue;
                 }
                 FromService::Channels { channels, more, .. } => {
@@ -417,6 +451,7 @@ impl Daemon {
         let _ = self.records.service(process.pid, None);
         self.remove_group(process.sandbox.group);
         self.reports.remove(&id);
+        self.untold.remove(&id);
         self.let_service_go(id);
         self.events.push_back(Event::ServiceExited { service: id, exit });
     }
@@ -426,9 +461,13 @@ impl Daemon {
         while let Some(event) = self.events.pop_front() {
             let mut actions = vec![];
             let now = self.now();
+            let rules = matches!(event, Event::Catalog(_));
             let what = fault::What::of(&event);
             what.at(fault::Step::Handling);
             self.core.handle(now, event, &mut actions);
+            if rules {
+                self.set_rates();
+            }
             self.note_changes();
             what.at(fault::Step::Noted);
             for action in actions {
@@ -444,8 +483,12 @@ impl Daemon {
         for a in self.windows.values() {
             a.window.set_state(vfun_wire::header::host_state::ENDED);
         }
+        // What was put off is told first, so that the order is to end comes last.
+        self.tell_again();
         for p in self.services.values() {
-            let _ = p.send(&vfun_supervise::ToService::Stop, &[]);
+            if p.send(&vfun_supervise::ToService::Stop, &[]).is_err() {
+                p.kill();
+            }
         }
         let launching: Vec<_> = self.launching.keys().copied().collect();
         for id in launching {
@@ -467,6 +510,7 @@ impl Daemon {
                 a.window.break_channel(&geometry, BreakReason::Shutdown);
             }
         }
+        self.put_late_on_record();
         let _ = self.records.forget_services();
         let _ = self.records.end_left_grants(&[]);
         let _ = self.records.trim();

@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use crate::admin::{Ask, Reply};
+use crate::core::DrainOf;
 use crate::core::Event;
 use crate::core::{Catalog, Effects};
 use crate::policy::limits::POLICY_BYTES_MAX;
@@ -64,6 +65,14 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         Ask::RotateToken { id, .. } => (format!("token rotate {id}"), none()),
         Ask::RevokeToken { id } => (format!("token revoke {id}"), none()),
         Ask::Drain => ("drain".into(), none()),
+        Ask::DrainOf { of, on } => {
+            let undo = if *on { "" } else { " --undo" };
+            match of {
+                DrainOf::All => (format!("drain{undo}"), none()),
+                DrainOf::Client(name) => (format!("drain --client {name}{undo}"), name.clone()),
+                DrainOf::Function(name) => (format!("drain --function {name}{undo}"), none()),
+            }
+        }
         Ask::Stop => ("stop".into(), none()),
         Ask::Status
         | Ask::Functions
@@ -73,6 +82,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         | Ask::History { .. }
         | Ask::Policy { .. }
         | Ask::Tokens { .. }
+        | Ask::Draining { .. }
         | Ask::Audit(_) => return None,
     })
 }

@@ -6,7 +6,6 @@ use super::{Attached, Daemon, Kind};
 use crate::core::{Action, ControlRequest, Event, ReplyTo, WindowId};
 use crate::fair::{Intake, Rate, Step};
 use crate::limits::{BELL_DEAF, LOOK_BUSY, RINGS_BURST};
-use crate::policy::Rules;
 use rustix::event::epoll::{self, EventFlags};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -14,8 +13,10 @@ use std::time::{Duration, Instant};
 impl Daemon {
     /// How fast a client's window may ask, and ring with nothing to say. What a
     /// request costs is [`crate::fair::cost`].
-    fn rates(&self, _client: u32) -> (Rate, Rate) {
-        let rules = Rules::default();
+    fn rates(&self, client: u32) -> (Rate, Rate) {
+        let catalog = self.core.catalog();
+        let name = catalog.clients.get(&client).map_or("", |c| &c.name);
+        let rules = catalog.policy.client(name);
         let requests = Rate { per_s: rules.requests_per_s, burst: rules.requests_burst };
         (requests, Rate { per_s: rules.rings_per_s, burst: RINGS_BURST })
     }
@@ -24,6 +25,18 @@ impl Daemon {
     pub(super) fn intake(&self, client: u32) -> Intake {
         let (requests, rings) = self.rates(client);
         Intake::new(requests, rings, self.now())
+    }
+
+    /// The rules may be others now.
+    pub(super) fn set_rates(&mut self) {
+        let now = self.now();
+        let rates: Vec<_> =
+            self.windows.iter().map(|(id, a)| (*id, self.rates(a.client))).collect();
+        for (id, (requests, rings)) in rates {
+            if let Some(a) = self.windows.get_mut(&id) {
+                a.intake.set(requests, rings, now);
+            }
+        }
     }
 
     /// A window's bell rang.

@@ -5,8 +5,9 @@ use super::{Daemon, Kind};
 use crate::core::{Catalog, Core};
 use crate::fair::{Lines, Rates};
 use crate::limits::{ATTACHES, CONNECTS, LINES, LINES_NAMES};
+use crate::numbers::{self, Found};
 use crate::process;
-use crate::record::{LeftService, Records};
+use crate::record::LeftService;
 use crate::tree::Tree;
 use rustix::event::epoll;
 use std::collections::{BTreeMap, VecDeque};
@@ -135,13 +136,14 @@ impl Daemon {
         raise_descriptor_limit();
         let tree = Tree::new(&config.root).map_err(file(&config.root))?;
         let lock_path = tree.lock();
+        let used_before = lock_path.exists();
         let lock = File::create(&lock_path).map_err(file(&lock_path))?;
         if lock.try_lock().is_err() {
             return Err(StartError::Running(config.root));
         }
         let path = tree.database();
         let database = |source| StartError::Database { path: path.clone(), source };
-        let records = Records::open(&path).map_err(database)?;
+        let (records, found) = numbers::open(&path, used_before).map_err(database)?;
         let generation = records.next_generation().map_err(database)?;
         let admin_listener = listen(&tree.admin_socket(), 0o600)?;
         // Anybody may ask for a window; who gets one is policy (uids).
@@ -170,6 +172,11 @@ impl Daemon {
             down: vec![],
             replaced: Default::default(),
             last_files: Instant::now(),
+            last_logs: Instant::now(),
+            book: super::records::Book::new(),
+            found: None,
+            untold: BTreeMap::new(),
+            keeper_due: None,
             lines: Lines::new(LINES, LINES_NAMES),
             attaches: Rates::new(ATTACHES),
             connects: Rates::new(CONNECTS),
@@ -210,6 +217,11 @@ impl Daemon {
         daemon.watch(&daemon.signals, Kind::Signal, 0, input)?;
         daemon.watch(&daemon.hangups, Kind::Hangup, 0, input)?;
 
+        let lost = matches!(found, Found::Lost(_));
+        if let Found::Mended(what) | Found::Lost(what) = found {
+            tracing::error!("{what}");
+            daemon.found = Some(what);
+        }
         let (mut catalog, wrong) = daemon.read_catalog();
         daemon.read_policy(&mut catalog);
         for w in wrong {
@@ -221,7 +233,8 @@ impl Daemon {
             .filter(|c| c.kind == crate::core::catalog::ClientKind::Vm)
             .cloned()
             .collect();
-        daemon.take_over(catalog)?;
+        daemon.take_over(catalog, lost)?;
+        daemon.note_numbers();
         for client in vms {
             if !daemon.prepared(&client)
                 && let Err(e) = daemon.prepare_vm(&client)
@@ -235,7 +248,7 @@ impl Daemon {
     }
 
     /// Takes over from an earlier manager of this root, if one left anything.
-    fn take_over(&mut self, catalog: Catalog) -> Result<(), StartError> {
+    fn take_over(&mut self, catalog: Catalog, lost: bool) -> Result<(), StartError> {
         let path = self.tree.database();
         let database = |source| StartError::Database { path: path.clone(), source };
         let program = self.config.keeper_program.clone();
@@ -249,12 +262,18 @@ impl Daemon {
         self.watch(&keeper, Kind::KeeperEnd, 0, epoll::EventFlags::RDHUP)?;
         let mut left = super::keep::Left::of(kept);
         let notes = left.core.iter().map(|(name, note)| (name.as_str(), note.as_str()));
-        match Core::restore(self.now(), self.generation, catalog.clone(), notes) {
+        let restored = match lost && !left.is_empty() {
+            // Its clients are numbers that nobody knows any more.
+            true => Err("the database and its numbers were lost".into()),
+            false => Core::restore(self.now(), self.generation, catalog.clone(), notes),
+        };
+        match restored {
             Ok(core) => self.core = core,
             Err(e) => {
                 tracing::error!("what the keeper has cannot be read, so all start anew: {e}");
                 let forget = |name: &str| vfun_keeper::Change { name: name.into(), note: None };
                 keeper.change(left.names().map(forget).collect())?;
+                left.end_services();
                 left = super::keep::Left::of(vec![]);
                 self.core = Core::new(self.generation, catalog);
             }
@@ -267,9 +286,13 @@ impl Daemon {
                 "{ended} grants of an earlier manager are gone; their apps connect again"
             );
         }
-        self.tree.clear_grants().map_err(file(&self.config.root))?;
-        for g in &go_on {
-            self.tree.grant(g).map_err(file(&self.config.root))?;
+        self.records.restate(&go_on).map_err(database)?;
+        let shown = self
+            .tree
+            .clear_grants()
+            .and_then(|()| go_on.iter().try_for_each(|g| self.tree.grant(g)));
+        if let Err(e) = shown {
+            self.records_fail(format!("the tree: {e}"));
         }
         let services = self.records.left_services().map_err(database)?;
         if left.is_empty() {

@@ -3,6 +3,7 @@
 use crate::{DriverError, abi};
 use std::any::Any;
 use std::cell::RefCell;
+use std::io::{Write, stderr};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -31,9 +32,10 @@ pub(super) fn watch() {
             };
             let n = SEEN.fetch_add(1, Ordering::Relaxed);
             if n < LOGGED_PANICS {
-                eprintln!("driver {told}");
+                // A panic here, for a full disk, would end the service.
+                let _ = writeln!(stderr(), "driver {told}");
             } else if n == LOGGED_PANICS {
-                eprintln!("driver panics are not logged any more");
+                let _ = writeln!(stderr(), "driver panics are not logged any more");
             }
             LAST.with(|l| *l.borrow_mut() = Some(told));
         }));

@@ -13,6 +13,12 @@ pub fn now(code: i32) -> ! {
     _exit(code)
 }
 
+/// Writing to a log that may not grow fails; it does not end the service.
+pub fn outlive_a_full_log() {
+    // SAFETY: ignoring a signal runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// The first process of a process namespace does not die of a signal that it
 /// sends itself, so an abort ends it by its status.
 pub fn tell_of_aborts() {
@@ -37,7 +43,10 @@ pub fn tell_of_aborts() {
 /// in Rust have a panic hook of their own and are caught at their edge.)
 pub fn abort_on_panic() {
     std::panic::set_hook(Box::new(|info| {
-        eprintln!("vfun-service: bug: {info}");
+        let _ = std::io::Write::write_fmt(
+            &mut std::io::stderr(),
+            format_args!("vfun-service: bug: {info}\n"),
+        );
         std::process::abort();
     }));
 }

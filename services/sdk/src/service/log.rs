@@ -2,6 +2,7 @@
 //! mischief deserves.
 
 use std::fmt::Arguments;
+use std::io::{Write, stderr};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -48,8 +49,9 @@ pub fn line(words: Arguments<'_>) {
     let taken = BUCKET.lock().unwrap_or_else(|e| e.into_inner()).take(Instant::now());
     match taken {
         None => {}
-        Some(0) => eprintln!("{name}: {words}"),
-        Some(n) => eprintln!("{name}: {n} lines left out\n{name}: {words}"),
+        // A full disk must not end the service for want of a line.
+        Some(0) => drop(writeln!(stderr(), "{name}: {words}")),
+        Some(n) => drop(writeln!(stderr(), "{name}: {n} lines left out\n{name}: {words}")),
     }
 }
 

@@ -1,0 +1,158 @@
+//! A shell in a jail, made by the real launcher.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use vfun_jail::probe::try_out;
+use vfun_jail::standing::Meant;
+use vfun_jail::{Launch, Launched, Layer, Limits, Plan, Progress, Standing};
+
+fn launcher() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_vfun-jail"))
+}
+
+fn plan(script: &str, without: &[Layer]) -> Plan {
+    Plan {
+        program: Path::new("/bin/sh").canonicalize().unwrap(),
+        arguments: vec!["-c".into(), script.into()],
+        reads: vec![PathBuf::from("/bin/sleep").canonicalize().unwrap()],
+        user: None,
+        limits: Limits::default(),
+        without: BTreeSet::from_iter(without.iter().copied()),
+        tasks: vec![],
+        group: None,
+        memory_grouped: false,
+    }
+}
+
+fn wait(launch: &mut Launch) -> Progress {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match launch.hear() {
+            Progress::Waiting => assert!(Instant::now() < until, "the launcher does not answer"),
+            other => return other,
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Runs the script; its standard error goes to `log`. It lives as long as its
+/// standard input, which is given back.
+fn launch(plan: &Plan, log: &Path) -> Launched {
+    let (_, theirs) = vfun_supervise::pair().unwrap();
+    let mut launch = Launch::start(launcher(), plan, theirs, File::create(log).unwrap()).unwrap();
+    match wait(&mut launch) {
+        Progress::Done(done) => done,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn end(done: &Launched) {
+    use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+    pidfd_send_signal(&done.pidfd, Signal::KILL).unwrap();
+    let status = waitid(WaitId::PidFd(done.pidfd.as_fd()), WaitIdOptions::EXITED).unwrap().unwrap();
+    assert_eq!(status.terminating_signal(), Some(9), "it is this process's own child");
+}
+
+/// Processes in the same process namespace.
+fn beside(pid: i32) -> Vec<i32> {
+    let of = |p: i32| std::fs::read_link(format!("/proc/{p}/ns/pid")).ok();
+    let own = of(pid);
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .filter(|p| own.is_some() && of(*p) == own)
+        .collect()
+}
+
+#[test]
+fn what_it_started_dies_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let script = "sleep 1000 & sleep 1000 & echo it is $$ >&2; wait";
+    let done = launch(&plan(script, &[]), &log);
+    let pid_layer = Standing::of(done.pid, &Meant::default()).layers.contains(&Layer::Pid);
+    if !pid_layer {
+        eprintln!("not tested: this host gives no process namespace: {:?}", done.missing);
+        return end(&done);
+    }
+    until("it says who it is", || std::fs::read_to_string(&log).unwrap().contains("it is 1"));
+    until("it has started two", || beside(done.pid).len() == 3);
+    let all = beside(done.pid);
+    end(&done);
+    until("they are gone", || all.iter().all(|p| !Path::new(&format!("/proc/{p}/root/")).exists()));
+}
+
+#[test]
+fn each_layer_can_be_had_by_itself_and_left_out_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let of = |without: &[Layer]| {
+        let done = launch(&plan("sleep 1000", without), &log);
+        let meant = Meant { landlock: done.landlock, ..Meant::default() };
+        let standing = Standing::of(done.pid, &meant);
+        end(&done);
+        standing.layers
+    };
+    let whole = of(&[]);
+    assert!(whole.contains(&Layer::NoNewPrivileges) && whole.contains(&Layer::Rlimits));
+    for layer in [Layer::Pid, Layer::Mount, Layer::Network, Layer::Ipc, Layer::Rlimits] {
+        let but = of(&[layer]);
+        assert!(!but.contains(&layer), "{layer}");
+        let rest: BTreeSet<_> = whole.iter().copied().filter(|l| *l != layer).collect();
+        assert_eq!(but, rest, "without {layer}");
+    }
+    // Alone each of these needs nobody.
+    let but =
+        |keep: Layer| -> Vec<Layer> { Layer::ALL.into_iter().filter(|l| *l != keep).collect() };
+    for layer in [Layer::NoNewPrivileges, Layer::Rlimits] {
+        assert_eq!(of(&but(layer)), BTreeSet::from([layer]));
+    }
+    assert_eq!(of(&Layer::ALL), BTreeSet::new());
+}
+
+#[test]
+fn what_cannot_be_run_fails_with_a_sentence_and_leaves_nothing() {
+    let (_, theirs) = vfun_supervise::pair().unwrap();
+    let mut plan = plan("", &[]);
+    plan.program = "/nowhere/at-all".into();
+    let log = File::options().write(true).open("/dev/null").unwrap();
+    let mut launch = Launch::start(launcher(), &plan, theirs, log).unwrap();
+    match wait(&mut launch) {
+        Progress::Failed { reason, .. } => assert!(reason.contains("/nowhere/at-all"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_that_is_abandoned_leaves_nothing() {
+    let (_, theirs) = vfun_supervise::pair().unwrap();
+    let log = File::options().write(true).open("/dev/null").unwrap();
+    let launch = Launch::start(launcher(), &plan("sleep 1000", &[]), theirs, log).unwrap();
+    // At any moment: here most likely before the process is there.
+    launch.abandon();
+    // Children of this test's thread, zombies too.
+    let thread = rustix::thread::gettid().as_raw_nonzero();
+    let children = std::fs::read_to_string(format!("/proc/self/task/{thread}/children")).unwrap();
+    assert_eq!(children.trim(), "");
+}
+
+#[test]
+fn the_trial_finds_what_a_service_would_get() {
+    let standing = try_out(launcher()).unwrap();
+    assert!(standing.layers.contains(&Layer::Rlimits), "{standing:?}");
+    assert_eq!(standing.layers.len() + standing.missing.len(), Layer::ALL.len());
+    if rustix::process::geteuid().is_root() {
+        assert!(standing.layers.contains(&Layer::OwnUser), "{standing:?}");
+    }
+    assert!(standing.missing.iter().all(|m| !m.why.is_empty()));
+}

@@ -1,0 +1,63 @@
+//! Drains, and how far they are.
+
+use super::Daemon;
+use crate::admin::{Progress, Reply};
+use crate::core::{DrainOf, Event};
+use vfun_wire::header::host_state;
+
+impl Daemon {
+    /// Grants nothing new of what is named, or does again.
+    pub(super) fn drain(&mut self, of: DrainOf, on: bool) -> Reply {
+        let known = match &of {
+            DrainOf::All => Ok("nothing new is granted; what is active goes on".to_owned()),
+            DrainOf::Client(name) => match self.core.catalog().client(name) {
+                Some(_) => Ok(format!("client {name} is granted nothing new")),
+                None => Err(format!("there is no client '{name}': `vfun client list` shows them")),
+            },
+            DrainOf::Function(name) => match self.core.catalog().functions.contains_key(name) {
+                true => Ok(format!("'{name}' is granted to nobody any more")),
+                false => {
+                    Err(format!("there is no function '{name}': `vfun function list` shows them"))
+                }
+            },
+        };
+        // What is no longer declared may still be drained, and is let go of.
+        let sentence = match (known, on) {
+            (Ok(sentence), true) => sentence,
+            (Err(sentence), true) => return Reply::Error { sentence },
+            (_, false) => match &of {
+                DrainOf::All => "everything is granted again".into(),
+                DrainOf::Client(name) => format!("client {name} is granted what it asks for again"),
+                DrainOf::Function(name) => format!("'{name}' is granted again"),
+            },
+        };
+        self.events.push_back(Event::DrainOf { of, on });
+        self.settle();
+        let state = match self.core.draining() {
+            true => host_state::DRAINING,
+            false => host_state::SERVING,
+        };
+        for a in self.windows.values() {
+            a.window.set_state(state);
+        }
+        Reply::Done { sentence }
+    }
+
+    /// What is left of what is named.
+    pub(super) fn progress(&self, of: &DrainOf) -> Reply {
+        let mut p = Progress {
+            draining: self.core.draining(),
+            clients: self.core.drained().0.clone(),
+            functions: self.core.drained().1.clone(),
+            grants: 0,
+            calls: 0,
+        };
+        for (_, g) in self.core.grants_of(of) {
+            p.grants += 1;
+            if let (Some(geometry), Some(a)) = (g.geometry, self.windows.get(&g.window)) {
+                p.calls += a.window.in_flight(&geometry);
+            }
+        }
+        Reply::Draining(p)
+    }
+}
