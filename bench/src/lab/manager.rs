@@ -121,6 +121,11 @@ impl Manager {
         Ok(manager)
     }
 
+    /// Its root.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Layers of the sandbox that its services lack.
     pub fn missing_layers(&self) -> Result<Vec<String>> {
         match self.ask(&Ask::Services)? {
