@@ -92,7 +92,7 @@ fn modules_compute_what_their_native_kin_do() {
         .activate()
         .unwrap();
     assert_eq!(crc.call(b"123456789").unwrap(), 0xcbf4_3926u32.to_le_bytes());
-    let large: Vec<u8> = (0..1u32 << 20).map(|i| (i * 7 >> 3) as u8).collect();
+    let large: Vec<u8> = (0..1u32 << 20).map(|i| ((i * 7) >> 3) as u8).collect();
     assert_eq!(crc.call(&large).unwrap(), crc32(&large).to_le_bytes());
 }
 
