@@ -78,7 +78,8 @@ fn beside(pid: i32) -> Vec<i32> {
 fn what_it_started_dies_with_it() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
-    let script = "sleep 1000 & sleep 1000 & echo it is $$ >&2; wait";
+    // Not in the background: for that a shell opens /dev/null, and there is none.
+    let script = "echo it is $$ >&2; sleep 1000 | sleep 1000; echo over >&2";
     let done = launch(&plan(script, &[]), &log);
     let pid_layer = Standing::of(done.pid, &Meant::default()).layers.contains(&Layer::Pid);
     if !pid_layer {

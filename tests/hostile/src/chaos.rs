@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
-use vfun::{ConnectOptions, Error, Function, FunctionRequest, Session};
+use vfun::{ConnectOptions, Error, Function, Session};
 use vfun_manager::admin::{Ask, Reply, ask};
 use vfun_testdriver::ledger::{RESULT_BYTES, arguments};
 use vfun_tests_local::Stand;
@@ -37,8 +37,6 @@ pub struct Plan {
 pub const CLIENTS: [&str; 2] = ["stricken", "spared"];
 /// Kills of a service under one name until the breaker opens.
 const KILLS_A_NAME: u64 = 7;
-/// Deadline of a call.
-const DEADLINE: Duration = Duration::from_secs(10);
 /// Threads of each.
 const THREADS: usize = 2;
 /// One call in so many works for a while, so that kills find calls under way.
@@ -297,11 +295,7 @@ impl Client<'_> {
                     }
                 }
             }
-            // A busy machine may keep a call of some microseconds from ending for
-            // longer than the half second of the driver's own manifest.
-            let request = FunctionRequest::new("misbehave").deadline(DEADLINE);
-            let granted = session.as_ref().expect("just made").negotiate(&request);
-            match granted.and_then(vfun::Grant::activate) {
+            match session.as_ref().expect("just made").function("misbehave") {
                 Ok(f) => {
                     let mut seen = self.seen.lock().expect("no thread panics");
                     seen.channels += 1;
@@ -358,6 +352,13 @@ fn kill_service(root: &Path, client: &str, last: &mut u32) -> bool {
 /// Lets it happen, on a manager of its own.
 pub fn run(plan: &Plan) -> Outcome {
     let mut stand = Stand::start();
+    // A busy machine may keep a call of some microseconds from ending for longer
+    // than the half second of the driver's own manifest.
+    let manifest_of = vfun_tests_local::repo().join("services/testdriver/function.toml");
+    let text = std::fs::read_to_string(&manifest_of).expect("it is in the repository");
+    let text = text.replace("deadline_ms = 500", "deadline_ms = 10000");
+    assert!(text.contains("10000"), "the manifest has another deadline: {text}");
+    stand.ask(&Ask::AddFunction { manifest: text, file: manifest_of });
     let names = |client: &str| -> Vec<ConnectOptions> {
         let count = plan.services / KILLS_A_NAME + 2;
         let name = |i: u64| {

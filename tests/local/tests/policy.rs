@@ -79,7 +79,7 @@ fn a_policy_changes_while_apps_call_and_a_wrong_one_is_refused_whole() {
     let e = stand.try_ask(&Ask::ReloadPolicy).unwrap_err().to_string();
     assert!(e.contains("policy.toml:1:") && e.contains("stays as it was"), "{e}");
     assert_eq!(refused(negotiate(&session, "sum")).0, NackCode::Denied);
-    std::fs::write(&file, "[client.host]\nbytes = \"1 MiB\"\n[client.nobody]\n").unwrap();
+    std::fs::write(&file, "[client.host]\nbytes = \"4 MiB\"\n[client.nobody]\n").unwrap();
     match stand.ask(&Ask::ReloadPolicy) {
         Reply::Done { sentence } => {
             assert!(sentence.contains("[client.nobody]: no client of this name"), "{sentence}");
@@ -242,14 +242,15 @@ fn the_audit_log_tells_who_did_what_and_who_was_refused_what() {
     let mut stand = Stand::start();
     stand.add_client("name = \"picky\"\nkind = \"host\"\nfunctions = [\"echo\"]\n").unwrap();
     stand.add_client("name = \"pi cky\"\n").unwrap_err();
+    stand.add_client("name = \"locked\"\nkind = \"host\"\n").unwrap();
     let session = stand.options("curious").client("picky").connect().unwrap();
     for _ in 0..200 {
         negotiate(&session, "sum").unwrap_err();
     }
-    set(&stand, "[client.picky]\ntokens = true\n").unwrap();
-    let fresh = token(&stand, "picky", "*");
+    set(&stand, "[client.locked]\ntokens = true\n").unwrap();
+    let fresh = token(&stand, "locked", "*");
     stand.ask(&Ask::RevokeToken { id: fresh.kept.id });
-    let code = refused(stand.options("x").client("picky").connect().map(drop)).0;
+    let code = refused(stand.options("x").client("locked").connect().map(drop)).0;
     assert_eq!(code, NackCode::BadCredential);
     // It outlives the manager, however that goes.
     stand.until("the last line", |s| audit(s).iter().any(|r| r.code == "bad credential"));
@@ -269,14 +270,14 @@ fn the_audit_log_tells_who_did_what_and_who_was_refused_what() {
     assert_eq!(failed.outcome, "failed");
     assert!(failed.sentence.contains("test.toml:1"), "{}", failed.sentence);
     assert_eq!(deed("policy set").outcome, "done");
-    assert_eq!(deed("token add picky").client, "picky");
+    assert_eq!(deed("token add locked").client, "locked");
     assert_eq!(deed("token revoke").outcome, "done");
     let denied: Vec<_> = rows.iter().filter(|r| r.code == "denied").collect();
     assert!(denied.len() < 40 && denied.len() >= 20, "{}", denied.len());
     assert_eq!((denied[0].app.as_str(), denied[0].function.as_str()), ("curious", "sum"));
     assert!(denied[0].sentence.contains("manifest"), "{}", denied[0].sentence);
     let bad = rows.iter().find(|r| r.code == "bad credential").unwrap();
-    assert_eq!((bad.client.as_str(), bad.uid), ("picky", Some(me)));
+    assert_eq!((bad.client.as_str(), bad.uid), ("locked", Some(me)));
     assert!(!format!("{rows:?}").contains(&fresh.secret), "no secret in it");
     // As people see it.
     let out = Command::new(programs().join("vfun"))

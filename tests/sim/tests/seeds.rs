@@ -1,5 +1,4 @@
-//! The simulation, bounded: enough seeds that what it found so far, and each of
-//! the mutations of `tests/sim/mutants.sh`, shows again.
+//! The simulation, bounded to what fits a run of all tests.
 
 use std::time::{Duration, Instant};
 use vfun_tests_sim::{ALL, CHANCES, Plan, attempt, explain, isolation, minimise};
