@@ -15,6 +15,12 @@ install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
 install -m 755 $bin/vfund $bin/vfun-keeper $bin/vfun-jail $bin/vfun-service $bin/vfun-gateway $bin/vfun-metrics "$lib/"
 install -m 755 $bin/libvfun_fn_*.so "$lib/"
+# Built on its own: packaging/wasm.sh.
+if [ -x $bin/vfun-service-wasm ]; then
+    install -m 755 $bin/vfun-service-wasm "$lib/"
+    install -m 644 $bin/*.wasm "$lib/"
+    install -m 644 services/wasm/modules/*.toml "$to/share/virtfun/functions/"
+fi
 ln -sf ../lib/virtfun/vfund "$to/bin/vfund"
 install -m 755 $bin/vfun "$to/bin/"
 install -m 644 $bin/libvfun.so "$to/lib/"

@@ -14,6 +14,8 @@ g++                      /usr/bin/g++
 libc6-dev                /usr/include/stdio.h
 clang                    /usr/bin/clang
 verilator                /usr/bin/verilator
+lld                      /usr/bin/wasm-ld
+wabt                     /usr/bin/wat2wasm
 make                     /usr/bin/make
 pkg-config               /usr/bin/pkg-config
 cpio                     /usr/bin/cpio

@@ -2,6 +2,7 @@
 //! refused with file, line and reason, and nothing of it is taken.
 
 use crate::core::catalog::{Client, ClientKind, Function, Hardware};
+use crate::limits::{WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN};
 pub use crate::source::ManifestError;
 use crate::source::Source;
 use serde::Deserialize;
@@ -40,6 +41,7 @@ struct FunctionToml {
     #[serde(default = "native")]
     kind: Spanned<String>,
     library: Option<Spanned<PathBuf>>,
+    memory: Option<Spanned<String>>,
     hardware: Option<HardwareToml>,
     deadline_ms: Option<Spanned<u32>>,
     #[serde(default)]
@@ -63,6 +65,38 @@ struct HardwareToml {
     instances: Spanned<u32>,
 }
 
+/// The module at `path`, if it begins as one. Its service checks the rest.
+fn wasm_module(
+    src: &Source<'_>,
+    at: &Spanned<PathBuf>,
+    path: PathBuf,
+) -> Result<PathBuf, ManifestError> {
+    use std::io::Read;
+    let mut begins = vec![];
+    let read = std::fs::File::open(&path).and_then(|f| f.take(8).read_to_end(&mut begins));
+    match read {
+        Ok(_) if begins == *b"\0asm\x01\0\0\0" => Ok(path),
+        Ok(_) => Err(src.error(at, format!("{} is not a WebAssembly module", path.display()))),
+        Err(e) => Err(src.error(at, format!("{} cannot be read: {e}", path.display()))),
+    }
+}
+
+fn wasm_memory(src: &Source<'_>, memory: Option<&Spanned<String>>) -> Result<u64, ManifestError> {
+    let Some(m) = memory else { return Ok(WASM_MEMORY_DEFAULT) };
+    match size(m.get_ref()) {
+        Ok(b) if (WASM_MEMORY_MIN..=WASM_MEMORY_MAX).contains(&b) => Ok(b),
+        Ok(_) => Err(src.error(
+            m,
+            format!(
+                "the memory of a module's instance is {} KiB to {} MiB",
+                WASM_MEMORY_MIN >> 10,
+                WASM_MEMORY_MAX >> 20
+            ),
+        )),
+        Err(e) => Err(src.error(m, e)),
+    }
+}
+
 fn native() -> Spanned<String> {
     Spanned::new(0..0, "native".into())
 }
@@ -79,27 +113,41 @@ pub fn function(
     let t: FunctionToml = src.parse()?;
     let name = src.name(&t.name)?;
     let version = t.version.get_ref().parse().map_err(|e: String| src.error(&t.version, e))?;
-    let library = |l: &Spanned<PathBuf>| -> Result<Driver, ManifestError> {
+    let found = |l: &Spanned<PathBuf>| -> Result<PathBuf, ManifestError> {
         let path = drivers.join(l.get_ref());
         if !path.is_file() {
             return Err(src.error(l, format!("there is no driver library {}", path.display())));
         }
-        Ok(Driver::Native { library: path })
+        Ok(path)
     };
+    let library = |l| Ok(Driver::Native { library: found(l)? });
+    if let Some(m) = &t.memory
+        && t.kind.get_ref() != "wasm"
+    {
+        return Err(src.error(m, "`memory` is for kind \"wasm\": policy bounds other drivers"));
+    }
     let software = match (t.kind.get_ref().as_str(), &t.library) {
         ("native", Some(l)) => Some(library(l)?),
         ("native", None) if t.hardware.is_some() => None,
         ("native", None) => {
             return Err(src.whole("a native function needs `library`, the driver's shared library"));
         }
+        ("wasm", Some(l)) => Some(Driver::Wasm {
+            module: wasm_module(&src, l, found(l)?)?,
+            memory_bytes: wasm_memory(&src, t.memory.as_ref())?,
+        }),
+        ("wasm", None) => {
+            return Err(src.whole("a function of kind \"wasm\" needs `library`, its module"));
+        }
         ("floor", None) => Some(Driver::Floor),
         ("floor", Some(l)) => {
             return Err(src.error(l, "kind \"floor\" is built in and has no library"));
         }
         (other, _) => {
-            return Err(
-                src.error(&t.kind, format!("kind \"{other}\" is not one of \"native\", \"floor\""))
-            );
+            return Err(src.error(
+                &t.kind,
+                format!("kind \"{other}\" is not one of \"native\", \"wasm\", \"floor\""),
+            ));
         }
     };
     let hardware = match &t.hardware {
@@ -397,6 +445,36 @@ mod tests {
         }
         let e = f(&format!("{floor}deadline_ms = 0\n")).unwrap_err();
         assert!(e.starts_with("f.toml:4: a deadline is"), "{e}");
+    }
+
+    #[test]
+    fn a_module_is_looked_at_before_it_is_offered() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("m.wasm"), b"\0asm\x01\0\0\0and more").unwrap();
+        std::fs::write(dir.path().join("text.wasm"), "(module)").unwrap();
+        let f = |more: &str| {
+            let text = format!("name = \"x\"\nversion = \"1.0\"\nkind = \"wasm\"\n{more}");
+            function(Path::new("f.toml"), &text, dir.path(), 1).map_err(|e| e.to_string())
+        };
+        let wasm =
+            |memory_bytes| Some(Driver::Wasm { module: dir.path().join("m.wasm"), memory_bytes });
+        assert_eq!(f("library = \"m.wasm\"\n").unwrap().software, wasm(WASM_MEMORY_DEFAULT));
+        let sized = f("library = \"m.wasm\"\nmemory = \"2 MiB\"\n").unwrap();
+        assert_eq!(sized.software, wasm(2 << 20));
+        for (more, expect) in [
+            ("", "f.toml: a function of kind \"wasm\" needs `library`"),
+            ("library = \"no.wasm\"\n", "f.toml:4: there is no driver library"),
+            ("library = \"text.wasm\"\n", "is not a WebAssembly module"),
+            ("library = \"m.wasm\"\nmemory = \"1 KiB\"\n", "f.toml:5: the memory of a module"),
+            ("library = \"m.wasm\"\nmemory = \"9 GiB\"\n", "f.toml:5: the memory of a module"),
+            ("library = \"m.wasm\"\nmemory = \"much\"\n", "f.toml:5: "),
+        ] {
+            let e = f(more).unwrap_err();
+            assert!(e.contains(expect), "{e} should say {expect}");
+        }
+        let native = "name = \"x\"\nversion = \"1.0\"\nlibrary = \"m.wasm\"\nmemory = \"1 MiB\"\n";
+        let e = function(Path::new("f.toml"), native, dir.path(), 1).unwrap_err().to_string();
+        assert!(e.starts_with("f.toml:4: `memory` is for kind"), "{e}");
     }
 
     #[test]

@@ -130,6 +130,13 @@ pub enum Driver {
         /// Where it is.
         library: PathBuf,
     },
+    /// A WebAssembly module with the driver's C ABI; `vfun-service-wasm` serves it.
+    Wasm {
+        /// Where it is.
+        module: PathBuf,
+        /// Most linear memory of each channel's instance, bytes.
+        memory_bytes: u64,
+    },
     /// Raw lines answered by the service itself: the floor under a call.
     Floor,
 }

@@ -251,6 +251,26 @@ pub fn native() -> Vec<Rule> {
     [DATA, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
+/// What compiling a WebAssembly module takes besides.
+const COMPILER: &[Rule] = &[
+    // The module is read, and nothing is written.
+    rule(SYS_openat, &[When::masked(2, WRITING, 0)], Answer::Allow),
+    refuse(SYS_openat, EACCES),
+    // The list of a module that is compiled is installed on top of this one.
+    rule(SYS_seccomp, &[When::is(0, SECCOMP_SET_MODE_FILTER)], Answer::Allow),
+];
+
+/// A WebAssembly module while it is read and compiled.
+pub fn compiling() -> Vec<Rule> {
+    [CODE, COMPILER, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+}
+
+/// A module that is compiled: memory for its instances, and no file, and no
+/// more code. Its traps are signals, whose handlers are there by then.
+pub fn wasm() -> Vec<Rule> {
+    floor()
+}
+
 /// Raw lines: no driver, no files.
 pub fn floor() -> Vec<Rule> {
     [DATA, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()

@@ -77,8 +77,11 @@ pub(crate) const fn number(call: libc::c_long) -> u32 {
 pub fn filters(driver: &Driver, makes_code: bool) -> Filters {
     let (loading, serving) = match driver {
         Driver::Native { .. } => (lists::loading(), lists::native()),
+        Driver::Wasm { .. } => (lists::compiling(), lists::wasm()),
         Driver::Floor => (lists::floor(), vec![]),
     };
+    // A module's code is all made before it is served.
+    let makes_code = makes_code && !matches!(driver, Driver::Wasm { .. });
     let words = |rules: Vec<Rule>| match rules.is_empty() {
         true => vec![],
         false => Program::new(&rules).words(),

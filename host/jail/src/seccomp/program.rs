@@ -171,6 +171,30 @@ mod tests {
     }
 
     #[test]
+    fn a_module_gets_files_and_code_only_while_it_is_compiled() {
+        use libc::*;
+        let (compiling, wasm) = (Program::new(&lists::compiling()), Program::new(&lists::wasm()));
+        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
+        let arg = |i: usize, v: i32| {
+            let mut args = [0u64; 6];
+            args[i] = v as u64;
+            args
+        };
+        assert_eq!(to(&compiling, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), ALLOW);
+        assert_eq!(to(&compiling, SYS_openat, arg(2, O_RDWR)), ERRNO | EACCES as u32);
+        assert_eq!(to(&wasm, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), TRAP);
+        for call in [SYS_mmap, SYS_mprotect] {
+            assert_eq!(to(&compiling, call, arg(2, PROT_READ | PROT_EXEC)), ALLOW);
+            assert_eq!(to(&wasm, call, arg(2, PROT_READ | PROT_EXEC)), TRAP);
+            assert_eq!(to(&wasm, call, arg(2, PROT_READ | PROT_WRITE)), ALLOW);
+        }
+        for p in [&compiling, &wasm] {
+            assert_eq!(to(p, SYS_execve, [0; 6]), KILL_PROCESS);
+            assert_eq!(to(p, SYS_socket, [0; 6]), TRAP);
+        }
+    }
+
+    #[test]
     fn a_list_fits_a_packet() {
         let filters =
             super::super::filters(&vfun_supervise::Driver::Native { library: "/x".into() }, false);

@@ -140,6 +140,7 @@ impl Daemon {
         if self.services.len() + self.launching.len() >= SERVICES_MAX {
             return Err(Cannot::Now(format!("the host runs {SERVICES_MAX} services already")));
         }
+        let program = self.config.program(&start.driver)?;
         let required = self.required_layers();
         if let Some(layer) = required.iter().find(|l| self.jails.lacks(**l)) {
             let lacking = Standing { missing: self.jails.missing.clone(), ..Standing::default() };
@@ -154,8 +155,9 @@ impl Daemon {
             .functions
             .get(&start.function)
             .map_or((vec![], false), |f| (f.reads.clone(), f.makes_code));
-        if let Driver::Native { library } = &start.driver {
-            reads.push(library.clone());
+        if let Driver::Native { library: file } | Driver::Wasm { module: file, .. } = &start.driver
+        {
+            reads.push(file.clone());
         }
         if !self.jails.lacks(Layer::Seccomp) {
             start.filters = seccomp::filters(&start.driver, makes_code);
@@ -167,7 +169,7 @@ impl Daemon {
         let user = (self.jails.own_users && !self.jails.lacks(Layer::OwnUser) && client < USERS)
             .then(|| USER_BASE + client);
         let plan = Plan {
-            program: self.config.service_program.clone(),
+            program,
             arguments: vec![],
             reads,
             user,

@@ -16,6 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use vfun_supervise::Driver;
 
 /// How a manager is set up.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Config {
     pub drivers: PathBuf,
     /// The program that serves functions.
     pub service_program: PathBuf,
+    /// The program that serves those of kind "wasm"; it may be missing.
+    pub wasm_program: PathBuf,
     /// The program that puts them into their sandbox.
     pub jail_program: PathBuf,
     /// Layers of the sandbox to leave out, to measure what they cost.
@@ -44,6 +47,20 @@ pub struct Config {
     pub metrics: Option<String>,
     /// The program that shows them.
     pub metrics_program: PathBuf,
+}
+
+impl Config {
+    /// The program that serves functions with such a driver, or why there is none.
+    pub(super) fn program(&self, driver: &Driver) -> Result<PathBuf, String> {
+        match driver {
+            Driver::Wasm { .. } if !self.wasm_program.is_file() => Err(format!(
+                "WebAssembly modules are served by {}, which is not there: `make wasm` builds it",
+                self.wasm_program.display()
+            )),
+            Driver::Wasm { .. } => Ok(self.wasm_program.clone()),
+            Driver::Native { .. } | Driver::Floor => Ok(self.service_program.clone()),
+        }
+    }
 }
 
 /// Why a manager did not come up.
@@ -339,5 +356,36 @@ impl Daemon {
             self.add_helper(helper).map_err(file(&program))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_driver_has_its_program_or_a_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            root: dir.path().into(),
+            functions: vec![],
+            drivers: dir.path().into(),
+            service_program: dir.path().join("vfun-service"),
+            wasm_program: dir.path().join("vfun-service-wasm"),
+            jail_program: PathBuf::new(),
+            without: Default::default(),
+            window_dir: dir.path().into(),
+            tcp: None,
+            gateway_program: PathBuf::new(),
+            keeper_program: PathBuf::new(),
+            metrics: None,
+            metrics_program: PathBuf::new(),
+        };
+        let wasm = Driver::Wasm { module: "m.wasm".into(), memory_bytes: 1 << 16 };
+        let why = config.program(&wasm).unwrap_err();
+        assert!(why.contains("vfun-service-wasm") && why.contains("make wasm"), "{why}");
+        std::fs::write(&config.wasm_program, "").unwrap();
+        assert_eq!(config.program(&wasm), Ok(config.wasm_program.clone()));
+        assert_eq!(config.program(&Driver::Floor), Ok(config.service_program.clone()));
     }
 }

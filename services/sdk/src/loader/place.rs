@@ -58,6 +58,20 @@ impl<'a> ArgsAt<'a> {
     pub fn as_ptr(&self) -> *const u8 {
         self.ptr
     }
+
+    /// Copies them, once, to the start of `to`; false if they do not fit.
+    #[inline]
+    pub fn copy_to(&self, to: &mut [u8]) -> bool {
+        let fits = self.len <= to.len();
+        if fits {
+            // SAFETY: `ptr` is good for `len` bytes while 'a lasts; `to` is
+            // private memory of at least that size and cannot overlap them.
+            // Should the caller change them meanwhile, some mix arrives: bytes
+            // have no invalid values.
+            unsafe { std::ptr::copy_nonoverlapping(self.ptr, to.as_mut_ptr(), self.len) };
+        }
+        fits
+    }
 }
 
 /// Where results go.
@@ -99,5 +113,33 @@ impl<'a> OutAt<'a> {
     #[inline]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.ptr
+    }
+
+    /// Copies `results` there; false if they do not fit.
+    #[inline]
+    pub fn write(&mut self, results: &[u8]) -> bool {
+        let fits = results.len() <= self.capacity;
+        if fits {
+            // SAFETY: `ptr` is good for `capacity` bytes while 'a lasts, and
+            // `results` is private memory that cannot overlap them.
+            unsafe { std::ptr::copy_nonoverlapping(results.as_ptr(), self.ptr, results.len()) };
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_whole_or_not_made() {
+        let mut room = [9; 4];
+        assert!(ArgsAt::private(b"abc").copy_to(&mut room));
+        assert!(!ArgsAt::private(b"abcde").copy_to(&mut room));
+        assert_eq!(&room, b"abc\x09");
+        assert!(OutAt::private(&mut room).write(b"xy"));
+        assert!(!OutAt::private(&mut room).write(b"xyxyx"));
+        assert_eq!(&room, b"xyc\x09");
     }
 }

@@ -1,0 +1,25 @@
+#!/bin/sh
+# The service program of WebAssembly modules and the modules that ship, beside
+# the other programs.
+#
+#   packaging/wasm.sh           builds them: some minutes the first time
+#   packaging/wasm.sh --test    and tests them; the other programs are built already
+set -eu
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-target}
+wasm="--manifest-path services/wasm/Cargo.toml --target-dir $target --quiet"
+case "${1-}" in
+    '') ;;
+    --test) ;;
+    *) echo "wasm: unknown argument '$1'; the only one is --test" >&2; exit 1 ;;
+esac
+# shellcheck disable=SC2086  # a list of words is meant
+cargo build --release --locked $wasm
+services/wasm/modules/build.sh "$target/release"
+if [ "${1-}" = --test ]; then
+    cargo fmt --manifest-path services/wasm/Cargo.toml --check
+    # In release, so that wasmtime is built once.
+    # shellcheck disable=SC2086
+    cargo test --release --locked $wasm
+    cargo test --release --quiet -p vfun-tests-local --test wasm -- --ignored
+fi
