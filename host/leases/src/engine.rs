@@ -57,7 +57,7 @@ impl Settings {
             return Err(format!("hysteresis is from 0 to 10 (1000 %), not {}", self.hysteresis));
         }
         match self.rate_cap {
-            Some(cap) if !(cap > 0.0) => Err("rate_cap is a rate above zero".into()),
+            Some(cap) if cap.is_nan() || cap <= 0.0 => Err("rate_cap is a rate above zero".into()),
             _ => Ok(()),
         }
     }
@@ -83,6 +83,7 @@ pub struct Plan {
 
 #[derive(Clone, Debug)]
 struct Entry {
+    id: GrantId,
     client: u32,
     weight: f64,
     usual_ns: f64,
@@ -95,12 +96,17 @@ struct Entry {
     held_ms: u64,
     reason: Reason,
     score: f64,
+    /// What the last decision ordered it by.
+    rank: f64,
 }
+
+/// Where a grant is in [`Engine::entries`].
+type Place = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     Free,
-    Held(GrantId),
+    Held(Place),
     Lost,
 }
 
@@ -109,7 +115,11 @@ enum Slot {
 pub struct Engine {
     settings: Settings,
     vfs: Vec<Slot>,
-    grants: BTreeMap<GrantId, Entry>,
+    /// Where each grant is.
+    places: BTreeMap<GrantId, Place>,
+    /// One behind the other: a decision goes through all of them.
+    entries: Vec<Option<Entry>>,
+    unused: Vec<Place>,
     decided_ms: u64,
     draws: u64,
 }
@@ -124,7 +134,9 @@ impl Engine {
         Ok(Engine {
             settings,
             vfs: vec![Slot::Free; vfs.into()],
-            grants: BTreeMap::new(),
+            places: BTreeMap::new(),
+            entries: vec![],
+            unused: vec![],
             decided_ms: now,
             draws: 0,
         })
@@ -152,15 +164,16 @@ impl Engine {
         priority: u8,
         usual_ns: f64,
     ) -> Result<Option<Move>, String> {
-        if self.grants.len() >= GRANTS_MAX {
+        if self.places.len() >= GRANTS_MAX {
             return Err(format!("{GRANTS_MAX} grants compete for this device already"));
         }
-        if self.grants.contains_key(&id) {
+        if self.places.contains_key(&id) {
             return Err(format!("grant {id} is known already"));
         }
-        let least = self.grants.values().map(|e| e.held_ms).min().unwrap_or(0);
+        let least = self.entries.iter().flatten().map(|e| e.held_ms).min().unwrap_or(0);
         let steps = i32::from(priority.min(PRIORITY_MAX)) - i32::from(PRIORITY_DEFAULT);
         let mut entry = Entry {
+            id,
             client,
             weight: 2f64.powi(steps),
             usual_ns: if usual_ns.is_finite() { usual_ns } else { 0.0 },
@@ -171,7 +184,9 @@ impl Engine {
             held_ms: least,
             reason: Reason::New,
             score: 0.0,
+            rank: 0.0,
         };
+        let place = self.unused.pop().unwrap_or(self.entries.len() as Place);
         // A VF that is free helps at once; whether it stays is decided later.
         let free = match self.settings.policy {
             Policy::None | Policy::Random => None,
@@ -179,19 +194,31 @@ impl Engine {
             _ => self.vfs.iter().position(|s| *s == Slot::Free),
         };
         let given = free.map(|vf| {
-            self.vfs[vf] = Slot::Held(id);
+            self.vfs[vf] = Slot::Held(place);
             entry.vf = Some(vf as Vf);
             entry.reason = Reason::Free;
             Move { vf: vf as Vf, from: None, to: Some(id) }
         });
-        self.grants.insert(id, entry);
+        match self.entries.get_mut(place as usize) {
+            Some(room) => *room = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+        self.places.insert(id, place);
         Ok(given)
+    }
+
+    fn entry(&self, place: Place) -> Option<&Entry> {
+        self.entries.get(place as usize)?.as_ref()
+    }
+
+    fn entry_mut(&mut self, place: Place) -> Option<&mut Entry> {
+        self.entries.get_mut(place as usize)?.as_mut()
     }
 
     fn at_cap(&self, client: u32) -> bool {
         self.settings.client_vfs.is_some_and(|cap| {
             let holds = self.vfs.iter().filter(|s| match s {
-                Slot::Held(id) => self.grants.get(id).is_some_and(|e| e.client == client),
+                Slot::Held(place) => self.entry(*place).is_some_and(|e| e.client == client),
                 _ => false,
             });
             holds.count() >= cap.into()
@@ -201,14 +228,17 @@ impl Engine {
     /// A grant ends; the VF that it gives back, if it held one. It is given to
     /// somebody else at the next decision.
     pub fn remove(&mut self, id: GrantId) -> Option<Vf> {
-        let vf = self.grants.remove(&id)?.vf?;
+        let place = self.places.remove(&id)?;
+        self.unused.push(place);
+        let vf = self.entries[place as usize].take()?.vf?;
         self.vfs[usize::from(vf)] = Slot::Free;
         Some(vf)
     }
 
     /// What a grant did since it was last told of.
     pub fn sample(&mut self, id: GrantId, s: Sample) {
-        if let Some(e) = self.grants.get_mut(&id) {
+        let place = self.places.get(&id).copied();
+        if let Some(e) = place.and_then(|p| self.entry_mut(p)) {
             e.pending.calls = e.pending.calls.saturating_add(s.calls);
             e.pending.soft_ns = s.soft_ns.or(e.pending.soft_ns);
             e.pending.hard_ns = s.hard_ns.or(e.pending.hard_ns);
@@ -219,10 +249,10 @@ impl Engine {
     pub fn lose(&mut self, now: u64, vf: Vf) -> Option<Move> {
         let slot = self.vfs.get_mut(usize::from(vf))?;
         let was = std::mem::replace(slot, Slot::Lost);
-        let Slot::Held(id) = was else { return None };
-        let e = self.grants.get_mut(&id)?;
+        let Slot::Held(place) = was else { return None };
+        let e = self.entry_mut(place)?;
         (e.vf, e.since_ms, e.reason) = (None, now, Reason::Lost);
-        Some(Move { vf, from: Some(id), to: None })
+        Some(Move { vf, from: Some(e.id), to: None })
     }
 
     /// A VF that was lost is there again.
@@ -242,12 +272,13 @@ impl Engine {
         self.take_samples(now);
         let plan = self.choose(now);
         for m in &plan.moves {
-            if let Some(e) = m.from.and_then(|id| self.grants.get_mut(&id)) {
+            let place = |id: Option<GrantId>| id.and_then(|id| self.places.get(&id).copied());
+            let (from, to) = (place(m.from), place(m.to));
+            if let Some(e) = from.and_then(|p| self.entry_mut(p)) {
                 (e.vf, e.since_ms) = (None, now);
             }
-            let slot = &mut self.vfs[usize::from(m.vf)];
-            *slot = m.to.map_or(Slot::Free, Slot::Held);
-            if let Some(e) = m.to.and_then(|id| self.grants.get_mut(&id)) {
+            self.vfs[usize::from(m.vf)] = to.map_or(Slot::Free, Slot::Held);
+            if let Some(e) = to.and_then(|p| self.entry_mut(p)) {
                 (e.vf, e.since_ms) = (Some(m.vf), now);
             }
         }
@@ -265,7 +296,7 @@ impl Engine {
         let ms = now.saturating_sub(self.decided_ms);
         self.decided_ms = now;
         let s = self.settings;
-        for e in self.grants.values_mut() {
+        for e in self.entries.iter_mut().flatten() {
             let pending = std::mem::take(&mut e.pending);
             e.rate.take(&pending, ms, s.rate_cap);
             if e.vf.is_some() {
@@ -284,11 +315,23 @@ impl Engine {
 
     /// Where a grant stands, and why.
     pub fn standing(&self, id: GrantId) -> Option<Standing> {
-        let e = self.grants.get(&id)?;
+        let e = self.entry(*self.places.get(&id)?)?;
+        let reason = match e.reason {
+            // Counted when somebody asks: ten thousand need not be put in order for that.
+            Reason::Waits { .. } => Reason::Waits {
+                before: self
+                    .entries
+                    .iter()
+                    .flatten()
+                    .filter(|o| matches!(o.reason, Reason::Waits { .. }) && o.rank > e.rank)
+                    .count() as u32,
+            },
+            reason => reason,
+        };
         Some(Standing {
             vf: e.vf,
             since_ms: e.since_ms,
-            reason: e.reason,
+            reason,
             score: e.score,
             per_s: e.rate.per_s(),
             boost: e.rate.boost(),
@@ -298,13 +341,13 @@ impl Engine {
     /// Who holds a VF.
     pub fn holder(&self, vf: Vf) -> Option<GrantId> {
         match self.vfs.get(usize::from(vf))? {
-            Slot::Held(id) => Some(*id),
+            Slot::Held(place) => Some(self.entry(*place)?.id),
             _ => None,
         }
     }
 
     /// All grants that compete.
     pub fn grants(&self) -> impl Iterator<Item = GrantId> + '_ {
-        self.grants.keys().copied()
+        self.places.keys().copied()
     }
 }

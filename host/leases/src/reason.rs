@@ -39,6 +39,13 @@ pub enum Reason {
         /// The least score with a VF.
         least: f64,
     },
+    /// It is better than one that holds a VF, but not by enough to make a switch worth it.
+    TooLittle {
+        /// Its score.
+        score: f64,
+        /// The least score with a VF.
+        least: f64,
+    },
     /// A better one is there, but not by enough to make a switch worth it.
     Hysteresis {
         /// Its score.
@@ -84,6 +91,10 @@ impl fmt::Display for Reason {
             Reason::Below { score, least } => {
                 write!(f, "its score {score:.4} is below the least that holds a VF, {least:.4}")
             }
+            Reason::TooLittle { score, least } => write!(
+                f,
+                "its score {score:.4} is above a holder's {least:.4}, by too little for a switch"
+            ),
             Reason::Hysteresis { score, challenger } => write!(
                 f,
                 "its score {score:.4} is below a challenger's {challenger:.4}, by too little for a switch"
