@@ -52,14 +52,13 @@ impl Engine {
         }
         let mut all = self.candidates(now);
         let first = if self.settings.client_vfs.is_some() { room * FIRST_LOOK } else { room };
-        let mut sorted = all.len().min(first);
+        let sorted = all.len().min(first);
         if sorted < all.len() {
             all.select_nth_unstable_by(sorted, order);
         }
         all[..sorted].sort_unstable_by(order);
         let mut taken = self.take(&all[..sorted], room);
         if count(&taken) < room && sorted < all.len() {
-            sorted = all.len();
             all.sort_unstable_by(order);
             taken = self.take(&all, room);
         }
