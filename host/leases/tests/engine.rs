@@ -1,0 +1,239 @@
+//! The engine as its users see it.
+
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use vfun_leases::{Engine, GrantId, Policy, Reason, Sample, Settings};
+
+fn settings(policy: Policy) -> Settings {
+    Settings { policy, interval_ms: 100, min_hold_ms: 100, ..Settings::default() }
+}
+
+fn calls(calls: u64) -> Sample {
+    Sample { calls, ..Sample::default() }
+}
+
+fn holders(e: &Engine, vfs: u16) -> BTreeSet<GrantId> {
+    (0..vfs).filter_map(|vf| e.holder(vf)).collect()
+}
+
+/// 100 grants in four groups, call rates as 20:40:80:100.
+fn groups(policy: Policy, vfs: u16) -> Engine {
+    let mut e = Engine::new(0, vfs, settings(policy)).unwrap();
+    for id in 0..100 {
+        e.add(0, id, id as u32, 5, 1000.0).unwrap();
+    }
+    e
+}
+
+fn rate(id: GrantId) -> u64 {
+    [20, 40, 80, 100][(id / 25) as usize]
+}
+
+#[test]
+fn activity_gives_the_top_group_the_vfs_within_two_intervals() {
+    for policy in [Policy::Activity, Policy::Gain] {
+        let mut e = groups(policy, 25);
+        for step in 1..=2 {
+            (0..100).for_each(|id| e.sample(id, calls(rate(id))));
+            e.decide(step * 100);
+        }
+        assert_eq!(holders(&e, 25), (75..100).collect(), "{policy}");
+        let below = e.standing(60).unwrap();
+        assert!(matches!(below.reason, Reason::Below { .. }), "{}", below.reason);
+    }
+}
+
+#[test]
+fn rates_equal_within_five_percent_do_not_flap() {
+    let mut e = groups(Policy::Activity, 10);
+    let mut moves = 0;
+    for step in 1..200 {
+        for id in 0..100 {
+            // Each a little above or below the others, another one each time.
+            let wobble = (id * 7 + step * 13) % 11;
+            e.sample(id, calls(1000 + wobble * 5));
+        }
+        let plan = e.decide(step * 100);
+        if step > 2 {
+            moves += plan.moves.len();
+        }
+    }
+    assert_eq!(moves, 0);
+}
+
+#[test]
+fn fair_gives_everybody_the_same_time() {
+    let mut e = groups(Policy::Fair, 10);
+    let mut held = [0u64; 100];
+    for step in 1..=400 {
+        for vf in 0..10 {
+            held[e.holder(vf).unwrap() as usize] += 1;
+        }
+        (0..100).for_each(|id| e.sample(id, calls(rate(id))));
+        e.decide(step * 100);
+    }
+    let (least, most) = (held.iter().min().unwrap(), held.iter().max().unwrap());
+    assert_eq!(held.iter().sum::<u64>(), 4000);
+    assert!(most - least <= 2, "{least} to {most} intervals");
+}
+
+#[test]
+fn a_steady_one_is_not_starved_by_fair_and_is_by_activity() {
+    for (policy, starves) in [(Policy::Fair, false), (Policy::Activity, true)] {
+        let mut e = Engine::new(0, 1, settings(policy)).unwrap();
+        for id in 0..4 {
+            e.add(0, id, id as u32, 5, 1000.0).unwrap();
+        }
+        let mut held = 0;
+        for step in 1..=100 {
+            e.sample(3, calls(10));
+            (0..3).for_each(|id| e.sample(id, calls(1000)));
+            e.decide(step * 100);
+            held += u32::from(e.holder(0) == Some(3));
+        }
+        assert_eq!(held == 0, starves, "{policy}: {held}");
+        assert!(starves || held >= 24, "{policy}: {held}");
+    }
+}
+
+#[test]
+fn gain_prefers_few_calls_that_save_much_and_leaves_those_that_lose() {
+    let mut e = Engine::new(0, 1, settings(Policy::Gain)).unwrap();
+    for id in 0..3 {
+        e.add(0, id, id as u32, 5, 0.0).unwrap();
+    }
+    for step in 1..=10 {
+        let s = |calls, soft, hard| Sample { calls, soft_ns: Some(soft), hard_ns: Some(hard) };
+        e.sample(0, s(100_000, 1_000.0, 990.0));
+        e.sample(1, s(100, 9_000_000.0, 1_000_000.0));
+        e.sample(2, s(1_000_000, 1_000.0, 2_000.0));
+        e.decide(step * 100);
+    }
+    assert_eq!(e.holder(0), Some(1));
+    assert_eq!(e.standing(2).unwrap().reason, Reason::NoGain);
+}
+
+#[test]
+fn a_cap_bounds_a_client_and_a_priority_weighs() {
+    let mut s = settings(Policy::Activity);
+    s.client_vfs = Some(1);
+    let mut e = Engine::new(0, 3, s).unwrap();
+    for id in 0..4 {
+        e.add(0, id, if id < 3 { 7 } else { 8 }, 5, 0.0).unwrap();
+    }
+    (0..4).for_each(|id| e.sample(id, calls(100 - id)));
+    e.decide(200);
+    assert_eq!(holders(&e, 3), [0, 3].into());
+    assert_eq!(e.standing(1).unwrap().reason, Reason::Capped);
+
+    let mut e = Engine::new(0, 1, settings(Policy::Activity)).unwrap();
+    e.add(0, 1, 1, 5, 0.0).unwrap();
+    e.add(0, 2, 2, 7, 0.0).unwrap();
+    for step in 1..=3 {
+        e.sample(1, calls(300));
+        e.sample(2, calls(100));
+        e.decide(step * 100);
+    }
+    assert_eq!(e.holder(0), Some(2), "two steps of priority count fourfold");
+}
+
+#[test]
+fn a_lost_vf_is_given_to_nobody_until_it_is_back() {
+    let mut e = Engine::new(0, 1, settings(Policy::Activity)).unwrap();
+    assert!(e.add(0, 1, 1, 5, 0.0).unwrap().is_some(), "a free one is given at once");
+    let lost = e.lose(10, 0).unwrap();
+    assert_eq!((lost.from, lost.to), (Some(1), None));
+    e.sample(1, calls(5));
+    assert!(e.decide(100).moves.is_empty());
+    e.restore(0);
+    e.sample(1, calls(5));
+    let plan = e.decide(200);
+    assert_eq!((plan.moves[0].from, plan.moves[0].to), (None, Some(1)));
+    assert_eq!(e.remove(1), Some(0));
+}
+
+#[test]
+fn wrong_settings_are_named() {
+    let bad = |change: fn(&mut Settings)| {
+        let mut s = Settings::default();
+        change(&mut s);
+        s.check().unwrap_err()
+    };
+    assert!(bad(|s| s.interval_ms = 1).contains("interval"));
+    assert!(bad(|s| s.hysteresis = f64::NAN).contains("hysteresis"));
+    assert!(bad(|s| s.rate_cap = Some(0.0)).contains("rate_cap"));
+    assert!("fastest".parse::<Policy>().unwrap_err().contains("'fastest'"));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(GrantId, u32, u8),
+    Remove(GrantId),
+    Sample(GrantId, u64, f64, f64),
+    Lose(u16),
+    Restore(u16),
+    Policy(usize),
+    Decide(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..20u64, 0..5u32, any::<u8>()).prop_map(|(g, c, p)| Step::Add(g, c, p)),
+        (0..20u64).prop_map(Step::Remove),
+        (0..20u64, any::<u64>(), any::<f64>(), any::<f64>())
+            .prop_map(|(g, c, s, h)| Step::Sample(g, c, s, h)),
+        (0..6u16).prop_map(Step::Lose),
+        (0..6u16).prop_map(Step::Restore),
+        (0..Policy::ALL.len()).prop_map(Step::Policy),
+        (0..500u64).prop_map(Step::Decide),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    /// Whatever happens, no VF has two holders, no grant two VFs, moves say
+    /// what was true, a dry run says what is then done, and no bound is passed.
+    #[test]
+    fn leases_are_consistent(steps in proptest::collection::vec(step(), 1..80)) {
+        let mut s = settings(Policy::Gain);
+        s.client_vfs = Some(3);
+        let mut e = Engine::new(0, 5, s).unwrap();
+        let mut now = 0;
+        for step in steps {
+            let before: Vec<_> = (0..5).map(|vf| e.holder(vf)).collect();
+            match step {
+                Step::Add(g, c, p) => { let _ = e.add(now, g, c, p, 1.0); }
+                Step::Remove(g) => { e.remove(g); }
+                Step::Sample(g, calls, soft, hard) => {
+                    e.sample(g, Sample { calls, soft_ns: Some(soft), hard_ns: Some(hard) });
+                }
+                Step::Lose(vf) => { e.lose(now, vf); }
+                Step::Restore(vf) => e.restore(vf),
+                Step::Policy(p) => {
+                    let settings = Settings { policy: Policy::ALL[p], ..*e.settings() };
+                    e.set(settings).unwrap();
+                }
+                Step::Decide(ms) => {
+                    now += ms;
+                    let dry = e.dry_run(now);
+                    let plan = e.decide(now);
+                    prop_assert_eq!(&dry, &plan);
+                    let mut seen = BTreeSet::new();
+                    for m in &plan.moves {
+                        prop_assert!(seen.insert(m.vf), "a VF moves twice");
+                        prop_assert_eq!(before[usize::from(m.vf)], m.from);
+                        prop_assert_eq!(e.holder(m.vf), m.to);
+                        prop_assert!(m.from != m.to);
+                    }
+                }
+            }
+            let held: Vec<GrantId> = (0..5).filter_map(|vf| e.holder(vf)).collect();
+            prop_assert_eq!(held.iter().collect::<BTreeSet<_>>().len(), held.len());
+            for g in e.grants() {
+                let at = e.standing(g).unwrap().vf;
+                prop_assert_eq!(at.and_then(|vf| e.holder(vf)).unwrap_or(g), g);
+                prop_assert_eq!(at.is_some(), held.contains(&g));
+            }
+        }
+    }
+}
