@@ -1,5 +1,5 @@
 # The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
-.PHONY: help setup build demo host-demo guest test test-local test-vm python packages bench sanitize mutants fuzz soak chaos install clean
+.PHONY: help setup build demo host-demo guest test test-local test-vm python packages wasm bench sanitize mutants fuzz soak chaos install clean
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -27,6 +27,9 @@ guest: build    ## a shell in a real guest with vfun ready
 
 python: build   ## the Python package: target/wheels, and an environment with it in target/python
 	@packaging/python.sh
+
+wasm: setup     ## WebAssembly: its service program and modules, in target/release (minutes, once)
+	@packaging/wasm.sh
 
 packages: build ## Debian packages for guests: target/deb
 	@packaging/deb.sh

@@ -38,6 +38,8 @@ fi
 stage 'build' cargo build --release --workspace --quiet
 if [ "$part" != vm ]; then
     stage 'unit and local tests' cargo test --release --workspace --quiet --exclude vfun-tests-vm --exclude vfun-testguest --exclude vfun-tests-hostile
+    # Minutes of building wasmtime: for those who change it.
+    if [ -n "${VFUN_WASM-}" ]; then stage 'WebAssembly' packaging/wasm.sh --test; fi
     stage 'attacks, chaos, crash matrix' cargo test --release --quiet -p vfun-tests-hostile --lib --bins --test attacks --test chaos --test matrix -- --test-threads 2
     stage 'loom: callers, server, sleep and wake' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom \
         cargo test --release --quiet -p vfun-ring --test loom
