@@ -40,8 +40,10 @@ mod tests {
         assert!(resident_bytes(pid).unwrap() > 500_000);
         let before = cpu_time(pid).unwrap();
         let start = std::time::Instant::now();
-        while start.elapsed() < Duration::from_millis(60) {}
-        assert!(cpu_time(pid).unwrap() > before);
+        // On a busy machine it may wait for its turn.
+        while cpu_time(pid).unwrap() <= before {
+            assert!(start.elapsed() < Duration::from_secs(30), "no time was counted");
+        }
         assert!(ticks(pid).is_some());
         assert_eq!((resident_bytes(u32::MAX), cpu_time(u32::MAX)), (None, None));
     }

@@ -292,12 +292,14 @@ impl Process {
                 let mut server = c.memory.server(&c.geometry);
                 // As in `Calls::finish_half_done`.
                 let left = server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
-                while let (1.., Next::Call(r)) = (left, server.next_anywhere()) {
-                    if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
-                        server.answer_inline(r.cell, Status::DriverCrashed, &[]);
-                        break;
+                if left != 0 {
+                    while let Next::Call(r) = server.next_anywhere() {
+                        if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
+                            server.answer_inline(r.cell, Status::DriverCrashed, &[]);
+                            break;
+                        }
+                        c.behind.push_back(r);
                     }
-                    c.behind.push_back(r);
                 }
                 c.server = Some(server);
                 c.at = At::Looking;

@@ -486,15 +486,6 @@ impl Core {
             let client = w.client;
             self.app_ids.insert((client, s.app.clone()), s.app_id);
         }
-        let ids: Vec<WindowId> = self.windows.keys().copied().collect();
-        for id in ids {
-            let w = self.windows.get_mut(&id).expect("just listed");
-            for &(_, off, bytes) in &w.held {
-                if !w.heap.take_at(off, bytes) {
-                    return Err(format!("window {id} holds a range back twice"));
-                }
-            }
-        }
         for (handle, g) in self.grants.iter() {
             let (Some(geo), Some(w)) = (g.geometry, self.windows.get_mut(&g.window)) else {
                 continue;
@@ -504,6 +495,14 @@ impl Core {
                     return Err(format!("grant {handle} has a range that another one has"));
                 }
             }
+        }
+        // Windows are noted before grants: a range that a grant still has in its
+        // own note was not given up yet.
+        let ids: Vec<WindowId> = self.windows.keys().copied().collect();
+        for id in ids {
+            let w = self.windows.get_mut(&id).expect("just listed");
+            let heap = &mut w.heap;
+            w.held.retain(|&(_, off, bytes)| heap.take_at(off, bytes));
         }
         Ok(())
     }

@@ -786,9 +786,13 @@ impl Core {
         }
         for channel in self.channels_of(id) {
             if channels.contains(&channel) {
-                if self.grants.get(channel).is_ok_and(|g| g.state == GrantState::Closing) {
-                    out.push(Action::CloseChannel { service: id, channel });
-                }
+                let Ok(g) = self.grants.get(channel) else { continue };
+                out.push(if g.state == GrantState::Closing {
+                    Action::CloseChannel { service: id, channel }
+                } else {
+                    // The manager may have been killed before it had said a new one.
+                    Action::SetRate { service: id, channel, calls_per_s: g.calls_per_s }
+                });
                 continue;
             }
             let g = self.grants.get_mut(channel).expect("just listed");

@@ -300,9 +300,13 @@ impl Core {
     pub(super) fn apply_policy(&mut self, now: u64, out: &mut Vec<Action>) {
         let effects = self.effects(&self.catalog);
         for (session, why) in effects.sessions {
+            let of: Vec<_> =
+                self.grants.iter().filter(|(_, g)| g.session == session).map(|(h, _)| h).collect();
+            of.into_iter().for_each(|grant| self.hold_back(grant));
             self.end_session(now, session, why, out);
         }
         for (grant, why) in effects.grants {
+            self.hold_back(grant);
             self.end_grant(now, grant, &why, out);
         }
         for (grant, calls_per_s) in effects.rates {

@@ -360,6 +360,14 @@ impl Daemon {
             self.settle();
             // Services map what they need of it themselves.
             if let Some(a) = self.windows.remove(&id) {
+                // Its program holds the same bell: closing this end would not
+                // keep it from waking the manager.
+                if let Some(bells) = a.window.bells() {
+                    let _ = epoll::delete(&self.epoll, bells.to_host[0].as_fd());
+                }
+                if let Some(peer) = &a.peer {
+                    let _ = epoll::delete(&self.epoll, peer);
+                }
                 self.ringers.extend(a.window.into_ringer().map(|thread| (a.client, thread)));
             }
         }
@@ -448,6 +456,9 @@ impl Daemon {
         let Some(exit) = process.reap() else { return };
         let exit = self.exit_of(id, exit);
         let process = self.services.remove(&id).expect("just seen");
+        // The keeper holds both for a moment more.
+        let _ = epoll::delete(&self.epoll, process.socket());
+        let _ = epoll::delete(&self.epoll, process.pidfd());
         let _ = self.records.service(process.pid, None);
         self.remove_group(process.sandbox.group);
         self.reports.remove(&id);

@@ -41,7 +41,9 @@ impl Daemon {
 
     /// A window's bell rang.
     pub(super) fn rang(&mut self, id: WindowId) {
-        if self.look(id) {
+        // One whose requests wait has been heard: ringing on says nothing new.
+        let waits = self.windows.get(&id).is_some_and(|a| a.intake.due.is_some());
+        if self.look(id) && !waits {
             return;
         }
         self.nothing_there(id);
