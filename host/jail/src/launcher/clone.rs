@@ -90,10 +90,15 @@ impl Namespaces {
     }
 
     /// Those that this host gives; the others are told of.
-    pub fn obtainable(plan: &Plan, teller: &Teller<'_>) -> Self {
+    /// A host that is short of something lacks none: that is an error.
+    pub fn obtainable(plan: &Plan, teller: &Teller<'_>) -> io::Result<Self> {
         let wanted = Self::wanted(plan);
-        if try_out(wanted).is_ok() {
-            return wanted;
+        match try_out(wanted) {
+            Ok(()) => return Ok(wanted),
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::ENOMEM)) => {
+                return Err(e);
+            }
+            Err(_) => {}
         }
         // Rare, so it may take a while: which of them is it?
         let mut found = Namespaces::default();
@@ -110,7 +115,7 @@ impl Namespaces {
             }
         }
         let with = Namespaces { names: true, ..found };
-        if try_out(with).is_ok() { with } else { found }
+        Ok(if try_out(with).is_ok() { with } else { found })
     }
 }
 

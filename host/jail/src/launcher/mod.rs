@@ -82,7 +82,8 @@ fn make(plan: &Plan, teller: &Teller<'_>) -> Result<(), Failed> {
         })?;
     }
     let (mut wait, mut go) = io::pipe().map_err(|e| Failed(None, format!("a pipe: {e}")))?;
-    let spaces = Namespaces::obtainable(plan, teller);
+    let spaces = Namespaces::obtainable(plan, teller)
+        .map_err(|e| Failed(None, format!("no namespaces for it: {e}")))?;
     match clone::make(spaces, plan.group.as_deref()) {
         Err(e) => Err(Failed(None, format!("no process for it: {e}"))),
         Ok(Made::Child) => {

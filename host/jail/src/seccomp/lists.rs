@@ -17,6 +17,8 @@ const fn kill(call: c_long) -> Rule {
     rule(call, &[], Answer::Kill)
 }
 
+/// `F_SETFL` with `O_NONBLOCK`.
+const STAYS_NONBLOCKING: When = When::masked(2, O_NONBLOCK as u32, O_NONBLOCK as u32);
 /// Flags of `open` that write, make or empty a file.
 const WRITING: u32 = (O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & !O_DIRECTORY)) as u32;
 /// `clone` as a C library makes a thread: `CLONE_VM | FS | FILES | SIGHAND |
@@ -82,8 +84,14 @@ const SERVICE: &[Rule] = &[
     // The manager's messages, with windows and bells.
     allow(SYS_recvmsg),
     allow(SYS_sendmsg),
-    // The socket is made non-blocking; copies of descriptors.
-    allow(SYS_fcntl),
+    // The socket is made non-blocking; copies of descriptors. Never blocking
+    // again: bells are the same open files as the manager's, which must not wait.
+    rule(SYS_fcntl, &[When::is(1, F_GETFD as u32)], Answer::Allow),
+    rule(SYS_fcntl, &[When::is(1, F_SETFD as u32)], Answer::Allow),
+    rule(SYS_fcntl, &[When::is(1, F_GETFL as u32)], Answer::Allow),
+    rule(SYS_fcntl, &[When::is(1, F_DUPFD_CLOEXEC as u32)], Answer::Allow),
+    rule(SYS_fcntl, &[When::is(1, F_SETFL as u32), STAYS_NONBLOCKING], Answer::Allow),
+    refuse(SYS_fcntl, EINVAL),
     allow(SYS_close),
     // A window's length is checked before it is mapped.
     allow(SYS_fstat),

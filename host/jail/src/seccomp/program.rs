@@ -153,6 +153,9 @@ mod tests {
                 assert_eq!(to(p, call, [0; 6]), TRAP, "{call}");
             }
             assert_eq!(to(p, SYS_clone3, [0; 6]), ERRNO | ENOSYS as u32);
+            let set = |flags: i32| [3, F_SETFL as u64, flags as u64, 0, 0, 0];
+            assert_eq!(to(p, SYS_fcntl, set(O_NONBLOCK)), ALLOW);
+            assert_eq!(to(p, SYS_fcntl, set(0)), ERRNO | EINVAL as u32, "bells never wait");
             assert_eq!(to(p, SYS_clone, arg(0, 0x3d0f00)), ALLOW, "a thread");
             assert_eq!(to(p, SYS_clone, arg(0, SIGCHLD)), TRAP, "a fork");
             assert_eq!(to(p, SYS_clone, arg(0, 0x3d0f00 | CLONE_NEWNET)), TRAP);

@@ -269,7 +269,8 @@ impl Daemon {
         }
         tracing::warn!(service = id, "the sandbox's layer '{layer}' failed: {reason}");
         l.plan.without.insert(layer);
-        if layer == Layer::OwnUser || layer == Layer::User {
+        // Without a user namespace it can still become its client's user.
+        if layer == Layer::OwnUser {
             l.plan.user = None;
         }
         if let Some((_, dir)) = l.group.dirs.iter().find(|(of, _)| *of == layer) {
