@@ -102,6 +102,14 @@ impl Grant {
     }
 }
 
+impl Grant {
+    /// Its channel, if what its pages say is its own: until it is first opened
+    /// they hold what whoever had them before left.
+    pub fn told(&self) -> Option<Geometry> {
+        self.geometry.filter(|_| self.state != GrantState::Activating)
+    }
+}
+
 /// A table of things named by handles: an index and a generation.
 #[derive(Clone, Debug)]
 pub struct Table<T> {

@@ -642,7 +642,7 @@ impl Core {
         let g = self.grants.get(grant).expect("just found");
         out.push(Action::AnswerStats {
             to,
-            channel: g.geometry.map(|geo| (g.window, geo)),
+            channel: g.told().map(|geo| (g.window, geo)),
             restarts: g.restarts,
             service: g.service,
             age_ms: now.saturating_sub(g.since_ms),

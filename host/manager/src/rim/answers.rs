@@ -269,7 +269,7 @@ impl Daemon {
                     age_ms: now.saturating_sub(g.since_ms),
                     restarts: g.restarts,
                     counters: window
-                        .zip(g.geometry)
+                        .zip(g.told())
                         .map(|(w, geometry)| w.window.counters(&geometry))
                         .unwrap_or_default(),
                 }
