@@ -62,7 +62,7 @@ impl Breaker {
             return Ok(DELAYS[n - 1]);
         }
         let open = OPEN_MS << self.opened.min(16);
-        self.opened += 1;
+        self.opened = self.opened.saturating_add(1);
         self.crashes.clear();
         self.trial = None;
         let until = now + open.min(OPEN_MOST_MS);
@@ -85,6 +85,17 @@ impl Breaker {
             (Some(until), None) if now < until => State::Open(until),
             _ => State::HalfOpen,
         }
+    }
+
+    /// This one, as it was noted: no wait in it is longer than there can be,
+    /// which would be one for ever.
+    pub(super) fn kept_until(mut self, now: u64) -> Self {
+        let latest = now.saturating_add(OPEN_MOST_MS);
+        self.open_until = self.open_until.map(|t| t.min(latest));
+        self.trial = self.trial.map(|t| t.min(now));
+        self.crashes.truncate(CRASHES_MAX);
+        self.crashes.iter_mut().for_each(|t| *t = (*t).min(now));
+        self
     }
 
     /// A start is made: a trial, if it was open.

@@ -499,7 +499,7 @@ impl Core {
                     g.state = GrantState::Recovering;
                     // Counted here: the next service may serve, and die, before
                     // it has said that it opened the channel.
-                    g.restarts += 1;
+                    g.restarts = g.restarts.saturating_add(1);
                     let geometry = g.geometry.expect("an active grant has a channel");
                     out.push(Action::FailCurrent { window: g.window, geometry, status });
                     self.record(channel, Some(&how), out);

@@ -8,6 +8,7 @@
 //! - [`breakers`]: what crashed too often is left alone for a while.
 //! - [`drain`]: to whom nothing new is granted.
 //! - [`catalog`], [`grants`], [`services`], [`heap`]: what it keeps.
+//! - [`kept`], [`notes`]: what of it another manager goes on from.
 
 pub mod breakers;
 pub mod catalog;
@@ -17,6 +18,7 @@ pub mod grants;
 pub mod heap;
 pub mod kept;
 mod lifecycle;
+mod notes;
 mod requests;
 mod rules;
 pub mod services;

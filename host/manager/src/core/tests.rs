@@ -16,6 +16,7 @@ use vfun_wire::{Nack, NackCode, Status, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
+mod notes;
 mod policy;
 
 const MIB: u64 = 1 << 20;
