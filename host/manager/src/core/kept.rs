@@ -5,15 +5,12 @@
 //! managers. What the rim sees anew by itself (heartbeats, counters) is not noted.
 
 use super::grants::Table;
-use super::heap::Heap;
 use super::notes::{
     BreakerNote, CoreNote, GrantNote, Place, ServiceNote, SessionNote, WindowNote, grant_note, text,
 };
-use super::{Catalog, Core, ServiceId, Window, WindowId};
+use super::{Catalog, Core, ServiceId, WindowId};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_keeper::Change;
-use vfun_wire::header::HEAP_OFF;
-use vfun_wire::limits::SESSIONS;
 
 /// A map that remembers which of its entries may have changed.
 #[derive(Debug)]
@@ -227,29 +224,10 @@ impl Core {
                 }
             }
         }
-        // Windows are noted before grants: a range that a grant still has in its
-        // own note was not given up yet.
         let ids: Vec<WindowId> = self.windows.keys().copied().collect();
         for id in ids {
-            let w = self.windows.get_mut(&id).expect("just listed");
-            let heap = &mut w.heap;
-            w.held.retain(|&(_, off, bytes)| heap.take_at(off, bytes));
+            self.windows.get_mut(&id).expect("just listed").take_held();
         }
         Ok(())
-    }
-}
-
-impl Window {
-    /// A window with nobody in it.
-    pub(super) fn new(client: u32, bytes: u64, doorbell: bool, death_seen: bool) -> Self {
-        Window {
-            client,
-            heap: Heap::new(HEAP_OFF as u64, bytes),
-            held: vec![],
-            doorbell,
-            death_seen,
-            lines: [None; SESSIONS],
-            beats: [(0, 0); SESSIONS],
-        }
     }
 }

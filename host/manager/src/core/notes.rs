@@ -4,8 +4,8 @@
 
 use super::breakers::{self, Breaker};
 use super::grants::{Grant, GrantState};
-use super::lifecycle::HOLD_MS;
 use super::services::{Service, ServiceState};
+use super::window::HOLD_MS;
 use super::{Catalog, ReplyTo, ServiceId, Session, Window, WindowId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -38,6 +38,12 @@ pub(super) struct WindowNote {
     /// Ranges that are held back: until when, where, how long.
     #[serde(default)]
     pub held: Vec<(u64, u64, u64)>,
+    /// Until when nothing is given out.
+    #[serde(default)]
+    pub shut: Option<u64>,
+    /// Control cells and the last request of each by which something ended.
+    #[serde(default)]
+    pub ended: Vec<(usize, u32)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -223,17 +229,25 @@ impl WindowNote {
             doorbell: w.doorbell,
             death_seen: w.death_seen,
             held: w.held.clone(),
+            shut: w.shut,
+            ended: w.ended.iter().enumerate().filter_map(|(c, s)| Some((c, (*s)?))).collect(),
         }
     }
 
     pub fn read(self, now: u64) -> Result<Window, String> {
         check_size(self.bytes).map_err(|e| e.to_string())?;
         let mut window = Window::new(self.client, self.bytes, self.doorbell, self.death_seen);
+        let latest = now.saturating_add(HOLD_MS);
+        window.shut = self.shut.map(|until| until.min(latest));
+        for (cell, seq) in self.ended {
+            let cell = window.ended.get_mut(cell).ok_or("there is no such control cell")?;
+            *cell = Some(seq);
+        }
         for (until, off, bytes) in self.held {
             if !in_pages(off, bytes) || off + bytes > self.bytes {
                 return Err(format!("{bytes} bytes at {off} cannot be held back in it"));
             }
-            window.held.push((until.min(now.saturating_add(HOLD_MS)), off, bytes));
+            window.held.push((until.min(latest), off, bytes));
         }
         Ok(window)
     }
