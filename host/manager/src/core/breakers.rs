@@ -106,6 +106,12 @@ impl Breaker {
         }
     }
 
+    /// The trial that was just started did not come about.
+    pub(super) fn untried(&mut self, now: u64) {
+        self.settle(now);
+        self.trial = None;
+    }
+
     /// Whether it is as if it had never been.
     fn is_over(&self, now: u64) -> bool {
         let old = |t: u64| now.saturating_sub(t) >= CRASH_WINDOW_MS;
@@ -217,5 +223,22 @@ mod tests {
         assert_eq!(b.state(now), State::Closed);
         assert_eq!(b.crashed(now), Ok(0), "the trial lived");
         assert!(!b.is_over(now) && b.is_over(now + CRASH_WINDOW_MS));
+    }
+
+    #[test]
+    fn a_trial_that_did_not_come_about_is_made_again() {
+        let mut b = Breaker::default();
+        assert_eq!((0..7).filter(|_| b.crashed(0).is_err()).count(), 1);
+        b.starts(OPEN_MS);
+        b.untried(OPEN_MS + 1);
+        let later = OPEN_MS + 2 * CRASH_WINDOW_MS;
+        assert_eq!(b.state(later), State::HalfOpen, "nothing lived");
+        b.starts(later);
+        assert_eq!(b.crashed(later + 1), Err(later + 1 + 2 * OPEN_MS));
+        // One that lived is not taken back by what comes after it.
+        b.starts(later + 1 + 2 * OPEN_MS);
+        let lived = later + 1 + 2 * OPEN_MS + CRASH_WINDOW_MS;
+        b.untried(lived);
+        assert_eq!(b.state(lived), State::Closed);
     }
 }
