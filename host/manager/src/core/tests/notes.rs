@@ -94,7 +94,7 @@ fn no_wait_in_a_note_is_for_ever() {
         notes.insert(name.to_owned(), note.to_string());
     };
     set(&mut notes, "core/window/1", "/held/0/0", json!(u64::MAX));
-    set(&mut notes, "core/window/1", "/held/1/0", json!(u64::MAX));
+    set(&mut notes, "core/window/1", "/shut", json!(u64::MAX));
     set(&mut notes, "core/service/1", "/state", json!({"Backoff": u64::MAX}));
     set(&mut notes, "core/grant/0", "/thing/restarts", json!(u32::MAX));
     set(&mut notes, "core/grant/0", "/thing/state", json!("Recovering"));
@@ -107,7 +107,7 @@ fn no_wait_in_a_note_is_for_ever() {
     // Past what holds pages back, and the longest that a breaker is open.
     b.now += super::breakers::OPEN_MOST_MS + 2000;
     let mut started = b.feed(Event::Tick);
-    assert!(b.core.windows[&1].held.is_empty());
+    assert!(!b.core.windows[&1].holds_back());
     b.now += super::breakers::OPEN_MOST_MS + 2000;
     started.extend(b.feed(Event::Tick));
     let service = started.iter().find_map(|a| match a {
@@ -134,4 +134,34 @@ fn no_number_of_a_service_is_used_twice_where_the_last_note_is_missing() {
     b.feed(Event::Serving { service: first, channels });
     let (_, second) = b.active(1, s, "mul");
     assert_ne!(first, second);
+}
+
+/// What a request ended is gone when it is read again: that it was acted upon
+/// is noted with the window.
+#[test]
+fn an_end_that_was_asked_for_is_answered_by_the_next_manager() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (active, service) = b.active(1, s, "add");
+    let idle = b.negotiate(1, s, want("add")).unwrap().grant.get();
+    for (grant, gone) in [(active.0, false), (active.0, true), (idle, true)] {
+        if gone && grant == active.0 {
+            b.feed(Event::ChannelClosed { service, channel: active });
+        } else {
+            b.ask(1, Kind::Release, s, &grant.to_le_bytes());
+        }
+        b.restore_from(&b.notes.clone());
+        b.seq -= 1;
+        let out = b.ask(1, Kind::Release, s, &grant.to_le_bytes());
+        assert!(matches!(out[..], [Action::AnswerStats { channel: None, .. }]), "{out:?}");
+    }
+    // Another request with that name is told what it always was.
+    let out = b.ask(1, Kind::Release, s, &idle.to_le_bytes());
+    assert_eq!(answer(&out).unwrap_err().code, NackCode::Stale);
+
+    b.ask(1, Kind::Goodbye, s, &[0; 8]);
+    b.restore_from(&b.notes.clone());
+    b.seq -= 1;
+    answer(&b.ask(1, Kind::Goodbye, s, &[0; 8])).expect("it is gone, as it asked");
+    assert_eq!(answer(&b.ask(1, Kind::Goodbye, s, &[0; 8])).unwrap_err().code, NackCode::Stale);
 }
