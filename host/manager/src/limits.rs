@@ -20,7 +20,7 @@ pub const PENDING_TIME: Duration = Duration::from_secs(2);
 pub const ADMIN_MAX: usize = 32;
 /// Names of apps of one client that keep their AppID when the app has gone: an
 /// app that says hello under ever new names must not make the manager grow.
-pub const APP_NAMES_KEPT: usize = 4096;
+pub const APP_NAMES_KEPT: usize = 512;
 /// Services at once, over all clients: each is a process of 2 to 15 MB.
 pub const SERVICES_MAX: usize = 512;
 
