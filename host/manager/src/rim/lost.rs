@@ -171,7 +171,11 @@ impl Daemon {
             client.map_or_else(|| id.to_string(), |c| c.name.clone())
         };
         let down = self.down.iter().map(|d| {
-            let why = if d.said.is_empty() { "it was truncated" } else { &d.said };
+            let why = match d.window {
+                _ if !d.said.is_empty() => d.said.as_str(),
+                Some(_) => "it was truncated",
+                None => "services still let go of the one before",
+            };
             format!("the window of client {} is down: {why}", name(&d.client))
         });
         let replaced = self.replaced.iter().map(|c| {
