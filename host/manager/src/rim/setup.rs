@@ -220,6 +220,7 @@ impl Daemon {
             noted: None,
             reports: BTreeMap::new(),
             launching: BTreeMap::new(),
+            strays: BTreeMap::new(),
             jails: super::jails::Jails::find(&config.root, config.without.clone()),
             forbidden: BTreeMap::new(),
             config,
@@ -249,6 +250,7 @@ impl Daemon {
             .cloned()
             .collect();
         daemon.take_over(catalog, lost)?;
+        daemon.find_strays();
         daemon.note_numbers();
         for client in vms {
             if !daemon.prepared(&client)
