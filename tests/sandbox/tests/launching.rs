@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vfun_manager::admin::Ask;
 use vfun_tests_local::{Stand, programs};
-use vfun_tests_sandbox::Attacker;
+use vfun_tests_sandbox::{Attacker, root};
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
@@ -85,6 +85,34 @@ fn a_launcher_that_fails_leaves_no_zombie() {
     let Err(e) = stand.connect("app").function("echo").map(|_| ()) else { panic!("it started") };
     assert!(e.to_string().contains("sandbox could not be made"), "{e}");
     stand.until("no zombie", |s| children(s.pid()).iter().all(|c| c.1 != 'Z'));
+}
+
+#[test]
+fn no_service_runs_as_root_of_the_host() {
+    if !root() {
+        return;
+    }
+    // Root, without the right to become somebody else.
+    let dir = tempfile::tempdir_in(programs()).unwrap();
+    let weak = dir.path().join("weak");
+    let vfund = programs().join("vfund");
+    let script = format!(
+        "#!/bin/sh\nexec setpriv --bounding-set=-setuid,-setgid --inh-caps=-all {} \"$@\"\n",
+        vfund.display()
+    );
+    executable(&weak, &script);
+    {
+        let stand = Stand::of(&weak, &[], &[]);
+        let Err(e) = stand.connect("app").function("echo").map(|_| ()) else {
+            panic!("it started")
+        };
+        let e = e.to_string();
+        assert!(e.contains("root of this host") && e.contains("--without-layer own-user"), "{e}");
+        assert_eq!(stand.totals().3, 0);
+    }
+    let stand = Stand::of(&weak, &["--without-layer", "own-user"], &[]);
+    let echo = stand.connect("app").function("echo").unwrap();
+    assert_eq!(echo.call(b"x").unwrap(), b"x", "whoever says so gets it");
 }
 
 /// The directory of a service's group of this controller, v1 or v2.

@@ -97,6 +97,19 @@ impl Jails {
         self.missing.iter().any(|m| m.layer == layer)
     }
 
+    /// Why no service may run as this, if it may not: root of the host is
+    /// nobody's user, whatever layers are around it.
+    fn refuses_user(&self, user: Option<u32>, why: Option<&str>) -> Option<String> {
+        if user.is_some() || self.without.contains(&Layer::OwnUser) || !is_hosts_root() {
+            return None;
+        }
+        let said = self.missing.iter().find(|m| m.layer == Layer::OwnUser);
+        let why = why.or(said.map(|m| m.why.as_str())).unwrap_or("its clientID is too high");
+        Some(format!(
+            "its service would run as root of this host, as it can be given no user of its own ({why}): start vfund as an ordinary user or with CAP_SETUID and CAP_SETGID; `--without-layer own-user` allows it all the same"
+        ))
+    }
+
     /// No service is left.
     pub fn end(&mut self) {
         self.leaving.clear();
@@ -110,6 +123,20 @@ impl Jails {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Whether this process is root, and not merely called so in a user namespace
+/// (a container of an ordinary user).
+fn is_hosts_root() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    rustix::process::geteuid().is_root() && root_is_root(&map)
+}
+
+/// Whether 0 is the same user inside and outside, by `/proc/self/uid_map`.
+fn root_is_root(map: &str) -> bool {
+    let words = |l: &str| l.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>();
+    // Where there is nothing to read, the worst is assumed.
+    map.trim().is_empty() || map.lines().any(|l| words(l) == ["0", "0"])
 }
 
 /// Why a service is not started.
@@ -205,6 +232,10 @@ impl Daemon {
             self.jails.groups.make(&start.client, &name, &limits, 0, &self.jails.without);
         let user = (self.jails.own_users && !self.jails.lacks(Layer::OwnUser) && client < USERS)
             .then(|| USER_BASE + client);
+        if let Some(sentence) = self.jails.refuses_user(user, None) {
+            self.remove_group(group);
+            return Err(Cannot::Ever(sentence));
+        }
         let plan = Plan {
             program,
             arguments: vec![],
@@ -304,6 +335,12 @@ impl Daemon {
             .required_layers()
             .get(&layer)
             .and_then(|l| lacking.lacks(&BTreeSet::from([*l]), &[]))
+        {
+            self.remove_group(l.group);
+            return Err(Cannot::Ever(sentence));
+        }
+        if layer == Layer::OwnUser
+            && let Some(sentence) = self.jails.refuses_user(None, Some(&reason))
         {
             self.remove_group(l.group);
             return Err(Cannot::Ever(sentence));
@@ -459,5 +496,14 @@ mod tests {
         // Words of a driver's file, or of anybody, decide nothing.
         assert!(!now(None, "/drivers/x (os error 11).so cannot be read"));
         assert!(!now(Some(13), "/drivers/x (os error 12).so: Permission denied (os error 13)"));
+    }
+
+    #[test]
+    fn root_of_a_container_may_be_an_ordinary_user() {
+        assert!(root_is_root("         0          0 4294967295\n"));
+        assert!(!root_is_root(
+            "         0       1000          1\n         1     100000      65536\n"
+        ));
+        assert!(root_is_root(""), "the worst is assumed");
     }
 }
