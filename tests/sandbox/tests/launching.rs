@@ -155,3 +155,27 @@ fn groups_that_were_in_use_at_a_start_are_removed_later() {
     until("it is removed", || !left.exists());
     assert!(own.is_dir(), "those in use stay");
 }
+
+#[test]
+fn a_services_bound_grows_with_the_bytes_it_shares() {
+    // One of its windows after the other: the number is the same, the bytes are not.
+    let attacker = Attacker::jailed();
+    let Some(dir) = group(attacker.service().pid, "memory") else {
+        eprintln!("not tested: this host gives no control group");
+        return;
+    };
+    let bound = || -> u64 {
+        ["memory.max", "memory.limit_in_bytes"]
+            .iter()
+            .find_map(|f| std::fs::read_to_string(dir.join(f)).ok()?.trim().parse().ok())
+            .unwrap()
+    };
+    let one = bound();
+    // The same client's other app: another window, the same service.
+    let second = attacker.stand.connect("second");
+    let pid = attacker.service().pid;
+    let _function = second.function("attack").unwrap();
+    assert_eq!(attacker.service().pid, pid);
+    let two = bound();
+    assert!(two > one, "{one} {two}");
+}

@@ -372,7 +372,8 @@ impl Daemon {
             meant: l.meant,
             group: l.group,
             limits: l.plan.limits,
-            windows: 0,
+            windows: BTreeSet::new(),
+            shared: 0,
         };
         let process = Process::new(done.pid, l.socket, done.pidfd, sandbox);
         if let Some(ticks) = started(process.pid)
@@ -431,23 +432,24 @@ impl Daemon {
     /// Counts a window as shared with its service: what both touch is not the
     /// service's own, whoever touched it first.
     pub(super) fn share_window(&mut self, id: ServiceId, window: WindowId) {
-        let mut windows: BTreeSet<WindowId> = self
-            .core
-            .grants()
-            .filter(|(_, g)| g.service == Some(id))
-            .map(|(_, g)| g.window)
-            .collect();
-        windows.insert(window);
         let Some(process) = self.services.get_mut(&id) else { return };
-        if windows.len() <= process.sandbox.windows {
+        // Those of channels that were closed too: their pages count where they
+        // were touched first, until the window is gone.
+        let sandbox = &mut process.sandbox;
+        sandbox.windows.retain(|w| self.windows.contains_key(w));
+        if !sandbox.windows.insert(window) {
             return;
         }
-        process.sandbox.windows = windows.len();
-        let bytes =
-            windows.iter().filter_map(|w| self.windows.get(w)).map(|w| w.window.bytes()).sum();
-        if let Err(e) = process.sandbox.group.share(&process.sandbox.limits, bytes) {
-            tracing::warn!(service = id, "its bound on memory stays too low: {e}");
+        let bytes = |w: &WindowId| self.windows.get(w).map_or(0, |w| w.window.bytes());
+        let sum: u64 = sandbox.windows.iter().map(bytes).sum();
+        // Never lowered: what a program or a VM has still mapped is not free yet.
+        if sum > sandbox.shared {
+            match sandbox.group.share(&sandbox.limits, sum) {
+                Ok(()) => sandbox.shared = sum,
+                Err(e) => tracing::warn!(service = id, "its bound on memory stays too low: {e}"),
+            }
         }
+        self.hold_service(id);
     }
 
     /// How a service ended, as its sandbox tells it.
