@@ -136,7 +136,12 @@ if [ "$kind" = all ] || [ "$kind" = valgrind ]; then (
 	for package in $packages; do
 		echo "== valgrind: $package"
 		status=0
-		cargo test --release --quiet --no-fail-fast --target "$host" -p "$package" --lib --tests || status=$?
+		case $package in
+		# Not tests/guard.rs: valgrind makes another signal of SIGBUS.
+		vfun-window) targets=--lib ;;
+		*) targets='--lib --tests' ;;
+		esac
+		cargo test --release --quiet --no-fail-fast --target "$host" -p "$package" $targets || status=$?
 		count "$status"
 	done
 	echo "$passed $failed $skipped" >"$scratch/valgrind"
