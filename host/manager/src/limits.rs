@@ -49,6 +49,10 @@ pub const HEARTBEAT_LOOK: Duration = Duration::from_secs(1);
 /// How long a manager that starts waits for a service to be gone that it
 /// killed: memory of gigabytes is given back in less.
 pub const LEFT_ENDS: Duration = Duration::from_secs(2);
+/// Between two looks for control groups of an earlier manager's services, as long
+/// as there are some: these end within [`LEFT_ENDS`] of a start, and empty groups
+/// cost memory, not time.
+pub const GROUPS_SWEEP: Duration = Duration::from_secs(5);
 /// How long services may take to finish when the manager ends.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
 

@@ -1,9 +1,10 @@
 //! Service processes: made by the launcher as this process's children, told
 //! things over one socket, watched by pidfd.
 
-use crate::core::Exit;
+use crate::core::{Exit, WindowId};
 use crate::limits::LEFT_ENDS;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitIdOptions, WaitIdStatus};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vfun_jail::group::Group;
@@ -25,9 +26,12 @@ pub struct Sandbox {
     pub group: Group,
     /// Its bounds.
     pub limits: vfun_jail::Limits,
-    /// Windows counted as shared with it.
-    #[serde(skip)]
-    pub windows: usize,
+    /// Windows it was passed that are still there.
+    #[serde(default)]
+    pub windows: BTreeSet<WindowId>,
+    /// Their bytes at most so far: so much more its group may hold.
+    #[serde(default)]
+    pub shared: u64,
 }
 
 /// A running service.

@@ -9,6 +9,7 @@
 //! - [`actions`]: what the core decided is done.
 //! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
+//! - [`leftovers`]: what is left of services that are over.
 //! - [`logs`]: services' logs are cut.
 //! - [`lost`]: windows whose pages or files went away.
 //! - [`records`]: what became of grants is put on record.
@@ -25,6 +26,7 @@ mod helpers;
 mod ivshmem;
 mod jails;
 mod keep;
+mod leftovers;
 mod logs;
 mod lost;
 mod policy;
@@ -72,6 +74,7 @@ enum Kind {
     KeeperEnd,
     Hangup,
     Launch,
+    StrayEnd,
 }
 
 impl Kind {
@@ -95,6 +98,7 @@ impl Kind {
             KeeperEnd,
             Hangup,
             Launch,
+            StrayEnd,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -159,6 +163,8 @@ pub struct Daemon {
     /// Services that are being made.
     launching: BTreeMap<ServiceId, jails::Launching>,
     jails: jails::Jails,
+    /// Children of the manager that was in this process before, by pid.
+    strays: BTreeMap<u32, OwnedFd>,
     /// Last words of services whose driver made a forbidden system call.
     forbidden: BTreeMap<ServiceId, u32>,
     /// Reports of services that are not complete yet.
@@ -220,6 +226,7 @@ impl Daemon {
         }
         if self.again {
             self.end_helpers(); // their addresses are wanted again
+            self.abandon_launches();
             return Ok(true);
         }
         self.end();
@@ -244,6 +251,7 @@ impl Daemon {
             self.records_patience(),
             self.logs_patience(),
             self.tell_patience(),
+            self.jails_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -261,7 +269,7 @@ impl Daemon {
         if self.heartbeats_due() {
             at_most(HEARTBEAT_LOOK);
         }
-        if !self.pending.is_empty() || !self.leaving.is_empty() || self.groups_are_left() {
+        if !self.pending.is_empty() || !self.leaving.is_empty() {
             at_most(Duration::from_millis(100));
         }
         if let Some(due) = self.helpers_patience() {
@@ -317,7 +325,7 @@ impl Daemon {
             .partition::<Vec<_>, _>(|p| p.reap().is_none());
         self.leaving = left;
         ended.into_iter().for_each(|p| self.remove_group(p.sandbox.group));
-        self.remove_left_groups();
+        self.see_to_what_jails_leave();
         self.start_due_helpers();
         self.say_what_was_left_out();
         self.settle();
@@ -334,6 +342,7 @@ impl Daemon {
             Kind::Peer => self.window_gone(id),
             Kind::Bell => self.rang(id),
             Kind::Launch => self.hear_launcher(id),
+            Kind::StrayEnd => self.stray_ended(id),
             Kind::ServiceSocket => self.hear_service(id, MESSAGES_A_TURN),
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
@@ -516,10 +525,7 @@ impl Daemon {
                 p.kill();
             }
         }
-        let launching: Vec<_> = self.launching.keys().copied().collect();
-        for id in launching {
-            self.abandon_launch(id);
-        }
+        self.abandon_launches();
         let until = Instant::now() + STOP_TIME;
         while !self.services.is_empty() && Instant::now() < until {
             self.services.retain(|_, p| p.reap().is_none());
@@ -528,6 +534,12 @@ impl Daemon {
         for p in self.services.values() {
             p.kill();
             let _ = self.records.service(p.pid, None);
+        }
+        let until = Instant::now() + LEFT_ENDS;
+        while !(self.services.is_empty() && self.leaving.is_empty()) && Instant::now() < until {
+            self.services.retain(|_, p| p.reap().is_none());
+            self.leaving.retain(|p| p.reap().is_none());
+            std::thread::sleep(Duration::from_millis(2));
         }
         let channels: Vec<_> =
             self.core.grants().filter_map(|(_, g)| Some((g.window, g.geometry?))).collect();

@@ -220,6 +220,7 @@ impl Daemon {
             noted: None,
             reports: BTreeMap::new(),
             launching: BTreeMap::new(),
+            strays: BTreeMap::new(),
             jails: super::jails::Jails::find(&config.root, config.without.clone()),
             forbidden: BTreeMap::new(),
             config,
@@ -252,6 +253,7 @@ impl Daemon {
         if lost && let Err(e) = daemon.records.has_begun() {
             daemon.records_fail(format!("the database: {e}"));
         }
+        daemon.find_strays();
         daemon.note_numbers();
         for client in vms {
             if !daemon.prepared(&client)
