@@ -128,7 +128,6 @@ pub fn started(pid: i32) -> Option<u64> {
 /// Ends a process that an earlier manager left, if it is still the same one.
 /// Waits until it has ended: it touches nothing more then.
 pub fn end_left(pid: i32, start: u64) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let Some(p) = Pid::from_raw(pid) else { return false };
     // First the descriptor, then the look at whose it is: a number may be
     // another process's by the time it is used.
@@ -138,9 +137,15 @@ pub fn end_left(pid: i32, start: u64) -> bool {
     {
         return false;
     }
-    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-    let _ = poll(&mut fds, Some(&Timespec { tv_sec: LEFT_ENDS.as_secs() as i64, tv_nsec: 0 }));
+    await_end(&pidfd);
     true
+}
+
+/// Waits until a process that was killed has ended, at most [`LEFT_ENDS`].
+pub fn await_end(pidfd: &OwnedFd) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    let _ = poll(&mut fds, Some(&Timespec { tv_sec: LEFT_ENDS.as_secs() as i64, tv_nsec: 0 }));
 }
 
 /// This process's resident memory, bytes.

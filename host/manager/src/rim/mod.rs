@@ -146,7 +146,7 @@ pub struct Daemon {
     /// What the start found instead of a database, for people.
     found: Option<String>,
     /// What services' sockets had no room for.
-    untold: BTreeMap<ServiceId, VecDeque<vfun_supervise::ToService>>,
+    untold: BTreeMap<ServiceId, VecDeque<tell::Word>>,
     /// When another keeper is to be started.
     keeper_due: Option<Instant>,
     /// How fast users get windows.
@@ -343,7 +343,7 @@ impl Daemon {
             Kind::Bell => self.rang(id),
             Kind::Launch => self.hear_launcher(id),
             Kind::StrayEnd => self.stray_ended(id),
-            Kind::ServiceSocket => self.hear_service(id),
+            Kind::ServiceSocket => self.hear_service(id, MESSAGES_A_TURN),
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
             Kind::KeeperEnd => self.keeper_gone(),
@@ -382,8 +382,9 @@ impl Daemon {
         }
     }
 
-    fn hear_service(&mut self, id: ServiceId) {
-        for _ in 0..64 {
+    fn hear_service(&mut self, id: ServiceId, most: usize) {
+        let mut ready = false;
+        for _ in 0..most {
             let Some(process) = self.services.get(&id) else { return };
             let message = match vfun_supervise::receive::<FromService>(process.socket()) {
                 Ok(Some((message, _fds))) => message,
@@ -404,7 +405,20 @@ impl Daemon {
             };
             let service = id;
             let event = match message {
-                FromService::Ready { .. } => self.service_ready(service),
+                FromService::Ready { .. } if ready || !self.core.awaits_ready(service) => {
+                    // Each is a look at its sandbox. One that the core has given
+                    // up on may say it once, too, and is being ended anyway.
+                    process.kill();
+                    let _ = epoll::delete(&self.epoll, process.socket());
+                    if self.core.knows_service(service) {
+                        tracing::warn!(service, "it says again that it is ready: it is ended");
+                    }
+                    return;
+                }
+                FromService::Ready { .. } => {
+                    ready = true;
+                    self.service_ready(service)
+                }
                 FromService::Failed { reason } => Event::ServiceFailed { service, reason },
                 FromService::Opened { channel } => {
                     Event::ChannelOpened { service, channel: Handle(channel) }
@@ -460,7 +474,7 @@ impl Daemon {
     }
 
     fn service_ended(&mut self, id: ServiceId) {
-        self.hear_service(id); // its last words first
+        self.hear_service(id, LAST_WORDS); // first
         let Some(process) = self.services.get(&id) else { return };
         let Some(exit) = process.reap() else { return };
         let exit = self.exit_of(id, exit);
@@ -489,6 +503,7 @@ impl Daemon {
                 self.set_rates();
             }
             self.note_changes();
+            self.reserve_generations();
             what.at(fault::Step::Noted);
             for action in actions {
                 self.act(action);
@@ -533,7 +548,7 @@ impl Daemon {
                 a.window.break_channel(&geometry, BreakReason::Shutdown);
             }
         }
-        self.put_late_on_record();
+        self.put_late_on_record(true);
         let _ = self.records.forget_services();
         let _ = self.records.end_left_grants(&[]);
         let _ = self.records.trim();
