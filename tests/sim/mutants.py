@@ -3,9 +3,9 @@
 the tree, and some seeds must fail. A mutation that no longer applies, or that
 no seed finds, fails the check.
 
-usage: tests/sim/mutants.py [--minutes N] [NAME ...]
+usage: tests/sim/mutants.py [--check | --minutes N] [NAME ...]
 
-With names: only these. With --minutes: none is begun after so long; the others
+With --check: only whether each still finds its place. With names: only these. With --minutes: none is begun after so long; the others
 are counted as not tried, and the next run begins with them.
 """
 import argparse, json, os, pathlib, shutil, subprocess, sys, time
@@ -19,18 +19,18 @@ SEEDS = os.environ.get("VFUN_MUTANT_SEEDS", "600")
 # A name, then what is changed: file, old text, new text, once or several times.
 MUTANTS = [
     ("forgets-to-free", CORE + "lifecycle.rs",
-     "                    w.heap.give(off, bytes);\n                }\n            }\n        }\n    }",
-     "                    let _ = (off, bytes);\n                }\n            }\n        }\n    }"),
+     "                    false => w.heap.give(off, geo.side_bytes.get()),",
+     "                    false => {}"),
     ("frees-while-served", CORE + "lifecycle.rs",
      "                out.push(Action::CloseChannel { service, channel: grant });\n            }\n            _ => self.free_grant(grant, out),",
      "                out.push(Action::CloseChannel { service, channel: grant });\n                self.free_grant(grant, out);\n            }\n            _ => self.free_grant(grant, out),"),
-    ("does-not-zero", CORE + "lifecycle.rs",
+    ("does-not-zero", CORE + "channels.rs",
      "        if g.state == GrantState::Activating {\n            // Here",
      "        if g.state == GrantState::Closing {\n            // Here"),
-    ("answers-twice", CORE + "lifecycle.rs",
+    ("answers-twice", CORE + "channels.rs",
      "                if let Some(to) = g.waiting.take() {\n                    out.push(Action::Answer { to, result: Ok(ack.as_bytes().to_vec()) });",
      "                if let Some(to) = g.waiting {\n                    out.push(Action::Answer { to, result: Ok(ack.as_bytes().to_vec()) });\n                    out.push(Action::Answer { to, result: Ok(ack.as_bytes().to_vec()) });"),
-    ("forgets-who-waits", CORE + "kept.rs",
+    ("forgets-who-waits", CORE + "notes.rs",
      "        waiting: g.waiting.map(Reply::from),", "        waiting: None,"),
     ("forgets-a-grants-place", CORE + "kept.rs",
      "                if !w.heap.take_at(off, geo.side_bytes.get()) {",
@@ -89,6 +89,7 @@ def found_by(program, seeds):
 
 def main():
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    args.add_argument("--check", action="store_true")
     args.add_argument("--minutes", type=float)
     args.add_argument("names", nargs="*", metavar="NAME")
     args = args.parse_args()
@@ -96,6 +97,11 @@ def main():
     if unknown:
         sys.exit(f"no such mutation: {', '.join(sorted(unknown))}")
     wanted = [m for m in MUTANTS if not args.names or m[0] in args.names]
+    if args.check:
+        places = [(m[0], file, old) for m in wanted for file, old in zip(m[1::3], m[2::3])]
+        lost = [f"{name}: its place is not in {file}" for name, file, old in places
+                if not (REPO / file).is_file() or (REPO / file).read_text().count(old) != 1]
+        sys.exit("\n".join(lost) or None)
     COPY.mkdir(parents=True, exist_ok=True)
     copy_tree()
     program = TARGET / "build/release/vfun-sim"
