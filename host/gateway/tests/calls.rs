@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Endpoint, Error, FunctionRequest, TransportKind};
+use vfun_gateway::limits::CONNECTIONS_MAX;
 use vfun_tests_local::{Stand, args, number};
 use vfun_wire::NackCode;
 use vfun_wire::frame::{ATTACH, CALL};
@@ -262,4 +263,19 @@ fn it_ends_with_the_one_who_started_it() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn connections_have_a_limit_and_it_is_said() {
+    let (stand, at) = stand();
+    let held: Vec<Peer> = (0..CONNECTIONS_MAX).map(|_| Peer::greeted(at, "far")).collect();
+    let full = options(at).connect().err().unwrap();
+    assert!(
+        matches!(&full, Error::Refused(n) if n.code == NackCode::NoCapacity
+            && n.sentence.contains(&CONNECTIONS_MAX.to_string())),
+        "{full}"
+    );
+    drop(held);
+    stand.until("the sessions' end", |s| s.totals() == (0, 0, 0, 0));
+    options(at).connect().unwrap();
 }
