@@ -315,8 +315,14 @@ pub struct ClientRow {
     pub max_grants: u32,
     /// Whether TCP callers may act for it.
     pub tcp: bool,
-    /// Whether its apps need a credential.
+    /// Whether they need prove nothing, unless all its apps must.
+    pub tcp_open: bool,
+    /// Whether it has a credential that its apps may show.
     pub credential: bool,
+    /// Whether each of its apps must show a token (policy): its credential does not do then.
+    pub tokens: bool,
+    /// Tokens of it that are valid now.
+    pub tokens_valid: usize,
 }
 
 /// A grant, for people.

@@ -300,6 +300,9 @@ impl Daemon {
             .collect();
         daemon.take_over(catalog, lost)?;
         daemon.note_numbers();
+        if daemon.config.tcp.is_some() {
+            daemon.warn_of_clients_without_proof();
+        }
         for client in vms {
             if !daemon.prepared(&client)
                 && let Err(e) = daemon.prepare_vm(&client)
