@@ -73,7 +73,11 @@ impl FromStr for Endpoint {
             Some(("ivshmem", at)) if !at.is_empty() => Ok(Endpoint::Ivshmem(Some(at.into()))),
             Some((kind @ ("tcp" | "tls"), at)) => match at.rsplit_once(':') {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-                    Ok(if kind == "tls" { Endpoint::Tls(at.into()) } else { Endpoint::Tcp(at.into()) })
+                    Ok(if kind == "tls" {
+                        Endpoint::Tls(at.into())
+                    } else {
+                        Endpoint::Tcp(at.into())
+                    })
                 }
                 _ => Err(bad()),
             },
@@ -117,9 +121,18 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
-        for text in
-            ["", "hosts", "host:", "module:", "tcp", "tcp:x", "tcp::1", "tcp:a:99999", "tls:a", "vsock:3"]
-        {
+        for text in [
+            "",
+            "hosts",
+            "host:",
+            "module:",
+            "tcp",
+            "tcp:x",
+            "tcp::1",
+            "tcp:a:99999",
+            "tls:a",
+            "vsock:3",
+        ] {
             let e = text.parse::<Endpoint>().unwrap_err();
             assert!(e.to_string().contains("tcp:HOST:PORT"), "{e}");
         }

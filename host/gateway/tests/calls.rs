@@ -19,7 +19,9 @@ use zerocopy::IntoBytes;
 /// A manager with a client that may be used over TCP, and a gateway to it.
 fn stand() -> (Stand, SocketAddr) {
     let stand = Stand::start();
-    stand.add_client("name = \"far\"\nkind = \"host\"\nwindow = \"64 MiB\"\ntcp = \"open\"\n").unwrap();
+    stand
+        .add_client("name = \"far\"\nkind = \"host\"\nwindow = \"64 MiB\"\ntcp = \"open\"\n")
+        .unwrap();
     let at = gateway(&stand.root().join("host.sock"));
     (stand, at)
 }

@@ -255,6 +255,8 @@ pub struct HeldUp {
     pub bells: u64,
     /// Windows and connections that were refused because of their rate.
     pub connections: u64,
+    /// States of grants that were put on record later, as there were so many.
+    pub records: u64,
     /// Lines of the log that were left out.
     pub lines: u64,
     /// Functions of clients that crashed too often and are not started now.

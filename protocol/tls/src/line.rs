@@ -155,11 +155,7 @@ impl Line {
         }
     }
 
-    fn decrypted(
-        tls: &Mutex<Connection>,
-        tcp: &TcpStream,
-        room: &mut [u8],
-    ) -> io::Result<usize> {
+    fn decrypted(tls: &Mutex<Connection>, tcp: &TcpStream, room: &mut [u8]) -> io::Result<usize> {
         let mut tls = Self::lock(tls);
         loop {
             match tls.reader().read(room) {

@@ -119,14 +119,22 @@ mod tests {
         };
         let c = vfun_manager::manifest::client(Path::new("x"), &text(&w).unwrap(), 1).unwrap();
         assert_eq!((c.name.as_str(), c.window_bytes, c.max_grants), ("vm-1", 128 << 20, 5));
-        assert_eq!((c.tcp, c.hardware, c.uids.as_slice()), (OverTcp::Proven, false, &[1000, 64055][..]));
+        assert_eq!(
+            (c.tcp, c.hardware, c.uids.as_slice()),
+            (OverTcp::Proven, false, &[1000, 64055][..])
+        );
         assert_eq!(c.functions, ["echo", "sum"]);
         assert!(!c.doorbell);
         assert_eq!(c.credential_sha256.unwrap()[..2], [0x1e, 0xc1]);
         let c = vfun_manager::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1)
             .unwrap();
         assert!(c.doorbell, "what a VM gets unless told otherwise");
-        assert!(c.hardware && c.tcp == OverTcp::Nobody && c.credential_sha256.is_none() && c.may_use("echo"));
+        assert!(
+            c.hardware
+                && c.tcp == OverTcp::Nobody
+                && c.credential_sha256.is_none()
+                && c.may_use("echo")
+        );
     }
 
     #[test]

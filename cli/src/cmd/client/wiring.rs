@@ -221,8 +221,12 @@ mod tests {
 
     #[test]
     fn who_must_show_what_is_said() {
-        let bare = ClientRow { credential: false, tcp: true, ..row("ivshmem-plain", "/w", 1 << 20) };
-        assert_eq!((proof(&bare), over_tcp(&bare)), ("no".into(), "nobody yet: `vfun token add vm1`".into()));
+        let bare =
+            ClientRow { credential: false, tcp: true, ..row("ivshmem-plain", "/w", 1 << 20) };
+        assert_eq!(
+            (proof(&bare), over_tcp(&bare)),
+            ("no".into(), "nobody yet: `vfun token add vm1`".into())
+        );
         let open = ClientRow { tcp_open: true, ..bare.clone() };
         assert!(over_tcp(&open).starts_with("open"));
         let held = ClientRow { tokens_valid: 2, ..bare.clone() };

@@ -100,9 +100,9 @@ impl Connection {
         let body = connection
             .exchange(ATTACH, "attach", &[question.as_bytes()], CONNECT_TIMEOUT)
             .map_err(|e| match e {
-                Error::ConnectionLost(why) if tls.is_some() => refused_by_tls(address, why),
-                other => other,
-            })?;
+            Error::ConnectionLost(why) if tls.is_some() => refused_by_tls(address, why),
+            other => other,
+        })?;
         // The gateway may pass the manager's own answer on.
         if let Ok((ack, _)) = AttachAck::ref_from_prefix(&body)
             && let Some(code) = NackCode::from_wire(ack.code.get())

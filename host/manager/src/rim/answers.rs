@@ -213,6 +213,7 @@ impl Daemon {
             requests: sum(|i| i.throttled),
             bells: sum(|i| i.deafened),
             connections: self.attaches.refused() + self.connects.refused(),
+            records: self.book.late(),
             lines: self.lines.left_out(),
             open_breakers: open.count() as u64,
         }

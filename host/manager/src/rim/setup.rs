@@ -67,8 +67,11 @@ pub struct TlsFiles {
 impl TlsFiles {
     /// As arguments of the gateway.
     fn arguments(&self) -> Vec<OsString> {
-        let all =
-            [("--tls-cert", &self.cert), ("--tls-key", &self.key), ("--tls-client-ca", &self.client_ca)];
+        let all = [
+            ("--tls-cert", &self.cert),
+            ("--tls-key", &self.key),
+            ("--tls-client-ca", &self.client_ca),
+        ];
         all.into_iter()
             .filter_map(|(option, file)| Some([option.into(), file.clone()?.into_os_string()]))
             .flatten()
