@@ -255,7 +255,9 @@ pub struct HeldUp {
     pub bells: u64,
     /// Windows and connections that were refused because of their rate.
     pub connections: u64,
-    /// States of grants that were put on record later, as there were so many.
+    /// Starts of services that were put off or refused because of their client's rate.
+    pub starts: u64,
+    /// Times that a grant's state was left for later, as its client has so many.
     pub records: u64,
     /// Lines of the log that were left out.
     pub lines: u64,

@@ -112,7 +112,7 @@ impl Daemon {
             },
             Ask::Grants => Reply::Grants { grants: self.grant_rows() },
             Ask::History { limit } => {
-                self.put_late_on_record();
+                self.put_late_on_record(false);
                 match self.records.history(limit.min(10_000)) {
                     Ok(rows) => Reply::History { rows },
                     Err(e) => error(format!("the database could not be read: {e}")),
@@ -213,7 +213,8 @@ impl Daemon {
             requests: sum(|i| i.throttled),
             bells: sum(|i| i.deafened),
             connections: self.attaches.refused() + self.connects.refused(),
-            records: self.book.late(),
+            starts: self.core.starts_held_up(),
+            records: self.book.held_up(),
             lines: self.lines.left_out(),
             open_breakers: open.count() as u64,
         }

@@ -273,6 +273,7 @@ impl Daemon {
             noted: None,
             reports: BTreeMap::new(),
             launching: BTreeMap::new(),
+            strays: BTreeMap::new(),
             jails: super::jails::Jails::find(&config.root, config.without.clone()),
             forbidden: BTreeMap::new(),
             config,
@@ -302,13 +303,17 @@ impl Daemon {
             .cloned()
             .collect();
         daemon.take_over(catalog, lost)?;
+        if lost && let Err(e) = daemon.records.has_begun() {
+            daemon.records_fail(format!("the database: {e}"));
+        }
+        daemon.find_strays();
         daemon.note_numbers();
         if daemon.config.tcp.is_some() {
             daemon.warn_of_clients_without_proof();
         }
         for client in vms {
             if !daemon.prepared(&client)
-                && let Err(e) = daemon.prepare_vm(&client)
+                && let Err(e) = daemon.prepare_vm_when_free(&client)
             {
                 tracing::error!("{e}");
             }
