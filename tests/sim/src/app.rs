@@ -399,7 +399,7 @@ impl App {
                 "app {} holds what it asks about ({what:?}) and is refused: {nack}",
                 self.id
             );
-            if what == What::Goodbye || lost && !revoked && !again {
+            if what == What::Goodbye || lost && !revoked {
                 self.lose_all(v.ledger);
                 self.session = None;
             } else if let Some(g) = about {
