@@ -46,10 +46,10 @@ test-vm:        ## the checks in real guests
 bench: build    ## everything that is measured, at a scale that takes some minutes
 	target/release/vfun bench all --scale 0.01
 
-sanitize:       ## tests under the address and thread sanitizers
+sanitize:       ## tests under the address and thread sanitizers and valgrind
 	@tests/sanitizers.sh
 
-mutants:        ## whether the simulation finds bugs that are made on purpose (an hour)
+mutants:        ## whether the simulation finds bugs that are made on purpose (half an hour)
 	@tests/sim/mutants.py
 
 fuzz:           ## each fuzz target for ten minutes

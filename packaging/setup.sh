@@ -24,6 +24,7 @@ lz4                      /usr/bin/lz4
 xz-utils                 /usr/bin/xz
 kmod                     /sbin/depmod
 sparse                   /usr/bin/sparse
+valgrind                 /usr/bin/valgrind
 libelf1                  /usr/lib/x86_64-linux-gnu/libelf.so.1
 util-linux               /usr/bin/taskset
 mmdebstrap               /usr/bin/mmdebstrap

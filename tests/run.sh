@@ -43,7 +43,9 @@ if [ "$part" != vm ]; then
     stage 'attacks, chaos, crash matrix' cargo test --release --quiet -p vfun-tests-hostile --lib --bins --test attacks --test chaos --test matrix -- --test-threads 2
     stage 'loom: callers, server, sleep and wake' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom \
         cargo test --release --quiet -p vfun-ring --test loom
-    stage 'fuzz, 8 s a target' fuzz/run.sh 8
+    stage 'fuzz, 5 s a target' fuzz/run.sh 5
+    stage 'valgrind: protocol' tests/sanitizers.sh valgrind
+    stage 'mutations find their places' tests/sim/mutants.py --check
     stage 'Python package' guest/python/test.sh -q
 fi
 if [ "$part" != local ]; then

@@ -36,6 +36,9 @@ pub struct IsolationRow {
     pub spread_min: Option<f64>,
     /// The highest repeat's.
     pub spread_max: Option<f64>,
+    /// Calls a second under attack over those beside the idle neighbour, at the median:
+    /// rare but long delays show here and not in the p99.
+    pub rate_over_idle: Option<f64>,
     /// Calls of the innocent client under attack, all repeats.
     pub calls: u64,
     /// Of these with an error or a wrong result.
@@ -44,34 +47,43 @@ pub struct IsolationRow {
     pub repeats: u32,
 }
 
-/// p50 and p99 of a turn, ns.
-pub type Turn = (f64, f64);
+/// What a turn showed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn {
+    /// Half of the calls took no longer, ns.
+    pub p50: f64,
+    /// All but one in a hundred, ns.
+    pub p99: f64,
+    /// Calls that ended; turns are equally long.
+    pub calls: u64,
+    /// Of these with an error or a wrong result.
+    pub errors: u64,
+}
 
 impl IsolationRow {
     /// From each repeat's turn under attack and beside the idle neighbour.
-    pub fn new(
-        attack: &str,
-        threads: u32,
-        under: &[Turn],
-        idle: &[Turn],
-        calls: (u64, u64),
-    ) -> Self {
-        let half = |turns: &[Turn]| stats::median(&turns.iter().map(|t| t.0).collect::<Vec<_>>());
-        let most = |turns: &[Turn]| stats::median(&turns.iter().map(|t| t.1).collect::<Vec<_>>());
-        let ratios: Vec<f64> = under.iter().zip(idle).map(|(u, i)| u.1 / i.1).collect();
+    pub fn new(attack: &str, threads: u32, under: &[Turn], idle: &[Turn]) -> Self {
+        let middle = |turns: &[Turn], of: fn(&Turn) -> f64| {
+            stats::median(&turns.iter().map(of).collect::<Vec<_>>())
+        };
+        let over = |of: fn(&Turn) -> f64| -> Vec<f64> {
+            under.iter().zip(idle).map(|(u, i)| of(u) / of(i)).collect()
+        };
+        let ratios = over(|t| t.p99);
         let (spread_min, spread_max) = stats::range(&ratios).unzip();
         IsolationRow {
             attack: attack.to_owned(),
             threads,
-            p50_ns: half(under),
-            p99_ns: most(under),
-            idle_p50_ns: half(idle),
-            idle_p99_ns: most(idle),
+            p50_ns: middle(under, |t| t.p50),
+            p99_ns: middle(under, |t| t.p99),
+            idle_p50_ns: middle(idle, |t| t.p50),
+            idle_p99_ns: middle(idle, |t| t.p99),
             p99_over_idle: stats::median(&ratios),
             spread_min,
             spread_max,
-            calls: calls.0,
-            errors: calls.1,
+            rate_over_idle: stats::median(&over(|t| t.calls as f64)),
+            calls: under.iter().map(|t| t.calls).sum(),
+            errors: under.iter().chain(idle).map(|t| t.errors).sum(),
             repeats: ratios.len() as u32,
         }
     }

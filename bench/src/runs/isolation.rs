@@ -4,8 +4,8 @@
 
 use super::{Where, progress};
 use crate::error::Doing;
-use crate::lab::{Manager, cpu_time};
-use crate::report::{IsolationReport, IsolationRow, Machine, Settings, stats};
+use crate::lab::{Manager, cpu_time, pin};
+use crate::report::{IsolationReport, IsolationRow, Machine, Settings, isolation::Turn, stats};
 use crate::{BenchError, Result};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -42,17 +42,7 @@ struct Lab {
     manager: Manager,
     program: PathBuf,
     echo: Function,
-}
-
-/// What a turn showed.
-#[derive(Default)]
-struct Turn {
-    p50: f64,
-    p99: f64,
-    calls: u64,
-    errors: u64,
-    /// Processors that the other side used.
-    busy: f64,
+    pins: pin::Plan,
 }
 
 /// Its process ends when this goes.
@@ -83,14 +73,22 @@ pub fn isolation(at: &Where, plan: &IsolationPlan) -> Result<IsolationReport> {
         .endpoint(Endpoint::Host(Some(manager.host_socket())))
         .connect()?;
     let echo = session.function("echo")?;
-    let lab = Lab { manager, program: hostile, echo };
+    // The innocent client's two sides have a processor each, or chance puts them
+    // on one now and then, and that is all that is seen. The rest goes anywhere.
+    let pins = pin::Plan::new(true);
+    for pid in manager.grants()?.into_iter().filter(|g| g.client == INNOCENT).filter_map(|g| g.pid)
+    {
+        pin::process(pid, pins.service())?;
+    }
+    let lab = Lab { manager, program: hostile, echo, pins };
     let attacks = attacks(&lab, plan)?;
     let mut rows = Vec::new();
     for (i, attack) in attacks.iter().enumerate() {
         progress(format_args!("isolation: {attack}, {} of {}", i + 1, attacks.len()));
         rows.push(one(&lab, attack, plan)?);
     }
-    let settings = Settings { scale: 1.0, repeats: plan.repeats, ..Settings::default() }
+    let pinning = lab.pins.words();
+    let settings = Settings { scale: 1.0, repeats: plan.repeats, pinning, ..Settings::default() }
         .with("load_seconds", plan.load.as_secs_f64());
     Ok(IsolationReport { machine, settings, rows })
 }
@@ -118,7 +116,7 @@ fn attacks(lab: &Lab, plan: &IsolationPlan) -> Result<Vec<String>> {
 
 fn one(lab: &Lab, attack: &str, plan: &IsolationPlan) -> Result<IsolationRow> {
     let (mut under, mut idle) = (Vec::new(), Vec::new());
-    let (mut threads, mut calls, mut errors) = (0, 0, 0);
+    let mut threads = 0;
     for repeat in 0..plan.repeats {
         let seed = repeat.to_string();
         let attacked = |lab: &Lab| turn(lab, &["--attack", attack, "--seed", &seed], plan);
@@ -128,20 +126,16 @@ fn one(lab: &Lab, attack: &str, plan: &IsolationPlan) -> Result<IsolationRow> {
             true => Some(attacked(lab)?),
             false => None,
         };
-        if let (0, Some(first)) = (repeat, &early) {
-            threads = (first.busy.round() as u32).clamp(1, THREADS_MOST);
+        if let (0, Some((_, busy))) = (repeat, &early) {
+            threads = (busy.round() as u32).clamp(1, THREADS_MOST);
         }
-        let beside = turn(lab, &["--idle", &threads.to_string()], plan)?;
-        let attacked = match early {
-            Some(turn) => turn,
-            None => attacked(lab)?,
-        };
-        calls += attacked.calls;
-        errors += attacked.errors + beside.errors;
-        under.push((attacked.p50, attacked.p99));
-        idle.push((beside.p50, beside.p99));
+        idle.push(turn(lab, &["--idle", &threads.to_string()], plan)?.0);
+        under.push(match early {
+            Some(turn) => turn.0,
+            None => attacked(lab)?.0,
+        });
     }
-    Ok(IsolationRow::new(attack, threads, &under, &idle, (calls, errors)))
+    Ok(IsolationRow::new(attack, threads, &under, &idle))
 }
 
 /// Processes that work for the attacker, and the time they have used.
@@ -160,7 +154,8 @@ fn used(lab: &Lab, attacker: u32) -> Result<Duration> {
     Ok(pids.into_iter().filter_map(cpu_time).sum())
 }
 
-fn turn(lab: &Lab, words: &[&str], plan: &IsolationPlan) -> Result<Turn> {
+/// A turn, and how many processors the other side used meanwhile.
+fn turn(lab: &Lab, words: &[&str], plan: &IsolationPlan) -> Result<(Turn, f64)> {
     rest(lab)?;
     let seconds = (plan.load + Duration::from_secs(5)).as_secs().to_string();
     let child = Command::new(&lab.program)
@@ -175,10 +170,12 @@ fn turn(lab: &Lab, words: &[&str], plan: &IsolationPlan) -> Result<Turn> {
     let attacker = Attacker(child);
     std::thread::sleep(BEGINS);
     let before = used(lab, attacker.0.id())?;
-    let mut turn = calls(&lab.echo, plan.load);
+    let turn = {
+        let _pinned = pin::Pinned::to(lab.pins.caller());
+        calls(&lab.echo, plan.load)
+    };
     let after = used(lab, attacker.0.id())?;
-    turn.busy = after.saturating_sub(before).as_secs_f64() / plan.load.as_secs_f64();
-    Ok(turn)
+    Ok((turn, after.saturating_sub(before).as_secs_f64() / plan.load.as_secs_f64()))
 }
 
 /// One call after the other, each timed and checked.
@@ -199,7 +196,7 @@ fn calls(echo: &Function, load: Duration) -> Turn {
     }
     times.sort_unstable();
     let at = |thousandths| stats::percentile(&times, thousandths).unwrap_or(0) as f64;
-    Turn { p50: at(500), p99: at(990), calls: times.len() as u64, errors, busy: 0.0 }
+    Turn { p50: at(500), p99: at(990), calls: times.len() as u64, errors }
 }
 
 /// Waits until nothing of the attacker is left.

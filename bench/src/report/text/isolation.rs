@@ -14,6 +14,7 @@ pub fn isolation(report: &IsolationReport) -> String {
         table.column(name, Align::Right);
     }
     table.column("repeats from … to", Align::Left);
+    table.column("calls over idle", Align::Right);
     let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number::ns);
     let by = |value: f64| format!("{} ×", number::times(value));
     for row in &report.rows {
@@ -30,6 +31,7 @@ pub fn isolation(report: &IsolationReport) -> String {
                 || "-".to_owned(),
                 |(a, b)| format!("{}: {} … {}", row.repeats, by(a), by(b)),
             ),
+            row.rate_over_idle.map_or_else(|| "-".to_owned(), by),
         ]);
     }
     text += &format!("\n{table}\n{}", checks(&targets::isolation(report)));
