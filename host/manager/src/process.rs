@@ -25,6 +25,9 @@ pub struct Sandbox {
     pub group: Group,
     /// Its bounds.
     pub limits: vfun_jail::Limits,
+    /// How it computes, in its own words.
+    #[serde(default)]
+    pub note: Option<String>,
     /// Windows counted as shared with it.
     #[serde(skip)]
     pub windows: usize,

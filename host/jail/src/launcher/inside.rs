@@ -26,7 +26,7 @@ pub fn enter(
     let sources = spaces.mount.then(|| mounts::open(&places)).transpose()?;
     privileges::become_inside(spaces)?;
     if let Some(sources) = sources {
-        mounts::enter(sources)?;
+        mounts::enter(sources, plan.scratch_bytes)?;
     }
     if spaces.names {
         let _ = rustix::system::sethostname(b"virtfun");
@@ -39,7 +39,7 @@ pub fn enter(
     }
     let mut version = None;
     if has(Layer::Landlock) {
-        match landlock::restrict(&places)? {
+        match landlock::restrict(&places, plan.scratch_bytes > 0)? {
             Ok(v) => version = Some(v),
             Err(why) => teller.without(Layer::Landlock, why),
         }

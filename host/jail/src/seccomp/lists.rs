@@ -279,6 +279,73 @@ pub fn wasm() -> Vec<Rule> {
     floor()
 }
 
+/// `clone` as a C library starts a program: `CLONE_VM | CLONE_VFORK | SIGCHLD`.
+const PROGRAM: u32 = 0x0000_4111;
+
+/// What compiling an OpenCL kernel takes besides. PoCL's compiler writes
+/// object files and has the system's linker make a library of each kernel,
+/// which it then loads. All of that is over before the first channel is opened;
+/// which program can be started at all is the other layers' to say.
+const BUILDER: &[Rule] = &[
+    // The linker is started, waited for, and runs under this list too.
+    rule(SYS_clone, &[When::masked(0, u32::MAX, PROGRAM)], Answer::Allow),
+    allow(SYS_execve),
+    allow(SYS_wait4),
+    allow(SYS_set_tid_address),
+    // Object files, libraries, and the folders that PoCL sorts them into.
+    allow(SYS_openat),
+    allow(SYS_mkdirat),
+    allow(SYS_unlinkat),
+    allow(SYS_renameat),
+    allow(SYS_renameat2),
+    allow(SYS_fchmodat),
+    allow(SYS_fchmod),
+    allow(SYS_umask),
+    allow(SYS_ftruncate),
+    allow(SYS_fallocate),
+    allow(SYS_pwrite64),
+    allow(SYS_fsync),
+    allow(SYS_fdatasync),
+    allow(SYS_utimensat),
+    allow(SYS_flock),
+    // Standard output and error of the linker.
+    allow(SYS_dup),
+    allow(SYS_dup3),
+    allow(SYS_pipe2),
+];
+
+/// The same by older names.
+#[cfg(target_arch = "x86_64")]
+const BUILDER_OLD: &[Rule] = &[
+    allow(SYS_open),
+    allow(SYS_vfork),
+    allow(SYS_mkdir),
+    allow(SYS_rmdir),
+    allow(SYS_unlink),
+    allow(SYS_rename),
+    allow(SYS_chmod),
+    allow(SYS_utime),
+    allow(SYS_utimes),
+    allow(SYS_dup2),
+    allow(SYS_pipe),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const BUILDER_OLD: &[Rule] = &[];
+
+/// An OpenCL kernel while it is compiled and tried.
+pub fn building() -> Vec<Rule> {
+    // The first rule that fits decides: these go before the refusals below.
+    let first = [BUILDER, BUILDER_OLD].concat();
+    [&first[..], CODE, SECOND, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD]
+        .concat()
+}
+
+/// A kernel that is compiled and loaded: no file, no program and no more code.
+/// PoCL's threads, one for each processor, are there by then.
+pub fn opencl() -> Vec<Rule> {
+    floor()
+}
+
 /// Raw lines: no driver, no files.
 pub fn floor() -> Vec<Rule> {
     [DATA, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()

@@ -395,7 +395,7 @@ impl Daemon {
             };
             let service = id;
             let event = match message {
-                FromService::Ready { .. } => self.service_ready(service),
+                FromService::Ready { note, .. } => self.service_ready(service, note),
                 FromService::Failed { reason } => Event::ServiceFailed { service, reason },
                 FromService::Opened { channel } => {
                     Event::ChannelOpened { service, channel: Handle(channel) }
