@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub const SCRATCH_BYTES: u64 = 32 << 20;
 
 /// What is shown to it, where there is such a thing.
-const SHOWN: [&str; 7] = [
+const SHOWN: [&str; 8] = [
     // Which libraries are drivers.
     "/etc/OpenCL/vendors",
     // PoCL's headers and its library of built-in functions.
@@ -22,10 +22,18 @@ const SHOWN: [&str; 7] = [
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
     "/proc/cpuinfo",
+    "/proc/meminfo",
 ];
 
 /// Paths that a service of OpenCL kernels may read, and run the linker from.
 pub fn reads() -> Vec<PathBuf> {
-    let shown = SHOWN.into_iter().chain(Some("/proc/meminfo"));
-    shown.map(PathBuf::from).filter(|p| Path::exists(p)).collect()
+    let shown = SHOWN.into_iter().map(PathBuf::from).filter(|p| Path::exists(p));
+    shown.chain(compilers()).collect()
+}
+
+/// LLVM's libraries, where Debian has one folder for each version.
+fn compilers() -> Vec<PathBuf> {
+    let all = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let of_llvm = all.filter(|e| e.file_name().to_string_lossy().starts_with("llvm-"));
+    of_llvm.map(|e| e.path().join("lib")).filter(|p| p.is_dir()).collect()
 }

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+pub use vfun_kernelmap::Map;
+
 /// Largest packet, bytes: settings of a manifest with room.
 pub const PACKET_BYTES: usize = 64 << 10;
 
@@ -144,7 +146,7 @@ pub enum Driver {
         /// The function's signature, whose arguments become the kernel's.
         signature: String,
         /// How they do.
-        map: Box<vfun_kernelmap::Map>,
+        map: Box<Map>,
     },
     /// Raw lines answered by the service itself: the floor under a call.
     Floor,

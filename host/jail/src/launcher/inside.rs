@@ -6,6 +6,7 @@ use super::{Failed, Teller, landlock, mounts, privileges, resources};
 use std::convert::Infallible;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
+use vfun_jail::constants::{SCRATCH, SHARED_SCRATCH};
 use vfun_jail::places::Places;
 use vfun_jail::{Layer, Plan, Report};
 
@@ -37,9 +38,14 @@ pub fn enter(
     if has(Layer::NoNewPrivileges) {
         privileges::no_new()?;
     }
+    let scratch = match (plan.scratch_bytes > 0, spaces.mount) {
+        (false, _) => None,
+        (true, true) => Some(SCRATCH),
+        (true, false) => Some(SHARED_SCRATCH),
+    };
     let mut version = None;
     if has(Layer::Landlock) {
-        match landlock::restrict(&places, plan.scratch_bytes > 0)? {
+        match landlock::restrict(&places, scratch)? {
             Ok(v) => version = Some(v),
             Err(why) => teller.without(Layer::Landlock, why),
         }

@@ -9,7 +9,6 @@ use landlock::{
 };
 use std::path::PathBuf;
 use vfun_jail::Layer;
-use vfun_jail::constants::SCRATCH;
 use vfun_jail::places::Places;
 
 /// The newest interface whose rights are asked for; a kernel without some of
@@ -32,7 +31,7 @@ fn version() -> std::io::Result<u32> {
 }
 
 /// Puts it in force; the version, or why not.
-pub fn restrict(places: &Places, scratch: bool) -> Result<Result<u32, String>, Failed> {
+pub fn restrict(places: &Places, scratch: Option<&str>) -> Result<Result<u32, String>, Failed> {
     let version = match version() {
         Ok(version) => version,
         Err(e) => return Ok(Err(format!("the kernel has none: {e}"))),
@@ -47,7 +46,7 @@ pub fn restrict(places: &Places, scratch: bool) -> Result<Result<u32, String>, F
             .scope(Scope::from_all(NEWEST))?
             .create()?
             .add_rules(path_beneath_rules(shown, reading))?
-            .add_rules(path_beneath_rules(scratch.then_some(SCRATCH), AccessFs::from_all(NEWEST)))?
+            .add_rules(path_beneath_rules(scratch, AccessFs::from_all(NEWEST)))?
             .restrict_self()
     })();
     match done {

@@ -287,47 +287,32 @@ const PROGRAM: u32 = 0x0000_4111;
 /// which it then loads. All of that is over before the first channel is opened;
 /// which program can be started at all is the other layers' to say.
 const BUILDER: &[Rule] = &[
-    // The linker is started, waited for, and runs under this list too.
+    // The linker is started, and waited for; it runs under this list too.
     rule(SYS_clone, &[When::masked(0, u32::MAX, PROGRAM)], Answer::Allow),
     allow(SYS_execve),
     allow(SYS_wait4),
-    allow(SYS_set_tid_address),
-    // Object files, libraries, and the folders that PoCL sorts them into.
+    // Object files and libraries are written.
     allow(SYS_openat),
+    // PoCL sorts them into folders, under their last names once they are whole.
     allow(SYS_mkdirat),
-    allow(SYS_unlinkat),
     allow(SYS_renameat),
     allow(SYS_renameat2),
-    allow(SYS_fchmodat),
-    allow(SYS_fchmod),
-    allow(SYS_umask),
-    allow(SYS_ftruncate),
-    allow(SYS_fallocate),
-    allow(SYS_pwrite64),
-    allow(SYS_fsync),
     allow(SYS_fdatasync),
-    allow(SYS_utimensat),
-    allow(SYS_flock),
-    // Standard output and error of the linker.
-    allow(SYS_dup),
-    allow(SYS_dup3),
-    allow(SYS_pipe2),
+    // What is not needed any more is removed.
+    allow(SYS_unlinkat),
+    // The linker makes its output a program's file.
+    allow(SYS_fchmodat),
+    allow(SYS_umask),
 ];
 
 /// The same by older names.
 #[cfg(target_arch = "x86_64")]
 const BUILDER_OLD: &[Rule] = &[
     allow(SYS_open),
-    allow(SYS_vfork),
     allow(SYS_mkdir),
-    allow(SYS_rmdir),
-    allow(SYS_unlink),
     allow(SYS_rename),
+    allow(SYS_unlink),
     allow(SYS_chmod),
-    allow(SYS_utime),
-    allow(SYS_utimes),
-    allow(SYS_dup2),
-    allow(SYS_pipe),
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const BUILDER_OLD: &[Rule] = &[];

@@ -179,21 +179,19 @@ impl Launcher {
             .as_ref()
             .map_err(|_| ClError { what, code: memory::CL_INVALID_VALUE })?;
         let local = launch.local.as_ref().map_or(null(), |l| l.as_ptr());
-        // SAFETY: the queue and the kernel are ours, its arguments are set, and
-        // both sizes have as many dimensions as are said. No event is asked for.
-        let code = unsafe {
-            cl.clEnqueueNDRangeKernel(
-                self.queue.0,
-                self.kernel.0,
-                self.dimensions,
-                null(),
-                launch.global.as_ptr(),
-                local,
-                0,
-                null(),
-                null_mut(),
-            )
-        };
+        // The queue and the kernel are ours, its arguments are set, and both
+        // sizes have as many dimensions as are said. No event is asked for.
+        let code = cl.clEnqueueNDRangeKernel(
+            self.queue.0,
+            self.kernel.0,
+            self.dimensions,
+            null(),
+            launch.global.as_ptr(),
+            local,
+            0,
+            null(),
+            null_mut(),
+        );
         match code {
             Some(0) => Ok(()),
             code => Err(ClError { what, code: code.unwrap_or(memory::CL_INVALID_VALUE) }),

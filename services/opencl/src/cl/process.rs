@@ -5,8 +5,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Where a service may write while it loads: in its sandbox a file system in
-/// memory that nobody else sees.
-const SCRATCH: &str = "/tmp";
+/// memory that nobody else sees, which the launcher puts there; else where all do.
+const SCRATCH: [&str; 2] = ["/.vfun-scratch", "/tmp"];
 const CACHE: &str = "POCL_CACHE_DIR";
 
 /// Prepares this process for OpenCL: call it first in `main`, before there is
@@ -19,7 +19,8 @@ const CACHE: &str = "POCL_CACHE_DIR";
 pub fn prepare_process() {
     // A name that nobody can guess, for where the folder is everybody's.
     let name = format!("vfun-opencl-{:016x}", RandomState::new().build_hasher().finish());
-    let folder: PathBuf = [SCRATCH, &name].iter().collect();
+    let scratch = SCRATCH.into_iter().find(|s| Path::new(s).is_dir()).unwrap_or("/");
+    let folder: PathBuf = [scratch, &name].iter().collect();
     if let Err(e) = std::fs::DirBuilder::new().mode(0o700).create(&folder) {
         eprintln!("{} cannot be made, where PoCL puts what it compiles: {e}", folder.display());
     }
@@ -37,7 +38,7 @@ pub fn prepare_process() {
 /// Removes what PoCL compiled: what is needed of it is in memory by now.
 pub fn forget_files() {
     if let Some(folder) = std::env::var_os(CACHE)
-        && Path::new(&folder).starts_with(SCRATCH)
+        && Path::new(&folder).to_string_lossy().contains("/vfun-opencl-")
     {
         let _ = std::fs::remove_dir_all(folder);
     }
