@@ -97,7 +97,9 @@ mod tests {
         };
         assert!(render(std::slice::from_ref(&row)).contains("complete"));
         let text = render(std::slice::from_ref(&row));
-        assert!(text.contains("\nservice 1: OpenCL device 'x': arguments and results are copied\n"));
+        assert!(
+            text.contains("\nservice 1: OpenCL device 'x': arguments and results are copied\n")
+        );
         row.sandbox.missing.push(Missing::new(Layer::Landlock, "the kernel has none"));
         let text = render(&[row.clone(), row]);
         assert!(text.contains("without landlock"), "{text}");

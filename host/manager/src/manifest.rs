@@ -184,7 +184,9 @@ pub fn function(
         (other, _) => {
             return Err(src.error(
                 &t.kind,
-                format!("kind \"{other}\" is not one of \"native\", \"wasm\", \"opencl\", \"floor\""),
+                format!(
+                    "kind \"{other}\" is not one of \"native\", \"wasm\", \"opencl\", \"floor\""
+                ),
             ));
         }
     };

@@ -17,9 +17,7 @@ fn load(start: &Start) -> Result<Loaded, String> {
         return Err(format!("this service runs OpenCL kernels, not {:?}", start.driver));
     };
     let signature = signature.parse().map_err(|e| format!("its signature cannot be read: {e}"))?;
-    let loaded = Loaded::open(kernel, map, &signature);
-    vfun_opencl::forget_files();
-    loaded.map_err(|e| {
+    Loaded::open(kernel, map, &signature).map_err(|e| {
         // Who calls is not who wrote it: the details are for the log alone.
         if let Some(details) = e.details() {
             eprintln!("{details}");

@@ -117,7 +117,15 @@ impl Direct {
         let cl = cl3::load_library().as_ref().expect("it is loaded");
         let (g, l) = (self.global.as_ptr(), self.local.as_ptr());
         let done = cl.clEnqueueNDRangeKernel(
-            self.queue, self.kernel, 2, null(), g, l, 0, null(), null_mut(),
+            self.queue,
+            self.kernel,
+            2,
+            null(),
+            g,
+            l,
+            0,
+            null(),
+            null_mut(),
         );
         assert_eq!(done, Some(0));
         command_queue::finish(self.queue).unwrap();
@@ -188,7 +196,8 @@ fn measure(s: &Stand, c: &Case) {
             kept.finish(|_| ()).unwrap();
         }));
     }
-    let of = |all: &[Vec<u64>], p: usize| median(all.iter().map(|t| t[t.len() * p / 100]).collect());
+    let of =
+        |all: &[Vec<u64>], p: usize| median(all.iter().map(|t| t[t.len() * p / 100]).collect());
     let (d50, d99, o50, o99) = (of(&a, 50), of(&a, 99), of(&b, 50), of(&b, 99));
     // Each round against the one beside it: a busy machine's moods hit both.
     let mut ratios: Vec<f64> = a

@@ -307,13 +307,8 @@ const BUILDER: &[Rule] = &[
 
 /// The same by older names.
 #[cfg(target_arch = "x86_64")]
-const BUILDER_OLD: &[Rule] = &[
-    allow(SYS_open),
-    allow(SYS_mkdir),
-    allow(SYS_rename),
-    allow(SYS_unlink),
-    allow(SYS_chmod),
-];
+const BUILDER_OLD: &[Rule] =
+    &[allow(SYS_open), allow(SYS_mkdir), allow(SYS_rename), allow(SYS_unlink), allow(SYS_chmod)];
 #[cfg(not(target_arch = "x86_64"))]
 const BUILDER_OLD: &[Rule] = &[];
 
@@ -325,10 +320,20 @@ pub fn building() -> Vec<Rule> {
         .concat()
 }
 
+/// What serving a kernel takes besides: for each new size of a launch PoCL asks
+/// whether the file of the kernel, which is long loaded, is still there. It
+/// need not be opened again: the loader knows it by its name.
+const KERNEL: &[Rule] = &[
+    #[cfg(target_arch = "x86_64")]
+    allow(SYS_access),
+    allow(SYS_faccessat),
+    allow(SYS_faccessat2),
+];
+
 /// A kernel that is compiled and loaded: no file, no program and no more code.
 /// PoCL's threads, one for each processor, are there by then.
 pub fn opencl() -> Vec<Rule> {
-    floor()
+    [KERNEL, DATA, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// Raw lines: no driver, no files.

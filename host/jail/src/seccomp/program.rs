@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn a_kernel_gets_files_programs_and_code_only_while_it_is_built() {
         use libc::*;
-        let (building, serving) = (Program::new(&lists::building()), Program::new(&lists::opencl()));
+        let (building, serving) =
+            (Program::new(&lists::building()), Program::new(&lists::opencl()));
         let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
         let arg = |i: usize, v: i32| {
             let mut args = [0u64; 6];

@@ -355,9 +355,8 @@ impl Daemon {
         };
         process.sandbox.standing = Standing::of(process.pid, &process.sandbox.meant);
         // A driver's word: it is shown on terminals.
-        process.sandbox.note = note.map(|n| {
-            n.chars().filter(|c| !c.is_control()).take(SERVICE_NOTE_CHARS).collect()
-        });
+        process.sandbox.note =
+            note.map(|n| n.chars().filter(|c| !c.is_control()).take(SERVICE_NOTE_CHARS).collect());
         match process.sandbox.standing.lacks(&required, &[]) {
             None => Event::ServiceReady { service: id },
             Some(reason) => {

@@ -35,7 +35,9 @@ pub fn prepare_process() {
     }
 }
 
-/// Removes what PoCL compiled: what is needed of it is in memory by now.
+/// Removes what PoCL compiled, when nothing is launched any more: it looks for
+/// the file of a kernel that is long loaded. A service, which may not remove
+/// files by then, leaves them in its own memory.
 pub fn forget_files() {
     if let Some(folder) = std::env::var_os(CACHE)
         && Path::new(&folder).to_string_lossy().contains("/vfun-opencl-")
