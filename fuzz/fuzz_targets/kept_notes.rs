@@ -16,10 +16,11 @@ fuzz_target!(|data: &[u8]| {
         let n = u64::from(b.u8() % 4);
         let id = b.or(n as u32, Bytes::u32);
         let reply = json!([b.u8() % 3, b.u8() % 16, b.u8()]);
-        let note = match b.u8() % 6 {
+        let note = match b.u8() % 7 {
             0 => (
                 format!("core/window/{id}"),
-                json!({"client": b.u8() % 3, "bytes": b.or(1 << 20, Bytes::u64), "doorbell": false, "death_seen": false}),
+                json!({"client": b.u8() % 3, "bytes": b.or(1 << 20, Bytes::u64), "doorbell": false, "death_seen": false,
+                    "held": b.or(json!([]), |b| json!([[b.or(1_500, Bytes::u64), 90112 + 4096 * u64::from(b.u8()), b.or(4096, Bytes::u64)]]))}),
             ),
             1 => (
                 format!("core/session/{id}"),
@@ -30,7 +31,7 @@ fuzz_target!(|data: &[u8]| {
                 let geometry = b.or(true, |b| b.u8() & 1 != 0).then(|| {
                     let page = u64::from(b.u8() % 32) * 4096;
                     json!({"dataout_off": b.or(90112 + page, Bytes::u64), "datain_off": b.or(90112 + (40 << 12) + page, Bytes::u64),
-                        "side_bytes": b.or(8192 + 4096, Bytes::u64), "vector_out": 1, "vector_in": b.u16()})
+                        "side_bytes": b.or(8192 + 4096, Bytes::u64), "vector_out": 1, "vector_in": b.or(1, Bytes::u16)})
                 });
                 let service = (b.u8() & 1 != 0).then(|| b.u8() % 3);
                 let waiting = (b.u8() & 1 != 0).then(|| reply.clone());
@@ -48,6 +49,12 @@ fuzz_target!(|data: &[u8]| {
                 format!("core/service/{id}"),
                 json!({"client": b.u8() % 3, "function": "add", "location": b.u8() % 4,
                     "state": if b.u8() & 1 == 0 { json!("Ready") } else { json!({"Backoff": b.u64()}) }, "ever_ready": true, "overran": null}),
+            ),
+            5 => (
+                format!("core/breaker/{n}"),
+                json!({"client": b.u8() % 3, "function": "add", "location": b.u8() % 4, "breaker":
+                    {"crashes": [b.or(900, Bytes::u64)], "open_until": b.or(2_000, Bytes::u64), "opened": b.or(1, Bytes::u32),
+                    "trial": (b.u8() & 1 != 0).then(|| b.u64())}}),
             ),
             _ => (
                 "core/self".into(),

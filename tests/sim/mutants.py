@@ -3,9 +3,12 @@
 the tree, and some seeds must fail. A mutation that no longer applies, or that
 no seed finds, fails the check.
 
-usage: tests/sim/mutants.py [NAME ...]      (with names: only these)
+usage: tests/sim/mutants.py [--minutes N] [NAME ...]
+
+With names: only these. With --minutes: none is begun after so long; the others
+are counted as not tried, and the next run begins with them.
 """
-import os, pathlib, shutil, subprocess, sys
+import argparse, json, os, pathlib, shutil, subprocess, sys, time
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target")) / "mutants"
@@ -39,8 +42,8 @@ MUTANTS = [
     ("keeps-the-line-of-a-session", CORE + "lifecycle.rs",
      "            w.lines[usize::from(s.line)] = None;", "            let _ = (w, s.line);"),
     ("runs-a-half-done-call-again", "tests/sim/src/service.rs",
-     "                while left != 0 {", "                while left == 1 {"),
-    ("takes-a-late-report", "tests/sim/src/rim.rs",
+     "                if left != 0 {", "                if left == 1 {"),
+    ("takes-a-late-report", "tests/sim/src/rim/services.rs",
      "if to != 0 && to != self.generation {", "if to == u32::MAX {"),
     ("another-clients-sessions-end", CORE + "requests.rs",
      ".filter(|(_, s)| s.window == window && s.features.has(Features::MODULE))",
@@ -49,41 +52,85 @@ MUTANTS = [
 
 
 def cargo(*args):
-    env = {**os.environ, "CARGO_TARGET_DIR": str(TARGET / "build")}
+    # Built many times and run for seconds: building is what takes long.
+    env = {**os.environ, "CARGO_TARGET_DIR": str(TARGET / "build"), "CARGO_INCREMENTAL": "1",
+           "CARGO_PROFILE_RELEASE_OPT_LEVEL": "1", "CARGO_PROFILE_RELEASE_DEBUG": "0"}
     return subprocess.run(["cargo", *args], cwd=COPY, env=env, capture_output=True, text=True)
 
 
-def main():
-    wanted = sys.argv[1:]
-    shutil.rmtree(COPY, ignore_errors=True)
-    files = subprocess.run(["git", "ls-files"], cwd=REPO, capture_output=True, text=True, check=True)
-    for name in files.stdout.splitlines():
+def copy_tree():
+    """Only what changed, so that little is built anew."""
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    files = subprocess.run(listed, cwd=REPO, capture_output=True, text=True, check=True)
+    names = set(files.stdout.splitlines())
+    for old in COPY.rglob("*"):
+        if old.is_file() and str(old.relative_to(COPY)) not in names | {"Cargo.lock"}:
+            old.unlink()
+    for name in names:
         source, to = REPO / name, COPY / name
-        if source.is_file():
+        if source.is_file() and not (to.is_file() and to.read_bytes() == source.read_bytes()):
             to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, to)
-    missed = []
-    for name, file, old, new in MUTANTS:
-        if wanted and name not in wanted:
+            shutil.copy(source, to)
+
+
+def found_by(program, seeds):
+    """The first line of the failure that some seed finds."""
+    run = subprocess.run([program, "--seeds", seeds, "--as-is"], capture_output=True, text=True)
+    lines = [l for l in run.stdout.splitlines() if l.startswith("seed ")]
+    if run.returncode == 0:
+        return None
+    # A panic of the code under test is a finding as well.
+    return (lines or run.stderr.splitlines() or ["it ended by itself"])[0]
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    args.add_argument("--minutes", type=float)
+    args.add_argument("names", nargs="*", metavar="NAME")
+    args = args.parse_args()
+    unknown = set(args.names) - {m[0] for m in MUTANTS}
+    if unknown:
+        sys.exit(f"no such mutation: {', '.join(sorted(unknown))}")
+    wanted = [m for m in MUTANTS if not args.names or m[0] in args.names]
+    COPY.mkdir(parents=True, exist_ok=True)
+    copy_tree()
+    program = TARGET / "build/release/vfun-sim"
+    # A run in which nothing was changed must find nothing, or all findings are worthless.
+    built = cargo("build", "--release", "--quiet", "-p", "vfun-tests-sim")
+    if built.returncode:
+        sys.exit(f"the tree does not build:\n{built.stderr[-2000:]}")
+    if said := found_by(program, SEEDS):
+        sys.exit(f"the tree as it is fails: {said}")
+    begin_with = TARGET / "not-tried.json"
+    if begin_with.exists() and not args.names:
+        late = json.loads(begin_with.read_text())
+        wanted.sort(key=lambda m: m[0] not in late)
+    began, missed, found, left = time.monotonic(), [], 0, []
+    for name, file, old, new in wanted:
+        if args.minutes is not None and time.monotonic() - began > args.minutes * 60:
+            left.append(name)
             continue
         path = COPY / file
         text = path.read_text()
         if text.count(old) != 1:
             missed.append(f"{name}: its place is {text.count(old)} times in {file}, not once")
-            print(f"  {name}: no longer applies")
+            print(f"  {name}: no longer applies", flush=True)
             continue
         path.write_text(text.replace(old, new))
         built = cargo("build", "--release", "--quiet", "-p", "vfun-tests-sim")
         if built.returncode:
             missed.append(f"{name}: does not build:\n{built.stderr[-2000:]}")
+            print(f"  {name}: does not build", flush=True)
+        elif said := found_by(program, SEEDS):
+            found += 1
+            print(f"  {name}: {said}", flush=True)
         else:
-            program = TARGET / "build/release/vfun-sim"
-            run = subprocess.run([program, "--seeds", SEEDS, "--as-is"], capture_output=True, text=True)
-            found = [l for l in run.stdout.splitlines() if l.startswith("seed ")]
-            print(f"  {name}: {found[0] if found else 'NOT FOUND'}", flush=True)
-            if run.returncode == 0 or not found:
-                missed.append(f"{name}: {SEEDS} seeds find nothing")
+            missed.append(f"{name}: {SEEDS} seeds find nothing")
+            print(f"  {name}: NOT FOUND", flush=True)
         path.write_text(text)
+    if not args.names:
+        begin_with.write_text(json.dumps(left))
+    print(f"mutations: {found} found, {len(missed)} missed, {len(left)} not tried")
     if missed:
         sys.exit("\n".join(missed))
 

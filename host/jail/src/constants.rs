@@ -1,6 +1,8 @@
 //! The sandbox's own limits, with their reasons. Those that depend on the
 //! client are in [`Limits`](crate::Limits).
 
+use std::time::Duration;
+
 /// The host's user and group of client N is this number plus N. It lies between
 /// the users of containers, which by convention end at 1,879,048,191, and 2^31,
 /// from where on programs mistake users for negative numbers; nobody else's
@@ -15,6 +17,10 @@ pub const INSIDE_ID: u32 = 1000;
 /// Open files of a service. A channel with a bell takes five descriptors, and
 /// a client has at most a thousand channels.
 pub const OPEN_FILES: u64 = 8192;
+/// How long a launcher may take to be gone once its service runs: it has
+/// closed everything then and only has to end, which takes it microseconds. One
+/// that is still there is killed.
+pub const LAUNCHER_ENDS: Duration = Duration::from_secs(2);
 /// Bytes to which a service may make a file grow. It writes to its log alone,
 /// which the manager begins anew long before this.
 pub const FILE_BYTES: u64 = 64 << 20;

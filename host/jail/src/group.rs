@@ -8,6 +8,7 @@
 
 use crate::constants::{CPU_PERIOD_US, CPU_SHARES, KERNEL_BYTES, OWN_THREADS};
 use crate::{Layer, Limits, Missing};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -179,7 +180,7 @@ impl Groups {
                 Err(why) => groups.missing.push(Missing::new(layer, why)),
             }
         }
-        groups.sweep();
+        groups.sweep(&BTreeSet::new());
         groups
     }
 
@@ -226,27 +227,31 @@ impl Groups {
         (group, missing)
     }
 
-    /// Takes away all groups in which nothing runs.
-    pub fn sweep(&self) {
+    /// Takes away all groups in which nothing runs but those of `keep`, into
+    /// which something may be about to move; true if no others are left.
+    pub fn sweep(&self, keep: &BTreeSet<&Path>) -> bool {
+        let mut clean = true;
         for base in &self.bases {
             for client in subdirs(&base.dir) {
                 for service in subdirs(&client) {
-                    let _ = fs::remove_dir(service);
+                    clean &= keep.contains(service.as_path()) || fs::remove_dir(service).is_ok();
                 }
                 let _ = fs::remove_dir(client);
             }
         }
+        clean
     }
 
-    /// Takes all of it away: no service is left.
-    pub fn end(&self) {
-        self.sweep();
+    /// Takes all of it away: no service is left. True if it is gone.
+    pub fn end(&self) -> bool {
+        let clean = self.sweep(&BTreeSet::new());
         for base in &self.bases {
             let _ = fs::remove_dir(&base.dir);
             if let Some(ours) = base.dir.parent() {
                 let _ = fs::remove_dir(ours);
             }
         }
+        clean
     }
 }
 

@@ -23,7 +23,7 @@ mod layer;
 mod limits;
 mod plan;
 
-pub use launch::{Launch, Launched, Progress};
+pub use launch::{Failure, Launch, Launched, Progress, Remains};
 pub use layer::{Layer, UnknownLayer};
 pub use limits::Limits;
 pub use plan::{Missing, Plan, Report};

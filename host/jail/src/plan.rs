@@ -71,5 +71,9 @@ pub enum Report {
         layer: Option<Layer>,
         /// A sentence for people.
         reason: String,
+        /// The error of the system behind it, if there was one: a host that is
+        /// short of something now may have it later.
+        #[serde(default)]
+        errno: Option<i32>,
     },
 }

@@ -1,7 +1,7 @@
 //! Which layers this host gives to services that the caller would start: found
 //! out by putting a program that does nothing into a jail.
 
-use crate::constants::USER_BASE;
+use crate::constants::{LAUNCHER_ENDS, USER_BASE};
 use crate::group::Groups;
 use crate::standing::Meant;
 use crate::{Launch, Layer, Limits, Missing, Plan, Progress, Standing, may_become_others, seccomp};
@@ -69,19 +69,23 @@ fn once(program: &Path, without: &BTreeSet<Layer>, known: &[Missing]) -> Result<
         let done = loop {
             match launch.hear() {
                 Progress::Done(done) => break done,
-                Progress::Failed { layer, reason } => return Err((layer, reason)),
+                Progress::Failed(f) => {
+                    launch.remains().wait(LAUNCHER_ENDS);
+                    return Err((f.layer, f.reason));
+                }
                 Progress::Waiting => {
                     let mut fds = [PollFd::new(&launch, PollFlags::IN)];
                     if !matches!(poll(&mut fds, Some(&PATIENCE)), Ok(n) if n > 0) {
-                        launch.abandon();
+                        launch.abandon().wait(LAUNCHER_ENDS);
                         return Err((None, "the launcher does not answer".into()));
                     }
                 }
             }
         };
+        launch.remains().wait(LAUNCHER_ENDS);
         missing.extend(done.missing);
         let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: done.landlock };
-        let mut standing = Standing::of(done.pid, &meant);
+        let mut standing = Standing::of(done.pid, done.pidfd.as_fd(), &meant);
         // A service installs its list itself.
         if let Some(at) = standing.missing.iter().position(|m| m.layer == Layer::Seccomp) {
             match seccomp::available() {

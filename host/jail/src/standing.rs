@@ -5,6 +5,7 @@ use crate::{Layer, Missing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 /// The layers of one service.
@@ -79,9 +80,30 @@ fn grouped(cgroups: &str, dir: &std::path::Path) -> bool {
     })
 }
 
+/// Whether the process of this descriptor has ended.
+fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
+    matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(n) if n > 0)
+}
+
 impl Standing {
-    /// Looks at the process.
-    pub fn of(pid: i32, meant: &Meant) -> Self {
+    /// Looks at the process with this number and descriptor. One that has ended
+    /// has no layer: its number may be somebody else's by then.
+    pub fn of(pid: i32, pidfd: BorrowedFd<'_>, meant: &Meant) -> Self {
+        let seen = Self::seen(pid, meant);
+        // After the look: as long as it had not ended, the number was its own.
+        match has_ended(pidfd) {
+            false => seen,
+            true => {
+                let why = |layer| Missing::new(layer, "its process has ended");
+                let missing = Layer::ALL.into_iter().map(why).collect();
+                Standing { layers: BTreeSet::new(), missing, landlock: None }
+            }
+        }
+    }
+
+    fn seen(pid: i32, meant: &Meant) -> Self {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let users = words(&status, "Uid");
@@ -128,10 +150,13 @@ impl Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     #[test]
     fn a_process_without_a_jail_has_no_layer() {
-        let s = Standing::of(std::process::id() as i32, &Meant::default());
+        use rustix::process::{PidfdFlags, getpid, pidfd_open};
+        let me = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+        let s = Standing::of(std::process::id() as i32, me.as_fd(), &Meant::default());
         for layer in [Layer::User, Layer::Mount, Layer::Pid, Layer::Landlock, Layer::OwnUser] {
             assert!(!s.layers.contains(&layer), "{layer}");
         }
@@ -139,6 +164,19 @@ mod tests {
         let required = BTreeSet::from([Layer::Mount]);
         assert!(s.lacks(&required, &[]).unwrap().contains("'mount'"));
         assert_eq!(s.lacks(&required, &[Layer::Mount]), None);
+    }
+
+    #[test]
+    fn a_number_that_may_be_anothers_tells_nothing() {
+        use rustix::process::{Pid, PidfdFlags, pidfd_open};
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        child.wait().unwrap();
+        let meant = Meant { landlock: Some(6), ..Meant::default() };
+        // This process stands for whoever got the number.
+        let s = Standing::of(std::process::id() as i32, pidfd.as_fd(), &meant);
+        assert_eq!((s.layers.len(), s.landlock), (0, None));
+        assert!(s.missing.iter().all(|m| m.why.contains("has ended")));
     }
 
     #[test]

@@ -45,9 +45,18 @@ fn launch(plan: &Plan, log: &Path) -> Launched {
     let (_, theirs) = vfun_supervise::pair().unwrap();
     let mut launch = Launch::start(launcher(), plan, theirs, File::create(log).unwrap()).unwrap();
     match wait(&mut launch) {
-        Progress::Done(done) => done,
+        Progress::Done(done) => {
+            assert!(launch.remains().wait(Duration::from_secs(20)), "the launcher does not end");
+            done
+        }
         other => panic!("{other:?}"),
     }
+}
+
+/// Children of this test's thread, zombies too.
+fn children() -> String {
+    let thread = rustix::thread::gettid().as_raw_nonzero();
+    std::fs::read_to_string(format!("/proc/self/task/{thread}/children")).unwrap()
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -82,7 +91,8 @@ fn what_it_started_dies_with_it() {
     // Not in the background: for that a shell opens /dev/null, and there is none.
     let script = "echo it is $$ >&2; sleep 1000 | sleep 1000; echo over >&2";
     let done = launch(&plan(script, &[]), &log);
-    let pid_layer = Standing::of(done.pid, &Meant::default()).layers.contains(&Layer::Pid);
+    let pid_layer =
+        Standing::of(done.pid, done.pidfd.as_fd(), &Meant::default()).layers.contains(&Layer::Pid);
     if !pid_layer {
         eprintln!("not tested: this host gives no process namespace: {:?}", done.missing);
         return end(&done);
@@ -101,7 +111,7 @@ fn each_layer_can_be_had_by_itself_and_left_out_by_itself() {
     let of = |without: &[Layer]| {
         let done = launch(&plan("sleep 1000", without), &log);
         let meant = Meant { landlock: done.landlock, ..Meant::default() };
-        let standing = Standing::of(done.pid, &meant);
+        let standing = Standing::of(done.pid, done.pidfd.as_fd(), &meant);
         end(&done);
         standing.layers
     };
@@ -130,9 +140,55 @@ fn what_cannot_be_run_fails_with_a_sentence_and_leaves_nothing() {
     let log = File::options().write(true).open("/dev/null").unwrap();
     let mut launch = Launch::start(launcher(), &plan, theirs, log).unwrap();
     match wait(&mut launch) {
-        Progress::Failed { reason, .. } => assert!(reason.contains("/nowhere/at-all"), "{reason}"),
+        Progress::Failed(f) => {
+            assert!(f.reason.contains("/nowhere/at-all"), "{}", f.reason);
+            assert_eq!(f.errno, Some(2), "the error is told as a number, too");
+        }
         other => panic!("{other:?}"),
     }
+    assert!(launch.remains().wait(Duration::from_secs(20)));
+    assert_eq!(children().trim(), "");
+}
+
+/// A launcher of another kind: a script.
+fn odd_launcher(dir: &Path, script: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let file = dir.join("launcher");
+    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+#[test]
+fn a_launcher_that_does_not_end_holds_nobody_up() {
+    let dir = tempfile::tempdir().unwrap();
+    // It closes what it reports to, and stays, with a child.
+    let program = odd_launcher(dir.path(), "exec 1>&-; /bin/sleep 1000 & exec /bin/sleep 1000");
+    let (_, theirs) = vfun_supervise::pair().unwrap();
+    let log = File::options().write(true).open("/dev/null").unwrap();
+    let mut launch = Launch::start(&program, &plan("", &[]), theirs, log).unwrap();
+    match wait(&mut launch) {
+        // What it was told lies in the socket, unread.
+        Progress::Failed(f) => assert_eq!(f.errno, Some(104), "{}", f.reason),
+        other => panic!("{other:?}"),
+    }
+    assert!(launch.remains().wait(Duration::from_secs(20)));
+    assert_eq!(children().trim(), "");
+}
+
+#[test]
+fn one_that_was_stopped_is_ended_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = odd_launcher(dir.path(), "kill -STOP $$");
+    let (_, theirs) = vfun_supervise::pair().unwrap();
+    let log = File::options().write(true).open("/dev/null").unwrap();
+    let mut launch = Launch::start(&program, &plan("", &[]), theirs, log).unwrap();
+    let pid: i32 = children().trim().parse().unwrap();
+    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    until("it stops", || stat().contains(") T "));
+    assert!(matches!(launch.hear(), Progress::Waiting));
+    assert!(launch.abandon().wait(Duration::from_secs(20)));
+    assert_eq!(children().trim(), "");
 }
 
 #[test]
@@ -141,11 +197,8 @@ fn one_that_is_abandoned_leaves_nothing() {
     let log = File::options().write(true).open("/dev/null").unwrap();
     let launch = Launch::start(launcher(), &plan("sleep 1000", &[]), theirs, log).unwrap();
     // At any moment: here most likely before the process is there.
-    launch.abandon();
-    // Children of this test's thread, zombies too.
-    let thread = rustix::thread::gettid().as_raw_nonzero();
-    let children = std::fs::read_to_string(format!("/proc/self/task/{thread}/children")).unwrap();
-    assert_eq!(children.trim(), "");
+    assert!(launch.abandon().wait(Duration::from_secs(20)));
+    assert_eq!(children().trim(), "");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The manager's side.
 
-use crate::{BATCH_BYTES, Change, FromKeeper, PACKET_BYTES, ToKeeper, Will};
+use crate::{BATCH_BYTES, Change, FromKeeper, NOTE_BYTES, PACKET_BYTES, ToKeeper, Will};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -91,10 +91,17 @@ impl Keeper {
     }
 
     /// Notes what changed. Changes that fit one packet are kept together or not at all.
-    pub fn change(&self, changes: Vec<Change>) -> io::Result<()> {
+    ///
+    /// In place of a note beyond [`NOTE_BYTES`] one is kept that is no note of
+    /// anything: the one before would be wrong. Returns their names.
+    pub fn change(&self, changes: Vec<Change>) -> io::Result<Vec<String>> {
         let size = |c: &Change| c.name.len() + c.note.as_ref().map_or(0, |n| n.len() * 2) + 64;
-        let (mut batch, mut bytes) = (vec![], 0);
-        for change in changes {
+        let (mut batch, mut bytes, mut too_long) = (vec![], 0, vec![]);
+        for mut change in changes {
+            if let Some(note) = change.note.as_mut().filter(|n| n.len() > NOTE_BYTES) {
+                *note = format!("not kept: {} bytes, {NOTE_BYTES} at most", note.len());
+                too_long.push(change.name.clone());
+            }
             if bytes + size(&change) > BATCH_BYTES && !batch.is_empty() {
                 self.send(&ToKeeper::Change(std::mem::take(&mut batch)), &[])?;
                 bytes = 0;
@@ -102,7 +109,10 @@ impl Keeper {
             bytes += size(&change);
             batch.push(change);
         }
-        if batch.is_empty() { Ok(()) } else { self.send(&ToKeeper::Change(batch), &[]) }
+        if !batch.is_empty() {
+            self.send(&ToKeeper::Change(batch), &[])?;
+        }
+        Ok(too_long)
     }
 
     /// Keeps descriptors under a name, in place of those that were there, with
@@ -114,6 +124,12 @@ impl Keeper {
         will: Option<Will>,
         fds: &[BorrowedFd<'_>],
     ) -> io::Result<()> {
+        if note.len() > NOTE_BYTES {
+            return Err(io::Error::other(format!(
+                "the note of {name} has {} bytes, {NOTE_BYTES} at most",
+                note.len()
+            )));
+        }
         self.send(&ToKeeper::Hold { name: name.into(), note: note.into(), will }, fds)
     }
 

@@ -212,6 +212,29 @@ mod tests {
     }
 
     #[test]
+    fn a_note_that_is_too_long_is_told_of_and_does_not_leave_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("k.sock");
+        let thread = keeper(&path);
+        let (manager, _) = Keeper::connect(&path).unwrap();
+        let longest = "\"".repeat(NOTE_BYTES);
+        let changes = vec![note("a", Some("one")), note("b", Some(&longest))];
+        assert!(manager.change(changes).unwrap().is_empty());
+        for bytes in [NOTE_BYTES + 1, PACKET_BYTES * 2, 8 << 20] {
+            let changes = vec![note("a", Some(&"x".repeat(bytes))), note("c", Some("three"))];
+            assert_eq!(manager.change(changes).unwrap(), ["a"]);
+            assert!(manager.hold("d", &"x".repeat(bytes), None, &[]).is_err());
+        }
+        let (second, kept) = Keeper::connect(&path).unwrap();
+        let told: Vec<_> = kept.iter().map(|k| (k.name.as_str(), k.note.as_str())).collect();
+        assert_eq!(told.len(), 3);
+        assert!(told[0].0 == "a" && told[0].1.starts_with("not kept"), "{:?}", told[0]);
+        assert_eq!(&told[1..], [("b", longest.as_str()), ("c", "three")]);
+        second.end();
+        thread.join().unwrap().unwrap();
+    }
+
+    #[test]
     fn a_keeper_that_was_replaced_ends_and_touches_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("k.sock");

@@ -20,7 +20,7 @@ pub const PENDING_TIME: Duration = Duration::from_secs(2);
 pub const ADMIN_MAX: usize = 32;
 /// Names of apps of one client that keep their AppID when the app has gone: an
 /// app that says hello under ever new names must not make the manager grow.
-pub const APP_NAMES_KEPT: usize = 4096;
+pub const APP_NAMES_KEPT: usize = 512;
 /// Services at once, over all clients: each is a process of 2 to 15 MB.
 pub const SERVICES_MAX: usize = 512;
 
@@ -52,6 +52,10 @@ pub const HEARTBEAT_LOOK: Duration = Duration::from_secs(1);
 /// How long a manager that starts waits for a service to be gone that it
 /// killed: memory of gigabytes is given back in less.
 pub const LEFT_ENDS: Duration = Duration::from_secs(2);
+/// Between two looks for control groups of an earlier manager's services, as long
+/// as there are some: these end within [`LEFT_ENDS`] of a start, and empty groups
+/// cost memory, not time.
+pub const GROUPS_SWEEP: Duration = Duration::from_secs(5);
 /// How long services may take to finish when the manager ends.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
 
@@ -94,6 +98,8 @@ pub const WINDOW_FILES_LOOK: Duration = Duration::from_secs(1);
 /// Before a window that was truncated is laid out anew, and between two tries:
 /// filling one takes time that others want, too.
 pub const WINDOW_AGAIN: Duration = Duration::from_secs(2);
+/// Between two looks whether the services are gone that were ended for it.
+pub const WINDOW_AGAIN_LOOK: Duration = Duration::from_millis(20);
 /// States of one client's grants put on record at once: each is two files and
 /// a row, 0.3 ms. Beyond it they are put on record later, as they are then.
 pub const RECORDS: Rate = Rate { per_s: 100, burst: 500 };
@@ -101,12 +107,20 @@ pub const RECORDS: Rate = Rate { per_s: 100, burst: 500 };
 pub const RECORDS_LATER: Duration = Duration::from_millis(200);
 /// Before a database or tree that took nothing is tried again.
 pub const RECORDS_AGAIN: Duration = Duration::from_secs(2);
+/// Generations of handles that are marked as used at once, before the first of
+/// them is: a write to the database for each of them would be one a hello.
+pub const GENERATIONS_AHEAD: u32 = 1024;
 /// Longest log of a service; as much again is kept of what it said before.
 pub const LOG_BYTES: u64 = 1 << 20;
 /// Between two looks at their length.
 pub const LOGS_LOOK: Duration = Duration::from_secs(5);
 /// Before another keeper is started, where one could not be.
 pub const KEEPER_AGAIN: Duration = Duration::from_secs(2);
+/// Messages taken from one service before others have their turn: one that its
+/// driver took over may send as fast as it can.
+pub const MESSAGES_A_TURN: usize = 16;
+/// The same of one that has ended: more than its socket holds.
+pub const LAST_WORDS: usize = 1024;
 /// Between two tries to tell a service what its socket had no room for.
 pub const TELL_AGAIN: Duration = Duration::from_millis(20);
 /// Services started for one client, whatever for: each is a process, some

@@ -5,6 +5,9 @@
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 use vfun_manager::rim::{Config, Daemon};
 
 /// Serves vFunctions of this host to its VMs and programs.
@@ -62,16 +65,16 @@ fn start_anew() -> ExitCode {
 /// Serves until it is told to end.
 pub fn main() -> ExitCode {
     let args = Args::parse();
+    let levels = std::env::var("VFUN_LOG").ok().and_then(|v| v.parse().ok());
     tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("VFUN_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
-        )
+        .with_max_level(LevelFilter::TRACE)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_target(false)
         // A full disk must not end the manager for want of a line.
         .log_internal_errors(false)
+        .finish()
+        .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
         .init();
     let beside = std::env::current_exe()
         .ok()

@@ -78,6 +78,11 @@ fn move_aside(database: &Path) -> io::Result<PathBuf> {
     Ok(to)
 }
 
+fn lost(what: &str, database: &Path) -> String {
+    let numbers = beside(database);
+    format!("{what}, and {} too: all windows and services begin anew", numbers.display())
+}
+
 /// Opens the database of a root that was used before or not. One that is
 /// broken is moved aside and made anew; one that cannot be written is an error:
 /// without it two managers could give out the same numbers.
@@ -85,6 +90,10 @@ pub fn open(database: &Path, used_before: bool) -> rusqlite::Result<(Records, Fo
     let there = database.exists();
     let opened = Records::open(database).and_then(|r| r.check().map(|()| r));
     let (records, what) = match opened {
+        Ok(r) if r.has_generation()? && r.begins_anew()? => {
+            // It was lost, and the manager that found that did not finish its start.
+            return Ok((r, Found::Lost(lost("the database was lost", database))));
+        }
         Ok(r) if r.has_generation()? => return Ok((r, Found::Whole)),
         Ok(r) if !there && !used_before => return Ok((r, Found::New)),
         Ok(r) => (r, format!("the database {} was missing or empty", database.display())),
@@ -100,7 +109,7 @@ pub fn open(database: &Path, used_before: bool) -> rusqlite::Result<(Records, Fo
     match load(&beside(database)) {
         Some(mut numbers) => {
             numbers.generation = numbers.generation.saturating_add(JUMP);
-            records.seed(&numbers)?;
+            records.seed(&numbers, false)?;
             Ok((
                 records,
                 Found::Mended(format!("{what}; ids and generations are kept, history begins anew")),
@@ -109,14 +118,8 @@ pub fn open(database: &Path, used_before: bool) -> rusqlite::Result<(Records, Fo
         None => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
             let generation = now.saturating_sub(EPOCH_S).min(u64::from(u32::MAX - JUMP)) as u32;
-            records.seed(&Numbers { generation, ..Numbers::default() })?;
-            Ok((
-                records,
-                Found::Lost(format!(
-                    "{what}, and {} too: all windows and services begin anew",
-                    beside(database).display()
-                )),
-            ))
+            records.seed(&Numbers { generation, ..Numbers::default() }, true)?;
+            Ok((records, Found::Lost(lost(&what, database))))
         }
     }
 }
@@ -180,6 +183,12 @@ mod tests {
         let (_, found, generation) = begin(&path, true);
         assert!(matches!(found, Found::Lost(_)), "{found:?}");
         assert!(generation > 50_000_000, "the clock stands in for it: {generation}");
+        // The manager that found that was killed before it had begun anew.
+        let (r, found, later) = begin(&path, true);
+        assert!(matches!(found, Found::Lost(_)) && later > generation, "{found:?}");
+        r.has_begun().unwrap();
+        drop(r);
+        assert_eq!(begin(&path, true).1, Found::Whole);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Service processes: made by the launcher as this process's children, told
 //! things over one socket, watched by pidfd.
 
-use crate::core::Exit;
+use crate::core::{Exit, WindowId};
 use crate::limits::LEFT_ENDS;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitIdOptions, WaitIdStatus};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vfun_jail::group::Group;
@@ -28,9 +29,12 @@ pub struct Sandbox {
     /// How it computes, in its own words.
     #[serde(default)]
     pub note: Option<String>,
-    /// Windows counted as shared with it.
-    #[serde(skip)]
-    pub windows: usize,
+    /// Windows it was passed that are still there.
+    #[serde(default)]
+    pub windows: BTreeSet<WindowId>,
+    /// Their bytes at most so far: so much more its group may hold.
+    #[serde(default)]
+    pub shared: u64,
 }
 
 /// A running service.
@@ -110,7 +114,6 @@ pub fn started(pid: i32) -> Option<u64> {
 /// Ends a process that an earlier manager left, if it is still the same one.
 /// Waits until it has ended: it touches nothing more then.
 pub fn end_left(pid: i32, start: u64) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let Some(p) = Pid::from_raw(pid) else { return false };
     // First the descriptor, then the look at whose it is: a number may be
     // another process's by the time it is used.
@@ -120,9 +123,15 @@ pub fn end_left(pid: i32, start: u64) -> bool {
     {
         return false;
     }
-    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-    let _ = poll(&mut fds, Some(&Timespec { tv_sec: LEFT_ENDS.as_secs() as i64, tv_nsec: 0 }));
+    await_end(&pidfd);
     true
+}
+
+/// Waits until a process that was killed has ended, at most [`LEFT_ENDS`].
+pub fn await_end(pidfd: &OwnedFd) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(pidfd, PollFlags::IN)];
+    let _ = poll(&mut fds, Some(&Timespec { tv_sec: LEFT_ENDS.as_secs() as i64, tv_nsec: 0 }));
 }
 
 /// This process's resident memory, bytes.

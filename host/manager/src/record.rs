@@ -95,6 +95,28 @@ impl Records {
         )
     }
 
+    /// The next manager's generation is larger than this one.
+    pub fn reserve(&self, generation: u32) -> rusqlite::Result<()> {
+        self.0.execute(
+            "INSERT INTO meta VALUES ('highest', ?)
+             ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value < excluded.value",
+            [generation],
+        )?;
+        Ok(())
+    }
+
+    /// Whether this database was made because one was lost, and no manager has
+    /// begun anew on it yet.
+    pub fn begins_anew(&self) -> rusqlite::Result<bool> {
+        let of = "SELECT count(*) FROM meta WHERE key = 'lost'";
+        self.0.query_row(of, [], |r| r.get::<_, i64>(0)).map(|n| n > 0)
+    }
+
+    /// A manager has begun anew on it.
+    pub fn has_begun(&self) -> rusqlite::Result<()> {
+        self.0.execute("DELETE FROM meta WHERE key = 'lost'", []).map(drop)
+    }
+
     /// The next id for a VM of this client as a peer of its device's server:
     /// QEMU crashes when one that it has seen comes again, so they only go up,
     /// and start at `first` again after the last of 16 bits.
@@ -155,10 +177,14 @@ impl Records {
         })
     }
 
-    /// Begins with these.
-    pub fn seed(&self, n: &Numbers) -> rusqlite::Result<()> {
+    /// Begins with these; `lost` if they stand in for those that nobody knows,
+    /// see [`Self::begins_anew`].
+    pub fn seed(&self, n: &Numbers, lost: bool) -> rusqlite::Result<()> {
         self.batch(|r| {
             let meta = "INSERT OR REPLACE INTO meta VALUES (?, ?)";
+            if lost {
+                r.0.execute(meta, params!["lost", 1])?;
+            }
             r.0.execute(meta, params!["generation", n.generation])?;
             for (key, value) in &n.peers {
                 r.0.execute(meta, params![key, value])?;
@@ -223,11 +249,7 @@ impl Records {
         use crate::core::GrantState;
         let (id, now) = (g.grant.0 as i64, now_ms());
         // The history forgets; no handle may come again all the same.
-        self.0.execute(
-            "INSERT INTO meta VALUES ('highest', ?)
-             ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value < excluded.value",
-            [g.grant.generation()],
-        )?;
+        self.reserve(g.grant.generation())?;
         if g.state == GrantState::Released {
             self.0.execute("DELETE FROM grants WHERE grant_id = ?", [id])?;
         } else {

@@ -171,6 +171,28 @@ fn no_other_program_runs() {
 }
 
 #[test]
+fn the_list_cannot_be_tried_call_by_call() {
+    // As the kernel has it: what to do, flags, a way back, a mask; all zeros
+    // but for the first, which ignores the signal.
+    let ignore = [1u64.to_ne_bytes(), [0; 8], [0; 8], [0; 8]].concat();
+    let act = |a: &Attacker, signal: c_int| {
+        a.call(SYS_rt_sigaction, &[signal as u64, BYTES, 0, 8], &ignore)
+    };
+    let jailed = Attacker::jailed();
+    assert!(act(&jailed, SIGSYS).failed(&[EPERM]), "the handler that tells can be taken away");
+    let asked = jailed.call(SYS_rt_sigaction, &[SIGSYS as u64, 0, BYTES, 8], &ignore);
+    assert!(asked.failed(&[EPERM]), "it cannot even be asked for: {asked:?}");
+    assert_eq!(act(&jailed, SIGUSR1), Outcome::Went(0), "others are a driver's own");
+    // Blocked, the signal ends the service by the kernel's hand.
+    let mask = (1u64 << (SIGSYS - 1)).to_ne_bytes();
+    let blocked = jailed.call(SYS_rt_sigprocmask, &[SIG_BLOCK as u64, BYTES, 0, 8], &mask);
+    assert_eq!(blocked, Outcome::Went(0));
+    let got = jailed.call(SYS_socket, &[AF_UNIX as u64, SOCK_STREAM as u64], &[]);
+    assert!(got.died_of(KILLED), "{got:?}");
+    assert_eq!(act(&Attacker::unlisted(), SIGSYS), Outcome::Went(0));
+}
+
+#[test]
 fn the_managers_memory_cannot_be_read() {
     let read = |a: &Attacker| {
         let pid = a.stand.pid();

@@ -25,8 +25,6 @@ pub struct View<'a> {
     pub finishing: bool,
     /// How often a manager found nothing left of the one before it.
     pub losses: u64,
-    /// How many managers have been killed.
-    pub kills: u64,
     /// How often time jumped by more than a heartbeat may stand still.
     pub jumps: u64,
     pub revoked: &'a BTreeSet<u64>,
@@ -52,7 +50,6 @@ enum What {
 struct Asking {
     seq: u32,
     what: What,
-    kills: u64,
     jumps: u64,
 }
 
@@ -170,7 +167,7 @@ impl App {
         let seq = v.memory.posted(self.cell).wrapping_add(1);
         let session = self.session.as_ref().map_or(0, |s| s.handle);
         v.memory.post(self.cell, seq, kind.to_wire(), session, body);
-        self.asking = Some(Asking { seq, what, kills: v.kills, jumps: v.jumps });
+        self.asking = Some(Asking { seq, what, jumps: v.jumps });
     }
 
     fn ask(&mut self, v: &mut View) {
@@ -336,7 +333,7 @@ impl App {
         if seq != asked.seq {
             return;
         }
-        let Asking { seq, what, kills, jumps } = self.asking.take().expect("seen");
+        let Asking { seq, what, jumps } = self.asking.take().expect("seen");
         let place = (v.window, self.cell, seq);
         if kind == 0 {
             v.told.push(format!("{}: app {}: {}: ack", v.now, self.id, word(what)));
@@ -344,7 +341,7 @@ impl App {
         } else {
             let nack = Nack::decode(&body);
             v.told.push(format!("{}: app {}: {}: {:?}", v.now, self.id, word(what), nack.code));
-            self.refused(v, what, &nack, kills != v.kills);
+            self.refused(v, what, &nack);
         }
     }
 
@@ -388,7 +385,7 @@ impl App {
         }
     }
 
-    fn refused(&mut self, v: &mut View, what: What, nack: &Nack, replayed: bool) {
+    fn refused(&mut self, v: &mut View, what: What, nack: &Nack) {
         let gone = matches!(nack.code, NackCode::Stale | NackCode::BadHandle);
         let about = match what {
             What::Activate(g) | What::Release(g) | What::Stats(g) => Some(g),
@@ -397,14 +394,12 @@ impl App {
         if gone {
             let lost = self.session.as_ref().is_some_and(|s| s.late || s.losses != v.losses);
             let revoked = about.is_some_and(|g| v.revoked.contains(&g));
-            // Read again after it was done and before it was answered.
-            let again = replayed && matches!(what, What::Release(_) | What::Goodbye);
             assert!(
-                lost || revoked || again,
+                lost || revoked,
                 "app {} holds what it asks about ({what:?}) and is refused: {nack}",
                 self.id
             );
-            if what == What::Goodbye || lost && !revoked && !again {
+            if what == What::Goodbye || lost && !revoked {
                 self.lose_all(v.ledger);
                 self.session = None;
             } else if let Some(g) = about {

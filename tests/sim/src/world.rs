@@ -245,7 +245,6 @@ impl World {
             ledger: &mut self.ledger,
             finishing: self.finishing,
             losses: self.losses,
-            kills: self.kills,
             jumps: self.jumps,
             revoked: &self.revoked,
             functions: catalog::FUNCTIONS,

@@ -17,9 +17,8 @@ pub fn enter(
     teller: &Teller<'_>,
     null: BorrowedFd<'_>,
 ) -> Result<Infallible, Failed> {
-    let plain = |what: &'static str| move |e: std::io::Error| Failed(None, format!("{what}: {e}"));
     let has = |layer: Layer| !plan.without.contains(&layer);
-    rustix::stdio::dup2_stdout(null).map_err(|e| plain("standard output")(e.into()))?;
+    rustix::stdio::dup2_stdout(null).map_err(|e| Failed::plain("standard output")(e.into()))?;
 
     let mut seen = vec![plan.program.clone()];
     seen.extend(plan.reads.iter().cloned());
@@ -62,8 +61,8 @@ pub fn enter(
     if has(Layer::Capabilities) {
         privileges::empty_sets().map_err(Failed::at(Layer::Capabilities, "capabilities"))?;
     }
-    close_others_with_exec().map_err(plain("descriptors"))?;
+    close_others_with_exec().map_err(Failed::plain("descriptors"))?;
     teller.say(&Report::Entered { landlock: version }, &[]);
     let e = std::process::Command::new(&plan.program).args(&plan.arguments).env_clear().exec();
-    Err(Failed(None, format!("{} cannot be run: {e}", plan.program.display())))
+    Err(Failed::plain(&format!("running {}", plan.program.display()))(e))
 }

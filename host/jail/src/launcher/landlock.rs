@@ -30,6 +30,14 @@ fn version() -> std::io::Result<u32> {
     u32::try_from(found).map_err(|_| std::io::Error::last_os_error())
 }
 
+/// The system's error that an error came of.
+fn errno_of(e: &(dyn std::error::Error + 'static)) -> Option<i32> {
+    match e.downcast_ref::<std::io::Error>() {
+        Some(e) => e.raw_os_error(),
+        None => errno_of(e.source()?),
+    }
+}
+
 /// Puts it in force; the version, or why not.
 pub fn restrict(places: &Places, scratch: Option<&str>) -> Result<Result<u32, String>, Failed> {
     let version = match version() {
@@ -54,6 +62,9 @@ pub fn restrict(places: &Places, scratch: Option<&str>) -> Result<Result<u32, St
             Ok(Err("the kernel enforces none of it".into()))
         }
         Ok(_) => Ok(Ok(version)),
-        Err(e) => Err(Failed(Some(Layer::Landlock), e.to_string())),
+        Err(e) => {
+            let errno = errno_of(&e);
+            Err(Failed { layer: Some(Layer::Landlock), reason: e.to_string(), errno })
+        }
     }
 }

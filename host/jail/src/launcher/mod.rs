@@ -17,14 +17,28 @@ use std::process::ExitCode;
 use vfun_jail::constants::{INSIDE_ID, OOM_SCORE};
 use vfun_jail::{Layer, Missing, Plan, Report};
 
-/// Why it cannot go on, and at which layer.
-pub struct Failed(pub Option<Layer>, pub String);
+/// Why it cannot go on.
+pub struct Failed {
+    /// At which layer, if at one.
+    pub layer: Option<Layer>,
+    /// For people.
+    pub reason: String,
+    /// The system's error, which tells the manager whether it may help to try again.
+    pub errno: Option<i32>,
+}
 
 impl Failed {
     /// At this layer, doing this.
     pub fn at(layer: Layer, what: &str) -> impl FnOnce(io::Error) -> Failed + use<> {
+        Self::doing(Some(layer), what)
+    }
+    /// At no layer, doing this.
+    pub fn plain(what: &str) -> impl FnOnce(io::Error) -> Failed + use<> {
+        Self::doing(None, what)
+    }
+    fn doing(layer: Option<Layer>, what: &str) -> impl FnOnce(io::Error) -> Failed + use<> {
         let what = what.to_owned();
-        move |e| Failed(Some(layer), format!("{what}: {e}"))
+        move |e| Failed { layer, reason: format!("{what}: {e}"), errno: e.raw_os_error() }
     }
 }
 
@@ -41,8 +55,8 @@ impl Teller<'_> {
     pub fn without(&self, layer: Layer, why: impl ToString) {
         self.say(&Report::Without(Missing::new(layer, why)), &[]);
     }
-    fn failed(&self, Failed(layer, reason): Failed) {
-        self.say(&Report::Failed { layer, reason }, &[]);
+    fn failed(&self, Failed { layer, reason, errno }: Failed) {
+        self.say(&Report::Failed { layer, reason, errno }, &[]);
     }
 }
 
@@ -73,19 +87,18 @@ fn make(plan: &Plan, teller: &Teller<'_>) -> Result<(), Failed> {
     // Inherited; raising it takes no privilege.
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     let null = rustix::fs::open("/dev/null", OFlags::WRONLY, Mode::empty())
-        .map_err(|e| Failed(None, format!("/dev/null: {e}")))?;
+        .map_err(|e| Failed::plain("/dev/null")(e.into()))?;
     for tasks in &plan.tasks {
         // "0" is the writer: for a single thread that moves itself the kernel
         // need not stop all others, which takes it 15 ms.
-        fs::write(tasks, "0").map_err(|e| {
-            Failed(layer_of_group(tasks), format!("{} could not be entered: {e}", tasks.display()))
-        })?;
+        let entering = format!("entering {}", tasks.display());
+        fs::write(tasks, "0").map_err(Failed::doing(layer_of_group(tasks), &entering))?;
     }
-    let (mut wait, mut go) = io::pipe().map_err(|e| Failed(None, format!("a pipe: {e}")))?;
-    let spaces = Namespaces::obtainable(plan, teller)
-        .map_err(|e| Failed(None, format!("no namespaces for it: {e}")))?;
+    let (mut wait, mut go) = io::pipe().map_err(Failed::plain("a pipe"))?;
+    let spaces =
+        Namespaces::obtainable(plan, teller).map_err(Failed::plain("no namespaces for it"))?;
     match clone::make(spaces, plan.group.as_deref()) {
-        Err(e) => Err(Failed(None, format!("no process for it: {e}"))),
+        Err(e) => Err(Failed::plain("no process for it")(e)),
         Ok(Made::Child) => {
             drop(go);
             let mut byte = [0];
@@ -102,7 +115,7 @@ fn make(plan: &Plan, teller: &Teller<'_>) -> Result<(), Failed> {
             if spaces.user {
                 map(pid, plan.user)?;
             }
-            go.write_all(b"g").map_err(|e| Failed(None, format!("it ended at once: {e}")))
+            go.write_all(b"g").map_err(Failed::plain("it ended at once"))
         }
     }
 }

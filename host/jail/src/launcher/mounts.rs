@@ -78,7 +78,7 @@ fn inside(path: &Path) -> &Path {
 
 /// Makes the root, and this process live in it and nowhere else.
 pub fn enter(sources: Sources, scratch_bytes: u64) -> Result<(), Failed> {
-    let all = |e: io::Error| Failed(Some(Layer::Mount), format!("a root directory: {e}"));
+    let all = |e: io::Error| Failed::at(Layer::Mount, "a root directory")(e);
     let stage = STAGES.iter().find(|s| Path::new(s).is_dir()).unwrap_or(&"/");
     let root = root().map_err(all)?;
     let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;

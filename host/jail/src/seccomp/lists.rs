@@ -57,6 +57,9 @@ const SERVICE: &[Rule] = &[
     allow(SYS_getpid),
     // A stack of its own for the handler of stack overflows, in each thread.
     allow(SYS_sigaltstack),
+    // Signals' handlers, but for the one that tells of forbidden calls: whoever
+    // put another in its place could try one call after the other.
+    rule(SYS_rt_sigaction, &[When::is(0, SIGSYS as u32)], Answer::Errno(EPERM)),
     allow(SYS_rt_sigaction),
     allow(SYS_rt_sigprocmask),
     allow(SYS_rt_sigreturn),

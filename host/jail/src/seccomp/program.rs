@@ -160,6 +160,11 @@ mod tests {
             assert_eq!(to(p, SYS_clone, arg(0, SIGCHLD)), TRAP, "a fork");
             assert_eq!(to(p, SYS_clone, arg(0, 0x3d0f00 | CLONE_NEWNET)), TRAP);
             assert_eq!(to(p, SYS_futex, [0; 6]), ALLOW);
+            assert_eq!(to(p, SYS_rt_sigaction, arg(0, SIGUSR1)), ALLOW);
+            assert_eq!(to(p, SYS_rt_sigaction, arg(0, SIGSYS)), ERRNO | EPERM as u32);
+            // The kernel takes the lower half alone for the signal.
+            let odd = [1 << 32 | SIGSYS as u64, 0, 0, 0, 0, 0];
+            assert_eq!(to(p, SYS_rt_sigaction, odd), ERRNO | EPERM as u32);
         }
         assert_eq!(to(&native, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), ALLOW);
         for flags in [O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE] {

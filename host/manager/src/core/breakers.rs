@@ -62,7 +62,7 @@ impl Breaker {
             return Ok(DELAYS[n - 1]);
         }
         let open = OPEN_MS << self.opened.min(16);
-        self.opened += 1;
+        self.opened = self.opened.saturating_add(1);
         self.crashes.clear();
         self.trial = None;
         let until = now + open.min(OPEN_MOST_MS);
@@ -87,12 +87,29 @@ impl Breaker {
         }
     }
 
+    /// This one, as it was noted: no wait in it is longer than there can be,
+    /// which would be one for ever.
+    pub(super) fn kept_until(mut self, now: u64) -> Self {
+        let latest = now.saturating_add(OPEN_MOST_MS);
+        self.open_until = self.open_until.map(|t| t.min(latest));
+        self.trial = self.trial.map(|t| t.min(now));
+        self.crashes.truncate(CRASHES_MAX);
+        self.crashes.iter_mut().for_each(|t| *t = (*t).min(now));
+        self
+    }
+
     /// A start is made: a trial, if it was open.
     pub fn starts(&mut self, now: u64) {
         self.settle(now);
         if self.open_until.is_some() && self.trial.is_none() {
             self.trial = Some(now);
         }
+    }
+
+    /// The trial that was just started did not come about.
+    pub(super) fn untried(&mut self, now: u64) {
+        self.settle(now);
+        self.trial = None;
     }
 
     /// Whether it is as if it had never been.
@@ -206,5 +223,22 @@ mod tests {
         assert_eq!(b.state(now), State::Closed);
         assert_eq!(b.crashed(now), Ok(0), "the trial lived");
         assert!(!b.is_over(now) && b.is_over(now + CRASH_WINDOW_MS));
+    }
+
+    #[test]
+    fn a_trial_that_did_not_come_about_is_made_again() {
+        let mut b = Breaker::default();
+        assert_eq!((0..7).filter(|_| b.crashed(0).is_err()).count(), 1);
+        b.starts(OPEN_MS);
+        b.untried(OPEN_MS + 1);
+        let later = OPEN_MS + 2 * CRASH_WINDOW_MS;
+        assert_eq!(b.state(later), State::HalfOpen, "nothing lived");
+        b.starts(later);
+        assert_eq!(b.crashed(later + 1), Err(later + 1 + 2 * OPEN_MS));
+        // One that lived is not taken back by what comes after it.
+        b.starts(later + 1 + 2 * OPEN_MS);
+        let lived = later + 1 + 2 * OPEN_MS + CRASH_WINDOW_MS;
+        b.untried(lived);
+        assert_eq!(b.state(lived), State::Closed);
     }
 }

@@ -116,11 +116,13 @@ pub struct Table<T> {
     slots: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
     changed: BTreeSet<u32>,
+    /// The highest generation of a handle so far.
+    highest: u32,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Table { slots: vec![], free: vec![], changed: BTreeSet::new() }
+        Table { slots: vec![], free: vec![], changed: BTreeSet::new(), highest: 0 }
     }
 }
 
@@ -146,9 +148,15 @@ impl<T> Table<T> {
             if place.1.is_none() {
                 table.free.push(index);
             }
+            table.highest = table.highest.max(place.0);
             table.slots.push(place);
         }
         table
+    }
+
+    /// The highest generation of a handle that it ever gave out.
+    pub fn highest(&self) -> u32 {
+        self.highest
     }
 
     /// Indices of the places that may have changed since this was last asked.
@@ -168,8 +176,10 @@ impl<T> Table<T> {
             let slot = &mut self.slots[i as usize];
             slot.0 = slot.0.wrapping_add(1).max(1);
             slot.1 = Some(thing);
+            self.highest = self.highest.max(slot.0);
             return Handle::new(i, slot.0);
         }
+        self.highest = self.highest.max(base);
         self.changed.insert(self.slots.len() as u32);
         self.slots.push((base, Some(thing)));
         Handle::new(self.slots.len() as u32 - 1, base)

@@ -51,6 +51,19 @@ impl Heap {
         true
     }
 
+    /// Takes whatever of this range is free: where, and how many bytes, by place.
+    pub fn take_free(&mut self, off: u64, bytes: u64) -> Vec<(u64, u64)> {
+        let end = off.saturating_add(bytes);
+        let free: Vec<(u64, u64)> = self
+            .free
+            .range(..end)
+            .map(|(&from, &len)| (from.max(off), (from + len).min(end)))
+            .filter(|(from, to)| from < to)
+            .map(|(from, to)| (from, to - from))
+            .collect();
+        free.into_iter().filter(|&(from, len)| self.take_at(from, len)).collect()
+    }
+
     /// Gives a range back that was taken with the same `bytes`.
     pub fn give(&mut self, off: u64, bytes: u64) {
         let mut len = vfun_wire::page_up(bytes).expect("it was taken").max(PAGE as u64);
@@ -92,6 +105,16 @@ impl Heap {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn of_a_range_what_is_free_is_taken() {
+        let mut heap = Heap::new(4096, 4096 * 11);
+        assert!(heap.take_at(4096 * 3, 4096) && heap.take_at(4096 * 6, 8192));
+        assert_eq!(heap.take_free(4096 * 2, 4096 * 5), [(4096 * 2, 4096), (4096 * 4, 8192)]);
+        assert_eq!(heap.take_free(4096 * 2, 4096 * 5), []);
+        assert_eq!(heap.take_free(0, u64::MAX), [(4096, 4096), (4096 * 8, 4096 * 3)]);
+        assert_eq!(heap.free_bytes(), 0);
+    }
 
     proptest! {
         /// Ranges never overlap, and giving all back makes the heap whole.

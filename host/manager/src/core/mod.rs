@@ -2,26 +2,37 @@
 //! time and randomness are passed in. No sockets, no processes, no memory: so
 //! it can be simulated with seeds.
 //!
-//! - [`requests`]: what apps ask for, and the checks.
+//! - [`requests`], [`offers`], [`activate`]: what apps ask for, and the checks.
 //! - [`rules`]: what policy says to it.
-//! - [`lifecycle`]: services, channels, crashes, releases.
+//! - [`starts`]: services, from their start to their crash.
+//! - [`channels`]: channels, from their opening to their end.
+//! - [`lifecycle`]: ends of grants, sessions and windows; the clock.
+//! - [`takeover`]: another manager goes on.
 //! - [`breakers`]: what crashed too often is left alone for a while.
 //! - [`drain`]: to whom nothing new is granted.
-//! - [`catalog`], [`grants`], [`services`], [`heap`]: what it keeps.
+//! - [`catalog`], [`grants`], [`services`], [`window`], [`heap`]: what it keeps.
+//! - [`kept`], [`notes`]: what of it another manager goes on from.
 
+mod activate;
 pub mod breakers;
 pub mod catalog;
+mod channels;
 mod drain;
 pub mod event;
 pub mod grants;
 pub mod heap;
 pub mod kept;
 mod lifecycle;
+mod notes;
+mod offers;
 mod requests;
 mod rules;
 pub mod services;
+mod starts;
+mod takeover;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use catalog::Catalog;
 pub use event::*;
@@ -32,28 +43,11 @@ pub use rules::{Charges, Effects};
 use crate::fair::Rates;
 use crate::limits::STARTS;
 use grants::Table;
-use heap::Heap;
 use kept::Marked;
 use services::Service;
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_wire::Handle;
-use vfun_wire::limits::SESSIONS;
-
-/// One window.
-#[derive(Debug)]
-pub(crate) struct Window {
-    client: u32,
-    heap: Heap,
-    /// Ranges taken from programs that may not know yet: until when (ms), where,
-    /// and how many bytes.
-    held: Vec<(u64, u64, u64)>,
-    doorbell: bool,
-    death_seen: bool,
-    /// Which session has which line of the guest's page.
-    lines: [Option<Handle>; SESSIONS],
-    /// Of each line the last heartbeat seen, and when it last moved.
-    beats: [(u64, u64); SESSIONS],
-}
+pub(crate) use window::Window;
 
 /// One app.
 #[derive(Debug)]
@@ -214,12 +208,37 @@ impl Core {
             s.state != ServiceState::Ready
                 || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
         }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing)
-            || self.windows.values().any(|w| !w.held.is_empty())
+            || self.windows.values().any(Window::holds_back)
     }
 
     /// Whether a window has apps.
     pub fn has_sessions(&self, window: WindowId) -> bool {
         self.windows.get(&window).is_some_and(|w| w.lines.iter().any(Option::is_some))
+    }
+
+    /// The highest generation of a handle that was given out: a manager that
+    /// knows nothing of this one must begin above it.
+    pub fn highest_generation(&self) -> u32 {
+        self.grants.highest().max(self.sessions.highest())
+    }
+
+    /// The services of grants that end in windows that are gone, if `of` is
+    /// their client and their window: they may touch it still.
+    pub fn letting_go<'a>(
+        &'a self,
+        of: impl Fn(u32, WindowId) -> bool + 'a,
+    ) -> impl Iterator<Item = ServiceId> + 'a {
+        self.grants
+            .iter()
+            .filter(move |(_, g)| {
+                !self.windows.contains_key(&g.window) && of(g.client_id, g.window)
+            })
+            .filter_map(|(_, g)| g.service)
+    }
+
+    /// Whether a service was started and has not said yet that it can serve.
+    pub fn awaits_ready(&self, service: ServiceId) -> bool {
+        self.services.get(&service).is_some_and(|s| s.state == services::ServiceState::Starting)
     }
 
     /// Whether there is an app with this handle.

@@ -6,24 +6,26 @@ use super::rules::{self, Wanted};
 use super::{Action, ControlRequest, Core, GrantRecord, Refusal, ReplyTo, Session, WindowId};
 use crate::limits::APP_NAMES_KEPT;
 use std::collections::BTreeSet;
-use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
+use vfun_wire::channel::{ChannelKind, side_bytes};
 use vfun_wire::limits::*;
 use vfun_wire::message::{
-    self, ActivateAck, Describe, DescribeAck, Hello, HelloAck, Kind, List, ListAck, ListEntry,
-    Location, Negotiate, NegotiateAck, OfGrant, Preference, WaitMode,
+    self, Hello, HelloAck, Kind, Location, Negotiate, NegotiateAck, OfGrant, Preference, WaitMode,
 };
 use vfun_wire::version::{Features, FunctionVersion, VERSION, VERSION_MIN, agree};
 use vfun_wire::{Handle, LINE, Nack, NackCode, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-type Answer = Result<Vec<u8>, Nack>;
+pub(super) type Answer = Result<Vec<u8>, Nack>;
 
-fn malformed(what: impl Into<String>) -> Nack {
+pub(super) fn malformed(what: impl Into<String>) -> Nack {
     Nack::new(NackCode::Malformed, what)
 }
 
-fn body<T: FromBytes + KnownLayout + Immutable>(bytes: &[u8], kind: Kind) -> Result<T, Nack> {
+pub(super) fn body<T: FromBytes + KnownLayout + Immutable>(
+    bytes: &[u8],
+    kind: Kind,
+) -> Result<T, Nack> {
     T::read_from_bytes(bytes).map_err(|_| {
         malformed(format!(
             "a {kind} request has {} bytes of body, not {}",
@@ -33,7 +35,7 @@ fn body<T: FromBytes + KnownLayout + Immutable>(bytes: &[u8], kind: Kind) -> Res
     })
 }
 
-fn zero(field: &str, ok: bool) -> Result<(), Nack> {
+pub(super) fn zero(field: &str, ok: bool) -> Result<(), Nack> {
     if ok { Ok(()) } else { Err(malformed(format!("{field} must be zero"))) }
 }
 
@@ -102,6 +104,9 @@ impl Core {
         if kind == Kind::Reset {
             return self.reset(now, r.to.window, out).map(Some);
         }
+        if self.ended_already(kind, r.to, out) {
+            return Ok(None);
+        }
         let session = self.own_session(r.to.window, Handle(r.session))?;
         if !self.sessions.get(session).expect("just found").features.has(row.needs) {
             return Err(Nack::new(
@@ -116,6 +121,7 @@ impl Core {
             Kind::Release => {
                 let grant = self.own_grant(session, &r.body, kind)?;
                 self.push_stats(now, grant, r.to, out);
+                self.note_end(r.to);
                 self.end_grant(now, grant, "released by the app", out);
                 Ok(None)
             }
@@ -127,6 +133,7 @@ impl Core {
             Kind::List => self.list(r.to.window, &r.body).map(Some),
             Kind::KeepAlive => Ok(Some(empty())),
             Kind::Goodbye => {
+                self.note_end(r.to);
                 self.end_session(now, session, "the app said goodbye", out);
                 Ok(Some(empty()))
             }
@@ -137,7 +144,38 @@ impl Core {
         }
     }
 
-    fn client_of(&self, window: WindowId) -> Result<&Client, Nack> {
+    /// Notes a request by which something ends: what it names is gone then.
+    fn note_end(&mut self, by: ReplyTo) {
+        if let Some(w) = self.windows.get_mut(&by.window)
+            && let Some(cell) = w.ended.get_mut(by.cell)
+        {
+            *cell = Some(by.seq);
+        }
+    }
+
+    /// Answers a request once more by which something ended already: it is read
+    /// again by a manager that took over before it was answered. Of what a
+    /// channel counted nothing is left to tell.
+    fn ended_already(&self, kind: Kind, to: ReplyTo, out: &mut Vec<Action>) -> bool {
+        let w = self.windows.get(&to.window);
+        if w.and_then(|w| w.ended.get(to.cell)) != Some(&Some(to.seq)) {
+            return false;
+        }
+        match kind {
+            Kind::Goodbye => out.push(Action::Answer { to, result: Ok(empty()) }),
+            Kind::Release => out.push(Action::AnswerStats {
+                to,
+                channel: None,
+                restarts: 0,
+                service: None,
+                age_ms: 0,
+            }),
+            _ => return false,
+        }
+        true
+    }
+
+    pub(super) fn client_of(&self, window: WindowId) -> Result<&Client, Nack> {
         self.windows
             .get(&window)
             .and_then(|w| self.catalog.clients.get(&w.client))
@@ -161,7 +199,12 @@ impl Core {
         }
     }
 
-    fn own_grant(&self, session: Handle, bytes: &[u8], kind: Kind) -> Result<Handle, Nack> {
+    pub(super) fn own_grant(
+        &self,
+        session: Handle,
+        bytes: &[u8],
+        kind: Kind,
+    ) -> Result<Handle, Nack> {
         let handle = Handle(body::<OfGrant>(bytes, kind)?.grant.get());
         match self.grants.get(handle) {
             Ok(g) if g.session == session && g.state != GrantState::Closing => Ok(handle),
@@ -489,153 +532,6 @@ impl Core {
                 None => Ok(hw.location),
             },
         }
-    }
-
-    fn activate(
-        &mut self,
-        now: u64,
-        session: Handle,
-        r: &ControlRequest,
-        out: &mut Vec<Action>,
-    ) -> Result<(), Nack> {
-        let handle = self.own_grant(session, &r.body, Kind::Activate)?;
-        let g = self.grants.get(handle).expect("just found");
-        // Read again by a manager that took over before it was answered.
-        if g.state == GrantState::Activating && g.waiting == Some(r.to) {
-            return Ok(());
-        }
-        if g.activated == Some(r.to)
-            && let Some(geometry) = g.geometry
-        {
-            let ack = ActivateAck { channel: U64::new(handle.0), geometry };
-            out.push(Action::Answer { to: r.to, result: Ok(ack.as_bytes().to_vec()) });
-            return Ok(());
-        }
-        if g.state != GrantState::Granted {
-            return Err(Nack::new(
-                NackCode::WrongState,
-                format!("grant {handle} is {} already", g.state.text()),
-            ));
-        }
-        self.check_breaker(now, g.client_id, &g.function, g.location)?;
-        self.check_starts(g)?;
-        let (window, depth, cell_bytes, kind) = (g.window, g.depth, g.cell_bytes, g.kind);
-        let side = side_bytes(depth, cell_bytes).expect("checked when negotiated");
-        let vector = self.least_used_vector(window);
-        let w = self.windows.get_mut(&window).expect("a session's window is up");
-        let full = |free: u64, longest: u64| {
-            Nack::new(
-                NackCode::NoCapacity,
-                format!(
-                    "the window has no room for two sides of {side} bytes ({free} free, {longest} in one piece): release another grant, or give the client a larger window"
-                ),
-            )
-        };
-        let Some(dataout) = w.heap.take(side) else {
-            return Err(full(w.heap.free_bytes(), w.heap.longest()));
-        };
-        let Some(datain) = w.heap.take(side) else {
-            w.heap.give(dataout, side);
-            return Err(full(w.heap.free_bytes(), w.heap.longest()));
-        };
-        let geometry = Geometry {
-            dataout_off: U64::new(dataout),
-            datain_off: U64::new(datain),
-            side_bytes: U64::new(side),
-            cell_bytes: U32::new(cell_bytes),
-            depth: U16::new(depth),
-            kind: U16::new(kind.to_wire()),
-            vector_out: U16::new(vector),
-            vector_in: U16::new(vector),
-            reserved: U32::new(0),
-        };
-        let g = self.grants.get_mut(handle).expect("just found");
-        g.geometry = Some(geometry);
-        g.state = GrantState::Activating;
-        g.waiting = Some(r.to);
-        self.serve(now, handle, out);
-        Ok(())
-    }
-
-    /// The channels' vector that fewest channels of a window share.
-    fn least_used_vector(&self, window: WindowId) -> u16 {
-        let mut used = [0u32; VECTORS as usize];
-        for (_, g) in self.grants.iter().filter(|(_, g)| g.window == window) {
-            if let Some(geometry) = g.geometry
-                && let Some(n) = used.get_mut(usize::from(geometry.vector_out.get()))
-            {
-                *n += 1;
-            }
-        }
-        (1..VECTORS).min_by_key(|v| used[usize::from(*v)]).expect("there is more than one")
-    }
-
-    fn describe(&self, window: WindowId, bytes: &[u8]) -> Answer {
-        let d: Describe = body(bytes, Kind::Describe)?;
-        let name = names::decode(&d.function)
-            .map_err(|e| malformed(format!("the function's name: {e}")))?;
-        let client = self.client_of(window)?;
-        let f = self.catalog.functions.get(name).filter(|_| rules::offered(&self.catalog, client, name)).ok_or_else(
-            || {
-                Nack::new(
-                    NackCode::UnknownFunction,
-                    format!(
-                        "no function '{name}' is offered to client {}: `vfun list` shows those that are",
-                        client.name
-                    ),
-                )
-            },
-        )?;
-        let text = f.signature.as_ref().map_or(String::new(), |s| s.to_string());
-        let head = DescribeAck {
-            function_id: U32::new(f.id),
-            version: U32::new(f.version.0),
-            signature: U64::new(f.fingerprint()),
-            max_args: U32::new(f.max_args),
-            max_result: U32::new(f.max_result),
-            text_len: U32::new(text.len() as u32),
-            reserved: U32::new(0),
-        };
-        Ok([head.as_bytes(), text.as_bytes()].concat())
-    }
-
-    fn list(&self, window: WindowId, bytes: &[u8]) -> Answer {
-        let l: List = body(bytes, Kind::List)?;
-        zero("list's reserved bytes", l.reserved.get() == 0)?;
-        let client = self.client_of(window)?;
-        let mine: Vec<_> = self
-            .catalog
-            .functions
-            .values()
-            .filter(|f| rules::offered(&self.catalog, client, &f.name))
-            .collect();
-        let page: Vec<_> =
-            mine.iter().skip(l.start.get() as usize).take(message::LIST_ENTRIES).collect();
-        let head =
-            ListAck { count: U32::new(page.len() as u32), total: U32::new(mine.len() as u32) };
-        let mut answer = head.as_bytes().to_vec();
-        for f in page {
-            let mut locations = 0u32;
-            if f.software.is_some() {
-                locations |= 1 << Location::Software.to_wire();
-            }
-            if let Some(hw) = &f.hardware {
-                locations |= 1 << hw.location.to_wire();
-            }
-            answer.extend_from_slice(
-                ListEntry {
-                    function: names::encode(&f.name).expect("checked when declared"),
-                    function_id: U32::new(f.id),
-                    version: U32::new(f.version.0),
-                    max_args: U32::new(f.max_args),
-                    max_result: U32::new(f.max_result),
-                    locations: U32::new(locations),
-                    deadline_ms: U32::new(f.deadline_ms),
-                }
-                .as_bytes(),
-            );
-        }
-        Ok(answer)
     }
 
     fn push_stats(&self, now: u64, grant: Handle, to: ReplyTo, out: &mut Vec<Action>) {

@@ -1,8 +1,8 @@
 //! Does what the core decided.
 
 use super::Daemon;
-use crate::core::{Action, Event, Level, ServiceId, WindowId};
-use std::os::fd::AsFd;
+use super::tell::Word;
+use crate::core::{Action, Level};
 use vfun_supervise::{Open, Start, ToService};
 use vfun_wire::message::Stats;
 use zerocopy::IntoBytes;
@@ -56,7 +56,7 @@ impl Daemon {
                 if self.abandon_launch(service) {
                     return;
                 }
-                self.tell(service, ToService::Stop);
+                self.tell(service, Word::Plain(ToService::Stop));
             }
             Action::KillService { service } => {
                 if self.abandon_launch(service) {
@@ -95,16 +95,14 @@ impl Daemon {
                     doorbell: self.windows.get(&window).is_some_and(|a| a.window.bells().is_some()),
                 };
                 let vectors = (geometry.vector_out.get(), geometry.vector_in.get());
-                if let Err(e) = self.open_channel(service, window, open, vectors) {
-                    let reason = format!("the channel could not be passed to its service: {e}");
-                    self.events.push_back(Event::ChannelOpenFailed { service, channel, reason });
-                }
+                self.tell(service, Word::Open(open, window, vectors));
             }
             Action::CloseChannel { service, channel } => {
-                self.tell(service, ToService::Close { channel: channel.0 });
+                self.tell(service, Word::Plain(ToService::Close { channel: channel.0 }));
             }
             Action::SetRate { service, channel, calls_per_s } => {
-                self.tell(service, ToService::Rate { channel: channel.0, calls_per_s });
+                let word = ToService::Rate { channel: channel.0, calls_per_s };
+                self.tell(service, Word::Plain(word));
             }
             Action::FailCurrent { window, geometry, status } => {
                 if let Some(a) = self.windows.get(&window) {
@@ -138,26 +136,5 @@ impl Daemon {
             Action::Log(Level::Info, text) => tracing::info!("{text}"),
             Action::Log(Level::Warn, text) => tracing::warn!("{text}"),
         }
-    }
-
-    fn open_channel(
-        &mut self,
-        service: ServiceId,
-        window: WindowId,
-        open: Open,
-        vectors: (u16, u16),
-    ) -> std::io::Result<()> {
-        self.share_window(service, window);
-        let gone = || std::io::Error::other("its service or window is gone");
-        let process = self.services.get(&service).ok_or_else(gone)?;
-        let a = self.windows.get(&window).ok_or_else(gone)?;
-        let file = a.window.fd();
-        let reading = a.window.for_reading()?;
-        let mut fds = vec![reading.as_fd(), file.as_fd()];
-        if let Some(bells) = a.window.bells() {
-            fds.push(bells.to_host[usize::from(vectors.0)].as_fd());
-            fds.push(bells.to_app[usize::from(vectors.1)].as_fd());
-        }
-        process.send(&ToService::Open(open), &fds)
     }
 }

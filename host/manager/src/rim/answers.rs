@@ -112,7 +112,7 @@ impl Daemon {
             },
             Ask::Grants => Reply::Grants { grants: self.grant_rows() },
             Ask::History { limit } => {
-                self.put_late_on_record();
+                self.put_late_on_record(false);
                 match self.records.history(limit.min(10_000)) {
                     Ok(rows) => Reply::History { rows },
                     Err(e) => error(format!("the database could not be read: {e}")),

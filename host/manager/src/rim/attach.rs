@@ -197,6 +197,14 @@ impl Daemon {
             ));
         }
         let (client_id, client_name, bytes) = (client.id, client.name.clone(), client.window_bytes);
+        if self.ringers_hang(client_id) {
+            return Err(Nack::new(
+                NackCode::NoCapacity,
+                format!(
+                    "threads that rang windows of client '{client_name}' hang, as only a service can make them that tampers with its bells: end its services"
+                ),
+            ));
+        }
         let generation = self.next_window_generation();
         let made = (|| -> io::Result<()> {
             let stream = stream?;
@@ -207,6 +215,7 @@ impl Daemon {
             let window =
                 HostWindow::lay_out(fd, bytes, generation, client_id, &client_name, Some(bells))
                     .map_err(io::Error::other)?;
+            window.set_state(self.serving_state());
             let ack = AttachAck {
                 magic: U64::new(ATTACH_MAGIC),
                 code: U32::new(0),

@@ -142,6 +142,7 @@ impl Daemon {
             None,
         )
         .map_err(|e| format!("the window {}: {e}", file.display()))?;
+        window.set_state(self.serving_state());
         if let Err(e) = self.tree.window(&client.name, &file) {
             tracing::warn!("the tree could not show a window: {e}");
         }

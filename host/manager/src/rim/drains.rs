@@ -3,7 +3,6 @@
 use super::Daemon;
 use crate::admin::{Progress, Reply};
 use crate::core::{DrainOf, Event};
-use vfun_wire::header::host_state;
 
 impl Daemon {
     /// Grants nothing new of what is named, or does again.
@@ -33,10 +32,7 @@ impl Daemon {
         };
         self.events.push_back(Event::DrainOf { of, on });
         self.settle();
-        let state = match self.core.draining() {
-            true => host_state::DRAINING,
-            false => host_state::SERVING,
-        };
+        let state = self.serving_state();
         for a in self.windows.values() {
             a.window.set_state(state);
         }

@@ -5,7 +5,7 @@
 //! while it keeps dying.
 
 use super::{Daemon, Kind};
-use crate::limits::{HELPER_AGAIN, HELPER_AGAIN_MOST, HELPER_LIVED};
+use crate::limits::{HELPER_AGAIN, HELPER_AGAIN_MOST, HELPER_LIVED, LEFT_ENDS};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
@@ -51,12 +51,20 @@ impl Helper {
     }
 
     fn start(&mut self) -> io::Result<()> {
-        let child = Command::new(&self.program)
+        let mut child = Command::new(&self.program)
             .args(&self.args)
             .arg("--until-stdin-closes")
             .stdin(Stdio::piped())
             .spawn()?;
-        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+        let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(e) => {
+                // One that nobody watches would keep its address from the next.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(e.into());
+            }
+        };
         self.since = Instant::now();
         self.due = None;
         self.running = Some((child, pidfd));
@@ -142,12 +150,18 @@ impl Daemon {
 
     /// Ends them all.
     pub(super) fn end_helpers(&mut self) {
+        let mut ending = vec![];
         for helper in &mut self.helpers {
             helper.due = None;
             if let Some((mut child, _)) = helper.running.take() {
                 let _ = child.kill();
-                let _ = child.wait();
+                ending.push(child);
             }
+        }
+        let until = Instant::now() + LEFT_ENDS;
+        while !ending.is_empty() && Instant::now() < until {
+            ending.retain_mut(|c| c.try_wait().is_ok_and(|s| s.is_none()));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -118,8 +118,7 @@ impl Daemon {
                 self.window_gone(id);
             }
             let again = stream.try_clone();
-            self.ringers.retain(|(_, thread)| !thread.is_finished());
-            if self.ringers.iter().filter(|(c, _)| *c == client).count() >= RINGERS_LEFT_MAX {
+            if self.ringers_hang(client) {
                 self.warn_of(client, format_args!(
                     "a VM is refused: threads that rang its windows before hang, as only a QEMU can make them that tampers with its bells; end that QEMU"
                 ));
@@ -133,6 +132,12 @@ impl Daemon {
             // A window is memory to fill: one at a time.
             return;
         }
+    }
+
+    /// Whether so many ringers of a client's windows hang that it gets no further window.
+    pub(super) fn ringers_hang(&mut self, client: u32) -> bool {
+        self.ringers.retain(|(_, thread)| !thread.is_finished());
+        self.ringers.iter().filter(|(c, _)| *c == client).count() >= RINGERS_LEFT_MAX
     }
 
     fn welcome_vm(&mut self, client: &Client, stream: UnixStream) -> io::Result<()> {
@@ -151,6 +156,7 @@ impl Daemon {
         let window =
             HostWindow::lay_out(fd, bytes, generation, client.id, &client.name, Some(bells))
                 .map_err(io::Error::other)?;
+        window.set_state(self.serving_state());
         let peer = self.records.next_peer(&client.name, FIRST_VM_PEER).map_err(io::Error::other)?;
         self.note_numbers();
         let id = self.fresh_id();

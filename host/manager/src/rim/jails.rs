@@ -6,34 +6,42 @@ use super::{Daemon, Kind};
 use crate::admin::ServiceRow;
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
-use crate::limits::{SERVICE_NOTE_CHARS, SERVICES_MAX};
+use crate::limits::{GROUPS_SWEEP, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
 use crate::process::{Process, Sandbox, started};
 use rustix::event::epoll::{self, EventFlags};
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use vfun_jail::constants::{USER_BASE, USERS};
 use vfun_jail::group::{Group, Groups};
 use vfun_jail::standing::Meant;
 use vfun_jail::{
-    Launch, Launched, Layer, Limits, Missing, Plan, Progress, Standing, opencl, seccomp,
+    Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing, opencl,
+    seccomp,
 };
 use vfun_supervise::{Driver, Start, ToService};
 
 /// A service that is being made.
 pub(super) struct Launching {
-    launch: Launch,
+    pub launch: Launch,
+    pub begun: Begun,
+}
+
+/// What it will be.
+pub(super) struct Begun {
     socket: OwnedFd,
     start: Start,
     plan: Plan,
     meant: Meant,
-    group: Group,
+    pub group: Group,
 }
 
 /// What this manager gives its services.
 pub(super) struct Jails {
-    groups: Groups,
+    pub groups: Groups,
     /// Layers that no service gets, with the reason.
     missing: Vec<Missing>,
     /// Left out by whoever started the manager, to measure.
@@ -41,7 +49,11 @@ pub(super) struct Jails {
     /// Whether it may give each client a user of its own.
     own_users: bool,
     /// Groups that could not be removed yet.
-    leaving: Vec<Group>,
+    pub leaving: Vec<Group>,
+    /// Launches that are over, whose processes are not reaped yet.
+    pub remains: Vec<Remains>,
+    /// When groups are looked for that an earlier manager left.
+    pub sweep: Option<Instant>,
     /// Groups made so far, for their names.
     made: u64,
 }
@@ -70,18 +82,62 @@ impl Jails {
         for m in &missing {
             tracing::warn!("services lack the sandbox's layer '{}': {}", m.layer, m.why);
         }
-        Jails { groups, missing, without, own_users, leaving: vec![], made: 0 }
+        Jails {
+            groups,
+            missing,
+            without,
+            own_users,
+            leaving: vec![],
+            remains: vec![],
+            sweep: Some(Instant::now() + GROUPS_SWEEP),
+            made: 0,
+        }
     }
 
     fn lacks(&self, layer: Layer) -> bool {
         self.missing.iter().any(|m| m.layer == layer)
     }
 
+    /// Why no service may run as this, if it may not: root of the host is
+    /// nobody's user, whatever layers are around it.
+    fn refuses_user(&self, user: Option<u32>, why: Option<&str>) -> Option<String> {
+        if user.is_some() || self.without.contains(&Layer::OwnUser) || !is_hosts_root() {
+            return None;
+        }
+        let said = self.missing.iter().find(|m| m.layer == Layer::OwnUser);
+        let why = why.or(said.map(|m| m.why.as_str())).unwrap_or("its clientID is too high");
+        Some(format!(
+            "its service would run as root of this host, as it can be given no user of its own ({why}): start vfund as an ordinary user or with CAP_SETUID and CAP_SETGID; `--without-layer own-user` allows it all the same"
+        ))
+    }
+
     /// No service is left.
     pub fn end(&mut self) {
         self.leaving.clear();
-        self.groups.end();
+        // A process that was killed leaves its group a moment later.
+        let until = Instant::now() + LEFT_ENDS;
+        loop {
+            self.remains.retain_mut(|r| !r.gone());
+            if self.groups.end() && self.remains.is_empty() || Instant::now() >= until {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
+}
+
+/// Whether this process is root, and not merely called so in a user namespace
+/// (a container of an ordinary user).
+fn is_hosts_root() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    rustix::process::geteuid().is_root() && root_is_root(&map)
+}
+
+/// Whether 0 is the same user inside and outside, by `/proc/self/uid_map`.
+fn root_is_root(map: &str) -> bool {
+    let words = |l: &str| l.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>();
+    // Where there is nothing to read, the worst is assumed.
+    map.trim().is_empty() || map.lines().any(|l| words(l) == ["0", "0"])
 }
 
 /// Why a service is not started.
@@ -92,13 +148,20 @@ pub(super) enum Cannot {
     Ever(String),
 }
 
-impl From<String> for Cannot {
-    /// The reason decides: the launcher passes on what the system said.
-    fn from(reason: String) -> Self {
+impl Cannot {
+    /// The system's error decides, if there is one.
+    fn of(errno: Option<i32>, reason: String) -> Self {
         use rustix::io::Errno;
         let means = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSPC];
-        let of = |e: &Errno| reason.contains(&format!("(os error {})", e.raw_os_error()));
-        if means.iter().any(of) { Cannot::Now(reason) } else { Cannot::Ever(reason) }
+        match errno {
+            Some(e) if means.iter().any(|m| m.raw_os_error() == e) => Cannot::Now(reason),
+            _ => Cannot::Ever(reason),
+        }
+    }
+
+    /// This failed, doing that.
+    fn doing(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Self {
+        move |e| Cannot::of(e.raw_os_error(), format!("{what}: {e}"))
     }
 }
 
@@ -112,7 +175,7 @@ impl Daemon {
     }
 
     /// Where a service's words go: its log, or nowhere if there is no room for it.
-    fn log_of(&mut self, start: &Start) -> Result<std::fs::File, String> {
+    fn log_of(&mut self, start: &Start) -> io::Result<std::fs::File> {
         let append = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
         let log = self.tree.service_log(&start.client, &start.function).and_then(|p| append(&p));
         log.or_else(|e| {
@@ -123,7 +186,7 @@ impl Daemon {
                     start.function
                 );
             }
-            append(Path::new("/dev/null")).map_err(|e| format!("it has no log: {e}"))
+            append(Path::new("/dev/null"))
         })
     }
 
@@ -142,7 +205,7 @@ impl Daemon {
         if self.services.len() + self.launching.len() >= SERVICES_MAX {
             return Err(Cannot::Now(format!("the host runs {SERVICES_MAX} services already")));
         }
-        let program = self.config.program(&start.driver)?;
+        let program = self.config.program(&start.driver).map_err(Cannot::Ever)?;
         let required = self.required_layers();
         if let Some(layer) = required.iter().find(|l| self.jails.lacks(**l)) {
             let lacking = Standing { missing: self.jails.missing.clone(), ..Standing::default() };
@@ -180,6 +243,10 @@ impl Daemon {
             self.jails.groups.make(&start.client, &name, &limits, 0, &self.jails.without);
         let user = (self.jails.own_users && !self.jails.lacks(Layer::OwnUser) && client < USERS)
             .then(|| USER_BASE + client);
+        if let Some(sentence) = self.jails.refuses_user(user, None) {
+            self.remove_group(group);
+            return Err(Cannot::Ever(sentence));
+        }
         let plan = Plan {
             program,
             arguments: vec![],
@@ -205,31 +272,32 @@ impl Daemon {
         meant: Meant,
         group: Group,
     ) -> Result<(), Cannot> {
-        let begun = (|| -> Result<_, String> {
-            let log = self.log_of(&start)?;
+        let begun = (|| -> Result<_, Cannot> {
+            let log = self.log_of(&start).map_err(Cannot::doing("it has no log"))?;
             let (socket, theirs) = vfun_supervise::pair()
                 .and_then(|pair| {
                     rustix::io::ioctl_fionbio(&pair.0, true).map(|()| pair).map_err(Into::into)
                 })
-                .map_err(|e| format!("no socket for it: {e}"))?;
+                .map_err(Cannot::doing("no socket for it"))?;
             let program = &self.config.jail_program;
             let launch = Launch::start(program, &plan, theirs, log)
-                .map_err(|e| format!("{} cannot be started: {e}", program.display()))?;
+                .map_err(Cannot::doing(format!("{} cannot be started", program.display())))?;
             Ok((launch, socket))
         })();
         let (launch, socket) = match begun {
             Ok(begun) => begun,
-            Err(e) => {
+            Err(cannot) => {
                 self.remove_group(group);
-                return Err(e.into());
+                return Err(cannot);
             }
         };
         if let Err(e) = self.watch(&launch, Kind::Launch, id, EventFlags::IN | EventFlags::RDHUP) {
-            launch.abandon();
+            self.reap(launch.abandon());
             self.remove_group(group);
             return Err(Cannot::Now(format!("its launcher cannot be watched: {e}")));
         }
-        self.launching.insert(id, Launching { launch, socket, start, plan, meant, group });
+        let begun = Begun { socket, start, plan, meant, group };
+        self.launching.insert(id, Launching { launch, begun });
         Ok(())
     }
 
@@ -240,21 +308,24 @@ impl Daemon {
         if matches!(progress, Progress::Waiting) {
             return;
         }
-        let l = self.launching.remove(&id).expect("just seen");
-        let _ = epoll::delete(&self.epoll, &l.launch);
+        let Launching { launch, begun } = self.launching.remove(&id).expect("just seen");
+        let _ = epoll::delete(&self.epoll, &launch);
+        self.reap(launch.remains());
         let failed = match progress {
             Progress::Waiting => return,
-            Progress::Done(done) => self.jailed(id, l, done),
-            Progress::Failed { layer, reason } => match (layer, Cannot::from(reason.clone())) {
-                // A host that is short of something lacks no layer.
-                (Some(layer), Cannot::Ever(_)) if !l.plan.without.contains(&layer) => {
-                    self.launch_without(id, l, layer, reason)
+            Progress::Done(done) => self.jailed(id, begun, done),
+            Progress::Failed(Failure { layer, reason, errno }) => {
+                match (layer, Cannot::of(errno, reason.clone())) {
+                    // A host that is short of something lacks no layer.
+                    (Some(layer), Cannot::Ever(_)) if !begun.plan.without.contains(&layer) => {
+                        self.launch_without(id, begun, layer, reason)
+                    }
+                    _ => {
+                        self.remove_group(begun.group);
+                        Err(Cannot::of(errno, format!("its sandbox could not be made: {reason}")))
+                    }
                 }
-                _ => {
-                    self.remove_group(l.group);
-                    Err(format!("its sandbox could not be made: {reason}").into())
-                }
-            },
+            }
         };
         if let Err(cannot) = failed {
             self.not_started(id, cannot);
@@ -265,7 +336,7 @@ impl Daemon {
     fn launch_without(
         &mut self,
         id: ServiceId,
-        mut l: Launching,
+        mut l: Begun,
         layer: Layer,
         reason: String,
     ) -> Result<(), Cannot> {
@@ -276,6 +347,12 @@ impl Daemon {
             .required_layers()
             .get(&layer)
             .and_then(|l| lacking.lacks(&BTreeSet::from([*l]), &[]))
+        {
+            self.remove_group(l.group);
+            return Err(Cannot::Ever(sentence));
+        }
+        if layer == Layer::OwnUser
+            && let Some(sentence) = self.jails.refuses_user(None, Some(&reason))
         {
             self.remove_group(l.group);
             return Err(Cannot::Ever(sentence));
@@ -295,10 +372,10 @@ impl Daemon {
     }
 
     /// A service is in its jail; told what to serve, it loads its driver.
-    fn jailed(&mut self, id: ServiceId, mut l: Launching, done: Launched) -> Result<(), Cannot> {
+    fn jailed(&mut self, id: ServiceId, mut l: Begun, done: Launched) -> Result<(), Cannot> {
         l.meant.missing.extend(done.missing);
         l.meant.landlock = done.landlock;
-        let standing = Standing::of(done.pid, &l.meant);
+        let standing = Standing::of(done.pid, done.pidfd.as_fd(), &l.meant);
         let lacking = standing.lacks(&self.required_layers(), &[Layer::Seccomp]);
         let sandbox = Sandbox {
             client: l.start.client.clone(),
@@ -308,7 +385,8 @@ impl Daemon {
             group: l.group,
             limits: l.plan.limits,
             note: None,
-            windows: 0,
+            windows: BTreeSet::new(),
+            shared: 0,
         };
         let process = Process::new(done.pid, l.socket, done.pidfd, sandbox);
         if let Some(ticks) = started(process.pid)
@@ -317,19 +395,19 @@ impl Daemon {
             self.records_fail(format!("the database: {e}"));
         }
         let told = match lacking {
-            Some(sentence) => Err(sentence),
+            Some(sentence) => Err(Cannot::Ever(sentence)),
             None => process
                 .send(&ToService::Start(l.start), &[])
                 .and_then(|()| {
                     self.watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
                 })
                 .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN))
-                .map_err(|e| format!("it cannot be told what to serve: {e}")),
+                .map_err(Cannot::doing("it cannot be told what to serve")),
         };
-        if let Err(reason) = told {
+        if let Err(cannot) = told {
             process.kill();
             self.leaving.push(process);
-            return Err(reason.into());
+            return Err(cannot);
         }
         self.services.insert(id, process);
         self.hold_service(id);
@@ -340,8 +418,8 @@ impl Daemon {
     pub(super) fn abandon_launch(&mut self, id: ServiceId) -> bool {
         let Some(l) = self.launching.remove(&id) else { return false };
         let _ = epoll::delete(&self.epoll, &l.launch);
-        l.launch.abandon();
-        self.remove_group(l.group);
+        self.reap(l.launch.abandon());
+        self.remove_group(l.begun.group);
         let exit = Exit::Signal(9);
         self.events.push_back(Event::ServiceExited { service: id, exit });
         true
@@ -353,7 +431,8 @@ impl Daemon {
         let Some(process) = self.services.get_mut(&id) else {
             return Event::ServiceReady { service: id };
         };
-        process.sandbox.standing = Standing::of(process.pid, &process.sandbox.meant);
+        process.sandbox.standing =
+            Standing::of(process.pid, process.pidfd(), &process.sandbox.meant);
         // A driver's word: it is shown on terminals.
         process.sandbox.note =
             note.map(|n| n.chars().filter(|c| !c.is_control()).take(SERVICE_NOTE_CHARS).collect());
@@ -369,23 +448,24 @@ impl Daemon {
     /// Counts a window as shared with its service: what both touch is not the
     /// service's own, whoever touched it first.
     pub(super) fn share_window(&mut self, id: ServiceId, window: WindowId) {
-        let mut windows: BTreeSet<WindowId> = self
-            .core
-            .grants()
-            .filter(|(_, g)| g.service == Some(id))
-            .map(|(_, g)| g.window)
-            .collect();
-        windows.insert(window);
         let Some(process) = self.services.get_mut(&id) else { return };
-        if windows.len() <= process.sandbox.windows {
+        // Those of channels that were closed too: their pages count where they
+        // were touched first, until the window is gone.
+        let sandbox = &mut process.sandbox;
+        sandbox.windows.retain(|w| self.windows.contains_key(w));
+        if !sandbox.windows.insert(window) {
             return;
         }
-        process.sandbox.windows = windows.len();
-        let bytes =
-            windows.iter().filter_map(|w| self.windows.get(w)).map(|w| w.window.bytes()).sum();
-        if let Err(e) = process.sandbox.group.share(&process.sandbox.limits, bytes) {
-            tracing::warn!(service = id, "its bound on memory stays too low: {e}");
+        let bytes = |w: &WindowId| self.windows.get(w).map_or(0, |w| w.window.bytes());
+        let sum: u64 = sandbox.windows.iter().map(bytes).sum();
+        // Never lowered: what a program or a VM has still mapped is not free yet.
+        if sum > sandbox.shared {
+            match sandbox.group.share(&sandbox.limits, sum) {
+                Ok(()) => sandbox.shared = sum,
+                Err(e) => tracing::warn!(service = id, "its bound on memory stays too low: {e}"),
+            }
         }
+        self.hold_service(id);
     }
 
     /// How a service ended, as its sandbox tells it.
@@ -420,21 +500,29 @@ impl Daemon {
         };
         self.services.iter().map(row).collect()
     }
+}
 
-    /// Removes a service's group, now or later.
-    pub(super) fn remove_group(&mut self, group: Group) {
-        if !group.remove() {
-            self.jails.leaving.push(group);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_decides_whether_it_may_help_to_try_again() {
+        let now = |errno, reason: &str| matches!(Cannot::of(errno, reason.into()), Cannot::Now(_));
+        assert!(now(Some(11), "no process for it"));
+        assert!(now(Some(12), "x"));
+        assert!(!now(Some(2), "x"));
+        // Words of a driver's file, or of anybody, decide nothing.
+        assert!(!now(None, "/drivers/x (os error 11).so cannot be read"));
+        assert!(!now(Some(13), "/drivers/x (os error 12).so: Permission denied (os error 13)"));
     }
 
-    /// Tries again to remove groups that were still in use.
-    pub(super) fn remove_left_groups(&mut self) {
-        self.jails.leaving.retain(|g| !g.remove());
-    }
-
-    /// Whether there are groups to remove.
-    pub(super) fn groups_are_left(&self) -> bool {
-        !self.jails.leaving.is_empty()
+    #[test]
+    fn root_of_a_container_may_be_an_ordinary_user() {
+        assert!(root_is_root("         0          0 4294967295\n"));
+        assert!(!root_is_root(
+            "         0       1000          1\n         1     100000      65536\n"
+        ));
+        assert!(root_is_root(""), "the worst is assumed");
     }
 }

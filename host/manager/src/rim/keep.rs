@@ -4,11 +4,12 @@
 
 use super::attach::HOST;
 use super::ivshmem::{DOORBELL, PLAIN, refuse};
+use super::tell::Word;
 use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
 use crate::core::{Event, ServiceId, WindowId};
 use crate::limits::KEEPER_AGAIN;
-use crate::process::{Process, Sandbox};
+use crate::process::{self, Process, Sandbox};
 use crate::record::LeftService;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::EventFlags;
@@ -82,13 +83,14 @@ impl Left {
         left
     }
 
-    /// Ends the services among it: nobody goes on with them.
+    /// Ends the services among it: nobody goes on with them. When it returns
+    /// they touch nothing any more.
     pub fn end_services(&self) {
-        for (_, kept) in &self.services {
-            if let Some(pidfd) = kept.fds.get(1) {
-                let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
-            }
+        let all: Vec<_> = self.services.iter().filter_map(|(_, kept)| kept.fds.get(1)).collect();
+        for pidfd in &all {
+            let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
         }
+        all.into_iter().for_each(|pidfd| process::await_end(pidfd));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -113,15 +115,18 @@ impl Daemon {
             changes.push(Change { name: OWN.into(), note: Some(text(&own)) });
         }
         if !changes.is_empty() {
-            self.tell_keeper(|k| k.change(changes));
+            self.tell_keeper(changes);
         }
     }
 
-    fn tell_keeper(&mut self, tell: impl FnOnce(&Keeper) -> io::Result<()>) {
+    fn tell_keeper(&mut self, changes: Vec<Change>) {
         let Some(keeper) = &self.keeper else { return };
-        if let Err(e) = tell(keeper) {
-            tracing::error!("the keeper takes nothing more: {e}");
-            self.keeper_gone();
+        match keeper.change(changes) {
+            Ok(too_long) => say_too_long(&too_long),
+            Err(e) => {
+                tracing::error!("the keeper takes nothing more: {e}");
+                self.keeper_gone();
+            }
         }
     }
 
@@ -131,7 +136,9 @@ impl Daemon {
         if let Some(old) = self.keeper.take() {
             let _ = rustix::event::epoll::delete(&self.epoll, &old);
         }
-        match Keeper::start(&self.config.keeper_program, &self.tree.keeper_socket()) {
+        let started = Keeper::start(&self.config.keeper_program, &self.tree.keeper_socket())
+            .and_then(|keeper| self.give_all(&keeper).map(|()| keeper));
+        match started {
             Ok(keeper) => {
                 tracing::warn!("the keeper was lost and started again");
                 if let Err(e) = self.watch(&keeper, Kind::KeeperEnd, 0, EventFlags::RDHUP) {
@@ -140,6 +147,7 @@ impl Daemon {
                 self.keeper = Some(keeper);
             }
             Err(e) => {
+                // Not at once: what one could not take the next one cannot either.
                 if self.may_say("the keeper") {
                     tracing::error!(
                         "there is no keeper ({e}): if this manager is killed, its windows are lost; it is tried again"
@@ -149,12 +157,6 @@ impl Daemon {
                 return;
             }
         }
-        // Its own numbers first: without them the next manager would give a
-        // window the number of one that services still let go of.
-        self.noted = None;
-        self.note_changes();
-        let notes = self.core.all_notes();
-        self.tell_keeper(|k| k.change(notes));
         let windows: Vec<_> = self.windows.keys().copied().collect();
         windows.into_iter().for_each(|id| self.hold_window(id));
         let services: Vec<_> = self.services.keys().copied().collect();
@@ -165,7 +167,22 @@ impl Daemon {
         }
     }
 
-    fn serving_state(&self) -> u32 {
+    /// Tells a new keeper all that is noted.
+    fn give_all(&mut self, keeper: &Keeper) -> io::Result<()> {
+        // What changed and was not noted yet is noted by this.
+        drop(self.core.changes());
+        // Its own numbers first: without them the next manager would give a
+        // window the number of one that services still let go of.
+        let own = OwnNote { next_id: self.next_id, window_generation: self.window_generation };
+        self.noted = Some((own.next_id, own.window_generation));
+        let mut notes = vec![Change { name: OWN.into(), note: Some(text(&own)) }];
+        notes.extend(self.core.all_notes());
+        say_too_long(&keeper.change(notes)?);
+        Ok(())
+    }
+
+    /// What windows say of the manager.
+    pub(super) fn serving_state(&self) -> u32 {
         match self.core.draining() {
             true => host_state::DRAINING,
             false => host_state::SERVING,
@@ -216,7 +233,7 @@ impl Daemon {
     }
 
     fn forget(&mut self, name: String) {
-        self.tell_keeper(|k| k.change(vec![Change { name, note: None }]));
+        self.tell_keeper(vec![Change { name, note: None }]);
     }
 
     /// Takes up what an earlier manager left, and lets the core say what is to
@@ -272,17 +289,10 @@ impl Daemon {
         );
         self.events.push_back(Event::Resume { alive: alive.clone() });
         self.settle();
+        // Without its answer nothing can be opened or given back there. It comes
+        // behind what else it is told, as its report is read.
         for id in alive {
-            if let Some(p) = self.services.get(&id)
-                && let Err(e) = p.send(&ToService::Report { by: self.generation }, &[])
-            {
-                // Without its answer nothing can be opened or given back there.
-                tracing::warn!(
-                    service = id,
-                    "it cannot be asked what it serves ({e}): it is ended"
-                );
-                p.kill();
-            }
+            self.tell(id, Word::Plain(ToService::Report { by: self.generation }));
         }
     }
 
@@ -346,7 +356,7 @@ impl Daemon {
         let [socket, pidfd] =
             <[OwnedFd; 2]>::try_from(kept.fds).map_err(|_| "two descriptors were due")?;
         let mut process = Process::new(note.pid, socket, pidfd, note.sandbox);
-        process.sandbox.standing = Standing::of(note.pid, &process.sandbox.meant);
+        process.sandbox.standing = Standing::of(note.pid, process.pidfd(), &process.sandbox.meant);
         self.watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
             .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN))
             .map_err(|e| e.to_string())?;
@@ -365,6 +375,15 @@ fn bells(fds: Vec<OwnedFd>, transport: &str) -> Result<Bells, String> {
     match transport {
         DOORBELL => Bells::of_vm(all, to_app).map_err(|e| e.to_string()),
         _ => Ok(Bells::of_program(all, to_app)),
+    }
+}
+
+/// Notes that were not kept as they are: the next manager begins anew then.
+fn say_too_long(names: &[String]) {
+    for name in names {
+        tracing::error!(
+            "{name} is too long to be noted: if this manager is killed now, the next one begins anew"
+        );
     }
 }
 

@@ -11,7 +11,7 @@ use super::Daemon;
 use super::ivshmem::PLAIN;
 use crate::core::WindowId;
 use crate::core::catalog::Client;
-use crate::limits::{WINDOW_AGAIN, WINDOW_FILES_LOOK};
+use crate::limits::{WINDOW_AGAIN, WINDOW_AGAIN_LOOK, WINDOW_FILES_LOOK};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use vfun_wire::header::{HOST_STATE_OFF, host_state};
@@ -19,6 +19,8 @@ use vfun_wire::header::{HOST_STATE_OFF, host_state};
 /// A client whose window was taken down.
 pub(super) struct Down {
     client: u32,
+    /// Which window; none if that was before this manager.
+    window: Option<WindowId>,
     again: Instant,
     /// Why it could not be laid out anew, as it was said.
     said: String,
@@ -45,6 +47,9 @@ impl Daemon {
     fn look_at_files(&mut self) {
         let plain: Vec<WindowId> =
             self.windows.iter().filter(|(_, a)| a.transport == PLAIN).map(|(id, _)| *id).collect();
+        let clients = self.windows.values().filter(|a| a.transport == PLAIN).map(|a| a.client);
+        let clients: std::collections::BTreeSet<u32> = clients.collect();
+        self.replaced.retain(|client| clients.contains(client));
         for id in plain {
             let Some(a) = self.windows.get(&id) else { continue };
             let Ok(stat) = rustix::fs::fstat(a.window.fd()) else { continue };
@@ -90,8 +95,38 @@ impl Daemon {
         self.window_gone(id);
         if plain {
             let again = Instant::now() + WINDOW_AGAIN;
-            self.down.push(Down { client, again, said: String::new() });
+            self.down.push(Down { client, window: Some(id), again, said: String::new() });
         }
+    }
+
+    /// Gives a client its window at the start: at once, or when services that
+    /// an earlier manager left no longer touch the one before.
+    pub(super) fn prepare_vm_when_free(&mut self, client: &Client) -> Result<(), String> {
+        let (id, again) = (client.id, Instant::now() + WINDOW_AGAIN);
+        if client.doorbell || self.core.letting_go(|c, _| c == id).next().is_none() {
+            return self.prepare_vm(client);
+        }
+        self.down.push(Down { client: id, window: None, again, said: String::new() });
+        Ok(())
+    }
+
+    /// Ends the services that still let go of a window: once its file is whole
+    /// again their mapping is, too, and a call that goes on would write into
+    /// what is another's by then. True if there are any: they may take a moment.
+    fn end_those_in(&self, d: &Down) -> bool {
+        let of = |client, window| match d.window {
+            Some(id) => window == id,
+            None => client == d.client,
+        };
+        let mut some = false;
+        for service in self.core.letting_go(of) {
+            // One that is gone is about to be noticed.
+            some = true;
+            if let Some(p) = self.services.get(&service) {
+                p.kill();
+            }
+        }
+        some
     }
 
     /// Lays windows out anew whose files are whole again, or empty.
@@ -105,6 +140,11 @@ impl Daemon {
                 continue;
             };
             if self.prepared(&client) {
+                continue;
+            }
+            if self.end_those_in(&d) {
+                d.again = now + WINDOW_AGAIN_LOOK;
+                self.down.push(d);
                 continue;
             }
             match self.prepare_vm(&client) {
@@ -131,7 +171,11 @@ impl Daemon {
             client.map_or_else(|| id.to_string(), |c| c.name.clone())
         };
         let down = self.down.iter().map(|d| {
-            let why = if d.said.is_empty() { "it was truncated" } else { &d.said };
+            let why = match d.window {
+                _ if !d.said.is_empty() => d.said.as_str(),
+                Some(_) => "it was truncated",
+                None => "services still let go of the one before",
+            };
             format!("the window of client {} is down: {why}", name(&d.client))
         });
         let replaced = self.replaced.iter().map(|c| {

@@ -9,6 +9,7 @@
 //! - [`actions`]: what the core decided is done.
 //! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
+//! - [`leftovers`]: what is left of services that are over.
 //! - [`logs`]: services' logs are cut.
 //! - [`lost`]: windows whose pages or files went away.
 //! - [`records`]: what became of grants is put on record.
@@ -25,6 +26,7 @@ mod helpers;
 mod ivshmem;
 mod jails;
 mod keep;
+mod leftovers;
 mod logs;
 mod lost;
 mod policy;
@@ -72,6 +74,7 @@ enum Kind {
     KeeperEnd,
     Hangup,
     Launch,
+    StrayEnd,
 }
 
 impl Kind {
@@ -95,6 +98,7 @@ impl Kind {
             KeeperEnd,
             Hangup,
             Launch,
+            StrayEnd,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -142,7 +146,7 @@ pub struct Daemon {
     /// What the start found instead of a database, for people.
     found: Option<String>,
     /// What services' sockets had no room for.
-    untold: BTreeMap<ServiceId, VecDeque<vfun_supervise::ToService>>,
+    untold: BTreeMap<ServiceId, VecDeque<tell::Word>>,
     /// When another keeper is to be started.
     keeper_due: Option<Instant>,
     /// How fast users get windows.
@@ -159,6 +163,8 @@ pub struct Daemon {
     /// Services that are being made.
     launching: BTreeMap<ServiceId, jails::Launching>,
     jails: jails::Jails,
+    /// Children of the manager that was in this process before, by pid.
+    strays: BTreeMap<u32, OwnedFd>,
     /// Last words of services whose driver made a forbidden system call.
     forbidden: BTreeMap<ServiceId, u32>,
     /// Reports of services that are not complete yet.
@@ -220,6 +226,7 @@ impl Daemon {
         }
         if self.again {
             self.end_helpers(); // their addresses are wanted again
+            self.abandon_launches();
             return Ok(true);
         }
         self.end();
@@ -244,6 +251,7 @@ impl Daemon {
             self.records_patience(),
             self.logs_patience(),
             self.tell_patience(),
+            self.jails_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -261,7 +269,7 @@ impl Daemon {
         if self.heartbeats_due() {
             at_most(HEARTBEAT_LOOK);
         }
-        if !self.pending.is_empty() || !self.leaving.is_empty() || self.groups_are_left() {
+        if !self.pending.is_empty() || !self.leaving.is_empty() {
             at_most(Duration::from_millis(100));
         }
         if let Some(due) = self.helpers_patience() {
@@ -317,7 +325,7 @@ impl Daemon {
             .partition::<Vec<_>, _>(|p| p.reap().is_none());
         self.leaving = left;
         ended.into_iter().for_each(|p| self.remove_group(p.sandbox.group));
-        self.remove_left_groups();
+        self.see_to_what_jails_leave();
         self.start_due_helpers();
         self.say_what_was_left_out();
         self.settle();
@@ -334,7 +342,8 @@ impl Daemon {
             Kind::Peer => self.window_gone(id),
             Kind::Bell => self.rang(id),
             Kind::Launch => self.hear_launcher(id),
-            Kind::ServiceSocket => self.hear_service(id),
+            Kind::StrayEnd => self.stray_ended(id),
+            Kind::ServiceSocket => self.hear_service(id, MESSAGES_A_TURN),
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
             Kind::KeeperEnd => self.keeper_gone(),
@@ -373,8 +382,9 @@ impl Daemon {
         }
     }
 
-    fn hear_service(&mut self, id: ServiceId) {
-        for _ in 0..64 {
+    fn hear_service(&mut self, id: ServiceId, most: usize) {
+        let mut ready = false;
+        for _ in 0..most {
             let Some(process) = self.services.get(&id) else { return };
             let message = match vfun_supervise::receive::<FromService>(process.socket()) {
                 Ok(Some((message, _fds))) => message,
@@ -395,7 +405,20 @@ impl Daemon {
             };
             let service = id;
             let event = match message {
-                FromService::Ready { note, .. } => self.service_ready(service, note),
+                FromService::Ready { .. } if ready || !self.core.awaits_ready(service) => {
+                    // Each is a look at its sandbox. One that the core has given
+                    // up on may say it once, too, and is being ended anyway.
+                    process.kill();
+                    let _ = epoll::delete(&self.epoll, process.socket());
+                    if self.core.knows_service(service) {
+                        tracing::warn!(service, "it says again that it is ready: it is ended");
+                    }
+                    return;
+                }
+                FromService::Ready { note, .. } => {
+                    ready = true;
+                    self.service_ready(service, note)
+                }
                 FromService::Failed { reason } => Event::ServiceFailed { service, reason },
                 FromService::Opened { channel } => {
                     Event::ChannelOpened { service, channel: Handle(channel) }
@@ -451,7 +474,7 @@ impl Daemon {
     }
 
     fn service_ended(&mut self, id: ServiceId) {
-        self.hear_service(id); // its last words first
+        self.hear_service(id, LAST_WORDS); // first
         let Some(process) = self.services.get(&id) else { return };
         let Some(exit) = process.reap() else { return };
         let exit = self.exit_of(id, exit);
@@ -480,6 +503,7 @@ impl Daemon {
                 self.set_rates();
             }
             self.note_changes();
+            self.reserve_generations();
             what.at(fault::Step::Noted);
             for action in actions {
                 self.act(action);
@@ -501,10 +525,7 @@ impl Daemon {
                 p.kill();
             }
         }
-        let launching: Vec<_> = self.launching.keys().copied().collect();
-        for id in launching {
-            self.abandon_launch(id);
-        }
+        self.abandon_launches();
         let until = Instant::now() + STOP_TIME;
         while !self.services.is_empty() && Instant::now() < until {
             self.services.retain(|_, p| p.reap().is_none());
@@ -514,6 +535,12 @@ impl Daemon {
             p.kill();
             let _ = self.records.service(p.pid, None);
         }
+        let until = Instant::now() + LEFT_ENDS;
+        while !(self.services.is_empty() && self.leaving.is_empty()) && Instant::now() < until {
+            self.services.retain(|_, p| p.reap().is_none());
+            self.leaving.retain(|p| p.reap().is_none());
+            std::thread::sleep(Duration::from_millis(2));
+        }
         let channels: Vec<_> =
             self.core.grants().filter_map(|(_, g)| Some((g.window, g.geometry?))).collect();
         for (window, geometry) in channels {
@@ -521,7 +548,7 @@ impl Daemon {
                 a.window.break_channel(&geometry, BreakReason::Shutdown);
             }
         }
-        self.put_late_on_record();
+        self.put_late_on_record(true);
         let _ = self.records.forget_services();
         let _ = self.records.end_left_grants(&[]);
         let _ = self.records.trim();

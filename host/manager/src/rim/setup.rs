@@ -227,6 +227,7 @@ impl Daemon {
             noted: None,
             reports: BTreeMap::new(),
             launching: BTreeMap::new(),
+            strays: BTreeMap::new(),
             jails: super::jails::Jails::find(&config.root, config.without.clone()),
             forbidden: BTreeMap::new(),
             config,
@@ -256,10 +257,14 @@ impl Daemon {
             .cloned()
             .collect();
         daemon.take_over(catalog, lost)?;
+        if lost && let Err(e) = daemon.records.has_begun() {
+            daemon.records_fail(format!("the database: {e}"));
+        }
+        daemon.find_strays();
         daemon.note_numbers();
         for client in vms {
             if !daemon.prepared(&client)
-                && let Err(e) = daemon.prepare_vm(&client)
+                && let Err(e) = daemon.prepare_vm_when_free(&client)
             {
                 tracing::error!("{e}");
             }

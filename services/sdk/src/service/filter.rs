@@ -5,6 +5,7 @@
 
 use libc::{c_int, c_void, siginfo_t, sock_filter, sock_fprog};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use vfun_supervise::EXIT_FORBIDDEN;
 
 /// `si_code` of a signal that a list sent.
@@ -12,6 +13,9 @@ const SYS_SECCOMP: c_int = 1;
 /// Where `siginfo_t` has the call's number: after three numbers, padding and
 /// an address. The C library's type does not name it.
 const CALL_AT: usize = 24;
+
+/// Whether the handler is in place.
+static TELLING: AtomicBool = AtomicBool::new(false);
 
 /// Installs a list; an empty one is none.
 pub fn install(words: &[u64]) -> io::Result<()> {
@@ -29,7 +33,10 @@ pub fn install(words: &[u64]) -> io::Result<()> {
         .collect();
     let len = u16::try_from(program.len())
         .map_err(|_| io::Error::other("it is longer than the kernel takes"))?;
-    tell_of_forbidden_calls()?;
+    // Once: from the first list on nobody may, this code included.
+    if !TELLING.swap(true, Ordering::AcqRel) {
+        tell_of_forbidden_calls()?;
+    }
     let program = sock_fprog { len, filter: program.as_ptr().cast_mut() };
     // SAFETY: the kernel copies the program, which lives through the call, and
     // checks it; it can only take calls away.

@@ -1,0 +1,78 @@
+//! What is offered, told to apps: `list` and `describe`.
+
+use super::requests::{Answer, body, malformed, zero};
+use super::{Core, WindowId, rules};
+use vfun_wire::message::{self, Describe, DescribeAck, Kind, List, ListAck, ListEntry, Location};
+use vfun_wire::{Nack, NackCode, names};
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U32, U64};
+
+impl Core {
+    pub(super) fn describe(&self, window: WindowId, bytes: &[u8]) -> Answer {
+        let d: Describe = body(bytes, Kind::Describe)?;
+        let name = names::decode(&d.function)
+            .map_err(|e| malformed(format!("the function's name: {e}")))?;
+        let client = self.client_of(window)?;
+        let f = self.catalog.functions.get(name).filter(|_| rules::offered(&self.catalog, client, name)).ok_or_else(
+            || {
+                Nack::new(
+                    NackCode::UnknownFunction,
+                    format!(
+                        "no function '{name}' is offered to client {}: `vfun list` shows those that are",
+                        client.name
+                    ),
+                )
+            },
+        )?;
+        let text = f.signature.as_ref().map_or(String::new(), |s| s.to_string());
+        let head = DescribeAck {
+            function_id: U32::new(f.id),
+            version: U32::new(f.version.0),
+            signature: U64::new(f.fingerprint()),
+            max_args: U32::new(f.max_args),
+            max_result: U32::new(f.max_result),
+            text_len: U32::new(text.len() as u32),
+            reserved: U32::new(0),
+        };
+        Ok([head.as_bytes(), text.as_bytes()].concat())
+    }
+
+    pub(super) fn list(&self, window: WindowId, bytes: &[u8]) -> Answer {
+        let l: List = body(bytes, Kind::List)?;
+        zero("list's reserved bytes", l.reserved.get() == 0)?;
+        let client = self.client_of(window)?;
+        let mine: Vec<_> = self
+            .catalog
+            .functions
+            .values()
+            .filter(|f| rules::offered(&self.catalog, client, &f.name))
+            .collect();
+        let page: Vec<_> =
+            mine.iter().skip(l.start.get() as usize).take(message::LIST_ENTRIES).collect();
+        let head =
+            ListAck { count: U32::new(page.len() as u32), total: U32::new(mine.len() as u32) };
+        let mut answer = head.as_bytes().to_vec();
+        for f in page {
+            let mut locations = 0u32;
+            if f.software.is_some() {
+                locations |= 1 << Location::Software.to_wire();
+            }
+            if let Some(hw) = &f.hardware {
+                locations |= 1 << hw.location.to_wire();
+            }
+            answer.extend_from_slice(
+                ListEntry {
+                    function: names::encode(&f.name).expect("checked when declared"),
+                    function_id: U32::new(f.id),
+                    version: U32::new(f.version.0),
+                    max_args: U32::new(f.max_args),
+                    max_result: U32::new(f.max_result),
+                    locations: U32::new(locations),
+                    deadline_ms: U32::new(f.deadline_ms),
+                }
+                .as_bytes(),
+            );
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,167 @@
+//! Notes of another manager: those that none can have written are refused.
+
+use super::*;
+use serde_json::{Value, json};
+use vfun_wire::header::HEAP_OFF;
+
+fn refused(notes: &BTreeMap<String, String>) -> String {
+    let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+    Core::restore(1000, 8, catalog(), notes).map(drop).expect_err("it is refused")
+}
+
+/// A bed with a grant that is active, and one whose pages are held back.
+fn full() -> Bed {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    b.active(1, s, "add");
+    let (taken, service) = b.active(1, s, "mul");
+    b.feed(Event::Revoke { grant: taken });
+    b.feed(Event::ChannelClosed { service, channel: taken });
+    assert!(!b.core.windows[&1].held.is_empty(), "something is held back");
+    b
+}
+
+#[test]
+fn a_number_that_no_manager_wrote_is_refused_with_the_name_of_its_note() {
+    let b = full();
+    b.core.grants().for_each(|(_, g)| assert_eq!(g.state, GrantState::Active));
+    let grant = |field: &str| ["core/grant/0".to_owned(), format!("/thing/{field}")];
+    let in_channel = |field: &str| grant(&format!("geometry/{field}"));
+    let window = |field: &str| ["core/window/1".to_owned(), format!("/{field}")];
+    let session = |field: &str| ["core/session/0".to_owned(), format!("/thing/{field}")];
+    let heap = HEAP_OFF as u64;
+    let cases = [
+        // A window smaller than what comes before its heap, and other sizes.
+        (window("bytes"), json!(5)),
+        (window("bytes"), json!(0)),
+        (window("bytes"), json!(HEAP_OFF)),
+        (window("bytes"), json!(MIB + 4096)),
+        (window("bytes"), json!(1u64 << 37)),
+        (window("bytes"), json!(u64::MAX)),
+        // Ranges that are held back.
+        (window("held/0/1"), json!(0)),
+        (window("held/0/1"), json!(heap + 8)),
+        (window("held/0/1"), json!(u64::MAX - 4095)),
+        (window("held/0/2"), json!(0)),
+        (window("held/0/2"), json!(4097)),
+        (window("held/0/2"), json!(MIB)),
+        // Channels.
+        (in_channel("dataout_off"), json!(heap - 4096)),
+        (in_channel("datain_off"), json!(heap + 64)),
+        (in_channel("datain_off"), json!(MIB)),
+        (in_channel("datain_off"), json!(u64::MAX - 4095)),
+        (in_channel("side_bytes"), json!(4096)),
+        (in_channel("vector_in"), json!(VECTORS)),
+        (grant("depth"), json!(3)),
+        (grant("cell_bytes"), json!(u32::MAX)),
+        (grant("geometry"), Value::Null),
+        (grant("state"), json!("Released")),
+        (grant("kind"), json!(77)),
+        (grant("wait"), json!(77)),
+        (grant("location"), json!(77)),
+        (grant("asked/1"), json!(CONTROL_CELLS)),
+        (grant("client"), json!("../..")),
+        (grant("app"), json!("")),
+        (["core/grant/0".to_owned(), "/generation".to_owned()], json!(0)),
+        (session("line"), json!(SESSIONS)),
+        (session("app"), json!("a/b")),
+        (session("asked/1"), json!(1u64 << 40)),
+        (["core/service/1".to_owned(), "/location".to_owned()], json!(77)),
+        (["core/service/1".to_owned(), "/function".to_owned()], json!("/etc")),
+        (["core/self".to_owned(), "/next_service".to_owned()], json!(u32::MAX)),
+    ];
+    for ([name, field], wrong) in cases {
+        let mut notes = b.notes.clone();
+        let mut note: Value = serde_json::from_str(&notes[&name]).unwrap();
+        let place = note.pointer_mut(&field).unwrap_or_else(|| panic!("{name} has {field}"));
+        assert_ne!(*place, wrong);
+        *place = wrong.clone();
+        notes.insert(name.clone(), note.to_string());
+        let said = refused(&notes);
+        // What shows only when all is put together names what it is about.
+        let named = [name.as_str(), "grant 0:", "grant 0.", "services", "range"];
+        assert!(named.iter().any(|n| said.contains(n)), "{name}{field} {wrong}: {said}");
+    }
+}
+
+#[test]
+fn no_wait_in_a_note_is_for_ever() {
+    let mut b = full();
+    let mut notes = b.notes.clone();
+    let set = |notes: &mut BTreeMap<String, String>, name: &str, field: &str, to: Value| {
+        let mut note: Value = serde_json::from_str(&notes[name]).unwrap();
+        *note.pointer_mut(field).unwrap() = to;
+        notes.insert(name.to_owned(), note.to_string());
+    };
+    set(&mut notes, "core/window/1", "/held/0/0", json!(u64::MAX));
+    set(&mut notes, "core/window/1", "/shut", json!(u64::MAX));
+    set(&mut notes, "core/service/1", "/state", json!({"Backoff": u64::MAX}));
+    set(&mut notes, "core/grant/0", "/thing/restarts", json!(u32::MAX));
+    set(&mut notes, "core/grant/0", "/thing/state", json!("Recovering"));
+    let software = Location::Software.to_wire();
+    let breaker = json!({"client": 1, "function": "add", "location": software, "breaker":
+        {"crashes": vec![u64::MAX; 9], "open_until": u64::MAX, "opened": u32::MAX, "trial": null}});
+    notes.insert(format!("core/breaker/1/{software}/add"), breaker.to_string());
+    b.restore_from(&notes);
+    b.feed(Event::Resume { alive: vec![] });
+    // Past what holds pages back, and the longest that a breaker is open.
+    b.now += super::breakers::OPEN_MOST_MS + 2000;
+    let mut started = b.feed(Event::Tick);
+    assert!(!b.core.windows[&1].holds_back());
+    b.now += super::breakers::OPEN_MOST_MS + 2000;
+    started.extend(b.feed(Event::Tick));
+    let service = started.iter().find_map(|a| match a {
+        Action::StartService { service, function, .. } if function == "add" => Some(*service),
+        _ => None,
+    });
+    let service = service.expect("it is started again");
+    b.feed(Event::ServiceReady { service });
+    b.feed(Event::ServiceExited { service, exit: Exit::Signal(11) });
+    assert!(b.core.grants().all(|(_, g)| g.restarts == u32::MAX));
+}
+
+#[test]
+fn no_number_of_a_service_is_used_twice_where_the_last_note_is_missing() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let before = b.notes["core/self"].clone();
+    let (_, first) = b.active(1, s, "add");
+    let mut notes = b.notes.clone();
+    assert_ne!(before, notes.insert("core/self".into(), before.clone()).unwrap());
+    b.restore_from(&notes);
+    b.feed(Event::Resume { alive: vec![first] });
+    let channels = b.core.grants().map(|(h, _)| h).collect();
+    b.feed(Event::Serving { service: first, channels });
+    let (_, second) = b.active(1, s, "mul");
+    assert_ne!(first, second);
+}
+
+/// What a request ended is gone when it is read again: that it was acted upon
+/// is noted with the window.
+#[test]
+fn an_end_that_was_asked_for_is_answered_by_the_next_manager() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (active, service) = b.active(1, s, "add");
+    let idle = b.negotiate(1, s, want("add")).unwrap().grant.get();
+    for (grant, gone) in [(active.0, false), (active.0, true), (idle, true)] {
+        if gone && grant == active.0 {
+            b.feed(Event::ChannelClosed { service, channel: active });
+        } else {
+            b.ask(1, Kind::Release, s, &grant.to_le_bytes());
+        }
+        b.restore_from(&b.notes.clone());
+        b.seq -= 1;
+        let out = b.ask(1, Kind::Release, s, &grant.to_le_bytes());
+        assert!(matches!(out[..], [Action::AnswerStats { channel: None, .. }]), "{out:?}");
+    }
+    // Another request with that name is told what it always was.
+    let out = b.ask(1, Kind::Release, s, &idle.to_le_bytes());
+    assert_eq!(answer(&out).unwrap_err().code, NackCode::Stale);
+
+    b.ask(1, Kind::Goodbye, s, &[0; 8]);
+    b.restore_from(&b.notes.clone());
+    b.seq -= 1;
+    answer(&b.ask(1, Kind::Goodbye, s, &[0; 8])).expect("it is gone, as it asked");
+    assert_eq!(answer(&b.ask(1, Kind::Goodbye, s, &[0; 8])).unwrap_err().code, NackCode::Stale);
+}
