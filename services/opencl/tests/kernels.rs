@@ -5,6 +5,8 @@ mod common;
 use common::*;
 use vfun_opencl::cl::Way;
 use vfun_sdk::abi;
+use vfun_sdk::loader::{ArgsAt, OutAt};
+use vfun_sdk::service::Serve;
 
 const WAYS: [Option<Way>; 3] = [None, Some(Way::Shared), Some(Way::Copied)];
 
@@ -136,23 +138,23 @@ fn addresses_that_do_not_suit_the_kernel_are_copied() {
     let map = "kernel = \"twice\"\nglobal = [\"count(v) / 4\"]\n\
         args = [{ input = \"v\", align = 16 }, { output = \"\", count = \"count(v)\", align = 16 }]\n\
         require = [\"count(v) % 4 == 0\"]\ntrial = {}";
-    let e = own(source, map, "(v: [f32; 4..]) -> [f32]").unwrap();
-    let mut f = e.channel().unwrap();
+    let loaded = own(source, map, "(v: [f32; 4..]) -> [f32]").unwrap();
+    // Arguments as long as a cell's, so that they are used where they are.
+    const BYTES: usize = 8192;
     #[repr(align(64))]
-    struct Room([f32; 33]);
-    let mut room = Room([1.5; 33]);
-    let all = |r: &Room| r.0.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
-    // As if in a cell: at an address that suits, and one element further.
-    for (skip, copies) in [(0usize, 0u64), (1, 2)] {
-        let before = f.copies();
-        let args = all(&room);
-        let found = call(&mut f, &args[..128], 128).unwrap();
-        assert_eq!(floats(&found), [3.0; 32]);
-        // What the allocator gives is aligned to sixteen; inline arguments to 128.
-        if skip == 0 {
-            assert_eq!(f.copies(), before + copies);
+    struct Room([u8; BYTES + 64]);
+    let (mut args, mut out) = (Room([0; BYTES + 64]), Room([0; BYTES + 64]));
+    let mut f = loaded.channel().unwrap();
+    for (args_skip, out_skip, copies) in [(0, 0, 0), (4, 0, 1), (0, 4, 2), (4, 4, 4), (16, 32, 4)] {
+        let from = &mut args.0[args_skip..args_skip + BYTES];
+        from.chunks_exact_mut(4).for_each(|c| c.copy_from_slice(&1.5f32.to_le_bytes()));
+        let (from, to) = (ArgsAt::private(from), &mut out.0[out_skip..out_skip + BYTES]);
+        let n = f.run(abi::COMMAND_SET, from, OutAt::private(to)).unwrap();
+        assert_eq!(n, BYTES);
+        assert!(floats(to).iter().all(|x| *x == 3.0), "{args_skip} {out_skip}");
+        if loaded.way() != Way::Copied {
+            assert_eq!(f.copies(), copies, "{args_skip} {out_skip}");
         }
-        room.0[32] = 1.5;
     }
 }
 

@@ -131,7 +131,8 @@ impl Launcher {
         out: &mut OutAt<'_>,
     ) -> Result<(), ClError> {
         let outside = |what| ClError { what, code: memory::CL_INVALID_VALUE };
-        (self.back.clear(), self.shown.clear());
+        self.back.clear();
+        self.shown.clear();
         let (from, from_len) = (self.arguments(args), args.len());
         let (to, to_len) = (out.as_mut_ptr(), out.capacity());
         for (i, bound) in launch.args.iter().enumerate() {
