@@ -56,7 +56,7 @@ show "$bin/vfun" call fibonacci 93 --repetitions 100000
 
 if [ "$host_only" = no ]; then
     say "3. A client for a VM: its window, and what to give QEMU or libvirt"
-    show "$bin/vfun" client add demo-vm --window 64MiB --tcp
+    show "$bin/vfun" client add demo-vm --window 64MiB --tcp=open
 
     module=$(packaging/kmod.sh)
     say "4. From inside a real guest, as a user without rights: through its window (guest-host), then over the network (guest-net)"

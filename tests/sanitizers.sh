@@ -141,7 +141,7 @@ if [ "$kind" = all ] || [ "$kind" = valgrind ]; then (
 		vfun-window) targets=--lib ;;
 		*) targets='--lib --tests' ;;
 		esac
-		cargo test --release --quiet --no-fail-fast --target "$host" -p "$package" $targets || status=$?
+		cargo test --release --quiet --no-fail-fast -p "$package" $targets || status=$?
 		count "$status"
 	done
 	echo "$passed $failed $skipped" >"$scratch/valgrind"

@@ -31,7 +31,8 @@ Exit codes:
   5  manager, window or gateway cannot be reached
 
 Variables: VFUN_ROOT, VFUN_ENDPOINT, VFUN_CLIENT, VFUN_CREDENTIAL, \
-VFUN_TOKEN_FILE, VFUN_TOKEN.";
+VFUN_TOKEN_FILE, VFUN_TOKEN; for tls:HOST:PORT VFUN_TLS_CA, \
+VFUN_TLS_NAME, VFUN_TLS_CERT, VFUN_TLS_KEY.";
 
 /// VirtFun: call functions that run on the host.
 #[derive(Parser, Debug)]
@@ -47,7 +48,7 @@ pub struct Cli {
         hide_env = true
     )]
     pub root: Option<PathBuf>,
-    /// How to reach the host: auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS] or tcp:HOST:PORT.
+    /// How to reach the host: auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS], tcp:HOST:PORT or tls:HOST:PORT.
     #[arg(
         long,
         global = true,

@@ -104,6 +104,7 @@ impl From<vfun::Error> for Failure {
             | NotAWindow { .. }
             | Map(_)
             | Gateway { .. }
+            | Tls { .. }
             | ConnectionLost(_)
             | ManagerGone(_)
             | ControlTimeout { .. }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use vfun_tests_local::Stand;
+use vfun_tests_local::{Issuer, Stand};
 
 /// A manager; none if it is not built.
 fn stand(extra: &[&str]) -> Option<Stand> {
@@ -356,6 +356,61 @@ fn calls_go_over_tcp_when_asked() {
         .0,
         3
     );
+}
+
+#[test]
+fn calls_go_by_tls_and_wrong_files_stop_the_start() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let dir = tempfile::tempdir().unwrap();
+    let path = |p: &Path| p.to_str().unwrap().to_owned();
+    let issuer = Issuer::new(dir.path(), "issuer");
+    let (shown, app) = (
+        issuer.issue(dir.path(), "gateway", &["127.0.0.1"]),
+        issuer.issue(dir.path(), "app", &["app"]),
+    );
+    let (tcp, cert, key, ca) =
+        (format!("127.0.0.1:{port}"), path(&shown.cert), path(&shown.key), path(&issuer.file));
+    let tls = |key: &str| -> Vec<String> {
+        let all = ["--tcp", &tcp, "--tcp-tls-cert", &cert, "--tcp-tls-key", key];
+        [&all[..], &["--tcp-tls-client-ca", &ca]].concat().iter().map(|a| (*a).into()).collect()
+    };
+    let arguments = tls(&key);
+    let Some(s) = stand(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) else { return };
+    ok(&s, &["client", "add", "far", "--kind", "host", "--tcp", "--credential", "key"]);
+    let call = |with: &[(&str, &str)]| {
+        Command::new(env!("CARGO_BIN_EXE_vfun"))
+            .args(["--endpoint", &format!("tls:{tcp}"), "call", "factorial", "10"])
+            .args(["--client", "far", "--credential", "key"])
+            .env_remove("VFUN_ENDPOINT")
+            .envs(with.iter().copied())
+            .output()
+            .unwrap()
+    };
+    let (own_cert, own_key) = (path(&app.cert), path(&app.key));
+    let right = [("VFUN_TLS_CA", &*ca), ("VFUN_TLS_CERT", &own_cert), ("VFUN_TLS_KEY", &own_key)];
+    s.until("the gateway's start", |_| call(&right).status.success());
+    let made = call(&right);
+    assert!(String::from_utf8_lossy(&made.stdout).contains("3628800"), "{made:?}");
+    for (with, word) in
+        [(&right[..1], "VFUN_TLS_CERT"), (&right[1..], "VFUN_TLS_CA"), (&[], "VFUN_TLS_CA")]
+    {
+        let out = call(with);
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code() == Some(5) && text.contains(word), "{text}");
+    }
+    let plain = format!("tcp:{tcp}");
+    let (code, text) = fails(&s, &["--endpoint", &plain, "list", "--client", "far"]);
+    assert!(code == 3 && text.contains("tls:HOST:PORT"), "{text}");
+
+    // A key of another certificate: the manager does not start with it.
+    let vfund = Path::new(env!("CARGO_BIN_EXE_vfun")).with_file_name("vfund");
+    let out = Command::new(vfund)
+        .args(["--root", &path(&dir.path().join("root"))])
+        .args(tls(&own_key))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && text.contains("belong together"), "{text}");
 }
 
 #[test]

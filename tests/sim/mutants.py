@@ -3,9 +3,9 @@
 the tree, and some seeds must fail. A mutation that no longer applies, or that
 no seed finds, fails the check.
 
-usage: tests/sim/mutants.py [--minutes N] [NAME ...]
+usage: tests/sim/mutants.py [--check | --minutes N] [NAME ...]
 
-With names: only these. With --minutes: none is begun after so long; the others
+With --check: only whether each still finds its place. With names: only these. With --minutes: none is begun after so long; the others
 are counted as not tried, and the next run begins with them.
 """
 import argparse, json, os, pathlib, shutil, subprocess, sys, time
@@ -14,22 +14,23 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target")) / "mutants"
 COPY = TARGET / "tree"
 CORE, WINDOW = "host/manager/src/core/", "host/manager/src/window.rs"
-SEEDS = os.environ.get("VFUN_MUTANT_SEEDS", "300")
+SEEDS = os.environ.get("VFUN_MUTANT_SEEDS", "600")
 
+# A name, then what is changed: file, old text, new text, once or several times.
 MUTANTS = [
     ("forgets-to-free", CORE + "lifecycle.rs",
-     "                    w.heap.give(off, bytes);\n                }\n            }\n        }\n    }",
-     "                    let _ = (off, bytes);\n                }\n            }\n        }\n    }"),
+     "                    false => w.heap.give(off, geo.side_bytes.get()),",
+     "                    false => {}"),
     ("frees-while-served", CORE + "lifecycle.rs",
      "                out.push(Action::CloseChannel { service, channel: grant });\n            }\n            _ => self.free_grant(grant, out),",
      "                out.push(Action::CloseChannel { service, channel: grant });\n                self.free_grant(grant, out);\n            }\n            _ => self.free_grant(grant, out),"),
-    ("does-not-zero", CORE + "lifecycle.rs",
+    ("does-not-zero", CORE + "channels.rs",
      "        if g.state == GrantState::Activating {\n            // Here",
      "        if g.state == GrantState::Closing {\n            // Here"),
-    ("answers-twice", CORE + "lifecycle.rs",
+    ("answers-twice", CORE + "channels.rs",
      "                if let Some(to) = g.waiting.take() {\n                    out.push(Action::Answer { to, result: Ok(ack.as_bytes().to_vec()) });",
      "                if let Some(to) = g.waiting {\n                    out.push(Action::Answer { to, result: Ok(ack.as_bytes().to_vec()) });\n                    out.push(Action::Answer { to, result: Ok(ack.as_bytes().to_vec()) });"),
-    ("forgets-who-waits", CORE + "kept.rs",
+    ("forgets-who-waits", CORE + "notes.rs",
      "        waiting: g.waiting.map(Reply::from),", "        waiting: None,"),
     ("forgets-a-grants-place", CORE + "kept.rs",
      "                if !w.heap.take_at(off, geo.side_bytes.get()) {",
@@ -41,10 +42,15 @@ MUTANTS = [
      "        if self.taken[cell].wrapping_add(1) == seq {", "        if seq == u32::MAX {"),
     ("keeps-the-line-of-a-session", CORE + "lifecycle.rs",
      "            w.lines[usize::from(s.line)] = None;", "            let _ = (w, s.line);"),
+    # Manager and service both see to it; one of the two is enough.
     ("runs-a-half-done-call-again", "tests/sim/src/service.rs",
-     "                if left != 0 {", "                if left == 1 {"),
+     "                if left != 0 {", "                if left == 1 {", WINDOW,
+     "        datain.store(in_header::CURRENT, 0, Ordering::Relaxed);\n        datain.store(in_header::SLEEPS",
+     "        if current != u64::MAX {\n            return;\n        }\n        datain.store(in_header::SLEEPS"),
     ("takes-a-late-report", "tests/sim/src/rim/services.rs",
      "if to != 0 && to != self.generation {", "if to == u32::MAX {"),
+    ("forgets-what-it-ended", CORE + "requests.rs",
+     "            *cell = Some(by.seq);", "            let _ = cell;"),
     ("another-clients-sessions-end", CORE + "requests.rs",
      ".filter(|(_, s)| s.window == window && s.features.has(Features::MODULE))",
      ".filter(|(_, s)| s.features.has(Features::MODULE))"),
@@ -85,6 +91,7 @@ def found_by(program, seeds):
 
 def main():
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    args.add_argument("--check", action="store_true")
     args.add_argument("--minutes", type=float)
     args.add_argument("names", nargs="*", metavar="NAME")
     args = args.parse_args()
@@ -92,6 +99,11 @@ def main():
     if unknown:
         sys.exit(f"no such mutation: {', '.join(sorted(unknown))}")
     wanted = [m for m in MUTANTS if not args.names or m[0] in args.names]
+    if args.check:
+        places = [(m[0], file, old) for m in wanted for file, old in zip(m[1::3], m[2::3])]
+        lost = [f"{name}: its place is not in {file}" for name, file, old in places
+                if not (REPO / file).is_file() or (REPO / file).read_text().count(old) != 1]
+        sys.exit("\n".join(lost) or None)
     COPY.mkdir(parents=True, exist_ok=True)
     copy_tree()
     program = TARGET / "build/release/vfun-sim"
@@ -106,28 +118,32 @@ def main():
         late = json.loads(begin_with.read_text())
         wanted.sort(key=lambda m: m[0] not in late)
     began, missed, found, left = time.monotonic(), [], 0, []
-    for name, file, old, new in wanted:
+    for name, *edits in wanted:
         if args.minutes is not None and time.monotonic() - began > args.minutes * 60:
             left.append(name)
             continue
-        path = COPY / file
-        text = path.read_text()
-        if text.count(old) != 1:
-            missed.append(f"{name}: its place is {text.count(old)} times in {file}, not once")
-            print(f"  {name}: no longer applies", flush=True)
-            continue
-        path.write_text(text.replace(old, new))
-        built = cargo("build", "--release", "--quiet", "-p", "vfun-tests-sim")
-        if built.returncode:
-            missed.append(f"{name}: does not build:\n{built.stderr[-2000:]}")
-            print(f"  {name}: does not build", flush=True)
-        elif said := found_by(program, SEEDS):
-            found += 1
-            print(f"  {name}: {said}", flush=True)
+        before = {}
+        for file, old, new in zip(edits[::3], edits[1::3], edits[2::3]):
+            text = (COPY / file).read_text()
+            before.setdefault(file, text)
+            if text.count(old) != 1:
+                missed.append(f"{name}: its place is {text.count(old)} times in {file}, not once")
+                print(f"  {name}: no longer applies", flush=True)
+                break
+            (COPY / file).write_text(text.replace(old, new))
         else:
-            missed.append(f"{name}: {SEEDS} seeds find nothing")
-            print(f"  {name}: NOT FOUND", flush=True)
-        path.write_text(text)
+            built = cargo("build", "--release", "--quiet", "-p", "vfun-tests-sim")
+            if built.returncode:
+                missed.append(f"{name}: does not build:\n{built.stderr[-2000:]}")
+                print(f"  {name}: does not build", flush=True)
+            elif said := found_by(program, SEEDS):
+                found += 1
+                print(f"  {name}: {said}", flush=True)
+            else:
+                missed.append(f"{name}: {SEEDS} seeds find nothing")
+                print(f"  {name}: NOT FOUND", flush=True)
+        for file, text in before.items():
+            (COPY / file).write_text(text)
     if not args.names:
         begin_with.write_text(json.dumps(left))
     print(f"mutations: {found} found, {len(missed)} missed, {len(left)} not tried")

@@ -185,6 +185,7 @@ impl Manager {
             Some(Wiring::Plain) => ("vm", "transport = \"ivshmem-plain\"\n"),
             Some(Wiring::Module | Wiring::Raw) => ("vm", "transport = \"ivshmem-doorbell\"\n"),
         };
+        let tcp = if tcp { "\"open\"" } else { "false" };
         let manifest = format!(
             "name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 256\nspin = true\n{transport}"
         );

@@ -47,8 +47,8 @@ fn held_up(h: &HeldUp) -> String {
         return "nobody".into();
     }
     format!(
-        "requests {}, bells {}, connections {}, lines of the log {}, functions that crash {}",
-        h.requests, h.bells, h.connections, h.lines, h.open_breakers
+        "requests {}, bells {}, connections {}, starts {}, records {}, lines of the log {}, functions that crash {}",
+        h.requests, h.bells, h.connections, h.starts, h.records, h.lines, h.open_breakers
     )
 }
 

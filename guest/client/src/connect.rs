@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::heartbeat::Heartbeat;
 use crate::session::{Session, SessionInfo, SessionInner};
 use crate::tcp::Connection;
+use crate::tls::TlsFiles;
 use crate::transport::{
     self, ControlPages, MODULE_DEVICES, Module, PCI_DEVICES, Transport, Window,
 };
@@ -40,6 +41,7 @@ pub struct ConnectOptions {
     credential: Vec<u8>,
     policy: WaitPolicy,
     remote: bool,
+    tls: TlsFiles,
     module_devices: PathBuf,
     pci_devices: PathBuf,
 }
@@ -54,6 +56,7 @@ impl ConnectOptions {
             credential: Vec::new(),
             policy: WaitPolicy::default(),
             remote: false,
+            tls: TlsFiles::default(),
             module_devices: MODULE_DEVICES.into(),
             pci_devices: PCI_DEVICES.into(),
         }
@@ -75,6 +78,12 @@ impl ConnectOptions {
     /// `VFUN_TOKEN_FILE` or `VFUN_TOKEN` names.
     pub fn credential(mut self, bytes: impl AsRef<[u8]>) -> Self {
         self.credential = bytes.as_ref().to_vec();
+        self
+    }
+    /// By what this program knows a gateway with TLS, and it this program. What is
+    /// left open there is taken from the variables `VFUN_TLS_*`.
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = files;
         self
     }
     /// How calls of this session wait for their answers, and their services for calls.
@@ -181,8 +190,12 @@ impl ConnectOptions {
                 self.over_window(transport::open_ivshmem(&self.pci_devices, at, client)?, hello)
             }
             Endpoint::Tcp(address) => {
-                let connection = Connection::open(address, question)?;
+                let connection = Connection::open(address, None, question)?;
                 self.greet(Control::Tcp(connection), None, address.clone(), hello)
+            }
+            Endpoint::Tls(address) => {
+                let connection = Connection::open(address, Some(&self.tls), question)?;
+                self.greet(Control::Tcp(connection), None, format!("{address}, TLS"), hello)
             }
         }
     }

@@ -22,6 +22,9 @@ pub enum Endpoint {
     Ivshmem(Option<String>),
     /// A gateway, by `HOST:PORT`: calls are copied over the network.
     Tcp(String),
+    /// The same by TLS: what travels is encrypted, and the gateway proves that it
+    /// is the one of that name. See [`crate::TlsFiles`].
+    Tls(String),
 }
 
 /// The path that a session uses.
@@ -68,9 +71,13 @@ impl FromStr for Endpoint {
             Some(("host", path)) if !path.is_empty() => Ok(Endpoint::Host(Some(path.into()))),
             Some(("module", path)) if !path.is_empty() => Ok(Endpoint::Module(Some(path.into()))),
             Some(("ivshmem", at)) if !at.is_empty() => Ok(Endpoint::Ivshmem(Some(at.into()))),
-            Some(("tcp", at)) => match at.rsplit_once(':') {
+            Some((kind @ ("tcp" | "tls"), at)) => match at.rsplit_once(':') {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-                    Ok(Endpoint::Tcp(at.into()))
+                    Ok(if kind == "tls" {
+                        Endpoint::Tls(at.into())
+                    } else {
+                        Endpoint::Tcp(at.into())
+                    })
                 }
                 _ => Err(bad()),
             },
@@ -90,6 +97,7 @@ impl fmt::Display for Endpoint {
             Endpoint::Ivshmem(None) => f.write_str("ivshmem"),
             Endpoint::Ivshmem(Some(at)) => write!(f, "ivshmem:{at}"),
             Endpoint::Tcp(at) => write!(f, "tcp:{at}"),
+            Endpoint::Tls(at) => write!(f, "tls:{at}"),
         }
     }
 }
@@ -109,12 +117,22 @@ mod tests {
             "ivshmem",
             "ivshmem:0000:00:04.0",
             "tcp:[::1]:70",
+            "tls:host.example:70",
         ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
-        for text in
-            ["", "hosts", "host:", "module:", "tcp", "tcp:x", "tcp::1", "tcp:a:99999", "vsock:3"]
-        {
+        for text in [
+            "",
+            "hosts",
+            "host:",
+            "module:",
+            "tcp",
+            "tcp:x",
+            "tcp::1",
+            "tcp:a:99999",
+            "tls:a",
+            "vsock:3",
+        ] {
             let e = text.parse::<Endpoint>().unwrap_err();
             assert!(e.to_string().contains("tcp:HOST:PORT"), "{e}");
         }

@@ -17,7 +17,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// An endpoint's text is none of the known forms.
     #[error(
-        "'{0}' is not an endpoint: write auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS] or tcp:HOST:PORT"
+        "'{0}' is not an endpoint: write auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS], tcp:HOST:PORT or tls:HOST:PORT"
     )]
     BadEndpoint(String),
     /// An app's, client's or function's name is not a name.
@@ -101,6 +101,15 @@ pub enum Error {
         address: String,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// The gateway and this program do not come together by TLS, or what this
+    /// program was given for it will not do.
+    #[error("no TLS with the gateway {address}: {why}")]
+    Tls {
+        /// As given.
+        address: String,
+        /// What is wrong, and what to do.
+        why: String,
     },
     /// The TCP connection ended.
     #[error("the connection to the gateway ended: {0}")]
@@ -222,6 +231,7 @@ impl Error {
             | Error::ManagerGone(_)
             | Error::HostSocket { .. }
             | Error::Gateway { .. }
+            | Error::Tls { .. }
             | Error::ServiceLost => true,
             Error::Refused(nack) => matches!(
                 nack.code,
@@ -334,6 +344,9 @@ impl Error {
             }
             Error::Map(_) => "Check the process's limit on address space, then connect anew.".into(),
             Error::Gateway { .. } => "Check the address, and that vfun-gateway runs there.".into(),
+            Error::Tls { .. } => "See VFUN_TLS_CA, VFUN_TLS_NAME, VFUN_TLS_CERT and VFUN_TLS_KEY in \
+                docs/transports.md."
+                .into(),
             Error::ConnectionLost(_) => "Connect anew; calls under way may have had effects.".into(),
             Error::Refused(nack) if nack.software_instead => {
                 "Ask again with the preference for software.".into()

@@ -51,6 +51,7 @@ mod request;
 mod session;
 mod slot;
 mod tcp;
+mod tls;
 mod transport;
 mod wait;
 
@@ -66,6 +67,7 @@ pub use pending::Pending;
 pub use request::FunctionRequest;
 pub use session::{Description, FunctionInfo, Session, SessionInfo};
 pub use slot::Slot;
+pub use tls::TlsFiles;
 pub use transport::{ModuleBell, ModuleDevice};
 pub use wait::WaitPolicy;
 

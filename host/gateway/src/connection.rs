@@ -1,12 +1,16 @@
 //! A connection: reads its frames and serves its short calls.
 
 use crate::calls::{Calls, Functions};
+use crate::certificates::Certificates;
 use crate::control::{self, Request};
+use crate::door::{Door, Greeting, Place};
 use crate::greet::{self, Asked};
 use crate::input::{Ended, Frame, Input};
 use crate::limits::*;
 use crate::output::{Output, push_answer};
-use rustix::net::sockopt;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv, sockopt};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +18,7 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use vfun::Session;
+use vfun_tls::Line;
 use vfun_wire::frame::{ATTACH, CALL};
 use vfun_wire::limits::FRAME_BYTES_MAX;
 use vfun_wire::message::Kind;
@@ -24,11 +29,13 @@ pub struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
     socket: PathBuf,
+    door: Arc<Door>,
+    certificates: Option<Arc<Certificates>>,
 }
 
 /// A connection that has said who it is.
 struct Caller<'a> {
-    stream: &'a TcpStream,
+    line: &'a Line,
     peer: SocketAddr,
     input: Input,
     output: Arc<Output>,
@@ -40,20 +47,28 @@ struct Caller<'a> {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, peer: SocketAddr, socket: PathBuf) -> Self {
-        Connection { stream, peer, socket }
+    /// One that was just accepted. With certificates it must speak TLS.
+    pub fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        socket: PathBuf,
+        door: Arc<Door>,
+        certificates: Option<Arc<Certificates>>,
+    ) -> Self {
+        Connection { stream, peer, socket, door, certificates }
     }
 
     /// Serves it to its end.
-    pub fn run(self) {
+    pub fn run(self, greeting: Greeting) {
         let peer = self.peer;
-        match self.serve() {
+        match self.serve(greeting) {
             Ok(()) | Err(Ended::Closed) => tracing::debug!(%peer, "ended"),
             Err(Ended::Broken(why)) => tracing::info!(%peer, "ended: {why}"),
         }
     }
 
-    fn serve(&self) -> Result<(), Ended> {
+    fn serve(self, greeting: Greeting) -> Result<(), Ended> {
+        let until = Instant::now() + GREETING;
         let io = |e: std::io::Error| Ended::Broken(format!("its socket could not be set up: {e}"));
         self.stream.set_nodelay(true).map_err(io)?;
         self.stream.set_read_timeout(Some(READ_TICK)).map_err(io)?;
@@ -61,10 +76,11 @@ impl Connection {
         sockopt::set_tcp_keepidle(&self.stream, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&self.stream, KEEPALIVE_BETWEEN)?;
         sockopt::set_tcp_keepcnt(&self.stream, KEEPALIVE_PROBES)?;
-        let output = Arc::new(Output::new(self.stream.try_clone().map_err(io)?).map_err(io)?);
-
+        let line = Arc::new(self.line(until)?);
+        let output = Arc::new(Output::new(line.clone()).map_err(io)?);
         let mut input = Input::new();
-        let session = self.greet(&mut input, &output)?;
+        let (session, _place) = self.greet(&line, &mut input, &output, until)?;
+        drop(greeting);
         tracing::debug!(peer = %self.peer, client = session.info().client, "serving");
         let functions = Arc::new(Functions::default());
         let (requests, inbox) = sync_channel(CONTROL_WAITING);
@@ -74,7 +90,7 @@ impl Connection {
             std::thread::Builder::new().name("vfun-control".into()).spawn(run).map_err(io)?
         };
         let caller = Caller {
-            stream: &self.stream,
+            line: &line,
             peer: self.peer,
             input,
             output,
@@ -87,20 +103,47 @@ impl Connection {
         caller.run(thread)
     }
 
+    /// The line, after the handshake where there is one.
+    fn line(&self, until: Instant) -> Result<Line, Ended> {
+        let stream = self.stream.try_clone().map_err(|e| Ended::Broken(e.to_string()))?;
+        let speaks_tls = first_byte(&stream, until)? == vfun_tls::FIRST_BYTE;
+        match &self.certificates {
+            Some(certificates) if speaks_tls => {
+                Line::accept(stream, &certificates.current(), until).map_err(|e| {
+                    Ended::Broken(format!("no TLS with it: {}", vfun_tls::of_caller(&e)))
+                })
+            }
+            // With TLS it is refused by its first frame's answer, which it understands.
+            _ if !speaks_tls => Ok(Line::plain(stream)),
+            _ => {
+                // What is left unread would turn the answer into a reset.
+                let _ = recv(&stream, &mut [0; GREETING_FRAME_BYTES], RecvFlags::DONTWAIT);
+                let _ = (&stream).write_all(&vfun_tls::NOT_HERE);
+                Err(Ended::Broken(
+                    "it speaks TLS and this gateway does not: start vfund with --tcp-tls-cert, or \
+                     let it use the endpoint tcp:HOST:PORT"
+                        .into(),
+                ))
+            }
+        }
+    }
+
     /// The first two frames. Both must come within a time, whatever their pace.
-    fn greet(&self, input: &mut Input, output: &Output) -> Result<Session, Ended> {
-        let began = Instant::now();
+    fn greet(
+        &self,
+        line: &Line,
+        input: &mut Input,
+        output: &Output,
+        until: Instant,
+    ) -> Result<(Session, Place), Ended> {
         let next = |input: &mut Input| loop {
             if let Some(frame) = input.take(GREETING_FRAME_BYTES)? {
                 return Ok(frame);
             }
-            if began.elapsed() > GREETING {
-                return Err(Ended::Broken(format!(
-                    "it did not say who it is within {} s",
-                    GREETING.as_secs()
-                )));
+            if Instant::now() > until {
+                return Err(said_nothing());
             }
-            input.fill(&self.stream, true)?;
+            input.fill(line, true)?;
         };
         let refuse = |id: u64, nack: Nack| {
             let why = format!("refused: {nack}");
@@ -110,6 +153,11 @@ impl Connection {
             Ended::Broken(why)
         };
         let first = next(input)?;
+        if self.certificates.is_some() && !line.encrypted() {
+            let sentence = "this gateway takes callers by TLS only: use the endpoint tls:HOST:PORT, \
+                            with VFUN_TLS_CA";
+            return Err(refuse(first.id, Nack::new(NackCode::Unsupported, sentence)));
+        }
         let asked: Asked = match first.kind {
             ATTACH => greet::attach(input.body(&first)).map_err(|n| refuse(first.id, n))?,
             kind => {
@@ -129,12 +177,31 @@ impl Connection {
             );
             return Err(refuse(second.id, nack));
         }
+        let place = Door::place(&self.door).map_err(|nack| refuse(second.id, nack))?;
         let opened = greet::hello(&asked, input.body(&second), &self.socket);
         let (session, ack) = opened.map_err(|n| refuse(second.id, n))?;
         out.clear();
         push_answer(&mut out, second.id, &Ok(ack));
         output.send(&out);
-        Ok(session)
+        Ok((session, place))
+    }
+}
+
+fn said_nothing() -> Ended {
+    Ended::Broken(format!("it did not say who it is within {} s", GREETING.as_secs()))
+}
+
+/// The first byte that a connection sends, which stays to be read.
+fn first_byte(stream: &TcpStream, until: Instant) -> Result<u8, Ended> {
+    let mut byte = [0];
+    loop {
+        match recv(stream, &mut byte, RecvFlags::PEEK) {
+            Ok((0, _)) | Err(Errno::CONNRESET) => return Err(Ended::Closed),
+            Ok(_) => return Ok(byte[0]),
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() <= until => {}
+            Err(Errno::AGAIN | Errno::INTR) => return Err(said_nothing()),
+            Err(e) => return Err(e.into()),
+        }
     }
 }
 
@@ -162,7 +229,7 @@ impl Caller<'_> {
             }
             if self.calls.is_empty() {
                 self.flush();
-                if !self.input.fill(self.stream, true)? {
+                if !self.input.fill(self.line, true)? {
                     if self.output.ended() {
                         return Ok(());
                     }
@@ -229,7 +296,7 @@ impl Caller<'_> {
                 std::hint::spin_loop();
             }
             self.flush();
-            if self.input.fill(self.stream, false)? {
+            if self.input.fill(self.line, false)? {
                 return Ok(());
             }
             let waited = start.elapsed();

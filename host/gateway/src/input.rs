@@ -3,11 +3,10 @@
 
 use crate::limits::{FETCH, FRAME_BYTES_PER_SECOND, FRAME_TIME};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
-use std::io;
-use std::net::TcpStream;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use vfun_tls::Line;
 use vfun_wire::frame::FrameHead;
 use zerocopy::FromBytes;
 
@@ -95,20 +94,23 @@ impl Input {
         }
     }
 
-    /// Reads what has come. With `wait`, waits for it as long as the socket's
-    /// timeout says. False if nothing came. Call only after [`Input::take`]
+    /// Reads what has come. With `wait`, waits for it as long as [`Line::recv`] does. False if nothing came. Call only after [`Input::take`]
     /// has found no frame.
-    pub fn fill(&mut self, stream: &TcpStream, wait: bool) -> Result<bool, Ended> {
+    pub fn fill(&mut self, line: &Line, wait: bool) -> Result<bool, Ended> {
         self.make_room();
-        let flags = if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
         let room = &mut self.bytes[self.end..];
-        let got = match recv(stream, room, flags) {
-            Ok((0, _)) if self.start == self.end => return Err(Ended::Closed),
-            Ok((0, _)) => return Err(Ended::Broken("the connection closed within a frame".into())),
-            Ok((n, _)) => n,
-            Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(Errno::CONNRESET) if self.start == self.end => return Err(Ended::Closed),
-            Err(e) => return Err(e.into()),
+        let got = match line.recv(room, wait) {
+            Ok(0) if self.start == self.end => return Err(Ended::Closed),
+            Ok(0) => return Err(Ended::Broken("the connection closed within a frame".into())),
+            Ok(n) => n,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
+            Err(e) if e.kind() == ErrorKind::ConnectionReset && self.start == self.end => {
+                return Err(Ended::Closed);
+            }
+            Err(e) => {
+                let why = vfun_tls::of_caller(&e);
+                return Err(Ended::Broken(format!("the connection failed: {why}")));
+            }
         };
         self.end += got;
         if self.start == self.end {
@@ -135,14 +137,14 @@ impl Input {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use zerocopy::IntoBytes;
     use zerocopy::little_endian::{U16, U32, U64};
 
-    fn pair() -> (TcpStream, TcpStream) {
+    fn pair() -> (TcpStream, Line) {
         let l = TcpListener::bind("127.0.0.1:0").unwrap();
         let a = TcpStream::connect(l.local_addr().unwrap()).unwrap();
-        (a, l.accept().unwrap().0)
+        (a, Line::plain(l.accept().unwrap().0))
     }
 
     fn frame(id: u64, body: &[u8]) -> Vec<u8> {
@@ -155,7 +157,7 @@ mod tests {
         [head.as_bytes(), body].concat()
     }
 
-    fn next(input: &mut Input, from: &TcpStream) -> Frame {
+    fn next(input: &mut Input, from: &Line) -> Frame {
         loop {
             if let Some(f) = input.take(1 << 20).unwrap() {
                 return f;

@@ -5,7 +5,7 @@
 //! caller elsewhere, and passes requests and calls on. It holds no rights of
 //! its own; what a caller may do is decided by the client's manifest.
 //!
-//! - [`server`]: accepts, within a limit.
+//! - [`server`]: accepts; [`door`]: within limits.
 //! - [`connection`]: one thread reads a connection's frames and serves short
 //!   calls itself, so that these cost no change of threads.
 //! - [`control`]: a second thread makes control requests, which may take
@@ -15,8 +15,10 @@
 #![forbid(unsafe_code)]
 
 mod calls;
+mod certificates;
 mod connection;
 mod control;
+mod door;
 mod greet;
 mod input;
 mod late;
@@ -25,6 +27,7 @@ mod outcome;
 mod output;
 mod server;
 
+pub use certificates::{Certificates, TlsFiles};
 pub use server::Gateway;
 
 /// What reads a caller's bytes, for the fuzzer; no part of the interface.

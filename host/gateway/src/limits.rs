@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-/// Connections at once. Each has a window of its own, and the manager gives
+/// Connections served at once. Each has a window of its own, and the manager gives
 /// out 64 to programs on the host: the rest stays for local ones.
 pub const CONNECTIONS_MAX: usize = 48;
-/// How long a connection may take to say who it is.
+/// Connections that have not said who they are, at once; a newcomer ends the
+/// oldest of the address that has most. Enough that one that means it, which
+/// takes milliseconds, is not driven out by its neighbours' neglect; each has a
+/// thread, and 64 KiB once it has begun to speak.
+pub const GREETINGS_MAX: usize = 256;
+/// How long a connection may take to say who it is, with its TLS handshake.
 pub const GREETING: Duration = Duration::from_secs(5);
 /// Largest frame of a greeting, bytes: both are under 300. After that it is
 /// [`FETCH`], or what the largest active function takes.

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use vfun_gateway::Gateway;
+use vfun_gateway::{Certificates, Gateway, TlsFiles};
 
 /// Serves vFunctions to callers over TCP.
 ///
@@ -22,13 +22,26 @@ use vfun_gateway::Gateway;
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// Address to listen on, such as 127.0.0.1:7733. There is no encryption:
+    /// Address to listen on, such as 127.0.0.1:7733. Without TLS
     /// keep it to a network that you trust.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: String,
     /// The manager's socket.
     #[arg(long, value_name = "FILE", default_value = "/var/lib/virtfun/host.sock")]
     socket: PathBuf,
+    /// Take callers by TLS only, and show them this certificate (PEM, with those
+    /// between it and its issuer). Read anew when it changes.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Its private key (PEM, not encrypted), which not every user may read.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Take only callers that show a certificate of one of these issuers (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+    /// Only see whether the files of TLS will do.
+    #[arg(long)]
+    check: bool,
     /// End when standard input closes, so as not to outlive whoever started this.
     #[arg(long)]
     until_stdin_closes: bool,
@@ -45,6 +58,19 @@ fn main() -> ExitCode {
         .finish()
         .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
         .init();
+    let mut gateway = Gateway::new(args.socket);
+    if let (Some(cert), Some(key)) = (args.tls_cert, args.tls_key) {
+        match Certificates::new(TlsFiles { cert, key, client_ca: args.tls_client_ca }) {
+            Ok(certificates) => gateway = gateway.with_tls(certificates),
+            Err(e) => {
+                eprintln!("vfun-gateway: {e}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    if args.check {
+        return ExitCode::SUCCESS;
+    }
     let listener = match TcpListener::bind(&args.listen) {
         Ok(listener) => listener,
         Err(e) => {
@@ -64,6 +90,6 @@ fn main() -> ExitCode {
             std::process::exit(0);
         });
     }
-    Gateway::new(args.socket).serve(&listener);
+    gateway.serve(&listener);
     ExitCode::SUCCESS
 }

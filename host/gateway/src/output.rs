@@ -3,9 +3,10 @@
 use crate::limits::WRITE_TIME;
 use crate::outcome;
 use std::io::{self, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::Mutex;
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use vfun_tls::Line;
 use vfun_wire::Nack;
 use vfun_wire::frame::{ACK, CALL, CallAnswer, FrameHead, NACK};
 use zerocopy::IntoBytes;
@@ -15,7 +16,7 @@ const HEAD: usize = size_of::<FrameHead>();
 
 /// The writing side of a connection.
 pub struct Output {
-    stream: TcpStream,
+    line: Arc<Line>,
     writing: Mutex<()>,
     ended: AtomicBool,
 }
@@ -69,9 +70,9 @@ pub fn push_plain_call(to: &mut Vec<u8>, id: u64, answer: &[u8]) {
 
 impl Output {
     /// Takes over a connection's writing side.
-    pub fn new(stream: TcpStream) -> io::Result<Self> {
-        stream.set_write_timeout(Some(WRITE_TIME))?;
-        Ok(Output { stream, writing: Mutex::new(()), ended: AtomicBool::new(false) })
+    pub fn new(line: Arc<Line>) -> io::Result<Self> {
+        line.tcp().set_write_timeout(Some(WRITE_TIME))?;
+        Ok(Output { line, writing: Mutex::new(()), ended: AtomicBool::new(false) })
     }
 
     /// Sends whole frames. A peer that does not take them ends its connection.
@@ -80,7 +81,9 @@ impl Output {
             return;
         }
         let _writing = self.writing.lock().unwrap_or_else(|e| e.into_inner());
-        if let Err(e) = (&self.stream).write_all(frames) {
+        let mut tcp = self.line.tcp();
+        let sent = self.line.sealed(frames).try_for_each(|piece| tcp.write_all(&piece?));
+        if let Err(e) = sent {
             if !self.ended() {
                 tracing::info!("a caller takes no answers: {e}");
             }
@@ -88,18 +91,10 @@ impl Output {
         }
     }
 
-    /// Refuses a connection that is not served.
-    pub fn refuse(mut stream: &TcpStream, nack: &Nack) {
-        let mut frame = Vec::new();
-        push(&mut frame, NACK, 0, nack.encode().as_bytes());
-        let _ = stream.set_write_timeout(Some(std::time::Duration::from_millis(10)));
-        let _ = stream.write_all(&frame);
-    }
-
     /// Ends the connection: whoever reads it sees its end.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.line.tcp().shutdown(Shutdown::Both);
     }
 
     /// Whether it was ended.

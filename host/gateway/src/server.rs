@@ -1,40 +1,39 @@
-//! Accepts connections, within a limit, a thread each.
+//! Accepts connections, a thread each; [`Door`] keeps to the limits.
 
+use crate::certificates::Certificates;
 use crate::connection::Connection;
-use crate::limits::CONNECTIONS_MAX;
-use crate::output::Output;
+use crate::door::Door;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use vfun_wire::{Nack, NackCode};
 
 /// A gateway to one manager.
 pub struct Gateway {
     socket: PathBuf,
-    open: Arc<AtomicUsize>,
-}
-
-/// Counts a connection for as long as it lives.
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
-    }
+    certificates: Option<Arc<Certificates>>,
+    door: Arc<Door>,
 }
 
 impl Gateway {
     /// To the manager whose socket this is.
     pub fn new(socket: PathBuf) -> Self {
-        Gateway { socket, open: Arc::default() }
+        Gateway { socket, certificates: None, door: Arc::default() }
+    }
+
+    /// The same, for callers by TLS only.
+    pub fn with_tls(mut self, certificates: Certificates) -> Self {
+        self.certificates = Some(Arc::new(certificates));
+        self
     }
 
     /// Serves whoever connects, for ever.
     pub fn serve(&self, listener: &TcpListener) {
         match listener.local_addr() {
-            Ok(at) => tracing::info!("gateway listens on {at}"),
+            Ok(at) => {
+                let how = if self.certificates.is_some() { " for callers by TLS" } else { "" };
+                tracing::info!("gateway listens on {at}{how}");
+            }
             Err(e) => tracing::warn!("gateway listens, on an address that cannot be told: {e}"),
         }
         loop {
@@ -50,21 +49,19 @@ impl Gateway {
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) {
-        let place = Place(self.open.clone());
-        if self.open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-            tracing::warn!(%peer, "refused: {CONNECTIONS_MAX} connections are open already");
-            let sentence = format!(
-                "the gateway has {CONNECTIONS_MAX} connections already: try again when one has ended"
-            );
-            // Into the empty socket buffer of a new connection: this cannot block.
-            Output::refuse(&stream, &Nack::new(NackCode::NoCapacity, sentence));
-            return;
-        }
-        let socket = self.socket.clone();
-        let serve = move || {
-            let _place = place;
-            Connection::new(stream, peer, socket).run();
+        let known = match stream.try_clone() {
+            Ok(known) => known,
+            Err(e) => return tracing::warn!(%peer, "refused: no descriptor for it: {e}"),
         };
+        let greeting = Door::greeting(&self.door, peer.ip().to_canonical(), known);
+        let connection = Connection::new(
+            stream,
+            peer,
+            self.socket.clone(),
+            self.door.clone(),
+            self.certificates.clone(),
+        );
+        let serve = move || connection.run(greeting);
         if let Err(e) = std::thread::Builder::new().name("vfun-caller".into()).spawn(serve) {
             tracing::warn!(%peer, "refused: no thread for it: {e}");
         }

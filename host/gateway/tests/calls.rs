@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Endpoint, Error, FunctionRequest, TransportKind};
+use vfun_gateway::limits::CONNECTIONS_MAX;
+use vfun_manager::admin::{Ask, Reply};
 use vfun_tests_local::{Stand, args, number};
 use vfun_wire::NackCode;
 use vfun_wire::frame::{ATTACH, CALL};
@@ -17,7 +19,9 @@ use zerocopy::IntoBytes;
 /// A manager with a client that may be used over TCP, and a gateway to it.
 fn stand() -> (Stand, SocketAddr) {
     let stand = Stand::start();
-    stand.add_client("name = \"far\"\nkind = \"host\"\nwindow = \"64 MiB\"\ntcp = true\n").unwrap();
+    stand
+        .add_client("name = \"far\"\nkind = \"host\"\nwindow = \"64 MiB\"\ntcp = \"open\"\n")
+        .unwrap();
     let at = gateway(&stand.root().join("host.sock"));
     (stand, at)
 }
@@ -104,6 +108,25 @@ fn policy_decides_who_may_come_from_elsewhere() {
         NackCode::Denied
     );
     assert_eq!(code(options(at).client("nobody")), NackCode::Denied);
+    // Neither credential nor token: nobody can be told from anybody.
+    stand.add_client("name = \"bare\"\nkind = \"host\"\ntcp = true\n").unwrap();
+    match options(at).client("bare").credential("x").connect() {
+        Err(Error::Refused(n)) if n.code == NackCode::Denied => {
+            assert!(n.sentence.contains("vfun token add bare"), "{n}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let token = match stand.ask(&Ask::AddToken {
+        client: "bare".into(),
+        app: "*".into(),
+        lives_ms: None,
+    }) {
+        Reply::TokenMade(fresh) => fresh.secret,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(options(at).client("bare")), NackCode::BadCredential);
+    assert_eq!(code(options(at).client("bare").credential("x")), NackCode::BadCredential);
+    options(at).client("bare").credential(token).connect().unwrap();
     // "secret"
     let sha = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
     stand
@@ -262,4 +285,19 @@ fn it_ends_with_the_one_who_started_it() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn connections_have_a_limit_and_it_is_said() {
+    let (stand, at) = stand();
+    let held: Vec<Peer> = (0..CONNECTIONS_MAX).map(|_| Peer::greeted(at, "far")).collect();
+    let full = options(at).connect().err().unwrap();
+    assert!(
+        matches!(&full, Error::Refused(n) if n.code == NackCode::NoCapacity
+            && n.sentence.contains(&CONNECTIONS_MAX.to_string())),
+        "{full}"
+    );
+    drop(held);
+    stand.until("the sessions' end", |s| s.totals() == (0, 0, 0, 0));
+    options(at).connect().unwrap();
 }

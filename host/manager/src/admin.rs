@@ -255,6 +255,10 @@ pub struct HeldUp {
     pub bells: u64,
     /// Windows and connections that were refused because of their rate.
     pub connections: u64,
+    /// Starts of services that were put off or refused because of their client's rate.
+    pub starts: u64,
+    /// Times that a grant's state was left for later, as its client has so many.
+    pub records: u64,
     /// Lines of the log that were left out.
     pub lines: u64,
     /// Functions of clients that crashed too often and are not started now.
@@ -315,8 +319,14 @@ pub struct ClientRow {
     pub max_grants: u32,
     /// Whether TCP callers may act for it.
     pub tcp: bool,
-    /// Whether its apps need a credential.
+    /// Whether they need prove nothing, unless all its apps must.
+    pub tcp_open: bool,
+    /// Whether it has a credential that its apps may show.
     pub credential: bool,
+    /// Whether each of its apps must show a token (policy): its credential does not do then.
+    pub tokens: bool,
+    /// Tokens of it that are valid now.
+    pub tokens_valid: usize,
 }
 
 /// A grant, for people.

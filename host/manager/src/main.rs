@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use vfun_manager::rim::{Config, Daemon};
+use vfun_manager::rim::{Config, Daemon, TlsFiles};
 
 /// Serves vFunctions of this host to its VMs and programs.
 ///
@@ -41,6 +41,16 @@ struct Args {
     /// Also serve callers over TCP on this address, such as 127.0.0.1:7733.
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
+    /// Take callers over TCP by TLS only, and show them this certificate (PEM, with
+    /// those between it and its issuer). Read anew when it changes.
+    #[arg(long, value_name = "FILE", requires = "tcp", requires = "tcp_tls_key")]
+    tcp_tls_cert: Option<PathBuf>,
+    /// Its private key (PEM, not encrypted), which not every user may read.
+    #[arg(long, value_name = "FILE", requires = "tcp_tls_cert")]
+    tcp_tls_key: Option<PathBuf>,
+    /// Take only callers over TCP that show a certificate of one of these issuers (PEM).
+    #[arg(long, value_name = "FILE", requires = "tcp_tls_cert")]
+    tcp_tls_client_ca: Option<PathBuf>,
     /// Show the counters to Prometheus on this address; without one, on 127.0.0.1:9733.
     #[arg(
         long,
@@ -94,6 +104,11 @@ pub fn main() -> ExitCode {
         without: args.without_layer.into_iter().collect(),
         window_dir: absolute(args.window_dir),
         tcp: args.tcp,
+        tcp_tls: TlsFiles {
+            cert: args.tcp_tls_cert.map(absolute),
+            key: args.tcp_tls_key.map(absolute),
+            client_ca: args.tcp_tls_client_ca.map(absolute),
+        },
         gateway_program: beside.join("vfun-gateway"),
         keeper_program: beside.join("vfun-keeper"),
         metrics: args.metrics,

@@ -1,7 +1,7 @@
 //! Manifests: how functions and clients are declared. TOML; a wrong one is
 //! refused with file, line and reason, and nothing of it is taken.
 
-use crate::core::catalog::{Client, ClientKind, Function, Hardware};
+use crate::core::catalog::{Client, ClientKind, Function, Hardware, OverTcp};
 use crate::limits::{WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN};
 pub use crate::source::ManifestError;
 use crate::source::Source;
@@ -309,8 +309,7 @@ struct ClientToml {
     #[serde(default)]
     spin: bool,
     transport: Option<Spanned<String>>,
-    #[serde(default)]
-    tcp: bool,
+    tcp: Option<Spanned<toml::Value>>,
     credential_sha256: Option<Spanned<String>>,
     #[serde(default)]
     uids: Vec<u32>,
@@ -385,6 +384,17 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
             )
         })?),
     };
+    let tcp = match t.tcp.as_ref().map(|v| (v, v.get_ref())) {
+        None | Some((_, toml::Value::Boolean(false))) => OverTcp::Nobody,
+        Some((_, toml::Value::Boolean(true))) => OverTcp::Proven,
+        Some((_, toml::Value::String(word))) if word == "open" => OverTcp::Open,
+        Some((at, _)) => {
+            return Err(src.error(
+                at,
+                "tcp is true (callers with the client's credential or a token), \"open\" (whoever comes) or false",
+            ));
+        }
+    };
     Ok(Client {
         id,
         name,
@@ -395,7 +405,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         hardware: t.hardware,
         spin: t.spin,
         doorbell,
-        tcp: t.tcp,
+        tcp,
         credential_sha256,
         uids: t.uids,
     })
@@ -414,7 +424,7 @@ pub fn default_host_client(id: u32) -> Client {
         // A program on the host could spin by itself.
         spin: true,
         doorbell: true,
-        tcp: false,
+        tcp: OverTcp::Nobody,
         credential_sha256: None,
         uids: vec![],
     }
@@ -569,6 +579,7 @@ mod tests {
             ("name = \"vm1\"\nwindow = \"4 parsecs\"\n", "c.toml:2: 'parsecs' is not a unit"),
             ("name = \"vm1\"\nkind = \"pod\"\n", "c.toml:2: kind \"pod\""),
             ("name = \"vm1\"\nmax_grants = 0\n", "c.toml:2: a client that may hold no grant"),
+            ("name = \"vm1\"\ntcp = \"closed\"\n", "c.toml:2: tcp is true"),
             ("name = \"vm1\"\ncredential_sha256 = \"abc\"\n", "c.toml:2: credential_sha256 is 64"),
             ("name = \"vm1\"\nfunctions = [\"a\",\n \"b c\"]\n", "c.toml:3: name 'b c'"),
         ] {

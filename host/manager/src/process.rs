@@ -37,6 +37,23 @@ pub struct Sandbox {
     pub shared: u64,
 }
 
+impl Sandbox {
+    /// Counts a window as shared. `bytes` tells the size of those that are there.
+    /// True if its bound must grow.
+    ///
+    /// Windows of channels that were closed count too, as pages count where they
+    /// were touched first, until the window is gone. The bound never shrinks:
+    /// what a program or a VM has still mapped of a window is not free yet.
+    pub fn shares(&mut self, window: WindowId, bytes: impl Fn(WindowId) -> Option<u64>) -> bool {
+        self.windows.insert(window);
+        self.windows.retain(|w| bytes(*w).is_some());
+        let sum = self.windows.iter().filter_map(|w| bytes(*w)).fold(0, u64::saturating_add);
+        let more = sum > self.shared;
+        self.shared = self.shared.max(sum);
+        more
+    }
+}
+
 /// A running service.
 pub struct Process {
     /// Its process id.
@@ -140,4 +157,30 @@ pub fn resident_bytes() -> u64 {
         .ok()
         .and_then(|s| s.split_whitespace().nth(1)?.parse::<u64>().ok())
         .map_or(0, |pages| pages * 4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_follows_the_bytes_that_are_shared() {
+        let mut there = std::collections::BTreeMap::from([(1, 10u64), (2, 10)]);
+        let mut s = Sandbox::default();
+        let shares = |s: &mut Sandbox, there: &std::collections::BTreeMap<u32, u64>, w| {
+            s.shares(w, |w| there.get(&w).copied()).then_some(s.shared)
+        };
+        assert_eq!(shares(&mut s, &there, 1), Some(10));
+        assert_eq!(shares(&mut s, &there, 1), None);
+        assert_eq!(shares(&mut s, &there, 2), Some(20));
+        // As many windows as before, and more bytes.
+        there.remove(&2);
+        there.insert(3, 100);
+        assert_eq!(shares(&mut s, &there, 3), Some(110));
+        // Fewer bytes change nothing.
+        there.remove(&3);
+        there.insert(4, 5);
+        assert_eq!(shares(&mut s, &there, 4), None);
+        assert_eq!(s.shared, 110);
+    }
 }

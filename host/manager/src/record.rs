@@ -18,7 +18,7 @@ const TRIM_EVERY: i64 = 1024;
 /// How long a lock of somebody else's is waited for: the manager has one thread.
 const BUSY: Duration = Duration::from_millis(20);
 
-/// The database, and the last peers that it could not take.
+/// The database, and the last peer of each client, for when there is none.
 pub struct Records(Connection, RefCell<BTreeMap<String, u16>>);
 
 /// A line of the history.
@@ -53,6 +53,15 @@ pub struct LeftService {
 
 fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+}
+
+/// A peer's number where nobody can say which were given: VMs connect a few
+/// times in their lives, so those that were are small; and two managers that
+/// must guess do not guess alike.
+fn far_from_all() -> u16 {
+    use std::time::{SystemTime, UNIX_EPOCH};
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    0x8000 + (now % 0x7000) as u16
 }
 
 impl Records {
@@ -123,23 +132,26 @@ impl Records {
     ///
     /// A database that takes nothing does not keep a VM away: what it does not
     /// take is remembered here, and counts the next time.
-    pub fn next_peer(&self, client: &str, first: u16) -> rusqlite::Result<u16> {
+    pub fn next_peer(&self, client: &str, first: u16) -> u16 {
         let key = format!("peer:{client}");
         let mut kept = self.1.borrow_mut();
-        let known: Option<u16> = self
+        let known: rusqlite::Result<Option<u16>> = self
             .0
             .query_row("SELECT value FROM meta WHERE key = ?", [&key], |r| r.get(0))
-            .optional()?;
-        let next = match kept.get(client).copied().max(known) {
+            .optional();
+        let last = match (kept.get(client).copied(), known) {
+            (kept, Ok(known)) => kept.max(known),
+            (Some(kept), Err(_)) => Some(kept),
+            (None, Err(_)) => Some(far_from_all()),
+        };
+        let next = match last {
             None | Some(u16::MAX) => first,
             Some(last) => last + 1,
         };
-        let put = self.0.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", params![key, next]);
-        match put {
-            Ok(_) => drop(kept.remove(client)),
-            Err(_) => drop(kept.insert(client.to_owned(), next)),
-        }
-        Ok(next)
+        // What cannot be written is remembered, so that this goes on without a database.
+        let _ = self.0.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", params![key, next]);
+        kept.insert(client.to_owned(), next);
+        next
     }
 
     /// Whether a manager ever had a generation from it.

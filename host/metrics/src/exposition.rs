@@ -134,6 +134,8 @@ fn manager(w: &mut Writer, look: &Look) -> fmt::Result {
         ("held_up_requests", "Requests that had to wait, by windows there are", h.requests),
         ("held_up_bells", "Bells not listened to, by windows there are", h.bells),
         ("held_up_connections", "Connections refused for their rate", h.connections),
+        ("held_up_starts", "Starts of services put off or refused for their rate", h.starts),
+        ("held_up_records", "Times that a state of a grant was put on record later", h.records),
         ("held_up_log_lines", "Lines of the log left out", h.lines),
         ("open_breakers", "Functions of clients that crash and are not started", h.open_breakers),
     ];

@@ -132,7 +132,7 @@ fn helpers_that_die_come_back() {
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (metrics, tcp) = (free(), free());
     let stand = Stand::with(&["--metrics", &metrics.to_string(), "--tcp", &tcp.to_string()]);
-    stand.add_client("name = \"far\"\nkind = \"host\"\ntcp = true\n").unwrap();
+    stand.add_client("name = \"far\"\nkind = \"host\"\ntcp = \"open\"\n").unwrap();
     let call = || {
         vfun::ConnectOptions::new("far-app")
             .endpoint(vfun::Endpoint::Tcp(tcp.to_string()))

@@ -11,7 +11,7 @@ use vfun::{ConnectOptions, Function, Session};
 /// Declares the neighbour's client and the attacker's: each has windows and
 /// services of its own.
 pub fn manifest(name: &str) -> String {
-    format!("name = \"{name}\"\nkind = \"host\"\nwindow = \"4 MiB\"\ntcp = true\n")
+    format!("name = \"{name}\"\nkind = \"host\"\nwindow = \"4 MiB\"\ntcp = \"open\"\n")
 }
 
 struct Shared {

@@ -3,8 +3,11 @@
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use vfun_tests_hostile::attack::{ATTACKS, Attack};
+use vfun_manager::admin::{Ask, Reply};
+use vfun_tests_hostile::app::App;
+use vfun_tests_hostile::attack::{ATTACKS, Attack, ON_FILES};
 use vfun_tests_hostile::watch::Before;
+use vfun_tests_hostile::window::{Place, Window};
 use vfun_tests_hostile::witness::{Witness, manifest};
 use vfun_tests_local::Stand;
 
@@ -82,7 +85,7 @@ fn each_attack_ends_at_the_attackers_own_window() {
     let host = Host::start();
     let witness = host.neighbour();
     let mut failed = vec![];
-    for attack in ATTACKS.iter().filter(|a| a.name != "truncate") {
+    for attack in ATTACKS.iter().filter(|a| a.name != ON_FILES) {
         let seed = seed();
         let before = Before::look(host.stand.root(), "neighbour").unwrap();
         let calls = witness.calls();
@@ -129,5 +132,49 @@ fn an_attacker_that_is_killed_in_the_middle_leaves_nothing() {
         before.compare().unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(witness.wrong(), None, "{name}");
     }
+    witness.end().unwrap();
+}
+
+/// The plain window's client that cuts its own file.
+const CUTTER: &str = "name = \"cutter\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n";
+
+/// Time enough for some windows to be laid out anew, which takes two seconds each.
+const CUTS: &str = "12";
+
+#[test]
+fn who_truncates_its_window_ends_its_own_services_only() {
+    let host = Host::start();
+    host.stand.add_client(CUTTER).unwrap();
+    let file = match host.stand.ask(&Ask::Clients) {
+        Reply::Clients { clients } => clients
+            .into_iter()
+            .find(|c| c.name == "cutter")
+            .and_then(|c| c.window_file)
+            .expect("a plain window is a file"),
+        other => panic!("{other:?}"),
+    };
+    let witness = host.neighbour();
+    let before = Before::look(host.stand.root(), "neighbour").unwrap();
+    let calls = witness.calls();
+    let out = Command::new(env!("CARGO_BIN_EXE_vfun-hostile"))
+        .args(["--attack", ON_FILES, "--seconds", CUTS, "--seed", &seed().to_string(), "--file"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{said}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(count(&said, "deeds") > 1, "it was served again after a cut: {said}");
+    before.compare().unwrap_or_else(|e| panic!("seed {}: {e}", seed()));
+    assert_eq!(witness.wrong(), None);
+    assert!(witness.calls() > calls, "the neighbour made no call meanwhile");
+    let log = host.stand.log();
+    assert!(log.contains("window truncated"), "no cut was noticed: {log}");
+    // What is left is a window like any other.
+    host.stand.until("the window laid out anew", |_| {
+        let Ok(w) = Window::attach(&Place::File(file.clone())) else { return false };
+        let Some(Ok(app)) = App::hello(&w, 0, "after") else { return false };
+        matches!(app.function(&w, "echo", 1, 64), Some(Ok(_)))
+    });
     witness.end().unwrap();
 }

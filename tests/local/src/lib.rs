@@ -3,6 +3,10 @@
 
 #![forbid(unsafe_code)]
 
+mod certificates;
+
+pub use certificates::{Issuer, Pair};
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

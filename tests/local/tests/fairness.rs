@@ -186,7 +186,8 @@ fn grants_that_come_and_go_fill_no_history() {
 fn windows_come_at_a_rate() {
     let stand = Stand::start();
     for name in ["far", "wide"] {
-        let text = format!("name = \"{name}\"\nkind = \"host\"\nwindow = \"1 MiB\"\ntcp = true\n");
+        let text =
+            format!("name = \"{name}\"\nkind = \"host\"\nwindow = \"1 MiB\"\ntcp = \"open\"\n");
         stand.add_client(&text).unwrap();
     }
     let began = Instant::now();

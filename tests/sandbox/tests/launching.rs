@@ -158,7 +158,6 @@ fn groups_that_were_in_use_at_a_start_are_removed_later() {
 
 #[test]
 fn a_services_bound_grows_with_the_bytes_it_shares() {
-    // One of its windows after the other: the number is the same, the bytes are not.
     let attacker = Attacker::jailed();
     let Some(dir) = group(attacker.service().pid, "memory") else {
         eprintln!("not tested: this host gives no control group");

@@ -26,6 +26,9 @@ impl World {
         let totals = core.totals();
         assert!(totals.sessions <= totals.windows * SESSIONS, "more sessions than lines");
         let windows: BTreeSet<u32> = core.window_ids().collect();
+        // A line that nobody gives back is one app less in this window, for good.
+        let held = windows.iter().find(|w| totals.sessions == 0 && core.has_sessions(**w));
+        assert_eq!(held, None, "lines of sessions are held, and there is no session");
         let mut ranges: BTreeMap<u32, Vec<(u64, Geometry)>> = BTreeMap::new();
         let (mut held, mut hardware) = (BTreeMap::<u32, u32>::new(), BTreeMap::<&str, u32>::new());
         let mut bytes = 0;

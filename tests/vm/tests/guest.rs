@@ -136,7 +136,7 @@ fn what_is_no_window_is_named() {
 fn the_same_calls_go_over_the_network() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let stand = Stand::with(&["--tcp", &format!("127.0.0.1:{port}")]);
-    let window = client(&stand, "vm1", "tcp = true\n");
+    let window = client(&stand, "vm1", "tcp = \"open\"\n");
     client(&stand, "vm2", "");
     let guest = boot(&vfun_testguest::GuestConfig { net: true, ..config("net", vec![window]) });
     let tcp = format!("vfun --endpoint tcp:10.0.2.2:{port} call");

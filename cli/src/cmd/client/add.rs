@@ -6,6 +6,7 @@ use crate::connect::read_secret;
 use crate::fail::{self, Failure, Result};
 use std::path::PathBuf;
 use vfun_manager::admin::ClientRow;
+use vfun_manager::core::catalog::OverTcp;
 
 /// Declare a client, and print what to give QEMU or libvirt.
 ///
@@ -32,9 +33,17 @@ pub struct Args {
     /// Most grants that it may hold at once [default: 128].
     #[arg(long, value_name = "N")]
     max_grants: Option<u32>,
-    /// Let callers over TCP act for it. Give it a credential too.
-    #[arg(long)]
-    tcp: bool,
+    /// Let callers over TCP act for it that show its credential or a token; with =open whoever comes.
+    #[arg(
+        long,
+        value_name = "open",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "proven",
+        hide_possible_values = true,
+        value_parser = ["proven", "open"]
+    )]
+    tcp: Option<String>,
     /// Secret that its apps must show. Only its SHA-256 is kept.
     #[arg(long, value_name = "SECRET")]
     credential: Option<String>,
@@ -67,7 +76,11 @@ impl Args {
             window: self.window.clone(),
             functions: self.functions.clone(),
             max_grants: self.max_grants,
-            tcp: self.tcp,
+            tcp: match self.tcp.as_deref() {
+                None => OverTcp::Nobody,
+                Some("open") => OverTcp::Open,
+                Some(_) => OverTcp::Proven,
+            },
             secret,
             hardware: !self.no_hardware,
             uids: self.uids.clone(),

@@ -2,6 +2,7 @@
 
 use crate::fail::{Failure, Result};
 use sha2::{Digest, Sha256};
+use vfun_manager::core::catalog::OverTcp;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::{header, names};
 
@@ -13,7 +14,7 @@ pub struct Wanted {
     pub window: Option<String>,
     pub functions: Option<Vec<String>>,
     pub max_grants: Option<u32>,
-    pub tcp: bool,
+    pub tcp: OverTcp,
     pub secret: Option<Vec<u8>>,
     pub hardware: bool,
     pub uids: Vec<u32>,
@@ -31,7 +32,7 @@ impl Wanted {
             window: None,
             functions: None,
             max_grants: None,
-            tcp: false,
+            tcp: OverTcp::Nobody,
             secret: None,
             hardware: true,
             uids: vec![],
@@ -77,8 +78,10 @@ pub fn text(w: &Wanted) -> Result<String> {
         let hex: String = Sha256::digest(secret).iter().map(|b| format!("{b:02x}")).collect();
         t.insert("credential_sha256".into(), hex.into());
     }
-    if w.tcp {
-        t.insert("tcp".into(), true.into());
+    match w.tcp {
+        OverTcp::Nobody => {}
+        OverTcp::Proven => drop(t.insert("tcp".into(), true.into())),
+        OverTcp::Open => drop(t.insert("tcp".into(), "open".into())),
     }
     if !w.hardware {
         t.insert("hardware".into(), false.into());
@@ -108,7 +111,7 @@ mod tests {
             transport: Some("ivshmem-plain".into()),
             functions: Some(vec!["echo".into(), "sum".into()]),
             max_grants: Some(5),
-            tcp: true,
+            tcp: OverTcp::Proven,
             secret: Some(b"s3cret".to_vec()),
             hardware: false,
             uids: vec![1000, 64055],
@@ -116,14 +119,22 @@ mod tests {
         };
         let c = vfun_manager::manifest::client(Path::new("x"), &text(&w).unwrap(), 1).unwrap();
         assert_eq!((c.name.as_str(), c.window_bytes, c.max_grants), ("vm-1", 128 << 20, 5));
-        assert_eq!((c.tcp, c.hardware, c.uids.as_slice()), (true, false, &[1000, 64055][..]));
+        assert_eq!(
+            (c.tcp, c.hardware, c.uids.as_slice()),
+            (OverTcp::Proven, false, &[1000, 64055][..])
+        );
         assert_eq!(c.functions, ["echo", "sum"]);
         assert!(!c.doorbell);
         assert_eq!(c.credential_sha256.unwrap()[..2], [0x1e, 0xc1]);
         let c = vfun_manager::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1)
             .unwrap();
         assert!(c.doorbell, "what a VM gets unless told otherwise");
-        assert!(c.hardware && !c.tcp && c.credential_sha256.is_none() && c.may_use("echo"));
+        assert!(
+            c.hardware
+                && c.tcp == OverTcp::Nobody
+                && c.credential_sha256.is_none()
+                && c.may_use("echo")
+        );
     }
 
     #[test]

@@ -126,15 +126,43 @@ fn permission(way: &Way) -> String {
     }
 }
 
+/// What an app of this client must show, in a word or two.
+pub fn proof(c: &ClientRow) -> String {
+    let tokens = match c.tokens_valid {
+        1 => "1 token".into(),
+        n => format!("{n} tokens"),
+    };
+    match (c.tokens, c.credential, c.tokens_valid) {
+        (true, ..) => format!("token ({tokens})"),
+        (false, true, 0) => "yes".into(),
+        (false, true, _) => format!("yes, or token ({tokens})"),
+        (false, false, 0) => "no".into(),
+        // Those over TCP show one; others may, to be told apart.
+        (false, false, _) => format!("no ({tokens})"),
+    }
+}
+
+/// Who may come over TCP.
+fn over_tcp(c: &ClientRow) -> String {
+    let proven = c.tokens || c.credential;
+    match (c.tcp, c.tcp_open) {
+        (false, _) => "no".into(),
+        (true, true) if !proven => "open: whoever reaches the gateway".into(),
+        (true, _) if !proven && c.tokens_valid == 0 => {
+            format!("nobody yet: `vfun token add {}`", c.name)
+        }
+        (true, _) => "yes".into(),
+    }
+}
+
 /// For people.
 pub fn text(c: &ClientRow) -> String {
-    let yes = |b: bool| if b { "yes" } else { "no" };
     let mut facts = Facts::new()
         .fact("client", format!("{} (id {}, {})", c.name, c.id, c.kind))
         .fact("functions", if c.functions == ["*"] { "all".into() } else { c.functions.join(", ") })
         .fact("most grants", c.max_grants.to_string())
-        .fact("over TCP", yes(c.tcp))
-        .fact("credential", yes(c.credential));
+        .fact("over TCP", over_tcp(c))
+        .fact("credential", proof(c));
     let window = out::bytes(c.window_bytes);
     let (Some(way), Some(arguments)) = (way(c), qemu(c)) else {
         facts = facts.fact("window", format!("{window} for each program"));
@@ -184,8 +212,27 @@ mod tests {
             functions: vec!["*".into()],
             max_grants: 128,
             tcp: false,
+            tcp_open: false,
             credential: true,
+            tokens: false,
+            tokens_valid: 0,
         }
+    }
+
+    #[test]
+    fn who_must_show_what_is_said() {
+        let bare =
+            ClientRow { credential: false, tcp: true, ..row("ivshmem-plain", "/w", 1 << 20) };
+        assert_eq!(
+            (proof(&bare), over_tcp(&bare)),
+            ("no".into(), "nobody yet: `vfun token add vm1`".into())
+        );
+        let open = ClientRow { tcp_open: true, ..bare.clone() };
+        assert!(over_tcp(&open).starts_with("open"));
+        let held = ClientRow { tokens_valid: 2, ..bare.clone() };
+        assert_eq!((proof(&held), over_tcp(&held)), ("no (2 tokens)".into(), "yes".into()));
+        let asked = ClientRow { tokens: true, tokens_valid: 1, ..open };
+        assert_eq!((proof(&asked), over_tcp(&asked)), ("token (1 token)".into(), "yes".into()));
     }
 
     fn plain(path: &str, bytes: u64) -> ClientRow {

@@ -52,7 +52,10 @@ fn others(cli: &Cli, who: &Who, taken: Option<&str>) -> Vec<Check> {
         checks.push(Check::note(&format!("not {name}"), why));
     }
     if taken != Some("tcp") {
-        checks.push(Check::note("not tcp", "taken only when asked for: --endpoint tcp:HOST:PORT"));
+        checks.push(Check::note(
+            "not tcp",
+            "taken only when asked for: --endpoint tcp:HOST:PORT or tls:HOST:PORT",
+        ));
     }
     checks
 }

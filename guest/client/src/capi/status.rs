@@ -100,7 +100,7 @@ impl From<&Error> for vfun_status {
             Error::SeveralWindows(_) => vfun_status::SeveralWindows,
             Error::NotAWindow { .. } => vfun_status::NotAWindow,
             Error::Map(_) => vfun_status::Map,
-            Error::Gateway { .. } => vfun_status::Gateway,
+            Error::Gateway { .. } | Error::Tls { .. } => vfun_status::Gateway,
             Error::ConnectionLost(_) => vfun_status::ConnectionLost,
             Error::Refused(_) => vfun_status::Refused,
             Error::ManagerGone(_) => vfun_status::ManagerGone,

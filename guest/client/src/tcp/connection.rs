@@ -4,6 +4,7 @@
 
 use super::reader::{Frame, Patience, Reader, wait_for};
 use crate::error::{Error, Result};
+use crate::tls::TlsFiles;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -12,6 +13,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use vfun_tls::Line;
 use vfun_wire::attach::{Attach, AttachAck};
 use vfun_wire::frame::{ACK, ATTACH, FrameHead, NACK};
 use vfun_wire::limits::FRAME_BYTES_MAX;
@@ -29,7 +31,7 @@ const POLL_FRAMES: usize = 64;
 
 /// A connection, attached.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    line: Line,
     writing: Mutex<()>,
     shared: Mutex<Shared>,
     arrived: Condvar,
@@ -59,8 +61,9 @@ enum State {
 }
 
 impl Connection {
-    /// Connects and attaches.
-    pub fn open(address: &str, question: &Attach) -> Result<Arc<Self>> {
+    /// Connects, encrypted if there is anything to do so by, and attaches.
+    pub fn open(address: &str, tls: Option<&TlsFiles>, question: &Attach) -> Result<Arc<Self>> {
+        let tls = tls.map(|files| files.read(address)).transpose()?;
         let failed = |source| Error::Gateway { address: address.to_string(), source };
         let mut last = std::io::Error::other("the name has no address");
         let mut stream = None;
@@ -77,8 +80,13 @@ impl Connection {
         stream.set_nodelay(true).map_err(failed)?;
         // A peer that vanished without a word is found out in the end.
         let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
+        let line = match &tls {
+            None => Line::plain(stream),
+            Some(client) => Line::connect(stream, client, Instant::now() + CONNECT_TIMEOUT)
+                .map_err(|e| refused_by_tls(address, vfun_tls::of_gateway(&e)))?,
+        };
         let connection = Arc::new(Connection {
-            stream,
+            line,
             writing: Mutex::new(()),
             shared: Mutex::new(Shared {
                 asked: HashMap::new(),
@@ -88,8 +96,13 @@ impl Connection {
             arrived: Condvar::new(),
             next_id: AtomicU64::new(1),
         });
-        let body =
-            connection.exchange(ATTACH, "attach", &[question.as_bytes()], CONNECT_TIMEOUT)?;
+        // A gateway that does not take this caller's certificate says so only now.
+        let body = connection
+            .exchange(ATTACH, "attach", &[question.as_bytes()], CONNECT_TIMEOUT)
+            .map_err(|e| match e {
+            Error::ConnectionLost(why) if tls.is_some() => refused_by_tls(address, why),
+            other => other,
+        })?;
         // The gateway may pass the manager's own answer on.
         if let Ok((ack, _)) = AttachAck::ref_from_prefix(&body)
             && let Some(code) = NackCode::from_wire(ack.code.get())
@@ -244,13 +257,13 @@ impl Connection {
             };
         };
         drop(shared);
-        let read = reader.read(&self.stream, patience);
+        let read = reader.read(&self.line, patience);
         let mut shared = self.lock();
         shared.reader = Some(reader);
         match read {
             Ok(Some(frame)) => shared.deliver(frame),
             Ok(None) => {}
-            Err(e) => shared.die(e.to_string()),
+            Err(e) => shared.die(vfun_tls::of_gateway(&e)),
         }
         self.arrived.notify_all();
         shared
@@ -274,17 +287,21 @@ impl Connection {
 
     /// Sends all bytes. While the gateway takes none because it is itself
     /// writing answers, those are read: otherwise each would wait for the other.
-    fn send_all(&self, mut bytes: &[u8], more: SendFlags) -> std::io::Result<()> {
+    fn send_all(&self, bytes: &[u8], more: SendFlags) -> std::io::Result<()> {
+        self.line.sealed(bytes).try_for_each(|piece| self.send_piece(&piece?, more))
+    }
+
+    fn send_piece(&self, mut bytes: &[u8], more: SendFlags) -> std::io::Result<()> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL | more;
         while !bytes.is_empty() {
-            match send(&self.stream, bytes, flags) {
+            match send(self.line.tcp(), bytes, flags) {
                 Ok(n) => bytes = &bytes[n..],
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     let nobody_reads = self.lock().reader.is_some();
                     let read = if nobody_reads { PollFlags::IN } else { PollFlags::empty() };
                     let ready =
-                        wait_for(&self.stream, PollFlags::OUT | read, Duration::from_millis(50))?;
+                        wait_for(&self.line, PollFlags::OUT | read, Duration::from_millis(50))?;
                     if ready.contains(PollFlags::IN) {
                         let shared = self.lock();
                         drop(self.pump(shared, Patience::Now));
@@ -295,6 +312,10 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+fn refused_by_tls(address: &str, why: String) -> Error {
+    Error::Tls { address: address.to_string(), why }
 }
 
 fn check_alive(shared: &Shared) -> Result<()> {

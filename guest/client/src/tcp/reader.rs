@@ -2,10 +2,9 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 use std::io::{Error, ErrorKind, Result};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
+use vfun_tls::Line;
 use vfun_wire::frame::FrameHead;
 use vfun_wire::limits::FRAME_BYTES_MAX;
 use zerocopy::FromBytes;
@@ -47,7 +46,7 @@ impl Reader {
     }
 
     /// The next frame; `None` if it does not arrive in time.
-    pub fn read(&mut self, stream: &TcpStream, patience: Patience) -> Result<Option<Frame>> {
+    pub fn read(&mut self, line: &Line, patience: Patience) -> Result<Option<Frame>> {
         loop {
             if let Some(frame) = self.take()? {
                 return Ok(Some(frame));
@@ -60,7 +59,7 @@ impl Reader {
                     &mut self.fetched[self.end..]
                 }
             };
-            let Some(n) = receive(stream, room, patience)? else { return Ok(None) };
+            let Some(n) = receive(line, room, patience)? else { return Ok(None) };
             match &mut self.large {
                 Some((_, _, got)) => *got += n,
                 None => self.end += n,
@@ -104,43 +103,38 @@ impl Reader {
 }
 
 /// Bytes received, more than none; `None` if none arrive in time.
-fn receive(stream: &TcpStream, room: &mut [u8], patience: Patience) -> Result<Option<usize>> {
+fn receive(line: &Line, room: &mut [u8], patience: Patience) -> Result<Option<usize>> {
     loop {
         if let Patience::Until(until) = patience {
             let left = until.saturating_duration_since(Instant::now());
-            if !wait_for(stream, PollFlags::IN, left)?
+            if !wait_for(line, PollFlags::IN, left)?
                 .intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
             {
                 return Ok(None);
             }
         }
-        let flags = match patience {
-            Patience::Always => RecvFlags::empty(),
-            _ => RecvFlags::DONTWAIT,
-        };
-        match recv(stream, &mut *room, flags) {
-            Ok((0, _)) => {
+        match line.recv(&mut *room, matches!(patience, Patience::Always)) {
+            Ok(0) => {
                 return Err(Error::new(ErrorKind::UnexpectedEof, "it closed the connection"));
             }
-            Ok((n, _)) => return Ok(Some(n)),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => match patience {
+            Ok(n) => return Ok(Some(n)),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == ErrorKind::WouldBlock => match patience {
                 Patience::Until(until) if Instant::now() < until => {}
                 Patience::Always => {}
                 _ => return Ok(None),
             },
-            Err(e) => return Err(e.into()),
+            Err(e) => return Err(e),
         }
     }
 }
 
-/// Waits until the stream is ready for one of `flags`; which it is.
-pub(super) fn wait_for(
-    stream: &TcpStream,
-    flags: PollFlags,
-    timeout: Duration,
-) -> Result<PollFlags> {
-    let mut fds = [PollFd::new(stream, flags)];
+/// Waits until the line is ready for one of `flags`; which it is.
+pub(super) fn wait_for(line: &Line, flags: PollFlags, timeout: Duration) -> Result<PollFlags> {
+    if flags.contains(PollFlags::IN) && line.holds_some() {
+        return Ok(PollFlags::IN);
+    }
+    let mut fds = [PollFd::new(line.tcp(), flags)];
     let ts = Timespec {
         tv_sec: timeout.as_secs().min(1 << 30) as i64,
         tv_nsec: timeout.subsec_nanos().into(),

@@ -68,7 +68,8 @@ def connect(
     """Open a session with the host.
 
     endpoint
-        ``auto``, ``host[:SOCKET]``, ``ivshmem[:PCIADDRESS]``, ``tcp:HOST:PORT``;
+        ``auto``, ``host[:SOCKET]``, ``ivshmem[:PCIADDRESS]``, ``tcp:HOST:PORT``,
+        ``tls:HOST:PORT`` (with ``VFUN_TLS_CA``);
         None for the environment's VFUN_ENDPOINT, else the best that is there.
     app
         The app's name, for the host's tools; None for the script's name.

@@ -16,9 +16,13 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// A gateway to the manager whose socket this is; it lives as long as the test.
 pub fn gateway(socket: &Path) -> SocketAddr {
+    served(Gateway::new(socket.to_owned()))
+}
+
+/// A gateway as it is set up, which lives as long as the test.
+pub fn served(gateway: Gateway) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
-    let gateway = Gateway::new(socket.to_owned());
     std::thread::spawn(move || gateway.serve(&listener));
     at
 }

@@ -114,7 +114,7 @@ impl Audit {
             ("", Some(uid)) => format!("user {uid}"),
             (client, _) => client.to_owned(),
         };
-        let missing = match lock(&self.pace).may(now_ms(), &about) {
+        let missing = match lock(&self.pace).may(now_ms(), &about, r.nack.code) {
             pace::May::Yes { missing } => missing,
             pace::May::No { first } => {
                 if first {
@@ -201,7 +201,8 @@ impl Writer {
             if left_out {
                 let (said, more) = lock(&self.pace).summaries(now_ms(), over);
                 left_out = more;
-                rows.extend(said.into_iter().map(|(client, missing)| Row {
+                rows.extend(said.into_iter().map(|(client, code, missing)| Row {
+                    code: code.text().into(),
                     at_ms: now_ms(),
                     what: "refused".into(),
                     client,

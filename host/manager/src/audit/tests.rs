@@ -32,15 +32,20 @@ fn deeds_and_refusals_are_found_again_and_a_flood_is_counted() {
     a.did(&me, "client add vm1".into(), "vm1", Ok(()));
     a.did(&me, "client add vm2".into(), "vm2", Err("it is there"));
     (0..500).for_each(|_| a.refused(None, &refusal("vm1")));
+    let mut beyond = refusal("vm1");
+    beyond.nack = Nack::new(NackCode::OverQuota, "enough");
+    a.refused(None, &beyond);
     a.refused(Some(7), &refusal(""));
     drop(a); // writes what waits
     let rows = all(&mut Audit::open(&path).unwrap());
     let told: u64 = rows
         .iter()
         .filter(|r| r.client == "vm1" && r.what == "refused")
-        .map(|r| r.missing + u64::from(!r.code.is_empty()))
+        .map(|r| r.missing + u64::from(!r.sentence.is_empty()))
         .sum();
-    assert_eq!(told, 500, "each is there or counted");
+    assert_eq!(told, 501, "each is there or counted");
+    let kind = NackCode::OverQuota.text();
+    assert!(rows.iter().any(|r| r.code == kind && r.sentence == "enough"), "behind a flood");
     assert!(rows.len() < 40, "{}", rows.len());
     let deed = rows.iter().find(|r| r.what == "client add vm2").unwrap();
     assert_eq!((deed.outcome.as_str(), deed.sentence.as_str()), ("failed", "it is there"));

@@ -87,12 +87,23 @@ pub struct Client {
     /// Whether its apps may have services that spin: each such channel keeps a
     /// processor of the host busy, calls or none.
     pub spin: bool,
-    /// Whether callers over TCP may act for it.
-    pub tcp: bool,
+    /// Which callers over TCP may act for it.
+    pub tcp: OverTcp,
     /// SHA-256 of the credential that its apps present, if one is asked for.
     pub credential_sha256: Option<[u8; 32]>,
     /// Users of the host that may act for it, besides root and the manager's own.
     pub uids: Vec<u32>,
+}
+
+/// Which callers over TCP may act for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverTcp {
+    /// None.
+    Nobody,
+    /// Those that show its credential or a token.
+    Proven,
+    /// Whoever reaches the gateway, unless the client asks all its apps for more.
+    Open,
 }
 
 /// What a client is.

@@ -190,6 +190,11 @@ impl Core {
         self.grants.iter()
     }
 
+    /// Starts of services that had to wait for their client's rate, or were refused for it.
+    pub fn starts_held_up(&self) -> u64 {
+        self.starts.refused()
+    }
+
     /// How many sessions, grants and services there are, and bytes of windows given out.
     pub fn totals(&self) -> Totals {
         Totals {

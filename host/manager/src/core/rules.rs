@@ -127,18 +127,30 @@ pub(super) fn deadline(
 
 /// Whether an app that presents this credential may act for a client: the id
 /// of its token, if it has one. `app` is not known where a program merely asks
-/// for a window; whoever says hello in it is asked again.
+/// for a window; whoever says hello in it is asked again. With `prove` it must
+/// show something even where the client asks its other apps for nothing.
 pub(crate) fn admit(
     catalog: &Catalog,
     now: u64,
     client: &Client,
     app: Option<&str>,
     credential: &[u8],
+    prove: bool,
 ) -> Result<Option<u64>, Nack> {
     let bad = |sentence: String| Err(Nack::new(NackCode::BadCredential, sentence));
-    let required = catalog.policy.client(&client.name).tokens;
+    let prove = prove && client.credential_sha256.is_none();
+    let required = catalog.policy.client(&client.name).tokens || prove;
     let given: [u8; 32] = Sha256::digest(credential).into();
     let tokens = catalog.tokens.get(&client.id).map_or(&[][..], Vec::as_slice);
+    if prove && tokens.is_empty() {
+        let name = &client.name;
+        return Err(Nack::new(
+            NackCode::Denied,
+            format!(
+                "client {name} has nothing yet by which callers over the network are known: its operator makes a token (`vfun token add {name}`), gives it a credential, or takes whoever comes (`tcp = \"open\"` in its manifest)"
+            ),
+        ));
+    }
     // All are compared, and each whole: what it takes tells nothing of any.
     let token =
         tokens.iter().fold(None, |found, t| if same(&t.sha256, &given) { Some(t) } else { found });

@@ -53,7 +53,7 @@ fn client(id: u32, name: &str) -> Client {
         hardware: true,
         spin: false,
         doorbell: true,
-        tcp: false,
+        tcp: crate::core::catalog::OverTcp::Nobody,
         credential_sha256: None,
         uids: vec![],
     }

@@ -4,7 +4,7 @@ use super::{Daemon, Kind};
 use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status};
 use crate::audit::Who;
 use crate::core::breakers::State;
-use crate::core::catalog::{Client, ClientKind, Function};
+use crate::core::catalog::{Client, ClientKind, Function, OverTcp};
 use crate::core::{DrainOf, Event};
 use crate::fair::Intake;
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
@@ -213,6 +213,8 @@ impl Daemon {
             requests: sum(|i| i.throttled),
             bells: sum(|i| i.deafened),
             connections: self.attaches.refused() + self.connects.refused(),
+            starts: self.core.starts_held_up(),
+            records: self.book.held_up(),
             lines: self.lines.left_out(),
             open_breakers: open.count() as u64,
         }
@@ -241,8 +243,11 @@ impl Daemon {
                 .any(|w| w.client == c.id && w.transport == super::ivshmem::DOORBELL),
             functions: c.functions.clone(),
             max_grants: c.max_grants,
-            tcp: c.tcp,
+            tcp: c.tcp != OverTcp::Nobody,
+            tcp_open: c.tcp == OverTcp::Open,
             credential: c.credential_sha256.is_some(),
+            tokens: self.core.catalog().policy.client(&c.name).tokens,
+            tokens_valid: self.tokens_valid(c.id),
         }
     }
 

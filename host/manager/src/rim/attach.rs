@@ -1,7 +1,7 @@
 //! Programs on the host get their windows: one question, one answer.
 
 use super::{Attached, Daemon, Kind, ivshmem};
-use crate::core::catalog::ClientKind;
+use crate::core::catalog::{ClientKind, OverTcp};
 use crate::core::{Event, Refusal};
 use crate::limits::*;
 use crate::window::{Bells, HostWindow};
@@ -154,7 +154,7 @@ impl Daemon {
                 ),
             ));
         }
-        if ask.remote == 1 && !client.tcp {
+        if ask.remote == 1 && client.tcp == OverTcp::Nobody {
             return Err(Nack::new(
                 NackCode::Denied,
                 format!(
@@ -183,7 +183,8 @@ impl Daemon {
                 ),
             ));
         }
-        crate::core::admit(self.core.catalog(), self.now(), client, None, credential)?;
+        let prove = ask.remote == 1 && client.tcp == OverTcp::Proven;
+        crate::core::admit(self.core.catalog(), self.now(), client, None, credential, prove)?;
         let host_windows = self.windows.values().filter(|w| w.transport == HOST);
         let (all, mine) = host_windows
             .fold((0, 0), |(all, mine), w| (all + 1, mine + usize::from(w.client == client.id)));

@@ -157,7 +157,7 @@ impl Daemon {
             HostWindow::lay_out(fd, bytes, generation, client.id, &client.name, Some(bells))
                 .map_err(io::Error::other)?;
         window.set_state(self.serving_state());
-        let peer = self.records.next_peer(&client.name, FIRST_VM_PEER).map_err(io::Error::other)?;
+        let peer = self.records.next_peer(&client.name, FIRST_VM_PEER);
         self.note_numbers();
         let id = self.fresh_id();
         self.watch(&stream, Kind::Peer, id, EventFlags::RDHUP)?;

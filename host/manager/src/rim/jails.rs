@@ -449,23 +449,17 @@ impl Daemon {
     /// service's own, whoever touched it first.
     pub(super) fn share_window(&mut self, id: ServiceId, window: WindowId) {
         let Some(process) = self.services.get_mut(&id) else { return };
-        // Those of channels that were closed too: their pages count where they
-        // were touched first, until the window is gone.
         let sandbox = &mut process.sandbox;
-        sandbox.windows.retain(|w| self.windows.contains_key(w));
-        if !sandbox.windows.insert(window) {
-            return;
+        let windows = &self.windows;
+        let known = sandbox.windows.contains(&window);
+        if sandbox.shares(window, |w| windows.get(&w).map(|w| w.window.bytes()))
+            && let Err(e) = sandbox.group.share(&sandbox.limits, sandbox.shared)
+        {
+            tracing::warn!(service = id, "its bound on memory stays too low: {e}");
         }
-        let bytes = |w: &WindowId| self.windows.get(w).map_or(0, |w| w.window.bytes());
-        let sum: u64 = sandbox.windows.iter().map(bytes).sum();
-        // Never lowered: what a program or a VM has still mapped is not free yet.
-        if sum > sandbox.shared {
-            match sandbox.group.share(&sandbox.limits, sum) {
-                Ok(()) => sandbox.shared = sum,
-                Err(e) => tracing::warn!(service = id, "its bound on memory stays too low: {e}"),
-            }
+        if !known {
+            self.hold_service(id);
         }
-        self.hold_service(id);
     }
 
     /// How a service ended, as its sandbox tells it.

@@ -90,7 +90,7 @@ impl Left {
         for pidfd in &all {
             let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
         }
-        all.into_iter().for_each(|pidfd| process::await_end(pidfd));
+        all.into_iter().for_each(process::await_end);
     }
 
     pub fn is_empty(&self) -> bool {

@@ -36,7 +36,7 @@ mod say;
 mod setup;
 mod tell;
 
-pub use setup::{Config, StartError};
+pub use setup::{Config, StartError, TlsFiles};
 
 use crate::core::{Core, Event, ServiceId, WindowId};
 use crate::fair::{Intake, Lines, Rates};

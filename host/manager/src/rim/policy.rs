@@ -4,6 +4,7 @@ use super::Daemon;
 use crate::admin::{Ask, Reply};
 use crate::core::DrainOf;
 use crate::core::Event;
+use crate::core::catalog::{Client, OverTcp};
 use crate::core::{Catalog, Effects};
 use crate::policy::limits::POLICY_BYTES_MAX;
 use crate::policy::tokens::write_durably;
@@ -176,6 +177,28 @@ impl Daemon {
         let effects = self.core.effects(&catalog);
         self.events.push_back(Event::Catalog(catalog));
         effects
+    }
+
+    /// How many tokens of a client are valid now.
+    pub(super) fn tokens_valid(&self, client: u32) -> usize {
+        let now = self.now();
+        let of = self.core.catalog().tokens.get(&client);
+        of.map_or(0, |all| all.iter().filter(|t| !t.expired(now)).count())
+    }
+
+    /// Says of whom callers over TCP will be turned away, and why.
+    pub(super) fn warn_of_clients_without_proof(&self) {
+        let unproven = |c: &&Client| {
+            c.tcp == OverTcp::Proven
+                && c.credential_sha256.is_none()
+                && self.tokens_valid(c.id) == 0
+        };
+        for c in self.core.catalog().clients.values().filter(unproven) {
+            let name = &c.name;
+            tracing::warn!(
+                "client {name} takes nobody over TCP: it has neither credential nor token. `vfun token add {name}` makes one; `tcp = \"open\"` in its manifest takes whoever comes"
+            );
+        }
     }
 
     fn doubts(&self, policy: &Policy) -> Vec<String> {

@@ -11,10 +11,12 @@ use crate::record::LeftService;
 use crate::tree::Tree;
 use rustix::event::epoll;
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 use vfun_supervise::Driver;
 
@@ -41,6 +43,8 @@ pub struct Config {
     pub window_dir: PathBuf,
     /// Address for callers over TCP, if any.
     pub tcp: Option<String>,
+    /// What these callers' gateway shows them by TLS, if anything.
+    pub tcp_tls: TlsFiles,
     /// The gateway's program.
     pub gateway_program: PathBuf,
     /// The keeper's program.
@@ -49,6 +53,51 @@ pub struct Config {
     pub metrics: Option<String>,
     /// The program that shows them.
     pub metrics_program: PathBuf,
+}
+
+/// Files of the gateway's TLS, which it alone reads.
+#[derive(Clone, Debug, Default)]
+pub struct TlsFiles {
+    /// Its certificate.
+    pub cert: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+    /// Issuers of callers' certificates.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// As arguments of the gateway.
+    fn arguments(&self) -> Vec<OsString> {
+        let all = [
+            ("--tls-cert", &self.cert),
+            ("--tls-key", &self.key),
+            ("--tls-client-ca", &self.client_ca),
+        ];
+        all.into_iter()
+            .filter_map(|(option, file)| Some([option.into(), file.clone()?.into_os_string()]))
+            .flatten()
+            .collect()
+    }
+
+    /// That they will not do is said at the start, not by a gateway that keeps
+    /// ending. It looks for itself, as the user and with the rights that it will
+    /// have: the manager has no part in keys.
+    fn check(&self, gateway: &Path) -> Result<(), StartError> {
+        let arguments = self.arguments();
+        if arguments.is_empty() {
+            return Ok(());
+        }
+        let out = Command::new(gateway)
+            .args(arguments)
+            .args(["--listen", "none", "--check"])
+            .output()
+            .map_err(file(gateway))?;
+        match out.status.success() {
+            true => Ok(()),
+            false => Err(StartError::Tls(String::from_utf8_lossy(&out.stderr).trim().to_owned())),
+        }
+    }
 }
 
 impl Config {
@@ -110,6 +159,9 @@ pub enum StartError {
         /// Where it was looked for.
         program: PathBuf,
     },
+    /// The gateway cannot use its files for TLS.
+    #[error("callers over TCP would get no TLS: {0}")]
+    Tls(String),
     /// The system.
     #[error("the manager could not be set up: {0}")]
     Os(#[from] std::io::Error),
@@ -155,6 +207,7 @@ impl Daemon {
                 _ => return Err(StartError::NoProgram { what, program }),
             }
         }
+        config.tcp_tls.check(&config.gateway_program)?;
         raise_descriptor_limit();
         let tree = Tree::new(&config.root).map_err(file(&config.root))?;
         let lock_path = tree.lock();
@@ -262,6 +315,9 @@ impl Daemon {
         }
         daemon.find_strays();
         daemon.note_numbers();
+        if daemon.config.tcp.is_some() {
+            daemon.warn_of_clients_without_proof();
+        }
         for client in vms {
             if !daemon.prepared(&client)
                 && let Err(e) = daemon.prepare_vm_when_free(&client)
@@ -349,10 +405,13 @@ impl Daemon {
         let mut helpers = vec![];
         if let Some(tcp) = &self.config.tcp {
             let socket = self.tree.host_socket();
+            let mut arguments: Vec<OsString> =
+                vec!["--listen".into(), tcp.into(), "--socket".into(), socket.into()];
+            arguments.extend(self.config.tcp_tls.arguments());
             helpers.push(Helper::new(
                 "gateway for callers over TCP",
                 &self.config.gateway_program,
-                vec!["--listen".into(), tcp.into(), "--socket".into(), socket.into()],
+                arguments,
             ));
         }
         if let Some(metrics) = &self.config.metrics {
@@ -389,6 +448,7 @@ mod tests {
             without: Default::default(),
             window_dir: dir.path().into(),
             tcp: None,
+            tcp_tls: TlsFiles::default(),
             gateway_program: PathBuf::new(),
             keeper_program: PathBuf::new(),
             metrics: None,

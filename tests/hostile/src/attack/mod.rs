@@ -25,6 +25,9 @@ pub struct Attack {
     run: fn(&mut Field),
 }
 
+/// What needs a plain window's file, and so a client of its own.
+pub const ON_FILES: &str = "truncate";
+
 /// All of them.
 pub const ATTACKS: &[Attack] = &[
     attack("random", "random words everywhere, bells between", scribble::random),
@@ -43,10 +46,7 @@ pub const ATTACKS: &[Attack] = &[
     attack("giant", "the largest channels, arguments and results", calls::giant),
     attack("uncollected", "results that nobody ever takes", calls::uncollected),
     Attack { in_guests: false, ..attack("connect", "connection floods", strangers::connect) },
-    Attack {
-        in_guests: false,
-        ..attack("truncate", "the window's file cut short", files::truncate)
-    },
+    Attack { in_guests: false, ..attack(ON_FILES, "the window's file cut short", files::truncate) },
 ];
 
 const fn attack(name: &'static str, what: &'static str, run: fn(&mut Field)) -> Attack {

@@ -4,10 +4,11 @@
 pub mod sample;
 pub mod trend;
 
-use crate::attack::ATTACKS;
+use crate::attack::{ATTACKS, ON_FILES};
 use crate::random::Random;
 use crate::witness::{Witness, manifest};
 use sample::{Deeds, FIGURES, Row, look};
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -46,6 +47,8 @@ const LOOK: Duration = Duration::from_secs(1);
 struct Scene {
     stand: Stand,
     tcp: String,
+    /// The window's file of a client that cuts its own.
+    plain: PathBuf,
     end: AtomicBool,
     attacks: AtomicU64,
     boots: AtomicU64,
@@ -112,16 +115,20 @@ fn apps(scene: &Scene, seed: u64) {
 
 fn attackers(scene: &Scene, seed: u64) {
     let mut random = Random::new(seed);
+    let socket = scene.stand.root().join("host.sock");
     while !scene.over() {
-        for attack in ATTACKS.iter().filter(|a| a.name != "truncate") {
+        for attack in ATTACKS {
             if scene.over() {
                 return;
             }
+            let place: [&OsStr; 2] = match attack.name {
+                ON_FILES => ["--file".as_ref(), scene.plain.as_ref()],
+                _ => ["--socket".as_ref(), socket.as_ref()],
+            };
             let out = Command::new(programs().join("vfun-hostile"))
+                .args(place)
                 .args(["--attack", attack.name, "--seed", &random.word().to_string()])
                 .args(["--seconds", "3", "--client", "attacker", "--tcp", &scene.tcp])
-                .arg("--socket")
-                .arg(scene.stand.root().join("host.sock"))
                 .stdin(Stdio::null())
                 .output();
             match out {
@@ -283,9 +290,15 @@ pub fn run(plan: &Plan) -> std::io::Result<Outcome> {
         other => return Err(std::io::Error::other(format!("{other:?}"))),
     };
     let attacker = attacker_guest(&stand);
+    let cutter = "name = \"cutter\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n";
+    let plain = match stand.add_client(cutter) {
+        Ok(Reply::ClientAdded(row)) => row.window_file.unwrap_or_default(),
+        other => return Err(std::io::Error::other(format!("{other:?}"))),
+    };
     let scene = Arc::new(Scene {
         stand,
         tcp,
+        plain,
         end: AtomicBool::new(false),
         attacks: AtomicU64::new(0),
         boots: AtomicU64::new(0),
