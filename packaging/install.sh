@@ -21,6 +21,9 @@ if [ -x $bin/vfun-service-wasm ]; then
     install -m 644 $bin/*.wasm "$lib/"
     install -m 644 services/wasm/modules/*.toml "$to/share/virtfun/functions/"
 fi
+install -m 755 $bin/vfun-service-opencl "$lib/"
+install -d "$to/share/virtfun/functions-opencl"
+install -m 644 services/opencl/kernels/* "$to/share/virtfun/functions-opencl/"
 ln -sf ../lib/virtfun/vfund "$to/bin/vfund"
 install -m 755 $bin/vfun "$to/bin/"
 install -m 644 $bin/libvfun.so "$to/lib/"

@@ -16,6 +16,8 @@ clang                    /usr/bin/clang
 verilator                /usr/bin/verilator
 lld                      /usr/bin/wasm-ld
 wabt                     /usr/bin/wat2wasm
+pocl-opencl-icd          /etc/OpenCL/vendors/pocl.icd
+ocl-icd-libopencl1       /usr/lib/x86_64-linux-gnu/libOpenCL.so.1
 make                     /usr/bin/make
 pkg-config               /usr/bin/pkg-config
 cpio                     /usr/bin/cpio

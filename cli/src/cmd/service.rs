@@ -71,6 +71,9 @@ fn render(services: &[ServiceRow]) -> String {
             text.push_str(&format!("{}: {}\n", m.layer, m.why));
         }
     }
+    for (id, note) in services.iter().filter_map(|s| Some((s.id, s.note.as_ref()?))) {
+        text.push_str(&format!("service {id}: {note}\n"));
+    }
     text
 }
 
@@ -90,8 +93,13 @@ mod tests {
             user: Some(1_900_000_001),
             limits: Limits::default(),
             sandbox: Standing::default(),
+            note: Some("OpenCL device 'x': arguments and results are copied".into()),
         };
         assert!(render(std::slice::from_ref(&row)).contains("complete"));
+        let text = render(std::slice::from_ref(&row));
+        assert!(
+            text.contains("\nservice 1: OpenCL device 'x': arguments and results are copied\n")
+        );
         row.sandbox.missing.push(Missing::new(Layer::Landlock, "the kernel has none"));
         let text = render(&[row.clone(), row]);
         assert!(text.contains("without landlock"), "{text}");

@@ -42,6 +42,13 @@ pub const CPU_SHARES: u64 = 1024;
 pub const ROOT_BYTES: &str = "64k";
 /// Inodes of it: some ten a path.
 pub const ROOT_INODES: &str = "1024";
+/// Where a service's file system in memory is, if it gets one: where no host
+/// has anything that it would hide.
+pub const SCRATCH: &str = "/.vfun-scratch";
+/// Where it writes if it has no root directory of its own.
+pub const SHARED_SCRATCH: &str = "/tmp";
+/// Inodes of that one: a kernel takes ten.
+pub const SCRATCH_INODES: &str = "1024";
 /// Added to a service's score when the kernel looks for a process to end for
 /// want of memory: services go before the manager and its VMs.
 pub const OOM_SCORE: &str = "300";

@@ -12,6 +12,7 @@
 
 pub mod constants;
 pub mod group;
+pub mod opencl;
 pub mod places;
 pub mod probe;
 pub mod seccomp;

@@ -16,6 +16,9 @@ pub struct Plan {
     pub arguments: Vec<String>,
     /// Files and directories it may read, besides the system's libraries.
     pub reads: Vec<PathBuf>,
+    /// Bytes of a file system in memory that it may write to and run code
+    /// from, at [`SCRATCH`](crate::constants::SCRATCH); 0 for none.
+    pub scratch_bytes: u64,
     /// User and group of the host to run as; `None`: those of the manager.
     pub user: Option<u32>,
     /// Its bounds.

@@ -1,6 +1,6 @@
 //! Which layers a process really has, as the kernel tells.
 
-use crate::constants::{FILE_BYTES, OPEN_FILES};
+use crate::constants::{FILE_BYTES, OPEN_FILES, SCRATCH};
 use crate::{Layer, Missing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -53,8 +53,11 @@ fn own_root(pid: i32) -> bool {
             && f.iter().skip_while(|w| **w != "-").nth(1) == Some(&"tmpfs")
     });
     own && !mounts.lines().any(|l| {
-        // Whatever could be written to was meant for somebody else.
-        l.split(' ').nth(5).is_some_and(|o| o.split(',').any(|o| o == "rw"))
+        let words: Vec<_> = l.split(' ').collect();
+        let own_memory = words.get(4) == Some(&SCRATCH)
+            && words.iter().skip_while(|w| **w != "-").nth(1) == Some(&"tmpfs");
+        // Whatever else could be written to was meant for somebody else.
+        !own_memory && words.get(5).is_some_and(|o| o.split(',').any(|o| o == "rw"))
     })
 }
 

@@ -386,6 +386,9 @@ pub struct ServiceRow {
     pub limits: vfun_jail::Limits,
     /// Its sandbox, as the kernel tells it.
     pub sandbox: vfun_jail::Standing,
+    /// How it computes, in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Why an admin request failed.

@@ -24,6 +24,9 @@ pub const APP_NAMES_KEPT: usize = 512;
 /// Services at once, over all clients: each is a process of 2 to 15 MB.
 pub const SERVICES_MAX: usize = 512;
 
+/// Longest word of a service about how it computes, characters: a line.
+pub const SERVICE_NOTE_CHARS: usize = 200;
+
 /// Channels in a service's report after a take-over; each is a grant of one
 /// client. A service that its driver took over must not make the manager grow.
 pub const REPORT_CHANNELS_MAX: usize = 1 << 16;

@@ -99,6 +99,7 @@ pub fn main() -> ExitCode {
             args.service_program.unwrap_or_else(|| beside.join("vfun-service")),
         ),
         wasm_program: beside.join("vfun-service-wasm"),
+        opencl_program: beside.join("vfun-service-opencl"),
         jail_program: beside.join("vfun-jail"),
         without: args.without_layer.into_iter().collect(),
         window_dir: absolute(args.window_dir),

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use vfun_jail::constants::READS_MAX;
+use vfun_kernelmap::{Map, Mapping};
 use vfun_signature::{Record, Signature};
 use vfun_supervise::Driver;
 use vfun_wire::header;
@@ -49,6 +50,7 @@ struct FunctionToml {
     #[serde(default)]
     max_result: Option<Spanned<u32>>,
     signature: Option<Spanned<String>>,
+    opencl: Option<Spanned<Map>>,
     #[serde(default)]
     reads: Vec<Spanned<PathBuf>>,
     #[serde(default)]
@@ -97,6 +99,28 @@ fn wasm_memory(src: &Source<'_>, memory: Option<&Spanned<String>>) -> Result<u64
     }
 }
 
+/// A kernel whose arguments its section takes from the signature.
+fn opencl_kernel(
+    src: &Source<'_>,
+    kernel: PathBuf,
+    section: Option<&Spanned<Map>>,
+    signature: Option<&Signature>,
+) -> Result<Driver, ManifestError> {
+    let Some(map) = section else {
+        return Err(src.whole(
+            "a function of kind \"opencl\" needs a section [opencl]: which kernel, and what its arguments are",
+        ));
+    };
+    let Some(signature) = signature else {
+        return Err(src.whole(
+            "a function of kind \"opencl\" needs a `signature`, whose arguments become the kernel's",
+        ));
+    };
+    Mapping::new(map.get_ref(), signature).map_err(|e| src.error(map, e.to_string()))?;
+    let map = Box::new(map.get_ref().clone());
+    Ok(Driver::OpenCl { kernel, signature: signature.to_string(), map })
+}
+
 fn native() -> Spanned<String> {
     Spanned::new(0..0, "native".into())
 }
@@ -126,6 +150,12 @@ pub fn function(
     {
         return Err(src.error(m, "`memory` is for kind \"wasm\": policy bounds other drivers"));
     }
+    if let Some(map) = &t.opencl
+        && t.kind.get_ref() != "opencl"
+    {
+        return Err(src.error(map, "[opencl] is for kind \"opencl\""));
+    }
+    let signature = t.signature.as_ref().map(|s| signature(&src, s)).transpose()?;
     let software = match (t.kind.get_ref().as_str(), &t.library) {
         ("native", Some(l)) => Some(library(l)?),
         ("native", None) if t.hardware.is_some() => None,
@@ -139,6 +169,14 @@ pub fn function(
         ("wasm", None) => {
             return Err(src.whole("a function of kind \"wasm\" needs `library`, its module"));
         }
+        ("opencl", Some(l)) => {
+            Some(opencl_kernel(&src, found(l)?, t.opencl.as_ref(), signature.as_ref())?)
+        }
+        ("opencl", None) => {
+            return Err(src.whole(
+                "a function of kind \"opencl\" needs `library`, the kernel's source or binary",
+            ));
+        }
         ("floor", None) => Some(Driver::Floor),
         ("floor", Some(l)) => {
             return Err(src.error(l, "kind \"floor\" is built in and has no library"));
@@ -146,7 +184,9 @@ pub fn function(
         (other, _) => {
             return Err(src.error(
                 &t.kind,
-                format!("kind \"{other}\" is not one of \"native\", \"wasm\", \"floor\""),
+                format!(
+                    "kind \"{other}\" is not one of \"native\", \"wasm\", \"opencl\", \"floor\""
+                ),
             ));
         }
     };
@@ -181,15 +221,13 @@ pub fn function(
             return Err(src.error(d, format!("a deadline is from 1 to {DEADLINE_MS_MAX} ms")));
         }
     };
-    let signature = match &t.signature {
-        None => None,
-        Some(s) if software == Some(Driver::Floor) => {
-            return Err(
-                src.error(s, "raw lines (kind \"floor\") carry no arguments and have no signature")
-            );
-        }
-        Some(s) => Some(signature(&src, s)?),
-    };
+    if let Some(s) = &t.signature
+        && software == Some(Driver::Floor)
+    {
+        return Err(
+            src.error(s, "raw lines (kind \"floor\") carry no arguments and have no signature")
+        );
+    }
     let bytes = |v: &Option<Spanned<u32>>, of: Option<&Record>, key: &str| {
         let most = of.map_or(CELL_BYTES_MAX, |r| r.max_bytes() as u32);
         match (v, of) {

@@ -26,6 +26,9 @@ pub struct Sandbox {
     pub group: Group,
     /// Its bounds.
     pub limits: vfun_jail::Limits,
+    /// How it computes, in its own words.
+    #[serde(default)]
+    pub note: Option<String>,
     /// Windows it was passed that are still there.
     #[serde(default)]
     pub windows: BTreeSet<WindowId>,

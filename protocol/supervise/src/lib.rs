@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+pub use vfun_kernelmap::Map;
+
 /// Largest packet, bytes: settings of a manifest with room.
 pub const PACKET_BYTES: usize = 64 << 10;
 
@@ -137,6 +139,15 @@ pub enum Driver {
         /// Most linear memory of each channel's instance, bytes.
         memory_bytes: u64,
     },
+    /// An OpenCL kernel; `vfun-service-opencl` serves it.
+    OpenCl {
+        /// Its source or binary.
+        kernel: PathBuf,
+        /// The function's signature, whose arguments become the kernel's.
+        signature: String,
+        /// How they do.
+        map: Box<Map>,
+    },
     /// Raw lines answered by the service itself: the floor under a call.
     Floor,
 }
@@ -183,6 +194,9 @@ pub enum FromService {
         max_args: u32,
         /// Longest results it gives, bytes.
         max_result: u32,
+        /// How it computes, for people: a driver's word.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
     },
     /// It cannot serve; it exits with [`EXIT_CANNOT_START`].
     Failed {

@@ -95,6 +95,8 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "host/jail/src/launcher",
     // The simulated device's C++.
     "services/fpga/src/sim/ffi.rs",
+    // OpenCL's C interface.
+    "services/opencl/src/cl",
     "services/sdk",
     "services/testdriver",
     // What an attacker does is not safe.

@@ -213,7 +213,7 @@ impl Process {
             Temper::DiesLoading => self.die(Exit::Signal(6)),
             _ => {
                 self.loaded = true;
-                self.say(FromService::Ready { max_args: 48, max_result: 48 });
+                self.say(FromService::Ready { max_args: 48, max_result: 48, note: None });
             }
         }
     }
@@ -396,7 +396,7 @@ impl Process {
             5 => FromService::Broken { channel, reason },
             6 => FromService::Channels { channels: vec![channel; 3], more: self.rng.bool(), to: 0 },
             7 => FromService::Deadline { channel },
-            8 => FromService::Ready { max_args: 0, max_result: u32::MAX },
+            8 => FromService::Ready { max_args: 0, max_result: u32::MAX, note: None },
             _ => FromService::Failed { reason },
         };
         self.say(message);

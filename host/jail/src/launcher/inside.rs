@@ -6,6 +6,7 @@ use super::{Failed, Teller, landlock, mounts, privileges, resources};
 use std::convert::Infallible;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
+use vfun_jail::constants::{SCRATCH, SHARED_SCRATCH};
 use vfun_jail::places::Places;
 use vfun_jail::{Layer, Plan, Report};
 
@@ -25,7 +26,7 @@ pub fn enter(
     let sources = spaces.mount.then(|| mounts::open(&places)).transpose()?;
     privileges::become_inside(spaces)?;
     if let Some(sources) = sources {
-        mounts::enter(sources)?;
+        mounts::enter(sources, plan.scratch_bytes)?;
     }
     if spaces.names {
         let _ = rustix::system::sethostname(b"virtfun");
@@ -36,9 +37,14 @@ pub fn enter(
     if has(Layer::NoNewPrivileges) {
         privileges::no_new()?;
     }
+    let scratch = match (plan.scratch_bytes > 0, spaces.mount) {
+        (false, _) => None,
+        (true, true) => Some(SCRATCH),
+        (true, false) => Some(SHARED_SCRATCH),
+    };
     let mut version = None;
     if has(Layer::Landlock) {
-        match landlock::restrict(&places)? {
+        match landlock::restrict(&places, scratch)? {
             Ok(v) => version = Some(v),
             Err(why) => teller.without(Layer::Landlock, why),
         }

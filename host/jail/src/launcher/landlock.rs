@@ -39,7 +39,7 @@ fn errno_of(e: &(dyn std::error::Error + 'static)) -> Option<i32> {
 }
 
 /// Puts it in force; the version, or why not.
-pub fn restrict(places: &Places) -> Result<Result<u32, String>, Failed> {
+pub fn restrict(places: &Places, scratch: Option<&str>) -> Result<Result<u32, String>, Failed> {
     let version = match version() {
         Ok(version) => version,
         Err(e) => return Ok(Err(format!("the kernel has none: {e}"))),
@@ -54,6 +54,7 @@ pub fn restrict(places: &Places) -> Result<Result<u32, String>, Failed> {
             .scope(Scope::from_all(NEWEST))?
             .create()?
             .add_rules(path_beneath_rules(shown, reading))?
+            .add_rules(path_beneath_rules(scratch, AccessFs::from_all(NEWEST)))?
             .restrict_self()
     })();
     match done {

@@ -1,6 +1,6 @@
 //! A root directory of its own: an empty file system in memory, in which the
 //! program, its libraries and what its manifest names are shown, all of it for
-//! reading only.
+//! reading only; and, for drivers that compile, a second one to write to.
 
 use super::Failed;
 use super::clone::set_attributes;
@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use vfun_jail::Layer;
-use vfun_jail::constants::{ROOT_BYTES, ROOT_INODES};
+use vfun_jail::constants::{ROOT_BYTES, ROOT_INODES, SCRATCH, SCRATCH_INODES};
 use vfun_jail::places::Places;
 
 /// Any directory will do to build the root on; these are there.
@@ -50,17 +50,26 @@ pub fn open(places: &Places) -> Result<Sources, Failed> {
     Ok(Sources { shown, links: places.links.iter().cloned().collect() })
 }
 
-fn root() -> io::Result<OwnedFd> {
+/// A file system in memory, without devices and set-user-id programs.
+fn memory(size: &str, inodes: &str, mode: &str, more: MountAttrFlags) -> io::Result<OwnedFd> {
     use rustix::mount::{fsconfig_create, fsconfig_set_string, fsmount, fsopen};
     let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    for (key, value) in [("size", ROOT_BYTES), ("nr_inodes", ROOT_INODES), ("mode", "755")] {
+    for (key, value) in [("size", size), ("nr_inodes", inodes), ("mode", mode)] {
         fsconfig_set_string(&fs, key, value)?;
     }
     fsconfig_create(&fs)?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
-        | MountAttrFlags::MOUNT_ATTR_NODEV
-        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | more;
     Ok(fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+fn root() -> io::Result<OwnedFd> {
+    memory(ROOT_BYTES, ROOT_INODES, "755", MountAttrFlags::MOUNT_ATTR_NOEXEC)
+}
+
+/// Where the service may write, and run what it wrote: whoever it is in the
+/// end, as nobody else is in here.
+fn scratch(bytes: u64) -> io::Result<OwnedFd> {
+    memory(&bytes.to_string(), SCRATCH_INODES, "777", MountAttrFlags::empty())
 }
 
 fn inside(path: &Path) -> &Path {
@@ -68,7 +77,7 @@ fn inside(path: &Path) -> &Path {
 }
 
 /// Makes the root, and this process live in it and nowhere else.
-pub fn enter(sources: Sources) -> Result<(), Failed> {
+pub fn enter(sources: Sources, scratch_bytes: u64) -> Result<(), Failed> {
     let all = |e: io::Error| Failed::at(Layer::Mount, "a root directory")(e);
     let stage = STAGES.iter().find(|s| Path::new(s).is_dir()).unwrap_or(&"/");
     let root = root().map_err(all)?;
@@ -95,6 +104,14 @@ pub fn enter(sources: Sources) -> Result<(), Failed> {
                 .map_err(|e| at(path)(e.into()))?;
         }
         rustix::mount::move_mount(tree, "", CWD, name, onto).map_err(|e| at(path)(e.into()))?;
+    }
+    if scratch_bytes > 0 {
+        let at_scratch = at(Path::new(SCRATCH));
+        let made = scratch(scratch_bytes).and_then(|fs| {
+            std::fs::create_dir_all(inside(Path::new(SCRATCH)))?;
+            Ok(rustix::mount::move_mount(&fs, "", CWD, inside(Path::new(SCRATCH)), onto)?)
+        });
+        made.map_err(at_scratch)?;
     }
     // The old root is put over the new one, and taken away from there.
     rustix::process::pivot_root(".", ".").map_err(|e| all(e.into()))?;

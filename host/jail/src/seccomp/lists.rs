@@ -282,6 +282,63 @@ pub fn wasm() -> Vec<Rule> {
     floor()
 }
 
+/// `clone` as a C library starts a program: `CLONE_VM | CLONE_VFORK | SIGCHLD`.
+const PROGRAM: u32 = 0x0000_4111;
+
+/// What compiling an OpenCL kernel takes besides. PoCL's compiler writes
+/// object files and has the system's linker make a library of each kernel,
+/// which it then loads. All of that is over before the first channel is opened;
+/// which program can be started at all is the other layers' to say.
+const BUILDER: &[Rule] = &[
+    // The linker is started, and waited for; it runs under this list too.
+    rule(SYS_clone, &[When::masked(0, u32::MAX, PROGRAM)], Answer::Allow),
+    allow(SYS_execve),
+    allow(SYS_wait4),
+    // Object files and libraries are written.
+    allow(SYS_openat),
+    // PoCL sorts them into folders, under their last names once they are whole.
+    allow(SYS_mkdirat),
+    allow(SYS_renameat),
+    allow(SYS_renameat2),
+    allow(SYS_fdatasync),
+    // What is not needed any more is removed.
+    allow(SYS_unlinkat),
+    // The linker makes its output a program's file.
+    allow(SYS_fchmodat),
+    allow(SYS_umask),
+];
+
+/// The same by older names.
+#[cfg(target_arch = "x86_64")]
+const BUILDER_OLD: &[Rule] =
+    &[allow(SYS_open), allow(SYS_mkdir), allow(SYS_rename), allow(SYS_unlink), allow(SYS_chmod)];
+#[cfg(not(target_arch = "x86_64"))]
+const BUILDER_OLD: &[Rule] = &[];
+
+/// An OpenCL kernel while it is compiled and tried.
+pub fn building() -> Vec<Rule> {
+    // The first rule that fits decides: these go before the refusals below.
+    let first = [BUILDER, BUILDER_OLD].concat();
+    [&first[..], CODE, SECOND, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD]
+        .concat()
+}
+
+/// What serving a kernel takes besides: for each new size of a launch PoCL asks
+/// whether the file of the kernel, which is long loaded, is still there. It
+/// need not be opened again: the loader knows it by its name.
+const KERNEL: &[Rule] = &[
+    #[cfg(target_arch = "x86_64")]
+    allow(SYS_access),
+    allow(SYS_faccessat),
+    allow(SYS_faccessat2),
+];
+
+/// A kernel that is compiled and loaded: no file, no program and no more code.
+/// PoCL's threads, one for each processor, are there by then.
+pub fn opencl() -> Vec<Rule> {
+    [KERNEL, DATA, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+}
+
 /// Raw lines: no driver, no files.
 pub fn floor() -> Vec<Rule> {
     [DATA, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()

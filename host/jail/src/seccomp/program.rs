@@ -203,10 +203,53 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_gets_files_programs_and_code_only_while_it_is_built() {
+        use libc::*;
+        let (building, serving) =
+            (Program::new(&lists::building()), Program::new(&lists::opencl()));
+        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
+        let arg = |i: usize, v: i32| {
+            let mut args = [0u64; 6];
+            args[i] = v as u64;
+            args
+        };
+        assert_eq!(to(&building, SYS_openat, arg(2, O_RDWR | O_CREAT)), ALLOW);
+        assert_eq!(to(&building, SYS_execve, [0; 6]), ALLOW, "the linker");
+        assert_eq!(to(&building, SYS_clone, arg(0, CLONE_VM | CLONE_VFORK | SIGCHLD)), ALLOW);
+        assert_eq!(to(&building, SYS_clone, arg(0, SIGCHLD)), TRAP, "no other fork");
+        assert_eq!(to(&building, SYS_mmap, arg(2, PROT_EXEC)), ALLOW);
+        assert_eq!(to(&serving, SYS_openat, arg(2, O_RDONLY)), TRAP);
+        assert_eq!(to(&serving, SYS_execve, [0; 6]), KILL_PROCESS);
+        assert_eq!(to(&serving, SYS_clone, arg(0, CLONE_VM | CLONE_VFORK | SIGCHLD)), TRAP);
+        assert_eq!(to(&serving, SYS_mmap, arg(2, PROT_EXEC)), TRAP);
+        for p in [&building, &serving] {
+            for call in [SYS_ptrace, SYS_mount, SYS_bpf, SYS_execveat] {
+                assert_eq!(to(p, call, [0; 6]), KILL_PROCESS, "{call}");
+            }
+            assert_eq!(to(p, SYS_socket, [0; 6]), TRAP);
+        }
+    }
+
+    #[test]
     fn a_list_fits_a_packet() {
-        let filters =
-            super::super::filters(&vfun_supervise::Driver::Native { library: "/x".into() }, false);
-        let bytes = serde_json::to_vec(&filters).unwrap().len();
-        assert!(bytes < vfun_supervise::PACKET_BYTES / 2, "{bytes}");
+        use vfun_supervise::Driver;
+        let map = Box::new(vfun_supervise::Map {
+            kernel: "k".into(),
+            binary: false,
+            options: String::new(),
+            device: Default::default(),
+            global: vec![],
+            local: vec![],
+            args: vec![],
+            require: vec![],
+            trial: Default::default(),
+            copy: false,
+        });
+        let opencl = Driver::OpenCl { kernel: "/x".into(), signature: String::new(), map };
+        for driver in [Driver::Native { library: "/x".into() }, opencl] {
+            let filters = super::super::filters(&driver, false);
+            let bytes = serde_json::to_vec(&filters).unwrap().len();
+            assert!(bytes < vfun_supervise::PACKET_BYTES / 2, "{bytes}");
+        }
     }
 }

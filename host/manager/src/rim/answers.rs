@@ -410,9 +410,11 @@ impl Daemon {
 /// A manifest whose libraries are where they were found.
 fn with_absolute_libraries(text: &str, f: &Function) -> String {
     let path = |d: &Option<&Driver>| match d {
-        Some(Driver::Native { library } | Driver::Wasm { module: library, .. }) => {
-            Some(library.display().to_string())
-        }
+        Some(
+            Driver::Native { library }
+            | Driver::Wasm { module: library, .. }
+            | Driver::OpenCl { kernel: library, .. },
+        ) => Some(library.display().to_string()),
         Some(Driver::Floor) | None => None,
     };
     let Ok(mut t) = text.parse::<toml::Table>() else { return text.to_owned() };
@@ -443,9 +445,11 @@ fn function_row(f: &Function) -> FunctionRow {
         summary: f.summary.clone(),
         locations,
         driver: match driver {
-            Some(Driver::Native { library } | Driver::Wasm { module: library, .. }) => {
-                library.display().to_string()
-            }
+            Some(
+                Driver::Native { library }
+                | Driver::Wasm { module: library, .. }
+                | Driver::OpenCl { kernel: library, .. },
+            ) => library.display().to_string(),
             Some(Driver::Floor) => "built in".into(),
             None => String::new(),
         },

@@ -6,7 +6,7 @@ use super::{Daemon, Kind};
 use crate::admin::ServiceRow;
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
-use crate::limits::{GROUPS_SWEEP, LEFT_ENDS, SERVICES_MAX};
+use crate::limits::{GROUPS_SWEEP, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
 use crate::process::{Process, Sandbox, started};
 use rustix::event::epoll::{self, EventFlags};
 use std::collections::BTreeSet;
@@ -19,7 +19,8 @@ use vfun_jail::constants::{USER_BASE, USERS};
 use vfun_jail::group::{Group, Groups};
 use vfun_jail::standing::Meant;
 use vfun_jail::{
-    Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing, seccomp,
+    Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing, opencl,
+    seccomp,
 };
 use vfun_supervise::{Driver, Start, ToService};
 
@@ -219,10 +220,20 @@ impl Daemon {
             .functions
             .get(&start.function)
             .map_or((vec![], false), |f| (f.reads.clone(), f.makes_code));
-        if let Driver::Native { library: file } | Driver::Wasm { module: file, .. } = &start.driver
-        {
-            reads.push(file.clone());
+        match &start.driver {
+            Driver::Native { library: file } | Driver::Wasm { module: file, .. } => {
+                reads.push(file.clone());
+            }
+            Driver::OpenCl { kernel, .. } => {
+                reads.push(kernel.clone());
+                reads.extend(opencl::reads());
+            }
+            Driver::Floor => {}
         }
+        let scratch_bytes = match &start.driver {
+            Driver::OpenCl { .. } => opencl::SCRATCH_BYTES,
+            _ => 0,
+        };
         if !self.jails.lacks(Layer::Seccomp) {
             start.filters = seccomp::filters(&start.driver, makes_code);
         }
@@ -240,6 +251,7 @@ impl Daemon {
             program,
             arguments: vec![],
             reads,
+            scratch_bytes,
             user,
             limits,
             without: self.jails.without.clone(),
@@ -372,6 +384,7 @@ impl Daemon {
             meant: l.meant,
             group: l.group,
             limits: l.plan.limits,
+            note: None,
             windows: BTreeSet::new(),
             shared: 0,
         };
@@ -413,13 +426,16 @@ impl Daemon {
     }
 
     /// The service has loaded its driver: its sandbox is complete now.
-    pub(super) fn service_ready(&mut self, id: ServiceId) -> Event {
+    pub(super) fn service_ready(&mut self, id: ServiceId, note: Option<String>) -> Event {
         let required = self.required_layers();
         let Some(process) = self.services.get_mut(&id) else {
             return Event::ServiceReady { service: id };
         };
         process.sandbox.standing =
             Standing::of(process.pid, process.pidfd(), &process.sandbox.meant);
+        // A driver's word: it is shown on terminals.
+        process.sandbox.note =
+            note.map(|n| n.chars().filter(|c| !c.is_control()).take(SERVICE_NOTE_CHARS).collect());
         match process.sandbox.standing.lacks(&required, &[]) {
             None => Event::ServiceReady { service: id },
             Some(reason) => {
@@ -473,6 +489,7 @@ impl Daemon {
                 user: s.meant.user,
                 limits: s.limits,
                 sandbox: s.standing.clone(),
+                note: s.note.clone(),
             }
         };
         self.services.iter().map(row).collect()

@@ -415,9 +415,9 @@ impl Daemon {
                     }
                     return;
                 }
-                FromService::Ready { .. } => {
+                FromService::Ready { note, .. } => {
                     ready = true;
-                    self.service_ready(service)
+                    self.service_ready(service, note)
                 }
                 FromService::Failed { reason } => Event::ServiceFailed { service, reason },
                 FromService::Opened { channel } => {

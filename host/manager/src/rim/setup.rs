@@ -33,6 +33,8 @@ pub struct Config {
     pub service_program: PathBuf,
     /// The program that serves those of kind "wasm"; it may be missing.
     pub wasm_program: PathBuf,
+    /// The program that serves those of kind "opencl"; it may be missing.
+    pub opencl_program: PathBuf,
     /// The program that puts them into their sandbox.
     pub jail_program: PathBuf,
     /// Layers of the sandbox to leave out, to measure what they cost.
@@ -107,6 +109,11 @@ impl Config {
                 self.wasm_program.display()
             )),
             Driver::Wasm { .. } => Ok(self.wasm_program.clone()),
+            Driver::OpenCl { .. } if !self.opencl_program.is_file() => Err(format!(
+                "OpenCL kernels are served by {}, which is not there: `make build` builds it",
+                self.opencl_program.display()
+            )),
+            Driver::OpenCl { .. } => Ok(self.opencl_program.clone()),
             Driver::Native { .. } | Driver::Floor => Ok(self.service_program.clone()),
         }
     }
@@ -436,6 +443,7 @@ mod tests {
             drivers: dir.path().into(),
             service_program: dir.path().join("vfun-service"),
             wasm_program: dir.path().join("vfun-service-wasm"),
+            opencl_program: dir.path().join("vfun-service-opencl"),
             jail_program: PathBuf::new(),
             without: Default::default(),
             window_dir: dir.path().into(),

@@ -72,6 +72,17 @@ impl<'a> ArgsAt<'a> {
         }
         fits
     }
+
+    /// Copies `to.len()` of them from `at` on, once; false if they end earlier.
+    #[inline]
+    pub fn copy_part(&self, at: usize, to: &mut [u8]) -> bool {
+        let fits = at.checked_add(to.len()).is_some_and(|end| end <= self.len);
+        if fits {
+            // SAFETY: as above, for a range that lies inside.
+            unsafe { std::ptr::copy_nonoverlapping(self.ptr.add(at), to.as_mut_ptr(), to.len()) };
+        }
+        fits
+    }
 }
 
 /// Where results go.
@@ -138,6 +149,11 @@ mod tests {
         assert!(ArgsAt::private(b"abc").copy_to(&mut room));
         assert!(!ArgsAt::private(b"abcde").copy_to(&mut room));
         assert_eq!(&room, b"abc\x09");
+        let mut two = [0; 2];
+        assert!(ArgsAt::private(b"abc").copy_part(1, &mut two));
+        assert_eq!(&two, b"bc");
+        assert!(!ArgsAt::private(b"abc").copy_part(2, &mut two));
+        assert!(!ArgsAt::private(b"abc").copy_part(usize::MAX, &mut two));
         assert!(OutAt::private(&mut room).write(b"xy"));
         assert!(!OutAt::private(&mut room).write(b"xyxyx"));
         assert_eq!(&room, b"xyc\x09");

@@ -80,9 +80,9 @@ impl<E: Engine> Control<E> {
             EventData::new_u64(ALARM),
             EventFlags::IN | EventFlags::ET,
         )?;
-        let (max_args, max_result) = match &work {
-            Work::Calls(engine) => (engine.max_args(), engine.max_result()),
-            Work::Floor => (8, 8),
+        let (max_args, max_result, note) = match &work {
+            Work::Calls(engine) => (engine.max_args(), engine.max_result(), engine.note()),
+            Work::Floor => (8, 8, None),
         };
         let (teller, events) = channel();
         let mut control = Control {
@@ -98,7 +98,7 @@ impl<E: Engine> Control<E> {
             epoll,
             rest: Rest::new(Instant::now()),
         };
-        control.say(FromService::Ready { max_args, max_result });
+        control.say(FromService::Ready { max_args, max_result, note });
         Ok(control)
     }
 

@@ -11,6 +11,10 @@ pub trait Engine: Send + Sync + 'static {
     fn max_args(&self) -> u32;
     /// Longest results, bytes. Up to 48 the results go through private memory.
     fn max_result(&self) -> u32;
+    /// What whoever looks at the service should know of how it computes.
+    fn note(&self) -> Option<String> {
+        None
+    }
     /// A state for a new channel, made on that channel's thread.
     fn open(&self, config: &Config) -> Result<Self::Instance, DriverError>;
 }
