@@ -119,8 +119,10 @@ impl Core {
     pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         self.now = now;
         match event {
-            Event::WindowUp { window, client, bytes, doorbell, death_seen } => {
-                self.windows.insert(window, Window::new(client, bytes, doorbell, death_seen));
+            Event::WindowUp { window, client, bytes, doorbell, death_seen, proven } => {
+                let mut up = Window::new(client, bytes, doorbell, death_seen);
+                up.proven = proven;
+                self.windows.insert(window, up);
             }
             Event::WindowDown { window } => self.window_down(now, window, out),
             Event::Request(request) => self.request(now, request, out),

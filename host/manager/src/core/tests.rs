@@ -108,6 +108,7 @@ impl Bed {
                 bytes: MIB,
                 doorbell: false,
                 death_seen: false,
+                proven: false,
             });
         }
         b
