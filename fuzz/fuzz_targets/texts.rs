@@ -40,7 +40,7 @@ signature = "(m: u32, n: u32, k: i64, x: f32, data: [f32]) -> (s: u64, f: u8, da
 [opencl]
 "#;
 
-/// A kernel's section: what it maps can be bound to a call, or is refused.
+/// A kernel's section: taken, or refused with a reason.
 fn kernel(section: &str) {
     let text = format!("{KERNEL}{section}");
     match manifest::function(Path::new("f.toml"), &text, Path::new("/"), 1) {
