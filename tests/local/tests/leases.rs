@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun::{Function, FunctionRequest, Location, Preference};
 use vfun_manager::admin::{Ask, LeasesView, Reply};
-use vfun_tests_local::{Stand, repo};
 use vfun_testdriver::{Mode, ledger};
+use vfun_tests_local::{Stand, repo};
 
-const PREEMPT: &[&str] =
-    &["--leases", "fair", "--lease-interval-ms", "10", "--lease-hold-ms", "0"];
+const PREEMPT: &[&str] = &["--leases", "fair", "--lease-interval-ms", "10", "--lease-hold-ms", "0"];
 
 /// The test driver as its own hardware: what runs on a "VF" is another process.
 fn offer(stand: &Stand, vfs: u32) {
@@ -100,8 +99,8 @@ fn a_thousand_switches_under_load_lose_repeat_and_reorder_no_call() {
         while seen < 1000 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(100));
             seen = switches(&stand);
-            let over = ordered.iter().any(|t| t.is_finished())
-                || ledgers.iter().any(|t| t.is_finished());
+            let over =
+                ordered.iter().any(|t| t.is_finished()) || ledgers.iter().any(|t| t.is_finished());
             if over {
                 break;
             }

@@ -159,12 +159,8 @@ impl Core {
     /// Makes what is there follow what was decided. Nothing is remembered of
     /// steps between: whatever happened, this looks at where each grant is.
     pub(super) fn follow_leases(&mut self, now: u64, out: &mut Vec<Action>) {
-        let names: BTreeSet<String> = self
-            .grants
-            .iter()
-            .filter(|(_, g)| g.leased)
-            .map(|(_, g)| g.function.clone())
-            .collect();
+        let names: BTreeSet<String> =
+            self.grants.iter().filter(|(_, g)| g.leased).map(|(_, g)| g.function.clone()).collect();
         self.leases.pools.retain(|name, _| names.contains(name));
         for name in names {
             self.follow(now, &name, out);
@@ -408,8 +404,7 @@ impl Core {
     /// What was told to nobody was not begun: another manager begins it anew.
     pub(super) fn forget_warming(&mut self) {
         let warming = |g: &Grant| g.moving.is_some_and(|m| m.phase == Phase::Warming);
-        let all: Vec<_> =
-            self.grants.iter().filter(|(_, g)| warming(g)).map(|(h, _)| h).collect();
+        let all: Vec<_> = self.grants.iter().filter(|(_, g)| warming(g)).map(|(h, _)| h).collect();
         for grant in all {
             let g = self.grants.get_mut(grant).expect("just listed");
             g.moving = None;

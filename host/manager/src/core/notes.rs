@@ -356,9 +356,7 @@ impl GrantNote {
             leased: n.leased,
             vf: n.vf,
             moving: match n.moving {
-                Some((to, service, phase)) => {
-                    Some(Moving { to: location(to)?, service, phase })
-                }
+                Some((to, service, phase)) => Some(Moving { to: location(to)?, service, phase }),
                 None => None,
             },
             switches: n.switches,

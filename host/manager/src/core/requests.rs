@@ -425,9 +425,8 @@ impl Core {
         self.check_breaker(now, client.id, name, location)?;
         let hw = f.hardware.as_ref().filter(|hw| hw.leased);
         let leased = hw.is_some() && preference == Preference::Any && f.software.is_some();
-        let vf = hw
-            .filter(|_| location.is_hardware())
-            .and_then(|hw| self.free_vf(name, hw.instances));
+        let vf =
+            hw.filter(|_| location.is_hardware()).and_then(|hw| self.free_vf(name, hw.instances));
         // A service that spins keeps a processor of the host busy for an idle
         // app: only where policy says so. The answer shows what is in force.
         let wait = match wait {
