@@ -228,30 +228,31 @@ impl Core {
             (0..vfs).filter_map(|vf| Some((pool.engine.holder(vf)?, vf))).collect();
         for handle in movable {
             let meant = holders.get(&handle.0).copied();
-            let Some(g) = self.grants.get_mut(handle) else { continue };
-            if let Some(m) = g.moving {
+            // Only what changes is marked as changed: the rest need not be noted anew.
+            let Ok(g) = self.grants.get(handle) else { continue };
+            let (on_vf, vf) = (g.location.is_hardware(), g.vf);
+            match g.moving {
+                Some(m) if m.phase != Phase::Warming => {}
+                Some(m) if m.to.is_hardware() == (vf == meant) => self.advance(handle, out),
                 // Nothing was told to anybody yet: it is simply not done.
-                if m.phase == Phase::Warming && (m.to.is_hardware() != (g.vf == meant)) {
+                Some(_) => {
+                    let g = self.grants.get_mut(handle).expect("just seen");
                     g.moving = None;
-                    if !g.location.is_hardware()
-                        && let Some(vf) = g.vf.take()
-                    {
+                    if !on_vf && let Some(vf) = g.vf.take() {
                         used.remove(&vf);
                     }
                 }
-                continue;
-            }
-            match (g.location.is_hardware(), meant) {
-                (true, meant) if g.vf != meant => {
+                None if on_vf && vf != meant => {
                     self.begin_move(now, handle, Location::Software, out);
                 }
-                (false, Some(vf)) if !used.contains(&vf) => {
-                    let Some(to) = to else { continue };
-                    g.vf = Some(vf);
-                    used.insert(vf);
-                    self.begin_move(now, handle, to, out);
+                None if !on_vf => {
+                    let (Some(to), Some(vf)) = (to, meant) else { continue };
+                    if used.insert(vf) {
+                        self.grants.get_mut(handle).expect("just seen").vf = Some(vf);
+                        self.begin_move(now, handle, to, out);
+                    }
                 }
-                _ => {}
+                None => {}
             }
         }
     }
