@@ -20,6 +20,7 @@ pocl-opencl-icd          /etc/OpenCL/vendors/pocl.icd
 ocl-icd-libopencl1       /usr/lib/x86_64-linux-gnu/libOpenCL.so.1
 make                     /usr/bin/make
 pkg-config               /usr/bin/pkg-config
+libzstd-dev              /usr/include/zstd.h
 cpio                     /usr/bin/cpio
 gzip                     /bin/gzip
 lz4                      /usr/bin/lz4

@@ -37,7 +37,7 @@ if [ "$part" != vm ]; then
 fi
 stage 'build' cargo build --release --workspace --quiet
 if [ "$part" != vm ]; then
-    stage 'unit and local tests' cargo test --release --workspace --quiet --exclude vfun-tests-vm --exclude vfun-testguest --exclude vfun-tests-hostile
+    stage 'unit and local tests' cargo test --release --workspace --quiet --no-fail-fast --exclude vfun-tests-vm --exclude vfun-testguest --exclude vfun-tests-hostile
     # Minutes of building wasmtime: for those who change it.
     if [ -n "${VFUN_WASM-}" ]; then stage 'WebAssembly' packaging/wasm.sh --test; fi
     stage 'attacks, chaos, crash matrix' cargo test --release --quiet -p vfun-tests-hostile --lib --bins --test attacks --test chaos --test matrix -- --test-threads 2
@@ -53,7 +53,7 @@ if [ "$part" != local ]; then
     stage 'kernel module: the newer kernel too' packaging/kmod.sh --backports
     stage 'a guest of Debian: our packages by DKMS' packaging/debian-guest.sh
     stage 'test guests' cargo test --release --quiet -p vfun-testguest
-    stage 'real guests' cargo test --release --quiet -p vfun-tests-vm
+    stage 'real guests' cargo test --release --quiet --no-fail-fast -p vfun-tests-vm
     stage "attackers' guests" cargo test --release --quiet -p vfun-tests-hostile --test guests -- --test-threads 1
 fi
 

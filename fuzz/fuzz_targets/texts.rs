@@ -30,11 +30,30 @@ mod serde_json_like {
     }
 }
 
+/// A manifest up to its kernel's section; its file only has to be one.
+const KERNEL: &str = r#"
+name = "f"
+version = "1.0"
+kind = "opencl"
+library = "/proc/self/exe"
+signature = "(m: u32, n: u32, k: i64, x: f32, data: [f32]) -> (s: u64, f: u8, data: [u8])"
+[opencl]
+"#;
+
+/// A kernel's section: taken, or refused with a reason.
+fn kernel(section: &str) {
+    let text = format!("{KERNEL}{section}");
+    match manifest::function(Path::new("f.toml"), &text, Path::new("/"), 1) {
+        Ok(f) => assert!(f.deadline_ms > 0),
+        Err(e) => assert!(!e.reason.is_empty()),
+    }
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((&which, data)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (file, dir) = (Path::new("f.toml"), Path::new("/"));
-    match which % 8 {
+    match which % 10 {
         0 => match manifest::function(file, text, dir, 1) {
             Ok(f) => assert!(f.deadline_ms > 0 && vfun_wire::names::check(&f.name).is_ok()),
             Err(e) => assert!(!e.reason.is_empty()),
@@ -54,6 +73,12 @@ fuzz_target!(|data: &[u8]| {
             same::<FromService>(text);
             same::<ToService>(text);
         }
+        7 => kernel(text),
+        // A formula by itself; quotes would end it.
+        8 => kernel(&format!(
+            "kernel = \"f\"\nglobal = ['''{}''']\nargs = [{{ value = \"m\" }}, {{ output = \"data\", count = '''{0}''' }}]",
+            text.replace('\'', "")
+        )),
         _ => drop(text.parse::<FunctionVersion>()),
     }
 });

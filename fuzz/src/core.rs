@@ -86,6 +86,7 @@ impl Bed {
             bytes: MIB,
             doorbell: true,
             death_seen: false,
+            proven: false,
         });
     }
 

@@ -60,10 +60,16 @@ impl Connection {
 
     /// Serves it to its end.
     pub fn run(self, greeting: Greeting) {
-        let peer = self.peer;
+        let (peer, door) = (self.peer, self.door.clone());
         match self.serve(greeting) {
             Ok(()) | Err(Ended::Closed) => tracing::debug!(%peer, "ended"),
-            Err(Ended::Broken(why)) => tracing::info!(%peer, "ended: {why}"),
+            Err(Ended::Broken(why)) => match door.lines.say(Instant::now()) {
+                None => tracing::debug!(%peer, "ended: {why}"),
+                Some(0) => tracing::info!(%peer, "ended: {why}"),
+                Some(n) => {
+                    tracing::info!(%peer, "ended: {why} ({n} lines like this were left out before it)")
+                }
+            },
         }
     }
 

@@ -2,6 +2,7 @@
 //! which those that say nothing cannot take.
 
 use crate::limits::{CONNECTIONS_MAX, GREETINGS_MAX};
+use crate::lines::Lines;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,6 +14,8 @@ use vfun_wire::{Nack, NackCode};
 pub struct Door {
     served: AtomicUsize,
     greeting: Mutex<Greetings>,
+    /// What is said of those that end badly.
+    pub lines: Lines,
 }
 
 #[derive(Default)]

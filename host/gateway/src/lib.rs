@@ -23,6 +23,7 @@ mod greet;
 mod input;
 mod late;
 pub mod limits;
+mod lines;
 mod outcome;
 mod output;
 mod server;

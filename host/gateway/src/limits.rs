@@ -10,6 +10,9 @@ pub const CONNECTIONS_MAX: usize = 48;
 /// takes milliseconds, is not driven out by its neighbours' neglect; each has a
 /// thread, and 64 KiB once it has begun to speak.
 pub const GREETINGS_MAX: usize = 256;
+/// Lines of the log a minute about connections that ended badly, of all together:
+/// whoever reaches the port can cause one with each. Beyond, they are counted.
+pub const LINES_A_MINUTE: u32 = 60;
 /// How long a connection may take to say who it is, with its TLS handshake.
 pub const GREETING: Duration = Duration::from_secs(5);
 /// Largest frame of a greeting, bytes: both are under 300. After that it is

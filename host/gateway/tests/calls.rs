@@ -126,7 +126,27 @@ fn policy_decides_who_may_come_from_elsewhere() {
     };
     assert_eq!(code(options(at).client("bare")), NackCode::BadCredential);
     assert_eq!(code(options(at).client("bare").credential("x")), NackCode::BadCredential);
+    // Who cannot show it takes no windows from those who can.
+    for _ in 0..100 {
+        assert_eq!(code(options(at).client("bare").credential("x")), NackCode::BadCredential);
+    }
     options(at).client("bare").credential(token).connect().unwrap();
+    // A token of some apps is for these only.
+    let of_web = match stand.ask(&Ask::AddToken {
+        client: "bare".into(),
+        app: "web-*".into(),
+        lives_ms: None,
+    }) {
+        Reply::TokenMade(fresh) => fresh.secret,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(options(at).client("bare").credential(&of_web)), NackCode::BadCredential);
+    ConnectOptions::new("web-1")
+        .endpoint(Endpoint::Tcp(at.to_string()))
+        .client("bare")
+        .credential(&of_web)
+        .connect()
+        .unwrap();
     // "secret"
     let sha = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
     stand

@@ -191,7 +191,8 @@ impl Mapping {
         let numbers = &values[..self.numbers.len()];
         self.sizes(numbers, launch)?;
         launch.args.clear();
-        launch.result_len = self.results_fixed;
+        // Behind the fixed ones there may be padding, in which the array begins.
+        launch.result_len = self.results_tail.map_or(self.results_fixed, |t| t.offset);
         for slot in &self.slots {
             let bound = match slot {
                 Slot::Scalar(n) => {
@@ -289,6 +290,9 @@ impl Mapping {
         for _ in 0..3 {
             let bound = self.bind(args.len(), |at, to| copy(&args, at, to), &mut launch);
             let want = match (bound, self.args_tail) {
+                (Ok(()), _) if launch.result_len > TRIAL_BYTES => {
+                    return Err(ValueError::TooLarge("the results of the trial call".into()).into());
+                }
                 (Ok(()), _) => return Ok(args),
                 (Err(BindError::Short { end, .. }), Some(_)) => end,
                 (Err(BindError::Empty(_) | BindError::NoWork(_)), Some(_)) => 1,

@@ -18,7 +18,7 @@ mod words;
 
 pub use files::{Client, FileError, Server};
 pub use line::Line;
-pub use words::{of_caller, of_gateway};
+pub use words::{of_caller, of_gateway, of_line};
 
 /// First byte of whatever speaks TLS: a handshake record. No frame of a plain
 /// caller begins so, as its first is an attach, whose length is known.

@@ -7,18 +7,21 @@ fn inner(e: &io::Error) -> Option<&Error> {
     e.get_ref()?.downcast_ref()
 }
 
-/// Why a caller could not talk to a gateway, for the caller.
+/// Why a caller could not shake hands with a gateway, for the caller.
 pub fn of_gateway(e: &io::Error) -> String {
-    let Some(tls) = inner(e) else {
-        return match e.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
-                "it hung up in the TLS handshake: perhaps it does not speak TLS (tcp:HOST:PORT is \
-                 for those), or has no place left"
-                    .into()
-            }
-            _ => e.to_string(),
-        };
-    };
+    match e.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if inner(e).is_none() => {
+            "it hung up in the TLS handshake: perhaps it does not speak TLS (tcp:HOST:PORT is \
+             for those), or has no place left"
+                .into()
+        }
+        _ => of_line(e),
+    }
+}
+
+/// Why a connection to a gateway ended, with TLS or without, for the caller.
+pub fn of_line(e: &io::Error) -> String {
+    let Some(tls) = inner(e) else { return e.to_string() };
     match tls {
         Error::InvalidCertificate(bad) => match bad {
             Bad::UnknownIssuer | Bad::BadSignature => "its certificate is from none of the issuers \

@@ -29,9 +29,28 @@ fn the_functions_that_ship_compute_what_they_say() {
     let stats = factorial.release().unwrap();
     assert_eq!((stats.calls, stats.errors), (2, 0));
     let names: Vec<_> = session.list().unwrap().into_iter().map(|f| f.name).collect();
-    for name in ["echo", "factorial", "fibonacci", "floor", "sha256", "sum"] {
+    for name in ["echo", "factorial", "fibonacci", "floor", "resize", "sha256", "sum", "zstd"] {
         assert!(names.iter().any(|n| n == name), "{names:?}");
     }
+}
+
+#[test]
+fn data_is_compressed_and_an_image_resized() {
+    let stand = Stand::start();
+    let session = stand.connect("media");
+    let cells = |name| FunctionRequest::new(name).depth(2).cell_bytes(1 << 20);
+    let open = |name| session.negotiate(&cells(name)).unwrap().activate().unwrap();
+    let text = b"of windows and of functions ".repeat(10_000);
+    let frame = open("zstd").call(&[&3u32.to_le_bytes()[..], &text].concat()).unwrap();
+    assert_eq!(frame[..4], [0x28, 0xb5, 0x2f, 0xfd], "a Zstandard frame");
+    assert!(frame.len() < text.len() / 100);
+    let head: Vec<u8> = [100u32, 50, 200, 150].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let colour = [10, 200, 30, 255];
+    let resize = open("resize");
+    let grown = resize.call(&[head, colour.repeat(100 * 50)].concat()).unwrap();
+    assert!(grown == colour.repeat(200 * 150));
+    let short = resize.call(&[0; 16]).unwrap_err().to_string();
+    assert!(short.contains("0 x 0 has no pixel"), "{short}");
 }
 
 #[test]

@@ -273,7 +273,8 @@ fn the_audit_log_tells_who_did_what_and_who_was_refused_what() {
     assert_eq!(deed("token add locked").client, "locked");
     assert_eq!(deed("token revoke").outcome, "done");
     let denied: Vec<_> = rows.iter().filter(|r| r.code == "denied").collect();
-    assert!(denied.len() < 40 && denied.len() >= 20, "{}", denied.len());
+    // Ten at once, then one a minute: the rest is counted.
+    assert!((10..=12).contains(&denied.len()), "{}", denied.len());
     assert_eq!((denied[0].app.as_str(), denied[0].function.as_str()), ("curious", "sum"));
     assert!(denied[0].sentence.contains("manifest"), "{}", denied[0].sentence);
     let bad = rows.iter().find(|r| r.code == "bad credential").unwrap();

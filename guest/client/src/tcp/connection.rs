@@ -263,7 +263,7 @@ impl Connection {
         match read {
             Ok(Some(frame)) => shared.deliver(frame),
             Ok(None) => {}
-            Err(e) => shared.die(vfun_tls::of_gateway(&e)),
+            Err(e) => shared.die(vfun_tls::of_line(&e)),
         }
         self.arrived.notify_all();
         shared

@@ -80,6 +80,9 @@ pub enum Event {
         doorbell: bool,
         /// Its app's death is seen by the rim (a socket), so no heartbeats are asked for.
         death_seen: bool,
+        /// It was given to a caller over the network that had to show who it is:
+        /// so must each app in it.
+        proven: bool,
     },
     /// A window is gone, with everybody in it.
     WindowDown {

@@ -124,8 +124,10 @@ impl Core {
         self.now = now;
         let looks = !matches!(event, Event::Heartbeats { .. });
         match event {
-            Event::WindowUp { window, client, bytes, doorbell, death_seen } => {
-                self.windows.insert(window, Window::new(client, bytes, doorbell, death_seen));
+            Event::WindowUp { window, client, bytes, doorbell, death_seen, proven } => {
+                let mut up = Window::new(client, bytes, doorbell, death_seen);
+                up.proven = proven;
+                self.windows.insert(window, up);
             }
             Event::WindowDown { window } => self.window_down(now, window, out),
             Event::Request(request) => self.request(now, request, out),

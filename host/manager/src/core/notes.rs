@@ -36,6 +36,9 @@ pub(super) struct WindowNote {
     pub bytes: u64,
     pub doorbell: bool,
     pub death_seen: bool,
+    /// Whether each app in it must show who it is.
+    #[serde(default)]
+    pub proven: bool,
     /// Ranges that are held back: until when, where, how long.
     #[serde(default)]
     pub held: Vec<(u64, u64, u64)>,
@@ -242,6 +245,7 @@ impl WindowNote {
             bytes: w.heap.total() + HEAP_OFF as u64,
             doorbell: w.doorbell,
             death_seen: w.death_seen,
+            proven: w.proven,
             held: w.held.clone(),
             shut: w.shut,
             ended: w.ended.iter().enumerate().filter_map(|(c, s)| Some((c, (*s)?))).collect(),
@@ -251,6 +255,7 @@ impl WindowNote {
     pub fn read(self, now: u64) -> Result<Window, String> {
         check_size(self.bytes).map_err(|e| e.to_string())?;
         let mut window = Window::new(self.client, self.bytes, self.doorbell, self.death_seen);
+        window.proven = self.proven;
         let latest = now.saturating_add(HOLD_MS);
         window.shut = self.shut.map(|until| until.min(latest));
         for (cell, seq) in self.ended {

@@ -242,7 +242,8 @@ impl Core {
             .get(..usize::from(h.credential_len.get()))
             .ok_or_else(|| malformed("the credential is longer than its room"))?;
         let client = self.client_of(window)?;
-        let token = rules::admit(&self.catalog, now, client, Some(app), credential, false)?;
+        let prove = self.windows[&window].proven;
+        let token = rules::admit(&self.catalog, now, client, Some(app), credential, prove)?;
         let client_id = client.id;
 
         let w = &self.windows[&window];

@@ -110,6 +110,7 @@ impl Bed {
                 bytes: MIB,
                 doorbell: false,
                 death_seen: false,
+                proven: false,
             });
         }
         b

@@ -27,6 +27,8 @@ pub(crate) struct Window {
     pub shut: Option<u64>,
     pub doorbell: bool,
     pub death_seen: bool,
+    /// Each app in it must show a credential or a token.
+    pub proven: bool,
     /// Which session has which line of the guest's page.
     pub lines: [Option<Handle>; SESSIONS],
     /// Of each line the last heartbeat seen, and when it last moved.
@@ -47,6 +49,7 @@ impl Window {
             shut: None,
             doorbell,
             death_seen,
+            proven: false,
             lines: [None; SESSIONS],
             beats: [(0, 0); SESSIONS],
             ended: [None; CONTROL_CELLS],

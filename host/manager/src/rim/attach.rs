@@ -165,6 +165,9 @@ impl Daemon {
         if client.kind == ClientKind::Vm && ask.remote == 0 && !trusted {
             return Err(Nack::new(NackCode::Denied, format!("'{name}' is a VM's client")));
         }
+        // Who has not shown what the client asks for uses up nothing of its own.
+        let prove = ask.remote == 1 && client.tcp == OverTcp::Proven;
+        crate::core::admit(self.core.catalog(), self.now(), client, None, credential, prove)?;
         let who = match (ask.remote, trusted) {
             (1, _) => Some(Who::Remote(client.id)),
             (_, false) => Some(Who::User(uid)),
@@ -183,8 +186,6 @@ impl Daemon {
                 ),
             ));
         }
-        let prove = ask.remote == 1 && client.tcp == OverTcp::Proven;
-        crate::core::admit(self.core.catalog(), self.now(), client, None, credential, prove)?;
         let host_windows = self.windows.values().filter(|w| w.transport == HOST);
         let (all, mine) = host_windows
             .fold((0, 0), |(all, mine), w| (all + 1, mine + usize::from(w.client == client.id)));
@@ -242,6 +243,7 @@ impl Daemon {
                 transport: HOST,
                 peer: Some(stream),
                 heartbeats: false,
+                proven: prove,
                 handing: false,
                 intake: self.intake(client_id),
             };
@@ -258,6 +260,7 @@ impl Daemon {
             bytes,
             doorbell: true,
             death_seen: true,
+            proven: prove,
         });
         Ok(())
     }

@@ -155,6 +155,7 @@ impl Daemon {
                 transport: super::ivshmem::PLAIN,
                 peer: None,
                 heartbeats: true,
+                proven: false,
                 handing: false,
                 intake: self.intake(client.id),
             },
@@ -166,6 +167,7 @@ impl Daemon {
             bytes: client.window_bytes,
             doorbell: false,
             death_seen: false,
+            proven: false,
         });
         Ok(())
     }

@@ -170,6 +170,7 @@ impl Daemon {
                 transport: DOORBELL,
                 peer: Some(stream),
                 heartbeats: true,
+                proven: false,
                 handing: true,
                 intake: self.intake(client.id),
             },
@@ -194,6 +195,7 @@ impl Daemon {
             bytes,
             doorbell: true,
             death_seen: false,
+            proven: false,
         });
         self.settle();
         Ok(())

@@ -434,8 +434,10 @@ impl Daemon {
         process.sandbox.standing =
             Standing::of(process.pid, process.pidfd(), &process.sandbox.meant);
         // A driver's word: it is shown on terminals.
-        process.sandbox.note =
-            note.map(|n| n.chars().filter(|c| !c.is_control()).take(SERVICE_NOTE_CHARS).collect());
+        if let Some(n) = note {
+            let shown = n.chars().filter(|c| !c.is_control()).take(SERVICE_NOTE_CHARS);
+            process.sandbox.note = Some(shown.collect());
+        }
         match process.sandbox.standing.lacks(&required, &[]) {
             None => Event::ServiceReady { service: id },
             Some(reason) => {

@@ -36,6 +36,8 @@ struct WindowNote {
     generation: u64,
     transport: String,
     heartbeats: bool,
+    #[serde(default)]
+    proven: bool,
     peer: bool,
     bells: bool,
     #[serde(default)]
@@ -197,6 +199,7 @@ impl Daemon {
             generation: a.window.generation(),
             transport: a.transport.into(),
             heartbeats: a.heartbeats,
+            proven: a.proven,
             peer: a.peer.is_some(),
             bells: a.window.bells().is_some(),
             handing: a.handing,
@@ -287,6 +290,7 @@ impl Daemon {
             grants = self.core.totals().grants,
             "goes on where another manager was"
         );
+        self.find_strays();
         self.events.push_back(Event::Resume { alive: alive.clone() });
         self.settle();
         // Without its answer nothing can be opened or given back there. It comes
@@ -337,6 +341,7 @@ impl Daemon {
             bytes: note.bytes,
             doorbell: note.bells,
             death_seen: !note.heartbeats,
+            proven: note.proven,
         };
         let attached = Attached {
             window,
@@ -344,6 +349,7 @@ impl Daemon {
             transport,
             peer,
             heartbeats: note.heartbeats,
+            proven: note.proven,
             handing: false,
             intake: self.intake(note.client),
         };

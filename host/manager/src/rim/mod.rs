@@ -114,6 +114,8 @@ pub(crate) struct Attached {
     /// The socket of a program on the host, or of a VM's QEMU: its end is theirs.
     peer: Option<UnixStream>,
     heartbeats: bool,
+    /// Each app in it must show who it is.
+    proven: bool,
     /// Its VM has not been told everything yet.
     handing: bool,
     /// How fast it may ask, and whose turn it is.
@@ -463,6 +465,15 @@ impl Daemon {
                         continue;
                     }
                     let channels = self.reports.remove(&service).unwrap_or_default();
+                    // Its word that it is ready may have gone with the manager that
+                    // heard it. What is asked of it then is asked of it now.
+                    if self.core.awaits_ready(service)
+                        && let failed @ Event::ServiceFailed { .. } =
+                            self.service_ready(service, None)
+                    {
+                        self.events.push_back(failed);
+                        return;
+                    }
                     Event::Serving { service, channels }
                 }
                 FromService::Forbidden { call } => {

@@ -63,13 +63,13 @@ impl Book {
         }
     }
 
-    /// Puts a state off; `shown` if the tree has it already. True if it ended
-    /// and must only be taken out of the tree.
     /// Times that a state waited because its client has so many.
     pub fn held_up(&self) -> u64 {
         self.rates.refused()
     }
 
+    /// Puts a state off; `shown` if the tree has it already. True if it ended
+    /// and must only be taken out of the tree.
     fn put_off(&mut self, g: &GrantRecord, shown: bool) -> bool {
         let known = g.state != GrantState::Granted;
         let late = self.late.entry(g.grant).or_insert_with(|| {

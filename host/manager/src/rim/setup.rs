@@ -315,7 +315,6 @@ impl Daemon {
         if lost && let Err(e) = daemon.records.has_begun() {
             daemon.records_fail(format!("the database: {e}"));
         }
-        daemon.find_strays();
         daemon.note_numbers();
         if daemon.config.tcp.is_some() {
             daemon.warn_of_clients_without_proof();
@@ -386,6 +385,7 @@ impl Daemon {
         let services = self.records.left_services().map_err(database)?;
         if left.is_empty() {
             self.end_left_services(&services);
+            self.find_strays();
         } else {
             self.take_up(left, &services);
         }

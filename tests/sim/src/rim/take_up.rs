@@ -81,11 +81,19 @@ impl World {
                     m.next_id = m.next_id.max(id);
                     m.windows.insert(id, attached);
                     if known.insert(id, true).is_none() {
-                        let Event::WindowUp { client, bytes, doorbell, death_seen, .. } = up else {
+                        let Event::WindowUp { client, bytes, doorbell, death_seen, proven, .. } =
+                            up
+                        else {
                             unreachable!("that is what it gives")
                         };
-                        let up =
-                            Event::WindowUp { window: id, client, bytes, doorbell, death_seen };
+                        let up = Event::WindowUp {
+                            window: id,
+                            client,
+                            bytes,
+                            doorbell,
+                            death_seen,
+                            proven,
+                        };
                         self.push(up);
                     }
                 }
@@ -149,8 +157,14 @@ impl World {
         let (bytes, generation) = (note["bytes"].as_u64()?, note["generation"].as_u64()?);
         let heartbeats = note["heartbeats"].as_bool()?;
         let window = HostWindow::take_up(memory.file(), bytes, generation, None).ok()?;
-        let up =
-            Event::WindowUp { window: 0, client, bytes, doorbell: false, death_seen: !heartbeats };
+        let up = Event::WindowUp {
+            window: 0,
+            client,
+            bytes,
+            doorbell: false,
+            death_seen: !heartbeats,
+            proven: false,
+        };
         let memory = memory.clone();
         Some((Attached { window, client, heartbeats, handing: false, guest, memory }, up))
     }

@@ -41,7 +41,14 @@ impl World {
             self.hold_window(id);
             self.point("a VM's window is kept, not noted")?;
         }
-        self.push(Event::WindowUp { window: id, client, bytes, doorbell: false, death_seen: host });
+        self.push(Event::WindowUp {
+            window: id,
+            client,
+            bytes,
+            doorbell: false,
+            death_seen: host,
+            proven: false,
+        });
         self.settle()
     }
 

@@ -127,7 +127,7 @@ proptest! {
                     for (_, seq) in waiting { asked.remove(&(w, seq)); }
                     let window = ids[0].max(ids[1]) + 1;
                     ids[c as usize - 1] = window;
-                    b.feed(Event::WindowUp { window, client: c, bytes: MIB, doorbell: true, death_seen: false });
+                    b.feed(Event::WindowUp { window, client: c, bytes: MIB, doorbell: true, death_seen: false, proven: false });
                 }
                 Step::TakeOver(bits) => b.take_over(|id| bits >> (id % 32) & 1 == 1),
                 Step::Time(ms) => {

@@ -99,7 +99,14 @@ fn each_rule_is_enforced_and_named() {
 #[test]
 fn channels_are_counted_over_all_windows_of_a_client_and_for_each_function() {
     let mut b = bed("[client.vm1]\nchannels = 2\n[client.vm1.function.add]\nchannels = 1");
-    b.feed(Event::WindowUp { window: 3, client: 1, bytes: MIB, doorbell: true, death_seen: true });
+    b.feed(Event::WindowUp {
+        window: 3,
+        client: 1,
+        bytes: MIB,
+        doorbell: true,
+        death_seen: true,
+        proven: false,
+    });
     let s = b.hello(1, b"").unwrap().session.get();
     let s3 = b.hello(3, b"").unwrap().session.get();
     let add = b.negotiate(3, s3, want("add")).unwrap();
@@ -280,6 +287,41 @@ fn tokens_open_sessions_for_their_apps_and_time_and_their_end_closes_them() {
 }
 
 #[test]
+fn who_had_to_prove_itself_for_a_window_does_so_for_each_session() {
+    let mut b = Bed::new();
+    let with = |tokens| Catalog { tokens: BTreeMap::from([(1, tokens)]), ..catalog() };
+    b.feed(Event::Catalog(with(vec![
+        token(5, b"web", "web-*", None),
+        token(6, b"ours", "app", None),
+    ])));
+    // On this host nobody asks apps of this client for anything.
+    b.hello(1, b"web").unwrap();
+    b.feed(Event::WindowDown { window: 1 });
+    b.feed(Event::WindowUp {
+        window: 1,
+        client: 1,
+        bytes: MIB,
+        doorbell: true,
+        death_seen: true,
+        proven: true,
+    });
+    for round in 0..2 {
+        let n = b.hello(1, b"web").unwrap_err();
+        assert!(n.sentence.contains("for apps named 'web-*'"), "{n}");
+        assert_eq!(b.hello(1, b"").unwrap_err().code, NackCode::BadCredential);
+        b.hello(1, b"ours").unwrap();
+        assert_eq!(b.core.totals().sessions, round + 1);
+        // It is known to the next manager, too.
+        b.take_over_with(with(vec![
+            token(5, b"web", "web-*", None),
+            token(6, b"ours", "app", None),
+        ]));
+    }
+    b.feed(Event::Catalog(with(vec![token(5, b"web", "web-*", None)])));
+    assert_eq!(b.core.totals().sessions, 0, "its token was revoked");
+}
+
+#[test]
 fn tokens_and_the_manifests_credential_both_open_where_tokens_are_not_required() {
     let mut b = Bed::new();
     let tokens = BTreeMap::from([(2, vec![token(1, b"mine", "*", None)])]);
@@ -348,7 +390,7 @@ proptest! {
                     b.feed(Event::WindowDown { window });
                     let window = ids[0].max(ids[1]) + 1;
                     ids[c] = window;
-                    b.feed(Event::WindowUp { window, client: c as u32 + 1, bytes: MIB, doorbell: true, death_seen: true });
+                    b.feed(Event::WindowUp { window, client: c as u32 + 1, bytes: MIB, doorbell: true, death_seen: true, proven: false });
                 }
                 (8, ..) => b.take_over_with(under(policy)),
                 _ => {}
