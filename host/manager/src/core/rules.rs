@@ -295,7 +295,7 @@ impl Core {
                     handle,
                     format!("policy does not list its function any more (functions in {section})"),
                 ));
-            } else if g.location.is_hardware() && !rules.hardware {
+            } else if g.location.is_hardware() && !g.leased && !rules.hardware {
                 let section = catalog.policy.section(client, f, Key::Hardware);
                 effects.grants.push((
                     handle,
