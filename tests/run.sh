@@ -33,14 +33,16 @@ if [ "${#failed[@]}" -gt 0 ]; then exit 1; fi
 
 if [ "$part" != vm ]; then
     stage 'format' cargo fmt --all --check
-    stage 'lint' cargo clippy --workspace --all-targets --quiet -- -D warnings
+    # --release: what C code there is among the dependencies is compiled once.
+    stage 'lint' cargo clippy --release --workspace --all-targets --quiet -- -D warnings
 fi
-stage 'build' cargo build --release --workspace --quiet
+# Programs and tests of all crates in one go; tests/built.py says why.
+stage 'build' tests/built.py build
 if [ "$part" != vm ]; then
-    stage 'unit and local tests' cargo test --release --workspace --quiet --no-fail-fast --exclude vfun-tests-vm --exclude vfun-testguest --exclude vfun-tests-hostile
-    # Minutes of building wasmtime: for those who change it.
-    if [ -n "${VFUN_WASM-}" ]; then stage 'WebAssembly' packaging/wasm.sh --test; fi
-    stage 'attacks, chaos, crash matrix' cargo test --release --quiet -p vfun-tests-hostile --lib --bins --test attacks --test chaos --test matrix -- --test-threads 2
+    stage 'unit and local tests' tests/built.py run -vfun-tests-vm -vfun-testguest -vfun-tests-hostile
+    stage 'examples in the documentation' cargo test --release --workspace --doc --quiet
+    stage 'attacks, chaos, crash matrix' tests/built.py run vfun-tests-hostile -vfun-tests-hostile/guests -- --test-threads 2
+    stage 'WebAssembly' packaging/wasm.sh --test
     stage 'loom: callers, server, sleep and wake' env RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom \
         cargo test --release --quiet -p vfun-ring --test loom
     stage 'fuzz, 5 s a target' fuzz/run.sh 5
@@ -52,9 +54,9 @@ if [ "$part" != local ]; then
     stage 'kernel module: all warnings, sparse' packaging/kmod.sh --check
     stage 'kernel module: the newer kernel too' packaging/kmod.sh --backports
     stage 'a guest of Debian: our packages by DKMS' packaging/debian-guest.sh
-    stage 'test guests' cargo test --release --quiet -p vfun-testguest
-    stage 'real guests' cargo test --release --quiet --no-fail-fast -p vfun-tests-vm
-    stage "attackers' guests" cargo test --release --quiet -p vfun-tests-hostile --test guests -- --test-threads 1
+    stage 'test guests' tests/built.py run vfun-testguest
+    stage 'real guests' tests/built.py run vfun-tests-vm
+    stage "attackers' guests" tests/built.py run vfun-tests-hostile/guests -- --test-threads 1
 fi
 
 printf '\n=== stages\n'
