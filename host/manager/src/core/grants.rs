@@ -93,12 +93,17 @@ pub struct Grant {
     /// It is taken away from a program that may not know yet: its pages are
     /// given out again a little later only.
     pub hold_back: bool,
+    /// The device whose VFs it may hold; empty where none are leased.
+    pub device: String,
     /// It may move between software and a VF while it is active.
     pub leased: bool,
     /// The VF that it is on, or is to be on; nobody else is on it meanwhile.
     pub vf: Option<u16>,
     /// Where it is moving to.
-    pub moving: Option<super::leases::Moving>,
+    pub moving: Option<super::switch::Moving>,
+    /// Another service that has its channel mapped while it ends: its pages are
+    /// given out again when both have let go.
+    pub also: Option<ServiceId>,
     /// How often it has moved.
     pub switches: u64,
 }

@@ -1,50 +1,19 @@
-//! Leases: which grants hold a VF, and the switch from one service to the
-//! other, between two calls.
-//!
-//! [`vfun_leases`] decides; this carries it out, one step an event:
-//!
-//! 1. *warming*: the service that the grant goes to is started; calls go on.
-//! 2. *closing*: the service it comes from finishes the call under way, lets its
-//!    driver end (which scrubs a VF) and says that it no longer touches the channel.
-//! 3. *opening*: the other one takes the same channel up, as after a crash:
-//!    what was posted and not answered is served, from the cell where the
-//!    first one stopped.
+//! Leases: which grants hold a VF. [`vfun_leases`] decides; grants are made to
+//! follow, each by a [switch](super::switch).
 //!
 //! A VF is another grant's only when nobody is on it: [`Grant::vf`] is set
-//! before the first step of a move to it, and cleared after the second one of
-//! a move away.
+//! before the first step of a move to it, and cleared when the service that
+//! comes from it has let go.
 
-use super::grants::{Grant, GrantState};
-use super::services::ServiceState;
-use super::{Action, Core, ServiceId, rules};
+use super::catalog::Hardware;
+use super::grants::GrantState;
+use super::switch::Phase;
+use super::{Action, Core, rules};
 use crate::limits::LEASE_LOST_MS;
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_leases::{Engine, GrantId, Plan, Sample, Settings, Standing, VFS_MAX, Vf};
 use vfun_wire::Handle;
 use vfun_wire::message::Location;
-
-/// How far a move is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Where it goes is being started; where it comes from serves.
-    Warming,
-    /// Where it comes from was told to let go.
-    Closing,
-    /// Where it goes was told to take it up.
-    Opening,
-}
-
-/// A grant on its way from one service to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moving {
-    /// Where it will run.
-    pub to: Location,
-    /// What will serve it.
-    pub service: ServiceId,
-    /// How far it is.
-    pub phase: Phase,
-}
 
 /// What a grant's channel counted, as the rim read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +26,7 @@ pub struct Usage {
     pub busy_ns: u64,
 }
 
-/// One device: the VFs of a function.
+/// One device: its VFs, and what competes for them.
 #[derive(Debug)]
 struct Pool {
     engine: Engine,
@@ -66,6 +35,8 @@ struct Pool {
     told: BTreeMap<Handle, (Usage, u64)>,
     /// VFs that failed somebody: until when they are left alone, ms.
     lost: BTreeMap<Vf, u64>,
+    /// What was wrong with one last, for people.
+    trouble: Option<String>,
 }
 
 /// All devices.
@@ -78,12 +49,14 @@ pub(super) struct Leases {
 /// A device, for people.
 #[derive(Clone, Debug)]
 pub struct Device<'a> {
-    /// The function whose VFs they are.
+    /// Its name: that of its function, unless several share it.
     pub function: &'a str,
     /// How many.
     pub vfs: u16,
     /// VFs that are left alone as they failed.
     pub lost: usize,
+    /// What was wrong with one of them last.
+    pub trouble: Option<&'a str>,
     /// Each grant that competes, and where it stands.
     pub grants: Vec<(Handle, Standing)>,
     /// What would be decided now.
@@ -120,6 +93,7 @@ impl Core {
                 function,
                 vfs: p.vfs,
                 lost: p.lost.len(),
+                trouble: p.trouble.as_deref(),
                 grants: p
                     .engine
                     .grants()
@@ -134,7 +108,7 @@ impl Core {
     pub(super) fn usage(&mut self, now: u64, values: &[(Handle, Usage)], out: &mut Vec<Action>) {
         for &(handle, usage) in values {
             let Ok(g) = self.grants.get(handle) else { continue };
-            let Some(pool) = self.leases.pools.get_mut(&g.function) else { continue };
+            let Some(pool) = self.leases.pools.get_mut(&g.device) else { continue };
             let before = pool.told.insert(handle, (usage, g.switches));
             let Some((before, switches)) = before else { continue };
             let calls = usage.calls.saturating_sub(before.calls);
@@ -160,7 +134,7 @@ impl Core {
     /// steps between: whatever happened, this looks at where each grant is.
     pub(super) fn follow_leases(&mut self, now: u64, out: &mut Vec<Action>) {
         let names: BTreeSet<String> =
-            self.grants.iter().filter(|(_, g)| g.leased).map(|(_, g)| g.function.clone()).collect();
+            self.grants.iter().filter(|(_, g)| g.leased).map(|(_, g)| g.device.clone()).collect();
         self.leases.pools.retain(|name, _| names.contains(name));
         for name in names {
             self.follow(now, &name, out);
@@ -168,35 +142,42 @@ impl Core {
     }
 
     fn follow(&mut self, now: u64, name: &str, out: &mut Vec<Action>) {
-        let hardware = self.catalog.functions.get(name).and_then(|f| f.hardware.as_ref());
-        let hardware = hardware.filter(|h| h.leased);
-        let vfs = hardware.map_or(0, |h| h.instances.min(u32::from(VFS_MAX)) as u16);
-        let usual_ns = hardware.map_or(0, |h| h.usual_gain_ns) as f64;
-        let to = hardware.map(|h| h.location);
+        // Each of its functions has a manifest: none is given what another lacks.
+        let all = self.catalog.functions.values().filter_map(|f| f.hardware.as_ref());
+        let vfs = all.filter(|h| h.leased && h.device == name).map(|h| h.instances).min();
+        let vfs = vfs.unwrap_or(0).min(u32::from(VFS_MAX)) as u16;
         let settings = self.leases.settings;
         let known = self.leases.pools.get(name).is_some_and(|p| p.vfs == vfs);
         if !known {
             let Ok(engine) = Engine::new(now, vfs, settings) else { return };
-            let pool = Pool { engine, vfs, told: BTreeMap::new(), lost: BTreeMap::new() };
+            let (told, lost) = (BTreeMap::new(), BTreeMap::new());
+            let pool = Pool { engine, vfs, told, lost, trouble: None };
             self.leases.pools.insert(name.to_owned(), pool);
         }
         let mut used: BTreeSet<Vf> = BTreeSet::new();
         let mut pinned: BTreeSet<Vf> = BTreeSet::new();
-        let mut compete: BTreeMap<GrantId, u32> = BTreeMap::new();
+        let mut compete: BTreeMap<GrantId, Competes> = BTreeMap::new();
         let mut movable: Vec<Handle> = vec![];
-        for (handle, g) in self.grants.iter().filter(|(_, g)| g.function == name) {
+        for (handle, g) in self.grants.iter().filter(|(_, g)| g.device == name) {
             used.extend(g.vf);
             if !g.leased {
                 pinned.extend(g.vf);
                 continue;
             }
-            let may = self.catalog.clients.get(&g.client_id).is_some_and(|c| {
-                rules::no_hardware(&self.catalog, c, name).is_none()
-                    && to.is_some_and(|to| self.check_breaker(now, c.id, name, to).is_ok())
+            let hardware = self.leased_hardware(&g.function, name);
+            let client = self.catalog.clients.get(&g.client_id).filter(|c| {
+                rules::no_hardware(&self.catalog, c, &g.function).is_none()
+                    && hardware.is_some_and(|h| {
+                        self.check_breaker(now, c.id, &g.function, h.location).is_ok()
+                    })
             });
             match g.state {
-                GrantState::Active | GrantState::Recovering if may => {
-                    compete.insert(handle.0, g.client_id);
+                GrantState::Active | GrantState::Recovering => {
+                    if let (Some(c), Some(h)) = (client, hardware) {
+                        let priority = self.catalog.policy.of(&c.name, &g.function).lease_priority;
+                        let usual_ns = h.usual_gain_ns as f64;
+                        compete.insert(handle.0, Competes { client: c.id, priority, usual_ns });
+                    }
                 }
                 _ => {}
             }
@@ -218,10 +199,10 @@ impl Core {
                 pool.engine.restore(vf);
             }
         }
-        for (id, client) in compete {
-            if pool.engine.standing(id).is_none() {
+        for (id, c) in compete {
+            if !pool.engine.prioritise(id, c.priority) {
                 // Beyond the most that compete: it stays in software.
-                let _ = pool.engine.add(now, id, client, vfun_leases::PRIORITY_DEFAULT, usual_ns);
+                let _ = pool.engine.add(now, id, c.client, c.priority, c.usual_ns);
             }
         }
         let holders: BTreeMap<GrantId, Vf> =
@@ -231,17 +212,19 @@ impl Core {
             // Only what changes is marked as changed: the rest need not be noted anew.
             let Ok(g) = self.grants.get(handle) else { continue };
             let (on_vf, vf) = (g.location.is_hardware(), g.vf);
+            let to = self.leased_hardware(&g.function, name).map(|h| h.location);
             match g.moving {
-                Some(m) if m.phase != Phase::Warming => {}
+                Some(m) if !m.phase.may_be_called_off() => {}
                 Some(m) if m.to.is_hardware() == (vf == meant) => self.advance(handle, out),
                 // Nothing was told to anybody yet: it is simply not done.
-                Some(_) => {
+                Some(m) if m.phase == Phase::Warming => {
                     let g = self.grants.get_mut(handle).expect("just seen");
                     g.moving = None;
                     if !on_vf && let Some(vf) = g.vf.take() {
                         used.remove(&vf);
                     }
                 }
+                Some(_) => self.call_off(handle, out),
                 None if on_vf && vf != meant => {
                     self.begin_move(now, handle, Location::Software, out);
                 }
@@ -257,172 +240,47 @@ impl Core {
         }
     }
 
-    fn begin_move(&mut self, now: u64, grant: Handle, to: Location, out: &mut Vec<Action>) {
-        let Ok(g) = self.grants.get(grant) else { return };
-        let (client, function) = (g.client_id, g.function.clone());
-        let (service, fresh) = self.service_for(now, client, function, to);
-        let g = self.grants.get_mut(grant).expect("just seen");
-        g.moving = Some(Moving { to, service, phase: Phase::Warming });
-        if fresh {
-            self.start_service(now, service, out);
-        } else if let Some(s) = self.services.get_mut(&service) {
-            s.used_ms = now;
-        }
-        self.advance(grant, out);
-    }
-
-    /// The service that it comes from is told to let go, once the other can take over.
-    fn advance(&mut self, grant: Handle, out: &mut Vec<Action>) {
-        let Ok(g) = self.grants.get(grant) else { return };
-        let (Some(m), Some(from), GrantState::Active) = (g.moving, g.service, g.state) else {
-            return;
-        };
-        let ready = |id: &ServiceId| {
-            self.services.get(id).is_some_and(|s| s.state == ServiceState::Ready)
-                && !self.asked.contains(id)
-        };
-        if m.phase != Phase::Warming || !ready(&m.service) || !ready(&from) {
-            return;
-        }
-        let g = self.grants.get_mut(grant).expect("just seen");
-        g.moving = Some(Moving { phase: Phase::Closing, ..m });
-        out.push(Action::CloseChannel { service: from, channel: grant });
-    }
-
-    /// A service can serve: moves to it go on.
-    pub(super) fn advance_to(&mut self, id: ServiceId, out: &mut Vec<Action>) {
-        for grant in self.moving_to(id) {
-            self.advance(grant, out);
-        }
-    }
-
-    /// Grants that a service does not serve yet and will.
-    pub(super) fn moving_to(&self, id: ServiceId) -> Vec<Handle> {
-        self.grants
-            .iter()
-            .filter(|(_, g)| g.service != Some(id) && g.moving.is_some_and(|m| m.service == id))
-            .map(|(h, _)| h)
-            .collect()
-    }
-
-    /// Whether this grant's service was told to let go of it in a move.
-    pub(super) fn lets_go(&self, grant: Handle) -> bool {
-        self.grants.get(grant).is_ok_and(|g| {
-            g.state == GrantState::Active && g.moving.is_some_and(|m| m.phase == Phase::Closing)
-        })
-    }
-
-    /// The service that it came from no longer touches the channel: the other's turn.
-    pub(super) fn change_over(&mut self, now: u64, grant: Handle, out: &mut Vec<Action>) {
-        let Some(g) = self.grants.get_mut(grant) else { return };
-        let Some(m) = g.moving else { return };
-        if !m.to.is_hardware() {
-            g.vf = None;
-        }
-        g.switches += u64::from(g.service != Some(m.service));
-        (g.location, g.service) = (m.to, Some(m.service));
-        match self.services.get_mut(&m.service) {
-            Some(s) if s.state == ServiceState::Ready => {
-                s.used_ms = now;
-                let g = self.grants.get_mut(grant).expect("just seen");
-                g.moving = Some(Moving { phase: Phase::Opening, ..m });
-                self.open(m.service, grant, out);
-            }
-            Some(_) => {
-                let g = self.grants.get_mut(grant).expect("just seen");
-                (g.moving, g.state) = (None, GrantState::Recovering);
-            }
-            None => {
-                let g = self.grants.get_mut(grant).expect("just seen");
-                (g.moving, g.state, g.service) = (None, GrantState::Recovering, None);
-                self.serve(now, grant, out);
-            }
-        }
-    }
-
-    /// A service that grants were to move to cannot take them: they stay where
-    /// they are, or go back there.
-    pub(super) fn moves_failed(&mut self, now: u64, id: ServiceId) {
-        for grant in self.moving_to(id) {
-            let g = self.grants.get_mut(grant).expect("just listed");
-            let Some(m) = g.moving else { continue };
-            g.moving = match (m.phase, g.service) {
-                (Phase::Closing, Some(from)) => {
-                    Some(Moving { to: g.location, service: from, phase: Phase::Closing })
-                }
-                _ => None,
-            };
-            if m.to.is_hardware() {
-                self.leave_vf(now, grant);
-            }
-        }
-    }
-
     /// A VF failed a grant: nobody is given it for a while.
-    fn leave_vf(&mut self, now: u64, grant: Handle) {
+    pub(super) fn leave_vf(&mut self, now: u64, grant: Handle) {
         let Some(g) = self.grants.get_mut(grant) else { return };
         let Some(vf) = g.vf.take() else { return };
-        if let Some(pool) = self.leases.pools.get_mut(&g.function) {
+        if let Some(pool) = self.leases.pools.get_mut(&g.device) {
             pool.lost.insert(vf, now + LEASE_LOST_MS);
             pool.engine.lose(now, vf);
         }
     }
 
-    /// A grant's service is gone, or cannot serve it: if it was moving, it goes
-    /// on there; if it held a VF, it goes on in software. What is posted waits
-    /// for whoever takes it up. False if neither is so.
-    pub(super) fn fall_back(&mut self, now: u64, grant: Handle, out: &mut Vec<Action>) -> bool {
-        let Some(g) = self.grants.get_mut(grant) else { return false };
-        if !g.leased || !matches!(g.state, GrantState::Active | GrantState::Recovering) {
-            return false;
-        }
-        let moving = g.moving.take().filter(|m| g.service != Some(m.service));
-        if let Some(m) = moving {
-            g.state = GrantState::Recovering;
-            if g.location.is_hardware() {
-                self.leave_vf(now, grant);
-            }
-            let g = self.grants.get_mut(grant).expect("just seen");
-            (g.location, g.service) = (m.to, Some(m.service));
-            g.switches += 1;
-            if self.services.get(&m.service).is_some_and(|s| s.state == ServiceState::Ready) {
-                self.open(m.service, grant, out);
-            }
-            return true;
-        }
-        let software =
-            self.catalog.functions.get(&g.function).is_some_and(|f| f.software.is_some());
-        if !g.location.is_hardware() || !software {
-            return false;
-        }
-        (g.state, g.location, g.service) = (GrantState::Recovering, Location::Software, None);
-        g.switches += 1;
-        self.leave_vf(now, grant);
-        self.serve(now, grant, out);
-        true
-    }
-
-    /// What was told to nobody was not begun: another manager begins it anew.
-    pub(super) fn forget_warming(&mut self) {
-        let warming = |g: &Grant| g.moving.is_some_and(|m| m.phase == Phase::Warming);
-        let all: Vec<_> = self.grants.iter().filter(|(_, g)| warming(g)).map(|(h, _)| h).collect();
-        for grant in all {
-            let g = self.grants.get_mut(grant).expect("just listed");
-            g.moving = None;
-            if !g.location.is_hardware() {
-                g.vf = None;
-            }
+    /// Something was wrong with a grant's VF: people are shown it.
+    pub(super) fn note_trouble(&mut self, grant: Handle, what: &str) {
+        if let Ok(g) = self.grants.get(grant)
+            && let Some(pool) = self.leases.pools.get_mut(&g.device)
+        {
+            let vf = g.vf.map_or(String::new(), |vf| format!("VF {vf}, "));
+            pool.trouble = Some(format!("{vf}'{}': {what}", g.function));
         }
     }
 
-    /// The lowest VF of a function that nobody is on.
-    pub(super) fn free_vf(&self, function: &str, instances: u32) -> Option<Vf> {
+    /// A function's hardware, if it is that of this device and leased.
+    fn leased_hardware(&self, function: &str, device: &str) -> Option<&Hardware> {
+        let hardware = self.catalog.functions.get(function)?.hardware.as_ref();
+        hardware.filter(|h| h.leased && h.device == device)
+    }
+
+    /// The lowest VF of a device that nobody is on.
+    pub(super) fn free_vf(&self, hardware: &Hardware) -> Option<Vf> {
         let used: BTreeSet<Vf> = self
             .grants
             .iter()
-            .filter(|(_, g)| g.function == function)
+            .filter(|(_, g)| g.device == hardware.device)
             .filter_map(|(_, g)| g.vf)
             .collect();
-        (0..instances.min(u32::from(VFS_MAX)) as u16).find(|vf| !used.contains(vf))
+        (0..hardware.instances.min(u32::from(VFS_MAX)) as u16).find(|vf| !used.contains(vf))
     }
+}
+
+/// What the engine is told of a grant.
+struct Competes {
+    client: u32,
+    priority: u8,
+    usual_ns: f64,
 }

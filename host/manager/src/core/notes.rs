@@ -4,8 +4,8 @@
 
 use super::breakers::{self, Breaker};
 use super::grants::{Grant, GrantState};
-use super::leases::{Moving, Phase};
 use super::services::{Service, ServiceState};
+use super::switch::{Moving, Phase};
 use super::window::HOLD_MS;
 use super::{Catalog, ReplyTo, ServiceId, Session, Window, WindowId};
 use serde::{Deserialize, Serialize};
@@ -146,12 +146,16 @@ pub(super) struct GrantNote {
     #[serde(default)]
     pub hold_back: bool,
     #[serde(default)]
+    pub device: String,
+    #[serde(default)]
     pub leased: bool,
     #[serde(default)]
     pub vf: Option<u16>,
     /// Location, service and phase.
     #[serde(default)]
     pub moving: Option<(u8, ServiceId, Phase)>,
+    #[serde(default)]
+    pub also: Option<ServiceId>,
     #[serde(default)]
     pub switches: u64,
 }
@@ -216,9 +220,11 @@ pub(super) fn grant_note(g: &Grant) -> GrantNote {
         asked: g.asked.into(),
         activated: g.activated.map(Reply::from),
         hold_back: g.hold_back,
+        device: g.device.clone(),
         leased: g.leased,
         vf: g.vf,
         moving: g.moving.map(|m| (m.to.to_wire(), m.service, m.phase)),
+        also: g.also,
         switches: g.switches,
     }
 }
@@ -358,12 +364,20 @@ impl GrantNote {
             asked: n.asked.read()?,
             activated: n.activated.map(Reply::read).transpose()?,
             hold_back: n.hold_back,
+            device: match n.device.is_empty() {
+                true => String::new(),
+                false => {
+                    named("device", &n.device)?;
+                    n.device
+                }
+            },
             leased: n.leased,
             vf: n.vf,
             moving: match n.moving {
                 Some((to, service, phase)) => Some(Moving { to: location(to)?, service, phase }),
                 None => None,
             },
+            also: n.also,
             switches: n.switches,
         })
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::fence;
 use vfun_ring::{Memory, Next, Request, Server, WindowMemory, sync::Ordering};
 use vfun_supervise::Lengths;
 use vfun_wait::clock;
-use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan};
+use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan, pause};
 use vfun_wire::Status;
 use vfun_wire::channel::{Command, in_header, spaces_off};
 
@@ -41,6 +41,9 @@ pub struct Calls<I> {
     unrung: bool,
     meter: Meter,
     throttle: Throttle,
+    leased: bool,
+    /// The device is gone: which cell's call met that, and what the driver said.
+    lost: Option<(usize, String)>,
 }
 
 /// What a channel of calls is made of.
@@ -51,6 +54,10 @@ pub struct Shape {
     pub max_result: u32,
     /// What the function's signature says, if it has one.
     pub args: Option<Lengths>,
+    /// What a call that an earlier service left half done is answered with.
+    pub left: Status,
+    /// It runs on a leased VF: somebody else can serve it if that is lost.
+    pub leased: bool,
 }
 
 impl<I: Serve> Calls<I> {
@@ -75,6 +82,8 @@ impl<I: Serve> Calls<I> {
             private: [0; INLINE_BYTES],
             meter: Meter::new(&mem),
             throttle: Throttle::default(),
+            leased: shape.leased,
+            lost: None,
             server: Server::new(mem, shape.depth, shape.cell_bytes),
             instance,
             pulse,
@@ -82,7 +91,7 @@ impl<I: Serve> Calls<I> {
             current: true,
             unrung: true,
         };
-        calls.finish_half_done();
+        calls.finish_half_done(shape.left);
         calls.rest();
         Ok(calls)
     }
@@ -90,7 +99,7 @@ impl<I: Serve> Calls<I> {
     /// A service that died may have left a call half done. It is the manager's
     /// to answer, which knows why; one that it did not answer is answered here,
     /// and not computed a second time.
-    fn finish_half_done(&mut self) {
+    fn finish_half_done(&mut self, status: Status) {
         let left = self.server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
         if left == 0 {
             return;
@@ -101,13 +110,31 @@ impl<I: Serve> Calls<I> {
         let mut behind = vec![];
         while let Next::Call(r) = self.server.next_anywhere() {
             if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
-                self.server.answer_inline(r.cell, Status::DriverCrashed, &[]);
+                self.server.answer_inline(r.cell, status, &[]);
                 break;
             }
             behind.push(r);
         }
         for r in &behind {
             self.serve_request(r);
+        }
+    }
+
+    /// Serves the first call, if one comes within `most` ns: whoever posted it
+    /// has waited while one service let go of the channel and another took it up.
+    pub fn serve_first(&mut self, most: u64) {
+        let mut look = self.server.next_anywhere();
+        let from = clock::now();
+        loop {
+            match look {
+                Next::Call(r) => {
+                    self.serve_request(&r);
+                    return self.rest();
+                }
+                Next::Nothing if clock::now().saturating_sub(from) < most => pause(),
+                Next::Nothing | Next::Broken(_) => return,
+            }
+            look = self.server.next();
         }
     }
 
@@ -191,6 +218,7 @@ impl<I: Serve> Calls<I> {
             fault::in_call(self.server.memory(), r, "computed");
             match done {
                 Ok(len) => self.answer(r.cell, len),
+                Err(e) if self.leased && e.code == abi::DEVICE_LOST => return self.lose(r, e),
                 Err(e) => self.refuse(r.cell, &e),
             }
             fault::in_call(self.server.memory(), r, "answered");
@@ -199,6 +227,20 @@ impl<I: Serve> Calls<I> {
         if self.server.seems_asleep() {
             self.ring();
         }
+    }
+
+    /// The call stays in its cell, and whoever serves the channel next begins with it.
+    #[cold]
+    fn lose(&mut self, r: &Request, e: DriverError) {
+        if self.lost.is_none() {
+            self.lost = Some((r.cell, e.sentence));
+        }
+        self.pulse.stop();
+    }
+
+    /// What the driver said, if its device is gone.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_ref().map(|(_, words)| words.as_str())
     }
 
     /// Policy bounds the calls a second: this one waits for its time. Nothing
@@ -327,7 +369,10 @@ impl<I: Serve> Work for Calls<I> {
 
     fn leave(&mut self) {
         self.current = false;
-        self.server.leave();
+        match self.lost {
+            Some((cell, _)) => self.server.leave_at(cell),
+            None => self.server.leave(),
+        }
     }
 
     fn owes_ring(&mut self) -> bool {
