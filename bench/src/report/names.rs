@@ -104,3 +104,27 @@ impl From<Mode> for vfun::WaitMode {
         }
     }
 }
+
+names! {
+    /// The experiments with leases.
+    Experiment {
+        /// What a VF gains, by calls a second and their size.
+        Gain = "gain",
+        /// What a call takes that crosses a switch.
+        Switch = "switch",
+        /// Groups of clients with rates in the published proportions.
+        Groups = "groups",
+        /// A steady client beside heavy ones.
+        Starvation = "starvation",
+    }
+}
+
+names! {
+    /// Where figures come from.
+    Source {
+        /// Clients and services that ran.
+        Real = "real",
+        /// The lease engine in simulated time.
+        Simulated = "simulated",
+    }
+}
