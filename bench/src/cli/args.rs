@@ -39,7 +39,7 @@ pub enum Command {
     Isolation(IsolationArgs),
     /// Leases, on a modelled device: what a VF gains, a live switch, and who gets one.
     Leases(LeasesArgs),
-    /// Everything but the last four, in a few minutes.
+    /// Domains, latency, grain and footprint, in a few minutes.
     All(AllArgs),
     /// Measures one thing for the host that booted this guest.
     #[command(hide = true)]

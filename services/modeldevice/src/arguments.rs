@@ -1,11 +1,10 @@
 //! A call's bytes: those of the manifest's signature.
 
+use crate::limits::DATA_MAX;
 use vfun_sdk::{Args, DriverError, Out};
 
 /// Where the data begins.
 pub(crate) const DATA_AT: usize = 16;
-/// Most bytes of data: as in the manifest's signature.
-const DATA_MAX: usize = 1 << 20;
 /// Longest arguments.
 pub const MAX_ARGS: u32 = (DATA_AT + DATA_MAX) as u32;
 /// Longest results: the checksum and what may be told.

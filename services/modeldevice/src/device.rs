@@ -5,16 +5,15 @@
 //! had a board; how many VFs are in use on all of them is the manager's account.
 
 use crate::arguments::{Call, Told};
+use crate::limits::VFS;
 use crate::settings::{Fault, Times};
 use crate::sum::of_call;
 use crate::wait::Waiter;
 use std::io::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Instant;
 use vfun_sdk::{Args, Config, Driver, DriverError, Out};
 
-/// VFs of a device: as many as the manager's leases may name.
-pub const VFS: u16 = 1024;
 /// The device was reset while it computed the call, on purpose (`fault = "reset"`). Call again.
 pub const DEVICE_RESET: i32 = 1;
 /// The device is gone, on purpose (`fault = "lost"`).
@@ -73,13 +72,16 @@ impl Driver for Device {
             false => None,
         };
         let vf = take(asked)?;
-        // Into the service's log. Whether somebody reads it is not our affair.
-        let _ = writeln!(
-            std::io::stderr(),
-            "model: channel {:x} of {} runs on VF {vf} of a modelled device (simulated, no hardware)",
-            config.channel,
-            config.app
-        );
+        // Into the service's log, once: a channel comes and goes with each lease.
+        // Whether somebody reads it is not our affair.
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            let _ = writeln!(
+                std::io::stderr(),
+                "model: {} has VFs of a modelled device (simulated, no hardware)",
+                config.client
+            );
+        });
         Ok(Device { vf, times, waiter: Waiter::default(), fault })
     }
 
@@ -131,6 +133,7 @@ impl Device {
                 board.gone = true;
                 Err(gone())
             }
+            Fault::Crash => std::process::abort(),
         }
     }
 }

@@ -18,13 +18,14 @@
 
 mod arguments;
 mod device;
+pub mod limits;
 mod settings;
 mod software;
 mod sum;
 mod wait;
 
 pub use arguments::{MAX_ARGS, MAX_RESULT, TELL, Told, arguments, read_result};
-pub use device::{DEVICE_GONE, DEVICE_RESET, Device, NO_VF, VFS};
+pub use device::{DEVICE_GONE, DEVICE_RESET, Device, NO_VF};
 pub use settings::{Fault, Times};
 pub use software::{Software, rounds_per_us};
 pub use sum::checksum;

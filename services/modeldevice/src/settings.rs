@@ -1,10 +1,8 @@
 //! Settings of the manifest.
 
+use crate::limits::CALL_NS_MAX;
 use std::time::Duration;
 use vfun_sdk::{BAD_SETTING, Config, DriverError};
-
-/// Longest time of a call, ns: an hour, as a deadline.
-const CALL_NS_MAX: f64 = 3.6e12;
 
 /// How long calls take in one place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,22 +54,26 @@ pub enum Fault {
     None,
     /// It is reset under a call, which fails; later calls do not.
     Reset,
-    /// It goes away, and with it every later call of this service, and its next channels.
+    /// It goes away: every later call of this service fails, and so do its next channels.
     Lost,
+    /// It goes away under the driver's hands, which ends the service, as reading a
+    /// register that is not there any more does.
+    Crash,
 }
 
 impl Fault {
-    /// `fault` (`none`, `reset`, `lost`) and `fault_after`: how many calls of a
+    /// `fault` (`none`, `reset`, `lost`, `crash`) and `fault_after`: how many calls of a
     /// service's VFs go well before.
     pub(crate) fn of(config: &Config) -> Result<(Self, u64), DriverError> {
         let fault = match config.settings.get("fault").map_or("none", String::as_str) {
             "none" => Fault::None,
             "reset" => Fault::Reset,
             "lost" => Fault::Lost,
+            "crash" => Fault::Crash,
             other => {
                 return Err(DriverError::new(
                     BAD_SETTING,
-                    format!("fault = \"{other}\", but it is none, reset or lost"),
+                    format!("fault = \"{other}\", but it is none, reset, lost or crash"),
                 ));
             }
         };

@@ -23,7 +23,7 @@ pub fn gain(at: &Where, plan: &LeasesPlan, report: &mut LeasesReport) -> Result<
     progress("gain: starting a manager");
     let lab = Lab::start(at, &[], 1, TIMES)?;
     let seconds = plan.seconds(0.4, 0.1);
-    let least = if plan.scale < 0.1 { 1 } else { 0 };
+    let least = if plan.scale < super::SHORT { 1 } else { 0 };
     for bytes in BYTES {
         progress(format_args!("gain: calls of {bytes} bytes"));
         let open = |preference| {

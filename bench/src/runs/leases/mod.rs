@@ -12,7 +12,7 @@ mod switch;
 use super::{Where, progress};
 use crate::lab::pin;
 use crate::leases::{Crowd, Group, Latencies};
-use crate::report::{Experiment, LeasesReport, Machine, Settings};
+use crate::report::{Experiment, LeasesReport, Machine, Settings, stats};
 use crate::{BenchError, Result};
 use vfun_leases::Policy;
 
@@ -28,6 +28,9 @@ const HARDWARE_NS: f64 = 200e3;
 /// what two processors of a virtual machine show.
 const CALLING_NS: (f64, f64) = (120e3, 120e3);
 const SWITCH_NS: f64 = 200e3;
+
+/// Below this part of the full run intervals are shorter, so that there are enough of them.
+const SHORT: f64 = 0.1;
 
 /// How it is run.
 #[derive(Clone, Debug)]
@@ -52,6 +55,7 @@ impl LeasesPlan {
 
     /// A crowd that real clients make up: a quarter as many VFs as clients.
     fn groups(&self) -> Crowd {
+        let interval_ms = if self.scale < SHORT { 100 } else { 250 };
         Crowd {
             groups: Crowd::published(2, 1.0),
             vfs: 2,
@@ -62,10 +66,11 @@ impl LeasesPlan {
                 calling_ns: CALLING_NS,
                 switch_ns: SWITCH_NS,
             },
-            interval_ms: 250,
-            hold_ms: 250,
-            warm_s: self.seconds(2.0, 1.0),
-            seconds: self.seconds(10.0, 1.5),
+            interval_ms,
+            hold_ms: interval_ms,
+            warm_s: self.seconds(2.0, 0.8),
+            // Whole rounds of `fair`: each of four pairs has its turn.
+            seconds: self.seconds(10.0, 16.0 * interval_ms as f64 * 1e-3),
             seed: self.seed,
         }
     }
@@ -76,12 +81,15 @@ impl LeasesPlan {
         Crowd { groups: vec![group("steady", 1, 20.0), group("heavy", 5, 100.0)], ..self.groups() }
     }
 
-    /// A hundred clients, with processors and VFs in proportion.
+    /// A hundred clients with as many VFs in proportion, and fewer processors: software
+    /// alone would keep four fifths of them busy.
     fn hundred(&self, small: &Crowd) -> Crowd {
         Crowd {
             groups: Crowd::published(25, 1.0),
             vfs: 25,
-            cores: 12,
+            cores: 6,
+            interval_ms: 250,
+            hold_ms: 250,
             warm_s: 5.0,
             seconds: 60.0,
             ..small.clone()
@@ -116,9 +124,12 @@ pub fn leases(at: &Where, plan: &LeasesPlan) -> Result<LeasesReport> {
             switch::switch(at, plan, &mut report)?;
         }
         if wants(Experiment::Groups) || wants(Experiment::Starvation) {
+            let added =
+                report.of(Experiment::Switch).filter_map(|r| r.added_p50_ns).collect::<Vec<_>>();
+            groups.latencies.switch_ns = stats::median(&added).unwrap_or(SWITCH_NS);
             let latencies = crowds::calibrate(at, &groups)?;
             (groups.latencies, starvation.latencies) = (latencies, latencies);
-            report.settings = report.settings.with("latencies", words(&latencies));
+            report.settings = report.settings.with("one_client_alone", words(&latencies));
         }
     }
     for (experiment, crowd, policies) in [
@@ -128,10 +139,6 @@ pub fn leases(at: &Where, plan: &LeasesPlan) -> Result<LeasesReport> {
         if !wants(experiment) {
             continue;
         }
-        progress(format_args!(
-            "{experiment}: software alone would keep {:.0} % of its processor busy",
-            100.0 * crowd.load()
-        ));
         if plan.real {
             crowds::run(at, experiment, crowd, policies, plan.repeats, &mut report)?;
         }
@@ -152,7 +159,7 @@ pub fn leases(at: &Where, plan: &LeasesPlan) -> Result<LeasesReport> {
 fn words(l: &Latencies) -> String {
     let us = |ns: f64| (ns / 1e3).round();
     format!(
-        "a call in software {} µs of work and {} µs around it, on a VF {} and {} µs, a switch {} µs, measured with one client",
+        "software {} + {} µs, VF {} + {} µs, switch {} µs",
         us(l.software_ns),
         us(l.calling_ns.0),
         us(l.hardware_ns),
