@@ -1,5 +1,6 @@
 //! The report of leases in every form, from made-up figures and from simulated time.
 
+#[path = "sample/machine.rs"]
 mod sample;
 
 use std::path::{Path, PathBuf};
