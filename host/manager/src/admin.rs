@@ -241,7 +241,7 @@ pub struct LeaseRow {
     /// The VF that was decided to be its.
     pub vf: Option<u16>,
     /// The step of a switch under way, if there is one.
-    pub moving: Option<crate::core::leases::Phase>,
+    pub moving: Option<crate::core::switch::Phase>,
     /// How often it has switched.
     pub switches: u64,
     /// Since when it stands so, ms ago.

@@ -47,6 +47,21 @@ pub enum ToService {
         /// Its handle.
         channel: u64,
     },
+    /// As [`ToService::Close`], but whoever stands by for it is let in as soon
+    /// as the call under way is answered, before the driver ends: the
+    /// descriptor that comes along, if one does, is the baton to pass.
+    HandOver {
+        /// Its handle.
+        channel: u64,
+    },
+    /// Take up a channel that it stands by for, if it has not done so by
+    /// itself: whoever served it no longer does.
+    TakeUp {
+        /// Its handle.
+        channel: u64,
+        /// A `vfun_wire::Status`: what a call that was left half done is answered with.
+        status: u32,
+    },
     /// Take so many calls a second of a channel from now on.
     Rate {
         /// Its handle.
@@ -186,6 +201,10 @@ pub struct Open {
     /// it as the setting `vf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vf: Option<u16>,
+    /// Make everything ready but touch nothing yet: another service serves it
+    /// still. One more descriptor comes along, the baton to wait for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standby: bool,
 }
 
 /// Service to manager.
@@ -209,6 +228,11 @@ pub enum FromService {
     },
     /// A channel is served.
     Opened {
+        /// Its handle.
+        channel: u64,
+    },
+    /// Everything is ready to serve a channel that another service serves still.
+    Standing {
         /// Its handle.
         channel: u64,
     },

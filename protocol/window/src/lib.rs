@@ -14,6 +14,7 @@ compile_error!(
     "windows are little-endian and words are added to in place: no big-endian machine is supported"
 );
 
+mod baton;
 mod bell;
 mod cpu;
 pub mod fdpass;
@@ -24,6 +25,7 @@ mod registers;
 mod spaces;
 mod span;
 
+pub use baton::{Baton, BatonWaiter, Passed, baton};
 pub use bell::{Bell, BellWaiter};
 pub use cpu::{cycles, pause, prefetch};
 pub use guard::GUARDED_MAX;

@@ -147,6 +147,19 @@ impl Mapping {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+    /// Makes its first `bytes` ready to be used without a fault, as far as the
+    /// kernel can; nothing that is read or written changes.
+    pub fn populate(&self, bytes: usize) {
+        let advice = match self.access {
+            Access::Read => rustix::mm::Advice::LinuxPopulateRead,
+            Access::ReadWrite => rustix::mm::Advice::LinuxPopulateWrite,
+        };
+        // SAFETY: advice about a part of our own mapping, which changes no byte of it.
+        let _ = unsafe {
+            rustix::mm::madvise(self.base.as_ptr().cast(), bytes.min(self.len), advice)
+        };
+    }
+
     pub(crate) fn base(&self) -> NonNull<u8> {
         self.base
     }

@@ -21,6 +21,7 @@ mod idle;
 mod log;
 mod meter;
 mod pulse;
+mod standby;
 mod throttle;
 mod watch;
 

@@ -1,9 +1,9 @@
 //! Channels: how they are opened, refused, closed and broken.
 
 use super::grants::GrantState;
-use super::leases::Phase;
+use super::switch::Phase;
 use super::{Action, Core, Level, ServiceId};
-use vfun_wire::message::ActivateAck;
+use vfun_wire::message::{ActivateAck, Location};
 use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Nack, NackCode, Status};
 use zerocopy::IntoBytes;
@@ -11,12 +11,32 @@ use zerocopy::little_endian::U64;
 
 impl Core {
     pub(super) fn open(&mut self, service: ServiceId, grant: Handle, out: &mut Vec<Action>) {
+        self.open_at(service, grant, None, out);
+    }
+
+    /// Lets a service serve a channel, or stand by at `standby` while another
+    /// one serves it.
+    pub(super) fn open_at(
+        &mut self,
+        service: ServiceId,
+        grant: Handle,
+        standby: Option<Location>,
+        out: &mut Vec<Action>,
+    ) {
         // Its report is read as what it serves of that which it was told before
         // it was asked, so it is told of nothing more until then.
         if self.asked.contains(&service) {
             return;
         }
         let Ok(g) = self.grants.get(grant) else { return };
+        // It has it still, from before a move: when it has let go it is told.
+        if standby.is_none()
+            && g.moving.is_some_and(|m| {
+                m.service == service && matches!(m.phase, Phase::Leaving | Phase::Off)
+            })
+        {
+            return;
+        }
         let geometry = g.geometry.expect("laid out before its service is asked for");
         if g.state == GrantState::Activating {
             // Here and not when it is laid out: whichever manager and service
@@ -32,7 +52,8 @@ impl Core {
             deadline_ms: g.deadline_ms,
             calls_per_s: g.calls_per_s,
             wait: g.wait,
-            vf: g.vf.filter(|_| g.location.is_hardware()),
+            vf: g.vf.filter(|_| standby.unwrap_or(g.location).is_hardware()),
+            standby: standby.is_some(),
         });
     }
 
@@ -74,6 +95,9 @@ impl Core {
         channel: Handle,
         out: &mut Vec<Action>,
     ) {
+        if self.is_handed(channel, service) {
+            return self.handed_over(now, channel);
+        }
         let Some(g) = self.grants.get_mut(channel).filter(|g| g.service == Some(service)) else {
             return;
         };
@@ -91,6 +115,7 @@ impl Core {
             }
             GrantState::Recovering => {
                 g.state = GrantState::Active;
+                g.moving = g.moving.filter(|m| m.phase != Phase::Opening);
             }
             GrantState::Active if g.moving.is_some_and(|m| m.phase == Phase::Opening) => {
                 g.moving = None;
@@ -112,6 +137,9 @@ impl Core {
         reason: &str,
         out: &mut Vec<Action>,
     ) {
+        if self.beside(service).contains(&channel) {
+            return self.beside_gone(now, channel, service, false, out);
+        }
         let Some(g) = self.grants.get_mut(channel).filter(|g| g.service == Some(service)) else {
             return;
         };
@@ -120,7 +148,7 @@ impl Core {
             GrantState::Closing => self.free_grant(channel, out),
             GrantState::Active if g.moving.is_none_or(|m| m.phase != Phase::Opening) => {}
             GrantState::Active | GrantState::Recovering => {
-                if self.fall_back(now, channel, out) {
+                if self.fall_back(now, channel, Status::DriverCrashed, out) {
                     return;
                 }
                 let g = self.grants.get_mut(channel).expect("just seen");
@@ -138,6 +166,9 @@ impl Core {
         channel: Handle,
         out: &mut Vec<Action>,
     ) {
+        if self.beside(service).contains(&channel) {
+            self.beside_gone(now, channel, service, true, out);
+        }
         let closing = self
             .grants
             .get(channel)
@@ -151,7 +182,8 @@ impl Core {
                 && g.leased
                 && g.state == GrantState::Broken
             {
-                g.vf = None;
+                g.service = None;
+                self.free_vf_of_broken(channel);
             }
         }
         if let Some(s) = self.services.get_mut(&service) {
@@ -190,10 +222,9 @@ impl Core {
     ) {
         let Some(g) = self.grants.get_mut(channel) else { return };
         g.state = GrantState::Broken;
-        g.moving = None;
-        if g.leased && (g.service.is_none() || !g.location.is_hardware()) {
-            g.vf = None;
-        }
+        self.part(channel, out);
+        self.free_vf_of_broken(channel);
+        let Ok(g) = self.grants.get(channel) else { return };
         if let Some(geometry) = g.geometry {
             out.push(Action::BreakChannel { window: g.window, geometry, status, reason });
         }

@@ -125,6 +125,13 @@ pub enum Event {
         /// Which channel.
         channel: Handle,
     },
+    /// A service is ready to serve a channel that another one serves still.
+    ChannelStanding {
+        /// Which service says so.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+    },
     /// A service cannot serve a channel.
     ChannelOpenFailed {
         /// Which service says so.
@@ -279,6 +286,8 @@ pub enum Action {
         wait: vfun_wire::message::WaitMode,
         /// The VF that it uses, of a device whose VFs are leased.
         vf: Option<u16>,
+        /// It only stands by: another service serves the channel still.
+        standby: bool,
     },
     /// Tell a service how many calls a second a channel takes from now on.
     SetRate {
@@ -295,6 +304,22 @@ pub enum Action {
         service: ServiceId,
         /// Which channel.
         channel: Handle,
+    },
+    /// Tell a service to pass a channel on to the one that stands by for it.
+    HandOver {
+        /// Which service.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+    },
+    /// Tell a service that stands by that it is its turn.
+    TakeUp {
+        /// Which service.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+        /// What a call that was left half done is answered with.
+        status: Status,
     },
     /// The service that computed in this channel is dead: answer the call it
     /// was computing, if any, with this status; leave the others.

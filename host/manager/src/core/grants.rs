@@ -98,7 +98,10 @@ pub struct Grant {
     /// The VF that it is on, or is to be on; nobody else is on it meanwhile.
     pub vf: Option<u16>,
     /// Where it is moving to.
-    pub moving: Option<super::leases::Moving>,
+    pub moving: Option<super::switch::Moving>,
+    /// Another service that has its channel mapped while it ends: its pages are
+    /// given out again when both have let go.
+    pub also: Option<ServiceId>,
     /// How often it has moved.
     pub switches: u64,
 }

@@ -1,50 +1,18 @@
-//! Leases: which grants hold a VF, and the switch from one service to the
-//! other, between two calls.
-//!
-//! [`vfun_leases`] decides; this carries it out, one step an event:
-//!
-//! 1. *warming*: the service that the grant goes to is started; calls go on.
-//! 2. *closing*: the service it comes from finishes the call under way, lets its
-//!    driver end (which scrubs a VF) and says that it no longer touches the channel.
-//! 3. *opening*: the other one takes the same channel up, as after a crash:
-//!    what was posted and not answered is served, from the cell where the
-//!    first one stopped.
+//! Leases: which grants hold a VF. [`vfun_leases`] decides; grants are made to
+//! follow, each by a [switch](super::switch).
 //!
 //! A VF is another grant's only when nobody is on it: [`Grant::vf`] is set
-//! before the first step of a move to it, and cleared after the second one of
-//! a move away.
+//! before the first step of a move to it, and cleared when the service that
+//! comes from it has let go.
 
-use super::grants::{Grant, GrantState};
-use super::services::ServiceState;
-use super::{Action, Core, ServiceId, rules};
+use super::grants::GrantState;
+use super::switch::Phase;
+use super::{Action, Core, rules};
 use crate::limits::LEASE_LOST_MS;
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_leases::{Engine, GrantId, Plan, Sample, Settings, Standing, VFS_MAX, Vf};
 use vfun_wire::Handle;
 use vfun_wire::message::Location;
-
-/// How far a move is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Where it goes is being started; where it comes from serves.
-    Warming,
-    /// Where it comes from was told to let go.
-    Closing,
-    /// Where it goes was told to take it up.
-    Opening,
-}
-
-/// A grant on its way from one service to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moving {
-    /// Where it will run.
-    pub to: Location,
-    /// What will serve it.
-    pub service: ServiceId,
-    /// How far it is.
-    pub phase: Phase,
-}
 
 /// What a grant's channel counted, as the rim read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -232,16 +200,17 @@ impl Core {
             let Ok(g) = self.grants.get(handle) else { continue };
             let (on_vf, vf) = (g.location.is_hardware(), g.vf);
             match g.moving {
-                Some(m) if m.phase != Phase::Warming => {}
+                Some(m) if !m.phase.may_be_called_off() => {}
                 Some(m) if m.to.is_hardware() == (vf == meant) => self.advance(handle, out),
                 // Nothing was told to anybody yet: it is simply not done.
-                Some(_) => {
+                Some(m) if m.phase == Phase::Warming => {
                     let g = self.grants.get_mut(handle).expect("just seen");
                     g.moving = None;
                     if !on_vf && let Some(vf) = g.vf.take() {
                         used.remove(&vf);
                     }
                 }
+                Some(_) => self.call_off(handle, out),
                 None if on_vf && vf != meant => {
                     self.begin_move(now, handle, Location::Software, out);
                 }
@@ -257,161 +226,13 @@ impl Core {
         }
     }
 
-    fn begin_move(&mut self, now: u64, grant: Handle, to: Location, out: &mut Vec<Action>) {
-        let Ok(g) = self.grants.get(grant) else { return };
-        let (client, function) = (g.client_id, g.function.clone());
-        let (service, fresh) = self.service_for(now, client, function, to);
-        let g = self.grants.get_mut(grant).expect("just seen");
-        g.moving = Some(Moving { to, service, phase: Phase::Warming });
-        if fresh {
-            self.start_service(now, service, out);
-        } else if let Some(s) = self.services.get_mut(&service) {
-            s.used_ms = now;
-        }
-        self.advance(grant, out);
-    }
-
-    /// The service that it comes from is told to let go, once the other can take over.
-    fn advance(&mut self, grant: Handle, out: &mut Vec<Action>) {
-        let Ok(g) = self.grants.get(grant) else { return };
-        let (Some(m), Some(from), GrantState::Active) = (g.moving, g.service, g.state) else {
-            return;
-        };
-        let ready = |id: &ServiceId| {
-            self.services.get(id).is_some_and(|s| s.state == ServiceState::Ready)
-                && !self.asked.contains(id)
-        };
-        if m.phase != Phase::Warming || !ready(&m.service) || !ready(&from) {
-            return;
-        }
-        let g = self.grants.get_mut(grant).expect("just seen");
-        g.moving = Some(Moving { phase: Phase::Closing, ..m });
-        out.push(Action::CloseChannel { service: from, channel: grant });
-    }
-
-    /// A service can serve: moves to it go on.
-    pub(super) fn advance_to(&mut self, id: ServiceId, out: &mut Vec<Action>) {
-        for grant in self.moving_to(id) {
-            self.advance(grant, out);
-        }
-    }
-
-    /// Grants that a service does not serve yet and will.
-    pub(super) fn moving_to(&self, id: ServiceId) -> Vec<Handle> {
-        self.grants
-            .iter()
-            .filter(|(_, g)| g.service != Some(id) && g.moving.is_some_and(|m| m.service == id))
-            .map(|(h, _)| h)
-            .collect()
-    }
-
-    /// Whether this grant's service was told to let go of it in a move.
-    pub(super) fn lets_go(&self, grant: Handle) -> bool {
-        self.grants.get(grant).is_ok_and(|g| {
-            g.state == GrantState::Active && g.moving.is_some_and(|m| m.phase == Phase::Closing)
-        })
-    }
-
-    /// The service that it came from no longer touches the channel: the other's turn.
-    pub(super) fn change_over(&mut self, now: u64, grant: Handle, out: &mut Vec<Action>) {
-        let Some(g) = self.grants.get_mut(grant) else { return };
-        let Some(m) = g.moving else { return };
-        if !m.to.is_hardware() {
-            g.vf = None;
-        }
-        g.switches += u64::from(g.service != Some(m.service));
-        (g.location, g.service) = (m.to, Some(m.service));
-        match self.services.get_mut(&m.service) {
-            Some(s) if s.state == ServiceState::Ready => {
-                s.used_ms = now;
-                let g = self.grants.get_mut(grant).expect("just seen");
-                g.moving = Some(Moving { phase: Phase::Opening, ..m });
-                self.open(m.service, grant, out);
-            }
-            Some(_) => {
-                let g = self.grants.get_mut(grant).expect("just seen");
-                (g.moving, g.state) = (None, GrantState::Recovering);
-            }
-            None => {
-                let g = self.grants.get_mut(grant).expect("just seen");
-                (g.moving, g.state, g.service) = (None, GrantState::Recovering, None);
-                self.serve(now, grant, out);
-            }
-        }
-    }
-
-    /// A service that grants were to move to cannot take them: they stay where
-    /// they are, or go back there.
-    pub(super) fn moves_failed(&mut self, now: u64, id: ServiceId) {
-        for grant in self.moving_to(id) {
-            let g = self.grants.get_mut(grant).expect("just listed");
-            let Some(m) = g.moving else { continue };
-            g.moving = match (m.phase, g.service) {
-                (Phase::Closing, Some(from)) => {
-                    Some(Moving { to: g.location, service: from, phase: Phase::Closing })
-                }
-                _ => None,
-            };
-            if m.to.is_hardware() {
-                self.leave_vf(now, grant);
-            }
-        }
-    }
-
     /// A VF failed a grant: nobody is given it for a while.
-    fn leave_vf(&mut self, now: u64, grant: Handle) {
+    pub(super) fn leave_vf(&mut self, now: u64, grant: Handle) {
         let Some(g) = self.grants.get_mut(grant) else { return };
         let Some(vf) = g.vf.take() else { return };
         if let Some(pool) = self.leases.pools.get_mut(&g.function) {
             pool.lost.insert(vf, now + LEASE_LOST_MS);
             pool.engine.lose(now, vf);
-        }
-    }
-
-    /// A grant's service is gone, or cannot serve it: if it was moving, it goes
-    /// on there; if it held a VF, it goes on in software. What is posted waits
-    /// for whoever takes it up. False if neither is so.
-    pub(super) fn fall_back(&mut self, now: u64, grant: Handle, out: &mut Vec<Action>) -> bool {
-        let Some(g) = self.grants.get_mut(grant) else { return false };
-        if !g.leased || !matches!(g.state, GrantState::Active | GrantState::Recovering) {
-            return false;
-        }
-        let moving = g.moving.take().filter(|m| g.service != Some(m.service));
-        if let Some(m) = moving {
-            g.state = GrantState::Recovering;
-            if g.location.is_hardware() {
-                self.leave_vf(now, grant);
-            }
-            let g = self.grants.get_mut(grant).expect("just seen");
-            (g.location, g.service) = (m.to, Some(m.service));
-            g.switches += 1;
-            if self.services.get(&m.service).is_some_and(|s| s.state == ServiceState::Ready) {
-                self.open(m.service, grant, out);
-            }
-            return true;
-        }
-        let software =
-            self.catalog.functions.get(&g.function).is_some_and(|f| f.software.is_some());
-        if !g.location.is_hardware() || !software {
-            return false;
-        }
-        (g.state, g.location, g.service) = (GrantState::Recovering, Location::Software, None);
-        g.switches += 1;
-        self.leave_vf(now, grant);
-        self.serve(now, grant, out);
-        true
-    }
-
-    /// What was told to nobody was not begun: another manager begins it anew.
-    pub(super) fn forget_warming(&mut self) {
-        let warming = |g: &Grant| g.moving.is_some_and(|m| m.phase == Phase::Warming);
-        let all: Vec<_> = self.grants.iter().filter(|(_, g)| warming(g)).map(|(h, _)| h).collect();
-        for grant in all {
-            let g = self.grants.get_mut(grant).expect("just listed");
-            g.moving = None;
-            if !g.location.is_hardware() {
-                g.vf = None;
-            }
         }
     }
 

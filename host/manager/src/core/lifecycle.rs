@@ -49,10 +49,6 @@ impl Core {
         }
         g.state = GrantState::Closing;
         g.closing_ms = now;
-        g.moving = None;
-        if g.leased && !g.location.is_hardware() {
-            g.vf = None;
-        }
         let service = g.service;
         if let Some(to) = g.waiting.take() {
             let nack = Nack::new(
@@ -61,6 +57,7 @@ impl Core {
             );
             out.push(Action::Answer { to, result: Err(nack) });
         }
+        self.part(grant, out);
         self.record(grant, Some(why), out);
         let state = service.and_then(|s| self.services.get(&s)).map(|s| s.state);
         match (service, state) {
@@ -74,6 +71,11 @@ impl Core {
     /// Gives a grant's pages and name back.
     pub(super) fn free_grant(&mut self, grant: Handle, out: &mut Vec<Action>) {
         if let Some(g) = self.grants.get_mut(grant) {
+            if g.also.is_some() {
+                // Another service has its channel still.
+                (g.state, g.service) = (GrantState::Closing, None);
+                return;
+            }
             g.state = GrantState::Released;
         }
         self.record(grant, None, out);
@@ -189,7 +191,7 @@ impl Core {
         let ids: Vec<_> = self.services.keys().copied().collect();
         for id in ids {
             let channels = self.channels_of(id);
-            let wanted = !channels.is_empty() || !self.moving_to(id).is_empty();
+            let wanted = !channels.is_empty() || !self.beside(id).is_empty();
             let s = self.services.get_mut(&id).expect("just listed");
             if wanted {
                 s.used_ms = now;

@@ -11,7 +11,8 @@
 //! - [`breakers`]: what crashed too often is left alone for a while.
 //! - [`drain`]: to whom nothing new is granted.
 //! - [`catalog`], [`grants`], [`services`], [`window`], [`heap`]: what it keeps.
-//! - [`leases`]: who holds a VF, and the switch between two calls.
+//! - [`leases`]: who holds a VF.
+//! - [`switch`]: a channel goes from one service to another between two calls.
 //! - [`kept`], [`notes`]: what of it another manager goes on from.
 
 mod activate;
@@ -31,6 +32,7 @@ mod requests;
 mod rules;
 pub mod services;
 mod starts;
+pub mod switch;
 mod takeover;
 #[cfg(test)]
 mod tests;
@@ -141,6 +143,9 @@ impl Core {
             }
             Event::ChannelOpened { service, channel } => {
                 self.channel_opened(now, service, channel, out);
+            }
+            Event::ChannelStanding { service, channel } => {
+                self.channel_standing(service, channel, out);
             }
             Event::ChannelOpenFailed { service, channel, reason } => {
                 self.channel_open_failed(now, service, channel, &reason, out);

@@ -4,8 +4,8 @@
 
 use super::breakers::{self, Breaker};
 use super::grants::{Grant, GrantState};
-use super::leases::{Moving, Phase};
 use super::services::{Service, ServiceState};
+use super::switch::{Moving, Phase};
 use super::window::HOLD_MS;
 use super::{Catalog, ReplyTo, ServiceId, Session, Window, WindowId};
 use serde::{Deserialize, Serialize};
@@ -153,6 +153,8 @@ pub(super) struct GrantNote {
     #[serde(default)]
     pub moving: Option<(u8, ServiceId, Phase)>,
     #[serde(default)]
+    pub also: Option<ServiceId>,
+    #[serde(default)]
     pub switches: u64,
 }
 
@@ -219,6 +221,7 @@ pub(super) fn grant_note(g: &Grant) -> GrantNote {
         leased: g.leased,
         vf: g.vf,
         moving: g.moving.map(|m| (m.to.to_wire(), m.service, m.phase)),
+        also: g.also,
         switches: g.switches,
     }
 }
@@ -364,6 +367,7 @@ impl GrantNote {
                 Some((to, service, phase)) => Some(Moving { to: location(to)?, service, phase }),
                 None => None,
             },
+            also: n.also,
             switches: n.switches,
         })
     }

@@ -463,6 +463,7 @@ impl Core {
             leased,
             vf,
             moving: None,
+            also: None,
             switches: 0,
         };
         let record = GrantRecord {

@@ -3,6 +3,7 @@
 use super::breakers::State;
 use super::grants::{Grant, GrantState};
 use super::services::*;
+use super::switch::Phase;
 use super::{Action, Core, Exit, Level, ServiceId};
 use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE};
 use vfun_wire::message::Location;
@@ -156,9 +157,9 @@ impl Core {
             level: Level::Warn,
             text: format!("service of '{}': {reason}", service.function),
         });
-        self.moves_failed(now, id);
+        self.moves_failed(now, id, out);
         for channel in self.channels_of(id) {
-            if self.fall_back(now, channel, out) {
+            if self.fall_back(now, channel, Status::DriverCrashed, out) {
                 continue;
             }
             let g = self.grants.get_mut(channel).expect("just listed");
@@ -211,7 +212,7 @@ impl Core {
             }
         }
         if !wanted {
-            self.moves_failed(now, id);
+            self.moves_failed(now, id, out);
             self.services.remove(&id);
         }
     }
@@ -250,7 +251,7 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         self.asked.remove(&id);
-        self.moves_failed(now, id);
+        self.moves_failed(now, id, out);
         let Some(s) = self.services.get_mut(&id) else { return };
         let overran = s.overran.take();
         let function = s.function.clone();
@@ -320,14 +321,18 @@ impl Core {
                     // it has said that it opened the channel.
                     g.restarts = g.restarts.saturating_add(1);
                     let geometry = g.geometry.expect("an active grant has a channel");
-                    out.push(Action::FailCurrent { window: g.window, geometry, status });
+                    // In the middle of a hand-over nobody but the one that takes
+                    // the channel up knows whose call is under way.
+                    if g.moving.is_none_or(|m| m.phase != Phase::Handing) {
+                        out.push(Action::FailCurrent { window: g.window, geometry, status });
+                    }
                     self.record(channel, Some(&how), out);
-                    self.fall_back(now, channel, out);
+                    self.fall_back(now, channel, status, out);
                 }
                 GrantState::Closing => self.free_grant(channel, out),
                 GrantState::Broken => {
                     g.service = None;
-                    g.vf = g.vf.filter(|_| !g.leased);
+                    self.free_vf_of_broken(channel);
                 }
                 _ => {}
             }

@@ -11,7 +11,7 @@ impl Core {
     /// Goes on where another manager was killed. What is still served goes on;
     /// services that ended meanwhile are treated as if they ended now.
     pub(super) fn resume(&mut self, now: u64, alive: &[ServiceId], out: &mut Vec<Action>) {
-        self.forget_warming();
+        self.forget_standby();
         self.asked = alive.iter().copied().filter(|id| self.services.contains_key(id)).collect();
         let gone: Vec<_> = self
             .services
@@ -92,8 +92,14 @@ impl Core {
             return self.service_ready(now, id, out);
         }
         for &channel in channels {
-            if !self.grants.get(channel).is_ok_and(|g| g.service == Some(id)) {
+            let serves = self.grants.get(channel).is_ok_and(|g| g.service == Some(id));
+            if !serves && !self.is_handed(channel, id) {
                 out.push(Action::CloseChannel { service: id, channel });
+            }
+        }
+        for channel in self.beside(id) {
+            if !channels.contains(&channel) {
+                self.beside_gone(now, channel, id, true, out);
             }
         }
         for channel in self.channels_of(id) {
@@ -105,6 +111,10 @@ impl Core {
                     // The manager may have been killed before it had said a new one.
                     Action::SetRate { service: id, channel, calls_per_s: g.calls_per_s }
                 });
+                if self.opens(channel) {
+                    let status = Status::DriverCrashed;
+                    out.push(Action::TakeUp { service: id, channel, status });
+                }
                 continue;
             }
             if self.lets_go(channel) {
@@ -112,7 +122,7 @@ impl Core {
                 continue;
             }
             let g = self.grants.get_mut(channel).expect("just listed");
-            g.moving = None;
+            g.moving = g.moving.filter(|m| m.phase.lingers());
             match g.state {
                 GrantState::Activating | GrantState::Recovering => self.open(id, channel, out),
                 GrantState::Active => {

@@ -81,6 +81,7 @@ impl Daemon {
                 calls_per_s,
                 wait,
                 vf,
+                standby,
             } => {
                 let open = Open {
                     channel: channel.0,
@@ -95,12 +96,20 @@ impl Daemon {
                     wait: wait.to_wire(),
                     doorbell: self.windows.get(&window).is_some_and(|a| a.window.bells().is_some()),
                     vf,
+                    standby,
                 };
                 let vectors = (geometry.vector_out.get(), geometry.vector_in.get());
                 self.tell(service, Word::Open(open, window, vectors));
             }
             Action::CloseChannel { service, channel } => {
                 self.tell(service, Word::Plain(ToService::Close { channel: channel.0 }));
+            }
+            Action::HandOver { service, channel } => {
+                self.tell(service, Word::HandOver(channel));
+            }
+            Action::TakeUp { service, channel, status } => {
+                let word = ToService::TakeUp { channel: channel.0, status: status.to_wire() };
+                self.tell(service, Word::Plain(word));
             }
             Action::SetRate { service, channel, calls_per_s } => {
                 let word = ToService::Rate { channel: channel.0, calls_per_s };

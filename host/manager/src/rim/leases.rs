@@ -18,6 +18,9 @@ impl Daemon {
         if self.core.leases_due().is_none_or(|due| due > now) {
             return;
         }
+        // Of moves that came to nothing.
+        let core = &self.core;
+        self.batons.retain(|h, _| core.grants().any(|(of, g)| of == *h && g.moving.is_some()));
         let values = self
             .core
             .grants()

@@ -151,6 +151,9 @@ pub struct Daemon {
     found: Option<String>,
     /// What services' sockets had no room for.
     untold: BTreeMap<ServiceId, VecDeque<tell::Word>>,
+    /// For each channel that somebody stands by for, the end of the baton that
+    /// whoever serves it is to pass.
+    batons: BTreeMap<Handle, OwnedFd>,
     /// When another keeper is to be started.
     keeper_due: Option<Instant>,
     /// How fast users get windows.
@@ -428,6 +431,9 @@ impl Daemon {
                 FromService::Failed { reason } => Event::ServiceFailed { service, reason },
                 FromService::Opened { channel } => {
                     Event::ChannelOpened { service, channel: Handle(channel) }
+                }
+                FromService::Standing { channel } => {
+                    Event::ChannelStanding { service, channel: Handle(channel) }
                 }
                 FromService::OpenFailed { channel, reason } => {
                     Event::ChannelOpenFailed { service, channel: Handle(channel), reason }

@@ -253,6 +253,7 @@ impl Daemon {
             book: super::records::Book::new(),
             found: None,
             untold: BTreeMap::new(),
+            batons: BTreeMap::new(),
             keeper_due: None,
             lines: Lines::new(LINES, LINES_NAMES),
             attaches: Rates::new(ATTACHES),

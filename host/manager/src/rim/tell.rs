@@ -22,6 +22,8 @@ pub(super) enum Word {
     /// A channel to serve, in this window, with these vectors. Descriptors are
     /// taken when it is sent: those of all that wait would be too many.
     Open(Open, WindowId, (u16, u16)),
+    /// To hand a channel over, with the baton to pass, if there is one still.
+    HandOver(Handle),
 }
 
 /// What became of it.
@@ -91,6 +93,7 @@ impl Daemon {
                 Some(p) => vfun_supervise::send(p.socket(), message, &[]),
                 None => return Told::Later,
             },
+            Word::HandOver(channel) => self.send_hand_over(id, *channel),
             Word::Open(open, window, vectors) => {
                 self.share_window(id, *window);
                 self.send_open(id, open, *window, *vectors)
@@ -112,8 +115,19 @@ impl Daemon {
         }
     }
 
+    fn send_hand_over(&mut self, id: ServiceId, channel: Handle) -> Result<(), Error> {
+        let gone = || io::Error::other("its service is gone");
+        let process = self.services.get(&id).ok_or_else(gone)?;
+        let baton = self.batons.get(&channel);
+        let fds: Vec<_> = baton.iter().map(|b| b.as_fd()).collect();
+        let word = ToService::HandOver { channel: channel.0 };
+        vfun_supervise::send(process.socket(), &word, &fds)?;
+        self.batons.remove(&channel);
+        Ok(())
+    }
+
     fn send_open(
-        &self,
+        &mut self,
         id: ServiceId,
         open: &Open,
         window: WindowId,
@@ -129,7 +143,15 @@ impl Daemon {
             fds.push(bells.to_host[usize::from(vectors.0)].as_fd());
             fds.push(bells.to_app[usize::from(vectors.1)].as_fd());
         }
-        vfun_supervise::send(process.socket(), &ToService::Open(open.clone()), &fds)
+        let baton = if open.standby { Some(vfun_window::baton()?) } else { None };
+        if let Some((_, taker)) = &baton {
+            fds.push(taker.as_fd());
+        }
+        vfun_supervise::send(process.socket(), &ToService::Open(open.clone()), &fds)?;
+        if let Some((giver, _)) = baton {
+            self.batons.insert(Handle(open.channel), giver);
+        }
+        Ok(())
     }
 
     /// A service will never be told this: a channel that it was to open has none.
@@ -140,7 +162,7 @@ impl Daemon {
                 let channel = Handle(open.channel);
                 self.events.push_back(Event::ChannelOpenFailed { service, channel, reason });
             }
-            Word::Plain(_) => tracing::debug!(service, "it could not be told something: {e}"),
+            Word::Plain(_) | Word::HandOver(_) => tracing::debug!(service, "it could not be told something: {e}"),
         }
     }
 }

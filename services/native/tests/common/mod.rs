@@ -134,6 +134,7 @@ impl Service {
             wait: 0,
             doorbell: app.shape.doorbell,
             vf: None,
+            standby: false,
         };
         let path = format!("/proc/self/fd/{}", app.window.as_raw_fd());
         let reading = std::fs::File::open(path).unwrap();

@@ -15,7 +15,7 @@ use std::sync::atomic::fence;
 use vfun_ring::{Memory, Next, Request, Server, WindowMemory, sync::Ordering};
 use vfun_supervise::Lengths;
 use vfun_wait::clock;
-use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan};
+use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan, pause};
 use vfun_wire::Status;
 use vfun_wire::channel::{Command, in_header, spaces_off};
 
@@ -51,6 +51,8 @@ pub struct Shape {
     pub max_result: u32,
     /// What the function's signature says, if it has one.
     pub args: Option<Lengths>,
+    /// What a call that an earlier service left half done is answered with.
+    pub left: Status,
 }
 
 impl<I: Serve> Calls<I> {
@@ -82,7 +84,7 @@ impl<I: Serve> Calls<I> {
             current: true,
             unrung: true,
         };
-        calls.finish_half_done();
+        calls.finish_half_done(shape.left);
         calls.rest();
         Ok(calls)
     }
@@ -90,7 +92,7 @@ impl<I: Serve> Calls<I> {
     /// A service that died may have left a call half done. It is the manager's
     /// to answer, which knows why; one that it did not answer is answered here,
     /// and not computed a second time.
-    fn finish_half_done(&mut self) {
+    fn finish_half_done(&mut self, status: Status) {
         let left = self.server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
         if left == 0 {
             return;
@@ -101,13 +103,31 @@ impl<I: Serve> Calls<I> {
         let mut behind = vec![];
         while let Next::Call(r) = self.server.next_anywhere() {
             if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
-                self.server.answer_inline(r.cell, Status::DriverCrashed, &[]);
+                self.server.answer_inline(r.cell, status, &[]);
                 break;
             }
             behind.push(r);
         }
         for r in &behind {
             self.serve_request(r);
+        }
+    }
+
+    /// Serves the first call, if one comes within `most` ns: whoever posted it
+    /// has waited while one service let go of the channel and another took it up.
+    pub fn serve_first(&mut self, most: u64) {
+        let mut look = self.server.next_anywhere();
+        let from = clock::now();
+        loop {
+            match look {
+                Next::Call(r) => {
+                    self.serve_request(&r);
+                    return self.rest();
+                }
+                Next::Nothing if clock::now().saturating_sub(from) < most => pause(),
+                Next::Nothing | Next::Broken(_) => return,
+            }
+            look = self.server.next();
         }
     }
 

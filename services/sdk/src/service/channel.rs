@@ -6,26 +6,39 @@ use super::engine::Engine;
 use super::floor::Floor;
 use super::idle::{Bells, End, Loop};
 use super::pulse::Pulse;
+use super::standby::Standby;
 use super::watch::Alarm;
 use crate::Config;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfun_ring::WindowMemory;
 use vfun_supervise::{Lengths, Open, Start};
 use vfun_wait::{Policy, WaitMode};
-use vfun_window::{Access, Bell, BellWaiter, Mapping};
+use vfun_window::{Access, Baton, BatonWaiter, Bell, BellWaiter, Mapping};
+use vfun_wire::Status;
 use vfun_wire::channel::{ChannelKind, side_bytes};
 
 /// Stack of a channel's thread. What is not touched costs nothing.
 const STACK_BYTES: usize = 1 << 20;
 /// Longest spin for raw lines: a floor that slept would measure the sleep.
 const SPIN_FLOOR: Duration = Duration::from_millis(2);
+/// What is made ready of each side of a channel that is stood by for: more
+/// than most have, and little to walk through.
+const READY_BYTES: usize = 4 << 20;
+/// How long whoever takes a channel over looks for a first call before it says
+/// so, ns: what it says wakes others, who would take its processor.
+const FIRST_CALL: u64 = 50_000;
+/// How long whoever has handed a channel over rests before its driver ends,
+/// for the same reason: the other one computes meanwhile.
+const GIVE_WAY: Duration = Duration::from_micros(200);
 
 /// What a channel's thread tells the main thread.
 #[derive(Debug)]
 pub enum Event {
+    /// The driver is ready for it; another service serves it still.
+    Standing,
     /// The driver is ready for it, and it is served.
     Opened,
     /// The driver refused it.
@@ -54,6 +67,9 @@ impl Teller {
 pub struct Running {
     pub pulse: Arc<Pulse>,
     bell: Option<Bell>,
+    standby: Option<Arc<Standby>>,
+    /// What the thread passes when it has let go.
+    baton: Arc<Mutex<Option<Baton>>>,
 }
 
 impl Running {
@@ -67,6 +83,22 @@ impl Running {
         self.pulse.stop();
         if let Some(bell) = &self.bell {
             bell.ring();
+        }
+        if let Some(standby) = &self.standby {
+            standby.wake();
+        }
+    }
+
+    /// The same, and to pass the baton as soon as it is answered.
+    pub fn hand_over(&self, baton: Option<OwnedFd>) {
+        *self.baton.lock().unwrap_or_else(|e| e.into_inner()) = baton.map(Baton::from_fd);
+        self.stop();
+    }
+
+    /// It is the turn of one that stands by. Others are told nothing new.
+    pub fn take_up(&self, status: u32) {
+        if let Some(standby) = &self.standby {
+            standby.take(status);
         }
     }
 }
@@ -86,6 +118,10 @@ fn map(open: &Open, reading: OwnedFd, window: OwnedFd) -> Result<WindowMemory, S
         Mapping::new(&reading, out, len, Access::Read).map_err(|e| format!("dataout: {e}"))?;
     let datain =
         Mapping::new(&window, inn, len, Access::ReadWrite).map_err(|e| format!("datain: {e}"))?;
+    if open.standby {
+        dataout.populate(READY_BYTES);
+        datain.populate(READY_BYTES);
+    }
     let mine = datain.write().ok_or("datain cannot be written")?;
     WindowMemory::new(mine, dataout.read()).map_err(|e| e.to_string())
 }
@@ -114,13 +150,14 @@ pub fn open<E: Engine>(
     mut fds: Vec<OwnedFd>,
     teller: Teller,
 ) -> Result<Running, String> {
-    let wanted = if open.doorbell { 4 } else { 2 };
+    let wanted = if open.doorbell { 4 } else { 2 } + usize::from(open.standby);
     if fds.len() != wanted {
         return Err(format!("{} descriptors came along, {wanted} were due", fds.len()));
     }
     let kind = ChannelKind::from_wire(open.kind).ok_or("its kind is unknown")?;
     match (kind, &**behind) {
-        (ChannelKind::Calls, Behind::Calls(_)) | (ChannelKind::Floor, Behind::Floor) => {}
+        (ChannelKind::Calls, Behind::Calls(_)) => {}
+        (ChannelKind::Floor, Behind::Floor) if !open.standby => {}
         (kind, _) => {
             return Err(format!(
                 "the function {} does not serve channels of {kind}",
@@ -128,6 +165,7 @@ pub fn open<E: Engine>(
             ));
         }
     }
+    let standby = if open.standby { Some(stand(&mut fds)?) } else { None };
     let (stop, bells) = bells(&open, &mut fds)?.unzip();
     let (Some(window), Some(reading)) = (fds.pop(), fds.pop()) else {
         return Err("its window is missing".into());
@@ -137,7 +175,13 @@ pub fn open<E: Engine>(
     let pulse = Arc::new(Pulse::default());
     pulse.set_awake(true);
     pulse.set_rate(open.calls_per_s);
-    let running = Running { pulse: pulse.clone(), bell: stop };
+    let baton = Arc::new(Mutex::new(None));
+    let running = Running {
+        pulse: pulse.clone(),
+        bell: stop,
+        standby: standby.as_ref().map(|(s, _)| s.clone()),
+        baton: baton.clone(),
+    };
     let mut settings = start.settings.clone();
     if let Some(vf) = open.vf {
         settings.insert("vf".into(), vf.to_string());
@@ -153,9 +197,9 @@ pub fn open<E: Engine>(
         settings,
     };
     let behind = behind.clone();
-    let asked = Asked { config, mode, args: start.args };
+    let asked = Asked { config, mode, args: start.args, standby, stood: false, baton };
     let name = format!("ch {}", open.channel);
-    let serve = move || serve(&behind, mem, &asked, pulse, bells, &teller);
+    let serve = move || serve(&behind, mem, asked, pulse, bells, &teller);
     std::thread::Builder::new()
         .name(name)
         .stack_size(STACK_BYTES)
@@ -164,28 +208,59 @@ pub fn open<E: Engine>(
     Ok(running)
 }
 
+fn stand(fds: &mut Vec<OwnedFd>) -> Result<(Arc<Standby>, BatonWaiter), String> {
+    let why = |e| format!("it cannot be stood by for: {e}");
+    let standby = Standby::new().map_err(why)?;
+    let waiter = standby.waiter(fds.pop().ok_or("its baton is missing")?).map_err(why)?;
+    Ok((Arc::new(standby), waiter))
+}
+
 /// How a channel is to be served.
 struct Asked {
     config: Config,
     mode: WaitMode,
     args: Option<Lengths>,
+    standby: Option<(Arc<Standby>, BatonWaiter)>,
+    /// It stood by until its turn came.
+    stood: bool,
+    baton: Arc<Mutex<Option<Baton>>>,
+}
+
+impl Asked {
+    /// Waits for its turn, if it stands by; `None` if it is to stop instead.
+    fn turn(&mut self, pulse: &Pulse, teller: &Teller) -> Option<Status> {
+        let Some((standby, waiter)) = self.standby.take() else {
+            return Some(Status::DriverCrashed);
+        };
+        self.stood = true;
+        teller.tell(Event::Standing);
+        standby.wait(&waiter, pulse)
+    }
+
+    /// The channel is left: the next one's turn, before anything else is done.
+    fn pass(&self) {
+        let baton = self.baton.lock().unwrap_or_else(|e| e.into_inner()).take();
+        if let Some(baton) = baton {
+            baton.pass();
+            std::thread::sleep(GIVE_WAY);
+        }
+    }
 }
 
 fn serve<E: Engine>(
     behind: &Behind<E>,
     mem: WindowMemory,
-    asked: &Asked,
+    mut asked: Asked,
     pulse: Arc<Pulse>,
     bells: Option<Bells>,
     teller: &Teller,
 ) {
-    let Asked { config, mode, args } = asked;
     let app = bells.as_ref().map(|b| b.app.clone());
     let (alarm, loop_pulse) = (teller.alarm.clone(), pulse.clone());
     let looped = |policy| Loop::new(loop_pulse, alarm, bells, policy);
     let end = match behind {
         Behind::Floor => {
-            let mut floor = Floor::new(mem, config.depth, app);
+            let mut floor = Floor::new(mem, asked.config.depth, app);
             teller.tell(Event::Opened);
             let policy = Policy::service(WaitMode::Hybrid).spin_at_most(SPIN_FLOOR).steady();
             looped(policy).run(&mut floor)
@@ -193,22 +268,42 @@ fn serve<E: Engine>(
         Behind::Calls(engine) => {
             // The watch sees init as a call.
             pulse.begin();
-            let made = engine.open(config);
+            let made = engine.open(&asked.config);
             pulse.end();
+            let made = match made {
+                Ok(instance) => match asked.turn(&pulse, teller) {
+                    Some(left) => Ok((instance, left)),
+                    None => {
+                        pulse.begin();
+                        drop(instance);
+                        pulse.end();
+                        return teller.tell(Event::Ended(End::Stopped));
+                    }
+                },
+                Err(e) => Err(format!("the driver cannot open it: {e}")),
+            };
+            let left = made.as_ref().map_or(Status::DriverCrashed, |(_, left)| *left);
             let shape = Shape {
-                depth: config.depth,
-                cell_bytes: config.cell_bytes,
+                left,
+                depth: asked.config.depth,
+                cell_bytes: asked.config.cell_bytes,
                 max_args: engine.max_args(),
                 max_result: engine.max_result(),
-                args: *args,
+                args: asked.args,
             };
-            let calls = made.map_err(|e| format!("the driver cannot open it: {e}")).and_then(|i| {
+            let calls = made.and_then(|(i, _)| {
                 Calls::new(mem, &shape, i, pulse.clone(), app).map_err(|e| e.to_string())
             });
             match calls {
                 Ok(mut calls) => {
+                    if asked.stood {
+                        calls.serve_first(FIRST_CALL);
+                    }
                     teller.tell(Event::Opened);
-                    let end = looped(Policy::service(*mode)).run(&mut calls);
+                    let end = looped(Policy::service(asked.mode)).run(&mut calls);
+                    if end == End::Stopped {
+                        asked.pass();
+                    }
                     // And the driver's exit.
                     pulse.begin();
                     drop(calls);

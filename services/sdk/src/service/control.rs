@@ -31,6 +31,8 @@ struct Channel {
     watched: Option<Watched>,
     /// The manager asked to close it.
     closing: bool,
+    /// Its thread has said that it could serve.
+    standing: bool,
     /// Its thread has said that it serves.
     opened: bool,
     /// Its thread has ended.
@@ -185,6 +187,8 @@ impl<E: Engine> Control<E> {
         for (&channel, c) in &self.channels {
             if c.opened {
                 again.push(FromService::Opened { channel });
+            } else if c.standing {
+                again.push(FromService::Standing { channel });
             }
             if let Some(reason) = &c.broken {
                 again.push(FromService::Broken { channel, reason: reason.clone() });
@@ -196,7 +200,16 @@ impl<E: Engine> Control<E> {
     fn told(&mut self, message: ToService, fds: Vec<OwnedFd>) {
         match message {
             ToService::Open(open) => self.open(open, fds),
-            ToService::Close { channel } => self.close(channel),
+            ToService::Close { channel } => self.close(channel, |c| c.stop()),
+            ToService::HandOver { channel } => {
+                let baton = fds.into_iter().next();
+                self.close(channel, |c| c.hand_over(baton));
+            }
+            ToService::TakeUp { channel, status } => {
+                if let Some(c) = self.channels.get(&channel) {
+                    c.running.take_up(status);
+                }
+            }
             ToService::Stop => {
                 self.stopping = true;
                 self.channels.values().for_each(|c| c.running.stop());
@@ -233,6 +246,7 @@ impl<E: Engine> Control<E> {
                     running,
                     watched,
                     closing: false,
+                    standing: false,
                     opened: false,
                     ended: false,
                     broken: None,
@@ -248,12 +262,12 @@ impl<E: Engine> Control<E> {
         self.say(FromService::OpenFailed { channel, reason });
     }
 
-    fn close(&mut self, channel: u64) {
+    fn close(&mut self, channel: u64, stop: impl FnOnce(&Running)) {
         fault::at(&self.start.settings, "closing");
         match self.channels.get_mut(&channel) {
             Some(c) if !c.ended => {
                 c.closing = true;
-                c.running.stop();
+                stop(&c.running);
             }
             // Not served, or not any more.
             _ => {
@@ -266,6 +280,12 @@ impl<E: Engine> Control<E> {
     /// What a channel's thread told.
     fn happened(&mut self, channel: u64, event: Event) {
         match event {
+            Event::Standing => {
+                if let Some(c) = self.channels.get_mut(&channel) {
+                    c.standing = true;
+                }
+                self.say(FromService::Standing { channel });
+            }
             Event::Opened => {
                 if let Some(c) = self.channels.get_mut(&channel) {
                     c.opened = true;

@@ -1,0 +1,412 @@
+//! The switch: a channel goes from the service that serves it to another one,
+//! between two calls.
+//!
+//! 1. *warming*: the service that it goes to is started; calls go on.
+//! 2. *standby*: that one maps the channel and lets its driver make itself
+//!    ready, but touches nothing; calls go on. Then it has *stood* by.
+//! 3. *handing*: the service that it comes from is told. It answers the call
+//!    under way, says where it stopped and passes a baton straight to the other,
+//!    which takes the channel up, as after a crash: what was posted and not
+//!    answered is served. The manager has no part in that step.
+//! 4. *leaving*: the first one lets its driver end (which scrubs a VF), and says
+//!    that it no longer maps the channel.
+//!
+//! The baton is only the fast way. Whatever is lost on it, the word that
+//! somebody has let go, or has died, makes the manager tell the other to take the
+//! channel up, which means nothing to one that has.
+//!
+//! Beside these: *off*, a move was called off while the other stood by;
+//! *closing* and *opening*, the same without a service that stands by, after
+//! something failed.
+
+use super::grants::{Grant, GrantState};
+use super::services::ServiceState;
+use super::{Action, Core, ServiceId};
+use vfun_wire::message::Location;
+use vfun_wire::{Handle, Status};
+
+/// How far a move is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Where it goes is being started; where it comes from serves.
+    Warming,
+    /// Where it goes was told to stand by.
+    Standby,
+    /// Where it goes stands by.
+    Stood,
+    /// Where it comes from was told to hand it over.
+    Handing,
+    /// Where it comes from was told to let go, and is to serve it again.
+    Closing,
+    /// Where it goes was told to take it up; nobody else has it.
+    Opening,
+    /// Where it came from has handed it over and has not let go yet.
+    Leaving,
+    /// Who stood by was told to let go: it stays where it is.
+    Off,
+}
+
+impl Phase {
+    /// Whether nobody was told to let go yet.
+    pub(super) fn may_be_called_off(self) -> bool {
+        matches!(self, Phase::Warming | Phase::Standby | Phase::Stood)
+    }
+}
+
+/// A grant on its way from one service to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moving {
+    /// The other service's place: where it will run, or, once that is done, where it ran.
+    pub to: Location,
+    /// The other service: what will serve it, or did.
+    pub service: ServiceId,
+    /// How far it is.
+    pub phase: Phase,
+}
+
+impl Grant {
+    /// Whether a service other than the one that serves it has, or may have,
+    /// its channel mapped on the way of a move.
+    fn is_beside(&self, service: ServiceId) -> bool {
+        self.also == Some(service)
+            || self.moving.is_some_and(|m| {
+                m.service == service && (self.service != Some(service) || m.phase.lingers())
+            })
+    }
+}
+
+impl Phase {
+    /// The other service has had its turn, or never will: only its end is waited for.
+    pub(super) fn lingers(self) -> bool {
+        matches!(self, Phase::Leaving | Phase::Off)
+    }
+}
+
+impl Core {
+    pub(super) fn begin_move(
+        &mut self,
+        now: u64,
+        grant: Handle,
+        to: Location,
+        out: &mut Vec<Action>,
+    ) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        let (client, function) = (g.client_id, g.function.clone());
+        let (service, fresh) = self.service_for(now, client, function, to);
+        let g = self.grants.get_mut(grant).expect("just seen");
+        g.moving = Some(Moving { to, service, phase: Phase::Warming });
+        if fresh {
+            self.start_service(now, service, out);
+        } else if let Some(s) = self.services.get_mut(&service) {
+            s.used_ms = now;
+        }
+        self.advance(grant, out);
+    }
+
+    fn set_phase(&mut self, grant: Handle, phase: Phase) {
+        if let Some(g) = self.grants.get_mut(grant) {
+            g.moving = g.moving.map(|m| Moving { phase, ..m });
+        }
+    }
+
+    /// The next step of a move, if both services are there for it.
+    pub(super) fn advance(&mut self, grant: Handle, out: &mut Vec<Action>) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        let (Some(m), Some(from), GrantState::Active) = (g.moving, g.service, g.state) else {
+            return;
+        };
+        let ready = |id: &ServiceId| {
+            self.services.get(id).is_some_and(|s| s.state == ServiceState::Ready)
+                && !self.asked.contains(id)
+        };
+        if !ready(&m.service) || !ready(&from) {
+            return;
+        }
+        match m.phase {
+            Phase::Warming => {
+                self.set_phase(grant, Phase::Standby);
+                self.open_at(m.service, grant, Some(m.to), out);
+            }
+            Phase::Stood => {
+                self.set_phase(grant, Phase::Handing);
+                out.push(Action::HandOver { service: from, channel: grant });
+            }
+            _ => {}
+        }
+    }
+
+    /// A service can serve: moves to it go on.
+    pub(super) fn advance_to(&mut self, id: ServiceId, out: &mut Vec<Action>) {
+        for grant in self.beside(id) {
+            self.advance(grant, out);
+        }
+    }
+
+    /// Grants that a service does not serve, and will, or did until now.
+    pub(super) fn beside(&self, id: ServiceId) -> Vec<Handle> {
+        self.grants.iter().filter(|(_, g)| g.is_beside(id)).map(|(h, _)| h).collect()
+    }
+
+    /// A move is not wanted any more; somebody stands by for it.
+    pub(super) fn call_off(&mut self, grant: Handle, out: &mut Vec<Action>) {
+        if let Ok(g) = self.grants.get(grant)
+            && let Some(m) = g.moving
+        {
+            self.set_phase(grant, Phase::Off);
+            out.push(Action::CloseChannel { service: m.service, channel: grant });
+        }
+    }
+
+    fn take_up(&self, service: ServiceId, grant: Handle, status: Status, out: &mut Vec<Action>) {
+        out.push(Action::TakeUp { service, channel: grant, status });
+    }
+
+    /// A service stands by for a channel.
+    pub(super) fn channel_standing(
+        &mut self,
+        service: ServiceId,
+        grant: Handle,
+        out: &mut Vec<Action>,
+    ) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        let Some(m) = g.moving.filter(|m| m.service == service) else { return };
+        match m.phase {
+            Phase::Standby => {
+                self.set_phase(grant, Phase::Stood);
+                self.advance(grant, out);
+            }
+            // Whoever served it has died meanwhile.
+            Phase::Opening => self.take_up(service, grant, Status::DriverCrashed, out),
+            _ => {}
+        }
+    }
+
+    /// Whether this service was told to let go of a grant that it serves.
+    pub(super) fn lets_go(&self, grant: Handle) -> bool {
+        self.grants.get(grant).is_ok_and(|g| {
+            g.state == GrantState::Active
+                && g.moving.is_some_and(|m| matches!(m.phase, Phase::Closing | Phase::Handing))
+        })
+    }
+
+    /// Whether it is for this service to say that it has taken a channel over.
+    pub(super) fn is_handed(&self, grant: Handle, to: ServiceId) -> bool {
+        self.grants.get(grant).is_ok_and(|g| {
+            g.moving.is_some_and(|m| m.phase == Phase::Handing && m.service == to)
+        })
+    }
+
+    fn goes_over(&mut self, now: u64, grant: Handle, m: Moving, phase: Phase) {
+        let Some(g) = self.grants.get_mut(grant) else { return };
+        g.moving = match (phase, g.service) {
+            (Phase::Leaving, Some(service)) => Some(Moving { to: g.location, service, phase }),
+            _ => Some(Moving { phase, ..m }),
+        };
+        (g.location, g.service) = (m.to, Some(m.service));
+        g.switches += 1;
+        if let Some(s) = self.services.get_mut(&m.service) {
+            s.used_ms = now;
+        }
+    }
+
+    /// Whoever stood by serves it now.
+    pub(super) fn handed_over(&mut self, now: u64, grant: Handle) {
+        if let Ok(g) = self.grants.get(grant)
+            && let Some(m) = g.moving
+        {
+            self.goes_over(now, grant, m, Phase::Leaving);
+        }
+    }
+
+    /// The service that it came from no longer touches the channel: the other's
+    /// turn, if that has not begun already.
+    pub(super) fn change_over(&mut self, now: u64, grant: Handle, out: &mut Vec<Action>) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        let (Some(m), from) = (g.moving, g.location) else { return };
+        if m.phase == Phase::Handing {
+            if from.is_hardware()
+                && let Some(g) = self.grants.get_mut(grant)
+            {
+                g.vf = None;
+            }
+            self.goes_over(now, grant, m, Phase::Opening);
+            return self.take_up(m.service, grant, Status::DriverCrashed, out);
+        }
+        // It is to serve it again.
+        let state = self.services.get(&m.service).map(|s| s.state);
+        let g = self.grants.get_mut(grant).expect("just seen");
+        match state {
+            Some(ServiceState::Ready) => {
+                g.moving = Some(Moving { phase: Phase::Opening, ..m });
+                self.open(m.service, grant, out);
+            }
+            Some(_) => (g.moving, g.state) = (None, GrantState::Recovering),
+            None => {
+                (g.moving, g.state, g.service) = (None, GrantState::Recovering, None);
+                self.serve(now, grant, out);
+            }
+        }
+    }
+
+    /// A service that does not serve this grant no longer has its channel.
+    /// `clean`: because it let go of it.
+    pub(super) fn beside_gone(
+        &mut self,
+        now: u64,
+        grant: Handle,
+        id: ServiceId,
+        clean: bool,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(g) = self.grants.get_mut(grant) else { return };
+        if g.also == Some(id) {
+            g.also = None;
+            return match g.state {
+                GrantState::Closing if g.service.is_none() => self.free_grant(grant, out),
+                GrantState::Broken => self.free_vf_of_broken(grant),
+                _ => {}
+            };
+        }
+        let Some(m) = g.moving.filter(|m| m.service == id) else { return };
+        match m.phase {
+            Phase::Closing | Phase::Opening => return,
+            Phase::Handing => {
+                // Its turn may have come, so the one that is told to let go has
+                // it first, and then again.
+                g.moving = g.service.map(|service| Moving {
+                    to: g.location,
+                    service,
+                    phase: Phase::Closing,
+                });
+            }
+            _ => g.moving = None,
+        }
+        match (m.to.is_hardware(), clean && m.phase.lingers()) {
+            (true, true) => g.vf = None,
+            (true, false) => self.leave_vf(now, grant),
+            _ => {}
+        }
+        // It was wanted there again meanwhile.
+        let Ok(g) = self.grants.get(grant) else { return };
+        let ready = self.services.get(&id).is_some_and(|s| s.state == ServiceState::Ready);
+        if m.phase.lingers() && g.service == Some(id) && g.state == GrantState::Recovering && ready
+        {
+            self.open(id, grant, out);
+        }
+    }
+
+    /// A service is gone that moves went to or came from: grants stay where
+    /// they are, or go back there.
+    pub(super) fn moves_failed(&mut self, now: u64, id: ServiceId, out: &mut Vec<Action>) {
+        for grant in self.beside(id) {
+            self.beside_gone(now, grant, id, false, out);
+        }
+    }
+
+    /// A grant ends or is broken: whoever stands by for it, or has not let go of
+    /// it yet, is to let go as well.
+    pub(super) fn part(&mut self, grant: Handle, out: &mut Vec<Action>) {
+        let Some(g) = self.grants.get_mut(grant) else { return };
+        let Some(m) = g.moving.take().filter(|m| g.service != Some(m.service)) else { return };
+        match m.phase {
+            Phase::Standby | Phase::Stood | Phase::Handing => {
+                g.also = Some(m.service);
+                out.push(Action::CloseChannel { service: m.service, channel: grant });
+            }
+            Phase::Leaving | Phase::Off => g.also = Some(m.service),
+            Phase::Warming | Phase::Closing | Phase::Opening => {}
+        }
+    }
+
+    /// A broken grant keeps its VF for as long as a service may be on it.
+    pub(super) fn free_vf_of_broken(&mut self, grant: Handle) {
+        if let Some(g) = self.grants.get_mut(grant)
+            && g.leased
+            && g.also.is_none()
+            && (g.service.is_none() || !g.location.is_hardware())
+        {
+            g.vf = None;
+        }
+    }
+
+    /// A grant's service is gone, or cannot serve it: if it was moving, it goes
+    /// on there; if it held a VF, it goes on in software. What is posted waits
+    /// for whoever takes it up; a call that was left half done and that nobody
+    /// has answered is answered with `status`. False if neither is so.
+    pub(super) fn fall_back(
+        &mut self,
+        now: u64,
+        grant: Handle,
+        status: Status,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let Some(g) = self.grants.get_mut(grant) else { return false };
+        if !g.leased || !matches!(g.state, GrantState::Active | GrantState::Recovering) {
+            return false;
+        }
+        match g.moving {
+            Some(m) if !m.phase.lingers() && g.service != Some(m.service) => {
+                g.state = GrantState::Recovering;
+                if g.location.is_hardware() {
+                    self.leave_vf(now, grant);
+                }
+                self.goes_over(now, grant, m, Phase::Opening);
+                match m.phase {
+                    Phase::Stood | Phase::Handing => self.take_up(m.service, grant, status, out),
+                    // It is told when it says that it stands by.
+                    Phase::Standby => {}
+                    _ => {
+                        self.grants.get_mut(grant).expect("just seen").moving = None;
+                        let s = self.services.get(&m.service);
+                        if s.is_some_and(|s| s.state == ServiceState::Ready) {
+                            self.open(m.service, grant, out);
+                        }
+                    }
+                }
+                return true;
+            }
+            Some(m) if m.phase.lingers() => {}
+            _ => g.moving = None,
+        }
+        let software =
+            self.catalog.functions.get(&g.function).is_some_and(|f| f.software.is_some());
+        if !g.location.is_hardware() || !software {
+            return false;
+        }
+        (g.state, g.location, g.service) = (GrantState::Recovering, Location::Software, None);
+        g.switches += 1;
+        self.leave_vf(now, grant);
+        self.serve(now, grant, out);
+        true
+    }
+
+    /// Another manager goes on. What was told to nobody was not begun; what was
+    /// told to those that stood by is taken back, as their batons are gone.
+    pub(super) fn forget_standby(&mut self) {
+        let all: Vec<_> = self
+            .grants
+            .iter()
+            .filter(|(_, g)| g.moving.is_some_and(|m| m.phase.may_be_called_off()))
+            .map(|(h, _)| h)
+            .collect();
+        for grant in all {
+            let g = self.grants.get_mut(grant).expect("just listed");
+            if g.moving.is_some_and(|m| m.phase != Phase::Warming) {
+                self.set_phase(grant, Phase::Off);
+                continue;
+            }
+            g.moving = None;
+            if !g.location.is_hardware() {
+                g.vf = None;
+            }
+        }
+    }
+
+    /// Whether a grant's service was told to take it up and has not said that it has.
+    pub(super) fn opens(&self, grant: Handle) -> bool {
+        self.grants
+            .get(grant)
+            .is_ok_and(|g| g.moving.is_some_and(|m| m.phase == Phase::Opening))
+    }
+}
