@@ -24,6 +24,7 @@ fn crowd() -> Crowd {
         latencies: Latencies {
             software_ns: 800e3,
             hardware_ns: 200e3,
+            unit_ns: (1e3, 100.0),
             calling_ns: (50e3, 60e3),
             switch_ns: 100e3,
         },

@@ -298,7 +298,7 @@ pub struct IsolationArgs {
 /// Options of `leases`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LeasesArgs {
-    /// The experiments, separated by commas: gain, switch, groups, starvation [default: all].
+    /// The experiments, separated by commas: gain, switch, groups, starvation, worth [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = experiment)]
     pub experiment: Vec<Experiment>,
     /// The part of all durations and of the 10,000 switches; 1 takes some minutes.

@@ -9,6 +9,8 @@ pub struct Group {
     pub clients: u32,
     /// Calls a second of each.
     pub per_s: f64,
+    /// What each call asks for besides: so many times [`Latencies::unit_ns`].
+    pub units: u32,
 }
 
 /// What a call takes.
@@ -18,11 +20,22 @@ pub struct Latencies {
     pub software_ns: f64,
     /// Time of a call on a VF, ns: waiting, which takes no processor.
     pub hardware_ns: f64,
+    /// What a unit takes besides, ns: in software, and on a VF.
+    pub unit_ns: (f64, f64),
     /// What calling adds, ns: in software, and on a VF.
     pub calling_ns: (f64, f64),
     /// From the end of a client's call until its channel is open in the other
     /// place, in a switch, ns.
     pub switch_ns: f64,
+}
+
+impl Latencies {
+    /// Work of a call of so many units in software, and its time on a VF, ns.
+    pub fn of(&self, units: u32) -> (f64, f64) {
+        let units = f64::from(units);
+        let (soft, hard) = self.unit_ns;
+        (self.software_ns + units * soft, self.hardware_ns + units * hard)
+    }
 }
 
 /// An experiment with many clients.
@@ -58,6 +71,7 @@ impl Crowd {
             name: format!("rate {rate}"),
             clients: each,
             per_s: f64::from(rate) * rate_factor,
+            units: 0,
         };
         Self::PROPORTIONS.iter().map(group).collect()
     }
@@ -79,7 +93,7 @@ impl Crowd {
 
     /// The part of all processors that the work takes if nobody has a VF.
     pub fn load(&self) -> f64 {
-        let calls: f64 = self.groups.iter().map(|g| f64::from(g.clients) * g.per_s).sum();
-        calls * self.latencies.software_ns * 1e-9 / f64::from(self.cores.max(1))
+        let work = |g: &Group| f64::from(g.clients) * g.per_s * self.latencies.of(g.units).0 * 1e-9;
+        self.groups.iter().map(work).sum::<f64>() / f64::from(self.cores.max(1))
     }
 }

@@ -159,14 +159,16 @@ impl Simulation<'_> {
     fn compute(&mut self, now: u64, i: usize) {
         let l = self.crowd.latencies;
         let on_vf = self.clients[i].place.is_some();
+        let units = self.crowd.groups[self.clients[i].seen.group].units;
+        let (software_ns, hardware_ns) = l.of(units);
         let calling = if on_vf { l.calling_ns.1 } else { l.calling_ns.0 } as u64;
         // Half of what calling adds comes before the driver, half behind it.
         let from = now + calling / 2;
         let done = if on_vf {
-            from + l.hardware_ns as u64
+            from + hardware_ns as u64
         } else {
             let Reverse(free) = self.processors.pop().expect("there is one at least");
-            let done = free.max(from) + l.software_ns as u64;
+            let done = free.max(from) + software_ns as u64;
             self.processors.push(Reverse(done));
             done
         };
@@ -271,6 +273,7 @@ mod tests {
             latencies: Latencies {
                 software_ns: 800e3,
                 hardware_ns: 200e3,
+                unit_ns: (1e3, 100.0),
                 calling_ns: (50e3, 60e3),
                 switch_ns: 100e3,
             },
@@ -339,12 +342,25 @@ mod tests {
 
     #[test]
     fn a_steady_client_starves_beside_busier_ones_under_activity_and_not_under_fair() {
-        let group = |name: &str, clients, per_s| Group { name: name.into(), clients, per_s };
+        let group =
+            |name: &str, clients, per_s| Group { name: name.into(), clients, per_s, units: 0 };
         let c =
             Crowd { groups: vec![group("steady", 1, 20.0), group("heavy", 5, 100.0)], ..crowd(2) };
         let share = |policy| shares(&c, &simulate(&c, policy).unwrap())[0];
         assert_eq!(share(Policy::Activity), 0.0);
         assert!((share(Policy::Fair) - 1.0 / 3.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn gain_gives_vfs_to_whom_they_save_most_and_activity_to_who_calls_most() {
+        let group =
+            |name: &str, per_s, units| Group { name: name.into(), clients: 3, per_s, units };
+        let groups = vec![group("busy", 60.0, 0), group("large", 30.0, 2400)];
+        let c = Crowd { groups, ..crowd(2) };
+        let got = |policy| shares(&c, &simulate(&c, policy).unwrap());
+        let (activity, gain) = (got(Policy::Activity), got(Policy::Gain));
+        assert!(activity[0] > 0.6 && activity[1] < 0.01, "{activity:?}");
+        assert!(gain[1] > 0.6 && gain[0] < 0.01, "{gain:?}");
     }
 
     #[test]

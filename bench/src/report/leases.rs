@@ -65,6 +65,8 @@ pub struct LeasesRow {
     pub p95_ns: Option<f64>,
     /// 99 %.
     pub p99_ns: Option<f64>,
+    /// The mean.
+    pub mean_ns: Option<f64>,
     /// The part of the time that the group's clients were on a VF, at their mean.
     pub vf_share: Option<f64>,
     /// The longest time that a client of the group was without one, seconds.
@@ -75,7 +77,8 @@ pub struct LeasesRow {
     pub hard_ns: Option<f64>,
     /// (soft − hard) / soft, of these; the median of the repeats.
     pub boost: Option<f64>,
-    /// What a call that crosses a switch takes beyond the median of its new place: half no more.
+    /// What a call that crosses a switch takes beyond the median of those right behind it:
+    /// half no more.
     pub added_p50_ns: Option<f64>,
     /// 99 of 100.
     pub added_p99_ns: Option<f64>,
@@ -163,6 +166,7 @@ impl LeasesRow {
             p75_ns: None,
             p95_ns: None,
             p99_ns: None,
+            mean_ns: None,
             vf_share: None,
             without_s: None,
             soft_ns: None,
@@ -181,6 +185,8 @@ impl LeasesRow {
         times.sort_unstable();
         let at = |thousandths| stats::percentile(times, thousandths).map(|ns| ns as f64);
         self.calls = times.len() as u64;
+        let sum: f64 = times.iter().map(|t| *t as f64).sum();
+        self.mean_ns = (!times.is_empty()).then(|| sum / times.len() as f64);
         (self.p5_ns, self.p25_ns, self.p50_ns) = (at(50), at(250), at(500));
         (self.p75_ns, self.p95_ns, self.p99_ns) = (at(750), at(950), at(990));
         self
@@ -274,6 +280,27 @@ impl LeasesReport {
             }
         }
         crowds
+    }
+
+    /// Time that all clients of a crowd spend in calls in a second, by policy, seconds.
+    pub fn in_calls(
+        &self,
+        experiment: Experiment,
+        source: Source,
+        clients: u32,
+    ) -> Vec<(&str, f64)> {
+        let mut sums: Vec<(&str, f64)> = Vec::new();
+        let of = |r: &&LeasesRow| r.source == source && r.clients == Some(clients);
+        for r in self.of(experiment).filter(of) {
+            let figures = r.policy.as_deref().zip(r.mean_ns).zip(r.per_s).zip(r.members);
+            let Some((((policy, mean_ns), per_s), members)) = figures else { continue };
+            let s = mean_ns * 1e-9 * per_s * f64::from(members);
+            match sums.iter_mut().find(|(p, _)| *p == policy) {
+                Some((_, sum)) => *sum += s,
+                None => sums.push((policy, s)),
+            }
+        }
+        sums
     }
 
     /// The median and the largest difference of the agreement: of calls' medians (as a

@@ -116,6 +116,8 @@ names! {
         Groups = "groups",
         /// A steady client beside heavy ones.
         Starvation = "starvation",
+        /// Frequent calls beside such as gain more from a VF.
+        Worth = "worth",
     }
 }
 

@@ -71,6 +71,7 @@ pub fn panel<B: DrawingBackend>(
     let how = if source == Source::Real { "run" } else { "simulated time" };
     let words = match experiment {
         Experiment::Starvation => format!("A steady client beside heavy ones, {how}"),
+        Experiment::Worth => format!("Frequent calls beside ones that gain more, {how}"),
         _ => format!("{clients} clients, {vfs} VFs, {how}"),
     };
     let words = format!("{words}: time of a call (5, 25, 50, 75, 95 %) and of a VF");

@@ -61,7 +61,7 @@ impl Panels<'_> {
         if !self.0.timeline.points.is_empty() {
             panels.push(Panel::Timeline);
         }
-        for experiment in [Experiment::Groups, Experiment::Starvation] {
+        for experiment in [Experiment::Groups, Experiment::Starvation, Experiment::Worth] {
             let crowds = self.0.crowds(experiment).into_iter();
             panels.extend(crowds.map(|(source, n)| Panel::Boxes(experiment, source, n)));
         }

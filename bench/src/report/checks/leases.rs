@@ -36,6 +36,22 @@ pub fn leases(report: &LeasesReport) -> Vec<Check> {
         checks.push(top(source, clients, &of(Policy::Activity)));
         checks.push(fair(source, clients, &of(Policy::Fair)));
     }
+    for (source, clients) in report.crowds(Experiment::Worth) {
+        let sums = report.in_calls(Experiment::Worth, source, clients);
+        let of = |policy: Policy| sums.iter().find(|(p, _)| *p == policy.name()).map(|(_, s)| *s);
+        let both = of(Policy::Gain).zip(of(Policy::Activity));
+        checks.push(Check::new(
+            &format!("gain beside activity, {source}: all clients' time in calls"),
+            "no more".to_owned(),
+            both.map_or_else(
+                || "no figure".to_owned(),
+                |(gain, activity)| {
+                    format!("{:.0} to {:.0} ms a second", 1e3 * gain, 1e3 * activity)
+                },
+            ),
+            both.map(|(gain, activity)| gain <= activity),
+        ));
+    }
     checks
 }
 

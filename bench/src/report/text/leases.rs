@@ -15,6 +15,7 @@ pub fn leases(report: &LeasesReport) -> String {
         text += &part;
     }
     text += &crowds(report, Experiment::Starvation);
+    text += &crowds(report, Experiment::Worth);
     text += &agreement(report);
     text += &format!("\n{}", checks(&targets::leases(report)));
     text
@@ -111,10 +112,17 @@ fn crowds(report: &LeasesReport, experiment: Experiment) -> String {
             (Experiment::Starvation, Source::Simulated) => {
                 "A steady client beside heavy ones, in simulated time"
             }
+            (Experiment::Worth, Source::Real) => "Frequent calls beside ones that gain more",
+            (Experiment::Worth, Source::Simulated) => {
+                "Frequent calls beside ones that gain more, in simulated time"
+            }
             (_, Source::Real) => "Groups of clients, run",
             (_, Source::Simulated) => "Groups of clients, in simulated time",
         };
         text += &format!("\n{what}: {clients} clients, {vfs} VFs\n{}", crowd(&rows));
+        let sums = report.in_calls(experiment, source, clients);
+        let sums: Vec<_> = sums.iter().map(|(p, s)| format!("{p} {:.0} ms", 1e3 * s)).collect();
+        text += &format!("all clients' time in calls, in a second: {}\n", sums.join(", "));
     }
     text
 }

@@ -16,6 +16,7 @@ pub struct How<'a> {
     pub client: &'a str,
     pub preference: Preference,
     pub bytes: usize,
+    pub units: u32,
     pub wait: WaitMode,
 }
 
@@ -33,6 +34,7 @@ pub struct Caller {
     _session: Session,
     args: Vec<u8>,
     bytes: usize,
+    units: u32,
     number: u64,
     last: Option<Told>,
     answered: u64,
@@ -57,8 +59,9 @@ impl Caller {
         Ok(Caller {
             function,
             _session: session,
-            args: arguments(0, 0, true, &data),
+            args: arguments(0, how.units, true, &data),
             bytes: how.bytes,
+            units: how.units,
             number: 0,
             last: None,
             answered: 0,
@@ -95,7 +98,7 @@ impl Caller {
         };
         self.answered += 1;
         let data = &self.args[self.args.len() - self.bytes..];
-        let wanted = checksum(self.number, 0, data);
+        let wanted = checksum(self.number, self.units, data);
         let told = match read_result(&room[..len]) {
             Some((sum, Some(told))) if sum == wanted => told,
             _ => {

@@ -19,7 +19,10 @@ const CALIBRATION_PER_S: f64 = 50.0;
 
 fn times(crowd: &Crowd) -> Times {
     let l = crowd.latencies;
-    Times { software: (l.software_ns, 0.0), hardware: (l.hardware_ns, 0.0) }
+    Times {
+        software: [l.software_ns, 0.0, l.unit_ns.0],
+        hardware: [l.hardware_ns, 0.0, l.unit_ns.1],
+    }
 }
 
 /// What a call and a switch take one client alone: all that a simulation is told of the machine.
@@ -27,7 +30,8 @@ pub fn calibrate(at: &Where, crowd: &Crowd) -> Result<Latencies> {
     progress("crowds: one client alone");
     let lab = Lab::start(at, &[], 1, times(crowd))?;
     let one = |preference| -> Result<(f64, f64)> {
-        let how = How { client: HOST_CLIENT, preference, bytes: 0, wait: WaitMode::Sleep };
+        let how =
+            How { client: HOST_CLIENT, preference, bytes: 0, units: 0, wait: WaitMode::Sleep };
         let mut caller = Caller::open(&lab, &how)?;
         let (mut calls, mut drivers) = (vec![], vec![]);
         let (start, mut pace) = (Instant::now(), Pace::new(1, 1, CALIBRATION_PER_S));
@@ -113,12 +117,13 @@ struct Held {
 
 fn once(lab: &Lab, names: &[&str], crowd: &Crowd, policy: Policy) -> Result<Vec<Experience>> {
     lab.lease(policy, crowd.interval_ms, crowd.hold_ms)?;
-    let open = |client: &&str| {
-        let how = How { client, preference: Preference::Any, bytes: 0, wait: WaitMode::Sleep };
-        Caller::open(lab, &how)
-    };
-    let callers = names.iter().map(open).collect::<Result<Vec<_>>>()?;
     let members = crowd.members();
+    let open = |(client, group): (&&str, &usize)| {
+        let units = crowd.groups[*group].units;
+        let (preference, wait) = (Preference::Any, WaitMode::Sleep);
+        Caller::open(lab, &How { client, preference, bytes: 0, units, wait })
+    };
+    let callers = names.iter().zip(&members).map(open).collect::<Result<Vec<_>>>()?;
     let warm = Duration::from_secs_f64(crowd.warm_s);
     let end = Duration::from_secs_f64(crowd.warm_s + crowd.seconds);
     let start = Instant::now();

@@ -13,7 +13,7 @@ use vfun::{Preference, WaitMode};
 /// Sizes, bytes. Software takes 2 µs and a nanosecond a byte, a VF 20 µs and a tenth of
 /// that: small calls are better off in software.
 const BYTES: [u64; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
-const TIMES: Times = Times { software: (2e3, 1.0), hardware: (20e3, 0.1) };
+const TIMES: Times = Times { software: [2e3, 1.0, 0.0], hardware: [20e3, 0.1, 0.0] };
 /// Calls a second; `None`: one after the other.
 const RATES: [Option<f64>; 3] = [Some(100.0), Some(1000.0), None];
 /// Calls that do not count.
@@ -31,6 +31,7 @@ pub fn gain(at: &Where, plan: &LeasesPlan, report: &mut LeasesReport) -> Result<
                 client: HOST_CLIENT,
                 preference,
                 bytes: bytes as usize,
+                units: 0,
                 wait: WaitMode::Hybrid,
             };
             Caller::open(&lab, &how)

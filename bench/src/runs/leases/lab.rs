@@ -10,11 +10,11 @@ use vfun_modeldevice::{MANIFEST, NAME, rounds_per_us};
 /// Libraries of the modelled device.
 const LIBRARIES: [&str; 2] = ["libvfun_fn_model.so", "libvfun_fn_model_simulated.so"];
 
-/// How long calls take, ns: fixed, and for each byte.
+/// How long calls take, ns: fixed, for each byte, for each unit.
 #[derive(Clone, Copy)]
 pub struct Times {
-    pub software: (f64, f64),
-    pub hardware: (f64, f64),
+    pub software: [f64; 3],
+    pub hardware: [f64; 3],
 }
 
 pub struct Lab {
@@ -66,11 +66,13 @@ fn manifest(vfs: u16, times: Times, pins: &pin::Plan) -> String {
     };
     let head = MANIFEST.split("[settings]").next().unwrap_or_default();
     let head = head.replace("instances = 2", &format!("instances = {vfs}"));
-    let (soft, hard) = (times.software, times.hardware);
-    format!(
-        "{head}[settings]\nsoftware_ns = {:.1}\nsoftware_byte_ns = {:.6}\nhardware_ns = {:.1}\nhardware_byte_ns = {:.6}\nrounds_per_us = {pace:.3}\n",
-        soft.0, soft.1, hard.0, hard.1
-    )
+    let mut text = format!("{head}[settings]\nrounds_per_us = {pace:.3}\n");
+    for (place, times) in [("software", times.software), ("hardware", times.hardware)] {
+        for (key, ns) in ["ns", "byte_ns", "unit_ns"].iter().zip(times) {
+            text += &format!("{place}_{key} = {ns:.6}\n");
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -79,11 +81,15 @@ mod tests {
 
     #[test]
     fn the_manifest_that_ships_can_be_given_other_times() {
-        let times = Times { software: (5.0, 1.5), hardware: (7.0, 0.25) };
+        let times = Times { software: [5.0, 1.5, 0.0], hardware: [7.0, 0.25, 3.0] };
         let text = manifest(3, times, &pin::Plan::new(false));
-        for part in
-            ["instances = 3", "leased = true", "software_ns = 5.0", "hardware_byte_ns = 0.25"]
-        {
+        for part in [
+            "instances = 3",
+            "leased = true",
+            "software_ns = 5.0",
+            "hardware_byte_ns = 0.25",
+            "hardware_unit_ns = 3.0",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         assert_eq!(text.matches("software_ns").count(), 1);

@@ -1,5 +1,6 @@
 //! The published experiments with leases: what a VF gains, a live switch under load,
-//! groups of clients under each policy, and a steady client beside heavy ones; with
+//! groups of clients under each policy, and a steady client beside heavy ones; and one of
+//! our own, calls that are worth a VF beside frequent ones; with
 //! real clients and services at the scale that two processors bear, and in simulated
 //! time beside it and beyond.
 
@@ -16,14 +17,16 @@ use crate::report::{Experiment, LeasesReport, Machine, Settings, stats};
 use crate::{BenchError, Result};
 use vfun_leases::Policy;
 
-/// Policies of [`Experiment::Groups`], and of [`Experiment::Starvation`].
+/// Policies of [`Experiment::Groups`], and of the others.
 const GROUPS: [Policy; 5] =
     [Policy::None, Policy::Random, Policy::Fair, Policy::Activity, Policy::Gain];
-const STARVATION: [Policy; 3] = [Policy::Fair, Policy::Activity, Policy::Gain];
+const OTHERS: [Policy; 3] = [Policy::Fair, Policy::Activity, Policy::Gain];
 
 /// Time of a call of the crowds, ns: software's, and a VF's, which is as much less as published.
 const SOFTWARE_NS: f64 = 800e3;
 const HARDWARE_NS: f64 = 200e3;
+/// What a unit takes besides, ns.
+const UNIT_NS: (f64, f64) = (1e3, 100.0);
 /// What calling adds, and a switch takes, where only simulated time is wanted, ns: about
 /// what two processors of a virtual machine show.
 const CALLING_NS: (f64, f64) = (120e3, 120e3);
@@ -63,6 +66,7 @@ impl LeasesPlan {
             latencies: Latencies {
                 software_ns: SOFTWARE_NS,
                 hardware_ns: HARDWARE_NS,
+                unit_ns: UNIT_NS,
                 calling_ns: CALLING_NS,
                 switch_ns: SWITCH_NS,
             },
@@ -77,8 +81,17 @@ impl LeasesPlan {
 
     /// One steady client beside five heavy ones, and two VFs.
     fn starvation(&self) -> Crowd {
-        let group = |name: &str, clients, per_s| Group { name: name.into(), clients, per_s };
+        let group =
+            |name: &str, clients, per_s| Group { name: name.into(), clients, per_s, units: 0 };
         Crowd { groups: vec![group("steady", 1, 20.0), group("heavy", 5, 100.0)], ..self.groups() }
+    }
+
+    /// Three clients that call often, beside three that call half as often and gain
+    /// more than four times as much from a VF each time; two VFs.
+    fn worth(&self) -> Crowd {
+        let group =
+            |name: &str, per_s, units| Group { name: name.into(), clients: 3, per_s, units };
+        Crowd { groups: vec![group("busy", 60.0, 0), group("large", 30.0, 2400)], ..self.groups() }
     }
 
     /// A hundred clients with as many VFs in proportion, and fewer processors: software
@@ -115,7 +128,7 @@ pub fn leases(at: &Where, plan: &LeasesPlan) -> Result<LeasesReport> {
     }
     .with("seed", plan.seed);
     let mut report = LeasesReport::new(machine, settings);
-    let (mut groups, mut starvation) = (plan.groups(), plan.starvation());
+    let (mut groups, mut starvation, mut worth) = (plan.groups(), plan.starvation(), plan.worth());
     if plan.real {
         if wants(Experiment::Gain) {
             gain::gain(at, plan, &mut report)?;
@@ -123,18 +136,21 @@ pub fn leases(at: &Where, plan: &LeasesPlan) -> Result<LeasesReport> {
         if wants(Experiment::Switch) {
             switch::switch(at, plan, &mut report)?;
         }
-        if wants(Experiment::Groups) || wants(Experiment::Starvation) {
+        if [Experiment::Groups, Experiment::Starvation, Experiment::Worth].into_iter().any(wants) {
             let added =
                 report.of(Experiment::Switch).filter_map(|r| r.added_p50_ns).collect::<Vec<_>>();
             groups.latencies.switch_ns = stats::median(&added).unwrap_or(SWITCH_NS);
             let latencies = crowds::calibrate(at, &groups)?;
-            (groups.latencies, starvation.latencies) = (latencies, latencies);
+            for crowd in [&mut groups, &mut starvation, &mut worth] {
+                crowd.latencies = latencies;
+            }
             report.settings = report.settings.with("one_client_alone", words(&latencies));
         }
     }
     for (experiment, crowd, policies) in [
         (Experiment::Groups, &groups, &GROUPS[..]),
-        (Experiment::Starvation, &starvation, &STARVATION[..]),
+        (Experiment::Starvation, &starvation, &OTHERS[..]),
+        (Experiment::Worth, &worth, &OTHERS[..]),
     ] {
         if !wants(experiment) {
             continue;
@@ -149,7 +165,7 @@ pub fn leases(at: &Where, plan: &LeasesPlan) -> Result<LeasesReport> {
     }
     if report.rows.is_empty() {
         return Err(BenchError::Options(
-            "gain and switch are measured with real clients only: leave --simulated out, or name groups or starvation".into(),
+            "gain and switch are measured with real clients only: leave --simulated out, or name groups, starvation or worth".into(),
         ));
     }
     report.finish();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use vfun::{Preference, WaitMode};
 use vfun_leases::Policy;
 
-const TIMES: Times = Times { software: (60e3, 0.0), hardware: (15e3, 0.0) };
+const TIMES: Times = Times { software: [60e3, 0.0, 0.0], hardware: [15e3, 0.0, 0.0] };
 /// Switches at full scale, and at least.
 const SWITCHES: f64 = 10_000.0;
 const SWITCHES_LEAST: f64 = 100.0;
@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The part that is drawn: how long, and how long the lease stays as it is.
 const DRAWN: Duration = Duration::from_millis(2_000);
 const STAYS: Duration = Duration::from_millis(330);
+/// Calls behind a switch that say what is usual there.
+const AFTER: usize = 64;
 /// Moments of the drawing.
 const MOMENTS: u32 = 500;
 
@@ -40,8 +42,13 @@ pub fn switch(at: &Where, plan: &LeasesPlan, report: &mut LeasesReport) -> Resul
     progress(format_args!("switch: {wanted} under load"));
     let lab = Lab::start(at, &[], 1, TIMES)?;
     lab.lease(Policy::None, INTERVAL_MS, 0)?;
-    let how =
-        How { client: HOST_CLIENT, preference: Preference::Any, bytes: 0, wait: WaitMode::Hybrid };
+    let how = How {
+        client: HOST_CLIENT,
+        preference: Preference::Any,
+        bytes: 0,
+        units: 0,
+        wait: WaitMode::Hybrid,
+    };
     let mut caller = Caller::open(&lab, &how)?;
     let (stop, switches) = (AtomicBool::new(false), AtomicU64::new(0));
     let start = Instant::now();
@@ -125,6 +132,14 @@ fn timeline(seen: &[Seen]) -> Timeline {
     Timeline { points, switches_s: crossed.map(|s| s.at.as_secs_f64()).collect() }
 }
 
+/// What a call takes in the place that was just come to: the median of the next ones.
+fn usual(next: &[Seen]) -> Option<u64> {
+    let mut times: Vec<u64> =
+        next.iter().take(AFTER).take_while(|s| !s.answer.crossed).map(|s| s.answer.ns).collect();
+    times.sort_unstable();
+    stats::percentile(&times, 500)
+}
+
 /// A row for each way.
 fn rows(seen: &[Seen], trouble: Trouble) -> Vec<LeasesRow> {
     let one = |on_vf: bool| {
@@ -133,8 +148,13 @@ fn rows(seen: &[Seen], trouble: Trouble) -> Vec<LeasesRow> {
         let mut ordinary: Vec<u64> = ordinary.collect();
         ordinary.sort_unstable();
         let p50 = stats::percentile(&ordinary, 500).unwrap_or(0);
-        let mut added: Vec<u64> =
-            of().filter(|s| s.answer.crossed).map(|s| s.answer.ns.saturating_sub(p50)).collect();
+        let crossed = (0..seen.len()).filter(|&i| {
+            let a = seen[i].answer;
+            a.crossed && a.told.vf.is_some() == on_vf
+        });
+        let mut added: Vec<u64> = crossed
+            .map(|i| seen[i].answer.ns.saturating_sub(usual(&seen[i + 1..]).unwrap_or(p50)))
+            .collect();
         added.sort_unstable();
         let at = |thousandths| stats::percentile(&added, thousandths).map(|ns| ns as f64);
         let p99 = stats::percentile(&ordinary, 990).map(|p99| p99.saturating_sub(p50) as f64);
@@ -176,7 +196,7 @@ mod tests {
         all.push(seen(3_000_000, 100_000, false, true));
         let trouble = Trouble { lost: 1, ..Trouble::default() };
         let [to_vf, to_software] = rows(&all, trouble).try_into().unwrap();
-        assert_eq!((to_vf.added_p50_ns, to_vf.added_max_ns), (Some(29_951.0), Some(29_951.0)));
+        assert_eq!((to_vf.added_p50_ns, to_vf.added_max_ns), (Some(29_969.0), Some(29_969.0)));
         assert_eq!(to_software.added_p99_ns, Some(40_000.0));
         assert_eq!((to_vf.lost, to_software.lost), (Some(1), Some(0)));
         assert_eq!((to_vf.ordinary_p99_ns, to_software.calls), (Some(49.0), 101));
@@ -184,6 +204,6 @@ mod tests {
         // 4 ms a moment: the last call is not drawn.
         assert_eq!((t.points.len(), t.switches_s), (6, vec![0.01]));
         assert_eq!((t.points[0].p50_ns, t.points[0].on_vf), (60_000.0, false));
-        assert_eq!((t.points[2].max_ns, t.points[2].on_vf), (45_000.0, true));
+        assert_eq!((t.points[2].max_ns, t.points[2].on_vf), (60_000.0, true));
     }
 }
