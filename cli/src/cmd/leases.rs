@@ -91,6 +91,9 @@ fn list(view: &LeasesView) -> String {
             text += &format!(", {} of them left alone for a moment as they failed", d.lost);
         }
         text += "\n";
+        if let Some(trouble) = &d.trouble {
+            text += &format!("last trouble: {trouble}\n");
+        }
         let mut table = Table::new(&[
             "GRANT",
             "CLIENT",

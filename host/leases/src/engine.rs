@@ -100,6 +100,11 @@ struct Entry {
     rank: f64,
 }
 
+/// Each step doubles it.
+fn weight(priority: u8) -> f64 {
+    2f64.powi(i32::from(priority.min(PRIORITY_MAX)) - i32::from(PRIORITY_DEFAULT))
+}
+
 /// Where a grant is in [`Engine::entries`].
 type Place = u32;
 
@@ -171,11 +176,10 @@ impl Engine {
             return Err(format!("grant {id} is known already"));
         }
         let least = self.entries.iter().flatten().map(|e| e.held_ms).min().unwrap_or(0);
-        let steps = i32::from(priority.min(PRIORITY_MAX)) - i32::from(PRIORITY_DEFAULT);
         let mut entry = Entry {
             id,
             client,
-            weight: 2f64.powi(steps),
+            weight: weight(priority),
             usual_ns: if usual_ns.is_finite() { usual_ns } else { 0.0 },
             pending: Sample::default(),
             rate: Rate::default(),
@@ -205,6 +209,14 @@ impl Engine {
         }
         self.places.insert(id, place);
         Ok(given)
+    }
+
+    /// Changes a grant's priority; false if it is not known.
+    pub fn prioritise(&mut self, id: GrantId, priority: u8) -> bool {
+        let place = self.places.get(&id).copied();
+        let Some(e) = place.and_then(|p| self.entry_mut(p)) else { return false };
+        e.weight = weight(priority);
+        true
     }
 
     fn entry(&self, place: Place) -> Option<&Entry> {

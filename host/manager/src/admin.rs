@@ -208,10 +208,10 @@ pub struct LeasesView {
     pub devices: Vec<DeviceRow>,
 }
 
-/// A device whose VFs are leased: those of one function.
+/// A device whose VFs are leased.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceRow {
-    /// The function.
+    /// Its name: that of its function, unless the manifests of several name it.
     pub function: String,
     /// What it is: a simulated one says so.
     pub location: String,
@@ -219,6 +219,9 @@ pub struct DeviceRow {
     pub vfs: u16,
     /// Of these, left alone for a while as they failed.
     pub lost: usize,
+    /// What was wrong with one of them last, if anything was.
+    #[serde(default)]
+    pub trouble: Option<String>,
     /// Grants that compete for them, by handle.
     pub grants: Vec<LeaseRow>,
     /// What would be decided now (nothing is done by asking).

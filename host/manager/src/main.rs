@@ -70,6 +70,12 @@ struct Args {
     /// How long who got one keeps it at least, ms.
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     lease_hold_ms: u64,
+    /// Most VFs of one device that one client holds at once, by lease.
+    #[arg(long, value_name = "N")]
+    lease_client_vfs: Option<u16>,
+    /// Calls a second of a grant beyond which more count for nothing when VFs are leased.
+    #[arg(long, value_name = "CALLS")]
+    lease_rate_cap: Option<f64>,
 }
 
 /// Becomes the program as it is on disk now, with the same arguments: the
@@ -105,6 +111,8 @@ pub fn main() -> ExitCode {
         policy: args.leases,
         interval_ms: args.lease_interval_ms,
         min_hold_ms: args.lease_hold_ms,
+        client_vfs: args.lease_client_vfs,
+        rate_cap: args.lease_rate_cap,
         ..Settings::default()
     };
     if let Err(e) = leases.check() {

@@ -65,8 +65,8 @@ struct HardwareToml {
     location: Spanned<String>,
     library: Spanned<PathBuf>,
     instances: Spanned<u32>,
-    #[serde(default)]
-    leased: bool,
+    device: Option<Spanned<String>>,
+    leased: Option<Spanned<bool>>,
     usual_gain_us: Option<f64>,
 }
 
@@ -211,11 +211,35 @@ pub fn function(
             if *h.instances.get_ref() == 0 {
                 return Err(src.error(&h.instances, "hardware has at least one instance"));
             }
+            let leased = h.leased.as_ref().filter(|l| *l.get_ref());
+            if let Some(l) = leased.filter(|_| software.is_none()) {
+                return Err(src.error(
+                    l,
+                    "a function whose VFs are leased runs in software while it has none: it needs a library of its own",
+                ));
+            }
+            if leased.is_some() && *h.instances.get_ref() > u32::from(vfun_leases::VFS_MAX) {
+                return Err(src.error(
+                    &h.instances,
+                    format!("at most {} VFs of a device are leased", vfun_leases::VFS_MAX),
+                ));
+            }
+            let device = match &h.device {
+                None => name.clone(),
+                Some(d) if leased.is_none() => {
+                    return Err(src.error(d, "only functions whose VFs are leased share a device"));
+                }
+                Some(d) => {
+                    src.name(d)?;
+                    d.get_ref().clone()
+                }
+            };
             Some(Hardware {
                 location,
+                device,
                 driver: library(&h.library)?,
                 instances: *h.instances.get_ref(),
-                leased: h.leased,
+                leased: leased.is_some(),
                 usual_gain_ns: (h.usual_gain_us.unwrap_or(1.0).clamp(0.0, 1e9) * 1000.0) as u64,
             })
         }
@@ -529,6 +553,39 @@ mod tests {
         let native = "name = \"x\"\nversion = \"1.0\"\nlibrary = \"m.wasm\"\nmemory = \"1 MiB\"\n";
         let e = function(Path::new("f.toml"), native, dir.path(), 1).unwrap_err().to_string();
         assert!(e.starts_with("f.toml:4: `memory` is for kind"), "{e}");
+    }
+
+    #[test]
+    fn leased_hardware_that_cannot_be_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), "").unwrap();
+        let f = |software: &str, more: &str| {
+            let text = format!(
+                "name = \"x\"\nversion = \"1.0\"\n{software}\nhardware = {{ location = \"gpu\", library = \"f\", {more} }}\n"
+            );
+            function(Path::new("f.toml"), &text, dir.path(), 1).map_err(|e| e.to_string())
+        };
+        let software = "library = \"f\"";
+        let of = |more| f(software, more).unwrap().hardware.unwrap().device;
+        assert_eq!(of("instances = 1, leased = true"), "x");
+        assert_eq!(of("instances = 1, leased = true, device = \"board\""), "board");
+        for (software, more, expect) in [
+            (
+                "",
+                "instances = 1, leased = true",
+                "f.toml:4: a function whose VFs are leased runs in",
+            ),
+            (software, "instances = 2000, leased = true", "f.toml:4: at most 1024 VFs"),
+            (
+                software,
+                "instances = 1, device = \"b\"",
+                "f.toml:4: only functions whose VFs are leased",
+            ),
+            (software, "instances = 1, leased = true, device = \"a/b\"", "f.toml:4: "),
+        ] {
+            let e = f(software, more).unwrap_err();
+            assert!(e.starts_with(expect), "{e} should say {expect}");
+        }
     }
 
     #[test]

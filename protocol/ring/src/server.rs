@@ -288,7 +288,12 @@ impl<M: Memory> Server<M> {
 
     /// Says where whoever serves this channel next is to begin; between calls.
     pub fn leave(&self) {
-        self.mem.store(in_header::NEXT, u64::from(self.head), Ordering::Relaxed);
+        self.leave_at(self.head as usize);
+    }
+
+    /// The same, where that is this cell: its call was taken and is not answered.
+    pub fn leave_at(&self, cell: usize) {
+        self.mem.store(in_header::NEXT, cell as u64, Ordering::Relaxed);
         self.idle();
     }
 

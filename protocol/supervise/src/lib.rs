@@ -231,6 +231,14 @@ pub enum FromService {
         /// Its handle.
         channel: u64,
     },
+    /// A channel's driver says that its device is gone. The channel is no longer
+    /// touched; the call that met it waits in its cell for whoever serves it next.
+    DeviceLost {
+        /// Its handle.
+        channel: u64,
+        /// What the driver said.
+        reason: String,
+    },
     /// Everything is ready to serve a channel that another service serves still.
     Standing {
         /// Its handle.

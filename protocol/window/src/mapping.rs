@@ -155,9 +155,8 @@ impl Mapping {
             Access::ReadWrite => rustix::mm::Advice::LinuxPopulateWrite,
         };
         // SAFETY: advice about a part of our own mapping, which changes no byte of it.
-        let _ = unsafe {
-            rustix::mm::madvise(self.base.as_ptr().cast(), bytes.min(self.len), advice)
-        };
+        let _ =
+            unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), bytes.min(self.len), advice) };
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {

@@ -16,9 +16,13 @@ pub fn answer_within(config: &Config) -> Result<Duration, DriverError> {
     Ok(Duration::from_millis(ms))
 }
 
-/// `fpga_vf`: which VF; `any`, which is the default, for one that is free.
+/// `fpga_vf`: which VF; `any`, which is the default, for the one that the
+/// manager leased (`vf`), or else for one that is free.
 pub(crate) fn vf(config: &Config) -> Result<Option<u32>, DriverError> {
     match config.settings.get("fpga_vf").map(String::as_str) {
+        None | Some("any") if config.settings.contains_key("vf") => {
+            config.setting("vf", 0).map(Some)
+        }
         None | Some("any") => Ok(None),
         Some(_) => config.setting("fpga_vf", 0).map(Some),
     }

@@ -57,6 +57,7 @@ extern "C" {
 #define VFUN_DRIVER_PANIC (-1)            /* the driver caught itself in a bug (the Rust SDK: a panic) */
 #define VFUN_DRIVER_RESULT_TOO_LARGE (-2) /* the results do not fit out_capacity */
 #define VFUN_DRIVER_BAD_ARGS (-3)         /* the arguments make no sense */
+#define VFUN_DRIVER_DEVICE_LOST (-4)      /* the device is gone and the call did nothing: a leased grant's is run in software instead */
 
 /* What the driver is. Constant; read before anything else is called. */
 struct vfun_driver_info {

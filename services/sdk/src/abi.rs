@@ -28,6 +28,9 @@ pub const PANIC: c_int = -1;
 pub const RESULT_TOO_LARGE: c_int = -2;
 /// The arguments make no sense.
 pub const BAD_ARGS: c_int = -3;
+/// The device is gone, and the call did nothing: where the grant may run in
+/// software, it is run there, else it fails with this.
+pub const DEVICE_LOST: c_int = -4;
 
 /// What the driver is.
 #[repr(C)]

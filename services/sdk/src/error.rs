@@ -25,6 +25,14 @@ impl DriverError {
         DriverError::new(abi::BAD_ARGS, sentence)
     }
 
+    /// The device is gone, and the call has changed nothing that a second try
+    /// would notice: a grant that holds a leased VF goes on in software, this
+    /// call first; any other caller gets this error.
+    #[cold]
+    pub fn device_lost(sentence: impl Into<String>) -> Self {
+        DriverError::new(abi::DEVICE_LOST, sentence)
+    }
+
     /// The results do not fit the cell: the caller is told just that.
     #[cold]
     pub fn too_large(needed: usize, capacity: usize) -> Self {

@@ -99,6 +99,7 @@ fn layouts_and_numbers_agree() {
         ("VFUN_DRIVER_PANIC", i64::from(PANIC)),
         ("VFUN_DRIVER_RESULT_TOO_LARGE", i64::from(RESULT_TOO_LARGE)),
         ("VFUN_DRIVER_BAD_ARGS", i64::from(BAD_ARGS)),
+        ("VFUN_DRIVER_DEVICE_LOST", i64::from(DEVICE_LOST)),
     ] {
         writeln!(c, "SAME({name}, {value});").unwrap();
     }

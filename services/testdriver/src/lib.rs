@@ -1,6 +1,7 @@
 //! A driver that misbehaves when told to, for tests of services and of the
 //! manager. The first argument byte says what to do; see [`Mode`].
 
+mod device;
 pub mod ledger;
 
 use std::time::{Duration, Instant};
@@ -36,16 +37,22 @@ pub enum Mode {
     Spin = 11,
     /// Keep a ledger in the cell's own data space; see [`ledger`].
     Ledger = 12,
-    /// Answer five u64: the call's number (bytes 8 to 15), the number of the
+    /// Answer six u64: the call's number (bytes 8 to 15), the number of the
     /// call before it in this state (0 if none), how many this state has seen,
-    /// the process, and the setting `vf` + 1 (0 if none).
+    /// the process, the setting `vf` + 1 (0 if none), and what the VF's memory
+    /// held when this state was made (0 if it had been scrubbed). On a VF the
+    /// number is left in that memory.
     Order = 13,
+    /// On a VF say that the device is gone; in software as [`Mode::Order`].
+    Lose = 14,
+    /// As [`Mode::Order`], but works for the microseconds in bytes 4 to 7 first.
+    Slow = 15,
 }
 
 /// The long sentence of [`Mode::Code`].
 pub const SENTENCE: &str = "the test driver was told to fail, so it did; nothing is wrong with your arguments or with the driver";
 
-const MODES: [Mode; 14] = [
+const MODES: [Mode; 16] = [
     Mode::Echo,
     Mode::Crash,
     Mode::Hang,
@@ -60,6 +67,8 @@ const MODES: [Mode; 14] = [
     Mode::Spin,
     Mode::Ledger,
     Mode::Order,
+    Mode::Lose,
+    Mode::Slow,
 ];
 
 struct Misbehave {
@@ -68,6 +77,8 @@ struct Misbehave {
     greeting: String,
     last: u64,
     vf: u64,
+    /// The VF, while this state is on it.
+    device: Option<device::OnVf>,
 }
 
 fn overflow(n: u64) -> u64 {
@@ -83,12 +94,15 @@ impl Driver for Misbehave {
         if config.settings.contains_key("panic") {
             panic!("init was told to");
         }
+        let vf: Option<u64> = config.settings.get("vf").and_then(|v| v.parse().ok());
+        let vfs = config.setting("vfs", device::VFS as u64)?;
         Ok(Misbehave {
             calls: 0,
             app: config.app.clone(),
             greeting: config.setting("greeting", String::new())?,
             last: 0,
-            vf: config.settings.get("vf").and_then(|v| v.parse().ok()).map_or(0, |v: u64| v + 1),
+            vf: vf.map_or(0, |vf| vf + 1),
+            device: vf.map(|vf| device::OnVf::new(vf, vfs)).transpose()?,
         })
     }
 
@@ -136,10 +150,19 @@ impl Driver for Misbehave {
                 Ok(())
             }
             Mode::Ledger => ledger::enter(args, out),
-            Mode::Order => {
+            Mode::Lose if self.vf > 0 => Err(DriverError::device_lost("it was told to be gone")),
+            Mode::Order | Mode::Lose | Mode::Slow => {
+                if mode == Mode::Slow {
+                    let (start, us) = (Instant::now(), u64::from(args.u32_at(4)?));
+                    while start.elapsed() < Duration::from_micros(us) {
+                        std::hint::spin_loop();
+                    }
+                }
                 let call = args.u64_at(8)?;
                 let before = std::mem::replace(&mut self.last, call);
-                let words = [call, before, self.calls, u64::from(std::process::id()), self.vf];
+                let found = self.device.as_ref().map_or(0, |d| d.keep(call));
+                let pid = u64::from(std::process::id());
+                let words = [call, before, self.calls, pid, self.vf, found];
                 out.put(&words.map(u64::to_le_bytes).concat())
             }
         }

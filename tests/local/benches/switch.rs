@@ -78,10 +78,12 @@ fn row(name: &str, mut all: Vec<u64>) {
 }
 
 fn measure(pause: Duration, switches: usize, pin: bool) {
-    let stand = Stand::with(&["--leases", "none", "--lease-interval-ms", "10", "--lease-hold-ms", "0"]);
+    let stand =
+        Stand::with(&["--leases", "none", "--lease-interval-ms", "10", "--lease-hold-ms", "0"]);
     if pin {
         let mut others = CpuSet::new();
-        (1..std::thread::available_parallelism().map_or(1, |n| n.get())).for_each(|c| others.set(c));
+        (1..std::thread::available_parallelism().map_or(1, |n| n.get()))
+            .for_each(|c| others.set(c));
         let pid = Pid::from_raw(stand.pid() as i32);
         sched_setaffinity(pid, &others).expect("it is ours");
     }
@@ -133,7 +135,10 @@ fn measure(pause: Duration, switches: usize, pin: bool) {
         stand.grants().iter().map(|g| g.counters.errors).sum::<u64>(),
         median(all.iter().map(|c| c.ns)),
     );
-    println!("{:48} {:>7} {:>9} {:>9} {:>9} {:>9}", "µs beyond the median around", "", "p50", "p90", "p99", "most");
+    println!(
+        "{:48} {:>7} {:>9} {:>9} {:>9} {:>9}",
+        "µs beyond the median around", "", "p50", "p90", "p99", "most"
+    );
     if !crossed.is_empty() {
         row("the call that crossed", added);
         row(&format!("the {} calls around it, together", 2 * AROUND + 1), around);

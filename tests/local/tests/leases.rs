@@ -12,12 +12,29 @@ const PREEMPT: &[&str] = &["--leases", "fair", "--lease-interval-ms", "10", "--l
 
 /// The test driver as its own hardware: what runs on a "VF" is another process.
 fn offer(stand: &Stand, vfs: u32) {
+    offer_with(stand, "libvfun_testdriver.so", vfs, "");
+}
+
+fn offer_with(stand: &Stand, library: &str, vfs: u32, more: &str) {
     let path = repo().join("services/testdriver/function.toml");
     let text = std::fs::read_to_string(path).unwrap()
         + &format!(
-            "hardware = {{ location = \"fpga-simulated\", library = \"libvfun_testdriver.so\", instances = {vfs}, leased = true }}\n"
+            "hardware = {{ location = \"fpga-simulated\", library = \"{library}\", instances = {vfs}, leased = true{more} }}\n"
         );
     stand.ask(&Ask::AddFunction { manifest: text, file: "test.toml".into() });
+}
+
+fn lease_by(stand: &Stand, policy: vfun_leases::Policy) {
+    let ask = Ask::SetLeases { policy: Some(policy), interval_ms: None, min_hold_ms: None };
+    assert!(matches!(stand.ask(&ask), Reply::Done { .. }));
+}
+
+fn on_vf(f: &Function) -> bool {
+    words(&f.call(&order(1)).unwrap())[4] > 0
+}
+
+fn errors(stand: &Stand) -> u64 {
+    stand.grants().iter().map(|g| g.counters.errors).sum()
 }
 
 fn leases(stand: &Stand) -> LeasesView {
@@ -46,7 +63,7 @@ fn order(call: u64) -> [u8; 16] {
 /// each once; a state that is new knows of none. How many, how many states, how
 /// many calls on a VF.
 fn in_order(f: &Function, stop: &AtomicBool) -> (u64, u64, u64) {
-    let (mut call, mut states, mut on_vf, mut before) = (0, 0, 0, vec![0; 5]);
+    let (mut call, mut states, mut on_vf, mut before) = (0, 0, 0, vec![0; 6]);
     while !stop.load(Ordering::Relaxed) {
         call += 1;
         let w = words(&f.call(&order(call)).unwrap());
@@ -58,6 +75,7 @@ fn in_order(f: &Function, stop: &AtomicBool) -> (u64, u64, u64) {
             assert_eq!((w[1], w[2]), (call - 1, before[2] + 1), "call {call} after {before:?}");
             assert_eq!(w[3..], before[3..], "of the same process and VF");
         }
+        assert_eq!(w[5], 0, "the VF was scrubbed before this state was let in");
         on_vf += u64::from(w[4] > 0);
         before = w;
     }
@@ -147,7 +165,6 @@ fn a_service_that_dies_on_its_vf_leaves_its_grant_to_the_software() {
     offer(&stand, 1);
     let session = stand.connect("loses");
     let f = session.function("misbehave").unwrap();
-    let on_vf = |f: &Function| words(&f.call(&order(1)).unwrap())[4] == 1;
     stand.until("it gets the VF", |_| on_vf(&f));
     assert!(matches!(f.call(&[Mode::Crash as u8]), Err(vfun::Error::DriverCrashed)));
     assert!(!on_vf(&f), "in software at once");
@@ -174,5 +191,179 @@ fn a_manager_that_is_killed_while_grants_move_finds_each_where_it_is() {
             let (calls, states, _) = t.join().unwrap();
             assert!(calls > 100 && states > 5, "{calls} calls, {states} states");
         }
+    });
+}
+
+#[test]
+fn a_device_that_is_lost_costs_no_call() {
+    let stand = Stand::with(&["--leases", "first", "--lease-interval-ms", "10"]);
+    offer(&stand, 1);
+    let session = stand.connect("loses");
+    let f = session.function("misbehave").unwrap();
+    for _ in 0..2 {
+        stand.until("it gets the VF", |_| on_vf(&f));
+        let mut lose = order(7);
+        lose[0] = Mode::Lose as u8;
+        let w = words(&f.call(&lose).unwrap());
+        assert_eq!((w[0], w[4]), (7, 0), "the same call, run in software");
+        assert!(!on_vf(&f), "the VF is left alone for a while");
+        let view = leases(&stand);
+        assert_eq!(view.devices[0].lost, 1);
+        let trouble = view.devices[0].trouble.as_deref().unwrap();
+        assert!(trouble.contains("VF 0") && trouble.contains("told to be gone"), "{trouble}");
+    }
+    assert_eq!(errors(&stand), 0);
+    assert_eq!(stand.grants()[0].restarts, 0);
+}
+
+#[test]
+fn a_vf_that_is_taken_away_during_a_call_is_left_after_it() {
+    let stand = Stand::with(&["--leases", "first", "--lease-interval-ms", "10"]);
+    offer(&stand, 1);
+    let session = stand.connect("long");
+    let f = session.function("misbehave").unwrap();
+    stand.until("it gets the VF", |_| on_vf(&f));
+    let mut slow = order(9);
+    slow[0] = Mode::Slow as u8;
+    slow[4..8].copy_from_slice(&300_000u32.to_le_bytes());
+    std::thread::scope(|scope| {
+        let long = scope.spawn(|| words(&f.call(&slow).unwrap()));
+        std::thread::sleep(Duration::from_millis(100));
+        lease_by(&stand, vfun_leases::Policy::None);
+        let w = long.join().unwrap();
+        assert_eq!((w[0], w[4]), (9, 1), "it ended where it began");
+    });
+    stand.until("it runs in software", |_| !on_vf(&f));
+    assert_eq!(errors(&stand), 0);
+}
+
+#[test]
+fn calls_that_fail_win_no_vf() {
+    let mut policy = PREEMPT.to_vec();
+    policy[1] = "activity";
+    policy[3] = "50";
+    let stand = Stand::with(&policy);
+    offer(&stand, 1);
+    let session = stand.connect("activity");
+    let get = || session.function("misbehave").unwrap();
+    let (busy, useful) = (get(), get());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut wrong = [0; 5];
+            wrong[0] = Mode::Code as u8;
+            wrong[1] = 1;
+            while !stop.load(Ordering::Relaxed) {
+                assert!(busy.call(&wrong).is_err());
+            }
+        });
+        stand.until("the VF goes to who does something", |_| {
+            std::thread::sleep(Duration::from_millis(1));
+            on_vf(&useful)
+        });
+        for _ in 0..200 {
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(on_vf(&useful), "and stays there");
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_client_holds_as_many_vfs_as_it_may_and_a_priority_counts() {
+    let mut options = PREEMPT.to_vec();
+    options[1] = "activity";
+    options.extend(["--lease-client-vfs", "1"]);
+    let stand = Stand::with(&options);
+    offer(&stand, 1);
+    stand.add_client("name = \"second\"\nkind = \"host\"\n").unwrap();
+    let policy = "[client.second]\nlease_priority = 10\n";
+    stand.ask(&Ask::SetPolicy { text: policy.into(), file: "test.toml".into() });
+    let first = stand.connect("first").function("misbehave").unwrap();
+    let session = stand.options("second").client("second").connect().unwrap();
+    let second = session.function("misbehave").unwrap();
+    // As many calls of each, so that only the priority tells them apart.
+    let mut both = || {
+        let got = (on_vf(&first), on_vf(&second));
+        std::thread::sleep(Duration::from_micros(500));
+        got
+    };
+    stand.until("the VF is the second one's", |_| both() == (false, true));
+    // With another VF the first one has one as well; with a third, nobody has two.
+    offer(&stand, 3);
+    let third = session.function("misbehave").unwrap();
+    stand.until("each client has one", |s| {
+        on_vf(&third);
+        let view = leases(s);
+        let holders = view.devices[0].grants.iter().filter(|g| g.vf.is_some()).count();
+        both();
+        view.devices[0].vfs == 3 && holders == 2
+    });
+    for _ in 0..100 {
+        on_vf(&third);
+        both();
+        let view = leases(&stand);
+        let of = |client: &str| {
+            let rows = view.devices[0].grants.iter();
+            rows.filter(|g| g.client == client && g.vf.is_some()).count()
+        };
+        assert!(of("second") <= 1, "{view:#?}");
+    }
+}
+
+#[test]
+fn what_a_manifest_promises_and_a_driver_lacks_is_named_and_calls_go_on() {
+    let stand = || Stand::with(&["--leases", "first", "--lease-interval-ms", "10"]);
+    let trouble = |stand: &Stand, words: &str| {
+        let session = stand.connect("lacks");
+        let f = session.function("misbehave").unwrap();
+        stand.until("the trouble is shown", |s| {
+            assert!(!on_vf(&f), "in software");
+            let view = leases(s);
+            let said = view.devices.first().and_then(|d| d.trouble.clone());
+            said.is_some_and(|t| t.contains(words))
+        });
+        assert_eq!(errors(stand), 0);
+    };
+    // A library that is no such driver.
+    let other = stand();
+    offer_with(&other, "libvfun_fn_null.so", 1, "");
+    trouble(&other, "null");
+    // More VFs than the device has.
+    let fewer = stand();
+    let path = repo().join("services/testdriver/function.toml");
+    let text = std::fs::read_to_string(path).unwrap()
+        + "hardware = { location = \"fpga-simulated\", library = \"libvfun_testdriver.so\", instances = 2, leased = true }\nsettings = { vfs = 0 }\n";
+    fewer.ask(&Ask::AddFunction { manifest: text, file: "test.toml".into() });
+    trouble(&fewer, "there is no VF 0");
+}
+
+#[test]
+fn functions_of_one_board_share_its_vfs() {
+    let stand = Stand::with(&["--leases", "first", "--lease-interval-ms", "10"]);
+    offer_with(&stand, "libvfun_testdriver.so", 1, ", device = \"board\"");
+    let path = repo().join("functions/null/function.toml");
+    let text = std::fs::read_to_string(path).unwrap()
+        + "\nhardware = { location = \"fpga-simulated\", library = \"libvfun_fn_null.so\", instances = 1, leased = true, device = \"board\" }\n";
+    stand.ask(&Ask::AddFunction { manifest: text, file: "null.toml".into() });
+    let session = stand.connect("board");
+    let first = session.function("misbehave").unwrap();
+    stand.until("it gets the VF", |_| on_vf(&first));
+    let second = session.function("null").unwrap();
+    let at = |name: &str| {
+        let grants = stand.grants();
+        grants.iter().find(|g| g.function == name).map(|g| g.location.clone())
+    };
+    for _ in 0..20 {
+        second.call(&[]).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(at("null").unwrap(), "software", "the board's only VF is taken");
+    }
+    let view = leases(&stand);
+    assert_eq!((view.devices.len(), view.devices[0].function.as_str()), (1, "board"));
+    first.release().unwrap();
+    stand.until("the other function has it", |_| {
+        second.call(&[]).unwrap();
+        at("null").unwrap() != "software"
     });
 }

@@ -5,7 +5,7 @@ use vfun_manager::core::Catalog;
 use vfun_manager::manifest;
 
 /// Functions that apps ask for.
-pub const FUNCTIONS: &[&str] = &["add", "mul", "fast"];
+pub const FUNCTIONS: &[&str] = &["add", "mul", "fast", "moving"];
 
 /// Guests: clientID, client, whether programs on the host, apps, whether hostile.
 pub const GUESTS: [(u32, &str, bool, u64, bool); 6] = [
@@ -35,7 +35,7 @@ pub fn catalog(change: &Change) -> Catalog {
     let exe = std::env::current_exe().expect("a program has a file");
     let library = exe.display();
     let mut catalog = Catalog::default();
-    for (id, name) in [(1, "add"), (2, "mul"), (3, "fast")] {
+    for (id, name) in [(1, "add"), (2, "mul"), (3, "fast"), (4, "moving")] {
         if name == "mul" && change.without_mul {
             continue;
         }
@@ -46,6 +46,11 @@ pub fn catalog(change: &Change) -> Catalog {
         if name == "fast" {
             text += &format!(
                 "[hardware]\nlocation = \"fpga-simulated\"\nlibrary = \"{library}\"\ninstances = 2\n"
+            );
+        }
+        if name == "moving" {
+            text += &format!(
+                "[hardware]\nlocation = \"fpga-simulated\"\nlibrary = \"{library}\"\ninstances = 2\nleased = true\n"
             );
         }
         let f = manifest::function(Path::new("f.toml"), &text, Path::new("/"), id);

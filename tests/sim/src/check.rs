@@ -31,6 +31,7 @@ impl World {
         assert_eq!(held, None, "lines of sessions are held, and there is no session");
         let mut ranges: BTreeMap<u32, Vec<(u64, Geometry)>> = BTreeMap::new();
         let (mut held, mut hardware) = (BTreeMap::<u32, u32>::new(), BTreeMap::<&str, u32>::new());
+        let mut vfs = BTreeSet::new();
         let mut bytes = 0;
         for (handle, g) in core.grants() {
             let owned = windows.contains(&g.window) && core.has_session(g.session);
@@ -41,6 +42,10 @@ impl World {
             );
             if windows.contains(&g.window) {
                 *held.entry(g.client_id).or_default() += 1;
+            }
+            if let Some(vf) = g.vf.filter(|_| g.leased) {
+                let new = vfs.insert((&g.function, vf));
+                assert!(new, "VF {vf} of '{}' is two grants'", g.function);
             }
             if g.location.is_hardware() {
                 *hardware.entry(&g.function).or_default() += 1;
@@ -93,16 +98,23 @@ impl World {
     fn check_maps(&self, ranges: &BTreeMap<u32, Vec<(u64, Geometry)>>) {
         let m = self.manager.as_ref().expect("the caller looked");
         let mut maps = vec![];
+        let mut on_vfs = BTreeMap::new();
         for (pid, p) in &self.processes {
             // One that lies about what it touches hurts its own client only.
             if p.temper != Temper::Lies {
-                maps.extend(p.maps().map(|(h, memory, g)| (*pid, h, memory, g)));
+                maps.extend(p.maps().map(|(h, memory, g, t)| (*pid, h, memory, g, t)));
+                for vf in p.vfs() {
+                    let other = on_vfs.insert((&p.function, vf), *pid);
+                    assert_eq!(other, None, "a process beside {pid} is on VF {vf}");
+                }
             }
         }
-        for (i, (pid, channel, memory, g)) in maps.iter().enumerate() {
-            for (other, theirs_channel, theirs, theirs_g) in &maps[..i] {
+        for (i, (pid, channel, memory, g, touches)) in maps.iter().enumerate() {
+            for (other, theirs_channel, theirs, theirs_g, they_touch) in &maps[..i] {
+                // In a move two have it, and one of them uses it.
+                let moves = channel == theirs_channel && !(*touches && *they_touch);
                 assert!(
-                    !Rc::ptr_eq(memory, theirs) || !overlap(g, theirs_g),
+                    moves || !Rc::ptr_eq(memory, theirs) || !overlap(g, theirs_g),
                     "processes {other} and {pid} have the same pages (channels {theirs_channel:x}, {channel:x})"
                 );
             }

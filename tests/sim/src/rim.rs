@@ -10,6 +10,7 @@ mod take_up;
 mod windows;
 
 use crate::memory::Memory;
+use crate::service::Baton;
 use crate::world::World;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -50,6 +51,7 @@ pub struct Manager {
     windows: BTreeMap<WindowId, Attached>,
     services: BTreeMap<ServiceId, Service>,
     reports: BTreeMap<ServiceId, Vec<Handle>>,
+    batons: BTreeMap<Handle, Baton>,
     events: VecDeque<Event>,
     next_id: u32,
     window_generation: u64,
@@ -74,6 +76,8 @@ fn bounded(event: &Event) -> bool {
         Event::WindowUp { .. }
             | Event::Request(_)
             | Event::ChannelOpened { .. }
+            | Event::ChannelStanding { .. }
+            | Event::ChannelLost { .. }
             | Event::ChannelOpenFailed { .. }
             | Event::ChannelClosed { .. }
             | Event::ChannelBroken { .. }
@@ -182,6 +186,10 @@ impl World {
         if tick {
             self.m().last_tick = now;
             self.push(Event::Tick);
+        }
+        // Policy `random` asks for no figures.
+        if !self.steady && self.m().core.leases_due().is_some_and(|due| due <= now) {
+            self.push(Event::Usage { values: vec![] });
         }
         self.settle()
     }

@@ -3,6 +3,7 @@
 
 use crate::ledger::Ledger;
 use crate::memory::Memory;
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -38,10 +39,23 @@ pub fn answer_to(number: u64) -> u64 {
     number.wrapping_mul(3).wrapping_add(1)
 }
 
+/// Passed from one process to another, past the manager.
+pub type Baton = Rc<Cell<bool>>;
+
 /// What it is told.
 pub enum Told {
-    Open { channel: u64, geometry: Geometry, memory: Rc<Memory>, deadline_ms: u64 },
+    Open {
+        channel: u64,
+        geometry: Geometry,
+        memory: Rc<Memory>,
+        deadline_ms: u64,
+        vf: Option<u16>,
+        /// It stands by until this is true.
+        standby: Option<Baton>,
+    },
     Close(u64),
+    HandOver(u64, Option<Baton>),
+    TakeUp(u64, Status),
     Stop,
     Report(u32),
 }
@@ -49,6 +63,10 @@ pub enum Told {
 enum At {
     /// The driver has not opened it yet.
     Opening,
+    /// Is ready and touches nothing: another process serves it.
+    Standing,
+    /// Has passed it on and not let go of it.
+    Left,
     /// Looks for requests.
     Looking,
     /// Took this one.
@@ -70,6 +88,14 @@ struct Channel {
     /// Found behind the one that was left half done.
     behind: VecDeque<Request>,
     closing: bool,
+    vf: Option<u16>,
+    /// What it waits for, if it stands by.
+    standby: Option<Baton>,
+    /// The manager said that it is its turn.
+    turn: Option<Status>,
+    /// What it passes when it has let go.
+    passes: Option<Baton>,
+    standing: bool,
     opened: bool,
     broken: Option<String>,
     /// Its call never ends.
@@ -134,14 +160,28 @@ impl Process {
     pub fn unlink(&mut self) {
         self.linked = false;
         self.outbox.clear();
+        // Nobody will say whose turn it is.
+        self.channels.values_mut().filter(|c| !c.opened && c.standby.is_some()).for_each(|c| {
+            c.closing = true;
+        });
     }
 
-    /// What it has mapped, of which windows: handle, memory, geometry.
-    pub fn maps(&self) -> impl Iterator<Item = (u64, &Rc<Memory>, &Geometry)> {
-        self.channels
-            .iter()
-            .filter(|(_, c)| !matches!(c.at, At::Ended))
-            .map(|(h, c)| (*h, &c.memory, &c.geometry))
+    /// What it has mapped, of which windows: handle, memory, geometry, and
+    /// whether it may touch it.
+    pub fn maps(&self) -> impl Iterator<Item = (u64, &Rc<Memory>, &Geometry, bool)> {
+        self.channels.iter().filter(|(_, c)| !matches!(c.at, At::Ended)).map(|(h, c)| {
+            let touches = match c.at {
+                At::Standing | At::Left => false,
+                At::Opening => c.standby.is_none(),
+                _ => true,
+            };
+            (*h, &c.memory, &c.geometry, touches)
+        })
+    }
+
+    /// The VFs that it is on.
+    pub fn vfs(&self) -> impl Iterator<Item = u16> {
+        self.channels.values().filter(|c| !matches!(c.at, At::Ended)).filter_map(|c| c.vf)
     }
 
     fn say(&mut self, message: FromService) {
@@ -220,7 +260,7 @@ impl Process {
 
     fn hear(&mut self) {
         match self.inbox.pop_front().expect("seen") {
-            Told::Open { channel, geometry, memory, deadline_ms } => {
+            Told::Open { channel, geometry, memory, deadline_ms, vf, standby } => {
                 let refused = if self.stopping {
                     Some("this service is being stopped")
                 } else if self.channels.contains_key(&channel) {
@@ -232,6 +272,7 @@ impl Process {
                     self.say(FromService::OpenFailed { channel, reason: reason.into() });
                     return;
                 }
+                let alone = !self.linked && standby.is_some();
                 let opening = Channel {
                     memory,
                     geometry,
@@ -239,7 +280,12 @@ impl Process {
                     server: None,
                     at: At::Opening,
                     behind: VecDeque::new(),
-                    closing: false,
+                    closing: alone,
+                    vf,
+                    standby,
+                    turn: None,
+                    passes: None,
+                    standing: false,
                     opened: false,
                     broken: None,
                     hangs: false,
@@ -253,6 +299,21 @@ impl Process {
                     self.say(FromService::Closed { channel });
                 }
             },
+            Told::HandOver(channel, baton) => match self.channels.get_mut(&channel) {
+                Some(c) if !matches!(c.at, At::Ended) => {
+                    c.passes = baton;
+                    c.closing = true;
+                }
+                _ => {
+                    self.channels.remove(&channel);
+                    self.say(FromService::Closed { channel });
+                }
+            },
+            Told::TakeUp(channel, status) => {
+                if let Some(c) = self.channels.get_mut(&channel) {
+                    c.turn = Some(status);
+                }
+            }
             Told::Stop => self.stopping = true,
             Told::Report(by) => self.report(by),
         }
@@ -270,6 +331,8 @@ impl Process {
         for (&channel, c) in &self.channels {
             if c.opened {
                 again.push(FromService::Opened { channel });
+            } else if c.standing {
+                again.push(FromService::Standing { channel });
             }
             if let Some(reason) = &c.broken {
                 again.push(FromService::Broken { channel, reason: reason.clone() });
@@ -289,22 +352,20 @@ impl Process {
                     self.say(FromService::OpenFailed { channel, reason: "no memory".into() });
                     return;
                 }
-                let mut server = c.memory.server(&c.geometry);
-                // As in `Calls::finish_half_done`.
-                let left = server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
-                if left != 0 {
-                    while let Next::Call(r) = server.next_anywhere() {
-                        if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
-                            server.answer_inline(r.cell, Status::DriverCrashed, &[]);
-                            break;
-                        }
-                        c.behind.push_back(r);
-                    }
+                if c.standby.is_some() {
+                    c.standing = true;
+                    c.at = At::Standing;
+                    return self.say(FromService::Standing { channel });
                 }
-                c.server = Some(server);
-                c.at = At::Looking;
-                self.open_if_ready(channel);
+                self.take(channel, Status::DriverCrashed);
             }
+            At::Standing => match (c.turn, &c.standby) {
+                (Some(status), _) => self.take(channel, status),
+                _ if stop => self.end(channel, None),
+                (None, Some(baton)) if baton.get() => self.take(channel, Status::DriverCrashed),
+                _ => c.at = At::Standing,
+            },
+            At::Left => self.end(channel, None),
             At::Looking => {
                 let server = c.server.as_mut().expect("open");
                 if let Some(r) = c.behind.pop_front() {
@@ -316,7 +377,12 @@ impl Process {
                     return self.open_if_ready(channel);
                 }
                 if stop {
-                    server.idle();
+                    server.leave();
+                    if let Some(baton) = c.passes.take() {
+                        baton.set(true);
+                        (c.server, c.at) = (None, At::Left);
+                        return;
+                    }
                     return self.end(channel, None);
                 }
                 match server.next_anywhere() {
@@ -333,6 +399,13 @@ impl Process {
                 c.at = At::Began(r, now);
             }
             At::Began(r, since) => {
+                // Its device goes: the call stays where it is.
+                if c.vf.is_some() && self.temper == Temper::Refuses && self.rng.u32(0..4) == 0 {
+                    c.server.as_ref().expect("open").leave_at(r.cell);
+                    self.channels.remove(&channel);
+                    let reason = "gone".to_owned();
+                    return self.say(FromService::DeviceLost { channel, reason });
+                }
                 if now > since + c.deadline_ms {
                     self.say(FromService::Deadline { channel });
                     return self.die(Exit::Code(EXIT_DEADLINE));
@@ -354,6 +427,26 @@ impl Process {
                 c.at = At::Looking;
             }
         }
+    }
+
+    /// Takes a channel up, as after a crash.
+    fn take(&mut self, channel: u64, status: Status) {
+        let c = self.channels.get_mut(&channel).expect("listed");
+        let mut server = c.memory.server(&c.geometry);
+        // As in `Calls::finish_half_done`.
+        let left = server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
+        if left != 0 {
+            while let Next::Call(r) = server.next_anywhere() {
+                if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
+                    server.answer_inline(r.cell, status, &[]);
+                    break;
+                }
+                c.behind.push_back(r);
+            }
+        }
+        c.server = Some(server);
+        c.at = At::Looking;
+        self.open_if_ready(channel);
     }
 
     /// Says that a channel is served once nothing of an earlier service is left in it.
@@ -390,7 +483,9 @@ impl Process {
         };
         let reason = "a lie".to_owned();
         let message = match self.rng.u32(0..10) {
-            0 | 1 => FromService::Opened { channel },
+            0 => FromService::Opened { channel },
+            1 if self.rng.bool() => FromService::DeviceLost { channel, reason },
+            1 => FromService::Standing { channel },
             2 => FromService::OpenFailed { channel, reason },
             3 | 4 => FromService::Closed { channel },
             5 => FromService::Broken { channel, reason },

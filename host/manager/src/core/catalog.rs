@@ -61,6 +61,8 @@ pub struct Hardware {
     pub location: Location,
     /// The driver.
     pub driver: Driver,
+    /// The device whose VFs they are; functions that name the same one share them.
+    pub device: String,
     /// How many grants it serves at once (VFs).
     pub instances: u32,
     /// Whether its VFs are leased: a grant may move between software and a VF

@@ -137,6 +137,9 @@ impl Core {
         reason: &str,
         out: &mut Vec<Action>,
     ) {
+        if self.grants.get(channel).is_ok_and(|g| g.leased) {
+            self.note_trouble(channel, reason);
+        }
         if self.beside(service).contains(&channel) {
             return self.beside_gone(now, channel, service, false, out);
         }

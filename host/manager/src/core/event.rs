@@ -125,6 +125,15 @@ pub enum Event {
         /// Which channel.
         channel: Handle,
     },
+    /// A channel's device is gone; its service has let go of it, and nothing of it is answered.
+    ChannelLost {
+        /// Which service says so.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
+        /// What its driver said.
+        reason: String,
+    },
     /// A service is ready to serve a channel that another one serves still.
     ChannelStanding {
         /// Which service says so.

@@ -93,6 +93,8 @@ pub struct Grant {
     /// It is taken away from a program that may not know yet: its pages are
     /// given out again a little later only.
     pub hold_back: bool,
+    /// The device whose VFs it may hold; empty where none are leased.
+    pub device: String,
     /// It may move between software and a VF while it is active.
     pub leased: bool,
     /// The VF that it is on, or is to be on; nobody else is on it meanwhile.

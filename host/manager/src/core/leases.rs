@@ -5,6 +5,7 @@
 //! before the first step of a move to it, and cleared when the service that
 //! comes from it has let go.
 
+use super::catalog::Hardware;
 use super::grants::GrantState;
 use super::switch::Phase;
 use super::{Action, Core, rules};
@@ -25,7 +26,7 @@ pub struct Usage {
     pub busy_ns: u64,
 }
 
-/// One device: the VFs of a function.
+/// One device: its VFs, and what competes for them.
 #[derive(Debug)]
 struct Pool {
     engine: Engine,
@@ -34,6 +35,8 @@ struct Pool {
     told: BTreeMap<Handle, (Usage, u64)>,
     /// VFs that failed somebody: until when they are left alone, ms.
     lost: BTreeMap<Vf, u64>,
+    /// What was wrong with one last, for people.
+    trouble: Option<String>,
 }
 
 /// All devices.
@@ -46,12 +49,14 @@ pub(super) struct Leases {
 /// A device, for people.
 #[derive(Clone, Debug)]
 pub struct Device<'a> {
-    /// The function whose VFs they are.
+    /// Its name: that of its function, unless several share it.
     pub function: &'a str,
     /// How many.
     pub vfs: u16,
     /// VFs that are left alone as they failed.
     pub lost: usize,
+    /// What was wrong with one of them last.
+    pub trouble: Option<&'a str>,
     /// Each grant that competes, and where it stands.
     pub grants: Vec<(Handle, Standing)>,
     /// What would be decided now.
@@ -88,6 +93,7 @@ impl Core {
                 function,
                 vfs: p.vfs,
                 lost: p.lost.len(),
+                trouble: p.trouble.as_deref(),
                 grants: p
                     .engine
                     .grants()
@@ -102,7 +108,7 @@ impl Core {
     pub(super) fn usage(&mut self, now: u64, values: &[(Handle, Usage)], out: &mut Vec<Action>) {
         for &(handle, usage) in values {
             let Ok(g) = self.grants.get(handle) else { continue };
-            let Some(pool) = self.leases.pools.get_mut(&g.function) else { continue };
+            let Some(pool) = self.leases.pools.get_mut(&g.device) else { continue };
             let before = pool.told.insert(handle, (usage, g.switches));
             let Some((before, switches)) = before else { continue };
             let calls = usage.calls.saturating_sub(before.calls);
@@ -128,7 +134,7 @@ impl Core {
     /// steps between: whatever happened, this looks at where each grant is.
     pub(super) fn follow_leases(&mut self, now: u64, out: &mut Vec<Action>) {
         let names: BTreeSet<String> =
-            self.grants.iter().filter(|(_, g)| g.leased).map(|(_, g)| g.function.clone()).collect();
+            self.grants.iter().filter(|(_, g)| g.leased).map(|(_, g)| g.device.clone()).collect();
         self.leases.pools.retain(|name, _| names.contains(name));
         for name in names {
             self.follow(now, &name, out);
@@ -136,35 +142,42 @@ impl Core {
     }
 
     fn follow(&mut self, now: u64, name: &str, out: &mut Vec<Action>) {
-        let hardware = self.catalog.functions.get(name).and_then(|f| f.hardware.as_ref());
-        let hardware = hardware.filter(|h| h.leased);
-        let vfs = hardware.map_or(0, |h| h.instances.min(u32::from(VFS_MAX)) as u16);
-        let usual_ns = hardware.map_or(0, |h| h.usual_gain_ns) as f64;
-        let to = hardware.map(|h| h.location);
+        // Each of its functions has a manifest: none is given what another lacks.
+        let all = self.catalog.functions.values().filter_map(|f| f.hardware.as_ref());
+        let vfs = all.filter(|h| h.leased && h.device == name).map(|h| h.instances).min();
+        let vfs = vfs.unwrap_or(0).min(u32::from(VFS_MAX)) as u16;
         let settings = self.leases.settings;
         let known = self.leases.pools.get(name).is_some_and(|p| p.vfs == vfs);
         if !known {
             let Ok(engine) = Engine::new(now, vfs, settings) else { return };
-            let pool = Pool { engine, vfs, told: BTreeMap::new(), lost: BTreeMap::new() };
+            let (told, lost) = (BTreeMap::new(), BTreeMap::new());
+            let pool = Pool { engine, vfs, told, lost, trouble: None };
             self.leases.pools.insert(name.to_owned(), pool);
         }
         let mut used: BTreeSet<Vf> = BTreeSet::new();
         let mut pinned: BTreeSet<Vf> = BTreeSet::new();
-        let mut compete: BTreeMap<GrantId, u32> = BTreeMap::new();
+        let mut compete: BTreeMap<GrantId, Competes> = BTreeMap::new();
         let mut movable: Vec<Handle> = vec![];
-        for (handle, g) in self.grants.iter().filter(|(_, g)| g.function == name) {
+        for (handle, g) in self.grants.iter().filter(|(_, g)| g.device == name) {
             used.extend(g.vf);
             if !g.leased {
                 pinned.extend(g.vf);
                 continue;
             }
-            let may = self.catalog.clients.get(&g.client_id).is_some_and(|c| {
-                rules::no_hardware(&self.catalog, c, name).is_none()
-                    && to.is_some_and(|to| self.check_breaker(now, c.id, name, to).is_ok())
+            let hardware = self.leased_hardware(&g.function, name);
+            let client = self.catalog.clients.get(&g.client_id).filter(|c| {
+                rules::no_hardware(&self.catalog, c, &g.function).is_none()
+                    && hardware.is_some_and(|h| {
+                        self.check_breaker(now, c.id, &g.function, h.location).is_ok()
+                    })
             });
             match g.state {
-                GrantState::Active | GrantState::Recovering if may => {
-                    compete.insert(handle.0, g.client_id);
+                GrantState::Active | GrantState::Recovering => {
+                    if let (Some(c), Some(h)) = (client, hardware) {
+                        let priority = self.catalog.policy.of(&c.name, &g.function).lease_priority;
+                        let usual_ns = h.usual_gain_ns as f64;
+                        compete.insert(handle.0, Competes { client: c.id, priority, usual_ns });
+                    }
                 }
                 _ => {}
             }
@@ -186,10 +199,10 @@ impl Core {
                 pool.engine.restore(vf);
             }
         }
-        for (id, client) in compete {
-            if pool.engine.standing(id).is_none() {
+        for (id, c) in compete {
+            if !pool.engine.prioritise(id, c.priority) {
                 // Beyond the most that compete: it stays in software.
-                let _ = pool.engine.add(now, id, client, vfun_leases::PRIORITY_DEFAULT, usual_ns);
+                let _ = pool.engine.add(now, id, c.client, c.priority, c.usual_ns);
             }
         }
         let holders: BTreeMap<GrantId, Vf> =
@@ -199,6 +212,7 @@ impl Core {
             // Only what changes is marked as changed: the rest need not be noted anew.
             let Ok(g) = self.grants.get(handle) else { continue };
             let (on_vf, vf) = (g.location.is_hardware(), g.vf);
+            let to = self.leased_hardware(&g.function, name).map(|h| h.location);
             match g.moving {
                 Some(m) if !m.phase.may_be_called_off() => {}
                 Some(m) if m.to.is_hardware() == (vf == meant) => self.advance(handle, out),
@@ -230,20 +244,43 @@ impl Core {
     pub(super) fn leave_vf(&mut self, now: u64, grant: Handle) {
         let Some(g) = self.grants.get_mut(grant) else { return };
         let Some(vf) = g.vf.take() else { return };
-        if let Some(pool) = self.leases.pools.get_mut(&g.function) {
+        if let Some(pool) = self.leases.pools.get_mut(&g.device) {
             pool.lost.insert(vf, now + LEASE_LOST_MS);
             pool.engine.lose(now, vf);
         }
     }
 
-    /// The lowest VF of a function that nobody is on.
-    pub(super) fn free_vf(&self, function: &str, instances: u32) -> Option<Vf> {
+    /// Something was wrong with a grant's VF: people are shown it.
+    pub(super) fn note_trouble(&mut self, grant: Handle, what: &str) {
+        if let Ok(g) = self.grants.get(grant)
+            && let Some(pool) = self.leases.pools.get_mut(&g.device)
+        {
+            let vf = g.vf.map_or(String::new(), |vf| format!("VF {vf}, "));
+            pool.trouble = Some(format!("{vf}'{}': {what}", g.function));
+        }
+    }
+
+    /// A function's hardware, if it is that of this device and leased.
+    fn leased_hardware(&self, function: &str, device: &str) -> Option<&Hardware> {
+        let hardware = self.catalog.functions.get(function)?.hardware.as_ref();
+        hardware.filter(|h| h.leased && h.device == device)
+    }
+
+    /// The lowest VF of a device that nobody is on.
+    pub(super) fn free_vf(&self, hardware: &Hardware) -> Option<Vf> {
         let used: BTreeSet<Vf> = self
             .grants
             .iter()
-            .filter(|(_, g)| g.function == function)
+            .filter(|(_, g)| g.device == hardware.device)
             .filter_map(|(_, g)| g.vf)
             .collect();
-        (0..instances.min(u32::from(VFS_MAX)) as u16).find(|vf| !used.contains(vf))
+        (0..hardware.instances.min(u32::from(VFS_MAX)) as u16).find(|vf| !used.contains(vf))
     }
+}
+
+/// What the engine is told of a grant.
+struct Competes {
+    client: u32,
+    priority: u8,
+    usual_ns: f64,
 }

@@ -144,6 +144,9 @@ impl Core {
             Event::ChannelOpened { service, channel } => {
                 self.channel_opened(now, service, channel, out);
             }
+            Event::ChannelLost { service, channel, reason } => {
+                self.channel_lost(now, service, channel, &reason, out);
+            }
             Event::ChannelStanding { service, channel } => {
                 self.channel_standing(service, channel, out);
             }

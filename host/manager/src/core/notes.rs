@@ -146,6 +146,8 @@ pub(super) struct GrantNote {
     #[serde(default)]
     pub hold_back: bool,
     #[serde(default)]
+    pub device: String,
+    #[serde(default)]
     pub leased: bool,
     #[serde(default)]
     pub vf: Option<u16>,
@@ -218,6 +220,7 @@ pub(super) fn grant_note(g: &Grant) -> GrantNote {
         asked: g.asked.into(),
         activated: g.activated.map(Reply::from),
         hold_back: g.hold_back,
+        device: g.device.clone(),
         leased: g.leased,
         vf: g.vf,
         moving: g.moving.map(|m| (m.to.to_wire(), m.service, m.phase)),
@@ -361,6 +364,13 @@ impl GrantNote {
             asked: n.asked.read()?,
             activated: n.activated.map(Reply::read).transpose()?,
             hold_back: n.hold_back,
+            device: match n.device.is_empty() {
+                true => String::new(),
+                false => {
+                    named("device", &n.device)?;
+                    n.device
+                }
+            },
             leased: n.leased,
             vf: n.vf,
             moving: match n.moving {

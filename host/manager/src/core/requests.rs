@@ -426,8 +426,7 @@ impl Core {
         self.check_breaker(now, client.id, name, location)?;
         let hw = f.hardware.as_ref().filter(|hw| hw.leased);
         let leased = hw.is_some() && preference == Preference::Any && f.software.is_some();
-        let vf =
-            hw.filter(|_| location.is_hardware()).and_then(|hw| self.free_vf(name, hw.instances));
+        let vf = hw.filter(|_| location.is_hardware()).and_then(|hw| self.free_vf(hw));
         // A service that spins keeps a processor of the host busy for an idle
         // app: only where policy says so. The answer shows what is in force.
         let wait = match wait {
@@ -460,6 +459,7 @@ impl Core {
             asked: to,
             activated: None,
             hold_back: false,
+            device: hw.map_or(String::new(), |hw| hw.device.clone()),
             leased,
             vf,
             moving: None,
@@ -509,7 +509,7 @@ impl Core {
         let software = f.software.is_some();
         let busy = |hw: &super::catalog::Hardware| {
             if hw.leased {
-                return self.free_vf(&f.name, hw.instances).is_none();
+                return self.free_vf(hw).is_none();
             }
             self.grants
                 .iter()

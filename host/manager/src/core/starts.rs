@@ -157,6 +157,9 @@ impl Core {
             level: Level::Warn,
             text: format!("service of '{}': {reason}", service.function),
         });
+        for grant in self.beside(id) {
+            self.note_trouble(grant, reason);
+        }
         self.moves_failed(now, id, out);
         for channel in self.channels_of(id) {
             if self.fall_back(now, channel, Status::DriverCrashed, out) {

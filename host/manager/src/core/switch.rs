@@ -21,8 +21,9 @@
 
 use super::grants::{Grant, GrantState};
 use super::services::ServiceState;
-use super::{Action, Core, ServiceId};
+use super::{Action, Core, Level, ServiceId};
 use vfun_wire::message::Location;
+use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Status};
 
 /// How far a move is.
@@ -192,9 +193,9 @@ impl Core {
 
     /// Whether it is for this service to say that it has taken a channel over.
     pub(super) fn is_handed(&self, grant: Handle, to: ServiceId) -> bool {
-        self.grants.get(grant).is_ok_and(|g| {
-            g.moving.is_some_and(|m| m.phase == Phase::Handing && m.service == to)
-        })
+        self.grants
+            .get(grant)
+            .is_ok_and(|g| g.moving.is_some_and(|m| m.phase == Phase::Handing && m.service == to))
     }
 
     fn goes_over(&mut self, now: u64, grant: Handle, m: Moving, phase: Phase) {
@@ -403,10 +404,77 @@ impl Core {
         }
     }
 
+    /// Of what happened at once only a part may have been noted: services that
+    /// were never noted are asked for anew.
+    pub(super) fn mend_moves(&mut self, now: u64, out: &mut Vec<Action>) {
+        let all: Vec<_> =
+            self.grants.iter().filter(|(_, g)| g.leased).map(|(handle, _)| handle).collect();
+        for grant in all {
+            let services = &self.services;
+            let unknown = |id: ServiceId| !services.contains_key(&id);
+            let g = self.grants.get_mut(grant).expect("just listed");
+            g.also = g.also.filter(|id| !unknown(*id));
+            if let Some(m) = g.moving.filter(|m| unknown(m.service)) {
+                g.moving = None;
+                if m.to.is_hardware() && g.service != Some(m.service) {
+                    g.vf = None;
+                }
+            }
+            let goes_on = matches!(g.state, GrantState::Active | GrantState::Recovering);
+            if goes_on && g.service.is_none_or(unknown) {
+                (g.state, g.service) = (GrantState::Recovering, None);
+                self.serve(now, grant, out);
+            }
+        }
+    }
+
+    /// The device of a channel is gone. The service that used it has let go, and
+    /// left the call that met it in its cell.
+    pub(super) fn channel_lost(
+        &mut self,
+        now: u64,
+        service: ServiceId,
+        grant: Handle,
+        reason: &str,
+        out: &mut Vec<Action>,
+    ) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        if g.is_beside(service) {
+            return self.beside_gone(now, grant, service, false, out);
+        }
+        if g.service != Some(service) {
+            return;
+        }
+        self.note_trouble(grant, reason);
+        let g = self.grants.get_mut(grant).expect("just seen");
+        match g.state {
+            GrantState::Closing => self.free_grant(grant, out),
+            GrantState::Broken => {
+                g.service = None;
+                self.free_vf_of_broken(grant);
+            }
+            GrantState::Active | GrantState::Recovering => {
+                out.push(Action::LogOf {
+                    client: g.client_id,
+                    level: Level::Warn,
+                    text: format!(
+                        "the device of channel {grant} of '{}' is lost: {reason}",
+                        g.function
+                    ),
+                });
+                g.state = GrantState::Recovering;
+                if !self.fall_back(now, grant, Status::DriverCrashed, out) {
+                    let g = self.grants.get_mut(grant).expect("just seen");
+                    g.service = None;
+                    self.break_off(grant, Status::ServiceLost, BreakReason::NoService, reason, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Whether a grant's service was told to take it up and has not said that it has.
     pub(super) fn opens(&self, grant: Handle) -> bool {
-        self.grants
-            .get(grant)
-            .is_ok_and(|g| g.moving.is_some_and(|m| m.phase == Phase::Opening))
+        self.grants.get(grant).is_ok_and(|g| g.moving.is_some_and(|m| m.phase == Phase::Opening))
     }
 }

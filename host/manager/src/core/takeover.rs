@@ -22,6 +22,7 @@ impl Core {
         for id in gone {
             self.service_exited(now, id, Exit::Unknown, out);
         }
+        self.mend_moves(now, out);
         // What ended with much else takes several packets to note: some of it
         // may not have been.
         let unowned: Vec<_> = self
@@ -97,12 +98,13 @@ impl Core {
                 out.push(Action::CloseChannel { service: id, channel });
             }
         }
-        for channel in self.beside(id) {
+        let beside = self.beside(id);
+        for &channel in &beside {
             if !channels.contains(&channel) {
                 self.beside_gone(now, channel, id, true, out);
             }
         }
-        for channel in self.channels_of(id) {
+        for channel in self.channels_of(id).into_iter().filter(|c| !beside.contains(c)) {
             if channels.contains(&channel) {
                 let Ok(g) = self.grants.get(channel) else { continue };
                 out.push(if g.state == GrantState::Closing || self.lets_go(channel) {

@@ -66,6 +66,7 @@ fn catalog() -> Catalog {
     }
     let mut fast = function(3, "fast");
     fast.hardware = Some(Hardware {
+        device: "fast".into(),
         location: Location::FpgaSimulated,
         driver: Driver::Native { library: "/lib/hw.so".into() },
         instances: 1,

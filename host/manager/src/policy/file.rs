@@ -47,6 +47,7 @@ struct SectionToml {
     requests_per_s: Option<Spanned<u32>>,
     requests_burst: Option<Spanned<u32>>,
     rings_per_s: Option<Spanned<u32>>,
+    lease_priority: Option<Spanned<u8>>,
     tokens: Option<Spanned<bool>>,
 }
 
@@ -109,6 +110,10 @@ fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> 
             "channels is at least 1: a client that may have nothing has `functions = []`",
         ));
     }
+    let most = vfun_leases::PRIORITY_MAX;
+    if let Some(n) = s.lease_priority.as_ref().filter(|n| *n.get_ref() > most) {
+        return Err(src.error(n, format!("lease_priority is from 0 to {most}")));
+    }
     Ok(Layered {
         functions,
         hardware: s.hardware,
@@ -123,6 +128,7 @@ fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> 
         requests_per_s: at_least(&s.requests_per_s, REQUESTS_PER_S_MIN, "requests_per_s")?,
         requests_burst: at_least(&s.requests_burst, REQUESTS_BURST_MIN, "requests_burst")?,
         rings_per_s: at_least(&s.rings_per_s, RINGS_PER_S_MIN, "rings_per_s")?,
+        lease_priority: s.lease_priority.as_ref().map(|n| *n.get_ref()),
         tokens: s.tokens.as_ref().map(|t| *t.get_ref()),
     })
 }

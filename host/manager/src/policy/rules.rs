@@ -30,6 +30,8 @@ pub struct Rules {
     pub requests_burst: u32,
     /// Rings of one window's bells a second that have nothing to say.
     pub rings_per_s: u32,
+    /// Weight of its grants where VFs are leased, 0 to 10: a step doubles it.
+    pub lease_priority: u8,
     /// Whether its apps must present a token.
     pub tokens: bool,
     /// Bounds on each of its services.
@@ -61,6 +63,7 @@ impl Default for Rules {
             requests_burst: 256,
             // A ring that finds nothing is a race between two threads, not a habit.
             rings_per_s: 10_000,
+            lease_priority: vfun_leases::PRIORITY_DEFAULT,
             tokens: false,
             jail: Limits::default(),
         }
@@ -96,6 +99,8 @@ pub enum Key {
     RequestsBurst,
     /// [`Rules::rings_per_s`].
     RingsPerS,
+    /// [`Rules::lease_priority`].
+    LeasePriority,
     /// [`Rules::tokens`].
     Tokens,
 }
@@ -117,6 +122,7 @@ impl Key {
             Key::RequestsPerS => "requests_per_s",
             Key::RequestsBurst => "requests_burst",
             Key::RingsPerS => "rings_per_s",
+            Key::LeasePriority => "lease_priority",
             Key::Tokens => "tokens",
         }
     }
@@ -158,6 +164,8 @@ pub struct Layered {
     #[allow(missing_docs)]
     pub rings_per_s: Option<u32>,
     #[allow(missing_docs)]
+    pub lease_priority: Option<u8>,
+    #[allow(missing_docs)]
     pub tokens: Option<bool>,
 }
 
@@ -180,6 +188,7 @@ impl Layered {
         set(&mut r.requests_per_s, self.requests_per_s);
         set(&mut r.requests_burst, self.requests_burst);
         set(&mut r.rings_per_s, self.rings_per_s);
+        set(&mut r.lease_priority, self.lease_priority);
         set(&mut r.tokens, self.tokens);
     }
 
@@ -199,6 +208,7 @@ impl Layered {
             Key::RequestsPerS => self.requests_per_s.is_some(),
             Key::RequestsBurst => self.requests_burst.is_some(),
             Key::RingsPerS => self.rings_per_s.is_some(),
+            Key::LeasePriority => self.lease_priority.is_some(),
             Key::Tokens => self.tokens.is_some(),
         }
     }

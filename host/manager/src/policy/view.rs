@@ -74,7 +74,7 @@ pub struct RuleView {
 
 impl Key {
     /// All of them, in the order in which people read them.
-    pub const ALL: [Key; 14] = [
+    pub const ALL: [Key; 15] = [
         Key::Functions,
         Key::Hardware,
         Key::Channels,
@@ -88,6 +88,7 @@ impl Key {
         Key::RequestsPerS,
         Key::RequestsBurst,
         Key::RingsPerS,
+        Key::LeasePriority,
         Key::Tokens,
     ];
 }
@@ -115,6 +116,7 @@ fn value(key: Key, r: &Rules, functions: &[String]) -> String {
         Key::RequestsPerS => r.requests_per_s.to_string(),
         Key::RequestsBurst => r.requests_burst.to_string(),
         Key::RingsPerS => r.rings_per_s.to_string(),
+        Key::LeasePriority => r.lease_priority.to_string(),
         Key::Tokens => r.tokens.to_string(),
     }
 }

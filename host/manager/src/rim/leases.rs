@@ -41,11 +41,13 @@ impl Daemon {
         let devices = self.core.devices(now).into_iter().map(|d| DeviceRow {
             function: d.function.to_owned(),
             location: functions
-                .get(d.function)
-                .and_then(|f| f.hardware.as_ref())
+                .values()
+                .filter_map(|f| f.hardware.as_ref())
+                .find(|h| h.leased && h.device == d.function)
                 .map_or(String::new(), |h| h.location.to_string()),
             vfs: d.vfs,
             lost: d.lost,
+            trouble: d.trouble.map(str::to_owned),
             grants: d
                 .grants
                 .iter()

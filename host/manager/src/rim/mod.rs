@@ -432,6 +432,9 @@ impl Daemon {
                 FromService::Opened { channel } => {
                     Event::ChannelOpened { service, channel: Handle(channel) }
                 }
+                FromService::DeviceLost { channel, reason } => {
+                    Event::ChannelLost { service, channel: Handle(channel), reason }
+                }
                 FromService::Standing { channel } => {
                     Event::ChannelStanding { service, channel: Handle(channel) }
                 }

@@ -162,7 +162,9 @@ impl Daemon {
                 let channel = Handle(open.channel);
                 self.events.push_back(Event::ChannelOpenFailed { service, channel, reason });
             }
-            Word::Plain(_) | Word::HandOver(_) => tracing::debug!(service, "it could not be told something: {e}"),
+            Word::Plain(_) | Word::HandOver(_) => {
+                tracing::debug!(service, "it could not be told something: {e}")
+            }
         }
     }
 }

@@ -41,6 +41,9 @@ pub struct Calls<I> {
     unrung: bool,
     meter: Meter,
     throttle: Throttle,
+    leased: bool,
+    /// The device is gone: which cell's call met that, and what the driver said.
+    lost: Option<(usize, String)>,
 }
 
 /// What a channel of calls is made of.
@@ -53,6 +56,8 @@ pub struct Shape {
     pub args: Option<Lengths>,
     /// What a call that an earlier service left half done is answered with.
     pub left: Status,
+    /// It runs on a leased VF: somebody else can serve it if that is lost.
+    pub leased: bool,
 }
 
 impl<I: Serve> Calls<I> {
@@ -77,6 +82,8 @@ impl<I: Serve> Calls<I> {
             private: [0; INLINE_BYTES],
             meter: Meter::new(&mem),
             throttle: Throttle::default(),
+            leased: shape.leased,
+            lost: None,
             server: Server::new(mem, shape.depth, shape.cell_bytes),
             instance,
             pulse,
@@ -211,6 +218,7 @@ impl<I: Serve> Calls<I> {
             fault::in_call(self.server.memory(), r, "computed");
             match done {
                 Ok(len) => self.answer(r.cell, len),
+                Err(e) if self.leased && e.code == abi::DEVICE_LOST => return self.lose(r, e),
                 Err(e) => self.refuse(r.cell, &e),
             }
             fault::in_call(self.server.memory(), r, "answered");
@@ -219,6 +227,20 @@ impl<I: Serve> Calls<I> {
         if self.server.seems_asleep() {
             self.ring();
         }
+    }
+
+    /// The call stays in its cell, and whoever serves the channel next begins with it.
+    #[cold]
+    fn lose(&mut self, r: &Request, e: DriverError) {
+        if self.lost.is_none() {
+            self.lost = Some((r.cell, e.sentence));
+        }
+        self.pulse.stop();
+    }
+
+    /// What the driver said, if its device is gone.
+    pub fn lost(&self) -> Option<&str> {
+        self.lost.as_ref().map(|(_, words)| words.as_str())
     }
 
     /// Policy bounds the calls a second: this one waits for its time. Nothing
@@ -347,7 +369,10 @@ impl<I: Serve> Work for Calls<I> {
 
     fn leave(&mut self) {
         self.current = false;
-        self.server.leave();
+        match self.lost {
+            Some((cell, _)) => self.server.leave_at(cell),
+            None => self.server.leave(),
+        }
     }
 
     fn owes_ring(&mut self) -> bool {

@@ -4,7 +4,7 @@ use super::Work as Behind;
 use super::calls::{Calls, Shape};
 use super::engine::Engine;
 use super::floor::Floor;
-use super::idle::{Bells, End, Loop};
+use super::idle::{Bells, End, Loop, Work as _};
 use super::pulse::Pulse;
 use super::standby::Standby;
 use super::watch::Alarm;
@@ -183,6 +183,7 @@ pub fn open<E: Engine>(
         baton: baton.clone(),
     };
     let mut settings = start.settings.clone();
+    let leased = open.vf.is_some();
     if let Some(vf) = open.vf {
         settings.insert("vf".into(), vf.to_string());
     }
@@ -197,7 +198,7 @@ pub fn open<E: Engine>(
         settings,
     };
     let behind = behind.clone();
-    let asked = Asked { config, mode, args: start.args, standby, stood: false, baton };
+    let asked = Asked { config, mode, args: start.args, standby, leased, stood: false, baton };
     let name = format!("ch {}", open.channel);
     let serve = move || serve(&behind, mem, asked, pulse, bells, &teller);
     std::thread::Builder::new()
@@ -221,6 +222,8 @@ struct Asked {
     mode: WaitMode,
     args: Option<Lengths>,
     standby: Option<(Arc<Standby>, BatonWaiter)>,
+    /// It runs on a leased VF.
+    leased: bool,
     /// It stood by until its turn came.
     stood: bool,
     baton: Arc<Mutex<Option<Baton>>>,
@@ -285,6 +288,7 @@ fn serve<E: Engine>(
             let left = made.as_ref().map_or(Status::DriverCrashed, |(_, left)| *left);
             let shape = Shape {
                 left,
+                leased: asked.leased,
                 depth: asked.config.depth,
                 cell_bytes: asked.config.cell_bytes,
                 max_args: engine.max_args(),
@@ -300,9 +304,18 @@ fn serve<E: Engine>(
                         calls.serve_first(FIRST_CALL);
                     }
                     teller.tell(Event::Opened);
-                    let end = looped(Policy::service(asked.mode)).run(&mut calls);
+                    let mut end = match calls.lost() {
+                        None => looped(Policy::service(asked.mode)).run(&mut calls),
+                        Some(_) => {
+                            calls.leave();
+                            End::Stopped
+                        }
+                    };
                     if end == End::Stopped {
                         asked.pass();
+                    }
+                    if let Some(words) = calls.lost() {
+                        end = End::Lost(words.to_owned());
                     }
                     // And the driver's exit.
                     pulse.begin();

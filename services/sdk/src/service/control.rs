@@ -19,6 +19,8 @@ use vfun_supervise::{
 
 const SOCKET: u64 = 0;
 const ALARM: u64 = 1;
+/// How long a channel is served on after the word to hand it over.
+const LET_OTHERS_END: Duration = Duration::from_micros(300);
 /// Channels in one packet of a report: handles have up to 20 digits.
 const CHANNELS_PER_REPORT: usize = 2_000;
 /// Longest time that the last message, that of a deadline, may wait for room.
@@ -31,6 +33,8 @@ struct Channel {
     watched: Option<Watched>,
     /// The manager asked to close it.
     closing: bool,
+    /// It was to stand by at first.
+    standby: bool,
     /// Its thread has said that it could serve.
     standing: bool,
     /// Its thread has said that it serves.
@@ -203,6 +207,9 @@ impl<E: Engine> Control<E> {
             ToService::Close { channel } => self.close(channel, |c| c.stop()),
             ToService::HandOver { channel } => {
                 let baton = fds.into_iter().next();
+                // Whoever said this, and who noted it, still need a processor:
+                // on a machine with few, the one that the next service needs.
+                std::thread::sleep(LET_OTHERS_END);
                 self.close(channel, |c| c.hand_over(baton));
             }
             ToService::TakeUp { channel, status } => {
@@ -226,7 +233,7 @@ impl<E: Engine> Control<E> {
 
     fn open(&mut self, message: Open, fds: Vec<OwnedFd>) {
         fault::at(&self.start.settings, "opening");
-        let (id, app) = (message.channel, message.app.clone());
+        let (id, app, standby) = (message.channel, message.app.clone(), message.standby);
         let calls = matches!(*self.work, Work::Calls(_));
         let watched = calls.then(|| {
             Watched::new(Duration::from_millis(message.deadline_ms.max(1).into()), Instant::now())
@@ -246,6 +253,7 @@ impl<E: Engine> Control<E> {
                     running,
                     watched,
                     closing: false,
+                    standby,
                     standing: false,
                     opened: false,
                     ended: false,
@@ -301,6 +309,14 @@ impl<E: Engine> Control<E> {
                 c.ended = true;
                 c.watched = None;
                 let closing = c.closing;
+                if let End::Lost(reason) = end {
+                    let app = &c.app;
+                    log::line(format_args!(
+                        "the device of channel {channel} of {app} is lost: {reason}"
+                    ));
+                    self.channels.remove(&channel);
+                    return self.say(FromService::DeviceLost { channel, reason });
+                }
                 if let End::Broken(violation) = end {
                     log::line(format_args!(
                         "channel {channel} of {} is broken: {violation}",
@@ -377,6 +393,10 @@ impl<E: Engine> Control<E> {
         if self.manager {
             self.manager = false;
             self.unsent.clear();
+            // Nobody is there to say whose turn it is.
+            for c in self.channels.values().filter(|c| !c.opened && c.standby) {
+                c.running.stop();
+            }
             let _ = epoll::delete(&self.epoll, std::io::stdin().as_fd());
             log::line(format_args!(
                 "the manager is gone ({why}); {} channels are served on",

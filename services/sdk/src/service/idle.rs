@@ -39,6 +39,8 @@ pub enum End {
     Stopped,
     /// The app broke the protocol.
     Broken(Violation),
+    /// Its device is gone; what its driver said.
+    Lost(String),
 }
 
 /// What a channel's thread does between looks.

@@ -2,7 +2,7 @@
 
 use super::{Done, Service};
 use crate::plan::Chance;
-use crate::service::Told;
+use crate::service::{Baton, Told};
 use crate::world::World;
 use vfun_manager::core::{Action, Event, Exit, ServiceId};
 
@@ -46,7 +46,17 @@ impl World {
                     a.window.zero(&geometry);
                 }
             }
-            Action::OpenChannel { service, channel, window, geometry, deadline_ms, .. } => {
+            Action::OpenChannel {
+                service,
+                channel,
+                window,
+                geometry,
+                deadline_ms,
+                vf,
+                standby,
+                ..
+            } => {
+                let baton = standby.then(Baton::default);
                 let refused = self.plan.may(Chance::Refusals) && self.rng.u32(0..60) == 0;
                 let m = self.m();
                 let there = m.services.get(&service).zip(m.windows.get(&window));
@@ -62,7 +72,12 @@ impl World {
                             geometry,
                             memory,
                             deadline_ms: deadline_ms.into(),
+                            vf,
+                            standby: baton.clone(),
                         });
+                        if let Some(baton) = baton {
+                            self.m().batons.insert(channel, baton);
+                        }
                     }
                     None => {
                         let reason = "the channel could not be passed to its service".into();
@@ -73,6 +88,15 @@ impl World {
             Action::CloseChannel { service, channel } => {
                 self.say(|| format!("tell service {service}: close {channel}"));
                 self.tell(service, || Told::Close(channel.0));
+            }
+            Action::HandOver { service, channel } => {
+                self.say(|| format!("tell service {service}: hand {channel} over"));
+                let baton = self.m().batons.remove(&channel);
+                self.tell(service, || Told::HandOver(channel.0, baton));
+            }
+            Action::TakeUp { service, channel, status } => {
+                self.say(|| format!("tell service {service}: take {channel} up"));
+                self.tell(service, || Told::TakeUp(channel.0, status));
             }
             Action::FailCurrent { window, geometry, status } => {
                 if let Some(a) = self.m().windows.get(&window) {

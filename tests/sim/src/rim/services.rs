@@ -20,6 +20,12 @@ impl World {
                 FromService::Opened { channel } => {
                     Event::ChannelOpened { service, channel: of(channel) }
                 }
+                FromService::DeviceLost { channel, reason } => {
+                    Event::ChannelLost { service, channel: of(channel), reason }
+                }
+                FromService::Standing { channel } => {
+                    Event::ChannelStanding { service, channel: of(channel) }
+                }
                 FromService::OpenFailed { channel, reason } => {
                     Event::ChannelOpenFailed { service, channel: of(channel), reason }
                 }

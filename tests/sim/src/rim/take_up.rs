@@ -25,14 +25,24 @@ impl World {
             .filter(|(name, _)| name.starts_with(PREFIX))
             .map(|(name, t)| (name.as_str(), t.note.as_str()))
             .collect();
-        let core = Core::restore(self.now, generation, self.catalog.clone(), core_notes)
+        let mut core = Core::restore(self.now, generation, self.catalog.clone(), core_notes)
             .unwrap_or_else(|e| panic!("notes of a manager cannot be read: {e}"));
+        // VFs move as often as they can.
+        let leases = vfun_leases::Settings {
+            policy: vfun_leases::Policy::Random,
+            interval_ms: 20,
+            min_hold_ms: 0,
+            seed: generation.into(),
+            ..Default::default()
+        };
+        core.set_leases(leases).expect("settings that make sense");
         self.say(|| format!("manager {generation} starts; the keeper has {} things", kept.len()));
         self.manager = Some(Manager {
             core,
             windows: BTreeMap::new(),
             services: BTreeMap::new(),
             reports: BTreeMap::new(),
+            batons: BTreeMap::new(),
             events: VecDeque::new(),
             next_id: 0,
             window_generation: u64::from(generation) << 32,
