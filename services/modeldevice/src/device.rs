@@ -16,8 +16,6 @@ use vfun_sdk::{Args, Config, Driver, DriverError, Out};
 
 /// The device was reset while it computed the call, on purpose (`fault = "reset"`). Call again.
 pub const DEVICE_RESET: i32 = 1;
-/// The device is gone, on purpose (`fault = "lost"`).
-pub const DEVICE_GONE: i32 = 4;
 /// No VF is free, or that one is taken.
 pub const NO_VF: i32 = 5;
 
@@ -52,7 +50,7 @@ fn board() -> MutexGuard<'static, Board> {
 }
 
 fn gone() -> DriverError {
-    DriverError::new(DEVICE_GONE, "the modelled device is gone, as it was told to (fault)")
+    DriverError::device_lost("the modelled device is gone, as it was told to (fault)")
 }
 
 /// The driver of a VF.
@@ -183,6 +181,7 @@ fn take(asked: Option<u16>) -> Result<u16, DriverError> {
 mod tests {
     use super::*;
     use crate::{Software, arguments, checksum, read_result};
+    use vfun_sdk::abi::DEVICE_LOST;
 
     /// The board is one for a process, as in a service.
     static ALONE: Mutex<()> = Mutex::new(());
@@ -274,9 +273,9 @@ mod tests {
         drop(device);
         *board() = Board::default();
         let mut device = Device::init(&settings("lost")).unwrap();
-        assert_eq!(codes(&mut device), [0, 0, DEVICE_GONE, DEVICE_GONE]);
+        assert_eq!(codes(&mut device), [0, 0, DEVICE_LOST, DEVICE_LOST]);
         let e = Device::init(&settings("lost")).err().unwrap();
-        assert_eq!(e.code, DEVICE_GONE);
+        assert_eq!(e.code, DEVICE_LOST);
         for bad in [("fault", "x"), ("hardware_ns", "-1"), ("hardware_ns", "nan"), ("vf", "2000")] {
             assert!(Device::init(&config(&[bad])).is_err(), "{bad:?}");
         }

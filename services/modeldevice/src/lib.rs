@@ -25,7 +25,7 @@ mod sum;
 mod wait;
 
 pub use arguments::{MAX_ARGS, MAX_RESULT, TELL, Told, arguments, read_result};
-pub use device::{DEVICE_GONE, DEVICE_RESET, Device, NO_VF};
+pub use device::{DEVICE_RESET, Device, NO_VF};
 pub use settings::{Fault, Times};
 pub use software::{Software, rounds_per_us};
 pub use sum::checksum;

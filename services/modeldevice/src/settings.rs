@@ -54,7 +54,8 @@ pub enum Fault {
     None,
     /// It is reset under a call, which fails; later calls do not.
     Reset,
-    /// It goes away: every later call of this service fails, and so do its next channels.
+    /// It goes away, and says so: every later call of this service fails, and so do its
+    /// next channels. A leased grant's calls go on in software.
     Lost,
     /// It goes away under the driver's hands, which ends the service, as reading a
     /// register that is not there any more does.

@@ -112,3 +112,26 @@ fn a_device_that_is_reset_fails_one_call_and_one_that_crashes_leaves_its_grant_t
         Err(e) => panic!("{e}"),
     });
 }
+
+#[test]
+fn a_device_that_is_lost_costs_a_leased_grant_no_call() {
+    let stand = Stand::with(&["--leases", "first", "--lease-interval-ms", "10"]);
+    offer(&stand, 1, "fault = \"lost\"\nfault_after = 20\n");
+    let session = stand.connect("lost");
+    let f = get(&session, Preference::Any);
+    let (mut number, mut on_vf, mut after) = (0, 0, 0);
+    stand.until("it was lost, and its calls went on in software", |_| {
+        for _ in 0..10 {
+            number += 1;
+            match told(&f, number).unwrap().vf {
+                Some(_) => on_vf += 1,
+                None if on_vf > 0 => after += 1,
+                None => {}
+            }
+        }
+        after >= 50
+    });
+    assert_eq!(on_vf, 20, "as many as it was told to compute");
+    let stats = f.stats().unwrap();
+    assert_eq!((stats.calls, stats.errors), (number, 0));
+}
