@@ -2,7 +2,8 @@
 # The main job, from nothing, in the open: starts a manager, boots a real
 # guest, has a program of an ordinary user in it negotiate, activate, call and
 # release functions of the host through the kernel module, does the same from the host and over the network, and ends with
-# the published experiment. Everything lives under one temporary root and is
+# the published experiment, and a second act: hardware and software
+# (demo-leases.sh). Everything lives under temporary roots and is
 # gone at the end; the results stay in target/demo/.
 #
 #   packaging/demo.sh               all of it
@@ -84,6 +85,10 @@ domains=in-process,host-host,guest-host,guest-net
 [ "$host_only" = yes ] && domains=in-process,host-host
 show "$bin/vfun" bench domains --scale "$scale" --repeats "${REPEATS:-3}" --domain "$domains" \
     --json "$out/domains.json" --csv "$out/domains.csv" --chart "$out/domains.png" --chart "$out/domains.svg"
+
+second=()
+[ "$host_only" = no ] && second=(--guest "$module")
+packaging/demo-leases.sh ${second[@]+"${second[@]}"}
 
 say "Charts and figures: target/demo/"
 ls "$out"

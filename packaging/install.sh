@@ -10,7 +10,7 @@ bin=target/release
 lib=$to/lib/virtfun
 
 install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun/functions" \
-    "$to/share/virtfun/functions-fpga-simulated" \
+    "$to/share/virtfun/functions-fpga-simulated" "$to/share/virtfun/functions-model-simulated" \
     "$to/share/man/man1" "$to/share/bash-completion/completions"
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
 install -m 755 $bin/vfund $bin/vfun-keeper $bin/vfun-jail $bin/vfun-service $bin/vfun-gateway $bin/vfun-metrics "$lib/"
@@ -37,6 +37,7 @@ done
 for f in services/fpga/functions/*/function.toml; do
     install -m 644 "$f" "$to/share/virtfun/functions-fpga-simulated/$(basename "$(dirname "$f")").toml"
 done
+install -m 644 services/modeldevice/functions/model/function.toml "$to/share/virtfun/functions-model-simulated/model.toml"
 $bin/vfun man "$to/share/man/man1" >/dev/null
 $bin/vfun completions bash > "$to/share/bash-completion/completions/vfun"
 if [ -d "${DESTDIR:-}/usr/lib/systemd/system" ] || [ -n "${DESTDIR:-}" ]; then

@@ -4,6 +4,7 @@
 //! - [`measure`]: takes the figures: one piece of work, in the place where it runs.
 //! - [`place`]: where work runs: in this process, from the host, from a guest.
 //! - [`lab`]: a manager and a guest of one's own, which leave nothing behind.
+//! - [`leases`]: many clients and few VFs, in simulated time.
 //! - [`runs`]: the experiments: which work in which place how often, and their reports.
 //! - [`cli`]: `vfun bench`.
 //!
@@ -15,6 +16,7 @@
 pub mod cli;
 mod error;
 pub mod lab;
+pub mod leases;
 pub mod measure;
 pub mod place;
 pub mod report;

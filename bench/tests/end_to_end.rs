@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use vfun_bench::report::{DomainsReport, Function, GrainReport, LatencyReport};
+use vfun_bench::report::{
+    DomainsReport, Experiment, Function, GrainReport, LatencyReport, LeasesReport, Source,
+};
 
 /// One at a time: each keeps both processors busy.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -31,6 +33,8 @@ fn built() -> bool {
         "libvfun_fn_factorial.so",
         "libvfun_fn_fibonacci.so",
         "libvfun_fn_sha256.so",
+        "libvfun_fn_model.so",
+        "libvfun_fn_model_simulated.so",
     ];
     let missing: Vec<_> = needed.into_iter().filter(|n| !beside(n)).collect();
     if !missing.is_empty() {
@@ -210,6 +214,53 @@ fn waiting_has_modes_crowds_and_idling() {
     }
     has("bare_doorbell", Value::Null);
     has("idle", Value::Null);
+}
+
+#[test]
+fn leases_have_all_experiments_and_lose_no_call() {
+    if !built() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (svg, csv) = (file("leases.svg"), file("leases.csv"));
+    let report = good(&["leases", "--short", "--json", "-", "--chart", &svg, "--csv", &csv]);
+    has_fields(
+        &report,
+        &["experiment", "source", "policy", "group", "p50_ns", "vf_share", "boost", "added_p99_ns"],
+    );
+    let report: LeasesReport = serde_json::from_value(report).unwrap();
+    for experiment in Experiment::ALL {
+        assert!(report.of(*experiment).count() >= 2, "no {experiment}");
+    }
+    let (calls, trouble) = report.trouble();
+    assert!(calls > 1000);
+    assert_eq!(trouble, vfun_bench::leases::Trouble::default());
+    let switches: u64 = report.of(Experiment::Switch).filter_map(|r| r.switches).sum();
+    assert!(switches >= 300, "{switches}");
+    // What was run was also simulated.
+    let crowds = |e| report.of(e).filter(|r| r.source == Source::Real).count();
+    let run = [Experiment::Groups, Experiment::Starvation, Experiment::Worth].map(crowds);
+    assert_eq!(report.agreement.len(), run.iter().sum::<usize>());
+    // Nobody is on a VF longer than there are VFs, but for a look that came late.
+    for row in report.of(Experiment::Groups).filter(|r| r.policy.as_deref() == Some("none")) {
+        assert_eq!(row.vf_share, Some(0.0), "{row:?}");
+    }
+    assert!(report.timeline.points.iter().any(|p| p.on_vf));
+    assert!(fs::read_to_string(svg).unwrap().contains("A lease that comes and goes"));
+    assert_eq!(fs::read_to_string(csv).unwrap().lines().count(), report.rows.len() + 1);
+}
+
+#[test]
+fn simulated_time_needs_no_manager() {
+    let report =
+        good(&["leases", "--simulated", "--functions", "/nonexistent", "--short", "--json", "-"]);
+    let report: LeasesReport = serde_json::from_value(report).unwrap();
+    assert!(report.rows.iter().all(|r| r.source == Source::Simulated));
+    assert!(report.rows.iter().any(|r| r.clients == Some(100)));
+    let output = run(&["leases", "--simulated", "--experiment", "gain"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--simulated"));
 }
 
 #[test]

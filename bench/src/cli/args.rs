@@ -1,7 +1,7 @@
 //! The options.
 
 use crate::lab::Wiring;
-use crate::report::{Domain, Function};
+use crate::report::{Domain, Experiment, Function};
 use crate::runs::Where;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -37,7 +37,9 @@ pub enum Command {
     Module(ModuleArgs),
     /// An innocent client's calls while its neighbour attacks, in every way there is.
     Isolation(IsolationArgs),
-    /// Everything, in a few minutes.
+    /// Leases, on a modelled device: what a VF gains, a live switch, and who gets one.
+    Leases(LeasesArgs),
+    /// Domains, latency, grain and footprint, in a few minutes.
     All(AllArgs),
     /// Measures one thing for the host that booted this guest.
     #[command(hide = true)]
@@ -87,6 +89,12 @@ fn scale(text: &str) -> Result<f64, String> {
         Ok(scale) if scale > 0.0 && scale <= 1.0 => Ok(scale),
         _ => Err("a scale is above 0 and at most 1, the published size".to_owned()),
     }
+}
+
+fn experiment(text: &str) -> Result<Experiment, String> {
+    let names = || Experiment::ALL.iter().map(|e| e.as_str()).collect::<Vec<_>>().join(", ");
+    let found = Experiment::ALL.iter().copied().find(|e| e.as_str() == text);
+    found.ok_or_else(|| format!("there is no experiment '{text}': they are {}", names()))
 }
 
 fn endpoint(text: &str) -> Result<Endpoint, String> {
@@ -285,6 +293,40 @@ pub struct IsolationArgs {
     /// Write the rows as CSV.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+}
+
+/// Options of `leases`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LeasesArgs {
+    /// The experiments, separated by commas: gain, switch, groups, starvation, worth [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = experiment)]
+    pub experiment: Vec<Experiment>,
+    /// The part of all durations and of the 10,000 switches; 1 takes some minutes.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = scale)]
+    pub scale: f64,
+    /// How often gains and groups are run.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Half a minute: little of everything, once.
+    #[arg(long, conflicts_with_all = ["scale", "repeats"])]
+    pub short: bool,
+    /// Only what can be had in simulated time, with no manager and no service.
+    #[arg(long)]
+    pub simulated: bool,
+    /// The callers' paces, and the lots of the policy `random`.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The folder of functions [default: those of this checkout, or the installed ones].
+    #[arg(long, value_name = "DIR")]
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers [default: beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub drivers: Option<PathBuf>,
+    /// Let the system choose processors, instead of one for callers and one for services.
+    #[arg(long)]
+    pub no_pin: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// Options of `all`.

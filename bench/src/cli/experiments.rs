@@ -2,14 +2,14 @@
 
 use super::args::{
     AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
-    ModuleArgs, OutputArgs, WaitingArgs, WhereArgs,
+    LeasesArgs, ModuleArgs, OutputArgs, WaitingArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
-use crate::report::{Domain, FootprintReport, Function, text};
+use crate::report::{Domain, Experiment, FootprintReport, Function, text};
 use crate::runs::{
     self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
-    ModulePlan, WaitingPlan, Where,
+    LeasesPlan, ModulePlan, WaitingPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -214,5 +214,27 @@ pub(super) fn isolation(args: &IsolationArgs) -> Result<ExitCode> {
         attacks: args.attack.clone(),
     };
     put(&runs::isolation(&at, &plan)?, &output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A short run's part of the full one.
+const SHORT: f64 = 0.03;
+
+pub(super) fn leases(args: &LeasesArgs) -> Result<ExitCode> {
+    let at = Where {
+        functions: args.functions.clone(),
+        drivers: args.drivers.clone(),
+        pin: !args.no_pin,
+        ..Where::default()
+    };
+    let named = &args.experiment;
+    let plan = LeasesPlan {
+        experiments: if named.is_empty() { Experiment::ALL.to_vec() } else { named.clone() },
+        scale: if args.short { SHORT } else { args.scale },
+        repeats: if args.short { 1 } else { args.repeats },
+        seed: args.seed,
+        real: !args.simulated,
+    };
+    put(&runs::leases(&at, &plan)?, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -25,6 +25,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Jail(args) => experiments::jail(&args),
         Command::Isolation(args) => experiments::isolation(&args),
         Command::Module(args) => experiments::module(&args),
+        Command::Leases(args) => experiments::leases(&args),
         Command::All(args) => experiments::all(&args),
         Command::Inside { job } => inside::run(&job),
     }

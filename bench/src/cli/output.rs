@@ -5,7 +5,7 @@ use crate::Result;
 use crate::error::Doing;
 use crate::report::jail::{JailReport, JailRow};
 use crate::report::{DomainsReport, FootprintReport, GrainReport, LatencyReport};
-use crate::report::{IsolationReport, ModuleReport, WaitingReport};
+use crate::report::{IsolationReport, LeasesReport, ModuleReport, WaitingReport};
 use crate::report::{ReportError, chart, csv, json, text};
 use serde::Serialize;
 use std::io::Write;
@@ -45,6 +45,7 @@ report!(LatencyReport, crate::report::LatencyRow, latency, chart::latency);
 report!(GrainReport, crate::report::GrainRow, grain, chart::grain);
 report!(FootprintReport, crate::report::FootprintRow, footprint, no_chart);
 report!(IsolationReport, crate::report::IsolationRow, isolation, no_chart);
+report!(LeasesReport, crate::report::LeasesRow, leases, chart::leases);
 report!(ModuleReport, crate::report::ModuleRow, module, no_chart);
 report!(WaitingReport, crate::report::WaitingRow, waiting, no_chart);
 

@@ -3,12 +3,14 @@
 mod domains;
 mod footprint;
 mod isolation;
+mod leases;
 mod module;
 mod waiting;
 
 pub use domains::{GUEST_HOST_OVER_HOST_HOST, domains};
 pub use footprint::{ACTIVATION_NS, IDLE_SHARE, NO_SHARE, RESIDENT_BYTES, footprint};
 pub use isolation::isolation;
+pub use leases::{PUBLISHED_SWITCH_NS, SWITCH_NS, leases};
 pub use module::module;
 pub use waiting::waiting;
 

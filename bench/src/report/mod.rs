@@ -1,11 +1,12 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Eight reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Nine reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
 //! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
-//! (calls under attack) and [`jail::JailReport`] (the sandbox). Each is an object of
-//! `machine`, `settings` (but the last) and `rows`; their field names are a public format.
+//! (calls under attack), [`jail::JailReport`] (the sandbox) and [`LeasesReport`] (who gets
+//! hardware, and what it gains). Each is an object of
+//! `machine`, `settings` (but the sandbox's) and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
 //! [`text`], [`json`], [`csv`] or [`chart`].
@@ -22,6 +23,7 @@ pub mod instances;
 pub mod isolation;
 pub mod jail;
 pub mod json;
+pub mod leases;
 pub mod machine;
 pub mod module;
 pub mod names;
@@ -36,9 +38,10 @@ pub use error::ReportError;
 pub use footprint::{Footprint, FootprintReport, FootprintRow};
 pub use instances::Instance;
 pub use isolation::{IsolationReport, IsolationRow};
+pub use leases::{LeasesReport, LeasesRow};
 pub use machine::Machine;
 pub use module::{ModuleFigure, ModuleReport, ModuleRow};
-pub use names::{Domain, Function, How, Kind, Mode};
+pub use names::{Domain, Experiment, Function, How, Kind, Mode, Source};
 pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};
 pub use settings::Settings;
 pub use waiting::{Waiting, WaitingReport, WaitingRow};

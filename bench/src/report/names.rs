@@ -104,3 +104,29 @@ impl From<Mode> for vfun::WaitMode {
         }
     }
 }
+
+names! {
+    /// The experiments with leases.
+    Experiment {
+        /// What a VF gains, by calls a second and their size.
+        Gain = "gain",
+        /// What a call takes that crosses a switch.
+        Switch = "switch",
+        /// Groups of clients with rates in the published proportions.
+        Groups = "groups",
+        /// A steady client beside heavy ones.
+        Starvation = "starvation",
+        /// Frequent calls beside such as gain more from a VF.
+        Worth = "worth",
+    }
+}
+
+names! {
+    /// Where figures come from.
+    Source {
+        /// Clients and services that ran.
+        Real = "real",
+        /// The lease engine in simulated time.
+        Simulated = "simulated",
+    }
+}

@@ -308,6 +308,7 @@ impl Engine {
         let ms = now.saturating_sub(self.decided_ms);
         self.decided_ms = now;
         let s = self.settings;
+        let others = self.boost().filter(|_| s.policy == Policy::Gain);
         for e in self.entries.iter_mut().flatten() {
             let pending = std::mem::take(&mut e.pending);
             e.rate.take(&pending, ms, s.rate_cap);
@@ -318,11 +319,21 @@ impl Engine {
                 Policy::Activity => e.rate.per_s() * e.weight,
                 Policy::Gain => {
                     // Seconds saved a second, so that scores compare across functions.
-                    e.rate.per_s() * e.rate.saved_ns(e.usual_ns) * 1e-9 * e.weight
+                    let saved_ns = e.rate.saved_ns(e.usual_ns, others);
+                    e.rate.per_s() * saved_ns * 1e-9 * e.weight
                 }
                 _ => 0.0,
             };
         }
+    }
+
+    /// The mean boost of the grants that were measured in both places: what one
+    /// that was not may expect, whose calls are larger or smaller than theirs.
+    fn boost(&self) -> Option<f64> {
+        let measured =
+            self.entries.iter().flatten().filter_map(|e| e.rate.boost()).map(|b| b.max(-1.0));
+        let (n, sum) = measured.fold((0u32, 0.0), |(n, sum), b| (n + 1, sum + b));
+        (n > 0).then(|| sum / f64::from(n))
     }
 
     /// Where a grant stands, and why.

@@ -49,11 +49,14 @@ impl Rate {
         self.per_s.unwrap_or(0.0)
     }
 
-    /// Time that a VF saves a call, ns: measured where both are known, else
-    /// the function's usual gain. Negative where software is faster.
-    pub fn saved_ns(&self, usual: f64) -> f64 {
-        match (self.soft_ns, self.hard_ns) {
-            (Some(soft), Some(hard)) => soft - hard,
+    /// Time that a VF saves a call, ns: measured where both are known, else what
+    /// it saves by `others`, the boost of those where both are, else the
+    /// function's usual gain. Negative where software is faster.
+    pub fn saved_ns(&self, usual: f64, others: Option<f64>) -> f64 {
+        match (self.soft_ns, self.hard_ns, others) {
+            (Some(soft), Some(hard), _) => soft - hard,
+            (Some(soft), None, Some(boost)) => soft * boost,
+            (None, Some(hard), Some(boost)) if boost < 1.0 => hard * boost / (1.0 - boost),
             _ => usual,
         }
     }
@@ -87,12 +90,16 @@ mod tests {
     #[test]
     fn times_are_used_only_where_both_were_measured() {
         let mut r = Rate::default();
-        assert_eq!(r.saved_ns(7.0), 7.0);
+        assert_eq!(r.saved_ns(7.0, None), 7.0);
+        assert_eq!(r.saved_ns(7.0, Some(0.5)), 7.0, "nothing that a part could be of");
         r.take(&Sample { calls: 1, soft_ns: Some(100.0), hard_ns: None }, 10, None);
-        assert_eq!((r.saved_ns(7.0), r.boost()), (7.0, None));
+        assert_eq!((r.saved_ns(7.0, None), r.boost()), (7.0, None));
+        assert_eq!(r.saved_ns(7.0, Some(0.75)), 75.0, "as much as it saves the others");
+        let hard = Rate { hard_ns: Some(25.0), ..Rate::default() };
+        assert_eq!(hard.saved_ns(7.0, Some(0.75)), 75.0);
         r.take(&Sample { calls: 1, soft_ns: None, hard_ns: Some(40.0) }, 10, None);
-        assert_eq!((r.saved_ns(7.0), r.boost()), (60.0, Some(0.6)));
+        assert_eq!((r.saved_ns(7.0, Some(0.1)), r.boost()), (60.0, Some(0.6)));
         r.take(&Sample { calls: 1, soft_ns: Some(f64::NAN), hard_ns: Some(-1.0) }, 10, None);
-        assert_eq!(r.saved_ns(7.0), 60.0, "nonsense is left out");
+        assert_eq!(r.saved_ns(7.0, None), 60.0, "nonsense is left out");
     }
 }

@@ -200,10 +200,11 @@ pub fn function(
                 "gpu" => Location::Gpu,
                 "fpga" => Location::Fpga,
                 "fpga-simulated" => Location::FpgaSimulated,
+                "model-simulated" => Location::ModelSimulated,
                 other => {
                     return Err(src.error(
                         &h.location,
-                        format!("location \"{other}\" is not one of \"gpu\", \"fpga\", \"fpga-simulated\""),
+                        format!("location \"{other}\" is not one of \"gpu\", \"fpga\", \"fpga-simulated\", \"model-simulated\""),
                     ));
                 }
             };

@@ -104,6 +104,8 @@ wire_enum! {
         Fpga = 3 => "fpga",
         /// On an FPGA that is simulated in software.
         FpgaSimulated = 4 => "fpga (simulated)",
+        /// On a device that is only modelled: how long it takes is a setting.
+        ModelSimulated = 5 => "model (simulated)",
     }
 }
 

@@ -4,14 +4,16 @@
 //! tell apart. An SVG is drawn without a font at hand; a PNG needs one (see [`font`]).
 
 mod axis;
+mod boxes;
 mod canvas;
 mod domains;
 pub mod font;
 mod frame;
 mod grain;
 mod latency;
+mod leases;
 
-use super::{DomainsReport, GrainReport, LatencyReport, ReportError, file};
+use super::{DomainsReport, GrainReport, LatencyReport, LeasesReport, ReportError, file};
 use canvas::{Canvas, Drawn};
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 use std::path::Path;
@@ -48,6 +50,15 @@ pub fn latency(report: &LatencyReport, path: &Path) -> Result<(), ReportError> {
 /// [`ReportError`]; each names the file.
 pub fn grain(report: &GrainReport, path: &Path) -> Result<(), ReportError> {
     write(&grain::Lines(report), path)
+}
+
+/// Draws what was measured of leases: lines of the gain by size, calls over time while a
+/// lease comes and goes, and boxes of the calls of groups under each policy.
+///
+/// # Errors
+/// [`ReportError`]; each names the file.
+pub fn leases(report: &LeasesReport, path: &Path) -> Result<(), ReportError> {
+    write(&leases::Panels(report), path)
 }
 
 fn write(chart: &impl Chart, path: &Path) -> Result<(), ReportError> {
