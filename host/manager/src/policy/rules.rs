@@ -32,6 +32,12 @@ pub struct Rules {
     pub rings_per_s: u32,
     /// Whether its apps must present a token.
     pub tokens: bool,
+    /// Modules of its own that it may have on offer.
+    pub modules: u32,
+    /// Bytes of these, and of their compiled code, on the host's disk.
+    pub modules_bytes: u64,
+    /// How many it may submit within a minute.
+    pub submits_per_min: u32,
     /// Bounds on each of its services.
     pub jail: Limits,
 }
@@ -62,6 +68,12 @@ impl Default for Rules {
             // A ring that finds nothing is a race between two threads, not a habit.
             rings_per_s: 10_000,
             tokens: false,
+            // A program's own functions, not a library of them.
+            modules: 16,
+            // Sixteen of some hundred kilobytes with their code.
+            modules_bytes: 64 << 20,
+            // One who tries something out; each may take a processor for seconds.
+            submits_per_min: 30,
             jail: Limits::default(),
         }
     }
@@ -98,6 +110,14 @@ pub enum Key {
     RingsPerS,
     /// [`Rules::tokens`].
     Tokens,
+    /// Whether its apps may bring modules of their own.
+    Submit,
+    /// [`Rules::modules`].
+    Modules,
+    /// [`Rules::modules_bytes`].
+    ModulesBytes,
+    /// [`Rules::submits_per_min`].
+    SubmitsPerMin,
 }
 
 impl Key {
@@ -118,6 +138,10 @@ impl Key {
             Key::RequestsBurst => "requests_burst",
             Key::RingsPerS => "rings_per_s",
             Key::Tokens => "tokens",
+            Key::Submit => "submit",
+            Key::Modules => "modules",
+            Key::ModulesBytes => "modules_bytes",
+            Key::SubmitsPerMin => "submits_per_min",
         }
     }
 }
@@ -159,6 +183,15 @@ pub struct Layered {
     pub rings_per_s: Option<u32>,
     #[allow(missing_docs)]
     pub tokens: Option<bool>,
+    /// Apps that may submit modules: names in which each `*` stands for any
+    /// text. None: nobody.
+    pub submit: Option<Vec<String>>,
+    #[allow(missing_docs)]
+    pub modules: Option<u32>,
+    #[allow(missing_docs)]
+    pub modules_bytes: Option<u64>,
+    #[allow(missing_docs)]
+    pub submits_per_min: Option<u32>,
 }
 
 impl Layered {
@@ -181,6 +214,9 @@ impl Layered {
         set(&mut r.requests_burst, self.requests_burst);
         set(&mut r.rings_per_s, self.rings_per_s);
         set(&mut r.tokens, self.tokens);
+        set(&mut r.modules, self.modules);
+        set(&mut r.modules_bytes, self.modules_bytes);
+        set(&mut r.submits_per_min, self.submits_per_min);
     }
 
     /// Whether it sets a rule.
@@ -200,6 +236,10 @@ impl Layered {
             Key::RequestsBurst => self.requests_burst.is_some(),
             Key::RingsPerS => self.rings_per_s.is_some(),
             Key::Tokens => self.tokens.is_some(),
+            Key::Submit => self.submit.is_some(),
+            Key::Modules => self.modules.is_some(),
+            Key::ModulesBytes => self.modules_bytes.is_some(),
+            Key::SubmitsPerMin => self.submits_per_min.is_some(),
         }
     }
 }
@@ -249,8 +289,20 @@ impl Policy {
         self.clients.get(client)?.functions.get(function)
     }
 
-    /// Whether a client may use a function at all.
+    /// Apps of a client that may submit modules of their own; nobody by default:
+    /// whoever may brings code to this host.
+    pub fn submit(&self, client: &str) -> &[String] {
+        let own = self.clients.get(client).and_then(|c| c.own.submit.as_deref());
+        own.or(self.default.submit.as_deref()).unwrap_or(&[])
+    }
+
+    /// Whether a client may use a function at all. Its own functions, and the
+    /// one by which it submits them, it may while any app of it may submit:
+    /// taking that right away ends what was brought by it.
     pub fn may_use(&self, client: &str, function: &str) -> bool {
+        if key_of(function) == Key::Submit {
+            return !self.submit(client).is_empty();
+        }
         let own = self.clients.get(client).and_then(|c| c.own.functions.as_ref());
         own.or(self.default.functions.as_ref())
             .is_none_or(|list| list.iter().any(|f| f == "*" || f == function))
@@ -266,6 +318,14 @@ impl Policy {
         } else {
             "[default]".into()
         }
+    }
+}
+
+/// The rule that says who may use a function.
+pub fn key_of(function: &str) -> Key {
+    match function == vfun_submit::FUNCTION || vfun_submit::is_own(function) {
+        true => Key::Submit,
+        false => Key::Functions,
     }
 }
 
