@@ -3,8 +3,8 @@
 
 use crate::core::catalog::{Client, ClientKind, Function, Hardware, OverTcp};
 use crate::limits::{WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN};
-pub use crate::source::ManifestError;
 use crate::policy::{Key, key_of};
+pub use crate::source::ManifestError;
 use crate::source::Source;
 use serde::Deserialize;
 use std::collections::BTreeMap;

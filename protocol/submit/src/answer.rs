@@ -102,14 +102,9 @@ impl Answer {
             for n in [e.signature, e.memory_bytes, e.at_s] {
                 bytes.extend(n.to_le_bytes());
             }
-            for n in [
-                e.version,
-                e.max_args,
-                e.max_result,
-                e.deadline_ms,
-                e.module_bytes,
-                e.compile_us,
-            ] {
+            for n in
+                [e.version, e.max_args, e.max_result, e.deadline_ms, e.module_bytes, e.compile_us]
+            {
                 bytes.extend(n.to_le_bytes());
             }
         }

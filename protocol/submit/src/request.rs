@@ -83,8 +83,7 @@ impl<'a> Request<'a> {
                 self.signature.len()
             )));
         }
-        let mut bytes =
-            Vec::with_capacity(REQUEST_HEAD + self.signature.len() + self.module.len());
+        let mut bytes = Vec::with_capacity(REQUEST_HEAD + self.signature.len() + self.module.len());
         bytes.extend(self.op.number().to_le_bytes());
         bytes.extend(u16::from(self.replace).to_le_bytes());
         bytes.extend((self.signature.len() as u32).to_le_bytes());

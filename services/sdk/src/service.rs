@@ -76,9 +76,7 @@ impl Begun {
         match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {
             Ok(Some((ToService::Start(start), fds))) => Ok(Begun { start, fds }),
             Ok(Some(_)) => Err(cannot_start("the manager's first message was not Start")),
-            Ok(None) => {
-                Err(cannot_start("the manager went away before it said what to serve"))
-            }
+            Ok(None) => Err(cannot_start("the manager went away before it said what to serve")),
             Err(e) => Err(cannot_start(&format!(
                 "no manager on standard input ({e}): vfund starts this program"
             ))),

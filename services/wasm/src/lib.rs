@@ -16,10 +16,10 @@
 //!
 //! `docs/wasm.md` is for those who write modules.
 
+mod code;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod common;
-mod code;
 mod error;
 mod guest;
 mod layout;

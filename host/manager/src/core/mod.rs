@@ -37,8 +37,8 @@ mod window;
 pub use catalog::Catalog;
 pub use event::*;
 pub use grants::{Grant, GrantState};
-pub(crate) use rules::{admit, may_submit};
 pub use rules::{Charges, Effects};
+pub(crate) use rules::{admit, may_submit};
 
 use crate::fair::Rates;
 use crate::limits::STARTS;

@@ -140,7 +140,11 @@ impl Policy {
         let rule = |key: Key| {
             let set = own.is_some_and(|c| c.own.sets(key)) || self.default.sets(key);
             let from = if set { self.section(client, "", key) } else { "usual".into() };
-            RuleView { key: key.name().into(), value: value(key, &rules, &functions, self.submit(client)), from }
+            RuleView {
+                key: key.name().into(),
+                value: value(key, &rules, &functions, self.submit(client)),
+                from,
+            }
         };
         let of_functions = own.map(|c| &c.functions).into_iter().flatten().map(|(f, section)| {
             let rules = self.of(client, f);

@@ -392,7 +392,9 @@ impl Daemon {
         let row = self.client_row(&client);
         let mut catalog = self.core.catalog().clone();
         if new && let Err(e) = self.forget_submitted(id, &client.name, &mut catalog) {
-            return error(format!("what an earlier client of this name submitted is still there: {e}"));
+            return error(format!(
+                "what an earlier client of this name submitted is still there: {e}"
+            ));
         }
         catalog.clients.insert(id, client);
         self.hand_over_tokens(&mut catalog);
@@ -491,7 +493,9 @@ fn function_row(f: &Function) -> FunctionRow {
                 | Driver::OpenCl { kernel: library, .. },
             ) => library.display().to_string(),
             Some(Driver::Floor | Driver::Submit) => "built in".into(),
-            Some(Driver::Submitted { sha256, .. }) => format!("submitted, sha256 {}", &sha256[..16]),
+            Some(Driver::Submitted { sha256, .. }) => {
+                format!("submitted, sha256 {}", &sha256[..16])
+            }
             None => String::new(),
         },
         deadline_ms: f.deadline_ms,

@@ -206,7 +206,10 @@ impl Daemon {
 
     fn doubts(&self, policy: &Policy) -> Vec<String> {
         let c = self.core.catalog();
-        policy.doubts(|n| c.client(n).is_some(), |f| c.functions.contains_key(f) || vfun_submit::is_own(f))
+        policy.doubts(
+            |n| c.client(n).is_some(),
+            |f| c.functions.contains_key(f) || vfun_submit::is_own(f),
+        )
     }
 
     pub(super) fn policy_view(&self, client: Option<&str>) -> Reply {

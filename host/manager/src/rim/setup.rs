@@ -106,10 +106,12 @@ impl Config {
         match driver {
             Driver::Wasm { .. } | Driver::Submitted { .. } | Driver::Submit
                 if !self.wasm_program.is_file() =>
-            Err(format!(
-                "WebAssembly modules are served by {}, which is not there: `make wasm` builds it",
-                self.wasm_program.display()
-            )),
+            {
+                Err(format!(
+                    "WebAssembly modules are served by {}, which is not there: `make wasm` builds it",
+                    self.wasm_program.display()
+                ))
+            }
             Driver::Wasm { .. } | Driver::Submitted { .. } | Driver::Submit => {
                 Ok(self.wasm_program.clone())
             }

@@ -94,8 +94,9 @@ impl Daemon {
             Driver::Submitted { sha256, code, .. } => {
                 let dir = self.modules_of(client);
                 let path = store::module_file(&dir, sha256);
-                let module = std::fs::File::open(&path)
-                    .map_err(|e| format!("its module {} is gone: {e}: submit it anew", path.display()))?;
+                let module = std::fs::File::open(&path).map_err(|e| {
+                    format!("its module {} is gone: {e}: submit it anew", path.display())
+                })?;
                 let mut files = vec![module.into()];
                 // Of another build of the program the code is of no use.
                 let build = store::build_of(&self.config.wasm_program);
@@ -165,8 +166,7 @@ impl Daemon {
         match client.is_some_and(|c| may_submit(catalog, c, &by.app)) {
             true => Ok(()),
             false => {
-                let section =
-                    catalog.policy.section(&by.client, "", crate::policy::Key::Submit);
+                let section = catalog.policy.section(&by.client, "", crate::policy::Key::Submit);
                 Err(Refused::new(
                     Code::Denied,
                     format!(
@@ -308,13 +308,12 @@ impl Daemon {
                 },
             );
         }
-        let encoded = done.and_then(|a| {
-            a.encode().map_err(|e| Refused::new(Code::HostTrouble, e.to_string()))
-        });
+        let encoded = done
+            .and_then(|a| a.encode().map_err(|e| Refused::new(Code::HostTrouble, e.to_string())));
         let verdict = match encoded {
-            Ok(bytes) => Verdict::Done {
-                answer: bytes.iter().map(|b| format!("{b:02x}")).collect(),
-            },
+            Ok(bytes) => {
+                Verdict::Done { answer: bytes.iter().map(|b| format!("{b:02x}")).collect() }
+            }
             Err(r) => Verdict::Refused { code: r.code.number(), sentence: r.sentence },
         };
         if self.services.contains_key(&by.service) {

@@ -110,7 +110,12 @@ impl Kept {
 impl Holding {
     /// Whether a module may come, and what that would be. Policy has let its
     /// app submit.
-    pub fn admit(&self, wanted: &Wanted, policy: &Policy, client: &str) -> Result<Outcome, Refused> {
+    pub fn admit(
+        &self,
+        wanted: &Wanted,
+        policy: &Policy,
+        client: &str,
+    ) -> Result<Outcome, Refused> {
         let (o, rules) = (&wanted.offered, policy.client(client));
         let by = |key: Key| {
             let section = policy.section(client, "", key);

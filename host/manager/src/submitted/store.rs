@@ -120,10 +120,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Module and code out of a service's memory file, copied once and compared
 /// with what it said: it may change the file meanwhile, or be another file.
-pub fn read(
-    file: impl AsFd,
-    o: &Offered,
-) -> Result<(Vec<u8>, Vec<u8>), Refused> {
+pub fn read(file: impl AsFd, o: &Offered) -> Result<(Vec<u8>, Vec<u8>), Refused> {
     let other = || {
         Refused::new(Code::Malformed, "what its service handed over is not what it said: try again")
     };
