@@ -1,11 +1,11 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Eight reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Nine reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
 //! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
-//! (calls under attack) and [`jail::JailReport`] (the sandbox). Each is an object of
-//! `machine`, `settings` (but the last) and `rows`; their field names are a public format.
+//! (calls under attack), [`jail::JailReport`] (the sandbox) and [`wasm::WasmReport`]
+//! (WebAssembly). Each is an object of `machine`, `settings` (but the last two) and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
 //! [`text`], [`json`], [`csv`] or [`chart`].
@@ -31,6 +31,7 @@ pub mod settings;
 pub mod stats;
 pub mod text;
 pub mod waiting;
+pub mod wasm;
 
 pub use error::ReportError;
 pub use footprint::{Footprint, FootprintReport, FootprintRow};

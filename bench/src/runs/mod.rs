@@ -9,6 +9,7 @@ mod latency;
 mod module;
 mod prepare;
 mod waiting;
+mod wasm;
 
 pub use domains::{DomainsPlan, domains};
 pub use footprint::{FootprintPlan, footprint};
@@ -19,6 +20,7 @@ pub use latency::{LatencyPlan, latency};
 pub use module::{ModulePlan, module};
 pub use prepare::{Bench, Where};
 pub use waiting::{WaitingPlan, waiting};
+pub use wasm::{WasmPlan, wasm};
 
 /// Says on stderr what is going on.
 pub(crate) fn progress(line: impl std::fmt::Display) {
