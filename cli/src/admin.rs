@@ -95,6 +95,13 @@ impl Admin {
             other => Err(strange(&other)),
         }
     }
+    /// Who holds which VF, and why.
+    pub fn leases(&self) -> Result<vfun_manager::admin::LeasesView> {
+        match self.ask(&Ask::Leases)? {
+            Reply::Leases(view) => Ok(view),
+            other => Err(strange(&other)),
+        }
+    }
     /// History, newest first.
     pub fn history(&self, limit: u32) -> Result<Vec<vfun_manager::record::HistoryRow>> {
         match self.ask(&Ask::History { limit })? {

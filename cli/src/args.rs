@@ -87,6 +87,9 @@ pub enum Command {
     /// Show services and the sandbox each is in.
     #[command(subcommand)]
     Service(cmd::service::Sub),
+    /// Who holds the VFs of a device, and why: list, explain, set.
+    #[command(subcommand)]
+    Leases(cmd::leases::Sub),
     /// Declare clients: add, remove, list, show.
     #[command(subcommand)]
     Client(cmd::client::Sub),

@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod function;
 pub mod guest;
 pub mod history;
+pub mod leases;
 pub mod list;
 pub mod man;
 pub mod policy;
@@ -45,6 +46,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Revoke(args) => done(revoke::run(&cli, args)),
         Command::Function(sub) => done(function::run(&cli, sub)),
         Command::Service(sub) => done(service::run(&cli, sub)),
+        Command::Leases(sub) => done(leases::run(&cli, sub)),
         Command::Client(sub) => done(client::run(&cli, sub)),
         Command::Policy(sub) => done(policy::run(&cli, sub)),
         Command::Token(sub) => done(token::run(&cli, sub)),

@@ -108,6 +108,17 @@ pub enum Ask {
         /// Of this client only.
         client: Option<String>,
     },
+    /// Who holds which VF, and why.
+    Leases,
+    /// Leases VFs in another way from now on; what is not named stays.
+    SetLeases {
+        /// The policy's name.
+        policy: Option<vfun_leases::Policy>,
+        /// Between two decisions, ms.
+        interval_ms: Option<u64>,
+        /// How long a lease lasts at least, ms.
+        min_hold_ms: Option<u64>,
+    },
     /// What people did here, and who was refused what.
     Audit(Query),
     /// Grant nothing new.
@@ -170,6 +181,8 @@ pub enum Reply {
         /// Oldest first.
         tokens: Vec<Kept>,
     },
+    /// To [`Ask::Leases`].
+    Leases(LeasesView),
     /// To [`Ask::Audit`].
     Audit {
         /// Newest first, but for [`Query::after`].
@@ -187,6 +200,65 @@ pub enum Reply {
         /// Why, and what to do.
         sentence: String,
     },
+}
+
+/// How VFs are leased, and to whom.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LeasesView {
+    /// The settings in force.
+    pub settings: vfun_leases::Settings,
+    /// Devices for which some grant competes.
+    pub devices: Vec<DeviceRow>,
+}
+
+/// A device whose VFs are leased: those of one function.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeviceRow {
+    /// The function.
+    pub function: String,
+    /// What it is: a simulated one says so.
+    pub location: String,
+    /// How many VFs it has.
+    pub vfs: u16,
+    /// Of these, left alone for a while as they failed.
+    pub lost: usize,
+    /// Grants that compete for them, by handle.
+    pub grants: Vec<LeaseRow>,
+    /// What would be decided now (nothing is done by asking).
+    pub next: Vec<vfun_leases::Move>,
+}
+
+/// A grant that competes for a VF.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LeaseRow {
+    /// Its handle, as `vfun ps` shows it.
+    pub grant: String,
+    /// The same as a number, as in [`DeviceRow::next`].
+    pub number: u64,
+    /// Client.
+    pub client: String,
+    /// App.
+    pub app: String,
+    /// Where its calls run now.
+    pub location: String,
+    /// The VF that was decided to be its.
+    pub vf: Option<u16>,
+    /// The step of a switch under way, if there is one.
+    pub moving: Option<crate::core::leases::Phase>,
+    /// How often it has switched.
+    pub switches: u64,
+    /// Since when it stands so, ms ago.
+    pub since_ms: u64,
+    /// Completed calls a second, smoothed.
+    pub per_s: f64,
+    /// What it was weighed by.
+    pub score: f64,
+    /// (software − hardware) / software, where both were measured.
+    pub boost: Option<f64>,
+    /// Why it has a VF or has none.
+    pub reason: vfun_leases::Reason,
+    /// The same in words.
+    pub why: String,
 }
 
 /// How far a drain is.

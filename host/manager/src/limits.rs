@@ -126,3 +126,6 @@ pub const TELL_AGAIN: Duration = Duration::from_millis(20);
 /// Services started for one client, whatever for: each is a process, some
 /// milliseconds of work.
 pub const STARTS: Rate = Rate { per_s: 10, burst: 64 };
+/// How long a VF that failed somebody is lent to nobody, ms: a device that is
+/// reset is back in about that time, and one that is gone is not tried all day.
+pub const LEASE_LOST_MS: u64 = 1_000;

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use vfun_leases::{Policy, Settings};
 use vfun_manager::rim::{Config, Daemon, TlsFiles};
 
 /// Serves vFunctions of this host to its VMs and programs.
@@ -59,6 +60,16 @@ struct Args {
         default_missing_value = "127.0.0.1:9733"
     )]
     metrics: Option<String>,
+    /// Who gets the VFs of functions whose manifest says `leased`: none, first,
+    /// random, fair, activity or gain.
+    #[arg(long, value_name = "POLICY", default_value_t = Policy::Gain)]
+    leases: Policy,
+    /// Between two decisions about them, ms.
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    lease_interval_ms: u64,
+    /// How long who got one keeps it at least, ms.
+    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    lease_hold_ms: u64,
 }
 
 /// Becomes the program as it is on disk now, with the same arguments: the
@@ -90,6 +101,16 @@ pub fn main() -> ExitCode {
         .ok()
         .and_then(|p| p.parent().map(PathBuf::from))
         .unwrap_or_default();
+    let leases = Settings {
+        policy: args.leases,
+        interval_ms: args.lease_interval_ms,
+        min_hold_ms: args.lease_hold_ms,
+        ..Settings::default()
+    };
+    if let Err(e) = leases.check() {
+        eprintln!("vfund: leases: {e}");
+        return ExitCode::FAILURE;
+    }
     let absolute = |p: PathBuf| std::path::absolute(&p).unwrap_or(p);
     let config = Config {
         root: absolute(args.root),
@@ -113,6 +134,7 @@ pub fn main() -> ExitCode {
         keeper_program: beside.join("vfun-keeper"),
         metrics: args.metrics,
         metrics_program: beside.join("vfun-metrics"),
+        leases,
     };
     let own_users = !config.without.contains(&vfun_jail::Layer::OwnUser);
     let addresses = [config.tcp.as_deref(), config.metrics.as_deref()];

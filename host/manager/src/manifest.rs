@@ -66,6 +66,9 @@ struct HardwareToml {
     location: Spanned<String>,
     library: Spanned<PathBuf>,
     instances: Spanned<u32>,
+    #[serde(default)]
+    leased: bool,
+    usual_gain_us: Option<f64>,
 }
 
 /// The module at `path`, if it begins as one. Its service checks the rest.
@@ -218,6 +221,8 @@ pub fn function(
                 location,
                 driver: library(&h.library)?,
                 instances: *h.instances.get_ref(),
+                leased: h.leased,
+                usual_gain_ns: (h.usual_gain_us.unwrap_or(1.0).clamp(0.0, 1e9) * 1000.0) as u64,
             })
         }
     };

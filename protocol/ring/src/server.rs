@@ -107,6 +107,7 @@ impl<M: Memory> Server<M> {
         let taken: Box<[Taken]> =
             (0..u32::from(depth)).map(|c| Taken { seq: answered(c), open: false }).collect();
         let own = |i| mem.load_own(i, Ordering::Relaxed);
+        let own_head = own(in_header::NEXT) as u32;
         Server {
             calls: own(in_header::CALLS),
             errors: own(in_header::ERRORS),
@@ -116,7 +117,9 @@ impl<M: Memory> Server<M> {
             cell_bytes,
             mask: u32::from(depth) - 1,
             taken,
-            head: 0,
+            // Calls that were posted in turn are taken in turn across a change
+            // of services.
+            head: own_head & (u32::from(depth) - 1),
             sweep: 0,
             looks: 0,
             refused: false,
@@ -281,6 +284,12 @@ impl<M: Memory> Server<M> {
     #[inline]
     pub fn idle(&self) {
         self.mem.store(in_header::CURRENT, 0, Ordering::Release);
+    }
+
+    /// Says where whoever serves this channel next is to begin; between calls.
+    pub fn leave(&self) {
+        self.mem.store(in_header::NEXT, u64::from(self.head), Ordering::Relaxed);
+        self.idle();
     }
 
     /// Answers a request with results in its line (at most 48 bytes).

@@ -269,6 +269,10 @@ pub struct Open {
     pub wait: u8,
     /// Whether bells come along.
     pub doorbell: bool,
+    /// The VF that it is to use, of a device whose VFs are leased. Drivers see
+    /// it as the setting `vf`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vf: Option<u16>,
 }
 
 /// Service to manager.

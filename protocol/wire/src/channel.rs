@@ -174,6 +174,9 @@ pub mod in_header {
     /// The cell being computed: sequence number, and cell index + 1 in the
     /// upper half; 0 between calls.
     pub const CURRENT: usize = 2 * LINE_WORDS;
+    /// The cell at which a service that lets go of the channel would have
+    /// looked next: where the one after it begins. A hint, set between calls.
+    pub const NEXT: usize = 2 * LINE_WORDS + 1;
     /// Calls answered.
     pub const CALLS: usize = 3 * LINE_WORDS;
     /// Of these, answered with an error.

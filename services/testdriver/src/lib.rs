@@ -36,12 +36,16 @@ pub enum Mode {
     Spin = 11,
     /// Keep a ledger in the cell's own data space; see [`ledger`].
     Ledger = 12,
+    /// Answer five u64: the call's number (bytes 8 to 15), the number of the
+    /// call before it in this state (0 if none), how many this state has seen,
+    /// the process, and the setting `vf` + 1 (0 if none).
+    Order = 13,
 }
 
 /// The long sentence of [`Mode::Code`].
 pub const SENTENCE: &str = "the test driver was told to fail, so it did; nothing is wrong with your arguments or with the driver";
 
-const MODES: [Mode; 13] = [
+const MODES: [Mode; 14] = [
     Mode::Echo,
     Mode::Crash,
     Mode::Hang,
@@ -55,12 +59,15 @@ const MODES: [Mode; 13] = [
     Mode::Whoami,
     Mode::Spin,
     Mode::Ledger,
+    Mode::Order,
 ];
 
 struct Misbehave {
     calls: u64,
     app: String,
     greeting: String,
+    last: u64,
+    vf: u64,
 }
 
 fn overflow(n: u64) -> u64 {
@@ -80,6 +87,8 @@ impl Driver for Misbehave {
             calls: 0,
             app: config.app.clone(),
             greeting: config.setting("greeting", String::new())?,
+            last: 0,
+            vf: config.settings.get("vf").and_then(|v| v.parse().ok()).map_or(0, |v: u64| v + 1),
         })
     }
 
@@ -127,6 +136,12 @@ impl Driver for Misbehave {
                 Ok(())
             }
             Mode::Ledger => ledger::enter(args, out),
+            Mode::Order => {
+                let call = args.u64_at(8)?;
+                let before = std::mem::replace(&mut self.last, call);
+                let words = [call, before, self.calls, u64::from(std::process::id()), self.vf];
+                out.put(&words.map(u64::to_le_bytes).concat())
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Channels: how they are opened, refused, closed and broken.
 
 use super::grants::GrantState;
+use super::leases::Phase;
 use super::{Action, Core, Level, ServiceId};
 use vfun_wire::message::ActivateAck;
 use vfun_wire::status::BreakReason;
@@ -31,6 +32,7 @@ impl Core {
             deadline_ms: g.deadline_ms,
             calls_per_s: g.calls_per_s,
             wait: g.wait,
+            vf: g.vf.filter(|_| g.location.is_hardware()),
         });
     }
 
@@ -90,6 +92,10 @@ impl Core {
             GrantState::Recovering => {
                 g.state = GrantState::Active;
             }
+            GrantState::Active if g.moving.is_some_and(|m| m.phase == Phase::Opening) => {
+                g.moving = None;
+                return;
+            }
             _ => return,
         }
         if let Some(s) = self.services.get_mut(&service) {
@@ -112,7 +118,12 @@ impl Core {
         match g.state {
             GrantState::Activating => self.nack_activation(now, channel, reason, out),
             GrantState::Closing => self.free_grant(channel, out),
-            GrantState::Recovering => {
+            GrantState::Active if g.moving.is_none_or(|m| m.phase != Phase::Opening) => {}
+            GrantState::Active | GrantState::Recovering => {
+                if self.fall_back(now, channel, out) {
+                    return;
+                }
+                let g = self.grants.get_mut(channel).expect("just seen");
                 g.service = None;
                 self.break_off(channel, Status::ServiceLost, BreakReason::NoService, reason, out);
             }
@@ -133,6 +144,15 @@ impl Core {
             .is_ok_and(|g| g.service == Some(service) && g.state == GrantState::Closing);
         if closing {
             self.free_grant(channel, out);
+        } else if self.grants.get(channel).is_ok_and(|g| g.service == Some(service)) {
+            if self.lets_go(channel) {
+                self.change_over(now, channel, out);
+            } else if let Some(g) = self.grants.get_mut(channel)
+                && g.leased
+                && g.state == GrantState::Broken
+            {
+                g.vf = None;
+            }
         }
         if let Some(s) = self.services.get_mut(&service) {
             s.used_ms = now;
@@ -170,6 +190,10 @@ impl Core {
     ) {
         let Some(g) = self.grants.get_mut(channel) else { return };
         g.state = GrantState::Broken;
+        g.moving = None;
+        if g.leased && (g.service.is_none() || !g.location.is_hardware()) {
+            g.vf = None;
+        }
         if let Some(geometry) = g.geometry {
             out.push(Action::BreakChannel { window: g.window, geometry, status, reason });
         }

@@ -179,6 +179,11 @@ pub enum Event {
         /// Its channels.
         channels: Vec<Handle>,
     },
+    /// What the channels of leased grants counted so far.
+    Usage {
+        /// Which, and what.
+        values: Vec<(Handle, super::leases::Usage)>,
+    },
     /// A person takes a grant away.
     Revoke {
         /// Which.
@@ -272,6 +277,8 @@ pub enum Action {
         calls_per_s: u32,
         /// How the service waits.
         wait: vfun_wire::message::WaitMode,
+        /// The VF that it uses, of a device whose VFs are leased.
+        vf: Option<u16>,
     },
     /// Tell a service how many calls a second a channel takes from now on.
     SetRate {

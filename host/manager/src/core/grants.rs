@@ -93,6 +93,14 @@ pub struct Grant {
     /// It is taken away from a program that may not know yet: its pages are
     /// given out again a little later only.
     pub hold_back: bool,
+    /// It may move between software and a VF while it is active.
+    pub leased: bool,
+    /// The VF that it is on, or is to be on; nobody else is on it meanwhile.
+    pub vf: Option<u16>,
+    /// Where it is moving to.
+    pub moving: Option<super::leases::Moving>,
+    /// How often it has moved.
+    pub switches: u64,
 }
 
 impl Grant {

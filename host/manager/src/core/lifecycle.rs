@@ -49,6 +49,10 @@ impl Core {
         }
         g.state = GrantState::Closing;
         g.closing_ms = now;
+        g.moving = None;
+        if g.leased && !g.location.is_hardware() {
+            g.vf = None;
+        }
         let service = g.service;
         if let Some(to) = g.waiting.take() {
             let nack = Nack::new(
@@ -185,8 +189,9 @@ impl Core {
         let ids: Vec<_> = self.services.keys().copied().collect();
         for id in ids {
             let channels = self.channels_of(id);
+            let wanted = !channels.is_empty() || !self.moving_to(id).is_empty();
             let s = self.services.get_mut(&id).expect("just listed");
-            if !channels.is_empty() {
+            if wanted {
                 s.used_ms = now;
             }
             match s.state {
@@ -196,7 +201,7 @@ impl Core {
                     self.service_failed(now, id, &reason, out);
                     continue;
                 }
-                ServiceState::Backoff(at) if channels.is_empty() && now >= at => {
+                ServiceState::Backoff(at) if !wanted && now >= at => {
                     self.services.remove(&id);
                     continue;
                 }

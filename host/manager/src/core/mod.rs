@@ -11,6 +11,7 @@
 //! - [`breakers`]: what crashed too often is left alone for a while.
 //! - [`drain`]: to whom nothing new is granted.
 //! - [`catalog`], [`grants`], [`services`], [`window`], [`heap`]: what it keeps.
+//! - [`leases`]: who holds a VF, and the switch between two calls.
 //! - [`kept`], [`notes`]: what of it another manager goes on from.
 
 mod activate;
@@ -22,6 +23,7 @@ pub mod event;
 pub mod grants;
 pub mod heap;
 pub mod kept;
+pub mod leases;
 mod lifecycle;
 mod notes;
 mod offers;
@@ -88,6 +90,7 @@ pub struct Core {
     now: u64,
     /// Services that were asked what they serve and have not said so yet.
     asked: BTreeSet<ServiceId>,
+    leases: leases::Leases,
     /// What [`kept`] noted last, by name.
     noted: BTreeMap<String, String>,
 }
@@ -111,6 +114,7 @@ impl Core {
             starts: Rates::new(STARTS),
             now: 0,
             asked: BTreeSet::new(),
+            leases: Default::default(),
             noted: BTreeMap::new(),
         }
     }
@@ -118,6 +122,7 @@ impl Core {
     /// Takes an event at `now` (ms, never going back) and says what to do.
     pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         self.now = now;
+        let looks = !matches!(event, Event::Heartbeats { .. });
         match event {
             Event::WindowUp { window, client, bytes, doorbell, death_seen, proven } => {
                 let mut up = Window::new(client, bytes, doorbell, death_seen);
@@ -180,7 +185,11 @@ impl Core {
             }
             Event::Drain => self.drain.set(&DrainOf::All, true),
             Event::DrainOf { of, on } => self.drain.set(&of, on),
+            Event::Usage { values } => self.usage(now, &values, out),
             Event::Tick => self.tick(now, out),
+        }
+        if looks {
+            self.follow_leases(now, out);
         }
     }
 

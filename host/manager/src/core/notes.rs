@@ -4,6 +4,7 @@
 
 use super::breakers::{self, Breaker};
 use super::grants::{Grant, GrantState};
+use super::leases::{Moving, Phase};
 use super::services::{Service, ServiceState};
 use super::window::HOLD_MS;
 use super::{Catalog, ReplyTo, ServiceId, Session, Window, WindowId};
@@ -144,6 +145,15 @@ pub(super) struct GrantNote {
     pub activated: Option<Reply>,
     #[serde(default)]
     pub hold_back: bool,
+    #[serde(default)]
+    pub leased: bool,
+    #[serde(default)]
+    pub vf: Option<u16>,
+    /// Location, service and phase.
+    #[serde(default)]
+    pub moving: Option<(u8, ServiceId, Phase)>,
+    #[serde(default)]
+    pub switches: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -206,6 +216,10 @@ pub(super) fn grant_note(g: &Grant) -> GrantNote {
         asked: g.asked.into(),
         activated: g.activated.map(Reply::from),
         hold_back: g.hold_back,
+        leased: g.leased,
+        vf: g.vf,
+        moving: g.moving.map(|m| (m.to.to_wire(), m.service, m.phase)),
+        switches: g.switches,
     }
 }
 
@@ -344,6 +358,13 @@ impl GrantNote {
             asked: n.asked.read()?,
             activated: n.activated.map(Reply::read).transpose()?,
             hold_back: n.hold_back,
+            leased: n.leased,
+            vf: n.vf,
+            moving: match n.moving {
+                Some((to, service, phase)) => Some(Moving { to: location(to)?, service, phase }),
+                None => None,
+            },
+            switches: n.switches,
         })
     }
 }

@@ -425,6 +425,10 @@ impl Core {
         self.within_quota(client, name, &Wanted { depth, bytes: side.saturating_mul(2) })?;
         let location = self.place(client, f, preference)?;
         self.check_breaker(now, client.id, name, location)?;
+        let hw = f.hardware.as_ref().filter(|hw| hw.leased);
+        let leased = hw.is_some() && preference == Preference::Any && f.software.is_some();
+        let vf =
+            hw.filter(|_| location.is_hardware()).and_then(|hw| self.free_vf(name, hw.instances));
         // A service that spins keeps a processor of the host busy for an idle
         // app: only where policy says so. The answer shows what is in force.
         let wait = match wait {
@@ -457,6 +461,10 @@ impl Core {
             asked: to,
             activated: None,
             hold_back: false,
+            leased,
+            vf,
+            moving: None,
+            switches: 0,
         };
         let record = GrantRecord {
             grant: Handle::NONE,
@@ -500,6 +508,9 @@ impl Core {
     fn place(&self, client: &Client, f: &Function, p: Preference) -> Result<Location, Nack> {
         let software = f.software.is_some();
         let busy = |hw: &super::catalog::Hardware| {
+            if hw.leased {
+                return self.free_vf(&f.name, hw.instances).is_none();
+            }
             self.grants
                 .iter()
                 .filter(|(_, g)| g.function == f.name && g.location == hw.location)
@@ -512,6 +523,8 @@ impl Core {
         };
         let denied = rules::no_hardware(&self.catalog, client, &f.name);
         match (p, &f.hardware) {
+            // It begins in software; who gets a VF is decided by what each does.
+            (Preference::Any, Some(hw)) if hw.leased && software => Ok(Location::Software),
             (Preference::Any, Some(hw)) if denied.is_none() && !busy(hw) => Ok(hw.location),
             (Preference::Any | Preference::Software, _) if software => Ok(Location::Software),
             (Preference::Software, _) => {

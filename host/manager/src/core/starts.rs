@@ -5,6 +5,7 @@ use super::grants::{Grant, GrantState};
 use super::services::*;
 use super::{Action, Core, Exit, Level, ServiceId};
 use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE};
+use vfun_wire::message::Location;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Nack, NackCode, Status};
 
@@ -18,6 +19,27 @@ impl Core {
         let Ok(g) = self.grants.get(grant) else { return };
         let (function, location) = (g.function.clone(), g.location);
         let client = g.client_id;
+        let (id, fresh) = self.service_for(now, client, function, location);
+        self.grants.get_mut(grant).expect("seen above").service = Some(id);
+        if fresh {
+            return self.start_service(now, id, out);
+        }
+        let s = self.services.get_mut(&id).expect("just found");
+        s.used_ms = now;
+        if s.state == ServiceState::Ready {
+            self.open(id, grant, out);
+        }
+    }
+
+    /// The service of a client's function at a place, and whether it is a new
+    /// one that is still to be started.
+    pub(super) fn service_for(
+        &mut self,
+        now: u64,
+        client: u32,
+        function: String,
+        location: Location,
+    ) -> (ServiceId, bool) {
         let found = self.services.iter().find(|(_, s)| {
             s.client == client
                 && s.function == function
@@ -25,35 +47,25 @@ impl Core {
                 && s.state != ServiceState::Stopping
                 && !s.outdated
         });
-        let id = match found {
-            Some((id, _)) => *id,
-            None => {
-                let id = self.next_service;
-                self.next_service += 1;
-                let service = Service {
-                    client,
-                    function,
-                    location,
-                    state: ServiceState::Starting,
-                    since_ms: now,
-                    used_ms: now,
-                    ever_ready: false,
-                    delayed: None,
-                    overran: None,
-                    outdated: false,
-                };
-                self.services.insert(id, service);
-                self.grants.get_mut(grant).expect("seen above").service = Some(id);
-                self.start_service(now, id, out);
-                return;
-            }
-        };
-        self.grants.get_mut(grant).expect("seen above").service = Some(id);
-        let s = self.services.get_mut(&id).expect("just found");
-        s.used_ms = now;
-        if s.state == ServiceState::Ready {
-            self.open(id, grant, out);
+        if let Some((id, _)) = found {
+            return (*id, false);
         }
+        let id = self.next_service;
+        self.next_service += 1;
+        let service = Service {
+            client,
+            function,
+            location,
+            state: ServiceState::Starting,
+            since_ms: now,
+            used_ms: now,
+            ever_ready: false,
+            delayed: None,
+            overran: None,
+            outdated: false,
+        };
+        self.services.insert(id, service);
+        (id, true)
     }
 
     pub(super) fn start_service(&mut self, now: u64, id: ServiceId, out: &mut Vec<Action>) {
@@ -128,6 +140,7 @@ impl Core {
                 self.open(id, channel, out);
             }
         }
+        self.advance_to(id, out);
     }
 
     /// A service cannot serve: those who wait for it are told, those who had it are broken off.
@@ -149,7 +162,11 @@ impl Core {
             level: Level::Warn,
             text: format!("service of '{}': {reason}", service.function),
         });
+        self.moves_failed(now, id);
         for channel in self.channels_of(id) {
+            if self.fall_back(now, channel, out) {
+                continue;
+            }
             let g = self.grants.get_mut(channel).expect("just listed");
             g.service = None;
             match g.state {
@@ -200,6 +217,7 @@ impl Core {
             }
         }
         if !wanted {
+            self.moves_failed(now, id);
             self.services.remove(&id);
         }
     }
@@ -238,6 +256,7 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         self.asked.remove(&id);
+        self.moves_failed(now, id);
         let Some(s) = self.services.get_mut(&id) else { return };
         let overran = s.overran.take();
         let function = s.function.clone();
@@ -309,9 +328,13 @@ impl Core {
                     let geometry = g.geometry.expect("an active grant has a channel");
                     out.push(Action::FailCurrent { window: g.window, geometry, status });
                     self.record(channel, Some(&how), out);
+                    self.fall_back(now, channel, out);
                 }
                 GrantState::Closing => self.free_grant(channel, out),
-                GrantState::Broken => g.service = None,
+                GrantState::Broken => {
+                    g.service = None;
+                    g.vf = g.vf.filter(|_| !g.leased);
+                }
                 _ => {}
             }
         }

@@ -11,6 +11,7 @@ impl Core {
     /// Goes on where another manager was killed. What is still served goes on;
     /// services that ended meanwhile are treated as if they ended now.
     pub(super) fn resume(&mut self, now: u64, alive: &[ServiceId], out: &mut Vec<Action>) {
+        self.forget_warming();
         self.asked = alive.iter().copied().filter(|id| self.services.contains_key(id)).collect();
         let gone: Vec<_> = self
             .services
@@ -98,7 +99,7 @@ impl Core {
         for channel in self.channels_of(id) {
             if channels.contains(&channel) {
                 let Ok(g) = self.grants.get(channel) else { continue };
-                out.push(if g.state == GrantState::Closing {
+                out.push(if g.state == GrantState::Closing || self.lets_go(channel) {
                     Action::CloseChannel { service: id, channel }
                 } else {
                     // The manager may have been killed before it had said a new one.
@@ -106,7 +107,12 @@ impl Core {
                 });
                 continue;
             }
+            if self.lets_go(channel) {
+                self.change_over(now, channel, out);
+                continue;
+            }
             let g = self.grants.get_mut(channel).expect("just listed");
+            g.moving = None;
             match g.state {
                 GrantState::Activating | GrantState::Recovering => self.open(id, channel, out),
                 GrantState::Active => {

@@ -69,6 +69,8 @@ fn catalog() -> Catalog {
         location: Location::FpgaSimulated,
         driver: Driver::Native { library: "/lib/hw.so".into() },
         instances: 1,
+        leased: false,
+        usual_gain_ns: 0,
     });
     c.functions.insert("fast".into(), fast);
     c.clients.insert(1, client(1, "vm1"));

@@ -80,6 +80,7 @@ impl Daemon {
                 deadline_ms,
                 calls_per_s,
                 wait,
+                vf,
             } => {
                 let open = Open {
                     channel: channel.0,
@@ -93,6 +94,7 @@ impl Daemon {
                     calls_per_s,
                     wait: wait.to_wire(),
                     doorbell: self.windows.get(&window).is_some_and(|a| a.window.bells().is_some()),
+                    vf,
                 };
                 let vectors = (geometry.vector_out.get(), geometry.vector_in.get());
                 self.tell(service, Word::Open(open, window, vectors));

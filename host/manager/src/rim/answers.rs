@@ -148,6 +148,10 @@ impl Daemon {
             Ask::RotateToken { id, grace_ms } => self.rotate_token(id, grace_ms),
             Ask::RevokeToken { id } => self.revoke_token(id),
             Ask::Tokens { client } => self.tokens_of(client.as_deref()),
+            Ask::Leases => Reply::Leases(self.leases_view()),
+            Ask::SetLeases { policy, interval_ms, min_hold_ms } => {
+                self.change_leases(policy, interval_ms, min_hold_ms)
+            }
             Ask::Audit(query) => match self.audit.read(&query) {
                 Ok(rows) => Reply::Audit { rows },
                 Err(e) => error(e),

@@ -9,6 +9,7 @@
 //! - [`actions`]: what the core decided is done.
 //! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
+//! - [`leases`]: what leased grants do is looked at.
 //! - [`leftovers`]: what is left of services that are over.
 //! - [`logs`]: services' logs are cut.
 //! - [`lost`]: windows whose pages or files went away.
@@ -27,6 +28,7 @@ mod helpers;
 mod ivshmem;
 mod jails;
 mod keep;
+mod leases;
 mod leftovers;
 mod logs;
 mod lost;
@@ -260,6 +262,7 @@ impl Daemon {
             self.logs_patience(),
             self.tell_patience(),
             self.jails_patience(),
+            self.leases_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -307,6 +310,7 @@ impl Daemon {
         self.serve_turns();
         self.look_after_windows();
         self.look_after_logs();
+        self.look_at_leases();
         self.tell_again();
         self.late_records();
         if self.keeper_due.is_some_and(|t| t <= Instant::now()) {

@@ -77,11 +77,16 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
                 DrainOf::Function(name) => (format!("drain --function {name}{undo}"), none()),
             }
         }
+        Ask::SetLeases { policy, .. } => {
+            let policy = policy.map_or(String::new(), |p| format!(" {p}"));
+            (format!("leases policy set{policy}"), none())
+        }
         Ask::Stop => ("stop".into(), none()),
         Ask::Status
         | Ask::Functions
         | Ask::Clients
         | Ask::Grants
+        | Ask::Leases
         | Ask::Services
         | Ask::History { .. }
         | Ask::Policy { .. }

@@ -23,6 +23,8 @@ use vfun_supervise::Driver;
 /// How a manager is set up.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// How VFs are leased.
+    pub leases: vfun_leases::Settings,
     /// Root of the published tree.
     pub root: PathBuf,
     /// Directories of functions' manifests, besides those that were added.
@@ -369,6 +371,10 @@ impl Daemon {
                 self.core = Core::new(self.generation, catalog);
             }
         }
+        // Checked by whoever made the configuration; wrong ones leave what there is.
+        if let Err(e) = self.core.set_leases(self.config.leases) {
+            tracing::warn!("leases are given as without options: {e}");
+        }
         self.keeper = Some(keeper);
         let go_on = self.core.grant_records();
         let ended = self.records.end_left_grants(&go_on).map_err(database)?;
@@ -447,6 +453,7 @@ mod tests {
     fn each_kind_of_driver_has_its_program_or_a_reason() {
         let dir = tempfile::tempdir().unwrap();
         let config = Config {
+            leases: Default::default(),
             root: dir.path().into(),
             functions: vec![],
             drivers: dir.path().into(),

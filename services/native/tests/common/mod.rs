@@ -133,6 +133,7 @@ impl Service {
             calls_per_s: app.shape.calls_per_s,
             wait: 0,
             doorbell: app.shape.doorbell,
+            vf: None,
         };
         let path = format!("/proc/self/fd/{}", app.window.as_raw_fd());
         let reading = std::fs::File::open(path).unwrap();

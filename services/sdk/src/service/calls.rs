@@ -325,6 +325,11 @@ impl<I: Serve> Work for Calls<I> {
         }
     }
 
+    fn leave(&mut self) {
+        self.current = false;
+        self.server.leave();
+    }
+
     fn owes_ring(&mut self) -> bool {
         let refused = self.server.refused();
         std::mem::take(&mut self.unrung) || refused

@@ -138,6 +138,10 @@ pub fn open<E: Engine>(
     pulse.set_awake(true);
     pulse.set_rate(open.calls_per_s);
     let running = Running { pulse: pulse.clone(), bell: stop };
+    let mut settings = start.settings.clone();
+    if let Some(vf) = open.vf {
+        settings.insert("vf".into(), vf.to_string());
+    }
     let config = Config {
         client: start.client.clone(),
         app: open.app.clone(),
@@ -146,7 +150,7 @@ pub fn open<E: Engine>(
         channel: open.channel,
         depth: open.depth,
         cell_bytes: open.cell_bytes,
-        settings: start.settings.clone(),
+        settings,
     };
     let behind = behind.clone();
     let asked = Asked { config, mode, args: start.args };

@@ -57,6 +57,11 @@ pub trait Work {
     fn serve(&mut self, look: &Self::Look);
     /// Nothing is being computed: says so in the window.
     fn rest(&mut self);
+    /// The channel is let go of between two calls: as [`Work::rest`], and says
+    /// where whoever serves it next begins.
+    fn leave(&mut self) {
+        self.rest();
+    }
     /// Whether requests were answered for which the app was not rung: by
     /// [`Work::serve`], which saw no sleeper, or on the way of a look (R-SLP-5).
     fn owes_ring(&mut self) -> bool;
@@ -111,14 +116,19 @@ impl Loop {
                     work.rest();
                     match self.wait(first_looks, work) {
                         Outcome::Found(look) => work.serve(&look),
-                        Outcome::End(end) => return end,
+                        Outcome::End(end) => {
+                            if end == End::Stopped {
+                                work.leave();
+                            }
+                            return end;
+                        }
                         Outcome::Served => {}
                     }
                 }
                 Seen::Broken(v) => return End::Broken(v),
             }
             if self.pulse.stopping() {
-                work.rest();
+                work.leave();
                 return End::Stopped;
             }
         }

@@ -1,0 +1,151 @@
+//! `vfun leases`.
+
+use super::switch::done;
+use crate::admin::Admin;
+use crate::args::Cli;
+use crate::fail::{Exit, Failure, Result};
+use crate::out::{self, Facts, Table};
+use vfun_leases::{Move, Policy};
+use vfun_manager::admin::{Ask, DeviceRow, LeaseRow, LeasesView};
+
+/// What to do with leases.
+#[derive(clap::Subcommand, Debug)]
+pub enum Sub {
+    /// List the grants that compete for VFs, who holds one, and what the next
+    /// decision would be.
+    #[command(visible_alias = "ls")]
+    List,
+    /// Say why a grant holds a VF, or has none.
+    Explain {
+        /// The grant, as `vfun ps` shows it.
+        grant: String,
+    },
+    /// Lease VFs in another way, until the manager starts anew (its options
+    /// `--leases`, `--lease-interval-ms` and `--lease-hold-ms` count then).
+    Set {
+        /// Who gets VFs: none, first, random, fair, activity or gain.
+        policy: Option<Policy>,
+        /// Between two decisions, ms.
+        #[arg(long, value_name = "MS")]
+        interval_ms: Option<u64>,
+        /// How long who got one keeps it at least, ms.
+        #[arg(long, value_name = "MS")]
+        hold_ms: Option<u64>,
+    },
+}
+
+/// Does it.
+pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
+    let admin = Admin::of(cli);
+    match sub {
+        Sub::List => {
+            let view = admin.leases()?;
+            match cli.json {
+                true => out::json(&view),
+                false => out::text(&list(&view)),
+            }
+        }
+        Sub::Explain { grant } => {
+            let view = admin.leases()?;
+            let rows = view.devices.iter().flat_map(|d| d.grants.iter().map(move |g| (d, g)));
+            let Some((device, row)) = rows.into_iter().find(|(_, g)| g.grant == *grant) else {
+                return Err(Failure::new(
+                    Exit::Failed,
+                    format!(
+                        "grant {grant} competes for no VF: it is not active, or its function's manifest does not say `leased`, or its client may not use hardware. `vfun leases list` shows those that do"
+                    ),
+                ));
+            };
+            match cli.json {
+                true => out::json(row),
+                false => out::text(&explain(&view, device, row)),
+            }
+        }
+        Sub::Set { policy, interval_ms, hold_ms } => done(
+            cli,
+            admin.tell(&Ask::SetLeases {
+                policy: *policy,
+                interval_ms: *interval_ms,
+                min_hold_ms: *hold_ms,
+            })?,
+        ),
+    }
+}
+
+fn percent(boost: Option<f64>) -> String {
+    boost.map_or_else(|| "-".into(), |b| format!("{:.0}%", b * 100.0))
+}
+
+fn list(view: &LeasesView) -> String {
+    let s = &view.settings;
+    let mut text = format!(
+        "policy {}, each {} ms, for at least {} ms\n",
+        s.policy, s.interval_ms, s.min_hold_ms
+    );
+    if view.devices.is_empty() {
+        text += "no grant competes for a VF\n";
+    }
+    for d in &view.devices {
+        text += &format!("\n{}: {} VFs of {}", d.function, d.vfs, d.location);
+        if d.lost > 0 {
+            text += &format!(", {} of them left alone for a moment as they failed", d.lost);
+        }
+        text += "\n";
+        let mut table = Table::new(&[
+            "GRANT",
+            "CLIENT",
+            "APP",
+            ">VF",
+            "RUNS IN",
+            ">CALLS/S",
+            ">BOOST",
+            ">SWITCHES",
+            "WHY",
+        ]);
+        for g in &d.grants {
+            table.row([
+                g.grant.clone(),
+                g.client.clone(),
+                g.app.clone(),
+                g.vf.map_or_else(|| "-".into(), |v| v.to_string()),
+                g.location.clone(),
+                format!("{:.0}", g.per_s),
+                percent(g.boost),
+                g.switches.to_string(),
+                g.why.clone(),
+            ]);
+        }
+        text += &table.render();
+        for m in &d.next {
+            text += &format!("next: {}\n", step(d, m));
+        }
+    }
+    text
+}
+
+fn step(d: &DeviceRow, m: &Move) -> String {
+    let name = |id: u64| {
+        d.grants.iter().find(|g| g.number == id).map_or_else(|| id.to_string(), |g| g.grant.clone())
+    };
+    match (m.from, m.to) {
+        (Some(from), Some(to)) => format!("VF {} from {} to {}", m.vf, name(from), name(to)),
+        (Some(from), None) => format!("VF {} is taken from {}", m.vf, name(from)),
+        (None, Some(to)) => format!("VF {} is given to {}", m.vf, name(to)),
+        (None, None) => format!("VF {} stays free", m.vf),
+    }
+}
+
+fn explain(view: &LeasesView, d: &DeviceRow, g: &LeaseRow) -> String {
+    Facts::new()
+        .fact("grant", format!("{} ({} of {}, '{}')", g.grant, g.app, g.client, d.function))
+        .fact("VF", g.vf.map_or_else(|| "none".into(), |v| format!("{v} of {}", d.vfs)))
+        .fact("why", g.why.clone())
+        .fact("since", format!("{} ms", g.since_ms))
+        .fact("runs in", g.location.clone())
+        .fact("policy", view.settings.policy.to_string())
+        .fact("calls/s", format!("{:.0}", g.per_s))
+        .fact("score", format!("{:.6}", g.score))
+        .fact("boost", percent(g.boost))
+        .fact("switches", g.switches.to_string())
+        .render()
+}

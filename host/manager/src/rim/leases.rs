@@ -1,0 +1,98 @@
+//! Looks at what leased grants do, when it is time to decide who holds a VF.
+
+use super::Daemon;
+use crate::admin::{DeviceRow, LeaseRow, LeasesView, Reply};
+use crate::core::Event;
+use crate::core::leases::Usage;
+use std::time::Duration;
+
+impl Daemon {
+    /// How long until the next decision, if any is to be made.
+    pub(super) fn leases_patience(&self) -> Option<Duration> {
+        Some(Duration::from_millis(self.core.leases_due()?.saturating_sub(self.now())))
+    }
+
+    /// Reads their counters if a decision is due, and lets the core decide.
+    pub(super) fn look_at_leases(&mut self) {
+        let now = self.now();
+        if self.core.leases_due().is_none_or(|due| due > now) {
+            return;
+        }
+        let values = self
+            .core
+            .grants()
+            .filter(|(_, g)| g.leased)
+            .filter_map(|(handle, g)| {
+                let c = self.windows.get(&g.window)?.window.counters(&g.told()?);
+                Some((handle, Usage { calls: c.calls, errors: c.errors, busy_ns: c.busy_ns }))
+            })
+            .collect();
+        self.events.push_back(Event::Usage { values });
+        self.settle();
+    }
+
+    /// Who holds which VF, and why.
+    pub(super) fn leases_view(&self) -> LeasesView {
+        let now = self.now();
+        let functions = &self.core.catalog().functions;
+        let devices = self.core.devices(now).into_iter().map(|d| DeviceRow {
+            function: d.function.to_owned(),
+            location: functions
+                .get(d.function)
+                .and_then(|f| f.hardware.as_ref())
+                .map_or(String::new(), |h| h.location.to_string()),
+            vfs: d.vfs,
+            lost: d.lost,
+            grants: d
+                .grants
+                .iter()
+                .filter_map(|(handle, s)| {
+                    let (_, g) = self.core.grants().find(|(h, _)| h == handle)?;
+                    Some(LeaseRow {
+                        grant: handle.to_string(),
+                        number: handle.0,
+                        client: g.client.clone(),
+                        app: g.app.clone(),
+                        location: g.location.text().into(),
+                        vf: s.vf,
+                        moving: g.moving.map(|m| m.phase),
+                        switches: g.switches,
+                        since_ms: now.saturating_sub(s.since_ms),
+                        per_s: s.per_s,
+                        score: s.score,
+                        boost: s.boost,
+                        reason: s.reason,
+                        why: s.reason.to_string(),
+                    })
+                })
+                .collect(),
+            next: d.next.moves,
+        });
+        LeasesView { settings: *self.core.lease_settings(), devices: devices.collect() }
+    }
+
+    /// Leases VFs in another way until the manager starts anew.
+    pub(super) fn change_leases(
+        &mut self,
+        policy: Option<vfun_leases::Policy>,
+        interval_ms: Option<u64>,
+        min_hold_ms: Option<u64>,
+    ) -> Reply {
+        let old = *self.core.lease_settings();
+        let settings = vfun_leases::Settings {
+            policy: policy.unwrap_or(old.policy),
+            interval_ms: interval_ms.unwrap_or(old.interval_ms),
+            min_hold_ms: min_hold_ms.unwrap_or(old.min_hold_ms),
+            ..old
+        };
+        match self.core.set_leases(settings) {
+            Ok(()) => Reply::Done {
+                sentence: format!(
+                    "VFs are leased by '{}', each {} ms, for at least {} ms",
+                    settings.policy, settings.interval_ms, settings.min_hold_ms
+                ),
+            },
+            Err(sentence) => Reply::Error { sentence },
+        }
+    }
+}
