@@ -1,6 +1,7 @@
 //! `vfun submit`.
 
 use crate::args::Cli;
+use crate::carried;
 use crate::connect::{self, Who};
 use crate::fail::{self, Failure, Result};
 use crate::out::{self, Table};
@@ -17,7 +18,8 @@ one in C or Rust. The function is my.NAME, for this client alone, until it is re
   vfun call my.double 21
   vfun submit --list
   vfun submit --remove my.double
-Whether a client may is its host's policy: submit = true in [client.NAME].";
+A module that carries a manifest (made with #[vfunction] or vfun_function.h) brings its signature,
+memory and deadline along. Whether a client may is its host's policy: submit = true in [client.NAME].";
 
 /// Bring a WebAssembly module of your own, to be called like any function.
 ///
@@ -82,17 +84,18 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     }
     let file = args.file.as_deref().ok_or_else(|| Failure::usage("which module?"))?;
     let module = read(file)?;
+    let carried = Carried::of(file, &module);
     let mut s = Submission::new(&module).replace(args.replace);
     if let Some(name) = &args.name {
         s = s.name(name);
     }
-    if let Some(signature) = &args.signature {
+    if let Some(signature) = args.signature.as_ref().or(carried.signature.as_ref()) {
         s = s.signature(signature);
     }
-    if let Some(memory) = args.memory {
+    if let Some(memory) = args.memory.or(carried.memory) {
         s = s.memory(memory);
     }
-    if let Some(ms) = args.deadline_ms {
+    if let Some(ms) = args.deadline_ms.or(carried.deadline_ms) {
         s = s.deadline(Duration::from_millis(ms.into()));
     }
     let done = session.submit_module(&s)?;
@@ -109,6 +112,29 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
         _ => format!("is offered, compiled in {}", compiled(f)),
     };
     out::text(&format!("{} {} {how}\n", f.name, f.version))
+}
+
+/// What a module made with `#[vfunction]` or `vfun_function.h` says of itself.
+#[derive(Default)]
+struct Carried {
+    signature: Option<String>,
+    memory: Option<u64>,
+    deadline_ms: Option<u32>,
+}
+
+impl Carried {
+    /// Nothing, of one that carries no manifest.
+    fn of(file: &Path, module: &[u8]) -> Self {
+        let text = carried::manifest(file, module).unwrap_or_default();
+        let Ok(table) = text.parse::<toml::Table>() else { return Carried::default() };
+        let text = |key: &str| Some(table.get(key)?.as_str()?.to_owned());
+        let ms = table.get("deadline_ms").and_then(toml::Value::as_integer);
+        Carried {
+            signature: text("signature"),
+            memory: text("memory").and_then(|m| size(&m).ok()),
+            deadline_ms: ms.and_then(|ms| u32::try_from(ms).ok()),
+        }
+    }
 }
 
 fn compiled(f: &OwnFunction) -> String {

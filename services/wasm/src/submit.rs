@@ -4,7 +4,7 @@
 //! The manager never parses a module and never compiles one: all that it takes
 //! from here are lengths, digests and a few numbers, and it checks these again.
 
-use crate::limits::*;
+use crate::limits::{COMPILER_STACK_BYTES, MEMORY_BYTES_MAX, PAGE_BYTES};
 use crate::{LoadError, Module};
 use sha2::{Digest, Sha256};
 use std::os::fd::{AsFd, OwnedFd};
