@@ -29,7 +29,7 @@ fn source(name: &str, minor: u16, before: &str, body: &str) -> String {
          const struct vfun_driver_info vfun_driver_info = {{ .abi = VFUN_DRIVER_ABI, \
          .name = \"{name}\", .version_major = 1, .version_minor = {minor}, .max_args = 64, .max_result = 64 }};\n\
          {before}\n\
-         int vfun_driver_function(void *state, struct vfun_call *call)\n{{ (void)state; {body}\n\
+         int vfun_driver_function(void *state, struct vfun_call *call)\n{{ (void)state; (void)call; {body}\n\
          return VFUN_DRIVER_OK; }}\n"
     )
 }
