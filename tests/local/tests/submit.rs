@@ -77,7 +77,7 @@ impl Clients {
                     "grow",
                     0,
                     "",
-                    "while (__builtin_wasm_memory_grow(0, 1) != (unsigned long)-1) ; \
+                    "while (__builtin_wasm_memory_grow(0, 1) != (unsigned long)-1) { } \
                      uint32_t n = __builtin_wasm_memory_size(0); __builtin_memcpy(call->out, &n, 4); call->out_len = 4;",
                 ),
             ),
