@@ -105,12 +105,7 @@ fn another(module: &[u8], n: u32) -> Vec<u8> {
 }
 
 /// From handing a module over to its first result, again and again.
-fn submissions(
-    manager: &Manager,
-    module: &[u8],
-    count: u32,
-    cold: bool,
-) -> Result<Vec<[f64; 3]>> {
+fn submissions(manager: &Manager, module: &[u8], count: u32, cold: bool) -> Result<Vec<[f64; 3]>> {
     let session = session(manager)?;
     let mut times = Vec::new();
     // The first reads files that were not in memory.

@@ -239,7 +239,8 @@ mod tests {
         for p in [&taking, &submit] {
             assert_eq!(to(p, SYS_mmap, exec), ALLOW, "code is made");
             assert_eq!(to(p, SYS_mprotect, exec), ALLOW);
-            for call in [SYS_openat, SYS_openat2, SYS_socket, SYS_memfd_create, SYS_getdents64] {
+            assert_eq!(to(p, SYS_openat, [0; 6]), ERRNO | EACCES as u32, "what libraries ask");
+            for call in [SYS_openat2, SYS_socket, SYS_memfd_create, SYS_getdents64] {
                 assert_eq!(to(p, call, [0; 6]), TRAP, "{call}");
             }
             assert_eq!(to(p, SYS_execve, [0; 6]), KILL_PROCESS);
