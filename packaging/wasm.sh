@@ -21,5 +21,5 @@ if [ "${1-}" = --test ]; then
     # In release, so that wasmtime is built once.
     # shellcheck disable=SC2086
     cargo test --release --locked $wasm
-    cargo test --release --quiet -p vfun-tests-local --test wasm -- --ignored
+    cargo test --release --quiet -p vfun-tests-local --test wasm --test submit -- --ignored
 fi

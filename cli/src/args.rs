@@ -72,6 +72,7 @@ pub enum Command {
     Call(Box<cmd::call::Args>),
     List(cmd::list::Args),
     Bindgen(cmd::bindgen::Args),
+    Submit(cmd::submit::Args),
     Doctor(cmd::doctor::Args),
     /// Show the manager at a glance.
     Status,

@@ -91,7 +91,7 @@ impl From<vfun::Error> for Failure {
         use vfun::Error::*;
         let exit = match &e {
             BadEndpoint(_) | BadName { .. } | BadOption(_) | Unsupported(_) => Exit::Usage,
-            Refused(_) => Exit::Refused,
+            Refused(_) | NotAccepted { .. } => Exit::Refused,
             NoHost { .. }
             | HostSocket { .. }
             | NoDevice(_)

@@ -6,6 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 use vfun_manager::admin::{Ask, Reply};
+use vfun_manager::submitted::Wanted;
 use vfun_manager::{manifest, policy};
 use vfun_supervise::{FromService, ToService};
 use vfun_wire::header::check_size;
@@ -53,7 +54,15 @@ fuzz_target!(|data: &[u8]| {
     let Some((&which, data)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (file, dir) = (Path::new("f.toml"), Path::new("/"));
-    match which % 10 {
+    match which % 11 {
+        10 => {
+            // What a service says of a module: refused, or a function.
+            let Ok(offered) = serde_json::from_str(text) else { return };
+            match Wanted::check(offered) {
+                Ok(w) => assert!(w.offered.name.starts_with("my.") && w.offered.deadline_ms > 0),
+                Err(e) => assert!(!e.sentence.is_empty()),
+            }
+        }
         0 => match manifest::function(file, text, dir, 1) {
             Ok(f) => assert!(f.deadline_ms > 0 && vfun_wire::names::check(&f.name).is_ok()),
             Err(e) => assert!(!e.reason.is_empty()),

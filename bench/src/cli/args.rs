@@ -33,6 +33,8 @@ pub enum Command {
     Waiting(WaitingArgs),
     /// The sandbox: what each layer costs when a service starts, and at a call.
     Jail(JailArgs),
+    /// WebAssembly: a call and its work beside the native kin, and how soon a submitted module serves.
+    Wasm(WasmArgs),
     /// The kernel module: a call with and without it, and how soon it serves.
     Module(ModuleArgs),
     /// An innocent client's calls while its neighbour attacks, in every way there is.
@@ -47,6 +49,23 @@ pub enum Command {
         /// What, and how to connect: JSON.
         job: String,
     },
+}
+
+/// Options of `wasm`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct WasmArgs {
+    /// Modules submitted with the service there, and as many without.
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(5..=1000))]
+    pub modules: u32,
+    /// The folder of functions [default: those of this checkout, or the installed ones].
+    #[arg(long, value_name = "DIR")]
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers and modules [default: beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub drivers: Option<PathBuf>,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 /// Options of `jail`.

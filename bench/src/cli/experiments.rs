@@ -2,14 +2,14 @@
 
 use super::args::{
     AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
-    LeasesArgs, ModuleArgs, OutputArgs, WaitingArgs, WhereArgs,
+    LeasesArgs, ModuleArgs, OutputArgs, WaitingArgs, WasmArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, Experiment, FootprintReport, Function, text};
 use crate::runs::{
     self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
-    LeasesPlan, ModulePlan, WaitingPlan, Where,
+    LeasesPlan, ModulePlan, WaitingPlan, WasmPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -185,6 +185,18 @@ pub(super) fn jail(args: &JailArgs) -> Result<ExitCode> {
         ..Where::default()
     };
     put(&runs::jail(&at, &JailPlan { starts: args.starts, each: !args.short })?, &output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn wasm(args: &WasmArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: None, chart: Vec::new() };
+    let at = Where {
+        functions: args.functions.clone(),
+        drivers: args.drivers.clone(),
+        pin: true,
+        ..Where::default()
+    };
+    put(&runs::wasm(&at, &WasmPlan { modules: args.modules })?, &output)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -23,6 +23,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Footprint(args) => experiments::footprint(&args),
         Command::Waiting(args) => experiments::waiting(&args),
         Command::Jail(args) => experiments::jail(&args),
+        Command::Wasm(args) => experiments::wasm(&args),
         Command::Isolation(args) => experiments::isolation(&args),
         Command::Module(args) => experiments::module(&args),
         Command::Leases(args) => experiments::leases(&args),

@@ -4,6 +4,7 @@ use super::args::OutputArgs;
 use crate::Result;
 use crate::error::Doing;
 use crate::report::jail::{JailReport, JailRow};
+use crate::report::wasm::{WasmReport, WasmRow};
 use crate::report::{DomainsReport, FootprintReport, GrainReport, LatencyReport};
 use crate::report::{IsolationReport, LeasesReport, ModuleReport, WaitingReport};
 use crate::report::{ReportError, chart, csv, json, text};
@@ -56,6 +57,19 @@ impl Report for JailReport {
     }
     fn text(&self) -> String {
         JailReport::text(self)
+    }
+    fn chart(&self, path: &Path) -> std::result::Result<(), ReportError> {
+        no_chart(self, path)
+    }
+}
+
+impl Report for WasmReport {
+    type Row = WasmRow;
+    fn rows(&self) -> &[WasmRow] {
+        &self.rows
+    }
+    fn text(&self) -> String {
+        WasmReport::text(self)
     }
     fn chart(&self, path: &Path) -> std::result::Result<(), ReportError> {
         no_chart(self, path)

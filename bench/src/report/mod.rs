@@ -4,9 +4,9 @@
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
 //! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
-//! (calls under attack), [`jail::JailReport`] (the sandbox) and [`LeasesReport`] (who gets
-//! hardware, and what it gains). Each is an object of
-//! `machine`, `settings` (but the sandbox's) and `rows`; their field names are a public format.
+//! (calls under attack), [`jail::JailReport`] (the sandbox), [`wasm::WasmReport`] (WebAssembly)
+//! and [`LeasesReport`] (who gets hardware, and what it gains). Each is an object of
+//! `machine`, `settings` (but of sandbox and WebAssembly) and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
 //! [`text`], [`json`], [`csv`] or [`chart`].
@@ -33,6 +33,7 @@ pub mod settings;
 pub mod stats;
 pub mod text;
 pub mod waiting;
+pub mod wasm;
 
 pub use error::ReportError;
 pub use footprint::{Footprint, FootprintReport, FootprintRow};

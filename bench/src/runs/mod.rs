@@ -10,6 +10,7 @@ pub mod leases;
 mod module;
 mod prepare;
 mod waiting;
+mod wasm;
 
 pub use domains::{DomainsPlan, domains};
 pub use footprint::{FootprintPlan, footprint};
@@ -21,6 +22,7 @@ pub use leases::{LeasesPlan, leases};
 pub use module::{ModulePlan, module};
 pub use prepare::{Bench, Where};
 pub use waiting::{WaitingPlan, waiting};
+pub use wasm::{WasmPlan, wasm};
 
 /// Says on stderr what is going on.
 pub(crate) fn progress(line: impl std::fmt::Display) {

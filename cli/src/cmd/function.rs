@@ -23,6 +23,9 @@ pub enum Sub {
     Remove {
         /// Its name.
         name: String,
+        /// The client that submitted it, if one did.
+        #[arg(long, value_name = "NAME")]
+        client: Option<String>,
     },
     /// List the functions that the manager offers.
     List,
@@ -42,7 +45,10 @@ pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
             done(cli, admin.tell(&Ask::AddFunction { manifest, file })?)
         }
-        Sub::Remove { name } => done(cli, admin.tell(&Ask::RemoveFunction { name: name.clone() })?),
+        Sub::Remove { name, client } => done(
+            cli,
+            admin.tell(&Ask::RemoveFunction { name: name.clone(), client: client.clone() })?,
+        ),
         Sub::Show { name } => {
             let all = admin.functions()?;
             let Some(f) = all.iter().find(|f| f.name == *name) else {
@@ -71,6 +77,7 @@ fn show(f: &FunctionRow) -> String {
     let none = || "none: bytes in, bytes out".to_owned();
     let facts = Facts::new()
         .fact("name", &f.name)
+        .fact("offered to", f.client.as_deref().unwrap_or("all whose policy allows it"))
         .fact("version", &f.version)
         .fact("id", f.id.to_string())
         .fact("summary", &f.summary)
@@ -85,14 +92,23 @@ fn show(f: &FunctionRow) -> String {
 }
 
 fn render(functions: &[FunctionRow]) -> String {
-    let mut table =
-        Table::new(&["NAME", "VERSION", ">ID", "RUNS ON", ">DEADLINE", "DRIVER", "SUMMARY"]);
+    let mut table = Table::new(&[
+        "NAME",
+        "CLIENT",
+        "VERSION",
+        ">ID",
+        "RUNS ON",
+        ">DEADLINE",
+        "DRIVER",
+        "SUMMARY",
+    ]);
     for f in functions {
         let file = Path::new(&f.driver)
             .file_name()
             .map_or(f.driver.clone(), |n| n.to_string_lossy().into_owned());
         table.row([
             f.name.clone(),
+            f.client.clone().unwrap_or_else(|| "all".into()),
             f.version.clone(),
             f.id.to_string(),
             f.locations.join(", "),

@@ -58,12 +58,20 @@ fn locations(f: &FunctionInfo) -> Vec<&'static str> {
     f.locations.iter().map(|l| l.text()).collect()
 }
 
+/// Who brought a function: its name says so.
+fn origin(f: &FunctionInfo) -> &'static str {
+    match f.name.starts_with("my.") {
+        true => "submitted",
+        false => "host",
+    }
+}
+
 fn object(o: &Offer) -> serde_json::Value {
     let f = &o.f;
     json!({
         "signature": o.signature.as_ref().map(|s| s.to_string()),
         "fingerprint": o.signature.as_ref().map(|s| format!("{:016x}", s.fingerprint())),
-        "name": f.name, "id": f.function_id, "version": f.version.to_string(),
+        "origin": origin(f), "name": f.name, "id": f.function_id, "version": f.version.to_string(),
         "locations": locations(f), "max_args": f.max_args, "max_result": f.max_result,
         "deadline_ms": f.deadline.as_millis() as u64,
     })
@@ -73,6 +81,7 @@ fn render(functions: &[Offer]) -> String {
     let mut table = Table::new(&[
         "NAME",
         "VERSION",
+        "ORIGIN",
         ">ID",
         "RUNS ON",
         ">MAX ARGUMENTS",
@@ -84,6 +93,7 @@ fn render(functions: &[Offer]) -> String {
         table.row([
             f.name.clone(),
             f.version.to_string(),
+            origin(f).into(),
             f.function_id.to_string(),
             locations(f).join(", "),
             out::bytes(f.max_args.into()),

@@ -20,6 +20,7 @@ pub mod revoke;
 pub mod service;
 pub mod stats;
 pub mod status;
+pub mod submit;
 pub mod switch;
 pub mod token;
 pub mod top;
@@ -35,6 +36,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Call(args) => done(call::run(&cli, args)),
         Command::Bindgen(args) => done(bindgen::run(&cli, args)),
         Command::List(args) => done(list::run(&cli, args)),
+        Command::Submit(args) => done(submit::run(&cli, args)),
         Command::Doctor(args) => doctor::run(&cli, args),
         Command::Status => done(status::run(&cli)),
         Command::Ps(args) => done(ps::run(&cli, args)),

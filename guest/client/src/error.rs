@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vfun_submit::Code as SubmitCode;
 use vfun_wire::header::HeaderError;
 use vfun_wire::limits::{CELL_BYTES_MAX, CONTROL_TIMEOUT_MS};
 use vfun_wire::nack::{Nack, NackCode};
@@ -172,6 +173,14 @@ pub enum Error {
         /// The function's own sentence.
         sentence: String,
     },
+    /// The host did not take a submitted module.
+    #[error("not accepted ({code}): {sentence}")]
+    NotAccepted {
+        /// Why, for programs.
+        code: SubmitCode,
+        /// The host's, or the compiler's, own sentence.
+        sentence: String,
+    },
     /// The function crashed during this call. It may have had effects.
     #[error("the function crashed during this call")]
     DriverCrashed,
@@ -240,6 +249,9 @@ impl Error {
                     | NackCode::Draining
                     | NackCode::ServiceFailed
             ),
+            Error::NotAccepted { code, .. } => {
+                matches!(code, SubmitCode::TooFast | SubmitCode::HostTrouble)
+            }
             Error::NoHost { tried } => tried.iter().any(|(_, e)| e.is_retryable()),
             Error::BadEndpoint(_)
             | Error::BadName { .. }
@@ -370,6 +382,14 @@ impl Error {
             }
             Error::BufferTooSmall { len, .. } => format!("Give a buffer of at least {len} bytes."),
             Error::Driver { .. } => "See the function's documentation for its code.".into(),
+            Error::NotAccepted { code, .. } => match code {
+                SubmitCode::BadModule | SubmitCode::Malformed => {
+                    "See docs/wasm.md for what a module must be.".into()
+                }
+                SubmitCode::Denied => "Ask the host's operator for the right to (submit in its policy).".into(),
+                SubmitCode::HostTrouble => "Try again; the host's log says more.".into(),
+                _ => "Do what the host's sentence says.".into(),
+            },
             Error::DriverCrashed => {
                 "The service starts again by itself; repeat the call only if that is harmless.".into()
             }

@@ -51,6 +51,7 @@ mod random;
 mod request;
 mod session;
 mod slot;
+mod submit;
 mod tcp;
 mod tls;
 mod transport;
@@ -69,9 +70,13 @@ pub use pending::Pending;
 pub use request::FunctionRequest;
 pub use session::{Description, FunctionInfo, Session, SessionInfo};
 pub use slot::Slot;
+pub use submit::{OwnFunction, Submission, Submitted};
 pub use tls::TlsFiles;
 pub use transport::{ModuleBell, ModuleDevice};
 pub use wait::WaitPolicy;
+
+/// Why a host did not take a module.
+pub use vfun_submit::Code as SubmitCode;
 
 pub use vfun_ring::WindowMemory;
 pub use vfun_signature as signature;

@@ -8,7 +8,7 @@ fn the_c_header_is_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for file in ["types", "status", "edge", "session", "function", "pending", "slot"] {
+    for file in ["types", "status", "edge", "session", "function", "pending", "slot", "submit"] {
         builder = builder.with_src(root.join(format!("src/capi/{file}.rs")));
     }
     let mut made = Vec::new();
@@ -28,11 +28,13 @@ fn the_c_header_is_current() {
 /// Rust's heading for what a caller must see to means nothing to C; the words below it stay.
 fn without_safety_sections(header: &str) -> String {
     let lines = header.lines().map(|l| if l == "// # Safety" { "// Requires:" } else { l });
-    let enums = ["VFUN_STATUS_", "VFUN_WAIT_POLICY_", "VFUN_PREFERENCE_"];
+    let enums = ["VFUN_STATUS_", "VFUN_WAIT_POLICY_", "VFUN_PREFERENCE_", "VFUN_SUBMIT_CODE_"];
     let fixed = lines.map(|l| {
         let mut l = l.to_string();
         for (made, wanted) in
-            ["vfun_status_", "vfun_wait_policy_", "vfun_preference_"].iter().zip(enums)
+            ["vfun_status_", "vfun_wait_policy_", "vfun_preference_", "vfun_submit_code_"]
+                .iter()
+                .zip(enums)
         {
             l = l.replace(made, wanted);
         }

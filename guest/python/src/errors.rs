@@ -29,6 +29,9 @@ pub fn of(py: Python<'_>, e: &vfun::Error) -> PyErr {
             (variant(&nack.code), nack.code.to_wire(), nack.sentence.clone())
         }
         vfun::Error::Driver { code, sentence } => ("Driver".into(), *code, sentence.clone()),
+        vfun::Error::NotAccepted { code, sentence } => {
+            ("NotAccepted".into(), code.number(), sentence.clone())
+        }
         other => (variant(other), 0, other.to_string()),
     };
     let refused = matches!(e, vfun::Error::Refused(_));

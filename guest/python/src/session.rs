@@ -184,6 +184,57 @@ impl Session {
         Ok(out)
     }
 
+    /// Brings a WebAssembly module to the host; see `virtfun.Session`.
+    #[pyo3(signature = (module, *, name = None, signature = None, memory = None, deadline = None, replace = false))]
+    #[allow(clippy::too_many_arguments, reason = "Python's keywords")]
+    fn submit_module<'py>(
+        &self,
+        py: Python<'py>,
+        module: &[u8],
+        name: Option<&str>,
+        signature: Option<&str>,
+        memory: Option<u64>,
+        deadline: Option<f64>,
+        replace: bool,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let mut s = vfun::Submission::new(module).replace(replace);
+        if let Some(name) = name {
+            s = s.name(name);
+        }
+        if let Some(signature) = signature {
+            s = s.signature(signature);
+        }
+        if let Some(bytes) = memory {
+            s = s.memory(bytes);
+        }
+        if let Some(d) = deadline {
+            s = s.deadline(Duration::try_from_secs_f64(d).map_err(|_| {
+                PyValueError::new_err(format!("deadline = {d} is no number of seconds"))
+            })?);
+        }
+        let done = self.core.with(py, |session| session.submit_module(&s))?;
+        let d = own(py, &done.function)?;
+        d.set_item("already_there", done.already_there)?;
+        d.set_item("replaced", done.replaced)?;
+        Ok(d)
+    }
+
+    /// The functions that this client submitted: a list of dicts.
+    fn submitted_modules<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let all = self.core.with(py, vfun::Session::submitted_modules)?;
+        let out = PyList::empty(py);
+        for f in &all {
+            out.append(own(py, f)?)?;
+        }
+        Ok(out)
+    }
+
+    /// Offers a function no more that this client submitted.
+    fn withdraw_module(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        lock(&self.named).remove(name);
+        self.core.with(py, |s| s.withdraw_module(name)).map(|_| ())
+    }
+
     /// A function's signature as text, or None.
     fn signature(&self, py: Python<'_>, name: &str) -> PyResult<Option<String>> {
         let d = self.core.with(py, |s| s.describe_function(name))?;
@@ -271,4 +322,17 @@ fn unknown(py: Python<'_>, name: &str, e: PyErr) -> PyErr {
         }
         false => e,
     }
+}
+
+/// A submitted function as a dict.
+fn own<'py>(py: Python<'py>, f: &vfun::OwnFunction) -> PyResult<Bound<'py, PyDict>> {
+    let d = PyDict::new(py);
+    d.set_item("name", &f.name)?;
+    d.set_item("version", f.version.to_string())?;
+    d.set_item("sha256", f.sha256.iter().map(|b| format!("{b:02x}")).collect::<String>())?;
+    d.set_item("memory", f.memory_bytes)?;
+    d.set_item("deadline", f.deadline.as_secs_f64())?;
+    d.set_item("max_args", f.max_args)?;
+    d.set_item("max_result", f.max_result)?;
+    Ok(d)
 }

@@ -47,6 +47,9 @@ pub enum Ask {
     RemoveFunction {
         /// Its name.
         name: String,
+        /// The client that submitted it, if one did.
+        #[serde(default)]
+        client: Option<String>,
     },
     /// Declares a client by its manifest's text.
     AddClient {
@@ -347,6 +350,9 @@ pub struct FunctionRow {
     pub id: u32,
     /// Name.
     pub name: String,
+    /// The client that submitted it, and alone may use it, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// Version.
     pub version: String,
     /// One line.
@@ -419,6 +425,9 @@ pub struct GrantRow {
     pub app: String,
     /// Function.
     pub function: String,
+    /// Who brought it: `host`, or `submitted` by its client.
+    #[serde(default)]
+    pub origin: String,
     /// functionLoc.
     pub location: String,
     /// Where it stands.

@@ -19,6 +19,7 @@ pub mod policy;
 pub mod privileges;
 pub mod record;
 pub mod rim;
+pub mod submitted;
 pub mod tree;
 pub mod window;
 

@@ -3,6 +3,7 @@
 
 use crate::core::catalog::{Client, ClientKind, Function, Hardware, OverTcp};
 use crate::limits::{WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN};
+use crate::policy::{Key, key_of};
 pub use crate::source::ManifestError;
 use crate::source::Source;
 use serde::Deserialize;
@@ -139,6 +140,12 @@ pub fn function(
     let src = Source { file, text };
     let t: FunctionToml = src.parse()?;
     let name = src.name(&t.name)?;
+    if key_of(&name) == Key::Submit {
+        return Err(src.error(
+            &t.name,
+            format!("the name '{name}' is not for manifests: 'submit' is built in, and names that begin with 'my.' are those of functions that clients submit"),
+        ));
+    }
     let version = t.version.get_ref().parse().map_err(|e: String| src.error(&t.version, e))?;
     let found = |l: &Spanned<PathBuf>| -> Result<PathBuf, ManifestError> {
         let path = drivers.join(l.get_ref());

@@ -74,6 +74,10 @@ impl Tree {
     pub fn tokens(&self) -> PathBuf {
         self.admin().join("tokens.json")
     }
+    /// Modules that clients submitted, a folder a client.
+    pub fn modules(&self) -> PathBuf {
+        self.admin().join("modules")
+    }
     /// Who did what, and who was refused what.
     pub fn audit(&self) -> PathBuf {
         self.admin().join("audit.db")

@@ -91,6 +91,7 @@ pub(crate) mod tests {
             app_id: 2,
             app: app.into(),
             function: "echo".into(),
+            origin: "host".into(),
             location: "software".into(),
             state: "active".into(),
             transport: "ivshmem".into(),

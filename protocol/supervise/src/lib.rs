@@ -71,6 +71,13 @@ pub enum ToService {
     },
     /// Finish the call under way in each channel, then exit.
     Stop,
+    /// What became of a [`FromService::Submission`].
+    Verdict {
+        /// Its number.
+        ask: u64,
+        /// The manager's word.
+        verdict: Verdict,
+    },
     /// Say which channels are served: a manager that started anew asks.
     Report {
         /// Its generation, which comes back with the answer: an answer to one
@@ -163,8 +170,88 @@ pub enum Driver {
         /// How they do.
         map: Box<Map>,
     },
+    /// A WebAssembly module that its client submitted. Descriptors of
+    /// [`ToService::Start`]: the module, and its compiled code if there is some.
+    Submitted {
+        /// SHA-256 of the module, 64 hexadecimal digits.
+        sha256: String,
+        /// Most linear memory of each channel's instance, bytes.
+        memory_bytes: u64,
+        /// SHA-256 of the compiled code, if some comes along.
+        code: Option<String>,
+    },
+    /// The function `submit`: checks and compiles what its client brings.
+    /// Descriptor of [`ToService::Start`]: a memory file by which modules and
+    /// their code go to the manager.
+    Submit,
     /// Raw lines answered by the service itself: the floor under a call.
     Floor,
+}
+
+/// What a client wants of its modules, as a service passes it on.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "wish", rename_all = "snake_case")]
+pub enum Wish {
+    /// Keep this module and offer it. With it comes the memory file that the
+    /// service was given at its start: from its first byte on the module, and
+    /// behind it its compiled code.
+    Add(Box<Offered>),
+    /// Offer one no more.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// Say which there are.
+    List,
+}
+
+/// A module that a service has checked and compiled.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Offered {
+    /// The function's name.
+    pub name: String,
+    /// The function's version, `major << 16 | minor`.
+    pub version: u32,
+    /// Longest arguments, bytes.
+    pub max_args: u32,
+    /// Longest results, bytes.
+    pub max_result: u32,
+    /// Its signature's text; empty if it has none.
+    pub signature: String,
+    /// Most linear memory of each channel's instance, bytes.
+    pub memory_bytes: u64,
+    /// Deadline of its calls, ms.
+    pub deadline_ms: u32,
+    /// Whether a module of the same name gives way.
+    pub replace: bool,
+    /// Bytes of the module.
+    pub module_bytes: u64,
+    /// SHA-256 of the module, 64 hexadecimal digits.
+    pub sha256: String,
+    /// Bytes of its compiled code; 0 if there is none to keep.
+    pub code_bytes: u64,
+    /// SHA-256 of its compiled code.
+    pub code_sha256: String,
+    /// How long checking and compiling took, us.
+    pub compile_us: u32,
+}
+
+/// What became of a wish.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub enum Verdict {
+    /// Done.
+    Done {
+        /// What the caller is answered, in hexadecimal digits.
+        answer: String,
+    },
+    /// Not done.
+    Refused {
+        /// Why, for programs.
+        code: u32,
+        /// Why, for people.
+        sentence: String,
+    },
 }
 
 /// A channel to serve.
@@ -273,6 +360,16 @@ pub enum FromService {
         /// Whose question it answers; 0 from a service that is older than this.
         #[serde(default)]
         to: u32,
+    },
+    /// A client wants something of its modules; the service waits for the
+    /// [`ToService::Verdict`].
+    Submission {
+        /// A number for the answer.
+        ask: u64,
+        /// The handle of the channel that it came through.
+        channel: u64,
+        /// What.
+        wish: Wish,
     },
     /// A call ran past its deadline; the service exits with [`EXIT_DEADLINE`].
     Deadline {

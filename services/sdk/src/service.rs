@@ -12,6 +12,7 @@
 mod calls;
 mod channel;
 mod control;
+mod desk;
 mod engine;
 mod exit;
 mod fault;
@@ -25,10 +26,12 @@ mod standby;
 mod throttle;
 mod watch;
 
+pub use desk::Desk;
 pub use engine::{Engine, Serve};
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
+use std::sync::Arc;
 use vfun_supervise::{Driver, EXIT_CANNOT_START, FromService, Start, ToService};
 
 /// What stands behind the channels.
@@ -42,41 +45,82 @@ pub(crate) enum Work<E> {
 /// Serves until told to stop; `load` makes the engine that the manager's
 /// first message asks for, or says in a sentence why it cannot.
 pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCode {
-    vfun_wait::clock::start();
-    exit::abort_on_panic();
-    exit::tell_of_aborts();
-    exit::outlive_a_full_log();
-    exit::no_core_dumps();
-    let start = match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {
-        Ok(Some((ToService::Start(start), _))) => start,
-        Ok(Some(_)) => return cannot_start("the manager's first message was not Start"),
-        Ok(None) => return cannot_start("the manager went away before it said what to serve"),
-        Err(e) => {
-            return cannot_start(&format!(
+    match Begun::receive() {
+        Ok(begun) => begun.serve(|start, _| load(start)),
+        Err(code) => code,
+    }
+}
+
+/// A service that knows what it is to serve, and has not begun to load it.
+pub struct Begun {
+    start: Start,
+    fds: Vec<OwnedFd>,
+}
+
+/// What an engine may be made with, besides what the first message says.
+pub struct Given {
+    /// Descriptors that came with the first message.
+    pub fds: Vec<OwnedFd>,
+    /// The way to the manager.
+    pub desk: Desk,
+}
+
+impl Begun {
+    /// Waits for the manager's first message. An error is the process's exit
+    /// status: what there is to say is said.
+    pub fn receive() -> Result<Self, ExitCode> {
+        vfun_wait::clock::start();
+        exit::abort_on_panic();
+        exit::tell_of_aborts();
+        exit::outlive_a_full_log();
+        exit::no_core_dumps();
+        match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {
+            Ok(Some((ToService::Start(start), fds))) => Ok(Begun { start, fds }),
+            Ok(Some(_)) => Err(cannot_start("the manager's first message was not Start")),
+            Ok(None) => Err(cannot_start("the manager went away before it said what to serve")),
+            Err(e) => Err(cannot_start(&format!(
                 "no manager on standard input ({e}): vfund starts this program"
-            ));
+            ))),
         }
-    };
-    log::name(&start.client, &start.function);
-    fault::at(&start.settings, "started");
-    if let Err(e) = pin(&start.cpus) {
-        return fail(format!("cannot run on processors {:?}: {e}", start.cpus));
     }
-    if let Err(e) = filter::install(&start.filters.loading) {
-        return fail(format!("its list of system calls cannot be installed: {e}"));
+
+    /// What it is to serve.
+    pub fn driver(&self) -> &Driver {
+        &self.start.driver
     }
-    let work = match &start.driver {
-        Driver::Floor => Work::Floor,
-        _ => match load(&start) {
-            Ok(engine) => Work::Calls(engine),
-            Err(reason) => return fail(reason),
-        },
-    };
-    if let Err(e) = filter::install(&start.filters.serving) {
-        return fail(format!("its second list of system calls cannot be installed: {e}"));
+
+    /// Serves until told to stop; see [`run`].
+    pub fn serve<E: Engine>(
+        self,
+        load: impl FnOnce(&Start, Given) -> Result<E, String>,
+    ) -> ExitCode {
+        let Begun { start, fds } = self;
+        log::name(&start.client, &start.function);
+        fault::at(&start.settings, "started");
+        if let Err(e) = pin(&start.cpus) {
+            return fail(format!("cannot run on processors {:?}: {e}", start.cpus));
+        }
+        let alarm = match watch::Alarm::new() {
+            Ok(alarm) => Arc::new(alarm),
+            Err(e) => return fail(format!("no bell for its watch: {e}")),
+        };
+        let (desk, asked) = Desk::new(alarm.clone());
+        if let Err(e) = filter::install(&start.filters.loading) {
+            return fail(format!("its list of system calls cannot be installed: {e}"));
+        }
+        let work = match &start.driver {
+            Driver::Floor => Work::Floor,
+            _ => match load(&start, Given { fds, desk }) {
+                Ok(engine) => Work::Calls(engine),
+                Err(reason) => return fail(reason),
+            },
+        };
+        if let Err(e) = filter::install(&start.filters.serving) {
+            return fail(format!("its second list of system calls cannot be installed: {e}"));
+        }
+        fault::at(&start.settings, "loaded");
+        control::serve(start, work, alarm, asked)
     }
-    fault::at(&start.settings, "loaded");
-    control::serve(start, work)
 }
 
 fn cannot_start(why: &str) -> ExitCode {

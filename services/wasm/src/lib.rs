@@ -11,10 +11,12 @@
 //! service's watch's to end, as with any driver: nothing in a module's code
 //! asks for the time.
 //!
+//! [`Checker`] is the function `submit`: it checks and compiles what a client
+//! brings, and hands it to the manager.
+//!
 //! `docs/wasm.md` is for those who write modules.
 
-#![forbid(unsafe_code)]
-
+mod code;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -23,7 +25,9 @@ mod guest;
 mod layout;
 pub mod limits;
 mod module;
+mod submit;
 
 pub use error::LoadError;
 pub use guest::Guest;
 pub use module::{Info, Module};
+pub use submit::{Checker, taken};

@@ -23,3 +23,11 @@ pub const TABLES_MAX: usize = 4;
 
 /// A page of linear memory, by WebAssembly's definition.
 pub const PAGE_BYTES: u64 = 64 << 10;
+
+/// Most linear memory of an instance of a submitted module, bytes: what a
+/// service may have in all by default. The manager checks it again.
+pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
+
+/// Stack of the thread that compiles a submitted module: code that is nested as
+/// deeply as the language allows takes some MiB.
+pub const COMPILER_STACK_BYTES: usize = 16 << 20;

@@ -1,14 +1,29 @@
 //! `vfun-service-wasm`: serves one client's channels of one vFunction whose
-//! driver is a WebAssembly module. The manager starts it; there is nothing to type.
+//! driver is a WebAssembly module, or of the function `submit`, by which a
+//! client brings such modules. The manager starts it; there is nothing to type.
 
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
+use vfun_sdk::service::Begun;
 use vfun_supervise::{Driver, Start};
-use vfun_wasm::Module;
+use vfun_wasm::{Checker, Module, taken};
 
 fn main() -> ExitCode {
-    vfun_sdk::service::run(load)
+    let begun = match Begun::receive() {
+        Ok(begun) => begun,
+        Err(code) => return code,
+    };
+    match begun.driver() {
+        Driver::Submit => begun.serve(|_, given| Checker::new(given)),
+        Driver::Submitted { .. } => begun.serve(|start, given| match &start.driver {
+            Driver::Submitted { sha256, memory_bytes, code } => {
+                taken(given, sha256, code.as_deref(), *memory_bytes)
+            }
+            other => Err(format!("this service runs submitted modules, not {other:?}")),
+        }),
+        _ => begun.serve(|start, _| load(start)),
+    }
 }
 
 fn load(start: &Start) -> Result<Module, String> {

@@ -1,6 +1,7 @@
 //! A module, checked and compiled.
 
 use crate::LoadError;
+use crate::code;
 use crate::guest::{Guest, Live, trapped};
 use crate::layout::{self, INFO_BYTES};
 use crate::limits::*;
@@ -74,6 +75,26 @@ impl Module {
         }
     }
 
+    /// Checks and compiles a module here and now, and gives its machine code
+    /// too, for [`Module::from_code`].
+    pub fn checked(bytes: &[u8], memory_bytes: u64) -> Result<(Self, Vec<u8>), LoadError> {
+        let bounded = addresses_are_bounded();
+        let engine = engine(memory_bytes, bounded)?;
+        let code = engine.precompile_module(bytes).map_err(invalid)?;
+        let module = code::load(&engine, &code).map_err(invalid)?;
+        let compiled = finish(engine, &module, memory_bytes)?;
+        Ok((Module(Arc::new(compiled)), code))
+    }
+
+    /// A module whose machine code was made before, by this program, with the
+    /// same bounds, for a processor of this kind: anything else is an error.
+    /// That nobody changed it is for the caller to know; see [`code::load`].
+    pub fn from_code(code: &[u8], memory_bytes: u64) -> Result<Self, LoadError> {
+        let engine = engine(memory_bytes, addresses_are_bounded())?;
+        let module = code::load(&engine, code).map_err(invalid)?;
+        Ok(Module(Arc::new(finish(engine, &module, memory_bytes)?)))
+    }
+
     /// What the module says of itself.
     pub fn info(&self) -> &Info {
         &self.0.info
@@ -141,17 +162,33 @@ fn settings(memory_bytes: u64, bounded: bool) -> wasmtime::Config {
     c
 }
 
+fn engine(memory_bytes: u64, bounded: bool) -> Result<wasmtime::Engine, LoadError> {
+    wasmtime::Engine::new(&settings(memory_bytes, bounded))
+        .map_err(|e| LoadError::Engine { why: format!("{e:#}") })
+}
+
+fn invalid(e: wasmtime::Error) -> LoadError {
+    LoadError::Invalid { why: format!("{e:#}") }
+}
+
 fn compile(bytes: &[u8], memory_bytes: u64, bounded: bool) -> Result<Compiled, LoadError> {
-    let engine = wasmtime::Engine::new(&settings(memory_bytes, bounded))
-        .map_err(|e| LoadError::Engine { why: format!("{e:#}") })?;
-    let invalid = |e: wasmtime::Error| LoadError::Invalid { why: format!("{e:#}") };
+    let engine = engine(memory_bytes, bounded)?;
     let module = wasmtime::Module::new(&engine, bytes).map_err(invalid)?;
+    finish(engine, &module, memory_bytes)
+}
+
+/// Checks what the module needs and gives, and asks it what it is.
+fn finish(
+    engine: wasmtime::Engine,
+    module: &wasmtime::Module,
+    memory_bytes: u64,
+) -> Result<Compiled, LoadError> {
     if let Some(i) = module.imports().next() {
         let (module, name) = (i.module().to_owned(), i.name().to_owned());
         return Err(LoadError::Import { module, name });
     }
-    check_exports(&module, memory_bytes)?;
-    let pre = Linker::new(&engine).instantiate_pre(&module).map_err(invalid)?;
+    check_exports(module, memory_bytes)?;
+    let pre = Linker::new(&engine).instantiate_pre(module).map_err(invalid)?;
     let unknown = Info { name: String::new(), version: (0, 0), max_args: 0, max_result: 0 };
     let mut compiled = Compiled { engine, pre, info: unknown, memory_bytes: memory_bytes as usize };
     compiled.info = ask(&compiled)?;

@@ -125,6 +125,7 @@ pub mod tests {
             app_id: 2,
             app: app.into(),
             function: "echo".into(),
+            origin: "host".into(),
             location: "software".into(),
             state: "active".into(),
             transport: "ivshmem-doorbell".into(),

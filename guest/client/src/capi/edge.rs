@@ -53,6 +53,7 @@ pub(super) fn edge(body: impl FnOnce() -> Edge<()>) -> vfun_status {
         Ok(Err(Failure::Error(e))) => {
             let code = match &e {
                 Error::Driver { code, .. } => *code,
+                Error::NotAccepted { code, .. } => code.number(),
                 Error::Refused(nack) => nack.code.to_wire(),
                 _ => 0,
             };

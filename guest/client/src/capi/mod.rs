@@ -13,6 +13,7 @@ mod pending;
 mod session;
 mod slot;
 mod status;
+mod submit;
 mod types;
 
 pub use edge::{vfun_last_advice, vfun_last_code, vfun_last_error, vfun_version};
@@ -21,4 +22,5 @@ pub use pending::*;
 pub use session::*;
 pub use slot::*;
 pub use status::vfun_status;
+pub use submit::*;
 pub use types::*;

@@ -85,6 +85,9 @@ pub enum vfun_status {
     NoModule = 37,
     /// Kernel module and library are of different releases.
     ModuleVersion = 38,
+    /// The host did not take a submitted module; `vfun_last_code` has a
+    /// `vfun_submit_code`.
+    NotAccepted = 39,
 }
 
 impl From<&Error> for vfun_status {
@@ -126,6 +129,7 @@ impl From<&Error> for vfun_status {
             Error::DeviceHeld { .. } => vfun_status::DeviceHeld,
             Error::NoModule(_) => vfun_status::NoModule,
             Error::ModuleVersion { .. } => vfun_status::ModuleVersion,
+            Error::NotAccepted { .. } => vfun_status::NotAccepted,
         }
     }
 }

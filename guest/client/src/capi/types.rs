@@ -190,7 +190,7 @@ pub struct vfun_stats_info {
 }
 
 /// A name in its room, ended by a zero; names are at most 64 bytes.
-fn room<const N: usize>(name: &str) -> [c_char; N] {
+pub(super) fn room<const N: usize>(name: &str) -> [c_char; N] {
     let mut room = [0; N];
     for (to, from) in room.iter_mut().take(N - 1).zip(name.bytes()) {
         *to = from as c_char;

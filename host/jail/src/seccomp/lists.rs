@@ -282,6 +282,25 @@ pub fn wasm() -> Vec<Rule> {
     floor()
 }
 
+/// A submitted module while it is compiled, or its code is taken: it comes
+/// through descriptors, so that no file is opened.
+pub fn taking() -> Vec<Rule> {
+    [CODE, SECOND, READING, NO_FILE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+}
+
+/// Reading descriptors that came with the first message.
+const READING: &[Rule] = &[allow(SYS_pread64), allow(SYS_lseek)];
+
+/// The function `submit`: it compiles while it serves, and opens no file. A
+/// module's own code runs in it once, to say what the module is.
+pub fn submit() -> Vec<Rule> {
+    [CODE, NO_FILE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+}
+
+/// The allocator, giving back what a compiler took, asks the system's file on
+/// memory how it is to, and goes on without.
+const NO_FILE: &[Rule] = &[refuse(SYS_openat, EACCES)];
+
 /// `clone` as a C library starts a program: `CLONE_VM | CLONE_VFORK | SIGCHLD`.
 const PROGRAM: u32 = 0x0000_4111;
 

@@ -78,11 +78,13 @@ pub fn filters(driver: &Driver, makes_code: bool) -> Filters {
     let (loading, serving) = match driver {
         Driver::Native { .. } => (lists::loading(), lists::native()),
         Driver::Wasm { .. } => (lists::compiling(), lists::wasm()),
+        Driver::Submitted { .. } => (lists::taking(), lists::wasm()),
+        Driver::Submit => (lists::compiling(), lists::submit()),
         Driver::OpenCl { .. } => (lists::building(), lists::opencl()),
         Driver::Floor => (lists::floor(), vec![]),
     };
     // A module's code, and a kernel's, is all made before it is served.
-    let makes_code = makes_code && !matches!(driver, Driver::Wasm { .. } | Driver::OpenCl { .. });
+    let makes_code = makes_code && matches!(driver, Driver::Native { .. });
     let words = |rules: Vec<Rule>| match rules.is_empty() {
         true => vec![],
         false => Program::new(&rules).words(),

@@ -231,6 +231,25 @@ mod tests {
     }
 
     #[test]
+    fn submitted_modules_reach_no_file() {
+        use libc::*;
+        let (taking, submit) = (Program::new(&lists::taking()), Program::new(&lists::submit()));
+        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
+        let exec = [0, 0, PROT_EXEC as u64, 0, 0, 0];
+        for p in [&taking, &submit] {
+            assert_eq!(to(p, SYS_mmap, exec), ALLOW, "code is made");
+            assert_eq!(to(p, SYS_mprotect, exec), ALLOW);
+            assert_eq!(to(p, SYS_openat, [0; 6]), ERRNO | EACCES as u32, "what libraries ask");
+            for call in [SYS_openat2, SYS_socket, SYS_memfd_create, SYS_getdents64] {
+                assert_eq!(to(p, call, [0; 6]), TRAP, "{call}");
+            }
+            assert_eq!(to(p, SYS_execve, [0; 6]), KILL_PROCESS);
+        }
+        // Once its code is taken, no more of it.
+        assert_eq!(to(&Program::new(&lists::wasm()), SYS_mmap, exec), TRAP);
+    }
+
+    #[test]
     fn a_list_fits_a_packet() {
         use vfun_supervise::Driver;
         let map = Box::new(vfun_supervise::Map {

@@ -108,6 +108,19 @@ impl Audit {
         });
     }
 
+    /// An app of a client changed something that is its client's own.
+    pub fn of_client(&self, client: &str, app: &str, function: &str, what: String, outcome: &str) {
+        self.put(Row {
+            at_ms: now_ms(),
+            what,
+            client: client.into(),
+            app: app.into(),
+            function: function.into(),
+            outcome: outcome.into(),
+            ..Row::default()
+        });
+    }
+
     /// Somebody was refused something. `uid` if he is known by his socket.
     pub fn refused(&self, uid: Option<u32>, r: &Refusal) {
         let about = match (&*r.client, uid) {

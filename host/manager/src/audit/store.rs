@@ -121,7 +121,12 @@ impl Store {
 
     /// Forgets the oldest beyond so many.
     fn trim(&self, people: u32, refusals: u32) -> rusqlite::Result<()> {
-        for (which, keep) in [("<> 'refused'", people), ("= 'refused'", refusals)] {
+        // What clients cause pushes nothing out that people did.
+        for (which, keep) in [
+            ("NOT IN ('refused', 'submitted', 'removed')", people),
+            ("= 'refused'", refusals),
+            ("IN ('submitted', 'removed')", refusals),
+        ] {
             self.0.execute(
                 &format!(
                     "DELETE FROM audit WHERE outcome {which} AND id <= (SELECT id FROM audit

@@ -1,6 +1,6 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
-use crate::policy::Policy;
+use crate::policy::{Key, Policy, key_of};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use vfun_signature::Signature;
@@ -83,7 +83,8 @@ pub struct Client {
     pub kind: ClientKind,
     /// Size of its window.
     pub window_bytes: u64,
-    /// Functions it may use; `*` for all.
+    /// Functions of the host that it may use; `*` for all. Its own, and whether it
+    /// may have any, are policy's.
     pub functions: Vec<String>,
     /// Most grants at once.
     pub max_grants: u32,
@@ -125,7 +126,7 @@ pub enum ClientKind {
 impl Client {
     /// Whether its manifest lets it use a function.
     pub fn may_use(&self, function: &str) -> bool {
-        self.functions.iter().any(|f| f == "*" || f == function)
+        key_of(function) == Key::Submit || self.functions.iter().any(|f| f == "*" || f == function)
     }
 }
 
@@ -156,7 +157,7 @@ impl Token {
 }
 
 /// Whether a name fits a pattern in which each `*` stands for any text.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
     let Some(mut rest) = name.strip_prefix(first) else { return false };
@@ -182,6 +183,9 @@ fn matches(pattern: &str, name: &str) -> bool {
 pub struct Catalog {
     /// By name.
     pub functions: BTreeMap<String, Function>,
+    /// What clients submitted, by clientID and name: each is offered to that
+    /// client alone.
+    pub submitted: BTreeMap<u32, BTreeMap<String, Function>>,
     /// By clientID.
     pub clients: BTreeMap<u32, Client>,
     /// Where each client's window file is, for those that have one.
@@ -195,6 +199,21 @@ pub struct Catalog {
 }
 
 impl Catalog {
+    /// What a client means by a function's name: one of its own, or one of the
+    /// host's. No name can mean both.
+    pub fn function(&self, client: u32, name: &str) -> Option<&Function> {
+        match vfun_submit::is_own(name) {
+            true => self.submitted.get(&client)?.get(name),
+            false => self.functions.get(name),
+        }
+    }
+
+    /// All functions that there are for a client, its own first.
+    pub fn functions_of(&self, client: u32) -> impl Iterator<Item = &Function> {
+        let own = self.submitted.get(&client).into_iter().flat_map(BTreeMap::values);
+        own.chain(self.functions.values())
+    }
+
     /// A client by name.
     pub fn client(&self, name: &str) -> Option<&Client> {
         self.clients.values().find(|c| c.name == name)

@@ -27,7 +27,7 @@ impl Core {
             client: g.client.clone(),
             app_id: g.app_id,
             app: g.app.clone(),
-            function_id: self.catalog.functions.get(&g.function).map_or(0, |f| f.id),
+            function_id: self.catalog.function(g.client_id, &g.function).map_or(0, |f| f.id),
             function: g.function.clone(),
             location: g.location,
             state: g.state,

@@ -41,8 +41,8 @@ mod window;
 pub use catalog::Catalog;
 pub use event::*;
 pub use grants::{Grant, GrantState};
-pub(crate) use rules::admit;
 pub use rules::{Charges, Effects};
+pub(crate) use rules::{admit, may_submit};
 
 use crate::fair::Rates;
 use crate::limits::STARTS;
@@ -169,8 +169,10 @@ impl Core {
                 // A service was started by what its function was then:
                 // driver, settings, signature. Whoever activates now means
                 // what it is now.
-                let (old, new) = (&self.catalog.functions, &catalog.functions);
-                let changed = |s: &Service| old.get(&s.function) != new.get(&s.function);
+                let (old, new) = (&self.catalog, &catalog);
+                let changed = |s: &Service| {
+                    old.function(s.client, &s.function) != new.function(s.client, &s.function)
+                };
                 let outdated: Vec<_> =
                     self.services.iter().filter(|(_, s)| changed(s)).map(|(id, _)| *id).collect();
                 for id in outdated {
@@ -268,6 +270,17 @@ impl Core {
     /// Whether there is an app with this handle.
     pub fn has_session(&self, session: Handle) -> bool {
         self.sessions.get(session).is_ok()
+    }
+
+    /// A service's client and function.
+    pub fn service_of(&self, service: ServiceId) -> Option<(u32, &str)> {
+        self.services.get(&service).map(|s| (s.client, s.function.as_str()))
+    }
+
+    /// The app whose channel this is, if this service serves it.
+    pub fn app_of(&self, service: ServiceId, channel: Handle) -> Option<&str> {
+        let g = self.grants.get(channel).ok()?;
+        (g.service == Some(service)).then_some(g.app.as_str())
     }
 
     /// Whether a service was asked what it serves and has not said so yet.

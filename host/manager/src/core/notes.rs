@@ -178,8 +178,8 @@ pub(super) struct ServiceNote {
 }
 
 /// Tells whether a function was declared anew while no manager was there.
-pub(super) fn print(catalog: &Catalog, function: &str) -> u64 {
-    let text = format!("{:?}", catalog.functions.get(function));
+pub(super) fn print(catalog: &Catalog, client: u32, function: &str) -> u64 {
+    let text = format!("{:?}", catalog.function(client, function));
     let hash = Sha256::digest(text.as_bytes());
     u64::from_le_bytes(hash[..8].try_into().expect("eight of 32"))
 }
@@ -417,13 +417,13 @@ impl ServiceNote {
             delayed: s.delayed,
             overran: s.overran.map(|h| h.0),
             outdated: s.outdated,
-            of: Some(print(catalog, &s.function)),
+            of: Some(print(catalog, s.client, &s.function)),
         }
     }
 
     pub fn read(self, now: u64, catalog: &Catalog) -> Result<Service, String> {
         named("function", &self.function)?;
-        let anew = self.of.is_some_and(|of| of != print(catalog, &self.function));
+        let anew = self.of.is_some_and(|of| of != print(catalog, self.client, &self.function));
         // No wait is longer than a breaker's: one that says so would never end.
         let latest = now.saturating_add(breakers::OPEN_MOST_MS);
         Ok(Service {

@@ -13,7 +13,7 @@ impl Core {
         let name = names::decode(&d.function)
             .map_err(|e| malformed(format!("the function's name: {e}")))?;
         let client = self.client_of(window)?;
-        let f = self.catalog.functions.get(name).filter(|_| rules::offered(&self.catalog, client, name)).ok_or_else(
+        let f = self.catalog.function(client.id, name).filter(|_| rules::offered(&self.catalog, client, name)).ok_or_else(
             || {
                 Nack::new(
                     NackCode::UnknownFunction,
@@ -43,8 +43,7 @@ impl Core {
         let client = self.client_of(window)?;
         let mine: Vec<_> = self
             .catalog
-            .functions
-            .values()
+            .functions_of(client.id)
             .filter(|f| rules::offered(&self.catalog, client, &f.name))
             .collect();
         let page: Vec<_> =

@@ -364,8 +364,9 @@ impl Core {
                 ),
             )
         };
-        let f = self.catalog.functions.get(name).ok_or_else(unknown)?;
+        let f = self.catalog.function(client.id, name).ok_or_else(unknown)?;
         rules::check_function(&self.catalog, client, name)?;
+        rules::check_submits(&self.catalog, client, &app, name)?;
         self.check_drain(&client.name, name)?;
         let wanted = FunctionVersion(n.version.get());
         if !f.version.serves(wanted) {
@@ -485,7 +486,7 @@ impl Core {
 
     fn negotiate_ack(&self, grant: Handle) -> Vec<u8> {
         let g = self.grants.get(grant).expect("the caller's");
-        let function = self.catalog.functions.get(&g.function);
+        let function = self.catalog.function(g.client_id, &g.function);
         NegotiateAck {
             grant: U64::new(grant.0),
             client_id: U32::new(g.client_id),

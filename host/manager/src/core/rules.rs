@@ -1,11 +1,11 @@
 //! Policy in force: what a client holds, whether it may have more, and what
 //! it loses when policy changes.
 
-use super::catalog::{Catalog, Client, Function};
+use super::catalog::{Catalog, Client, Function, matches};
 use super::grants::GrantState;
 use super::services::ServiceState;
 use super::{Action, Core};
-use crate::policy::{Key, Rules};
+use crate::policy::{Key, Rules, key_of};
 use sha2::{Digest, Sha256};
 use vfun_wire::{Handle, Nack, NackCode};
 
@@ -78,9 +78,30 @@ pub(super) fn check_function(catalog: &Catalog, client: &Client, f: &str) -> Res
     }
     if !catalog.policy.may_use(&client.name, f) {
         let what = format!("client {} may not use '{f}'", client.name);
-        return Err(by_policy(catalog, NackCode::Denied, client, "", Key::Functions, what));
+        return Err(by_policy(catalog, NackCode::Denied, client, "", key_of(f), what));
     }
     Ok(())
+}
+
+/// Whether policy lets an app of a client bring modules, where it asks for the
+/// function by which it does.
+pub(super) fn check_submits(
+    catalog: &Catalog,
+    client: &Client,
+    app: &str,
+    f: &str,
+) -> Result<(), Nack> {
+    if f != vfun_submit::FUNCTION || may_submit(catalog, client, app) {
+        return Ok(());
+    }
+    let what = format!("app {app} of client {} may not submit modules", client.name);
+    Err(by_policy(catalog, NackCode::Denied, client, "", Key::Submit, what))
+}
+
+/// Whether policy lets an app of a client bring modules.
+pub(crate) fn may_submit(catalog: &Catalog, client: &Client, app: &str) -> bool {
+    !catalog.policy_unreadable
+        && catalog.policy.submit(&client.name).iter().any(|p| matches(p, app))
 }
 
 /// Whether a client is shown a function.
@@ -290,11 +311,13 @@ impl Core {
             let (client, f) = (g.client.as_str(), g.function.as_str());
             let rules = catalog.policy.of(client, f);
             if !catalog.policy.may_use(client, f) {
-                let section = catalog.policy.section(client, "", Key::Functions);
-                effects.grants.push((
-                    handle,
-                    format!("policy does not list its function any more (functions in {section})"),
-                ));
+                let key = key_of(f);
+                let section = catalog.policy.section(client, "", key);
+                let what = match key {
+                    Key::Submit => "policy does not let its client submit any more",
+                    _ => "policy does not list its function any more",
+                };
+                effects.grants.push((handle, format!("{what} ({key} in {section})")));
             } else if g.location.is_hardware() && !g.leased && !rules.hardware {
                 let section = catalog.policy.section(client, f, Key::Hardware);
                 effects.grants.push((

@@ -86,13 +86,19 @@ impl Core {
             s.state = ServiceState::Backoff(now + wait.max(1));
             return;
         }
+        if s.outdated && s.ever_ready && vfun_submit::is_own(&s.function) {
+            // What its grants were given is not kept any more, and another
+            // module in its place would answer them in its own way.
+            let reason = "its module was replaced or removed, and its service had to end: negotiate it again";
+            return self.service_failed(now, id, reason, out);
+        }
         if self.breakers.contains_key(&key) {
             self.breakers.get_mut(&key).expect("just seen").starts(now);
         }
         s.state = ServiceState::Starting;
         s.since_ms = now;
         let (name, hardware, client) = (s.function.clone(), s.location.is_hardware(), s.client);
-        let driver = self.catalog.functions.get(&name).and_then(|f| {
+        let driver = self.catalog.function(client, &name).and_then(|f| {
             let driver = if hardware {
                 f.hardware.as_ref().map(|h| h.driver.clone())
             } else {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Spanned;
+use vfun_submit::limits::MODULES_MAX;
 use vfun_wire::limits::DEADLINE_MS_MAX;
 
 #[derive(Deserialize)]
@@ -49,6 +50,34 @@ struct SectionToml {
     rings_per_s: Option<Spanned<u32>>,
     lease_priority: Option<Spanned<u8>>,
     tokens: Option<Spanned<bool>>,
+    submit: Option<Spanned<toml::Value>>,
+    modules: Option<Spanned<u32>>,
+    modules_bytes: Option<Spanned<String>>,
+    submits_per_min: Option<Spanned<u32>>,
+}
+
+/// `true`, `false`, or a list of patterns of apps' names.
+fn submit(src: &Source<'_>, v: &Spanned<toml::Value>) -> Result<Vec<String>, ManifestError> {
+    let wrong = || {
+        src.error(
+            v,
+            format!("submit is true, false, or a list of apps' names, each of 1 to {APP_PATTERN_BYTES} bytes, in which * stands for any text"),
+        )
+    };
+    match v.get_ref() {
+        toml::Value::Boolean(true) => Ok(vec!["*".into()]),
+        toml::Value::Boolean(false) => Ok(vec![]),
+        toml::Value::Array(list) => list
+            .iter()
+            .map(|p| {
+                p.as_str()
+                    .filter(|p| (1..=APP_PATTERN_BYTES).contains(&p.len()))
+                    .map(str::to_owned)
+                    .ok_or_else(wrong)
+            })
+            .collect(),
+        _ => Err(wrong()),
+    }
 }
 
 /// A share of processors as people write it: `150%` is one and a half; `none`
@@ -130,6 +159,21 @@ fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> 
         rings_per_s: at_least(&s.rings_per_s, RINGS_PER_S_MIN, "rings_per_s")?,
         lease_priority: s.lease_priority.as_ref().map(|n| *n.get_ref()),
         tokens: s.tokens.as_ref().map(|t| *t.get_ref()),
+        submit: s.submit.as_ref().map(|v| submit(src, v)).transpose()?,
+        modules: match &s.modules {
+            Some(n) if *n.get_ref() > MODULES_MAX => {
+                return Err(src.error(n, format!("modules is at most {MODULES_MAX}")));
+            }
+            other => at_least(other, 1, "modules")?,
+        },
+        modules_bytes: bytes(&s.modules_bytes, MODULES_BYTES_MIN, "modules_bytes")?,
+        submits_per_min: match &s.submits_per_min {
+            Some(n) if *n.get_ref() > SUBMITS_PER_MIN_MAX => {
+                let e = format!("submits_per_min is at most {SUBMITS_PER_MIN_MAX}");
+                return Err(src.error(n, e));
+            }
+            other => at_least(other, 1, "submits_per_min")?,
+        },
     })
 }
 
@@ -148,7 +192,15 @@ fn only_a_functions(src: &Source<'_>, s: &SectionToml, client: &str) -> Result<(
         (&s.requests_per_s, "requests_per_s"),
         (&s.requests_burst, "requests_burst"),
         (&s.rings_per_s, "rings_per_s"),
+        (&s.modules, "modules"),
+        (&s.submits_per_min, "submits_per_min"),
     ];
+    if let Some(v) = &s.submit {
+        return Err(src.error(v, wrong("submit")));
+    }
+    if let Some(v) = &s.modules_bytes {
+        return Err(src.error(v, wrong("modules_bytes")));
+    }
     match numbers.into_iter().find_map(|(v, key)| Some((v.as_ref()?, key))) {
         Some((v, key)) => Err(src.error(v, wrong(key))),
         None => Ok(()),
@@ -227,7 +279,12 @@ mod tests {
             requests_burst = 120
             rings_per_s = 130
             tokens = true
+            submit = ["ci-*"]
+            modules = 3
+            modules_bytes = "5 MiB"
+            submits_per_min = 7
             [client.vm1]
+            submit = false
             cpu = "none"
             functions = ["*"]
             [client."vm1".function.sum]
@@ -247,11 +304,18 @@ mod tests {
             requests_burst: 120,
             rings_per_s: 130,
             tokens: true,
+            modules: 3,
+            modules_bytes: 5 << 20,
+            submits_per_min: 7,
             jail,
         };
         assert_eq!(all, expected);
         assert!(p.may_use("any", "sum") && !p.may_use("any", "other") && p.may_use("vm1", "other"));
         assert_eq!(p.client("vm1").jail.cpu_percent, None);
+        assert_eq!((p.submit("any"), p.submit("vm1")), (&["ci-*".to_owned()][..], &[][..]));
+        assert!(p.may_use("any", "submit") && p.may_use("any", "my.x"));
+        assert!(!p.may_use("vm1", "submit") && !p.may_use("vm1", "my.x"), "whatever is listed");
+        assert!(!Policy::default().may_use("any", "submit"), "nobody by default");
         assert_eq!(p.of("vm1", "sum").calls_per_s, 1000);
         assert!(p.require.iter().eq(&[Layer::OwnUser, Layer::Seccomp]));
         assert_eq!(super::parse(Path::new("p"), "").unwrap(), Policy::default());
@@ -278,6 +342,13 @@ mod tests {
             ("[default]\nrequests_burst = 1", "p.toml:2: requests_burst is at least"),
             ("[default]\nrings_per_s = 0", "p.toml:2: rings_per_s is at least"),
             ("[default]\ntokens = 1", "p.toml:2: invalid type"),
+            ("[default]\nsubmit = 1", "p.toml:2: submit is true, false, or a list"),
+            ("[default]\nsubmit = [\"\"]", "p.toml:2: submit is true, false, or a list"),
+            ("[default]\nmodules = 0", "p.toml:2: modules is at least 1"),
+            ("[default]\nmodules = 1000", "p.toml:2: modules is at most 128"),
+            ("[default]\nmodules_bytes = \"1 B\"", "p.toml:2: modules_bytes is at least 1 MiB"),
+            ("[default]\nsubmits_per_min = 0", "p.toml:2: submits_per_min is at least 1"),
+            ("[client.a.function.b]\nsubmit = true", "p.toml:2: submit is a rule of a whole"),
             ("\n[client.\"a/b\"]\nchannels = 1", "p.toml:2: name 'a/b'"),
             ("[client.a]\nfunctions = [\"x\",\n\"y z\"]", "p.toml:3: name 'y z'"),
             ("[client.a]\nchannel = 1", "p.toml:2: unknown field `channel`"),

@@ -24,3 +24,8 @@ pub const RINGS_PER_S_MIN: u32 = 100;
 pub const TOKENS_PER_CLIENT: usize = 64;
 /// Longest pattern of app names, bytes: that of a name.
 pub const APP_PATTERN_BYTES: usize = vfun_wire::limits::NAME_BYTES;
+/// Least bytes for a client's modules: one small one with its code has less.
+pub const MODULES_BYTES_MIN: u64 = 1 << 20;
+/// Most submissions a minute: each is written to the disk, and the times of a
+/// minute's are remembered.
+pub const SUBMITS_PER_MIN_MAX: u32 = 6_000;

@@ -13,5 +13,5 @@ pub mod tokens;
 pub mod view;
 
 pub use file::parse;
-pub use rules::{Key, Layered, Policy, Rules};
+pub use rules::{Key, Layered, Policy, Rules, key_of};
 pub use tokens::Tokens;

@@ -34,6 +34,12 @@ pub struct Rules {
     pub lease_priority: u8,
     /// Whether its apps must present a token.
     pub tokens: bool,
+    /// Modules of its own that it may have on offer.
+    pub modules: u32,
+    /// Bytes of these, and of their compiled code, on the host's disk.
+    pub modules_bytes: u64,
+    /// How many it may submit within a minute.
+    pub submits_per_min: u32,
     /// Bounds on each of its services.
     pub jail: Limits,
 }
@@ -65,6 +71,12 @@ impl Default for Rules {
             rings_per_s: 10_000,
             lease_priority: vfun_leases::PRIORITY_DEFAULT,
             tokens: false,
+            // A program's own functions, not a library of them.
+            modules: 16,
+            // Sixteen of some hundred kilobytes with their code.
+            modules_bytes: 64 << 20,
+            // One who tries something out; each may take a processor for seconds.
+            submits_per_min: 30,
             jail: Limits::default(),
         }
     }
@@ -103,6 +115,14 @@ pub enum Key {
     LeasePriority,
     /// [`Rules::tokens`].
     Tokens,
+    /// Whether its apps may bring modules of their own.
+    Submit,
+    /// [`Rules::modules`].
+    Modules,
+    /// [`Rules::modules_bytes`].
+    ModulesBytes,
+    /// [`Rules::submits_per_min`].
+    SubmitsPerMin,
 }
 
 impl Key {
@@ -124,6 +144,10 @@ impl Key {
             Key::RingsPerS => "rings_per_s",
             Key::LeasePriority => "lease_priority",
             Key::Tokens => "tokens",
+            Key::Submit => "submit",
+            Key::Modules => "modules",
+            Key::ModulesBytes => "modules_bytes",
+            Key::SubmitsPerMin => "submits_per_min",
         }
     }
 }
@@ -167,6 +191,15 @@ pub struct Layered {
     pub lease_priority: Option<u8>,
     #[allow(missing_docs)]
     pub tokens: Option<bool>,
+    /// Apps that may submit modules: names in which each `*` stands for any
+    /// text. None: nobody.
+    pub submit: Option<Vec<String>>,
+    #[allow(missing_docs)]
+    pub modules: Option<u32>,
+    #[allow(missing_docs)]
+    pub modules_bytes: Option<u64>,
+    #[allow(missing_docs)]
+    pub submits_per_min: Option<u32>,
 }
 
 impl Layered {
@@ -190,6 +223,9 @@ impl Layered {
         set(&mut r.rings_per_s, self.rings_per_s);
         set(&mut r.lease_priority, self.lease_priority);
         set(&mut r.tokens, self.tokens);
+        set(&mut r.modules, self.modules);
+        set(&mut r.modules_bytes, self.modules_bytes);
+        set(&mut r.submits_per_min, self.submits_per_min);
     }
 
     /// Whether it sets a rule.
@@ -210,6 +246,10 @@ impl Layered {
             Key::RingsPerS => self.rings_per_s.is_some(),
             Key::LeasePriority => self.lease_priority.is_some(),
             Key::Tokens => self.tokens.is_some(),
+            Key::Submit => self.submit.is_some(),
+            Key::Modules => self.modules.is_some(),
+            Key::ModulesBytes => self.modules_bytes.is_some(),
+            Key::SubmitsPerMin => self.submits_per_min.is_some(),
         }
     }
 }
@@ -259,8 +299,20 @@ impl Policy {
         self.clients.get(client)?.functions.get(function)
     }
 
-    /// Whether a client may use a function at all.
+    /// Apps of a client that may submit modules of their own; nobody by default:
+    /// whoever may brings code to this host.
+    pub fn submit(&self, client: &str) -> &[String] {
+        let own = self.clients.get(client).and_then(|c| c.own.submit.as_deref());
+        own.or(self.default.submit.as_deref()).unwrap_or(&[])
+    }
+
+    /// Whether a client may use a function at all. Its own functions, and the
+    /// one by which it submits them, it may while any app of it may submit:
+    /// taking that right away ends what was brought by it.
     pub fn may_use(&self, client: &str, function: &str) -> bool {
+        if key_of(function) == Key::Submit {
+            return !self.submit(client).is_empty();
+        }
         let own = self.clients.get(client).and_then(|c| c.own.functions.as_ref());
         own.or(self.default.functions.as_ref())
             .is_none_or(|list| list.iter().any(|f| f == "*" || f == function))
@@ -276,6 +328,14 @@ impl Policy {
         } else {
             "[default]".into()
         }
+    }
+}
+
+/// The rule that says who may use a function.
+pub fn key_of(function: &str) -> Key {
+    match function == vfun_submit::FUNCTION || vfun_submit::is_own(function) {
+        true => Key::Submit,
+        false => Key::Functions,
     }
 }
 

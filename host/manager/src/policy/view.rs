@@ -74,7 +74,7 @@ pub struct RuleView {
 
 impl Key {
     /// All of them, in the order in which people read them.
-    pub const ALL: [Key; 15] = [
+    pub const ALL: [Key; 19] = [
         Key::Functions,
         Key::Hardware,
         Key::Channels,
@@ -90,6 +90,10 @@ impl Key {
         Key::RingsPerS,
         Key::LeasePriority,
         Key::Tokens,
+        Key::Submit,
+        Key::Modules,
+        Key::ModulesBytes,
+        Key::SubmitsPerMin,
     ];
 }
 
@@ -100,7 +104,7 @@ fn bytes(n: u64) -> String {
     unit.map_or_else(|| format!("{n} B"), |(u, name)| format!("{} {name}", n / u))
 }
 
-fn value(key: Key, r: &Rules, functions: &[String]) -> String {
+fn value(key: Key, r: &Rules, functions: &[String], submit: &[String]) -> String {
     match key {
         Key::Functions => functions.join(", "),
         Key::Hardware => r.hardware.to_string(),
@@ -118,6 +122,14 @@ fn value(key: Key, r: &Rules, functions: &[String]) -> String {
         Key::RingsPerS => r.rings_per_s.to_string(),
         Key::LeasePriority => r.lease_priority.to_string(),
         Key::Tokens => r.tokens.to_string(),
+        Key::Submit => match submit {
+            [] => "false".into(),
+            [all] if all == "*" => "true".into(),
+            some => some.join(", "),
+        },
+        Key::Modules => r.modules.to_string(),
+        Key::ModulesBytes => bytes(r.modules_bytes),
+        Key::SubmitsPerMin => r.submits_per_min.to_string(),
     }
 }
 
@@ -130,13 +142,17 @@ impl Policy {
         let rule = |key: Key| {
             let set = own.is_some_and(|c| c.own.sets(key)) || self.default.sets(key);
             let from = if set { self.section(client, "", key) } else { "usual".into() };
-            RuleView { key: key.name().into(), value: value(key, &rules, &functions), from }
+            RuleView {
+                key: key.name().into(),
+                value: value(key, &rules, &functions, self.submit(client)),
+                from,
+            }
         };
         let of_functions = own.map(|c| &c.functions).into_iter().flatten().map(|(f, section)| {
             let rules = self.of(client, f);
             let rule = |key: Key| RuleView {
                 key: key.name().into(),
-                value: value(key, &rules, &[]),
+                value: value(key, &rules, &[], &[]),
                 from: self.section(client, f, key),
             };
             FunctionView {

@@ -104,9 +104,7 @@ impl Daemon {
     fn reply(&mut self, ask: Ask) -> Reply {
         match ask {
             Ask::Status => self.status(),
-            Ask::Functions => Reply::Functions {
-                functions: self.core.catalog().functions.values().map(function_row).collect(),
-            },
+            Ask::Functions => Reply::Functions { functions: self.function_rows() },
             Ask::Clients => Reply::Clients {
                 clients: self.core.catalog().clients.values().map(|c| self.client_row(c)).collect(),
             },
@@ -120,7 +118,13 @@ impl Daemon {
             }
             Ask::Services => Reply::Services { services: self.service_rows() },
             Ask::AddFunction { manifest, file } => self.add_function(&manifest, &file),
-            Ask::RemoveFunction { name } => self.remove_function(&name),
+            Ask::RemoveFunction { name, client: None } => self.remove_function(&name),
+            Ask::RemoveFunction { name, client: Some(client) } => {
+                match self.remove_submitted(&client, &name) {
+                    Ok(sentence) => Reply::Done { sentence },
+                    Err(sentence) => error(sentence),
+                }
+            }
             Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),
             Ask::RemoveClient { name } => self.remove_client(&name),
             Ask::Revoke { grant } => {
@@ -267,6 +271,7 @@ impl Daemon {
                     client: g.client.clone(),
                     app_id: g.app_id,
                     app: g.app.clone(),
+                    origin: origin(&g.function).into(),
                     function: g.function.clone(),
                     location: g.location.text().into(),
                     state: g.state.text().into(),
@@ -324,7 +329,25 @@ impl Daemon {
         }
     }
 
+    /// The host's functions, and those that clients submitted.
+    fn function_rows(&self) -> Vec<FunctionRow> {
+        let c = self.core.catalog();
+        let own = c.submitted.iter().flat_map(|(id, all)| {
+            let client = c.clients.get(id).map(|c| c.name.clone());
+            all.values().map(move |f| FunctionRow { client: client.clone(), ..function_row(f) })
+        });
+        c.functions.values().map(function_row).chain(own).collect()
+    }
+
     fn remove_function(&mut self, name: &str) -> Reply {
+        if name == vfun_submit::FUNCTION {
+            return error("'submit' is built in: policy says who may use it (submit = false)");
+        }
+        if vfun_submit::is_own(name) {
+            return error(format!(
+                "'{name}' is a function that a client submitted: say whose, `vfun function remove {name} --client NAME`"
+            ));
+        }
         let mut catalog = self.core.catalog().clone();
         if catalog.functions.remove(name).is_none() {
             return error(format!(
@@ -358,6 +381,7 @@ impl Daemon {
         };
         // The window first: a client without one is not declared.
         let id = client.id;
+        let new = !self.core.catalog().clients.contains_key(&id);
         if client.kind == ClientKind::Vm
             && !self.prepared(&client)
             && let Err(e) = self.prepare_vm(&client)
@@ -371,6 +395,11 @@ impl Daemon {
         }
         let row = self.client_row(&client);
         let mut catalog = self.core.catalog().clone();
+        if new && let Err(e) = self.forget_submitted(id, &client.name, &mut catalog) {
+            return error(format!(
+                "what an earlier client of this name submitted is still there: {e}"
+            ));
+        }
         catalog.clients.insert(id, client);
         self.hand_over_tokens(&mut catalog);
         self.events.push_back(Event::Catalog(catalog));
@@ -393,6 +422,7 @@ impl Daemon {
         catalog.clients.remove(&client.id);
         // Another client of the same name is not this one.
         let tokens = self.tokens.forget(name);
+        let modules = self.forget_submitted(client.id, name, &mut catalog);
         self.hand_over_tokens(&mut catalog);
         let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
         self.vm_sockets.remove(&client.id);
@@ -400,7 +430,10 @@ impl Daemon {
             let _ = std::fs::remove_file(self.window_file(name));
         }
         self.events.push_back(Event::Catalog(catalog));
-        let gone = format!("client {name} is gone, with its grants and its window");
+        let mut gone = format!("client {name} is gone, with its grants and its window");
+        if let Err(e) = modules {
+            gone += &format!("; what it submitted is still there: {e}");
+        }
         Reply::Done {
             sentence: match tokens {
                 Ok(0) => gone,
@@ -419,7 +452,7 @@ fn with_absolute_libraries(text: &str, f: &Function) -> String {
             | Driver::Wasm { module: library, .. }
             | Driver::OpenCl { kernel: library, .. },
         ) => Some(library.display().to_string()),
-        Some(Driver::Floor) | None => None,
+        Some(Driver::Floor | Driver::Submit | Driver::Submitted { .. }) | None => None,
     };
     let Ok(mut t) = text.parse::<toml::Table>() else { return text.to_owned() };
     if let Some(p) = path(&f.software.as_ref()) {
@@ -431,6 +464,14 @@ fn with_absolute_libraries(text: &str, f: &Function) -> String {
         hw.insert("library".into(), p.into());
     }
     t.to_string()
+}
+
+/// Who brought a function.
+fn origin(function: &str) -> &'static str {
+    match vfun_submit::is_own(function) {
+        true => "submitted",
+        false => "host",
+    }
 }
 
 fn function_row(f: &Function) -> FunctionRow {
@@ -445,6 +486,7 @@ fn function_row(f: &Function) -> FunctionRow {
     FunctionRow {
         id: f.id,
         name: f.name.clone(),
+        client: None,
         version: f.version.to_string(),
         summary: f.summary.clone(),
         locations,
@@ -454,7 +496,10 @@ fn function_row(f: &Function) -> FunctionRow {
                 | Driver::Wasm { module: library, .. }
                 | Driver::OpenCl { kernel: library, .. },
             ) => library.display().to_string(),
-            Some(Driver::Floor) => "built in".into(),
+            Some(Driver::Floor | Driver::Submit) => "built in".into(),
+            Some(Driver::Submitted { sha256, .. }) => {
+                format!("submitted, sha256 {}", &sha256[..16])
+            }
             None => String::new(),
         },
         deadline_ms: f.deadline_ms,

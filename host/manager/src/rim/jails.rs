@@ -34,6 +34,8 @@ pub(super) struct Launching {
 pub(super) struct Begun {
     socket: OwnedFd,
     start: Start,
+    /// Files that go with it.
+    given: Vec<OwnedFd>,
     plan: Plan,
     meant: Meant,
     pub group: Group,
@@ -228,8 +230,9 @@ impl Daemon {
                 reads.push(kernel.clone());
                 reads.extend(opencl::reads());
             }
-            Driver::Floor => {}
+            Driver::Submitted { .. } | Driver::Submit | Driver::Floor => {}
         }
+        let given = self.given(&start.client, &mut start.driver).map_err(Cannot::Ever)?;
         let scratch_bytes = match &start.driver {
             Driver::OpenCl { .. } => opencl::SCRATCH_BYTES,
             _ => 0,
@@ -261,13 +264,13 @@ impl Daemon {
         };
         let missing = self.jails.missing.iter().cloned().chain(ungrouped).collect();
         let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: None };
-        self.launch(id, start, plan, meant, group)
+        self.launch(id, (start, given), plan, meant, group)
     }
 
     fn launch(
         &mut self,
         id: ServiceId,
-        start: Start,
+        (start, given): (Start, Vec<OwnedFd>),
         plan: Plan,
         meant: Meant,
         group: Group,
@@ -296,7 +299,7 @@ impl Daemon {
             self.remove_group(group);
             return Err(Cannot::Now(format!("its launcher cannot be watched: {e}")));
         }
-        let begun = Begun { socket, start, plan, meant, group };
+        let begun = Begun { socket, start, given, plan, meant, group };
         self.launching.insert(id, Launching { launch, begun });
         Ok(())
     }
@@ -368,7 +371,7 @@ impl Daemon {
             l.plan.tasks.retain(|t| *t != tasks);
             l.plan.memory_grouped &= layer != Layer::CgroupMemory;
         }
-        self.launch(id, l.start, l.plan, l.meant, l.group)
+        self.launch(id, (l.start, l.given), l.plan, l.meant, l.group)
     }
 
     /// A service is in its jail; told what to serve, it loads its driver.
@@ -394,10 +397,11 @@ impl Daemon {
         {
             self.records_fail(format!("the database: {e}"));
         }
+        let given: Vec<_> = l.given.iter().map(AsFd::as_fd).collect();
         let told = match lacking {
             Some(sentence) => Err(Cannot::Ever(sentence)),
             None => process
-                .send(&ToService::Start(l.start), &[])
+                .send(&ToService::Start(l.start), &given)
                 .and_then(|()| {
                     self.watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
                 })

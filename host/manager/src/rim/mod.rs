@@ -16,6 +16,7 @@
 //! - [`records`]: what became of grants is put on record.
 //! - [`requests`]: requests out of windows, each window in its turn.
 //! - [`say`]: lines of the log that a client causes.
+//! - [`submissions`]: modules that clients submit.
 //! - [`tell`]: words to services.
 
 mod actions;
@@ -36,6 +37,7 @@ mod records;
 mod requests;
 mod say;
 mod setup;
+mod submissions;
 mod tell;
 
 pub use setup::{Config, StartError, TlsFiles};
@@ -77,6 +79,7 @@ enum Kind {
     Hangup,
     Launch,
     StrayEnd,
+    ModuleKept,
 }
 
 impl Kind {
@@ -101,6 +104,7 @@ impl Kind {
             Hangup,
             Launch,
             StrayEnd,
+            ModuleKept,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -187,6 +191,8 @@ pub struct Daemon {
     last_heartbeats: Instant,
     last_tick: Instant,
     ending: bool,
+    /// What clients submitted.
+    submissions: submissions::Submissions,
     /// What apps may show.
     tokens: crate::policy::Tokens,
     /// Why the policy file, and the tokens, could not be read.
@@ -352,6 +358,7 @@ impl Daemon {
             Kind::Bell => self.rang(id),
             Kind::Launch => self.hear_launcher(id),
             Kind::StrayEnd => self.stray_ended(id),
+            Kind::ModuleKept => self.modules_kept(),
             Kind::ServiceSocket => self.hear_service(id, MESSAGES_A_TURN),
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
@@ -395,8 +402,8 @@ impl Daemon {
         let mut ready = false;
         for _ in 0..most {
             let Some(process) = self.services.get(&id) else { return };
-            let message = match vfun_supervise::receive::<FromService>(process.socket()) {
-                Ok(Some((message, _fds))) => message,
+            let (message, fds) = match vfun_supervise::receive::<FromService>(process.socket()) {
+                Ok(Some(heard)) => heard,
                 Ok(None) => {
                     let _ = epoll::delete(&self.epoll, process.socket());
                     return;
@@ -487,6 +494,10 @@ impl Daemon {
                 }
                 FromService::Forbidden { call } => {
                     self.forbidden.insert(service, call);
+                    continue;
+                }
+                FromService::Submission { ask, channel, wish } => {
+                    self.wished(service, ask, Handle(channel), wish, fds);
                     continue;
                 }
                 FromService::Deadline { channel } => {

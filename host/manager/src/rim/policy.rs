@@ -51,7 +51,10 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         Ask::AddFunction { manifest, file } => {
             (format!("function add {}", name(manifest, file)), none())
         }
-        Ask::RemoveFunction { name } => (format!("function remove {name}"), none()),
+        Ask::RemoveFunction { name, client } => {
+            let of = client.as_ref().map_or(String::new(), |c| format!(" --client {c}"));
+            (format!("function remove {name}{of}"), client.clone().unwrap_or_default())
+        }
         Ask::AddClient { manifest, file } => {
             let name = name(manifest, file);
             (format!("client add {name}"), name)
@@ -208,7 +211,10 @@ impl Daemon {
 
     fn doubts(&self, policy: &Policy) -> Vec<String> {
         let c = self.core.catalog();
-        policy.doubts(|n| c.client(n).is_some(), |f| c.functions.contains_key(f))
+        policy.doubts(
+            |n| c.client(n).is_some(),
+            |f| c.functions.contains_key(f) || vfun_submit::is_own(f),
+        )
     }
 
     pub(super) fn policy_view(&self, client: Option<&str>) -> Reply {

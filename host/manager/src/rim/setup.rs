@@ -106,11 +106,17 @@ impl Config {
     /// The program that serves functions with such a driver, or why there is none.
     pub(super) fn program(&self, driver: &Driver) -> Result<PathBuf, String> {
         match driver {
-            Driver::Wasm { .. } if !self.wasm_program.is_file() => Err(format!(
-                "WebAssembly modules are served by {}, which is not there: `make wasm` builds it",
-                self.wasm_program.display()
-            )),
-            Driver::Wasm { .. } => Ok(self.wasm_program.clone()),
+            Driver::Wasm { .. } | Driver::Submitted { .. } | Driver::Submit
+                if !self.wasm_program.is_file() =>
+            {
+                Err(format!(
+                    "WebAssembly modules are served by {}, which is not there: `make wasm` builds it",
+                    self.wasm_program.display()
+                ))
+            }
+            Driver::Wasm { .. } | Driver::Submitted { .. } | Driver::Submit => {
+                Ok(self.wasm_program.clone())
+            }
             Driver::OpenCl { .. } if !self.opencl_program.is_file() => Err(format!(
                 "OpenCL kernels are served by {}, which is not there: `make build` builds it",
                 self.opencl_program.display()
@@ -272,6 +278,7 @@ impl Daemon {
             last_heartbeats: Instant::now(),
             last_tick: Instant::now(),
             ending: false,
+            submissions: super::submissions::Submissions::new()?,
             tokens: crate::policy::Tokens::none(&tokens_file),
             policy_fault: None,
             tokens_fault: None,
@@ -295,14 +302,16 @@ impl Daemon {
         daemon.watch(&daemon.host_listener, Kind::HostListener, 0, input)?;
         daemon.watch(&daemon.signals, Kind::Signal, 0, input)?;
         daemon.watch(&daemon.hangups, Kind::Hangup, 0, input)?;
+        daemon.watch_submissions()?;
 
         let lost = matches!(found, Found::Lost(_));
         if let Found::Mended(what) | Found::Lost(what) = found {
             tracing::error!("{what}");
             daemon.found = Some(what);
         }
-        let (mut catalog, wrong) = daemon.read_catalog();
+        let (mut catalog, mut wrong) = daemon.read_catalog();
         daemon.read_policy(&mut catalog);
+        wrong.extend(daemon.read_submitted(&mut catalog));
         for w in wrong {
             tracing::error!("manifest refused: {w}");
         }

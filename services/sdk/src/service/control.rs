@@ -2,6 +2,7 @@
 //! keeps the watch over deadlines.
 
 use super::channel::{Event, Running, Teller, open};
+use super::desk::Asked;
 use super::engine::Engine;
 use super::idle::End;
 use super::watch::{Alarm, Rest, Watched};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use vfun_supervise::{
-    EXIT_CANNOT_START, EXIT_DEADLINE, Error, FromService, Open, Start, ToService,
+    EXIT_CANNOT_START, EXIT_DEADLINE, Error, FromService, Open, Start, ToService, Verdict,
 };
 
 const SOCKET: u64 = 0;
@@ -51,7 +52,12 @@ struct Control<E> {
     /// False once the manager is gone.
     manager: bool,
     stopping: bool,
-    unsent: VecDeque<FromService>,
+    unsent: VecDeque<(FromService, Option<OwnedFd>)>,
+    /// What calls ask of the manager.
+    desk: Receiver<Asked>,
+    /// Who waits for its word.
+    waiting: BTreeMap<u64, Sender<Verdict>>,
+    next_ask: u64,
     channels: BTreeMap<u64, Channel>,
     alarm: Arc<Alarm>,
     events: Receiver<(u64, Event)>,
@@ -61,8 +67,13 @@ struct Control<E> {
 }
 
 /// Serves until told to stop, or until the manager and all channels are gone.
-pub fn serve<E: Engine>(start: Start, work: Work<E>) -> ExitCode {
-    match Control::new(start, work).and_then(Control::run) {
+pub fn serve<E: Engine>(
+    start: Start,
+    work: Work<E>,
+    alarm: Arc<Alarm>,
+    desk: Receiver<Asked>,
+) -> ExitCode {
+    match Control::new(start, work, alarm, desk).and_then(Control::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             log::line(format_args!("the service cannot go on: {e}"));
@@ -72,11 +83,15 @@ pub fn serve<E: Engine>(start: Start, work: Work<E>) -> ExitCode {
 }
 
 impl<E: Engine> Control<E> {
-    fn new(start: Start, work: Work<E>) -> std::io::Result<Self> {
+    fn new(
+        start: Start,
+        work: Work<E>,
+        alarm: Arc<Alarm>,
+        desk: Receiver<Asked>,
+    ) -> std::io::Result<Self> {
         let stdin = std::io::stdin();
         let flags = rustix::fs::fcntl_getfl(&stdin)?;
         rustix::fs::fcntl_setfl(&stdin, flags | rustix::fs::OFlags::NONBLOCK)?;
-        let alarm = Arc::new(Alarm::new()?);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         use epoll::{EventData, EventFlags};
         epoll::add(&epoll, &stdin, EventData::new_u64(SOCKET), EventFlags::IN)?;
@@ -97,6 +112,9 @@ impl<E: Engine> Control<E> {
             manager: true,
             stopping: false,
             unsent: VecDeque::new(),
+            desk,
+            waiting: BTreeMap::new(),
+            next_ask: 1,
             channels: BTreeMap::new(),
             alarm,
             events,
@@ -129,6 +147,9 @@ impl<E: Engine> Control<E> {
             self.wait(limit)?;
             while let Ok((channel, event)) = self.events.try_recv() {
                 self.happened(channel, event);
+            }
+            while let Ok(asked) = self.desk.try_recv() {
+                self.pass_on(asked);
             }
         }
     }
@@ -227,6 +248,12 @@ impl<E: Engine> Control<E> {
                 }
             }
             ToService::Report { by } => self.report(by),
+            ToService::Verdict { ask, verdict } => {
+                // Who asked may have given up.
+                if let Some(waits) = self.waiting.remove(&ask) {
+                    let _ = waits.send(verdict);
+                }
+            }
             ToService::Start(_) => log::line(format_args!("a second Start is ignored")),
         }
     }
@@ -357,7 +384,20 @@ impl<E: Engine> Control<E> {
     }
 
     fn say(&mut self, message: FromService) {
-        self.unsent.push_back(message);
+        self.unsent.push_back((message, None));
+        self.flush();
+    }
+
+    /// Asks the manager what a call wants to know.
+    fn pass_on(&mut self, asked: Asked) {
+        let Asked { channel, wish, file, reply } = asked;
+        if !self.manager {
+            return; // who asked is told by its channel's end
+        }
+        let ask = self.next_ask;
+        self.next_ask += 1;
+        self.waiting.insert(ask, reply);
+        self.unsent.push_back((FromService::Submission { ask, channel, wish }, file));
         self.flush();
     }
 
@@ -366,8 +406,9 @@ impl<E: Engine> Control<E> {
     fn flush(&mut self) {
         let before = self.unsent.len();
         while self.manager {
-            let Some(message) = self.unsent.front() else { break };
-            match vfun_supervise::send(std::io::stdin().as_fd(), message, &[]) {
+            let Some((message, file)) = self.unsent.front() else { break };
+            let fds: Vec<_> = file.iter().map(AsFd::as_fd).collect();
+            match vfun_supervise::send(std::io::stdin().as_fd(), message, &fds) {
                 Ok(()) => {
                     self.unsent.pop_front();
                 }
@@ -400,6 +441,7 @@ impl<E: Engine> Control<E> {
             for c in self.channels.values().filter(|c| !c.opened && c.standby) {
                 c.running.stop();
             }
+            self.waiting.clear();
             let _ = epoll::delete(&self.epoll, std::io::stdin().as_fd());
             log::line(format_args!(
                 "the manager is gone ({why}); {} channels are served on",

@@ -1,0 +1,204 @@
+//! What a service that was taken over may say of a module, and hand over as one.
+
+use proptest::prelude::*;
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use vfun_manager::policy::{Layered, Policy};
+use vfun_manager::submitted::{Holding, Pace, Wanted, store};
+use vfun_submit::limits::{CODE_BYTES_MAX, MODULE_BYTES_MAX};
+use vfun_submit::{Answer, Code, Outcome, is_own};
+use vfun_supervise::{FromService, Offered, Wish};
+use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX};
+
+fn digest(bytes: &[u8]) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn offered(name: &str) -> Offered {
+    Offered {
+        name: name.into(),
+        version: 1 << 16,
+        max_args: 64,
+        max_result: 8,
+        signature: String::new(),
+        memory_bytes: 1 << 20,
+        deadline_ms: 1000,
+        replace: false,
+        module_bytes: 6,
+        sha256: digest(b"module"),
+        code_bytes: 4,
+        code_sha256: digest(b"code"),
+        compile_us: 1,
+    }
+}
+
+fn numbers() -> impl Strategy<Value = u64> {
+    prop_oneof![any::<u64>(), 0u64..100, (0u32..64).prop_map(|n| 1 << n), Just(u64::MAX)]
+}
+
+fn words() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "\\PC{0,80}",
+        "my\\.[a-z./-]{0,70}",
+        "[0-9a-fA-F]{60,66}",
+        "\\(n: u64(\\[[0-9]{0,12}\\])?\\) -> u(8|64)",
+        Just("../../../etc/passwd".to_owned()),
+    ]
+}
+
+fn any_offered() -> impl Strategy<Value = Offered> {
+    ((words(), words(), words(), words()), proptest::array::uniform8(numbers()), any::<bool>())
+        .prop_map(|((name, signature, sha256, code_sha256), n, replace)| Offered {
+            name,
+            version: n[0] as u32,
+            max_args: n[1] as u32,
+            max_result: n[2] as u32,
+            signature,
+            memory_bytes: n[3],
+            deadline_ms: n[4] as u32,
+            replace,
+            module_bytes: n[5],
+            sha256,
+            code_bytes: n[6],
+            code_sha256,
+            compile_us: n[7] as u32,
+        })
+}
+
+/// Most of what is random is wrong in its first field: this is wrong in few.
+fn nearly_right() -> impl Strategy<Value = Offered> {
+    (any_offered(), any::<u16>(), "[a-d]").prop_map(|(odd, mask, name)| {
+        let mut o = offered(&format!("my.{name}"));
+        let odd_one = |bit: u16| mask & (1 << bit) != 0 && mask & (1 << 15) == 0;
+        macro_rules! some {
+            ($($bit:literal $field:ident)*) => { $(if odd_one($bit) { o.$field = odd.$field; })* };
+        }
+        some!(0 name 1 signature 2 sha256 3 code_sha256 4 memory_bytes 5 deadline_ms
+              6 module_bytes 7 code_bytes 8 max_args 9 max_result);
+        (o.version, o.replace, o.compile_us) = (odd.version, odd.replace, odd.compile_us);
+        o
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_service_says_is_refused_or_within_every_limit(
+        all in proptest::collection::vec(prop_oneof![nearly_right(), any_offered()], 1..24),
+        modules in 1u32..4,
+        bytes in 1u64..200_000_000,
+    ) {
+        let default = Layered {
+            modules: Some(modules), modules_bytes: Some(bytes), ..Layered::default()
+        };
+        let policy = Policy { default, ..Policy::default() };
+        let mut held = Holding::default();
+        for o in all {
+            let Ok(wanted) = Wanted::check(o) else { continue };
+            let o = wanted.offered.clone();
+            prop_assert!(is_own(&o.name) && vfun_wire::names::check(&o.name).is_ok());
+            prop_assert!(o.sha256.len() == 64 && !o.sha256.contains(['/', '.']));
+            prop_assert!(o.code_sha256.len() == 64 && !o.code_sha256.contains(['/', '.']));
+            prop_assert!(o.module_bytes <= u64::from(MODULE_BYTES_MAX));
+            prop_assert!(o.code_bytes <= CODE_BYTES_MAX);
+            prop_assert!(o.max_args <= CELL_BYTES_MAX && o.max_result <= CELL_BYTES_MAX);
+            prop_assert!((1..=DEADLINE_MS_MAX).contains(&o.deadline_ms));
+            if let Ok(Outcome::Accepted | Outcome::Replaced) = held.admit(&wanted, &policy, "vm") {
+                held.put(wanted, "build", "app", 1);
+            }
+        }
+        prop_assert!(held.modules.len() <= modules as usize);
+        let on_disk: u64 =
+            held.modules.values().map(|k| k.offered.module_bytes + k.offered.code_bytes).sum();
+        prop_assert!(on_disk <= bytes);
+        // What is kept is a function each, no two with one id, and is told and read back.
+        let (functions, wrong) = held.functions();
+        prop_assert!(wrong.is_empty() && functions.len() == held.modules.len());
+        let ids: std::collections::BTreeSet<_> = functions.values().map(|f| f.id).collect();
+        prop_assert_eq!(ids.len(), functions.len());
+        let answer = Answer { outcome: Outcome::Listed, entries: held.entries() };
+        prop_assert_eq!(Answer::decode(&answer.encode().unwrap()).unwrap(), answer);
+        let text = serde_json::to_string(&held).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Holding>(&text).unwrap(), held);
+    }
+
+    #[test]
+    fn any_packet_is_a_message_or_none(
+        bytes in proptest::collection::vec(any::<u8>(), 0..400), text in "\\PC{0,80}",
+    ) {
+        let _ = serde_json::from_slice::<FromService>(&bytes);
+        let wish = Wish::Remove { name: text };
+        let message = FromService::Submission { ask: u64::MAX, channel: 0, wish };
+        let json = serde_json::to_vec(&message).unwrap();
+        prop_assert_eq!(serde_json::from_slice::<FromService>(&json).unwrap(), message);
+    }
+}
+
+fn memory(bytes: &[u8]) -> OwnedFd {
+    let file = vfun_window::memfd("test", 1 << 16).unwrap();
+    File::from(file.try_clone().unwrap()).write_all(bytes).unwrap();
+    file
+}
+
+#[test]
+fn files_that_are_not_what_was_said_are_refused() {
+    let o = offered("my.f");
+    let file = memory(b"modulecode and more");
+    assert_eq!(store::read(&file, &o).unwrap(), (b"module".to_vec(), b"code".to_vec()));
+    let no_code = Offered { code_bytes: 0, ..o.clone() };
+    assert_eq!(store::read(&file, &no_code).unwrap().1, b"");
+    // Other bytes, fewer bytes, bytes beyond the end.
+    let refused = |file: &dyn AsFd, o: &Offered| {
+        let e = store::read(file.as_fd(), o).unwrap_err();
+        assert_eq!(e.code, Code::Malformed, "{}", e.sentence);
+    };
+    refused(&memory(b"modulEcode"), &o);
+    refused(&memory(b"modulecodE"), &o);
+    refused(&memory(b""), &o);
+    refused(&file, &Offered { module_bytes: 1 << 20, ..o.clone() });
+    // No memory file of a fixed size: a file on a disk, a socket, an open-ended one.
+    let mut disk = tempfile::tempfile().unwrap();
+    disk.write_all(b"modulecode").unwrap();
+    disk.rewind().unwrap();
+    refused(&disk, &o);
+    let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+    refused(&socket, &o);
+    let open = rustix::fs::memfd_create("open", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
+    File::from(open.try_clone().unwrap()).write_all(b"modulecode").unwrap();
+    refused(&open, &o);
+}
+
+#[test]
+fn a_pace_is_kept_and_forgotten() {
+    let mut pace = Pace::default();
+    for now in 0..3 {
+        pace.take(now, 7, 3).unwrap();
+    }
+    let e = pace.take(1_000, 7, 3).unwrap_err();
+    assert!(e.code == Code::TooFast && e.sentence.contains("in 59 s"), "{}", e.sentence);
+    pace.take(1_000, 8, 3).unwrap();
+    pace.take(60_000, 7, 3).unwrap();
+}
+
+#[test]
+fn lists_are_read_back_and_leftovers_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("vm1");
+    assert_eq!(store::load(&dir).unwrap(), Holding::default());
+    let mut held = Holding::default();
+    held.put(Wanted::check(offered("my.f")).unwrap(), "build", "app", 1);
+    std::fs::create_dir(&dir).unwrap();
+    for file in [store::module_file(&dir, &digest(b"module")), dir.join("stray.part")] {
+        std::fs::write(file, "x").unwrap();
+    }
+    store::save(&dir, &held).unwrap();
+    assert_eq!(store::load(&dir).unwrap(), held);
+    assert!(!dir.join("stray.part").exists());
+    assert!(store::module_file(&dir, &digest(b"module")).exists());
+    std::fs::write(dir.join("holding.json"), "{").unwrap();
+    assert!(store::load(&dir).unwrap_err().contains("holding.json"));
+    store::forget(&dir).unwrap();
+    store::forget(&dir).unwrap();
+    assert!(!dir.exists());
+}

@@ -1,0 +1,60 @@
+//! What the function `submit` takes and gives: by it a client brings a
+//! WebAssembly module of its own, lists those that it has, and removes them.
+//!
+//! `submit` is an ordinary vFunction that every host of this version has and
+//! policy allows or not. Its arguments are [`Request`]'s bytes, its results
+//! [`Answer`]'s; a refusal is the driver's error whose code is a [`Code`]. A
+//! function made so is named `my.NAME`: no function of the host begins with
+//! [`PREFIX`], so that neither ever hides the other.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod code;
+pub mod limits;
+mod request;
+
+pub use answer::{Answer, Entry, Outcome};
+pub use code::Code;
+pub use request::{Op, Request};
+
+/// The function's name.
+pub const FUNCTION: &str = "submit";
+/// What names of submitted functions begin with, and no other function's does.
+pub const PREFIX: &str = "my.";
+
+/// Whether a function of this name is a client's own.
+pub fn is_own(function: &str) -> bool {
+    function.starts_with(PREFIX)
+}
+
+/// The function's name for what a module, or who submits it, calls itself.
+pub fn own_name(name: &str) -> Result<String, Malformed> {
+    let whole = match is_own(name) {
+        true => name.to_owned(),
+        false => format!("{PREFIX}{name}"),
+    };
+    let tail = whole.get(PREFIX.len()..).unwrap_or("");
+    vfun_wire::names::check(&whole)
+        .and_then(|()| vfun_wire::names::check(tail))
+        .map_err(|e| Malformed(format!("a function cannot be called '{name}': {e}")))?;
+    Ok(whole)
+}
+
+/// Bytes that are none of these messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(pub String);
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for Malformed {}
+
+pub(crate) fn number<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Malformed> {
+    at.checked_add(N)
+        .and_then(|end| bytes.get(at..end))
+        .and_then(|b| b.try_into().ok())
+        .ok_or_else(|| Malformed(format!("{} bytes are too few", bytes.len())))
+}

@@ -1,0 +1,54 @@
+//! What a call asks of the manager: the one way from an engine's call to it.
+
+use super::watch::Alarm;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use vfun_supervise::{Verdict, Wish};
+
+/// Something to be asked.
+pub(crate) struct Asked {
+    /// The channel whose call asks.
+    pub channel: u64,
+    /// What.
+    pub wish: Wish,
+    /// What comes with it.
+    pub file: Option<OwnedFd>,
+    /// Where the answer goes.
+    pub reply: Sender<Verdict>,
+}
+
+/// Asks the manager, from any channel's thread.
+pub struct Desk {
+    to: Mutex<Sender<Asked>>,
+    alarm: Arc<Alarm>,
+}
+
+impl Desk {
+    /// A desk, and where the main thread hears what is asked there.
+    pub(crate) fn new(alarm: Arc<Alarm>) -> (Self, Receiver<Asked>) {
+        let (to, heard) = channel();
+        (Desk { to: Mutex::new(to), alarm }, heard)
+    }
+
+    /// Asks and waits; `None` if no answer came in time, or no manager is
+    /// there to give one. `file` is handed over with it.
+    pub fn ask(
+        &self,
+        channel: u64,
+        wish: Wish,
+        file: Option<BorrowedFd<'_>>,
+        patience: Duration,
+    ) -> Option<Verdict> {
+        let file = file.map(|f| f.try_clone_to_owned()).transpose().ok()?;
+        let (reply, verdict) = std::sync::mpsc::channel();
+        self.to
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(Asked { channel, wish, file, reply })
+            .ok()?;
+        self.alarm.bell().ring();
+        verdict.recv_timeout(patience).ok()
+    }
+}
