@@ -3,7 +3,7 @@
 # the other programs.
 #
 #   packaging/wasm.sh           builds them: some minutes the first time
-#   packaging/wasm.sh --test    and tests them; the other programs are built already
+#   packaging/wasm.sh --test    and tests them, after `tests/built.py build`
 set -eu
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
@@ -21,5 +21,5 @@ if [ "${1-}" = --test ]; then
     # In release, so that wasmtime is built once.
     # shellcheck disable=SC2086
     cargo test --release --locked $wasm
-    cargo test --release --quiet -p vfun-tests-local --test wasm --test submit -- --ignored
+    tests/built.py run vfun-tests-local/wasm vfun-tests-local/submit -- --ignored
 fi

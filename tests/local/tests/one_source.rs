@@ -47,7 +47,7 @@ fn what_a_host_offers_is_called_there_and_all_else_here() {
     assert!(told(&here).1.contains("none of 5 points"));
     assert!(matches!(on_host.call(to, 1., &[]), Err(Error::Driver { .. })));
 
-    tell(&stand, &Ask::RemoveFunction { name: nearest::NAME.into() });
+    tell(&stand, &Ask::RemoveFunction { client: None, name: nearest::NAME.into() });
     let fallen_back = nearest::open(&session).unwrap();
     assert!(fallen_back.host().is_none(), "the host does not offer it any more");
     assert_eq!(

@@ -52,8 +52,9 @@ impl World {
                     let channels = m.reports.remove(&service).unwrap_or_default();
                     Event::Serving { service, channels }
                 }
-                // Only the sentence of its end changes by it.
-                FromService::Forbidden { .. } => continue,
+                // Only the sentence of its end changes by it; and modules are the
+                // real rim's business, which the core hears of as a new catalog.
+                FromService::Forbidden { .. } | FromService::Submission { .. } => continue,
                 FromService::Deadline { channel } => {
                     Event::CallOverran { service, channel: of(channel) }
                 }
