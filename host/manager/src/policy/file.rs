@@ -278,6 +278,7 @@ mod tests {
             requests_per_s = 110
             requests_burst = 120
             rings_per_s = 130
+            lease_priority = 7
             tokens = true
             submit = ["ci-*"]
             modules = 3
@@ -303,6 +304,7 @@ mod tests {
             requests_per_s: 110,
             requests_burst: 120,
             rings_per_s: 130,
+            lease_priority: 7,
             tokens: true,
             modules: 3,
             modules_bytes: 5 << 20,
@@ -341,6 +343,7 @@ mod tests {
             ("[default]\nrequests_per_s = 0", "p.toml:2: requests_per_s is at least"),
             ("[default]\nrequests_burst = 1", "p.toml:2: requests_burst is at least"),
             ("[default]\nrings_per_s = 0", "p.toml:2: rings_per_s is at least"),
+            ("[default]\nlease_priority = 11", "p.toml:2: lease_priority is from 0 to 10"),
             ("[default]\ntokens = 1", "p.toml:2: invalid type"),
             ("[default]\nsubmit = 1", "p.toml:2: submit is true, false, or a list"),
             ("[default]\nsubmit = [\"\"]", "p.toml:2: submit is true, false, or a list"),
