@@ -226,6 +226,7 @@ mod tests {
             requests_per_s = 110
             requests_burst = 120
             rings_per_s = 130
+            lease_priority = 7
             tokens = true
             [client.vm1]
             cpu = "none"
@@ -246,6 +247,7 @@ mod tests {
             requests_per_s: 110,
             requests_burst: 120,
             rings_per_s: 130,
+            lease_priority: 7,
             tokens: true,
             jail,
         };
@@ -260,6 +262,7 @@ mod tests {
     #[test]
     fn wrong_policies_are_refused_with_file_line_and_reason() {
         for (text, expect) in [
+            ("[default]\nlease_priority = 11\n", "p.toml:2: lease_priority is from 0 to 10"),
             ("[jail]\nrequire = [\n\"seccomp\",\n\"sandbox\"]", "p.toml:4: 'sandbox' is no layer"),
             ("[default]\ncolour = 3", "p.toml:2: unknown field `colour`"),
             ("[defaults]\nchannels = 3", "p.toml:1: unknown field `defaults`"),
