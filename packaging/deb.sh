@@ -123,6 +123,7 @@ TEXT
     install -m 644 "$built/libvfun.so" "$temp/$p/usr/lib"
     strip --strip-unneeded "$temp/$p/usr/bin/vfun" "$temp/$p/usr/lib/libvfun.so"
     install -m 644 "$here/guest/client/include/vfun.h" "$here/protocol/wire/include/vfun_wire.h" \
+        "$here/protocol/function/include/vfun_function.h" "$here/services/sdk/include/vfun_driver.h" \
         "$here/guest/kmod/vfun_uapi.h" "$temp/$p/usr/include"
     sed "s|@PREFIX@|/usr|g; s|@LIBDIR@|/usr/lib|g; s|@VERSION@|$version|g" \
         "$here/guest/client/vfun.pc.in" >"$temp/$p/usr/lib/pkgconfig/vfun.pc"

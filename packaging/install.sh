@@ -27,7 +27,8 @@ install -m 644 services/opencl/kernels/* "$to/share/virtfun/functions-opencl/"
 ln -sf ../lib/virtfun/vfund "$to/bin/vfund"
 install -m 755 $bin/vfun "$to/bin/"
 install -m 644 $bin/libvfun.so "$to/lib/"
-install -m 644 guest/client/include/vfun.h services/sdk/include/vfun_driver.h protocol/wire/include/vfun_wire.h "$to/include/"
+install -m 644 guest/client/include/vfun.h services/sdk/include/vfun_driver.h protocol/function/include/vfun_function.h \
+    protocol/wire/include/vfun_wire.h "$to/include/"
 sed "s|@PREFIX@|$prefix|g; s|@LIBDIR@|$prefix/lib|g; s|@VERSION@|$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)|g" \
     guest/client/vfun.pc.in > "$to/lib/pkgconfig/vfun.pc"
 for f in functions/*/function.toml; do

@@ -8,6 +8,7 @@
 
 pub mod admin;
 pub mod args;
+mod carried;
 pub mod cmd;
 pub mod connect;
 pub mod fail;

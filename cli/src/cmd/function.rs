@@ -3,7 +3,8 @@
 use super::switch::done;
 use crate::admin::Admin;
 use crate::args::Cli;
-use crate::fail::{self, Exit, Failure, Result};
+use crate::carried;
+use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Table};
 use std::path::{Path, PathBuf};
 use vfun_manager::admin::{Ask, FunctionRow};
@@ -13,7 +14,9 @@ use vfun_manager::admin::{Ask, FunctionRow};
 pub enum Sub {
     /// Offer a function by its manifest; replaces one of the same name.
     Add {
-        /// The manifest, TOML. Its driver's library is looked for beside it, then in the manager's --drivers.
+        /// The manifest, TOML: its driver's library is looked for beside it, then in the manager's
+        /// --drivers. Or a library or module that carries its manifest, as #[vfunction] and
+        /// vfun_function.h make them.
         file: PathBuf,
     },
     /// Take a function away. Those who have it keep it until they release it.
@@ -35,8 +38,7 @@ pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
     let admin = Admin::of(cli);
     match sub {
         Sub::Add { file } => {
-            let manifest =
-                std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+            let manifest = carried::complete(file)?;
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
             done(cli, admin.tell(&Ask::AddFunction { manifest, file })?)
         }

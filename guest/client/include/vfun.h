@@ -368,6 +368,21 @@ enum vfun_status vfun_open(const struct vfun_session *session,
                            const struct vfun_function_options *options,
                            struct vfun_function **function);
 
+// Opens a function that the program has itself as well: *function is null,
+// and the status VFUN_STATUS_OK, where the host offers this client none of
+// that name. version is major << 16 | minor, signature its text as a manifest
+// has it; those of options (which may be null) are not looked at.
+//
+// Requires:
+// session is open; name and signature are strings; options is null or valid;
+// function points to room for a pointer.
+enum vfun_status vfun_offered(const struct vfun_session *session,
+                              const char *name,
+                              uint32_t version,
+                              const char *signature,
+                              const struct vfun_function_options *options,
+                              struct vfun_function **function);
+
 // The grant as the host recorded it.
 //
 // Requires:

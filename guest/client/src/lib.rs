@@ -44,6 +44,7 @@ mod error;
 mod function;
 mod grant;
 mod heartbeat;
+mod offered;
 mod owned;
 mod pending;
 mod random;
@@ -61,6 +62,7 @@ pub use endpoint::{Endpoint, TransportKind};
 pub use error::{Error, Result};
 pub use function::Function;
 pub use grant::{Grant, GrantInfo, Stats};
+pub use offered::offered;
 #[doc(hidden)]
 pub use owned::{KeptResults, OwnedCell, OwnedPending};
 pub use pending::Pending;

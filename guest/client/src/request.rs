@@ -71,6 +71,12 @@ impl FunctionRequest {
         self.signature = fingerprint;
         self
     }
+    /// With another request's version and signature.
+    pub(crate) fn typed_as(mut self, other: &FunctionRequest) -> Self {
+        self.version = other.version;
+        self.signature = other.signature;
+        self
+    }
     /// How long a call may take before its service is ended. Whole milliseconds, up to an hour.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);

@@ -108,3 +108,19 @@ macro_rules! export_function {
         };
     };
 }
+
+/// Puts a manifest's text (an array of bytes) into the library, where `vfun
+/// function add` and `vfun submit` look for one: the ELF section
+/// `.vfun.manifest`, in WebAssembly the custom section of that name.
+/// `#[vfunction]` of vfun-function does this by itself.
+#[macro_export]
+macro_rules! export_manifest {
+    ($bytes:expr) => {
+        #[allow(unsafe_code)]
+        const _: () = {
+            #[used]
+            #[unsafe(link_section = ".vfun.manifest")]
+            static MANIFEST: [u8; $bytes.len()] = $bytes;
+        };
+    };
+}

@@ -44,12 +44,92 @@ fn an_array_is_summed_in_place_from_c() {
     sums(&program);
 }
 
+// The whole workspace's features, as the tests are built with: else what it
+// depends on would be built once more.
 #[test]
 fn an_array_is_summed_in_place_from_rust() {
     said(
         Command::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "-p", "vfun", "--example", "sum"])
+            .args(["build", "--release", "--quiet", "--workspace", "--example", "sum"])
             .current_dir(repo()),
     );
     sums(&programs().join("examples/sum"));
+}
+
+/// What the README's table shows, from C, Rust and the shell; Python's is
+/// tested with the package.
+const OFFLOADED: &str = "zstd true of 220000
+sha256 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad
+resize 3072 [0, 0, 255, 255]
+matmul [3.0, 4.0, 6.0, 8.0]";
+
+fn with_kernels() -> (Stand, String) {
+    let kernels = repo().join("services/opencl/kernels");
+    let kernels = kernels.to_str().unwrap();
+    let stand = Stand::with(&["--functions", kernels]);
+    let endpoint = format!("host:{}", stand.root().join("host.sock").display());
+    (stand, endpoint)
+}
+
+#[test]
+fn four_jobs_go_to_the_host_from_c_by_stubs() {
+    let (stand, endpoint) = with_kernels();
+    let dir = tempfile::tempdir().unwrap();
+    let (header, program) = (dir.path().join("functions.h"), dir.path().join("offload"));
+    said(
+        Command::new(programs().join("vfun"))
+            .args(["bindgen", "zstd", "sha256", "resize", "matmul_f32", "--lang", "c", "-o"])
+            .arg(&header)
+            .arg("--root")
+            .arg(stand.root()),
+    );
+    let client = repo().join("guest/client");
+    said(
+        Command::new("cc")
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+            .arg(dir.path())
+            .arg("-I")
+            .arg(client.join("include"))
+            .arg(client.join("examples/offload.c"))
+            .arg("-L")
+            .arg(programs())
+            .args(["-lvfun", "-o"])
+            .arg(&program),
+    );
+    let mut run = Command::new(&program);
+    assert_eq!(said(run.arg(&endpoint).env("LD_LIBRARY_PATH", programs())), OFFLOADED);
+}
+
+#[test]
+fn four_jobs_go_to_the_host_from_rust() {
+    said(
+        Command::new(env!("CARGO"))
+            .args(["build", "--release", "--quiet", "--workspace", "--example", "offload"])
+            .current_dir(repo()),
+    );
+    let (_stand, endpoint) = with_kernels();
+    assert_eq!(said(Command::new(programs().join("examples/offload")).arg(&endpoint)), OFFLOADED);
+}
+
+/// Each `vfun call` in the README's table.
+#[test]
+fn four_jobs_go_to_the_host_from_the_shell() {
+    let (stand, _) = with_kernels();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("big.log"), b"a line of a log\n".repeat(5000)).unwrap();
+    std::fs::write(dir.path().join("photo.rgba"), [9u8, 9, 9, 255].repeat(64 * 48)).unwrap();
+    let page = std::fs::read_to_string(repo().join("README.md")).unwrap();
+    let rows = page.lines().filter(|l| l.starts_with("| `"));
+    let lines: Vec<_> =
+        rows.flat_map(|l| l.split('`')).filter(|code| code.starts_with("vfun call ")).collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    for line in lines {
+        let mut words = line.split(' ');
+        words.next();
+        let mut command = Command::new(programs().join("vfun"));
+        said(command.args(words).current_dir(dir.path()).env("VFUN_ROOT", stand.root()));
+    }
+    let size = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();
+    assert!((10..1000).contains(&size("big.zst")));
+    assert_eq!(size("small.rgba"), 32 * 24 * 4);
 }

@@ -56,6 +56,11 @@ fn nobody_depends_across_the_trust_boundary() {
             }
             let to = side(&repo, path);
             seen += 1;
+            // A function may bring along, for programs, how it is called; the
+            // library that a host loads is built without.
+            if (from, to) == ("functions", "guest") && d["optional"] == true {
+                continue;
+            }
             assert!(
                 allowed(from, name).contains(&to),
                 "{name} ({from}/) may not depend on {} ({to}/)",

@@ -283,7 +283,7 @@ fn a_client_holds_as_many_vfs_as_it_may_and_a_priority_counts() {
     let session = stand.options("second").client("second").connect().unwrap();
     let second = session.function("misbehave").unwrap();
     // As many calls of each, so that only the priority tells them apart.
-    let mut both = || {
+    let both = || {
         let got = (on_vf(&first), on_vf(&second));
         std::thread::sleep(Duration::from_micros(500));
         got

@@ -294,20 +294,22 @@ impl Process {
             }
             Told::Close(channel) => match self.channels.get_mut(&channel) {
                 Some(c) if !matches!(c.at, At::Ended) => c.closing = true,
-                _ => {
+                Some(_) => {
                     self.channels.remove(&channel);
                     self.say(FromService::Closed { channel });
                 }
+                None => {}
             },
             Told::HandOver(channel, baton) => match self.channels.get_mut(&channel) {
                 Some(c) if !matches!(c.at, At::Ended) => {
                     c.passes = baton;
                     c.closing = true;
                 }
-                _ => {
+                Some(_) => {
                     self.channels.remove(&channel);
                     self.say(FromService::Closed { channel });
                 }
+                None => {}
             },
             Told::TakeUp(channel, status) => {
                 if let Some(c) = self.channels.get_mut(&channel) {

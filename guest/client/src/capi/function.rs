@@ -75,6 +75,49 @@ pub unsafe extern "C" fn vfun_open(
     })
 }
 
+/// Opens a function that the program has itself as well: *function is null,
+/// and the status VFUN_STATUS_OK, where the host offers this client none of
+/// that name. version is major << 16 | minor, signature its text as a manifest
+/// has it; those of options (which may be null) are not looked at.
+///
+/// # Safety
+/// session is open; name and signature are strings; options is null or valid;
+/// function points to room for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_offered(
+    session: *const vfun_session,
+    name: *const c_char,
+    version: u32,
+    signature: *const c_char,
+    options: *const vfun_function_options,
+    function: *mut *mut vfun_function,
+) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            put(function, std::ptr::null_mut(), "function is null")?;
+            let s = given(session, "session is null")?;
+            let name = text(name, "name is not UTF-8")?.ok_or(Failure::Argument("name is null"))?;
+            let signature = text(signature, "signature is not UTF-8")?
+                .ok_or(Failure::Argument("signature is null"))?;
+            let wanted = request(name, options)?;
+            let version = FunctionVersion(version);
+            let halves = (version.major(), version.minor());
+            let found = crate::offered(&s.session, name, halves, signature, |typed| {
+                wanted.typed_as(&typed)
+            })?;
+            match found {
+                None => Ok(()),
+                Some(active) => put(
+                    function,
+                    Box::into_raw(Box::new(vfun_function { function: active })),
+                    "function is null",
+                ),
+            }
+        }
+    })
+}
+
 /// The grant as the host recorded it.
 ///
 /// # Safety

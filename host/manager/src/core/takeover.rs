@@ -134,7 +134,11 @@ impl Core {
                     self.open(id, channel, out);
                 }
                 GrantState::Closing => self.free_grant(channel, out),
-                GrantState::Granted | GrantState::Broken | GrantState::Released => {}
+                GrantState::Broken => {
+                    g.service = None;
+                    self.free_vf_of_broken(channel);
+                }
+                GrantState::Granted | GrantState::Released => {}
             }
         }
     }

@@ -123,7 +123,10 @@ impl<I: Serve> Calls<I> {
     /// Serves the first call, if one comes within `most` ns: whoever posted it
     /// has waited while one service let go of the channel and another took it up.
     pub fn serve_first(&mut self, most: u64) {
-        let mut look = self.server.next_anywhere();
+        let mut look = match self.server.next() {
+            Next::Nothing => self.server.next_anywhere(),
+            found => found,
+        };
         let from = clock::now();
         loop {
             match look {

@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vfun_ring::WindowMemory;
+use vfun_ring::{Server, WindowMemory};
 use vfun_supervise::{Lengths, Open, Start};
 use vfun_wait::{Policy, WaitMode};
 use vfun_window::{Access, Baton, BatonWaiter, Bell, BellWaiter, Mapping};
@@ -27,12 +27,15 @@ const SPIN_FLOOR: Duration = Duration::from_millis(2);
 /// What is made ready of each side of a channel that is stood by for: more
 /// than most have, and little to walk through.
 const READY_BYTES: usize = 4 << 20;
+/// What the way from a call's cell to a small driver and back takes of a stack.
+const STACK_WARM: usize = 64 << 10;
 /// How long whoever takes a channel over looks for a first call before it says
 /// so, ns: what it says wakes others, who would take its processor.
 const FIRST_CALL: u64 = 50_000;
-/// How long whoever has handed a channel over rests before its driver ends,
-/// for the same reason: the other one computes meanwhile.
-const GIVE_WAY: Duration = Duration::from_micros(200);
+/// How often whoever has handed a channel over gives way before its driver
+/// ends, for the same reason. It does not sleep: to set a timer is dear in a
+/// virtual machine, and the other one would wait for that as well.
+const GIVE_WAY: u32 = 4;
 
 /// What a channel's thread tells the main thread.
 #[derive(Debug)]
@@ -209,6 +212,14 @@ pub fn open<E: Engine>(
     Ok(running)
 }
 
+/// What this thread will need of its stack and of the allocator, and the
+/// channel's lines, are fetched while nobody waits for it.
+#[inline(never)]
+fn warm_up(mem: &WindowMemory, depth: u16, cell_bytes: u32) {
+    std::hint::black_box(&mut [0u8; STACK_WARM]);
+    drop(std::hint::black_box(Server::new(mem.clone(), depth, cell_bytes)));
+}
+
 fn stand(fds: &mut Vec<OwnedFd>) -> Result<(Arc<Standby>, BatonWaiter), String> {
     let why = |e| format!("it cannot be stood by for: {e}");
     let standby = Standby::new().map_err(why)?;
@@ -245,7 +256,9 @@ impl Asked {
         let baton = self.baton.lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some(baton) = baton {
             baton.pass();
-            std::thread::sleep(GIVE_WAY);
+            for _ in 0..GIVE_WAY {
+                std::thread::yield_now();
+            }
         }
     }
 }
@@ -273,6 +286,9 @@ fn serve<E: Engine>(
             pulse.begin();
             let made = engine.open(&asked.config);
             pulse.end();
+            if asked.standby.is_some() {
+                warm_up(&mem, asked.config.depth, asked.config.cell_bytes);
+            }
             let made = match made {
                 Ok(instance) => match asked.turn(&pulse, teller) {
                     Some(left) => Ok((instance, left)),

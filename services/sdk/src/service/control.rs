@@ -277,11 +277,14 @@ impl<E: Engine> Control<E> {
                 c.closing = true;
                 stop(&c.running);
             }
-            // Not served, or not any more.
-            _ => {
+            // Not any more: its app broke it.
+            Some(_) => {
                 self.channels.remove(&channel);
                 self.say(FromService::Closed { channel });
             }
+            // Refused, or closed already, which was said: said again it could be
+            // taken for the end of a channel that is opened anew meanwhile.
+            None => {}
         }
     }
 
