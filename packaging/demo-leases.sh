@@ -85,7 +85,7 @@ if [ -n "$module" ]; then
     say "9. A client in a real guest: its calls go on while its lease moves"
     "$bin/vfun" leases set fair >/dev/null
     "$bin/vfun" guest --client demo-vm --module "$module" --user app -- \
-        "vfun call model 1 0 0 1,2,3 --repeat 4000" &
+        "vfun call model 1 0 0 1,2,3 --repeat 2500" &
     guest=$!
     # Two others come when it calls: three clients, two VFs.
     for _ in $(seq 400); do

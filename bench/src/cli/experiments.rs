@@ -230,7 +230,7 @@ pub(super) fn isolation(args: &IsolationArgs) -> Result<ExitCode> {
 }
 
 /// A short run's part of the full one.
-const SHORT: f64 = 0.03;
+const SHORT: f64 = 0.02;
 
 pub(super) fn leases(args: &LeasesArgs) -> Result<ExitCode> {
     let at = Where {

@@ -72,9 +72,9 @@ impl LeasesPlan {
             },
             interval_ms,
             hold_ms: interval_ms,
-            warm_s: self.seconds(2.0, 0.8),
+            warm_s: self.seconds(2.0, 0.5),
             // Whole rounds of `fair`: each of four pairs has its turn.
-            seconds: self.seconds(10.0, 16.0 * interval_ms as f64 * 1e-3),
+            seconds: self.seconds(10.0, 12.0 * interval_ms as f64 * 1e-3),
             seed: self.seed,
         }
     }
