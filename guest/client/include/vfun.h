@@ -108,6 +108,9 @@ typedef enum vfun_status {
   VFUN_STATUS_NO_MODULE = 37,
   // Kernel module and library are of different releases.
   VFUN_STATUS_MODULE_VERSION = 38,
+  // The host did not take a submitted module; `vfun_last_code` has a
+  // `vfun_submit_code`.
+  VFUN_STATUS_NOT_ACCEPTED = 39,
 } vfun_status;
 
 // How calls wait for their answers, and their services for calls.
@@ -129,6 +132,29 @@ typedef enum vfun_preference {
   // Software.
   VFUN_PREFERENCE_SOFTWARE = 2,
 } vfun_preference;
+
+// Why a host did not take a module: vfun_last_code after
+// VFUN_STATUS_NOT_ACCEPTED.
+typedef enum vfun_submit_code {
+  // The request makes no sense.
+  VFUN_SUBMIT_CODE_MALFORMED = 1,
+  // The module is not one that is served; the sentence has the compiler's words.
+  VFUN_SUBMIT_CODE_BAD_MODULE = 2,
+  // Policy does not let this client or app submit.
+  VFUN_SUBMIT_CODE_DENIED = 3,
+  // The client has as many modules, or bytes of them, as it may.
+  VFUN_SUBMIT_CODE_OVER_QUOTA = 4,
+  // The module, its memory or its deadline is beyond a limit.
+  VFUN_SUBMIT_CODE_BEYOND_LIMIT = 5,
+  // Too many submissions within a minute.
+  VFUN_SUBMIT_CODE_TOO_FAST = 6,
+  // Another module has this name.
+  VFUN_SUBMIT_CODE_NAME_TAKEN = 7,
+  // Nothing of this name was submitted.
+  VFUN_SUBMIT_CODE_UNKNOWN = 8,
+  // The host could not keep it.
+  VFUN_SUBMIT_CODE_HOST_TROUBLE = 9,
+} vfun_submit_code;
 
 // An active function. Any number of threads may use it at once.
 typedef struct vfun_function vfun_function;
@@ -281,6 +307,49 @@ typedef struct vfun_stats_info {
   // Age of the grant, ms.
   uint64_t age_ms;
 } vfun_stats_info;
+
+// A WebAssembly module to be submitted. Set all to zero, then size to
+// sizeof(struct vfun_module), module and module_len, then what is to differ.
+typedef struct vfun_module {
+  // sizeof(struct vfun_module), for later versions.
+  size_t size;
+  // The bytes of a .wasm file.
+  const void *module;
+  // Bytes of module, at most 8 MiB.
+  size_t module_len;
+  // Its name; null for the one in the module. The function is my.NAME.
+  const char *name;
+  // What its arguments and results are, such as "(n: u64) -> u64"; null for none.
+  const char *signature;
+  // Most memory of each channel's instance, bytes; 0 for the usual.
+  uint64_t memory_bytes;
+  // How long a call may take, ms; 0 for the usual.
+  uint32_t deadline_ms;
+  // Not 0: takes the place of another module of this name.
+  uint32_t replace;
+} vfun_module;
+
+// A function that this client submitted.
+typedef struct vfun_own_function {
+  // Its name, such as my.double.
+  char name[VFUN_NAME_ROOM];
+  // SHA-256 of its module.
+  uint8_t sha256[32];
+  // major << 16 | minor.
+  uint32_t version;
+  // Bytes of its module.
+  uint32_t module_bytes;
+  // Longest arguments, bytes.
+  uint32_t max_args;
+  // Longest results, bytes.
+  uint32_t max_result;
+  // Most memory of each channel's instance, bytes.
+  uint64_t memory_bytes;
+  // Fingerprint of its signature; 0 if it has none.
+  uint64_t signature;
+  // Deadline of its calls, ms.
+  uint64_t deadline_ms;
+} vfun_own_function;
 
 #ifdef __cplusplus
 extern "C" {
@@ -493,6 +562,37 @@ enum vfun_status vfun_submit_borrowed(struct vfun_slot *slot,
 // Requires:
 // slot is not used again.
 enum vfun_status vfun_give_back(struct vfun_slot *slot);
+
+// Brings a WebAssembly module to the host, which checks and compiles it and
+// offers it to this client alone until it is removed: *function says what as
+// (it may be null). After VFUN_STATUS_NOT_ACCEPTED vfun_last_code has a
+// vfun_submit_code, vfun_last_error the compiler's or the host's sentence.
+//
+// Requires:
+// session is open; module is valid, and what it points at; function is null
+// or points to room for a struct vfun_own_function.
+enum vfun_status vfun_submit_module(const struct vfun_session *session,
+                                    const struct vfun_module *module,
+                                    struct vfun_own_function *function);
+
+// The functions that this client submitted: the first room of them into
+// functions, and how many there are in all into *count. functions may be null
+// if room is 0.
+//
+// Requires:
+// session is open; functions points to room structs; count points to a size_t.
+enum vfun_status vfun_submitted_modules(const struct vfun_session *session,
+                                        struct vfun_own_function *functions,
+                                        size_t room,
+                                        size_t *count);
+
+// Offers a function no more that this client submitted; grants of it keep it
+// until they are released.
+//
+// Requires:
+// session is open; name is a string.
+enum vfun_status vfun_withdraw_module(const struct vfun_session *session,
+                                      const char *name);
 
 #ifdef __cplusplus
 }  // extern "C"

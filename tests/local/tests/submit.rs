@@ -377,6 +377,10 @@ fn slow_to_compile() -> Vec<u8> {
     // Locals, all of which live until the end, mixed again and again.
     let locals = 2_000usize;
     let mut body = [vec![1], leb(locals), vec![0x7e]].concat();
+    // From memory, as what is known beforehand would be computed beforehand.
+    for i in 0..locals {
+        body.extend([&[0x41, (i % 64) as u8, 0x29, 3, 0, 0x21][..], &leb(i)].concat());
+    }
     let mut n = 7usize;
     while body.len() < 7_000_000 {
         n = (n * 1_103_515_245 + 12_345) % (1 << 31);
@@ -385,12 +389,18 @@ fn slow_to_compile() -> Vec<u8> {
         body.extend([vec![0x20], leb(y), vec![0x20], leb(z), vec![0x7e, 0x20], leb(x)].concat());
         body.extend([vec![0x7c, 0x21], leb(x)].concat());
     }
+    // Their sum is the result: none of it can be left out.
+    body.extend([0x20, 0]);
+    for i in 1..locals {
+        body.extend([&[0x20][..], &leb(i), &[0x7c]].concat());
+    }
     body.push(0x0b);
     let code = [leb(1), leb(body.len()), body].concat();
     [
         b"\0asm\x01\0\0\0".to_vec(),
-        section(1, &[1, 0x60, 0, 0]),
+        section(1, &[1, 0x60, 0, 1, 0x7e]),
         section(3, &[1, 0]),
+        section(5, &[1, 0, 1]),
         section(10, &code),
     ]
     .concat()
@@ -496,6 +506,7 @@ fn bad_modules(c: &Clients) {
     {
         let (code, sentence) = refused(a.submit_module(&Submission::new(&bytes)));
         assert!(code == SubmitCode::BadModule, "{what}: {code}: {sentence}");
+        assert!(sentence.contains("took too long"), "{what}: {sentence}");
     }
     a.submit_module(&c.module("double")).unwrap();
     assert_eq!(call(&a, "my.double", 3), 6, "and it is back");

@@ -136,6 +136,17 @@ class Driver(CallError):
 
 Driver.__module__ = "virtfun"
 _classes["Driver"] = Driver
+
+
+class NotAccepted(CallError):
+    """The host did not take a module: its ``code`` and the compiler's or host's ``sentence``."""
+
+    code: int = 0
+    sentence: str = ""
+
+
+NotAccepted.__module__ = "virtfun"
+_classes["NotAccepted"] = NotAccepted
 for _base in (Error, ConnectError, SessionError, ControlError, Refused, CallError, OptionError):
     _base.__module__ = "virtfun"
     __all__.append(_base.__name__)
@@ -165,6 +176,6 @@ def make(
     """An exception as the native half raises it."""
     made = class_of(kind, refused)(sentence if refused else text)
     made.advice, made.retryable = advice, retryable
-    if isinstance(made, (Refused, Driver)):
+    if isinstance(made, (Refused, Driver, NotAccepted)):
         made.code, made.sentence = code, sentence
     return made

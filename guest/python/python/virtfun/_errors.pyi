@@ -13,6 +13,10 @@ class Refused(Error):
 class CallError(Error): ...
 class OptionError(Error, ValueError): ...
 
+class NotAccepted(CallError):
+    code: int
+    sentence: str
+
 class Driver(CallError):
     code: int
     sentence: str
@@ -78,6 +82,7 @@ __all__ = [
     "CallError",
     "OptionError",
     "Driver",
+    "NotAccepted",
     "NoHost",
     "HostSocket",
     "NoDevice",
