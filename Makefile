@@ -14,7 +14,7 @@ setup:          ## installs what is missing (root or sudo) and fetches the guest
 build: setup    ## release binaries, drivers and libvfun.so in target/release
 	cargo build --release --workspace
 
-demo: build     ## the main job, from nothing: a program in a real guest calls its host; then the published experiment
+demo: build     ## the main job, from nothing: a program in a real guest calls its host; then the published experiment, and leases that move
 	@packaging/demo.sh
 
 host-demo:      ## the same without a guest, in a minute
