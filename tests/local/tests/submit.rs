@@ -261,7 +261,7 @@ fn modules_outlive_their_manager_and_not_their_client() {
     assert_eq!(number(&f.call(&8u64.to_le_bytes()).unwrap()), 16);
     c.stand.start_vfund();
     assert_eq!(number(&f.call(&9u64.to_le_bytes()).unwrap()), 18);
-    assert_eq!(a.submitted_modules().unwrap(), [done.function.clone()]);
+    assert_eq!(a.submitted_modules().unwrap(), std::slice::from_ref(&done.function));
     assert_eq!(call(&a, "my.double", 10), 20);
     drop((f, a));
     // Ended in order, and started anew.

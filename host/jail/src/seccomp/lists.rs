@@ -279,7 +279,7 @@ pub fn compiling() -> Vec<Rule> {
 /// A module that is compiled: memory for its instances, and no file, and no
 /// more code. Its traps are signals, whose handlers are there by then.
 pub fn wasm() -> Vec<Rule> {
-    floor()
+    [DATA, NO_FILE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// A submitted module while it is compiled, or its code is taken: it comes
@@ -297,8 +297,8 @@ pub fn submit() -> Vec<Rule> {
     [CODE, NO_FILE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
-/// The allocator, giving back what a compiler took, asks the system's file on
-/// memory how it is to, and goes on without.
+/// The allocator, giving back much that a thread took, asks the system's file
+/// on memory how it is to, and goes on without.
 const NO_FILE: &[Rule] = &[refuse(SYS_openat, EACCES)];
 
 /// `clone` as a C library starts a program: `CLONE_VM | CLONE_VFORK | SIGCHLD`.
@@ -355,7 +355,7 @@ const KERNEL: &[Rule] = &[
 /// A kernel that is compiled and loaded: no file, no program and no more code.
 /// PoCL's threads, one for each processor, are there by then.
 pub fn opencl() -> Vec<Rule> {
-    [KERNEL, DATA, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+    [KERNEL, DATA, NO_FILE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// Raw lines: no driver, no files.

@@ -190,7 +190,8 @@ mod tests {
         };
         assert_eq!(to(&compiling, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), ALLOW);
         assert_eq!(to(&compiling, SYS_openat, arg(2, O_RDWR)), ERRNO | EACCES as u32);
-        assert_eq!(to(&wasm, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), TRAP);
+        assert_eq!(to(&wasm, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), ERRNO | EACCES as u32);
+        assert_eq!(to(&wasm, SYS_openat2, [0; 6]), TRAP);
         for call in [SYS_mmap, SYS_mprotect] {
             assert_eq!(to(&compiling, call, arg(2, PROT_READ | PROT_EXEC)), ALLOW);
             assert_eq!(to(&wasm, call, arg(2, PROT_READ | PROT_EXEC)), TRAP);
@@ -218,7 +219,8 @@ mod tests {
         assert_eq!(to(&building, SYS_clone, arg(0, CLONE_VM | CLONE_VFORK | SIGCHLD)), ALLOW);
         assert_eq!(to(&building, SYS_clone, arg(0, SIGCHLD)), TRAP, "no other fork");
         assert_eq!(to(&building, SYS_mmap, arg(2, PROT_EXEC)), ALLOW);
-        assert_eq!(to(&serving, SYS_openat, arg(2, O_RDONLY)), TRAP);
+        assert_eq!(to(&serving, SYS_openat, arg(2, O_RDONLY)), ERRNO | EACCES as u32);
+        assert_eq!(to(&serving, SYS_openat2, [0; 6]), TRAP);
         assert_eq!(to(&serving, SYS_execve, [0; 6]), KILL_PROCESS);
         assert_eq!(to(&serving, SYS_clone, arg(0, CLONE_VM | CLONE_VFORK | SIGCHLD)), TRAP);
         assert_eq!(to(&serving, SYS_mmap, arg(2, PROT_EXEC)), TRAP);
