@@ -309,7 +309,7 @@ fn a_bounded_channel_is_slowed_down_and_no_call_of_it_fails() {
         // Another bound holds for the channel that is there.
         s.tell(ToService::Rate { channel: 3, calls_per_s: 1 });
         s.tell(ToService::Rate { channel: 77, calls_per_s: 1 });
-        s.close(99); // heard after these
+        s.heard();
         app.ok(&[]);
         app.ok(&[]);
         let (from, waits) = (Instant::now(), app.post(&[]));
@@ -320,7 +320,7 @@ fn a_bounded_channel_is_slowed_down_and_no_call_of_it_fails() {
         assert!(from.elapsed() >= Duration::from_millis(300));
         // One that waits for its time does not keep the channel from closing.
         s.tell(ToService::Rate { channel: 3, calls_per_s: 1 });
-        s.close(99);
+        s.heard();
         let pending: Vec<_> = (0..4).map(|_| app.post(&[])).collect();
         s.close(3);
         drop(pending);

@@ -110,8 +110,11 @@ fn a_channel_taken_over_after_a_close_goes_on_where_it_was() {
     s.serve(2, &app);
     assert_eq!(app.finish(waiting), (Status::Ok, vec![42]));
     s.close(2);
-    s.close(2); // one that is closed already
-    s.close(99); // one that never was
+    // One that is closed already, one that never was: said again, it could be
+    // taken for the end of one that is opened anew.
+    s.tell(ToService::Close { channel: 2 });
+    s.tell(ToService::Close { channel: 99 });
+    s.heard();
     s.stop();
 }
 

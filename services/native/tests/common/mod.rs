@@ -163,6 +163,15 @@ impl Service {
         assert_eq!(self.hear(), FromService::Closed { channel });
     }
 
+    /// Waits until it has heard what it was told so far, and checks that it had
+    /// nothing to say to that.
+    #[allow(dead_code, reason = "one of the programs of tests has no use for it")]
+    pub fn heard(&mut self) {
+        let app = self.open(9_999, Shape::default());
+        self.close(9_999);
+        drop(app);
+    }
+
     /// Waits for the process to end.
     pub fn end(&mut self) -> ExitStatus {
         let until = Instant::now() + PATIENCE;
