@@ -56,9 +56,11 @@ def run(words, arguments):
     if unknown or not tests:
         sys.exit(f"built.py: no such tests: {' '.join(unknown or words)}")
     failed = []
-    # As cargo does for tests: whatever they load is found, and who asks for
-    # the manifest's folder gets it.
-    path = [str(TARGET / "release"), str(TARGET / "release/deps"), os.environ.get("LD_LIBRARY_PATH", "")]
+    # As cargo does for tests: whatever they load is found (a macro's tests load
+    # the compiler's libraries), and who asks for the manifest's folder gets it.
+    sysroot = subprocess.run(["rustc", "--print", "sysroot"], stdout=subprocess.PIPE, text=True, check=True)
+    path = [str(TARGET / "release"), str(TARGET / "release/deps"), f"{sysroot.stdout.strip()}/lib",
+            os.environ.get("LD_LIBRARY_PATH", "")]
     for t in tests:
         name = f"{t['package']}/{t['target']}" + (" (unit)" if t["kind"] != "test" else "")
         env = os.environ | {
