@@ -115,8 +115,27 @@ pub fn complete(file: &Path) -> Result<String> {
     let path = path.to_str().ok_or_else(|| {
         Failure::new(Exit::Failed, format!("{} is a path that is not UTF-8", file.display()))
     })?;
-    let library = toml::Value::String(path.to_owned());
-    Ok(format!("{}kind = \"{kind}\"\nlibrary = {library}\n", manifest(file, &bytes)?))
+    completed(file, &manifest(file, &bytes)?, kind, path)
+}
+
+/// What a file may say of itself. What it may read, where it runs and what it
+/// is are for whoever adds it to say.
+const OWN_KEYS: [&str; 6] = ["name", "version", "summary", "signature", "memory", "deadline_ms"];
+
+fn completed(file: &Path, carried: &str, kind: &str, library: &str) -> Result<String> {
+    let wrong = |why: String| {
+        Failure::new(Exit::Failed, format!("the manifest in {}: {why}", file.display()))
+    };
+    let mut table: toml::Table =
+        carried.parse().map_err(|e: toml::de::Error| wrong(e.message().to_owned()))?;
+    if let Some(key) = table.keys().find(|k| !OWN_KEYS.contains(&k.as_str())) {
+        return Err(wrong(format!("it says '{key}'")).advise(
+            "only a manifest of its own may say that: write one, and name the library in it",
+        ));
+    }
+    table.insert("kind".into(), kind.into());
+    table.insert("library".into(), library.into());
+    Ok(table.to_string())
 }
 
 #[cfg(test)]
@@ -140,6 +159,21 @@ mod tests {
         assert_eq!(manifest(Path::new("f"), &bytes).unwrap(), "name = \"gcd\"\n");
         let none = manifest(Path::new("f.wasm"), &module(&[("name", b"")])).unwrap_err();
         assert!(format!("{none:?}").contains("f.wasm carries no manifest"), "{none:?}");
+    }
+
+    #[test]
+    fn a_file_says_what_it_is_called_and_not_what_it_may_do() {
+        let file = Path::new("f.wasm");
+        let whole =
+            completed(file, "name = \"gcd\"\nversion = \"1.0\"\n", "wasm", "/f.wasm").unwrap();
+        let t: toml::Table = whole.parse().unwrap();
+        assert_eq!((t["kind"].as_str(), t["library"].as_str()), (Some("wasm"), Some("/f.wasm")));
+        for more in
+            ["kind = \"native\"", "library = \"/x.so\"", "reads = []", "[settings]", "[hardware]"]
+        {
+            let e = completed(file, &format!("name = \"gcd\"\n{more}\n"), "wasm", "/f.wasm");
+            assert!(format!("{:?}", e.unwrap_err()).contains("it says '"), "{more}");
+        }
     }
 
     #[test]

@@ -308,7 +308,9 @@ impl Engine {
         let ms = now.saturating_sub(self.decided_ms);
         self.decided_ms = now;
         let s = self.settings;
-        let others = self.boost().filter(|_| s.policy == Policy::Gain);
+        // What others lose by it says nothing of one that was not tried: else a
+        // few whose calls are badly suited would keep all others from being measured.
+        let others = self.boost().filter(|b| s.policy == Policy::Gain && *b > 0.0);
         for e in self.entries.iter_mut().flatten() {
             let pending = std::mem::take(&mut e.pending);
             e.rate.take(&pending, ms, s.rate_cap);

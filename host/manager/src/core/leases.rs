@@ -160,7 +160,10 @@ impl Core {
         let mut movable: Vec<Handle> = vec![];
         for (handle, g) in self.grants.iter().filter(|(_, g)| g.device == name) {
             used.extend(g.vf);
-            if !g.leased {
+            // Where its function was declared anew, or removed, it stays on what
+            // it was granted: another service would be of the new one.
+            let old = g.service.and_then(|s| self.services.get(&s)).is_some_and(|s| s.outdated);
+            if !g.leased || (old && g.moving.is_none()) {
                 pinned.extend(g.vf);
                 continue;
             }
@@ -226,7 +229,11 @@ impl Core {
                 }
                 Some(_) => self.call_off(handle, out),
                 None if on_vf && vf != meant => {
-                    self.begin_move(now, handle, Location::Software, out);
+                    let (client, function) = (g.client_id, g.function.clone());
+                    // Software that does not come up is not tried all day.
+                    if self.check_breaker(now, client, &function, Location::Software).is_ok() {
+                        self.begin_move(now, handle, Location::Software, out);
+                    }
                 }
                 None if !on_vf => {
                     let (Some(to), Some(vf)) = (to, meant) else { continue };
@@ -274,7 +281,10 @@ impl Core {
             .filter(|(_, g)| g.device == hardware.device)
             .filter_map(|(_, g)| g.vf)
             .collect();
-        (0..hardware.instances.min(u32::from(VFS_MAX)) as u16).find(|vf| !used.contains(vf))
+        let pool = self.leases.pools.get(&hardware.device);
+        let lost = |vf: &Vf| pool.is_some_and(|p| p.lost.contains_key(vf));
+        (0..hardware.instances.min(u32::from(VFS_MAX)) as u16)
+            .find(|vf| !used.contains(vf) && !lost(vf))
     }
 }
 

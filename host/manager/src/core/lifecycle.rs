@@ -188,6 +188,7 @@ impl Core {
 
     pub(super) fn tick(&mut self, now: u64, out: &mut Vec<Action>) {
         self.give_held(now);
+        self.time_moves(now);
         let ids: Vec<_> = self.services.keys().copied().collect();
         for id in ids {
             let channels = self.channels_of(id);
@@ -225,13 +226,14 @@ impl Core {
             }
             // A call that does not end holds a released channel: its service
             // goes, unless it serves somebody else.
-            let overdue = channels.iter().all(|c| {
+            let beside = self.beside(id);
+            let overdue = channels.iter().chain(&beside).all(|c| {
                 self.grants.get(*c).is_ok_and(|g| {
                     g.state == GrantState::Closing
                         && now.saturating_sub(g.closing_ms) > CLOSE_GRACE_MS
                 })
             });
-            if !channels.is_empty() && overdue {
+            if (wanted && overdue) || self.holds_up_a_move(now, id) {
                 let s = self.services.get_mut(&id).expect("just listed");
                 s.state = ServiceState::Stopping;
                 out.push(Action::KillService { service: id });

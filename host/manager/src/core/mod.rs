@@ -93,6 +93,8 @@ pub struct Core {
     /// Services that were asked what they serve and have not said so yet.
     asked: BTreeSet<ServiceId>,
     leases: leases::Leases,
+    /// Since when each grant that moves is at its step, ms. Counted anew by each manager.
+    steps: BTreeMap<Handle, (switch::Phase, u64)>,
     /// What [`kept`] noted last, by name.
     noted: BTreeMap<String, String>,
 }
@@ -117,6 +119,7 @@ impl Core {
             now: 0,
             asked: BTreeSet::new(),
             leases: Default::default(),
+            steps: BTreeMap::new(),
             noted: BTreeMap::new(),
         }
     }
@@ -233,7 +236,7 @@ impl Core {
         self.services.iter().any(|(id, s)| {
             s.state != ServiceState::Ready
                 || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
-        }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing)
+        }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing || g.moving.is_some())
             || self.windows.values().any(Window::holds_back)
     }
 

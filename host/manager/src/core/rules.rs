@@ -349,7 +349,9 @@ impl Core {
             g.calls_per_s = calls_per_s;
             // One that is not opened yet is told when it is.
             let ready = |s| self.services.get(&s).is_some_and(|s| s.state == ServiceState::Ready);
-            if let Some(service) = g.service.filter(|s| ready(*s)) {
+            // Who stands by for it was told the old one.
+            let beside = g.moving.map(|m| m.service).filter(|s| g.service != Some(*s));
+            for service in g.service.into_iter().chain(beside).filter(|s| ready(*s)) {
                 out.push(Action::SetRate { service, channel: grant, calls_per_s });
             }
         }

@@ -20,8 +20,9 @@
 //! something failed.
 
 use super::grants::{Grant, GrantState};
-use super::services::ServiceState;
+use super::services::{CLOSE_GRACE_MS, START_MS, ServiceState};
 use super::{Action, Core, Level, ServiceId};
+use std::collections::BTreeMap;
 use vfun_wire::message::Location;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Status};
@@ -135,6 +136,37 @@ impl Core {
             }
             _ => {}
         }
+    }
+
+    /// Notes since when each grant that moves is at its step.
+    pub(super) fn time_moves(&mut self, now: u64) {
+        let steps: BTreeMap<_, _> = self
+            .grants
+            .iter()
+            .filter_map(|(h, g)| Some((h, g.moving?.phase)))
+            .map(|(h, phase)| match self.steps.get(&h) {
+                Some(&(was, since)) if was == phase => (h, (phase, since)),
+                _ => (h, (phase, now)),
+            })
+            .collect();
+        self.steps = steps;
+    }
+
+    /// Whether a service was told something of a move longer ago than the call
+    /// under way, and a driver's `init`, may take, and has not done it. A VF that
+    /// it is on, or may be on, would stay with it for ever.
+    pub(super) fn holds_up_a_move(&self, now: u64, id: ServiceId) -> bool {
+        self.steps.iter().any(|(handle, &(phase, since))| {
+            let Ok(g) = self.grants.get(*handle) else { return false };
+            let Some(m) = g.moving else { return false };
+            let whose = match phase {
+                Phase::Handing | Phase::Closing => g.service,
+                Phase::Standby | Phase::Leaving | Phase::Off => Some(m.service),
+                Phase::Warming | Phase::Stood | Phase::Opening => None,
+            };
+            let most = u64::from(g.deadline_ms).max(START_MS).saturating_add(CLOSE_GRACE_MS);
+            whose == Some(id) && now.saturating_sub(since) > most
+        })
     }
 
     /// A service can serve: moves to it go on.

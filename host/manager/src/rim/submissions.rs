@@ -4,7 +4,7 @@ use super::tell::Word;
 use super::{Daemon, Kind};
 use crate::core::{Event, Refusal, ServiceId, may_submit};
 use crate::submitted::store::{self, Job, Writer};
-use crate::submitted::{Holding, Pace, Refused, Wanted};
+use crate::submitted::{Holding, Kept, Pace, Refused, Wanted};
 use rustix::event::epoll::EventFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -14,6 +14,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use vfun_submit::{Answer, Code, Outcome};
 use vfun_supervise::{Driver, ToService, Verdict, Wish};
 use vfun_wire::{Handle, Nack};
+
+/// Words that a service has not listened to yet, beyond which it gets no
+/// verdict: each may hold a client's whole list.
+const VERDICTS_UNHEARD: usize = 64;
 
 /// Who wishes for something, and where the answer goes.
 #[derive(Clone, Debug)]
@@ -37,6 +41,8 @@ pub(super) struct Submissions {
     writer: Writer<OnTheWay>,
     /// Clients of which one is on its way.
     busy: BTreeSet<u32>,
+    /// Clients whose list could not be read: it stays as it is, for its operator to see to.
+    unreadable: BTreeSet<u32>,
     pace: Pace,
 }
 
@@ -47,6 +53,7 @@ impl Submissions {
             holdings: BTreeMap::new(),
             writer: Writer::start()?,
             busy: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
             pace: Pace::default(),
         })
     }
@@ -76,7 +83,10 @@ impl Daemon {
                     catalog.submitted.insert(client.id, functions);
                     self.submissions.holdings.insert(client.id, holding);
                 }
-                Err(e) => wrong.push(format!("modules of client {}: {e}", client.name)),
+                Err(e) => {
+                    self.submissions.unreadable.insert(client.id);
+                    wrong.push(format!("modules of client {}: {e}", client.name));
+                }
             }
         }
         wrong
@@ -95,7 +105,8 @@ impl Daemon {
                 let dir = self.modules_of(client);
                 let path = store::module_file(&dir, sha256);
                 let module = std::fs::File::open(&path).map_err(|e| {
-                    format!("its module {} is gone: {e}: submit it anew", path.display())
+                    tracing::error!("the module {}: {e}", path.display());
+                    "the host cannot open its module: submit it anew".to_owned()
                 })?;
                 let mut files = vec![module.into()];
                 // Of another build of the program the code is of no use.
@@ -161,6 +172,12 @@ impl Daemon {
     }
 
     fn allowed(&self, by: &By) -> Result<(), Refused> {
+        if self.submissions.unreadable.contains(&by.client_id) {
+            return Err(Refused::new(
+                Code::HostTrouble,
+                "the host cannot read its list of this client's modules, and leaves it as it is",
+            ));
+        }
         let catalog = self.core.catalog();
         let client = catalog.clients.get(&by.client_id);
         match client.is_some_and(|c| may_submit(catalog, c, &by.app)) {
@@ -189,9 +206,19 @@ impl Daemon {
         let rules = self.core.catalog().policy.client(&by.client);
         self.submissions.pace.take(now, by.client_id, rules.submits_per_min)?;
         let wanted = Wanted::check(offered)?;
+        let (dir, build) =
+            (self.modules_of(&by.client), store::build_of(&self.config.wasm_program));
+        // Whole, and with code that can be taken.
+        let there = |k: &Kept| {
+            store::module_file(&dir, &k.offered.sha256).is_file()
+                && k.code.as_ref().is_none_or(|c| c.program == build)
+        };
         let held = self.submissions.holdings.entry(by.client_id).or_default();
         let outcome = held.admit(&wanted, &self.core.catalog().policy, &by.client)?;
-        if outcome == Outcome::AlreadyThere {
+        if outcome == Outcome::AlreadyThere
+            && !wanted.offered.replace
+            && there(&held.modules[&wanted.offered.name])
+        {
             let entries = vec![held.modules[&wanted.offered.name].entry()];
             return Ok(Some(Answer { outcome, entries }));
         }
@@ -207,7 +234,7 @@ impl Daemon {
             .ok_or_else(|| Refused::new(Code::Malformed, "no file came with the module"))
             .and_then(|file| {
                 self.submissions.writer.keep(Job {
-                    dir: self.modules_of(&by.client),
+                    dir: dir.clone(),
                     file,
                     offered: wanted.offered.clone(),
                     of: OnTheWay { by: by.clone(), wanted },
@@ -274,8 +301,16 @@ impl Daemon {
         store::save(&dir, &held).map_err(|e| {
             Refused::new(Code::HostTrouble, format!("the host could not write its list: {e}"))
         })?;
+        self.sweep(by.client_id, &dir, &held);
         self.offer_holding(by.client_id, held);
         Ok(())
+    }
+
+    /// Removes files that no function is of, unless some are on their way.
+    fn sweep(&self, client: u32, dir: &std::path::Path, held: &Holding) {
+        if !self.submissions.busy.contains(&client) {
+            store::sweep(dir, held);
+        }
     }
 
     fn offer_holding(&mut self, client: u32, held: Holding) {
@@ -316,7 +351,9 @@ impl Daemon {
             }
             Err(r) => Verdict::Refused { code: r.code.number(), sentence: r.sentence },
         };
-        if self.services.contains_key(&by.service) {
+        // One that does not listen is told no more: its calls end by their time.
+        let deaf = self.untold.get(&by.service).is_some_and(|w| w.len() >= VERDICTS_UNHEARD);
+        if self.services.contains_key(&by.service) && !deaf {
             self.tell(by.service, Word::Plain(ToService::Verdict { ask: by.ask, verdict }));
         }
     }
@@ -327,6 +364,12 @@ impl Daemon {
         let id = found.ok_or_else(|| {
             format!("there is no client '{client}': `vfun client list` shows them")
         })?;
+        if self.submissions.unreadable.contains(&id) {
+            return Err(format!(
+                "the list of client {client}'s modules could not be read: see {}",
+                self.modules_of(client).display()
+            ));
+        }
         let mut held = self.submissions.holdings.get(&id).cloned().unwrap_or_default();
         if !held.remove(name) {
             return Err(format!(
@@ -335,6 +378,7 @@ impl Daemon {
         }
         store::save(&self.modules_of(client), &held)
             .map_err(|e| format!("its list could not be written: {e}"))?;
+        self.sweep(id, &self.modules_of(client), &held);
         self.offer_holding(id, held);
         Ok(format!(
             "{name} of client {client} is no longer offered; grants that have it keep it until they are released"
@@ -349,6 +393,7 @@ impl Daemon {
         catalog: &mut crate::core::Catalog,
     ) -> Result<(), String> {
         self.submissions.holdings.remove(&id);
+        self.submissions.unreadable.remove(&id);
         catalog.submitted.remove(&id);
         let dir = self.modules_of(client);
         store::forget(&dir).map_err(|e| format!("{}: {e}", dir.display()))

@@ -104,9 +104,8 @@ fn keep<T>(job: &Job<T>) -> Result<(), Refused> {
     let (module, code) = read(job.file.as_fd(), o)?;
     make_dir(&job.dir).map_err(trouble("its folder"))?;
     let path = module_file(&job.dir, &o.sha256);
-    if !fs::metadata(&path).is_ok_and(|m| m.len() == o.module_bytes) {
-        write_durably(&path, &module).map_err(trouble("its file"))?;
-    }
+    // Also where there is one: the disk may have spoiled it.
+    write_durably(&path, &module).map_err(trouble("its file"))?;
     if o.code_bytes > 0 {
         // What is lost of this is made again from the module.
         write_plainly(&code_file(&job.dir, &o.code_sha256), &code).map_err(trouble("its code"))?;
@@ -154,6 +153,9 @@ fn write_plainly(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_extension("part");
     let mut f = File::options().create(true).write(true).truncate(true).mode(0o600).open(&part)?;
     f.write_all(bytes)?;
+    // Here and not later, when the manager's own thread writes the list and
+    // would wait for these bytes as well.
+    f.sync_all()?;
     fs::rename(&part, path)
 }
 
@@ -184,13 +186,11 @@ pub fn load(dir: &Path) -> Result<Holding, String> {
     }
 }
 
-/// Writes down what a client has, and removes files that are of nothing.
+/// Writes down what a client has.
 pub fn save(dir: &Path, holding: &Holding) -> io::Result<()> {
     make_dir(dir)?;
     let text = serde_json::to_vec(holding).map_err(io::Error::other)?;
-    write_durably(&dir.join(LIST), &text)?;
-    sweep(dir, holding);
-    Ok(())
+    write_durably(&dir.join(LIST), &text)
 }
 
 /// Removes files that no function is of.

@@ -75,7 +75,7 @@ pub fn channel(depth: u16) -> (Arc<Caller<Model>>, Server<Model>) {
     let inn = Side::new(
         depth.into(),
         &[SLEEPS],
-        &[BROKEN, CURRENT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG],
+        &[BROKEN, CURRENT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, NEXT],
     );
     let app = Model { mine: out.clone(), theirs: inn.clone() };
     let service = Model { mine: inn, theirs: out };
