@@ -194,6 +194,7 @@ fn lists_are_read_back_and_leftovers_removed() {
     }
     store::save(&dir, &held).unwrap();
     assert_eq!(store::load(&dir).unwrap(), held);
+    store::sweep(&dir, &held);
     assert!(!dir.join("stray.part").exists());
     assert!(store::module_file(&dir, &digest(b"module")).exists());
     std::fs::write(dir.join("holding.json"), "{").unwrap();
