@@ -44,7 +44,7 @@ MUTANTS = [
      "            w.lines[usize::from(s.line)] = None;", "            let _ = (w, s.line);"),
     # Manager and service both see to it; one of the two is enough.
     ("runs-a-half-done-call-again", "tests/sim/src/service.rs",
-     "                if left != 0 {", "                if left == 1 {", WINDOW,
+     "        if left != 0 {", "        if left == 1 {", WINDOW,
      "        datain.store(in_header::CURRENT, 0, Ordering::Relaxed);\n        datain.store(in_header::SLEEPS",
      "        if current != u64::MAX {\n            return;\n        }\n        datain.store(in_header::SLEEPS"),
     ("takes-a-late-report", "tests/sim/src/rim/services.rs",
