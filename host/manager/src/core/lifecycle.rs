@@ -233,9 +233,12 @@ impl Core {
                         && now.saturating_sub(g.closing_ms) > CLOSE_GRACE_MS
                 })
             });
-            if (wanted && overdue) || self.holds_up_a_move(now, id) {
+            if wanted && overdue {
                 let s = self.services.get_mut(&id).expect("just listed");
                 s.state = ServiceState::Stopping;
+                out.push(Action::KillService { service: id });
+            } else if self.holds_up_a_move(now, id) {
+                // What it serves besides goes on elsewhere, as after a crash.
                 out.push(Action::KillService { service: id });
             }
         }
