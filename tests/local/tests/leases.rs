@@ -289,8 +289,17 @@ fn a_client_holds_as_many_vfs_as_it_may_and_a_priority_counts() {
         got
     };
     stand.until("the VF is the second one's", |_| both() == (false, true));
+    drop((first, second));
     // With another VF the first one has one as well; with a third, nobody has two.
+    // Who was granted it before stays with what it was then.
     offer(&stand, 3);
+    let first = stand.connect("first").function("misbehave").unwrap();
+    let second = session.function("misbehave").unwrap();
+    let both = || {
+        let got = (on_vf(&first), on_vf(&second));
+        std::thread::sleep(Duration::from_micros(500));
+        got
+    };
     let third = session.function("misbehave").unwrap();
     stand.until("each client has one", |s| {
         on_vf(&third);

@@ -127,6 +127,7 @@ impl Core {
         for pool in self.leases.pools.values_mut().filter(|p| p.engine.due_ms() <= now) {
             pool.engine.decide(now);
         }
+        self.end_those_who_hold_up(now, out);
         self.follow_leases(now, out);
     }
 

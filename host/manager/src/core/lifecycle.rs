@@ -188,7 +188,6 @@ impl Core {
 
     pub(super) fn tick(&mut self, now: u64, out: &mut Vec<Action>) {
         self.give_held(now);
-        self.time_moves(now);
         let ids: Vec<_> = self.services.keys().copied().collect();
         for id in ids {
             let channels = self.channels_of(id);
@@ -236,9 +235,6 @@ impl Core {
             if wanted && overdue {
                 let s = self.services.get_mut(&id).expect("just listed");
                 s.state = ServiceState::Stopping;
-                out.push(Action::KillService { service: id });
-            } else if self.holds_up_a_move(now, id) {
-                // What it serves besides goes on elsewhere, as after a crash.
                 out.push(Action::KillService { service: id });
             }
         }

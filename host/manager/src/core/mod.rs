@@ -236,7 +236,7 @@ impl Core {
         self.services.iter().any(|(id, s)| {
             s.state != ServiceState::Ready
                 || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
-        }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing || g.moving.is_some())
+        }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing)
             || self.windows.values().any(Window::holds_back)
     }
 

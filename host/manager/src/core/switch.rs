@@ -139,7 +139,7 @@ impl Core {
     }
 
     /// Notes since when each grant that moves is at its step.
-    pub(super) fn time_moves(&mut self, now: u64) {
+    fn time_moves(&mut self, now: u64) {
         let steps: BTreeMap<_, _> = self
             .grants
             .iter()
@@ -152,10 +152,19 @@ impl Core {
         self.steps = steps;
     }
 
+    /// Ends services that do not do what they were told for a move. What they
+    /// serve besides goes on elsewhere, as after a crash.
+    pub(super) fn end_those_who_hold_up(&mut self, now: u64, out: &mut Vec<Action>) {
+        self.time_moves(now);
+        let late: Vec<_> =
+            self.services.keys().copied().filter(|id| self.holds_up_a_move(now, *id)).collect();
+        out.extend(late.into_iter().map(|service| Action::KillService { service }));
+    }
+
     /// Whether a service was told something of a move longer ago than the call
     /// under way, and a driver's `init`, may take, and has not done it. A VF that
     /// it is on, or may be on, would stay with it for ever.
-    pub(super) fn holds_up_a_move(&self, now: u64, id: ServiceId) -> bool {
+    fn holds_up_a_move(&self, now: u64, id: ServiceId) -> bool {
         self.steps.iter().any(|(handle, &(phase, since))| {
             let Ok(g) = self.grants.get(*handle) else { return false };
             let Some(m) = g.moving else { return false };
