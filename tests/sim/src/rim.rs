@@ -63,6 +63,12 @@ pub struct Manager {
 }
 
 impl Manager {
+    /// Whether it has looked at all that the one before it left. Until then
+    /// there may be grants whose sessions' ends were noted and theirs were not.
+    pub fn resumed(&self) -> bool {
+        !self.events.iter().any(|e| matches!(e, Event::Resume { .. }))
+    }
+
     /// The memory of a window it has.
     pub fn memory(&self, id: WindowId) -> Option<&Rc<Memory>> {
         self.windows.get(&id).map(|a| &a.memory)
