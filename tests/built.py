@@ -58,8 +58,9 @@ def run(words, arguments):
     failed = []
     # As cargo does for tests: whatever they load is found (a macro's tests load
     # the compiler's libraries), and who asks for the manifest's folder gets it.
-    sysroot = subprocess.run(["rustc", "--print", "sysroot"], stdout=subprocess.PIPE, text=True, check=True)
-    path = [str(TARGET / "release"), str(TARGET / "release/deps"), f"{sysroot.stdout.strip()}/lib",
+    libraries = subprocess.run(
+        ["rustc", "--print", "target-libdir"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    path = [str(TARGET / "release"), str(TARGET / "release/deps"), libraries.strip(),
             os.environ.get("LD_LIBRARY_PATH", "")]
     for t in tests:
         name = f"{t['package']}/{t['target']}" + (" (unit)" if t["kind"] != "test" else "")
