@@ -8,7 +8,7 @@
 use crate::memory::Memory;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use vfun_wire::channel::{
-    CellState, Command, FLAG_DATA, FLAGS, Word0, Word1, in_header, line_off, out_header,
+    CellState, Command, FLAG_DATA, FLAGS, HANDED, Word0, Word1, in_header, line_off, out_header,
 };
 use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::status::BreakReason;
@@ -236,6 +236,12 @@ impl<M: Memory> Caller<M> {
     pub fn must_ring(&self) -> bool {
         fence(Ordering::SeqCst);
         self.seems_asleep()
+    }
+
+    /// Whether one service has let go of the channel and another is about to
+    /// take it up (R-SLP-8).
+    pub fn is_handed(&self) -> bool {
+        self.mem.load(in_header::NEXT, Ordering::Relaxed) & HANDED != 0
     }
 
     /// Looks whether a call was answered, and how, leaving the results where

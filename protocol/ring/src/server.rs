@@ -4,7 +4,7 @@ use crate::memory::Memory;
 use crate::sync::{Ordering, fence};
 use vfun_wire::Status;
 use vfun_wire::channel::{
-    CellState, Command, FLAG_DATA, FLAGS, Word0, Word1, in_header, line_off, out_header,
+    CellState, Command, FLAG_DATA, FLAGS, HANDED, Word0, Word1, in_header, line_off, out_header,
 };
 use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::status::BreakReason;
@@ -293,8 +293,13 @@ impl<M: Memory> Server<M> {
 
     /// The same, where that is this cell: its call was taken and is not answered.
     pub fn leave_at(&self, cell: usize) {
-        self.mem.store(in_header::NEXT, cell as u64, Ordering::Relaxed);
+        self.mem.store(in_header::NEXT, cell as u64 | HANDED, Ordering::Relaxed);
         self.idle();
+    }
+
+    /// Says that the channel is served (R-SLP-8): whoever waits may sleep.
+    pub fn settle(&self) {
+        self.mem.store(in_header::NEXT, u64::from(self.head), Ordering::Relaxed);
     }
 
     /// Answers a request with results in its line (at most 48 bytes).

@@ -151,6 +151,32 @@ fn a_server_taken_up_again_serves_what_was_posted_and_repeats_nothing() {
 }
 
 #[test]
+fn a_server_that_lets_go_says_where_it_was_and_that_another_comes() {
+    let (c, mut s, _) = pair(4, 0);
+    assert!(!c.is_handed());
+    let r = {
+        c.post_inline(c.claim().unwrap(), Command::Set, b"a");
+        next(&mut s)
+    };
+    s.answer_inline(r.cell, Status::Ok, b"A");
+    let b = c.post_inline(c.claim().unwrap(), Command::Set, b"b");
+    s.leave();
+    assert!(c.is_handed());
+    let mut s2 = Server::new(s.memory().clone(), 4, 0);
+    assert!(c.is_handed(), "it has served nothing yet");
+    let r = next(&mut s2);
+    assert_eq!((r.cell, &r.inline[..1]), (1, &b"b"[..]), "in turn");
+    s2.answer_inline(r.cell, Status::Ok, b"B");
+    s2.settle();
+    assert!(!c.is_handed());
+    assert!(matches!(c.look(&b), Looked::Done(_)));
+    // And if that one dies without another word, the next one begins in turn too.
+    let mut s3 = Server::new(s2.memory().clone(), 4, 0);
+    c.post_inline(c.claim().unwrap(), Command::Set, b"c");
+    assert_eq!(next(&mut s3).cell, 2);
+}
+
+#[test]
 fn nonsense_from_the_host_is_named() {
     use vfun_wire::channel::{Word0, Word1, line_off};
     let (c, s, _) = pair(2, 64);

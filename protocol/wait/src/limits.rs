@@ -69,6 +69,13 @@ pub const SPIN_YIELD_EVERY: u32 = 64;
 /// First sleep after declaring it: whoever posted or answered without a fence
 /// may have missed the declaration, so it is not trusted for longer than this.
 pub const FIRST_SLEEP: u64 = 1_000_000;
+/// How long a wait goes on awake while what it waits for is said to come soon:
+/// a channel on its way from one service to another. That takes 20 µs, seldom
+/// 100, and to wake a processor that went to sleep meanwhile takes 20 to 60 more.
+pub const SOON: u64 = 200_000;
+/// Steps between two that give way meanwhile.
+pub const SOON_YIELD_EVERY: u32 = 4;
+
 /// Steps between two hard looks, which check what changes seldom, and between
 /// two nudges.
 pub const HARD_EVERY: u32 = 64;

@@ -1,7 +1,7 @@
 //! The steps of a wait, in their order (R-SLP-1 to 4).
 
 use crate::limits::*;
-use crate::{Learned, Plan, Policy, Step};
+use crate::{Learned, Plan, Policy, Step, WaitMode};
 
 /// One side's way of doing the steps.
 pub trait Place {
@@ -26,6 +26,11 @@ pub trait Place {
     fn give_way(&mut self);
     /// Between two looks.
     fn pause(&self);
+    /// Whether what is waited for is about to come, so that a sleep would last
+    /// longer (R-SLP-8).
+    fn soon(&self) -> bool {
+        false
+    }
     /// The time, ns.
     fn now(&self) -> u64;
     /// How the wait's time was spent, when it ends: awake and asleep, ns.
@@ -46,7 +51,10 @@ pub fn wait<P: Place>(policy: &Policy, learned: &Learned, place: &mut P) -> P::F
                 place.give_way();
                 place.look(false)
             }
-            Step::Sleep => break,
+            Step::Sleep => match stay(policy, place) {
+                None => break,
+                found => found,
+            },
         };
         steps = steps.wrapping_add(1);
         let found = match found {
@@ -67,7 +75,28 @@ pub fn wait<P: Place>(policy: &Policy, learned: &Learned, place: &mut P) -> P::F
             return end;
         }
     }
-    asleep(plan, place, now)
+    asleep(policy, plan, place, now)
+}
+
+/// Looks for a while longer instead of sleeping, if that is worth it.
+#[cold]
+#[inline(never)]
+fn stay<P: Place>(policy: &Policy, place: &mut P) -> Option<P::Found> {
+    if policy.mode() == WaitMode::Sleep || !place.soon() {
+        return None;
+    }
+    let (from, mut steps) = (place.now(), 0u32);
+    loop {
+        steps += 1;
+        // Whoever is to bring it may need this very processor.
+        if steps.is_multiple_of(SOON_YIELD_EVERY) {
+            place.give_way();
+        }
+        let found = spin(place);
+        if found.is_some() || place.now().saturating_sub(from) >= SOON || !place.soon() {
+            return found;
+        }
+    }
 }
 
 #[inline]
@@ -85,7 +114,7 @@ fn spin<P: Place>(place: &mut P) -> Option<P::Found> {
 /// Declare, fence, look once more, sleep; and again until something is found.
 #[cold]
 #[inline(never)]
-fn asleep<P: Place>(plan: Plan<'_>, place: &mut P, slept: u64) -> P::Found {
+fn asleep<P: Place>(policy: &Policy, plan: Plan<'_>, place: &mut P, slept: u64) -> P::Found {
     // A sleeper that was declared without being seen looks again soon.
     let mut limit = Some(FIRST_SLEEP);
     let (found, late) = loop {
@@ -98,7 +127,7 @@ fn asleep<P: Place>(plan: Plan<'_>, place: &mut P, slept: u64) -> P::Found {
         }
         place.awake();
         if late {
-            found = place.look(true);
+            found = place.look(true).or_else(|| stay(policy, place));
         }
         if let Some(found) = found {
             break (Ok(found), late);
@@ -126,12 +155,12 @@ fn asleep<P: Place>(plan: Plan<'_>, place: &mut P, slept: u64) -> P::Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::WaitMode;
     use std::cell::Cell;
 
     /// A place that writes down what is done there; looks find something
-    /// after `after` of them.
+    /// after `after` of them. For `soon` questions it comes soon.
     struct Diary {
+        soon: Cell<u32>,
         said: Vec<&'static str>,
         looks: u32,
         after: u32,
@@ -168,6 +197,11 @@ mod tests {
             self.said.push("give way");
         }
         fn pause(&self) {}
+        fn soon(&self) -> bool {
+            let left = self.soon.get();
+            self.soon.set(left.saturating_sub(1));
+            left > 0
+        }
         fn now(&self) -> u64 {
             self.time.set(self.time.get() + 1_000);
             self.time.get()
@@ -178,8 +212,12 @@ mod tests {
     }
 
     fn diary(mode: WaitMode, after: u32) -> Diary {
+        coming(mode, after, 0)
+    }
+
+    fn coming(mode: WaitMode, after: u32, soon: u32) -> Diary {
         let (said, looks, time, spent) = (vec![], 0, Cell::new(0), None);
-        let mut d = Diary { said, looks, after, time, spent };
+        let mut d = Diary { said, looks, after, time, spent, soon: Cell::new(soon) };
         wait(&Policy::service(mode), &Learned::default(), &mut d);
         d
     }
@@ -194,6 +232,21 @@ mod tests {
         assert_eq!(d.said, [first, then].concat());
         let (awake, asleep) = d.spent.unwrap();
         assert!(awake <= 1_000 && asleep >= 1_000_000, "{awake} {asleep}");
+    }
+
+    #[test]
+    fn what_is_about_to_come_is_not_slept_for() {
+        let enough = 50 * LOOKS + 50;
+        let d = coming(WaitMode::Hybrid, enough, u32::MAX);
+        assert!(!d.said.contains(&"declare"), "{:?}", d.said);
+        let d = coming(WaitMode::Sleep, enough, u32::MAX);
+        assert!(d.said.contains(&"declare"), "who is to sleep sleeps");
+        // It was said to come, and did not.
+        let d = coming(WaitMode::Hybrid, 500 * LOOKS, u32::MAX);
+        assert_eq!(d.said.iter().filter(|s| **s == "doze a while").count(), 1, "{:?}", d.said);
+        assert!(d.said.contains(&"give way"));
+        let d = coming(WaitMode::Hybrid, 500 * LOOKS, 3);
+        assert!(!d.said.contains(&"give way"), "nobody says so any more");
     }
 
     #[test]

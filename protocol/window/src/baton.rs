@@ -63,23 +63,19 @@ impl BatonWaiter {
     /// Sleeps until one of the two.
     pub fn wait(&self) -> Result<Passed> {
         let mut events = [std::mem::MaybeUninit::uninit(); 2];
-        let ready = match epoll::wait(&self.epoll, &mut events[..], None) {
-            Ok((got, _)) => got.iter().any(|e| e.data.u64() == BATON),
-            Err(rustix::io::Errno::INTR) => false,
+        let told = match epoll::wait(&self.epoll, &mut events[..], None) {
+            Ok((got, _)) => got.iter().find(|e| e.data.u64() == BATON).map(|e| e.flags),
+            Err(rustix::io::Errno::INTR) => None,
             Err(e) => return Err(e.into()),
         };
-        if !ready {
-            return Ok(Passed::Not);
+        let Some(told) = told else { return Ok(Passed::Not) };
+        if told.contains(epoll::EventFlags::IN) {
+            // It stays in the pipe, which ends with this: nobody else waits for it.
+            return Ok(Passed::Here);
         }
-        match rustix::io::read(&self.baton, &mut [0; 1]) {
-            Ok(1) => Ok(Passed::Here),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(Passed::Not),
-            // Whoever had the other end is gone: only the bell is left.
-            _ => {
-                epoll::delete(&self.epoll, self.baton.as_fd())?;
-                Ok(Passed::Not)
-            }
-        }
+        // Whoever had the other end is gone: only the bell is left.
+        epoll::delete(&self.epoll, self.baton.as_fd())?;
+        Ok(Passed::Not)
     }
 }
 
@@ -96,6 +92,14 @@ mod tests {
         assert_eq!(w.wait().unwrap(), Passed::Not, "only the bell");
         Baton::from_fd(giver).pass();
         assert_eq!(w.wait().unwrap(), Passed::Here);
+    }
+
+    #[test]
+    fn whoever_dies_with_it_has_not_passed_it() {
+        let bell = Bell::new().unwrap();
+        let (giver, taker) = baton().unwrap();
+        let w = BatonWaiter::new(taker, &bell).unwrap();
+        drop(giver);
         assert_eq!(w.wait().unwrap(), Passed::Not, "its other end is gone");
         bell.ring();
         assert_eq!(w.wait().unwrap(), Passed::Not);

@@ -22,6 +22,7 @@ mod guard;
 mod mapping;
 mod memfd;
 mod registers;
+mod slice;
 mod spaces;
 mod span;
 
@@ -32,5 +33,6 @@ pub use guard::GUARDED_MAX;
 pub use mapping::{Access, MapError, Mapping};
 pub use memfd::memfd;
 pub use registers::Registers;
+pub use slice::{SHORTEST_SLICE, ask_for_slices};
 pub use spaces::{Space, Spaces};
 pub use span::{OutOfBounds, ReadSpan, WriteSpan};

@@ -245,6 +245,8 @@ static inline uint32_t vfun_word1_status(uint64_t word) { return (uint32_t)(word
 #define VFUN_IN_SLEEPS 8
 #define VFUN_IN_CURRENT 16
 #define VFUN_IN_NEXT 17
+/* Beside the cell in VFUN_IN_NEXT: another service is about to take the channel up. */
+#define VFUN_HANDED (1ull << 32)
 #define VFUN_IN_CALLS 24
 #define VFUN_IN_ERRORS 25
 #define VFUN_IN_BYTES_IN 26

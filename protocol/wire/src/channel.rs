@@ -164,6 +164,11 @@ pub mod out_header {
     pub const END: usize = LINE_WORDS;
 }
 
+/// Beside the cell in [`in_header::NEXT`]: a service has let go of the channel,
+/// and another one is about to take it up. Waking an app's thread that went to
+/// sleep meanwhile would take longer than that.
+pub const HANDED: u64 = 1 << 32;
+
 /// Words of the `datain` header page (word index from the page's start).
 pub mod in_header {
     use crate::LINE_WORDS;
@@ -176,6 +181,7 @@ pub mod in_header {
     pub const CURRENT: usize = 2 * LINE_WORDS;
     /// The cell at which a service that lets go of the channel would have
     /// looked next: where the one after it begins. A hint, set between calls.
+    /// With [`super::HANDED`] until the one after it serves.
     pub const NEXT: usize = 2 * LINE_WORDS + 1;
     /// Calls answered.
     pub const CALLS: usize = 3 * LINE_WORDS;

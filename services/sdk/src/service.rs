@@ -100,6 +100,9 @@ impl Begun {
         if let Err(e) = pin(&start.cpus) {
             return fail(format!("cannot run on processors {:?}: {e}", start.cpus));
         }
+        // Whoever stands by for a channel is to run as soon as its turn comes. A
+        // kernel that refuses only makes that later.
+        let _ = vfun_window::ask_for_slices(vfun_window::SHORTEST_SLICE);
         let alarm = match watch::Alarm::new() {
             Ok(alarm) => Arc::new(alarm),
             Err(e) => return fail(format!("no bell for its watch: {e}")),

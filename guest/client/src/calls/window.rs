@@ -457,6 +457,10 @@ impl Sleeper for WindowCalls {
         self.caller.declare_awake();
         self.waiters.lock().unwrap_or_else(|e| e.into_inner()).push(waiter);
     }
+
+    fn soon(&self) -> bool {
+        self.caller.is_handed()
+    }
 }
 
 /// A place without a doorbell: waits for what this process itself will free.

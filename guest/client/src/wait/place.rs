@@ -23,6 +23,10 @@ pub(crate) trait Sleeper {
     fn declare(&self) -> Option<Box<dyn Waiter>>;
     /// Takes the declaration back, and the place.
     fn awake(&self, waiter: Box<dyn Waiter>);
+    /// Whether an answer is about to come, although nobody serves just now.
+    fn soon(&self) -> bool {
+        false
+    }
 }
 
 /// Looks until something is found or `until` passes (`None`). `look` is told
@@ -107,6 +111,10 @@ impl<T, S: Sleeper, F: FnMut(bool) -> Option<T>> Place for Here<'_, S, F> {
     #[inline(always)]
     fn pause(&self) {
         pause();
+    }
+
+    fn soon(&self) -> bool {
+        self.sleeper.soon()
     }
 
     #[inline]

@@ -143,7 +143,7 @@ constants! {
         WORD_CLAIM, WORD_POSTED, WORD_SESSION, WORD_BEAT, WORD_ANSWERED, WORD_GENERATION,
         REQUEST_BODY, ANSWER_BODY, ANSWER_ACK, ANSWER_NACK,
     }
-    "" [channel] { FLAG_DATA, FLAGS, TIMES }
+    "" [channel] { FLAG_DATA, FLAGS, HANDED, TIMES }
     "OUT_" [channel::out_header] { SLEEPERS, END }
     "IN_" [channel::in_header] {
         BROKEN, SLEEPS, CURRENT, NEXT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, BUSY_NS,

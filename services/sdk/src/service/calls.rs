@@ -141,6 +141,11 @@ impl<I: Serve> Calls<I> {
         }
     }
 
+    /// Says that the channel is served.
+    pub fn settle(&self) {
+        self.server.settle();
+    }
+
     #[inline]
     fn compute(&mut self, r: &Request) -> Result<usize, DriverError> {
         let (command, len) = match r.command {

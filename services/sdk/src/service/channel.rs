@@ -243,12 +243,12 @@ struct Asked {
 impl Asked {
     /// Waits for its turn, if it stands by; `None` if it is to stop instead.
     fn turn(&mut self, pulse: &Pulse, teller: &Teller) -> Option<Status> {
-        let Some((standby, waiter)) = self.standby.take() else {
+        let Some((standby, waiter)) = &self.standby else {
             return Some(Status::DriverCrashed);
         };
         self.stood = true;
         teller.tell(Event::Standing);
-        standby.wait(&waiter, pulse)
+        standby.wait(waiter, pulse)
     }
 
     /// The channel is left: the next one's turn, before anything else is done.
@@ -319,9 +319,13 @@ fn serve<E: Engine>(
                     if asked.stood {
                         calls.serve_first(FIRST_CALL);
                     }
+                    calls.settle();
                     teller.tell(Event::Opened);
+                    asked.standby = None;
+                    // It keeps the bells: to close them is for later, too.
+                    let served = looped(Policy::service(asked.mode));
                     let mut end = match calls.lost() {
-                        None => looped(Policy::service(asked.mode)).run(&mut calls),
+                        None => served.run(&mut calls),
                         Some(_) => {
                             calls.leave();
                             End::Stopped

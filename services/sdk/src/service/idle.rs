@@ -108,7 +108,7 @@ impl Loop {
     }
 
     /// Serves until told to stop, or until the channel breaks.
-    pub fn run<W: Work>(self, work: &mut W) -> End {
+    pub fn run<W: Work>(&self, work: &mut W) -> End {
         let first_looks = self.policy.first_looks();
         loop {
             let look = work.next();
