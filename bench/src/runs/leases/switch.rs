@@ -53,6 +53,8 @@ pub fn switch(at: &Where, plan: &LeasesPlan, report: &mut LeasesReport) -> Resul
     let (stop, switches) = (AtomicBool::new(false), AtomicU64::new(0));
     let start = Instant::now();
     let (seen, caller, moved) = std::thread::scope(|scope| {
+        // Who asks for switches is of the host's side, and not in the caller's way.
+        let _there = pin::Pinned::to(lab.pins.service());
         let thread = scope.spawn(|| {
             pin::to(lab.pins.caller());
             let mut seen = Vec::new();
