@@ -32,10 +32,13 @@ const STACK_WARM: usize = 64 << 10;
 /// How long whoever takes a channel over looks for a first call before it says
 /// so, ns: what it says wakes others, who would take its processor.
 const FIRST_CALL: u64 = 50_000;
-/// How often whoever has handed a channel over gives way before its driver
-/// ends, for the same reason. It does not sleep: to set a timer is dear in a
-/// virtual machine, and the other one would wait for that as well.
+/// How often whoever has handed a channel over gives way, for the same reason,
+/// before it sleeps: to set a timer is dear in a virtual machine, and the other
+/// one would wait for that as well.
 const GIVE_WAY: u32 = 4;
+/// And how long it sleeps then, until its driver ends: to unmap a channel takes
+/// a tenth of a millisecond of a processor that the other one may need.
+const LET_IT_BEGIN: Duration = Duration::from_millis(1);
 
 /// What a channel's thread tells the main thread.
 #[derive(Debug)]
@@ -259,6 +262,7 @@ impl Asked {
             for _ in 0..GIVE_WAY {
                 std::thread::yield_now();
             }
+            std::thread::sleep(LET_IT_BEGIN);
         }
     }
 }
