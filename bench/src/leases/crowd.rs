@@ -91,6 +91,11 @@ impl Crowd {
         self.groups.iter().map(|g| g.clients).sum()
     }
 
+    /// Calls a second of all clients together.
+    pub fn per_s(&self) -> f64 {
+        self.groups.iter().map(|g| f64::from(g.clients) * g.per_s).sum()
+    }
+
     /// The part of all processors that the work takes if nobody has a VF.
     pub fn load(&self) -> f64 {
         let work = |g: &Group| f64::from(g.clients) * g.per_s * self.latencies.of(g.units).0 * 1e-9;

@@ -13,9 +13,8 @@ use vfun_leases::Policy;
 
 /// How often the manager is asked who is on a VF.
 const LOOKS: Duration = Duration::from_millis(20);
-/// Calls of the one client by which latencies are taken, and their rate.
-const CALIBRATION: u32 = 40;
-const CALIBRATION_PER_S: f64 = 50.0;
+/// Calls of the one client by which latencies are taken.
+const CALIBRATION: u32 = 400;
 
 fn times(crowd: &Crowd) -> Times {
     let l = crowd.latencies;
@@ -25,7 +24,9 @@ fn times(crowd: &Crowd) -> Times {
     }
 }
 
-/// What a call and a switch take one client alone: all that a simulation is told of the machine.
+/// What a call takes one client alone: all that a simulation is told of the machine. It
+/// calls as often as the crowd does: processors that rest for longer sleep more deeply,
+/// and to wake them is a tenth of a call.
 pub fn calibrate(at: &Where, crowd: &Crowd) -> Result<Latencies> {
     progress("crowds: one client alone");
     let lab = Lab::start(at, &[], 1, times(crowd))?;
@@ -34,7 +35,7 @@ pub fn calibrate(at: &Where, crowd: &Crowd) -> Result<Latencies> {
             How { client: HOST_CLIENT, preference, bytes: 0, units: 0, wait: WaitMode::Sleep };
         let mut caller = Caller::open(&lab, &how)?;
         let (mut calls, mut drivers) = (vec![], vec![]);
-        let (start, mut pace) = (Instant::now(), Pace::new(1, 1, CALIBRATION_PER_S));
+        let (start, mut pace) = (Instant::now(), Pace::new(1, 1, crowd.per_s()));
         for _ in 0..CALIBRATION {
             std::thread::sleep(pace.due().saturating_sub(start.elapsed()));
             if let Some(answer) = caller.call() {
