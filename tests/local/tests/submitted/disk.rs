@@ -117,6 +117,13 @@ fn a_full_disk_refuses_a_module_and_loses_nothing() {
     };
     // A new one, another in the place of one, the same one anew.
     full(a.submit_module(&c.module("triple").name("triple")));
+    // The module fits, and its code does not.
+    let room = std::fs::metadata(&filler).unwrap().len() - 4096;
+    std::fs::File::options().write(true).open(&filler).unwrap().set_len(room).unwrap();
+    full(a.submit_module(&c.module("triple").name("triple")));
+    assert_eq!(all(&c), before, "nothing is left of what was begun");
+    std::fs::remove_file(&filler).unwrap();
+    let filler = disk.fill();
     full(a.submit_module(&c.module("triple").replace(true)));
     full(a.submit_module(&c.module("double").replace(true)));
     full(b.submit_module(&c.module("double")));
