@@ -43,7 +43,7 @@ pub struct Args {
     /// How long a call may take, ms [default: 1000].
     #[arg(long, value_name = "MS", requires = "file", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
     deadline_ms: Option<u32>,
-    /// Take the place of another module of this name.
+    /// Take the place of another module of this name; the same one is compiled anew.
     #[arg(long, requires = "file")]
     replace: bool,
     /// List what this client submitted.
@@ -103,12 +103,18 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
         let mut value = object(&done.function);
         value["already_there"] = done.already_there.into();
         value["replaced"] = done.replaced.into();
+        value["renewed"] = done.renewed.into();
         return out::json(&value);
     }
     let f = &done.function;
-    let how = match (done.already_there, done.replaced) {
-        (true, _) => "is offered already".to_owned(),
-        (_, true) => format!("is offered in the other one's place, compiled in {}", compiled(f)),
+    let how = match &done {
+        d if d.already_there => "is offered already".to_owned(),
+        d if d.renewed => {
+            format!("was offered already, and was compiled anew in {}", compiled(f))
+        }
+        d if d.replaced => {
+            format!("is offered in the other one's place, compiled in {}", compiled(f))
+        }
         _ => format!("is offered, compiled in {}", compiled(f)),
     };
     out::text(&format!("{} {} {how}\n", f.name, f.version))

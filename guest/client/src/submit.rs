@@ -54,7 +54,8 @@ impl<'a> Submission<'a> {
         self
     }
     /// Takes the place of another module of this name, which is refused
-    /// otherwise. Grants of that one keep it until they are released.
+    /// otherwise. Grants of that one keep it until they are released. The very
+    /// same module is compiled anew.
     pub fn replace(mut self, replace: bool) -> Self {
         self.replace = replace;
         self
@@ -93,8 +94,12 @@ pub struct OwnFunction {
 pub struct Submitted {
     /// The function as it is offered now.
     pub function: OwnFunction,
-    /// The very same module was there already, on the same terms.
+    /// The very same module was there already, on the same terms: nothing was done.
     pub already_there: bool,
+    /// It was there already, and was compiled and written anew: because
+    /// [`Submission::replace`] said so, or because what the host had kept of it
+    /// was spoiled or of another build of its compiler.
+    pub renewed: bool,
     /// It took another one's place.
     pub replaced: bool,
 }
@@ -140,6 +145,7 @@ impl Session {
         let answer = self.ask_submit(&request)?;
         Ok(Submitted {
             already_there: answer.outcome == Outcome::AlreadyThere,
+            renewed: answer.outcome == Outcome::Renewed,
             replaced: answer.outcome == Outcome::Replaced,
             function: one(answer)?,
         })

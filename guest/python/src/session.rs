@@ -213,9 +213,14 @@ impl Session {
             })?);
         }
         let done = self.core.with(py, |session| session.submit_module(&s))?;
+        if done.replaced {
+            // Whoever asks for it by name from now on means the new one.
+            lock(&self.named).remove(&done.function.name);
+        }
         let d = own(py, &done.function)?;
         d.set_item("already_there", done.already_there)?;
         d.set_item("replaced", done.replaced)?;
+        d.set_item("renewed", done.renewed)?;
         Ok(d)
     }
 
@@ -231,8 +236,9 @@ impl Session {
 
     /// Offers a function no more that this client submitted.
     fn withdraw_module(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        lock(&self.named).remove(name);
-        self.core.with(py, |s| s.withdraw_module(name)).map(|_| ())
+        let gone = self.core.with(py, |s| s.withdraw_module(name))?;
+        lock(&self.named).remove(&gone.name);
+        Ok(())
     }
 
     /// A function's signature as text, or None.

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use vfun_manager::policy::{Layered, Policy};
+use vfun_manager::submitted::writer::{Did, Task};
 use vfun_manager::submitted::{Holding, Pace, Wanted, store};
 use vfun_submit::limits::{CODE_BYTES_MAX, MODULE_BYTES_MAX};
 use vfun_submit::{Answer, Code, Outcome, is_own};
@@ -104,7 +105,7 @@ proptest! {
             prop_assert!(o.code_bytes <= CODE_BYTES_MAX);
             prop_assert!(o.max_args <= CELL_BYTES_MAX && o.max_result <= CELL_BYTES_MAX);
             prop_assert!((1..=DEADLINE_MS_MAX).contains(&o.deadline_ms));
-            if let Ok(Outcome::Accepted | Outcome::Replaced) = held.admit(&wanted, &policy, "vm") {
+            if let Ok(Outcome::Accepted | Outcome::Replaced | Outcome::Renewed) = held.admit(&wanted, &policy, "vm") {
                 held.put(wanted, "build", "app", 1);
             }
         }
@@ -194,12 +195,99 @@ fn lists_are_read_back_and_leftovers_removed() {
     }
     store::save(&dir, &held).unwrap();
     assert_eq!(store::load(&dir).unwrap(), held);
-    store::sweep(&dir, &held);
-    assert!(!dir.join("stray.part").exists());
+    std::fs::write(dir.join("note"), "an operator's own").unwrap();
+    let other = store::module_file(&dir, &digest(b"another"));
+    std::fs::write(&other, "x").unwrap();
+    store::sweep(&dir, &[&held]);
+    assert!(!dir.join("stray.part").exists() && !other.exists());
+    assert!(dir.join("note").exists() && dir.join("holding.json").exists());
     assert!(store::module_file(&dir, &digest(b"module")).exists());
     std::fs::write(dir.join("holding.json"), "{").unwrap();
     assert!(store::load(&dir).unwrap_err().contains("holding.json"));
     store::forget(&dir).unwrap();
     store::forget(&dir).unwrap();
     assert!(!dir.exists());
+}
+
+fn keep(file: OwnedFd, o: &Offered, same: Option<&Holding>, program: &str) -> Task {
+    let same = same.map(|h| Box::new(h.modules[&o.name].clone()));
+    let (offered, program) = (Box::new(o.clone()), program.to_owned());
+    Task::Keep { file, offered, same, program, held: Holding::default() }
+}
+
+#[test]
+fn what_is_whole_is_not_written_again_and_what_is_not_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, o) = (dir.path().join("modules/vm1"), offered("my.f"));
+    let file = || memory(b"modulecode");
+    assert_eq!(keep(file(), &o, None, "build").run(&dir), Ok(Did::Written));
+    let mut held = Holding::default();
+    held.put(Wanted::check(o.clone()).unwrap(), "build", "app", 1);
+    let again = |program| keep(file(), &o, Some(&held), program).run(&dir).unwrap();
+    assert_eq!(again("build"), Did::Whole);
+    assert_eq!(again("another build"), Did::Written);
+    let (module, code) =
+        (store::module_file(&dir, &o.sha256), store::code_file(&dir, &o.code_sha256));
+    for (path, right) in [(&module, &b"module"[..]), (&code, b"code")] {
+        let flipped: Vec<u8> = right.iter().map(|b| b ^ 1).collect();
+        for wrong in [&right[1..], &flipped, b"", &[right, b"more"].concat()] {
+            std::fs::write(path, wrong).unwrap();
+            assert_eq!(again("build"), Did::Written, "{wrong:?}");
+            assert_eq!(std::fs::read(path).unwrap(), right);
+            assert_eq!(again("build"), Did::Whole);
+        }
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(again("build"), Did::Written);
+        // A link is none of ours, whatever is behind it.
+        let elsewhere = dir.join("elsewhere");
+        std::fs::rename(path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, path).unwrap();
+        assert_eq!(again("build"), Did::Written);
+        assert!(path.symlink_metadata().unwrap().is_file());
+    }
+}
+
+#[test]
+fn a_list_that_cannot_be_written_leaves_what_was_and_what_it_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("vm1");
+    let (f, g) = (offered("my.f"), Offered { sha256: digest(b"modulE"), ..offered("my.g") });
+    let mut before = Holding::default();
+    before.put(Wanted::check(f.clone()).unwrap(), "build", "app", 1);
+    keep(memory(b"modulecode"), &f, None, "build").run(&dir).unwrap();
+    Task::List { held: before.clone(), before: Holding::default() }.run(&dir).unwrap();
+    keep(memory(b"modulEcode"), &g, None, "build").run(&dir).unwrap();
+    let mut held = before.clone();
+    held.put(Wanted::check(g.clone()).unwrap(), "build", "app", 1);
+    // Nothing can be written where a folder is, nor through a link.
+    let part = dir.join("holding.part");
+    let outside = dir.with_extension("outside");
+    std::fs::write(&outside, "as it was").unwrap();
+    std::os::unix::fs::symlink(&outside, &part).unwrap();
+    let list = || Task::List { held: held.clone(), before: before.clone() }.run(&dir);
+    let e = list().unwrap_err();
+    assert!(e.code == Code::HostTrouble && e.sentence.contains("its list of"), "{}", e.sentence);
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "as it was");
+    assert_eq!(store::load(&dir).unwrap(), before);
+    for o in [&f, &g] {
+        assert!(store::module_file(&dir, &o.sha256).is_file(), "either list may be the one");
+    }
+    // The link is out of the way now.
+    assert_eq!(list(), Ok(Did::Written));
+    assert_eq!(store::load(&dir).unwrap(), held);
+    // Without the list nothing of it is of use.
+    assert_eq!(Task::Sweep { held: Holding::default() }.run(&dir), Ok(Did::Written));
+    assert!(!store::module_file(&dir, &f.sha256).exists());
+    assert_eq!(Task::Forget.run(&dir), Ok(Did::Written));
+    assert!(!dir.exists());
+    // A link in the place of a folder is not followed.
+    let elsewhere = dir.with_extension("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("a.part"), "not ours").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &dir).unwrap();
+    store::sweep(&dir, &[]);
+    assert!(store::load(&dir).unwrap_err().contains("is no folder"));
+    assert!(keep(memory(b"modulecode"), &f, None, "build").run(&dir).is_err());
+    assert_eq!(Task::Forget.run(&dir), Ok(Did::Written));
+    assert!(elsewhere.join("a.part").exists() && !dir.exists());
 }

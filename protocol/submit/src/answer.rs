@@ -18,15 +18,20 @@ pub enum Outcome {
     Replaced,
     /// It is offered no more; grants of it keep it.
     Removed,
+    /// The very same was offered already, and was compiled and written anew:
+    /// the request said so, or what was kept of it was spoiled or of another
+    /// build of the host's compiler.
+    Renewed,
 }
 
 impl Outcome {
-    const ALL: [Outcome; 5] = [
+    const ALL: [Outcome; 6] = [
         Outcome::Listed,
         Outcome::Accepted,
         Outcome::AlreadyThere,
         Outcome::Replaced,
         Outcome::Removed,
+        Outcome::Renewed,
     ];
 
     /// A word for people.
@@ -37,6 +42,7 @@ impl Outcome {
             Outcome::AlreadyThere => "already there",
             Outcome::Replaced => "replaced",
             Outcome::Removed => "removed",
+            Outcome::Renewed => "renewed",
         }
     }
 }
@@ -69,7 +75,7 @@ pub struct Entry {
 }
 
 /// An answer: what was done (4 bytes: 0 listed, 1 accepted, 2 already there,
-/// 3 replaced, 4 removed), how many entries follow (4), and these, of 144 bytes:
+/// 3 replaced, 4 removed, 5 renewed), how many entries follow (4), and these, of 144 bytes:
 ///
 /// | from | bytes | |
 /// |---|---|---|

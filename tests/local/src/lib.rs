@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod certificates;
+pub mod modules;
 
 pub use certificates::{Issuer, Pair};
 

@@ -3,14 +3,17 @@
 //! --test` runs these after that.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use vfun::{Error, FunctionRequest, NackCode, Session, Submission, SubmitCode};
 use vfun_manager::admin::{Ask, Reply};
 use vfun_manager::audit::Query;
+use vfun_tests_local::modules::{compiled, source, times};
 use vfun_tests_local::{Stand, args, number, programs, repo};
+
+mod submitted;
 
 /// A manager whose clients a and b may submit, and c may not.
 const POLICY: &str =
@@ -21,49 +24,13 @@ struct Clients {
     modules: BTreeMap<String, Vec<u8>>,
 }
 
-/// A module in C: its name, its version's minor number, what stands before the
-/// function, and the function's body.
-fn source(name: &str, minor: u16, before: &str, body: &str) -> String {
-    format!(
-        "#include \"vfun_driver.h\"\n\
-         const struct vfun_driver_info vfun_driver_info = {{ .abi = VFUN_DRIVER_ABI, \
-         .name = \"{name}\", .version_major = 1, .version_minor = {minor}, .max_args = 64, .max_result = 64 }};\n\
-         {before}\n\
-         int vfun_driver_function(void *state, struct vfun_call *call)\n{{ (void)state; (void)call; {body}\n\
-         return VFUN_DRIVER_OK; }}\n"
-    )
-}
-
-/// The u64 in the arguments, times so much, is the result.
-fn times(n: u64) -> String {
-    format!(
-        "uint64_t x = 0; __builtin_memcpy(&x, call->args, call->args_len < 8 ? call->args_len : 8); \
-         x *= {n}; __builtin_memcpy(call->out, &x, 8); call->out_len = 8;"
-    )
-}
-
-fn compiled(sources: &[(&str, String)]) -> BTreeMap<String, Vec<u8>> {
-    let dir = tempfile::tempdir().expect("a folder for temporary files");
-    let files: Vec<_> = sources
-        .iter()
-        .map(|(file, text)| {
-            let path = dir.path().join(format!("{file}.c"));
-            std::fs::write(&path, text).expect("the folder is ours");
-            path
-        })
-        .collect();
-    let out = Command::new(repo().join("services/wasm/modules/build.sh"))
-        .arg(dir.path())
-        .args(&files)
-        .output()
-        .expect("the script runs");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let read = |file: &str| std::fs::read(dir.path().join(format!("{file}.wasm")));
-    sources.iter().map(|(file, _)| ((*file).to_owned(), read(file).expect("made"))).collect()
-}
-
 impl Clients {
     fn new() -> Self {
+        Self::on(Stand::start)
+    }
+
+    /// With a manager that is started so.
+    fn on(start: impl FnOnce() -> Stand) -> Self {
         let program = programs().join("vfun-service-wasm");
         assert!(program.is_file(), "{} is not built: `make wasm`", program.display());
         let modules = compiled(&[
@@ -95,7 +62,7 @@ impl Clients {
                 source("start_traps", 0, "void _initialize(void) { __builtin_trap(); }", ""),
             ),
         ]);
-        let stand = Stand::start();
+        let stand = start();
         for name in ["a", "b", "c"] {
             stand.add_client(&format!("name = \"{name}\"\nkind = \"host\"\n")).expect("a client");
         }
@@ -115,6 +82,23 @@ impl Clients {
 
     fn app(&self, client: &str, app: &str) -> Session {
         self.stand.options(app).client(client).connect().unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// Where a client's modules are kept.
+    fn folder(&self, client: &str) -> PathBuf {
+        self.stand.root().join("admin/modules").join(client)
+    }
+
+    /// Files there, by their kind.
+    fn files(&self, client: &str, kind: &str) -> Vec<PathBuf> {
+        let all = std::fs::read_dir(self.folder(client)).into_iter().flatten().flatten();
+        let all = all.map(|e| e.path());
+        all.filter(|p| p.extension().is_some_and(|e| e == kind)).collect()
+    }
+
+    /// Until no service runs: whatever is called next is started anew.
+    fn without_services(&self) {
+        self.stand.until("its services to end", |s| s.totals().3 == 0);
     }
 
     fn module(&self, name: &str) -> Submission<'_> {
@@ -218,11 +202,19 @@ fn names_are_taken_once_and_given_up_on_request() {
     a.submit_module(&c.module("double")).unwrap();
     let old = a.function("my.double").unwrap();
     let again = a.submit_module(&c.module("double")).unwrap();
-    assert!(again.already_there && !again.replaced);
+    assert!(again.already_there && !again.replaced && !again.renewed);
+    let again = a.submit_module(&c.module("double").replace(true)).unwrap();
+    assert!(again.renewed && !again.already_there && !again.replaced);
     let (code, sentence) = refused(a.submit_module(&c.module("triple")));
     assert!(code == SubmitCode::NameTaken && sentence.contains("--replace"), "{sentence}");
+    let granted = a.negotiate(&FunctionRequest::new("my.double")).unwrap();
     let done = a.submit_module(&c.module("triple").replace(true)).unwrap();
     assert!(done.replaced && !done.already_there);
+    // One that had no service yet would get the other one's.
+    match granted.activate() {
+        Err(Error::Refused(n)) => assert!(n.sentence.contains("negotiate it again"), "{n}"),
+        other => panic!("{:?}", other.map(|_| ())),
+    }
     assert_eq!(number(&old.call(&7u64.to_le_bytes()).unwrap()), 14, "a grant keeps what it has");
     assert_eq!(call(&a, "my.double", 7), 21);
     drop(old);
@@ -541,6 +533,16 @@ fn the_command_submits_lists_and_removes() {
     let (code, out, _) = vfun("a", &["--json", "submit", path, "--signature", "(n: u64) -> u64"]);
     let again: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &again["already_there"]), (Some(0), &serde_json::json!(true)));
+    let same = ["submit", path, "--signature", "(n: u64) -> u64"];
+    let (_, out, _) = vfun("a", &same);
+    assert_eq!(out, "my.double 1.0 is offered already\n");
+    let (_, out, _) = vfun("a", &[&same[..], &["--replace"]].concat());
+    let anew = "my.double 1.0 was offered already, and was compiled anew in ";
+    assert!(out.starts_with(anew), "{out}");
+    let (_, out, _) = vfun("a", &[&["--json"], &same[..], &["--replace"]].concat());
+    let again: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let said = ["renewed", "already_there", "replaced"].map(|k| again[k].as_bool());
+    assert_eq!(said, [Some(true), Some(false), Some(false)]);
     let (code, _, err) = vfun("c", &["submit", path]);
     assert!(code == Some(3) && err.contains("may not use 'submit'"), "{err}");
     let (code, _, err) = vfun("a", &["submit", repo().join("README.md").to_str().unwrap()]);

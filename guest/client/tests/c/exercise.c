@@ -65,6 +65,29 @@ static void wrong_uses(vfun_session *s, vfun_function *f) {
   CHECK(vfun_info(s, NULL) == VFUN_STATUS_BAD_ARGUMENT);
   CHECK(vfun_list(s, NULL, 3, NULL) == VFUN_STATUS_BAD_ARGUMENT);
 
+  vfun_module m = {0};
+  vfun_own_function own;
+  CHECK(vfun_submit_module(s, NULL, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_submit_module(s, &m, NULL) == VFUN_STATUS_BAD_ARGUMENT && strstr(vfun_last_error(), "size"));
+  m.size = sizeof m;
+  m.module_len = 1;
+  CHECK(vfun_submit_module(s, &m, &own) == VFUN_STATUS_BAD_ARGUMENT && strstr(vfun_last_error(), "null"));
+  m.module = "\0asm";
+  CHECK(vfun_submit_module(NULL, &m, &own) == VFUN_STATUS_BAD_ARGUMENT);
+  m.signature = "\xff";
+  CHECK(vfun_submit_module(s, &m, &own) == VFUN_STATUS_BAD_ARGUMENT);
+  m.signature = NULL;
+  m.name = "a/b";
+  CHECK(vfun_submit_module(s, &m, &own) == VFUN_STATUS_BAD_OPTION);
+  m.name = NULL;
+  // This host has no such function.
+  CHECK(vfun_submit_module(s, &m, &own) == VFUN_STATUS_REFUSED && vfun_last_code() == 4);
+  CHECK(vfun_submitted_modules(NULL, NULL, 0, &(size_t){0}) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_submitted_modules(s, NULL, 0, NULL) == VFUN_STATUS_REFUSED);
+  CHECK(vfun_withdraw_module(NULL, "x") == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_withdraw_module(s, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_withdraw_module(s, "x") == VFUN_STATUS_REFUSED);
+
   unsigned char big[5000] = {0};
   CHECK(vfun_call(f, big, sizeof big, NULL, 0, NULL) == VFUN_STATUS_ARGUMENTS_TOO_LONG);
   size_t len = 0;

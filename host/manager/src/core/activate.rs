@@ -1,5 +1,6 @@
 //! Activations: a grant gets its channel.
 
+use super::catalog::Function;
 use super::grants::GrantState;
 use super::{Action, ControlRequest, Core, WindowId};
 use vfun_wire::channel::{Geometry, side_bytes};
@@ -34,6 +35,16 @@ impl Core {
             return Err(Nack::new(
                 NackCode::WrongState,
                 format!("grant {handle} is {} already", g.state.text()),
+            ));
+        }
+        let own = self.catalog.function(g.client_id, &g.function).and_then(Function::own_print);
+        if g.of.is_some() && g.of != own {
+            return Err(Nack::new(
+                NackCode::UnknownFunction,
+                format!(
+                    "the module of '{}' was replaced or removed since it was granted: negotiate it again",
+                    g.function
+                ),
             ));
         }
         self.check_breaker(now, g.client_id, &g.function, g.location)?;

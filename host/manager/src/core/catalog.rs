@@ -1,6 +1,7 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
 use crate::policy::{Key, Policy, key_of};
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use vfun_signature::Signature;
@@ -51,6 +52,18 @@ impl Function {
         // Within a cell, as the signature's own limit is.
         let max = args.max_bytes().min(self.max_args.into()) as u32;
         Some(Lengths { min: args.min_bytes() as u32, max, step: args.step() as u32 })
+    }
+
+    /// Which module it is, and on which terms, if a client submitted it.
+    pub fn own_print(&self) -> Option<u64> {
+        let Some(Driver::Submitted { sha256, memory_bytes, .. }) = &self.software else {
+            return None;
+        };
+        let lengths = (self.max_args, self.max_result, self.deadline_ms);
+        let text =
+            format!("{sha256} {memory_bytes} {} {lengths:?} {}", self.version, self.fingerprint());
+        let hash = Sha256::digest(text.as_bytes());
+        Some(u64::from_le_bytes(hash[..8].try_into().expect("eight of 32")))
     }
 }
 

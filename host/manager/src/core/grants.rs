@@ -106,6 +106,9 @@ pub struct Grant {
     pub also: Option<ServiceId>,
     /// How often it has moved.
     pub switches: u64,
+    /// Of a client's own function: which module it was when it was granted.
+    /// Another may have its name when it is activated.
+    pub of: Option<u64>,
 }
 
 impl Grant {

@@ -171,10 +171,13 @@ impl Core {
             Event::Catalog(catalog) => {
                 // A service was started by what its function was then:
                 // driver, settings, signature. Whoever activates now means
-                // what it is now.
+                // what it is now. Nor does a service of a client that is gone
+                // serve the next one of its name.
                 let (old, new) = (&self.catalog, &catalog);
                 let changed = |s: &Service| {
-                    old.function(s.client, &s.function) != new.function(s.client, &s.function)
+                    !new.clients.contains_key(&s.client)
+                        || old.function(s.client, &s.function)
+                            != new.function(s.client, &s.function)
                 };
                 let outdated: Vec<_> =
                     self.services.iter().filter(|(_, s)| changed(s)).map(|(id, _)| *id).collect();

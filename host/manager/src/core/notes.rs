@@ -158,6 +158,8 @@ pub(super) struct GrantNote {
     pub also: Option<ServiceId>,
     #[serde(default)]
     pub switches: u64,
+    #[serde(default)]
+    pub of: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -226,6 +228,7 @@ pub(super) fn grant_note(g: &Grant) -> GrantNote {
         moving: g.moving.map(|m| (m.to.to_wire(), m.service, m.phase)),
         also: g.also,
         switches: g.switches,
+        of: g.of,
     }
 }
 
@@ -379,6 +382,7 @@ impl GrantNote {
             },
             also: n.also,
             switches: n.switches,
+            of: n.of,
         })
     }
 }

@@ -466,6 +466,7 @@ impl Core {
             moving: None,
             also: None,
             switches: 0,
+            of: f.own_print(),
         };
         let record = GrantRecord {
             grant: Handle::NONE,

@@ -86,7 +86,7 @@ impl Core {
             s.state = ServiceState::Backoff(now + wait.max(1));
             return;
         }
-        if s.outdated && s.ever_ready && vfun_submit::is_own(&s.function) {
+        if s.outdated && vfun_submit::is_own(&s.function) {
             // What its grants were given is not kept any more, and another
             // module in its place would answer them in its own way.
             let reason = "its module was replaced or removed, and its service had to end: negotiate it again";

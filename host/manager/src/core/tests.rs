@@ -381,6 +381,29 @@ fn signatures_are_told_compared_and_serve_only_those_who_ask_later() {
 }
 
 #[test]
+fn a_service_of_a_client_that_is_gone_serves_none_of_its_name() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (_, service) = b.active(1, s, "add");
+    b.feed(Event::WindowDown { window: 1 });
+    // Removed, and added again while the service has not ended.
+    let mut without = catalog();
+    without.clients.remove(&1);
+    b.feed(Event::Catalog(without));
+    b.feed(Event::Catalog(catalog()));
+    b.feed(Event::WindowUp {
+        window: 3,
+        client: 1,
+        bytes: MIB,
+        doorbell: false,
+        death_seen: false,
+        proven: false,
+    });
+    let s = b.hello(3, b"").unwrap().session.get();
+    assert_ne!(b.active(3, s, "add").1, service);
+}
+
+#[test]
 fn one_hardware_instance_serves_one_and_the_next_is_asked_about_software() {
     let mut b = Bed::new();
     let s = b.hello(1, b"").unwrap().session.get();

@@ -243,12 +243,19 @@ fn make(
 }
 
 /// Writes a file that is there as it was, or as it is to be, whatever happens.
+/// No link is followed.
 pub fn write_durably(file: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let part = file.with_extension("part");
+    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let written = (|| {
-        let mut f =
-            File::options().create(true).write(true).truncate(true).mode(0o600).open(&part)?;
+        let mut f = File::options()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(nofollow)
+            .open(&part)?;
         f.write_all(bytes)?;
         f.sync_all()?;
         fs::rename(&part, file)

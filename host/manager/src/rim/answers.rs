@@ -22,6 +22,16 @@ pub(super) struct AdminConnection {
     /// User and process at the other end.
     from: (u32, i32),
     line: Vec<u8>,
+    /// What it asked is answered later; what it asks next waits.
+    waiting: bool,
+}
+
+/// Who asked for something that changes this host, and where the answer goes.
+pub(super) struct Noted {
+    connection: u32,
+    who: Who,
+    what: String,
+    client: String,
 }
 
 fn error(sentence: impl ToString) -> Reply {
@@ -42,7 +52,8 @@ impl Daemon {
                 continue;
             }
             if self.watch(&stream, Kind::Admin, id, EventFlags::IN | EventFlags::RDHUP).is_ok() {
-                self.admins.insert(id, AdminConnection { stream, from, line: vec![] });
+                self.admins
+                    .insert(id, AdminConnection { stream, from, line: vec![], waiting: false });
             }
         }
     }
@@ -61,44 +72,89 @@ impl Daemon {
                     return;
                 }
             }
-            while let Some(end) =
-                self.admins.get(&id).and_then(|c| c.line.iter().position(|b| *b == b'\n'))
-            {
-                let line: Vec<u8> =
-                    self.admins.get_mut(&id).expect("just seen").line.drain(..=end).collect();
-                let reply = match serde_json::from_slice::<Ask>(&line) {
-                    Ok(ask) => self.reply_and_note(id, ask),
-                    Err(e) => error(format!("the request could not be read: {e}")),
-                };
-                self.settle();
-                let mut text = serde_json::to_vec(&reply).expect("replies are plain data");
-                text.push(b'\n');
-                let c = &self.admins[&id].stream;
-                let sent = c
-                    .set_nonblocking(false)
-                    .and_then(|()| c.set_write_timeout(Some(Duration::from_secs(1))))
-                    .and_then(|()| (&mut &*c).write_all(&text))
-                    .and_then(|()| c.set_nonblocking(true));
-                if sent.is_err() {
-                    self.admins.remove(&id);
-                }
+            self.answer_lines(id);
+        }
+    }
+
+    /// Answers what a connection asked, up to what is answered later.
+    fn answer_lines(&mut self, id: u32) {
+        while let Some(c) = self.admins.get_mut(&id)
+            && !c.waiting
+            && let Some(end) = c.line.iter().position(|b| *b == b'\n')
+        {
+            let line: Vec<u8> = c.line.drain(..=end).collect();
+            c.waiting = true;
+            let reply = match serde_json::from_slice::<Ask>(&line) {
+                Ok(ask) => self.reply_and_note(id, ask),
+                Err(e) => Some(error(format!("the request could not be read: {e}"))),
+            };
+            self.settle();
+            if let Some(reply) = reply {
+                self.send_reply(id, &reply);
             }
         }
     }
 
-    /// Answers; what changes something is noted with who asked for it.
-    fn reply_and_note(&mut self, id: u32, ask: Ask) -> Reply {
-        let Some((what, client)) = super::policy::deed(&ask) else { return self.reply(ask) };
+    fn send_reply(&mut self, id: u32, reply: &Reply) {
+        let mut text = serde_json::to_vec(reply).expect("replies are plain data");
+        text.push(b'\n');
+        let Some(AdminConnection { stream: c, waiting, .. }) = self.admins.get_mut(&id) else {
+            return;
+        };
+        *waiting = false;
+        let sent = c
+            .set_nonblocking(false)
+            .and_then(|()| c.set_write_timeout(Some(Duration::from_secs(1))))
+            .and_then(|()| (&mut &*c).write_all(&text))
+            .and_then(|()| c.set_nonblocking(true));
+        if sent.is_err() {
+            self.admins.remove(&id);
+        }
+    }
+
+    /// Answers; what changes something is noted with who asked for it. `None`:
+    /// it is answered later, with [`Daemon::answer_late`].
+    fn reply_and_note(&mut self, id: u32, ask: Ask) -> Option<Reply> {
+        let Some((what, client)) = super::policy::deed(&ask) else { return Some(self.reply(ask)) };
         let (uid, pid) = self.admins.get(&id).map_or((u32::MAX, 0), |c| c.from);
-        let who = Who::of(uid, pid);
-        let reply = self.reply(ask);
-        let outcome = match &reply {
+        let noted = Noted { connection: id, who: Who::of(uid, pid), what, client };
+        let later = match &ask {
+            Ask::RemoveFunction { name, client: Some(client) } => {
+                self.remove_submitted(noted, client, name)
+            }
+            Ask::RemoveClient { name } => self.remove_client(noted, name),
+            _ => {
+                let reply = self.reply(ask);
+                self.note(&noted, &reply);
+                return Some(reply);
+            }
+        };
+        let (noted, sentence) = later.err()?;
+        let reply = Reply::Error { sentence };
+        self.note(&noted, &reply);
+        Some(reply)
+    }
+
+    fn note(&mut self, noted: &Noted, reply: &Reply) {
+        let outcome = match reply {
             Reply::Error { sentence } => Err(sentence.as_str()),
             _ => Ok(()),
         };
-        tracing::info!(uid, pid, failed = outcome.is_err(), "asked for: {what}");
-        self.audit.did(&who, what, &client, outcome);
-        reply
+        tracing::info!(
+            uid = noted.who.uid,
+            pid = noted.who.pid,
+            failed = outcome.is_err(),
+            "asked for: {}",
+            noted.what
+        );
+        self.audit.did(&noted.who, noted.what.clone(), &noted.client, outcome);
+    }
+
+    /// What was asked is done, or failed: its connection goes on.
+    pub(super) fn answer_late(&mut self, noted: Noted, reply: Reply) {
+        self.note(&noted, &reply);
+        self.send_reply(noted.connection, &reply);
+        self.answer_lines(noted.connection);
     }
 
     fn reply(&mut self, ask: Ask) -> Reply {
@@ -118,15 +174,10 @@ impl Daemon {
             }
             Ask::Services => Reply::Services { services: self.service_rows() },
             Ask::AddFunction { manifest, file } => self.add_function(&manifest, &file),
-            Ask::RemoveFunction { name, client: None } => self.remove_function(&name),
-            Ask::RemoveFunction { name, client: Some(client) } => {
-                match self.remove_submitted(&client, &name) {
-                    Ok(sentence) => Reply::Done { sentence },
-                    Err(sentence) => error(sentence),
-                }
-            }
+            Ask::RemoveFunction { name, .. } => self.remove_function(&name),
             Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),
-            Ask::RemoveClient { name } => self.remove_client(&name),
+            // Answered when the disk is done, before it comes here.
+            Ask::RemoveClient { name } => error(format!("client '{name}' was not removed")),
             Ask::Revoke { grant } => {
                 let found =
                     self.core.grants().map(|(handle, _)| handle).find(|h| h.to_string() == grant);
@@ -199,6 +250,7 @@ impl Daemon {
         let mut all = self.windows_troubles();
         all.extend(self.records_trouble());
         all.extend(self.found.clone());
+        all.extend(self.submissions_troubles());
         all.extend(keeper);
         let now = self.now();
         all.extend(self.core.breakers(now).map(|((client, function, _), state)| {
@@ -379,9 +431,13 @@ impl Daemon {
             Ok(c) => c,
             Err(sentence) => return Reply::Error { sentence },
         };
-        // The window first: a client without one is not declared.
         let id = client.id;
-        let new = !self.core.catalog().clients.contains_key(&id);
+        if !self.core.catalog().clients.contains_key(&id)
+            && let Err(sentence) = self.begin_submitted(id, &client.name)
+        {
+            return error(sentence);
+        }
+        // The window first: a client without one is not declared.
         if client.kind == ClientKind::Vm
             && !self.prepared(&client)
             && let Err(e) = self.prepare_vm(&client)
@@ -395,20 +451,17 @@ impl Daemon {
         }
         let row = self.client_row(&client);
         let mut catalog = self.core.catalog().clone();
-        if new && let Err(e) = self.forget_submitted(id, &client.name, &mut catalog) {
-            return error(format!(
-                "what an earlier client of this name submitted is still there: {e}"
-            ));
-        }
         catalog.clients.insert(id, client);
         self.hand_over_tokens(&mut catalog);
         self.events.push_back(Event::Catalog(catalog));
         Reply::ClientAdded(row)
     }
 
-    fn remove_client(&mut self, name: &str) -> Reply {
+    /// Answered when nothing is left of what it submitted.
+    fn remove_client(&mut self, noted: Noted, name: &str) -> Result<(), (Noted, String)> {
         let Some(client) = self.core.catalog().client(name).cloned() else {
-            return error(format!("there is no client '{name}': `vfun client list` shows them"));
+            let why = format!("there is no client '{name}': `vfun client list` shows them");
+            return Err((noted, why));
         };
         let windows: Vec<_> =
             self.windows.iter().filter(|(_, w)| w.client == client.id).map(|(id, _)| *id).collect();
@@ -420,9 +473,9 @@ impl Daemon {
         }
         let mut catalog = self.core.catalog().clone();
         catalog.clients.remove(&client.id);
+        catalog.submitted.remove(&client.id);
         // Another client of the same name is not this one.
         let tokens = self.tokens.forget(name);
-        let modules = self.forget_submitted(client.id, name, &mut catalog);
         self.hand_over_tokens(&mut catalog);
         let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
         self.vm_sockets.remove(&client.id);
@@ -430,17 +483,15 @@ impl Daemon {
             let _ = std::fs::remove_file(self.window_file(name));
         }
         self.events.push_back(Event::Catalog(catalog));
-        let mut gone = format!("client {name} is gone, with its grants and its window");
-        if let Err(e) = modules {
-            gone += &format!("; what it submitted is still there: {e}");
-        }
-        Reply::Done {
-            sentence: match tokens {
-                Ok(0) => gone,
-                Ok(n) => format!("{gone}, and {n} tokens"),
-                Err(e) => format!("{gone}; its tokens are still there: {e}"),
-            },
-        }
+        let gone = format!("client {name} is gone, with its grants and its window");
+        let sentence = match tokens {
+            Ok(0) => gone,
+            Ok(n) => format!("{gone}, and {n} tokens"),
+            Err(e) => format!("{gone}; its tokens are still there: {e}"),
+        };
+        self.settle();
+        self.forget_submitted(client.id, name, noted, sentence);
+        Ok(())
     }
 }
 

@@ -232,7 +232,7 @@ impl Daemon {
             }
             Driver::Submitted { .. } | Driver::Submit | Driver::Floor => {}
         }
-        let given = self.given(&start.client, &mut start.driver).map_err(Cannot::Ever)?;
+        let given = self.given(id, &start.client, &mut start.driver).map_err(Cannot::Ever)?;
         let scratch_bytes = match &start.driver {
             Driver::OpenCl { .. } => opencl::SCRATCH_BYTES,
             _ => 0,

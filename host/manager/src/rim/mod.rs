@@ -16,7 +16,8 @@
 //! - [`records`]: what became of grants is put on record.
 //! - [`requests`]: requests out of windows, each window in its turn.
 //! - [`say`]: lines of the log that a client causes.
-//! - [`submissions`]: modules that clients submit.
+//! - [`submissions`]: what clients wish for of their own modules.
+//! - [`modules`]: what is kept of these.
 //! - [`tell`]: words to services.
 
 mod actions;
@@ -32,6 +33,7 @@ mod leases;
 mod leftovers;
 mod logs;
 mod lost;
+mod modules;
 mod policy;
 mod records;
 mod requests;
@@ -192,7 +194,7 @@ pub struct Daemon {
     last_tick: Instant,
     ending: bool,
     /// What clients submitted.
-    submissions: submissions::Submissions,
+    submissions: modules::Submissions,
     /// What apps may show.
     tokens: crate::policy::Tokens,
     /// Why the policy file, and the tokens, could not be read.

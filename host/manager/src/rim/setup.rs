@@ -278,7 +278,7 @@ impl Daemon {
             last_heartbeats: Instant::now(),
             last_tick: Instant::now(),
             ending: false,
-            submissions: super::submissions::Submissions::new()?,
+            submissions: super::modules::Submissions::new()?,
             tokens: crate::policy::Tokens::none(&tokens_file),
             policy_fault: None,
             tokens_fault: None,
@@ -309,9 +309,9 @@ impl Daemon {
             tracing::error!("{what}");
             daemon.found = Some(what);
         }
-        let (mut catalog, mut wrong) = daemon.read_catalog();
+        let (mut catalog, wrong) = daemon.read_catalog();
         daemon.read_policy(&mut catalog);
-        wrong.extend(daemon.read_submitted(&mut catalog));
+        daemon.read_submitted(&mut catalog);
         for w in wrong {
             tracing::error!("manifest refused: {w}");
         }

@@ -1,23 +1,29 @@
-//! Modules that clients submit, between their services, the disk and the core.
+//! What clients wish for with the function `submit`, from the service that
+//! passes it on to its verdict. In between lies the disk: first the files, then
+//! the list, and what is on the list is offered.
 
+use super::answers::Noted;
 use super::tell::Word;
 use super::{Daemon, Kind};
-use crate::core::{Event, Refusal, ServiceId, may_submit};
-use crate::submitted::store::{self, Job, Writer};
-use crate::submitted::{Holding, Kept, Pace, Refused, Wanted};
+use crate::admin::Reply;
+use crate::core::{Refusal, ServiceId, may_submit};
+use crate::submitted::store;
+use crate::submitted::writer::{Did, Task};
+use crate::submitted::{Holding, Refused, Wanted};
 use rustix::event::epoll::EventFlags;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfun_submit::{Answer, Code, Outcome};
-use vfun_supervise::{Driver, ToService, Verdict, Wish};
+use vfun_supervise::{Offered, ToService, Verdict, Wish};
 use vfun_wire::{Handle, Nack};
 
 /// Words that a service has not listened to yet, beyond which it gets no
 /// verdict: each may hold a client's whole list.
 const VERDICTS_UNHEARD: usize = 64;
+/// Changes on their way to the disk. Each client has one at a time; a disk that
+/// takes nothing for so long is to be seen to.
+const CHANGES_MAX: usize = 64;
 
 /// Who wishes for something, and where the answer goes.
 #[derive(Clone, Debug)]
@@ -25,111 +31,54 @@ pub(super) struct By {
     service: ServiceId,
     ask: u64,
     client_id: u32,
+    /// Which client of its name.
+    generation: u64,
     client: String,
     app: String,
 }
 
-/// A module on its way to the disk.
-pub(super) struct OnTheWay {
-    by: By,
-    wanted: Wanted,
+/// What is to be done when the disk is done.
+pub(super) enum Then {
+    /// A module's files are there: it is put on the list.
+    Listed {
+        by: By,
+        wanted: Box<Wanted>,
+        /// Which build made its code.
+        program: String,
+    },
+    /// The list is written: that is what the client has.
+    Offered {
+        by: By,
+        held: Holding,
+        name: String,
+        outcome: Outcome,
+    },
+    /// The list is written, without one that an operator took away.
+    Withdrawn {
+        noted: Noted,
+        id: u32,
+        generation: u64,
+        client: String,
+        name: String,
+        held: Holding,
+    },
+    /// A client's files are gone.
+    Forgotten {
+        noted: Noted,
+        id: u32,
+        generation: u64,
+        sentence: String,
+    },
+    Nothing,
 }
 
-/// What clients have, and what is on its way.
-pub(super) struct Submissions {
-    pub holdings: BTreeMap<u32, Holding>,
-    writer: Writer<OnTheWay>,
-    /// Clients of which one is on its way.
-    busy: BTreeSet<u32>,
-    /// Clients whose list could not be read: it stays as it is, for its operator to see to.
-    unreadable: BTreeSet<u32>,
-    pace: Pace,
-}
-
-impl Submissions {
-    /// Nothing yet.
-    pub fn new() -> io::Result<Self> {
-        Ok(Submissions {
-            holdings: BTreeMap::new(),
-            writer: Writer::start()?,
-            busy: BTreeSet::new(),
-            unreadable: BTreeSet::new(),
-            pace: Pace::default(),
-        })
-    }
-}
+/// What came of a wish so far: an answer, or none until something is written.
+type SoFar = Result<Option<Answer>, Refused>;
 
 impl Daemon {
-    fn modules_of(&self, client: &str) -> PathBuf {
-        self.tree.modules().join(client)
-    }
-
     /// Hears of what is written.
     pub(super) fn watch_submissions(&self) -> io::Result<()> {
         self.watch(self.submissions.writer.bell(), Kind::ModuleKept, 0, EventFlags::IN)
-    }
-
-    /// Reads what clients have. What cannot be read is left where it is, and said.
-    pub(super) fn read_submitted(&mut self, catalog: &mut crate::core::Catalog) -> Vec<String> {
-        let mut wrong = vec![];
-        for client in catalog.clients.values() {
-            let dir = self.modules_of(&client.name);
-            match store::load(&dir) {
-                Ok(holding) if holding.modules.is_empty() => {}
-                Ok(holding) => {
-                    store::sweep(&dir, &holding);
-                    let (functions, bad) = holding.functions();
-                    wrong.extend(bad.into_iter().map(|e| format!("client {}: {e}", client.name)));
-                    catalog.submitted.insert(client.id, functions);
-                    self.submissions.holdings.insert(client.id, holding);
-                }
-                Err(e) => {
-                    self.submissions.unreadable.insert(client.id);
-                    wrong.push(format!("modules of client {}: {e}", client.name));
-                }
-            }
-        }
-        wrong
-    }
-
-    /// The files that a service is given with its first message.
-    pub(super) fn given(&self, client: &str, driver: &mut Driver) -> Result<Vec<OwnedFd>, String> {
-        match driver {
-            Driver::Submit => {
-                let bytes = u64::from(vfun_submit::limits::MODULE_BYTES_MAX)
-                    + vfun_submit::limits::CODE_BYTES_MAX;
-                let file = vfun_window::memfd("vfun-modules", bytes);
-                Ok(vec![file.map_err(|e| format!("no memory file for modules: {e}"))?])
-            }
-            Driver::Submitted { sha256, code, .. } => {
-                let dir = self.modules_of(client);
-                let path = store::module_file(&dir, sha256);
-                let module = std::fs::File::open(&path).map_err(|e| {
-                    tracing::error!("the module {}: {e}", path.display());
-                    "the host cannot open its module: submit it anew".to_owned()
-                })?;
-                let mut files = vec![module.into()];
-                // Of another build of the program the code is of no use.
-                let build = store::build_of(&self.config.wasm_program);
-                let id = self.core.catalog().client(client).map_or(0, |c| c.id);
-                let fits = |c: &str| {
-                    let kept = self.submissions.holdings.get(&id).into_iter();
-                    kept.flat_map(|h| h.modules.values())
-                        .filter_map(|k| k.code.as_ref())
-                        .any(|k| k.sha256 == c && k.program == build)
-                };
-                let file = code
-                    .as_deref()
-                    .filter(|c| fits(c))
-                    .and_then(|c| std::fs::File::open(store::code_file(&dir, c)).ok());
-                match file {
-                    Some(f) => files.push(f.into()),
-                    None => *code = None,
-                }
-                Ok(files)
-            }
-            _ => Ok(vec![]),
-        }
     }
 
     /// A service passes on what its client wishes.
@@ -142,7 +91,6 @@ impl Daemon {
         files: Vec<OwnedFd>,
     ) {
         let Some((client_id, function)) = self.core.service_of(service) else { return };
-        let app = self.core.app_of(service, channel).unwrap_or("").to_owned();
         // Whatever took over a service of another function has no say here.
         let known = function == vfun_submit::FUNCTION;
         let client = self.core.catalog().clients.get(&client_id).filter(|_| known);
@@ -152,27 +100,38 @@ impl Daemon {
             }
             return;
         };
-        let by = By { service, ask, client_id, client, app };
-        let done = match wish {
-            Wish::List => self.allowed(&by).map(|()| {
-                let held = self.submissions.holdings.get(&client_id);
-                let entries = held.map_or(vec![], Holding::entries);
-                Some(Answer { outcome: Outcome::Listed, entries })
+        let app = self.core.app_of(service, channel).map(str::to_owned);
+        let generation = self.submissions.generation(client_id);
+        let gone = app.is_none();
+        let app = app.unwrap_or_default();
+        let by = By { service, ask, client_id, generation, client, app };
+        // A service may outlive its channels by a moment, and its client, too:
+        // by then another client may have that name.
+        let done = match gone {
+            true => Err(Refused::new(Code::Denied, "the channel of this request was released")),
+            false => self.allowed(&by).and_then(|()| match wish {
+                Wish::List => {
+                    let held = self.submissions.holdings.get(&client_id);
+                    let entries = held.map_or(vec![], Holding::entries);
+                    Ok(Some(Answer { outcome: Outcome::Listed, entries }))
+                }
+                Wish::Remove { name } => self.remove_own(&by, &name),
+                Wish::Add(offered) => self.add_own(&by, *offered, files),
             }),
-            Wish::Remove { name } => {
-                self.allowed(&by).and_then(|()| self.remove_own(&by, &name)).map(Some)
-            }
-            Wish::Add(offered) => self.add_own(&by, *offered, files),
         };
+        self.answer_if_done(&by, done);
+    }
+
+    fn answer_if_done(&mut self, by: &By, done: SoFar) {
         match done {
-            Ok(Some(answer)) => self.answer_wish(&by, Ok(answer)),
+            Ok(Some(answer)) => self.answer_wish(by, Ok(answer)),
             Ok(None) => {} // when it is written
-            Err(refused) => self.answer_wish(&by, Err(refused)),
+            Err(refused) => self.answer_wish(by, Err(refused)),
         }
     }
 
     fn allowed(&self, by: &By) -> Result<(), Refused> {
-        if self.submissions.unreadable.contains(&by.client_id) {
+        if self.submissions.fault(by.client_id).is_some() {
             return Err(Refused::new(
                 Code::HostTrouble,
                 "the host cannot read its list of this client's modules, and leaves it as it is",
@@ -195,141 +154,193 @@ impl Daemon {
         }
     }
 
-    fn add_own(
-        &mut self,
-        by: &By,
-        offered: vfun_supervise::Offered,
-        files: Vec<OwnedFd>,
-    ) -> Result<Option<Answer>, Refused> {
-        self.allowed(by)?;
+    /// Marks that a change of a client's is on its way.
+    fn begin_change(&mut self, by: &By) -> Result<(), Refused> {
+        if self.submissions.busy.len() >= CHANGES_MAX {
+            return Err(Refused::new(
+                Code::HostTrouble,
+                "the host cannot take it now: very many modules are on their way to its disk",
+            ));
+        }
+        match self.submissions.busy.insert(by.client_id) {
+            true => Ok(()),
+            false => Err(Refused::new(
+                Code::TooFast,
+                "another change of this client's modules is on its way to the disk: try again",
+            )),
+        }
+    }
+
+    fn add_own(&mut self, by: &By, offered: Offered, files: Vec<OwnedFd>) -> SoFar {
         let now = self.now();
         let rules = self.core.catalog().policy.client(&by.client);
         self.submissions.pace.take(now, by.client_id, rules.submits_per_min)?;
-        let wanted = Wanted::check(offered)?;
-        let (dir, build) =
-            (self.modules_of(&by.client), store::build_of(&self.config.wasm_program));
-        // Whole, and with code that can be taken.
-        let there = |k: &Kept| {
-            store::module_file(&dir, &k.offered.sha256).is_file()
-                && k.code.as_ref().is_none_or(|c| c.program == build)
-        };
-        let held = self.submissions.holdings.entry(by.client_id).or_default();
+        let mut wanted = Wanted::check(offered)?;
+        let build = store::build_of(&self.config.wasm_program);
+        let program = self.submissions.build_of(by.service, build);
+        if program.is_empty() {
+            // Nobody could say who may run it.
+            wanted.offered.code_bytes = 0;
+        }
+        let held = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
         let outcome = held.admit(&wanted, &self.core.catalog().policy, &by.client)?;
-        if outcome == Outcome::AlreadyThere
-            && !wanted.offered.replace
-            && there(&held.modules[&wanted.offered.name])
-        {
-            let entries = vec![held.modules[&wanted.offered.name].entry()];
-            return Ok(Some(Answer { outcome, entries }));
-        }
-        if !self.submissions.busy.insert(by.client_id) {
-            return Err(Refused::new(
-                Code::TooFast,
-                "another module of this client is on its way to the disk: try again",
-            ));
-        }
-        let job = files
+        let file = files
             .into_iter()
             .next()
-            .ok_or_else(|| Refused::new(Code::Malformed, "no file came with the module"))
-            .and_then(|file| {
-                self.submissions.writer.keep(Job {
-                    dir: dir.clone(),
-                    file,
-                    offered: wanted.offered.clone(),
-                    of: OnTheWay { by: by.clone(), wanted },
-                })
-            });
-        if job.is_err() {
-            self.submissions.busy.remove(&by.client_id);
-        }
-        job.map(|()| None)
+            .ok_or_else(|| Refused::new(Code::Malformed, "no file came with the module"))?;
+        // Code for one that has none is worth writing.
+        let same = held.modules.get(&wanted.offered.name).filter(|k| {
+            outcome == Outcome::AlreadyThere && (k.code.is_some() || wanted.offered.code_bytes == 0)
+        });
+        let same = same.cloned().map(Box::new);
+        self.begin_change(by)?;
+        let offered = Box::new(wanted.offered.clone());
+        let task = Task::Keep { file, offered, same, program: program.clone(), held };
+        let of = Then::Listed { by: by.clone(), wanted: Box::new(wanted), program };
+        self.to_disk(&by.client, task, of);
+        Ok(None)
     }
 
-    /// Modules are on the disk, or cannot be put there.
+    /// Things are on the disk, or cannot be put there.
     pub(super) fn modules_kept(&mut self) {
-        for (job, kept) in self.submissions.writer.done() {
-            let OnTheWay { by, wanted } = job.of;
-            self.submissions.busy.remove(&by.client_id);
-            // Its client may be gone since, and its right.
-            let declared = self.core.catalog().clients.get(&by.client_id);
-            if declared.is_none_or(|c| c.name != by.client) {
-                let _ = store::forget(&job.dir);
-                continue;
-            }
-            let done = kept.and_then(|()| self.allowed(&by)).and_then(|()| self.offer(&by, wanted));
-            if done.is_err()
-                && let Some(held) = self.submissions.holdings.get(&by.client_id)
-            {
-                store::sweep(&job.dir, held);
-            }
-            self.answer_wish(&by, done);
+        for (of, did) in self.submissions.writer.done() {
+            self.written(of, did);
         }
     }
 
-    fn offer(&mut self, by: &By, wanted: Wanted) -> Result<Answer, Refused> {
-        let mut held = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
-        let outcome = held.admit(&wanted, &self.core.catalog().policy, &by.client)?;
-        let at_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        let build = store::build_of(&self.config.wasm_program);
-        let kept = held.put(wanted, &build, &by.app, at_s).clone();
-        self.keep_holding(by, held)?;
-        let (name, digest) = (&kept.offered.name, &kept.offered.sha256[..16]);
-        let what = format!("submit {name} ({} bytes, sha256 {digest}…)", kept.offered.module_bytes);
-        self.audit.of_client(&by.client, &by.app, name, what, "submitted");
-        Ok(Answer { outcome, entries: vec![kept.entry()] })
+    /// Goes on with what waited for the disk.
+    pub(super) fn written(&mut self, of: Then, did: Result<Did, Refused>) {
+        match of {
+            Then::Listed { by, wanted, program } if self.is_current(&by) => {
+                let done = did.and_then(|did| self.list(&by, *wanted, &program, did));
+                if !matches!(done, Ok(None)) {
+                    self.end_change(&by, done.is_err());
+                }
+                self.answer_if_done(&by, done);
+            }
+            Then::Offered { by, held, name, outcome } if self.is_current(&by) => {
+                let done = did.map(|_| self.offer(&by, held, &name, outcome));
+                self.end_change(&by, false);
+                self.answer_wish(&by, done);
+            }
+            // Its client is gone; its files go with the rest of that client's.
+            Then::Listed { by, .. } | Then::Offered { by, .. } => {
+                let gone = "the client was removed from this host meanwhile";
+                self.answer_wish(&by, Err(Refused::new(Code::Denied, gone)));
+            }
+            Then::Withdrawn { noted, id, generation, client, name, held } => {
+                let current = self.submissions.generation(id) == generation;
+                let reply = match did {
+                    Ok(_) if current => {
+                        self.offer_holding(id, held);
+                        Reply::Done {
+                            sentence: format!(
+                                "{name} of client {client} is no longer offered; grants that have it keep it until they are released"
+                            ),
+                        }
+                    }
+                    Ok(_) => {
+                        Reply::Done { sentence: format!("client {client} was removed meanwhile") }
+                    }
+                    Err(e) => Reply::Error { sentence: e.sentence },
+                };
+                if current {
+                    self.not_busy(id);
+                }
+                self.answer_late(noted, reply);
+            }
+            Then::Forgotten { noted, id, generation, sentence } => {
+                self.forgotten(noted, id, generation, sentence, did.map(|_| ()));
+            }
+            Then::Nothing => {}
+        }
     }
 
-    fn remove_own(&mut self, by: &By, name: &str) -> Result<Answer, Refused> {
-        let mut held = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
-        let entry = held.modules.get(name).map(|k| k.entry());
-        let Some(entry) = entry.filter(|_| held.remove(name)) else {
+    /// Whether the client is the one that wished.
+    fn is_current(&self, by: &By) -> bool {
+        self.submissions.generation(by.client_id) == by.generation
+    }
+
+    /// No change is on its way any more; what it left is removed.
+    fn end_change(&mut self, by: &By, sweep: bool) {
+        if sweep {
+            let held = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
+            self.to_disk(&by.client, Task::Sweep { held }, Then::Nothing);
+        }
+        self.not_busy(by.client_id);
+    }
+
+    /// A module's files are on the disk.
+    fn list(&mut self, by: &By, wanted: Wanted, program: &str, did: Did) -> SoFar {
+        // Policy may be another one since.
+        self.allowed(by)?;
+        let policy = &self.core.catalog().policy;
+        let before = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
+        let mut held = before.clone();
+        let name = wanted.offered.name.clone();
+        let outcome = match (held.admit(&wanted, policy, &by.client)?, did) {
+            (outcome @ Outcome::AlreadyThere, Did::Whole) => {
+                let entries = held.modules.get(&name).map(|k| k.entry()).into_iter().collect();
+                return Ok(Some(Answer { outcome, entries }));
+            }
+            (Outcome::AlreadyThere, Did::Written) => {
+                held.has_room(&wanted, policy, &by.client)?;
+                Outcome::Renewed
+            }
+            (outcome, _) => outcome,
+        };
+        let at_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        held.put(wanted, program, &by.app, at_s);
+        let task = Task::List { held: held.clone(), before };
+        let of = Then::Offered { by: by.clone(), held, name, outcome };
+        self.to_disk(&by.client, task, of);
+        Ok(None)
+    }
+
+    /// The list is on the disk.
+    fn offer(&mut self, by: &By, held: Holding, name: &str, outcome: Outcome) -> Answer {
+        let kept = match outcome {
+            Outcome::Removed => self.submissions.holdings.get(&by.client_id),
+            _ => Some(&held),
+        };
+        let kept = kept.and_then(|h| h.modules.get(name)).cloned();
+        self.offer_holding(by.client_id, held);
+        if let Some(k) = &kept {
+            let (what, did) = match outcome {
+                Outcome::Removed => (format!("submit --remove {name}"), "removed"),
+                _ => {
+                    let (bytes, digest) = (k.offered.module_bytes, &k.offered.sha256[..16]);
+                    (format!("submit {name} ({bytes} bytes, sha256 {digest}…)"), "submitted")
+                }
+            };
+            self.audit.of_client(&by.client, &by.app, name, what, did);
+        }
+        Answer { outcome, entries: kept.iter().map(|k| k.entry()).collect() }
+    }
+
+    fn remove_own(&mut self, by: &By, name: &str) -> SoFar {
+        let before = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
+        let mut held = before.clone();
+        if !held.remove(name) {
             return Err(Refused::new(
                 Code::Unknown,
                 format!("nothing was submitted as '{name}': `vfun submit --list` shows what was"),
             ));
-        };
-        self.keep_holding(by, held)?;
-        let what = format!("submit --remove {name}");
-        self.audit.of_client(&by.client, &by.app, name, what, "removed");
-        Ok(Answer { outcome: Outcome::Removed, entries: vec![entry] })
-    }
-
-    /// Writes down what a client has now, and offers that.
-    fn keep_holding(&mut self, by: &By, held: Holding) -> Result<(), Refused> {
-        let dir = self.modules_of(&by.client);
-        store::save(&dir, &held).map_err(|e| {
-            Refused::new(Code::HostTrouble, format!("the host could not write its list: {e}"))
-        })?;
-        self.sweep(by.client_id, &dir, &held);
-        self.offer_holding(by.client_id, held);
-        Ok(())
-    }
-
-    /// Removes files that no function is of, unless some are on their way.
-    fn sweep(&self, client: u32, dir: &std::path::Path, held: &Holding) {
-        if !self.submissions.busy.contains(&client) {
-            store::sweep(dir, held);
         }
-    }
-
-    fn offer_holding(&mut self, client: u32, held: Holding) {
-        let mut catalog = self.core.catalog().clone();
-        let (functions, wrong) = held.functions();
-        for w in wrong {
-            tracing::error!("a submitted module is left out: {w}");
-        }
-        match functions.is_empty() {
-            true => drop(catalog.submitted.remove(&client)),
-            false => drop(catalog.submitted.insert(client, functions)),
-        }
-        self.submissions.holdings.insert(client, held);
-        self.events.push_back(Event::Catalog(catalog));
-        // What is asked next is asked of this catalog.
-        self.settle();
+        self.begin_change(by)?;
+        let task = Task::List { held: held.clone(), before };
+        let (name, outcome) = (name.to_owned(), Outcome::Removed);
+        self.to_disk(&by.client, task, Then::Offered { by: by.clone(), held, name, outcome });
+        Ok(None)
     }
 
     fn answer_wish(&mut self, by: &By, done: Result<Answer, Refused>) {
+        if let Err(r) = &done
+            && r.code == Code::HostTrouble
+            && self.may_say(&by.client)
+        {
+            tracing::error!("a wish of client {} for its modules: {}", by.client, r.sentence);
+        }
         if let Err(r) = &done
             && let Some(code) = r.on_record()
         {
@@ -356,46 +367,5 @@ impl Daemon {
         if self.services.contains_key(&by.service) && !deaf {
             self.tell(by.service, Word::Plain(ToService::Verdict { ask: by.ask, verdict }));
         }
-    }
-
-    /// An operator takes a client's module away.
-    pub(super) fn remove_submitted(&mut self, client: &str, name: &str) -> Result<String, String> {
-        let found = self.core.catalog().client(client).map(|c| c.id);
-        let id = found.ok_or_else(|| {
-            format!("there is no client '{client}': `vfun client list` shows them")
-        })?;
-        if self.submissions.unreadable.contains(&id) {
-            return Err(format!(
-                "the list of client {client}'s modules could not be read: see {}",
-                self.modules_of(client).display()
-            ));
-        }
-        let mut held = self.submissions.holdings.get(&id).cloned().unwrap_or_default();
-        if !held.remove(name) {
-            return Err(format!(
-                "client {client} has submitted no '{name}': `vfun function list` shows what was"
-            ));
-        }
-        store::save(&self.modules_of(client), &held)
-            .map_err(|e| format!("its list could not be written: {e}"))?;
-        self.sweep(id, &self.modules_of(client), &held);
-        self.offer_holding(id, held);
-        Ok(format!(
-            "{name} of client {client} is no longer offered; grants that have it keep it until they are released"
-        ))
-    }
-
-    /// A client is gone, or one of its name begins: nothing of it is left.
-    pub(super) fn forget_submitted(
-        &mut self,
-        id: u32,
-        client: &str,
-        catalog: &mut crate::core::Catalog,
-    ) -> Result<(), String> {
-        self.submissions.holdings.remove(&id);
-        self.submissions.unreadable.remove(&id);
-        catalog.submitted.remove(&id);
-        let dir = self.modules_of(client);
-        store::forget(&dir).map_err(|e| format!("{}: {e}", dir.display()))
     }
 }

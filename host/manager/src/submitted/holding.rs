@@ -1,5 +1,6 @@
 //! What a client has, whether it may have more, and how it is written down.
 
+use super::wanted::is_digest;
 use super::{FIRST_ID, Refused, Wanted};
 use crate::core::catalog::Function;
 use crate::policy::{Key, Policy};
@@ -51,6 +52,9 @@ impl Kept {
     /// The function that it is.
     pub fn function(&self) -> Result<Function, Refused> {
         let Wanted { offered: o, signature } = Wanted::check(self.offered.clone())?;
+        if self.code.as_ref().is_some_and(|c| !is_digest(&c.sha256)) {
+            return Err(Refused::new(Code::Malformed, "its code's digest is none"));
+        }
         Ok(Function {
             id: FIRST_ID | self.slot,
             name: o.name,
@@ -99,7 +103,7 @@ impl Kept {
     }
 
     /// Whether it is the same module on the same terms.
-    fn is_same(&self, o: &Offered) -> bool {
+    pub fn is_same(&self, o: &Offered) -> bool {
         let terms = |o: &Offered| (o.version, o.memory_bytes, o.deadline_ms);
         self.offered.sha256 == o.sha256
             && self.offered.signature == o.signature
@@ -109,21 +113,21 @@ impl Kept {
 
 impl Holding {
     /// Whether a module may come, and what that would be. Policy has let its
-    /// app submit.
+    /// app submit. What is there already is so if the disk has it still.
     pub fn admit(
         &self,
         wanted: &Wanted,
         policy: &Policy,
         client: &str,
     ) -> Result<Outcome, Refused> {
-        let (o, rules) = (&wanted.offered, policy.client(client));
-        let by = |key: Key| {
-            let section = policy.section(client, "", key);
-            format!("({key} in {section} of the host's policy)")
-        };
+        let o = &wanted.offered;
         let there = self.modules.get(&o.name);
         if there.is_some_and(|k| k.is_same(o)) {
-            return Ok(Outcome::AlreadyThere);
+            // Written anew it may be larger: of another compiler.
+            return match o.replace {
+                false => Ok(Outcome::AlreadyThere),
+                true => self.has_room(wanted, policy, client).map(|()| Outcome::Renewed),
+            };
         }
         if there.is_some() && !o.replace {
             return Err(Refused::new(
@@ -134,6 +138,17 @@ impl Holding {
                 ),
             ));
         }
+        self.has_room(wanted, policy, client)?;
+        Ok(if there.is_some() { Outcome::Replaced } else { Outcome::Accepted })
+    }
+
+    /// Whether policy leaves room for one, in the place of what has its name.
+    pub fn has_room(&self, wanted: &Wanted, policy: &Policy, client: &str) -> Result<(), Refused> {
+        let (o, rules) = (&wanted.offered, policy.client(client));
+        let by = |key: Key| {
+            let section = policy.section(client, "", key);
+            format!("({key} in {section} of the host's policy)")
+        };
         let others = || self.modules.values().filter(|k| k.offered.name != o.name);
         if others().count() >= rules.modules as usize {
             return Err(Refused::new(
@@ -158,7 +173,7 @@ impl Holding {
                 ),
             ));
         }
-        Ok(if there.is_some() { Outcome::Replaced } else { Outcome::Accepted })
+        Ok(())
     }
 
     /// Keeps one, in the place of another of its name.

@@ -7,10 +7,12 @@
 //! - [`wanted`]: what a service says, checked.
 //! - [`holding`]: what a client has, and whether it may have more.
 //! - [`store`]: where it is kept.
+//! - [`writer`]: the thread that writes it there.
 
 pub mod holding;
 pub mod store;
 pub mod wanted;
+pub mod writer;
 
 pub use holding::{Holding, Kept, KeptCode, Pace};
 pub use wanted::Wanted;

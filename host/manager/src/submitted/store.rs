@@ -1,120 +1,100 @@
 //! Where modules are kept: `admin/modules/CLIENT/`, readable by the manager
 //! alone. A module's file is named by its digest, its compiled code's too;
 //! `holding.json` says which functions they are. Files come first and the list
-//! last, so that whatever it names is there, whenever the manager is killed.
+//! last, so that whatever it names is there, whenever the manager is killed;
+//! what it names no longer goes after it.
 //!
-//! Bytes are written by a thread of its own: a disk that is slow holds up who
-//! submits, and nobody else.
+//! Whoever calls this waits for a disk, which may be slow: but for the start of
+//! a manager that is the thread of [`super::writer`].
 
-use super::{Holding, Refused};
+use super::{Holding, Kept, Refused};
 use crate::policy::tokens::write_durably;
-use rustix::fs::SealFlags;
+use rustix::fs::{Mode, OFlags, SealFlags};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use vfun_submit::Code;
 use vfun_supervise::Offered;
 
-/// Modules on their way to the disk. Each client has one at a time, as its
-/// service hands them over one by one.
-const WAITING_MAX: usize = 64;
 /// Longest list of a client's functions, bytes: as many as there may be, with
 /// the longest signatures.
 const LIST_BYTES_MAX: u64 = 1 << 20;
 const LIST: &str = "holding.json";
 
-/// Bytes to be kept.
-pub struct Job<T> {
-    /// The client's folder.
-    pub dir: PathBuf,
-    /// The memory file that its service filled.
-    pub file: OwnedFd,
-    /// What should be in it.
-    pub offered: Offered,
-    /// For whoever hears what came of it.
-    pub of: T,
-}
-
-/// The thread that writes.
-pub struct Writer<T> {
-    to: SyncSender<Job<T>>,
-    done: Receiver<(Job<T>, Result<(), Refused>)>,
-    /// Readable when something is done.
-    bell: UnixStream,
-}
-
-impl<T: Send + 'static> Writer<T> {
-    /// Starts it.
-    pub fn start() -> io::Result<Self> {
-        let (to, jobs) = sync_channel::<Job<T>>(WAITING_MAX);
-        let (tell, done) = sync_channel(WAITING_MAX);
-        let (bell, ring) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        ring.set_nonblocking(true)?;
-        std::thread::Builder::new().name("modules".into()).spawn(move || {
-            for job in jobs {
-                let kept = keep(&job);
-                if tell.send((job, kept)).is_err() {
-                    return;
-                }
-                let _ = (&ring).write(&[1]); // full: it is readable already
-            }
-        })?;
-        Ok(Writer { to, done, bell })
-    }
-
-    /// What is readable when something is done.
-    pub fn bell(&self) -> &UnixStream {
-        &self.bell
-    }
-
-    /// Hands bytes over.
-    pub fn keep(&self, job: Job<T>) -> Result<(), Refused> {
-        self.to.try_send(job).map_err(|e| {
-            let why = match e {
-                TrySendError::Full(_) => "very many modules are on their way to its disk",
-                TrySendError::Disconnected(_) => "the thread that keeps modules is gone",
-            };
-            Refused::new(Code::HostTrouble, format!("the host cannot take it now: {why}"))
-        })
-    }
-
-    /// What is done.
-    pub fn done(&self) -> Vec<(Job<T>, Result<(), Refused>)> {
-        use std::io::Read;
-        let mut rings = [0; 64];
-        while (&self.bell).read(&mut rings).is_ok_and(|n| n > 0) {}
-        self.done.try_iter().collect()
-    }
-}
-
-/// Reads what a service hands over, once, and keeps it if it is what was said.
-fn keep<T>(job: &Job<T>) -> Result<(), Refused> {
-    let o = &job.offered;
-    let trouble = |what: &str| {
-        let what = format!("the host could not keep the module: {what}");
-        move |e: io::Error| Refused::new(Code::HostTrouble, format!("{what}: {e}"))
+/// Why the host could not keep something, without a path of its.
+pub fn trouble(what: &str, e: &io::Error) -> Refused {
+    let why = match e.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "its disk is full; what was there before is as it was".to_owned()
+        }
+        _ => e.to_string(),
     };
-    let (module, code) = read(job.file.as_fd(), o)?;
-    make_dir(&job.dir).map_err(trouble("its folder"))?;
-    let path = module_file(&job.dir, &o.sha256);
+    Refused::new(Code::HostTrouble, format!("the host could not keep {what}: {why}"))
+}
+
+/// Writes a module and its compiled code.
+pub fn keep(dir: &Path, o: &Offered, module: &[u8], code: &[u8]) -> Result<(), Refused> {
+    make_dir(dir).map_err(|e| trouble("the module's folder", &e))?;
     // Also where there is one: the disk may have spoiled it.
-    write_durably(&path, &module).map_err(trouble("its file"))?;
+    write_durably(&module_file(dir, &o.sha256), module).map_err(|e| trouble("the module", &e))?;
     if o.code_bytes > 0 {
         // What is lost of this is made again from the module.
-        write_plainly(&code_file(&job.dir, &o.code_sha256), &code).map_err(trouble("its code"))?;
+        write_plainly(&code_file(dir, &o.code_sha256), code)
+            .map_err(|e| trouble("the module's code", &e))?;
     }
     Ok(())
 }
 
+/// Whether what is kept of a module is there as it was written, and its code
+/// is of this build of the service's program. Reads all of it.
+pub fn is_whole(dir: &Path, kept: &Kept, program: &str) -> bool {
+    let of_module = (module_file(dir, &kept.offered.sha256), kept.offered.module_bytes);
+    has_digest(&of_module.0, of_module.1, &kept.offered.sha256)
+        && kept.code.as_ref().is_none_or(|c| {
+            c.program == program && has_digest(&code_file(dir, &c.sha256), c.bytes, &c.sha256)
+        })
+}
+
+fn has_digest(path: &Path, bytes: u64, sha256: &str) -> bool {
+    let digest = || -> io::Result<String> {
+        let (mut file, mut hash) = (open(path)?, Sha256::new());
+        if file.metadata()?.len() != bytes {
+            return Ok(String::new());
+        }
+        let mut room = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut room) {
+                Ok(0) => return Ok(text(&hash.finalize())),
+                Ok(n) => hash.update(&room[..n]),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+    };
+    digest().is_ok_and(|d| d == sha256)
+}
+
+/// Opens a file that was kept: an ordinary one and no link, as nothing else was
+/// ever written here, and no open waits for anybody.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no ordinary file")),
+    }
+}
+
+fn text(digest: &[u8]) -> String {
+    digest.iter().map(|b| format!("{b:02x}")).collect()
+}
+
 fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+    text(&Sha256::digest(bytes))
 }
 
 /// Module and code out of a service's memory file, copied once and compared
@@ -151,16 +131,49 @@ pub fn read(file: impl AsFd, o: &Offered) -> Result<(Vec<u8>, Vec<u8>), Refused>
 
 fn write_plainly(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_extension("part");
-    let mut f = File::options().create(true).write(true).truncate(true).mode(0o600).open(&part)?;
-    f.write_all(bytes)?;
-    // Here and not later, when the manager's own thread writes the list and
-    // would wait for these bytes as well.
-    f.sync_all()?;
-    fs::rename(&part, path)
+    let written = (|| {
+        let nofollow = OFlags::NOFOLLOW.bits() as i32;
+        let mut f = File::options()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(nofollow)
+            .open(&part)?;
+        f.write_all(bytes)?;
+        f.sync_all()?;
+        fs::rename(&part, path)
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written
 }
 
+/// Makes a folder that is still there after a loss of power, as what is put
+/// into it will be.
 fn make_dir(dir: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+    let make = || fs::DirBuilder::new().mode(0o700).create(dir);
+    let made = match (make(), dir.parent()) {
+        (Err(e), Some(parent)) if e.kind() == io::ErrorKind::NotFound => {
+            make_dir(parent)?;
+            make()
+        }
+        (made, _) => made,
+    };
+    match (made, dir.parent()) {
+        (Ok(()), Some(parent)) => File::open(parent)?.sync_all(),
+        (Err(e), _) if e.kind() == io::ErrorKind::AlreadyExists => match is_folder(dir)? {
+            true => Ok(()),
+            false => Err(io::Error::other("what has its name is no folder")),
+        },
+        (made, _) => made,
+    }
+}
+
+/// Whether this is a folder, and no link to one: files are removed in it.
+fn is_folder(dir: &Path) -> io::Result<bool> {
+    Ok(fs::symlink_metadata(dir)?.is_dir())
 }
 
 /// Where a module is.
@@ -175,11 +188,16 @@ pub fn code_file(dir: &Path, sha256: &str) -> PathBuf {
 
 /// What a client has; nothing if there is no list.
 pub fn load(dir: &Path) -> Result<Holding, String> {
-    use std::io::Read;
     let file = dir.join(LIST);
     let at = |e: String| format!("{}: {e}", file.display());
+    match is_folder(dir) {
+        Ok(true) => {}
+        Ok(false) => return Err(format!("{} is no folder", dir.display())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Holding::default()),
+        Err(e) => return Err(format!("{}: {e}", dir.display())),
+    }
     let mut text = String::new();
-    match File::open(&file).and_then(|f| f.take(LIST_BYTES_MAX).read_to_string(&mut text)) {
+    match open(&file).and_then(|f| f.take(LIST_BYTES_MAX).read_to_string(&mut text)) {
         Ok(_) => serde_json::from_str(&text).map_err(|e| at(e.to_string())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Holding::default()),
         Err(e) => Err(at(e.to_string())),
@@ -190,25 +208,38 @@ pub fn load(dir: &Path) -> Result<Holding, String> {
 pub fn save(dir: &Path, holding: &Holding) -> io::Result<()> {
     make_dir(dir)?;
     let text = serde_json::to_vec(holding).map_err(io::Error::other)?;
+    if text.len() as u64 >= LIST_BYTES_MAX {
+        return Err(io::Error::other("it would be too long to be read again"));
+    }
     write_durably(&dir.join(LIST), &text)
 }
 
-/// Removes files that no function is of.
-pub fn sweep(dir: &Path, holding: &Holding) {
-    let mut of_use = BTreeSet::from([dir.join(LIST)]);
-    for k in holding.modules.values() {
+/// Removes modules and code that no function of these is of, and what was not
+/// written to its end. What has another kind of name is nobody's business here.
+pub fn sweep(dir: &Path, all: &[&Holding]) {
+    let mut of_use = BTreeSet::new();
+    for k in all.iter().flat_map(|h| h.modules.values()) {
         of_use.insert(module_file(dir, &k.offered.sha256));
         of_use.extend(k.code.as_ref().map(|c| code_file(dir, &c.sha256)));
     }
+    if !is_folder(dir).unwrap_or(false) {
+        return;
+    }
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if !of_use.contains(&entry.path()) {
-            let _ = fs::remove_file(entry.path());
+        let path = entry.path();
+        let ours = path.extension().is_some_and(|e| e == "wasm" || e == "code" || e == "part");
+        if ours && !of_use.contains(&path) {
+            let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Removes all that a client has.
+/// Removes all that a client has: first the list, so that it never names what
+/// is not there.
 pub fn forget(dir: &Path) -> io::Result<()> {
+    if is_folder(dir).unwrap_or(false) {
+        let _ = fs::remove_file(dir.join(LIST));
+    }
     match fs::remove_dir_all(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,

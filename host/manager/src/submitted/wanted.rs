@@ -18,7 +18,7 @@ pub struct Wanted {
 }
 
 /// Whether this is SHA-256 in hexadecimal digits, as names of files are made of it.
-fn is_digest(text: &str) -> bool {
+pub(super) fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 

@@ -1,0 +1,5 @@
+//! What becomes of modules on the host, and the ways by which they come there.
+
+mod disk;
+mod late;
+mod ways;
