@@ -16,7 +16,7 @@ use vfun_wire::header::{HEAP_OFF, check_size};
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, VECTORS};
 use vfun_wire::message::{Location, WaitMode};
 use vfun_wire::version::Features;
-use vfun_wire::{Handle, PAGE, names};
+use vfun_wire::{Handle, PAGE, Status, names};
 use zerocopy::little_endian::{U16, U32, U64};
 
 #[derive(Serialize, Deserialize)]
@@ -158,6 +158,8 @@ pub(super) struct GrantNote {
     pub also: Option<ServiceId>,
     #[serde(default)]
     pub switches: u64,
+    #[serde(default)]
+    pub left: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -226,6 +228,7 @@ pub(super) fn grant_note(g: &Grant) -> GrantNote {
         moving: g.moving.map(|m| (m.to.to_wire(), m.service, m.phase)),
         also: g.also,
         switches: g.switches,
+        left: g.left.map(Status::to_wire),
     }
 }
 
@@ -379,6 +382,10 @@ impl GrantNote {
             },
             also: n.also,
             switches: n.switches,
+            left: match n.left {
+                Some(wire) => Some(Status::from_wire(wire).ok_or("an unknown status")?),
+                None => None,
+            },
         })
     }
 }
