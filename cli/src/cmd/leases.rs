@@ -87,10 +87,16 @@ fn list(view: &LeasesView) -> String {
     }
     for d in &view.devices {
         text += &format!("\n{}: {} VFs of {}", d.function, d.vfs, d.location);
-        if d.lost > 0 {
-            text += &format!(", {} of them left alone for a moment as they failed", d.lost);
-        }
         text += "\n";
+        for k in &d.kept_off {
+            text += &format!(
+                "VF {} is set aside for client {} for {} more: it failed {}\n",
+                k.vf,
+                k.client,
+                out::duration(std::time::Duration::from_millis(k.ms)),
+                if k.times == 1 { "once".into() } else { format!("{} times in a row", k.times) },
+            );
+        }
         if let Some(trouble) = &d.trouble {
             text += &format!("last trouble: {trouble}\n");
         }

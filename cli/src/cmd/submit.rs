@@ -147,7 +147,7 @@ fn compiled(f: &OwnFunction) -> String {
     out::duration(f.compiled_in)
 }
 
-/// The module, and one byte more than may be, so that a larger one is told so.
+/// The module; of what is far too large for one, so much that the library says so.
 fn read(file: &Path) -> Result<Vec<u8>> {
     let most = 64 << 20;
     let mut bytes = vec![];

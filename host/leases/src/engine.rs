@@ -1,11 +1,12 @@
 //! The engine: grants and VFs in, moves out.
 
 mod choose;
+mod seats;
 
 use crate::limits::*;
 use crate::{GrantId, Policy, Rate, Reason, Sample, Standing, Vf};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How one device's VFs are leased.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -125,6 +126,8 @@ pub struct Engine {
     /// One behind the other: a decision goes through all of them.
     entries: Vec<Option<Entry>>,
     unused: Vec<Place>,
+    /// Clients that are not given these VFs.
+    off: BTreeSet<(u32, Vf)>,
     decided_ms: u64,
     draws: u64,
 }
@@ -142,6 +145,7 @@ impl Engine {
             places: BTreeMap::new(),
             entries: vec![],
             unused: vec![],
+            off: BTreeSet::new(),
             decided_ms: now,
             draws: 0,
         })
@@ -195,7 +199,8 @@ impl Engine {
         let free = match self.settings.policy {
             Policy::None | Policy::Random => None,
             _ if self.at_cap(client) => None,
-            _ => self.vfs.iter().position(|s| *s == Slot::Free),
+            _ => (0..self.vfs.len())
+                .find(|vf| self.vfs[*vf] == Slot::Free && self.may_have(client, *vf as Vf)),
         };
         let given = free.map(|vf| {
             self.vfs[vf] = Slot::Held(place);

@@ -64,6 +64,9 @@ pub enum Reason {
     NoGain,
     /// Its client may not have hardware, or not more of it.
     Capped,
+    /// Its client's service failed on those that it could have: they are left
+    /// to others for a while.
+    KeptOff,
     /// Its device, or this VF of it, is gone.
     Lost,
 }
@@ -103,6 +106,9 @@ impl fmt::Display for Reason {
             Reason::Idle => f.write_str("it makes no calls"),
             Reason::NoGain => f.write_str("software was measured to be as fast for it"),
             Reason::Capped => f.write_str("its client holds as many VFs as its policy allows"),
+            Reason::KeptOff => f.write_str(
+                "its client's service failed on each VF that it could have: it is tried there again later",
+            ),
             Reason::Lost => f.write_str("its VF was lost"),
         }
     }

@@ -153,6 +153,61 @@ fn a_lost_vf_is_given_to_nobody_until_it_is_back() {
 }
 
 #[test]
+fn whoever_is_kept_off_a_vf_leaves_it_to_others() {
+    let off = |list: &[(u32, u16)]| list.iter().copied().collect::<BTreeSet<_>>();
+    // Client 1 does by far the most, and may have neither VF.
+    let mut e = Engine::new(0, 2, settings(Policy::Activity)).unwrap();
+    for id in [10, 11, 20, 30] {
+        e.add(0, id, id as u32 / 10, 5, 0.0).unwrap();
+    }
+    let decide = |e: &mut Engine, now: u64| {
+        for (id, n) in [(10, 900), (11, 800), (20, 20), (30, 10)] {
+            e.sample(id, calls(n));
+        }
+        e.decide(now)
+    };
+    decide(&mut e, 1000);
+    assert_eq!(holders(&e, 2), [10, 11].into());
+    e.keep_off(1001, off(&[(1, 0), (1, 1)]));
+    assert_eq!(holders(&e, 2), [].into(), "it loses what it had");
+    decide(&mut e, 2000);
+    assert_eq!(holders(&e, 2), [20, 30].into());
+    assert_eq!(e.standing(10).unwrap().reason, Reason::KeptOff);
+    // One of them it may have: that one, and no more; and nobody is displaced
+    // who has the other.
+    e.keep_off(2001, off(&[(1, 0)]));
+    decide(&mut e, 3000);
+    decide(&mut e, 4000);
+    assert_eq!((e.holder(1), holders(&e, 2).len()), (Some(10), 2));
+    assert_eq!(e.standing(11).unwrap().reason, Reason::KeptOff);
+    e.keep_off(4001, off(&[]));
+    decide(&mut e, 5000);
+    assert_eq!(holders(&e, 2), [10, 11].into());
+}
+
+#[test]
+fn a_vf_that_only_some_may_have_is_not_wasted_on_the_others() {
+    // In order: client 1 may have both, client 2 only VF 0, which client 1 would
+    // be given first.
+    let mut e = Engine::new(0, 2, settings(Policy::First)).unwrap();
+    e.keep_off(0, [(2, 1), (3, 0), (3, 1)].into());
+    e.lose(0, 0);
+    e.lose(0, 1);
+    for id in [1, 2, 3, 4] {
+        assert!(e.add(id, id, id as u32, 5, 0.0).unwrap().is_none());
+    }
+    e.restore(0);
+    e.restore(1);
+    let plan = e.decide(100);
+    assert_eq!(plan.moves.len(), 2);
+    assert_eq!((e.holder(0), e.holder(1)), (Some(2), Some(1)));
+    // A new one is not given at once what it is kept off.
+    e.remove(1);
+    assert!(e.add(200, 5, 3, 5, 0.0).unwrap().is_none());
+    assert_eq!(e.add(200, 6, 4, 5, 0.0).unwrap().unwrap().vf, 1);
+}
+
+#[test]
 fn wrong_settings_are_named() {
     let bad = |change: fn(&mut Settings)| {
         let mut s = Settings::default();
@@ -172,6 +227,7 @@ enum Step {
     Sample(GrantId, u64, f64, f64),
     Lose(u16),
     Restore(u16),
+    KeepOff(BTreeSet<(u32, u16)>),
     Policy(usize),
     Decide(u64),
 }
@@ -184,6 +240,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(g, c, s, h)| Step::Sample(g, c, s, h)),
         (0..6u16).prop_map(Step::Lose),
         (0..6u16).prop_map(Step::Restore),
+        proptest::collection::btree_set((0..5u32, 0..6u16), 0..12).prop_map(Step::KeepOff),
         (0..Policy::ALL.len()).prop_map(Step::Policy),
         (0..500u64).prop_map(Step::Decide),
     ]
@@ -198,17 +255,26 @@ proptest! {
         let mut s = settings(Policy::Gain);
         s.client_vfs = Some(3);
         let mut e = Engine::new(0, 5, s).unwrap();
-        let mut now = 0;
+        let (mut now, mut off) = (0, BTreeSet::new());
+        let mut clients = std::collections::BTreeMap::new();
         for step in steps {
             let before: Vec<_> = (0..5).map(|vf| e.holder(vf)).collect();
             match step {
-                Step::Add(g, c, p) => { let _ = e.add(now, g, c, p, 1.0); }
+                Step::Add(g, c, p) => {
+                    if e.add(now, g, c, p, 1.0).is_ok() {
+                        clients.insert(g, c);
+                    }
+                }
                 Step::Remove(g) => { e.remove(g); }
                 Step::Sample(g, calls, soft, hard) => {
                     e.sample(g, Sample { calls, soft_ns: Some(soft), hard_ns: Some(hard) });
                 }
                 Step::Lose(vf) => { e.lose(now, vf); }
                 Step::Restore(vf) => e.restore(vf),
+                Step::KeepOff(pairs) => {
+                    off = pairs.clone();
+                    e.keep_off(now, pairs);
+                }
                 Step::Policy(p) => {
                     let settings = Settings { policy: Policy::ALL[p], ..*e.settings() };
                     e.set(settings).unwrap();
@@ -226,6 +292,10 @@ proptest! {
                         prop_assert!(m.from != m.to);
                     }
                 }
+            }
+            for vf in 0..5 {
+                let client = e.holder(vf).map(|g| clients[&g]);
+                prop_assert!(client.is_none_or(|c| !off.contains(&(c, vf))), "it is kept off it");
             }
             let held: Vec<GrantId> = (0..5).filter_map(|vf| e.holder(vf)).collect();
             prop_assert_eq!(held.iter().collect::<BTreeSet<_>>().len(), held.len());

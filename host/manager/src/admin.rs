@@ -220,8 +220,9 @@ pub struct DeviceRow {
     pub location: String,
     /// How many VFs it has.
     pub vfs: u16,
-    /// Of these, left alone for a while as they failed.
-    pub lost: usize,
+    /// Of these, those that failed a client and are not lent to it for a while.
+    #[serde(default)]
+    pub kept_off: Vec<KeptOff>,
     /// What was wrong with one of them last, if anything was.
     #[serde(default)]
     pub trouble: Option<String>,
@@ -229,6 +230,19 @@ pub struct DeviceRow {
     pub grants: Vec<LeaseRow>,
     /// What would be decided now (nothing is done by asking).
     pub next: Vec<vfun_leases::Move>,
+}
+
+/// A VF that failed a client.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeptOff {
+    /// Which one.
+    pub vf: u16,
+    /// Whom: nobody else is kept off it.
+    pub client: String,
+    /// How often in a row.
+    pub times: u32,
+    /// When it is lent to this client again, ms from now.
+    pub ms: u64,
 }
 
 /// A grant that competes for a VF.

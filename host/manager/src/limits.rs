@@ -126,6 +126,14 @@ pub const TELL_AGAIN: Duration = Duration::from_millis(20);
 /// Services started for one client, whatever for: each is a process, some
 /// milliseconds of work.
 pub const STARTS: Rate = Rate { per_s: 10, burst: 64 };
-/// How long a VF that failed somebody is lent to nobody, ms: a device that is
-/// reset is back in about that time, and one that is gone is not tried all day.
+/// How long a VF that failed a client is not lent to that client, ms: a device that is
+/// reset is back in about that time. Each further failure in a row doubles it.
 pub const LEASE_LOST_MS: u64 = 1_000;
+/// At most: one that is gone for good, or a client that fails everywhere, costs a
+/// switch in five minutes then.
+pub const LEASE_LOST_MOST_MS: u64 = 300_000;
+/// How long a client's calls have to be completed on a VF, in all, before its failures there
+/// are forgotten. A service that does not do what a move needs keeps its VF from others for some
+/// twelve seconds until it is ended: who does so again and again has to use the VF, as others would let it,
+/// for five times as long in between, or wait.
+pub const LEASE_WORKED_MS: u64 = 60_000;

@@ -24,8 +24,8 @@ pub struct BatonWaiter {
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passed {
-    /// The baton is here.
-    Here,
+    /// The baton is here, with the word that came with it, if one did.
+    Here(Option<u64>),
     /// The bell rang, or a signal came, or nobody can pass it any more.
     Not,
 }
@@ -44,9 +44,9 @@ impl Baton {
         Baton(fd)
     }
 
-    /// Passes it. That nobody waits any more is not this side's concern.
-    pub fn pass(self) {
-        let _ = rustix::io::write(&self.0, &[1]);
+    /// Passes it, with a word. That nobody waits any more is not this side's concern.
+    pub fn pass(self, word: u64) {
+        let _ = rustix::io::write(&self.0, &word.to_le_bytes());
     }
 }
 
@@ -70,8 +70,12 @@ impl BatonWaiter {
         };
         let Some(told) = told else { return Ok(Passed::Not) };
         if told.contains(epoll::EventFlags::IN) {
-            // It stays in the pipe, which ends with this: nobody else waits for it.
-            return Ok(Passed::Here);
+            let mut word = [0; 8];
+            return match rustix::io::read(&self.baton, &mut word) {
+                Ok(8) => Ok(Passed::Here(Some(u64::from_le_bytes(word)))),
+                Ok(1..) => Ok(Passed::Here(None)),
+                _ => Ok(Passed::Not),
+            };
         }
         // Whoever had the other end is gone: only the bell is left.
         epoll::delete(&self.epoll, self.baton.as_fd())?;
@@ -90,8 +94,9 @@ mod tests {
         let w = BatonWaiter::new(taker, &bell).unwrap();
         bell.ring();
         assert_eq!(w.wait().unwrap(), Passed::Not, "only the bell");
-        Baton::from_fd(giver).pass();
-        assert_eq!(w.wait().unwrap(), Passed::Here);
+        Baton::from_fd(giver).pass(7);
+        assert_eq!(w.wait().unwrap(), Passed::Here(Some(7)));
+        assert_eq!(w.wait().unwrap(), Passed::Not, "its other end is gone");
     }
 
     #[test]
@@ -112,14 +117,14 @@ mod tests {
         let w = BatonWaiter::new(taker, &bell).unwrap();
         let sleeper = std::thread::spawn(move || w.wait().unwrap());
         std::thread::sleep(std::time::Duration::from_millis(20));
-        Baton::from_fd(giver).pass();
-        assert_eq!(sleeper.join().unwrap(), Passed::Here);
+        Baton::from_fd(giver).pass(0);
+        assert_eq!(sleeper.join().unwrap(), Passed::Here(Some(0)));
     }
 
     #[test]
     fn nobody_who_waits_is_no_fault_of_the_one_who_passes() {
         let (giver, taker) = baton().unwrap();
         drop(taker);
-        Baton::from_fd(giver).pass();
+        Baton::from_fd(giver).pass(0);
     }
 }

@@ -3,16 +3,20 @@
 //!
 //! A service is a process of its own, so it has a device of its own, as if each
 //! had a board; how many VFs are in use on all of them is the manager's account.
+//! With the setting `board`, a file, what VFs keep is in that file, and outlives
+//! services, as a real device's memory does.
 
 use crate::arguments::{Call, Told};
 use crate::limits::VFS;
 use crate::settings::{Fault, Times};
 use crate::sum::of_call;
 use crate::wait::Waiter;
+use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Instant;
-use vfun_sdk::{Args, Config, Driver, DriverError, Out};
+use vfun_sdk::{Args, BAD_SETTING, Config, Driver, DriverError, Out};
 
 /// The device was reset while it computed the call, on purpose (`fault = "reset"`). Call again.
 pub const DEVICE_RESET: i32 = 1;
@@ -28,6 +32,27 @@ struct Kept {
     calls: u64,
 }
 
+/// Bytes of one VF in the file that is a board's memory.
+const KEPT_BYTES: usize = 40;
+
+impl Kept {
+    fn from_bytes(bytes: &[u8; KEPT_BYTES]) -> Self {
+        let word = |i: usize| {
+            u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight of forty"))
+        };
+        Kept { registers: [0, 1, 2, 3].map(word), calls: word(4) }
+    }
+
+    fn to_bytes(&self) -> [u8; KEPT_BYTES] {
+        let mut bytes = [0; KEPT_BYTES];
+        let words = self.registers.iter().chain([&self.calls]);
+        for (to, word) in bytes.chunks_mut(8).zip(words) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
 #[derive(Default)]
 struct Vf {
     taken: bool,
@@ -40,9 +65,40 @@ struct Board {
     /// Calls of all VFs: what a fault comes after.
     calls: u64,
     gone: bool,
+    /// What its VFs keep, if that is to outlive this process.
+    memory: Option<File>,
 }
 
-static BOARD: Mutex<Board> = Mutex::new(Board { vfs: Vec::new(), calls: 0, gone: false });
+static BOARD: Mutex<Board> =
+    Mutex::new(Board { vfs: Vec::new(), calls: 0, gone: false, memory: None });
+
+impl Board {
+    /// What a VF keeps from now on.
+    fn keep(&mut self, vf: u16, kept: Kept) -> Result<(), DriverError> {
+        if let Some(file) = &self.memory {
+            file.write_all_at(&kept.to_bytes(), u64::from(vf) * KEPT_BYTES as u64)
+                .map_err(|e| no_memory(&e))?;
+        }
+        self.vfs[usize::from(vf)].kept = kept;
+        Ok(())
+    }
+
+    /// What a VF is found to keep.
+    fn found(&self, vf: u16) -> Result<Kept, DriverError> {
+        let Some(file) = &self.memory else { return Ok(self.vfs[usize::from(vf)].kept.clone()) };
+        let mut bytes = [0; KEPT_BYTES];
+        match file.read_exact_at(&mut bytes, u64::from(vf) * KEPT_BYTES as u64) {
+            Ok(()) => Ok(Kept::from_bytes(&bytes)),
+            // Nobody was on it yet.
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(Kept::default()),
+            Err(e) => Err(no_memory(&e)),
+        }
+    }
+}
+
+fn no_memory(e: &std::io::Error) -> DriverError {
+    DriverError::new(BAD_SETTING, format!("the board's memory (board): {e}"))
+}
 
 fn board() -> MutexGuard<'static, Board> {
     // A call that panicked has left numbers behind, and no more.
@@ -69,6 +125,10 @@ impl Driver for Device {
             true => Some(config.setting("vf", 0u16)?),
             false => None,
         };
+        if let Some(path) = config.settings.get("board") {
+            let file = File::options().read(true).write(true).open(path);
+            board().memory = Some(file.map_err(|e| no_memory(&e))?);
+        }
         let vf = take(asked)?;
         // Into the service's log, once: a channel comes and goes with each lease.
         // Whether somebody reads it is not our affair.
@@ -90,10 +150,10 @@ impl Driver for Device {
         let calls = {
             let mut board = board();
             self.fail(&mut board)?;
-            let kept = &mut board.vfs[usize::from(self.vf)].kept;
-            kept.registers = [call.number, call.units.into(), call.data as u64, sum];
-            kept.calls += 1;
-            kept.calls
+            let calls = board.vfs[usize::from(self.vf)].kept.calls + 1;
+            let registers = [call.number, call.units.into(), call.data as u64, sum];
+            board.keep(self.vf, Kept { registers, calls })?;
+            calls
         };
         self.waiter.wait(start, self.times.time(call.units, call.data));
         let ns = start.elapsed().as_nanos() as u64;
@@ -101,8 +161,7 @@ impl Driver for Device {
     }
 
     fn rst(&mut self) -> Result<(), DriverError> {
-        scrub(&mut board(), self.vf);
-        Ok(())
+        scrub(&mut board(), self.vf)
     }
 }
 
@@ -120,7 +179,7 @@ impl Device {
         match fault {
             Fault::None => Ok(()),
             Fault::Reset if board.calls == after + 1 => {
-                scrub(board, self.vf);
+                scrub(board, self.vf)?;
                 Err(DriverError::new(
                     DEVICE_RESET,
                     "the modelled device was reset under this call, as it was told to (fault); call again",
@@ -139,13 +198,14 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         let mut board = board();
-        scrub(&mut board, self.vf);
+        // One that cannot be scrubbed is refused to the next one, which looks.
+        let _ = scrub(&mut board, self.vf);
         board.vfs[usize::from(self.vf)].taken = false;
     }
 }
 
-fn scrub(board: &mut Board, vf: u16) {
-    board.vfs[usize::from(vf)].kept = Kept::default();
+fn scrub(board: &mut Board, vf: u16) -> Result<(), DriverError> {
+    board.keep(vf, Kept::default())
 }
 
 /// A scrubbed VF.
@@ -171,9 +231,9 @@ fn take(asked: Option<u16>) -> Result<u16, DriverError> {
     if board.vfs.len() <= usize::from(vf) {
         board.vfs.resize_with(usize::from(vf) + 1, Vf::default);
     }
-    let slot = &mut board.vfs[usize::from(vf)];
-    assert_eq!(slot.kept, Kept::default(), "VF {vf} was given back without being scrubbed");
-    slot.taken = true;
+    let found = board.found(vf)?;
+    assert_eq!(found, Kept::default(), "VF {vf} was given back without being scrubbed");
+    board.vfs[usize::from(vf)].taken = true;
     Ok(vf)
 }
 

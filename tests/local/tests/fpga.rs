@@ -129,6 +129,47 @@ fn channels_of_one_client_share_the_devices_vfs() {
 }
 
 #[test]
+fn a_lease_moves_between_software_and_the_device_under_calls() {
+    let stand =
+        Stand::with(&["--leases", "fair", "--lease-interval-ms", "10", "--lease-hold-ms", "0"]);
+    offer(&stand, "factorial", &[("instances = 4", "instances = 1, leased = true")]);
+    offer(&stand, "sha256", &[("instances = 4", "instances = 1, leased = true")]);
+    let session = stand.connect("moving");
+    let factorials = [0, 1].map(|_| session.function("factorial").unwrap());
+    let digests = [0, 1].map(|_| session.function("sha256").unwrap());
+    let data: Vec<u8> = (0..1000u32).map(|i| (i * i) as u8).collect();
+    let digest = digests[0].call(&data).unwrap();
+    let (mut seen, mut n) = (std::collections::BTreeSet::new(), 0);
+    stand.until("each of them has moved, ten times", |s| {
+        for _ in 0..20 {
+            n = (n + 1) % 300;
+            let want = (1..=n).fold(1, u64::wrapping_mul);
+            for f in &factorials {
+                assert_eq!(number(&f.call(&args(n, 2)).unwrap()), want, "{n}!");
+            }
+            for f in &digests {
+                assert_eq!(f.call(&data).unwrap(), digest);
+            }
+        }
+        seen.extend(s.grants().into_iter().map(|g| (g.function, g.location)));
+        match s.ask(&Ask::Leases) {
+            Reply::Leases(view) => {
+                assert_eq!(view.devices.iter().find_map(|d| d.trouble.clone()), None);
+                let mut grants = view.devices.iter().flat_map(|d| &d.grants);
+                grants.all(|g| g.switches >= 10)
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+    let places = ["fpga (simulated)", "software"];
+    let all = ["factorial", "sha256"].map(|f| places.map(|p| (f.to_owned(), p.to_owned())));
+    assert_eq!(seen, all.concat().into_iter().collect());
+    for g in stand.grants() {
+        assert_eq!((g.counters.errors, g.restarts), (0, 0), "{g:?}");
+    }
+}
+
+#[test]
 fn a_manifest_that_promises_more_vfs_than_the_device_has() {
     let stand = Stand::start();
     offer(&stand, "fibonacci", &[("instances = 4", "instances = 5")]);

@@ -1,63 +1,15 @@
 //! Leases: grants move between software and the VFs of a (pretended) device
 //! while they are called, and no call notices.
 
+mod moving;
+
+use moving::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun::{Function, FunctionRequest, Location, Preference};
-use vfun_manager::admin::{Ask, LeasesView, Reply};
+use vfun_manager::admin::Ask;
 use vfun_testdriver::{Mode, ledger};
 use vfun_tests_local::{Stand, repo};
-
-const PREEMPT: &[&str] = &["--leases", "fair", "--lease-interval-ms", "10", "--lease-hold-ms", "0"];
-
-/// The test driver as its own hardware: what runs on a "VF" is another process.
-fn offer(stand: &Stand, vfs: u32) {
-    offer_with(stand, "libvfun_testdriver.so", vfs, "");
-}
-
-fn offer_with(stand: &Stand, library: &str, vfs: u32, more: &str) {
-    let path = repo().join("services/testdriver/function.toml");
-    let text = std::fs::read_to_string(path).unwrap()
-        + &format!(
-            "hardware = {{ location = \"fpga-simulated\", library = \"{library}\", instances = {vfs}, leased = true{more} }}\n"
-        );
-    stand.ask(&Ask::AddFunction { manifest: text, file: "test.toml".into() });
-}
-
-fn lease_by(stand: &Stand, policy: vfun_leases::Policy) {
-    let ask = Ask::SetLeases { policy: Some(policy), interval_ms: None, min_hold_ms: None };
-    assert!(matches!(stand.ask(&ask), Reply::Done { .. }));
-}
-
-fn on_vf(f: &Function) -> bool {
-    words(&f.call(&order(1)).unwrap())[4] > 0
-}
-
-fn errors(stand: &Stand) -> u64 {
-    stand.grants().iter().map(|g| g.counters.errors).sum()
-}
-
-fn leases(stand: &Stand) -> LeasesView {
-    match stand.ask(&Ask::Leases) {
-        Reply::Leases(view) => view,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn switches(stand: &Stand) -> u64 {
-    leases(stand).devices.iter().flat_map(|d| &d.grants).map(|g| g.switches).sum()
-}
-
-fn words(bytes: &[u8]) -> Vec<u64> {
-    bytes.chunks(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect()
-}
-
-fn order(call: u64) -> [u8; 16] {
-    let mut args = [0; 16];
-    args[0] = Mode::Order as u8;
-    args[8..].copy_from_slice(&call.to_le_bytes());
-    args
-}
 
 /// One caller: its calls reach the driver in the order in which they were made,
 /// each once; a state that is new knows of none. How many, how many states, how
@@ -200,7 +152,7 @@ fn a_device_that_is_lost_costs_no_call() {
     offer(&stand, 1);
     let session = stand.connect("loses");
     let f = session.function("misbehave").unwrap();
-    for _ in 0..2 {
+    for turn in 1..=2 {
         stand.until("it gets the VF", |_| on_vf(&f));
         let mut lose = order(7);
         lose[0] = Mode::Lose as u8;
@@ -208,7 +160,9 @@ fn a_device_that_is_lost_costs_no_call() {
         assert_eq!((w[0], w[4]), (7, 0), "the same call, run in software");
         assert!(!on_vf(&f), "the VF is left alone for a while");
         let view = leases(&stand);
-        assert_eq!(view.devices[0].lost, 1);
+        let off = &view.devices[0].kept_off;
+        assert_eq!(off.iter().map(|k| (k.vf, &*k.client)).collect::<Vec<_>>(), [(0, "host")]);
+        assert_eq!(off[0].times, turn, "twice in a row is twice as long");
         let trouble = view.devices[0].trouble.as_deref().unwrap();
         assert!(trouble.contains("VF 0") && trouble.contains("told to be gone"), "{trouble}");
     }
@@ -266,6 +220,47 @@ fn calls_that_fail_win_no_vf() {
             assert!(on_vf(&useful), "and stays there");
         }
         stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn calls_beyond_the_cap_win_no_vf() {
+    // One calls every millisecond and has the VF; the other one calls without a pause.
+    let beside_a_busier_one = |cap: &[&str], then: &dyn Fn(&Stand, &str, &str)| {
+        let mut options = vec!["--leases", "activity", "--lease-interval-ms", "200"];
+        options.extend(["--lease-hold-ms", "0"].iter().chain(cap));
+        let stand = Stand::with(&options);
+        offer(&stand, 1);
+        let sessions = ["steady", "busy"].map(|app| stand.connect(app));
+        let fs = sessions.each_ref().map(|s| s.function("misbehave").unwrap());
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let call = |f: &Function, pause: Duration| {
+                while !stop.load(Ordering::Relaxed) {
+                    on_vf(f);
+                    std::thread::sleep(pause);
+                }
+            };
+            let [steady, busy] = &fs;
+            scope.spawn(move || call(steady, Duration::from_millis(1)));
+            stand.until("the steady one has it", |s| lease(s, "steady").vf.is_some());
+            stand.until("it is known by its rate", |s| lease(s, "steady").per_s > 4.0);
+            scope.spawn(move || call(busy, Duration::ZERO));
+            let end = Stop(&stop);
+            then(&stand, "steady", "busy");
+            drop(end);
+        });
+    };
+    beside_a_busier_one(&[], &|stand, _, busy| {
+        stand.until("the busier one wins it", |s| lease(s, busy).vf.is_some());
+    });
+    beside_a_busier_one(&["--lease-rate-cap", "5"], &|stand, steady, busy| {
+        stand.until("its rate is at the cap", |s| lease(s, busy).per_s > 4.9);
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(lease(stand, steady).vf.is_some(), "{:#?}", leases(stand));
+            assert!(lease(stand, busy).per_s <= 5.0);
+        }
     });
 }
 

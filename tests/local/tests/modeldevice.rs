@@ -83,6 +83,45 @@ fn a_lease_moves_under_calls_and_every_answer_is_the_right_one() {
     }
 }
 
+/// Two clients, whose services know nothing of each other, and one VF, whose memory
+/// outlives both: a file, which services can use that are in no sandbox. A VF that
+/// is found unscrubbed is refused, which would show as trouble.
+#[test]
+fn a_vf_that_goes_from_client_to_client_keeps_nothing_of_the_one_before() {
+    let mut options = vec!["--leases", "fair", "--lease-interval-ms", "10", "--lease-hold-ms", "0"];
+    for layer in ["mount", "landlock", "seccomp", "own-user"] {
+        options.extend(["--without-layer", layer]);
+    }
+    let stand = Stand::with(&options);
+    let board = stand.root().join("board");
+    std::fs::write(&board, []).unwrap();
+    offer(&stand, 1, &format!("board = \"{}\"\n", board.display()));
+    stand.add_client("name = \"second\"\nkind = \"host\"\n").unwrap();
+    let sessions =
+        [stand.connect("first"), stand.options("second").client("second").connect().unwrap()];
+    let fs = sessions.each_ref().map(|s| get(s, Preference::Any));
+    let kept = || std::fs::read(&board).unwrap().iter().any(|byte| *byte != 0);
+    let (mut turns, mut number, mut was_kept) = ([0, 0], 0, false);
+    stand.until("each has had the VF, ten times", |s| {
+        for _ in 0..50 {
+            number += 1;
+            for (f, turns) in fs.iter().zip(&mut turns) {
+                let told = told(f, number).unwrap();
+                *turns += u32::from(told.vf.is_some() && told.calls == 1);
+            }
+            was_kept |= kept();
+        }
+        match s.ask(&Ask::Leases) {
+            Reply::Leases(view) => assert_eq!(view.devices[0].trouble, None),
+            other => panic!("{other:?}"),
+        }
+        turns.iter().all(|n| *n >= 10)
+    });
+    assert!(was_kept, "the VF keeps what it computed, in that file");
+    fs.into_iter().for_each(|f| drop(f.release().unwrap()));
+    stand.until("nothing is left in it", |_| !kept());
+}
+
 #[test]
 fn a_device_that_is_reset_fails_one_call_and_one_that_crashes_leaves_its_grant_to_software() {
     let stand = Stand::with(&["--leases", "first", "--lease-interval-ms", "10"]);

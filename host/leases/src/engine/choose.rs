@@ -7,22 +7,24 @@ use std::collections::BTreeMap;
 
 /// A grant that could have a VF.
 #[derive(Clone, Copy)]
-struct Candidate {
-    place: Place,
-    client: u32,
+pub(super) struct Candidate {
+    pub place: Place,
+    pub client: u32,
     /// Holds one that may not be taken yet.
     kept: bool,
-    holds: bool,
+    pub holds: bool,
     rank: f64,
     id: u64,
 }
 
 /// What became of a candidate.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum Outcome {
     Taken,
     /// Its client holds as many as it may.
     Capped,
+    /// Its client is kept off those that it could have had.
+    Off,
     /// There was no room left.
     Left,
 }
@@ -51,6 +53,12 @@ impl Engine {
             return self.moves_to(&[]);
         }
         let mut all = self.candidates(now);
+        if !self.off.is_empty() {
+            all.sort_unstable_by(order);
+            let (taken, plan) = self.seat(&all, room);
+            self.explain(now, &all, &taken, room);
+            return plan;
+        }
         let first = if self.settings.client_vfs.is_some() { room * FIRST_LOOK } else { room };
         let sorted = all.len().min(first);
         if sorted < all.len() {
@@ -145,7 +153,7 @@ impl Engine {
             for (i, c) in all.iter().enumerate() {
                 match (outcome(i), c.kept) {
                     (Outcome::Taken, false) => least = least.min(score(self, c)),
-                    (Outcome::Taken, true) | (Outcome::Capped, _) => {}
+                    (Outcome::Taken, true) | (Outcome::Capped | Outcome::Off, _) => {}
                     (Outcome::Left, _) => next = next.max(score(self, c)),
                 }
             }
@@ -158,6 +166,7 @@ impl Engine {
             let still = s.min_hold_ms.saturating_sub(now.saturating_sub(e.since_ms));
             e.reason = match (outcome(i), s.policy) {
                 (Outcome::Capped, _) => Reason::Capped,
+                (Outcome::Off, _) => Reason::KeptOff,
                 (Outcome::Left, Policy::Random) => Reason::NotDrawn,
                 (Outcome::Left, Policy::Fair | Policy::First) => Reason::Waits { before: 0 },
                 (Outcome::Left, _) if e.score > least => {

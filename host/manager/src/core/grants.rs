@@ -2,9 +2,9 @@
 
 use super::event::{ReplyTo, ServiceId, WindowId};
 use std::collections::{BTreeMap, BTreeSet};
-use vfun_wire::Handle;
 use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::message::{Location, WaitMode};
+use vfun_wire::{Handle, Status};
 
 /// Where a grant stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -109,6 +109,9 @@ pub struct Grant {
     /// Of a client's own function: which module it was when it was granted.
     /// Another may have its name when it is activated.
     pub of: Option<u64>,
+    /// A service that may have had its turn already has died in a hand-over: what the
+    /// call that it left half done is answered with, once nobody is on the channel.
+    pub left: Option<Status>,
 }
 
 impl Grant {

@@ -6,10 +6,10 @@
 //! comes from it has let go.
 
 use super::catalog::Hardware;
-use super::grants::GrantState;
+use super::failures::{Failure, Failures};
+use super::grants::{Grant, GrantState};
 use super::switch::Phase;
 use super::{Action, Core, rules};
-use crate::limits::LEASE_LOST_MS;
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_leases::{Engine, GrantId, Plan, Sample, Settings, Standing, VFS_MAX, Vf};
 use vfun_wire::Handle;
@@ -33,8 +33,10 @@ struct Pool {
     vfs: u16,
     /// What was read last, and how often the grant had moved then.
     told: BTreeMap<Handle, (Usage, u64)>,
-    /// VFs that failed somebody: until when they are left alone, ms.
-    lost: BTreeMap<Vf, u64>,
+    /// When that was, ms.
+    sampled_ms: u64,
+    /// VFs that failed somebody, and for how long they are not lent to him.
+    failures: Failures,
     /// What was wrong with one last, for people.
     trouble: Option<String>,
 }
@@ -53,8 +55,8 @@ pub struct Device<'a> {
     pub function: &'a str,
     /// How many.
     pub vfs: u16,
-    /// VFs that are left alone as they failed.
-    pub lost: usize,
+    /// VFs that failed a client and are not lent to it for a while: client, VF.
+    pub kept_off: Vec<((u32, Vf), Failure)>,
     /// What was wrong with one of them last.
     pub trouble: Option<&'a str>,
     /// Each grant that competes, and where it stands.
@@ -92,7 +94,7 @@ impl Core {
             .map(|(function, p)| Device {
                 function,
                 vfs: p.vfs,
-                lost: p.lost.len(),
+                kept_off: p.failures.rows(now).collect(),
                 trouble: p.trouble.as_deref(),
                 grants: p
                     .engine
@@ -122,10 +124,19 @@ impl Core {
                     false => sample.soft_ns = Some(ns),
                 }
             }
+            if sample.calls > 0
+                && sample.hard_ns.is_some()
+                && let Some(vf) = g.vf
+            {
+                pool.failures.worked(g.client_id, vf, now.saturating_sub(pool.sampled_ms));
+            }
             pool.engine.sample(handle.0, sample);
         }
-        for pool in self.leases.pools.values_mut().filter(|p| p.engine.due_ms() <= now) {
-            pool.engine.decide(now);
+        for pool in self.leases.pools.values_mut() {
+            pool.sampled_ms = now;
+            if pool.engine.due_ms() <= now {
+                pool.engine.decide(now);
+            }
         }
         self.end_those_who_hold_up(now, out);
         self.follow_leases(now, out);
@@ -151,8 +162,8 @@ impl Core {
         let known = self.leases.pools.get(name).is_some_and(|p| p.vfs == vfs);
         if !known {
             let Ok(engine) = Engine::new(now, vfs, settings) else { return };
-            let (told, lost) = (BTreeMap::new(), BTreeMap::new());
-            let pool = Pool { engine, vfs, told, lost, trouble: None };
+            let (told, failures) = (BTreeMap::new(), Failures::default());
+            let pool = Pool { engine, vfs, told, sampled_ms: now, failures, trouble: None };
             self.leases.pools.insert(name.to_owned(), pool);
         }
         let mut used: BTreeSet<Vf> = BTreeSet::new();
@@ -161,10 +172,7 @@ impl Core {
         let mut movable: Vec<Handle> = vec![];
         for (handle, g) in self.grants.iter().filter(|(_, g)| g.device == name) {
             used.extend(g.vf);
-            // Where its function was declared anew, or removed, it stays on what
-            // it was granted: another service would be of the new one.
-            let old = g.service.and_then(|s| self.services.get(&s)).is_some_and(|s| s.outdated);
-            if !g.leased || (old && g.moving.is_none()) {
+            if !self.moves(g) {
                 pinned.extend(g.vf);
                 continue;
             }
@@ -195,9 +203,10 @@ impl Core {
             pool.engine.remove(id);
             pool.told.remove(&Handle(id));
         }
-        pool.lost.retain(|_, until| *until > now);
+        pool.failures.settle(now);
+        pool.engine.keep_off(now, pool.failures.off(now));
         for vf in 0..vfs {
-            if pinned.contains(&vf) || pool.lost.contains_key(&vf) {
+            if pinned.contains(&vf) {
                 pool.engine.lose(now, vf);
             } else {
                 pool.engine.restore(vf);
@@ -248,13 +257,21 @@ impl Core {
         }
     }
 
-    /// A VF failed a grant: nobody is given it for a while.
+    /// Whether a grant may be moved. Where its function was declared anew, or
+    /// removed, it stays on what it was granted: another service would be of the
+    /// new one.
+    pub(super) fn moves(&self, g: &Grant) -> bool {
+        let old = g.service.and_then(|s| self.services.get(&s)).is_some_and(|s| s.outdated);
+        g.leased && (!old || g.moving.is_some())
+    }
+
+    /// A VF failed a grant: its client is not given it for a while.
     pub(super) fn leave_vf(&mut self, now: u64, grant: Handle) {
         let Some(g) = self.grants.get_mut(grant) else { return };
         let Some(vf) = g.vf.take() else { return };
         if let Some(pool) = self.leases.pools.get_mut(&g.device) {
-            pool.lost.insert(vf, now + LEASE_LOST_MS);
-            pool.engine.lose(now, vf);
+            pool.failures.failed(now, g.client_id, vf);
+            pool.engine.keep_off(now, pool.failures.off(now));
         }
     }
 
@@ -274,8 +291,8 @@ impl Core {
         hardware.filter(|h| h.leased && h.device == device)
     }
 
-    /// The lowest VF of a device that nobody is on.
-    pub(super) fn free_vf(&self, hardware: &Hardware) -> Option<Vf> {
+    /// The lowest VF of a device that nobody is on and that this client may have.
+    pub(super) fn free_vf(&self, client: u32, hardware: &Hardware) -> Option<Vf> {
         let used: BTreeSet<Vf> = self
             .grants
             .iter()
@@ -283,7 +300,7 @@ impl Core {
             .filter_map(|(_, g)| g.vf)
             .collect();
         let pool = self.leases.pools.get(&hardware.device);
-        let lost = |vf: &Vf| pool.is_some_and(|p| p.lost.contains_key(vf));
+        let lost = |vf: &Vf| pool.is_some_and(|p| p.failures.keeps_off(self.now, client, *vf));
         (0..hardware.instances.min(u32::from(VFS_MAX)) as u16)
             .find(|vf| !used.contains(vf) && !lost(vf))
     }

@@ -11,7 +11,7 @@
 //! - [`breakers`]: what crashed too often is left alone for a while.
 //! - [`drain`]: to whom nothing new is granted.
 //! - [`catalog`], [`grants`], [`services`], [`window`], [`heap`]: what it keeps.
-//! - [`leases`]: who holds a VF.
+//! - [`leases`]: who holds a VF; [`failures`]: which one failed whom.
 //! - [`switch`]: a channel goes from one service to another between two calls.
 //! - [`kept`], [`notes`]: what of it another manager goes on from.
 
@@ -21,6 +21,7 @@ pub mod catalog;
 mod channels;
 mod drain;
 pub mod event;
+pub mod failures;
 pub mod grants;
 pub mod heap;
 pub mod kept;

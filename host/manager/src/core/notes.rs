@@ -16,7 +16,7 @@ use vfun_wire::header::{HEAP_OFF, check_size};
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, VECTORS};
 use vfun_wire::message::{Location, WaitMode};
 use vfun_wire::version::Features;
-use vfun_wire::{Handle, PAGE, names};
+use vfun_wire::{Handle, PAGE, Status, names};
 use zerocopy::little_endian::{U16, U32, U64};
 
 #[derive(Serialize, Deserialize)]
@@ -160,6 +160,7 @@ pub(super) struct GrantNote {
     pub switches: u64,
     #[serde(default)]
     pub of: Option<u64>,
+    pub left: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -229,6 +230,7 @@ pub(super) fn grant_note(g: &Grant) -> GrantNote {
         also: g.also,
         switches: g.switches,
         of: g.of,
+        left: g.left.map(Status::to_wire),
     }
 }
 
@@ -383,6 +385,10 @@ impl GrantNote {
             also: n.also,
             switches: n.switches,
             of: n.of,
+            left: match n.left {
+                Some(wire) => Some(Status::from_wire(wire).ok_or("an unknown status")?),
+                None => None,
+            },
         })
     }
 }

@@ -427,7 +427,7 @@ impl Core {
         self.check_breaker(now, client.id, name, location)?;
         let hw = f.hardware.as_ref().filter(|hw| hw.leased);
         let leased = hw.is_some() && preference == Preference::Any && f.software.is_some();
-        let vf = hw.filter(|_| location.is_hardware()).and_then(|hw| self.free_vf(hw));
+        let vf = hw.filter(|_| location.is_hardware()).and_then(|hw| self.free_vf(client.id, hw));
         // A service that spins keeps a processor of the host busy for an idle
         // app: only where policy says so. The answer shows what is in force.
         let wait = match wait {
@@ -467,6 +467,7 @@ impl Core {
             also: None,
             switches: 0,
             of: f.own_print(),
+            left: None,
         };
         let record = GrantRecord {
             grant: Handle::NONE,
@@ -511,7 +512,7 @@ impl Core {
         let software = f.software.is_some();
         let busy = |hw: &super::catalog::Hardware| {
             if hw.leased {
-                return self.free_vf(hw).is_none();
+                return self.free_vf(client.id, hw).is_none();
             }
             self.grants
                 .iter()

@@ -318,7 +318,7 @@ impl Core {
                     _ => "policy does not list its function any more",
                 };
                 effects.grants.push((handle, format!("{what} ({key} in {section})")));
-            } else if g.location.is_hardware() && !g.leased && !rules.hardware {
+            } else if g.location.is_hardware() && !rules.hardware && !self.moves(g) {
                 let section = catalog.policy.section(client, f, Key::Hardware);
                 effects.grants.push((
                     handle,

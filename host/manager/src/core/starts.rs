@@ -260,9 +260,18 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         self.asked.remove(&id);
+        let overran = self.services.get_mut(&id).and_then(|s| s.overran.take());
+        // Of one that was nobody's child its last word tells.
+        let deadline =
+            exit == Exit::Code(EXIT_DEADLINE) || (exit == Exit::Unknown && overran.is_some());
+        let status = |channel: Handle| match (deadline, overran == Some(channel)) {
+            (true, true) => Status::Deadline,
+            (true, false) => Status::ServiceLost,
+            (false, _) => Status::DriverCrashed,
+        };
+        self.note_half_done(id, status);
         self.moves_failed(now, id, out);
-        let Some(s) = self.services.get_mut(&id) else { return };
-        let overran = s.overran.take();
+        let Some(s) = self.services.get(&id) else { return };
         let function = s.function.clone();
         if s.state == ServiceState::Stopping || exit == Exit::Code(EXIT_CANNOT_START) {
             let reason = format!("the service of '{function}' could not start");
@@ -277,9 +286,6 @@ impl Core {
             }
             return;
         }
-        // Of one that was nobody's child its last word tells.
-        let deadline =
-            exit == Exit::Code(EXIT_DEADLINE) || (exit == Exit::Unknown && overran.is_some());
         let how = match exit {
             Exit::Code(EXIT_DEADLINE) => "a call ran past its deadline".to_owned(),
             Exit::Code(c) => format!("it exited with status {c}"),
@@ -320,10 +326,11 @@ impl Core {
             let g = self.grants.get_mut(channel).expect("just listed");
             match g.state {
                 GrantState::Active | GrantState::Recovering => {
-                    let status = match (deadline, overran == Some(channel)) {
-                        (true, true) => Status::Deadline,
-                        (true, false) => Status::ServiceLost,
-                        (false, _) => Status::DriverCrashed,
+                    // The other one's call, if that was over its deadline: it had
+                    // its turn, so this one was in none.
+                    let status = match g.left.take() {
+                        Some(Status::Deadline) => Status::Deadline,
+                        _ => status(channel),
                     };
                     g.state = GrantState::Recovering;
                     // Counted here: the next service may serve, and die, before
@@ -336,6 +343,10 @@ impl Core {
                         out.push(Action::FailCurrent { window: g.window, geometry, status });
                     }
                     self.record(channel, Some(&how), out);
+                    if self.grants.get(channel).is_ok_and(|g| g.leased && g.location.is_hardware())
+                    {
+                        self.note_trouble(channel, &how);
+                    }
                     self.fall_back(now, channel, status, out);
                 }
                 GrantState::Closing => self.free_grant(channel, out),

@@ -275,9 +275,13 @@ impl Core {
             self.goes_over(now, grant, m, Phase::Opening);
             return self.take_up(m.service, grant, Status::DriverCrashed, out);
         }
-        // It is to serve it again.
+        // It is to serve it again. Nobody is on it now, and what the other one left
+        // half done nobody else knows how to answer.
         let state = self.services.get(&m.service).map(|s| s.state);
         let g = self.grants.get_mut(grant).expect("just seen");
+        if let (Some(status), Some(geometry)) = (g.left.take(), g.geometry) {
+            out.push(Action::FailCurrent { window: g.window, geometry, status });
+        }
         match state {
             Some(ServiceState::Ready) => {
                 g.moving = Some(Moving { phase: Phase::Opening, ..m });
@@ -335,6 +339,18 @@ impl Core {
         if m.phase.lingers() && g.service == Some(id) && g.state == GrantState::Recovering && ready
         {
             self.open(id, grant, out);
+        }
+    }
+
+    /// A service is gone that grants were handed to. Nobody heard yet whether it had
+    /// its turn: if it did, a call of it may be under way.
+    pub(super) fn note_half_done(&mut self, id: ServiceId, status: impl Fn(Handle) -> Status) {
+        let handed =
+            |g: &Grant| g.moving.is_some_and(|m| m.phase == Phase::Handing && m.service == id);
+        let all: Vec<_> =
+            self.grants.iter().filter(|(_, g)| handed(g)).map(|(handle, _)| handle).collect();
+        for grant in all {
+            self.grants.get_mut(grant).expect("just listed").left = Some(status(grant));
         }
     }
 

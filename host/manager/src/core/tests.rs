@@ -18,6 +18,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 mod crashes;
 mod invariants;
+mod leases;
 mod notes;
 mod policy;
 mod takeover;

@@ -1,7 +1,7 @@
 //! Looks at what leased grants do, when it is time to decide who holds a VF.
 
 use super::Daemon;
-use crate::admin::{DeviceRow, LeaseRow, LeasesView, Reply};
+use crate::admin::{DeviceRow, KeptOff, LeaseRow, LeasesView, Reply};
 use crate::core::Event;
 use crate::core::leases::Usage;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Daemon {
     /// Who holds which VF, and why.
     pub(super) fn leases_view(&self) -> LeasesView {
         let now = self.now();
-        let functions = &self.core.catalog().functions;
+        let (functions, clients) = (&self.core.catalog().functions, &self.core.catalog().clients);
         let devices = self.core.devices(now).into_iter().map(|d| DeviceRow {
             function: d.function.to_owned(),
             location: functions
@@ -46,7 +46,18 @@ impl Daemon {
                 .find(|h| h.leased && h.device == d.function)
                 .map_or(String::new(), |h| h.location.to_string()),
             vfs: d.vfs,
-            lost: d.lost,
+            kept_off: d
+                .kept_off
+                .iter()
+                .map(|((client, vf), f)| KeptOff {
+                    vf: *vf,
+                    client: clients
+                        .get(client)
+                        .map_or_else(|| client.to_string(), |c| c.name.clone()),
+                    times: f.times,
+                    ms: f.until.saturating_sub(now),
+                })
+                .collect(),
             trouble: d.trouble.map(str::to_owned),
             grants: d
                 .grants

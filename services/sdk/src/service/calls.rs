@@ -44,6 +44,8 @@ pub struct Calls<I> {
     leased: bool,
     /// The device is gone: which cell's call met that, and what the driver said.
     lost: Option<(usize, String)>,
+    /// The cell whose call was to wait for its time when this service was to stop.
+    put_back: Option<usize>,
 }
 
 /// What a channel of calls is made of.
@@ -58,6 +60,8 @@ pub struct Shape {
     pub left: Status,
     /// It runs on a leased VF: somebody else can serve it if that is lost.
     pub leased: bool,
+    /// Another service has had it: what that said of its bound, if it said anything.
+    pub after: Option<Option<u64>>,
 }
 
 impl<I: Serve> Calls<I> {
@@ -81,9 +85,13 @@ impl<I: Serve> Calls<I> {
             out_bytes: if in_space { cell_bytes.min(shape.max_result as usize) } else { 0 },
             private: [0; INLINE_BYTES],
             meter: Meter::new(&mem),
-            throttle: Throttle::default(),
+            throttle: match shape.after {
+                None => Throttle::default(),
+                Some(used) => Throttle::going_on(pulse.rate(), used, clock::now),
+            },
             leased: shape.leased,
             lost: None,
+            put_back: None,
             server: Server::new(mem, shape.depth, shape.cell_bytes),
             instance,
             pulse,
@@ -207,8 +215,9 @@ impl<I: Serve> Calls<I> {
     #[inline]
     fn serve_request(&mut self, r: &Request) {
         let rate = self.pulse.rate();
-        if rate != 0 {
-            self.hold_back(rate);
+        if rate != 0 && (self.put_back.is_some() || !self.hold_back(rate)) {
+            self.put_back.get_or_insert(r.cell);
+            return;
         }
         fault::in_call(self.server.memory(), r, "taken");
         if !self.lengths.fit(r.len) && !self.bears(r) {
@@ -252,12 +261,14 @@ impl<I: Serve> Calls<I> {
     }
 
     /// Policy bounds the calls a second: this one waits for its time. Nothing
-    /// is refused, so that an app that is too fast is merely slowed down.
+    /// is refused, so that an app that is too fast is merely slowed down. False if
+    /// it is not its time yet and this service is to stop: whoever serves the
+    /// channel next begins with it.
     #[inline(never)]
-    fn hold_back(&mut self, rate: u32) {
+    fn hold_back(&mut self, rate: u32) -> bool {
         let wait = self.throttle.take(rate, clock::now);
         if wait == 0 {
-            return;
+            return true;
         }
         // As before any sleep: nothing is being computed, and a caller that
         // declared sleep just after its answer is rung.
@@ -267,6 +278,16 @@ impl<I: Serve> Calls<I> {
         }
         throttle::sleep(&self.pulse, wait);
         self.meter.waited(self.server.memory(), 0, wait);
+        if self.pulse.stopping() {
+            self.throttle.put_back();
+            return false;
+        }
+        true
+    }
+
+    /// For the service that goes on with the channel: what of its bound is used.
+    pub fn used(&self) -> u64 {
+        self.throttle.used(clock::now)
     }
 
     #[inline(never)]
@@ -377,8 +398,8 @@ impl<I: Serve> Work for Calls<I> {
 
     fn leave(&mut self) {
         self.current = false;
-        match self.lost {
-            Some((cell, _)) => self.server.leave_at(cell),
+        match self.lost.as_ref().map(|(cell, _)| *cell).or(self.put_back) {
+            Some(cell) => self.server.leave_at(cell),
             None => self.server.leave(),
         }
     }

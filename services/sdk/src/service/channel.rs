@@ -245,9 +245,9 @@ struct Asked {
 
 impl Asked {
     /// Waits for its turn, if it stands by; `None` if it is to stop instead.
-    fn turn(&mut self, pulse: &Pulse, teller: &Teller) -> Option<Status> {
+    fn turn(&mut self, pulse: &Pulse, teller: &Teller) -> Option<(Status, Option<u64>)> {
         let Some((standby, waiter)) = &self.standby else {
-            return Some(Status::DriverCrashed);
+            return Some((Status::DriverCrashed, None));
         };
         self.stood = true;
         teller.tell(Event::Standing);
@@ -255,10 +255,10 @@ impl Asked {
     }
 
     /// The channel is left: the next one's turn, before anything else is done.
-    fn pass(&self) {
+    fn pass(&self, used: u64) {
         let baton = self.baton.lock().unwrap_or_else(|e| e.into_inner()).take();
         if let Some(baton) = baton {
-            baton.pass();
+            baton.pass(used);
             for _ in 0..GIVE_WAY {
                 std::thread::yield_now();
             }
@@ -305,10 +305,12 @@ fn serve<E: Engine>(
                 },
                 Err(e) => Err(format!("the driver cannot open it: {e}")),
             };
-            let left = made.as_ref().map_or(Status::DriverCrashed, |(_, left)| *left);
+            let (left, used) =
+                made.as_ref().map_or((Status::DriverCrashed, None), |(_, left)| *left);
             let shape = Shape {
                 left,
                 leased: asked.leased,
+                after: asked.stood.then_some(used),
                 depth: asked.config.depth,
                 cell_bytes: asked.config.cell_bytes,
                 max_args: engine.max_args(),
@@ -336,7 +338,7 @@ fn serve<E: Engine>(
                         }
                     };
                     if end == End::Stopped {
-                        asked.pass();
+                        asked.pass(calls.used());
                     }
                     if let Some(words) = calls.lost() {
                         end = End::Lost(words.to_owned());

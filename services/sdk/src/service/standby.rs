@@ -40,18 +40,18 @@ impl Standby {
     }
 
     /// Waits for this side's turn: what a call that was left half done is to be
-    /// answered with, or `None` if the thread is to stop.
-    pub fn wait(&self, waiter: &BatonWaiter, pulse: &Pulse) -> Option<Status> {
+    /// answered with, and what came with the baton, or `None` if the thread is to stop.
+    pub fn wait(&self, waiter: &BatonWaiter, pulse: &Pulse) -> Option<(Status, Option<u64>)> {
         loop {
             let turn = self.turn.load(Ordering::SeqCst);
             if turn != NOTHING {
-                return Some(Status::from_wire(turn).unwrap_or(Status::DriverCrashed));
+                return Some((Status::from_wire(turn).unwrap_or(Status::DriverCrashed), None));
             }
             if pulse.stopping() {
                 return None;
             }
             match waiter.wait() {
-                Ok(Passed::Here) => return Some(Status::DriverCrashed),
+                Ok(Passed::Here(used)) => return Some((Status::DriverCrashed, used)),
                 Ok(Passed::Not) => {}
                 // It cannot be waited on: the manager tells as well, later.
                 Err(_) => std::thread::sleep(std::time::Duration::from_millis(1)),

@@ -27,6 +27,33 @@ pub struct Throttle {
 }
 
 impl Throttle {
+    /// One that goes on at `now` where another service's stopped, if there is a bound:
+    /// `used` is what [`Throttle::used`] said there. Without it nothing is saved up
+    /// and the first call waits for its time, so that nobody gains calls by having
+    /// a channel go from one service to another.
+    pub fn going_on(rate: u32, used: Option<u64>, now: impl FnOnce() -> u64) -> Self {
+        if rate == 0 {
+            return Throttle::default();
+        }
+        let most = BURST + batch(rate).1;
+        let even = now().saturating_add(used.unwrap_or(most).min(most));
+        Throttle { rate, left: 0, even }
+    }
+
+    /// What of a burst is used up, and what it is ahead beyond that, ns.
+    pub fn used(&self, now: impl FnOnce() -> u64) -> u64 {
+        if self.rate == 0 {
+            return BURST;
+        }
+        let left = u64::from(self.left) * 1_000_000_000 / u64::from(self.rate);
+        self.even.saturating_sub(left).saturating_sub(now())
+    }
+
+    /// The call that was taken last does not begin.
+    pub fn put_back(&mut self) {
+        self.left += 1;
+    }
+
     /// One call is to begin at `rate` a second, which is not 0. `now` is asked
     /// for once a batch. How long the call has to wait, ns.
     #[inline]
@@ -43,13 +70,18 @@ impl Throttle {
             // What was saved up was so for another bound.
             (self.rate, self.even) = (rate, now.saturating_add(BURST));
         }
-        let calls = (rate / BATCHES_PER_S).max(1);
+        let (calls, took) = batch(rate);
         self.left = calls - 1;
         let wait = self.even.saturating_sub(BURST).saturating_sub(now);
-        let took = u64::from(calls) * 1_000_000_000 / u64::from(rate);
         self.even = self.even.max(now).saturating_add(took);
         wait
     }
+}
+
+/// Calls that begin with one reading of the clock, and their time, ns.
+fn batch(rate: u32) -> (u32, u64) {
+    let calls = (rate / BATCHES_PER_S).max(1);
+    (calls, u64::from(calls) * 1_000_000_000 / u64::from(rate))
 }
 
 /// Sleeps so long, or until the channel is told to stop or is bound otherwise.
@@ -101,6 +133,55 @@ mod tests {
                 "{rate}: {then}"
             );
         }
+    }
+
+    /// Calls that begin in `for_ns` if the channel goes to another service every
+    /// `each` ns, which is told what was used, or is not.
+    fn moving(rate: u32, each: u64, for_ns: u64, told: bool) -> u64 {
+        let (mut now, mut calls) = (1 << 40, 0);
+        let (end, mut t) = (now + for_ns, Throttle::default());
+        while now < end {
+            let until = now + each;
+            while now < until {
+                let wait = t.take(rate, || now);
+                now += wait;
+                match now < until {
+                    true => calls += 1,
+                    false => t.put_back(),
+                }
+            }
+            now = until;
+            let used = told.then(|| t.used(|| now));
+            t = Throttle::going_on(rate, used, || now);
+        }
+        calls
+    }
+
+    #[test]
+    fn the_rate_is_kept_when_a_channel_goes_from_service_to_service() {
+        let second = 1_000_000_000;
+        for rate in [1, 3, 10, 99, 1000, 12_345] {
+            for each in [second / 100, second / 7, second / 2] {
+                let calls = moving(rate, each, 20 * second, true);
+                let even = u64::from(rate) * 20;
+                assert!(calls <= even + u64::from(rate) / 10 + 2, "{rate} each {each}: {calls}");
+                assert!(
+                    calls + 2 >= even * 9 / 10,
+                    "nor is it slowed down: {rate} {each}: {calls}"
+                );
+                assert!(moving(rate, each, 20 * second, false) <= even + 2, "{rate} each {each}");
+            }
+        }
+        // What a channel that rested has saved up goes with it; no more than that.
+        let mut t = Throttle::default();
+        t.take(100, || second);
+        let used = t.used(|| 5 * second);
+        let mut t = Throttle::going_on(100, Some(used), || 5 * second);
+        let at_once = (0..50).filter(|_| t.take(100, || 5 * second) == 0).count();
+        assert!((9..=11).contains(&at_once), "{at_once}");
+        let mut t = Throttle::going_on(1, Some(u64::MAX), || 0);
+        assert!(t.take(1, || 0) <= second, "whatever it is told");
+        assert_eq!(Throttle::going_on(0, Some(7), || 0).take(5, || 9), 0);
     }
 
     #[test]
