@@ -141,7 +141,7 @@ mod tests {
         let (mut now, mut calls) = (1 << 40, 0);
         let (end, mut t) = (now + for_ns, Throttle::default());
         while now < end {
-            let until = now + each;
+            let until = (now + each).min(end);
             while now < until {
                 let wait = t.take(rate, || now);
                 now += wait;
