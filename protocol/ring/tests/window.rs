@@ -154,10 +154,8 @@ fn a_server_taken_up_again_serves_what_was_posted_and_repeats_nothing() {
 fn a_server_that_lets_go_says_where_it_was_and_that_another_comes() {
     let (c, mut s, _) = pair(4, 0);
     assert!(!c.is_handed());
-    let r = {
-        c.post_inline(c.claim().unwrap(), Command::Set, b"a");
-        next(&mut s)
-    };
+    let a = c.post_inline(c.claim().unwrap(), Command::Set, b"a");
+    let r = next(&mut s);
     s.answer_inline(r.cell, Status::Ok, b"A");
     let b = c.post_inline(c.claim().unwrap(), Command::Set, b"b");
     s.leave();
@@ -169,10 +167,10 @@ fn a_server_that_lets_go_says_where_it_was_and_that_another_comes() {
     s2.answer_inline(r.cell, Status::Ok, b"B");
     s2.settle();
     assert!(!c.is_handed());
-    assert!(matches!(c.look(&b), Looked::Done(_)));
+    assert!(matches!(c.look(&a), Looked::Done(_)) && matches!(c.look(&b), Looked::Done(_)));
     // And if that one dies without another word, the next one begins in turn too.
     let mut s3 = Server::new(s2.memory().clone(), 4, 0);
-    c.post_inline(c.claim().unwrap(), Command::Set, b"c");
+    let _third = c.post_inline(c.claim().unwrap(), Command::Set, b"c");
     assert_eq!(next(&mut s3).cell, 2);
 }
 
