@@ -57,14 +57,15 @@ fn dies_unseen(stand: &mut Stand, pid: u32) {
 
 impl Handing {
     /// A manager comes; leases are given to nobody, so what is on the VF leaves it.
-    fn next_manager(&mut self, restarts: u32) {
+    fn next_manager(&mut self, most_restarts: u32) {
         self.stand.start_vfund();
         let f = &self.f;
         self.stand.until("it is in software again", |_| !on_vf(f));
         lease_by(&self.stand, vfun_leases::Policy::First);
         self.stand.until("and moves as before", |_| on_vf(f));
         let grants = self.stand.grants();
-        assert_eq!((grants[0].counters.errors, grants[0].restarts), (0, restarts));
+        assert_eq!(grants[0].counters.errors, 0);
+        assert!(grants[0].restarts <= most_restarts, "{}", grants[0].restarts);
     }
 }
 
@@ -89,7 +90,8 @@ fn whoever_handed_it_over_may_die_while_no_manager_is_there() {
     for _ in 0..100 {
         assert!(on_vf(&h.f));
     }
-    h.next_manager(0);
+    // One, if it died before it had let go.
+    h.next_manager(1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use vfun_ring::{Caller, Server, WindowMemory};
 use vfun_window::{Access, Mapping, WriteSpan, memfd};
 use vfun_wire::LINE;
-use vfun_wire::channel::{Geometry, spaces_off};
+use vfun_wire::channel::{Geometry, HANDED, in_header, spaces_off};
 use vfun_wire::control::{
     ANSWER_BODY, Posted, REQUEST_BODY, WORD_ANSWERED, WORD_POSTED, WORD_SESSION, answer_off,
     request_off,
@@ -60,12 +60,17 @@ impl Memory {
     }
 
     /// The first word of a channel's headers and lines that is not zero, if any.
+    /// That its own service, which has served nothing, has handed it on already is no dirt.
     pub fn dirt(&self, g: &Geometry) -> Option<u64> {
         let words = spaces_off(g.depth.get()) / 8;
         [g.dataout_off.get(), g.datain_off.get()].into_iter().find_map(|off| {
             let side = self.side(off, g);
             (0..words)
-                .find(|w| side.reader().load(*w, Ordering::Relaxed) != 0)
+                .find(|w| match side.reader().load(*w, Ordering::Relaxed) {
+                    0 => false,
+                    HANDED => *w != in_header::NEXT,
+                    _ => true,
+                })
                 .map(|w| off + w as u64 * 8)
         })
     }

@@ -456,6 +456,9 @@ impl Process {
         let c = self.channels.get_mut(&channel).expect("listed");
         if c.behind.is_empty() && !c.opened {
             c.opened = true;
+            if let Some(server) = &c.server {
+                server.settle();
+            }
             self.say(FromService::Opened { channel });
         }
     }

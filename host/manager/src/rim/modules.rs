@@ -188,7 +188,7 @@ impl Daemon {
 
     /// Hands something to the thread that writes; what cannot be handed over is
     /// done with at once.
-    pub(super) fn to_disk(&mut self, client: &str, task: Task, of: Then) {
+    pub(super) fn write_down(&mut self, client: &str, task: Task, of: Then) {
         let dir = self.modules_of(client);
         if let Err((of, refused)) = self.submissions.writer.hand(Job { dir, task, of }) {
             self.written(of, Err(refused));
@@ -252,7 +252,7 @@ impl Daemon {
         let generation = self.submissions.generation(id);
         let task = Task::List { held: held.clone(), before };
         let of = Then::Withdrawn { noted, id, generation, client: client.clone(), name, held };
-        self.to_disk(&client, task, of);
+        self.write_down(&client, task, of);
         Ok(())
     }
 
@@ -286,7 +286,7 @@ impl Daemon {
         s.leaving.insert(id);
         self.not_busy(id);
         let generation = self.submissions.generation(id);
-        self.to_disk(client, Task::Forget, Then::Forgotten { noted, id, generation, sentence });
+        self.write_down(client, Task::Forget, Then::Forgotten { noted, id, generation, sentence });
     }
 
     /// A client's files are gone, or cannot be removed.

@@ -197,7 +197,7 @@ impl Daemon {
         let offered = Box::new(wanted.offered.clone());
         let task = Task::Keep { file, offered, same, program: program.clone(), held };
         let of = Then::Listed { by: by.clone(), wanted: Box::new(wanted), program };
-        self.to_disk(&by.client, task, of);
+        self.write_down(&by.client, task, of);
         Ok(None)
     }
 
@@ -265,7 +265,7 @@ impl Daemon {
     fn end_change(&mut self, by: &By, sweep: bool) {
         if sweep {
             let held = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
-            self.to_disk(&by.client, Task::Sweep { held }, Then::Nothing);
+            self.write_down(&by.client, Task::Sweep { held }, Then::Nothing);
         }
         self.not_busy(by.client_id);
     }
@@ -293,7 +293,7 @@ impl Daemon {
         held.put(wanted, program, &by.app, at_s);
         let task = Task::List { held: held.clone(), before };
         let of = Then::Offered { by: by.clone(), held, name, outcome };
-        self.to_disk(&by.client, task, of);
+        self.write_down(&by.client, task, of);
         Ok(None)
     }
 
@@ -330,7 +330,7 @@ impl Daemon {
         self.begin_change(by)?;
         let task = Task::List { held: held.clone(), before };
         let (name, outcome) = (name.to_owned(), Outcome::Removed);
-        self.to_disk(&by.client, task, Then::Offered { by: by.clone(), held, name, outcome });
+        self.write_down(&by.client, task, Then::Offered { by: by.clone(), held, name, outcome });
         Ok(None)
     }
 
