@@ -118,7 +118,9 @@ fn a_vf_that_goes_from_client_to_client_keeps_nothing_of_the_one_before() {
         turns.iter().all(|n| *n >= 10)
     });
     assert!(was_kept, "the VF keeps what it computed, in that file");
-    fs.into_iter().for_each(|f| drop(f.release().unwrap()));
+    for f in fs {
+        f.release().unwrap();
+    }
     stand.until("nothing is left in it", |_| !kept());
 }
 
