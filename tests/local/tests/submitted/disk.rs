@@ -160,7 +160,8 @@ fn what_is_spoiled_is_compiled_anew_when_it_comes_again() {
     let mut c = Clients::new();
     let a = c.of("a");
     a.submit_module(&c.module("double")).unwrap();
-    let ways: [(&str, fn(&Path)); 5] = [
+    type Spoil = fn(&Path);
+    let ways: [(&str, Spoil); 5] = [
         ("code", truncate),
         ("code", flip),
         ("wasm", truncate),
