@@ -9,7 +9,9 @@
 //! Also shown: the same for a caller that rests between calls; what the calls
 //! around a switch lost together; and calls far from any switch, in the same run.
 //! In a virtual machine *stolen* is the time for which its processors wanted to
-//! run and others' ran: beyond a few milliseconds the tail is theirs.
+//! run and others' ran: beyond a few milliseconds the tail is theirs. So the
+//! switches during which the kernel's count of it stood still are also shown by
+//! themselves; it counts in 10 ms, and a smaller theft is seen late or never.
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,13 +37,26 @@ fn order(stand: &Stand, policy: vfun_leases::Policy) {
     assert!(matches!(stand.ask(&ask), Reply::Done { .. }));
 }
 
-/// A call: how long it took, ns, and who answered.
+/// A call: when it was answered, ns since `calls` began, how long it took, ns,
+/// and who answered.
 struct Call {
+    at: u64,
     ns: u64,
     by: u64,
 }
 
-fn calls(f: &Function, pause: Duration, stop: &AtomicBool) -> Vec<Call> {
+/// What was stolen until then, ms, at each order to move, and when that was.
+type Thefts = Vec<(Instant, u64)>;
+
+/// Whether the count of what was stolen stood still from the order before
+/// `at` until the one after the next.
+fn undisturbed(thefts: &Thefts, at: Instant) -> bool {
+    let next = thefts.partition_point(|(when, _)| *when <= at);
+    let (from, to) = (next.saturating_sub(1), (next + 1).min(thefts.len() - 1));
+    thefts[from].1 == thefts[to].1
+}
+
+fn calls(f: &Function, pause: Duration, stop: &AtomicBool, began: Instant) -> Vec<Call> {
     let mut all = Vec::with_capacity(1 << 22);
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -52,7 +67,7 @@ fn calls(f: &Function, pause: Duration, stop: &AtomicBool) -> Vec<Call> {
         let ns = from.elapsed().as_nanos() as u64;
         let word = |i: usize| u64::from_le_bytes(got[8 * i..8 * i + 8].try_into().expect("eight"));
         assert_eq!(word(0), number, "the answer is to this call");
-        all.push(Call { ns, by: word(4) });
+        all.push(Call { at: (from - began).as_nanos() as u64 + ns, ns, by: word(4) });
         if !pause.is_zero() {
             std::thread::sleep(pause);
         }
@@ -102,7 +117,8 @@ fn measure(pause: Duration, switches: usize, pin: bool) {
     stand.ask(&Ask::AddFunction { manifest: text, file: "test.toml".into() });
     let session = stand.connect("switch");
     let f = session.negotiate(&FunctionRequest::new("misbehave")).unwrap().activate().unwrap();
-    let (stop, stolen_before) = (AtomicBool::new(false), stolen());
+    let (stop, began) = (AtomicBool::new(false), Instant::now());
+    let mut thefts = vec![(began, stolen())];
     let all = std::thread::scope(|scope| {
         let caller = scope.spawn(|| {
             if pin {
@@ -110,23 +126,28 @@ fn measure(pause: Duration, switches: usize, pin: bool) {
                 first.set(0);
                 sched_setaffinity(None, &first).expect("it is ours");
             }
-            calls(&f, pause, &stop)
+            calls(&f, pause, &stop, began)
         });
         std::thread::sleep(Duration::from_millis(300));
         for n in 0..switches {
             use vfun_leases::Policy;
+            thefts.push((Instant::now(), stolen()));
             order(&stand, if n % 2 == 0 { Policy::First } else { Policy::None });
             std::thread::sleep(EVERY);
         }
+        thefts.push((Instant::now(), stolen()));
         stop.store(true, Ordering::Relaxed);
         caller.join().expect("no call failed")
     });
     let crossed: Vec<usize> = (1..all.len()).filter(|&i| all[i].by != all[i - 1].by).collect();
-    let (mut added, mut around, mut far) = (vec![], vec![], vec![]);
+    let (mut added, mut alone, mut around, mut far) = (vec![], vec![], vec![], vec![]);
     for &i in &crossed {
         let (from, to) = (i.saturating_sub(AROUND), (i + AROUND + 1).min(all.len()));
         let usual = median((from..to).filter(|j| *j != i).map(|j| all[j].ns));
         added.push(all[i].ns.saturating_sub(usual));
+        if undisturbed(&thefts, began + Duration::from_nanos(all[i].at)) {
+            alone.push(all[i].ns.saturating_sub(usual));
+        }
         around.push((from..to).map(|j| all[j].ns.saturating_sub(usual)).sum());
     }
     for w in crossed.windows(2) {
@@ -144,7 +165,7 @@ fn measure(pause: Duration, switches: usize, pin: bool) {
         crossed.len(),
         stand.grants().iter().map(|g| g.counters.errors).sum::<u64>(),
         median(all.iter().map(|c| c.ns)),
-        stolen() - stolen_before,
+        thefts[thefts.len() - 1].1 - thefts[0].1,
     );
     println!(
         "{:48} {:>7} {:>9} {:>9} {:>9} {:>9}",
@@ -152,6 +173,9 @@ fn measure(pause: Duration, switches: usize, pin: bool) {
     );
     if !crossed.is_empty() {
         row("the call that crossed", added);
+        if !alone.is_empty() {
+            row("the same while nothing was stolen", alone);
+        }
         row(&format!("the {} calls around it, together", 2 * AROUND + 1), around);
     }
     if !far.is_empty() {
