@@ -7,6 +7,8 @@ use super::answers::Noted;
 use super::submissions::Then;
 use crate::admin::Reply;
 use crate::core::{Event, ServiceId};
+use crate::fair::Rates;
+use crate::limits::WISHES;
 use crate::submitted::store;
 use crate::submitted::writer::{Job, Task, Writer};
 use crate::submitted::{Holding, Pace, Refused};
@@ -32,6 +34,8 @@ pub(super) struct Submissions {
     /// What an operator wishes for while a change is on its way.
     waiting: Vec<Withdrawal>,
     pub pace: Pace,
+    /// How often each client wishes for anything.
+    pub wishes: Rates<u32>,
     /// Which build of the program each service of `submit` was started from.
     builds: BTreeMap<ServiceId, String>,
     /// Which client of its name this is: a client that was removed and added
@@ -60,6 +64,7 @@ impl Submissions {
             leaving: BTreeSet::new(),
             waiting: vec![],
             pace: Pace::default(),
+            wishes: Rates::new(WISHES),
             builds: BTreeMap::new(),
             generations: BTreeMap::new(),
             given: 0,

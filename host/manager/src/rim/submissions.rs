@@ -7,6 +7,7 @@ use super::tell::Word;
 use super::{Daemon, Kind};
 use crate::admin::Reply;
 use crate::core::{Refusal, ServiceId, may_submit};
+use crate::limits::WISHES;
 use crate::submitted::store;
 use crate::submitted::writer::{Did, Task};
 use crate::submitted::{Holding, Refused, Wanted};
@@ -109,7 +110,7 @@ impl Daemon {
         // by then another client may have that name.
         let done = match gone {
             true => Err(Refused::new(Code::Denied, "the channel of this request was released")),
-            false => self.allowed(&by).and_then(|()| match wish {
+            false => self.allowed(&by).and_then(|()| self.in_time(&by)).and_then(|()| match wish {
                 Wish::List => {
                     let held = self.submissions.holdings.get(&client_id);
                     let entries = held.map_or(vec![], Holding::entries);
@@ -152,6 +153,21 @@ impl Daemon {
                 ))
             }
         }
+    }
+
+    /// No more than the manager has time for: others wait for it meanwhile.
+    fn in_time(&mut self, by: &By) -> Result<(), Refused> {
+        let (now, s) = (self.now(), &mut self.submissions);
+        if s.wishes.take(now, by.client_id) {
+            return Ok(());
+        }
+        let (most, wait) = (WISHES.per_s, s.wishes.wait(now, &by.client_id));
+        Err(Refused::new(
+            Code::TooFast,
+            format!(
+                "a client asks for its modules at most {most} times a second: try again in {wait} ms"
+            ),
+        ))
     }
 
     /// Marks that a change of a client's is on its way.
