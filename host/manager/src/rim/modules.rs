@@ -76,8 +76,18 @@ impl Submissions {
         self.generations.get(&client).copied().unwrap_or(0)
     }
 
+    /// Which build a service of `submit` was started from, as far as that is known.
+    pub fn started_from(&self, service: ServiceId) -> Option<&str> {
+        self.builds.get(&service).map(String::as_str)
+    }
+
+    /// An earlier manager noted that.
+    pub fn was_started_from(&mut self, service: ServiceId, build: String) {
+        self.builds.insert(service, build);
+    }
+
     /// Which build a service's code comes from; empty where that is not known,
-    /// as the program was replaced since, or an earlier manager started it.
+    /// as the program was replaced since.
     pub fn build_of(&self, service: ServiceId, now: String) -> String {
         match self.builds.get(&service) {
             Some(then) if *then == now => now,

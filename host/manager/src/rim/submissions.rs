@@ -193,7 +193,7 @@ impl Daemon {
         self.submissions.pace.take(now, by.client_id, rules.submits_per_min)?;
         let mut wanted = Wanted::check(offered)?;
         let build = store::build_of(&self.config.wasm_program);
-        let program = self.submissions.build_of(by.service, build);
+        let program = self.submissions.build_of(by.service, build.clone());
         if program.is_empty() {
             // Nobody could say who may run it.
             wanted.offered.code_bytes = 0;
@@ -211,7 +211,7 @@ impl Daemon {
         let same = same.cloned().map(Box::new);
         self.begin_change(by)?;
         let offered = Box::new(wanted.offered.clone());
-        let task = Task::Keep { file, offered, same, program: program.clone(), held };
+        let task = Task::Keep { file, offered, same, program: build, held };
         let of = Then::Listed { by: by.clone(), wanted: Box::new(wanted), program };
         self.write_down(&by.client, task, of);
         Ok(None)

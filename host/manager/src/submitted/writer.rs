@@ -20,7 +20,8 @@ pub enum Task {
         offered: Box<Offered>,
         /// The very same, if it is kept already: where that is whole, nothing is written.
         same: Option<Box<Kept>>,
-        /// Which build of the service's program it comes from.
+        /// Which build of the service's program there is: code of another one is
+        /// of no use.
         program: String,
         /// What the client has: if this fails, all else goes.
         held: Holding,
