@@ -63,6 +63,16 @@ pub(super) enum Then {
         name: String,
         held: Holding,
     },
+    /// What is offered no more is gone from the disk: whoever wished is told.
+    Swept {
+        by: By,
+        answer: Answer,
+    },
+    /// The same for an operator.
+    SweptFor {
+        noted: Noted,
+        reply: Reply,
+    },
     /// A client's files are gone.
     Forgotten {
         noted: Noted,
@@ -228,17 +238,31 @@ impl Daemon {
     pub(super) fn written(&mut self, of: Then, did: Result<Did, Refused>) {
         match of {
             Then::Listed { by, wanted, program } if self.is_current(&by) => {
+                // What could not be written is gone already.
+                let kept = did.is_ok();
                 let done = did.and_then(|did| self.list(&by, *wanted, &program, did));
+                if kept && done.is_err() {
+                    self.sweep(by.client_id, &by.client, Then::Nothing);
+                }
                 if !matches!(done, Ok(None)) {
-                    self.end_change(&by, done.is_err());
+                    self.not_busy(by.client_id);
                 }
                 self.answer_if_done(&by, done);
             }
             Then::Offered { by, held, name, outcome } if self.is_current(&by) => {
-                let done = did.map(|_| self.offer(&by, held, &name, outcome));
-                self.end_change(&by, false);
-                self.answer_wish(&by, done);
+                match did.map(|_| self.offer(&by, held, &name, outcome)) {
+                    Ok(answer) => {
+                        let (id, client) = (by.client_id, by.client.clone());
+                        self.sweep(id, &client, Then::Swept { by, answer });
+                        self.not_busy(id);
+                    }
+                    Err(refused) => {
+                        self.not_busy(by.client_id);
+                        self.answer_wish(&by, Err(refused));
+                    }
+                }
             }
+            Then::Swept { by, answer } => self.answer_wish(&by, Ok(answer)),
             // Its client is gone; its files go with the rest of that client's.
             Then::Listed { by, .. } | Then::Offered { by, .. } => {
                 let gone = "the client was removed from this host meanwhile";
@@ -246,25 +270,24 @@ impl Daemon {
             }
             Then::Withdrawn { noted, id, generation, client, name, held } => {
                 let current = self.submissions.generation(id) == generation;
-                let reply = match did {
+                let done = |sentence| Reply::Done { sentence };
+                match did {
                     Ok(_) if current => {
                         self.offer_holding(id, held);
-                        Reply::Done {
-                            sentence: format!(
-                                "{name} of client {client} is no longer offered; grants that have it keep it until they are released"
-                            ),
-                        }
+                        let reply = done(format!(
+                            "{name} of client {client} is no longer offered; grants that have it keep it until they are released"
+                        ));
+                        self.sweep(id, &client, Then::SweptFor { noted, reply });
                     }
-                    Ok(_) => {
-                        Reply::Done { sentence: format!("client {client} was removed meanwhile") }
-                    }
-                    Err(e) => Reply::Error { sentence: e.sentence },
-                };
+                    Ok(_) => self
+                        .answer_late(noted, done(format!("client {client} was removed meanwhile"))),
+                    Err(e) => self.answer_late(noted, Reply::Error { sentence: e.sentence }),
+                }
                 if current {
                     self.not_busy(id);
                 }
-                self.answer_late(noted, reply);
             }
+            Then::SweptFor { noted, reply } => self.answer_late(noted, reply),
             Then::Forgotten { noted, id, generation, sentence } => {
                 self.forgotten(noted, id, generation, sentence, did.map(|_| ()));
             }
@@ -277,13 +300,11 @@ impl Daemon {
         self.submissions.generation(by.client_id) == by.generation
     }
 
-    /// No change is on its way any more; what it left is removed.
-    fn end_change(&mut self, by: &By, sweep: bool) {
-        if sweep {
-            let held = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
-            self.write_down(&by.client, Task::Sweep { held }, Then::Nothing);
-        }
-        self.not_busy(by.client_id);
+    /// Removes what is of nothing that a client has: not before something else is
+    /// offered in its place, as until then a service may be started from it.
+    fn sweep(&mut self, id: u32, client: &str, then: Then) {
+        let held = self.submissions.holdings.get(&id).cloned().unwrap_or_default();
+        self.write_down(client, Task::Sweep { held }, then);
     }
 
     /// A module's files are on the disk.
