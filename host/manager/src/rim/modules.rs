@@ -6,6 +6,7 @@ use super::Daemon;
 use super::answers::Noted;
 use super::submissions::Then;
 use crate::admin::Reply;
+use crate::core::catalog::Client;
 use crate::core::{Event, ServiceId};
 use crate::fair::Rates;
 use crate::limits::WISHES;
@@ -15,7 +16,7 @@ use crate::submitted::{Holding, Pace, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use vfun_supervise::Driver;
 
 /// What clients have, and what is on its way.
@@ -322,19 +323,49 @@ impl Daemon {
         self.answer_late(noted, Reply::Done { sentence });
     }
 
-    /// A client begins: nothing of an earlier one of its name may be left.
-    pub(super) fn begin_submitted(&mut self, id: u32, client: &str) -> Result<(), String> {
-        if self.submissions.leaving.contains(&id) {
-            return Err(format!(
-                "what an earlier client '{client}' submitted is still being removed: try again"
-            ));
-        }
-        let dir = self.modules_of(client);
-        store::forget(&dir).map_err(|e| {
-            format!(
-                "what an earlier client of this name submitted is still there: {}: {e}",
-                dir.display()
-            )
-        })
+    /// Whether what a client submitted is being removed.
+    pub(super) fn is_leaving(&self, id: u32) -> bool {
+        self.submissions.leaving.contains(&id)
+    }
+
+    /// Whether there is anything in the place of what a client of this name submitted.
+    pub(super) fn has_modules(&self, client: &str) -> bool {
+        self.modules_of(client).symlink_metadata().is_ok()
+    }
+
+    /// A client begins when nothing of an earlier one of its name is left.
+    pub(super) fn clear_for(
+        &mut self,
+        noted: Noted,
+        client: Client,
+        text: &str,
+        file: &Path,
+    ) -> Result<(), (Noted, String)> {
+        self.submissions.leaving.insert(client.id);
+        let (id, text, file) = (client.id, text.to_owned(), file.to_owned());
+        self.write_down(&client.name, Task::Forget, Then::Cleared { noted, id, text, file });
+        Ok(())
+    }
+
+    /// Nothing of an earlier client of its name is left, or it cannot be removed.
+    pub(super) fn cleared(
+        &mut self,
+        noted: Noted,
+        id: u32,
+        (text, file): (&str, &Path),
+        done: Result<(), Refused>,
+    ) {
+        self.submissions.leaving.remove(&id);
+        let reply = match done {
+            Ok(()) => self.add_client(text, file),
+            Err(e) => Reply::Error {
+                sentence: format!(
+                    "what an earlier client of this name submitted is still there: {}",
+                    e.sentence
+                ),
+            },
+        };
+        self.settle();
+        self.answer_late(noted, reply);
     }
 }

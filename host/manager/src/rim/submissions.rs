@@ -14,6 +14,7 @@ use crate::submitted::{Holding, Refused, Wanted};
 use rustix::event::epoll::EventFlags;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfun_submit::{Answer, Code, Outcome};
 use vfun_supervise::{Offered, ToService, Verdict, Wish};
@@ -62,6 +63,13 @@ pub(super) enum Then {
         client: String,
         name: String,
         held: Holding,
+    },
+    /// Nothing of an earlier client is left: another one of its name is declared.
+    Cleared {
+        noted: Noted,
+        id: u32,
+        text: String,
+        file: PathBuf,
     },
     /// What is offered no more is gone from the disk: whoever wished is told.
     Swept {
@@ -290,6 +298,9 @@ impl Daemon {
             Then::SweptFor { noted, reply } => self.answer_late(noted, reply),
             Then::Forgotten { noted, id, generation, sentence } => {
                 self.forgotten(noted, id, generation, sentence, did.map(|_| ()));
+            }
+            Then::Cleared { noted, id, text, file } => {
+                self.cleared(noted, id, (&text, &file), did.map(|_| ()));
             }
             Then::Nothing => {}
         }
