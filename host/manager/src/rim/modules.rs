@@ -175,7 +175,9 @@ impl Daemon {
                 let dir = self.modules_of(client);
                 let path = store::module_file(&dir, sha256);
                 let module = store::open(&path).map_err(|e| {
-                    tracing::error!("the module {}: {e}", path.display());
+                    if self.may_say(client) {
+                        tracing::error!("the module {}: {e}", path.display());
+                    }
                     "the host cannot open its module: submit it anew".to_owned()
                 })?;
                 let mut files = vec![module.into()];
