@@ -406,7 +406,10 @@ impl Daemon {
             .and_then(|a| a.encode().map_err(|e| Refused::new(Code::HostTrouble, e.to_string())));
         let verdict = match encoded {
             Ok(bytes) => {
-                Verdict::Done { answer: bytes.iter().map(|b| format!("{b:02x}")).collect() }
+                const DIGITS: &[u8; 16] = b"0123456789abcdef";
+                let pairs = bytes.iter().flat_map(|b| [b >> 4, b & 15]);
+                let answer = pairs.map(|d| char::from(DIGITS[usize::from(d)])).collect();
+                Verdict::Done { answer }
             }
             Err(r) => Verdict::Refused { code: r.code.number(), sentence: r.sentence },
         };
