@@ -192,7 +192,7 @@ fn render(all: &[OwnFunction]) -> String {
             out::bytes(f.memory_bytes),
             out::duration(f.deadline),
             compiled(f),
-            out::timestamp((f.submitted_at * 1000).min(i64::MAX as u64) as i64),
+            out::timestamp(f.submitted_at.saturating_mul(1000).min(i64::MAX as u64) as i64),
             digest(f)[..16].to_owned(),
         ]);
     }

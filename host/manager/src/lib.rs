@@ -25,5 +25,6 @@ pub mod window;
 
 mod bells;
 mod fault;
+mod files;
 mod process;
 mod source;

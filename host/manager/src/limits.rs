@@ -92,6 +92,10 @@ pub const ATTACHES: Rate = Rate { per_s: 50, burst: 64 };
 /// Connections of one client's VM: each is a window to fill. A VM connects once
 /// in its life; QEMU's that crash and come again do so every second or so.
 pub const CONNECTS: Rate = Rate { per_s: 4, burst: 32 };
+/// What one client's apps may wish for with the function `submit`: a list of as
+/// many modules as there may be is 0.1 ms of the manager's time, and a change of
+/// one of these some 20 ms, if all have the longest signatures.
+pub const WISHES: Rate = Rate { per_s: 50, burst: 100 };
 
 /// Between two looks whether plain windows' files are as they were.
 pub const WINDOW_FILES_LOOK: Duration = Duration::from_secs(1);

@@ -86,11 +86,14 @@ impl Tree {
     pub fn lock(&self) -> PathBuf {
         self.admin().join("vfund.lock")
     }
-    /// The log of a client's service of a function.
+    /// The log of a client's service of a function. All functions that it submitted
+    /// share one: their names are its to choose, so that one for each would be files
+    /// without end, and such as are called like the folder of a grant.
     pub fn service_log(&self, client: &str, function: &str) -> io::Result<PathBuf> {
         let dir = self.root.join("service").join(client);
         fs::create_dir_all(&dir)?;
-        Ok(dir.join(format!("{function}.log")))
+        let name = if vfun_submit::is_own(function) { "my" } else { function };
+        Ok(dir.join(format!("{name}.log")))
     }
 
     /// Every service's log.
@@ -165,4 +168,52 @@ fn subdirs(dir: &Path) -> io::Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use vfun_wire::Handle;
+    use vfun_wire::message::Location;
+
+    fn record(app: &str, function: &str) -> GrantRecord {
+        GrantRecord {
+            grant: Handle::new(1, 1),
+            client_id: 1,
+            client: "vm1".into(),
+            app_id: 2,
+            app: app.into(),
+            function_id: 5,
+            function: function.into(),
+            location: Location::Software,
+            state: GrantState::Active,
+            why: None,
+        }
+    }
+
+    #[test]
+    fn a_log_is_never_where_grants_are_shown_whatever_a_client_calls_its_functions() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = Tree::new(dir.path()).unwrap();
+        for (log_of, app, function) in
+            [("my.a-my.b", "my.a", "my.b.log"), ("my.c-my.d", "my.c", "my.d.log.1")]
+        {
+            let log = tree.service_log("vm1", log_of).unwrap();
+            fs::write(&log, "").unwrap();
+            fs::write(log.with_extension("log.1"), "").unwrap();
+            tree.grant(&record(app, function)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_client_cannot_make_logs_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = Tree::new(dir.path()).unwrap();
+        let log = |function: &str| tree.service_log("vm1", function).unwrap();
+        let own: BTreeSet<_> = (0..1000).map(|i| log(&format!("my.f{i}"))).collect();
+        assert_eq!(own.len(), 1);
+        assert!(log("echo") != log("sha256") && !own.contains(&log("submit")));
+        assert_ne!(tree.service_log("vm2", "my.f1").unwrap(), log("my.f1"));
+    }
 }

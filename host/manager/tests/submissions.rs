@@ -291,3 +291,45 @@ fn a_list_that_cannot_be_written_leaves_what_was_and_what_it_names() {
     assert_eq!(Task::Forget.run(&dir), Ok(Did::Written));
     assert!(elsewhere.join("a.part").exists() && !dir.exists());
 }
+
+#[test]
+fn what_could_not_be_kept_leaves_nothing_and_takes_nothing_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("vm1");
+    let (f, g) = (offered("my.f"), Offered { sha256: digest(b"modulE"), ..offered("my.g") });
+    let g = Offered { code_sha256: digest(b"codE"), ..g };
+    let mut held = Holding::default();
+    held.put(Wanted::check(f.clone()).unwrap(), "build", "app", 1);
+    keep(memory(b"modulecode"), &f, None, "build").run(&dir).unwrap();
+    // The module is written, and its code cannot be.
+    let in_the_way = store::code_file(&dir, &g.code_sha256).with_extension("part");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let (file, program) = (memory(b"modulEcodE"), "build".to_owned());
+    let task = Task::Keep { file, offered: Box::new(g), same: None, program, held };
+    let e = task.run(&dir).unwrap_err();
+    assert!(e.code == Code::HostTrouble && e.sentence.contains("module's code"), "{}", e.sentence);
+    assert!(!e.sentence.contains('/'), "a guest hears of no path: {}", e.sentence);
+    let all = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().path());
+    let left: std::collections::BTreeSet<_> = all.filter(|p| *p != in_the_way).collect();
+    let whole = [store::module_file(&dir, &f.sha256), store::code_file(&dir, &f.code_sha256)];
+    assert_eq!(left, whole.into());
+}
+
+#[test]
+fn what_is_offered_until_the_next_list_is_stays_as_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("vm1");
+    let f = offered("my.f");
+    keep(memory(b"modulecode"), &f, None, "build").run(&dir).unwrap();
+    let mut before = Holding::default();
+    before.put(Wanted::check(f.clone()).unwrap(), "build", "app", 1);
+    // The list is written, and the manager has not heard of it: whoever asks for
+    // my.f now has its service started.
+    let held = Holding::default();
+    assert_eq!(Task::List { held: held.clone(), before }.run(&dir), Ok(Did::Written));
+    assert_eq!(store::load(&dir).unwrap(), held);
+    let files = [store::module_file(&dir, &f.sha256), store::code_file(&dir, &f.code_sha256)];
+    assert!(files.iter().all(|f| f.is_file()), "a service may be started from them");
+    assert_eq!(Task::Sweep { held }.run(&dir), Ok(Did::Written));
+    assert!(files.iter().all(|f| !f.exists()));
+}

@@ -15,8 +15,12 @@ pub const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// process lives; the names are the guest's to choose, so further ones are
 /// counted together, as [`OTHER`].
 pub const APPS_PER_CLIENT: usize = 64;
-/// The app that stands for all beyond [`APPS_PER_CLIENT`]; no app can have
-/// this name.
+/// Functions that one client submitted and that have series of their own, as long
+/// and for the same reason: twice as many as it may have at once where policy says
+/// nothing.
+pub const OWN_PER_CLIENT: usize = 32;
+/// The app that stands for all beyond [`APPS_PER_CLIENT`], and the function for
+/// all beyond [`OWN_PER_CLIENT`]; nothing can have this name.
 pub const OTHER: &str = "(other)";
 /// Between two looks while nobody asks: what a grant did after the last look
 /// before its end is not counted.

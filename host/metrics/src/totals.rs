@@ -1,6 +1,6 @@
 //! Counters that only rise, from those of grants, which come and go.
 
-use crate::limits::{APPS_PER_CLIENT, OTHER};
+use crate::limits::{APPS_PER_CLIENT, OTHER, OWN_PER_CLIENT};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_manager::admin::GrantRow;
 use vfun_manager::counters::Counters;
@@ -12,7 +12,7 @@ pub struct Key {
     pub client: String,
     /// App, or [`OTHER`].
     pub app: String,
-    /// Function.
+    /// Function, or [`OTHER`] for some of those that the client submitted.
     pub function: String,
 }
 
@@ -29,19 +29,20 @@ pub struct Series {
 #[derive(Debug, Default)]
 pub struct Totals {
     apps: BTreeMap<String, BTreeSet<String>>,
+    /// Submitted functions with series of their own, by client.
+    own: BTreeMap<String, BTreeSet<String>>,
     gone: BTreeMap<Key, Counters>,
     last: BTreeMap<String, (Key, Counters)>,
 }
 
 impl Totals {
     fn key(&mut self, g: &GrantRow) -> Key {
-        let apps = self.apps.entry(g.client.clone()).or_default();
-        let known = apps.contains(&g.app);
-        if !known && apps.len() < APPS_PER_CLIENT {
-            apps.insert(g.app.clone());
-        }
-        let app = if apps.contains(&g.app) { g.app.as_str() } else { OTHER };
-        Key { client: g.client.clone(), app: app.to_owned(), function: g.function.clone() }
+        let app = known(&mut self.apps, &g.client, &g.app, APPS_PER_CLIENT);
+        let function = match g.origin == "submitted" {
+            true => known(&mut self.own, &g.client, &g.function, OWN_PER_CLIENT),
+            false => &g.function,
+        };
+        Key { client: g.client.clone(), app: app.to_owned(), function: function.to_owned() }
     }
 
     /// Takes a look's grants in.
@@ -77,6 +78,18 @@ impl Totals {
         }
         all
     }
+}
+
+/// A name that a client chose, if it is one of the first so many; else [`OTHER`].
+fn known<'a>(
+    all: &mut BTreeMap<String, BTreeSet<String>>,
+    client: &str,
+    name: &'a str,
+    most: usize,
+) -> &'a str {
+    let names = all.entry(client.to_owned()).or_default();
+    let has_own = names.contains(name) || (names.len() < most && names.insert(name.to_owned()));
+    if has_own { name } else { OTHER }
 }
 
 #[cfg(test)]
@@ -132,5 +145,30 @@ pub(crate) mod tests {
         assert_eq!(all.len(), APPS_PER_CLIENT + 1);
         assert_eq!(all.iter().map(|(_, _, n)| n).sum::<u64>(), 10_000);
         assert_eq!(all[0].0, OTHER);
+    }
+
+    #[test]
+    fn nor_by_functions_that_it_names_itself() {
+        let mut t = Totals::default();
+        let own = |client: &str, i: u32| GrantRow {
+            client: client.into(),
+            function: format!("my.f{i}"),
+            origin: "submitted".into(),
+            ..grant(&format!("{client}.{i}"), "app", 1)
+        };
+        for i in 0..10_000 {
+            t.take(&[own("vm1", i)]);
+        }
+        // The host's are as many as its operator offers.
+        t.take(&[grant("0.1", "app", 1), own("vm2", 7)]);
+        let all = t.series();
+        let of = |client: &str| all.keys().filter(|k| k.client == client).count();
+        assert_eq!((of("vm1"), of("vm2")), (OWN_PER_CLIENT + 2, 1));
+        let sum = |function: &str| -> u64 {
+            let some = all.iter().filter(|(k, _)| k.client == "vm1" && k.function == function);
+            some.map(|(_, s)| s.counters.calls).sum()
+        };
+        assert_eq!(sum(OTHER), 10_000 - OWN_PER_CLIENT as u64);
+        assert_eq!((sum("my.f0"), sum("echo")), (1, 1));
     }
 }

@@ -28,6 +28,9 @@ pub const PAGE_BYTES: u64 = 64 << 10;
 /// service may have in all by default. The manager checks it again.
 pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
+/// Between two refusals of a client that asks the manager too often.
+pub const AFTER_TOO_FAST: Duration = Duration::from_millis(20);
+
 /// Stack of the thread that compiles a submitted module: code that is nested as
 /// deeply as the language allows takes some MiB.
 pub const COMPILER_STACK_BYTES: usize = 16 << 20;

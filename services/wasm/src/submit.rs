@@ -4,7 +4,7 @@
 //! The manager never parses a module and never compiles one: all that it takes
 //! from here are lengths, digests and a few numbers, and it checks these again.
 
-use crate::limits::{COMPILER_STACK_BYTES, MEMORY_BYTES_MAX, PAGE_BYTES};
+use crate::limits::{AFTER_TOO_FAST, COMPILER_STACK_BYTES, MEMORY_BYTES_MAX, PAGE_BYTES};
 use crate::{LoadError, Module};
 use sha2::{Digest, Sha256};
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,6 +25,8 @@ struct Shared {
     desk: Desk,
     /// By which modules and their code go to the manager: one at a time.
     room: Mutex<Room>,
+    /// Held by who waits after it asked too often.
+    pause: Mutex<()>,
 }
 
 struct Room {
@@ -53,7 +55,11 @@ impl Checker {
         // wasmtime makes its handlers of signals, and looks at the processor,
         // with the first engine: before the stricter list is there.
         Module::checked(MINIMAL, PAGE_BYTES).err();
-        Ok(Checker(Arc::new(Shared { desk, room: Mutex::new(Room { file, map }) })))
+        Ok(Checker(Arc::new(Shared {
+            desk,
+            room: Mutex::new(Room { file, map }),
+            pause: Mutex::new(()),
+        })))
     }
 }
 
@@ -100,6 +106,9 @@ impl Serve for Submits {
         let answer = match verdict {
             Some(Verdict::Done { answer }) => unhex(&answer),
             Some(Verdict::Refused { code, sentence }) => {
+                if code == Code::TooFast.number() {
+                    self.pause();
+                }
                 return Err(DriverError::new(code as i32, sentence));
             }
             None => None,
@@ -118,6 +127,13 @@ impl Serve for Submits {
 }
 
 impl Submits {
+    /// An app that asks again at once, on all its channels, would have the manager
+    /// do nothing but refuse: one after the other they wait here.
+    fn pause(&self) {
+        let _turn = self.shared.pause.lock().unwrap_or_else(PoisonError::into_inner);
+        std::thread::sleep(AFTER_TOO_FAST);
+    }
+
     fn ask(&self, wish: Wish, file: Option<&OwnedFd>) -> Option<Verdict> {
         let patience = Duration::from_millis(VERDICT_MS.into());
         self.shared.desk.ask(self.channel, wish, file.map(AsFd::as_fd), patience)

@@ -8,7 +8,8 @@ use std::time::Duration;
 /// Rows kept of what people did: some ten a day for a dozen years. A row takes
 /// 200 to 900 bytes.
 pub const ROWS_OF_PEOPLE: u32 = 50_000;
-/// Rows kept of refusals: apart, so that nobody can push the others out.
+/// Rows kept of refusals, and of what clients submitted and removed: apart, so that
+/// nobody can push the others out.
 pub const ROWS_OF_REFUSALS: u32 = 50_000;
 /// Rows between two trims.
 const TRIM_EVERY: i64 = 1024;
@@ -198,5 +199,12 @@ mod tests {
         assert_eq!(read(&Query { since_ms: Some(95), ..Query::default() }).len(), 5);
         let after = read(&Query { after: Some(all[2].id), ..Query::default() });
         assert_eq!(after.iter().map(|r| r.at_ms).collect::<Vec<_>>(), [98, 99]);
+        // What clients bring and remove pushes out neither, and does not pile up.
+        let brought = |i: i64| row(i, if i % 2 == 0 { "submitted" } else { "removed" });
+        s.append(&(100..200).map(brought).collect::<Vec<_>>()).unwrap();
+        s.trim(5, 20).unwrap();
+        let all = s.read(&Query { limit: 1000, ..Query::default() }).unwrap();
+        let of = |outcome: &str| all.iter().filter(|r| r.outcome == outcome).count();
+        assert_eq!((of("done"), of("refused"), of("submitted") + of("removed")), (5, 20, 20));
     }
 }

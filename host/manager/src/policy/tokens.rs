@@ -4,11 +4,12 @@
 //! is enough: the slow hashes of passwords are for what people can remember.
 
 use crate::core::catalog::Token;
+use crate::files::write_durably;
 use crate::policy::limits::{APP_PATTERN_BYTES, TOKENS_PER_CLIENT};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// What secrets begin with, so that people and scanners know one when they see it.
@@ -240,34 +241,6 @@ fn make(
     content.next += 1;
     content.tokens.push(kept.clone());
     Ok(Fresh { kept, secret })
-}
-
-/// Writes a file that is there as it was, or as it is to be, whatever happens.
-/// No link is followed.
-pub fn write_durably(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let part = file.with_extension("part");
-    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
-    let written = (|| {
-        let mut f = File::options()
-            .create(true)
-            .write(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(nofollow)
-            .open(&part)?;
-        f.write_all(bytes)?;
-        f.sync_all()?;
-        fs::rename(&part, file)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
-        return written;
-    }
-    match file.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -123,6 +123,14 @@ impl Daemon {
                 self.remove_submitted(noted, client, name)
             }
             Ask::RemoveClient { name } => self.remove_client(noted, name),
+            Ask::AddClient { manifest: text, file } => match self.left_by_another(text, file) {
+                Some(client) => self.clear_for(noted, client, text, file),
+                None => {
+                    let reply = self.add_client(text, file);
+                    self.note(&noted, &reply);
+                    return Some(reply);
+                }
+            },
             _ => {
                 let reply = self.reply(ask);
                 self.note(&noted, &reply);
@@ -415,7 +423,17 @@ impl Daemon {
         }
     }
 
-    fn add_client(&mut self, text: &str, file: &Path) -> Reply {
+    /// The client that is to be declared, if an earlier one of its name left modules.
+    fn left_by_another(&self, text: &str, file: &Path) -> Option<Client> {
+        let client = manifest::client(file, text, 0).ok()?;
+        if self.core.catalog().client(&client.name).is_some() || !self.has_modules(&client.name) {
+            return None;
+        }
+        let id = self.id("client", &client.name).ok()?;
+        (!self.is_leaving(id)).then_some(Client { id, ..client })
+    }
+
+    pub(super) fn add_client(&mut self, text: &str, file: &Path) -> Reply {
         let parsed = manifest::client(file, text, 0).map_err(|e| e.to_string()).and_then(|c| {
             if let Some(old) = self.core.catalog().client(&c.name)
                 && (old.window_bytes, old.kind, old.doorbell) != (c.window_bytes, c.kind, c.doorbell)
@@ -432,10 +450,11 @@ impl Daemon {
             Err(sentence) => return Reply::Error { sentence },
         };
         let id = client.id;
-        if !self.core.catalog().clients.contains_key(&id)
-            && let Err(sentence) = self.begin_submitted(id, &client.name)
-        {
-            return error(sentence);
+        if self.is_leaving(id) {
+            return error(format!(
+                "what an earlier client '{}' submitted is still being removed: try again",
+                client.name
+            ));
         }
         // The window first: a client without one is not declared.
         if client.kind == ClientKind::Vm

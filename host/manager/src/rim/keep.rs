@@ -49,6 +49,9 @@ struct ServiceNote {
     pid: i32,
     #[serde(default)]
     sandbox: Sandbox,
+    /// Which build it was started from, if it is one of `submit`.
+    #[serde(default)]
+    build: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, PartialEq, Clone, Copy)]
@@ -219,7 +222,8 @@ impl Daemon {
 
     pub(super) fn hold_service(&mut self, id: ServiceId) {
         let (Some(keeper), Some(p)) = (&self.keeper, self.services.get(&id)) else { return };
-        let note = text(&ServiceNote { pid: p.pid, sandbox: p.sandbox.clone() });
+        let build = self.submissions.started_from(id).map(str::to_owned);
+        let note = text(&ServiceNote { pid: p.pid, sandbox: p.sandbox.clone(), build });
         if let Err(e) =
             keeper.hold(&format!("{SERVICE}{id}"), &note, None, &[p.socket(), p.pidfd()])
         {
@@ -367,6 +371,9 @@ impl Daemon {
             .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN))
             .map_err(|e| e.to_string())?;
         self.services.insert(id, process);
+        if let Some(build) = note.build {
+            self.submissions.was_started_from(id, build);
+        }
         Ok(())
     }
 }

@@ -6,14 +6,17 @@ use super::Daemon;
 use super::answers::Noted;
 use super::submissions::Then;
 use crate::admin::Reply;
+use crate::core::catalog::Client;
 use crate::core::{Event, ServiceId};
+use crate::fair::Rates;
+use crate::limits::WISHES;
 use crate::submitted::store;
 use crate::submitted::writer::{Job, Task, Writer};
 use crate::submitted::{Holding, Pace, Refused};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use vfun_supervise::Driver;
 
 /// What clients have, and what is on its way.
@@ -32,6 +35,8 @@ pub(super) struct Submissions {
     /// What an operator wishes for while a change is on its way.
     waiting: Vec<Withdrawal>,
     pub pace: Pace,
+    /// How often each client wishes for anything.
+    pub wishes: Rates<u32>,
     /// Which build of the program each service of `submit` was started from.
     builds: BTreeMap<ServiceId, String>,
     /// Which client of its name this is: a client that was removed and added
@@ -60,6 +65,7 @@ impl Submissions {
             leaving: BTreeSet::new(),
             waiting: vec![],
             pace: Pace::default(),
+            wishes: Rates::new(WISHES),
             builds: BTreeMap::new(),
             generations: BTreeMap::new(),
             given: 0,
@@ -71,8 +77,18 @@ impl Submissions {
         self.generations.get(&client).copied().unwrap_or(0)
     }
 
+    /// Which build a service of `submit` was started from, as far as that is known.
+    pub fn started_from(&self, service: ServiceId) -> Option<&str> {
+        self.builds.get(&service).map(String::as_str)
+    }
+
+    /// An earlier manager noted that.
+    pub fn was_started_from(&mut self, service: ServiceId, build: String) {
+        self.builds.insert(service, build);
+    }
+
     /// Which build a service's code comes from; empty where that is not known,
-    /// as the program was replaced since, or an earlier manager started it.
+    /// as the program was replaced since.
     pub fn build_of(&self, service: ServiceId, now: String) -> String {
         match self.builds.get(&service) {
             Some(then) if *then == now => now,
@@ -159,7 +175,9 @@ impl Daemon {
                 let dir = self.modules_of(client);
                 let path = store::module_file(&dir, sha256);
                 let module = store::open(&path).map_err(|e| {
-                    tracing::error!("the module {}: {e}", path.display());
+                    if self.may_say(client) {
+                        tracing::error!("the module {}: {e}", path.display());
+                    }
                     "the host cannot open its module: submit it anew".to_owned()
                 })?;
                 let mut files = vec![module.into()];
@@ -307,19 +325,49 @@ impl Daemon {
         self.answer_late(noted, Reply::Done { sentence });
     }
 
-    /// A client begins: nothing of an earlier one of its name may be left.
-    pub(super) fn begin_submitted(&mut self, id: u32, client: &str) -> Result<(), String> {
-        if self.submissions.leaving.contains(&id) {
-            return Err(format!(
-                "what an earlier client '{client}' submitted is still being removed: try again"
-            ));
-        }
-        let dir = self.modules_of(client);
-        store::forget(&dir).map_err(|e| {
-            format!(
-                "what an earlier client of this name submitted is still there: {}: {e}",
-                dir.display()
-            )
-        })
+    /// Whether what a client submitted is being removed.
+    pub(super) fn is_leaving(&self, id: u32) -> bool {
+        self.submissions.leaving.contains(&id)
+    }
+
+    /// Whether there is anything in the place of what a client of this name submitted.
+    pub(super) fn has_modules(&self, client: &str) -> bool {
+        self.modules_of(client).symlink_metadata().is_ok()
+    }
+
+    /// A client begins when nothing of an earlier one of its name is left.
+    pub(super) fn clear_for(
+        &mut self,
+        noted: Noted,
+        client: Client,
+        text: &str,
+        file: &Path,
+    ) -> Result<(), (Noted, String)> {
+        self.submissions.leaving.insert(client.id);
+        let (id, text, file) = (client.id, text.to_owned(), file.to_owned());
+        self.write_down(&client.name, Task::Forget, Then::Cleared { noted, id, text, file });
+        Ok(())
+    }
+
+    /// Nothing of an earlier client of its name is left, or it cannot be removed.
+    pub(super) fn cleared(
+        &mut self,
+        noted: Noted,
+        id: u32,
+        (text, file): (&str, &Path),
+        done: Result<(), Refused>,
+    ) {
+        self.submissions.leaving.remove(&id);
+        let reply = match done {
+            Ok(()) => self.add_client(text, file),
+            Err(e) => Reply::Error {
+                sentence: format!(
+                    "what an earlier client of this name submitted is still there: {}",
+                    e.sentence
+                ),
+            },
+        };
+        self.settle();
+        self.answer_late(noted, reply);
     }
 }

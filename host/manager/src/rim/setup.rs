@@ -109,22 +109,24 @@ impl Config {
             Driver::Wasm { .. } | Driver::Submitted { .. } | Driver::Submit
                 if !self.wasm_program.is_file() =>
             {
-                Err(format!(
-                    "WebAssembly modules are served by {}, which is not there: `make wasm` builds it",
-                    self.wasm_program.display()
-                ))
+                Err(lacks("WebAssembly modules", &self.wasm_program, "make wasm"))
             }
             Driver::Wasm { .. } | Driver::Submitted { .. } | Driver::Submit => {
                 Ok(self.wasm_program.clone())
             }
-            Driver::OpenCl { .. } if !self.opencl_program.is_file() => Err(format!(
-                "OpenCL kernels are served by {}, which is not there: `make build` builds it",
-                self.opencl_program.display()
-            )),
+            Driver::OpenCl { .. } if !self.opencl_program.is_file() => {
+                Err(lacks("OpenCL kernels", &self.opencl_program, "make build"))
+            }
             Driver::OpenCl { .. } => Ok(self.opencl_program.clone()),
             Driver::Native { .. } | Driver::Floor => Ok(self.service_program.clone()),
         }
     }
+}
+
+/// What whoever asked is told: not where this host has its programs.
+fn lacks(what: &str, program: &Path, made_by: &str) -> String {
+    let name = program.file_name().unwrap_or_default().display();
+    format!("{what} are served by {name}, which this host does not have: `{made_by}` builds it")
 }
 
 /// Why a manager did not come up.
@@ -474,6 +476,7 @@ mod tests {
         let wasm = Driver::Wasm { module: "m.wasm".into(), memory_bytes: 1 << 16 };
         let why = config.program(&wasm).unwrap_err();
         assert!(why.contains("vfun-service-wasm") && why.contains("make wasm"), "{why}");
+        assert!(!why.contains('/'), "a guest hears of no path: {why}");
         std::fs::write(&config.wasm_program, "").unwrap();
         assert_eq!(config.program(&wasm), Ok(config.wasm_program.clone()));
         assert_eq!(config.program(&Driver::Floor), Ok(config.service_program.clone()));

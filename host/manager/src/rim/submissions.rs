@@ -7,12 +7,14 @@ use super::tell::Word;
 use super::{Daemon, Kind};
 use crate::admin::Reply;
 use crate::core::{Refusal, ServiceId, may_submit};
+use crate::limits::WISHES;
 use crate::submitted::store;
 use crate::submitted::writer::{Did, Task};
 use crate::submitted::{Holding, Refused, Wanted};
 use rustix::event::epoll::EventFlags;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfun_submit::{Answer, Code, Outcome};
 use vfun_supervise::{Offered, ToService, Verdict, Wish};
@@ -62,6 +64,23 @@ pub(super) enum Then {
         name: String,
         held: Holding,
     },
+    /// Nothing of an earlier client is left: another one of its name is declared.
+    Cleared {
+        noted: Noted,
+        id: u32,
+        text: String,
+        file: PathBuf,
+    },
+    /// What is offered no more is gone from the disk: whoever wished is told.
+    Swept {
+        by: By,
+        answer: Answer,
+    },
+    /// The same for an operator.
+    SweptFor {
+        noted: Noted,
+        reply: Reply,
+    },
     /// A client's files are gone.
     Forgotten {
         noted: Noted,
@@ -109,7 +128,7 @@ impl Daemon {
         // by then another client may have that name.
         let done = match gone {
             true => Err(Refused::new(Code::Denied, "the channel of this request was released")),
-            false => self.allowed(&by).and_then(|()| match wish {
+            false => self.allowed(&by).and_then(|()| self.in_time(&by)).and_then(|()| match wish {
                 Wish::List => {
                     let held = self.submissions.holdings.get(&client_id);
                     let entries = held.map_or(vec![], Holding::entries);
@@ -154,6 +173,21 @@ impl Daemon {
         }
     }
 
+    /// No more than the manager has time for: others wait for it meanwhile.
+    fn in_time(&mut self, by: &By) -> Result<(), Refused> {
+        let (now, s) = (self.now(), &mut self.submissions);
+        if s.wishes.take(now, by.client_id) {
+            return Ok(());
+        }
+        let (most, wait) = (WISHES.per_s, s.wishes.wait(now, &by.client_id));
+        Err(Refused::new(
+            Code::TooFast,
+            format!(
+                "a client asks for its modules at most {most} times a second: try again in {wait} ms"
+            ),
+        ))
+    }
+
     /// Marks that a change of a client's is on its way.
     fn begin_change(&mut self, by: &By) -> Result<(), Refused> {
         if self.submissions.busy.len() >= CHANGES_MAX {
@@ -177,7 +211,7 @@ impl Daemon {
         self.submissions.pace.take(now, by.client_id, rules.submits_per_min)?;
         let mut wanted = Wanted::check(offered)?;
         let build = store::build_of(&self.config.wasm_program);
-        let program = self.submissions.build_of(by.service, build);
+        let program = self.submissions.build_of(by.service, build.clone());
         if program.is_empty() {
             // Nobody could say who may run it.
             wanted.offered.code_bytes = 0;
@@ -195,7 +229,7 @@ impl Daemon {
         let same = same.cloned().map(Box::new);
         self.begin_change(by)?;
         let offered = Box::new(wanted.offered.clone());
-        let task = Task::Keep { file, offered, same, program: program.clone(), held };
+        let task = Task::Keep { file, offered, same, program: build, held };
         let of = Then::Listed { by: by.clone(), wanted: Box::new(wanted), program };
         self.write_down(&by.client, task, of);
         Ok(None)
@@ -212,17 +246,31 @@ impl Daemon {
     pub(super) fn written(&mut self, of: Then, did: Result<Did, Refused>) {
         match of {
             Then::Listed { by, wanted, program } if self.is_current(&by) => {
+                // What could not be written is gone already.
+                let kept = did.is_ok();
                 let done = did.and_then(|did| self.list(&by, *wanted, &program, did));
+                if kept && done.is_err() {
+                    self.sweep(by.client_id, &by.client, Then::Nothing);
+                }
                 if !matches!(done, Ok(None)) {
-                    self.end_change(&by, done.is_err());
+                    self.not_busy(by.client_id);
                 }
                 self.answer_if_done(&by, done);
             }
             Then::Offered { by, held, name, outcome } if self.is_current(&by) => {
-                let done = did.map(|_| self.offer(&by, held, &name, outcome));
-                self.end_change(&by, false);
-                self.answer_wish(&by, done);
+                match did.map(|_| self.offer(&by, held, &name, outcome)) {
+                    Ok(answer) => {
+                        let (id, client) = (by.client_id, by.client.clone());
+                        self.sweep(id, &client, Then::Swept { by, answer });
+                        self.not_busy(id);
+                    }
+                    Err(refused) => {
+                        self.not_busy(by.client_id);
+                        self.answer_wish(&by, Err(refused));
+                    }
+                }
             }
+            Then::Swept { by, answer } => self.answer_wish(&by, Ok(answer)),
             // Its client is gone; its files go with the rest of that client's.
             Then::Listed { by, .. } | Then::Offered { by, .. } => {
                 let gone = "the client was removed from this host meanwhile";
@@ -230,27 +278,29 @@ impl Daemon {
             }
             Then::Withdrawn { noted, id, generation, client, name, held } => {
                 let current = self.submissions.generation(id) == generation;
-                let reply = match did {
+                let done = |sentence| Reply::Done { sentence };
+                match did {
                     Ok(_) if current => {
                         self.offer_holding(id, held);
-                        Reply::Done {
-                            sentence: format!(
-                                "{name} of client {client} is no longer offered; grants that have it keep it until they are released"
-                            ),
-                        }
+                        let reply = done(format!(
+                            "{name} of client {client} is no longer offered; grants that have it keep it until they are released"
+                        ));
+                        self.sweep(id, &client, Then::SweptFor { noted, reply });
                     }
-                    Ok(_) => {
-                        Reply::Done { sentence: format!("client {client} was removed meanwhile") }
-                    }
-                    Err(e) => Reply::Error { sentence: e.sentence },
-                };
+                    Ok(_) => self
+                        .answer_late(noted, done(format!("client {client} was removed meanwhile"))),
+                    Err(e) => self.answer_late(noted, Reply::Error { sentence: e.sentence }),
+                }
                 if current {
                     self.not_busy(id);
                 }
-                self.answer_late(noted, reply);
             }
+            Then::SweptFor { noted, reply } => self.answer_late(noted, reply),
             Then::Forgotten { noted, id, generation, sentence } => {
                 self.forgotten(noted, id, generation, sentence, did.map(|_| ()));
+            }
+            Then::Cleared { noted, id, text, file } => {
+                self.cleared(noted, id, (&text, &file), did.map(|_| ()));
             }
             Then::Nothing => {}
         }
@@ -261,13 +311,11 @@ impl Daemon {
         self.submissions.generation(by.client_id) == by.generation
     }
 
-    /// No change is on its way any more; what it left is removed.
-    fn end_change(&mut self, by: &By, sweep: bool) {
-        if sweep {
-            let held = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
-            self.write_down(&by.client, Task::Sweep { held }, Then::Nothing);
-        }
-        self.not_busy(by.client_id);
+    /// Removes what is of nothing that a client has: not before something else is
+    /// offered in its place, as until then a service may be started from it.
+    fn sweep(&mut self, id: u32, client: &str, then: Then) {
+        let held = self.submissions.holdings.get(&id).cloned().unwrap_or_default();
+        self.write_down(client, Task::Sweep { held }, then);
     }
 
     /// A module's files are on the disk.
@@ -358,7 +406,10 @@ impl Daemon {
             .and_then(|a| a.encode().map_err(|e| Refused::new(Code::HostTrouble, e.to_string())));
         let verdict = match encoded {
             Ok(bytes) => {
-                Verdict::Done { answer: bytes.iter().map(|b| format!("{b:02x}")).collect() }
+                const DIGITS: &[u8; 16] = b"0123456789abcdef";
+                let pairs = bytes.iter().flat_map(|b| [b >> 4, b & 15]);
+                let answer = pairs.map(|d| char::from(DIGITS[usize::from(d)])).collect();
+                Verdict::Done { answer }
             }
             Err(r) => Verdict::Refused { code: r.code.number(), sentence: r.sentence },
         };

@@ -6,6 +6,7 @@ use crate::core::catalog::Function;
 use crate::policy::{Key, Policy};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::OnceLock;
 use vfun_submit::{Code, Entry, Outcome};
 use vfun_supervise::{Driver, Offered};
 use vfun_wire::version::FunctionVersion;
@@ -23,6 +24,20 @@ pub struct Kept {
     pub app: String,
     /// When, seconds since 1970.
     pub at_s: u64,
+    /// Fingerprint of its signature, once it was asked for.
+    #[serde(skip)]
+    print: Print,
+}
+
+/// What follows from the rest, so that it is part of no comparison: parsing the
+/// signature for each list would be 0.1 ms a module of the manager's time.
+#[derive(Clone, Debug, Default)]
+struct Print(OnceLock<u64>);
+
+impl PartialEq for Print {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// Compiled code that is kept.
@@ -90,7 +105,7 @@ impl Kept {
         Entry {
             name: o.name.clone(),
             sha256,
-            signature: self.function().map_or(0, |f| f.fingerprint()),
+            signature: *self.print.0.get_or_init(|| self.function().map_or(0, |f| f.fingerprint())),
             memory_bytes: o.memory_bytes,
             at_s: self.at_s,
             version: o.version,
@@ -190,7 +205,8 @@ impl Holding {
             bytes: offered.code_bytes,
             program: program.to_owned(),
         });
-        let kept = Kept { offered, code, slot, app: app.to_owned(), at_s };
+        let print = Print::default();
+        let kept = Kept { offered, code, slot, app: app.to_owned(), at_s, print };
         self.modules.insert(name.clone(), kept);
         &self.modules[&name]
     }

@@ -8,14 +8,14 @@
 //! a manager that is the thread of [`super::writer`].
 
 use super::{Holding, Kept, Refused};
-use crate::policy::tokens::write_durably;
+use crate::files::{write_durably, write_whole};
 use rustix::fs::{Mode, OFlags, SealFlags};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use vfun_submit::Code;
 use vfun_supervise::Offered;
@@ -43,7 +43,7 @@ pub fn keep(dir: &Path, o: &Offered, module: &[u8], code: &[u8]) -> Result<(), R
     write_durably(&module_file(dir, &o.sha256), module).map_err(|e| trouble("the module", &e))?;
     if o.code_bytes > 0 {
         // What is lost of this is made again from the module.
-        write_plainly(&code_file(dir, &o.code_sha256), code)
+        write_whole(&code_file(dir, &o.code_sha256), code)
             .map_err(|e| trouble("the module's code", &e))?;
     }
     Ok(())
@@ -127,27 +127,6 @@ pub fn read(file: impl AsFd, o: &Offered) -> Result<(Vec<u8>, Vec<u8>), Refused>
         n => part(o.module_bytes, n, &o.code_sha256)?,
     };
     Ok((module, code))
-}
-
-fn write_plainly(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let part = path.with_extension("part");
-    let written = (|| {
-        let nofollow = OFlags::NOFOLLOW.bits() as i32;
-        let mut f = File::options()
-            .create(true)
-            .write(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(nofollow)
-            .open(&part)?;
-        f.write_all(bytes)?;
-        f.sync_all()?;
-        fs::rename(&part, path)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    written
 }
 
 /// Makes a folder that is still there after a loss of power, as what is put

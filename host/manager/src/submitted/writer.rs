@@ -20,12 +20,14 @@ pub enum Task {
         offered: Box<Offered>,
         /// The very same, if it is kept already: where that is whole, nothing is written.
         same: Option<Box<Kept>>,
-        /// Which build of the service's program it comes from.
+        /// Which build of the service's program there is: code of another one is
+        /// of no use.
         program: String,
         /// What the client has: if this fails, all else goes.
         held: Holding,
     },
-    /// Write down what a client has now; what is only of what it had goes.
+    /// Write down what a client has now. What is only of what it had stays, as
+    /// that is offered still.
     List {
         /// Now.
         held: Holding,
@@ -122,14 +124,13 @@ impl Task {
                 store::keep(dir, &offered, &module, &code)
                     .inspect_err(|_| store::sweep(dir, &[&held]))?;
             }
-            Task::List { held, before } => match store::save(dir, &held) {
-                Ok(()) => store::sweep(dir, &[&held]),
-                Err(e) => {
+            Task::List { held, before } => {
+                if let Err(e) = store::save(dir, &held) {
                     // The list on the disk may be either of them.
                     store::sweep(dir, &[&held, &before]);
                     return Err(store::trouble("its list of this client's modules", &e));
                 }
-            },
+            }
             Task::Sweep { held } => store::sweep(dir, &[&held]),
             Task::Forget => store::forget(dir)
                 .map_err(|e| Refused::new(Code::HostTrouble, format!("{}: {e}", dir.display())))?,

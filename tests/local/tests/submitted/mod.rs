@@ -2,4 +2,5 @@
 
 mod disk;
 mod late;
+mod names;
 mod ways;
