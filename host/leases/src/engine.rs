@@ -199,14 +199,13 @@ impl Engine {
         let free = match self.settings.policy {
             Policy::None | Policy::Random => None,
             _ if self.at_cap(client) => None,
-            _ => (0..self.vfs.len())
-                .find(|vf| self.vfs[*vf] == Slot::Free && self.may_have(client, *vf as Vf)),
+            _ => self.unclaimed(client),
         };
         let given = free.map(|vf| {
-            self.vfs[vf] = Slot::Held(place);
-            entry.vf = Some(vf as Vf);
+            self.vfs[usize::from(vf)] = Slot::Held(place);
+            entry.vf = Some(vf);
             entry.reason = Reason::Free;
-            Move { vf: vf as Vf, from: None, to: Some(id) }
+            Move { vf, from: None, to: Some(id) }
         });
         match self.entries.get_mut(place as usize) {
             Some(room) => *room = Some(entry),
@@ -240,6 +239,27 @@ impl Engine {
             });
             holds.count() >= cap.into()
         })
+    }
+
+    /// A free VF that this client may have and nobody waits for: who comes later, or
+    /// ends and comes back as somebody new, does not go before those who wait for
+    /// the next decision.
+    fn unclaimed(&self, client: u32) -> Option<Vf> {
+        let mut free = self
+            .vfs
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| **slot == Slot::Free)
+            .map(|(vf, _)| vf as Vf)
+            .filter(|vf| self.may_have(client, *vf))
+            .peekable();
+        free.peek()?;
+        let waits =
+            |e: &&Entry| e.vf.is_none() && !matches!(e.reason, Reason::Idle | Reason::NoGain);
+        let mut waiting: BTreeSet<u32> =
+            self.entries.iter().flatten().filter(waits).map(|e| e.client).collect();
+        waiting.retain(|other| !self.at_cap(*other));
+        free.find(|vf| !waiting.iter().any(|other| self.may_have(*other, *vf)))
     }
 
     /// A grant ends; the VF that it gives back, if it held one. It is given to
@@ -331,6 +351,14 @@ impl Engine {
                 }
                 _ => 0.0,
             };
+        }
+        // Whoever does not want a VF, or may not have one, saves up no turns: later
+        // it would keep one for as long as others had it before.
+        let wants = |e: &Entry| e.rate.per_s() > 0.0 && e.reason != Reason::KeptOff;
+        let least = self.entries.iter().flatten().filter(|e| wants(e)).map(|e| e.held_ms).min();
+        let least = least.unwrap_or(0);
+        for e in self.entries.iter_mut().flatten().filter(|e| !wants(e)) {
+            e.held_ms = e.held_ms.max(least);
         }
     }
 

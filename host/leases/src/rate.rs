@@ -17,6 +17,11 @@ const NEWEST: f64 = 0.5;
 /// The same for times of a call, which change with arguments only.
 const NEWEST_TIME: f64 = 0.25;
 
+/// Calls a second below which a grant that makes none is taken to make none any more:
+/// a rate that is halved each time would stay above zero for a thousand intervals.
+/// After a thousand calls a second that is after 30 intervals.
+const NONE: f64 = 1e-6;
+
 /// Smoothed rate and times of one grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate {
@@ -39,7 +44,8 @@ impl Rate {
     pub fn take(&mut self, s: &Sample, ms: u64, cap: Option<f64>) {
         let per_s = s.calls as f64 * 1000.0 / ms.max(1) as f64;
         let per_s = cap.map_or(per_s, |cap| per_s.min(cap));
-        self.per_s = blend(self.per_s, Some(per_s), NEWEST);
+        let smoothed = blend(self.per_s, Some(per_s), NEWEST);
+        self.per_s = smoothed.map(|rate| if rate < NONE { 0.0 } else { rate });
         self.soft_ns = blend(self.soft_ns, s.soft_ns, NEWEST_TIME);
         self.hard_ns = blend(self.hard_ns, s.hard_ns, NEWEST_TIME);
     }

@@ -204,7 +204,113 @@ fn a_vf_that_only_some_may_have_is_not_wasted_on_the_others() {
     // A new one is not given at once what it is kept off.
     e.remove(1);
     assert!(e.add(200, 5, 3, 5, 0.0).unwrap().is_none());
+    // And one that waits for it longer is before all new ones.
+    assert!(e.add(200, 7, 5, 5, 0.0).unwrap().is_none());
+    (e.remove(4), e.remove(7));
     assert_eq!(e.add(200, 6, 4, 5, 0.0).unwrap().unwrap().vf, 1);
+}
+
+/// Whoever lets go of a VF and comes back as somebody new at once has not waited.
+#[test]
+fn a_vf_that_was_given_back_goes_to_those_who_wait_not_to_who_comes() {
+    for policy in [Policy::First, Policy::Fair, Policy::Activity, Policy::Gain] {
+        let hold = Settings { min_hold_ms: 2000, ..settings(policy) };
+        let mut e = Engine::new(0, 1, hold).unwrap();
+        e.add(0, 1000, 1, 5, 1000.0).unwrap().expect("nobody waits");
+        e.add(0, 1, 2, 5, 1000.0).unwrap();
+        let (mut held, mut last) = (0, 1000);
+        for step in 1..=100 {
+            e.sample(1, calls(1000));
+            e.decide(step * 100);
+            held += u32::from(e.holder(0) == Some(1));
+            // It never calls, and comes anew before its time is over.
+            if step % 15 == 0 {
+                e.remove(last);
+                last += 1;
+                assert_eq!(e.add(step * 100, last, 1, 5, 1000.0).unwrap(), None, "{policy}");
+            }
+        }
+        assert!(held >= 80, "{policy}: {held} of 100");
+    }
+}
+
+#[test]
+fn a_free_vf_is_given_at_once_where_nobody_wants_it() {
+    let mut s = settings(Policy::Activity);
+    s.client_vfs = Some(1);
+    let mut e = Engine::new(0, 2, s).unwrap();
+    e.keep_off(0, [(3, 1)].into());
+    // One idle, one at its bound, one kept off: none of them could use it.
+    for (id, client) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
+        e.add(0, id, client, 5, 0.0).unwrap();
+    }
+    (2..=4).for_each(|id| e.sample(id, calls(10)));
+    e.decide(200);
+    e.sample(4, calls(100));
+    e.sample(2, calls(100));
+    e.decide(400);
+    assert_eq!(e.holder(0), Some(4), "{:?}", e.standing(4));
+    assert_eq!(e.remove(2), Some(1));
+    // Client 2's other one waits for it now, and client 3 may not have it.
+    assert_eq!(e.add(410, 5, 4, 5, 0.0).unwrap(), None);
+    e.remove(3);
+    assert!(e.add(420, 6, 5, 5, 0.0).unwrap().is_none(), "the one before waits");
+    e.remove(5);
+    e.remove(6);
+    assert_eq!(e.add(430, 7, 6, 5, 0.0).unwrap().unwrap().vf, 1);
+}
+
+#[test]
+fn nobody_saves_up_turns() {
+    let mut e = Engine::new(0, 1, settings(Policy::Fair)).unwrap();
+    for id in [1, 2, 3] {
+        e.add(0, id, id as u32, 5, 0.0).unwrap();
+    }
+    let mut now = 0;
+    let mut run = |e: &mut Engine, steps: u64, busy: &[GrantId]| {
+        let mut held = std::collections::BTreeMap::new();
+        for _ in 0..steps {
+            now += 100;
+            busy.iter().for_each(|id| e.sample(*id, calls(10)));
+            e.decide(now);
+            *held.entry(e.holder(0)).or_insert(0) += 1;
+        }
+        held
+    };
+    // One makes no calls for a long time.
+    run(&mut e, 10_000, &[1, 2]);
+    let held = run(&mut e, 30, &[1, 2, 3]);
+    assert!(held.get(&Some(3)).is_some_and(|n| (9..=12).contains(n)), "{held:?}");
+    // Nor does somebody new start with what one that rests did not use.
+    run(&mut e, 10_000, &[1, 2]);
+    e.add(5_000_000, 4, 4, 5, 0.0).unwrap();
+    let held = run(&mut e, 30, &[1, 2, 4]);
+    assert!(held.get(&Some(4)).is_some_and(|n| (9..=12).contains(n)), "{held:?}");
+}
+
+#[test]
+fn who_makes_no_calls_any_more_has_no_turn() {
+    let mut e = Engine::new(0, 1, settings(Policy::Fair)).unwrap();
+    for id in [1, 2] {
+        e.add(0, id, id as u32, 5, 0.0).unwrap();
+        e.sample(id, calls(1_000_000));
+    }
+    for step in 1..=60 {
+        e.sample(1, calls(10));
+        e.decide(step * 100);
+    }
+    assert_eq!(e.standing(2).unwrap().reason, Reason::Idle);
+    // One that calls seldom is not idle.
+    let mut idle = 0;
+    for step in 61..=260 {
+        e.sample(1, calls(10));
+        if step % 10 == 1 {
+            e.sample(2, calls(1));
+        }
+        e.decide(step * 100);
+        idle += u32::from(e.standing(2).unwrap().reason == Reason::Idle);
+    }
+    assert_eq!(idle, 0);
 }
 
 #[test]
@@ -298,6 +404,10 @@ proptest! {
                 prop_assert!(client.is_none_or(|c| !off.contains(&(c, vf))), "it is kept off it");
             }
             let held: Vec<GrantId> = (0..5).filter_map(|vf| e.holder(vf)).collect();
+            for client in 0..5 {
+                let holds = held.iter().filter(|g| clients[g] == client).count();
+                prop_assert!(holds <= 3, "client {} holds {}", client, holds);
+            }
             prop_assert_eq!(held.iter().collect::<BTreeSet<_>>().len(), held.len());
             for g in e.grants() {
                 let at = e.standing(g).unwrap().vf;

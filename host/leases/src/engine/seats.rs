@@ -35,6 +35,10 @@ impl Engine {
     pub(super) fn seat(&self, ordered: &[Candidate], room: usize) -> (Vec<Outcome>, Plan) {
         let mut seats = Seats::new(self);
         let mut of_client: BTreeMap<u32, u16> = BTreeMap::new();
+        // Who found nothing once finds nothing later, when more is taken; and all of a
+        // client that hold none may have the same ones. So one search for each client
+        // is in vain, and not one for each of its grants.
+        let mut in_vain: BTreeSet<u32> = BTreeSet::new();
         let mut left = room;
         let taken = ordered.iter().map(|c| {
             let holds = of_client.entry(c.client).or_default();
@@ -44,9 +48,16 @@ impl Engine {
             if self.settings.client_vfs.is_some_and(|cap| *holds >= cap) {
                 return Outcome::Capped;
             }
+            if !c.holds && in_vain.contains(&c.client) {
+                return Outcome::Off;
+            }
             seats.seen.fill(false);
             if !seats.take(c.place) {
-                return if c.holds { Outcome::Left } else { Outcome::Off };
+                if c.holds {
+                    return Outcome::Left;
+                }
+                in_vain.insert(c.client);
+                return Outcome::Off;
             }
             *holds += 1;
             left -= 1;
