@@ -206,7 +206,8 @@ fn a_vf_that_only_some_may_have_is_not_wasted_on_the_others() {
     assert!(e.add(200, 5, 3, 5, 0.0).unwrap().is_none());
     // And one that waits for it longer is before all new ones.
     assert!(e.add(200, 7, 5, 5, 0.0).unwrap().is_none());
-    (e.remove(4), e.remove(7));
+    e.remove(4);
+    e.remove(7);
     assert_eq!(e.add(200, 6, 4, 5, 0.0).unwrap().unwrap().vf, 1);
 }
 

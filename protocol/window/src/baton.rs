@@ -10,6 +10,7 @@ use rustix::event::epoll;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::io::Result;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The end that passes it.
 pub struct Baton(OwnedFd);
@@ -19,6 +20,7 @@ pub struct BatonWaiter {
     epoll: OwnedFd,
     baton: OwnedFd,
     _bell: Bell,
+    gone: AtomicBool,
 }
 
 /// What ended a wait.
@@ -57,7 +59,12 @@ impl BatonWaiter {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, bell, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
         epoll::add(&epoll, &baton, EventData::new_u64(BATON), EventFlags::IN)?;
-        Ok(BatonWaiter { epoll, baton, _bell: bell.clone() })
+        Ok(BatonWaiter { epoll, baton, _bell: bell.clone(), gone: AtomicBool::new(false) })
+    }
+
+    /// Whether a wait has found that nobody can pass it any more.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
     /// Sleeps until one of the two.
@@ -78,6 +85,7 @@ impl BatonWaiter {
             };
         }
         // Whoever had the other end is gone: only the bell is left.
+        self.gone.store(true, Ordering::Relaxed);
         epoll::delete(&self.epoll, self.baton.as_fd())?;
         Ok(Passed::Not)
     }
@@ -104,8 +112,10 @@ mod tests {
         let bell = Bell::new().unwrap();
         let (giver, taker) = baton().unwrap();
         let w = BatonWaiter::new(taker, &bell).unwrap();
+        bell.ring();
+        assert_eq!((w.wait().unwrap(), w.is_gone()), (Passed::Not, false));
         drop(giver);
-        assert_eq!(w.wait().unwrap(), Passed::Not, "its other end is gone");
+        assert_eq!((w.wait().unwrap(), w.is_gone()), (Passed::Not, true));
         bell.ring();
         assert_eq!(w.wait().unwrap(), Passed::Not);
     }

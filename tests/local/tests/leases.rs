@@ -371,3 +371,29 @@ fn functions_of_one_board_share_its_vfs() {
         at("null").unwrap() != "software"
     });
 }
+
+#[test]
+fn whoever_comes_and_goes_before_it_moves_leaves_no_descriptor() {
+    // No decision falls into this test: nothing may wait for one.
+    let stand = Stand::with(&["--leases", "first", "--lease-interval-ms", "600000"]);
+    offer(&stand, 1);
+    let session = stand.connect("hasty");
+    let open = |stand: &Stand| {
+        let fds = std::fs::read_dir(format!("/proc/{}/fd", stand.pid())).unwrap();
+        let is_pipe = |e: &std::fs::DirEntry| {
+            std::fs::read_link(e.path()).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"))
+        };
+        fds.flatten().filter(is_pipe).count()
+    };
+    // Both services are there.
+    let f = session.function("misbehave").unwrap();
+    stand.until("it is on the VF", |_| on_vf(&f));
+    drop(f);
+    stand.until("it is gone", |s| s.grants().is_empty());
+    let before = open(&stand);
+    for _ in 0..100 {
+        drop(session.function("misbehave").unwrap());
+        stand.until("it is gone", |s| s.grants().is_empty());
+    }
+    stand.until("nothing is left", |s| open(s) <= before);
+}

@@ -370,22 +370,21 @@ impl Process {
             At::Left => self.end(channel, None),
             At::Looking => {
                 let server = c.server.as_mut().expect("open");
-                if let Some(r) = c.behind.pop_front() {
-                    c.at = At::Took(r);
-                    return;
-                }
-                if !c.opened {
-                    c.at = At::Looking;
-                    return self.open_if_ready(channel);
-                }
                 if stop {
-                    server.leave();
+                    match c.behind.front() {
+                        Some(r) => server.leave_at(r.cell),
+                        None => server.leave(),
+                    }
                     if let Some(baton) = c.passes.take() {
                         baton.set(true);
                         (c.server, c.at) = (None, At::Left);
                         return;
                     }
                     return self.end(channel, None);
+                }
+                if let Some(r) = c.behind.pop_front() {
+                    c.at = At::Took(r);
+                    return;
                 }
                 match server.next_anywhere() {
                     Next::Call(r) => c.at = At::Took(r),
@@ -446,21 +445,9 @@ impl Process {
                 c.behind.push_back(r);
             }
         }
-        c.server = Some(server);
-        c.at = At::Looking;
-        self.open_if_ready(channel);
-    }
-
-    /// Says that a channel is served once nothing of an earlier service is left in it.
-    fn open_if_ready(&mut self, channel: u64) {
-        let c = self.channels.get_mut(&channel).expect("listed");
-        if c.behind.is_empty() && !c.opened {
-            c.opened = true;
-            if let Some(server) = &c.server {
-                server.settle();
-            }
-            self.say(FromService::Opened { channel });
-        }
+        server.settle();
+        (c.server, c.at, c.opened) = (Some(server), At::Looking, true);
+        self.say(FromService::Opened { channel });
     }
 
     fn end(&mut self, channel: u64, broken: Option<String>) {

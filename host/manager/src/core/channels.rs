@@ -224,7 +224,7 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         let Some(g) = self.grants.get_mut(channel) else { return };
-        g.state = GrantState::Broken;
+        (g.state, g.closing_ms) = (GrantState::Broken, self.now);
         self.part(channel, out);
         self.free_vf_of_broken(channel);
         let Ok(g) = self.grants.get(channel) else { return };

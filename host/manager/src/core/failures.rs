@@ -50,6 +50,11 @@ impl Failures {
         self.0.retain(|_, f| f.until.saturating_add(LEASE_LOST_MOST_MS) > now);
     }
 
+    /// Whether nothing is known of any.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Which clients are given which VFs not.
     pub fn off(&self, now: u64) -> BTreeSet<(u32, Vf)> {
         self.rows(now).map(|(of, _)| of).collect()

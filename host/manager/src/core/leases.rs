@@ -12,8 +12,9 @@ use super::switch::Phase;
 use super::{Action, Core, rules};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_leases::{Engine, GrantId, Plan, Sample, Settings, Standing, VFS_MAX, Vf};
-use vfun_wire::Handle;
 use vfun_wire::message::Location;
+use vfun_wire::status::BreakReason;
+use vfun_wire::{Handle, Status};
 
 /// What a grant's channel counted, as the rim read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Usage {
 struct Pool {
     engine: Engine,
     vfs: u16,
+    /// There are grants that could be on it. Without any only failures are kept.
+    wanted: bool,
     /// What was read last, and how often the grant had moved then.
     told: BTreeMap<Handle, (Usage, u64)>,
     /// When that was, ms.
@@ -81,9 +84,10 @@ impl Core {
         &self.leases.settings
     }
 
-    /// When the next decision is due, ms; `None` while no grant competes.
+    /// When the next decision is due, ms; `None` while there is no leased grant.
     pub fn leases_due(&self) -> Option<u64> {
-        self.leases.pools.values().map(|p| p.engine.due_ms()).min()
+        let wanted = self.leases.pools.values().filter(|p| p.wanted);
+        wanted.map(|p| p.engine.due_ms()).min()
     }
 
     /// Devices whose VFs are leased, with those that compete for them.
@@ -145,9 +149,18 @@ impl Core {
     /// Makes what is there follow what was decided. Nothing is remembered of
     /// steps between: whatever happened, this looks at where each grant is.
     pub(super) fn follow_leases(&mut self, now: u64, out: &mut Vec<Action>) {
-        let names: BTreeSet<String> =
-            self.grants.iter().filter(|(_, g)| g.leased).map(|(_, g)| g.device.clone()).collect();
-        self.leases.pools.retain(|name, _| names.contains(name));
+        let names: BTreeSet<&str> =
+            self.grants.iter().filter(|(_, g)| g.leased).map(|(_, g)| g.device.as_str()).collect();
+        let names: BTreeSet<String> = names.into_iter().map(str::to_owned).collect();
+        self.leases.pools.retain(|name, pool| {
+            pool.wanted = pool.wanted && names.contains(name);
+            if !pool.wanted {
+                // Whoever failed and comes anew has failed all the same.
+                pool.told.clear();
+                pool.failures.settle(now);
+            }
+            names.contains(name) || !pool.failures.is_empty()
+        });
         for name in names {
             self.follow(now, &name, out);
         }
@@ -159,39 +172,35 @@ impl Core {
         let vfs = all.filter(|h| h.leased && h.device == name).map(|h| h.instances).min();
         let vfs = vfs.unwrap_or(0).min(u32::from(VFS_MAX)) as u16;
         let settings = self.leases.settings;
-        let known = self.leases.pools.get(name).is_some_and(|p| p.vfs == vfs);
+        let known = self.leases.pools.get(name).is_some_and(|p| p.vfs == vfs && p.wanted);
         if !known {
             let Ok(engine) = Engine::new(now, vfs, settings) else { return };
-            let (told, failures) = (BTreeMap::new(), Failures::default());
-            let pool = Pool { engine, vfs, told, sampled_ms: now, failures, trouble: None };
+            let (failures, trouble) = match self.leases.pools.remove(name) {
+                Some(old) => (old.failures, old.trouble),
+                None => Default::default(),
+            };
+            let (told, sampled_ms) = (BTreeMap::new(), now);
+            let pool = Pool { engine, vfs, wanted: true, told, sampled_ms, failures, trouble };
             self.leases.pools.insert(name.to_owned(), pool);
         }
         let mut used: BTreeSet<Vf> = BTreeSet::new();
         let mut pinned: BTreeSet<Vf> = BTreeSet::new();
         let mut compete: BTreeMap<GrantId, Competes> = BTreeMap::new();
         let mut movable: Vec<Handle> = vec![];
+        // Of each client and function once: this is done at each event, and a client
+        // may have a thousand grants of one.
+        let mut asked: BTreeMap<(u32, &str), Option<Competes>> = BTreeMap::new();
         for (handle, g) in self.grants.iter().filter(|(_, g)| g.device == name) {
             used.extend(g.vf);
             if !self.moves(g) {
                 pinned.extend(g.vf);
                 continue;
             }
-            let hardware = self.leased_hardware(&g.function, name);
-            let client = self.catalog.clients.get(&g.client_id).filter(|c| {
-                rules::no_hardware(&self.catalog, c, &g.function).is_none()
-                    && hardware.is_some_and(|h| {
-                        self.check_breaker(now, c.id, &g.function, h.location).is_ok()
-                    })
-            });
-            match g.state {
-                GrantState::Active | GrantState::Recovering => {
-                    if let (Some(c), Some(h)) = (client, hardware) {
-                        let priority = self.catalog.policy.of(&c.name, &g.function).lease_priority;
-                        let usual_ns = h.usual_gain_ns as f64;
-                        compete.insert(handle.0, Competes { client: c.id, priority, usual_ns });
-                    }
-                }
-                _ => {}
+            let competes = *asked
+                .entry((g.client_id, g.function.as_str()))
+                .or_insert_with(|| self.competes(now, g.client_id, &g.function, name));
+            if let (GrantState::Active | GrantState::Recovering, Some(c)) = (g.state, competes) {
+                compete.insert(handle.0, c);
             }
             if g.state == GrantState::Active {
                 movable.push(handle);
@@ -201,8 +210,9 @@ impl Core {
         let gone: Vec<_> = pool.engine.grants().filter(|id| !compete.contains_key(id)).collect();
         for id in gone {
             pool.engine.remove(id);
-            pool.told.remove(&Handle(id));
         }
+        // Also of those that never competed.
+        pool.told.retain(|handle, _| compete.contains_key(&handle.0));
         pool.failures.settle(now);
         pool.engine.keep_off(now, pool.failures.off(now));
         for vf in 0..vfs {
@@ -240,9 +250,14 @@ impl Core {
                 Some(_) => self.call_off(handle, out),
                 None if on_vf && vf != meant => {
                     let (client, function) = (g.client_id, g.function.clone());
-                    // Software that does not come up is not tried all day.
-                    if self.check_breaker(now, client, &function, Location::Software).is_ok() {
-                        self.begin_move(now, handle, Location::Software, out);
+                    // Software that does not come up is not tried all day. Whoever
+                    // crashes it does not keep a VF by that which somebody else is lent.
+                    match self.check_breaker(now, client, &function, Location::Software) {
+                        Ok(()) => self.begin_move(now, handle, Location::Software, out),
+                        Err(_) if holders.values().any(|held| Some(*held) == vf) => {
+                            self.leave_for_others(handle, out);
+                        }
+                        Err(_) => {}
                     }
                 }
                 None if !on_vf => {
@@ -257,12 +272,31 @@ impl Core {
         }
     }
 
+    /// How a client's grants of a function compete for a device, if they may.
+    fn competes(&self, now: u64, client: u32, function: &str, device: &str) -> Option<Competes> {
+        let hardware = self.leased_hardware(function, device)?;
+        let c = self.catalog.clients.get(&client)?;
+        if rules::no_hardware(&self.catalog, c, function).is_some()
+            || self.check_breaker(now, c.id, function, hardware.location).is_err()
+        {
+            return None;
+        }
+        let priority = self.catalog.policy.of(&c.name, function).lease_priority;
+        Some(Competes { client: c.id, priority, usual_ns: hardware.usual_gain_ns as f64 })
+    }
+
     /// Whether a grant may be moved. Where its function was declared anew, or
     /// removed, it stays on what it was granted: another service would be of the
     /// new one.
     pub(super) fn moves(&self, g: &Grant) -> bool {
         let old = g.service.and_then(|s| self.services.get(&s)).is_some_and(|s| s.outdated);
         g.leased && (!old || g.moving.is_some())
+    }
+
+    /// How many grants' counters are kept.
+    #[cfg(test)]
+    pub(super) fn told_of_leases(&self) -> usize {
+        self.leases.pools.values().map(|p| p.told.len()).sum()
     }
 
     /// A VF failed a grant: its client is not given it for a while.
@@ -273,6 +307,24 @@ impl Core {
             pool.failures.failed(now, g.client_id, vf);
             pool.engine.keep_off(now, pool.failures.off(now));
         }
+    }
+
+    /// A service died on the VF of a grant that is over.
+    pub(super) fn leave_vf_of(&mut self, now: u64, grant: Handle) {
+        let on_it = |g: &Grant| g.leased && g.also.is_none() && g.location.is_hardware();
+        if self.grants.get(grant).is_ok_and(on_it) {
+            self.leave_vf(now, grant);
+        }
+    }
+
+    /// A VF is lent to somebody else, and what would serve the grant that is on it in
+    /// software has crashed too often: it ends as those do that are there.
+    fn leave_for_others(&mut self, grant: Handle, out: &mut Vec<Action>) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        let Some(service) = g.service else { return };
+        let why = "its VF is lent to another, and its software crashed too often";
+        self.break_off(grant, Status::ServiceLost, BreakReason::CrashLoop, why, out);
+        out.push(Action::CloseChannel { service, channel: grant });
     }
 
     /// Something was wrong with a grant's VF: people are shown it.
@@ -307,6 +359,7 @@ impl Core {
 }
 
 /// What the engine is told of a grant.
+#[derive(Clone, Copy)]
 struct Competes {
     client: u32,
     priority: u8,

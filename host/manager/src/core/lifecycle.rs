@@ -236,6 +236,16 @@ impl Core {
                 let s = self.services.get_mut(&id).expect("just listed");
                 s.state = ServiceState::Stopping;
                 out.push(Action::KillService { service: id });
+                continue;
+            }
+            // One that serves somebody else, too, does not keep a VF by that.
+            let keeps = |c: &Handle| {
+                self.grants
+                    .get(*c)
+                    .is_ok_and(|g| g.keeps_vf() && now.saturating_sub(g.closing_ms) > g.step_ms())
+            };
+            if channels.iter().chain(&beside).any(keeps) {
+                out.push(Action::KillService { service: id });
             }
         }
     }

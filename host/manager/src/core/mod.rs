@@ -240,7 +240,7 @@ impl Core {
         self.services.iter().any(|(id, s)| {
             s.state != ServiceState::Ready
                 || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
-        }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing)
+        }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing || g.keeps_vf())
             || self.windows.values().any(Window::holds_back)
     }
 

@@ -349,9 +349,13 @@ impl Core {
                     }
                     self.fall_back(now, channel, status, out);
                 }
-                GrantState::Closing => self.free_grant(channel, out),
+                GrantState::Closing => {
+                    self.leave_vf_of(now, channel);
+                    self.free_grant(channel, out);
+                }
                 GrantState::Broken => {
                     g.service = None;
+                    self.leave_vf_of(now, channel);
                     self.free_vf_of_broken(channel);
                 }
                 _ => {}

@@ -68,6 +68,19 @@ pub struct Moving {
 }
 
 impl Grant {
+    /// How long a service may take for what it was told of this grant, ms: the call
+    /// under way and a driver's `init` or `exit` come before.
+    pub(super) fn step_ms(&self) -> u64 {
+        u64::from(self.deadline_ms).max(START_MS).saturating_add(CLOSE_GRACE_MS)
+    }
+
+    /// Whether it is over, and a service that was told to let go of it has not said
+    /// that its VF is free: nobody else can have that.
+    pub(super) fn keeps_vf(&self) -> bool {
+        let over = matches!(self.state, GrantState::Closing | GrantState::Broken);
+        over && self.vf.is_some() && (self.service.is_some() || self.also.is_some())
+    }
+
     /// Whether a service other than the one that serves it has, or may have,
     /// its channel mapped on the way of a move.
     fn is_beside(&self, service: ServiceId) -> bool {
@@ -98,6 +111,8 @@ impl Core {
         let (service, fresh) = self.service_for(now, client, function, to);
         let g = self.grants.get_mut(grant).expect("just seen");
         g.moving = Some(Moving { to, service, phase: Phase::Warming });
+        // It may be at the same step as the last one was when that was looked at.
+        self.steps.remove(&grant);
         if fresh {
             self.start_service(now, service, out);
         } else if let Some(s) = self.services.get_mut(&service) {
@@ -171,10 +186,11 @@ impl Core {
             let whose = match phase {
                 Phase::Handing | Phase::Closing => g.service,
                 Phase::Standby | Phase::Leaving | Phase::Off => Some(m.service),
+                // It says so after its first call at the latest.
+                Phase::Opening if g.location.is_hardware() => g.service,
                 Phase::Warming | Phase::Stood | Phase::Opening => None,
             };
-            let most = u64::from(g.deadline_ms).max(START_MS).saturating_add(CLOSE_GRACE_MS);
-            whose == Some(id) && now.saturating_sub(since) > most
+            whose == Some(id) && now.saturating_sub(since) > g.step_ms()
         })
     }
 
@@ -528,6 +544,11 @@ impl Core {
             }
             _ => {}
         }
+    }
+
+    /// Whether a grant is on its way from one service to another.
+    pub fn is_moving(&self, grant: Handle) -> bool {
+        self.grants.get(grant).is_ok_and(|g| g.moving.is_some())
     }
 
     /// Whether a grant's service was told to take it up and has not said that it has.

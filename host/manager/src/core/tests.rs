@@ -17,6 +17,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 mod crashes;
+mod holding;
 mod invariants;
 mod leases;
 mod notes;

@@ -2,9 +2,11 @@
 
 use super::Daemon;
 use crate::admin::{DeviceRow, KeptOff, LeaseRow, LeasesView, Reply};
-use crate::core::Event;
 use crate::core::leases::Usage;
+use crate::core::{Event, Grant};
+use std::collections::BTreeMap;
 use std::time::Duration;
+use vfun_wire::Handle;
 
 impl Daemon {
     /// How long until the next decision, if any is to be made.
@@ -14,13 +16,14 @@ impl Daemon {
 
     /// Reads their counters if a decision is due, and lets the core decide.
     pub(super) fn look_at_leases(&mut self) {
+        // Of moves that came to nothing, at each turn: whoever comes and goes between
+        // two decisions must not leave a descriptor each time.
+        let core = &self.core;
+        self.batons.retain(|h, _| core.is_moving(*h));
         let now = self.now();
         if self.core.leases_due().is_none_or(|due| due > now) {
             return;
         }
-        // Of moves that came to nothing.
-        let core = &self.core;
-        self.batons.retain(|h, _| core.grants().any(|(of, g)| of == *h && g.moving.is_some()));
         let values = self
             .core
             .grants()
@@ -38,6 +41,7 @@ impl Daemon {
     pub(super) fn leases_view(&self) -> LeasesView {
         let now = self.now();
         let (functions, clients) = (&self.core.catalog().functions, &self.core.catalog().clients);
+        let all: BTreeMap<Handle, &Grant> = self.core.grants().collect();
         let devices = self.core.devices(now).into_iter().map(|d| DeviceRow {
             function: d.function.to_owned(),
             location: functions
@@ -63,7 +67,7 @@ impl Daemon {
                 .grants
                 .iter()
                 .filter_map(|(handle, s)| {
-                    let (_, g) = self.core.grants().find(|(h, _)| h == handle)?;
+                    let g = all.get(handle)?;
                     Some(LeaseRow {
                         grant: handle.to_string(),
                         number: handle.0,

@@ -79,7 +79,7 @@ pub(super) enum Then {
     /// The same for an operator.
     SweptFor {
         noted: Noted,
-        reply: Reply,
+        reply: Box<Reply>,
     },
     /// A client's files are gone.
     Forgotten {
@@ -285,7 +285,7 @@ impl Daemon {
                         let reply = done(format!(
                             "{name} of client {client} is no longer offered; grants that have it keep it until they are released"
                         ));
-                        self.sweep(id, &client, Then::SweptFor { noted, reply });
+                        self.sweep(id, &client, Then::SweptFor { noted, reply: Box::new(reply) });
                     }
                     Ok(_) => self
                         .answer_late(noted, done(format!("client {client} was removed meanwhile"))),
@@ -295,7 +295,7 @@ impl Daemon {
                     self.not_busy(id);
                 }
             }
-            Then::SweptFor { noted, reply } => self.answer_late(noted, reply),
+            Then::SweptFor { noted, reply } => self.answer_late(noted, *reply),
             Then::Forgotten { noted, id, generation, sentence } => {
                 self.forgotten(noted, id, generation, sentence, did.map(|_| ()));
             }

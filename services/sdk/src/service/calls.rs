@@ -46,6 +46,8 @@ pub struct Calls<I> {
     lost: Option<(usize, String)>,
     /// The cell whose call was to wait for its time when this service was to stop.
     put_back: Option<usize>,
+    /// Taken on the way to the call that was left half done, and not served yet.
+    behind: Vec<Request>,
 }
 
 /// What a channel of calls is made of.
@@ -92,6 +94,7 @@ impl<I: Serve> Calls<I> {
             leased: shape.leased,
             lost: None,
             put_back: None,
+            behind: vec![],
             server: Server::new(mem, shape.depth, shape.cell_bytes),
             instance,
             pulse,
@@ -115,22 +118,39 @@ impl<I: Serve> Calls<I> {
         // The half-done one is answered before any other begins (R-CEL-7):
         // beginning one would overwrite the mark, and a second crash would
         // then run the first call again.
-        let mut behind = vec![];
         while let Next::Call(r) = self.server.next_anywhere() {
             if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
                 self.server.answer_inline(r.cell, status, &[]);
                 break;
             }
-            behind.push(r);
+            self.behind.push(r);
         }
-        for r in &behind {
-            self.serve_request(r);
+    }
+
+    /// Serves what was taken on the way to the call that was left half done. After
+    /// it was said that the channel is served: each of them may take as long as any.
+    pub fn serve_behind(&mut self) {
+        for r in std::mem::take(&mut self.behind) {
+            if self.leaves() || self.pulse.stopping() {
+                self.put_back.get_or_insert(r.cell);
+                return;
+            }
+            self.serve_request(&r);
         }
+        self.rest();
+    }
+
+    /// Whether the channel is to be left now, for a call that another service begins with.
+    pub fn leaves(&self) -> bool {
+        self.lost.is_some() || self.put_back.is_some()
     }
 
     /// Serves the first call, if one comes within `most` ns: whoever posted it
     /// has waited while one service let go of the channel and another took it up.
     pub fn serve_first(&mut self, most: u64) {
+        if !self.behind.is_empty() {
+            return; // those come before
+        }
         let mut look = match self.server.next() {
             Next::Nothing => self.server.next_anywhere(),
             found => found,

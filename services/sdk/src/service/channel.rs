@@ -101,6 +101,13 @@ impl Running {
         self.stop();
     }
 
+    /// Nobody will say any more whose turn it is.
+    pub fn leave_alone(&self) {
+        if let Some(standby) = &self.standby {
+            standby.leave_alone();
+        }
+    }
+
     /// It is the turn of one that stands by. Others are told nothing new.
     pub fn take_up(&self, status: u32) {
         if let Some(standby) = &self.standby {
@@ -330,9 +337,10 @@ fn serve<E: Engine>(
                     asked.standby = None;
                     // It keeps the bells: to close them is for later, too.
                     let served = looped(Policy::service(asked.mode));
-                    let mut end = match calls.lost() {
-                        None => served.run(&mut calls),
-                        Some(_) => {
+                    calls.serve_behind();
+                    let mut end = match calls.leaves() {
+                        false => served.run(&mut calls),
+                        true => {
                             calls.leave();
                             End::Stopped
                         }

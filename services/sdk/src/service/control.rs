@@ -34,8 +34,6 @@ struct Channel {
     watched: Option<Watched>,
     /// The manager asked to close it.
     closing: bool,
-    /// It was to stand by at first.
-    standby: bool,
     /// Its thread has said that it could serve.
     standing: bool,
     /// Its thread has said that it serves.
@@ -260,7 +258,7 @@ impl<E: Engine> Control<E> {
 
     fn open(&mut self, message: Open, fds: Vec<OwnedFd>) {
         fault::at(&self.start.settings, "opening");
-        let (id, app, standby) = (message.channel, message.app.clone(), message.standby);
+        let (id, app) = (message.channel, message.app.clone());
         let calls = matches!(*self.work, Work::Calls(_));
         let watched = calls.then(|| {
             Watched::new(Duration::from_millis(message.deadline_ms.max(1).into()), Instant::now())
@@ -280,7 +278,6 @@ impl<E: Engine> Control<E> {
                     running,
                     watched,
                     closing: false,
-                    standby,
                     standing: false,
                     opened: false,
                     ended: false,
@@ -437,10 +434,9 @@ impl<E: Engine> Control<E> {
         if self.manager {
             self.manager = false;
             self.unsent.clear();
-            // Nobody is there to say whose turn it is.
-            for c in self.channels.values().filter(|c| !c.opened && c.standby) {
-                c.running.stop();
-            }
+            // Nobody is there to say whose turn it is. One that has just had its turn,
+            // or is about to have it, is all that its channel has.
+            self.channels.values().for_each(|c| c.running.leave_alone());
             self.waiting.clear();
             let _ = epoll::delete(&self.epoll, std::io::stdin().as_fd());
             log::line(format_args!(

@@ -9,6 +9,8 @@ use vfun_wire::Status;
 
 /// Told to nobody yet.
 const NOTHING: u32 = u32::MAX;
+/// Nobody is there to tell anything: only the baton counts.
+const ALONE: u32 = u32::MAX - 1;
 
 /// Between the main thread and the one that stands by.
 pub struct Standby {
@@ -34,6 +36,14 @@ impl Standby {
         self.wake();
     }
 
+    /// Nobody will say any more whose turn it is. Whoever was told to hand the channel
+    /// over still passes the baton; if nobody can, the thread stops. One that has had
+    /// its turn is not concerned.
+    pub fn leave_alone(&self) {
+        let _ = self.turn.compare_exchange(NOTHING, ALONE, Ordering::SeqCst, Ordering::SeqCst);
+        self.wake();
+    }
+
     /// Lets the thread look.
     pub fn wake(&self) {
         self.bell.ring();
@@ -44,7 +54,10 @@ impl Standby {
     pub fn wait(&self, waiter: &BatonWaiter, pulse: &Pulse) -> Option<(Status, Option<u64>)> {
         loop {
             let turn = self.turn.load(Ordering::SeqCst);
-            if turn != NOTHING {
+            if turn == ALONE && waiter.is_gone() {
+                return None;
+            }
+            if turn != NOTHING && turn != ALONE {
                 return Some((Status::from_wire(turn).unwrap_or(Status::DriverCrashed), None));
             }
             if pulse.stopping() {
@@ -57,5 +70,52 @@ impl Standby {
                 Err(_) => std::thread::sleep(std::time::Duration::from_millis(1)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfun_window::{Baton, baton};
+
+    fn standing() -> (Standby, Baton, BatonWaiter) {
+        let (standby, (giver, taker)) = (Standby::new().unwrap(), baton().unwrap());
+        let waiter = standby.waiter(taker).unwrap();
+        (standby, Baton::from_fd(giver), waiter)
+    }
+
+    #[test]
+    fn whoever_is_left_alone_takes_the_baton_if_somebody_can_pass_it() {
+        let pulse = Pulse::default();
+        let (standby, baton, waiter) = standing();
+        standby.leave_alone();
+        std::thread::scope(|s| {
+            let turn = s.spawn(|| standby.wait(&waiter, &pulse));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            baton.pass(7);
+            assert_eq!(turn.join().unwrap(), Some((Status::DriverCrashed, Some(7))));
+        });
+        let (standby, baton, waiter) = standing();
+        standby.leave_alone();
+        drop(baton);
+        assert_eq!(standby.wait(&waiter, &pulse), None);
+        // The same in the other order, and whoever is told all the same has its turn.
+        let (standby, baton, waiter) = standing();
+        drop(baton);
+        assert_eq!(waiter.wait().unwrap(), Passed::Not);
+        standby.leave_alone();
+        assert_eq!(standby.wait(&waiter, &pulse), None);
+        standby.take(Status::Deadline.to_wire());
+        assert_eq!(standby.wait(&waiter, &pulse), Some((Status::Deadline, None)));
+        standby.leave_alone();
+        assert_eq!(standby.wait(&waiter, &pulse), Some((Status::Deadline, None)));
+    }
+
+    #[test]
+    fn whoever_is_to_stop_stops() {
+        let (standby, _baton, waiter) = standing();
+        let pulse = Pulse::default();
+        pulse.stop();
+        assert_eq!(standby.wait(&waiter, &pulse), None);
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use vfun_leases::{Policy, Settings};
 
 /// The catalog with `fast` leased, on two VFs.
-fn leased() -> Catalog {
+pub(super) fn leased() -> Catalog {
     let mut c = catalog();
     c.clients.get_mut(&2).unwrap().functions.push("fast".into());
     let hardware = c.functions.get_mut("fast").unwrap().hardware.as_mut().unwrap();
@@ -17,13 +17,13 @@ fn leased() -> Catalog {
     c
 }
 
-fn with_vfs(vfs: u32) -> Catalog {
+pub(super) fn with_vfs(vfs: u32) -> Catalog {
     let mut c = leased();
     c.functions.get_mut("fast").unwrap().hardware.as_mut().unwrap().instances = vfs;
     c
 }
 
-fn bed(policy: Policy) -> (Bed, u64) {
+pub(super) fn bed(policy: Policy) -> (Bed, u64) {
     let mut b = Bed::new();
     b.feed(Event::Catalog(leased()));
     lease_by(&mut b, policy);
@@ -31,26 +31,26 @@ fn bed(policy: Policy) -> (Bed, u64) {
     (b, session)
 }
 
-fn lease_by(b: &mut Bed, policy: Policy) {
+pub(super) fn lease_by(b: &mut Bed, policy: Policy) {
     let settings = Settings { policy, interval_ms: 100, min_hold_ms: 0, ..Settings::default() };
     b.core.set_leases(settings).unwrap();
 }
 
 /// Time passes, and the counters are read once more.
-fn decide(b: &mut Bed, ms: u64) -> Vec<Action> {
+pub(super) fn decide(b: &mut Bed, ms: u64) -> Vec<Action> {
     b.now += ms;
     let values = b.core.grants().map(|(h, _)| (h, Usage::default())).collect();
     b.feed(Event::Usage { values })
 }
 
-fn started(out: &[Action]) -> Option<ServiceId> {
+pub(super) fn started(out: &[Action]) -> Option<ServiceId> {
     out.iter().find_map(|a| match a {
         Action::StartService { service, .. } => Some(*service),
         _ => None,
     })
 }
 
-fn killed(out: &[Action], id: ServiceId) -> bool {
+pub(super) fn killed(out: &[Action], id: ServiceId) -> bool {
     out.iter().any(|a| matches!(a, Action::KillService { service } if *service == id))
 }
 
@@ -65,7 +65,7 @@ fn standing_by(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceId) {
 }
 
 /// The same, further: whoever serves it was told to hand it over.
-fn handing(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceId) {
+pub(super) fn handing(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceId) {
     let (grant, from, to) = standing_by(b, session);
     let out = b.feed(Event::ChannelStanding { service: to, channel: grant });
     let told = |a: &Action| matches!(a, Action::HandOver { service, .. } if *service == from);
@@ -74,7 +74,7 @@ fn handing(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceId) {
 }
 
 /// On a VF: the grant, the hardware's service, the software's.
-fn on_a_vf(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceId) {
+pub(super) fn on_a_vf(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceId) {
     let (grant, from, to) = handing(b, session);
     b.feed(Event::ChannelOpened { service: to, channel: grant });
     b.feed(Event::ChannelClosed { service: from, channel: grant });
@@ -185,7 +185,7 @@ fn a_vf_that_failed_is_not_lent_to_its_client_for_a_while() {
 
 /// Plays all services: each does what it is told at once, and on a VF it fails
 /// whoever is to fail. How often that was.
-fn play(b: &mut Bed, out: Vec<Action>, fails: impl Fn(u32) -> bool) -> u32 {
+pub(super) fn play(b: &mut Bed, out: Vec<Action>, fails: impl Fn(u32) -> bool) -> u32 {
     let (mut failed, mut todo) = (0, VecDeque::from(out));
     while let Some(action) = todo.pop_front() {
         let more = match action {
