@@ -299,7 +299,13 @@ impl<M: Memory> Server<M> {
 
     /// Says that the channel is served (R-SLP-8): whoever waits may sleep.
     pub fn settle(&self) {
-        self.mem.store(in_header::NEXT, u64::from(self.head), Ordering::Relaxed);
+        self.settle_at(self.head as usize);
+    }
+
+    /// The same, where whoever serves this channel next is to begin at this cell:
+    /// its call was taken and is not answered.
+    pub fn settle_at(&self, cell: usize) {
+        self.mem.store(in_header::NEXT, cell as u64, Ordering::Relaxed);
     }
 
     /// Answers a request with results in its line (at most 48 bytes).

@@ -445,7 +445,10 @@ impl Process {
                 c.behind.push_back(r);
             }
         }
-        server.settle();
+        match c.behind.front() {
+            Some(r) => server.settle_at(r.cell),
+            None => server.settle(),
+        }
         (c.server, c.at, c.opened) = (Some(server), At::Looking, true);
         self.say(FromService::Opened { channel });
     }

@@ -181,12 +181,8 @@ impl Core {
         } else if self.grants.get(channel).is_ok_and(|g| g.service == Some(service)) {
             if self.lets_go(channel) {
                 self.change_over(now, channel, out);
-            } else if let Some(g) = self.grants.get_mut(channel)
-                && g.leased
-                && g.state == GrantState::Broken
-            {
-                g.service = None;
-                self.free_vf_of_broken(channel);
+            } else if self.grants.get(channel).is_ok_and(|g| g.state == GrantState::Broken) {
+                self.off_broken(channel, out);
             }
         }
         if let Some(s) = self.services.get_mut(&service) {
@@ -223,19 +219,48 @@ impl Core {
         why: &str,
         out: &mut Vec<Action>,
     ) {
+        self.tell_broken(channel, status, reason, out);
+        self.leave_broken(channel, why, out);
+    }
+
+    /// The same, but that its app is told when no service is on the channel any
+    /// more: one that serves it still would answer what was answered here.
+    pub(super) fn leave_broken(&mut self, channel: Handle, why: &str, out: &mut Vec<Action>) {
         let Some(g) = self.grants.get_mut(channel) else { return };
         (g.state, g.closing_ms) = (GrantState::Broken, self.now);
         self.part(channel, out);
         self.free_vf_of_broken(channel);
         let Ok(g) = self.grants.get(channel) else { return };
-        if let Some(geometry) = g.geometry {
-            out.push(Action::BreakChannel { window: g.window, geometry, status, reason });
-        }
         out.push(Action::LogOf {
             client: g.client_id,
             level: Level::Warn,
             text: format!("channel {channel} of '{}' is broken: {why}", g.function),
         });
         self.record(channel, Some(why), out);
+    }
+
+    fn tell_broken(
+        &self,
+        grant: Handle,
+        status: Status,
+        reason: BreakReason,
+        out: &mut Vec<Action>,
+    ) {
+        if let Ok(g) = self.grants.get(grant)
+            && let Some(geometry) = g.geometry
+        {
+            out.push(Action::BreakChannel { window: g.window, geometry, status, reason });
+        }
+    }
+
+    /// No service serves a broken grant's channel any more. If its app has not
+    /// been told why it is broken, it is because it was to leave a VF to others.
+    pub(super) fn off_broken(&mut self, grant: Handle, out: &mut Vec<Action>) {
+        let Some(g) = self.grants.get_mut(grant) else { return };
+        g.service = None;
+        if g.leased {
+            self.tell_broken(grant, Status::ServiceLost, BreakReason::CrashLoop, out);
+        }
+        self.free_vf_of_broken(grant);
     }
 }

@@ -12,9 +12,8 @@ use super::switch::Phase;
 use super::{Action, Core, rules};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_leases::{Engine, GrantId, Plan, Sample, Settings, Standing, VFS_MAX, Vf};
+use vfun_wire::Handle;
 use vfun_wire::message::Location;
-use vfun_wire::status::BreakReason;
-use vfun_wire::{Handle, Status};
 
 /// What a grant's channel counted, as the rim read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,6 +156,9 @@ impl Core {
             if !pool.wanted {
                 // Whoever failed and comes anew has failed all the same.
                 pool.told.clear();
+                for id in pool.engine.grants().collect::<Vec<_>>() {
+                    pool.engine.remove(id);
+                }
                 pool.failures.settle(now);
             }
             names.contains(name) || !pool.failures.is_empty()
@@ -222,6 +224,8 @@ impl Core {
                 pool.engine.restore(vf);
             }
         }
+        let owners: BTreeMap<GrantId, u32> =
+            compete.iter().map(|(id, c)| (*id, c.client)).collect();
         for (id, c) in compete {
             if !pool.engine.prioritise(id, c.priority) {
                 // Beyond the most that compete: it stays in software.
@@ -230,6 +234,12 @@ impl Core {
         }
         let holders: BTreeMap<GrantId, Vf> =
             (0..vfs).filter_map(|vf| Some((pool.engine.holder(vf)?, vf))).collect();
+        // Whether somebody else than this client is to have a VF.
+        let lent = |vf: Option<Vf>, client: u32| {
+            holders.iter().any(|(id, held)| {
+                Some(*held) == vf && owners.get(id).is_some_and(|of| *of != client)
+            })
+        };
         for handle in movable {
             let meant = holders.get(&handle.0).copied();
             // Only what changes is marked as changed: the rest need not be noted anew.
@@ -254,7 +264,7 @@ impl Core {
                     // crashes it does not keep a VF by that which somebody else is lent.
                     match self.check_breaker(now, client, &function, Location::Software) {
                         Ok(()) => self.begin_move(now, handle, Location::Software, out),
-                        Err(_) if holders.values().any(|held| Some(*held) == vf) => {
+                        Err(_) if lent(vf, client) => {
                             self.leave_for_others(handle, out);
                         }
                         Err(_) => {}
@@ -323,7 +333,7 @@ impl Core {
         let Ok(g) = self.grants.get(grant) else { return };
         let Some(service) = g.service else { return };
         let why = "its VF is lent to another, and its software crashed too often";
-        self.break_off(grant, Status::ServiceLost, BreakReason::CrashLoop, why, out);
+        self.leave_broken(grant, why, out);
         out.push(Action::CloseChannel { service, channel: grant });
     }
 

@@ -354,9 +354,8 @@ impl Core {
                     self.free_grant(channel, out);
                 }
                 GrantState::Broken => {
-                    g.service = None;
                     self.leave_vf_of(now, channel);
-                    self.free_vf_of_broken(channel);
+                    self.off_broken(channel, out);
                 }
                 _ => {}
             }

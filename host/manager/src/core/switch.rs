@@ -324,8 +324,13 @@ impl Core {
         let Some(g) = self.grants.get_mut(grant) else { return };
         if g.also == Some(id) {
             g.also = None;
-            return match g.state {
-                GrantState::Closing if g.service.is_none() => self.free_grant(grant, out),
+            let (state, served) = (g.state, g.service.is_some());
+            // It was on the VF, or on its way there.
+            if !clean && !g.location.is_hardware() {
+                self.leave_vf(now, grant);
+            }
+            return match state {
+                GrantState::Closing if !served => self.free_grant(grant, out),
                 GrantState::Broken => self.free_vf_of_broken(grant),
                 _ => {}
             };
@@ -522,10 +527,7 @@ impl Core {
         let g = self.grants.get_mut(grant).expect("just seen");
         match g.state {
             GrantState::Closing => self.free_grant(grant, out),
-            GrantState::Broken => {
-                g.service = None;
-                self.free_vf_of_broken(grant);
-            }
+            GrantState::Broken => self.off_broken(grant, out),
             GrantState::Active | GrantState::Recovering => {
                 out.push(Action::LogOf {
                     client: g.client_id,

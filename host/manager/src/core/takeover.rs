@@ -45,8 +45,16 @@ impl Core {
         }
         // Policy may have been changed while no manager was there.
         self.apply_policy(now, out);
-        // Their apps may not have been told. A reason that is there stays.
-        for (_, g) in self.grants.iter().filter(|(_, g)| g.state == GrantState::Broken) {
+        // What was told while no manager was there may not have been heard.
+        let keep: Vec<_> =
+            self.grants.iter().filter(|(_, g)| g.keeps_vf()).map(|(handle, _)| handle).collect();
+        for grant in keep {
+            self.grants.get_mut(grant).expect("just listed").closing_ms = now;
+        }
+        // Their apps may not have been told. A reason that is there stays. One that
+        // a service may be on still is told when that has let go.
+        let told = |g: &super::Grant| g.state == GrantState::Broken && !g.keeps_vf();
+        for (_, g) in self.grants.iter().filter(|(_, g)| told(g)) {
             if let Some(geometry) = g.geometry {
                 out.push(Action::BreakChannel {
                     window: g.window,
@@ -107,7 +115,8 @@ impl Core {
         for channel in self.channels_of(id).into_iter().filter(|c| !beside.contains(c)) {
             if channels.contains(&channel) {
                 let Ok(g) = self.grants.get(channel) else { continue };
-                out.push(if g.state == GrantState::Closing || self.lets_go(channel) {
+                let over = matches!(g.state, GrantState::Closing | GrantState::Broken);
+                out.push(if over || self.lets_go(channel) {
                     Action::CloseChannel { service: id, channel }
                 } else {
                     // The manager may have been killed before it had said a new one.
@@ -134,10 +143,7 @@ impl Core {
                     self.open(id, channel, out);
                 }
                 GrantState::Closing => self.free_grant(channel, out),
-                GrantState::Broken => {
-                    g.service = None;
-                    self.free_vf_of_broken(channel);
-                }
+                GrantState::Broken => self.off_broken(channel, out),
                 GrantState::Granted | GrantState::Released => {}
             }
         }

@@ -171,7 +171,11 @@ impl<I: Serve> Calls<I> {
 
     /// Says that the channel is served.
     pub fn settle(&self) {
-        self.server.settle();
+        match self.behind.first() {
+            // Should this service die, the next one begins there as well.
+            Some(r) => self.server.settle_at(r.cell),
+            None => self.server.settle(),
+        }
     }
 
     #[inline]

@@ -80,6 +80,12 @@ pub fn serve<E: Engine>(
     }
 }
 
+/// Whether a send failed because the other end is closed.
+fn went(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+    matches!(e.kind(), BrokenPipe | ConnectionReset)
+}
+
 impl<E: Engine> Control<E> {
     fn new(
         start: Start,
@@ -410,6 +416,11 @@ impl<E: Engine> Control<E> {
                     self.unsent.pop_front();
                 }
                 Err(Error::Io(e)) if e.kind() == std::io::ErrorKind::WouldBlock => break,
+                // What it said before it went is read before its end is: `hear`.
+                Err(Error::Io(e)) if went(&e) => {
+                    self.unsent.clear();
+                    break;
+                }
                 Err(Error::Io(e)) => self.alone(&e.to_string()),
                 Err(e) => {
                     log::line(format_args!("a message to the manager is lost: {e}"));

@@ -96,9 +96,45 @@ fn a_vf_is_not_kept_by_crashing_the_software() {
         |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
     assert!(out.iter().any(told), "{out:?}");
     assert_eq!(b.core.grants.get(on_it).unwrap().state, GrantState::Broken);
-    b.feed(Event::ChannelClosed { service: hardware, channel: on_it });
+    // Its app is answered by the service, or when that has let go: never by both.
+    let answers = |a: &Action| matches!(a, Action::BreakChannel { .. });
+    assert!(!out.iter().any(answers), "{out:?}");
+    let out = b.feed(Event::ChannelClosed { service: hardware, channel: on_it });
+    assert!(out.iter().any(answers), "{out:?}");
     let g = b.core.grants.get(waits).unwrap();
     assert!(g.vf == Some(0) && g.moving.is_some(), "{g:?}");
+}
+
+#[test]
+fn who_has_let_go_of_hardware_that_is_not_leased_is_not_ended() {
+    let (mut b, s) = bed(Policy::First);
+    let hard = Negotiate { preference: 1, ..want("fast") };
+    let grant = b.negotiate(1, s, hard).unwrap().grant;
+    let out = b.ask(1, Kind::Activate, s, grant.as_bytes());
+    play(&mut b, out, |_| false);
+    let grant = Handle(grant.get());
+    let service = b.core.grants.get(grant).unwrap().service.expect("it serves");
+    assert!(b.core.grants.get(grant).unwrap().vf.is_some());
+    b.feed(Event::ChannelBroken { service, channel: grant, reason: "x".into() });
+    b.feed(Event::ChannelClosed { service, channel: grant });
+    b.now += MOST + 1;
+    assert!(!killed(&b.feed(Event::Tick), service));
+    b.ask(1, Kind::Release, s, grant.0.as_bytes());
+    assert!(b.core.grants.get(grant).is_err(), "nothing is waited for");
+}
+
+#[test]
+fn another_manager_tells_a_service_again_before_it_ends_it() {
+    let (mut b, s) = bed(Policy::First);
+    let (grant, hardware, software) = on_a_vf(&mut b, s);
+    b.feed(Event::ChannelBroken { service: hardware, channel: grant, reason: "x".into() });
+    b.now += 10 * MOST;
+    let out = restart(&mut b, &[(hardware, &[grant]), (software, &[])]);
+    let told = |a: &Action| matches!(a, Action::CloseChannel { service, channel } if (*service, *channel) == (hardware, grant));
+    assert!(out.iter().any(told), "{out:?}");
+    assert!(!killed(&b.feed(Event::Tick), hardware), "it has had no time");
+    b.now += MOST + 1;
+    assert!(killed(&b.feed(Event::Tick), hardware));
 }
 
 #[test]

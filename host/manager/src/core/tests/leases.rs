@@ -351,7 +351,7 @@ fn a_call_over_its_deadline_is_told_so_in_a_hand_over_too() {
 
 /// The manager is killed; the next one has the notes, and these services with what
 /// they say that they serve. All others have died.
-fn restart(b: &mut Bed, alive: &[(ServiceId, &[Handle])]) -> Vec<Action> {
+pub(super) fn restart(b: &mut Bed, alive: &[(ServiceId, &[Handle])]) -> Vec<Action> {
     b.log.clear();
     let notes = b.notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
     b.core = Core::restore(b.now, 8, b.core.catalog().clone(), notes).expect("it can be read");
