@@ -18,18 +18,16 @@ targets=${2:-server_lines caller_lines wire_decode signature peer_bytes texts wi
 [ $# -ge 1 ] && shift
 [ $# -ge 1 ] && shift
 
-# Edges and comparisons are counted, in our crates (coverage.sh); the build is
-# kept apart from others.
+# Edges and comparisons are counted; the build is kept apart from others.
 export RUSTC_BOOTSTRAP=1
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$here/target}/coverage"
 host=$(rustc -vV | sed -n 's/^host: //p')
-flags="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
+flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
 flags="$flags -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
 flags="$flags -Cllvm-args=-sanitizer-coverage-pc-table"
 flags="$flags -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
 # --target keeps the flags away from build scripts and macros.
-COVERAGE_FLAGS=$flags RUSTC_WRAPPER="$here/coverage.sh" RUSTFLAGS="--cfg fuzzing ${RUSTFLAGS:-}" \
-	cargo build --release --bins --target "$host"
+RUSTFLAGS="$flags ${RUSTFLAGS:-}" cargo build --release --bins --target "$host"
 
 status=0
 for target in $targets; do
