@@ -10,7 +10,7 @@ Why not `cargo test -p PACKAGE`: which features a crate is built with follows
 from which packages are named together, so cargo would build the larger ones
 anew for each stage.
 """
-import json, os, pathlib, subprocess, sys, time
+import json, os, pathlib, re, subprocess, sys, time
 
 REPO = pathlib.Path(__file__).resolve().parents[1]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target"))
@@ -20,6 +20,7 @@ SLOW = 5.0
 
 
 def build():
+    unseen()
     cargo = subprocess.run(
         ["cargo", "build", "--release", "--workspace", "--lib", "--bins", "--tests", "--examples",
          "--quiet", "--message-format=json-render-diagnostics"],
@@ -40,6 +41,36 @@ def build():
             })
     LIST.write_text(json.dumps(tests, indent=1))
     print(f"{len(tests)} test programs")
+
+
+def sources(target, package):
+    """The files that are one target's: of a program beside a library, its own alone."""
+    path = pathlib.Path(target["src_path"])
+    kinds = [k for t in package["targets"] for k in t["kind"]]
+    if "bin" in target["kind"] and any("lib" in k or k == "proc-macro" for k in kinds):
+        return [path]
+    return sorted(path.parent.rglob("*.rs"))
+
+
+def unseen():
+    """Nothing is left out: `test = false` and `doctest = false` save the building and the
+    reading of what has no tests, and say so where that has become untrue."""
+    said = subprocess.run(
+        ["cargo", "metadata", "--no-deps", "--format-version", "1"],
+        cwd=REPO, stdout=subprocess.PIPE, text=True, check=True).stdout
+    wrong = []
+    for package in json.loads(said)["packages"]:
+        for target in package["targets"]:
+            if target["kind"][0] not in ("lib", "rlib", "cdylib", "proc-macro", "bin"):
+                continue
+            for setting, mark in (("test", r"^\s*#\[test\]|^\s*proptest!"), ("doctest", r"^\s*//[/!] ```")):
+                if target[setting] or (setting == "doctest" and "bin" in target["kind"]):
+                    continue
+                wrong += [
+                    f"{file.relative_to(REPO)}: {target['name']} has `{setting} = false` in its Cargo.toml"
+                    for file in sources(target, package) if re.search(mark, file.read_text(), re.M)]
+    if wrong:
+        sys.exit("built.py: what is in these files would never run:\n" + "\n".join(wrong))
 
 
 def wanted(test, words):

@@ -52,12 +52,10 @@ pub enum BenchError {
         wanted: String,
     },
     /// Raw lines were not answered.
-    #[error("the service of 'floor' did not answer a raw line within {ms} ms, {tries} times over")]
+    #[error("the service of 'floor' did not answer a raw line within {seconds} s")]
     NoFloor {
-        /// How long each was waited for.
-        ms: u64,
-        /// How often it was tried.
-        tries: u32,
+        /// How long it was waited for.
+        seconds: u64,
     },
     /// This place cannot do this work.
     #[error("{place} cannot measure {what}")]

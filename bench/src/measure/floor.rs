@@ -2,69 +2,56 @@
 //!
 //! The function `floor` answers raw lines: the service copies the first word of a line
 //! to its own line of the same number as soon as it changes. Its service sleeps when no
-//! line comes for a while, and raw lines ring no bell. So a floor is opened just before
-//! it is used, and opened anew if its service has fallen asleep: on a busy machine this
-//! thread may have been kept from running for that long. The line that was under way
-//! then has taken as long as that, like any call that was held up.
+//! line comes for a while, and sending one rings nobody. On a busy machine this thread
+//! may have been kept from running for that long: where an answer stays out, the service
+//! is woken. The line that was under way then has taken as long as that, like any call
+//! that was held up.
 
 use super::open;
 use crate::{BenchError, Result};
 use std::time::{Duration, Instant};
 use vfun::{ChannelKind, Function, FunctionRequest, Session};
-use vfun_ring::Memory;
 use vfun_ring::sync::Ordering;
+use vfun_ring::{Memory, WindowMemory};
 use vfun_window::pause;
 use vfun_wire::channel::line_off;
 
-/// How long an answer may take before the service is taken to be asleep: a little longer
-/// than it spins. Where it has no bell to sleep on it looks again by itself, and only one
-/// that is gone stays silent.
-const ASLEEP: Duration = Duration::from_millis(3);
-const GONE: Duration = Duration::from_millis(100);
-/// How often to open it anew for one answer.
-const TRIES: u32 = 50;
+/// How long a line may stay unanswered. Whoever answers is woken where it sleeps and
+/// may have to wait for its processor; only one that is gone stays silent for so long.
+const GONE: Duration = Duration::from_secs(10);
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 1 << 14;
 
 /// A channel of raw lines.
-pub struct Floor<'a> {
-    session: &'a Session,
-    /// Always there but while it is opened anew.
-    function: Option<Function>,
+pub struct Floor {
+    function: Function,
     sent: Vec<u64>,
-    opened: u32,
+    woken: u32,
 }
 
-impl<'a> Floor<'a> {
+impl Floor {
     /// Opens `lines` lines, a power of two, and sends each once.
-    pub fn open(session: &'a Session, lines: u16) -> Result<Self> {
-        let mut floor = Floor { session, function: None, sent: vec![0; lines.into()], opened: 0 };
-        floor.open_anew()?;
+    pub fn open(session: &Session, lines: u16) -> Result<Self> {
+        let request =
+            FunctionRequest::new("floor").kind(ChannelKind::Floor).depth(lines).cell_bytes(0);
+        let function = open(session, &request)?;
+        let mut floor = Floor { function, sent: vec![0; lines.into()], woken: 0 };
+        (0..floor.sent.len()).for_each(|line| floor.send(line));
         for line in 0..floor.sent.len() {
             floor.wait(line)?;
         }
         Ok(floor)
     }
 
-    #[cold]
-    fn open_anew(&mut self) -> Result<()> {
-        // First: the old one's room goes back.
-        self.function = None;
-        let request = FunctionRequest::new("floor")
-            .kind(ChannelKind::Floor)
-            .depth(self.sent.len() as u16)
-            .cell_bytes(0);
-        self.function = Some(open(self.session, &request)?);
-        self.opened += 1;
-        self.sent.fill(0);
-        (0..self.sent.len()).for_each(|line| self.send(line));
-        Ok(())
+    #[inline]
+    fn lines(&self) -> Option<&WindowMemory> {
+        self.function.floor()
     }
 
     #[inline]
     fn send(&mut self, line: usize) {
         self.sent[line] += 1;
-        if let Some(memory) = self.function.as_ref().and_then(Function::floor) {
+        if let Some(memory) = self.lines() {
             memory.store(line_off(line) / 8, self.sent[line], Ordering::Release);
         }
     }
@@ -72,7 +59,7 @@ impl<'a> Floor<'a> {
     /// Looks for a line's answer, for a while.
     #[inline]
     fn look(&self, line: usize) -> bool {
-        let Some(memory) = self.function.as_ref().and_then(Function::floor) else { return false };
+        let Some(memory) = self.lines() else { return false };
         let (at, wanted) = (line_off(line) / 8, self.sent[line]);
         for _ in 0..LOOKS {
             if memory.load(at, Ordering::Acquire) == wanted {
@@ -90,24 +77,21 @@ impl<'a> Floor<'a> {
 
     #[cold]
     fn wait_long(&mut self, line: usize) -> Result<()> {
-        let mut patience = if self.session.info().doorbell { ASLEEP } else { GONE };
-        for _ in 0..TRIES {
-            let start = Instant::now();
-            while start.elapsed() < patience {
-                if self.look(line) {
-                    return Ok(());
-                }
+        let start = Instant::now();
+        while start.elapsed() < GONE {
+            self.woken += u32::from(self.function.wake_floor());
+            if self.look(line) {
+                return Ok(());
             }
-            self.open_anew()?;
-            // Neither asleep nor gone, but on a processor that others have.
-            patience = (patience * 2).min(GONE);
+            // Two on one processor: the other one's turn.
+            std::thread::yield_now();
         }
-        Err(BenchError::NoFloor { ms: patience.as_millis() as u64, tries: TRIES })
+        Err(BenchError::NoFloor { seconds: GONE.as_secs() })
     }
 
-    /// How often it was opened: more than before if its service fell asleep since.
-    pub fn opened(&self) -> u32 {
-        self.opened
+    /// How often its service was woken: more than before if it fell asleep since.
+    pub fn woken(&self) -> u32 {
+        self.woken
     }
 
     /// One round trip of one line.

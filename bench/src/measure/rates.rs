@@ -49,10 +49,10 @@ fn floor_rate(calls: &Calls, clock: &Clock, in_flight: u32, time: Duration) -> R
     for _ in 0..ATTEMPTS {
         let mut floor = Floor::open(calls.session(), in_flight as u16)?;
         warm_up(clock, WARM, WARM_FOR, || floor.turn())?;
-        let opened = floor.opened();
+        let woken = floor.woken();
         let (turns, seconds) = rate(clock, time, (BATCH / in_flight).max(1), || floor.turn())?;
         best = best.max((turns * u64::from(in_flight)) as f64 / seconds);
-        if floor.opened() == opened {
+        if floor.woken() == woken {
             break;
         }
     }

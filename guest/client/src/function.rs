@@ -76,8 +76,19 @@ impl Function {
     /// The raw lines of a channel of kind [`crate::ChannelKind::Floor`].
     pub fn floor(&self) -> Option<&WindowMemory> {
         match &self.inner.calls {
-            Calls::Floor(memory) => Some(memory),
+            Calls::Floor(lines) => Some(lines.memory()),
             _ => None,
+        }
+    }
+
+    /// Wakes the service of raw lines if it sleeps: it does when none came for
+    /// a while, and sending one rings nobody. Whether it was rung: `false` also
+    /// where nothing can ring, where it looks by itself every few milliseconds,
+    /// and for functions that are called.
+    pub fn wake_floor(&self) -> bool {
+        match &self.inner.calls {
+            Calls::Floor(lines) => lines.wake(),
+            _ => false,
         }
     }
 

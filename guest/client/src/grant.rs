@@ -1,6 +1,6 @@
 //! A grant: what a negotiation gave.
 
-use crate::calls::{Calls, TcpCalls, WindowCalls, open_sides};
+use crate::calls::{Calls, RawLines, TcpCalls, WindowCalls};
 use crate::control::{self, Control};
 use crate::error::{Error, Result};
 use crate::function::Function;
@@ -141,7 +141,7 @@ impl Grant {
                         let calls = WindowCalls::open(window.clone(), &ack, info, policy, bell)?;
                         Calls::Window(Box::new(calls))
                     }
-                    ChannelKind::Floor => Calls::Floor(open_sides(window, &ack.geometry, info)?),
+                    ChannelKind::Floor => Calls::Floor(RawLines::open(window.clone(), &ack, info)?),
                     ChannelKind::Packets => {
                         return Err(Error::Unsupported("this version has no packet channels"));
                     }

@@ -15,6 +15,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 static int checks, failed;
@@ -61,6 +62,17 @@ static int touch(const volatile uint64_t *p)
 static void no_op(int sig)
 {
 	(void)sig;
+}
+
+/*
+ * SIGALRM each second, or no more of them. One alone could come before the wait
+ * that it is to end, where processors are taken away for so long.
+ */
+static void alarms(int on)
+{
+	struct itimerval each = { { on, 0 }, { on, 0 } };
+
+	setitimer(ITIMER_REAL, &each, NULL);
 }
 
 static int raw(int fd, unsigned long cmd, void *arg)
@@ -327,8 +339,9 @@ static void waits(void)
 	IS(vt_wait(fd, c.channel, &seen, 3000000), -ETIMEDOUT);
 	seen--;
 	IS(vt_wait(fd, c.channel, &seen, ~0ULL), 0);
-	alarm(1);
+	alarms(1);
 	IS(vt_wait(fd, c.channel, &seen, 0x7fffffffffffffffULL - 1), -EINTR);
+	alarms(0);
 
 	p = (struct pollfd){ .fd = fd, .events = POLLIN };
 	IS(poll(&p, 1, 0), 0);
@@ -361,13 +374,13 @@ static void waits(void)
 	/* A signal with a handler ends the wait, and it can go on. */
 	sigaction(SIGALRM, &sa, NULL);
 	vt_wait(fd, c.channel, &seen, 0);
-	alarm(1);
+	alarms(1);
 	IS(vt_wait(fd, c.channel, &seen, ~0ULL), -EINTR);
-	alarm(1);
 	{
 		struct vfun_ioc_wait w = { c.channel, seen, 100000000000ULL };
 
 		IS(raw(fd, VFUN_IOC_WAIT, &w), EINTR);
+		alarms(0);
 		IS(w.timeout_ns > 0 && w.timeout_ns < 100000000000ULL, 1);
 		IS(w.seen == seen, 1);
 	}
@@ -382,10 +395,11 @@ static void waits(void)
 	}
 	IS(vt_wait(fd, c.channel, &seen, 1000000000ULL), -ETIMEDOUT);
 	waitpid(child, &status, 0);
-	alarm(1);
+	alarms(1);
 	n = 0;
 	vt_wait(fd, 0, &n, 0);
 	IS(vt_wait(fd, 0, &n, ~0ULL), -EINTR);
+	alarms(0);
 
 	/* A release by another process wakes who waits for ever. */
 	child = fork();

@@ -35,10 +35,11 @@ pub const MAX_NAME_BYTES: usize = 32;
 /// Longest path of a UNIX socket, by the kernel's `sockaddr_un`.
 pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 
-/// Time for a boot with KVM: a second is usual, ten guests at once may be slow.
-pub const BOOT_TIMEOUT_KVM: Duration = Duration::from_secs(30);
+/// Time for a boot with KVM: a second is usual; ten guests at once, on a host
+/// whose processors are taken away from it for seconds, are slow.
+pub const BOOT_TIMEOUT_KVM: Duration = Duration::from_secs(90);
 /// Time for a boot by emulation: two seconds are usual on an idle machine.
-pub const BOOT_TIMEOUT_TCG: Duration = Duration::from_secs(60);
+pub const BOOT_TIMEOUT_TCG: Duration = Duration::from_secs(180);
 /// A probe of KVM that has not reached user space by now has failed.
 pub const KVM_PROBE: Duration = Duration::from_secs(20);
 /// A probe of KVM that has not printed one byte by now hangs before its first
@@ -74,6 +75,6 @@ pub const MAX_QMP_LINE_BYTES: u64 = 4 << 20;
 /// Most QMP events kept for [`wait_event`](crate::Guest::wait_event).
 pub const MAX_QMP_EVENTS: usize = 1024;
 /// How long QEMU has to open its sockets.
-pub const QEMU_START: Duration = Duration::from_secs(15);
+pub const QEMU_START: Duration = Duration::from_secs(60);
 /// How long the keeper has to end QEMU and to remove the folder.
-pub const KEEPER_END: Duration = Duration::from_secs(15);
+pub const KEEPER_END: Duration = Duration::from_secs(60);

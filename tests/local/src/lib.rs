@@ -202,7 +202,7 @@ impl Stand {
 
     /// Waits until something holds; says what did not.
     pub fn until(&self, what: &str, mut holds: impl FnMut(&Stand) -> bool) {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(60);
         while !holds(self) {
             assert!(Instant::now() < until, "{what} did not come to pass:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(10));

@@ -1,7 +1,10 @@
 //! From negotiation to release, with every function that ships.
 
-use vfun::{CellState, Error, FunctionRequest, FunctionVersion, NackCode, Preference};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vfun::{CellState, ChannelKind, Error, FunctionRequest, FunctionVersion, NackCode, Preference};
 use vfun_tests_local::{Stand, args, number};
+use vfun_wire::channel::{in_header, line_off};
 
 #[test]
 fn the_functions_that_ship_compute_what_they_say() {
@@ -191,4 +194,41 @@ fn arguments_beyond_a_cell_are_refused_before_they_are_sent() {
         session.negotiate(&FunctionRequest::new("echo").cell_bytes(0)).unwrap().activate().unwrap();
     assert!(matches!(none.call(&[0; 49]), Err(Error::ArgumentsTooLong { .. })));
     assert_eq!(none.call(&[1; 48]).unwrap(), [1; 48]);
+}
+
+/// A service of raw lines falls asleep, and is rung by nobody who sends one: a
+/// measurement that was kept from its processor for 2 ms would wait for ever.
+#[test]
+fn raw_lines_that_sleep_are_woken() {
+    let stand = Stand::start();
+    let session = stand.connect("floor");
+    let request = FunctionRequest::new("floor").kind(ChannelKind::Floor).depth(2).cell_bytes(0);
+    let floor = session.negotiate(&request).unwrap().activate().unwrap();
+    let memory = floor.floor().expect("raw lines");
+    let answer = |line: usize| memory.theirs().load(line_off(line) / 8, Ordering::Acquire);
+    let within = |what: &str, ready: &dyn Fn() -> bool| {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !ready() {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    for round in 1..=3 {
+        // Its first sleep ends by itself after a millisecond; the next does not.
+        within("it falls asleep", &|| {
+            let slept = || memory.theirs().load(in_header::SLEPT, Ordering::Acquire);
+            let before = slept();
+            std::thread::sleep(Duration::from_millis(50));
+            before > 0
+                && before == slept()
+                && memory.theirs().load(in_header::SLEEPS, Ordering::Acquire) == 1
+        });
+        memory.mine().store(line_off(1) / 8, round, Ordering::Release);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_ne!(answer(1), round, "it was to sleep");
+        assert!(floor.wake_floor());
+        within("it wakes and answers", &|| answer(1) == round);
+    }
+    let echo = session.function("echo").unwrap();
+    assert!(!echo.wake_floor(), "calls ring by themselves");
 }

@@ -2,11 +2,12 @@
 
 mod abandoned;
 mod open;
+mod raw;
 mod results;
 mod tcp;
 mod window;
 
-pub(crate) use open::open_sides;
+pub(crate) use raw::RawLines;
 pub use results::Results;
 pub(crate) use results::{Into, Sink, ToVec, With};
 pub(crate) use tcp::TcpCalls;
@@ -14,7 +15,7 @@ pub(crate) use window::WindowCalls;
 
 use crate::error::{Error, Result};
 use std::time::Instant;
-use vfun_ring::{Ticket, WindowMemory};
+use vfun_ring::Ticket;
 use vfun_wire::channel::{CellState, Command};
 
 /// The way an active function's calls take.
@@ -24,7 +25,7 @@ pub(crate) enum Calls {
     /// Frames.
     Tcp(TcpCalls),
     /// Raw lines: no calls at all.
-    Floor(WindowMemory),
+    Floor(RawLines),
 }
 
 /// A call under way, to be waited for or abandoned.

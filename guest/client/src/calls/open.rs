@@ -10,9 +10,18 @@ use vfun_window::{Access, MapError, Spaces};
 use vfun_wire::channel::{Geometry, spaces_off};
 use vfun_wire::message::ActivateAck;
 
+/// Where to ring and to sleep for a channel.
+pub(super) fn place(ack: &ActivateAck) -> BellPlace {
+    BellPlace {
+        channel: ack.channel.get(),
+        out: ack.geometry.vector_out.get(),
+        inn: ack.geometry.vector_in.get(),
+    }
+}
+
 /// A channel's two sides, mapped as the law says: `dataout` for writing,
 /// `datain` for reading only.
-pub(crate) fn open_sides(window: &Window, g: &Geometry, info: &GrantInfo) -> Result<WindowMemory> {
+pub(super) fn open_sides(window: &Window, g: &Geometry, info: &GrantInfo) -> Result<WindowMemory> {
     let heap = u64::from(window.checked.heap_off.get());
     g.check(heap, window.transport.window_bytes())
         .map_err(|e| Error::HostNonsense(e.to_string()))?;
@@ -41,8 +50,7 @@ impl WindowCalls {
         policy: &crate::WaitPolicy,
         doorbell: bool,
     ) -> Result<Self> {
-        let geometry = &ack.geometry;
-        let memory = open_sides(&window, geometry, info)?;
+        let memory = open_sides(&window, &ack.geometry, info)?;
         let (off, len) =
             (spaces_off(info.depth), usize::from(info.depth) * info.cell_bytes as usize);
         let shape = |_| Error::Map(MapError::Shape);
@@ -54,13 +62,8 @@ impl WindowCalls {
                 Some(Spaces::new(span, bytes, info.depth.into()).map_err(shape)?)
             }
         };
-        let place = BellPlace {
-            channel: ack.channel.get(),
-            out: geometry.vector_out.get(),
-            inn: geometry.vector_in.get(),
-        };
         // Whoever serves this channel rings only if both sides said that they can.
         let bells = Bells { ring: window.bells.ring, rung: window.bells.rung && doorbell };
-        Ok(Self::new(window, memory, results, spaces, info, policy.clone(), (place, bells)))
+        Ok(Self::new(window, memory, results, spaces, info, policy.clone(), (place(ack), bells)))
     }
 }
