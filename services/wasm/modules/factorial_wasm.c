@@ -26,6 +26,11 @@ void vfun_driver_exit(void *state)
 static uint64_t once(uint64_t n)
 {
     uint64_t product = 1;
+/* Four products side by side, as natively. Pairs of them (what -msimd128 makes
+ * of it by itself) take 4 times as long where the processor has no fast product
+ * of two 64-bit numbers at once: AVX-512's takes 15 cycles on Intel's, one
+ * number's takes 3. */
+#pragma clang loop vectorize_width(1) interleave_count(4)
     for (uint64_t k = 2; k <= n; k++)
         product *= k;
     return product;
