@@ -44,12 +44,15 @@ def build():
 
 
 def sources(target, package):
-    """The files that are one target's: of a program beside a library, its own alone."""
+    """The files that are one target's: of a program beside a library, it and its modules."""
     path = pathlib.Path(target["src_path"])
     kinds = [k for t in package["targets"] for k in t["kind"]]
-    if "bin" in target["kind"] and any("lib" in k or k == "proc-macro" for k in kinds):
-        return [path]
-    return sorted(path.parent.rglob("*.rs"))
+    if "bin" not in target["kind"] or not any("lib" in k or k == "proc-macro" for k in kinds):
+        return sorted(path.parent.rglob("*.rs"))
+    files = [path]
+    for name in re.findall(r"^\s*(?:pub(?:\(.*?\))? )?mod (\w+);", path.read_text(), re.M):
+        files += [path.parent / f"{name}.rs", *sorted((path.parent / name).rglob("*.rs"))]
+    return [f for f in files if f.is_file()]
 
 
 def unseen():

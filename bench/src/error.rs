@@ -52,7 +52,9 @@ pub enum BenchError {
         wanted: String,
     },
     /// Raw lines were not answered.
-    #[error("the service of 'floor' did not answer a raw line within {seconds} s")]
+    #[error(
+        "the service of 'floor' did not answer a raw line within {seconds} s: `vfun service list` shows whether it runs"
+    )]
     NoFloor {
         /// How long it was waited for.
         seconds: u64,

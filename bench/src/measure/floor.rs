@@ -19,6 +19,9 @@ use vfun_wire::channel::line_off;
 /// How long a line may stay unanswered. Whoever answers is woken where it sleeps and
 /// may have to wait for its processor; only one that is gone stays silent for so long.
 const GONE: Duration = Duration::from_secs(10);
+/// An answer that stays out for longer was held up: its service slept, or had no
+/// processor. A little longer than the service looks for lines before it sleeps.
+const HELD_UP: Duration = Duration::from_millis(3);
 /// Looks between two readings of the clock.
 const LOOKS: u32 = 1 << 14;
 
@@ -26,7 +29,7 @@ const LOOKS: u32 = 1 << 14;
 pub struct Floor {
     function: Function,
     sent: Vec<u64>,
-    woken: u32,
+    held_up: u32,
 }
 
 impl Floor {
@@ -35,7 +38,7 @@ impl Floor {
         let request =
             FunctionRequest::new("floor").kind(ChannelKind::Floor).depth(lines).cell_bytes(0);
         let function = open(session, &request)?;
-        let mut floor = Floor { function, sent: vec![0; lines.into()], woken: 0 };
+        let mut floor = Floor { function, sent: vec![0; lines.into()], held_up: 0 };
         (0..floor.sent.len()).for_each(|line| floor.send(line));
         for line in 0..floor.sent.len() {
             floor.wait(line)?;
@@ -79,8 +82,9 @@ impl Floor {
     fn wait_long(&mut self, line: usize) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < GONE {
-            self.woken += u32::from(self.function.wake_floor());
+            self.function.wake_floor();
             if self.look(line) {
+                self.held_up += u32::from(start.elapsed() > HELD_UP);
                 return Ok(());
             }
             // Two on one processor: the other one's turn.
@@ -89,9 +93,9 @@ impl Floor {
         Err(BenchError::NoFloor { seconds: GONE.as_secs() })
     }
 
-    /// How often its service was woken: more than before if it fell asleep since.
-    pub fn woken(&self) -> u32 {
-        self.woken
+    /// How often an answer stayed out for milliseconds.
+    pub fn held_up(&self) -> u32 {
+        self.held_up
     }
 
     /// One round trip of one line.

@@ -42,17 +42,17 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// Lines of the floor a second. A run in which its service fell asleep says nothing of
+/// Lines of the floor a second. A run in which its service was held up says nothing of
 /// what the machine allows and is done again, a few times.
 fn floor_rate(calls: &Calls, clock: &Clock, in_flight: u32, time: Duration) -> Result<f64> {
     let mut best = 0.0f64;
     for _ in 0..ATTEMPTS {
         let mut floor = Floor::open(calls.session(), in_flight as u16)?;
         warm_up(clock, WARM, WARM_FOR, || floor.turn())?;
-        let woken = floor.woken();
+        let held_up = floor.held_up();
         let (turns, seconds) = rate(clock, time, (BATCH / in_flight).max(1), || floor.turn())?;
         best = best.max((turns * u64::from(in_flight)) as f64 / seconds);
-        if floor.woken() == woken {
+        if floor.held_up() == held_up {
             break;
         }
     }

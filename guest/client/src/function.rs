@@ -73,7 +73,8 @@ impl Function {
         self.inner.hold.stats()
     }
 
-    /// The raw lines of a channel of kind [`crate::ChannelKind::Floor`].
+    /// The raw lines of a channel of kind [`crate::ChannelKind::Floor`]. Who has sent
+    /// some and waits for their answers calls [`Function::wake_floor`] now and then.
     pub fn floor(&self) -> Option<&WindowMemory> {
         match &self.inner.calls {
             Calls::Floor(lines) => Some(lines.memory()),

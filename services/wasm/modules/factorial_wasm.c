@@ -27,7 +27,7 @@ static uint64_t once(uint64_t n)
 {
     uint64_t product = 1;
 /* Four products side by side, as natively. Pairs of them (what -msimd128 makes
- * of it by itself) take 4 times as long where the processor has no fast product
+ * of it by itself) take up to 4 times as long where the processor has no fast product
  * of two 64-bit numbers at once: AVX-512's takes 15 cycles on Intel's, one
  * number's takes 3. */
 #pragma clang loop vectorize_width(1) interleave_count(4)

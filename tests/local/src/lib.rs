@@ -13,6 +13,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vfun_manager::admin::{Ask, AskError, GrantRow, Reply, Status, ask};
 
+/// How long something may take to come to pass. Seconds are enough but where a
+/// host takes its processors away.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The repository.
 pub fn repo() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -114,7 +118,7 @@ impl Stand {
             .spawn()
             .expect("vfund starts");
         self.vfund = Some(child);
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + PATIENCE;
         while self.try_ask(&Ask::Status).is_err() {
             assert!(Instant::now() < until, "vfund did not come up:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(5));
@@ -202,7 +206,7 @@ impl Stand {
 
     /// Waits until something holds; says what did not.
     pub fn until(&self, what: &str, mut holds: impl FnMut(&Stand) -> bool) {
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + PATIENCE;
         while !holds(self) {
             assert!(Instant::now() < until, "{what} did not come to pass:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(10));

@@ -1,7 +1,7 @@
 //! From negotiation to release, with every function that ships.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vfun::{CellState, ChannelKind, Error, FunctionRequest, FunctionVersion, NackCode, Preference};
 use vfun_tests_local::{Stand, args, number};
 use vfun_wire::channel::{in_header, line_off};
@@ -206,20 +206,14 @@ fn raw_lines_that_sleep_are_woken() {
     let floor = session.negotiate(&request).unwrap().activate().unwrap();
     let memory = floor.floor().expect("raw lines");
     let answer = |line: usize| memory.theirs().load(line_off(line) / 8, Ordering::Acquire);
-    let within = |what: &str, ready: &dyn Fn() -> bool| {
-        let until = Instant::now() + Duration::from_secs(20);
-        while !ready() {
-            assert!(Instant::now() < until, "{what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
     for round in 1..=3 {
-        // Its first sleep ends by itself after a millisecond; the next does not.
-        within("it falls asleep", &|| {
+        // The first sleep of each wait ends by itself after a millisecond; the
+        // second does not.
+        stand.until("a sleep without end", |_| {
             let slept = || memory.theirs().load(in_header::SLEPT, Ordering::Acquire);
             let before = slept();
             std::thread::sleep(Duration::from_millis(50));
-            before > 0
+            before >= 2 * round
                 && before == slept()
                 && memory.theirs().load(in_header::SLEEPS, Ordering::Acquire) == 1
         });
@@ -227,7 +221,7 @@ fn raw_lines_that_sleep_are_woken() {
         std::thread::sleep(Duration::from_millis(20));
         assert_ne!(answer(1), round, "it was to sleep");
         assert!(floor.wake_floor());
-        within("it wakes and answers", &|| answer(1) == round);
+        stand.until("an answer", |_| answer(1) == round);
     }
     let echo = session.function("echo").unwrap();
     assert!(!echo.wake_floor(), "calls ring by themselves");
