@@ -128,7 +128,11 @@ static int goodbye(struct request *r)
 	if (ret)
 		return ret;
 	ret = exchange(r);
-	vfun_session_closed(vf);
+	/* Not said at all: another try says it, or the end of the file. */
+	if (ret && !r->x.posted)
+		vfun_session_not_closed(vf, r->x.session);
+	else
+		vfun_session_closed(vf);
 	return ret;
 }
 

@@ -141,6 +141,19 @@ void vfun_session_closed(struct vfun_file *vf)
 	vfun_session_not_opened(vf);
 }
 
+/*
+ * GOODBYE never reached the host, whose session goes on, with a heartbeat: were
+ * it forgotten here, the host would keep what it has until it is taken for dead.
+ */
+void vfun_session_not_closed(struct vfun_file *vf, u64 session)
+{
+	spin_lock(&vf->lock);
+	vf->state = VFUN_SESSION_OPEN;
+	vf->session = session;
+	spin_unlock(&vf->lock);
+	mod_delayed_work(system_freezable_wq, &vf->dev->beat_work, 0);
+}
+
 static void file_free(struct vfun_file *vf)
 {
 	struct vfun_device *dev = vf->dev;

@@ -235,6 +235,7 @@ int vfun_session_get(struct vfun_file *vf, u64 *session, u64 *generation,
 		     u64 *epoch);
 int vfun_session_close(struct vfun_file *vf, u64 *session, u64 *generation);
 void vfun_session_closed(struct vfun_file *vf);
+void vfun_session_not_closed(struct vfun_file *vf, u64 session);
 void vfun_session_release(struct vfun_file *vf);
 void vfun_goodbye(struct work_struct *work);
 struct vfun_grant *vfun_grant_find(struct vfun_file *vf, u64 handle);

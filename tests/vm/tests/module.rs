@@ -28,6 +28,21 @@ fn it_loads_is_misused_and_leaves_nothing_behind() {
     gone(&stand);
 }
 
+/// A program that is killed in the middle of its goodbye: if that was not said
+/// yet, the end of its file says it, and the host need not wait for 30 s of
+/// silence.
+#[test]
+fn a_goodbye_that_is_killed_is_said_all_the_same() {
+    let stand = Stand::start();
+    let guest = boot(&module_config("goodbyes", vec![doorbell_client(&stand, "vm1", "")]));
+    load(&guest);
+    let out = guest.run("misuse /dev/vfun0 goodbyes", Duration::from_secs(300)).unwrap();
+    assert_eq!(out.status, 0, "{}\n{}", out.text(), dmesg(&guest));
+    gone(&stand);
+    assert!(!stand.log().contains("heartbeat"), "{}", stand.log());
+    healthy(&guest);
+}
+
 #[test]
 fn random_calls_do_it_no_harm() {
     let stand = Stand::start();
