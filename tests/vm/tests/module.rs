@@ -114,9 +114,11 @@ fn a_guest_that_is_reset_loses_its_old_sessions_at_once() {
     load(&guest);
     hold(&guest, "a", "/dev/vfun0");
     assert_eq!(stand.totals().1, 1);
+    let beaten = Instant::now();
     guest.reset().unwrap();
-    // No one has told the host yet, and 30 s have not passed.
-    assert_eq!(stand.totals().1, 1);
+    // No one has told the host yet. Where 30 s may have passed, silence has.
+    let totals = stand.totals();
+    assert!(totals.1 == 1 || beaten.elapsed() > Duration::from_secs(25), "{totals:?}");
     load(&guest);
     gone(&stand);
     hold(&guest, "a", "/dev/vfun0");
