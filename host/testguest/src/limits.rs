@@ -74,7 +74,8 @@ pub const QMP_ANSWER: Duration = Duration::from_secs(30);
 pub const MAX_QMP_LINE_BYTES: u64 = 4 << 20;
 /// Most QMP events kept for [`wait_event`](crate::Guest::wait_event).
 pub const MAX_QMP_EVENTS: usize = 1024;
-/// How long QEMU has to open its sockets.
-pub const QEMU_START: Duration = Duration::from_secs(60);
+/// How long QEMU has to open its sockets, and how long it is looked for at them
+/// before it is taken to be gone.
+pub const QEMU_START: Duration = Duration::from_secs(15);
 /// How long the keeper has to end QEMU and to remove the folder.
 pub const KEEPER_END: Duration = Duration::from_secs(60);
