@@ -6,17 +6,30 @@ usage: tests/built.py build              builds; what was built is in TARGET/tes
                                          runs tests: PACKAGE, PACKAGE/TARGET, and the same after a
                                          '-' for all but those; each with the arguments
 
+What failed, and with which words, is in TARGET/failed.txt too, which
+tests/run.sh shows last. Tests in tests/ folders start real processes and
+guests and wait for them: one that fails there has a second try, by itself,
+and what the first said is shown all the same. TRIES of them in a whole
+run, then no more: docs/decisions/0015-second-tries.md. VFUN_TRIES=0: none.
+
 Why not `cargo test -p PACKAGE`: which features a crate is built with follows
 from which packages are named together, so cargo would build the larger ones
 anew for each stage.
 """
-import json, os, pathlib, re, subprocess, sys, time
+import json, os, pathlib, re, subprocess, sys, threading, time
 
 REPO = pathlib.Path(__file__).resolve().parents[1]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target"))
 LIST = TARGET / "tests.json"
+FAILED = TARGET / "failed.txt"
 # A run of one program that is worth a line of its own, s.
 SLOW = 5.0
+# Second tries in a whole run: more is no accident.
+TRIES = int(os.environ.get("VFUN_TRIES", 3))
+# How long a program's output is waited for when it has ended, s.
+LAST_WORDS = 10.0
+# Lines of a test's last words that are repeated at the end, and their length.
+WORDS, LENGTH = 8, 500
 
 
 def build():
@@ -103,15 +116,98 @@ def run(words, arguments):
             "LD_LIBRARY_PATH": ":".join(p for p in path if p),
         }
         print(f"-- {name}", flush=True)
-        began = time.monotonic()
-        ended = subprocess.run([t["program"], "--quiet", *arguments], cwd=t["folder"], env=env).returncode
+        began, machine = time.monotonic(), clocks()
+        ended, said = shown([t["program"], "--quiet", *arguments], t["folder"], env)
         took = time.monotonic() - began
         if took > SLOW:
             print(f"-- {name}: {took:.0f} s", flush=True)
-        if ended:
+        if ended and not again(t, name, said, env, away(machine)):
             failed.append(name)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def shown(command, folder, env):
+    """Runs it, its output shown as it comes: its exit status and the output."""
+    child = subprocess.Popen(
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    lines = []
+
+    def show():
+        for line in child.stdout:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+            lines.append(line.decode(errors="replace").rstrip())
+
+    # Beside it: what a test left behind may hold the pipe open for ever.
+    reader = threading.Thread(target=show, daemon=True)
+    reader.start()
+    ended = child.wait()
+    reader.join(timeout=LAST_WORDS)
+    return ended, list(lines)
+
+
+def clocks():
+    """Of all processors: ticks so far, and of these the ones taken away by the machine's host."""
+    ticks = [int(n) for n in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    return sum(ticks), ticks[7]
+
+
+def away(before):
+    """How much of the machine was taken away since, in words."""
+    (ticks, stolen), now = before, clocks()
+    share = (now[1] - stolen) / max(now[0] - ticks, 1)
+    return f"{share:.0%} of the machine was taken away meanwhile, load {os.getloadavg()[0]:.0f}"
+
+
+def names(said):
+    """The tests that failed: the last list of the harness."""
+    at = max((i for i, line in enumerate(said) if line == "failures:"), default=len(said))
+    found = []
+    for line in said[at + 1:]:
+        if not line.startswith("    "):
+            if found:
+                break
+            continue
+        found.append(line.strip())
+    return found
+
+
+def words(said, test):
+    """What a test said as it fell."""
+    at = next((i for i, line in enumerate(said) if line.startswith(f"thread '{test}'") and "panicked at" in line), None)
+    if at is None:
+        return []
+    kept = [said[at].partition("panicked at ")[2]]
+    for line in said[at + 1:at + WORDS]:
+        if line.startswith(("stack backtrace:", "note: run with", "failures:", "test result:")):
+            break
+        kept.append(line[:LENGTH])
+    return [line for line in kept if line]
+
+
+def again(test, name, said, env, machine):
+    """Notes what failed, and whether all of it passed at a second try, each test by itself."""
+    found = names(said)
+    spent = FAILED.read_text().count("\npassed at the second try") if FAILED.exists() else 0
+    may = test["kind"] == "test" and found and spent + len(found) <= TRIES
+    passed = True
+    for one in found or [None]:
+        verdict = "failed"
+        if may:
+            print(f"-- {name}: {one} once more, by itself", flush=True)
+            ended, second = shown(
+                [test["program"], "--quiet", "--exact", one, "--include-ignored"], test["folder"], env)
+            ran = any(re.search(r"\b1 passed\b", line) for line in second)
+            verdict = "failed twice" if ended or not ran else "passed at the second try"
+        passed &= verdict == "passed at the second try"
+        last = words(said, one) if one else said[-WORDS:]
+        with FAILED.open("a") as file:
+            print(f"\n{verdict}: {name}{f' {one}' if one else ''} ({machine})", file=file)
+            for line in last:
+                print(f"    {line}", file=file)
+    return passed
 
 
 def main():

@@ -24,6 +24,10 @@ stage() { # NAME COMMAND...
     fi
 }
 
+# What tests/built.py keeps for the end.
+target=${CARGO_TARGET_DIR:-target}
+rm -f "$target/failed.txt"
+
 # Quiet unless something goes wrong: the log of a good run is short.
 export RUST_BACKTRACE=${RUST_BACKTRACE:-0}
 export VFUN_REPO=$PWD
@@ -63,4 +67,8 @@ printf '\n=== stages\n'
 printf '%s\n' "${lines[@]}"
 printf '%5d s  in all\n' $((SECONDS - began))
 printf '%d passed, %d failed\n' "$passed" "${#failed[@]}"
+if [ -s "$target/failed.txt" ]; then
+    printf '\n=== tests that failed, some perhaps at the first try only\n'
+    cat "$target/failed.txt"
+fi
 [ "${#failed[@]}" = 0 ]

@@ -24,7 +24,7 @@ fn without_a_manager_calls_go_on_and_requests_say_so() {
     let e = s.ping().unwrap_err();
     assert!(matches!(e, Error::ManagerGone(_)) && e.is_retryable(), "{e}");
     assert!(e.to_string().contains("the manager is not running"));
-    assert!(start.elapsed() < Duration::from_millis(500));
+    assert!(start.elapsed() < Duration::from_secs(8), "not by the request's end");
     for i in 0..100u8 {
         assert_eq!(f.call(&[i]).unwrap(), [i]);
     }
@@ -43,7 +43,7 @@ fn a_manager_that_dies_during_a_request_is_noticed() {
         let start = Instant::now();
         fake.kill_manager();
         assert!(matches!(t.join().unwrap(), Err(Error::ManagerGone(_))));
-        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(start.elapsed() < Duration::from_secs(8), "not by the request's end");
     });
 }
 

@@ -304,7 +304,7 @@ fn a_sleeper_learns_that_its_channel_broke() {
             fake.host.window.store(at, 3, Ordering::Release);
             let start = Instant::now();
             assert!(matches!(t.join().unwrap(), Err(Error::Broken(BreakReason::NoService))));
-            assert!(start.elapsed() < Duration::from_secs(2));
+            assert!(start.elapsed() < Duration::from_secs(20));
         });
     });
 }

@@ -13,8 +13,9 @@ use vfun_manager::admin::{Ask, Reply};
 use vfun_tests_local::{Stand, args, number};
 use vfun_wire::NackCode;
 use vfun_wire::frame::{ATTACH, CALL};
-use vfun_wire::message::Kind;
+use vfun_wire::message::{Kind, OfGrant};
 use zerocopy::IntoBytes;
+use zerocopy::little_endian::U64;
 
 /// A manager with a client that may be used over TCP, and a gateway to it.
 fn stand() -> (Stand, SocketAddr) {
@@ -187,22 +188,32 @@ fn a_long_call_holds_up_no_other() {
     let (_stand, at) = stand();
     let mut p = Peer::greeted(at, "far");
     let (slow, quick) = (p.activate("misbehave"), p.activate("echo"));
-    p.say(&call(1, slow, 1, &sleep(400)));
-    let start = Instant::now();
-    for id in 2..40 {
-        p.say(&call(id, quick, 1, b"quick"));
+    // Where the machine stands still the long call may be over first: one of five
+    // that is not is enough.
+    let held_up = (0..5).all(|_| {
+        p.say(&call(1, slow, 1, &sleep(300)));
+        for id in 2..40 {
+            p.say(&call(id, quick, 1, b"quick"));
+            let a = p.hear();
+            if a.id == 1 {
+                assert_eq!(p.hear().id, id);
+                return true;
+            }
+            assert_eq!((a.id, a.call()), (id, (0, 0, &b"quick"[..])));
+        }
+        // Control requests are answered meanwhile too.
+        p.say(&frame(Kind::Stats.to_wire(), 99, OfGrant { grant: U64::new(quick) }.as_bytes()));
         let a = p.hear();
-        assert_eq!((a.id, a.call()), (id, (0, 0, &b"quick"[..])));
-    }
-    assert!(
-        start.elapsed() < Duration::from_millis(350),
-        "38 short calls took {:?}",
-        start.elapsed()
-    );
-    // Control requests are answered meanwhile too.
-    assert_eq!(p.of_grant(Kind::Stats, quick).ack().len(), 64);
-    let a = p.hear();
-    assert_eq!((a.id, a.call()), (1, (0, 0, &b""[..])));
+        if a.id == 1 {
+            assert_eq!(p.hear().id, 99);
+            return true;
+        }
+        assert_eq!((a.id, a.ack().len()), (99, 64));
+        let a = p.hear();
+        assert_eq!((a.id, a.call()), (1, (0, 0, &b""[..])));
+        false
+    });
+    assert!(!held_up, "what is short took longer than a long call, five times");
 }
 
 #[test]

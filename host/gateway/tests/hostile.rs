@@ -95,7 +95,7 @@ fn silence_and_dribble_have_an_end() {
         std::thread::sleep(Duration::from_millis(100));
     }
     assert!(silent.is_closed() && dribble.is_closed());
-    assert!(start.elapsed() < GREETING + Duration::from_secs(4));
+    assert!(start.elapsed() < GREETING + Duration::from_secs(30));
 }
 
 #[test]

@@ -59,7 +59,12 @@ pub fn processes(root: &Path) -> BTreeMap<String, Process> {
             && matches!(program, "vfund" | "vfund-faulty" | "vfun-keeper" | "vfun-gateway")
             && let Some(process) = Process::of(pid)
         {
-            found.insert(program.to_owned(), process);
+            // The oldest: a child that has not become its own program yet is
+            // called as its parent is.
+            let oldest = found.entry(program.to_owned()).or_insert_with(|| process.clone());
+            if process.started < oldest.started {
+                *oldest = process;
+            }
         }
     }
     found
@@ -127,8 +132,9 @@ fn services(root: &Path, client: &str) -> Result<Vec<(String, Option<u32>, u32)>
 }
 
 /// How long the host may take to give back what an attacker had: the grace of
-/// a channel that is closed over a call, and services that linger.
-pub const GIVES_BACK: Duration = Duration::from_secs(20);
+/// a channel that is closed over a call, services that linger, and a session of
+/// a window without a connection, whose app falls silent (30 s).
+pub const GIVES_BACK: Duration = Duration::from_secs(60);
 
 impl Before {
     /// Looks, once the host is at rest but for the neighbour.
