@@ -357,7 +357,7 @@ pub fn run(plan: &Plan) -> Outcome {
     // than the half second of the driver's own manifest.
     let manifest_of = vfun_tests_local::repo().join("services/testdriver/function.toml");
     let text = std::fs::read_to_string(&manifest_of).expect("it is in the repository");
-    let text = text.replace("deadline_ms = 500", "deadline_ms = 10000");
+    let text = text.replace("deadline_ms = 2000", "deadline_ms = 10000");
     assert!(text.contains("10000"), "the manifest has another deadline: {text}");
     stand.ask(&Ask::AddFunction { manifest: text, file: manifest_of });
     let names = |client: &str| -> Vec<ConnectOptions> {

@@ -84,8 +84,10 @@ fn an_app_killed_in_a_guest_is_cleaned_up_by_its_heartbeat() {
     let stand = Stand::start();
     let guest = boot(&config("heart", vec![client(&stand, "vm1", "")]));
     guest
-        .run_ok("vfun call misbehave --hex 0664000000 --repeat 1000 >/dev/null 2>&1 & sleep 2; kill -9 $!", LONG)
+        .run_ok("vfun call misbehave --hex 0664000000 --repeat 5000 >/dev/null 2>&1 & echo $! >/tmp/pid", LONG)
         .unwrap();
+    stand.until("the calls", |s| s.grants().iter().any(|g| g.counters.calls > 0));
+    guest.run_ok("kill -9 $(cat /tmp/pid)", LONG).unwrap();
     assert!(!stand.grants().is_empty());
     let began = Instant::now();
     while !stand.grants().is_empty() {

@@ -20,7 +20,7 @@ pub fn offer_with(stand: &Stand, library: &str, vfs: u32, more: &str) {
     // Nothing hangs here: a machine that stands still is not to look as if.
     let text = std::fs::read_to_string(path)
         .unwrap()
-        .replace("deadline_ms = 500\n", "deadline_ms = 20000\n")
+        .replace("deadline_ms = 2000\n", "deadline_ms = 20000\n")
         + &format!(
             "hardware = {{ location = \"fpga-simulated\", library = \"{library}\", instances = {vfs}, leased = true{more} }}\n"
         );
