@@ -1,6 +1,7 @@
 //! The engine: grants and VFs in, moves out.
 
 mod choose;
+mod clients;
 mod seats;
 
 use crate::limits::*;
@@ -86,6 +87,8 @@ pub struct Plan {
 struct Entry {
     id: GrantId,
     client: u32,
+    /// Its place among [`Engine::clients`].
+    voice: u32,
     weight: f64,
     usual_ns: f64,
     pending: Sample,
@@ -126,6 +129,7 @@ pub struct Engine {
     /// One behind the other: a decision goes through all of them.
     entries: Vec<Option<Entry>>,
     unused: Vec<Place>,
+    clients: clients::Clients,
     /// Clients that are not given these VFs.
     off: BTreeSet<(u32, Vf)>,
     decided_ms: u64,
@@ -145,6 +149,7 @@ impl Engine {
             places: BTreeMap::new(),
             entries: vec![],
             unused: vec![],
+            clients: clients::Clients::default(),
             off: BTreeSet::new(),
             decided_ms: now,
             draws: 0,
@@ -183,6 +188,7 @@ impl Engine {
         let mut entry = Entry {
             id,
             client,
+            voice: self.clients.enter(client),
             weight: weight(priority),
             usual_ns: if usual_ns.is_finite() { usual_ns } else { 0.0 },
             pending: Sample::default(),
@@ -267,7 +273,9 @@ impl Engine {
     pub fn remove(&mut self, id: GrantId) -> Option<Vf> {
         let place = self.places.remove(&id)?;
         self.unused.push(place);
-        let vf = self.entries[place as usize].take()?.vf?;
+        let entry = self.entries[place as usize].take()?;
+        self.clients.leave(entry.client);
+        let vf = entry.vf?;
         self.vfs[usize::from(vf)] = Slot::Free;
         Some(vf)
     }
@@ -362,13 +370,12 @@ impl Engine {
         }
     }
 
-    /// The mean boost of the grants that were measured in both places: what one
+    /// The boost of the grants that were measured in both places: what one
     /// that was not may expect, whose calls are larger or smaller than theirs.
     fn boost(&self) -> Option<f64> {
         let measured =
-            self.entries.iter().flatten().filter_map(|e| e.rate.boost()).map(|b| b.max(-1.0));
-        let (n, sum) = measured.fold((0u32, 0.0), |(n, sum), b| (n + 1, sum + b));
-        (n > 0).then(|| sum / f64::from(n))
+            self.entries.iter().flatten().filter_map(|e| Some((e.voice, e.rate.boost()?)));
+        self.clients.median(measured)
     }
 
     /// Where a grant stands, and why.

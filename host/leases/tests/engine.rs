@@ -114,6 +114,27 @@ fn gain_prefers_few_calls_that_save_much_and_leaves_those_that_lose() {
 }
 
 #[test]
+fn one_clients_numbers_do_not_say_what_others_may_expect() {
+    let settings = Settings { client_vfs: Some(1), ..settings(Policy::Gain) };
+    let s = |soft, hard| Sample { calls: 100, soft_ns: Some(soft), hard_ns: hard };
+    for faked in [1e15, 1e-3] {
+        let mut e = Engine::new(0, 4, settings).unwrap();
+        // Three that were measured, one that was not, and one with very many grants
+        // that says of each whatever it likes.
+        (0..4).for_each(|id| e.add(0, id, id as u32, 5, 0.0).map(drop).unwrap());
+        (10..60).for_each(|id| e.add(0, id, 9, 5, 0.0).map(drop).unwrap());
+        for step in 1..=10 {
+            (0..3).for_each(|id| e.sample(id, s(1e6, Some(0.5e6))));
+            e.sample(3, s(1e6, None));
+            (10..60).for_each(|id| e.sample(id, s(1e6, Some(faked))));
+            e.decide(step * 100);
+        }
+        let (known, new) = (e.standing(0).unwrap().score, e.standing(3).unwrap().score);
+        assert!((new / known - 1.0).abs() < 0.01, "faked {faked}: {new} as {known}");
+    }
+}
+
+#[test]
 fn a_cap_bounds_a_client_and_a_priority_weighs() {
     let mut s = settings(Policy::Activity);
     s.client_vfs = Some(1);
