@@ -26,6 +26,9 @@ FAILED = TARGET / "failed.txt"
 SLOW = 5.0
 # Second tries in a whole run: more is no accident.
 TRIES = int(os.environ.get("VFUN_TRIES", 3))
+# How long a program of tests may run, s: the longest takes three minutes where nothing
+# else runs, and one that hangs must not take the time of all others.
+HANGS = 1500.0
 # How long a program's output is waited for when it has ended, s.
 LAST_WORDS = 10.0
 # Lines of a test's last words that are repeated at the end, and their length.
@@ -143,7 +146,14 @@ def shown(command, folder, env):
     # Beside it: what a test left behind may hold the pipe open for ever.
     reader = threading.Thread(target=show, daemon=True)
     reader.start()
-    ended = child.wait()
+    try:
+        ended = child.wait(timeout=HANGS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        ended = 1
+        lines.append(f"it hung: it was ended after {HANGS:.0f} s")
+        print(f"-- {lines[-1]}", flush=True)
     reader.join(timeout=LAST_WORDS)
     return ended, list(lines)
 

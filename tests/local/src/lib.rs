@@ -245,3 +245,12 @@ pub fn args(n: u64, repetitions: u64) -> Vec<u8> {
 pub fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
+
+/// Lets callers end also when a test fails before they do.
+pub struct Stop<'a>(pub &'a std::sync::atomic::AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}

@@ -10,7 +10,7 @@ use vfun::NackCode;
 use vfun_manager::admin::{Ask, Reply};
 use vfun_manager::limits::{ATTACHES, LINES, RECORDS};
 use vfun_manager::policy::Rules;
-use vfun_tests_local::Stand;
+use vfun_tests_local::{Stand, Stop};
 use vfun_wire::control::{self, Posted, WORD_ANSWERED, WORD_POSTED, WORD_SESSION};
 use vfun_wire::limits::CONTROL_CELLS;
 use vfun_wire::message::Kind;
@@ -50,6 +50,7 @@ fn a_flood_of_requests_waits_in_its_own_window() {
             }
             answered
         });
+        let end = Stop(&stop);
         let mut asked = 0;
         stand.until("the flood is held up", |s| {
             witness.ping().expect("the witness is answered");
@@ -57,7 +58,7 @@ fn a_flood_of_requests_waits_in_its_own_window() {
             asked >= 200 && s.status().held_up.requests > 20
         });
         echo.call(b"and its calls are served").unwrap();
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
         flood.join().unwrap()
     });
     let rules = Rules::default();
@@ -94,6 +95,7 @@ fn a_bell_that_rings_for_nothing_is_not_listened_to_and_requests_are_seen_all_th
                 bell.ring();
             }
         });
+        let _end = Stop(&stop);
         stand.until("the bell is not listened to", |s| s.status().held_up.bells > 2);
         for _ in 0..20 {
             raw.ask(Kind::KeepAlive, session, &[0; 8]).unwrap();
@@ -107,7 +109,6 @@ fn a_bell_that_rings_for_nothing_is_not_listened_to_and_requests_are_seen_all_th
             s.status().held_up.bells > before
         });
         stand.connect("witness").ping().unwrap();
-        stop.store(true, Ordering::Relaxed);
     });
     let said = stand.log().matches("rings its control bell with nothing to say").count();
     assert_eq!(said, 1, "once, not each time");

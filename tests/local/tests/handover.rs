@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use vfun::{CellState, Function, Session};
 use vfun_manager::admin::{Ask, Reply};
 use vfun_manager::core::switch::Phase;
-use vfun_tests_local::Stand;
+use vfun_tests_local::{Stand, Stop};
 
 /// A grant in software that is on its way to a VF. Its service stands still, with
 /// the word to hand it over in its socket.

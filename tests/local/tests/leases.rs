@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use vfun::{Function, FunctionRequest, Location, Preference};
 use vfun_manager::admin::Ask;
 use vfun_testdriver::{Mode, ledger};
-use vfun_tests_local::{Stand, repo};
+use vfun_tests_local::{Stand, Stop, repo};
 
 /// One caller: its calls reach the driver in the order in which they were made,
 /// each once; a state that is new knows of none. How many, how many states, how
@@ -65,6 +65,7 @@ fn a_thousand_switches_under_load_lose_repeat_and_reorder_no_call() {
         let c = &c;
         let ledgers: Vec<_> =
             (1..=2).map(|t| scope.spawn(move || in_ledger(c, 7, t, stop))).collect();
+        let end = Stop(stop);
         let mut seen = 0;
         while seen < 1000 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(100));
@@ -75,7 +76,7 @@ fn a_thousand_switches_under_load_lose_repeat_and_reorder_no_call() {
                 break;
             }
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
         let mut states = 0;
         for t in ordered {
             let (calls, new, on_vf) = t.join().unwrap();
@@ -132,13 +133,14 @@ fn a_manager_that_is_killed_while_grants_move_finds_each_where_it_is() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let threads: Vec<_> = fs.iter().map(|f| scope.spawn(|| in_order(f, &stop))).collect();
+        let end = Stop(&stop);
         for _ in 0..10 {
             let before = switches(&stand);
             stand.until("they move", |s| switches(s) > before + 4);
             stand.kill_vfund();
             stand.start_vfund();
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
         for t in threads {
             let (calls, states, _) = t.join().unwrap();
             assert!(calls > 100 && states > 5, "{calls} calls, {states} states");
@@ -211,15 +213,24 @@ fn calls_that_fail_win_no_vf() {
                 assert!(busy.call(&wrong).is_err());
             }
         });
+        let _end = Stop(&stop);
         stand.until("the VF goes to who does something", |_| {
             std::thread::sleep(Duration::from_millis(1));
             on_vf(&useful)
         });
+        // It may lose it for want of calls, where it has no processor for an
+        // interval; the other one does not win it.
+        let had = busy.info().grant;
+        let switches_of = || {
+            let all = leases(&stand).devices.into_iter().flat_map(|d| d.grants);
+            all.filter(|g| g.number == had).map(|g| g.switches).sum::<u64>()
+        };
+        let before = switches_of();
         for _ in 0..200 {
             std::thread::sleep(Duration::from_millis(1));
-            assert!(on_vf(&useful), "and stays there");
+            on_vf(&useful);
         }
-        stop.store(true, Ordering::Relaxed);
+        assert_eq!(switches_of(), before, "{:#?}", leases(&stand));
     });
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use vfun::{Error, FunctionRequest};
 use vfun_manager::admin::{Ask, Reply};
-use vfun_tests_local::{Stand, number};
+use vfun_tests_local::{Stand, Stop, number};
 
 fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid as i32).expect("a pid");
@@ -43,6 +43,7 @@ fn calls_in_flight_and_sessions_outlive_many_managers() {
                 calls.fetch_add(1, Ordering::Relaxed);
             }
         });
+        let _end = Stop(&stop);
         for _ in 0..5 {
             // A call that is computed while the manager goes and comes.
             let call = slow.submit(&[6, 150, 0, 0, 0]).unwrap();
@@ -53,7 +54,6 @@ fn calls_in_flight_and_sessions_outlive_many_managers() {
             assert_eq!(stand.totals().2, 2);
             assert!(slow.stats().unwrap().calls > 0);
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(calls.load(Ordering::Relaxed) > 100);
     slow.release().unwrap();

@@ -58,7 +58,7 @@ fn channels_by_the_hundred_are_opened_again() {
 fn a_window_is_laid_out_anew_when_nobody_computes_in_the_one_before() {
     let stand = Stand::start();
     let file = repo().join("services/testdriver/function.toml");
-    let text = std::fs::read_to_string(&file).unwrap().replace("= 500\n", "= 60000\n");
+    let text = std::fs::read_to_string(&file).unwrap().replace("= 2000\n", "= 60000\n");
     assert!(text.contains("60000"));
     stand.ask(&Ask::AddFunction { manifest: text, file });
     let manifest =

@@ -26,6 +26,18 @@ pub struct Usage {
     pub busy_ns: u64,
 }
 
+/// What was read last of a grant.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    usage: Usage,
+    /// The most calls without an error that there ever were. Calls and errors are two
+    /// words that are not read at one moment: one call more than there were would be found
+    /// at every other look, and a grant whose calls all fail would win a VF by it.
+    useful: u64,
+    /// How often it had moved then.
+    switches: u64,
+}
+
 /// One device: its VFs, and what competes for them.
 #[derive(Debug)]
 struct Pool {
@@ -33,8 +45,8 @@ struct Pool {
     vfs: u16,
     /// There are grants that could be on it. Without any only failures are kept.
     wanted: bool,
-    /// What was read last, and how often the grant had moved then.
-    told: BTreeMap<Handle, (Usage, u64)>,
+    /// What was read last.
+    told: BTreeMap<Handle, Told>,
     /// When that was, ms.
     sampled_ms: u64,
     /// VFs that failed somebody, and for how long they are not lent to him.
@@ -114,11 +126,13 @@ impl Core {
         for &(handle, usage) in values {
             let Ok(g) = self.grants.get(handle) else { continue };
             let Some(pool) = self.leases.pools.get_mut(&g.device) else { continue };
-            let before = pool.told.insert(handle, (usage, g.switches));
-            let Some((before, switches)) = before else { continue };
+            let before = pool.told.get(&handle).copied();
+            let known = before.map_or(0, |b| b.useful);
+            let useful = usage.calls.saturating_sub(usage.errors).max(known);
+            pool.told.insert(handle, Told { usage, useful, switches: g.switches });
+            let Some(Told { usage: before, switches, .. }) = before else { continue };
             let calls = usage.calls.saturating_sub(before.calls);
-            let errors = usage.errors.saturating_sub(before.errors);
-            let mut sample = Sample { calls: calls.saturating_sub(errors), ..Sample::default() };
+            let mut sample = Sample { calls: useful - known, ..Sample::default() };
             // Of an interval with a switch in it nobody can say where the time went.
             if calls > 0 && switches == g.switches && g.moving.is_none() {
                 let ns = usage.busy_ns.saturating_sub(before.busy_ns) as f64 / calls as f64;
@@ -248,6 +262,12 @@ impl Core {
             let to = self.leased_hardware(&g.function, name).map(|h| h.location);
             match g.moving {
                 Some(m) if !m.phase.may_be_called_off() => {}
+                Some(m) if on_vf && lent(vf, g.client_id) && self.is_held_up(now, handle, m) => {
+                    let why =
+                        "its VF is lent to another, and its client used up its service starts";
+                    self.grants.get_mut(handle).expect("just seen").moving = None;
+                    self.leave_for_others(handle, why, out);
+                }
                 Some(m) if m.to.is_hardware() == (vf == meant) => self.advance(handle, out),
                 // Nothing was told to anybody yet: it is simply not done.
                 Some(m) if m.phase == Phase::Warming => {
@@ -265,7 +285,9 @@ impl Core {
                     match self.check_breaker(now, client, &function, Location::Software) {
                         Ok(()) => self.begin_move(now, handle, Location::Software, out),
                         Err(_) if lent(vf, client) => {
-                            self.leave_for_others(handle, out);
+                            let why =
+                                "its VF is lent to another, and its software crashed too often";
+                            self.leave_for_others(handle, why, out);
                         }
                         Err(_) => {}
                     }
@@ -327,12 +349,11 @@ impl Core {
         }
     }
 
-    /// A VF is lent to somebody else, and what would serve the grant that is on it in
-    /// software has crashed too often: it ends as those do that are there.
-    fn leave_for_others(&mut self, grant: Handle, out: &mut Vec<Action>) {
+    /// A VF is lent to somebody else, and nothing will serve the grant that is on it in
+    /// software: it ends as those do that are there.
+    fn leave_for_others(&mut self, grant: Handle, why: &str, out: &mut Vec<Action>) {
         let Ok(g) = self.grants.get(grant) else { return };
         let Some(service) = g.service else { return };
-        let why = "its VF is lent to another, and its software crashed too often";
         self.leave_broken(grant, why, out);
         out.push(Action::CloseChannel { service, channel: grant });
     }

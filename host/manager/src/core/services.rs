@@ -7,6 +7,9 @@ use vfun_wire::message::Location;
 pub const LINGER_MS: u64 = 1_000;
 /// How long a service may take to load its driver.
 pub const START_MS: u64 = 10_000;
+/// How long a grant may stay on a VF that is lent to another client because the
+/// service that it is to go to waits for its turn to be started: three starts.
+pub const WARMING_MS: u64 = 3 * START_MS;
 /// Between two tries to start a service while the host has no process,
 /// descriptor or memory for it: at first, and at most. Twice as long each time.
 pub const DELAY_MS: u64 = 100;

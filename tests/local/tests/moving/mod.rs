@@ -1,7 +1,6 @@
 //! What tests of grants that move need: a (pretended) device, and who is on it.
 #![allow(dead_code)] // each test uses some of it
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use vfun::Function;
 use vfun_manager::admin::{Ask, LeaseRow, LeasesView, Reply};
 use vfun_testdriver::Mode;
@@ -66,13 +65,4 @@ pub fn order(call: u64) -> [u8; 16] {
 pub fn lease(stand: &Stand, app: &str) -> LeaseRow {
     let rows = leases(stand).devices.into_iter().flat_map(|d| d.grants);
     rows.into_iter().find(|g| g.app == app).expect("it competes")
-}
-
-/// Lets callers end also when a test fails before they do.
-pub struct Stop<'a>(pub &'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

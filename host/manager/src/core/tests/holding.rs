@@ -3,7 +3,7 @@
 use super::leases::*;
 use super::*;
 use crate::core::leases::Usage;
-use crate::core::services::{CLOSE_GRACE_MS, START_MS};
+use crate::core::services::{CLOSE_GRACE_MS, LINGER_MS, START_MS, WARMING_MS};
 use crate::limits::LEASE_LOST_MOST_MS;
 use crate::policy::parse;
 use std::path::Path;
@@ -103,6 +103,46 @@ fn a_vf_is_not_kept_by_crashing_the_software() {
     assert!(out.iter().any(answers), "{out:?}");
     let g = b.core.grants.get(waits).unwrap();
     assert!(g.vf == Some(0) && g.moving.is_some(), "{g:?}");
+}
+
+/// The starts of the client whose grant is on the only VF are always used up.
+#[test]
+fn a_vf_is_not_kept_by_using_up_the_starts() {
+    for lent in [true, false] {
+        let (mut b, s) = bed(Policy::First);
+        b.feed(Event::Catalog(with_vfs(1)));
+        let (on_it, hardware, software) = on_a_vf(&mut b, s);
+        // Nothing was left for its service in software to do: it would have to be started.
+        b.now += 2 * LINGER_MS;
+        b.feed(Event::Tick);
+        b.feed(Event::ServiceExited { service: software, exit: Exit::Code(0) });
+        let other = b.hello(2, b"secret").unwrap().session.get();
+        let (waits, _) = b.active(2, other, "fast");
+        lease_by(&mut b, if lent { Policy::Activity } else { Policy::None });
+        let began = b.now;
+        let mut left = None;
+        for n in 1..=2 * WARMING_MS / 100 {
+            while b.core.starts.take(b.now, 1) {}
+            b.now += 100;
+            while b.core.starts.take(b.now, 1) {}
+            let busy = Usage { calls: n * 100, ..Usage::default() };
+            let out = b.feed(Event::Usage { values: vec![(waits, busy)] });
+            let told = |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
+            if left.is_none() && out.iter().any(told) {
+                left = Some(b.now - began);
+            }
+        }
+        let state = b.core.grants.get(on_it).unwrap().state;
+        if !lent {
+            assert_eq!((left, state), (None, GrantState::Active), "nobody else wants it: it stays");
+            continue;
+        }
+        assert!(left.is_some_and(|ms| ms > WARMING_MS), "{left:?}");
+        assert_eq!(state, GrantState::Broken);
+        b.feed(Event::ChannelClosed { service: hardware, channel: on_it });
+        let g = b.core.grants.get(waits).unwrap();
+        assert!(g.vf == Some(0) && g.moving.is_some(), "{g:?}");
+    }
 }
 
 #[test]

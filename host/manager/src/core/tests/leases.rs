@@ -169,6 +169,23 @@ fn hardware_that_policy_takes_away_is_taken_from_who_cannot_move() {
 }
 
 #[test]
+fn calls_that_fail_count_for_nothing_whenever_their_counters_are_read() {
+    let (mut b, s) = bed(Policy::Activity);
+    let (grant, _) = b.active(1, s, "fast");
+    let mut most = 0.0f64;
+    for look in 1..=100u64 {
+        b.now += 100;
+        // Each fails; at every other look one of them is in the one counter only.
+        let usage = Usage { calls: 1000 * look + look % 2, errors: 1000 * look, busy_ns: 0 };
+        b.feed(Event::Usage { values: vec![(grant, usage)] });
+        if look > 20 {
+            most = most.max(b.core.devices(b.now)[0].grants[0].1.per_s);
+        }
+    }
+    assert!(most < 0.01, "{most} a second");
+}
+
+#[test]
 fn a_vf_that_failed_is_not_lent_to_its_client_for_a_while() {
     let (mut b, s) = bed(Policy::First);
     let (grant, hardware, _) = on_a_vf(&mut b, s);
