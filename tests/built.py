@@ -7,16 +7,16 @@ usage: tests/built.py build              builds; what was built is in TARGET/tes
                                          '-' for all but those; each with the arguments
 
 What failed, and with which words, is in TARGET/failed.txt too, which
-tests/run.sh shows last. Tests in tests/ folders start real processes and
-guests and wait for them: one that fails there has a second try, by itself,
-and what the first said is shown all the same. TRIES of them in a whole
+tests/run.sh shows last and 'build' begins anew. Tests that start real
+processes and guests wait for them: one that fails there has a second try, by
+itself, and what the first said is shown all the same. TRIES of them in a whole
 run, then no more: docs/decisions/0015-second-tries.md. VFUN_TRIES=0: none.
 
 Why not `cargo test -p PACKAGE`: which features a crate is built with follows
 from which packages are named together, so cargo would build the larger ones
 anew for each stage.
 """
-import json, os, pathlib, re, subprocess, sys, threading, time
+import json, os, pathlib, re, signal, subprocess, sys, threading, time
 
 REPO = pathlib.Path(__file__).resolve().parents[1]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target"))
@@ -25,7 +25,12 @@ FAILED = TARGET / "failed.txt"
 # A run of one program that is worth a line of its own, s.
 SLOW = 5.0
 # Second tries in a whole run: more is no accident.
-TRIES = int(os.environ.get("VFUN_TRIES", 3))
+TRIES = int(os.environ.get("VFUN_TRIES") or 3)
+# Whose tests/ folders start real processes or guests: only these have second tries.
+REAL = {"vfun", "vfun-bench", "vfun-gateway", "vfun-native", "vfun-testguest", "vfun-tests-hostile",
+        "vfun-tests-local", "vfun-tests-sandbox", "vfun-tests-vm"}
+# What a program of tests ends with when some failed, and nothing else was wrong.
+SOME_FAILED = 101
 # How long a program of tests may run, s: the longest takes three minutes where nothing
 # else runs, and one that hangs must not take the time of all others.
 HANGS = 1500.0
@@ -37,6 +42,7 @@ WORDS, LENGTH = 8, 500
 
 def build():
     unseen()
+    FAILED.unlink(missing_ok=True)
     cargo = subprocess.run(
         ["cargo", "build", "--release", "--workspace", "--lib", "--bins", "--tests", "--examples",
          "--quiet", "--message-format=json-render-diagnostics"],
@@ -124,7 +130,7 @@ def run(words, arguments):
         took = time.monotonic() - began
         if took > SLOW:
             print(f"-- {name}: {took:.0f} s", flush=True)
-        if ended and not again(t, name, said, env, away(machine)):
+        if ended and not again(t, name, ended, said, env, away(machine)):
             failed.append(name)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
@@ -134,7 +140,7 @@ def shown(command, folder, env):
     """Runs it, its output shown as it comes: its exit status and the output."""
     child = subprocess.Popen(
         command, cwd=folder, env=env, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0)
     lines = []
 
     def show():
@@ -148,8 +154,11 @@ def shown(command, folder, env):
     reader.start()
     try:
         ended = child.wait(timeout=HANGS)
+    except KeyboardInterrupt:
+        os.killpg(child.pid, signal.SIGKILL)
+        raise
     except subprocess.TimeoutExpired:
-        child.kill()
+        os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         ended = 1
         lines.append(f"it hung: it was ended after {HANGS:.0f} s")
@@ -186,7 +195,12 @@ def names(said):
 
 def words(said, test):
     """What a test said as it fell."""
-    at = next((i for i, line in enumerate(said) if line.startswith(f"thread '{test}'") and "panicked at" in line), None)
+    # Any of its threads may have been the first to fall.
+    block = next((i for i, line in enumerate(said) if line == f"---- {test} stdout ----"), None)
+    own = next((i for i, line in enumerate(said) if line.startswith(f"thread '{test}'") and "panicked at" in line), None)
+    if block is not None:
+        own = next((i for i, line in enumerate(said) if i > block and "panicked at" in line), own)
+    at = own
     if at is None:
         return []
     kept = [said[at].partition("panicked at ")[2]]
@@ -197,11 +211,16 @@ def words(said, test):
     return [line for line in kept if line]
 
 
-def again(test, name, said, env, machine):
+def again(test, name, ended, said, env, machine):
     """Notes what failed, and whether all of it passed at a second try, each test by itself."""
     found = names(said)
     spent = FAILED.read_text().count("\npassed at the second try") if FAILED.exists() else 0
-    may = test["kind"] == "test" and found and spent + len(found) <= TRIES
+    # Lines of others may have come in between: only if all of them were found.
+    count = re.search(r"^test result: FAILED\..* (\d+) failed;", "\n".join(said), re.M)
+    may = (
+        test["kind"] == "test" and test["package"] in REAL and ended == SOME_FAILED
+        and found and count and int(count[1]) == len(found) and spent + len(found) <= TRIES
+        and not any("minimal failing input" in line for line in said))
     passed = True
     for one in found or [None]:
         verdict = "failed"

@@ -354,7 +354,7 @@ fn kill_service(root: &Path, client: &str, last: &mut u32) -> bool {
 pub fn run(plan: &Plan) -> Outcome {
     let mut stand = Stand::start();
     // A busy machine may keep a call of some microseconds from ending for longer
-    // than the half second of the driver's own manifest.
+    // than the two seconds of the driver's own manifest.
     let manifest_of = vfun_tests_local::repo().join("services/testdriver/function.toml");
     let text = std::fs::read_to_string(&manifest_of).expect("it is in the repository");
     let text = text.replace("deadline_ms = 2000", "deadline_ms = 10000");

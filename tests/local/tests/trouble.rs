@@ -30,7 +30,7 @@ fn each_misdeed_of_a_driver_is_told_apart() {
     ok();
     let began = Instant::now();
     assert!(matches!(f.call(&[2]), Err(Error::Deadline)), "the manifest says 2 s");
-    assert!(began.elapsed() >= Duration::from_millis(500));
+    assert!(began.elapsed() >= Duration::from_secs(2));
     ok();
     assert!(stand.grants()[0].restarts >= 3);
 }

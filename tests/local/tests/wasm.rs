@@ -151,7 +151,7 @@ fn a_loop_ends_at_its_deadline_and_hurts_nobody_else() {
     let looping = f.submit(&[2]).unwrap();
     assert_eq!(number(&other.call(&args(5, 1)).unwrap()), 120, "meanwhile");
     assert!(matches!(looping.wait(), Err(Error::Deadline)), "the manifest says 2 s");
-    assert!(began.elapsed() >= Duration::from_millis(500));
+    assert!(began.elapsed() >= Duration::from_secs(2));
     assert_eq!(f.call(&[0, 9]).unwrap(), [9], "and it is back");
     assert_eq!(number(&other.call(&args(6, 1)).unwrap()), 720);
     let after = pids();

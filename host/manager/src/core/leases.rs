@@ -8,6 +8,7 @@
 use super::catalog::Hardware;
 use super::failures::{Failure, Failures};
 use super::grants::{Grant, GrantState};
+use super::services::WARMING_MS;
 use super::switch::Phase;
 use super::{Action, Core, rules};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +61,10 @@ struct Pool {
 pub(super) struct Leases {
     settings: Settings,
     pools: BTreeMap<String, Pool>,
+    /// Grants on a VF that is lent to another client, and that are not on their way off it
+    /// further than *warming*: since when, ms. Of the lending and not of a move: one that
+    /// begins anew each time would begin the time anew too.
+    kept: BTreeMap<Handle, u64>,
 }
 
 /// A device, for people.
@@ -177,6 +182,10 @@ impl Core {
             }
             names.contains(name) || !pool.failures.is_empty()
         });
+        let grants = &self.grants;
+        self.leases.kept.retain(|handle, _| {
+            grants.get(*handle).is_ok_and(|g| g.leased && g.state == GrantState::Active)
+        });
         for name in names {
             self.follow(now, &name, out);
         }
@@ -260,9 +269,18 @@ impl Core {
             let Ok(g) = self.grants.get(handle) else { continue };
             let (on_vf, vf) = (g.location.is_hardware(), g.vf);
             let to = self.leased_hardware(&g.function, name).map(|h| h.location);
+            let stays = g.moving.is_none_or(|m| m.phase == Phase::Warming);
+            let late = if on_vf && stays && lent(vf, g.client_id) {
+                let since = *self.leases.kept.entry(handle).or_insert(now);
+                now.saturating_sub(since) > WARMING_MS
+            } else {
+                self.leases.kept.remove(&handle);
+                false
+            };
+            let g = self.grants.get(handle).expect("just seen");
             match g.moving {
                 Some(m) if !m.phase.may_be_called_off() => {}
-                Some(m) if on_vf && lent(vf, g.client_id) && self.is_held_up(now, handle, m) => {
+                Some(m) if late && self.waits_for_its_turn(now, m) => {
                     let why =
                         "its VF is lent to another, and its client used up its service starts";
                     self.grants.get_mut(handle).expect("just seen").moving = None;

@@ -20,7 +20,7 @@
 //! something failed.
 
 use super::grants::{Grant, GrantState};
-use super::services::{CLOSE_GRACE_MS, START_MS, ServiceState, WARMING_MS};
+use super::services::{CLOSE_GRACE_MS, START_MS, ServiceState};
 use super::{Action, Core, Level, ServiceId};
 use std::collections::BTreeMap;
 use vfun_wire::message::Location;
@@ -194,14 +194,13 @@ impl Core {
         })
     }
 
-    /// Whether what a grant is to go to has waited for its start for too long: a client
-    /// that starts one service after the other would keep a VF by that.
-    pub(super) fn is_held_up(&self, now: u64, grant: Handle, m: Moving) -> bool {
-        let waits = |s: &super::services::Service| matches!(s.state, ServiceState::Backoff(_));
+    /// Whether what a grant is to go to waits for its turn to be started, because its
+    /// client used up its starts; not where the host has no means for one.
+    pub(super) fn waits_for_its_turn(&self, now: u64, m: Moving) -> bool {
         m.phase == Phase::Warming
-            && self.services.get(&m.service).is_some_and(waits)
-            && self.steps.get(&grant).is_some_and(|&(phase, since)| {
-                phase == m.phase && now.saturating_sub(since) > WARMING_MS
+            && self.services.get(&m.service).is_some_and(|s| {
+                s.delayed.is_none()
+                    && matches!(s.state, ServiceState::Backoff(until) if until > now)
             })
     }
 

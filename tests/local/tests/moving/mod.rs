@@ -6,6 +6,8 @@ use vfun_manager::admin::{Ask, LeaseRow, LeasesView, Reply};
 use vfun_testdriver::Mode;
 use vfun_tests_local::{Stand, repo};
 
+const LONG: &str = "deadline_ms = 20000\n";
+
 pub const PREEMPT: &[&str] =
     &["--leases", "fair", "--lease-interval-ms", "10", "--lease-hold-ms", "0"];
 
@@ -17,12 +19,11 @@ pub fn offer(stand: &Stand, vfs: u32) {
 pub fn offer_with(stand: &Stand, library: &str, vfs: u32, more: &str) {
     let path = repo().join("services/testdriver/function.toml");
     // Nothing hangs here: a machine that stands still is not to look as if.
-    let text = std::fs::read_to_string(path)
-        .unwrap()
-        .replace("deadline_ms = 2000\n", "deadline_ms = 20000\n")
+    let text = std::fs::read_to_string(path).unwrap().replace("deadline_ms = 2000\n", LONG)
         + &format!(
             "hardware = {{ location = \"fpga-simulated\", library = \"{library}\", instances = {vfs}, leased = true{more} }}\n"
         );
+    assert!(text.contains(LONG), "the manifest has another deadline: {text}");
     stand.ask(&Ask::AddFunction { manifest: text, file: "test.toml".into() });
 }
 

@@ -126,7 +126,8 @@ fn a_vf_is_not_kept_by_using_up_the_starts() {
             b.now += 100;
             while b.core.starts.take(b.now, 1) {}
             let busy = Usage { calls: n * 100, ..Usage::default() };
-            let out = b.feed(Event::Usage { values: vec![(waits, busy)] });
+            let mut out = b.feed(Event::Tick);
+            out.extend(b.feed(Event::Usage { values: vec![(waits, busy)] }));
             let told = |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
             if left.is_none() && out.iter().any(told) {
                 left = Some(b.now - began);
