@@ -3,7 +3,7 @@
 
 use crate::Policy;
 use crate::limits::*;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What waits of one channel found out.
 #[derive(Debug)]
@@ -17,6 +17,9 @@ pub struct Learned {
     crowded: AtomicU32,
     /// How many that were the last time.
     stretch: AtomicU32,
+    /// The last wait that showed anything of it looked as if the peer needed this
+    /// processor.
+    suspected: AtomicBool,
 }
 
 impl Default for Learned {
@@ -27,6 +30,7 @@ impl Default for Learned {
             waits: AtomicU32::new(0),
             crowded: AtomicU32::new(0),
             stretch: AtomicU32::new(0),
+            suspected: AtomicBool::new(false),
         }
     }
 }
@@ -93,8 +97,13 @@ impl Learned {
         true
     }
 
-    /// Spinning was in vain, and letting others run brought what was waited for.
+    /// Spinning was in vain, and letting others run brought what was waited for. Once
+    /// is chance: a peer that was kept from its own processor for as long as this one
+    /// spun. So the first stretch takes two in a row.
     pub fn note_crowded(&self) {
+        if !self.pressed() && !self.suspected.swap(true, Relaxed) {
+            return;
+        }
         let stretch = self.stretch.load(Relaxed).saturating_mul(2).clamp(CROWDED.0, CROWDED.1);
         self.stretch.store(stretch, Relaxed);
         self.crowded.store(stretch, Relaxed);
@@ -102,8 +111,11 @@ impl Learned {
 
     /// Spinning brought it.
     pub fn note_roomy(&self) {
-        if self.stretch.load(Relaxed) != 0 {
+        if self.pressed() {
             self.stretch.store(0, Relaxed);
+        }
+        if self.suspected.load(Relaxed) {
+            self.suspected.store(false, Relaxed);
         }
     }
 }

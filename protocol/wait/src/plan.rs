@@ -216,6 +216,7 @@ mod tests {
         let mut times = [1_000; 2_000];
         times[300] = 30_000;
         assert_eq!(spun(&steps(&p, &l, &times)), 301);
+        assert_eq!(spun(&steps(&p, &l, &times)), 301, "once may be chance");
         assert_eq!(steps(&p, &l, &[1_000])[0], Step::Sleep, "and the next one does not spin");
     }
 
@@ -232,9 +233,28 @@ mod tests {
         };
         assert_eq!(one(200_000), 100_000, "a wake across processors says nothing");
         assert_ne!(one(5_000), 0);
+        assert_ne!(one(5_000), 0, "once may be chance");
         assert!((0..8).all(|_| one(5_000) == 0), "no spin for a while");
         assert_ne!(one(5_000), 0, "then it is tried again");
         assert!((0..16).all(|_| one(5_000) == 0), "for twice as long");
+    }
+
+    /// A peer on a processor of its own that was kept from it for a while.
+    #[test]
+    fn now_and_then_a_prompt_wake_changes_nothing() {
+        let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+        for _ in 0..100 {
+            let (mut plan, mut now) = (Plan::new(&p, &l, 0), 0);
+            while plan.step(now) != Step::Sleep {
+                now += 1_000;
+            }
+            assert_ne!(now, 0, "it spun");
+            plan.found_asleep(now, now + 5_000);
+            // The next answer is there while it spins.
+            let mut plan = Plan::new(&p, &l, 0);
+            assert_eq!(plan.step(0), Step::Spin);
+            plan.found(3_000);
+        }
     }
 
     #[test]
@@ -271,6 +291,7 @@ mod tests {
             plan.found(now);
         };
         one(100); // the last step is a yield
+        one(100); // once may be chance
         assert_eq!(steps(&p, &l, &[1_000])[0], Step::Yield);
         (0..7).for_each(|_| one(0));
         assert_eq!(steps(&p, &l, &[1_000])[0], Step::Spin, "and it is tried again");
@@ -307,7 +328,7 @@ mod tests {
             let p = if doorbell { p } else { p.without_doorbell() };
             let l = Learned::default();
             lengths.iter().for_each(|&ns| l.lasted(&p, ns));
-            (0..crowd).for_each(|_| l.note_crowded());
+            (0..2 * crowd).for_each(|_| l.note_crowded());
             let got = steps(&p, &l, &times);
             let before: Vec<u64> = times.iter().scan(0, |sum, t| { let at = *sum; *sum += t; Some(at) }).collect();
             match mode {

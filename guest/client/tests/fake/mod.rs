@@ -441,6 +441,10 @@ impl Host {
         if at + 2 * side > self.setup.window_bytes {
             return Err(Nack::new(NackCode::NoCapacity, "the window is full"));
         }
+        // A bell of its own for each service, while there are some: two on one bell
+        // take each other's rings. Bell 0 is the manager's.
+        let mut places = self.places.lock().unwrap();
+        let vector_out = 1 + places.len() as u16 % (VECTORS - 1);
         let geometry = Geometry {
             dataout_off: U64::new(at),
             datain_off: U64::new(at + side),
@@ -448,11 +452,11 @@ impl Host {
             cell_bytes: n.cell_bytes,
             depth: n.depth,
             kind: n.kind,
-            vector_out: U16::new(1),
+            vector_out: U16::new(vector_out),
             vector_in: U16::new(2),
             reserved: U32::ZERO,
         };
-        self.places.lock().unwrap().push((grant, geometry));
+        places.push((grant, geometry));
         let (host, factorial) = (self.clone(), names::decode(&n.function) == Ok("factorial"));
         let run = move || service::run(&host, &geometry, factorial);
         self.services.lock().unwrap().push(std::thread::spawn(run));

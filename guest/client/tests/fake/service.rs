@@ -42,9 +42,9 @@ pub fn run(host: &Host, g: &Geometry, factorial: bool) {
             server.declare_sleep();
             let found = server.next_anywhere();
             if found == Next::Nothing {
-                waiter
-                    .wait(Some(Duration::from_millis(if idle == 4_000 { 1 } else { 100 })))
-                    .unwrap();
+                // So long that a call which rings no bell is seen to be late.
+                let look = Duration::from_millis(if idle == 4_000 { 1 } else { 1_000 });
+                waiter.wait(Some(look)).unwrap();
             }
             server.declare_awake();
             if let Next::Call(r) = found {

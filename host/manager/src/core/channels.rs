@@ -259,7 +259,7 @@ impl Core {
         let Some(g) = self.grants.get_mut(grant) else { return };
         g.service = None;
         if g.leased {
-            self.tell_broken(grant, Status::ServiceLost, BreakReason::CrashLoop, out);
+            self.tell_broken(grant, Status::ServiceLost, BreakReason::NoService, out);
         }
         self.free_vf_of_broken(grant);
     }

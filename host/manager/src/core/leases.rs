@@ -281,8 +281,8 @@ impl Core {
             match g.moving {
                 Some(m) if !m.phase.may_be_called_off() => {}
                 Some(m) if late && self.waits_for_its_turn(now, m) => {
-                    let why =
-                        "its VF is lent to another, and its client used up its service starts";
+                    let why = "its VF is lent to another, and its software still waits to be \
+                               started: it crashed, or its client used up its service starts";
                     self.grants.get_mut(handle).expect("just seen").moving = None;
                     self.leave_for_others(handle, why, out);
                 }

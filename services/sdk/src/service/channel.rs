@@ -30,8 +30,10 @@ const READY_BYTES: usize = 4 << 20;
 /// What the way from a call's cell to a small driver and back takes of a stack.
 const STACK_WARM: usize = 64 << 10;
 /// How long whoever takes a channel over looks for a first call before it says
-/// so, ns: what it says wakes others, who would take its processor.
-const FIRST_CALL: u64 = 50_000;
+/// so, ns: what it says wakes others, who would take its processor. As long as an
+/// app that knows of the change looks itself (R-SLP-8): one that slept and was
+/// woken when the last service answered is here by then.
+const FIRST_CALL: u64 = 200_000;
 /// How often whoever has handed a channel over gives way, for the same reason,
 /// before it sleeps: to set a timer is dear in a virtual machine, and the other
 /// one would wait for that as well.

@@ -140,7 +140,10 @@ fn a_vf_is_not_kept_by_using_up_the_starts() {
         }
         assert!(left.is_some_and(|ms| ms > WARMING_MS), "{left:?}");
         assert_eq!(state, GrantState::Broken);
-        b.feed(Event::ChannelClosed { service: hardware, channel: on_it });
+        let out = b.feed(Event::ChannelClosed { service: hardware, channel: on_it });
+        let told =
+            |a: &Action| matches!(a, Action::BreakChannel { reason: BreakReason::NoService, .. });
+        assert!(out.iter().any(told), "its software was never started: {out:?}");
         let g = b.core.grants.get(waits).unwrap();
         assert!(g.vf == Some(0) && g.moving.is_some(), "{g:?}");
     }
