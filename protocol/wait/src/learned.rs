@@ -3,7 +3,7 @@
 
 use crate::Policy;
 use crate::limits::*;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What waits of one channel found out.
 #[derive(Debug)]
@@ -17,9 +17,9 @@ pub struct Learned {
     crowded: AtomicU32,
     /// How many that were the last time.
     stretch: AtomicU32,
-    /// The last wait that showed anything of it looked as if the peer needed this
-    /// processor.
-    suspected: AtomicBool,
+    /// When a wait last looked as if the peer needed this processor; 0: never, or
+    /// spinning has brought something since.
+    suspected: AtomicU64,
 }
 
 impl Default for Learned {
@@ -30,7 +30,7 @@ impl Default for Learned {
             waits: AtomicU32::new(0),
             crowded: AtomicU32::new(0),
             stretch: AtomicU32::new(0),
-            suspected: AtomicBool::new(false),
+            suspected: AtomicU64::new(0),
         }
     }
 }
@@ -49,13 +49,13 @@ fn end(bucket: usize) -> u64 {
 impl Learned {
     /// How long to wait awake: at most what the policy allows, at least
     /// [`SPIN_MIN`] where it allows that.
-    pub fn budget(&self, policy: &Policy) -> u64 {
+    pub fn budget(&self, policy: &Policy, now: u64) -> u64 {
         let most = policy.awake();
         let first = policy.first_spin().saturating_add(most - policy.spin());
         let waits = self.waits.load(Relaxed).wrapping_add(1);
         self.waits.store(waits, Relaxed);
         let known = self.budget.load(Relaxed);
-        if !policy.learns() || self.pressed() || known == u64::MAX {
+        if !policy.learns() || self.pressed(now) || known == u64::MAX {
             return first;
         }
         let least = if waits.is_multiple_of(PROBE_EVERY) { first } else { SPIN_MIN };
@@ -81,10 +81,18 @@ impl Learned {
         self.budget.store(best(&lengths, policy), Relaxed);
     }
 
-    /// Whether processors were too few when that was last looked at. How long
+    /// Whether processors were too few when that was last looked at, at `now`. How long
     /// waits are then says who else was let run, and nothing of the peer.
-    pub fn pressed(&self) -> bool {
-        self.stretch.load(Relaxed) != 0
+    pub fn pressed(&self, now: u64) -> bool {
+        if self.stretch.load(Relaxed) == 0 {
+            return false;
+        }
+        // Waits that neither show it again nor show the contrary: long ones.
+        let old = now.saturating_sub(self.suspected.load(Relaxed)) > PRESSED;
+        if old {
+            self.note_roomy();
+        }
+        !old
     }
 
     /// Whether to leave the processor at once. Counts the stretch down.
@@ -97,11 +105,19 @@ impl Learned {
         true
     }
 
-    /// Spinning was in vain, and letting others run brought what was waited for. Once
-    /// is chance: a peer that was kept from its own processor for as long as this one
-    /// spun. So the first stretch takes two in a row.
-    pub fn note_crowded(&self) {
-        if !self.pressed() && !self.suspected.swap(true, Relaxed) {
+    /// In a wait that began at `start` spinning was in vain, and letting others run
+    /// brought what was waited for, at `now`. Once is chance: a peer that was kept from
+    /// its own processor for as long as this one spun. So the first stretch takes two
+    /// waits, one soon after the other and none between that spinning ended; several
+    /// threads that waited at the same time saw one thing.
+    pub fn note_crowded(&self, start: u64, now: u64) {
+        let last = self.suspected.load(Relaxed);
+        if last != 0 && start < last {
+            return;
+        }
+        let known = self.pressed(now);
+        self.suspected.store(now, Relaxed);
+        if !known && (last == 0 || now.saturating_sub(last) > SUSPECTED) {
             return;
         }
         let stretch = self.stretch.load(Relaxed).saturating_mul(2).clamp(CROWDED.0, CROWDED.1);
@@ -111,11 +127,11 @@ impl Learned {
 
     /// Spinning brought it.
     pub fn note_roomy(&self) {
-        if self.pressed() {
+        if self.stretch.load(Relaxed) != 0 {
             self.stretch.store(0, Relaxed);
         }
-        if self.suspected.load(Relaxed) {
-            self.suspected.store(false, Relaxed);
+        if self.suspected.load(Relaxed) != 0 {
+            self.suspected.store(0, Relaxed);
         }
     }
 }
@@ -190,16 +206,16 @@ mod tests {
     fn what_was_learned_is_unlearned() {
         let (p, l) = (Policy::service(WaitMode::Hybrid), Learned::default());
         (0..10_000).for_each(|_| l.lasted(&p, 300_000));
-        assert!((0..31).all(|_| l.budget(&p) == SPIN_MIN));
-        assert_eq!(l.budget(&p), SERVICE_SPIN, "now and then it tries");
+        assert!((0..31).all(|_| l.budget(&p, 0) == SPIN_MIN));
+        assert_eq!(l.budget(&p, 0), SERVICE_SPIN, "now and then it tries");
         (0..64).for_each(|_| l.lasted(&p, 10_000));
-        assert_eq!(l.budget(&p), 16_000);
+        assert_eq!(l.budget(&p, 0), 16_000);
     }
 
     #[test]
     fn a_steady_policy_learns_nothing() {
         let (p, l) = (Policy::service(WaitMode::Hybrid).steady(), Learned::default());
         (0..100).for_each(|_| l.lasted(&p, 300_000_000));
-        assert_eq!(l.budget(&p), SERVICE_SPIN);
+        assert_eq!(l.budget(&p, 0), SERVICE_SPIN);
     }
 }

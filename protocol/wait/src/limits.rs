@@ -48,8 +48,9 @@ pub const GAP_FACTOR: u64 = 8;
 /// Interrupted batches after which a spin ends: one may be an interrupt.
 /// Beyond the spin of a channel of which nothing is known, one is enough.
 pub const GAPS_MAX: u32 = 2;
-/// A sleeper that is woken so soon was woken on its own processor, by a peer
-/// that had been waiting for it: across two a wake takes longer.
+/// A sleeper that is woken so soon was probably woken on its own processor, by a
+/// peer that had been waiting for it: across two a wake takes longer, unless the
+/// answer was on its way already.
 pub const PROMPT_WAKE: u64 = 20_000;
 
 /// Yields before any sleep: where both sides share a processor, the other one
@@ -60,8 +61,15 @@ pub const LONG_YIELD: u64 = 50_000;
 /// Long yields after which to sleep rather than stand in line.
 pub const LONG_YIELDS_MAX: u32 = 4;
 /// Least and most waits in a row that go without spinning after spinning was
-/// in vain and giving way was not; they double while that proves right.
+/// in vain twice and giving way was not; they double while that proves right.
 pub const CROWDED: (u32, u32) = (8, 256);
+/// Two waits that look as if the peer needed this processor count as two if no more
+/// than this lies between their ends. Where it does need it the next wait is
+/// another one; a caller whose long calls are seldom so is beside somebody else.
+pub const SUSPECTED: u64 = 10_000_000;
+/// For so long after the last such wait processors are taken to be too few, if nothing
+/// shows the contrary: a channel that always sleeps shows nothing.
+pub const PRESSED: u64 = 1_000_000_000;
 /// In spin mode: one batch of so many gives way, so that a machine with fewer
 /// processors than spinners still goes on.
 pub const SPIN_YIELD_EVERY: u32 = 64;

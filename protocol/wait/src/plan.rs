@@ -36,7 +36,7 @@ impl<'a> Plan<'a> {
     pub fn new(policy: &'a Policy, learned: &'a Learned, now: u64) -> Self {
         let asleep = policy.mode() == WaitMode::Sleep;
         let crowded = !asleep && learned.crowded();
-        let budget = if asleep || crowded { 0 } else { learned.budget(policy) };
+        let budget = if asleep || crowded { 0 } else { learned.budget(policy, now) };
         let (steps, gaps, yields, long_yields) = (0, 0, 0, 0);
         let (last, shortest) = ((now, None), u64::MAX);
         Plan {
@@ -101,7 +101,7 @@ impl<'a> Plan<'a> {
         let waited = now.saturating_sub(self.start);
         // Others ran here although this thread was to spin for long.
         if self.gaps > 0 && waited > self.policy.first_spin() && !self.crowded {
-            self.learned.note_crowded();
+            self.learned.note_crowded(self.start, now);
             self.crowded = true;
         }
         let gives_way =
@@ -123,24 +123,25 @@ impl<'a> Plan<'a> {
     }
 
     /// The wait ended awake, at `now`, with what it waited for.
-    pub fn found(self, now: u64) {
+    pub fn found(mut self, now: u64) {
         let took = now.saturating_sub(self.last.0);
         match self.last.1 {
             Some(Step::Yield) => {
                 // A long yield was somebody else's, not the peer's.
                 let prompt = self.yields < PROMPT_YIELDS && took <= LONG_YIELD;
                 if prompt && !self.crowded && self.policy.mode() != WaitMode::Sleep {
-                    self.learned.note_crowded();
+                    self.learned.note_crowded(self.start, now);
+                    self.crowded = true;
                 }
             }
             Some(Step::Spin) if self.gaps == 0 => self.learned.note_roomy(),
             _ => {}
         }
-        self.lasted(now.saturating_sub(self.start));
+        self.lasted(now, now.saturating_sub(self.start));
     }
 
     /// It ended asleep: declared at `slept`, awake at `now`.
-    pub fn found_asleep(self, slept: u64, now: u64) {
+    pub fn found_asleep(mut self, slept: u64, now: u64) {
         // What came while the thread was being woken came that much earlier.
         let awake = slept.saturating_sub(self.start);
         let spun = self.last.1 == Some(Step::Sleep) && awake >= SPIN_MIN;
@@ -149,14 +150,16 @@ impl<'a> Plan<'a> {
             && now.saturating_sub(slept) < PROMPT_WAKE
             && self.policy.mode() == WaitMode::Hybrid
         {
-            self.learned.note_crowded();
+            self.learned.note_crowded(self.start, now);
+            self.crowded = true;
         }
-        self.lasted(now.saturating_sub(self.start).saturating_sub(WAKE).max(awake));
+        self.lasted(now, now.saturating_sub(self.start).saturating_sub(WAKE).max(awake));
     }
 
-    fn lasted(&self, ns: u64) {
-        // A wait that did not spin shows how long others took this processor.
-        let telling = !self.crowded && !self.learned.pressed();
+    fn lasted(&self, now: u64, ns: u64) {
+        // A wait that did not spin, or seems to have spun in the peer's way, shows how
+        // long others took this processor.
+        let telling = !self.crowded && !self.learned.pressed(now);
         if telling && self.policy.mode() == WaitMode::Hybrid {
             self.learned.lasted(self.policy, ns);
         }
@@ -174,8 +177,13 @@ mod tests {
     use proptest::prelude::*;
     use std::time::Duration;
 
+    const BEGAN: u64 = 1 << 40;
+
     fn steps(policy: &Policy, learned: &Learned, times: &[u64]) -> Vec<Step> {
-        let mut now = 1 << 40;
+        steps_from(BEGAN, policy, learned, times)
+    }
+
+    fn steps_from(mut now: u64, policy: &Policy, learned: &Learned, times: &[u64]) -> Vec<Step> {
         let mut plan = Plan::new(policy, learned, now);
         let mut all = vec![];
         for t in times {
@@ -216,45 +224,70 @@ mod tests {
         let mut times = [1_000; 2_000];
         times[300] = 30_000;
         assert_eq!(spun(&steps(&p, &l, &times)), 301);
-        assert_eq!(spun(&steps(&p, &l, &times)), 301, "once may be chance");
-        assert_eq!(steps(&p, &l, &[1_000])[0], Step::Sleep, "and the next one does not spin");
+        let next = BEGAN + 2_100_000;
+        assert_eq!(spun(&steps_from(next, &p, &l, &times)), 301, "once may be chance");
+        let next = next + 2_100_000;
+        assert_eq!(steps_from(next, &p, &l, &[1_000])[0], Step::Sleep, "now it does not spin");
+        let later = next + PRESSED + CROWDED.0 as u64;
+        (1..CROWDED.0).for_each(|_| assert!(l.crowded()));
+        assert_eq!(spun(&steps_from(later, &p, &l, &[1_000; 2_000])), 1_024, "as before");
+    }
+
+    /// A wait from `from` on that spins in vain and is woken `woken` after it went to
+    /// sleep: for how long it spun.
+    fn in_vain(p: &Policy, l: &Learned, from: u64, woken: u64) -> u64 {
+        let (mut plan, mut now) = (Plan::new(p, l, from), from);
+        while plan.step(now) != Step::Sleep {
+            now += 1_000;
+        }
+        plan.found_asleep(now, now + woken);
+        now - from
     }
 
     #[test]
     fn a_peer_on_the_same_processor_is_given_way_by_sleeping() {
         let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
-        let one = |woken: u64| {
-            let (mut plan, mut now) = (Plan::new(&p, &l, 0), 0);
-            while plan.step(now) != Step::Sleep {
-                now += 1_000;
-            }
-            plan.found_asleep(now, now + woken);
-            now
+        let mut from = BEGAN;
+        let mut one = |woken: u64| {
+            from += 1_000_000;
+            in_vain(&p, &l, from, woken)
         };
         assert_eq!(one(200_000), 100_000, "a wake across processors says nothing");
-        assert_ne!(one(5_000), 0);
-        assert_ne!(one(5_000), 0, "once may be chance");
+        let known = one(5_000);
+        assert_eq!(known, 256_000, "it was there after 250 µs");
+        assert_eq!(one(5_000), known, "once may be chance");
         assert!((0..8).all(|_| one(5_000) == 0), "no spin for a while");
-        assert_ne!(one(5_000), 0, "then it is tried again");
+        assert_eq!(one(5_000), 100_000, "then it is tried again");
         assert!((0..16).all(|_| one(5_000) == 0), "for twice as long");
     }
 
     /// A peer on a processor of its own that was kept from it for a while.
     #[test]
     fn now_and_then_a_prompt_wake_changes_nothing() {
-        let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
-        for _ in 0..100 {
-            let (mut plan, mut now) = (Plan::new(&p, &l, 0), 0);
-            while plan.step(now) != Step::Sleep {
-                now += 1_000;
+        // With an answer between two that is there while the caller spins, or with time.
+        for between in [true, false] {
+            let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+            for n in 0..100 {
+                let from = BEGAN + n * (SUSPECTED + 1_000_000);
+                let spun = in_vain(&p, &l, from, 5_000);
+                assert_eq!(spun, if n > 0 && between { 4_000 } else { 100_000 });
+                if between {
+                    let mut plan = Plan::new(&p, &l, from + 500_000);
+                    assert_eq!(plan.step(from + 500_000), Step::Spin);
+                    plan.found(from + 503_000);
+                }
             }
-            assert_ne!(now, 0, "it spun");
-            plan.found_asleep(now, now + 5_000);
-            // The next answer is there while it spins.
-            let mut plan = Plan::new(&p, &l, 0);
-            assert_eq!(plan.step(0), Step::Spin);
-            plan.found(3_000);
         }
+    }
+
+    #[test]
+    fn threads_that_waited_at_the_same_time_saw_one_thing() {
+        let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+        for n in 0..8 {
+            assert_eq!(in_vain(&p, &l, BEGAN + n, 5_000), 100_000);
+        }
+        assert_eq!(in_vain(&p, &l, BEGAN + 1_000_000, 5_000), 100_000);
+        assert_eq!(in_vain(&p, &l, BEGAN + 2_000_000, 5_000), 0, "and this is the second");
     }
 
     #[test]
@@ -281,8 +314,9 @@ mod tests {
     fn a_peer_that_needs_the_processor_gets_it_at_once_from_then_on() {
         let p = Policy::caller(WaitMode::Hybrid).without_doorbell();
         let l = Learned::default();
+        let from = std::cell::Cell::new(BEGAN);
         let one = |spins: usize| {
-            let mut now = 0;
+            let mut now = from.replace(from.get() + 1_000_000);
             let mut plan = Plan::new(&p, &l, now);
             for _ in 0..=spins {
                 assert_ne!(plan.step(now), Step::Sleep);
@@ -292,9 +326,9 @@ mod tests {
         };
         one(100); // the last step is a yield
         one(100); // once may be chance
-        assert_eq!(steps(&p, &l, &[1_000])[0], Step::Yield);
+        assert_eq!(steps_from(from.get(), &p, &l, &[1_000])[0], Step::Yield);
         (0..7).for_each(|_| one(0));
-        assert_eq!(steps(&p, &l, &[1_000])[0], Step::Spin, "and it is tried again");
+        assert_eq!(steps_from(from.get(), &p, &l, &[1_000])[0], Step::Spin, "tried again");
     }
 
     #[test]
@@ -304,7 +338,7 @@ mod tests {
             let plan = Plan::new(&p, &l, 0);
             plan.found_asleep(2_000, 2_000 + 10_000 + WAKE);
         }
-        assert_eq!(l.budget(&p), 16_000);
+        assert_eq!(l.budget(&p, 0), 16_000);
     }
 
     fn mode() -> impl Strategy<Value = WaitMode> {
@@ -320,7 +354,7 @@ mod tests {
             spin in 0u64..10_000_000,
             doorbell: bool,
             lengths in prop::collection::vec(0u64..100_000_000, 0..100),
-            crowd in 0u32..3,
+            crowd in 0u64..5,
             times in prop::collection::vec(prop_oneof![0u64..3_000, 0u64..5_000_000], 1..400),
         ) {
             let p = if service { Policy::service(mode) } else { Policy::caller(mode) };
@@ -328,7 +362,7 @@ mod tests {
             let p = if doorbell { p } else { p.without_doorbell() };
             let l = Learned::default();
             lengths.iter().for_each(|&ns| l.lasted(&p, ns));
-            (0..2 * crowd).for_each(|_| l.note_crowded());
+            (0..crowd).for_each(|n| l.note_crowded(BEGAN + n - 8, BEGAN + n - 7));
             let got = steps(&p, &l, &times);
             let before: Vec<u64> = times.iter().scan(0, |sum, t| { let at = *sum; *sum += t; Some(at) }).collect();
             match mode {
@@ -340,7 +374,7 @@ mod tests {
                     prop_assert!(got.iter().map(rank).is_sorted());
                     for (step, at) in got.iter().zip(&before) {
                         match step {
-                            Step::Spin => prop_assert!(*at < spin && crowd == 0),
+                            Step::Spin => prop_assert!(*at < spin && crowd < 2),
                             Step::Yield => {}
                             Step::Sleep => {}
                         }
@@ -362,7 +396,7 @@ mod tests {
             let l = Learned::default();
             for ns in lengths {
                 l.lasted(&p, ns);
-                let budget = l.budget(&p);
+                let budget = l.budget(&p, 0);
                 prop_assert!(budget <= p.awake() && budget >= SPIN_MIN.min(p.awake()));
             }
         }
@@ -379,7 +413,7 @@ mod tests {
                 let l = Learned::default();
                 lengths.iter().for_each(|&ns| l.lasted(&p, ns));
                 (0..1_000).for_each(|_| l.lasted(&p, more));
-                l.budget(&p)
+                l.budget(&p, 0)
             };
             prop_assert!(teach(soon) >= soon.min(SERVICE_SPIN));
             prop_assert_eq!(teach(10_000_000), SPIN_MIN);
@@ -396,7 +430,7 @@ mod tests {
                 short.lasted(&p, *ns);
                 long.lasted(&p, ns + 10_000_000);
             }
-            prop_assert!(long.budget(&p) <= short.budget(&p));
+            prop_assert!(long.budget(&p, 0) <= short.budget(&p, 0));
         }
     }
 }

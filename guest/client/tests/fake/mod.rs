@@ -442,7 +442,7 @@ impl Host {
             return Err(Nack::new(NackCode::NoCapacity, "the window is full"));
         }
         // A bell of its own for each service, while there are some: two on one bell
-        // take each other's rings. Bell 0 is the manager's.
+        // wake each other. Bell 0 is the manager's.
         let mut places = self.places.lock().unwrap();
         let vector_out = 1 + places.len() as u16 % (VECTORS - 1);
         let geometry = Geometry {

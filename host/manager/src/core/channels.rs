@@ -254,12 +254,18 @@ impl Core {
     }
 
     /// No service serves a broken grant's channel any more. If its app has not
-    /// been told why it is broken, it is because it was to leave a VF to others.
+    /// been told why it is broken, it is because it was to leave a VF to others, and
+    /// its software crashed too often or still waited to be started.
     pub(super) fn off_broken(&mut self, grant: Handle, out: &mut Vec<Action>) {
         let Some(g) = self.grants.get_mut(grant) else { return };
         g.service = None;
         if g.leased {
-            self.tell_broken(grant, Status::ServiceLost, BreakReason::NoService, out);
+            let (client, function) = (g.client_id, g.function.clone());
+            let reason = match self.check_breaker(self.now, client, &function, Location::Software) {
+                Ok(()) => BreakReason::NoService,
+                Err(_) => BreakReason::CrashLoop,
+            };
+            self.tell_broken(grant, Status::ServiceLost, reason, out);
         }
         self.free_vf_of_broken(grant);
     }

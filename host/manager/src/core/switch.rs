@@ -194,8 +194,8 @@ impl Core {
         })
     }
 
-    /// Whether what a grant is to go to waits for its turn to be started, because its
-    /// client used up its starts; not where the host has no means for one.
+    /// Whether what a grant is to go to waits for its turn to be started, because it
+    /// crashed or its client used up its starts; not where the host has no means for one.
     pub(super) fn waits_for_its_turn(&self, now: u64, m: Moving) -> bool {
         m.phase == Phase::Warming
             && self.services.get(&m.service).is_some_and(|s| {

@@ -19,6 +19,9 @@ use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan, pause};
 use vfun_wire::Status;
 use vfun_wire::channel::{Command, in_header, spaces_off};
 
+/// Looks for a first call between two that give way, some 10 µs.
+const LOOKS_AWAKE: u32 = 128;
+
 /// A channel and what computes its calls.
 pub struct Calls<I> {
     server: Server<WindowMemory>,
@@ -155,14 +158,25 @@ impl<I: Serve> Calls<I> {
             Next::Nothing => self.server.next_anywhere(),
             found => found,
         };
-        let from = clock::now();
+        if look == Next::Nothing && self.owes_ring() && self.server.must_ring() {
+            // Asleep on an answer that the last service did not ring for.
+            self.ring();
+        }
+        let (from, mut steps) = (clock::now(), 0u32);
         loop {
             match look {
                 Next::Call(r) => {
                     self.serve_request(&r);
                     return self.rest();
                 }
-                Next::Nothing if clock::now().saturating_sub(from) < most => pause(),
+                Next::Nothing if clock::now().saturating_sub(from) < most => {
+                    // The app may need this very processor to post it.
+                    steps += 1;
+                    if steps.is_multiple_of(LOOKS_AWAKE) {
+                        std::thread::yield_now();
+                    }
+                    pause();
+                }
                 Next::Nothing | Next::Broken(_) => return,
             }
             look = self.server.next();
