@@ -87,8 +87,9 @@ impl Learned {
         if self.stretch.load(Relaxed) == 0 {
             return false;
         }
-        // Waits that neither show it again nor show the contrary: long ones.
-        let old = now.saturating_sub(self.suspected.load(Relaxed)) > PRESSED;
+        // Waits that neither show it again nor show the contrary: long ones. A clock
+        // may be set back while a machine sleeps.
+        let old = now.abs_diff(self.suspected.load(Relaxed)) > PRESSED;
         if old {
             self.note_roomy();
         }
@@ -96,9 +97,13 @@ impl Learned {
     }
 
     /// Whether to leave the processor at once. Counts the stretch down.
-    pub fn crowded(&self) -> bool {
+    pub fn crowded(&self, now: u64) -> bool {
         let left = self.crowded.load(Relaxed);
         if left == 0 {
+            return false;
+        }
+        if !self.pressed(now) {
+            self.crowded.store(0, Relaxed);
             return false;
         }
         self.crowded.store(left - 1, Relaxed);
@@ -112,12 +117,12 @@ impl Learned {
     /// threads that waited at the same time saw one thing.
     pub fn note_crowded(&self, start: u64, now: u64) {
         let last = self.suspected.load(Relaxed);
-        if last != 0 && start < last {
+        if last != 0 && start < last && last.abs_diff(now) <= PRESSED {
             return;
         }
         let known = self.pressed(now);
         self.suspected.store(now, Relaxed);
-        if !known && (last == 0 || now.saturating_sub(last) > SUSPECTED) {
+        if !known && (last == 0 || now.abs_diff(last) > SUSPECTED) {
             return;
         }
         let stretch = self.stretch.load(Relaxed).saturating_mul(2).clamp(CROWDED.0, CROWDED.1);

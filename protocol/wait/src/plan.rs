@@ -35,7 +35,7 @@ impl<'a> Plan<'a> {
     /// Begins at `now`.
     pub fn new(policy: &'a Policy, learned: &'a Learned, now: u64) -> Self {
         let asleep = policy.mode() == WaitMode::Sleep;
-        let crowded = !asleep && learned.crowded();
+        let crowded = !asleep && learned.crowded(now);
         let budget = if asleep || crowded { 0 } else { learned.budget(policy, now) };
         let (steps, gaps, yields, long_yields) = (0, 0, 0, 0);
         let (last, shortest) = ((now, None), u64::MAX);
@@ -228,8 +228,7 @@ mod tests {
         assert_eq!(spun(&steps_from(next, &p, &l, &times)), 301, "once may be chance");
         let next = next + 2_100_000;
         assert_eq!(steps_from(next, &p, &l, &[1_000])[0], Step::Sleep, "now it does not spin");
-        let later = next + PRESSED + CROWDED.0 as u64;
-        (1..CROWDED.0).for_each(|_| assert!(l.crowded()));
+        let later = next + PRESSED;
         assert_eq!(spun(&steps_from(later, &p, &l, &[1_000; 2_000])), 1_024, "as before");
     }
 

@@ -254,17 +254,11 @@ impl Core {
     }
 
     /// No service serves a broken grant's channel any more. If its app has not
-    /// been told why it is broken, it is because it was to leave a VF to others, and
-    /// its software crashed too often or still waited to be started.
+    /// been told why it is broken, it is because it was to leave a VF to others.
     pub(super) fn off_broken(&mut self, grant: Handle, out: &mut Vec<Action>) {
         let Some(g) = self.grants.get_mut(grant) else { return };
         g.service = None;
-        if g.leased {
-            let (client, function) = (g.client_id, g.function.clone());
-            let reason = match self.check_breaker(self.now, client, &function, Location::Software) {
-                Ok(()) => BreakReason::NoService,
-                Err(_) => BreakReason::CrashLoop,
-            };
+        if let Some(reason) = g.over.take() {
             self.tell_broken(grant, Status::ServiceLost, reason, out);
         }
         self.free_vf_of_broken(grant);

@@ -4,6 +4,7 @@ use super::event::{ReplyTo, ServiceId, WindowId};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::message::{Location, WaitMode};
+use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Status};
 
 /// Where a grant stands.
@@ -112,6 +113,9 @@ pub struct Grant {
     /// A service that may have had its turn already has died in a hand-over: what the
     /// call that it left half done is answered with, once nobody is on the channel.
     pub left: Option<Status>,
+    /// It is broken, and why its app is to be told so, once no service is on its
+    /// channel any more.
+    pub over: Option<BreakReason>,
 }
 
 impl Grant {

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vfun_leases::{Engine, GrantId, Plan, Sample, Settings, Standing, VFS_MAX, Vf};
 use vfun_wire::Handle;
 use vfun_wire::message::Location;
+use vfun_wire::status::BreakReason;
 
 /// What a grant's channel counted, as the rim read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -284,7 +285,7 @@ impl Core {
                     let why = "its VF is lent to another, and its software still waits to be \
                                started: it crashed, or its client used up its service starts";
                     self.grants.get_mut(handle).expect("just seen").moving = None;
-                    self.leave_for_others(handle, why, out);
+                    self.leave_for_others(handle, BreakReason::NoService, why, out);
                 }
                 Some(m) if m.to.is_hardware() == (vf == meant) => self.advance(handle, out),
                 // Nothing was told to anybody yet: it is simply not done.
@@ -305,7 +306,7 @@ impl Core {
                         Err(_) if lent(vf, client) => {
                             let why =
                                 "its VF is lent to another, and its software crashed too often";
-                            self.leave_for_others(handle, why, out);
+                            self.leave_for_others(handle, BreakReason::CrashLoop, why, out);
                         }
                         Err(_) => {}
                     }
@@ -369,9 +370,16 @@ impl Core {
 
     /// A VF is lent to somebody else, and nothing will serve the grant that is on it in
     /// software: it ends as those do that are there.
-    fn leave_for_others(&mut self, grant: Handle, why: &str, out: &mut Vec<Action>) {
-        let Ok(g) = self.grants.get(grant) else { return };
+    fn leave_for_others(
+        &mut self,
+        grant: Handle,
+        reason: BreakReason,
+        why: &str,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(g) = self.grants.get_mut(grant) else { return };
         let Some(service) = g.service else { return };
+        g.over = Some(reason);
         self.leave_broken(grant, why, out);
         out.push(Action::CloseChannel { service, channel: grant });
     }

@@ -15,6 +15,7 @@ use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::header::{HEAP_OFF, check_size};
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, VECTORS};
 use vfun_wire::message::{Location, WaitMode};
+use vfun_wire::status::BreakReason;
 use vfun_wire::version::Features;
 use vfun_wire::{Handle, PAGE, Status, names};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -161,6 +162,8 @@ pub(super) struct GrantNote {
     #[serde(default)]
     pub of: Option<u64>,
     pub left: Option<u32>,
+    #[serde(default)]
+    pub over: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -231,6 +234,7 @@ pub(super) fn grant_note(g: &Grant) -> GrantNote {
         switches: g.switches,
         of: g.of,
         left: g.left.map(Status::to_wire),
+        over: g.over.map(BreakReason::to_wire),
     }
 }
 
@@ -387,6 +391,10 @@ impl GrantNote {
             of: n.of,
             left: match n.left {
                 Some(wire) => Some(Status::from_wire(wire).ok_or("an unknown status")?),
+                None => None,
+            },
+            over: match n.over {
+                Some(wire) => Some(BreakReason::from_wire(wire).ok_or("an unknown reason")?),
                 None => None,
             },
         })

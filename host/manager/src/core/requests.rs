@@ -468,6 +468,7 @@ impl Core {
             switches: 0,
             of: f.own_print(),
             left: None,
+            over: None,
         };
         let record = GrantRecord {
             grant: Handle::NONE,

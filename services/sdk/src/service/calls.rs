@@ -19,7 +19,10 @@ use vfun_window::{Bell, OutOfBounds, ReadSpan, WriteSpan, pause};
 use vfun_wire::Status;
 use vfun_wire::channel::{Command, in_header, spaces_off};
 
-/// Looks for a first call between two that give way, some 10 µs.
+/// Looks for a first call until whoever still sleeps is rung, some 50 µs: one that was
+/// rung by the last service is awake by then.
+const LOOKS_UNRUNG: u32 = 640;
+/// And from then on between two times that others are let run, some 10 µs.
 const LOOKS_AWAKE: u32 = 128;
 
 /// A channel and what computes its calls.
@@ -158,10 +161,6 @@ impl<I: Serve> Calls<I> {
             Next::Nothing => self.server.next_anywhere(),
             found => found,
         };
-        if look == Next::Nothing && self.owes_ring() && self.server.must_ring() {
-            // Asleep on an answer that the last service did not ring for.
-            self.ring();
-        }
         let (from, mut steps) = (clock::now(), 0u32);
         loop {
             match look {
@@ -170,9 +169,13 @@ impl<I: Serve> Calls<I> {
                     return self.rest();
                 }
                 Next::Nothing if clock::now().saturating_sub(from) < most => {
-                    // The app may need this very processor to post it.
                     steps += 1;
-                    if steps.is_multiple_of(LOOKS_AWAKE) {
+                    if steps == LOOKS_UNRUNG && self.owes_ring() && self.server.must_ring() {
+                        // Asleep on an answer that the last service did not ring for.
+                        self.ring();
+                    }
+                    if steps >= LOOKS_UNRUNG && steps.is_multiple_of(LOOKS_AWAKE) {
+                        // The app may need this very processor to post it.
                         std::thread::yield_now();
                     }
                     pause();
