@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod built;
 mod certificates;
 pub mod modules;
 
@@ -36,7 +37,7 @@ pub fn programs() -> PathBuf {
     let dir = beside.parent().expect("target/PROFILE/deps/TEST").to_owned();
     assert!(
         dir.join("vfund").is_file(),
-        "{} is not built: run `cargo build --release --workspace` first (as `make test` does)",
+        "{} is not built: run `tests/built.py build` first (as `make test` does)",
         dir.join("vfund").display()
     );
     dir
