@@ -4,8 +4,8 @@ use crate::admin::Admin;
 use crate::args::Cli;
 use crate::fail::Result;
 use crate::out::{self, Table};
+use vfun_admin::ServiceRow;
 use vfun_jail::Layer;
-use vfun_manager::admin::ServiceRow;
 
 /// What to do with services.
 #[derive(clap::Subcommand, Debug)]

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_tests_hostile::app::App;
 use vfun_tests_hostile::attack::{ATTACKS, Attack, ON_FILES};
 use vfun_tests_hostile::watch::Before;
@@ -126,7 +126,7 @@ fn an_attacker_that_is_killed_in_the_middle_leaves_nothing() {
             .spawn()
             .unwrap();
         host.stand.until("the attacker's window", |s| {
-            s.ask(&vfun_manager::admin::Ask::Status);
+            s.ask(&vfun_admin::Ask::Status);
             vfun_tests_hostile::watch::totals(s.root()).is_ok_and(|t| t.windows > 1)
         });
         std::thread::sleep(Duration::from_millis(150 + 50 * i as u64));

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use vfun::{CellState, ConnectOptions, Endpoint, Error, Function, FunctionRequest};
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 use vfun_tests_hostile::chaos::name;
 use vfun_tests_hostile::matrix::{DONE, Row, Who, rows, table};
 use vfun_tests_hostile::steps::STEPS;
