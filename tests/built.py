@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds all programs and tests of the workspace at once, and runs parts of them.
 
-usage: tests/built.py build              builds; what was built is in TARGET/tests.json
+usage: tests/built.py build              builds; what was built is in TARGET/PROFILE/tests.json
        tests/built.py run WHAT... [-- ARGUMENT...]
                                          runs tests: PACKAGE, PACKAGE/TARGET, and the same after a
                                          '-' for all but those; each with the arguments
@@ -26,7 +26,7 @@ REPO = pathlib.Path(__file__).resolve().parents[1]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target"))
 PROFILE = os.environ.get("VFUN_PROFILE", "ci")
 PROGRAMS = TARGET / PROFILE
-LIST = TARGET / "tests.json"
+LIST = PROGRAMS / "tests.json"
 FAILED = TARGET / "failed.txt"
 # A run of one program that is worth a line of its own, s.
 SLOW = 5.0
@@ -70,6 +70,7 @@ def build():
                 "package": name, "target": made["target"]["name"], "kind": made["target"]["kind"][0],
                 "program": made["executable"], "folder": str(manifest.parent),
             })
+    LIST.parent.mkdir(parents=True, exist_ok=True)
     LIST.write_text(json.dumps(tests, indent=1))
     print(f"{len(tests)} test programs")
 

@@ -91,7 +91,7 @@ STAGES = [
     Stage("python", "Python package", "guest/python/test.sh -q", LOCAL, needs=("python-tools",)),
     Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check", LOCAL),
     Stage("release", "real guests, the build that ships", "tests/release.sh", VM, full=True, needs=("guest-kernel",)),
-    Stage("soak", "soak", "tests/soak.sh", VM, full=True, needs=("guest-kernel",)),
+    Stage("soak", "soak", "MINUTES=${MINUTES:-10} tests/soak.sh", VM, full=True, needs=("guest-kernel",)),
 ]
 
 
