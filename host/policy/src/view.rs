@@ -1,14 +1,7 @@
 //! A policy as people read it: each rule in force, and the section it is from.
 
 use super::rules::{Key, Policy, Rules};
-use crate::Charges;
 use vfun_admin::policy::{ClientView, FunctionView, Holds, RuleView};
-
-impl From<Charges> for Holds {
-    fn from(c: Charges) -> Self {
-        Holds { channels: c.channels, bytes: c.bytes, in_flight: c.in_flight }
-    }
-}
 
 impl Key {
     /// All of them, in the order in which people read them.
@@ -142,7 +135,7 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::parse;
+    use crate::parse;
     use std::path::Path;
 
     #[test]
