@@ -145,5 +145,8 @@ mod tests {
         assert!(cli.json && cli.root == Some("/r".into()) && matches!(cli.command, Command::Ps(_)));
         let cli = Cli::parse_from(["vfun", "guest", "--", "ls", "--json"]);
         assert!(!cli.json, "what follows -- is the guest's");
+        // What VFUN_ROOT says is as if it had been said here.
+        let cli = Cli::try_parse_from(["vfun", "--root", "/r", "guest", "--kernel"]).unwrap();
+        assert!(matches!(cli.command, Command::Guest(args) if args.kernel));
     }
 }

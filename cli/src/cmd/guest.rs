@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
     /// Say which kernel the guest would have, and boot nothing.
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with = "command")]
     pub kernel: bool,
     /// A command: one word is a script for sh, several are a program and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
