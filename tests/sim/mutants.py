@@ -54,6 +54,19 @@ MUTANTS = [
     ("another-clients-sessions-end", CORE + "requests.rs",
      ".filter(|(_, s)| s.window == window && s.features.has(Features::MODULE))",
      ".filter(|(_, s)| s.features.has(Features::MODULE))"),
+    # The rim is the daemon's own, too.
+    ("acts-before-it-is-noted", RIM + "act.rs",
+     "            self.note_changes();\n            self.noted(what);", "            self.noted(what);",
+     RIM + "act.rs", "            self.done(what);", "            self.note_changes();\n            self.done(what);"),
+    ("tells-ahead-of-what-waits", RIM + "tell.rs",
+     "            true => Err(Unsent::Later),", "            true => self.tell_now(id, &word),"),
+    ("takes-a-part-for-the-whole-report", RIM + "hear.rs",
+     "        if more {\n            return Said::Nothing;\n        }", "        let _ = more;"),
+    ("answers-stats-with-another-length", RIM + "act.rs",
+     "Ok(stats.as_bytes().to_vec())", "Ok(vec![0; stats.as_bytes().len() + 8])"),
+    ("keeps-a-window-that-is-gone", RIM + "windows.rs",
+     "        self.let_window_go(id);\n        self.point(\"a window is let go, not noted\");",
+     "        self.point(\"a window is let go, not noted\");"),
 ]
 
 
