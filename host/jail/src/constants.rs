@@ -21,12 +21,15 @@ pub const OPEN_FILES: u64 = 8192;
 /// closed everything then and only has to end, which takes it microseconds. One
 /// that is still there is killed.
 pub const LAUNCHER_ENDS: Duration = Duration::from_secs(2);
-/// Bytes to which a service may make a file grow. It writes to its log alone,
-/// which the manager begins anew long before this.
-pub const FILE_BYTES: u64 = 64 << 20;
-/// Threads of a service besides those of its channels: the main thread, and
-/// the launcher while it makes it.
+/// Bytes to which a service may make a file grow. It writes to its log, and what
+/// compiles kernels to files of some hundred KiB in memory.
+pub const FILE_BYTES: u64 = 1 << 20;
+/// Threads of a service besides those of its channels and of its driver: the
+/// main thread, and the launcher while it makes it.
 pub const OWN_THREADS: u32 = 4;
+/// Channels of one service at once, for its threads: as many as policy lets a
+/// client have by itself, and as descriptors last for.
+pub const CHANNELS: u32 = 1024;
 /// Stack of a channel's thread, which counts as used where memory is bounded
 /// by address space because no control group bounds it.
 pub const STACK_BYTES: u64 = 1 << 20;

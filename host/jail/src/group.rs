@@ -6,7 +6,7 @@
 //! by one; with v2 a group whose controllers its groups use may have no process
 //! itself, so the manager must be in a group of its own beside them.
 
-use crate::constants::{CPU_PERIOD_US, CPU_SHARES, KERNEL_BYTES, OWN_THREADS};
+use crate::constants::{CPU_PERIOD_US, CPU_SHARES, KERNEL_BYTES};
 use crate::{Layer, Limits, Missing};
 use std::collections::BTreeSet;
 use std::fs;
@@ -273,9 +273,7 @@ fn bound(dir: &Path, layer: Layer, v2: bool, limits: &Limits, shared: u64) -> io
             write(dir, "cpu.max", format!("{quota} {CPU_PERIOD_US}"))
         }
         (Layer::CgroupMemory, _) => bound_memory(dir, v2, limits, shared),
-        (Layer::CgroupPids, _) => {
-            write(dir, "pids.max", limits.threads.saturating_add(OWN_THREADS))
-        }
+        (Layer::CgroupPids, _) => write(dir, "pids.max", limits.all_threads(0)),
         _ => Ok(()),
     }
 }
@@ -324,6 +322,14 @@ impl Group {
     pub fn share(&self, limits: &Limits, shared: u64) -> io::Result<()> {
         match self.dirs.iter().find(|(l, _)| *l == Layer::CgroupMemory) {
             Some((_, dir)) => bound_memory(dir, !dir.join("tasks").exists(), limits, shared),
+            None => Ok(()),
+        }
+    }
+
+    /// The service has so many channels now, each with a thread.
+    pub fn serve(&self, limits: &Limits, channels: u32) -> io::Result<()> {
+        match self.dirs.iter().find(|(l, _)| *l == Layer::CgroupPids) {
+            Some((_, dir)) => write(dir, "pids.max", limits.all_threads(channels)),
             None => Ok(()),
         }
     }

@@ -17,6 +17,7 @@ pub mod places;
 pub mod probe;
 pub mod seccomp;
 pub mod standing;
+pub mod threads;
 
 mod launch;
 mod layer;

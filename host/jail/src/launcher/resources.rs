@@ -3,12 +3,12 @@
 use super::Failed;
 use super::clone::Namespaces;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use vfun_jail::constants::{FILE_BYTES, OPEN_FILES, OWN_THREADS, STACK_BYTES};
+use vfun_jail::constants::{CHANNELS, FILE_BYTES, OPEN_FILES, STACK_BYTES};
 use vfun_jail::{Layer, Plan};
 
 /// Sets them, hard and soft.
 pub fn limit(plan: &Plan, spaces: Namespaces) -> Result<(), Failed> {
-    let threads = u64::from(plan.limits.threads.saturating_add(OWN_THREADS));
+    let threads = u64::from(plan.limits.all_threads(CHANNELS));
     let mut limits = vec![
         // A dump would hold the client's data.
         (Resource::Core, 0),
@@ -23,7 +23,8 @@ pub fn limit(plan: &Plan, spaces: Namespaces) -> Result<(), Failed> {
         (Resource::Nice, 0),
     ];
     if spaces.user {
-        // Counted for each user of each user namespace: only this service is in its own.
+        // Counted for each user of each user namespace: only this service is in
+        // its own. The manager raises what holds now with each channel.
         limits.push((Resource::Nproc, threads));
     }
     if !plan.memory_grouped {
@@ -34,7 +35,11 @@ pub fn limit(plan: &Plan, spaces: Namespaces) -> Result<(), Failed> {
     }
     for (resource, most) in limits {
         let most = getrlimit(resource).maximum.map_or(most, |hard| most.min(hard));
-        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+        let now = match resource {
+            Resource::Nproc => most.min(plan.limits.all_threads(0).into()),
+            _ => most,
+        };
+        let limit = Rlimit { current: Some(now), maximum: Some(most) };
         setrlimit(resource, limit)
             .map_err(|e| Failed::at(Layer::Rlimits, &format!("{resource:?}"))(e.into()))?;
     }

@@ -134,6 +134,8 @@ mod tests {
     #[test]
     fn the_lists_hold_what_they_say() {
         use libc::*;
+        /// Newer than the C library's header.
+        const PR_SET_MEMORY_MERGE: i32 = 67;
         let native = Program::new(&lists::native());
         let loading = Program::new(&lists::loading());
         let floor = Program::new(&lists::floor());
@@ -160,6 +162,15 @@ mod tests {
             assert_eq!(to(p, SYS_clone, arg(0, SIGCHLD)), TRAP, "a fork");
             assert_eq!(to(p, SYS_clone, arg(0, 0x3d0f00 | CLONE_NEWNET)), TRAP);
             assert_eq!(to(p, SYS_futex, [0; 6]), ALLOW);
+            for advice in [0, 1, 2, 3, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103] {
+                assert_eq!(to(p, SYS_madvise, arg(2, advice)), ALLOW, "{advice}");
+            }
+            assert_eq!(to(p, SYS_madvise, arg(2, MADV_MERGEABLE)), ERRNO | EPERM as u32);
+            for advice in [MADV_UNMERGEABLE, MADV_REMOVE, MADV_PAGEOUT, MADV_HWPOISON, 104] {
+                assert_eq!(to(p, SYS_madvise, arg(2, advice)), ERRNO | EINVAL as u32, "{advice}");
+            }
+            let merge_all = [PR_SET_MEMORY_MERGE as u64, 1, 0, 0, 0, 0];
+            assert_eq!(to(p, SYS_prctl, merge_all), ERRNO | EINVAL as u32);
             assert_eq!(to(p, SYS_rt_sigaction, arg(0, SIGUSR1)), ALLOW);
             assert_eq!(to(p, SYS_rt_sigaction, arg(0, SIGSYS)), ERRNO | EPERM as u32);
             // The kernel takes the lower half alone for the signal.

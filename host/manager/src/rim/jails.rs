@@ -390,6 +390,7 @@ impl Daemon {
             note: None,
             windows: BTreeSet::new(),
             shared: 0,
+            channels: 0,
         };
         let process = Process::new(done.pid, l.socket, done.pidfd, sandbox);
         if let Some(ticks) = started(process.pid)

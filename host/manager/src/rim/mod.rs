@@ -41,6 +41,7 @@ mod say;
 mod setup;
 mod submissions;
 mod tell;
+mod threads;
 
 pub use setup::{Config, StartError, TlsFiles};
 
@@ -151,6 +152,7 @@ pub struct Daemon {
     replaced: std::collections::BTreeSet<u32>,
     last_files: Instant,
     last_logs: Instant,
+    last_threads: Instant,
     /// What is not on record yet.
     book: records::Book,
     /// What the start found instead of a database, for people.
@@ -265,6 +267,7 @@ impl Daemon {
             self.windows_patience(),
             self.records_patience(),
             self.logs_patience(),
+            self.threads_patience(),
             self.tell_patience(),
             self.jails_patience(),
             self.leases_patience(),
@@ -315,6 +318,7 @@ impl Daemon {
         self.serve_turns();
         self.look_after_windows();
         self.look_after_logs();
+        self.look_after_threads();
         self.look_at_leases();
         self.tell_again();
         self.late_records();

@@ -96,6 +96,7 @@ impl Daemon {
             Word::HandOver(channel) => self.send_hand_over(id, *channel),
             Word::Open(open, window, vectors) => {
                 self.share_window(id, *window);
+                self.make_room_for_threads(id);
                 self.send_open(id, open, *window, *vectors)
             }
         };
