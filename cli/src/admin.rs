@@ -95,6 +95,13 @@ impl Admin {
             other => Err(strange(&other)),
         }
     }
+    /// Which layers of the sandbox services get.
+    pub fn sandbox(&self) -> Result<vfun_manager::admin::SandboxView> {
+        match self.ask(&Ask::Sandbox)? {
+            Reply::Sandbox(view) => Ok(view),
+            other => Err(strange(&other)),
+        }
+    }
     /// Who holds which VF, and why.
     pub fn leases(&self) -> Result<vfun_manager::admin::LeasesView> {
         match self.ask(&Ask::Leases)? {

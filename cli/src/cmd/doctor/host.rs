@@ -19,7 +19,6 @@ const LITTLE_MEMORY: u64 = 512 << 20;
 pub fn look(cli: &Cli) -> Vec<Check> {
     let admin = Admin::of(cli);
     let mut checks = vec![kvm(), qemu(), memory(), kernel()];
-    checks.extend(super::isolation::look());
     let clients = admin.clients().unwrap_or_default();
     checks.push(window_folder(&clients));
     match admin.status() {

@@ -52,6 +52,10 @@ pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
         _ => host::look(cli),
     };
     checks.extend(paths::look(cli, &args.who, side == "host" && !args.no_start));
+    if side == "host" {
+        // Last: the functions that were started have shown their sandbox.
+        checks.extend(isolation::look(&crate::admin::Admin::of(cli)));
+    }
     let missing = checks.iter().filter(|c| c.state == State::Missing).count();
     if cli.json {
         out::json(&serde_json::json!({ "side": side, "missing": missing, "checks": checks }))?;

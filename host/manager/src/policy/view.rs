@@ -1,5 +1,6 @@
 //! A policy as people read it: each rule in force, and the section it is from.
 
+use super::Unenforced;
 use super::rules::{Key, Policy, Rules};
 use crate::core::Charges;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ pub struct View {
     pub clients: Vec<ClientView>,
     /// What is probably not meant so.
     pub doubts: Vec<String>,
+    /// Bounds that this host does not enforce.
+    #[serde(default)]
+    pub unenforced: Vec<String>,
 }
 
 /// A client's rules.
@@ -70,6 +74,9 @@ pub struct RuleView {
     pub value: String,
     /// The section that sets it; `usual` if none does.
     pub from: String,
+    /// Why this host does not enforce it, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unenforced: Option<String>,
 }
 
 impl Key {
@@ -135,10 +142,14 @@ fn value(key: Key, r: &Rules, functions: &[String], submit: &[String]) -> String
 
 impl Policy {
     /// A client's rules, for people.
-    pub fn view_of(&self, client: &str, holds: Holds) -> ClientView {
+    pub fn view_of(&self, client: &str, holds: Holds, host: &Unenforced) -> ClientView {
         let functions = self.functions(client);
         let rules = self.client(client);
         let own = self.clients.get(client);
+        let unenforced = |key: Key, r: &Rules| {
+            let bounds = key != Key::Cpu || r.jail.cpu_percent.is_some();
+            host.why(key).filter(|_| bounds).map(str::to_owned)
+        };
         let rule = |key: Key| {
             let set = own.is_some_and(|c| c.own.sets(key)) || self.default.sets(key);
             let from = if set { self.section(client, "", key) } else { "usual".into() };
@@ -146,6 +157,7 @@ impl Policy {
                 key: key.name().into(),
                 value: value(key, &rules, &functions, self.submit(client)),
                 from,
+                unenforced: unenforced(key, &rules),
             }
         };
         let of_functions = own.map(|c| &c.functions).into_iter().flatten().map(|(f, section)| {
@@ -154,6 +166,7 @@ impl Policy {
                 key: key.name().into(),
                 value: value(key, &rules, &[], &[]),
                 from: self.section(client, f, key),
+                unenforced: unenforced(key, &rules),
             };
             FunctionView {
                 function: f.clone(),
@@ -215,7 +228,7 @@ mod tests {
              [client.a.function.f]\nbytes = \"1 MiB\"\n[client.b.function.h]\nchannels = 1\n",
         )
         .unwrap();
-        let v = p.view_of("a", Default::default());
+        let v = p.view_of("a", Default::default(), &Default::default());
         let rule = |key: &str| v.rules.iter().find(|r| r.key == key).unwrap().clone();
         let told = |key| (rule(key).value, rule(key).from);
         assert_eq!(told("channels"), ("7".into(), "[default]".into()));

@@ -3,7 +3,7 @@
 //! for it here: the launcher's report is heard like everything else.
 
 use super::{Daemon, Kind};
-use crate::admin::ServiceRow;
+use crate::admin::{SandboxView, ServiceRow};
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
 use crate::limits::{GROUPS_SWEEP, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
@@ -50,6 +50,8 @@ pub(super) struct Jails {
     without: BTreeSet<Layer>,
     /// Whether it may give each client a user of its own.
     own_users: bool,
+    /// What the last service has that has loaded its driver.
+    pub seen: Option<Standing>,
     /// Groups that could not be removed yet.
     pub leaving: Vec<Group>,
     /// Launches that are over, whose processes are not reaped yet.
@@ -89,6 +91,7 @@ impl Jails {
             missing,
             without,
             own_users,
+            seen: None,
             leaving: vec![],
             remains: vec![],
             sweep: Some(Instant::now() + GROUPS_SWEEP),
@@ -443,6 +446,7 @@ impl Daemon {
             let shown = n.chars().filter(|c| !c.is_control()).take(SERVICE_NOTE_CHARS);
             process.sandbox.note = Some(shown.collect());
         }
+        self.jails.seen = Some(process.sandbox.standing.clone());
         match process.sandbox.standing.lacks(&required, &[]) {
             None => Event::ServiceReady { service: id },
             Some(reason) => {
@@ -481,6 +485,18 @@ impl Daemon {
             (Exit::Signal(9) | Exit::Unknown, _) if starved() => Exit::Starved,
             (exit, _) => exit,
         }
+    }
+
+    /// What services get of the sandbox.
+    pub(super) fn sandbox(&self) -> SandboxView {
+        let expected = || {
+            let missing = self.jails.missing.clone();
+            let lacks = |layer: &Layer| missing.iter().any(|m| m.layer == *layer);
+            let layers = Layer::ALL.into_iter().filter(|l| !lacks(l)).collect();
+            Standing { layers, missing, landlock: None }
+        };
+        let seen = self.jails.seen.clone();
+        SandboxView { seen: seen.is_some(), standing: seen.unwrap_or_else(expected) }
     }
 
     /// The services and their sandboxes, for people.
