@@ -334,7 +334,8 @@ fn a_bound_that_nothing_keeps_is_said_to_be_none() {
     let file = s.root().join("p.toml");
     std::fs::write(&file, "[client.host]\ncpu = \"20%\"\n").unwrap();
     let file = file.to_str().unwrap();
-    let warning = "not enforced on this host: [client.host] cpu: services lack the layer 'cgroup-cpu'";
+    let warning =
+        "not enforced on this host: [client.host] cpu: services lack the layer 'cgroup-cpu'";
     for order in ["check", "set"] {
         let said = ok(&s, &["policy", order, file]);
         assert!(said.contains(warning), "policy {order}: {said}");

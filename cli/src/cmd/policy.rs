@@ -69,7 +69,9 @@ fn check(cli: &Cli, admin: &Admin, file: Option<&Path>) -> Result<()> {
         policy.doubts(|n| c.iter().any(|c| c.name == n), |n| f.iter().any(|f| f.name == n))
     });
     match cli.json {
-        true => out::json(&serde_json::json!({ "file": file, "doubts": doubts, "unenforced": unenforced })),
+        true => out::json(
+            &serde_json::json!({ "file": file, "doubts": doubts, "unenforced": unenforced }),
+        ),
         false => {
             let doubts: String =
                 doubts.iter().map(|d| format!("is this meant so? {d}\n")).collect();

@@ -63,9 +63,7 @@ fn render(services: &[ServiceRow]) -> String {
             s.pid.to_string(),
             s.user.map_or_else(|| "the manager's".into(), |u| u.to_string()),
             s.channels.to_string(),
-            s.limits
-                .cpu_percent
-                .map_or_else(|| "any".into(), |p| bound(Key::Cpu, format!("{p}%"))),
+            s.limits.cpu_percent.map_or_else(|| "any".into(), |p| bound(Key::Cpu, format!("{p}%"))),
             bound(Key::Memory, out::bytes(s.limits.memory_bytes)),
             bound(Key::Threads, s.limits.threads.to_string()),
             sandbox,

@@ -55,5 +55,12 @@ pub const SCRATCH_INODES: &str = "1024";
 /// Added to a service's score when the kernel looks for a process to end for
 /// want of memory: services go before the manager and its VMs.
 pub const OOM_SCORE: &str = "300";
+/// Devices of one manifest: an accelerator has some four nodes.
+pub const DEVICES_MAX: usize = 16;
+/// Entries of all its `ioctls` together: each takes six instructions of a list.
+pub const REQUESTS_MAX: usize = 64;
+/// A device's group as a service sees it: this number and its place in the
+/// manifest. Any will do that is not [`INSIDE_ID`].
+pub const INSIDE_GROUPS: u32 = 2000;
 /// Paths of one `reads` in a manifest.
 pub const READS_MAX: usize = 64;

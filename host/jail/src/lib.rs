@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 pub mod constants;
+pub mod devices;
 pub mod group;
 pub mod opencl;
 pub mod places;
@@ -24,6 +25,7 @@ mod layer;
 mod limits;
 mod plan;
 
+pub use devices::Device;
 pub use launch::{Failure, Launch, Launched, Progress, Remains};
 pub use layer::{Layer, UnknownLayer};
 pub use limits::Limits;

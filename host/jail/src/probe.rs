@@ -53,6 +53,8 @@ fn once(program: &Path, without: &BTreeSet<Layer>, known: &[Missing]) -> Result<
         program: program.to_owned(),
         arguments: vec!["--stand-in".into()],
         reads: vec![],
+        devices: vec![],
+        groups: vec![],
         scratch_bytes: 0,
         user: user.filter(|_| !without.contains(&Layer::OwnUser)),
         limits,

@@ -15,11 +15,11 @@ use std::io;
 use vfun_supervise::CHANNEL_THREAD;
 
 /// The lowest priority.
-const NICE_MAX: i32 = 19;
+const NICE_MAX: i64 = 19;
 
 /// The priority at which so many threads together get what one gets: each step
 /// takes a fifth of a thread's weight away, as the kernel has it.
-fn nice_of(threads: usize) -> i32 {
+fn nice_of(threads: usize) -> i64 {
     let mut together = threads as f64;
     let mut nice = 0;
     while together > 1.0 && nice < NICE_MAX {
@@ -80,14 +80,15 @@ pub fn give_way(pid: i32, channels: usize) -> io::Result<usize> {
         return Ok(0);
     }
     let extra = extra(pid, channels);
-    let nice = nice_of(extra.len());
+    // Below whatever the service was started with.
+    let nice = (field(&stat, 19).unwrap_or(0) + nice_of(extra.len())).min(NICE_MAX);
     for tid in &extra {
         let now = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
         // Field 19 is its priority. One that has ended has none.
-        if field(&now, 19).is_none_or(|n| n >= i64::from(nice)) {
+        if field(&now, 19).is_none_or(|n| n >= nice) {
             continue;
         }
-        match setpriority_process(Pid::from_raw(*tid), nice) {
+        match setpriority_process(Pid::from_raw(*tid), nice as i32) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
             Err(e) => return Err(e.into()),
         }
@@ -138,10 +139,10 @@ mod tests {
             field(&stat, 19).unwrap()
         };
         for (tid, _) in &serving {
-            assert_eq!(nice(*tid), 0);
+            assert_eq!(nice(*tid), nice(me));
         }
         for (tid, _) in &others {
-            assert!(nice(*tid) >= i64::from(nice_of(3)));
+            assert!(nice(*tid) >= (nice(me) + nice_of(3)).min(NICE_MAX));
         }
         drop(send);
         for (_, thread) in serving.into_iter().chain(others) {

@@ -2,10 +2,13 @@
 //! says how to find out what a driver needs.
 
 use super::{Answer, Rule, When, number};
+use crate::devices::Requests;
 use libc::*;
+use std::borrow::Cow;
+use vfun_supervise::Driver;
 
 const fn rule(call: c_long, when: &'static [When], answer: Answer) -> Rule {
-    Rule { call: number(call), when, answer }
+    Rule { call: number(call), when: Cow::Borrowed(when), answer }
 }
 const fn allow(call: c_long) -> Rule {
     rule(call, &[], Answer::Allow)
@@ -377,6 +380,29 @@ const KERNEL: &[Rule] = &[
 /// PoCL's threads, one for each processor, are there by then.
 pub fn opencl() -> Vec<Rule> {
     [KERNEL, DATA, NO_FILE, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+}
+
+/// Flags of `open` that make or empty a file: no device is opened so.
+const MAKING: u32 = WRITING & !(O_ACCMODE as u32);
+
+/// Devices are opened for writing. Which ones there are is the other layers' to
+/// say: nothing else that is there can be written to.
+const DEVICE_FILES: &[Rule] = &[
+    rule(SYS_openat, &[When::masked(2, MAKING, 0)], Answer::Allow),
+    #[cfg(target_arch = "x86_64")]
+    rule(SYS_open, &[When::masked(1, MAKING, 0)], Answer::Allow),
+];
+
+/// What a driver of devices does besides: opening them, which an OpenCL kernel
+/// does while it is built only (its first list has it), and these requests.
+pub fn devices(driver: &Driver, requests: &[Requests]) -> Vec<Rule> {
+    let opens = if matches!(driver, Driver::Native { .. }) { DEVICE_FILES } else { &[] };
+    let request = |r: &Requests| Rule {
+        call: number(SYS_ioctl),
+        when: Cow::Owned(vec![When::masked(1, r.mask, r.value)]),
+        answer: Answer::Allow,
+    };
+    opens.iter().cloned().chain(requests.iter().map(request)).collect()
 }
 
 /// Raw lines: no driver, no files.

@@ -4,6 +4,7 @@ use crate::policy::{Key, Policy, key_of};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use vfun_jail::Device;
 use vfun_signature::Signature;
 use vfun_supervise::{Driver, Lengths};
 use vfun_wire::message::Location;
@@ -36,11 +37,22 @@ pub struct Function {
     pub reads: Vec<PathBuf>,
     /// Whether its driver makes machine code, or loads libraries, while it serves.
     pub makes_code: bool,
+    /// Devices that its driver opens, the one of its hardware if it has any.
+    pub devices: Vec<Device>,
     /// What its arguments and results are, if its manifest says so.
     pub signature: Option<Signature>,
 }
 
 impl Function {
+    /// The devices that one of its drivers opens: if it has hardware, none of
+    /// those in software.
+    pub fn devices_of(&self, driver: &Driver) -> &[Device] {
+        match &self.hardware {
+            Some(h) if h.driver != *driver => &[],
+            _ => &self.devices,
+        }
+    }
+
     /// Fingerprint of its signature; 0 if it has none.
     pub fn fingerprint(&self) -> u64 {
         self.signature.as_ref().map_or(0, Signature::fingerprint)

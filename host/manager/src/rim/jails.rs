@@ -4,9 +4,11 @@
 
 use super::{Daemon, Kind};
 use crate::admin::{SandboxView, ServiceRow};
+use crate::core::catalog::matches;
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
 use crate::limits::{GROUPS_SWEEP, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
+use crate::policy::Key;
 use crate::process::{Process, Sandbox, started};
 use rustix::event::epoll::{self, EventFlags};
 use std::collections::BTreeSet;
@@ -19,8 +21,8 @@ use vfun_jail::constants::{USER_BASE, USERS};
 use vfun_jail::group::{Group, Groups};
 use vfun_jail::standing::Meant;
 use vfun_jail::{
-    Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing, opencl,
-    seccomp,
+    Device, Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing,
+    opencl, seccomp,
 };
 use vfun_supervise::{Driver, Start, ToService};
 
@@ -219,12 +221,11 @@ impl Daemon {
         }
         let limits = self.jail_limits(&start.client, &start.function);
         let client = self.core.catalog().client(&start.client).map_or(0, |c| c.id);
-        let (mut reads, makes_code) = self
-            .core
-            .catalog()
-            .functions
-            .get(&start.function)
-            .map_or((vec![], false), |f| (f.reads.clone(), f.makes_code));
+        let (mut reads, makes_code, devices) =
+            self.core.catalog().functions.get(&start.function).map_or_else(Default::default, |f| {
+                (f.reads.clone(), f.makes_code, f.devices_of(&start.driver).to_vec())
+            });
+        let groups = self.device_groups(&start.client, &devices).map_err(Cannot::Ever)?;
         match &start.driver {
             Driver::Native { library: file } | Driver::Wasm { module: file, .. } => {
                 reads.push(file.clone());
@@ -241,7 +242,7 @@ impl Daemon {
             _ => 0,
         };
         if !self.jails.lacks(Layer::Seccomp) {
-            start.filters = seccomp::filters(&start.driver, makes_code);
+            start.filters = seccomp::filters(&start.driver, makes_code, &devices);
         }
         self.jails.made += 1;
         let name = format!("{}-{}-{}", start.function, self.generation, self.jails.made);
@@ -257,6 +258,8 @@ impl Daemon {
             program,
             arguments: vec![],
             reads,
+            devices: devices.into_iter().map(|d| d.path).collect(),
+            groups,
             scratch_bytes,
             user,
             limits,
@@ -268,6 +271,27 @@ impl Daemon {
         let missing = self.jails.missing.iter().cloned().chain(ungrouped).collect();
         let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: None };
         self.launch(id, (start, given), plan, meant, group)
+    }
+
+    /// Groups that a client's services need to open these devices; a sentence
+    /// if they may not or cannot.
+    fn device_groups(&self, client: &str, devices: &[Device]) -> Result<Vec<u32>, String> {
+        let policy = &self.core.catalog().policy;
+        let mut groups = BTreeSet::new();
+        for device in devices {
+            let path = device.path.display().to_string();
+            if let Some(may) = policy.devices(client)
+                && !may.iter().any(|pattern| matches(pattern, &path))
+            {
+                let section = policy.section(client, "", Key::Devices);
+                return Err(format!("client {client} may not open {path} (devices in {section})"));
+            }
+            // An ordinary user's services have the groups that the user has.
+            if self.jails.own_users {
+                groups.extend(device.group()?);
+            }
+        }
+        Ok(groups.into_iter().collect())
     }
 
     fn launch(
