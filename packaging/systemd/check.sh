@@ -19,11 +19,10 @@ check() {
 }
 # Until a command succeeds: an emulated machine may be a hundred times as slow.
 eventually() {
-    name=$1 left=600
+    name=$1 end=$(($(date +%s) + 120))
     shift
     until "$@" >/tmp/said 2>&1; do
-        left=$((left - 1))
-        if [ $left = 0 ]; then failed "$name"; cat /tmp/said; return; fi
+        if [ "$(date +%s)" -gt "$end" ]; then failed "$name"; cat /tmp/said; return; fi
         sleep 0.2
     done
     ok "$name"
