@@ -1,6 +1,6 @@
 //! What one service may use.
 
-use crate::constants::OWN_THREADS;
+use crate::constants::{OWN_THREADS, STACK_BYTES};
 use serde::{Deserialize, Serialize};
 
 /// Bounds on a service process, from its client's policy.
@@ -19,6 +19,14 @@ impl Limits {
     /// Threads of the whole service while it has so many channels.
     pub fn all_threads(&self, channels: u32) -> u32 {
         self.threads.saturating_add(OWN_THREADS).saturating_add(channels)
+    }
+
+    /// Address space of the whole service while it has so many channels, bytes:
+    /// what holds where nothing counts the memory that is used, so that stacks
+    /// count whole.
+    pub fn address_space(&self, channels: u32) -> u64 {
+        let stacks = u64::from(self.all_threads(channels)).saturating_mul(STACK_BYTES);
+        self.memory_bytes.saturating_add(stacks)
     }
 }
 

@@ -9,6 +9,7 @@
 //! privilege that it does not have (`RLIMIT_NICE` is 0 and all capabilities are
 //! gone).
 
+use crate::Limits;
 use rustix::process::{Pid, Resource, Rlimit, prlimit, setpriority_process};
 use std::fs;
 use std::io;
@@ -56,18 +57,24 @@ fn extra(pid: i32, channels: usize) -> Vec<i32> {
     all
 }
 
-/// Lets a service that has a limit of its own have `most` threads from now on,
-/// if that is more than it may have.
-pub fn allow(pid: i32, most: u64) -> io::Result<()> {
+/// Lets a service whose limits are its own have threads for so many channels
+/// from now on, and their stacks, if that is more than it may have.
+pub fn allow(pid: i32, limits: &Limits, channels: u32) -> io::Result<()> {
     let text = fs::read_to_string(format!("/proc/{pid}/limits"))?;
-    let line = text.lines().find_map(|l| l.strip_prefix("Max processes"));
-    let mut words = line.unwrap_or_default().split_whitespace().map_while(|w| w.parse().ok());
-    let (Some(now), Some(hard)) = (words.next(), words.next()) else { return Ok(()) };
-    if now >= most.min(hard) {
-        return Ok(());
+    for (name, resource, most) in [
+        ("Max processes", Resource::Nproc, limits.all_threads(channels).into()),
+        ("Max data size", Resource::Data, limits.address_space(channels)),
+    ] {
+        let line = text.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default();
+        let mut words = line.split_whitespace().map_while(|w| w.parse::<u64>().ok());
+        // What is not limited, or more than it needs already, stays so.
+        let (Some(now), Some(hard)) = (words.next(), words.next()) else { continue };
+        if now < most.min(hard) {
+            let limit = Rlimit { current: Some(most.min(hard)), maximum: Some(hard) };
+            prlimit(Pid::from_raw(pid), resource, limit)?;
+        }
     }
-    let limit = Rlimit { current: Some(most.min(hard)), maximum: Some(hard) };
-    Ok(prlimit(Pid::from_raw(pid), Resource::Nproc, limit).map(drop)?)
+    Ok(())
 }
 
 /// Gives the threads that a service's driver has for itself the priority that

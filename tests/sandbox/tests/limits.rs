@@ -106,16 +106,15 @@ fn where_no_group_shares_processors_a_drivers_threads_weigh_as_one() {
     let attacker = Attacker::without(&[Layer::CgroupCpu]);
     let pid = attacker.service().pid;
     assert_eq!(attacker.act(Mode::Burn, &[64]), Outcome::Went(64));
+    let managers = threads_of(attacker.stand.pid())[0].1;
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {
         let threads = threads_of(pid);
-        let (own, drivers): (Vec<_>, Vec<_>) = threads
-            .iter()
-            .partition(|(name, ..)| name.starts_with("ch ") || name.starts_with("vfun-service"));
-        assert_eq!((own.len(), drivers.len()), (2, 64), "{threads:?}");
-        let managers = threads_of(attacker.stand.pid())[0].1;
-        assert!(own.iter().all(|(_, nice, _)| *nice == managers), "its channel's stays: {own:?}");
-        if drivers.iter().all(|(_, nice, _)| *nice >= 18) {
+        assert_eq!(threads.len(), 66, "{threads:?}");
+        let gave_way = threads.iter().filter(|(_, nice, _)| *nice >= 18).count();
+        if gave_way == 64 {
+            let own = threads.iter().filter(|(_, nice, _)| *nice == managers).count();
+            assert_eq!(own, 2, "its main thread and its channel's stay: {threads:?}");
             break;
         }
         assert!(std::time::Instant::now() < until, "{threads:?}");

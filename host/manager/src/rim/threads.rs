@@ -25,9 +25,8 @@ impl Daemon {
             return;
         }
         sandbox.channels = all;
-        let most = u64::from(sandbox.limits.all_threads(all));
         let grown = sandbox.group.serve(&sandbox.limits, all);
-        if let Err(e) = grown.and_then(|()| threads::allow(process.pid, most)) {
+        if let Err(e) = grown.and_then(|()| threads::allow(process.pid, &sandbox.limits, all)) {
             tracing::warn!(service = id, "its bound on threads stays too low: {e}");
         }
         self.hold_service(id);
