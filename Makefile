@@ -1,5 +1,5 @@
 # The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
-.PHONY: help setup build demo host-demo guest test test-local test-vm python packages wasm bench sanitize mutants fuzz soak chaos install clean
+.PHONY: help setup build demo host-demo guest test test-all test-local test-vm python packages wasm bench sanitize mutants fuzz soak chaos install clean
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -36,6 +36,9 @@ packages: build ## Debian packages for guests: target/deb
 
 test:           ## every check, real guests included
 	@tests/run.sh
+
+test-all:       ## the same at full length, and what takes longer: the build that ships, the newer kernel, a soak
+	@tests/run.sh full
 
 test-local:     ## the checks that need no guest
 	@tests/run.sh local

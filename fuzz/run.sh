@@ -6,6 +6,7 @@
 #   fuzz/run.sh 0 TARGET artifacts/TARGET/FILE
 #
 # usage: run.sh [SECONDS [TARGET [libFuzzer argument ...]]]
+#        run.sh build     only builds the targets
 #
 # `cargo fuzz run TARGET` works too, where it is installed (on stable with
 # RUSTC_BOOTSTRAP=1). No address sanitizer here: the code under test has no
@@ -27,7 +28,8 @@ flags="$flags -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
 flags="$flags -Cllvm-args=-sanitizer-coverage-pc-table"
 flags="$flags -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
 # --target keeps the flags away from build scripts and macros.
-RUSTFLAGS="$flags ${RUSTFLAGS:-}" cargo build --release --bins --target "$host"
+RUSTFLAGS="$flags ${RUSTFLAGS:-}" cargo build --release --bins --quiet --target "$host"
+[ "$seconds" != build ] || exit 0
 
 status=0
 for target in $targets; do

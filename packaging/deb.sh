@@ -9,12 +9,13 @@
 #   packaging/deb.sh dkms       the second one alone; it needs nothing built
 #
 # CARGO_TARGET_DIR   where `make build` built (default: target)
+# VFUN_PROFILE       the build's profile (default: release)
 # VFUN_DEB_DIR       where the packages go (default: target/deb)
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 out=${VFUN_DEB_DIR:-$here/target/deb}
-built=${CARGO_TARGET_DIR:-$here/target}/release
+built=${CARGO_TARGET_DIR:-$here/target}/${VFUN_PROFILE:-release}
 
 say() { printf '%s\n' "deb: $*" >&2; }
 die() { say "$*"; exit 1; }

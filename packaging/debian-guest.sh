@@ -5,6 +5,7 @@
 #
 #   packaging/debian-guest.sh             make what is missing or old
 #   packaging/debian-guest.sh --refresh   fetch Debian's packages again, too
+#   packaging/debian-guest.sh --base      only fetch Debian's packages; needs nothing built
 #
 # The folder holds disk, an ext4 file system, and kernel: that system's kernel
 # (vmlinuz, version, lib/modules) as a machine without a boot loader takes it.
@@ -13,11 +14,12 @@
 #
 # VFUN_DEBIAN_GUEST_DIR   the folder (default: target/debian-guest)
 # CARGO_TARGET_DIR        where `make build` built (default: target)
+# VFUN_PROFILE            the build's profile (default: release)
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 dir=${VFUN_DEBIAN_GUEST_DIR:-$here/target/debian-guest}
-built=${CARGO_TARGET_DIR:-$here/target}/release
+built=${CARGO_TARGET_DIR:-$here/target}/${VFUN_PROFILE:-release}
 suite=bookworm
 # The kernel with its headers; DKMS brings the compiler, and kmod the module's
 # loading by its alias. There is no init system: the tests' own init does what
@@ -30,10 +32,12 @@ say() { printf '%s\n' "debian-guest: $*" >&2; }
 die() { say "$*"; exit 1; }
 
 refresh=no
+base_only=no
 case "${1-}" in
     '') ;;
     --refresh) refresh=yes ;;
-    *) die "unknown argument '$1'; the only one is --refresh" ;;
+    --base) base_only=yes ;;
+    *) die "unknown argument '$1'; there are --refresh and --base" ;;
 esac
 
 # Everything that goes into our packages, and how they are put in.
@@ -47,8 +51,8 @@ newer() { inputs | while read -r f; do [ ! "$f" -nt "$dir/complete" ] || printf 
 up_to_date() {
     [ -f "$dir/complete" ] && [ -s "$dir/disk" ] && [ -s "$dir/kernel/version" ] && [ -z "$(newer)" ]
 }
-[ -f "$built/vfun" ] || die "$built/vfun is not there: run \`make build\`"
-if [ $refresh = no ] && up_to_date; then
+[ $base_only = yes ] || [ -f "$built/vfun" ] || die "$built/vfun is not there: run \`make build\`"
+if [ $base_only = no ] && [ $refresh = no ] && up_to_date; then
     (cd "$dir" && pwd)
     exit 0
 fi
@@ -57,7 +61,7 @@ mkdir -p "$dir"
 # One at a time: tests that start together ask together.
 exec 9>"$dir/lock"
 flock 9
-if [ $refresh = no ] && up_to_date; then
+if [ $base_only = no ] && [ $refresh = no ] && up_to_date; then
     (cd "$dir" && pwd)
     exit 0
 fi
@@ -81,6 +85,7 @@ base() {
     debian_base $suite $packages "$dir/base.tar" || exit 1
 }
 [ $refresh = no ] && [ -s "$dir/base.tar" ] || base
+[ $base_only = no ] || exit 0
 
 say "building our packages"
 VFUN_DEB_DIR=$temp/deb "$here/packaging/deb.sh" >/dev/null

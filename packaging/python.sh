@@ -5,6 +5,9 @@
 #
 #   packaging/python.sh            build and install
 #   packaging/python.sh --wheel    only the wheel, for those who install it themselves
+#   packaging/python.sh --tools    only the environment with what others make; needs nothing built
+#
+# VFUN_PROFILE   the build's profile (default: release)
 set -eu
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -27,7 +30,9 @@ if [ "$(cat "$venv/tools" 2>/dev/null)" != "$tools" ]; then
     printf '%s\n' "$tools" >"$venv/tools"
 fi
 
-CARGO_TARGET_DIR=$target "$venv/bin/maturin" build --release --quiet --strip \
+[ "${1-}" != --tools ] || exit 0
+
+CARGO_TARGET_DIR=$target "$venv/bin/maturin" build --profile "${VFUN_PROFILE:-release}" --quiet --strip \
     --interpreter "$python" --manifest-path guest/python/Cargo.toml --out "$target/wheels" >&2
 wheel=$(ls -t "$target"/wheels/virtfun-*.whl | head -n1)
 if [ "${1-}" = --wheel ]; then

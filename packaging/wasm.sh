@@ -3,23 +3,41 @@
 # the other programs.
 #
 #   packaging/wasm.sh           builds them: some minutes the first time
-#   packaging/wasm.sh --test    and tests them, after `tests/built.py build`
+#   packaging/wasm.sh --build-tests   and their tests
+#   packaging/wasm.sh --test          and runs the tests, after `tests/built.py build`
+#
+# VFUN_PROFILE   the build's profile (default: release)
 set -eu
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
-wasm="--manifest-path services/wasm/Cargo.toml --target-dir $target --quiet"
+profile=${VFUN_PROFILE:-release}
+programs=$target/$profile
+# A folder of its own: a build here holds up no other one.
+wasm="--manifest-path services/wasm/Cargo.toml --target-dir $target/wasm --profile $profile --locked --quiet"
+
+build() {
+    # shellcheck disable=SC2086  # a list of words is meant
+    cargo build $wasm
+    mkdir -p "$programs"
+    # Another file of that name may be running: it keeps its own.
+    ln -f "$target/wasm/$profile/vfun-service-wasm" "$programs/vfun-service-wasm.new"
+    mv "$programs/vfun-service-wasm.new" "$programs/vfun-service-wasm"
+    services/wasm/modules/build.sh "$programs"
+}
+
 case "${1-}" in
-    '') ;;
-    --test) ;;
-    *) echo "wasm: unknown argument '$1'; the only one is --test" >&2; exit 1 ;;
+    '') build ;;
+    --build-tests)
+        build
+        # shellcheck disable=SC2086
+        cargo test --no-run $wasm
+        ;;
+    --test)
+        build
+        cargo fmt --manifest-path services/wasm/Cargo.toml --check
+        # shellcheck disable=SC2086
+        cargo test $wasm
+        tests/built.py run vfun-tests-local/wasm vfun-tests-local/submit -- --ignored
+        ;;
+    *) echo "wasm: unknown argument '$1'; there are --build-tests and --test" >&2; exit 1 ;;
 esac
-# shellcheck disable=SC2086  # a list of words is meant
-cargo build --release --locked $wasm
-services/wasm/modules/build.sh "$target/release"
-if [ "${1-}" = --test ]; then
-    cargo fmt --manifest-path services/wasm/Cargo.toml --check
-    # In release, so that wasmtime is built once.
-    # shellcheck disable=SC2086
-    cargo test --release --locked $wasm
-    tests/built.py run vfun-tests-local/wasm vfun-tests-local/submit -- --ignored
-fi

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """Builds all programs and tests of the workspace at once, and runs parts of them.
 
-usage: tests/built.py build              builds; what was built is in TARGET/tests.json
+usage: tests/built.py build              builds; what was built is in TARGET/PROFILE/tests.json
        tests/built.py run WHAT... [-- ARGUMENT...]
                                          runs tests: PACKAGE, PACKAGE/TARGET, and the same after a
                                          '-' for all but those; each with the arguments
+       tests/built.py run --under 'PROGRAM ARGUMENT...' WHAT...
+                                         runs them under another program, such as valgrind
+
+The profile is VFUN_PROFILE (default: ci, the level at which all of it compiles soon).
 
 What failed, and with which words, is in TARGET/failed.txt too, which
 tests/run.sh shows last and 'build' begins anew. Tests that start real
@@ -16,11 +20,13 @@ Why not `cargo test -p PACKAGE`: which features a crate is built with follows
 from which packages are named together, so cargo would build the larger ones
 anew for each stage.
 """
-import json, os, pathlib, re, signal, subprocess, sys, threading, time
+import json, os, pathlib, re, shlex, signal, subprocess, sys, threading, time
 
 REPO = pathlib.Path(__file__).resolve().parents[1]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target"))
-LIST = TARGET / "tests.json"
+PROFILE = os.environ.get("VFUN_PROFILE", "ci")
+PROGRAMS = TARGET / PROFILE
+LIST = PROGRAMS / "tests.json"
 FAILED = TARGET / "failed.txt"
 # A run of one program that is worth a line of its own, s.
 SLOW = 5.0
@@ -44,7 +50,10 @@ def build():
     unseen()
     FAILED.unlink(missing_ok=True)
     cargo = subprocess.run(
-        ["cargo", "build", "--release", "--workspace", "--lib", "--bins", "--tests", "--examples",
+        ["cargo", "build", "--profile", PROFILE, "--workspace", "--lib", "--bins", "--tests", "--examples",
+         # Programs with points at which a test lets them die: built apart, they would
+         # choose other features, and compile what they stand on again.
+         "--features", "vfun-manager/fault-points,vfun-native/fault-points",
          "--quiet", "--message-format=json-render-diagnostics"],
         cwd=REPO, stdout=subprocess.PIPE, text=True)
     if cargo.returncode:
@@ -61,6 +70,7 @@ def build():
                 "package": name, "target": made["target"]["name"], "kind": made["target"]["kind"][0],
                 "program": made["executable"], "folder": str(manifest.parent),
             })
+    LIST.parent.mkdir(parents=True, exist_ok=True)
     LIST.write_text(json.dumps(tests, indent=1))
     print(f"{len(tests)} test programs")
 
@@ -105,7 +115,7 @@ def wanted(test, words):
     return not any(n in without for n in names) and (not only or any(n in only for n in names))
 
 
-def run(words, arguments):
+def run(words, arguments, under=()):
     tests = [t for t in json.loads(LIST.read_text()) if wanted(t, words)]
     known = {n for t in json.loads(LIST.read_text()) for n in (t["package"], f"{t['package']}/{t['target']}")}
     unknown = [w for w in words if w.lstrip("-") not in known]
@@ -116,17 +126,18 @@ def run(words, arguments):
     # the compiler's libraries), and who asks for the manifest's folder gets it.
     libraries = subprocess.run(
         ["rustc", "--print", "target-libdir"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    path = [str(TARGET / "release"), str(TARGET / "release/deps"), libraries.strip(),
+    path = [str(PROGRAMS), str(PROGRAMS / "deps"), libraries.strip(),
             os.environ.get("LD_LIBRARY_PATH", "")]
     for t in tests:
         name = f"{t['package']}/{t['target']}" + (" (unit)" if t["kind"] != "test" else "")
         env = os.environ | {
             "CARGO_MANIFEST_DIR": t["folder"],
+            "VFUN_BUILT": "1",  # all that tests need beside them
             "LD_LIBRARY_PATH": ":".join(p for p in path if p),
         }
         print(f"-- {name}", flush=True)
         began, machine = time.monotonic(), clocks()
-        ended, said = shown([t["program"], "--quiet", *arguments], t["folder"], env)
+        ended, said = shown([*under, t["program"], "--quiet", *arguments], t["folder"], env)
         took = time.monotonic() - began
         if took > SLOW:
             print(f"-- {name}: {took:.0f} s", flush=True)
@@ -245,6 +256,8 @@ def main():
     match words[:cut]:
         case ["build"]:
             build()
+        case ["run", "--under", program, *what]:
+            run(what, words[cut + 1:], shlex.split(program))
         case ["run", *what]:
             run(what, words[cut + 1:])
         case _:

@@ -17,7 +17,7 @@ pub enum BenchError {
     Vfun(#[from] vfun::Error),
     /// The manager did not do what was asked.
     #[error("{0}")]
-    Admin(#[from] vfun_manager::admin::AskError),
+    Admin(#[from] vfun_admin::AskError),
     /// No manager of one's own could be started.
     #[error("a manager for the measurement could not be started: {0}")]
     Manager(String),

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use vfun_manager::admin::AskError;
+use vfun_admin::AskError;
 use vfun_testguest::GuestError;
 
 /// Exit codes, as the help documents them.
@@ -143,6 +143,11 @@ impl From<AskError> for Failure {
             .advise(
                 "use a vfun of the manager's version; `vfun --version` and `vfun status` show both",
             ),
+            AskError::Strange(reply) => Failure::new(
+                Exit::Unreachable,
+                format!("the manager answered another question: {reply:?}"),
+            )
+            .advise("use a vfun of the manager's version"),
             AskError::Refused(sentence) => Failure::new(Exit::Refused, sentence),
         }
     }

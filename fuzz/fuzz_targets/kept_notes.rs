@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use vfun_fuzz::Bytes;
 use vfun_fuzz::core::{Bed, catalog};
-use vfun_manager::core::Core;
+use vfun_core::Core;
 
 fuzz_target!(|data: &[u8]| {
     let mut b = Bytes(data);

@@ -5,9 +5,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
-use vfun_manager::admin::{Ask, Reply};
-use vfun_manager::submitted::Wanted;
-use vfun_manager::{manifest, policy};
+use vfun_admin::{Ask, Reply};
+use vfun_core::submitted::Wanted;
+use vfun_core::{manifest, policy};
 use vfun_supervise::{FromService, ToService};
 use vfun_wire::header::check_size;
 use vfun_wire::version::FunctionVersion;

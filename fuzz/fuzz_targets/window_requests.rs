@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::sync::OnceLock;
 use vfun_fuzz::Bytes;
-use vfun_manager::window::HostWindow;
+use vfun_rim::window::HostWindow;
 use vfun_window::{Access, Mapping, WriteSpan, memfd};
 use vfun_wire::channel::{Geometry, side_bytes};
 use vfun_wire::control::{REQUEST_BODY, request_off};

@@ -3,10 +3,10 @@
 use crate::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use vfun_manager::core::{
+use vfun_core::{
     Action, Catalog, ControlRequest, Core, Event, Exit, GrantState, ReplyTo, ServiceId,
 };
-use vfun_manager::manifest;
+use vfun_core::manifest;
 use vfun_wire::Handle;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::message::*;

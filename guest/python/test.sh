@@ -1,12 +1,14 @@
 #!/bin/sh
 # Every check of the Python package: builds and installs the wheel, then
 # pytest (with a real vfund), the same without numpy, doctests, and mypy.
-# The programs must have been built: `cargo build --release --workspace`.
+# The programs must have been built: `cargo build --release --workspace`, or with
+# the profile that VFUN_PROFILE names.
 set -eu
 cd "$(dirname "$0")/../.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 python=$(packaging/python.sh)
-[ -x "$target/release/vfund" ] || { echo "vfund is not built: cargo build --release --workspace" >&2; exit 1; }
+profile=${VFUN_PROFILE:-release}
+[ -x "$target/$profile/vfund" ] || { echo "vfund is not built: cargo build --profile $profile --workspace" >&2; exit 1; }
 export CARGO_TARGET_DIR="$target"
 
 # Not from the sources: what is tested is what was installed.

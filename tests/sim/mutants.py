@@ -13,7 +13,7 @@ import argparse, json, os, pathlib, shutil, subprocess, sys, time
 REPO = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target")) / "mutants"
 COPY = TARGET / "tree"
-CORE, WINDOW = "host/manager/src/core/", "host/manager/src/window.rs"
+CORE, WINDOW = "host/core/src/", "host/rim/src/window.rs"
 SEEDS = os.environ.get("VFUN_MUTANT_SEEDS", "600")
 
 # A name, then what is changed: file, old text, new text, once or several times.

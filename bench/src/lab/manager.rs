@@ -6,10 +6,11 @@ use crate::error::Doing;
 use crate::{BenchError, Result};
 use std::fs;
 use std::net::TcpListener;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
-use vfun_manager::admin::{self, Ask, ClientRow, FunctionRow, GrantRow, Reply, Status};
+use vfun_admin::Client;
 
 /// How long a manager may take to answer for the first time, and to end.
 const COMES_UP: Duration = Duration::from_secs(15);
@@ -41,6 +42,7 @@ pub struct Start<'a> {
 /// A manager that answers.
 pub struct Manager {
     root: PathBuf,
+    client: Client,
     own: Option<Keeper>,
 }
 
@@ -65,7 +67,7 @@ fn free_port() -> Result<u16> {
 impl Manager {
     /// A running manager, by its root.
     pub fn running(root: &Path) -> Result<Self> {
-        let manager = Manager { root: root.to_owned(), own: None };
+        let manager = Manager { root: root.to_owned(), client: Client::at(root), own: None };
         manager.status()?;
         Ok(manager)
     }
@@ -105,7 +107,8 @@ impl Manager {
             "cannot start a manager's keeper (setsid is in the package util-linux)".into()
         })?;
         let pipe = shell.stdin.take();
-        let manager = Manager { root, own: Some(Keeper { shell, pipe }) };
+        let client = Client::at(&root);
+        let manager = Manager { root, client, own: Some(Keeper { shell, pipe }) };
         manager.come_up()?;
         manager.let_gateway_run()?;
         manager.add_client(HOST_CLIENT, None, false)?;
@@ -128,14 +131,9 @@ impl Manager {
 
     /// Layers of the sandbox that its services lack.
     pub fn missing_layers(&self) -> Result<Vec<String>> {
-        match self.ask(&Ask::Services)? {
-            Reply::Services { services } => {
-                let row = services.into_iter().next();
-                let missing = row.map_or(vec![], |r| r.sandbox.missing);
-                Ok(missing.into_iter().map(|m| m.layer.name().to_owned()).collect())
-            }
-            other => Err(BenchError::Manager(format!("it answered another question: {other:?}"))),
-        }
+        let row = self.services()?.into_iter().next();
+        let missing = row.map_or(vec![], |r| r.sandbox.missing);
+        Ok(missing.into_iter().map(|m| m.layer.name().to_owned()).collect())
     }
 
     /// Waits for the first answer.
@@ -179,7 +177,7 @@ impl Manager {
         Ok(())
     }
 
-    fn add_client(&self, name: &str, guest: Option<Wiring>, tcp: bool) -> Result<ClientRow> {
+    fn add_client(&self, name: &str, guest: Option<Wiring>, tcp: bool) -> Result<()> {
         let (kind, transport) = match guest {
             None => ("host", ""),
             Some(Wiring::Plain) => ("vm", "transport = \"ivshmem-plain\"\n"),
@@ -190,10 +188,8 @@ impl Manager {
             "name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"{WINDOW_BYTES}\"\ntcp = {tcp}\nmax_grants = 256\nspin = true\n{transport}"
         );
         let file = self.root.join(format!("{name}.toml"));
-        match self.ask(&Ask::AddClient { manifest, file })? {
-            Reply::ClientAdded(row) => Ok(row),
-            other => Err(strange(&other)),
-        }
+        self.client.add_client(manifest, file)?;
+        Ok(())
     }
 
     /// Whether it was started here.
@@ -205,47 +201,13 @@ impl Manager {
     pub fn host_socket(&self) -> PathBuf {
         self.root.join("host.sock")
     }
-
-    /// Asks it something.
-    pub fn ask(&self, question: &Ask) -> Result<Reply> {
-        Ok(admin::ask(&self.root.join("admin/vfund.sock"), question)?)
-    }
-
-    /// How it is.
-    pub fn status(&self) -> Result<Status> {
-        match self.ask(&Ask::Status)? {
-            Reply::Status(status) => Ok(status),
-            other => Err(strange(&other)),
-        }
-    }
-
-    /// What it offers.
-    pub fn functions(&self) -> Result<Vec<FunctionRow>> {
-        match self.ask(&Ask::Functions)? {
-            Reply::Functions { functions } => Ok(functions),
-            other => Err(strange(&other)),
-        }
-    }
-
-    /// Who may call.
-    pub fn clients(&self) -> Result<Vec<ClientRow>> {
-        match self.ask(&Ask::Clients)? {
-            Reply::Clients { clients } => Ok(clients),
-            other => Err(strange(&other)),
-        }
-    }
-
-    /// What was granted.
-    pub fn grants(&self) -> Result<Vec<GrantRow>> {
-        match self.ask(&Ask::Grants)? {
-            Reply::Grants { grants } => Ok(grants),
-            other => Err(strange(&other)),
-        }
-    }
 }
 
-fn strange(reply: &Reply) -> BenchError {
-    BenchError::Manager(format!("the manager's answer is to another question: {reply:?}"))
+impl Deref for Manager {
+    type Target = Client;
+    fn deref(&self) -> &Client {
+        &self.client
+    }
 }
 
 impl Drop for Manager {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vfun_manager::window::{Bells, HostWindow};
+use vfun_rim::window::{Bells, HostWindow};
 use vfun_testguest::Doorbell;
 use vfun_window::{Bell, BellWaiter, fdpass, memfd};
 

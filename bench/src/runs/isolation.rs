@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Endpoint, Function};
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 
 /// The clients.
 const INNOCENT: &str = "bench-innocent";

@@ -10,7 +10,7 @@ use crate::{BenchError, Result};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Endpoint, Function, Session, Submission};
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 
 /// Rounds of native and WebAssembly in turns.
 const ROUNDS: usize = 31;

@@ -5,7 +5,7 @@ use crate::args::Cli;
 use crate::fail::Result;
 use crate::out::{self, Table, parse_duration};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use vfun_manager::audit::{Query, Row};
+use vfun_admin::audit::{Query, Row};
 
 /// Between two looks for new lines.
 const LOOK: Duration = Duration::from_millis(500);

@@ -7,7 +7,7 @@ use crate::carried;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Table};
 use std::path::{Path, PathBuf};
-use vfun_manager::admin::{Ask, FunctionRow};
+use vfun_admin::{Ask, FunctionRow};
 
 /// What to do with functions.
 #[derive(clap::Subcommand, Debug)]

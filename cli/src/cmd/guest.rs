@@ -8,7 +8,7 @@ use crate::out;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use vfun_manager::admin::ClientRow;
+use vfun_admin::ClientRow;
 use vfun_testguest::{Doorbell, Guest, GuestConfig, Kernel, Window};
 
 const AFTER: &str = "\

@@ -4,7 +4,7 @@ use crate::admin::Admin;
 use crate::args::Cli;
 use crate::fail::Result;
 use crate::out::{self, Table};
-use vfun_manager::record::HistoryRow;
+use vfun_admin::history::HistoryRow;
 
 /// Show what became of grants.
 ///

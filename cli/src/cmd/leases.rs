@@ -5,8 +5,8 @@ use crate::admin::Admin;
 use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Table};
+use vfun_admin::{Ask, DeviceRow, LeaseRow, LeasesView};
 use vfun_leases::{Move, Policy};
-use vfun_manager::admin::{Ask, DeviceRow, LeaseRow, LeasesView};
 
 /// What to do with leases.
 #[derive(clap::Subcommand, Debug)]

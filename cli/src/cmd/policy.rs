@@ -6,9 +6,9 @@ use crate::args::Cli;
 use crate::fail::{self, Exit, Failure, Result};
 use crate::out::{self, Facts, Table};
 use std::path::{Path, PathBuf};
-use vfun_manager::admin::Ask;
-use vfun_manager::policy::Unenforced;
-use vfun_manager::policy::view::{RuleView, View};
+use vfun_admin::Ask;
+use vfun_admin::policy::{RuleView, View};
+use vfun_core::policy::Unenforced;
 
 /// What to do with the policy.
 #[derive(clap::Subcommand, Debug)]
@@ -58,7 +58,7 @@ fn check(cli: &Cli, admin: &Admin, file: Option<&Path>) -> Result<()> {
     let usual = admin.root().join("admin/policy.toml");
     let file = file.unwrap_or(&usual);
     let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
-    let policy = vfun_manager::policy::parse(file, &text)
+    let policy = vfun_core::policy::parse(file, &text)
         .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     // Whether what it names is there can be said only where a manager is.
     let known = admin.clients().and_then(|c| Ok((c, admin.functions()?)));

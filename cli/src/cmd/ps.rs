@@ -7,8 +7,8 @@ use crate::out::{self, Table};
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
-use vfun_manager::admin::GrantRow;
-use vfun_manager::counters::{Counters, Rates};
+use vfun_admin::GrantRow;
+use vfun_admin::counters::{Counters, Rates};
 
 /// Show who holds which function, with live counters.
 ///

@@ -4,7 +4,7 @@ use super::switch::done;
 use crate::admin::Admin;
 use crate::args::Cli;
 use crate::fail::Result;
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 
 /// Take a grant away.
 ///

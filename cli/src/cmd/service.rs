@@ -4,9 +4,9 @@ use crate::admin::Admin;
 use crate::args::Cli;
 use crate::fail::Result;
 use crate::out::{self, Table};
+use vfun_admin::ServiceRow;
+use vfun_core::policy::{Key, Unenforced};
 use vfun_jail::Layer;
-use vfun_manager::admin::ServiceRow;
-use vfun_manager::policy::{Key, Unenforced};
 
 /// What to do with services.
 #[derive(clap::Subcommand, Debug)]

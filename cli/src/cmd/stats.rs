@@ -6,8 +6,8 @@ use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Table};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use vfun_manager::admin::GrantRow;
-use vfun_manager::counters::Counters;
+use vfun_admin::GrantRow;
+use vfun_admin::counters::Counters;
 
 /// Show what a grant did, or all of them by function.
 ///

@@ -4,7 +4,7 @@ use crate::admin::Admin;
 use crate::args::Cli;
 use crate::fail::Result;
 use crate::out::{self, Facts};
-use vfun_manager::admin::{HeldUp, Status};
+use vfun_admin::{HeldUp, Status};
 
 /// Shows it.
 pub fn run(cli: &Cli) -> Result<()> {

@@ -57,7 +57,7 @@ pub struct Args {
 }
 
 fn size(text: &str) -> std::result::Result<u64, String> {
-    vfun_manager::manifest::size(text)
+    vfun_core::manifest::size(text)
 }
 
 /// Does it.

@@ -5,8 +5,8 @@ use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
 use crate::out;
 use std::time::{Duration, Instant};
-use vfun_manager::admin::{Ask, Progress};
-use vfun_manager::core::DrainOf;
+use vfun_admin::DrainOf;
+use vfun_admin::{Ask, Progress};
 
 /// Between two questions how far a drain is.
 const LOOK: Duration = Duration::from_millis(200);

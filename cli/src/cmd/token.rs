@@ -6,8 +6,8 @@ use crate::args::Cli;
 use crate::fail::Result;
 use crate::out::{self, Table, parse_duration};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use vfun_manager::admin::Ask;
-use vfun_manager::policy::tokens::{Fresh, Kept};
+use vfun_admin::Ask;
+use vfun_admin::tokens::{Fresh, Kept};
 
 /// What to do with tokens.
 #[derive(clap::Subcommand, Debug)]

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vfun_admin::history::HistoryRow;
 
 /// Rows of history kept; older ones go. A row is about 150 bytes.
 pub const HISTORY_ROWS: u32 = 100_000;
@@ -20,27 +21,6 @@ const BUSY: Duration = Duration::from_millis(20);
 
 /// The database, and the last peer of each client, for when there is none.
 pub struct Records(Connection, RefCell<BTreeMap<String, u16>>);
-
-/// A line of the history.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct HistoryRow {
-    /// Unix time, ms.
-    pub at_ms: i64,
-    /// The grant's handle.
-    pub grant: String,
-    /// The client.
-    pub client: String,
-    /// The app.
-    pub app: String,
-    /// The function.
-    pub function: String,
-    /// Where it ran.
-    pub location: String,
-    /// What it became.
-    pub state: String,
-    /// Why, if it ended.
-    pub why: Option<String>,
-}
 
 /// A service process of an earlier manager.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use vfun_manager::counters::{Counters, Times};
+use vfun_admin::counters::{Counters, Times};
 
 /// What the text is, for the HTTP head.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

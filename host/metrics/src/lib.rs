@@ -2,7 +2,7 @@
 //!
 //! A process of its own, so that nothing from the network is read in the
 //! manager. It asks the manager's admin interface as `vfun` does and shows the
-//! same rows ([`vfun_manager::admin`]).
+//! same rows ([`vfun_admin`]).
 //!
 //! [`totals`] makes counters of grants, which come and go, into counters that
 //! only rise; [`exposition`] writes them as OpenMetrics text; [`http`] hands

@@ -4,7 +4,7 @@ use crate::totals::Totals;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use vfun_manager::admin::{Ask, AskError, ClientRow, GrantRow, Reply, Status, ask};
+use vfun_admin::{AskError, Client, ClientRow, GrantRow, Status};
 
 /// One look.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Look {
 /// A manager and what was seen of it so far. Any thread may look.
 #[derive(Debug)]
 pub struct Source {
-    socket: PathBuf,
+    manager: Client,
     totals: Mutex<Totals>,
     /// Whether the last look saw it; what is the same as before is not said again.
     seen: AtomicBool,
@@ -29,25 +29,19 @@ pub struct Source {
 impl Source {
     /// The manager with this admin socket.
     pub fn new(socket: PathBuf) -> Self {
-        Source { socket, totals: Mutex::default(), seen: AtomicBool::new(true) }
+        Source {
+            manager: Client::of_socket(socket),
+            totals: Mutex::default(),
+            seen: AtomicBool::new(true),
+        }
     }
 
     fn asked(&self) -> Result<Look, AskError> {
-        let strange =
-            |r: Reply| AskError::Unreadable(format!("an answer to something else: {r:?}"));
-        let status = match ask(&self.socket, &Ask::Status)? {
-            Reply::Status(status) => status,
-            other => return Err(strange(other)),
-        };
-        let clients = match ask(&self.socket, &Ask::Clients)? {
-            Reply::Clients { clients } => clients,
-            other => return Err(strange(other)),
-        };
-        let grants = match ask(&self.socket, &Ask::Grants)? {
-            Reply::Grants { grants } => grants,
-            other => return Err(strange(other)),
-        };
-        Ok(Look { status, clients, grants })
+        Ok(Look {
+            status: self.manager.status()?,
+            clients: self.manager.clients()?,
+            grants: self.manager.grants()?,
+        })
     }
 
     /// Looks, and adds what was seen to the totals.

@@ -2,8 +2,8 @@
 
 use crate::limits::{APPS_PER_CLIENT, OTHER, OWN_PER_CLIENT};
 use std::collections::{BTreeMap, BTreeSet};
-use vfun_manager::admin::GrantRow;
-use vfun_manager::counters::Counters;
+use vfun_admin::GrantRow;
+use vfun_admin::counters::Counters;
 
 /// What a series is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

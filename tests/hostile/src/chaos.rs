@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Error, Function, Session};
-use vfun_manager::admin::{Ask, Reply, ask};
+use vfun_admin::{Ask, Reply};
 use vfun_testdriver::ledger::{RESULT_BYTES, arguments};
 use vfun_tests_local::Stand;
 
@@ -335,7 +335,7 @@ fn signal(pid: u32, signal: rustix::process::Signal) -> bool {
 
 /// Kills the client's service, if it has one that was not killed before.
 fn kill_service(root: &Path, client: &str, last: &mut u32) -> bool {
-    let rows = match ask(&root.join("admin/vfund.sock"), &Ask::Grants) {
+    let rows = match vfun_admin::Client::at(root).ask(&Ask::Grants) {
         Ok(Reply::Grants { grants }) => grants,
         _ => return false,
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use vfun_manager::admin::{Ask, GrantRow, Reply, ask};
+use vfun_admin::{Ask, Client, GrantRow, Reply};
 
 /// A process of the host, by what the kernel says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub struct Totals {
 
 /// Asks the manager of this root.
 pub fn totals(root: &Path) -> Result<Totals, String> {
-    match ask(&root.join("admin/vfund.sock"), &Ask::Status) {
+    match Client::at(root).ask(&Ask::Status) {
         Ok(Reply::Status(s)) => Ok(Totals {
             windows: s.windows,
             sessions: s.sessions,
@@ -101,7 +101,7 @@ pub fn totals(root: &Path) -> Result<Totals, String> {
 
 /// Grants of one client.
 pub fn grants(root: &Path, client: &str) -> Result<Vec<GrantRow>, String> {
-    match ask(&root.join("admin/vfund.sock"), &Ask::Grants) {
+    match Client::at(root).ask(&Ask::Grants) {
         Ok(Reply::Grants { grants }) => {
             Ok(grants.into_iter().filter(|g| g.client == client).collect())
         }

@@ -3,16 +3,19 @@
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_tests_hostile::app::App;
 use vfun_tests_hostile::attack::{ATTACKS, Attack, ON_FILES};
 use vfun_tests_hostile::watch::Before;
 use vfun_tests_hostile::window::{Place, Window};
 use vfun_tests_hostile::witness::{Witness, manifest};
 use vfun_tests_local::Stand;
+use vfun_tests_local::built::long;
 
 /// How long each attack lasts.
-const TIME: Duration = Duration::from_secs(2);
+fn time() -> Duration {
+    long(Duration::from_millis(600), Duration::from_secs(2))
+}
 /// The seed of a run of the tests, unless `VFUN_SEED` names another.
 const SEED: u64 = 0x5eed;
 
@@ -54,7 +57,7 @@ impl Host {
     fn attack(&self, attack: &Attack, seed: u64) -> String {
         let out = Command::new(env!("CARGO_BIN_EXE_vfun-hostile"))
             .args(["--attack", attack.name, "--seed", &seed.to_string()])
-            .args(["--seconds", &TIME.as_secs_f64().to_string()])
+            .args(["--seconds", &time().as_secs_f64().to_string()])
             .args(["--client", "attacker", "--tcp", &self.tcp])
             .arg("--socket")
             .arg(self.stand.root().join("host.sock"))
@@ -123,7 +126,7 @@ fn an_attacker_that_is_killed_in_the_middle_leaves_nothing() {
             .spawn()
             .unwrap();
         host.stand.until("the attacker's window", |s| {
-            s.ask(&vfun_manager::admin::Ask::Status);
+            s.ask(&vfun_admin::Ask::Status);
             vfun_tests_hostile::watch::totals(s.root()).is_ok_and(|t| t.windows > 1)
         });
         std::thread::sleep(Duration::from_millis(150 + 50 * i as u64));
@@ -139,7 +142,9 @@ fn an_attacker_that_is_killed_in_the_middle_leaves_nothing() {
 const CUTTER: &str = "name = \"cutter\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n";
 
 /// Time enough for some windows to be laid out anew, which takes two seconds each.
-const CUTS: &str = "12";
+fn cuts() -> &'static str {
+    long("6", "12")
+}
 
 #[test]
 fn who_truncates_its_window_ends_its_own_services_only() {
@@ -157,7 +162,7 @@ fn who_truncates_its_window_ends_its_own_services_only() {
     let before = Before::look(host.stand.root(), "neighbour").unwrap();
     let calls = witness.calls();
     let out = Command::new(env!("CARGO_BIN_EXE_vfun-hostile"))
-        .args(["--attack", ON_FILES, "--seconds", CUTS, "--seed", &seed().to_string(), "--file"])
+        .args(["--attack", ON_FILES, "--seconds", cuts(), "--seed", &seed().to_string(), "--file"])
         .arg(&file)
         .stdin(Stdio::null())
         .output()

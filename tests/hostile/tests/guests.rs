@@ -5,12 +5,15 @@ use std::time::Duration;
 use vfun_testguest::GuestConfig;
 use vfun_tests_hostile::steps::STEPS;
 use vfun_tests_hostile::watch::{processes, totals};
+use vfun_tests_local::built::long;
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::module::doorbell_client;
 use vfun_tests_vm::{LONG, boot, client, config};
 
-/// How long each attack lasts.
-const SECONDS: u64 = 4;
+/// How long each attack lasts, s.
+fn seconds() -> u64 {
+    long(2, 4)
+}
 const SEED: u64 = 0x5eed;
 
 fn with(mut config: GuestConfig, program: &str) -> GuestConfig {
@@ -26,7 +29,7 @@ fn attacked(stand: &Stand, attacker: GuestConfig, attacks: &[&str]) {
         (victim.join().unwrap(), boot(&with(attacker, "vfun-hostile")))
     });
     let before = processes(stand.root());
-    let time = attacks.len() as u64 * (SECONDS + 1) + 4;
+    let time = attacks.len() as u64 * (seconds() + 1) + 4;
     std::thread::scope(|scope| {
         let script = format!("vfun-vm-app loop echo 0102030405060708 {time}");
         let victim = &victim;
@@ -37,8 +40,10 @@ fn attacked(stand: &Stand, attacker: GuestConfig, attacks: &[&str]) {
         let row = |s: &Stand| s.grants().into_iter().find(|g| g.client == "victim");
         let served = row(stand).expect("it has a grant");
         for attack in attacks {
-            let script =
-                format!("vfun-hostile --attack {attack} --seed {SEED} --seconds {SECONDS} --pci");
+            let script = format!(
+                "vfun-hostile --attack {attack} --seed {SEED} --seconds {} --pci",
+                seconds()
+            );
             let out = attacker.run(&script, LONG).unwrap();
             let said = out.text();
             assert_eq!(out.status, 0, "{said} {}", String::from_utf8_lossy(&out.stderr));
@@ -108,7 +113,9 @@ fn a_guest_may_die_at_each_step() {
         for (i, window) in windows.into_iter().enumerate() {
             let stand = &stand;
             scope.spawn(move || {
-                for step in STEPS.into_iter().skip(i).step_by(2) {
+                // Each boots a guest.
+                let steps = STEPS.into_iter().skip(i).step_by(2);
+                for step in steps.take(long(2, STEPS.len())) {
                     let mut config = with(config(&format!("mortal-{i}"), vec![]), "vfun-hostile");
                     config.doorbells = vec![window.clone()];
                     let guest = boot(&config);

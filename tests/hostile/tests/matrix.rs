@@ -8,28 +8,22 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use vfun::{CellState, ConnectOptions, Endpoint, Error, Function, FunctionRequest};
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 use vfun_tests_hostile::chaos::name;
 use vfun_tests_hostile::matrix::{DONE, Row, Who, rows, table};
 use vfun_tests_hostile::steps::STEPS;
 use vfun_tests_hostile::watch::{Before, processes};
 use vfun_tests_hostile::witness::{Witness, manifest};
+use vfun_tests_local::built::{build, full};
 use vfun_tests_local::{Stand, programs, repo};
 
 /// The programs with points at which they die, built once.
 fn faulty() -> &'static [PathBuf; 2] {
     static BUILT: OnceLock<[PathBuf; 2]> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "-p", "vfun-manager", "-p", "vfun-native"])
-            .args(["--features", "vfun-manager/fault-points,vfun-native/fault-points"])
-            .args(["--bin", "vfund-faulty", "--bin", "vfun-service-faulty"])
-            .arg("--target-dir")
-            .arg(programs().parent().expect("a profile's folder is in one"))
-            .current_dir(repo())
-            .status()
-            .expect("cargo runs");
-        assert!(built.success());
+        let features = "vfun-manager/fault-points,vfun-native/fault-points";
+        let bins = ["--bin", "vfund-faulty", "--bin", "vfun-service-faulty"];
+        build(&[&["--workspace", "--features", features][..], &bins].concat());
         ["vfund-faulty", "vfun-service-faulty"].map(|p| programs().join(p))
     })
 }
@@ -76,10 +70,12 @@ fn after(stand: &Stand, row: &Row) {
     assert_eq!(in_words(session(stand.options("next"))), DONE, "{row:?}: the next session");
 }
 
-/// Goes through the rows of one; prints each, and fails at the end if any is wrong.
+/// Goes through the rows of one (a third of those in which all is done, where tests
+/// run short); prints each, and fails at the end if any is wrong.
 fn each(who: Who, mut end_of: impl FnMut(&Row) -> String) {
     let mut wrong = vec![];
-    for row in rows(who) {
+    for row in rows(who).enumerate().filter(|(n, r)| full() || n % 3 == 0 || r.end != DONE) {
+        let row = row.1;
         let end = end_of(row);
         println!("{:?} | {} | {end}", row.who, row.step);
         if end != row.end {

@@ -17,7 +17,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun::{Function, FunctionRequest};
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_tests_local::{Stand, repo};
 
 /// Calls to each side of a crossing call that are its neighbours.

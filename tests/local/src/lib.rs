@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod built;
 mod certificates;
 pub mod modules;
 
@@ -11,7 +12,7 @@ pub use certificates::{Issuer, Pair};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use vfun_manager::admin::{Ask, AskError, GrantRow, Reply, Status, ask};
+use vfun_admin::{Ask, AskError, Client, GrantRow, Reply, Status};
 
 /// How long something may take to come to pass. Seconds are enough but where a
 /// host takes its processors away.
@@ -36,7 +37,7 @@ pub fn programs() -> PathBuf {
     let dir = beside.parent().expect("target/PROFILE/deps/TEST").to_owned();
     assert!(
         dir.join("vfund").is_file(),
-        "{} is not built: run `cargo build --release --workspace` first (as `make test` does)",
+        "{} is not built: run `tests/built.py build` first (as `make test` does)",
         dir.join("vfund").display()
     );
     dir
@@ -172,7 +173,7 @@ impl Stand {
     }
     /// Asks the manager.
     pub fn try_ask(&self, question: &Ask) -> Result<Reply, AskError> {
-        ask(&self.admin(), question)
+        Client::of_socket(self.admin()).ask(question)
     }
     /// Grants there are.
     pub fn grants(&self) -> Vec<GrantRow> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use vfun_tests_local::built::build;
 use vfun_tests_local::{Stand, programs, repo};
 
 const COUNT: u64 = 1 << 20;
@@ -48,11 +49,7 @@ fn an_array_is_summed_in_place_from_c() {
 // depends on would be built once more.
 #[test]
 fn an_array_is_summed_in_place_from_rust() {
-    said(
-        Command::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "--workspace", "--example", "sum"])
-            .current_dir(repo()),
-    );
+    build(&["--workspace", "--example", "sum"]);
     sums(&programs().join("examples/sum"));
 }
 
@@ -102,11 +99,7 @@ fn four_jobs_go_to_the_host_from_c_by_stubs() {
 
 #[test]
 fn four_jobs_go_to_the_host_from_rust() {
-    said(
-        Command::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "--workspace", "--example", "offload"])
-            .current_dir(repo()),
-    );
+    build(&["--workspace", "--example", "offload"]);
     let (_stand, endpoint) = with_kernels();
     assert_eq!(said(Command::new(programs().join("examples/offload")).arg(&endpoint)), OFFLOADED);
 }

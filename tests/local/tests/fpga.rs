@@ -3,7 +3,7 @@
 //! hardware anywhere: the device is RTL that Verilator runs in the service.
 
 use vfun::{Error, Function, FunctionRequest, Location, NackCode, Preference};
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_tests_local::{Stand, args, number, repo};
 
 /// The manifest that ships, with some of its words replaced.

@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun::{CellState, Function, Session};
-use vfun_manager::admin::{Ask, Reply};
-use vfun_manager::core::switch::Phase;
+use vfun_admin::switch::Phase;
+use vfun_admin::{Ask, Reply};
 use vfun_tests_local::{Stand, Stop};
 
 /// A grant in software that is on its way to a VF. Its service stands still, with

@@ -75,6 +75,66 @@ fn nobody_depends_across_the_trust_boundary() {
     );
 }
 
+/// Names of all that a package is built from.
+fn built_from(repo: &Path, package: &str) -> Vec<String> {
+    let out = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--edges", "normal", "--prefix", "none", "--package", package])
+        .current_dir(repo)
+        .output()
+        .expect("cargo runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).expect("utf-8");
+    text.lines().filter_map(|l| l.split(' ').next()).map(str::to_owned).collect()
+}
+
+/// The state machine, and what is built around it for the simulation and the
+/// fuzzers, carry neither a database nor a command line nor a log.
+#[test]
+fn the_core_is_built_without_what_a_daemon_needs() {
+    const DAEMONS: [&str; 5] =
+        ["rusqlite", "libsqlite3-sys", "clap", "tracing", "tracing-subscriber"];
+    let repo = repo();
+    for package in ["vfun-core", "vfun-admin", "vfun-rim"] {
+        let all = built_from(&repo, package);
+        assert!(all.len() > 5, "{package} is built from {all:?}");
+        let found = DAEMONS.iter().find(|d| all.iter().any(|name| name == *d));
+        assert_eq!(found, None, "{package} is not to be built with this");
+    }
+    // The fuzzers are a workspace of their own. Of the gateway they have its lines for
+    // the log, which go nowhere.
+    let lock = std::fs::read_to_string(repo.join("fuzz/Cargo.lock")).expect("readable");
+    for daemons in ["rusqlite", "libsqlite3-sys", "clap"] {
+        assert!(!lock.contains(&format!("name = \"{daemons}\"\n")), "fuzz is built with {daemons}");
+    }
+}
+
+/// The state machine asks nobody for the time and talks to nobody.
+#[test]
+fn the_core_is_pure() {
+    let repo = repo();
+    let mut files = vec![];
+    rust_files(&repo.join("host/core/src"), &mut files);
+    assert!(files.len() > 30);
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for (n, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap();
+            let found = [
+                "std::net",
+                "std::os",
+                "std::process",
+                "std::thread",
+                "rustix",
+                "Instant",
+                "SystemTime",
+            ]
+            .into_iter()
+            .find(|w| code.contains(w));
+            assert_eq!(found, None, "{}:{}", file.display(), n + 1);
+        }
+    }
+}
+
 fn rust_files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(dir).expect("readable").flatten() {
         let path = entry.path();

@@ -7,7 +7,7 @@ use moving::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun::{Function, FunctionRequest, Location, Preference};
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 use vfun_testdriver::{Mode, ledger};
 use vfun_tests_local::{Stand, Stop, repo};
 

@@ -2,7 +2,7 @@
 //! are software's, and what becomes of calls when it fails.
 
 use vfun::{Error, Function, FunctionRequest, Location, Preference};
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_modeldevice::{DEVICE_RESET, MANIFEST, Told, arguments, checksum, read_result};
 use vfun_tests_local::Stand;
 

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 use vfun::{ConnectOptions, Error, NackCode, Session};
+use vfun_admin::{Ask, Reply};
 use vfun_fn_nearest::{Hit, Point, nearest};
-use vfun_manager::admin::{Ask, Reply};
 use vfun_tests_local::{Stand, programs, repo};
 
 fn session(stand: &Stand) -> Session {

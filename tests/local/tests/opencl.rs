@@ -4,8 +4,8 @@
 
 use std::path::Path;
 use vfun::{Error, FunctionRequest};
+use vfun_admin::{Ask, Reply, ServiceRow};
 use vfun_jail::Layer;
-use vfun_manager::admin::{Ask, Reply, ServiceRow};
 use vfun_tests_local::{Stand, programs, repo};
 
 /// Whether there is a driver for some device.

@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 use vfun::{Error, FunctionRequest, NackCode, Session};
-use vfun_manager::admin::{Ask, Reply};
-use vfun_manager::audit::{Query, Row};
-use vfun_manager::policy::tokens::Fresh;
+use vfun_admin::audit::{Query, Row};
+use vfun_admin::tokens::Fresh;
+use vfun_admin::{Ask, Reply};
 use vfun_tests_local::{Stand, programs};
 
 fn set(stand: &Stand, policy: &str) -> Result<String, String> {

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use vfun::{Error, FunctionRequest, NackCode, Session, Submission, SubmitCode};
-use vfun_manager::admin::{Ask, Reply};
-use vfun_manager::audit::Query;
+use vfun_admin::audit::Query;
+use vfun_admin::{Ask, Reply};
 use vfun_tests_local::modules::{compiled, source, times};
 use vfun_tests_local::{Stand, args, number, programs, repo};
 

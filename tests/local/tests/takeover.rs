@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use vfun::{Error, FunctionRequest};
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_tests_local::{Stand, Stop, number};
 
 fn signal(pid: u32, signal: rustix::process::Signal) {

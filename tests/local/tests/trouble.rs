@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use vfun::{BreakReason, CellState, Error, FunctionRequest, NackCode};
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_tests_local::{Stand, number, programs};
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use vfun::{Error, FunctionRequest};
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 use vfun_tests_local::{Stand, args, number, programs, repo};
 
 /// -1 and -3, as callers see them.

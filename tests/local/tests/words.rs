@@ -6,7 +6,7 @@ use raw::{Raw, negotiate};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use vfun::FunctionRequest;
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 use vfun_tests_local::{Stand, repo};
 use vfun_wire::channel::{Command, Word0, Word1, line_off};
 use vfun_wire::message::{ActivateAck, Kind};

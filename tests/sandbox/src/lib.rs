@@ -6,9 +6,9 @@
 
 use std::path::PathBuf;
 use vfun::{Error, Function, Session};
+use vfun_admin::{Ask, Reply, ServiceRow};
 pub use vfun_attackdriver::{BYTES, Mode};
 use vfun_jail::Layer;
-use vfun_manager::admin::{Ask, Reply, ServiceRow};
 use vfun_tests_local::{Stand, repo};
 
 /// What came of an attempt.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_sandbox::{Attacker, root};
 
@@ -62,7 +62,7 @@ fn a_launcher_that_hangs_holds_up_nobody_and_leaves_nothing() {
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     until("it starts anew", || {
         matches!(stand.try_ask(&Ask::Status),
-            Ok(vfun_manager::admin::Reply::Status(s)) if s.generation > before)
+            Ok(vfun_admin::Reply::Status(s)) if s.generation > before)
     });
     // Neither the launcher of before nor its remains: only what the program that
     // is there now has started itself.

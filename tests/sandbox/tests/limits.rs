@@ -1,7 +1,7 @@
 //! What a service may use: each bound by itself, and gone without its layer.
 
+use vfun_admin::Ask;
 use vfun_jail::Layer;
-use vfun_manager::admin::Ask;
 use vfun_tests_local::Stand;
 use vfun_tests_sandbox::{Attacker, Mode, Outcome, manifests, root};
 

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use vfun_admin::{Ask, Client, Reply};
 use vfun_jail::Layer;
-use vfun_manager::admin::{Ask, Reply, ask};
 use vfun_tests_local::{Stand, programs, repo};
 use vfun_tests_sandbox::root;
 
@@ -71,10 +71,10 @@ fn as_an_ordinary_user_it_serves_and_says_what_is_missing() {
         .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
         .spawn()
         .unwrap();
-    let admin = home.join("admin/vfund.sock");
+    let admin = Client::at(&home);
     let until = Instant::now() + Duration::from_secs(20);
     let log = || std::fs::read_to_string(dir.path().join("log")).unwrap();
-    while ask(&admin, &Ask::Status).is_err() {
+    while admin.ask(&Ask::Status).is_err() {
         assert!(Instant::now() < until, "it did not come up:\n{}", log());
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -84,7 +84,7 @@ fn as_an_ordinary_user_it_serves_and_says_what_is_missing() {
         .unwrap();
     let echo = session.function("echo").unwrap_or_else(|e| panic!("{e}\n{}", log()));
     assert_eq!(echo.call(b"hello").unwrap(), b"hello");
-    let Reply::Services { services } = ask(&admin, &Ask::Services).unwrap() else { panic!() };
+    let Reply::Services { services } = admin.ask(&Ask::Services).unwrap() else { panic!() };
     let sandbox = &services[0].sandbox;
     let own = sandbox.missing.iter().find(|m| m.layer == Layer::OwnUser).expect("it is said");
     assert!(own.why.contains("ordinary user"), "{}", own.why);
@@ -98,6 +98,6 @@ fn as_an_ordinary_user_it_serves_and_says_what_is_missing() {
         }
     }
     assert_eq!(services[0].user, None);
-    assert!(ask(&admin, &Ask::Stop).is_ok());
+    assert!(admin.ask(&Ask::Stop).is_ok());
     assert!(vfund.wait().unwrap().success());
 }

@@ -1,8 +1,8 @@
 //! Who is there and what is offered, by manifests as an operator would write them.
 
 use std::path::Path;
-use vfun_manager::core::Catalog;
-use vfun_manager::manifest;
+use vfun_core::Catalog;
+use vfun_core::manifest;
 
 /// Functions that apps ask for.
 pub const FUNCTIONS: &[&str] = &["add", "mul", "fast", "moving"];

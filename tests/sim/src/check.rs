@@ -4,7 +4,7 @@ use crate::service::Temper;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use vfun_manager::core::GrantState;
+use vfun_core::GrantState;
 use vfun_wire::channel::Geometry;
 use vfun_wire::header::HEAP_OFF;
 use vfun_wire::limits::SESSIONS;

@@ -14,9 +14,9 @@ use crate::service::Baton;
 use crate::world::World;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use vfun_core::{Core, Event, ServiceId, WindowId};
 use vfun_keeper::BATCH_BYTES;
-use vfun_manager::core::{Core, Event, ServiceId, WindowId};
-use vfun_manager::window::HostWindow;
+use vfun_rim::window::HostWindow;
 use vfun_wire::Handle;
 
 const WINDOW: &str = "rim/window/";

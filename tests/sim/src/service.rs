@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use vfun_manager::core::Exit;
+use vfun_core::Exit;
 use vfun_ring::{Memory as _, Next, Request, Server, WindowMemory};
 use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService};
 use vfun_wire::Status;

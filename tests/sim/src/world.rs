@@ -13,7 +13,7 @@ use crate::service::Process;
 use crate::trace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use vfun_manager::core::{Catalog, Event, Exit, WindowId};
+use vfun_core::{Catalog, Event, Exit, WindowId};
 use vfun_wire::message::Kind;
 
 /// Rounds of 20 ms in which everything must come to its end once nothing

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vfun_manager::window::{Bells, HostWindow, RawRequest};
+use vfun_rim::window::{Bells, HostWindow, RawRequest};
 use vfun_testguest::Doorbell;
 use vfun_window::{Access, Bell, Mapping, WriteSpan, fdpass, memfd};
 use vfun_wire::channel::{Word0, in_header, line_off, side_bytes};

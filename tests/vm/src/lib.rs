@@ -10,7 +10,7 @@ pub mod users;
 
 use std::path::PathBuf;
 use std::time::Duration;
-use vfun_manager::admin::Reply;
+use vfun_admin::Reply;
 use vfun_testguest::{Guest, GuestConfig, Window};
 use vfun_tests_local::{Stand, programs};
 

@@ -4,7 +4,7 @@ use crate::config;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use vfun_manager::admin::Reply;
+use vfun_admin::Reply;
 use vfun_testguest::{Doorbell, Guest, GuestConfig};
 use vfun_tests_local::{Stand, programs, repo};
 

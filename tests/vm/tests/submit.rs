@@ -2,7 +2,7 @@
 //! wasm` builds, which `make test` has done before.
 
 use std::time::Duration;
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_tests_local::modules::{compiled, source, times};
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::{LONG, boot, client, config};

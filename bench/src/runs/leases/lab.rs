@@ -3,8 +3,8 @@
 use super::super::Where;
 use crate::lab::{Manager, pin};
 use crate::{BenchError, Result};
+use vfun_admin::{Ask, DeviceRow, LeaseRow};
 use vfun_leases::Policy;
-use vfun_manager::admin::{Ask, DeviceRow, LeaseRow, Reply};
 use vfun_modeldevice::{MANIFEST, NAME, rounds_per_us};
 
 /// Libraries of the modelled device.
@@ -47,13 +47,9 @@ impl Lab {
 
     /// Grants that compete for VFs of the device.
     pub fn leases(&self) -> Result<Vec<LeaseRow>> {
-        match self.manager.ask(&Ask::Leases)? {
-            Reply::Leases(view) => {
-                let model = |d: &DeviceRow| d.function == NAME;
-                Ok(view.devices.into_iter().find(model).map(|d| d.grants).unwrap_or_default())
-            }
-            other => Err(BenchError::Manager(format!("it answered another question: {other:?}"))),
-        }
+        let model = |d: &DeviceRow| d.function == NAME;
+        let view = self.manager.leases()?;
+        Ok(view.devices.into_iter().find(model).map(|d| d.grants).unwrap_or_default())
     }
 }
 

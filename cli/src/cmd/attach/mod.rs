@@ -12,7 +12,7 @@ use crate::out::{self, Facts};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use vfun_manager::admin::ClientRow;
+use vfun_admin::ClientRow;
 
 const AFTER: &str = "\
 The window of a client is plugged into a VM that runs, as a PCI device, and taken out again. The VM is \

@@ -5,8 +5,8 @@ use crate::admin::Admin;
 use crate::connect::read_secret;
 use crate::fail::{self, Failure, Result};
 use std::path::PathBuf;
-use vfun_manager::admin::ClientRow;
-use vfun_manager::core::catalog::OverTcp;
+use vfun_admin::ClientRow;
+use vfun_core::catalog::OverTcp;
 
 /// Declare a client, and print what to give QEMU or libvirt.
 ///
@@ -100,7 +100,7 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
         (None, Some(name)) => (manifest::text(&args.wanted(name)?)?, PathBuf::from("command line")),
         (None, None) => return Err(Failure::usage("a client needs a name")),
     };
-    admin.add_client(text, file)
+    Ok(admin.add_client(text, file)?)
 }
 
 /// The VM client of this name, declared with its defaults if it is not there;

@@ -2,7 +2,7 @@
 
 use crate::fail::{Failure, Result};
 use sha2::{Digest, Sha256};
-use vfun_manager::core::catalog::OverTcp;
+use vfun_core::catalog::OverTcp;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::{header, names};
 
@@ -52,7 +52,7 @@ pub fn text(w: &Wanted) -> Result<String> {
     t.insert("kind".into(), w.kind.clone().into());
     if let Some(window) = &w.window {
         let bad = |e: String| Failure::usage(format!("--window: {e}"));
-        let bytes = vfun_manager::manifest::size(window).map_err(bad)?;
+        let bytes = vfun_core::manifest::size(window).map_err(bad)?;
         header::check_size(bytes).map_err(|e| bad(e.to_string()))?;
         t.insert("window".into(), bytes.to_string().into());
     }
@@ -117,7 +117,7 @@ mod tests {
             uids: vec![1000, 64055],
             ..Wanted::vm("vm-1")
         };
-        let c = vfun_manager::manifest::client(Path::new("x"), &text(&w).unwrap(), 1).unwrap();
+        let c = vfun_core::manifest::client(Path::new("x"), &text(&w).unwrap(), 1).unwrap();
         assert_eq!((c.name.as_str(), c.window_bytes, c.max_grants), ("vm-1", 128 << 20, 5));
         assert_eq!(
             (c.tcp, c.hardware, c.uids.as_slice()),
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(c.functions, ["echo", "sum"]);
         assert!(!c.doorbell);
         assert_eq!(c.credential_sha256.unwrap()[..2], [0x1e, 0xc1]);
-        let c = vfun_manager::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1)
+        let c = vfun_core::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1)
             .unwrap();
         assert!(c.doorbell, "what a VM gets unless told otherwise");
         assert!(

@@ -11,7 +11,7 @@ use crate::admin::Admin;
 use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Table};
-use vfun_manager::admin::{Ask, ClientRow};
+use vfun_admin::{Ask, ClientRow};
 use wiring::Way;
 
 /// What to do with clients.

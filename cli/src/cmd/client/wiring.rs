@@ -3,7 +3,7 @@
 use crate::out::{self, Facts};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use vfun_manager::admin::ClientRow;
+use vfun_admin::ClientRow;
 use vfun_wire::limits::VECTORS;
 
 /// The only folder in which libvirt looks for the memory of an ivshmem-plain device.

@@ -3,12 +3,13 @@
 use super::check::Check;
 use crate::admin::Admin;
 use crate::args::Cli;
+use crate::fail::Failure;
 use crate::out;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use vfun_manager::admin::{ClientRow, FunctionRow, Status};
+use vfun_admin::{ClientRow, FunctionRow, Status};
 
 /// `statfs`'s number of a file system in memory.
 const TMPFS: i128 = 0x0102_1994;
@@ -21,7 +22,7 @@ pub fn look(cli: &Cli) -> Vec<Check> {
     let mut checks = vec![kvm(), qemu(), memory(), kernel()];
     let clients = admin.clients().unwrap_or_default();
     checks.push(window_folder(&clients));
-    match admin.status() {
+    match admin.status().map_err(Failure::from) {
         Err(e) => checks.push(
             Check::missing("manager", e.what)
                 .mend(e.advice.unwrap_or_else(|| "start vfund".into())),

@@ -5,8 +5,8 @@ use crate::fail::Result;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use vfun_manager::admin::{GrantRow, Status};
-use vfun_manager::counters::{Counters, Rates};
+use vfun_admin::counters::{Counters, Rates};
+use vfun_admin::{GrantRow, Status};
 
 /// A grant and what it did since the look before.
 #[derive(Clone, Debug, Serialize)]

@@ -1,9 +1,9 @@
 //! The rows, in SQLite.
 
 use rusqlite::{Connection, params};
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
+pub use vfun_admin::audit::{Query, Row};
 
 /// Rows kept of what people did: some ten a day for a dozen years. A row takes
 /// 200 to 900 bytes.
@@ -17,52 +17,6 @@ const TRIM_EVERY: i64 = 1024;
 pub const ROWS_READ_MAX: u32 = 1000;
 /// How long a writer and a reader wait for each other.
 const PATIENCE: Duration = Duration::from_millis(250);
-
-/// A line of the audit log.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-pub struct Row {
-    /// Its number; they only go up.
-    pub id: i64,
-    /// Unix time, ms.
-    pub at_ms: i64,
-    /// Whose process asked, if a person did or a program on the host.
-    pub uid: Option<u32>,
-    /// That process.
-    pub pid: Option<i32>,
-    /// The program it ran.
-    pub command: String,
-    /// What was done or asked for.
-    pub what: String,
-    /// The client it is about.
-    pub client: String,
-    /// The app that was refused, by the name it gave.
-    pub app: String,
-    /// The function that was asked for.
-    pub function: String,
-    /// `done`, `failed`, `refused`, or `lost` for lines that are missing.
-    pub outcome: String,
-    /// The refusal's code.
-    pub code: String,
-    /// What the one who asked was told.
-    pub sentence: String,
-    /// So many like it before it are not recorded.
-    pub missing: u64,
-}
-
-/// Which rows.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-pub struct Query {
-    /// Not before this, Unix ms.
-    pub since_ms: Option<i64>,
-    /// Those about this client.
-    pub client: Option<String>,
-    /// Refusals only.
-    pub refused: bool,
-    /// At most this many.
-    pub limit: u32,
-    /// Those with a higher number, oldest first, instead of the newest.
-    pub after: Option<i64>,
-}
 
 /// The database.
 pub struct Store(Connection);

@@ -4,7 +4,6 @@
 
 use super::{Daemon, Kind};
 use crate::admin::{SandboxView, ServiceRow};
-use crate::core::catalog::matches;
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
 use crate::limits::{GROUPS_SWEEP, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
@@ -280,9 +279,7 @@ impl Daemon {
         let mut groups = BTreeSet::new();
         for device in devices {
             let path = device.path.display().to_string();
-            if let Some(may) = policy.devices(client)
-                && !may.iter().any(|pattern| matches(pattern, &path))
-            {
+            if !policy.may_open(client, &path) {
                 let section = policy.section(client, "", Key::Devices);
                 return Err(format!("client {client} may not open {path} (devices in {section})"));
             }

@@ -198,7 +198,7 @@ pub struct Daemon {
     /// What clients submitted.
     submissions: modules::Submissions,
     /// What apps may show.
-    tokens: crate::policy::Tokens,
+    tokens: crate::tokens::Tokens,
     /// Why the policy file, and the tokens, could not be read.
     policy_fault: Option<String>,
     tokens_fault: Option<String>,

@@ -1,6 +1,7 @@
 //! Policy and tokens between their files, the people who change them, and the core.
 
 use super::Daemon;
+use crate::admin::policy::View;
 use crate::admin::{Ask, Reply};
 use crate::core::DrainOf;
 use crate::core::Event;
@@ -8,8 +9,8 @@ use crate::core::catalog::{Client, OverTcp};
 use crate::core::{Catalog, Effects};
 use crate::files::write_durably;
 use crate::policy::limits::POLICY_BYTES_MAX;
-use crate::policy::view::View;
-use crate::policy::{Policy, Tokens, Unenforced, parse};
+use crate::policy::{Policy, Unenforced, parse};
+use crate::tokens::Tokens;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;

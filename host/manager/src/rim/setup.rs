@@ -282,7 +282,7 @@ impl Daemon {
             last_tick: Instant::now(),
             ending: false,
             submissions: super::modules::Submissions::new()?,
-            tokens: crate::policy::Tokens::none(&tokens_file),
+            tokens: crate::tokens::Tokens::none(&tokens_file),
             policy_fault: None,
             tokens_fault: None,
             clock_apart: 0,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trend::Trend;
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_testguest::{Doorbell, Guest, GuestConfig};
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::{LONG, client, config};

@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test uses some of it
 
 use vfun::Function;
-use vfun_manager::admin::{Ask, LeaseRow, LeasesView, Reply};
+use vfun_admin::{Ask, LeaseRow, LeasesView, Reply};
 use vfun_testdriver::Mode;
 use vfun_tests_local::{Stand, repo};
 

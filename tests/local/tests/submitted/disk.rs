@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use vfun::SubmitCode;
-use vfun_manager::admin::Ask;
+use vfun_admin::Ask;
 use vfun_tests_local::{Stand, args, number};
 
 /// A file that a writer waits at until somebody reads it: a disk that is slow.

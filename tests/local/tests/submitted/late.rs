@@ -3,7 +3,7 @@
 use super::disk::Stuck;
 use crate::{Clients, call, refused};
 use vfun::{FunctionRequest, SubmitCode};
-use vfun_manager::admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply};
 use vfun_tests_local::{Stand, programs};
 
 #[test]

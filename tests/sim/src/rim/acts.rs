@@ -4,7 +4,7 @@ use super::{Done, Service};
 use crate::plan::Chance;
 use crate::service::{Baton, Told};
 use crate::world::World;
-use vfun_manager::core::{Action, Event, Exit, ServiceId};
+use vfun_core::{Action, Event, Exit, ServiceId};
 
 impl World {
     pub(super) fn act(&mut self, action: Action) -> Done {

@@ -4,8 +4,8 @@ use super::{Done, OWN, SERVICE, WINDOW};
 use crate::keeper::{Held, Keeper};
 use crate::world::World;
 use serde_json::json;
+use vfun_core::{ServiceId, WindowId};
 use vfun_keeper::{BATCH_BYTES, Change};
-use vfun_manager::core::{ServiceId, WindowId};
 
 impl World {
     pub(super) fn tell_keeper(&mut self, tell: impl FnOnce(&mut Keeper)) {

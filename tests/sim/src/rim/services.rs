@@ -2,7 +2,7 @@
 
 use super::{Done, SERVICE};
 use crate::world::World;
-use vfun_manager::core::{Event, Exit, ServiceId};
+use vfun_core::{Event, Exit, ServiceId};
 use vfun_supervise::FromService;
 use vfun_wire::Handle;
 

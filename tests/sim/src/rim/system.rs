@@ -4,7 +4,7 @@ use super::{SERVICE, WINDOW};
 use crate::plan::Chance;
 use crate::service::{Process, Temper};
 use crate::world::World;
-use vfun_manager::core::Exit;
+use vfun_core::Exit;
 
 impl World {
     /// Its process is gone: what nobody else holds is closed.

@@ -6,9 +6,9 @@ use crate::service::Told;
 use crate::world::World;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
-use vfun_manager::core::kept::PREFIX;
-use vfun_manager::core::{Core, Event, Exit, WindowId};
-use vfun_manager::window::HostWindow;
+use vfun_core::kept::PREFIX;
+use vfun_core::{Core, Event, Exit, WindowId};
+use vfun_rim::window::HostWindow;
 
 impl World {
     /// Takes over from the manager that was killed, or begins.

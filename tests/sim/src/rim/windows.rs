@@ -3,8 +3,8 @@
 use super::{Attached, Done, WINDOW};
 use crate::memory::Memory;
 use crate::world::{Conn, World};
-use vfun_manager::core::{Action, ControlRequest, Event, ReplyTo, WindowId};
-use vfun_manager::window::HostWindow;
+use vfun_core::{Action, ControlRequest, Event, ReplyTo, WindowId};
+use vfun_rim::window::HostWindow;
 
 impl World {
     /// A window for a guest that wants one; VMs are told when it is kept,

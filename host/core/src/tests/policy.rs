@@ -1,7 +1,7 @@
 //! Each rule where it is enforced, tokens, and what a change takes away.
 
 use super::*;
-use crate::core::catalog::Token;
+use crate::catalog::Token;
 use crate::policy::parse;
 use sha2::{Digest, Sha256};
 use std::path::Path;

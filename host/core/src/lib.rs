@@ -14,6 +14,13 @@
 //! - [`leases`]: who holds a VF; [`failures`]: which one failed whom.
 //! - [`switch`]: a channel goes from one service to another between two calls.
 //! - [`kept`], [`notes`]: what of it another manager goes on from.
+//!
+//! Beside it, as pure: [`fair`] (how fast each client may ask), [`policy`] (what
+//! each may use), [`manifest`] (what a person declares; it looks whether the files
+//! are there), [`submitted`] (whether a client's own module may come), and
+//! [`limits`], the manager's own.
+
+#![forbid(unsafe_code)]
 
 mod activate;
 pub mod breakers;
@@ -22,17 +29,23 @@ mod channels;
 mod drain;
 pub mod event;
 pub mod failures;
+pub mod fair;
 pub mod grants;
 pub mod heap;
 pub mod kept;
 pub mod leases;
 mod lifecycle;
+pub mod limits;
+pub mod manifest;
 mod notes;
 mod offers;
+pub mod policy;
 mod requests;
 mod rules;
 pub mod services;
+mod source;
 mod starts;
+pub mod submitted;
 pub mod switch;
 mod takeover;
 #[cfg(test)]
@@ -42,13 +55,13 @@ mod window;
 pub use catalog::Catalog;
 pub use event::*;
 pub use grants::{Grant, GrantState};
-pub use rules::{Charges, Effects};
-pub(crate) use rules::{admit, may_submit};
+pub use rules::{Charges, Effects, admit, may_submit};
+pub use vfun_admin::DrainOf;
 
-use crate::fair::Rates;
-use crate::limits::STARTS;
+use fair::Rates;
 use grants::Table;
 use kept::Marked;
+use limits::STARTS;
 use services::Service;
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_wire::Handle;

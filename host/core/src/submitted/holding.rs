@@ -2,7 +2,7 @@
 
 use super::wanted::is_digest;
 use super::{FIRST_ID, Refused, Wanted};
-use crate::core::catalog::Function;
+use crate::catalog::Function;
 use crate::policy::{Key, Policy};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};

@@ -23,38 +23,10 @@ use super::grants::{Grant, GrantState};
 use super::services::{CLOSE_GRACE_MS, START_MS, ServiceState};
 use super::{Action, Core, Level, ServiceId};
 use std::collections::BTreeMap;
+pub use vfun_admin::switch::Phase;
 use vfun_wire::message::Location;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Status};
-
-/// How far a move is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Where it goes is being started; where it comes from serves.
-    Warming,
-    /// Where it goes was told to stand by.
-    Standby,
-    /// Where it goes stands by.
-    Stood,
-    /// Where it comes from was told to hand it over.
-    Handing,
-    /// Where it comes from was told to let go, and is to serve it again.
-    Closing,
-    /// Where it goes was told to take it up; nobody else has it.
-    Opening,
-    /// Where it came from has handed it over and has not let go yet.
-    Leaving,
-    /// Who stood by was told to let go: it stays where it is.
-    Off,
-}
-
-impl Phase {
-    /// Whether nobody was told to let go yet.
-    pub(super) fn may_be_called_off(self) -> bool {
-        matches!(self, Phase::Warming | Phase::Standby | Phase::Stood)
-    }
-}
 
 /// A grant on its way from one service to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,13 +60,6 @@ impl Grant {
             || self.moving.is_some_and(|m| {
                 m.service == service && (self.service != Some(service) || m.phase.lingers())
             })
-    }
-}
-
-impl Phase {
-    /// The other service has had its turn, or never will: only its end is waited for.
-    pub(super) fn lingers(self) -> bool {
-        matches!(self, Phase::Leaving | Phase::Off)
     }
 }
 

@@ -56,7 +56,7 @@ fn client(id: u32, name: &str) -> Client {
         hardware: true,
         spin: false,
         doorbell: true,
-        tcp: crate::core::catalog::OverTcp::Nobody,
+        tcp: crate::catalog::OverTcp::Nobody,
         credential_sha256: None,
         uids: vec![],
     }

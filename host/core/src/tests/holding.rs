@@ -2,10 +2,10 @@
 
 use super::leases::*;
 use super::*;
-use crate::core::leases::Usage;
-use crate::core::services::{CLOSE_GRACE_MS, LINGER_MS, START_MS, WARMING_MS};
+use crate::leases::Usage;
 use crate::limits::LEASE_LOST_MOST_MS;
 use crate::policy::parse;
+use crate::services::{CLOSE_GRACE_MS, LINGER_MS, START_MS, WARMING_MS};
 use std::path::Path;
 use vfun_leases::Policy;
 

@@ -4,6 +4,7 @@
 //! client's, then in `[default]`, then here. What a client's manifest says
 //! holds as well: of two bounds the stricter one wins.
 
+use crate::catalog::matches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use vfun_jail::{Layer, Limits};
@@ -316,6 +317,11 @@ impl Policy {
     pub fn devices(&self, client: &str) -> Option<&[String]> {
         let own = self.clients.get(client).and_then(|c| c.own.devices.as_deref());
         own.or(self.default.devices.as_deref())
+    }
+
+    /// Whether a client's services may open a device that a manifest names.
+    pub fn may_open(&self, client: &str, device: &str) -> bool {
+        self.devices(client).is_none_or(|all| all.iter().any(|pattern| matches(pattern, device)))
     }
 
     /// Whether a client may use a function at all. Its own functions, and the

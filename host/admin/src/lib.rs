@@ -1,18 +1,32 @@
 //! The admin interface: one JSON request a line on a UNIX socket, one JSON
 //! answer a line. `vfun` speaks it; so can any script.
+//!
+//! - [`Ask`], [`Reply`]: questions and answers, with the rows that they carry.
+//! - [`counters`], [`policy`], [`tokens`], [`audit`]: rows of one theme each.
+//! - [`Client`]: asks. Every program of ours that talks to the manager uses it.
 
-use crate::audit::{Query, Row};
-use crate::core::DrainOf;
-use crate::counters::Counters;
-use crate::policy::tokens::{Fresh, Kept};
-use crate::policy::view::View;
-use crate::record::HistoryRow;
+#![forbid(unsafe_code)]
+
+pub mod audit;
+mod client;
+pub mod counters;
+pub mod drain;
+pub mod history;
+pub mod policy;
+pub mod switch;
+pub mod tokens;
+
+pub use client::{AskError, Client};
+pub use drain::DrainOf;
+
+use audit::{Query, Row};
+use counters::Counters;
+use history::HistoryRow;
+use policy::View;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use tokens::{Fresh, Kept};
 
 /// Longest request line, bytes: a manifest with room.
 pub const LINE_BYTES: usize = 256 << 10;
@@ -275,7 +289,7 @@ pub struct LeaseRow {
     /// The VF that was decided to be its.
     pub vf: Option<u16>,
     /// The step of a switch under way, if there is one.
-    pub moving: Option<crate::core::switch::Phase>,
+    pub moving: Option<switch::Phase>,
     /// How often it has switched.
     pub switches: u64,
     /// Since when it stands so, ms ago.
@@ -501,41 +515,4 @@ pub struct ServiceRow {
     /// How it computes, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-}
-
-/// Why an admin request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// Nobody listens.
-    #[error("the manager does not answer on {}: {source}. Is vfund running with this root? Start it with `vfund --root DIR`, or name its root with --root or VFUN_ROOT", socket.display())]
-    NotRunning {
-        /// Where it should listen.
-        socket: PathBuf,
-        /// The system's word.
-        source: io::Error,
-    },
-    /// It hung up or spoke nonsense.
-    #[error("the manager's answer could not be read: {0}")]
-    Unreadable(String),
-    /// It refused.
-    #[error("{0}")]
-    Refused(String),
-}
-
-/// Asks the manager whose admin socket this is.
-pub fn ask(socket: &Path, question: &Ask) -> Result<Reply, AskError> {
-    let stream = UnixStream::connect(socket)
-        .map_err(|source| AskError::NotRunning { socket: socket.to_owned(), source })?;
-    let bad = |e: io::Error| AskError::Unreadable(e.to_string());
-    stream.set_read_timeout(Some(Duration::from_secs(30))).map_err(bad)?;
-    let mut line = serde_json::to_string(question).expect("requests are plain data");
-    line.push('\n');
-    (&stream).write_all(line.as_bytes()).map_err(bad)?;
-    let mut answer = String::new();
-    BufReader::new(&stream).read_line(&mut answer).map_err(bad)?;
-    match serde_json::from_str(&answer) {
-        Ok(Reply::Error { sentence }) => Err(AskError::Refused(sentence)),
-        Ok(reply) => Ok(reply),
-        Err(e) => Err(AskError::Unreadable(e.to_string())),
-    }
 }

@@ -1,9 +1,9 @@
 //! Leases and moves: what is not to last for ever, and what is not to move.
 
 use super::*;
-use crate::core::leases::Usage;
-use crate::core::services::{CLOSE_GRACE_MS, START_MS};
+use crate::leases::Usage;
 use crate::policy::parse;
+use crate::services::{CLOSE_GRACE_MS, START_MS};
 use std::collections::VecDeque;
 use std::path::Path;
 use vfun_leases::{Policy, Settings};

@@ -99,7 +99,7 @@ pub(super) fn check_submits(
 }
 
 /// Whether policy lets an app of a client bring modules.
-pub(crate) fn may_submit(catalog: &Catalog, client: &Client, app: &str) -> bool {
+pub fn may_submit(catalog: &Catalog, client: &Client, app: &str) -> bool {
     !catalog.policy_unreadable
         && catalog.policy.submit(&client.name).iter().any(|p| matches(p, app))
 }
@@ -150,7 +150,7 @@ pub(super) fn deadline(
 /// of its token, if it has one. `app` is not known where a program merely asks
 /// for a window; whoever says hello in it is asked again. With `prove` it must
 /// show something even where the client asks its other apps for nothing.
-pub(crate) fn admit(
+pub fn admit(
     catalog: &Catalog,
     now: u64,
     client: &Client,

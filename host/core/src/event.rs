@@ -1,6 +1,7 @@
 //! What goes into the state machine and what comes out.
 
 use super::grants::GrantState;
+use vfun_admin::DrainOf;
 use vfun_supervise::Driver;
 use vfun_wire::channel::Geometry;
 use vfun_wire::message::Location;
@@ -49,18 +50,6 @@ pub enum Exit {
     Starved,
     /// It ended while it was nobody's child, so that nobody was told how.
     Unknown,
-}
-
-/// What is drained.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DrainOf {
-    /// Everything.
-    All,
-    /// A client, by name.
-    Client(String),
-    /// A function, by name.
-    Function(String),
 }
 
 /// Something happened.

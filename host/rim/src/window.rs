@@ -1,9 +1,9 @@
 //! The host's side of a window: lays it out, copies requests out once, writes
 //! answers, and settles channels whose service is dead.
 
-use crate::counters::{Counters, Times};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use vfun_admin::counters::{Counters, Times};
 use vfun_window::{Access, MapError, Mapping, WriteSpan};
 use vfun_wire::channel::{CellState, Geometry, Word0, Word1, in_header, line_off};
 use vfun_wire::control::{

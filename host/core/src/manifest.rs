@@ -1,7 +1,7 @@
 //! Manifests: how functions and clients are declared. TOML; a wrong one is
 //! refused with file, line and reason, and nothing of it is taken.
 
-use crate::core::catalog::{Client, ClientKind, Function, Hardware, OverTcp};
+use crate::catalog::{Client, ClientKind, Function, Hardware, OverTcp};
 use crate::limits::{WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN};
 use crate::policy::{Key, key_of};
 pub use crate::source::ManifestError;

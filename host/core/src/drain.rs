@@ -1,8 +1,7 @@
 //! To whom nothing new is granted: to everybody, to some clients, or of some
 //! functions. What is active goes on, its service is started again if it dies.
 
-use super::event::DrainOf;
-use super::{Core, Grant, GrantState};
+use super::{Core, DrainOf, Grant, GrantState};
 use std::collections::BTreeSet;
 use vfun_wire::{Handle, Nack, NackCode};
 

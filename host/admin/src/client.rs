@@ -1,0 +1,156 @@
+//! The client: asks a manager through its admin socket.
+
+use crate::audit::{Query, Row};
+use crate::history::HistoryRow;
+use crate::policy::View;
+use crate::tokens::{Fresh, Kept};
+use crate::{
+    Ask, ClientRow, DrainOf, FunctionRow, GrantRow, LeasesView, Progress, Reply, SandboxView,
+    ServiceRow, Status,
+};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why an admin request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens.
+    #[error("the manager does not answer on {}: {source}. Is vfund running with this root? Start it with `vfund --root DIR`, or name its root with --root or VFUN_ROOT", socket.display())]
+    NotRunning {
+        /// Where it should listen.
+        socket: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// It hung up or spoke nonsense.
+    #[error("the manager's answer could not be read: {0}")]
+    Unreadable(String),
+    /// Its answer is one to another question.
+    #[error("the manager answered another question: {0:?}. Use programs of the manager's version")]
+    Strange(Box<Reply>),
+    /// It refused.
+    #[error("{0}")]
+    Refused(String),
+}
+
+type Result<T> = std::result::Result<T, AskError>;
+
+/// A manager's admin socket. Each question is a connection of its own, so any
+/// thread may ask at any time.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+/// Gives what the expected answer carries, or says that it is another one.
+macro_rules! expect {
+    ($reply:expr, $pattern:pat => $found:expr) => {
+        match $reply {
+            $pattern => Ok($found),
+            other => Err(AskError::Strange(Box::new(other))),
+        }
+    };
+}
+
+impl Client {
+    /// The manager with this root.
+    pub fn at(root: &Path) -> Self {
+        Self::of_socket(root.join("admin/vfund.sock"))
+    }
+    /// The manager that listens here.
+    pub fn of_socket(socket: PathBuf) -> Self {
+        Client { socket }
+    }
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Asks, and waits up to 30 s for the answer. A refusal is an error.
+    pub fn ask(&self, question: &Ask) -> Result<Reply> {
+        let stream = UnixStream::connect(&self.socket)
+            .map_err(|source| AskError::NotRunning { socket: self.socket.clone(), source })?;
+        let bad = |e: io::Error| AskError::Unreadable(e.to_string());
+        stream.set_read_timeout(Some(PATIENCE)).map_err(bad)?;
+        let mut line = serde_json::to_string(question).expect("requests are plain data");
+        line.push('\n');
+        (&stream).write_all(line.as_bytes()).map_err(bad)?;
+        let mut answer = String::new();
+        BufReader::new(&stream).read_line(&mut answer).map_err(bad)?;
+        match serde_json::from_str(&answer) {
+            Ok(Reply::Error { sentence }) => Err(AskError::Refused(sentence)),
+            Ok(reply) => Ok(reply),
+            Err(e) => Err(AskError::Unreadable(e.to_string())),
+        }
+    }
+
+    /// Tells it to do something; what it did, in a sentence.
+    pub fn tell(&self, order: &Ask) -> Result<String> {
+        expect!(self.ask(order)?, Reply::Done { sentence } => sentence)
+    }
+    /// The manager at a glance.
+    pub fn status(&self) -> Result<Status> {
+        expect!(self.ask(&Ask::Status)?, Reply::Status(status) => status)
+    }
+    /// Functions on offer.
+    pub fn functions(&self) -> Result<Vec<FunctionRow>> {
+        expect!(self.ask(&Ask::Functions)?, Reply::Functions { functions } => functions)
+    }
+    /// Clients declared.
+    pub fn clients(&self) -> Result<Vec<ClientRow>> {
+        expect!(self.ask(&Ask::Clients)?, Reply::Clients { clients } => clients)
+    }
+    /// A client by name.
+    pub fn client(&self, name: &str) -> Result<Option<ClientRow>> {
+        Ok(self.clients()?.into_iter().find(|c| c.name == name))
+    }
+    /// Grants, with live counters.
+    pub fn grants(&self) -> Result<Vec<GrantRow>> {
+        expect!(self.ask(&Ask::Grants)?, Reply::Grants { grants } => grants)
+    }
+    /// Services that run.
+    pub fn services(&self) -> Result<Vec<ServiceRow>> {
+        expect!(self.ask(&Ask::Services)?, Reply::Services { services } => services)
+    }
+    /// Which layers of the sandbox services get.
+    pub fn sandbox(&self) -> Result<SandboxView> {
+        expect!(self.ask(&Ask::Sandbox)?, Reply::Sandbox(view) => view)
+    }
+    /// Who holds which VF, and why.
+    pub fn leases(&self) -> Result<LeasesView> {
+        expect!(self.ask(&Ask::Leases)?, Reply::Leases(view) => view)
+    }
+    /// At most `limit` lines of the history, newest first.
+    pub fn history(&self, limit: u32) -> Result<Vec<HistoryRow>> {
+        expect!(self.ask(&Ask::History { limit })?, Reply::History { rows } => rows)
+    }
+    /// How far a drain is.
+    pub fn draining(&self, of: &DrainOf) -> Result<Progress> {
+        expect!(self.ask(&Ask::Draining { of: of.clone() })?, Reply::Draining(p) => p)
+    }
+    /// The policy in force; of one client only, if one is named.
+    pub fn policy(&self, client: Option<String>) -> Result<View> {
+        expect!(self.ask(&Ask::Policy { client })?, Reply::Policy(view) => view)
+    }
+    /// Makes a token, or one in the place of another.
+    pub fn make_token(&self, order: &Ask) -> Result<Fresh> {
+        expect!(self.ask(order)?, Reply::TokenMade(fresh) => fresh)
+    }
+    /// Tokens; of one client only, if one is named.
+    pub fn tokens(&self, client: Option<String>) -> Result<Vec<Kept>> {
+        expect!(self.ask(&Ask::Tokens { client })?, Reply::Tokens { tokens } => tokens)
+    }
+    /// Lines of the audit log.
+    pub fn audit(&self, query: Query) -> Result<Vec<Row>> {
+        expect!(self.ask(&Ask::Audit(query))?, Reply::Audit { rows } => rows)
+    }
+    /// Declares a client by its manifest's text; `file` is named in errors.
+    pub fn add_client(&self, manifest: String, file: PathBuf) -> Result<ClientRow> {
+        expect!(self.ask(&Ask::AddClient { manifest, file })?, Reply::ClientAdded(row) => row)
+    }
+}

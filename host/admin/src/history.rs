@@ -1,0 +1,24 @@
+//! What became of grants.
+
+use serde::{Deserialize, Serialize};
+
+/// A line of the history.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HistoryRow {
+    /// Unix time, ms.
+    pub at_ms: i64,
+    /// The grant's handle.
+    pub grant: String,
+    /// The client.
+    pub client: String,
+    /// The app.
+    pub app: String,
+    /// The function.
+    pub function: String,
+    /// Where it ran.
+    pub location: String,
+    /// What it became.
+    pub state: String,
+    /// Why, if it ended.
+    pub why: Option<String>,
+}

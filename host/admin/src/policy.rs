@@ -1,0 +1,71 @@
+//! A policy as people read it: each rule in force, and the section it is from.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The policy in force.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct View {
+    /// Where it is kept.
+    pub file: PathBuf,
+    /// Whether it is there; without it the usual rules hold.
+    pub written: bool,
+    /// Why nothing is granted, if the file or the tokens could not be read.
+    pub unreadable: Option<String>,
+    /// Layers of the sandbox without which no service starts.
+    pub require: Vec<String>,
+    /// By client.
+    pub clients: Vec<ClientView>,
+    /// What is probably not meant so.
+    pub doubts: Vec<String>,
+    /// Bounds that this host does not enforce.
+    #[serde(default)]
+    pub unenforced: Vec<String>,
+}
+
+/// A client's rules.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClientView {
+    /// Its name.
+    pub client: String,
+    /// What it holds now.
+    pub holds: Holds,
+    /// Rules of all it does.
+    pub rules: Vec<RuleView>,
+    /// Rules of single functions that differ.
+    pub functions: Vec<FunctionView>,
+}
+
+/// What a client is charged with.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Holds {
+    /// Grants.
+    pub channels: u32,
+    /// Bytes of windows.
+    pub bytes: u64,
+    /// Calls that can be in flight.
+    pub in_flight: u32,
+}
+
+/// A function's own rules.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FunctionView {
+    /// Its name.
+    pub function: String,
+    /// Those that its section sets.
+    pub rules: Vec<RuleView>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct RuleView {
+    /// Its name.
+    pub key: String,
+    /// Its value, as the file has it.
+    pub value: String,
+    /// The section that sets it; `usual` if none does.
+    pub from: String,
+    /// Why this host does not enforce it, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unenforced: Option<String>,
+}
