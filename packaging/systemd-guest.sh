@@ -7,15 +7,17 @@
 #
 #   packaging/systemd-guest.sh          make what is missing or old; print the folder
 #   packaging/systemd-guest.sh --test   the same, then boot it and check (a few minutes)
+#   packaging/systemd-guest.sh --base   only fetch Debian's packages; needs nothing built
 #
 # VFUN_SYSTEMD_GUEST_DIR  the folder (default: target/systemd-guest)
-# VFUN_BUILT              where it was built (default: target/release)
+# CARGO_TARGET_DIR        where it was built (default: target)
+# VFUN_PROFILE            the build's profile (default: release)
 # VFUN_SYSTEMD_ACCEL      how QEMU runs it: tcg (default) or kvm
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 dir=${VFUN_SYSTEMD_GUEST_DIR:-$here/target/systemd-guest}
-built=${VFUN_BUILT:-$here/target/release}
+built=${CARGO_TARGET_DIR:-$here/target}/${VFUN_PROFILE:-release}
 suite=bookworm
 packages=linux-image-cloud-amd64,systemd,systemd-sysv,udev,kmod,dbus
 # Twice what is in it now. Only what is used takes room.
@@ -26,13 +28,14 @@ patience=${VFUN_SYSTEMD_PATIENCE:-1200}
 say() { printf '%s\n' "systemd-guest: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-test=no
+task=disk
 case "${1-}" in
     '') ;;
-    --test) test=yes ;;
-    *) die "unknown argument '$1'; the only one is --test" ;;
+    --test) task=test ;;
+    --base) task=base ;;
+    *) die "unknown argument '$1'; there are --test and --base" ;;
 esac
-[ -x "$built/vfund" ] || die "$built/vfund is not there: run \`make build\`"
+[ $task = base ] || [ -x "$built/vfund" ] || die "$built/vfund is not there: run \`make build\`"
 
 inputs() {
     find "$here/packaging/systemd" "$here/functions" -name '*.toml' -o -path '*/systemd/*' -type f
@@ -45,17 +48,21 @@ up_to_date() {
         [ -z "$(inputs | while read -r f; do [ ! "$f" -nt "$dir/disk" ] || echo "$f"; done)" ]
 }
 
-make_disk() {
+make_base() {
+    [ ! -s "$dir/base.tar" ] || return 0
     [ "$(id -u)" = 0 ] || die "needs root to make files of root's in $dir"
     for tool in mmdebstrap mke2fs; do
         command -v $tool >/dev/null 2>&1 || die "$tool is missing: run packaging/setup.sh"
     done
     . "$here/packaging/apt.sh"
     . "$here/packaging/debian-base.sh"
-    if [ ! -s "$dir/base.tar" ]; then
-        say "making a system of Debian's packages"
-        debian_base $suite $packages "$dir/base.tar" || exit 1
-    fi
+    say "making a system of Debian's packages"
+    debian_base $suite $packages "$dir/base.tar" || exit 1
+}
+
+make_disk() {
+    [ "$(id -u)" = 0 ] || die "needs root to make files of root's in $dir"
+    make_base
     temp=$(mktemp -d "$dir/tmp.XXXXXX")
     trap 'rm -rf "$temp"' EXIT
     trap 'exit 1' HUP INT TERM
@@ -63,7 +70,7 @@ make_disk() {
     mkdir -m 755 "$root"
     tar -C "$root" --numeric-owner -xf "$dir/base.tar"
     say "installing VirtFun in it"
-    (cd "$here" && VFUN_BUILT=$built DESTDIR=$root PREFIX=/usr packaging/install.sh >/dev/null)
+    (cd "$here" && DESTDIR=$root PREFIX=/usr packaging/install.sh >/dev/null)
     # The driver that uses more than it may.
     install -m 755 "$built/libvfun_attackdriver.so" "$root/usr/lib/virtfun/"
     # Emulated, it takes longer.
@@ -95,8 +102,9 @@ make_disk() {
 mkdir -p "$dir"
 exec 9>"$dir/lock"
 flock 9
+[ $task != base ] || { make_base; exit 0; }
 up_to_date || make_disk
-[ $test = yes ] || { (cd "$dir" && pwd); exit 0; }
+[ $task = test ] || { (cd "$dir" && pwd); exit 0; }
 
 qemu=qemu-system-x86_64
 command -v $qemu >/dev/null 2>&1 || die "$qemu is missing: run packaging/setup.sh"
