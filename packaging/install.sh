@@ -16,6 +16,8 @@ install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
 install -m 755 $bin/vfund $bin/vfun-keeper $bin/vfun-jail $bin/vfun-service $bin/vfun-gateway $bin/vfun-metrics "$lib/"
 install -m 755 $bin/libvfun_fn_*.so "$lib/"
+# vfun looks there for the commands that are programs of their own.
+install -m 755 $bin/vfun-bench $bin/vfun-guest $bin/vfun-top "$lib/"
 # Built on its own: packaging/wasm.sh.
 if [ -x $bin/vfun-service-wasm ]; then
     install -m 755 $bin/vfun-service-wasm "$lib/"

@@ -1,6 +1,9 @@
 //! The command line.
 
+use crate::admin::Admin;
 use crate::cmd;
+use crate::connect::Host;
+use crate::out::Output;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -64,6 +67,21 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The host that is named.
+    pub fn host(&self) -> Host {
+        Host::new(self.root.clone(), self.endpoint.clone())
+    }
+    /// Its manager.
+    pub fn admin(&self) -> Admin {
+        Admin::at(self.host().root())
+    }
+    /// For whom results are printed.
+    pub fn output(&self) -> Output {
+        if self.json { Output::Json } else { Output::Text }
+    }
 }
 
 /// What to do.

@@ -15,6 +15,7 @@ fn stand(extra: &[&str]) -> Option<Stand> {
         "vfund",
         "vfun-service",
         "vfun-gateway",
+        "vfun-top",
         "libvfun_fn_echo.so",
         "libvfun_fn_factorial.so",
         "libvfun_fn_sum.so",

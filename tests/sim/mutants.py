@@ -13,7 +13,7 @@ import argparse, json, os, pathlib, shutil, subprocess, sys, time
 REPO = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target")) / "mutants"
 COPY = TARGET / "tree"
-CORE, WINDOW = "host/core/src/", "host/rim/src/window.rs"
+CORE, RIM, WINDOW = "host/core/src/", "host/rim/src/", "host/rim/src/window.rs"
 SEEDS = os.environ.get("VFUN_MUTANT_SEEDS", "600")
 
 # A name, then what is changed: file, old text, new text, once or several times.
@@ -47,8 +47,8 @@ MUTANTS = [
      "        if left != 0 {", "        if left == 1 {", WINDOW,
      "        datain.store(in_header::CURRENT, 0, Ordering::Relaxed);\n        datain.store(in_header::SLEEPS",
      "        if current != u64::MAX {\n            return;\n        }\n        datain.store(in_header::SLEEPS"),
-    ("takes-a-late-report", "tests/sim/src/rim/services.rs",
-     "if to != 0 && to != self.generation {", "if to == u32::MAX {"),
+    ("takes-a-late-report", RIM + "hear.rs",
+     "if to != 0 && to != self.rim().generation {", "if to == u32::MAX {"),
     ("forgets-what-it-ended", CORE + "requests.rs",
      "            *cell = Some(by.seq);", "            let _ = cell;"),
     ("another-clients-sessions-end", CORE + "requests.rs",

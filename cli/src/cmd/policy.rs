@@ -1,14 +1,12 @@
 //! `vfun policy`.
 
-use super::switch::done;
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::{self, Exit, Failure, Result};
-use crate::out::{self, Facts, Table};
+use crate::out::{self, Facts, Output, Table};
 use std::path::{Path, PathBuf};
 use vfun_admin::Ask;
 use vfun_admin::policy::{RuleView, View};
-use vfun_core::policy::Unenforced;
+use vfun_policy::Unenforced;
 
 /// What to do with the policy.
 #[derive(clap::Subcommand, Debug)]
@@ -34,32 +32,28 @@ pub enum Sub {
 }
 
 /// Does it.
-pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
-    let admin = Admin::of(cli);
+pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::Show { client } => {
             let view = admin.policy(client.clone())?;
-            match cli.json {
-                true => out::json(&view),
-                false => out::text(&render(&view)),
-            }
+            output.show(&view, || render(&view))
         }
-        Sub::Check { file } => check(cli, &admin, file.as_deref()),
+        Sub::Check { file } => check(admin, output, file.as_deref()),
         Sub::Set { file } => {
             let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-            done(cli, admin.tell(&Ask::SetPolicy { text, file })?)
+            output.done(admin.tell(&Ask::SetPolicy { text, file })?)
         }
-        Sub::Reload => done(cli, admin.tell(&Ask::ReloadPolicy)?),
+        Sub::Reload => output.done(admin.tell(&Ask::ReloadPolicy)?),
     }
 }
 
-fn check(cli: &Cli, admin: &Admin, file: Option<&Path>) -> Result<()> {
+fn check(admin: &Admin, output: Output, file: Option<&Path>) -> Result<()> {
     let usual = admin.root().join("admin/policy.toml");
     let file = file.unwrap_or(&usual);
     let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
-    let policy = vfun_core::policy::parse(file, &text)
-        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let policy =
+        vfun_policy::parse(file, &text).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     // Whether what it names is there can be said only where a manager is.
     let known = admin.clients().and_then(|c| Ok((c, admin.functions()?)));
     // Nor what the host enforces.
@@ -68,17 +62,12 @@ fn check(cli: &Cli, admin: &Admin, file: Option<&Path>) -> Result<()> {
     let doubts = known.map_or(vec![], |(c, f)| {
         policy.doubts(|n| c.iter().any(|c| c.name == n), |n| f.iter().any(|f| f.name == n))
     });
-    match cli.json {
-        true => out::json(
-            &serde_json::json!({ "file": file, "doubts": doubts, "unenforced": unenforced }),
-        ),
-        false => {
-            let doubts: String =
-                doubts.iter().map(|d| format!("is this meant so? {d}\n")).collect();
-            let unenforced = not_enforced(&unenforced);
-            out::text(&format!("{} can be read\n{doubts}{unenforced}", file.display()))
-        }
-    }
+    let said = serde_json::json!({ "file": file, "doubts": doubts, "unenforced": unenforced });
+    output.show(&said, || {
+        let doubts: String = doubts.iter().map(|d| format!("is this meant so? {d}\n")).collect();
+        let unenforced = not_enforced(&unenforced);
+        format!("{} can be read\n{doubts}{unenforced}", file.display())
+    })
 }
 
 fn not_enforced(sentences: &[String]) -> String {

@@ -1,12 +1,11 @@
 //! `vfun service`.
 
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::Result;
-use crate::out::{self, Table};
+use crate::out::{self, Output, Table};
 use vfun_admin::ServiceRow;
-use vfun_core::policy::{Key, Unenforced};
 use vfun_jail::Layer;
+use vfun_policy::{Key, Unenforced};
 
 /// What to do with services.
 #[derive(clap::Subcommand, Debug)]
@@ -20,13 +19,10 @@ pub enum Sub {
 }
 
 /// Does it.
-pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
+pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     let Sub::List = sub;
-    let services = Admin::of(cli).services()?;
-    match cli.json {
-        true => out::json(&services),
-        false => out::text(&render(&services)),
-    }
+    let services = admin.services()?;
+    output.show(&services, || render(&services))
 }
 
 fn render(services: &[ServiceRow]) -> String {

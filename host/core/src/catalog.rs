@@ -1,6 +1,6 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
-use crate::policy::{Key, Policy, key_of};
+use crate::policy::{Key, Policy, key_of, matches};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -181,28 +181,6 @@ impl Token {
     }
 }
 
-/// Whether a name fits a pattern in which each `*` stands for any text.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or("");
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    // The first place that fits is as good as any, but for the last part.
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
-}
-
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
@@ -242,30 +220,5 @@ impl Catalog {
     /// A client by name.
     pub fn client(&self, name: &str) -> Option<&Client> {
         self.clients.values().find(|c| c.name == name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_fit_names() {
-        for (pattern, yes, no) in [
-            ("*", &["", "a", "a*b"][..], &[][..]),
-            ("app", &["app"], &["", "apps", "my-app"]),
-            ("app-*", &["app-", "app-1"], &["app", "my-app-1"]),
-            ("*-app", &["-app", "my-app"], &["app", "my-app-1"]),
-            ("a*b*c", &["abc", "a-b-b-c", "aXbXc"], &["ab", "acb", "abcd"]),
-            ("a*a", &["aa", "aba"], &["a", "ab"]),
-            ("", &[""], &["a"]),
-        ] {
-            for name in yes {
-                assert!(matches(pattern, name), "{pattern} {name}");
-            }
-            for name in no {
-                assert!(!matches(pattern, name), "{pattern} {name}");
-            }
-        }
     }
 }

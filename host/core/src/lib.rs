@@ -16,7 +16,7 @@
 //! - [`kept`], [`notes`]: what of it another manager goes on from.
 //!
 //! Beside it, as pure: [`fair`] (how fast each client may ask), [`policy`] (what
-//! each may use), [`manifest`] (what a person declares; it looks whether the files
+//! each may use: a crate of its own), [`manifest`] (what a person declares; it looks whether the files
 //! are there), [`submitted`] (whether a client's own module may come), and
 //! [`limits`], the manager's own.
 
@@ -39,11 +39,9 @@ pub mod limits;
 pub mod manifest;
 mod notes;
 mod offers;
-pub mod policy;
 mod requests;
 mod rules;
 pub mod services;
-mod source;
 mod starts;
 pub mod submitted;
 pub mod switch;
@@ -57,6 +55,7 @@ pub use event::*;
 pub use grants::{Grant, GrantState};
 pub use rules::{Charges, Effects, admit, may_submit};
 pub use vfun_admin::DrainOf;
+pub use vfun_policy as policy;
 
 use fair::Rates;
 use grants::Table;

@@ -3,9 +3,6 @@
 
 use crate::catalog::{Client, ClientKind, Function, Hardware, OverTcp};
 use crate::limits::{WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN};
-use crate::policy::{Key, key_of};
-pub use crate::source::ManifestError;
-use crate::source::Source;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +11,10 @@ use vfun_jail::Device;
 use vfun_jail::constants::{DEVICES_MAX, READS_MAX, REQUESTS_MAX};
 use vfun_jail::devices::check_path;
 use vfun_kernelmap::{Map, Mapping};
+pub use vfun_policy::size;
+pub use vfun_policy::source::ManifestError;
+use vfun_policy::source::Source;
+use vfun_policy::{Key, key_of};
 use vfun_signature::{Record, Signature};
 use vfun_supervise::Driver;
 use vfun_wire::header;
@@ -506,24 +507,6 @@ pub fn default_host_client(id: u32) -> Client {
     }
 }
 
-/// A size as people write it: `64 MiB`, `1GiB`, `1048576`.
-pub fn size(text: &str) -> Result<u64, String> {
-    let t = text.trim();
-    let digits = t.find(|c: char| !c.is_ascii_digit()).unwrap_or(t.len());
-    let unit = match t[digits..].trim() {
-        "" | "B" => 1,
-        "K" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1u64 << 30,
-        other => return Err(format!("'{other}' is not a unit of size: write KiB, MiB or GiB")),
-    };
-    t[..digits]
-        .parse::<u64>()
-        .ok()
-        .and_then(|n| n.checked_mul(unit))
-        .ok_or_else(|| format!("'{text}' is not a size: write it as 64 MiB"))
-}
-
 fn hex32(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.is_ascii() {
         return None;
@@ -714,13 +697,5 @@ mod tests {
             let e = c(text).unwrap_err();
             assert!(e.contains(expect), "{e} should say {expect}");
         }
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!(size("64 MiB"), Ok(64 << 20));
-        assert_eq!(size("1G"), Ok(1 << 30));
-        assert!(size("999999999999 GiB").is_err());
-        assert!(size("").is_err());
     }
 }

@@ -22,7 +22,7 @@ impl World {
     /// Panics if something is not as it must be.
     pub fn check(&self) {
         let Some(m) = &self.manager else { return };
-        let core = &m.core;
+        let core = &m.rim.core;
         let totals = core.totals();
         assert!(totals.sessions <= totals.windows * SESSIONS, "more sessions than lines");
         let windows: BTreeSet<u32> = core.window_ids().collect();

@@ -4,18 +4,8 @@
 
 use super::check::Check;
 use crate::admin::Admin;
-use std::path::PathBuf;
+use crate::programs;
 use vfun_jail::{Layer, Standing, probe};
-
-/// The launcher: beside this program, or where the installation puts it.
-fn launcher() -> Option<PathBuf> {
-    let me = std::env::current_exe().ok()?;
-    let beside = me.parent()?;
-    [beside.join("vfun-jail"), beside.join("../lib/virtfun/vfun-jail")]
-        .into_iter()
-        .find(|p| p.is_file())
-        .and_then(|p| p.canonicalize().ok())
-}
 
 /// Asks the manager, or tries.
 pub fn look(admin: &Admin) -> Vec<Check> {
@@ -27,7 +17,7 @@ pub fn look(admin: &Admin) -> Vec<Check> {
 }
 
 fn tried() -> Vec<Check> {
-    let Some(program) = launcher() else {
+    let Some(program) = programs::find("vfun-jail") else {
         return vec![
             Check::missing("sandbox", "the launcher vfun-jail is not there")
                 .mend("build it, or install it with the manager: without it no service starts"),

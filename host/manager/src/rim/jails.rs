@@ -23,6 +23,7 @@ use vfun_jail::{
     Device, Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing,
     opencl, seccomp,
 };
+use vfun_rim::methods::*;
 use vfun_supervise::{Driver, Start, ToService};
 
 /// A service that is being made.
@@ -174,7 +175,7 @@ impl Cannot {
 impl Daemon {
     /// A service that is wanted could not be started.
     pub(super) fn not_started(&mut self, service: ServiceId, cannot: Cannot) {
-        self.events.push_back(match cannot {
+        self.rim.events.push_back(match cannot {
             Cannot::Now(reason) => Event::ServiceDelayed { service, reason },
             Cannot::Ever(reason) => Event::ServiceFailed { service, reason },
         });
@@ -186,7 +187,7 @@ impl Daemon {
         let log = self.tree.service_log(&start.client, &start.function).and_then(|p| append(&p));
         log.or_else(|e| {
             let name = format!("client {}", start.client);
-            if self.lines.say(self.now(), &name) == Say::Yes {
+            if self.rim.lines.say(self.now(), &name) == Say::Yes {
                 tracing::warn!(
                     "{name}: its service of '{}' has no log, which cannot be written: {e}",
                     start.function
@@ -198,17 +199,17 @@ impl Daemon {
 
     /// A client's bounds on its services of a function.
     fn jail_limits(&self, client: &str, function: &str) -> Limits {
-        self.core.catalog().policy.of(client, function).jail
+        self.rim.core.catalog().policy.of(client, function).jail
     }
 
     /// Layers without which no service starts.
     fn required_layers(&self) -> BTreeSet<Layer> {
-        self.core.catalog().policy.require.clone()
+        self.rim.core.catalog().policy.require.clone()
     }
 
     /// Begins to start a service. What comes of it is an event.
-    pub(super) fn start_service(&mut self, id: ServiceId, mut start: Start) -> Result<(), Cannot> {
-        if self.services.len() + self.launching.len() >= SERVICES_MAX {
+    pub(super) fn launch_service(&mut self, id: ServiceId, mut start: Start) -> Result<(), Cannot> {
+        if self.rim.services.len() + self.launching.len() >= SERVICES_MAX {
             return Err(Cannot::Now(format!("the host runs {SERVICES_MAX} services already")));
         }
         let program = self.config.program(&start.driver).map_err(Cannot::Ever)?;
@@ -219,9 +220,14 @@ impl Daemon {
             return Err(Cannot::Ever(sentence));
         }
         let limits = self.jail_limits(&start.client, &start.function);
-        let client = self.core.catalog().client(&start.client).map_or(0, |c| c.id);
-        let (mut reads, makes_code, devices) =
-            self.core.catalog().functions.get(&start.function).map_or_else(Default::default, |f| {
+        let client = self.rim.core.catalog().client(&start.client).map_or(0, |c| c.id);
+        let (mut reads, makes_code, devices) = self
+            .rim
+            .core
+            .catalog()
+            .functions
+            .get(&start.function)
+            .map_or_else(Default::default, |f| {
                 (f.reads.clone(), f.makes_code, f.devices_of(&start.driver).to_vec())
             });
         let groups = self.device_groups(&start.client, &devices).map_err(Cannot::Ever)?;
@@ -244,7 +250,7 @@ impl Daemon {
             start.filters = seccomp::filters(&start.driver, makes_code, &devices);
         }
         self.jails.made += 1;
-        let name = format!("{}-{}-{}", start.function, self.generation, self.jails.made);
+        let name = format!("{}-{}-{}", start.function, self.rim.generation, self.jails.made);
         let (group, ungrouped) =
             self.jails.groups.make(&start.client, &name, &limits, 0, &self.jails.without);
         let user = (self.jails.own_users && !self.jails.lacks(Layer::OwnUser) && client < USERS)
@@ -275,7 +281,7 @@ impl Daemon {
     /// Groups that a client's services need to open these devices; a sentence
     /// if they may not or cannot.
     fn device_groups(&self, client: &str, devices: &[Device]) -> Result<Vec<u32>, String> {
-        let policy = &self.core.catalog().policy;
+        let policy = &self.rim.core.catalog().policy;
         let mut groups = BTreeSet::new();
         for device in devices {
             let path = device.path.display().to_string();
@@ -438,7 +444,7 @@ impl Daemon {
             self.leaving.push(process);
             return Err(cannot);
         }
-        self.services.insert(id, process);
+        self.rim.services.insert(id, process);
         self.hold_service(id);
         Ok(())
     }
@@ -450,14 +456,14 @@ impl Daemon {
         self.reap(l.launch.abandon());
         self.remove_group(l.begun.group);
         let exit = Exit::Signal(9);
-        self.events.push_back(Event::ServiceExited { service: id, exit });
+        self.rim.events.push_back(Event::ServiceExited { service: id, exit });
         true
     }
 
     /// The service has loaded its driver: its sandbox is complete now.
     pub(super) fn service_ready(&mut self, id: ServiceId, note: Option<String>) -> Event {
         let required = self.required_layers();
-        let Some(process) = self.services.get_mut(&id) else {
+        let Some(process) = self.rim.services.get_mut(&id) else {
             return Event::ServiceReady { service: id };
         };
         process.sandbox.standing =
@@ -480,9 +486,9 @@ impl Daemon {
     /// Counts a window as shared with its service: what both touch is not the
     /// service's own, whoever touched it first.
     pub(super) fn share_window(&mut self, id: ServiceId, window: WindowId) {
-        let Some(process) = self.services.get_mut(&id) else { return };
+        let Some(process) = self.rim.services.get_mut(&id) else { return };
         let sandbox = &mut process.sandbox;
-        let windows = &self.windows;
+        let windows = &self.rim.windows;
         let known = sandbox.windows.contains(&window);
         if sandbox.shares(window, |w| windows.get(&w).map(|w| w.window.bytes()))
             && let Err(e) = sandbox.group.share(&sandbox.limits, sandbox.shared)
@@ -497,7 +503,7 @@ impl Daemon {
     /// How a service ended, as its sandbox tells it.
     pub(super) fn exit_of(&mut self, id: ServiceId, exit: Exit) -> Exit {
         let forbidden = self.forbidden.remove(&id);
-        let starved = || self.services.get(&id).is_some_and(|p| p.sandbox.group.starved());
+        let starved = || self.rim.services.get(&id).is_some_and(|p| p.sandbox.group.starved());
         match (exit, forbidden) {
             (Exit::Code(vfun_supervise::EXIT_FORBIDDEN) | Exit::Unknown, Some(call)) => {
                 Exit::Forbidden(call)
@@ -529,14 +535,14 @@ impl Daemon {
                 client: s.client.clone(),
                 function: s.function.clone(),
                 pid: p.pid as u32,
-                channels: self.core.grants().filter(|(_, g)| g.service == Some(*id)).count(),
+                channels: self.rim.core.grants().filter(|(_, g)| g.service == Some(*id)).count(),
                 user: s.meant.user,
                 limits: s.limits,
                 sandbox: s.standing.clone(),
                 note: s.note.clone(),
             }
         };
-        self.services.iter().map(row).collect()
+        self.rim.services.iter().map(row).collect()
     }
 }
 

@@ -14,11 +14,12 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use vfun_rim::methods::*;
 
 impl Daemon {
     /// Cuts logs that are too long, now and then.
     pub(super) fn look_after_logs(&mut self) {
-        if self.services.is_empty() || self.last_logs.elapsed() < LOGS_LOOK {
+        if self.rim.services.is_empty() || self.last_logs.elapsed() < LOGS_LOOK {
             return;
         }
         self.last_logs = Instant::now();
@@ -32,7 +33,7 @@ impl Daemon {
     }
 
     pub(super) fn logs_patience(&self) -> Option<Duration> {
-        (!self.services.is_empty()).then(|| LOGS_LOOK.saturating_sub(self.last_logs.elapsed()))
+        (!self.rim.services.is_empty()).then(|| LOGS_LOOK.saturating_sub(self.last_logs.elapsed()))
     }
 }
 

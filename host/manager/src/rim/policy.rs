@@ -185,17 +185,17 @@ impl Daemon {
     }
 
     fn tokens_changed(&mut self) -> Effects {
-        let mut catalog = self.core.catalog().clone();
+        let mut catalog = self.rim.core.catalog().clone();
         self.hand_over_tokens(&mut catalog);
-        let effects = self.core.effects(&catalog);
-        self.events.push_back(Event::Catalog(catalog));
+        let effects = self.rim.core.effects(&catalog);
+        self.rim.events.push_back(Event::Catalog(catalog));
         effects
     }
 
     /// How many tokens of a client are valid now.
     pub(super) fn tokens_valid(&self, client: u32) -> usize {
         let now = self.now();
-        let of = self.core.catalog().tokens.get(&client);
+        let of = self.rim.core.catalog().tokens.get(&client);
         of.map_or(0, |all| all.iter().filter(|t| !t.expired(now)).count())
     }
 
@@ -206,7 +206,7 @@ impl Daemon {
                 && c.credential_sha256.is_none()
                 && self.tokens_valid(c.id) == 0
         };
-        for c in self.core.catalog().clients.values().filter(unproven) {
+        for c in self.rim.core.catalog().clients.values().filter(unproven) {
             let name = &c.name;
             tracing::warn!(
                 "client {name} takes nobody over TCP: it has neither credential nor token. `vfun token add {name}` makes one; `tcp = \"open\"` in its manifest takes whoever comes"
@@ -215,7 +215,7 @@ impl Daemon {
     }
 
     fn doubts(&self, policy: &Policy) -> Vec<String> {
-        let c = self.core.catalog();
+        let c = self.rim.core.catalog();
         policy.doubts(
             |n| c.client(n).is_some(),
             |f| c.functions.contains_key(f) || vfun_submit::is_own(f),
@@ -228,7 +228,7 @@ impl Daemon {
     }
 
     pub(super) fn policy_view(&self, client: Option<&str>) -> Reply {
-        let c = self.core.catalog();
+        let c = self.rim.core.catalog();
         if let Some(name) = client
             && c.client(name).is_none()
         {
@@ -243,7 +243,7 @@ impl Daemon {
             unreadable: self.unreadable(),
             require: c.policy.require.iter().map(|l| l.name().into()).collect(),
             clients: shown
-                .map(|x| c.policy.view_of(&x.name, self.core.charges(x.id, None).into(), &host))
+                .map(|x| c.policy.view_of(&x.name, self.rim.core.charges(x.id, None).into(), &host))
                 .collect(),
             doubts: self.doubts(&c.policy),
             unenforced: c.policy.unenforced(&host),
@@ -281,7 +281,7 @@ impl Daemon {
     }
 
     fn put_in_force(&mut self, policy: Policy, what: String) -> Reply {
-        let mut catalog = self.core.catalog().clone();
+        let mut catalog = self.rim.core.catalog().clone();
         let doubts = self.doubts(&policy);
         let unenforced = policy.unenforced(&self.unenforced());
         catalog.policy = policy;
@@ -290,8 +290,8 @@ impl Daemon {
             self.read_tokens();
         }
         self.hand_over_tokens(&mut catalog);
-        let effects = self.core.effects(&catalog);
-        self.events.push_back(Event::Catalog(catalog));
+        let effects = self.rim.core.effects(&catalog);
+        self.rim.events.push_back(Event::Catalog(catalog));
         if let Some(e) = &self.tokens_fault {
             return error(format!(
                 "{what}, but nothing new is granted until the tokens can be read: {e}"
@@ -311,7 +311,7 @@ impl Daemon {
 
     pub(super) fn add_token(&mut self, client: &str, app: &str, lives_ms: Option<i64>) -> Reply {
         let made = self.readable_tokens().and_then(|()| {
-            if self.core.catalog().client(client).is_none() {
+            if self.rim.core.catalog().client(client).is_none() {
                 return Err(format!(
                     "there is no client '{client}': `vfun client list` shows them"
                 ));

@@ -16,10 +16,11 @@ fn unshared(p: &Process) -> bool {
 impl Daemon {
     /// One more channel is about to be opened: its thread is not one of the driver's.
     pub(super) fn make_room_for_threads(&mut self, id: ServiceId) {
-        let Some(process) = self.services.get_mut(&id) else { return };
+        let Some(process) = self.rim.services.get_mut(&id) else { return };
         let of = (&process.sandbox.client, &process.sandbox.function);
         // Those that other services serve may be on their way here.
-        let all = self.core.grants().filter(|(_, g)| (&g.client, &g.function) == of).count() as u32;
+        let all =
+            self.rim.core.grants().filter(|(_, g)| (&g.client, &g.function) == of).count() as u32;
         let sandbox = &mut process.sandbox;
         if all <= sandbox.channels {
             return;
@@ -38,7 +39,7 @@ impl Daemon {
             return;
         }
         self.last_threads = Instant::now();
-        for (id, p) in self.services.iter().filter(|(_, p)| unshared(p)) {
+        for (id, p) in self.rim.services.iter().filter(|(_, p)| unshared(p)) {
             if let Err(e) = threads::give_way(p.pid, p.sandbox.channels as usize) {
                 tracing::debug!(service = id, "its threads keep their priority: {e}");
             }
@@ -46,7 +47,7 @@ impl Daemon {
     }
 
     pub(super) fn threads_patience(&self) -> Option<Duration> {
-        let some = self.services.values().any(unshared);
+        let some = self.rim.services.values().any(unshared);
         some.then(|| THREADS_LOOK.saturating_sub(self.last_threads.elapsed()))
     }
 }

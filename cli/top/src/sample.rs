@@ -1,12 +1,12 @@
 //! A look at everything, and what happened since the one before.
 
-use crate::admin::Admin;
-use crate::fail::Result;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use vfun_admin::counters::{Counters, Rates};
 use vfun_admin::{GrantRow, Status};
+use vfun_cli::admin::Admin;
+use vfun_cli::fail::Result;
 
 /// A grant and what it did since the look before.
 #[derive(Clone, Debug, Serialize)]

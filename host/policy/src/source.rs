@@ -18,8 +18,10 @@ pub struct ManifestError {
 }
 
 /// A file's text, and where it came from.
-pub(crate) struct Source<'a> {
+pub struct Source<'a> {
+    /// The file that errors name.
     pub file: &'a Path,
+    /// All of it.
     pub text: &'a str,
 }
 

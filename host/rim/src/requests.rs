@@ -1,20 +1,21 @@
 //! Takes requests out of windows: each window in its turn, none faster than
 //! its client may ask; and bells that ring for nothing are not listened to for
-//! a while. See [`crate::fair`].
+//! a while. See [`vfun_core::fair`].
 
-use super::{Attached, Daemon, Kind};
-use crate::core::{Action, ControlRequest, Event, ReplyTo, WindowId};
-use crate::fair::{Intake, Rate, Step};
-use crate::limits::{BELL_DEAF, LOOK_BUSY, RINGS_BURST};
-use rustix::event::epoll::{self, EventFlags};
-use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use crate::act::Act;
+use crate::say::Say;
+use crate::{Attached, System};
+use std::time::Duration;
+use vfun_core::fair::{Intake, Rate, Step};
+use vfun_core::limits::{BELL_DEAF, LOOK_BUSY, RINGS_BURST};
+use vfun_core::{Action, ControlRequest, Event, ReplyTo, WindowId};
 
-impl Daemon {
+/// Requests of windows.
+pub trait Requests: System {
     /// How fast a client's window may ask, and ring with nothing to say. What a
-    /// request costs is [`crate::fair::cost`].
+    /// request costs is [`vfun_core::fair::cost`].
     fn rates(&self, client: u32) -> (Rate, Rate) {
-        let catalog = self.core.catalog();
+        let catalog = self.rim().core.catalog();
         let name = catalog.clients.get(&client).map_or("", |c| &c.name);
         let rules = catalog.policy.client(name);
         let requests = Rate { per_s: rules.requests_per_s, burst: rules.requests_burst };
@@ -22,27 +23,27 @@ impl Daemon {
     }
 
     /// How a client's new window may ask and ring.
-    pub(super) fn intake(&self, client: u32) -> Intake {
+    fn intake(&self, client: u32) -> Intake {
         let (requests, rings) = self.rates(client);
         Intake::new(requests, rings, self.now())
     }
 
     /// The rules may be others now.
-    pub(super) fn set_rates(&mut self) {
+    fn set_rates(&mut self) {
         let now = self.now();
-        let rates: Vec<_> =
-            self.windows.iter().map(|(id, a)| (*id, self.rates(a.client))).collect();
+        let windows = &self.rim().windows;
+        let rates: Vec<_> = windows.iter().map(|(id, a)| (*id, self.rates(a.client))).collect();
         for (id, (requests, rings)) in rates {
-            if let Some(a) = self.windows.get_mut(&id) {
+            if let Some(a) = self.rim_mut().windows.get_mut(&id) {
                 a.intake.set(requests, rings, now);
             }
         }
     }
 
     /// A window's bell rang.
-    pub(super) fn rang(&mut self, id: WindowId) {
+    fn rang(&mut self, id: WindowId) {
         // One whose requests wait has been heard: ringing on says nothing new.
-        let waits = self.windows.get(&id).is_some_and(|a| a.intake.due.is_some());
+        let waits = self.rim().windows.get(&id).is_some_and(|a| a.intake.due.is_some());
         if self.look(id) && !waits {
             return;
         }
@@ -51,8 +52,8 @@ impl Daemon {
 
     /// Looks whether anything was posted, and lets the window have its turn if
     /// so. False if there is nothing new.
-    pub(super) fn look(&mut self, id: WindowId) -> bool {
-        let Some(a) = self.windows.get_mut(&id) else { return true };
+    fn look(&mut self, id: WindowId) -> bool {
+        let Some(a) = self.rim_mut().windows.get_mut(&id) else { return true };
         if a.window.bells().is_none() {
             a.window.beat();
         }
@@ -63,12 +64,14 @@ impl Daemon {
         true
     }
 
+    /// Lets a window have its turn.
     fn queue(&mut self, id: WindowId) {
-        let Some(a) = self.windows.get_mut(&id) else { return };
+        let rim = self.rim_mut();
+        let Some(a) = rim.windows.get_mut(&id) else { return };
         // One that asked too much is looked at again when it may ask again.
         if !a.intake.queued && a.intake.due.is_none() {
             a.intake.queued = true;
-            self.turns.push_back(id);
+            rim.turns.push_back(id);
         }
     }
 
@@ -76,14 +79,15 @@ impl Daemon {
     /// by the clock: each ring would cost the manager a turn.
     fn nothing_there(&mut self, id: WindowId) {
         let now = self.now();
-        let Some(a) = self.windows.get_mut(&id) else { return };
-        if a.intake.rang_for_nothing(now) || a.intake.deaf_until.is_some() {
+        let Some(a) = self.rim_mut().windows.get_mut(&id) else { return };
+        if a.intake.rang_for_nothing(now)
+            || a.intake.deaf_until.is_some()
+            || a.window.bells().is_none()
+            || !self.listen(id, false)
+        {
             return;
         }
-        let Some(bells) = a.window.bells() else { return };
-        if epoll::delete(&self.epoll, bells.to_host[0].as_fd()).is_err() {
-            return;
-        }
+        let Some(a) = self.rim_mut().windows.get_mut(&id) else { return };
         a.intake.deaf_until = Some(now + BELL_DEAF.as_millis() as u64);
         a.intake.deafened += 1;
         let client = a.client;
@@ -95,28 +99,27 @@ impl Daemon {
     }
 
     /// Listens again, and looks at those that are looked at by the clock.
-    pub(super) fn look_by_the_clock(&mut self) {
+    fn look_by_the_clock(&mut self) {
         let now = self.now();
-        let mut looked_at = vec![];
-        let mut due = vec![];
-        for (id, a) in &mut self.windows {
+        let (mut looked_at, mut due, mut heard_again) = (vec![], vec![], vec![]);
+        for (id, a) in &mut self.rim_mut().windows {
             if a.intake.due.is_some_and(|t| t <= now) {
                 a.intake.due = None;
                 due.push(*id);
             }
-            match (a.window.bells(), a.intake.deaf_until) {
-                (None, _) => looked_at.push(*id),
-                (Some(bells), Some(until)) => {
-                    looked_at.push(*id);
-                    let flags = EventFlags::IN | EventFlags::ET;
-                    let token = Kind::Bell.token(*id);
-                    if until <= now
-                        && epoll::add(&self.epoll, bells.to_host[0].as_fd(), token, flags).is_ok()
-                    {
-                        a.intake.deaf_until = None;
-                    }
-                }
-                _ => {}
+            let deaf_until = a.intake.deaf_until;
+            if a.window.bells().is_none() || deaf_until.is_some() {
+                looked_at.push(*id);
+            }
+            if deaf_until.is_some_and(|until| until <= now) {
+                heard_again.push(*id);
+            }
+        }
+        for id in heard_again {
+            if self.listen(id, true)
+                && let Some(a) = self.rim_mut().windows.get_mut(&id)
+            {
+                a.intake.deaf_until = None;
             }
         }
         due.into_iter().for_each(|id| self.queue(id));
@@ -126,11 +129,11 @@ impl Daemon {
     }
 
     /// Gives each window that waits for it one turn.
-    pub(super) fn serve_turns(&mut self) {
-        for _ in 0..self.turns.len() {
-            let Some(id) = self.turns.pop_front() else { return };
+    fn serve_turns(&mut self) {
+        for _ in 0..self.rim().turns.len() {
+            let Some(id) = self.rim_mut().turns.pop_front() else { return };
             if self.serve_turn(id) {
-                self.turns.push_back(id);
+                self.rim_mut().turns.push_back(id);
             }
         }
     }
@@ -139,12 +142,13 @@ impl Daemon {
     fn serve_turn(&mut self, id: WindowId) -> bool {
         let now = self.now();
         let mut served = 0;
-        if let Some(a) = self.windows.get_mut(&id) {
+        if let Some(a) = self.rim_mut().windows.get_mut(&id) {
             a.intake.queued = false;
             a.intake.begin_turn();
         }
         loop {
-            let Some(a) = self.windows.get_mut(&id) else { return false };
+            let rim = self.rim_mut();
+            let Some(a) = rim.windows.get_mut(&id) else { return false };
             let Some(waiting) = a.window.next_request() else {
                 a.intake.is_empty();
                 if served == 0 {
@@ -172,17 +176,12 @@ impl Daemon {
             }
             served += 1;
             let r = a.window.take_request(waiting);
-            self.last_asked = Instant::now();
+            rim.last_asked = now;
             let to = ReplyTo { window: id, cell: r.cell, seq: r.seq };
             match r.body {
                 Ok(body) => {
                     let (kind, session) = (r.kind, r.session);
-                    self.events.push_back(Event::Request(ControlRequest {
-                        to,
-                        kind,
-                        session,
-                        body,
-                    }));
+                    self.push(Event::Request(ControlRequest { to, kind, session, body }));
                     self.settle();
                 }
                 Err(nack) => self.act(Action::Answer { to, result: Err(nack) }),
@@ -191,16 +190,18 @@ impl Daemon {
     }
 
     /// How long until a window is to be looked at without a bell.
-    pub(super) fn requests_patience(&self) -> Option<Duration> {
-        if !self.turns.is_empty() {
+    fn requests_patience(&self) -> Option<Duration> {
+        if !self.rim().turns.is_empty() {
             return Some(Duration::ZERO);
         }
         let now = self.now();
-        let due = |a: &Attached| {
+        let due = |a: &Attached<Self::Peer>| {
             let again = a.intake.due.map(|t| Duration::from_millis(t.saturating_sub(now).max(1)));
             let deaf = a.intake.deaf_until.map(|_| LOOK_BUSY);
             again.into_iter().chain(deaf).min()
         };
-        self.windows.values().filter_map(due).min()
+        self.rim().windows.values().filter_map(due).min()
     }
 }
+
+impl<S: System> Requests for S {}

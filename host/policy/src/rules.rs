@@ -4,7 +4,7 @@
 //! client's, then in `[default]`, then here. What a client's manifest says
 //! holds as well: of two bounds the stricter one wins.
 
-use crate::catalog::matches;
+use crate::matches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use vfun_jail::{Layer, Limits};

@@ -1,11 +1,12 @@
 //! The live screen: keys, and a look at every interval.
 
-use super::sample::{Sample, Sampler};
-use super::view::{Key, View};
-use crate::fail::{Exit, Failure, Result};
+use crate::sample::{Sample, Sampler};
+use crate::view::View;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+use vfun_cli::cmd::top::Key;
+use vfun_cli::fail::{Exit, Failure, Result};
 
 /// Shortest and longest time between two looks, that + and - lead to.
 const INTERVALS: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(60)];

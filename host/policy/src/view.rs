@@ -2,14 +2,7 @@
 
 use super::Unenforced;
 use super::rules::{Key, Policy, Rules};
-use crate::Charges;
 use vfun_admin::policy::{ClientView, FunctionView, Holds, RuleView};
-
-impl From<Charges> for Holds {
-    fn from(c: Charges) -> Self {
-        Holds { channels: c.channels, bytes: c.bytes, in_flight: c.in_flight }
-    }
-}
 
 impl Key {
     /// All of them, in the order in which people read them.
@@ -163,7 +156,7 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use crate::policy::parse;
+    use crate::parse;
     use std::path::Path;
 
     #[test]

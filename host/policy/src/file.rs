@@ -2,7 +2,7 @@
 
 use super::limits::*;
 use super::rules::{ClientSection, Layered, Policy};
-use crate::manifest::size;
+use crate::size::size;
 use crate::source::{ManifestError, Source};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -257,7 +257,7 @@ pub fn parse(file: &Path, text: &str) -> Result<Policy, ManifestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Rules;
+    use crate::Rules;
     use vfun_jail::Layer;
 
     fn p(text: &str) -> Result<Policy, String> {

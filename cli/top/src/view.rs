@@ -1,7 +1,6 @@
 //! What is shown, and in which order; drawn by ratatui, or as plain text.
 
-use super::sample::{Grant, Sample};
-use crate::out;
+use crate::sample::{Grant, Sample};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -9,23 +8,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table};
 use std::time::Duration;
 use vfun_admin::counters::Rates;
-
-/// What rows can be sorted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Key {
-    /// Calls a second.
-    Calls,
-    /// Errors a second.
-    Errors,
-    /// 99th percentile of the service time.
-    P99,
-    /// Bytes a second, both ways.
-    Bytes,
-    /// Share of the time that the service computes.
-    Busy,
-    /// Client, app and function.
-    Name,
-}
+use vfun_cli::cmd::top::Key;
+use vfun_cli::out;
 
 /// A column; its name begins with `>` if it holds numbers.
 pub struct Column {
@@ -326,8 +310,8 @@ fn draw_help(frame: &mut Frame) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::tests::sample;
     use super::*;
+    use crate::sample::tests::sample;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 

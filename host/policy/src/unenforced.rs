@@ -61,7 +61,7 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::parse;
+    use crate::parse;
     use std::path::Path;
 
     fn host(layers: &[Layer]) -> Unenforced {
