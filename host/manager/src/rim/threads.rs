@@ -7,6 +7,7 @@ use crate::limits::THREADS_LOOK;
 use crate::process::Process;
 use std::time::{Duration, Instant};
 use vfun_jail::{Layer, threads};
+use vfun_rim::methods::*;
 
 /// Whether it stands beside others without a share of the processors.
 fn unshared(p: &Process) -> bool {
