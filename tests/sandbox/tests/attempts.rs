@@ -530,7 +530,7 @@ fn one_clients_driver_cannot_reach_anothers_window() {
 fn a_log_ends_somewhere() {
     let attacker = Attacker::jailed();
     let many = 64 << 20;
-    let most = vfun_manager::limits::LOG_BYTES;
+    let most = vfun_jail::constants::FILE_BYTES;
     let Outcome::Went(written) = attacker.act(Mode::Log, &[many]) else { panic!() };
     // Emptied while it was written, it takes as much again.
     assert!(written as u64 <= 2 * most, "{written}");
