@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what `make build` built: programs, drivers, library, headers,
-# manifests, manual, completions and the unit. PREFIX and DESTDIR as usual.
+# manifests, manual, completions and the unit. PREFIX and DESTDIR as usual;
+# VFUN_PROFILE is the build's profile (default: release).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 prefix=${PREFIX:-/usr/local}
 to=${DESTDIR:-}$prefix
-bin=target/release
+bin=${CARGO_TARGET_DIR:-target}/${VFUN_PROFILE:-release}
 [ -x $bin/vfund ] || { echo "install: nothing is built: run \`make build\`" >&2; exit 1; }
 lib=$to/lib/virtfun
 

@@ -6,6 +6,7 @@ use crate::out::{self, Facts, Output, Table};
 use std::path::{Path, PathBuf};
 use vfun_admin::Ask;
 use vfun_admin::policy::{RuleView, View};
+use vfun_policy::Unenforced;
 
 /// What to do with the policy.
 #[derive(clap::Subcommand, Debug)]
@@ -55,18 +56,31 @@ fn check(admin: &Admin, output: Output, file: Option<&Path>) -> Result<()> {
         vfun_policy::parse(file, &text).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     // Whether what it names is there can be said only where a manager is.
     let known = admin.clients().and_then(|c| Ok((c, admin.functions()?)));
+    // Nor what the host enforces.
+    let host = admin.sandbox().map(|s| Unenforced::of(&s.standing.missing)).unwrap_or_default();
+    let unenforced = policy.unenforced(&host);
     let doubts = known.map_or(vec![], |(c, f)| {
         policy.doubts(|n| c.iter().any(|c| c.name == n), |n| f.iter().any(|f| f.name == n))
     });
-    output.show(&serde_json::json!({ "file": file, "doubts": doubts }), || {
+    let said = serde_json::json!({ "file": file, "doubts": doubts, "unenforced": unenforced });
+    output.show(&said, || {
         let doubts: String = doubts.iter().map(|d| format!("is this meant so? {d}\n")).collect();
-        format!("{} can be read\n{doubts}", file.display())
+        let unenforced = not_enforced(&unenforced);
+        format!("{} can be read\n{doubts}{unenforced}", file.display())
     })
+}
+
+fn not_enforced(sentences: &[String]) -> String {
+    sentences.iter().map(|s| format!("not enforced on this host: {s}\n")).collect()
 }
 
 fn rows(table: &mut Table, whose: &str, rules: &[RuleView]) {
     for r in rules {
-        table.row([whose, &r.key, &r.value, &r.from]);
+        let value = match r.unenforced {
+            Some(_) => format!("{} (not enforced)", r.value),
+            None => r.value.clone(),
+        };
+        table.row([whose, &r.key, &value, &r.from]);
     }
 }
 
@@ -106,5 +120,5 @@ fn render(v: &View) -> String {
     if !v.doubts.is_empty() {
         text.push('\n');
     }
-    text
+    text + &not_enforced(&v.unenforced)
 }

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
-use vfun_jail::constants::READS_MAX;
+use vfun_jail::Device;
+use vfun_jail::constants::{DEVICES_MAX, READS_MAX, REQUESTS_MAX};
+use vfun_jail::devices::check_path;
 use vfun_kernelmap::{Map, Mapping};
 pub use vfun_policy::size;
 pub use vfun_policy::source::ManifestError;
@@ -58,6 +60,8 @@ struct FunctionToml {
     #[serde(default)]
     makes_code: bool,
     #[serde(default)]
+    devices: Vec<DeviceToml>,
+    #[serde(default)]
     settings: BTreeMap<String, toml::Value>,
 }
 
@@ -70,6 +74,36 @@ struct HardwareToml {
     device: Option<Spanned<String>>,
     leased: Option<Spanned<bool>>,
     usual_gain_us: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceToml {
+    path: Spanned<PathBuf>,
+    #[serde(default)]
+    ioctls: Vec<Spanned<String>>,
+}
+
+/// The devices of a manifest. Whether they are there shows when they are wanted:
+/// a device may come and go.
+fn devices(src: &Source<'_>, all: &[DeviceToml]) -> Result<Vec<Device>, ManifestError> {
+    if let Some(beyond) = all.get(DEVICES_MAX) {
+        return Err(
+            src.error(&beyond.path, format!("a driver opens at most {DEVICES_MAX} devices"))
+        );
+    }
+    if let Some(beyond) = all.iter().flat_map(|d| &d.ioctls).nth(REQUESTS_MAX) {
+        let most = format!("all ioctls together have at most {REQUESTS_MAX} entries");
+        return Err(src.error(beyond, most));
+    }
+    let device = |d: &DeviceToml| {
+        check_path(d.path.get_ref()).map_err(|e| src.error(&d.path, format!("devices: {e}")))?;
+        let request =
+            |r: &Spanned<String>| r.get_ref().parse().map_err(|e: String| src.error(r, e));
+        let ioctls = d.ioctls.iter().map(request).collect::<Result<_, _>>()?;
+        Ok(Device { path: d.path.get_ref().clone(), ioctls })
+    };
+    all.iter().map(device).collect()
 }
 
 /// The module at `path`, if it begins as one. Its service checks the rest.
@@ -307,6 +341,10 @@ pub fn function(
         };
         return Err(src.error(path, format!("reads: {} {wrong}", p.display())));
     }
+    let devices = devices(&src, &t.devices)?;
+    if let (Some(d), kind @ ("wasm" | "floor")) = (t.devices.first(), t.kind.get_ref().as_str()) {
+        return Err(src.error(&d.path, format!("a function of kind \"{kind}\" opens no device")));
+    }
     let settings = t
         .settings
         .into_iter()
@@ -328,6 +366,7 @@ pub fn function(
         settings,
         reads: t.reads.into_iter().map(Spanned::into_inner).collect(),
         makes_code: t.makes_code,
+        devices,
         signature,
     })
 }
@@ -488,6 +527,25 @@ mod tests {
     }
     fn c(text: &str) -> Result<Client, String> {
         client(Path::new("c.toml"), text, 1).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn devices_are_below_dev_and_their_requests_are_numbers() {
+        let with = |kind: &str, device: &str| {
+            f(&format!(
+                "name = \"x\"\nversion = \"1.0\"\nkind = \"{kind}\"\n[[devices]]\n{device}\n"
+            ))
+        };
+        for (device, expect) in [
+            ("path = \"/etc/passwd\"", "f.toml:5: devices: /etc/passwd is no path below /dev"),
+            ("path = \"/dev/../etc/x\"", "is no path below /dev"),
+            ("ioctls = []", "missing field `path`"),
+            ("path = \"/dev/x\"\nioctls = [\"all\"]", "f.toml:6: 'all' is no request"),
+            ("path = \"/dev/x\"", "kind \"floor\" opens no device"),
+        ] {
+            let e = with("floor", device).unwrap_err();
+            assert!(e.contains(expect), "{e} should say {expect}");
+        }
     }
 
     #[test]

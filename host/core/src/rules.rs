@@ -1,11 +1,11 @@
 //! Policy in force: what a client holds, whether it may have more, and what
 //! it loses when policy changes.
 
-use super::catalog::{Catalog, Client, Function, matches};
+use super::catalog::{Catalog, Client, Function};
 use super::grants::GrantState;
 use super::services::ServiceState;
 use super::{Action, Core};
-use crate::policy::{Key, Rules, key_of};
+use crate::policy::{Key, Rules, key_of, matches};
 use sha2::{Digest, Sha256};
 use vfun_admin::policy::Holds;
 use vfun_wire::{Handle, Nack, NackCode};

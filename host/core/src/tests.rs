@@ -40,6 +40,7 @@ fn function(id: u32, name: &str) -> Function {
         settings: BTreeMap::new(),
         reads: vec![],
         makes_code: false,
+        devices: vec![],
         signature: None,
     }
 }

@@ -37,6 +37,7 @@ struct SectionToml {
     function: BTreeMap<Spanned<String>, SectionToml>,
     functions: Option<Spanned<Vec<Spanned<String>>>>,
     hardware: Option<bool>,
+    devices: Option<Spanned<Vec<String>>>,
     channels: Option<Spanned<u32>>,
     bytes: Option<Spanned<String>>,
     calls_per_s: Option<u32>,
@@ -146,6 +147,7 @@ fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> 
     Ok(Layered {
         functions,
         hardware: s.hardware,
+        devices: s.devices.as_ref().map(|d| d.get_ref().clone()),
         channels: at_least(&s.channels, 1, "channels")?,
         bytes: bytes(&s.bytes, 0, "bytes")?,
         calls_per_s: s.calls_per_s,
@@ -184,6 +186,9 @@ fn only_a_functions(src: &Source<'_>, s: &SectionToml, client: &str) -> Result<(
         |key: &str| format!("{key} is a rule of a whole client: move it to [client.{client}]");
     if let Some(f) = &s.functions {
         return Err(src.error(f, wrong("functions")));
+    }
+    if let Some(d) = &s.devices {
+        return Err(src.error(d, wrong("devices")));
     }
     if let Some(t) = &s.tokens {
         return Err(src.error(t, wrong("tokens")));

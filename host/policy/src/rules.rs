@@ -4,6 +4,7 @@
 //! client's, then in `[default]`, then here. What a client's manifest says
 //! holds as well: of two bounds the stricter one wins.
 
+use crate::matches;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use vfun_jail::{Layer, Limits};
@@ -89,6 +90,8 @@ pub enum Key {
     Functions,
     /// [`Rules::hardware`].
     Hardware,
+    /// Devices that its services may open.
+    Devices,
     /// [`Rules::channels`].
     Channels,
     /// [`Rules::bytes`].
@@ -131,6 +134,7 @@ impl Key {
         match self {
             Key::Functions => "functions",
             Key::Hardware => "hardware",
+            Key::Devices => "devices",
             Key::Channels => "channels",
             Key::Bytes => "bytes",
             Key::CallsPerS => "calls_per_s",
@@ -163,6 +167,8 @@ impl fmt::Display for Key {
 pub struct Layered {
     /// Functions on offer; `*` for all.
     pub functions: Option<Vec<String>>,
+    /// Devices: paths in which each `*` stands for any text.
+    pub devices: Option<Vec<String>>,
     /// See [`Rules`], as the rest.
     pub hardware: Option<bool>,
     #[allow(missing_docs)]
@@ -233,6 +239,7 @@ impl Layered {
         match key {
             Key::Functions => self.functions.is_some(),
             Key::Hardware => self.hardware.is_some(),
+            Key::Devices => self.devices.is_some(),
             Key::Channels => self.channels.is_some(),
             Key::Bytes => self.bytes.is_some(),
             Key::CallsPerS => self.calls_per_s.is_some(),
@@ -304,6 +311,17 @@ impl Policy {
     pub fn submit(&self, client: &str) -> &[String] {
         let own = self.clients.get(client).and_then(|c| c.own.submit.as_deref());
         own.or(self.default.submit.as_deref()).unwrap_or(&[])
+    }
+
+    /// Devices that a client's services may open, of those that manifests name.
+    pub fn devices(&self, client: &str) -> Option<&[String]> {
+        let own = self.clients.get(client).and_then(|c| c.own.devices.as_deref());
+        own.or(self.default.devices.as_deref())
+    }
+
+    /// Whether a client's services may open a device that a manifest names.
+    pub fn may_open(&self, client: &str, device: &str) -> bool {
+        self.devices(client).is_none_or(|all| all.iter().any(|pattern| matches(pattern, device)))
     }
 
     /// Whether a client may use a function at all. Its own functions, and the

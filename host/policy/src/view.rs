@@ -1,13 +1,15 @@
 //! A policy as people read it: each rule in force, and the section it is from.
 
+use super::Unenforced;
 use super::rules::{Key, Policy, Rules};
 use vfun_admin::policy::{ClientView, FunctionView, Holds, RuleView};
 
 impl Key {
     /// All of them, in the order in which people read them.
-    pub const ALL: [Key; 19] = [
+    pub const ALL: [Key; 20] = [
         Key::Functions,
         Key::Hardware,
+        Key::Devices,
         Key::Channels,
         Key::Bytes,
         Key::CallsPerS,
@@ -28,6 +30,14 @@ impl Key {
     ];
 }
 
+/// Rules that are lists.
+#[derive(Default)]
+struct Lists<'a> {
+    functions: Vec<String>,
+    devices: Option<&'a [String]>,
+    submit: &'a [String],
+}
+
 /// Bytes in the largest unit that keeps them exact.
 fn bytes(n: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -35,9 +45,10 @@ fn bytes(n: u64) -> String {
     unit.map_or_else(|| format!("{n} B"), |(u, name)| format!("{} {name}", n / u))
 }
 
-fn value(key: Key, r: &Rules, functions: &[String], submit: &[String]) -> String {
+fn value(key: Key, r: &Rules, lists: &Lists<'_>) -> String {
     match key {
-        Key::Functions => functions.join(", "),
+        Key::Functions => lists.functions.join(", "),
+        Key::Devices => lists.devices.map_or("*".into(), |d| d.join(", ")),
         Key::Hardware => r.hardware.to_string(),
         Key::Channels => r.channels.to_string(),
         Key::Bytes => bytes(r.bytes),
@@ -53,7 +64,7 @@ fn value(key: Key, r: &Rules, functions: &[String], submit: &[String]) -> String
         Key::RingsPerS => r.rings_per_s.to_string(),
         Key::LeasePriority => r.lease_priority.to_string(),
         Key::Tokens => r.tokens.to_string(),
-        Key::Submit => match submit {
+        Key::Submit => match lists.submit {
             [] => "false".into(),
             [all] if all == "*" => "true".into(),
             some => some.join(", "),
@@ -66,25 +77,35 @@ fn value(key: Key, r: &Rules, functions: &[String], submit: &[String]) -> String
 
 impl Policy {
     /// A client's rules, for people.
-    pub fn view_of(&self, client: &str, holds: Holds) -> ClientView {
-        let functions = self.functions(client);
+    pub fn view_of(&self, client: &str, holds: Holds, host: &Unenforced) -> ClientView {
+        let lists = Lists {
+            functions: self.functions(client),
+            devices: self.devices(client),
+            submit: self.submit(client),
+        };
         let rules = self.client(client);
         let own = self.clients.get(client);
+        let unenforced = |key: Key, r: &Rules| {
+            let bounds = key != Key::Cpu || r.jail.cpu_percent.is_some();
+            host.why(key).filter(|_| bounds).map(str::to_owned)
+        };
         let rule = |key: Key| {
             let set = own.is_some_and(|c| c.own.sets(key)) || self.default.sets(key);
             let from = if set { self.section(client, "", key) } else { "usual".into() };
             RuleView {
                 key: key.name().into(),
-                value: value(key, &rules, &functions, self.submit(client)),
+                value: value(key, &rules, &lists),
                 from,
+                unenforced: unenforced(key, &rules),
             }
         };
         let of_functions = own.map(|c| &c.functions).into_iter().flatten().map(|(f, section)| {
             let rules = self.of(client, f);
             let rule = |key: Key| RuleView {
                 key: key.name().into(),
-                value: value(key, &rules, &[], &[]),
+                value: value(key, &rules, &Lists::default()),
                 from: self.section(client, f, key),
+                unenforced: unenforced(key, &rules),
             };
             FunctionView {
                 function: f.clone(),
@@ -146,7 +167,7 @@ mod tests {
              [client.a.function.f]\nbytes = \"1 MiB\"\n[client.b.function.h]\nchannels = 1\n",
         )
         .unwrap();
-        let v = p.view_of("a", Default::default());
+        let v = p.view_of("a", Default::default(), &Default::default());
         let rule = |key: &str| v.rules.iter().find(|r| r.key == key).unwrap().clone();
         let told = |key| (rule(key).value, rule(key).from);
         assert_eq!(told("channels"), ("7".into(), "[default]".into()));

@@ -18,7 +18,6 @@ const LITTLE_MEMORY: u64 = 512 << 20;
 /// Looks.
 pub fn look(admin: &Admin) -> Vec<Check> {
     let mut checks = vec![kvm(), qemu(), memory(), kernel()];
-    checks.extend(super::isolation::look());
     let clients = admin.clients().unwrap_or_default();
     checks.push(window_folder(&clients));
     match admin.status().map_err(Failure::from) {

@@ -51,6 +51,10 @@ pub fn run(host: &Host, output: Output, args: &Args) -> Result<ExitCode> {
         _ => host::look(&Admin::at(host.root())),
     };
     checks.extend(paths::look(host, &args.who, side == "host" && !args.no_start));
+    if side == "host" {
+        // Last: the functions that were started have shown their sandbox.
+        checks.extend(isolation::look(&Admin::at(host.root())));
+    }
     let missing = checks.iter().filter(|c| c.state == State::Missing).count();
     if output.is_json() {
         out::json(&serde_json::json!({ "side": side, "missing": missing, "checks": checks }))?;

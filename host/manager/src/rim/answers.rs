@@ -189,6 +189,7 @@ impl Daemon {
                 }
             }
             Ask::Services => Reply::Services { services: self.service_rows() },
+            Ask::Sandbox => Reply::Sandbox(self.sandbox()),
             Ask::AddFunction { manifest, file } => self.add_function(&manifest, &file),
             Ask::RemoveFunction { name, .. } => self.remove_function(&name),
             Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),

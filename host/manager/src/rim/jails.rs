@@ -3,10 +3,11 @@
 //! for it here: the launcher's report is heard like everything else.
 
 use super::{Daemon, Kind};
-use crate::admin::ServiceRow;
+use crate::admin::{SandboxView, ServiceRow};
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
 use crate::limits::{GROUPS_SWEEP, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
+use crate::policy::Key;
 use crate::process::{Process, Sandbox, started};
 use rustix::event::epoll::{self, EventFlags};
 use std::collections::BTreeSet;
@@ -19,8 +20,8 @@ use vfun_jail::constants::{USER_BASE, USERS};
 use vfun_jail::group::{Group, Groups};
 use vfun_jail::standing::Meant;
 use vfun_jail::{
-    Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing, opencl,
-    seccomp,
+    Device, Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing,
+    opencl, seccomp,
 };
 use vfun_rim::methods::*;
 use vfun_supervise::{Driver, Start, ToService};
@@ -51,6 +52,8 @@ pub(super) struct Jails {
     without: BTreeSet<Layer>,
     /// Whether it may give each client a user of its own.
     own_users: bool,
+    /// What the last service has that has loaded its driver.
+    pub seen: Option<Standing>,
     /// Groups that could not be removed yet.
     pub leaving: Vec<Group>,
     /// Launches that are over, whose processes are not reaped yet.
@@ -90,6 +93,7 @@ impl Jails {
             missing,
             without,
             own_users,
+            seen: None,
             leaving: vec![],
             remains: vec![],
             sweep: Some(Instant::now() + GROUPS_SWEEP),
@@ -217,13 +221,16 @@ impl Daemon {
         }
         let limits = self.jail_limits(&start.client, &start.function);
         let client = self.rim.core.catalog().client(&start.client).map_or(0, |c| c.id);
-        let (mut reads, makes_code) = self
+        let (mut reads, makes_code, devices) = self
             .rim
             .core
             .catalog()
             .functions
             .get(&start.function)
-            .map_or((vec![], false), |f| (f.reads.clone(), f.makes_code));
+            .map_or_else(Default::default, |f| {
+                (f.reads.clone(), f.makes_code, f.devices_of(&start.driver).to_vec())
+            });
+        let groups = self.device_groups(&start.client, &devices).map_err(Cannot::Ever)?;
         match &start.driver {
             Driver::Native { library: file } | Driver::Wasm { module: file, .. } => {
                 reads.push(file.clone());
@@ -240,7 +247,7 @@ impl Daemon {
             _ => 0,
         };
         if !self.jails.lacks(Layer::Seccomp) {
-            start.filters = seccomp::filters(&start.driver, makes_code);
+            start.filters = seccomp::filters(&start.driver, makes_code, &devices);
         }
         self.jails.made += 1;
         let name = format!("{}-{}-{}", start.function, self.rim.generation, self.jails.made);
@@ -256,6 +263,8 @@ impl Daemon {
             program,
             arguments: vec![],
             reads,
+            devices: devices.into_iter().map(|d| d.path).collect(),
+            groups,
             scratch_bytes,
             user,
             limits,
@@ -267,6 +276,25 @@ impl Daemon {
         let missing = self.jails.missing.iter().cloned().chain(ungrouped).collect();
         let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: None };
         self.launch(id, (start, given), plan, meant, group)
+    }
+
+    /// Groups that a client's services need to open these devices; a sentence
+    /// if they may not or cannot.
+    fn device_groups(&self, client: &str, devices: &[Device]) -> Result<Vec<u32>, String> {
+        let policy = &self.rim.core.catalog().policy;
+        let mut groups = BTreeSet::new();
+        for device in devices {
+            let path = device.path.display().to_string();
+            if !policy.may_open(client, &path) {
+                let section = policy.section(client, "", Key::Devices);
+                return Err(format!("client {client} may not open {path} (devices in {section})"));
+            }
+            // An ordinary user's services have the groups that the user has.
+            if self.jails.own_users {
+                groups.extend(device.group()?);
+            }
+        }
+        Ok(groups.into_iter().collect())
     }
 
     fn launch(
@@ -392,6 +420,7 @@ impl Daemon {
             note: None,
             windows: BTreeSet::new(),
             shared: 0,
+            channels: 0,
         };
         let process = Process::new(done.pid, l.socket, done.pidfd, sandbox);
         if let Some(ticks) = started(process.pid)
@@ -444,6 +473,7 @@ impl Daemon {
             let shown = n.chars().filter(|c| !c.is_control()).take(SERVICE_NOTE_CHARS);
             process.sandbox.note = Some(shown.collect());
         }
+        self.jails.seen = Some(process.sandbox.standing.clone());
         match process.sandbox.standing.lacks(&required, &[]) {
             None => Event::ServiceReady { service: id },
             Some(reason) => {
@@ -482,6 +512,18 @@ impl Daemon {
             (Exit::Signal(9) | Exit::Unknown, _) if starved() => Exit::Starved,
             (exit, _) => exit,
         }
+    }
+
+    /// What services get of the sandbox.
+    pub(super) fn sandbox(&self) -> SandboxView {
+        let expected = || {
+            let missing = self.jails.missing.clone();
+            let lacks = |layer: &Layer| missing.iter().any(|m| m.layer == *layer);
+            let layers = Layer::ALL.into_iter().filter(|l| !lacks(l)).collect();
+            Standing { layers, missing, landlock: None }
+        };
+        let seen = self.jails.seen.clone();
+        SandboxView { seen: seen.is_some(), standing: seen.unwrap_or_else(expected) }
     }
 
     /// The services and their sandboxes, for people.

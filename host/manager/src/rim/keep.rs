@@ -163,7 +163,9 @@ impl Daemon {
         let [socket, pidfd] =
             <[OwnedFd; 2]>::try_from(kept).map_err(|_| "two descriptors were due")?;
         let mut process = Process::new(note.pid, socket, pidfd, note.sandbox);
-        process.sandbox.standing = Standing::of(note.pid, process.pidfd(), &process.sandbox.meant);
+        let standing = Standing::of(note.pid, process.pidfd(), &process.sandbox.meant);
+        self.jails.seen = Some(standing.clone());
+        process.sandbox.standing = standing;
         self.watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
             .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN))
             .map_err(|e| e.to_string())?;

@@ -37,6 +37,7 @@ mod records;
 mod setup;
 mod submissions;
 mod system;
+mod threads;
 
 pub use setup::{Config, StartError, TlsFiles};
 
@@ -123,6 +124,7 @@ pub struct Daemon {
     replaced: std::collections::BTreeSet<u32>,
     last_files: Instant,
     last_logs: Instant,
+    last_threads: Instant,
     /// What is not on record yet.
     book: records::Book,
     /// What the start found instead of a database, for people.
@@ -215,6 +217,7 @@ impl Daemon {
             self.windows_patience(),
             self.records_patience(),
             self.logs_patience(),
+            self.threads_patience(),
             self.tell_patience(),
             self.jails_patience(),
             self.clock_patience(),
@@ -255,6 +258,7 @@ impl Daemon {
         self.look_around();
         self.look_after_windows();
         self.look_after_logs();
+        self.look_after_threads();
         self.late_records();
         if self.keeper_due.is_some_and(|t| t <= Instant::now()) {
             self.keeper_gone();

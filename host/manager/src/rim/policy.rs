@@ -9,7 +9,7 @@ use crate::core::catalog::{Client, OverTcp};
 use crate::core::{Catalog, Effects};
 use crate::files::write_durably;
 use crate::policy::limits::POLICY_BYTES_MAX;
-use crate::policy::{Policy, parse};
+use crate::policy::{Policy, Unenforced, parse};
 use crate::tokens::Tokens;
 use std::fs;
 use std::io::{self, Read};
@@ -89,6 +89,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         | Ask::Grants
         | Ask::Leases
         | Ask::Services
+        | Ask::Sandbox
         | Ask::History { .. }
         | Ask::Policy { .. }
         | Ask::Tokens { .. }
@@ -98,7 +99,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
 }
 
 /// What a change took away, in a sentence.
-fn told(effects: &Effects, doubts: &[String]) -> String {
+fn told(effects: &Effects, doubts: &[String], unenforced: &[String]) -> String {
     let mut text = String::new();
     let count =
         |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
@@ -124,6 +125,9 @@ fn told(effects: &Effects, doubts: &[String]) -> String {
     text += "; bounds on channels, bytes, depth and deadlines hold for new grants, those of processors, memory and threads for services started from now on";
     for d in doubts {
         text += &format!("\nis this meant so? {d}");
+    }
+    for u in unenforced {
+        text += &format!("\nnot enforced on this host: {u}");
     }
     text
 }
@@ -218,6 +222,11 @@ impl Daemon {
         )
     }
 
+    /// Bounds that this host does not keep.
+    fn unenforced(&self) -> Unenforced {
+        Unenforced::of(&self.sandbox().standing.missing)
+    }
+
     pub(super) fn policy_view(&self, client: Option<&str>) -> Reply {
         let c = self.rim.core.catalog();
         if let Some(name) = client
@@ -226,6 +235,7 @@ impl Daemon {
             return error(format!("there is no client '{name}': `vfun client list` shows them"));
         }
         let file = self.tree.policy();
+        let host = self.unenforced();
         let shown = c.clients.values().filter(|c| client.is_none_or(|n| n == c.name));
         Reply::Policy(View {
             written: file.exists(),
@@ -233,9 +243,10 @@ impl Daemon {
             unreadable: self.unreadable(),
             require: c.policy.require.iter().map(|l| l.name().into()).collect(),
             clients: shown
-                .map(|x| c.policy.view_of(&x.name, self.rim.core.charges(x.id, None).into()))
+                .map(|x| c.policy.view_of(&x.name, self.rim.core.charges(x.id, None).into(), &host))
                 .collect(),
             doubts: self.doubts(&c.policy),
+            unenforced: c.policy.unenforced(&host),
         })
     }
 
@@ -272,6 +283,7 @@ impl Daemon {
     fn put_in_force(&mut self, policy: Policy, what: String) -> Reply {
         let mut catalog = self.rim.core.catalog().clone();
         let doubts = self.doubts(&policy);
+        let unenforced = policy.unenforced(&self.unenforced());
         catalog.policy = policy;
         self.policy_fault = None;
         if self.tokens_fault.is_some() {
@@ -285,7 +297,7 @@ impl Daemon {
                 "{what}, but nothing new is granted until the tokens can be read: {e}"
             ));
         }
-        Reply::Done { sentence: what + &told(&effects, &doubts) }
+        Reply::Done { sentence: what + &told(&effects, &doubts, &unenforced) }
     }
 
     /// Tokens can be changed only where they could be read: else they would be

@@ -258,6 +258,7 @@ impl Daemon {
             replaced: Default::default(),
             last_files: Instant::now(),
             last_logs: Instant::now(),
+            last_threads: Instant::now(),
             book: super::records::Book::new(),
             found: None,
             keeper_due: None,

@@ -115,6 +115,7 @@ impl System for Daemon {
             With::Baton(baton) => self.send_plain(service, message, baton),
             With::Window(window, vectors) => {
                 self.share_window(service, window);
+                self.make_room_for_threads(service);
                 self.send_open(service, message, window, vectors)
             }
         };

@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfun_ring::{Server, WindowMemory};
-use vfun_supervise::{Lengths, Open, Start};
+use vfun_supervise::{CHANNEL_THREAD, Lengths, Open, Start};
 use vfun_wait::{Policy, WaitMode};
 use vfun_window::{Access, Baton, BatonWaiter, Bell, BellWaiter, Mapping};
 use vfun_wire::Status;
@@ -214,7 +214,8 @@ pub fn open<E: Engine>(
     };
     let behind = behind.clone();
     let asked = Asked { config, mode, args: start.args, standby, leased, stood: false, baton };
-    let name = format!("ch {}", open.channel);
+    // The manager knows these threads by their name: a driver's own give way to them.
+    let name = format!("{CHANNEL_THREAD}{}", open.channel);
     let serve = move || serve(&behind, mem, asked, pulse, bells, &teller);
     std::thread::Builder::new()
         .name(name)
