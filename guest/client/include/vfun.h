@@ -24,8 +24,8 @@
 // Room for a transport's name and its terminating zero.
 #define VFUN_TRANSPORT_ROOM 16
 
-// Leaves cell_bytes to the host.
-#define VFUN_CELL_BYTES_DEFAULT UINT32_MAX
+// cell_bytes of a function whose arguments and results have at most 48 bytes.
+#define VFUN_CELL_BYTES_NONE UINT32_MAX
 
 // How a function of this library ended. The numbers do not change; later
 // versions may add some.
@@ -96,7 +96,7 @@ typedef enum vfun_status {
   VFUN_STATUS_RELEASED = 31,
   // The caller's own time limit passed.
   VFUN_STATUS_TIMED_OUT = 32,
-  // No answer came: service and manager are both gone.
+  // No answer will come: service and manager are both gone.
   VFUN_STATUS_UNANSWERED = 33,
   // The channel or transport has no such operation.
   VFUN_STATUS_UNSUPPORTED = 34,
@@ -111,6 +111,8 @@ typedef enum vfun_status {
   // The host did not take a submitted module; `vfun_last_code` has a
   // `vfun_submit_code`.
   VFUN_STATUS_NOT_ACCEPTED = 39,
+  // The session was closed.
+  VFUN_STATUS_CLOSED = 40,
 } vfun_status;
 
 // How calls wait for their answers, and their services for calls.
@@ -187,7 +189,7 @@ typedef struct vfun_connect_options {
   size_t credential_len;
   // How calls wait: a vfun_wait_policy.
   uint32_t wait;
-  // Zero.
+  // 0; anything else is refused.
   uint32_t reserved;
 } vfun_connect_options;
 
@@ -246,8 +248,7 @@ typedef struct vfun_description {
 } vfun_description;
 
 // What is wanted of a function. Set all to zero, then size to
-// sizeof(struct vfun_function_options) and cell_bytes to
-// VFUN_CELL_BYTES_DEFAULT, then what is to differ.
+// sizeof(struct vfun_function_options), then what is to differ.
 typedef struct vfun_function_options {
   // sizeof(struct vfun_function_options), for later versions.
   size_t size;
@@ -257,11 +258,13 @@ typedef struct vfun_function_options {
   uint32_t preference;
   // Calls that can be under way at once, a power of two; 0 for the default.
   uint32_t depth;
-  // Bytes of arguments and of results a call can have beyond 48.
+  // Most bytes of arguments and of results of a call; 0 for the default
+  // (4096, or what the function's signature needs), VFUN_CELL_BYTES_NONE for
+  // at most 48.
   uint32_t cell_bytes;
   // How long a call may take, ms; 0 for the function's own deadline.
   uint32_t deadline_ms;
-  // Zero.
+  // 0; anything else is refused.
   uint32_t reserved;
   // Fingerprint of the signature that the program was made for, as `vfun
   // bindgen` writes it: a function with another one is refused. 0: any.
@@ -362,9 +365,10 @@ const char *vfun_last_error(void);
 // What to do about it, in a sentence. As vfun_last_error.
 const char *vfun_last_advice(void);
 
-// The function's own code after VFUN_STATUS_DRIVER, the manager's after
-// VFUN_STATUS_REFUSED; else 0.
-uint32_t vfun_last_code(void);
+// The function's code after VFUN_STATUS_DRIVER (positive: its own; negative: a
+// VFUN_DRIVER_... of vfun_driver.h), the manager's after VFUN_STATUS_REFUSED, a
+// vfun_submit_code after VFUN_STATUS_NOT_ACCEPTED; else 0.
+int32_t vfun_last_code(void);
 
 // The library's version, such as "0.1.0". Never null.
 const char *vfun_version(void);
@@ -420,7 +424,8 @@ enum vfun_status vfun_describe_function(const struct vfun_session *session,
                                         size_t *len);
 
 // Ends a session and gives back everything it was granted. The handle is
-// gone, whatever the status; functions opened from it must still be released.
+// gone, whatever the status; functions opened from it must still be released,
+// which then only frees their handles.
 //
 // Requires:
 // session came from vfun_connect and is not used again.
@@ -486,7 +491,8 @@ enum vfun_status vfun_rst(const struct vfun_function *function);
 enum vfun_status vfun_stats(const struct vfun_function *function,
                             struct vfun_stats_info *stats);
 
-// Gives a function back; *stats (which may be null) says what it did. The
+// Gives a function back; *stats (which may be null) says what it did: nothing
+// but zeros if vfun_close has given it back already, which is no error. The
 // handle is gone, whatever the status. Pending calls and borrowed cells of it
 // stay valid and must still be ended.
 //

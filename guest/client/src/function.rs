@@ -93,7 +93,8 @@ impl Function {
         }
     }
 
-    /// Gives the grant back and says what it did.
+    /// Gives the grant back and says what it did; all zeros if the session was
+    /// closed before, which gave it back.
     pub fn release(self) -> Result<Stats> {
         self.inner.hold.release()
     }

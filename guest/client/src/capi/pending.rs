@@ -1,6 +1,6 @@
 //! Calls under way in C.
 
-use super::edge::{Edge, Failure, bytes, edge, given, put, room, taken};
+use super::edge::{self, Edge, Failure, edge, given, put, taken};
 use super::function::{finish, vfun_function};
 use super::status::vfun_status;
 use crate::calls::{Flight, Into, Landed};
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn vfun_submit(
         unsafe {
             put(pending, std::ptr::null_mut(), "pending is null")?;
             let f = given(function, "function is null")?;
-            let args = bytes(args, args_len, "args is null but has a length")?;
+            let args = edge::args(args, args_len)?;
             let flight = f.function.inner.calls.submit(Command::Set, args)?;
             put(pending, vfun_pending::handle(f.function.inner.clone(), flight), "pending is null")
         }
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn vfun_wait(
         // SAFETY: the caller's promise.
         unsafe {
             let mut p = taken(pending, "pending is null")?;
-            let results = self::room(results, room, "results is null but has room")?;
+            let results = edge::results(results, room)?;
             let flight =
                 p.flight.take().ok_or(Failure::Argument("the call was waited for already"))?;
             match p.function.calls.wait(flight, None, Into(results)) {

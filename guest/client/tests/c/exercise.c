@@ -44,6 +44,9 @@ static void wrong_uses(vfun_session *s, vfun_function *f) {
   o.wait = 9;
   CHECK(vfun_connect(&o, &none) == VFUN_STATUS_BAD_ARGUMENT);
   CHECK(vfun_connect(NULL, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  o.wait = 0;
+  o.reserved = 1;
+  CHECK(vfun_connect(&o, &none) == VFUN_STATUS_BAD_ARGUMENT && strstr(vfun_last_error(), "options->reserved"));
 
   vfun_function *g;
   vfun_pending *p;
@@ -52,7 +55,13 @@ static void wrong_uses(vfun_session *s, vfun_function *f) {
   CHECK(vfun_open(s, "a/b", NULL, &g) == VFUN_STATUS_BAD_NAME);
   CHECK(vfun_open(s, "nothing", NULL, &g) == VFUN_STATUS_REFUSED && g == NULL);
   CHECK(vfun_last_code() == 4 && strstr(vfun_last_error(), "nothing"));
-  CHECK(vfun_call(f, NULL, 1, NULL, 0, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  vfun_function_options future = {.size = sizeof future, .reserved = 1};
+  CHECK(vfun_open(s, "echo", &future, &g) == VFUN_STATUS_BAD_ARGUMENT && strstr(vfun_last_error(), "options->reserved"));
+  CHECK(vfun_call(f, NULL, 1, NULL, 0, NULL) == VFUN_STATUS_BAD_ARGUMENT && strstr(vfun_last_error(), "null"));
+  CHECK(vfun_call(f, "x", SIZE_MAX, NULL, 0, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(strstr(vfun_last_error(), "args_len") && !strstr(vfun_last_error(), "null"));
+  CHECK(vfun_call(f, "x", 1, o.credential_len ? NULL : &o, SIZE_MAX, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(strstr(vfun_last_error(), "room") && !strstr(vfun_last_error(), "null"));
   CHECK(vfun_call(NULL, NULL, 0, NULL, 0, NULL) == VFUN_STATUS_BAD_ARGUMENT);
   CHECK(vfun_submit(f, "x", 1, NULL) == VFUN_STATUS_BAD_ARGUMENT);
   CHECK(vfun_submit(NULL, "x", 1, &p) == VFUN_STATUS_BAD_ARGUMENT && p == NULL);
@@ -94,6 +103,8 @@ static void wrong_uses(vfun_session *s, vfun_function *f) {
   CHECK(vfun_call(f, "12345", 5, big, 4, &len) == VFUN_STATUS_BUFFER_TOO_SMALL && len == 5);
   CHECK(vfun_call(f, "!driver", 7, big, sizeof big, NULL) == VFUN_STATUS_DRIVER);
   CHECK(vfun_last_code() == 7 && strstr(vfun_last_error(), "too large"));
+  CHECK(vfun_call(f, "!bad-args", 9, big, sizeof big, NULL) == VFUN_STATUS_DRIVER);
+  CHECK(vfun_last_code() == -3 && strstr(vfun_last_error(), "code -3") && strstr(vfun_last_advice(), "arguments"));
   CHECK(vfun_call(f, "!crash", 6, big, sizeof big, NULL) == VFUN_STATUS_DRIVER_CRASHED);
 }
 
@@ -177,6 +188,25 @@ int main(int argc, char **argv) {
   CHECK(stats.age_ms == 1500);
   OK(vfun_wait(p, room, sizeof room, &len)); // outlives its function
   CHECK(len == 4);
+
+  // What is left to the host, and a function without data spaces.
+  want = (vfun_function_options){.size = sizeof want};
+  OK(vfun_open(s, "echo", &want, &f));
+  OK(vfun_granted(f, &grant));
+  CHECK(grant.cell_bytes == 4096 && grant.depth == 64);
+  want.cell_bytes = VFUN_CELL_BYTES_NONE;
+  OK(vfun_open(s, "echo", &want, &g));
+  OK(vfun_granted(g, &grant));
+  CHECK(grant.cell_bytes == 0);
+  OK(vfun_release(g, NULL));
+
+  // The goodbye gives everything back: a release after it has nothing to do.
+  OK(vfun_open(s, "echo", NULL, &g));
   OK(vfun_close(s));
+  memset(&stats, 0xff, sizeof stats);
+  CHECK(vfun_stats(g, &stats) == VFUN_STATUS_CLOSED && strstr(vfun_last_advice(), "onnect"));
+  OK(vfun_release(f, NULL));
+  OK(vfun_release(g, &stats));
+  CHECK(stats.calls == 0 && stats.age_ms == 0);
   return 0;
 }

@@ -118,6 +118,7 @@ impl Service<'_> {
         }
         match args.as_slice() {
             b"!driver" => Some((Status::DriverError, words(7, "n is too large: at most 20"))),
+            b"!bad-args" => Some((Status::DriverError, words(-3i32 as u32, "no such level"))),
             b"!driver-long" => Some((Status::DriverError, words(8, &"x".repeat(100)))),
             b"!crash" => Some((Status::DriverCrashed, vec![])),
             b"!deadline" => Some((Status::Deadline, vec![])),
