@@ -242,6 +242,7 @@ static inline uint32_t vfun_word1_status(uint64_t word) { return (uint32_t)(word
 
 /* Words of the datain header page. */
 #define VFUN_IN_BROKEN 0
+#define VFUN_IN_ALONE 1
 #define VFUN_IN_SLEEPS 8
 #define VFUN_IN_CURRENT 16
 #define VFUN_IN_NEXT 17

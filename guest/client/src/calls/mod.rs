@@ -1,6 +1,7 @@
 //! How an active function's calls travel: through the window, or in frames.
 
 mod abandoned;
+mod life;
 mod open;
 mod raw;
 mod results;

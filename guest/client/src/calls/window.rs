@@ -1,6 +1,7 @@
 //! Calls through a channel in the window: the hot path.
 
 use super::abandoned::Abandoned;
+use super::life::Life;
 use super::results::Sink;
 use super::{Flight, Landed};
 use crate::error::{DRIVER_SENTENCE, Error, Result};
@@ -42,6 +43,7 @@ pub(crate) struct WindowCalls {
     /// The last call after whose post the service was rung; 0: none.
     rung: AtomicU64,
     abandoned: Abandoned,
+    life: Life,
     waiters: Mutex<Vec<Box<dyn Waiter>>>,
 }
 
@@ -81,6 +83,7 @@ impl WindowCalls {
             learned_of_claims: Learned::default(),
             rung: AtomicU64::new(0),
             abandoned: Abandoned::default(),
+            life: Life::default(),
             waiters: Mutex::new(Vec::new()),
         }
     }
@@ -162,7 +165,8 @@ impl WindowCalls {
                 if let Some(reason) = self.caller.broken() {
                     return Some(Err(Error::of_break(reason)));
                 }
-                return self.window.check_generation().err().map(Err);
+                let gone = self.window.check_generation().err();
+                return gone.or_else(|| self.nobody_left()).map(Err);
             }
             None
         };
@@ -340,12 +344,18 @@ impl WindowCalls {
                 )))),
                 Looked::NotYet if hard => match self.window.check_generation() {
                     Err(e) => Some(Seen::Lost(e)),
-                    Ok(()) => still.check(self).map(Seen::Lost),
+                    Ok(()) => still.check(self).or_else(|| self.nobody_left()).map(Seen::Lost),
                 },
                 Looked::NotYet => None,
             }
         };
         wait_long(&self.policy, &self.learned, self, rung, until, look)
+    }
+
+    /// The error of a call whose service and manager are both gone.
+    fn nobody_left(&self) -> Option<Error> {
+        let beat = self.caller.memory().load(in_header::ALONE, Ordering::Relaxed);
+        self.life.check(beat, || self.window.transport.host_gone())
     }
 
     /// Copies results (or an error's words) once, then frees the cell.

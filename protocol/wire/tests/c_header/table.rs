@@ -146,7 +146,7 @@ constants! {
     "" [channel] { FLAG_DATA, FLAGS, HANDED, TIMES }
     "OUT_" [channel::out_header] { SLEEPERS, END }
     "IN_" [channel::in_header] {
-        BROKEN, SLEEPS, CURRENT, NEXT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, BUSY_NS,
+        BROKEN, ALONE, SLEEPS, CURRENT, NEXT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, BUSY_NS,
         SPUN_NS, ASLEEP_NS, TIMES,
     }
     "" [version] { VERSION, VERSION_MIN }
