@@ -6,6 +6,21 @@
 // functions may be used by any number of threads at once, pending calls and
 // slots by one at a time. No function may be given a handle that was ended.
 //
+// Order: calls of a function may be computed and answered in any order, also
+// those of one thread. A program that needs an order waits for one call before
+// it starts the next.
+//
+// Time: every call has its grant's deadline, after which the host ends it. A
+// wait's own limit (vfun_wait_for, vfun_call_for, vfun_wait_any) ends only the
+// wait. Waiting for a call, like every function that asks the manager
+// (vfun_connect, vfun_open, vfun_release, vfun_close, ...), may block; vfun_submit,
+// vfun_poll, vfun_peek and vfun_arm do not.
+//
+// fork: a child has no part in its parent's sessions and uses no handle from
+// before the fork; it calls vfun_connect itself. exec is fine at any time.
+// Signals: no function may be called in a signal handler, but vfun_version; have
+// the handler write to a descriptor of the program's own.
+//
 // Made by cbindgen from guest/client/src/capi; do not edit.
 
 
@@ -26,6 +41,9 @@
 
 // cell_bytes of a function whose arguments and results have at most 48 bytes.
 #define VFUN_CELL_BYTES_NONE UINT32_MAX
+
+// Never passes.
+#define VFUN_NO_LIMIT UINT64_MAX
 
 // How a function of this library ended. The numbers do not change; later
 // versions may add some.
@@ -170,6 +188,10 @@ typedef struct vfun_session vfun_session;
 // A cell lent out, to write arguments where the service reads them. One
 // thread at a time may use it.
 typedef struct vfun_slot vfun_slot;
+
+// Waits for any of several calls, also by a descriptor. One thread at a time
+// may use it.
+typedef struct vfun_waiter vfun_waiter;
 
 // Who connects, and how. Set all to zero, then size to
 // sizeof(struct vfun_connect_options), then what is to differ.
@@ -478,6 +500,21 @@ enum vfun_status vfun_call(const struct vfun_function *function,
                            size_t room,
                            size_t *result_len);
 
+// As vfun_call, but waits at most timeout_ns in all, for a free cell too
+// (VFUN_NO_LIMIT: no limit): VFUN_STATUS_TIMED_OUT after it. A call that was begun
+// goes on then, and nobody gets its results; where that matters, use vfun_submit
+// and vfun_wait_for.
+//
+// Requires:
+// As vfun_call.
+enum vfun_status vfun_call_for(const struct vfun_function *function,
+                               uint64_t timeout_ns,
+                               const void *args,
+                               size_t args_len,
+                               void *results,
+                               size_t room,
+                               size_t *result_len);
+
 // Clears what the function keeps between calls of this channel.
 //
 // Requires:
@@ -536,6 +573,33 @@ enum vfun_status vfun_wait(struct vfun_pending *pending,
                            void *results,
                            size_t room,
                            size_t *result_len);
+
+// As vfun_wait, but waits at most timeout_ns (VFUN_NO_LIMIT: no limit). After
+// VFUN_STATUS_TIMED_OUT the call goes on and the handle stays the caller's: to be
+// waited for again, or abandoned. After any other status it is gone.
+//
+// Requires:
+// pending is under way, and not used again after a status other than
+// VFUN_STATUS_TIMED_OUT; results points to room bytes.
+enum vfun_status vfun_wait_for(struct vfun_pending *pending,
+                               uint64_t timeout_ns,
+                               void *results,
+                               size_t room,
+                               size_t *result_len);
+
+// The results of an answered call where they lie: *results and their *len, which
+// tells the room that vfun_wait needs. They stay until the handle is ended, by
+// vfun_wait or vfun_abandon. VFUN_STATUS_TIMED_OUT if the call is not answered
+// yet; a call that failed gives the status that vfun_wait would.
+//
+// Results beyond 48 bytes lie in memory that the host shares and may change at
+// any time: copy what must not change, check the copy, use the copy.
+//
+// Requires:
+// pending is under way; results and len point to room for what they get.
+enum vfun_status vfun_peek(struct vfun_pending *pending,
+                           const void **results,
+                           size_t *len);
 
 // Ends a handle without waiting: the call goes on, its results are dropped.
 //
@@ -599,6 +663,56 @@ enum vfun_status vfun_submitted_modules(const struct vfun_session *session,
 // session is open; name is a string.
 enum vfun_status vfun_withdraw_module(const struct vfun_session *session,
                                       const char *name);
+
+// Makes a waiter, for one thread or event loop. *waiter is the caller's, to be
+// ended by vfun_waiter_close.
+//
+// Requires:
+// waiter points to room for a pointer.
+enum vfun_status vfun_waiter_open(struct vfun_waiter **waiter);
+
+// The waiter's descriptor, for poll, epoll or an event loop: after vfun_arm it
+// is readable once one of the calls may be answered. It is the waiter's: not to
+// be read and not to be closed.
+//
+// Requires:
+// waiter is open; fd points to an int.
+enum vfun_status vfun_fd(const struct vfun_waiter *waiter,
+                         int *fd);
+
+// Looks for an answered call among count: *first is the place of the first, and
+// count if there is none. If there is none the descriptor becomes readable as
+// soon as one may be: sleep on it, then arm again, as it may wake in vain. Calls
+// may be of several functions and sessions. count 0 disarms.
+//
+// While a waiter is armed the functions' services ring at each answer, which
+// takes them a system call; calls that nobody waits for so pay nothing.
+//
+// Requires:
+// waiter is open; calls points to count pending calls that are under way; first
+// points to a size_t.
+enum vfun_status vfun_arm(struct vfun_waiter *waiter,
+                          const struct vfun_pending *const *calls,
+                          size_t count,
+                          size_t *first);
+
+// Waits until one of count calls is answered: *first is its place. After
+// timeout_ns (VFUN_NO_LIMIT: none) VFUN_STATUS_TIMED_OUT. The results stay for
+// vfun_wait.
+//
+// Requires:
+// As vfun_arm.
+enum vfun_status vfun_wait_any(struct vfun_waiter *waiter,
+                               const struct vfun_pending *const *calls,
+                               size_t count,
+                               uint64_t timeout_ns,
+                               size_t *first);
+
+// Ends a waiter. Calls that it was armed for go on.
+//
+// Requires:
+// waiter came from vfun_waiter_open and is not used again.
+enum vfun_status vfun_waiter_close(struct vfun_waiter *waiter);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -70,7 +70,7 @@ fn many_are_under_way_at_once_and_come_in_any_order() {
     assert!(last.ready_within(Duration::from_secs(5)));
     assert!(!held[0].poll());
     assert_eq!(held[0].state(), CellState::Wait);
-    let e = held.pop().unwrap().wait_timeout(Duration::from_millis(20)).unwrap_err();
+    let e = held.pop().unwrap().wait_for(Duration::from_millis(20)).unwrap_err();
     assert!(matches!(e, Error::TimedOut(_)));
     drop(held.pop());
     assert_eq!(last.wait().unwrap(), b"last");

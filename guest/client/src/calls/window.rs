@@ -9,11 +9,11 @@ use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Bells, Waiter, Window};
 use crate::wait::{Sleeper, WaitPolicy, wait_long};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Ticket, WindowMemory};
 use vfun_wait::Learned;
-use vfun_window::{ReadSpan, Space, Spaces, pause};
+use vfun_window::{Bell, ReadSpan, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
 use vfun_wire::limits::INLINE_BYTES;
 
@@ -45,6 +45,8 @@ pub(crate) struct WindowCalls {
     abandoned: Abandoned,
     life: Life,
     waiters: Mutex<Vec<Box<dyn Waiter>>>,
+    /// What rings for programs that wait by a descriptor, once one did.
+    bell: OnceLock<Option<Bell>>,
 }
 
 /// A posted call in one word; never 0.
@@ -53,7 +55,7 @@ fn name(ticket: &Ticket) -> u64 {
 }
 
 /// What a look that is not in vain found.
-enum Seen {
+pub(super) enum Seen {
     Answer(Outcome),
     Lost(Error),
 }
@@ -85,6 +87,7 @@ impl WindowCalls {
             abandoned: Abandoned::default(),
             life: Life::default(),
             waiters: Mutex::new(Vec::new()),
+            bell: OnceLock::new(),
         }
     }
 
@@ -94,7 +97,7 @@ impl WindowCalls {
         self.check(args.len())?;
         let claim = match self.try_claim() {
             Some(claim) => claim,
-            None => self.wait_for_cell()?,
+            None => self.wait_for_cell(None)?,
         };
         let ticket = self.post(claim, command, args)?;
         self.land(ticket, sink)
@@ -149,8 +152,9 @@ impl WindowCalls {
     /// A cell, as soon as another thread takes its results. If none does for
     /// longer than any call may take, the cells are held by this program itself.
     #[cold]
-    fn wait_for_cell(&self) -> Result<Claim> {
-        let until = Instant::now() + self.deadline + UNANSWERED;
+    pub(super) fn wait_for_cell(&self, limit: Option<Instant>) -> Result<Claim> {
+        let latest = Instant::now() + self.deadline + UNANSWERED;
+        let until = limit.map_or(latest, |limit| limit.min(latest));
         let mut turn = 0u32;
         let look = |hard: bool| -> Option<Result<Claim>> {
             // A try walks all cells and counts on tickets that others use: seldom.
@@ -311,8 +315,7 @@ impl WindowCalls {
 
     /// Whether waiting for this call would end at once.
     pub fn poll(&self, ticket: &Ticket) -> bool {
-        !matches!(self.caller.look_hard(ticket), Looked::NotYet)
-            || self.window.check_generation().is_err()
+        self.see(ticket, true).is_some()
     }
 
     pub fn state(&self, ticket: &Ticket) -> CellState {
@@ -328,28 +331,31 @@ impl WindowCalls {
     fn wait_on(&self, ticket: &Ticket, until: Option<Instant>) -> Option<Seen> {
         let rung = self.rung.load(Ordering::Relaxed) == name(ticket);
         let mut still = Still::default();
-        let look = |hard: bool| {
-            let looked =
-                if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
-            match looked {
-                Looked::Done(a) => Some(Seen::Answer(Outcome {
-                    status: a.status,
-                    len: a.len,
-                    in_space: a.in_space,
-                })),
-                Looked::Broken(reason) => Some(Seen::Lost(Error::of_break(reason))),
-                Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
-                    "the answer in cell {} has an impossible state or length",
-                    ticket.cell()
-                )))),
-                Looked::NotYet if hard => match self.window.check_generation() {
-                    Err(e) => Some(Seen::Lost(e)),
-                    Ok(()) => still.check(self).or_else(|| self.nobody_left()).map(Seen::Lost),
-                },
-                Looked::NotYet => None,
-            }
+        let look = |hard: bool| match self.see(ticket, hard) {
+            None if hard => still.check(self).map(Seen::Lost),
+            seen => seen,
         };
         wait_long(&self.policy, &self.learned, self, rung, until, look)
+    }
+
+    /// What there is to see of a call; a hard look checks what changes seldom.
+    pub(super) fn see(&self, ticket: &Ticket, hard: bool) -> Option<Seen> {
+        let looked = if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
+        match looked {
+            Looked::Done(a) => {
+                Some(Seen::Answer(Outcome { status: a.status, len: a.len, in_space: a.in_space }))
+            }
+            Looked::Broken(reason) => Some(Seen::Lost(Error::of_break(reason))),
+            Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
+                "the answer in cell {} has an impossible state or length",
+                ticket.cell()
+            )))),
+            Looked::NotYet if hard => {
+                let stale = self.window.check_generation().err();
+                stale.or_else(|| self.nobody_left()).map(Seen::Lost)
+            }
+            Looked::NotYet => None,
+        }
     }
 
     /// The error of a call whose service and manager are both gone.
@@ -393,6 +399,31 @@ impl WindowCalls {
         match Error::of_status(answer.status, &words) {
             Some(Error::Broken(_)) | None => broken(),
             Some(e) => e,
+        }
+    }
+}
+
+/// For a program that sleeps elsewhere, on a descriptor.
+impl WindowCalls {
+    /// What rings when there is an answer; `None`: it must look by the clock.
+    pub fn bell(&self) -> Option<Bell> {
+        let made = || self.window.transport.bell(self.place)?.ok();
+        self.bells.rung.then(|| self.bell.get_or_init(made).clone()).flatten()
+    }
+
+    /// Declares that a program sleeps, once its bell is listened to, and makes sure
+    /// that the service is awake. Look after it.
+    pub fn sleep_elsewhere(&self) {
+        if self.bells.rung {
+            self.caller.declare_sleep();
+        }
+        self.nudge();
+    }
+
+    /// Takes that declaration back.
+    pub fn awake_elsewhere(&self) {
+        if self.bells.rung {
+            self.caller.declare_awake();
         }
     }
 }

@@ -183,6 +183,38 @@ pub unsafe extern "C" fn vfun_call(
     })
 }
 
+/// As vfun_call, but waits at most timeout_ns in all, for a free cell too
+/// (VFUN_NO_LIMIT: no limit): VFUN_STATUS_TIMED_OUT after it. A call that was begun
+/// goes on then, and nobody gets its results; where that matters, use vfun_submit
+/// and vfun_wait_for.
+///
+/// # Safety
+/// As vfun_call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_call_for(
+    function: *const vfun_function,
+    timeout_ns: u64,
+    args: *const c_void,
+    args_len: usize,
+    results: *mut c_void,
+    room: usize,
+    result_len: *mut usize,
+) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let f = &given(function, "function is null")?.function;
+            let args = edge::args(args, args_len)?;
+            let results = edge::results(results, room)?;
+            let done = match super::waiter::limit(timeout_ns) {
+                None => f.call_into(args, results),
+                Some(limit) => f.call_into_for(args, results, limit),
+            };
+            finish(done, result_len)
+        }
+    })
+}
+
 /// Clears what the function keeps between calls of this channel.
 ///
 /// # Safety

@@ -1,4 +1,5 @@
 // Every function of vfun.h once, and every wrong use that it can tell.
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,84 @@ static void *caller(void *arg) {
     CHECK(len == sizeof args && memcmp(room, args, len) == 0);
   }
   return NULL;
+}
+
+static bool readable(int fd, int timeout_ms) {
+  struct pollfd p = {.fd = fd, .events = POLLIN};
+  return poll(&p, 1, timeout_ms) == 1;
+}
+
+// Results in place, their length, time limits, and waiting for any of several.
+static void without_blocking(vfun_function *f, vfun_function *other) {
+  unsigned char big[3000], room[3000];
+  vfun_pending *p, *q;
+  const void *at;
+  size_t len, first;
+  memset(big, 5, sizeof big);
+  OK(vfun_submit(f, big, sizeof big, &p));
+  OK(vfun_ready_within(p, 5000));
+  OK(vfun_peek(p, &at, &len));
+  CHECK(len == sizeof big && memcmp(at, big, len) == 0);
+  const void *again;
+  OK(vfun_peek(p, &again, &len));
+  CHECK(again == at);
+  OK(vfun_wait(p, room, sizeof room, &len)); // still there to be taken
+  CHECK(len == sizeof big && memcmp(room, big, len) == 0);
+  OK(vfun_submit(f, "in line", 7, &p));
+  OK(vfun_ready_within(p, 5000));
+  OK(vfun_peek(p, &at, &len));
+  CHECK(len == 7 && memcmp(at, "in line", 7) == 0);
+  OK(vfun_abandon(p));
+  OK(vfun_submit(f, "!driver", 7, &p));
+  OK(vfun_ready_within(p, 5000));
+  CHECK(vfun_peek(p, &at, &len) == VFUN_STATUS_DRIVER && vfun_last_code() == 7 && at == NULL && len == 0);
+  CHECK(vfun_wait(p, NULL, 0, NULL) == VFUN_STATUS_DRIVER);
+
+  OK(vfun_submit(f, "!hold", 5, &p));
+  CHECK(vfun_peek(p, &at, &len) == VFUN_STATUS_TIMED_OUT);
+  CHECK(vfun_wait_for(p, 1000000, room, sizeof room, &len) == VFUN_STATUS_TIMED_OUT);
+  CHECK(vfun_wait_for(p, 0, room, sizeof room, &len) == VFUN_STATUS_TIMED_OUT);
+  CHECK(vfun_call_for(f, 1000000, "!hold", 5, room, sizeof room, &len) == VFUN_STATUS_TIMED_OUT);
+  OK(vfun_call_for(f, 5000000000, "in time", 7, room, sizeof room, &len));
+  CHECK(len == 7);
+  // Every cell is in use: to wait for one is limited, too.
+  vfun_pending *rest[4];
+  int n = 0;
+  while (n < 4 && vfun_submit(f, "!hold", 5, &rest[n]) == VFUN_STATUS_OK) n++;
+  CHECK(n == 2);
+  CHECK(vfun_call_for(f, 1000000, "x", 1, room, sizeof room, &len) == VFUN_STATUS_TIMED_OUT);
+
+  vfun_waiter *w;
+  int fd = -1;
+  OK(vfun_waiter_open(&w));
+  OK(vfun_fd(w, &fd));
+  OK(vfun_submit(other, "!sleep 50", 9, &q));
+  const vfun_pending *both[2] = {p, q};
+  OK(vfun_arm(w, both, 2, &first));
+  CHECK(first == 2);
+  while (first == 2) {
+    CHECK(readable(fd, 5000));
+    OK(vfun_arm(w, both, 2, &first));
+  }
+  CHECK(first == 1 && !readable(fd, 0));
+  CHECK(vfun_wait_any(w, both, 1, 1000000, &first) == VFUN_STATUS_TIMED_OUT && first == 1);
+  OK(vfun_wait_any(w, both, 2, VFUN_NO_LIMIT, &first));
+  CHECK(first == 1);
+  OK(vfun_wait(q, room, sizeof room, &len));
+  OK(vfun_arm(w, both, 1, &first));
+  CHECK(first == 1);
+  OK(vfun_arm(w, NULL, 0, &first));
+  CHECK(!readable(fd, 20));
+  CHECK(vfun_arm(w, NULL, 1, &first) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_arm(NULL, both, 1, &first) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_wait_any(w, NULL, 0, 0, &first) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_fd(NULL, &fd) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_waiter_open(NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  OK(vfun_waiter_close(w));
+  CHECK(vfun_waiter_close(NULL) == VFUN_STATUS_BAD_ARGUMENT);
+
+  for (int i = 0; i < n; i++) OK(vfun_abandon(rest[i]));
+  OK(vfun_abandon(p));
 }
 
 static void wrong_uses(vfun_session *s, vfun_function *f) {
@@ -179,6 +258,14 @@ int main(int argc, char **argv) {
   pthread_t threads[8];
   for (size_t i = 0; i < 8; i++) CHECK(pthread_create(&threads[i], NULL, caller, (void *)i) == 0);
   for (size_t i = 0; i < 8; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+
+  want.preference = 0;
+  OK(vfun_open(s, "echo", &want, &g));
+  without_blocking(f, g);
+  OK(vfun_release(g, NULL));
+  OK(vfun_open(s, "echo", &want, &g));
+  OK(vfun_release(f, NULL));
+  f = g;
 
   vfun_stats_info stats;
   OK(vfun_stats(f, &stats));

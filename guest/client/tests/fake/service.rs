@@ -21,6 +21,9 @@ pub fn run(host: &Host, g: &Geometry, factorial: bool) {
     let mut state = Service { host, g, factorial, kept: 0, held: vec![] };
     let mut idle = 0u32;
     while !host.stopped() {
+        if host.let_go.load(Ordering::SeqCst) && !state.held.is_empty() {
+            state.answer_held(&mut server);
+        }
         if host.idle_services.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_micros(200));
             continue;
@@ -104,6 +107,12 @@ impl Service<'_> {
         }
     }
 
+    fn answer_held(&mut self, s: &mut Server<WindowMemory>) {
+        for cell in std::mem::take(&mut self.held) {
+            self.answer(s, cell, Status::Ok, b"event");
+        }
+    }
+
     fn function(
         &mut self,
         s: &mut Server<WindowMemory>,
@@ -129,9 +138,7 @@ impl Service<'_> {
                 None
             }
             b"!let-go" => {
-                for cell in std::mem::take(&mut self.held) {
-                    self.answer(s, cell, Status::Ok, b"event");
-                }
+                self.answer_held(s);
                 ok(vec![])
             }
             b"!count" => {
