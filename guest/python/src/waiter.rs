@@ -3,8 +3,7 @@
 use crate::channel::{SlotCell, lock};
 use crate::errors;
 use crate::fork::Ours;
-use crate::pending::Pending;
-use crate::results::Flight;
+use crate::pending::{Pending, Seen};
 use pyo3::prelude::*;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
