@@ -53,6 +53,11 @@ impl<'a> InFlight<'a> {
     fn answered(&self) -> bool {
         self.flight.is_none_or(|f| self.function.calls.poll(f))
     }
+
+    /// The same, or nobody is left who would answer it.
+    fn settled(&self) -> bool {
+        self.flight.is_none_or(|f| self.function.calls.poll_hard(f))
+    }
 }
 
 impl<'a> From<&'a Pending<'_>> for InFlight<'a> {
@@ -70,6 +75,7 @@ impl<'a> From<&'a Pending<'_>> for InFlight<'a> {
 ///
 /// Spurious wakes happen, at most some 7000 a second, whatever others do.
 pub struct Waiter {
+    process: u32,
     epoll: OwnedFd,
     timer: OwnedFd,
     /// Functions at which sleep is declared.
@@ -161,8 +167,8 @@ impl Waiter {
             Ok((epoll, timer))
         };
         let (epoll, timer) = made().map_err(failed)?;
-        let (armed, sources) = (vec![], vec![]);
-        Ok(Waiter { epoll, timer, armed, sources, since: None, vain: Vain::default() })
+        let (armed, sources, process) = (vec![], vec![], std::process::id());
+        Ok(Waiter { process, epoll, timer, armed, sources, since: None, vain: Vain::default() })
     }
 
     /// Looks which calls are answered: their places in `calls`. If none is, the
@@ -182,6 +188,9 @@ impl Waiter {
     /// The descriptor is not readable any more, and services ring no longer for it.
     pub fn disarm(&mut self) {
         self.lie_down();
+        if !self.is_ours() {
+            return;
+        }
         self.since = None;
         // Nothing can fail here that would matter: the next arming does it all again.
         let _ = self.set_timer(Duration::ZERO);
@@ -231,11 +240,16 @@ impl Waiter {
     }
 
     fn arm_these(&mut self, calls: &[InFlight<'_>]) -> Result<Vec<usize>> {
-        let answered = || -> Vec<usize> {
-            calls.iter().enumerate().filter(|(_, c)| c.answered()).map(|(i, _)| i).collect()
+        if !self.is_ours() {
+            return Err(Error::Unsupported(
+                "a waiter is of the process that made it: make another after fork",
+            ));
+        }
+        let those = |which: fn(&InFlight<'_>) -> bool| -> Vec<usize> {
+            calls.iter().enumerate().filter(|(_, c)| which(c)).map(|(i, _)| i).collect()
         };
         let rung = self.drain().map_err(failed)?;
-        let found = answered();
+        let found = those(|c| c.answered());
         if !found.is_empty() || calls.is_empty() {
             self.disarm();
             return Ok(found);
@@ -260,7 +274,7 @@ impl Waiter {
             self.armed.push(function.clone());
         }
         // An answer before the declaration rang nobody.
-        let found = answered();
+        let found = those(|c| c.settled());
         if !found.is_empty() {
             self.disarm();
             return Ok(found);
@@ -278,8 +292,17 @@ impl Waiter {
         Ok(found)
     }
 
+    /// Whether this is the process that made it: a child of fork shares the epoll
+    /// with its parent, and has no part in its functions.
+    fn is_ours(&self) -> bool {
+        std::process::id() == self.process
+    }
+
     /// Takes declarations of sleep back.
     fn lie_down(&mut self) {
+        if !self.is_ours() {
+            return self.armed.drain(..).for_each(std::mem::forget);
+        }
         for function in self.armed.drain(..) {
             if let Calls::Window(w) = &function.calls {
                 w.awake_elsewhere();

@@ -21,6 +21,14 @@ impl Calls {
         }
     }
 
+    /// Whether a call is answered, or nobody is left who would answer it.
+    pub fn poll_hard(&self, flight: &Flight) -> bool {
+        match (self, flight) {
+            (Calls::Window(w), Flight::Cell(ticket)) => w.poll_hard(ticket),
+            _ => self.poll(flight),
+        }
+    }
+
     /// Makes a call that may take so long in all: waiting for a cell, and for the
     /// answer. One that is not answered in time goes on, and nobody gets its results.
     pub fn call_for<S: Sink>(
@@ -67,9 +75,10 @@ impl Calls {
 
 impl WindowCalls {
     fn peek<S: Sink>(&self, ticket: &Ticket, sink: S) -> Option<Result<S::Out>> {
-        Some(match self.see(ticket, true)? {
-            Seen::Answer(outcome) => self.read_kept(ticket, outcome, sink),
-            Seen::Lost(e) => Err(e),
+        Some(match self.see(ticket, true) {
+            None => Err(self.nobody_left()?),
+            Some(Seen::Answer(outcome)) => self.read_kept(ticket, outcome, sink),
+            Some(Seen::Lost(e)) => Err(e),
         })
     }
 }

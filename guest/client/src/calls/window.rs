@@ -8,7 +8,7 @@ use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Bells, Waiter, Window};
 use crate::wait::{Sleeper, WaitPolicy, wait_long};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Ticket, WindowMemory};
@@ -20,6 +20,9 @@ use vfun_wire::limits::INLINE_BYTES;
 /// How long after a call's deadline, with the channel standing still, its
 /// answer is given up.
 const UNANSWERED: Duration = Duration::from_secs(5);
+
+/// Polls of which one also looks whether anybody is left who would answer.
+const POLLS_A_HARD_ONE: u32 = 64;
 
 /// Looks of a wait for a free cell to one try at claiming it.
 const CLAIM_LOOKS: u32 = 16;
@@ -44,6 +47,8 @@ pub(crate) struct WindowCalls {
     rung: AtomicU64,
     abandoned: Abandoned,
     life: Life,
+    /// A hint: threads that poll at once may lose a count.
+    polls: AtomicU32,
     waiters: Mutex<Vec<Box<dyn Waiter>>>,
     /// What rings for programs that wait by a descriptor, once one did.
     bell: OnceLock<Option<Bell>>,
@@ -86,6 +91,7 @@ impl WindowCalls {
             rung: AtomicU64::new(0),
             abandoned: Abandoned::default(),
             life: Life::default(),
+            polls: AtomicU32::new(0),
             waiters: Mutex::new(Vec::new()),
             bell: OnceLock::new(),
         }
@@ -313,9 +319,20 @@ impl WindowCalls {
         self.poll(ticket) || self.wait_on(ticket, until).is_some()
     }
 
-    /// Whether waiting for this call would end at once.
+    /// Whether waiting for this call would end at once. Whether anybody is left who
+    /// would answer takes longer to find out than the rest, and is asked now and then.
     pub fn poll(&self, ticket: &Ticket) -> bool {
-        self.see(ticket, true).is_some()
+        let turn = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(turn, Ordering::Relaxed);
+        match turn.is_multiple_of(POLLS_A_HARD_ONE) {
+            true => self.poll_hard(ticket),
+            false => self.see(ticket, true).is_some(),
+        }
+    }
+
+    /// The same, and whether anybody is left who would answer.
+    pub fn poll_hard(&self, ticket: &Ticket) -> bool {
+        self.see(ticket, true).is_some() || self.nobody_left().is_some()
     }
 
     pub fn state(&self, ticket: &Ticket) -> CellState {
@@ -332,7 +349,7 @@ impl WindowCalls {
         let rung = self.rung.load(Ordering::Relaxed) == name(ticket);
         let mut still = Still::default();
         let look = |hard: bool| match self.see(ticket, hard) {
-            None if hard => still.check(self).map(Seen::Lost),
+            None if hard => still.check(self).or_else(|| self.nobody_left()).map(Seen::Lost),
             seen => seen,
         };
         wait_long(&self.policy, &self.learned, self, rung, until, look)
@@ -350,16 +367,13 @@ impl WindowCalls {
                 "the answer in cell {} has an impossible state or length",
                 ticket.cell()
             )))),
-            Looked::NotYet if hard => {
-                let stale = self.window.check_generation().err();
-                stale.or_else(|| self.nobody_left()).map(Seen::Lost)
-            }
+            Looked::NotYet if hard => self.window.check_generation().err().map(Seen::Lost),
             Looked::NotYet => None,
         }
     }
 
     /// The error of a call whose service and manager are both gone.
-    fn nobody_left(&self) -> Option<Error> {
+    pub(super) fn nobody_left(&self) -> Option<Error> {
         let beat = self.caller.memory().load(in_header::ALONE, Ordering::Relaxed);
         self.life.check(beat, || self.window.transport.host_gone())
     }

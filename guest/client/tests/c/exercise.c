@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vfun.h>
 
 #define CHECK(x)                                                              \
@@ -100,6 +102,19 @@ static void without_blocking(vfun_function *f, vfun_function *other) {
   CHECK(vfun_wait_any(w, NULL, 0, 0, &first) == VFUN_STATUS_BAD_ARGUMENT);
   CHECK(vfun_fd(NULL, &fd) == VFUN_STATUS_BAD_ARGUMENT);
   CHECK(vfun_waiter_open(NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  OK(vfun_arm(w, both, 1, &first));
+  pid_t child = fork();
+  if (child == 0) {
+    // Ends its own copy; the parent's waiter stays armed.
+    _exit(vfun_arm(w, both, 1, &first) == VFUN_STATUS_UNSUPPORTED && vfun_waiter_close(w) == VFUN_STATUS_OK ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  OK(vfun_submit(other, "!sleep 20", 9, &q));
+  both[1] = q;
+  OK(vfun_wait_any(w, both, 2, VFUN_NO_LIMIT, &first));
+  CHECK(first == 1);
+  OK(vfun_wait(q, room, sizeof room, &len));
   OK(vfun_waiter_close(w));
   CHECK(vfun_waiter_close(NULL) == VFUN_STATUS_BAD_ARGUMENT);
 
