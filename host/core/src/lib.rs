@@ -90,6 +90,8 @@ pub struct Core {
     windows: Marked<WindowId, Window>,
     sessions: Table<Session>,
     grants: Table<Grant>,
+    /// Why the last session of each place ended, and of which window it was.
+    ended: BTreeMap<u32, (Handle, WindowId, String)>,
     services: Marked<ServiceId, Service>,
     next_service: ServiceId,
     /// AppIDs by client and name; of a client's names without a session at
@@ -116,12 +118,14 @@ impl Core {
     /// A manager with nobody there yet. `generation` is larger than that of
     /// every manager before it, so that their handles are stale here.
     pub fn new(generation: u32, catalog: Catalog) -> Self {
+        let generation = generation.max(1);
         Core {
-            generation: generation.max(1),
+            generation,
             catalog,
             windows: Marked::default(),
-            sessions: Table::default(),
-            grants: Table::default(),
+            sessions: Table::new(generation),
+            grants: Table::new(generation),
+            ended: BTreeMap::new(),
             services: Marked::default(),
             next_service: 1,
             app_ids: BTreeMap::new(),
