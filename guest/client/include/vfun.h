@@ -111,6 +111,9 @@ typedef enum vfun_status {
   // The host did not take a submitted module; `vfun_last_code` has a
   // `vfun_submit_code`.
   VFUN_STATUS_NOT_ACCEPTED = 39,
+  // The handle is of the process that this one was forked from: connect in
+  // the child itself.
+  VFUN_STATUS_FORKED = 45,
 } vfun_status;
 
 // How calls wait for their answers, and their services for calls.

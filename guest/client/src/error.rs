@@ -202,6 +202,9 @@ pub enum Error {
     /// The grant was released, by this app or by the host.
     #[error("the grant was released")]
     Released,
+    /// This was opened by the process that this one was forked from. Nothing was sent.
+    #[error("this was opened by the parent process; a child of fork has no part in it")]
+    Forked,
     /// The caller's own time limit passed; the call goes on without it.
     #[error("the call was not answered within {} ms", .0.as_millis())]
     TimedOut(Duration),
@@ -277,6 +280,7 @@ impl Error {
             | Error::BadCall(_)
             | Error::Broken(_)
             | Error::Released
+            | Error::Forked
             | Error::TimedOut(_)
             | Error::Unanswered(_)
             | Error::Unsupported(_) => false,
@@ -291,6 +295,7 @@ impl Error {
                 | Error::DeviceGone
                 | Error::ConnectionLost(_)
                 | Error::ManagerGone(_)
+                | Error::Forked
                 | Error::Unanswered(_)
         )
     }
@@ -398,6 +403,7 @@ impl Error {
             Error::ResultTooLarge => "Ask for greater cell_bytes when negotiating.".into(),
             Error::BadCall(_) => "Update the older of the two sides; if both are current, report it.".into(),
             Error::Broken(_) | Error::Released => "Negotiate the function anew.".into(),
+            Error::Forked => "Connect in the child itself, after the fork.".into(),
             Error::TimedOut(_) => {
                 "Wait longer, or go on: the cell frees itself when the answer comes.".into()
             }

@@ -1,13 +1,14 @@
 //! Calls through a channel in the window: the hot path.
 
 use super::abandoned::Abandoned;
+use super::end::Sides;
 use super::results::Sink;
 use super::{Flight, Landed};
 use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Bells, Waiter, Window};
 use crate::wait::{Sleeper, WaitPolicy, wait_long};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Ticket, WindowMemory};
@@ -15,6 +16,7 @@ use vfun_wait::Learned;
 use vfun_window::{ReadSpan, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
 use vfun_wire::limits::INLINE_BYTES;
+use vfun_wire::status::BreakReason;
 
 /// How long after a call's deadline, with the channel standing still, its
 /// answer is given up.
@@ -26,9 +28,9 @@ const CLAIM_LOOKS: u32 = 16;
 /// An active channel, app's side. Any number of threads call at once.
 #[repr(align(128))]
 pub(crate) struct WindowCalls {
-    caller: Caller<WindowMemory>,
+    pub(super) caller: Caller<WindowMemory>,
     window: Arc<Window>,
-    spaces: Option<Arc<Spaces>>,
+    pub(super) spaces: Option<Arc<Spaces>>,
     results: ReadSpan,
     cell_bytes: usize,
     max_args: usize,
@@ -41,8 +43,11 @@ pub(crate) struct WindowCalls {
     learned_of_claims: Learned,
     /// The last call after whose post the service was rung; 0: none.
     rung: AtomicU64,
-    abandoned: Abandoned,
+    pub(super) abandoned: Abandoned,
     waiters: Mutex<Vec<Box<dyn Waiter>>>,
+    /// Whether the channel's memory is this process's no longer; see `cut_off`.
+    pub(super) ended: AtomicBool,
+    pub(super) cut: Mutex<bool>,
 }
 
 /// A posted call in one word; never 0.
@@ -82,7 +87,14 @@ impl WindowCalls {
             rung: AtomicU64::new(0),
             abandoned: Abandoned::default(),
             waiters: Mutex::new(Vec::new()),
+            ended: AtomicBool::new(false),
+            cut: Mutex::new(false),
         }
+    }
+
+    pub(super) fn sides(&self) -> Sides<'_> {
+        let (memory, depth) = (self.caller.memory(), self.caller.depth());
+        Sides { memory, depth, cell_bytes: self.cell_bytes }
     }
 
     /// Claims, posts, waits, takes.
@@ -119,6 +131,14 @@ impl WindowCalls {
             return Err(Error::ArgumentsTooLong { len, max: self.max_args });
         }
         // A channel of an earlier generation may be somebody else's memory now.
+        self.window.check_generation()
+    }
+
+    /// As [`WindowCalls::check`], for cells that may have been held for long.
+    pub fn check_open(&self) -> Result<()> {
+        if self.ended.load(Ordering::Acquire) {
+            return Err(Error::Released);
+        }
         self.window.check_generation()
     }
 
@@ -277,11 +297,12 @@ impl WindowCalls {
     pub fn read_kept<S: Sink>(&self, ticket: &Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
         let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
         let inline = |len| self.caller.inline_results(ticket, len);
-        match (answer.status, answer.in_space) {
+        let done = match (answer.status, answer.in_space) {
             (0, true) => sink.shared(&self.results, off, len),
             (0, false) => sink.private(&inline(answer.len)[..len]),
             _ => Err(self.failure(inline, answer, off)),
-        }
+        };
+        if self.caller.stands(ticket) { done } else { Err(Error::Released) }
     }
 
     /// Frees the cell of an answer that was kept.
@@ -333,7 +354,13 @@ impl WindowCalls {
                     len: a.len,
                     in_space: a.in_space,
                 })),
-                Looked::Broken(reason) => Some(Seen::Lost(Error::of_break(reason))),
+                Looked::Broken(reason) => {
+                    if reason == BreakReason::Released {
+                        // By the host, which may give its memory to others from now on.
+                        let _ = self.cut_off();
+                    }
+                    Some(Seen::Lost(Error::of_break(reason)))
+                }
                 Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
                     "the answer in cell {} has an impossible state or length",
                     ticket.cell()
@@ -354,14 +381,13 @@ impl WindowCalls {
         let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
         // Frees the cell even if the sink panics.
         let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
-        if answer.status != 0 {
-            return Err(self.failure(|len| taken.inline(len), answer, off));
-        }
-        match (answer.in_space, len) {
-            (true, _) => sink.shared(&self.results, off, len),
-            (false, 0) => sink.private(&[]),
-            (false, _) => sink.private(&taken.inline(answer.len)[..len]),
-        }
+        let done = match (answer.status, answer.in_space, len) {
+            (0, true, _) => sink.shared(&self.results, off, len),
+            (0, false, 0) => sink.private(&[]),
+            (0, false, _) => sink.private(&taken.inline(answer.len)[..len]),
+            _ => Err(self.failure(|len| taken.inline(len), answer, off)),
+        };
+        if taken.stands() { done } else { Err(Error::Released) }
     }
 
     #[cold]
@@ -378,8 +404,7 @@ impl WindowCalls {
         } else {
             words.copy_from_slice(&inline(answer.len)[..len]);
         }
-        let broken =
-            || Error::of_break(self.caller.broken().unwrap_or(crate::BreakReason::NoService));
+        let broken = || Error::of_break(self.caller.broken().unwrap_or(BreakReason::NoService));
         match Error::of_status(answer.status, &words) {
             Some(Error::Broken(_)) | None => broken(),
             Some(e) => e,
@@ -399,6 +424,11 @@ impl Taken<'_> {
             Some(ticket) => self.caller.inline_results(ticket, len),
             None => [0; INLINE_BYTES],
         }
+    }
+
+    #[inline(always)]
+    fn stands(&self) -> bool {
+        self.ticket.as_ref().is_some_and(|ticket| self.caller.stands(ticket))
     }
 }
 

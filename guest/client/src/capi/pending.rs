@@ -24,6 +24,7 @@ impl vfun_pending {
     }
 
     fn flight(&self) -> Edge<&Flight> {
+        self.function.calls.way()?;
         self.flight.as_ref().ok_or(Failure::Argument("the call was waited for already"))
     }
 }
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn vfun_wait(
 pub unsafe extern "C" fn vfun_abandon(pending: *mut vfun_pending) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
-        drop(unsafe { taken(pending, "pending is null")? });
-        Ok(())
+        let p = unsafe { taken(pending, "pending is null")? };
+        Ok(p.function.calls.way().map(|_| ())?)
     })
 }

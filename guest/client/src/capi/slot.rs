@@ -89,7 +89,7 @@ pub unsafe extern "C" fn vfun_submit_borrowed(
 pub unsafe extern "C" fn vfun_give_back(slot: *mut vfun_slot) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
-        drop(unsafe { taken(slot, "slot is null")? });
-        Ok(())
+        let s = unsafe { taken(slot, "slot is null")? };
+        Ok(s.function.calls.way().map(|_| ())?)
     })
 }

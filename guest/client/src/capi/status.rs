@@ -88,6 +88,9 @@ pub enum vfun_status {
     /// The host did not take a submitted module; `vfun_last_code` has a
     /// `vfun_submit_code`.
     NotAccepted = 39,
+    /// The handle is of the process that this one was forked from: connect in
+    /// the child itself.
+    Forked = 45,
 }
 
 impl From<&Error> for vfun_status {
@@ -130,6 +133,7 @@ impl From<&Error> for vfun_status {
             Error::NoModule(_) => vfun_status::NoModule,
             Error::ModuleVersion { .. } => vfun_status::ModuleVersion,
             Error::NotAccepted { .. } => vfun_status::NotAccepted,
+            Error::Forked => vfun_status::Forked,
         }
     }
 }
