@@ -55,8 +55,8 @@ impl Function {
         Function { inner: self.inner.clone() }
     }
 
-    /// As [`Function::release`], while others still hold or call it: their
-    /// calls end with [`crate::Error::Released`].
+    /// As [`Function::release`], while others still hold or call it: their calls
+    /// end with [`crate::Error::Released`], and what they post goes nowhere.
     #[doc(hidden)]
     pub fn release_shared(&self) -> Result<Stats> {
         self.inner.end()

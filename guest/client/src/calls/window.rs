@@ -302,7 +302,7 @@ impl WindowCalls {
             (0, false) => sink.private(&inline(answer.len)[..len]),
             _ => Err(self.failure(inline, answer, off)),
         };
-        if self.caller.stands(ticket) { done } else { Err(Error::Released) }
+        if self.caller.stands(ticket) { done } else { gone(done) }
     }
 
     /// Frees the cell of an answer that was kept.
@@ -381,13 +381,16 @@ impl WindowCalls {
         let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
         // Frees the cell even if the sink panics.
         let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
-        let done = match (answer.status, answer.in_space, len) {
-            (0, true, _) => sink.shared(&self.results, off, len),
-            (0, false, 0) => sink.private(&[]),
-            (0, false, _) => sink.private(&taken.inline(answer.len)[..len]),
-            _ => Err(self.failure(|len| taken.inline(len), answer, off)),
+        if answer.status != 0 {
+            let e = self.failure(|len| taken.inline(len), answer, off);
+            return if taken.stands() { Err(e) } else { Err(Error::Released) };
+        }
+        let done = match (answer.in_space, len) {
+            (true, _) => sink.shared(&self.results, off, len),
+            (false, 0) => sink.private(&[]),
+            (false, _) => sink.private(&taken.inline(answer.len)[..len]),
         };
-        if taken.stands() { done } else { Err(Error::Released) }
+        if taken.stands() { done } else { gone(done) }
     }
 
     #[cold]
@@ -410,6 +413,14 @@ impl WindowCalls {
             Some(e) => e,
         }
     }
+}
+
+/// What was read while the channel was let go of is not used.
+#[cold]
+#[inline(never)]
+fn gone<T>(read: Result<T>) -> Result<T> {
+    drop(read);
+    Err(Error::Released)
 }
 
 struct Taken<'a> {

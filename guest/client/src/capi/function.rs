@@ -213,7 +213,7 @@ pub unsafe extern "C" fn vfun_stats(
 
 /// Gives a function back; *stats (which may be null) says what it did. The
 /// handle is gone, whatever the status. Pending calls and borrowed cells of it
-/// stay valid and must still be ended.
+/// must still be ended, with VFUN_STATUS_RELEASED where they were not answered.
 ///
 /// # Safety
 /// function came from vfun_open and is not used again; stats is null or points

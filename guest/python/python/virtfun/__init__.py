@@ -42,7 +42,7 @@ import os as _os
 
 from . import _errors
 from ._errors import *  # noqa: F401,F403
-from ._native import Function, Pending, Results, Session, Slot, __version__, forked as _forked
+from ._native import Function, Pending, Results, Session, Slot, __version__
 
 __all__ = [
     "Function",
@@ -53,9 +53,6 @@ __all__ = [
     "connect",
 ]
 __all__ += _errors.__all__
-
-# A child has no window: its parent's sessions refuse to be used there.
-_os.register_at_fork(after_in_child=_forked)
 
 
 def connect(
