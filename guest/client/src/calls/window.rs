@@ -302,7 +302,8 @@ impl WindowCalls {
             (0, false) => sink.private(&inline(answer.len)[..len]),
             _ => Err(self.failure(inline, answer, off)),
         };
-        if self.caller.stands(ticket) { done } else { gone(done) }
+        // What was read while the channel was let go of is not used.
+        if self.caller.stands(ticket) { done } else { Err(Error::Released) }
     }
 
     /// Frees the cell of an answer that was kept.
@@ -378,19 +379,30 @@ impl WindowCalls {
     /// Copies results (or an error's words) once, then frees the cell.
     #[inline(always)]
     fn finish<S: Sink>(&self, ticket: Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
-        let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
+        if answer.in_space || answer.status != 0 {
+            return self.finish_space(ticket, answer, sink);
+        }
+        let bytes = match answer.len {
+            0 => [0; INLINE_BYTES],
+            len => self.caller.inline_results(&ticket, len),
+        };
+        let stands = self.caller.stands(&ticket);
+        // Their bytes are private: the sink needs no cell.
+        self.caller.take(ticket);
+        match stands {
+            true => sink.private(&bytes[..answer.len as usize]),
+            false => Err(Error::Released),
+        }
+    }
+
+    #[inline]
+    fn finish_space<S: Sink>(&self, ticket: Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
         // Frees the cell even if the sink panics.
         let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
-        if answer.status != 0 {
-            let e = self.failure(|len| taken.inline(len), answer, off);
-            return if taken.stands() { Err(e) } else { Err(Error::Released) };
+        match &taken.ticket {
+            Some(ticket) => self.read_kept(ticket, answer, sink),
+            None => Err(Error::Released),
         }
-        let done = match (answer.in_space, len) {
-            (true, _) => sink.shared(&self.results, off, len),
-            (false, 0) => sink.private(&[]),
-            (false, _) => sink.private(&taken.inline(answer.len)[..len]),
-        };
-        if taken.stands() { done } else { gone(done) }
     }
 
     #[cold]
@@ -415,32 +427,10 @@ impl WindowCalls {
     }
 }
 
-/// What was read while the channel was let go of is not used.
-#[cold]
-#[inline(never)]
-fn gone<T>(read: Result<T>) -> Result<T> {
-    drop(read);
-    Err(Error::Released)
-}
-
+/// A cell that is freed when this goes.
 struct Taken<'a> {
     caller: &'a Caller<WindowMemory>,
     ticket: Option<Ticket>,
-}
-
-impl Taken<'_> {
-    #[inline(always)]
-    fn inline(&self, len: u32) -> [u8; INLINE_BYTES] {
-        match &self.ticket {
-            Some(ticket) => self.caller.inline_results(ticket, len),
-            None => [0; INLINE_BYTES],
-        }
-    }
-
-    #[inline(always)]
-    fn stands(&self) -> bool {
-        self.ticket.as_ref().is_some_and(|ticket| self.caller.stands(ticket))
-    }
 }
 
 impl Drop for Taken<'_> {
