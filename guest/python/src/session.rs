@@ -33,10 +33,7 @@ impl Core {
         }
         let done = py.detach(|| {
             let guard = self.session.read().unwrap_or_else(|e| e.into_inner());
-            match &*guard {
-                None => None,
-                Some(s) => Some(f(s)),
-            }
+            guard.as_ref().map(f)
         });
         match done {
             None => Err(errors::closed(py)),
