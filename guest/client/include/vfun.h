@@ -16,10 +16,24 @@
 // (vfun_connect, vfun_open, vfun_release, vfun_close, ...), may block; vfun_submit,
 // vfun_poll, vfun_peek and vfun_arm do not.
 //
-// fork: a child has no part in its parent's sessions and uses no handle from
-// before the fork; it calls vfun_connect itself. exec is fine at any time.
 // Signals: no function may be called in a signal handler, but vfun_version; have
 // the handler write to a descriptor of the program's own.
+//
+// The end of a function. vfun_release and vfun_close let go of the window's memory
+// before they give it back. Pending calls and slots may outlive both and must
+// still be ended: a call that was answered has its results, every other one, and
+// every slot that is submitted, ends with VFUN_STATUS_RELEASED. A slot's bytes stay
+// where they are until the slot is ended; they are this process's own memory then,
+// and nothing that is written there reaches the host or another function. (What
+// one thread writes there at the very moment of another's release may be lost.)
+//
+// Fork. Handles belong to the process that opened them. In a child of fork() every
+// function that would use one returns VFUN_STATUS_FORKED and sends nothing; those
+// that end a handle free its memory there and leave the parent's alone. Only
+// vfun_info, vfun_describe and vfun_granted still tell what was. A slot's bytes are
+// not mapped in a child: touching them ends it with SIGSEGV. A child connects by
+// itself, also beside its parent's handles. exec() after fork() is always fine; a
+// child made by the system calls clone or vfork themselves is not told apart.
 //
 // Made by cbindgen from guest/client/src/capi; do not edit.
 
@@ -131,6 +145,9 @@ typedef enum vfun_status {
   VFUN_STATUS_NOT_ACCEPTED = 39,
   // The session was closed.
   VFUN_STATUS_CLOSED = 40,
+  // The handle is of the process that this one was forked from: connect in
+  // the child itself.
+  VFUN_STATUS_FORKED = 45,
 } vfun_status;
 
 // How calls wait for their answers, and their services for calls.
@@ -531,7 +548,7 @@ enum vfun_status vfun_stats(const struct vfun_function *function,
 // Gives a function back; *stats (which may be null) says what it did: nothing
 // but zeros if vfun_close has given it back already, which is no error. The
 // handle is gone, whatever the status. Pending calls and borrowed cells of it
-// stay valid and must still be ended.
+// must still be ended, with VFUN_STATUS_RELEASED where they were not answered.
 //
 // Requires:
 // function came from vfun_open and is not used again; stats is null or points
@@ -608,7 +625,7 @@ enum vfun_status vfun_peek(struct vfun_pending *pending,
 enum vfun_status vfun_abandon(struct vfun_pending *pending);
 
 // Lends a cell out: *bytes points to *room bytes to write arguments into,
-// until the slot is ended. *slot is the caller's, to be ended by
+// until the slot is ended, also if its function is released before. *slot is the caller's, to be ended by
 // vfun_submit_borrowed or vfun_give_back. VFUN_STATUS_FULL if every cell is in use.
 //
 // Requires:

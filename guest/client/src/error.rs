@@ -206,6 +206,9 @@ pub enum Error {
     /// The grant was released, by this app or by the host.
     #[error("the grant was released")]
     Released,
+    /// This was opened by the process that this one was forked from. Nothing was sent.
+    #[error("this was opened by the parent process; a child of fork has no part in it")]
+    Forked,
     /// The caller's own time limit passed; the call goes on without it.
     #[error("the call was not answered within {} ms", .0.as_millis())]
     TimedOut(Duration),
@@ -303,6 +306,7 @@ impl Error {
             | Error::Broken(_)
             | Error::Released
             | Error::Closed
+            | Error::Forked
             | Error::TimedOut(_)
             | Error::HostGone(_)
             | Error::Unanswered(_)
@@ -320,6 +324,7 @@ impl Error {
                 | Error::ManagerGone(_)
                 | Error::Closed
                 | Error::HostGone(_)
+                | Error::Forked
                 | Error::Unanswered(_)
         )
     }
@@ -431,6 +436,7 @@ impl Error {
             Error::BadCall(_) => "Update the older of the two sides; if both are current, report it.".into(),
             Error::Closed => "Connect anew.".into(),
             Error::Broken(_) | Error::Released => "Negotiate the function anew.".into(),
+            Error::Forked => "Connect in the child itself, after the fork.".into(),
             Error::TimedOut(_) => {
                 "Wait longer, or go on: the cell frees itself when the answer comes.".into()
             }

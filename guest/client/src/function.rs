@@ -1,6 +1,6 @@
 //! An active function.
 
-use crate::calls::{Calls, Into, Results, ToVec, With};
+use crate::calls::{Calls, Into, Results, ToVec, Way, With};
 use crate::error::Result;
 use crate::grant::{GrantInfo, Hold, Stats};
 use crate::pending::Pending;
@@ -23,9 +23,26 @@ pub(crate) struct Active {
     pub hold: Hold,
 }
 
+impl Active {
+    /// Lets go of the channel, then gives the grant back and says what it did.
+    pub fn end(&self) -> Result<Stats> {
+        self.calls.cut_off()?;
+        self.hold.release()
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        // Somebody may still have a span of the channel's memory.
+        let _ = self.calls.cut_off();
+    }
+}
+
 impl Function {
     pub(crate) fn new(hold: Hold, calls: Calls) -> Self {
-        Function { inner: Arc::new(Active { calls, hold }) }
+        let inner = Arc::new(Active { calls, hold });
+        inner.hold.session.adopt(&inner);
+        Function { inner }
     }
 
     /// Calls the function and waits for its results. Waits for a free cell if
@@ -89,8 +106,8 @@ impl Function {
     /// The raw lines of a channel of kind [`crate::ChannelKind::Floor`]. Who has sent
     /// some and waits for their answers calls [`Function::wake_floor`] now and then.
     pub fn floor(&self) -> Option<&WindowMemory> {
-        match &self.inner.calls {
-            Calls::Floor(lines) => Some(lines.memory()),
+        match self.inner.calls.way() {
+            Ok(Way::Floor(lines)) => Some(lines.memory()),
             _ => None,
         }
     }
@@ -100,8 +117,8 @@ impl Function {
     /// where nothing can ring, where it looks by itself every few milliseconds,
     /// and for functions that are called.
     pub fn wake_floor(&self) -> bool {
-        match &self.inner.calls {
-            Calls::Floor(lines) => lines.wake(),
+        match self.inner.calls.way() {
+            Ok(Way::Floor(lines)) => lines.wake(),
             _ => false,
         }
     }
@@ -109,7 +126,7 @@ impl Function {
     /// Gives the grant back and says what it did; all zeros if the session was
     /// closed before, which gave it back.
     pub fn release(self) -> Result<Stats> {
-        self.inner.hold.release()
+        self.inner.end()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A grant: what a negotiation gave.
 
-use crate::calls::{Calls, RawLines, TcpCalls, WindowCalls};
+use crate::calls::{Calls, RawLines, TcpCalls, Way, WindowCalls};
 use crate::control::{self, Control};
 use crate::error::{Error, Result};
 use crate::function::Function;
@@ -130,9 +130,9 @@ impl Grant {
     pub fn activate(self) -> Result<Function> {
         let body = self.hold.request(Kind::Activate, control::TIMEOUT)?;
         let session = &self.hold.session;
-        let calls = match (&session.control, &session.window) {
+        let way = match (&session.control, &session.window) {
             (Control::Tcp(connection), _) => {
-                Calls::Tcp(TcpCalls::new(connection.clone(), &self.hold.info)?)
+                Way::Tcp(TcpCalls::new(connection.clone(), &self.hold.info)?)
             }
             (Control::Window(_) | Control::Module(..), window) => {
                 let ack: ActivateAck = control::exact(&body, "activate")?;
@@ -143,16 +143,16 @@ impl Grant {
                     ChannelKind::Calls => {
                         let bell = session.info.doorbell;
                         let calls = WindowCalls::open(window.clone(), &ack, info, policy, bell)?;
-                        Calls::Window(Box::new(calls))
+                        Way::Window(Box::new(calls))
                     }
-                    ChannelKind::Floor => Calls::Floor(RawLines::open(window.clone(), &ack, info)?),
+                    ChannelKind::Floor => Way::Floor(RawLines::open(window.clone(), &ack, info)?),
                     ChannelKind::Packets => {
                         return Err(Error::Unsupported("this version has no packet channels"));
                     }
                 }
             }
         };
-        Ok(Function::new(self.hold, calls))
+        Ok(Function::new(self.hold, Calls::new(way)))
     }
 
     /// Gives the grant back without running it.

@@ -26,9 +26,13 @@
 //! path: calls go on while it is down, and only control requests (negotiate,
 //! activate, release, list, stats) fail then, with [`Error::ManagerGone`].
 //!
-//! A session belongs to the process that opened it. After `fork` the child has
-//! no window and must connect by itself; touching the parent's session there
-//! ends the child. (`exec` after `fork` is fine.)
+//! A session belongs to the process that opened it. In a child of `fork` whatever
+//! would use it fails with [`Error::Forked`], and dropping it there leaves the
+//! parent's alone; the child connects by itself. A [`Slot`]'s bytes are not mapped
+//! in a child: touching them ends it. (`exec` after `fork` is fine.)
+//!
+//! [`Function::release`] and [`Session::close`] let go of the window's memory before
+//! they give it back: nothing that is kept of a function reaches the next one.
 //!
 //! What the host writes is distrusted as a guest's bytes are: it is copied
 //! once, checked, then used, and what makes no sense ends in an [`Error`] that

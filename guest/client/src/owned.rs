@@ -2,7 +2,7 @@
 //! languages: calls, cells and results that keep their function alive, and
 //! ends that do not wait for them.
 
-use crate::calls::{Calls, Flight, Landed, Results, Sink, ToVec, With};
+use crate::calls::{Calls, Flight, Landed, Results, Sink, ToVec, Way, With};
 use crate::error::{Error, Result};
 use crate::function::{Active, Function};
 use crate::grant::Stats;
@@ -56,11 +56,11 @@ impl Function {
         Function { inner: self.inner.clone() }
     }
 
-    /// As [`Function::release`], while others still hold or call it: their
-    /// calls end with [`crate::Error::Released`].
+    /// As [`Function::release`], while others still hold or call it: their calls
+    /// end with [`crate::Error::Released`], and what they post goes nowhere.
     #[doc(hidden)]
     pub fn release_shared(&self) -> Result<Stats> {
-        self.inner.hold.release()
+        self.inner.end()
     }
 }
 
@@ -162,7 +162,7 @@ impl KeptResults {
 
 impl Drop for KeptResults {
     fn drop(&mut self) {
-        if let (Calls::Window(w), Some(ticket)) = (&self.function.calls, self.cell.take()) {
+        if let (Ok(Way::Window(w)), Some(ticket)) = (self.function.calls.way(), self.cell.take()) {
             w.take(ticket);
         }
     }
@@ -187,8 +187,8 @@ impl OwnedPending {
     /// Waits for the results and leaves them where they are.
     pub fn wait_kept(mut self) -> Result<KeptResults> {
         let function = self.function.clone();
-        match (&function.calls, self.flight.take()) {
-            (Calls::Window(w), Some(Flight::Cell(ticket))) => {
+        match (function.calls.way()?, self.flight.take()) {
+            (Way::Window(w), Some(Flight::Cell(ticket))) => {
                 let (ticket, outcome) = w.wait_kept(ticket)?;
                 // From here on the cell is freed, whatever happens.
                 let mut kept = KeptResults {
@@ -205,7 +205,7 @@ impl OwnedPending {
                 }
                 Ok(kept)
             }
-            (calls, Some(flight)) => match calls.wait(flight, None, ToVec) {
+            (_, Some(flight)) => match function.calls.wait(flight, None, ToVec) {
                 Landed::Done(Ok(bytes)) => Ok(KeptResults {
                     function: function.clone(),
                     cell: None,
@@ -250,8 +250,9 @@ impl Function {
     #[doc(hidden)]
     pub fn keep_cell(&self) -> Result<OwnedCell> {
         let function = self.inner.clone();
-        let (now, room) = match &function.calls {
-            Calls::Window(w) => {
+        let (now, room) = match function.calls.way()? {
+            Way::Window(w) => {
+                w.check_open()?;
                 let claim = w.claim()?;
                 let room = match w.space(&claim) {
                     Some(space) => Room::Space(space),
@@ -259,8 +260,11 @@ impl Function {
                 };
                 (Now::Idle(claim), room)
             }
-            Calls::Tcp(t) => (Now::Nothing, Room::Private(vec![0; t.max_args()])),
-            Calls::Floor(_) => return Err(Calls::no_calls()),
+            Way::Tcp(t) => {
+                t.check_open()?;
+                (Now::Nothing, Room::Private(vec![0; t.max_args()]))
+            }
+            Way::Floor(_) => return Err(Calls::no_calls()),
         };
         Ok(OwnedCell { function, now, room })
     }
@@ -268,8 +272,8 @@ impl Function {
     /// Longest arguments of a call, bytes.
     #[doc(hidden)]
     pub fn room(&self) -> usize {
-        match &self.inner.calls {
-            Calls::Tcp(t) => t.max_args(),
+        match self.inner.calls.way() {
+            Ok(Way::Tcp(t)) => t.max_args(),
             _ => self.info().max_args(),
         }
     }
@@ -299,15 +303,16 @@ impl OwnedCell {
             Room::Space(space) => space,
             Room::Private(bytes) => bytes,
         };
-        let flight = match (&self.function.calls, std::mem::replace(&mut self.now, Now::Nothing)) {
+        let way = self.function.calls.way()?;
+        let flight = match (way, std::mem::replace(&mut self.now, Now::Nothing)) {
             (_, Now::Flying(flight)) => {
                 self.now = Now::Flying(flight);
                 return Err(Error::Unsupported(
                     "a call is under way in this cell: wait for it first",
                 ));
             }
-            (Calls::Window(w), Now::Idle(claim)) => {
-                if let Err(e) = w.check(len) {
+            (Way::Window(w), Now::Idle(claim)) => {
+                if let Err(e) = w.check_open() {
                     self.now = Now::Idle(claim);
                     return Err(e);
                 }
@@ -317,7 +322,7 @@ impl OwnedCell {
                 };
                 Flight::Cell(posted?)
             }
-            (Calls::Tcp(t), Now::Nothing) => {
+            (Way::Tcp(t), Now::Nothing) => {
                 t.submit(Command::Set, &bytes[..len]).map(Flight::Frame)?
             }
             _ => {
@@ -348,14 +353,15 @@ impl OwnedCell {
     /// Waits for the results and reads them where they lie. They stay there
     /// until the next call in this cell.
     pub fn finish<T>(&mut self, read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
-        match (&self.function.calls, std::mem::replace(&mut self.now, Now::Nothing)) {
-            (Calls::Window(w), Now::Flying(Flight::Cell(ticket))) => {
+        let calls = &self.function.calls;
+        match (calls.way()?, std::mem::replace(&mut self.now, Now::Nothing)) {
+            (Way::Window(w), Now::Flying(Flight::Cell(ticket))) => {
                 let (ticket, outcome) = w.wait_kept(ticket)?;
                 let done = w.read_kept(&ticket, outcome, With(read));
                 self.now = Now::Idle(w.keep(ticket));
                 done
             }
-            (calls, Now::Flying(flight)) => match calls.wait(flight, None, With(read)) {
+            (_, Now::Flying(flight)) => match calls.wait(flight, None, With(read)) {
                 Landed::Done(done) => done,
                 Landed::Flying(_) => Err(Error::Unsupported("the wait ended without an answer")),
             },
@@ -371,9 +377,10 @@ impl Drop for OwnedCell {
     fn drop(&mut self) {
         // First: whoever claims the cell next borrows this space.
         self.room = Room::Private(vec![]);
-        match (&self.function.calls, std::mem::replace(&mut self.now, Now::Nothing)) {
-            (Calls::Window(w), Now::Idle(claim)) => w.unclaim(claim),
-            (calls, Now::Flying(flight)) => calls.abandon(flight),
+        let calls = &self.function.calls;
+        match (calls.way(), std::mem::replace(&mut self.now, Now::Nothing)) {
+            (Ok(Way::Window(w)), Now::Idle(claim)) => w.unclaim(claim),
+            (_, Now::Flying(flight)) => calls.abandon(flight),
             _ => {}
         }
     }

@@ -3,16 +3,17 @@
 use crate::control::{self, Control};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
-use crate::function::Function;
+use crate::function::{Active, Function};
 use crate::grant::Grant;
 use crate::heartbeat::Heartbeat;
 use crate::request::FunctionRequest;
 use crate::transport::Window;
 use crate::wait::WaitPolicy;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use vfun_signature::Signature;
+use vfun_window::Process;
 use vfun_wire::message::{
     Describe, Empty, Kind, LIST_ENTRIES, List, ListAck, ListEntry, Location, row,
 };
@@ -106,6 +107,10 @@ pub(crate) struct SessionInner {
     place: String,
     handle: u64,
     closed: AtomicBool,
+    /// Whose it is: a child of fork has no part in it.
+    of: Process,
+    /// What was activated in it; nothing more is, once it is being closed.
+    functions: Mutex<Option<Vec<Weak<Active>>>>,
     /// Ends with the goodbye: the session line may be another app's after it.
     heartbeat: Mutex<Option<Heartbeat>>,
 }
@@ -122,12 +127,27 @@ impl SessionInner {
     ) -> Self {
         let closed = AtomicBool::new(false);
         let heartbeat = Mutex::new(heartbeat);
-        SessionInner { control, window, info, policy, place, handle, closed, heartbeat }
+        let (of, functions) = (Process::current(), Mutex::new(Some(Vec::new())));
+        SessionInner {
+            control,
+            window,
+            info,
+            policy,
+            place,
+            handle,
+            closed,
+            of,
+            functions,
+            heartbeat,
+        }
     }
 
     /// Makes a request in this session.
     pub fn request(&self, kind: Kind, body: &[u8], timeout: Duration) -> Result<Vec<u8>> {
         debug_assert_eq!(body.len(), row(kind).request_bytes);
+        if !self.of.is_current() {
+            return Err(Error::Forked);
+        }
         if self.is_closed() {
             return Err(Error::Closed);
         }
@@ -137,6 +157,26 @@ impl SessionInner {
     /// Whether it said goodbye.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// Notes a function that the goodbye will end.
+    pub fn adopt(&self, function: &Arc<Active>) {
+        match &mut *self.functions.lock().unwrap_or_else(|e| e.into_inner()) {
+            Some(all) => {
+                all.retain(|f| f.strong_count() > 0);
+                all.push(Arc::downgrade(function));
+            }
+            // Activated while it was being closed: the goodbye gives it back. If it
+            // cannot be let go of, it was not used yet either.
+            None => drop(function.calls.cut_off()),
+        }
+    }
+
+    /// Lets go of the channels of all functions: the goodbye gives their memory back.
+    fn cut_off(&self) -> Result<()> {
+        let all = self.functions.lock().unwrap_or_else(|e| e.into_inner()).take();
+        let all = all.into_iter().flatten();
+        all.filter_map(|f| f.upgrade()).try_for_each(|f| f.calls.cut_off())
     }
 
     fn goodbye(&self, timeout: Duration) -> Result<()> {
@@ -151,6 +191,12 @@ const EMPTY: Empty = Empty { reserved: U64::ZERO };
 
 impl Drop for SessionInner {
     fn drop(&mut self) {
+        if !self.of.is_current() {
+            // Its thread is the parent's, and so is what it stands in with it.
+            let beat = self.heartbeat.get_mut().unwrap_or_else(|e| e.into_inner());
+            std::mem::forget(beat.take());
+            return;
+        }
         if !self.is_closed() {
             // Best effort: the host finds out by itself, only later.
             let _ = self.goodbye(DROP_TIMEOUT);
@@ -258,8 +304,13 @@ impl Session {
     }
 
     /// Ends the session and gives back everything it was granted. Calls still
-    /// under way end with [`Error::Released`].
+    /// under way that are not answered end with [`Error::Released`], and so do cells
+    /// that are lent when they are submitted.
     pub fn close(self) -> Result<()> {
+        if !self.inner.of.is_current() {
+            return Err(Error::Forked);
+        }
+        self.inner.cut_off()?;
         self.inner.goodbye(control::TIMEOUT)
     }
 }

@@ -1,6 +1,6 @@
 //! A cell lent out: arguments written where the service reads them.
 
-use crate::calls::{Calls, Flight, Into};
+use crate::calls::{Calls, Flight, Into, Way};
 use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::pending::Pending;
@@ -13,6 +13,9 @@ use vfun_wire::limits::INLINE_BYTES;
 
 /// A cell's data space, to write arguments into. Dropping it gives the cell
 /// back. Its first bytes are what an earlier call left there.
+///
+/// A session may be closed while cells are lent. Their memory is this process's
+/// own from then on, and submitting them fails with [`Error::Released`].
 pub struct Slot<'a> {
     function: &'a Arc<Active>,
     held: Option<Held>,
@@ -30,16 +33,20 @@ pub(crate) enum Held {
 
 impl Held {
     pub fn borrow(function: &Active) -> Result<Held> {
-        match &function.calls {
-            Calls::Window(w) => {
+        match function.calls.way()? {
+            Way::Window(w) => {
+                w.check_open()?;
                 let claim = w.claim()?;
                 Ok(match w.space(&claim) {
                     Some(space) => Held::Space(claim, space),
                     None => Held::Line(claim, [0; INLINE_BYTES]),
                 })
             }
-            Calls::Tcp(t) => Ok(Held::Frame(vec![0; t.max_args()])),
-            Calls::Floor(_) => Err(Calls::no_calls()),
+            Way::Tcp(t) => {
+                t.check_open()?;
+                Ok(Held::Frame(vec![0; t.max_args()]))
+            }
+            Way::Floor(_) => Err(Calls::no_calls()),
         }
     }
 
@@ -66,8 +73,15 @@ impl Held {
             self.give_back(function);
             return Err(Error::ArgumentsTooLong { len, max });
         }
-        match (&function.calls, self) {
-            (Calls::Window(w), Held::Space(claim, space)) => {
+        let way = function.calls.way()?;
+        if let Way::Window(w) = way
+            && let Err(e) = w.check_open()
+        {
+            self.give_back(function);
+            return Err(e);
+        }
+        match (way, self) {
+            (Way::Window(w), Held::Space(claim, space)) => {
                 if len <= INLINE_BYTES {
                     // One line less to fetch for the service.
                     let mut line = [0; INLINE_BYTES];
@@ -79,10 +93,12 @@ impl Held {
                 drop(space);
                 w.post_written(claim, Command::Set, len).map(Flight::Cell)
             }
-            (Calls::Window(w), Held::Line(claim, line)) => {
+            (Way::Window(w), Held::Line(claim, line)) => {
                 w.post(claim, Command::Set, &line[..len]).map(Flight::Cell)
             }
-            (calls, Held::Frame(frame)) => calls.submit(Command::Set, &frame[..len]),
+            (Way::Tcp(t), Held::Frame(frame)) => {
+                t.submit(Command::Set, &frame[..len]).map(Flight::Frame)
+            }
             _ => Err(Calls::no_calls()),
         }
     }
@@ -97,7 +113,7 @@ impl Held {
             Held::Line(claim, _) => claim,
             Held::Frame(_) => return,
         };
-        if let Calls::Window(w) = &function.calls {
+        if let Ok(Way::Window(w)) = function.calls.way() {
             w.unclaim(claim);
         }
     }

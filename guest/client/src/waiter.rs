@@ -5,7 +5,7 @@
 //! part of arming. The timer is what bounds a first sleep (R-SLP-3), what looks after
 //! a channel that no bell tells of, and the only thing there is without a doorbell.
 
-use crate::calls::{Calls, Flight};
+use crate::calls::{Flight, Way};
 use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::pending::Pending;
@@ -17,7 +17,7 @@ use rustix::time::{
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vfun_window::{Bell, pause};
+use vfun_window::{Bell, Process, pause};
 
 /// The first sleep with a doorbell: a service may have missed the declaration (R-SLP-3).
 const FIRST_SLEEP: Duration = Duration::from_millis(1);
@@ -75,7 +75,7 @@ impl<'a> From<&'a Pending<'_>> for InFlight<'a> {
 ///
 /// Spurious wakes happen, at most some 7000 a second, whatever others do.
 pub struct Waiter {
-    process: u32,
+    process: Process,
     epoll: OwnedFd,
     timer: OwnedFd,
     /// Functions at which sleep is declared.
@@ -119,10 +119,10 @@ enum Wakes {
 }
 
 fn wakes(function: &Active) -> Wakes {
-    match &function.calls {
-        Calls::Window(w) => w.bell().map_or(Wakes::Clock, Wakes::Bell),
-        Calls::Tcp(t) => Wakes::Line(t.connection().clone()),
-        Calls::Floor(_) => Wakes::Clock,
+    match function.calls.way() {
+        Ok(Way::Window(w)) => w.bell().map_or(Wakes::Clock, Wakes::Bell),
+        Ok(Way::Tcp(t)) => Wakes::Line(t.connection().clone()),
+        Ok(Way::Floor(_)) | Err(_) => Wakes::Clock,
     }
 }
 
@@ -167,7 +167,7 @@ impl Waiter {
             Ok((epoll, timer))
         };
         let (epoll, timer) = made().map_err(failed)?;
-        let (armed, sources, process) = (vec![], vec![], std::process::id());
+        let (armed, sources, process) = (vec![], vec![], Process::current());
         Ok(Waiter { process, epoll, timer, armed, sources, since: None, vain: Vain::default() })
     }
 
@@ -241,9 +241,7 @@ impl Waiter {
 
     fn arm_these(&mut self, calls: &[InFlight<'_>]) -> Result<Vec<usize>> {
         if !self.is_ours() {
-            return Err(Error::Unsupported(
-                "a waiter is of the process that made it: make another after fork",
-            ));
+            return Err(Error::Forked);
         }
         let those = |which: fn(&InFlight<'_>) -> bool| -> Vec<usize> {
             calls.iter().enumerate().filter(|(_, c)| which(c)).map(|(i, _)| i).collect()
@@ -268,7 +266,7 @@ impl Waiter {
         let deaf = self.vain.is_deaf(now);
         let all_ring = self.listen(&functions, deaf).map_err(failed)?;
         for function in functions {
-            if let Calls::Window(w) = &function.calls {
+            if let Ok(Way::Window(w)) = function.calls.way() {
                 w.sleep_elsewhere();
             }
             self.armed.push(function.clone());
@@ -295,7 +293,7 @@ impl Waiter {
     /// Whether this is the process that made it: a child of fork shares the epoll
     /// with its parent, and has no part in its functions.
     fn is_ours(&self) -> bool {
-        std::process::id() == self.process
+        self.process.is_current()
     }
 
     /// Takes declarations of sleep back.
@@ -304,7 +302,7 @@ impl Waiter {
             return self.armed.drain(..).for_each(std::mem::forget);
         }
         for function in self.armed.drain(..) {
-            if let Calls::Window(w) = &function.calls {
+            if let Ok(Way::Window(w)) = function.calls.way() {
                 w.awake_elsewhere();
             }
         }

@@ -56,6 +56,26 @@ fn every_function_and_every_wrong_use() {
 }
 
 #[test]
+fn what_outlives_a_release_reaches_nothing_of_the_next_function() {
+    over_each_transport("tests/c/release.c");
+}
+
+#[test]
+fn a_child_of_fork_is_told_so_and_its_parent_loses_nothing() {
+    over_each_transport("tests/c/fork.c");
+}
+
+/// Through a window, with a thread that shows that the app lives, and over TCP.
+fn over_each_transport(source: &str) {
+    let fake = Fake::new(fake::Setup { heartbeat_ms: 20, ..Default::default() });
+    let (gateway, dir) = (fake::Gateway::new(None), tempfile::tempdir().unwrap());
+    let program = dir.path().join("program");
+    compile(source, &program);
+    run(&program, &[&format!("host:{}", fake.socket().display())]);
+    run(&program, &[&format!("tcp:{}", gateway.address)]);
+}
+
+#[test]
 fn the_example_computes() {
     let (fake, dir) = (Fake::honest(), tempfile::tempdir().unwrap());
     let program = dir.path().join("factorial");

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use vfun::{Error, OwnedCell};
+use vfun_window::Process;
 
 /// Locks; a panic in another thread left nothing half done.
 pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -14,7 +15,9 @@ pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A channel, until it is closed.
 pub struct Channel {
-    function: RwLock<Option<Ours<vfun::Function>>>,
+    /// Whose it is: no lock of it is taken in a child; see [`crate::session::Core`].
+    of: Process,
+    function: RwLock<Option<vfun::Function>>,
     /// Longest arguments.
     pub room: usize,
     pub depth: usize,
@@ -26,7 +29,8 @@ impl Channel {
     pub fn new(function: vfun::Function) -> Arc<Self> {
         let (room, depth) = (function.room(), function.info().depth.into());
         Arc::new(Channel {
-            function: RwLock::new(Some(Ours::new(function))),
+            of: Process::current(),
+            function: RwLock::new(Some(function)),
             room,
             depth,
             held: AtomicUsize::new(0),
@@ -35,15 +39,21 @@ impl Channel {
 
     /// Uses the function.
     pub fn with<T>(&self, py: Python<'_>, f: impl FnOnce(&vfun::Function) -> T) -> PyResult<T> {
+        if !self.of.is_current() {
+            return Err(errors::forked(py));
+        }
         let guard = self.function.read().unwrap_or_else(|e| e.into_inner());
         match &*guard {
-            Some(function) => Ok(f(function.get()?)),
+            Some(function) => Ok(f(function)),
             None => Err(errors::closed(py)),
         }
     }
 
     /// No new calls. The grant is given back once nothing of it is held.
     pub fn close(&self) {
+        if !self.of.is_current() {
+            return;
+        }
         drop(self.function.write().unwrap_or_else(|e| e.into_inner()).take());
     }
 

@@ -3,36 +3,24 @@
 
 use crate::errors;
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-/// Called in the child, where no other thread runs.
-pub fn happened() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
+use vfun_window::Process;
 
 /// Something of the process that made it.
 pub struct Ours<T> {
-    born: u32,
+    of: Process,
     inner: Option<T>,
 }
 
 impl<T> Ours<T> {
     /// Of this process.
     pub fn new(inner: T) -> Self {
-        Ours { born: FORKS.load(Ordering::Relaxed), inner: Some(inner) }
-    }
-
-    /// Whether this is a child of the process that made it.
-    pub fn foreign(&self) -> bool {
-        self.born != FORKS.load(Ordering::Relaxed)
+        Ours { of: Process::current(), inner: Some(inner) }
     }
 
     /// It, unless this is a child.
     pub fn get(&self) -> PyResult<&T> {
         match &self.inner {
-            Some(inner) if !self.foreign() => Ok(inner),
+            Some(inner) if self.of.is_current() => Ok(inner),
             _ => Err(Python::attach(errors::forked)),
         }
     }
@@ -40,16 +28,9 @@ impl<T> Ours<T> {
 
 impl<T> Drop for Ours<T> {
     fn drop(&mut self) {
-        if self.foreign() {
-            // It would touch memory that this process does not have.
+        if !self.of.is_current() {
+            // Another thread of the parent's may have held a lock of it at the fork.
             std::mem::forget(self.inner.take());
         }
-    }
-}
-
-impl<T> Ours<T> {
-    /// Takes it out, unless this is a child.
-    pub fn take(&mut self) -> Option<T> {
-        if self.foreign() { None } else { self.inner.take() }
     }
 }

@@ -133,6 +133,8 @@ impl Function {
             Error::Full { .. } => Ok(None),
             e => Err(errors::of(py, &e)),
         };
+        // Arrays stay when their function is given back; calls with them do not.
+        self.channel().with(py, |_| ())?;
         if let (Some(slot), Prepared::Lent(head, _)) = (self.slot_of(p), p)
             && slot.free()?
         {

@@ -41,12 +41,6 @@ mod _native {
         vfun::NackCode::ALL.iter().map(|c| format!("{c:?}")).collect()
     }
 
-    /// Called in a child after fork: what the parent opened is not the child's.
-    #[pyfunction]
-    fn forked() {
-        crate::fork::happened();
-    }
-
     #[pymodule_init]
     fn init(m: &Bound<'_, PyModule>) -> PyResult<()> {
         m.add("__version__", env!("CARGO_PKG_VERSION"))

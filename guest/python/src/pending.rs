@@ -3,7 +3,6 @@
 use crate::arguments::Plan;
 use crate::channel::{Channel, SlotCell, lock};
 use crate::errors;
-use crate::fork::Ours;
 use crate::results::{Came, Flight, Shape, value};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -11,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use vfun::OwnedPending;
+use vfun_window::Process;
 
 /// How long a wait goes on before it looks for signals (Ctrl-C).
 const SIGNALS: Duration = Duration::from_millis(50);
@@ -21,6 +21,8 @@ const TURN: Duration = Duration::from_micros(500);
 /// stop the call.
 #[pyclass(frozen, weakref, module = "virtfun")]
 pub struct Pending {
+    /// Whose it is: no lock of it is taken in a child; see [`crate::session::Core`].
+    of: Process,
     state: Mutex<State>,
     channel: Arc<Channel>,
     plan: Option<Arc<Plan>>,
@@ -28,7 +30,7 @@ pub struct Pending {
 }
 
 pub enum State {
-    Flying(Ours<Flight>),
+    Flying(Flight),
     /// Another thread takes the answer.
     Landing,
     Done(PyResult<Py<PyAny>>),
@@ -48,7 +50,7 @@ pub struct InHand<'a>(MutexGuard<'a, State>);
 impl InHand<'_> {
     fn get(&self) -> Option<&Flight> {
         match &*self.0 {
-            State::Flying(f) => f.get().ok(),
+            State::Flying(f) => Some(f),
             _ => None,
         }
     }
@@ -122,41 +124,49 @@ impl Pending {
         plan: Option<Arc<Plan>>,
         channel: Arc<Channel>,
     ) -> Self {
-        Pending { state: Mutex::new(State::Flying(Ours::new(flight))), channel, plan, shape }
+        let (of, state) = (Process::current(), Mutex::new(State::Flying(flight)));
+        Pending { of, state, channel, plan, shape }
     }
 
     /// What a waiter needs of it; never waits.
     pub fn flight(&self) -> Seen<'_> {
+        if !self.of.is_current() {
+            return Seen::Answered;
+        }
         match self.state.try_lock() {
             Err(_) => Seen::Busy,
             Ok(state) => match &*state {
-                State::Flying(f) if !f.foreign() => Seen::Flying(InHand(state)),
+                State::Flying(_) => Seen::Flying(InHand(state)),
                 State::Landing => Seen::Busy,
-                State::Flying(_) | State::Done(_) => Seen::Answered,
+                State::Done(_) => Seen::Answered,
             },
         }
     }
 
     /// Without the interpreter: whether waiting would end at once.
     fn settled(&self, limit: Option<Duration>) -> bool {
+        if !self.of.is_current() {
+            return true;
+        }
         match &*lock(&self.state) {
-            State::Flying(f) if f.foreign() => true,
-            State::Flying(f) => f.get().is_ok_and(|f| match limit {
+            State::Flying(f) => match limit {
                 Some(limit) => ready(f, limit),
                 None => polled(f),
-            }),
+            },
             State::Landing => false,
             State::Done(_) => true,
         }
     }
 
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if !self.of.is_current() {
+            return Err(errors::forked(py));
+        }
         let taken = std::mem::replace(&mut *lock(&self.state), State::Landing);
         let done = match taken {
-            State::Flying(mut f) => match f.take() {
-                Some(flight) => land(py, flight, self.shape, self.plan.as_deref(), &self.channel),
-                None => Err(errors::forked(py)),
-            },
+            State::Flying(flight) => {
+                land(py, flight, self.shape, self.plan.as_deref(), &self.channel)
+            }
             State::Landing => {
                 return Err(PyRuntimeError::new_err("two threads wait for this call"));
             }

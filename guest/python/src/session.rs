@@ -2,7 +2,6 @@
 
 use crate::channel::{Channel, lock};
 use crate::errors;
-use crate::fork::Ours;
 use crate::function::{Function, Wanted};
 use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::prelude::*;
@@ -11,10 +10,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::time::Duration;
 use vfun::{ConnectOptions, Endpoint, FunctionRequest, Preference, WaitPolicy};
+use vfun_window::Process;
 
 /// What a session and its functions share.
 pub struct Core {
-    session: RwLock<Option<Ours<vfun::Session>>>,
+    /// Whose it is: no lock of it is taken in a child, as one that another thread of
+    /// the parent's held at the fork is never given back there.
+    of: Process,
+    session: RwLock<Option<vfun::Session>>,
     channels: Mutex<Vec<Weak<Channel>>>,
 }
 
@@ -25,21 +28,16 @@ impl Core {
         py: Python<'_>,
         f: impl FnOnce(&vfun::Session) -> Result<T, vfun::Error> + Send,
     ) -> PyResult<T> {
+        if !self.of.is_current() {
+            return Err(errors::forked(py));
+        }
         let done = py.detach(|| {
             let guard = self.session.read().unwrap_or_else(|e| e.into_inner());
-            match &*guard {
-                None => None,
-                Some(s) if s.foreign() => Some(Err(None)),
-                Some(s) => match s.get() {
-                    Ok(s) => Some(f(s).map_err(Some)),
-                    Err(_) => Some(Err(None)),
-                },
-            }
+            guard.as_ref().map(f)
         });
         match done {
             None => Err(errors::closed(py)),
-            Some(Err(None)) => Err(errors::forked(py)),
-            Some(Err(Some(e))) => Err(errors::of(py, &e)),
+            Some(Err(e)) => Err(errors::of(py, &e)),
             Some(Ok(value)) => Ok(value),
         }
     }
@@ -98,8 +96,8 @@ impl Session {
         }
         let session = py.detach(|| options.connect()).map_err(|e| errors::of(py, &e))?;
         let describe = session.describe();
-        let core =
-            Core { session: RwLock::new(Some(Ours::new(session))), channels: Mutex::new(vec![]) };
+        let of = Process::current();
+        let core = Core { of, session: RwLock::new(Some(session)), channels: Mutex::new(vec![]) };
         Ok(Session { core: Arc::new(core), named: Mutex::new(HashMap::new()), describe })
     }
 
@@ -272,15 +270,19 @@ impl Session {
 
     /// Ends the session. No new calls can be made; arrays in the window that
     /// are still held stay valid, and the host has its memory back when the
-    /// last of them is collected. A second time does nothing.
+    /// last of them is collected. A second time does nothing, nor does it in a
+    /// child of the process that opened it.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.core.of.is_current() {
+            return Ok(());
+        }
         lock(&self.named).clear();
         let core = self.core.clone();
         let done = py.detach(move || {
             let taken = core.session.write().unwrap_or_else(|e| e.into_inner()).take();
             let channels: Vec<_> = lock(&core.channels).drain(..).collect();
             channels.iter().filter_map(Weak::upgrade).for_each(|c| c.close());
-            match taken.and_then(|mut s| s.take()) {
+            match taken {
                 Some(session) => session.close_when_free().map(|_| ()),
                 None => Ok(()),
             }
@@ -291,7 +293,8 @@ impl Session {
     /// Whether it was closed.
     #[getter]
     fn closed(&self) -> bool {
-        self.core.session.read().unwrap_or_else(|e| e.into_inner()).is_none()
+        self.core.of.is_current()
+            && self.core.session.read().unwrap_or_else(|e| e.into_inner()).is_none()
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

@@ -6,6 +6,7 @@ import array
 import gc
 import hashlib
 import inspect
+import multiprocessing
 import os
 import struct
 import subprocess
@@ -323,6 +324,85 @@ def test_structs_both_ways(stand, tmp_path):
         manifest.write_text(text)
         again = stand.vfun("function", "add", str(manifest))
         assert again.returncode == 0, again.stderr
+
+
+def test_a_released_function_is_not_called_with_its_arrays(host):
+    with host.function("echo", depth=8) as f:
+        arrays = [f.empty(4096) for _ in range(4)]
+        for i, x in enumerate(arrays):
+            buffer_of(x)[:] = bytes([i + 1]) * 4096
+        assert bytes(f(arrays[0])) == b"\1" * 4096
+    with host.function("echo", depth=8) as g:
+        theirs = [g.empty(4096) for _ in range(4)]
+        for x in theirs:
+            buffer_of(x)[:] = b"t" * 4096
+        for i, x in enumerate(arrays):
+            with pytest.raises(virtfun.Closed):
+                f(x)
+            with pytest.raises(virtfun.Closed):
+                f.start(x)
+            assert bytes(buffer_of(x)) == bytes([i + 1]) * 4096
+            buffer_of(x)[:] = b"o" * 4096
+            # To another function it is an array like any other.
+            assert bytes(g(x)) == b"o" * 4096
+        for x in theirs:
+            assert bytes(g(x)) == b"t" * 4096
+
+
+def _use(host, what, said):
+    for use in what:
+        try:
+            use()
+            said.put(f"{use} went through")
+            return
+        except virtfun.Forked:
+            pass
+    host.close()
+    with virtfun.connect(said.get(), app="child") as own:
+        said.put(bytes(own.echo(b"own")))
+
+
+def test_processes_that_are_forked(stand):
+    host = virtfun.connect(stand.endpoint, app="forks")
+    f = host.function("echo", depth=8)
+    x, p, raw = f.empty(100), f.start(b"z" * 100), f.raw(bytes(4096))
+    # Another thread holds what it holds while the child is made.
+    stop = threading.Event()
+
+    def pings():
+        while not stop.is_set():
+            host.ping()
+
+    busy = threading.Thread(target=pings)
+    busy.start()
+    try:
+        context = multiprocessing.get_context("fork")
+        for _ in range(5):
+            said = context.Queue()
+            uses = [
+                lambda: f(b"x"),
+                lambda: f.start(b"x"),
+                lambda: f.empty(10),
+                lambda: p.wait(1),
+                lambda: memoryview(raw),
+                host.list,
+                host.ping,
+                lambda: host.sum_f64,
+                lambda: host.function("echo"),
+            ]
+            said.put(stand.endpoint)
+            child = context.Process(target=_use, args=(host, uses, said))
+            child.start()
+            child.join(30)
+            assert child.exitcode == 0
+            assert said.get(timeout=10) == b"own"
+    finally:
+        stop.set()
+        busy.join()
+    buffer_of(x)[:] = b"p" * 100
+    assert bytes(f(x)) == b"p" * 100 and bytes(p.wait()) == b"z" * 100
+    assert bytes(raw) == bytes(4096)
+    host.close()
 
 
 def test_a_child_has_no_part_in_its_parents_session(host):

@@ -264,6 +264,23 @@ impl<M: Memory> Caller<M> {
         Glance::Done(Outcome { status, len, in_space })
     }
 
+    /// Whether an answer that was glanced at is there still, now that its results
+    /// were read. It is, unless this process let go of the channel meanwhile: then
+    /// what was read may be of before and of after.
+    #[inline(always)]
+    pub fn stands(&self, ticket: &Ticket) -> bool {
+        // The results were read before this look.
+        fence(Ordering::Acquire);
+        let word = self.mem.load(line_word(ticket.cell), Ordering::Relaxed);
+        Word0::unpack(word).seq == ticket.seq
+    }
+
+    /// The cells in use, at some moment during this call.
+    pub fn taken(&self) -> impl Iterator<Item = usize> {
+        let in_use = |c: &Cell| c.0.load(Ordering::Acquire) & TAKEN != 0;
+        self.cells.iter().enumerate().filter(move |(_, c)| in_use(c)).map(|(i, _)| i)
+    }
+
     /// Copies the in-line results of an answered call, each word once. What is
     /// beyond the first `len` bytes means nothing.
     #[inline]

@@ -1,8 +1,9 @@
 //! A mapped range of a window's file or device.
 
 use crate::guard::Guard;
+use crate::process::Process;
 use crate::span::{ReadSpan, WriteSpan};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -51,6 +52,8 @@ pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
     access: Access,
+    /// Whose it is: a child of `fork` has none of it.
+    of: Process,
     /// If it may lose its pages; see [`crate::guard`].
     guard: Option<Guard>,
 }
@@ -130,13 +133,60 @@ impl Mapping {
         .map_err(|e| MapError::Os(e.into()))?;
         let base: NonNull<u8> = NonNull::new(base.cast()).expect("mmap does not return null");
         // A forked child would share the cells but not the account of which are
-        // taken: two processes would use one cell. So it has no window at all,
-        // and crashes where it would otherwise take another's results.
+        // taken: two processes would use one cell. So it has no window at all;
+        // who asks for [`Process`] first does not crash there.
         // SAFETY: advice about our own fresh mapping; it changes nothing in this process.
         let _ = unsafe {
             rustix::mm::madvise(base.as_ptr().cast(), len, rustix::mm::Advice::LinuxDontFork)
         };
-        Ok(Arc::new(Mapping { base, len, access, guard: None }))
+        Ok(Arc::new(Mapping { base, len, access, of: Process::current(), guard: None }))
+    }
+
+    /// Puts private memory where the window was, for everybody in this process
+    /// who has a span of this mapping, at once: from then on nothing that this
+    /// process does reaches the window there, and nothing that anybody else does
+    /// to the window is seen. `fill` writes what the private memory is to hold; it
+    /// is zero elsewhere. A write that another thread makes meanwhile to this
+    /// mapping may be lost.
+    pub fn cut_off(&self, fill: impl FnOnce(&WriteSpan)) -> Result<(), MapError> {
+        let failed = |e: rustix::io::Errno| MapError::Os(e.into());
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: fresh memory at an address that the kernel picks.
+        let base =
+            unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), self.len, prot, flags) };
+        let base: NonNull<u8> =
+            NonNull::new(base.map_err(failed)?.cast()).expect("mmap does not return null");
+        let access = Access::ReadWrite;
+        let private =
+            Arc::new(Mapping { base, len: self.len, access, of: Process::current(), guard: None });
+        fill(&WriteSpan::whole(private.clone()));
+        // Whoever kept a span of it would have none of it after the move.
+        let private = Arc::into_inner(private).ok_or(MapError::Shape)?;
+        if self.access == Access::Read {
+            // SAFETY: the whole of a mapping that nobody else knows of.
+            unsafe { rustix::mm::mprotect(base.as_ptr().cast(), self.len, MprotectFlags::READ) }
+                .map_err(failed)?;
+        }
+        // SAFETY: both ranges are whole mappings of ours and equally long, the one
+        // that moves is nobody else's, and the one that it replaces is reached by
+        // atomic words and raw copies only, which any bytes satisfy. The kernel
+        // replaces it under the lock that a fault takes, so that no access of
+        // another thread finds nothing there.
+        unsafe {
+            let to = self.base.as_ptr().cast();
+            rustix::mm::mremap_fixed(
+                base.as_ptr().cast(),
+                self.len,
+                self.len,
+                MremapFlags::MAYMOVE,
+                to,
+            )
+        }
+        .map_err(failed)?;
+        // It lies elsewhere now, as a part of this mapping.
+        std::mem::forget(private);
+        Ok(())
     }
 
     /// Bytes mapped.
@@ -176,10 +226,67 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // What a child has at these addresses is something of its own.
+        if !self.of.is_current() {
+            return;
+        }
         // Before its addresses can be another mapping's.
         self.guard = None;
         // SAFETY: base and len are those of our own mmap, and the last span is
         // gone: every span holds an Arc of this mapping.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memfd;
+    use std::sync::atomic::{AtomicBool, Ordering::*};
+
+    #[test]
+    fn what_is_cut_off_is_private_and_holds_what_it_was_given() {
+        let fd = memfd("t", 8192).unwrap();
+        let window = Mapping::new(&fd, 0, 8192, Access::ReadWrite).unwrap().write().unwrap();
+        window.store(1, 11, Relaxed);
+        window.store(2, 22, Relaxed);
+        let written = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+        let read = Mapping::new(&fd, 0, 4096, Access::Read).unwrap().read();
+        for span in [&read, &written.reader()] {
+            span.cut_off(|private| private.copy(span, 8, 8).unwrap()).unwrap();
+            assert_eq!((span.load(1, Relaxed), span.load(2, Relaxed)), (11, 0));
+        }
+        written.store(1, 33, Relaxed);
+        window.store(2, 44, Relaxed);
+        assert_eq!((written.load(1, Relaxed), window.load(1, Relaxed)), (33, 11));
+        assert_eq!((read.load(1, Relaxed), read.load(2, Relaxed)), (11, 0));
+        // Once more changes nothing but what it holds, and it is unmapped as ever.
+        written.cut_off(|_| ()).unwrap();
+        assert_eq!(written.load(1, Relaxed), 0);
+        let kept = std::cell::Cell::new(None);
+        let done = read.cut_off(|private| kept.set(Some(private.clone())));
+        assert!(matches!(done, Err(MapError::Shape)), "a span of it would be left in the air");
+    }
+
+    #[test]
+    fn threads_that_use_a_mapping_do_not_see_it_go() {
+        let fd = memfd("t", 1 << 20).unwrap();
+        let window = Mapping::new(&fd, 0, 1 << 20, Access::ReadWrite).unwrap().write().unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !stop.load(Relaxed) {
+                        for word in (0..window.len() / 8).step_by(512) {
+                            window.fetch_add(word, 1, Relaxed);
+                        }
+                    }
+                });
+            }
+            for _ in 0..500 {
+                window.cut_off(|private| private.store(0, 1, Relaxed)).unwrap();
+            }
+            stop.store(true, Relaxed);
+        });
     }
 }

@@ -29,6 +29,12 @@ impl Spaces {
         self.bytes
     }
 
+    /// The spaces that are lent now.
+    pub fn lent(&self) -> impl Iterator<Item = usize> {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Acquire);
+        self.lent.iter().enumerate().filter(move |(_, f)| is(f)).map(|(i, _)| i)
+    }
+
     /// Lends out space `index`; `None` while it is lent already or if there is no such space.
     pub fn lend(self: &Arc<Self>, index: usize) -> Option<Space> {
         let flag = self.lent.get(index)?;
@@ -100,6 +106,7 @@ mod tests {
         assert!(s.lend(8).is_none());
         assert!(s.fill(1, b"x").is_err(), "lent");
         assert!(s.fill(2, &[0; 1025]).is_err(), "too long");
+        assert_eq!(s.lent().collect::<Vec<_>>(), [1]);
         a[0] = 9;
         a[1023] = 8;
         drop(a);

@@ -1,6 +1,6 @@
 //! Bounded ranges of a mapping: the only way to its bytes.
 
-use crate::mapping::Mapping;
+use crate::mapping::{MapError, Mapping};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,6 +107,12 @@ impl ReadSpan {
         Ok(())
     }
 
+    /// Lets go of the window: private memory takes the place of the whole mapping
+    /// that this span is of. See [`Mapping::cut_off`].
+    pub fn cut_off(&self, fill: impl FnOnce(&WriteSpan)) -> Result<(), MapError> {
+        self.map.cut_off(fill)
+    }
+
     /// Where the span lies in this process. Reading through it is the
     /// caller's unsafe code, and racy by nature.
     #[inline]
@@ -178,6 +184,15 @@ impl WriteSpan {
         // SAFETY: `to` has `from.len()` bytes in a mapping made for writing;
         // `from` is private memory and cannot overlap it.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes in that lie at the same place in another span.
+    pub fn copy(&self, from: &ReadSpan, off: usize, len: usize) -> Result<(), OutOfBounds> {
+        let (from, to) = (from.range(off, len)?, self.range(off, len)?);
+        // SAFETY: both ranges have `len` bytes; a span of the same memory would
+        // only be copied onto itself, which `copy` allows.
+        unsafe { std::ptr::copy(from.cast_const(), to, len) };
         Ok(())
     }
 

@@ -274,6 +274,7 @@ impl core::fmt::Display for GeometryError {
 impl std::error::Error for GeometryError {}
 
 /// Offset of line `cell` from the start of a side.
+#[inline]
 pub const fn line_off(cell: usize) -> usize {
     PAGE + cell * LINE
 }

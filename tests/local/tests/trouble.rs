@@ -310,3 +310,104 @@ fn an_orderly_end_finishes_what_is_computed_and_tells_the_apps() {
     let e = f.call(&[0, 1]).unwrap_err();
     assert!(matches!(e, Error::Broken(BreakReason::Shutdown)), "{e}");
 }
+
+/// Fills cells of a function's.
+fn kept(f: &vfun::Function, with: u8) -> Vec<vfun::OwnedCell> {
+    let mut cells: Vec<_> = (0..CELLS).map(|_| f.keep_cell().unwrap()).collect();
+    cells.iter_mut().for_each(|c| c.bytes_mut().fill(with));
+    cells
+}
+
+/// What was kept of a function that is over is still there, and nothing that is
+/// done with it reaches `next`, which has its pages.
+fn reaches_nothing(old: &mut [vfun::OwnedCell], next: &vfun::Function) {
+    let mut own = kept(next, 0x55);
+    for cell in old {
+        assert!(cell.bytes_mut().iter().all(|&b| b == 0xaa), "kept");
+        cell.bytes_mut().fill(0xee);
+        assert!(matches!(cell.post(64), Err(Error::Released)));
+        assert!(matches!(cell.post(CELL), Err(Error::Released)));
+    }
+    for cell in &mut own {
+        cell.post(CELL).unwrap();
+        let same = cell.finish(|r| {
+            let mut got = [0; CELL];
+            r.read(0, &mut got).is_ok() && got == [0x55; CELL]
+        });
+        assert!(same.unwrap(), "what the next function was given is what it was given");
+    }
+}
+
+const CELLS: usize = 64;
+const CELL: usize = 4096;
+
+#[test]
+fn what_is_kept_of_a_released_function_reaches_nothing_of_the_next() {
+    let stand = Stand::start();
+    let (session, other) = (stand.connect("keeps"), stand.connect("next"));
+    let open = |s: &vfun::Session, name: &str| {
+        let ask = FunctionRequest::new(name).depth(CELLS as u16).cell_bytes(CELL as u32);
+        s.negotiate(&ask).unwrap().activate().unwrap()
+    };
+    let released = |s: &Stand| s.grants().is_empty();
+
+    let echo = open(&session, "echo");
+    let mut old = kept(&echo, 0xaa);
+    echo.release_shared().unwrap();
+    stand.until("the end of the grant", released);
+    let sha = open(&session, "sha256");
+    assert!(old.iter_mut().all(|c| matches!(c.post(64), Err(Error::Released))));
+    assert_eq!(sha.release().unwrap().calls, 0, "nobody called it");
+    stand.until("the end of the grant", released);
+    let next = open(&other, "echo");
+    reaches_nothing(&mut old, &next);
+    assert!(matches!(echo.keep_cell(), Err(Error::Released)));
+    assert!(matches!(echo.call(b"x"), Err(Error::Released)));
+    assert_eq!(next.release().unwrap().calls, CELLS as u64, "and the host counts the same");
+    drop((old, echo));
+
+    // The same by the end of the session.
+    let echo = open(&session, "echo");
+    let mut old = kept(&echo, 0xaa);
+    session.close().unwrap();
+    stand.until("the end of the grant", released);
+    reaches_nothing(&mut old, &open(&other, "echo"));
+}
+
+#[test]
+fn a_release_under_calls_of_other_threads_counts_each_call_that_was_served() {
+    let stand = Stand::start();
+    let (session, other) = (stand.connect("under"), stand.connect("next"));
+    for round in 0..20u8 {
+        let f = session.function("echo").unwrap();
+        let (calls, stats) = std::thread::scope(|scope| {
+            let each: Vec<_> = (0..4u8)
+                .map(|t| {
+                    let f = f.shared();
+                    scope.spawn(move || {
+                        let (mut served, args) = (0u64, [t ^ round; 300]);
+                        for len in (1..300).cycle() {
+                            match f.call(&args[..len]) {
+                                Ok(got) => assert_eq!(got, args[..len]),
+                                Err(Error::Released) => return served,
+                                Err(e) => panic!("{e}"),
+                            }
+                            served += 1;
+                        }
+                        unreachable!()
+                    })
+                })
+                .collect();
+            while f.stats().unwrap().calls < 100 {
+                std::thread::yield_now();
+            }
+            let stats = f.release_shared().unwrap();
+            // Its pages are given out again at once.
+            let next = other.function("echo").unwrap();
+            (0..50u8).for_each(|i| assert_eq!(next.call(&[i; 200]).unwrap(), [i; 200]));
+            (each.into_iter().map(|t| t.join().unwrap()).sum::<u64>(), stats)
+        });
+        // Each thread had one under way at most when it ended.
+        assert!((calls..=calls + 4).contains(&stats.calls), "{calls} of {}", stats.calls);
+    }
+}

@@ -1,6 +1,7 @@
 //! How an active function's calls travel: through the window, or in frames.
 
 mod abandoned;
+mod end;
 mod life;
 mod open;
 mod peek;
@@ -19,10 +20,18 @@ pub(crate) use window::WindowCalls;
 use crate::error::{Error, Result};
 use std::time::Instant;
 use vfun_ring::Ticket;
+use vfun_window::Process;
 use vfun_wire::channel::{CellState, Command};
 
-/// The way an active function's calls take.
-pub(crate) enum Calls {
+/// An active function's calls.
+pub(crate) struct Calls {
+    /// Whose they are: a child of fork has no part in them.
+    of: Process,
+    way: Way,
+}
+
+/// The way that calls take.
+pub(crate) enum Way {
     /// Cells in the window.
     Window(Box<WindowCalls>),
     /// Frames.
@@ -49,6 +58,30 @@ pub(crate) enum Landed<T> {
 }
 
 impl Calls {
+    /// Calls of this process.
+    pub fn new(way: Way) -> Self {
+        Calls { of: Process::current(), way }
+    }
+
+    /// The way they take, unless this is a child of the process whose they are.
+    #[inline(always)]
+    pub fn way(&self) -> Result<&Way> {
+        if self.of.is_current() { Ok(&self.way) } else { Err(Error::Forked) }
+    }
+
+    /// Lets go of the channel, so that the host may give its memory to others: from
+    /// here on nothing of this process reaches it, whoever holds cells of it still.
+    pub fn cut_off(&self) -> Result<()> {
+        match self.way()? {
+            Way::Window(w) => w.cut_off(),
+            Way::Tcp(t) => {
+                t.end();
+                Ok(())
+            }
+            Way::Floor(lines) => lines.cut_off(),
+        }
+    }
+
     /// The error of a call on a channel that carries none.
     #[cold]
     pub fn no_calls() -> Error {
@@ -58,65 +91,68 @@ impl Calls {
     /// Makes a call and waits for its results.
     #[inline(always)]
     pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
-        match self {
-            Calls::Window(w) => w.call(command, args, sink),
-            Calls::Tcp(t) => t.call(command, args, sink),
-            Calls::Floor(_) => Err(Self::no_calls()),
+        match self.way()? {
+            Way::Window(w) => w.call(command, args, sink),
+            Way::Tcp(t) => t.call(command, args, sink),
+            Way::Floor(_) => Err(Self::no_calls()),
         }
     }
 
     /// Starts a call; fails if every cell is in use.
     #[inline(always)]
     pub fn submit(&self, command: Command, args: &[u8]) -> Result<Flight> {
-        match self {
-            Calls::Window(w) => w.submit(command, args).map(Flight::Cell),
-            Calls::Tcp(t) => t.submit(command, args).map(Flight::Frame),
-            Calls::Floor(_) => Err(Self::no_calls()),
+        match self.way()? {
+            Way::Window(w) => w.submit(command, args).map(Flight::Cell),
+            Way::Tcp(t) => t.submit(command, args).map(Flight::Frame),
+            Way::Floor(_) => Err(Self::no_calls()),
         }
     }
 
     /// Waits for a call, at most until `until`.
     #[inline(always)]
     pub fn wait<S: Sink>(&self, flight: Flight, until: Option<Instant>, sink: S) -> Landed<S::Out> {
-        match (self, flight) {
-            (Calls::Window(w), Flight::Cell(ticket)) => w.wait(ticket, until, sink),
-            (Calls::Tcp(t), Flight::Frame(id)) => t.wait(id, until, sink),
-            _ => Landed::Done(Err(Self::no_calls())),
+        match (self.way(), flight) {
+            (Ok(Way::Window(w)), Flight::Cell(ticket)) => w.wait(ticket, until, sink),
+            (Ok(Way::Tcp(t)), Flight::Frame(id)) => t.wait(id, until, sink),
+            (Ok(_), _) => Landed::Done(Err(Self::no_calls())),
+            (Err(e), _) => Landed::Done(Err(e)),
         }
     }
 
-    /// Waits until a call is answered, at most until `until`; leaves the answer where it is.
+    /// Waits until a call is answered (or will never be), at most until `until`;
+    /// leaves the answer where it is.
     pub fn ready(&self, flight: &Flight, until: Option<Instant>) -> bool {
-        match (self, flight) {
-            (Calls::Window(w), Flight::Cell(ticket)) => w.ready(ticket, until),
-            (Calls::Tcp(t), Flight::Frame(id)) => t.ready(*id, until),
-            _ => false,
+        match (self.way(), flight) {
+            (Ok(Way::Window(w)), Flight::Cell(ticket)) => w.ready(ticket, until),
+            (Ok(Way::Tcp(t)), Flight::Frame(id)) => t.ready(*id, until),
+            (ok, _) => ok.is_err(),
         }
     }
 
     /// The published state of a call.
     pub fn state(&self, flight: &Flight) -> CellState {
-        match (self, flight) {
-            (Calls::Window(w), Flight::Cell(ticket)) => w.state(ticket),
-            (Calls::Tcp(t), Flight::Frame(id)) if t.poll(*id) => CellState::Done,
-            _ => CellState::Wait,
+        match (self.way(), flight) {
+            (Ok(Way::Window(w)), Flight::Cell(ticket)) => w.state(ticket),
+            (Ok(Way::Tcp(t)), Flight::Frame(id)) if t.poll(*id) => CellState::Done,
+            (Ok(_), _) => CellState::Wait,
+            (Err(_), _) => CellState::Done,
         }
     }
 
     /// Whether a call is answered (or will never be).
     pub fn poll(&self, flight: &Flight) -> bool {
-        match (self, flight) {
-            (Calls::Window(w), Flight::Cell(ticket)) => w.poll(ticket),
-            (Calls::Tcp(t), Flight::Frame(id)) => t.poll(*id),
-            _ => false,
+        match (self.way(), flight) {
+            (Ok(Way::Window(w)), Flight::Cell(ticket)) => w.poll(ticket),
+            (Ok(Way::Tcp(t)), Flight::Frame(id)) => t.poll(*id),
+            (ok, _) => ok.is_err(),
         }
     }
 
     /// Nobody will wait for this call: its cell frees itself once it is answered.
     pub fn abandon(&self, flight: Flight) {
-        match (self, flight) {
-            (Calls::Window(w), Flight::Cell(ticket)) => w.abandon(ticket),
-            (Calls::Tcp(t), Flight::Frame(id)) => t.abandon(id),
+        match (self.way(), flight) {
+            (Ok(Way::Window(w)), Flight::Cell(ticket)) => w.abandon(ticket),
+            (Ok(Way::Tcp(t)), Flight::Frame(id)) => t.abandon(id),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use super::results::Sink;
 use super::window::Seen;
-use super::{Calls, Flight, Landed, TcpCalls, WindowCalls};
+use super::{Calls, Flight, Landed, TcpCalls, Way, WindowCalls};
 use crate::error::{Error, Result};
 use std::time::{Duration, Instant};
 use vfun_ring::Ticket;
@@ -14,17 +14,18 @@ impl Calls {
     /// The results of a call that is answered; `None` if it is not. They stay, to be
     /// looked at again or taken by a wait.
     pub fn peek<S: Sink>(&self, flight: &Flight, sink: S) -> Option<Result<S::Out>> {
-        match (self, flight) {
-            (Calls::Window(w), Flight::Cell(ticket)) => w.peek(ticket, sink),
-            (Calls::Tcp(t), Flight::Frame(id)) => t.peek(*id, sink),
-            _ => Some(Err(Self::no_calls())),
+        match (self.way(), flight) {
+            (Ok(Way::Window(w)), Flight::Cell(ticket)) => w.peek(ticket, sink),
+            (Ok(Way::Tcp(t)), Flight::Frame(id)) => t.peek(*id, sink),
+            (Ok(_), _) => Some(Err(Self::no_calls())),
+            (Err(e), _) => Some(Err(e)),
         }
     }
 
     /// Whether a call is answered, or nobody is left who would answer it.
     pub fn poll_hard(&self, flight: &Flight) -> bool {
-        match (self, flight) {
-            (Calls::Window(w), Flight::Cell(ticket)) => w.poll_hard(ticket),
+        match (self.way(), flight) {
+            (Ok(Way::Window(w)), Flight::Cell(ticket)) => w.poll_hard(ticket),
             _ => self.poll(flight),
         }
     }
@@ -61,11 +62,11 @@ impl Calls {
         args: &[u8],
         until: Option<Instant>,
     ) -> Result<Flight> {
-        match (self.submit(command, args), self) {
-            (Err(Error::Full { .. }), Calls::Window(w)) => {
+        match (self.submit(command, args), self.way()) {
+            (Err(Error::Full { .. }), Ok(Way::Window(w))) => {
                 w.post(w.wait_for_cell(until)?, command, args).map(Flight::Cell)
             }
-            (Err(Error::Full { .. }), Calls::Tcp(t)) => {
+            (Err(Error::Full { .. }), Ok(Way::Tcp(t))) => {
                 t.submit_until(command, args, until).map(Flight::Frame)
             }
             (other, _) => other,

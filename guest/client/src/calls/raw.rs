@@ -1,7 +1,7 @@
 //! Raw lines, the app's side: memory, and a way to wake who answers them.
 
 use super::open::{open_sides, place};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Window};
 use std::sync::Arc;
@@ -26,6 +26,12 @@ impl RawLines {
 
     pub fn memory(&self) -> &WindowMemory {
         &self.memory
+    }
+
+    /// Lets go of the channel's memory.
+    pub fn cut_off(&self) -> Result<()> {
+        self.memory.mine().cut_off(|_| ()).map_err(Error::Map)?;
+        self.memory.theirs().cut_off(|_| ()).map_err(Error::Map)
     }
 
     /// Rings the service if it has declared sleep and can be rung (R-SLP-2);

@@ -6,7 +6,7 @@ use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
 use crate::tcp::{Connection, Frame, Load};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun_wire::channel::{ChannelKind, Command};
 use vfun_wire::frame::{CALL, CallAnswer, CallHead, NACK};
@@ -27,6 +27,7 @@ pub(crate) struct TcpCalls {
     max_args: usize,
     deadline: Duration,
     load: Load,
+    ended: AtomicBool,
 }
 
 impl TcpCalls {
@@ -43,7 +44,19 @@ impl TcpCalls {
             max_args: info.max_args().min(FRAME_BYTES_MAX as usize - size_of::<CallHead>()),
             deadline: info.deadline,
             load: Load::default(),
+            ended: AtomicBool::new(false),
         })
+    }
+
+    /// No call is sent from here on. One that another thread is just sending may
+    /// come to the gateway after the release, which refuses it.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Whether calls may be sent.
+    pub fn check_open(&self) -> Result<()> {
+        if self.ended.load(Ordering::Acquire) { Err(Error::Released) } else { Ok(()) }
     }
 
     /// Longest arguments: what the grant has room for, and a frame.
@@ -87,6 +100,7 @@ impl TcpCalls {
         if args.len() > self.max_args {
             return Err(Error::ArgumentsTooLong { len: args.len(), max: self.max_args });
         }
+        self.check_open()?;
         let room = |n: usize| (n < self.depth).then_some(n + 1);
         if self.load.fetch_update(Ordering::AcqRel, Ordering::Relaxed, room).is_err() {
             return Err(Error::Full { depth: self.depth });

@@ -1,6 +1,7 @@
 //! Calls through a channel in the window: the hot path.
 
 use super::abandoned::Abandoned;
+use super::end::Sides;
 use super::life::Life;
 use super::results::Sink;
 use super::{Flight, Landed};
@@ -8,7 +9,7 @@ use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Bells, Waiter, Window};
 use crate::wait::{Sleeper, WaitPolicy, wait_long};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Ticket, WindowMemory};
@@ -16,6 +17,7 @@ use vfun_wait::Learned;
 use vfun_window::{Bell, ReadSpan, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
 use vfun_wire::limits::INLINE_BYTES;
+use vfun_wire::status::BreakReason;
 
 /// How long after a call's deadline, with the channel standing still, its
 /// answer is given up.
@@ -30,9 +32,9 @@ const CLAIM_LOOKS: u32 = 16;
 /// An active channel, app's side. Any number of threads call at once.
 #[repr(align(128))]
 pub(crate) struct WindowCalls {
-    caller: Caller<WindowMemory>,
+    pub(super) caller: Caller<WindowMemory>,
     window: Arc<Window>,
-    spaces: Option<Arc<Spaces>>,
+    pub(super) spaces: Option<Arc<Spaces>>,
     results: ReadSpan,
     cell_bytes: usize,
     max_args: usize,
@@ -45,13 +47,16 @@ pub(crate) struct WindowCalls {
     learned_of_claims: Learned,
     /// The last call after whose post the service was rung; 0: none.
     rung: AtomicU64,
-    abandoned: Abandoned,
+    pub(super) abandoned: Abandoned,
     life: Life,
     /// A hint: threads that poll at once may lose a count.
     polls: AtomicU32,
     waiters: Mutex<Vec<Box<dyn Waiter>>>,
     /// What rings for programs that wait by a descriptor, once one did.
     bell: OnceLock<Option<Bell>>,
+    /// Whether the channel's memory is this process's no longer; see `cut_off`.
+    pub(super) ended: AtomicBool,
+    pub(super) cut: Mutex<bool>,
 }
 
 /// A posted call in one word; never 0.
@@ -94,7 +99,14 @@ impl WindowCalls {
             polls: AtomicU32::new(0),
             waiters: Mutex::new(Vec::new()),
             bell: OnceLock::new(),
+            ended: AtomicBool::new(false),
+            cut: Mutex::new(false),
         }
+    }
+
+    pub(super) fn sides(&self) -> Sides<'_> {
+        let (memory, depth) = (self.caller.memory(), self.caller.depth());
+        Sides { memory, depth, cell_bytes: self.cell_bytes }
     }
 
     /// Claims, posts, waits, takes.
@@ -131,6 +143,14 @@ impl WindowCalls {
             return Err(Error::ArgumentsTooLong { len, max: self.max_args });
         }
         // A channel of an earlier generation may be somebody else's memory now.
+        self.window.check_generation()
+    }
+
+    /// As [`WindowCalls::check`], for cells that may have been held for long.
+    pub fn check_open(&self) -> Result<()> {
+        if self.ended.load(Ordering::Acquire) {
+            return Err(Error::Released);
+        }
         self.window.check_generation()
     }
 
@@ -291,11 +311,13 @@ impl WindowCalls {
     pub fn read_kept<S: Sink>(&self, ticket: &Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
         let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
         let inline = |len| self.caller.inline_results(ticket, len);
-        match (answer.status, answer.in_space) {
+        let done = match (answer.status, answer.in_space) {
             (0, true) => sink.shared(&self.results, off, len),
             (0, false) => sink.private(&inline(answer.len)[..len]),
             _ => Err(self.failure(inline, answer, off)),
-        }
+        };
+        // What was read while the channel was let go of is not used.
+        if self.caller.stands(ticket) { done } else { Err(Error::Released) }
     }
 
     /// Frees the cell of an answer that was kept.
@@ -362,7 +384,13 @@ impl WindowCalls {
             Looked::Done(a) => {
                 Some(Seen::Answer(Outcome { status: a.status, len: a.len, in_space: a.in_space }))
             }
-            Looked::Broken(reason) => Some(Seen::Lost(Error::of_break(reason))),
+            Looked::Broken(reason) => {
+                if reason == BreakReason::Released {
+                    // By the host, which may give its memory to others from now on.
+                    let _ = self.cut_off();
+                }
+                Some(Seen::Lost(Error::of_break(reason)))
+            }
             Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
                 "the answer in cell {} has an impossible state or length",
                 ticket.cell()
@@ -381,16 +409,29 @@ impl WindowCalls {
     /// Copies results (or an error's words) once, then frees the cell.
     #[inline(always)]
     fn finish<S: Sink>(&self, ticket: Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
-        let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
+        if answer.in_space || answer.status != 0 {
+            return self.finish_space(ticket, answer, sink);
+        }
+        let bytes = match answer.len {
+            0 => [0; INLINE_BYTES],
+            len => self.caller.inline_results(&ticket, len),
+        };
+        let stands = self.caller.stands(&ticket);
+        // Their bytes are private: the sink needs no cell.
+        self.caller.take(ticket);
+        match stands {
+            true => sink.private(&bytes[..answer.len as usize]),
+            false => Err(Error::Released),
+        }
+    }
+
+    #[inline]
+    fn finish_space<S: Sink>(&self, ticket: Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
         // Frees the cell even if the sink panics.
         let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
-        if answer.status != 0 {
-            return Err(self.failure(|len| taken.inline(len), answer, off));
-        }
-        match (answer.in_space, len) {
-            (true, _) => sink.shared(&self.results, off, len),
-            (false, 0) => sink.private(&[]),
-            (false, _) => sink.private(&taken.inline(answer.len)[..len]),
+        match &taken.ticket {
+            Some(ticket) => self.read_kept(ticket, answer, sink),
+            None => Err(Error::Released),
         }
     }
 
@@ -408,8 +449,7 @@ impl WindowCalls {
         } else {
             words.copy_from_slice(&inline(answer.len)[..len]);
         }
-        let broken =
-            || Error::of_break(self.caller.broken().unwrap_or(crate::BreakReason::NoService));
+        let broken = || Error::of_break(self.caller.broken().unwrap_or(BreakReason::NoService));
         match Error::of_status(answer.status, &words) {
             Some(Error::Broken(_)) | None => broken(),
             Some(e) => e,
@@ -442,19 +482,10 @@ impl WindowCalls {
     }
 }
 
+/// A cell that is freed when this goes.
 struct Taken<'a> {
     caller: &'a Caller<WindowMemory>,
     ticket: Option<Ticket>,
-}
-
-impl Taken<'_> {
-    #[inline(always)]
-    fn inline(&self, len: u32) -> [u8; INLINE_BYTES] {
-        match &self.ticket {
-            Some(ticket) => self.caller.inline_results(ticket, len),
-            None => [0; INLINE_BYTES],
-        }
-    }
 }
 
 impl Drop for Taken<'_> {

@@ -249,7 +249,7 @@ pub unsafe extern "C" fn vfun_stats(
 /// Gives a function back; *stats (which may be null) says what it did: nothing
 /// but zeros if vfun_close has given it back already, which is no error. The
 /// handle is gone, whatever the status. Pending calls and borrowed cells of it
-/// stay valid and must still be ended.
+/// must still be ended, with VFUN_STATUS_RELEASED where they were not answered.
 ///
 /// # Safety
 /// function came from vfun_open and is not used again; stats is null or points

@@ -35,6 +35,7 @@ impl vfun_pending {
     }
 
     fn flight(&self) -> Edge<&Flight> {
+        self.function.calls.way()?;
         self.flight.as_ref().ok_or(Failure::Argument("the call was waited for already"))
     }
 }
@@ -214,7 +215,7 @@ pub unsafe extern "C" fn vfun_peek(
 pub unsafe extern "C" fn vfun_abandon(pending: *mut vfun_pending) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
-        drop(unsafe { taken(pending, "pending is null")? });
-        Ok(())
+        let p = unsafe { taken(pending, "pending is null")? };
+        Ok(p.function.calls.way().map(|_| ())?)
     })
 }

@@ -25,7 +25,7 @@ impl Drop for vfun_slot {
 }
 
 /// Lends a cell out: *bytes points to *room bytes to write arguments into,
-/// until the slot is ended. *slot is the caller's, to be ended by
+/// until the slot is ended, also if its function is released before. *slot is the caller's, to be ended by
 /// vfun_submit_borrowed or vfun_give_back. VFUN_STATUS_FULL if every cell is in use.
 ///
 /// # Safety
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn vfun_submit_borrowed(
 pub unsafe extern "C" fn vfun_give_back(slot: *mut vfun_slot) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
-        drop(unsafe { taken(slot, "slot is null")? });
-        Ok(())
+        let s = unsafe { taken(slot, "slot is null")? };
+        Ok(s.function.calls.way().map(|_| ())?)
     })
 }

@@ -90,6 +90,9 @@ pub enum vfun_status {
     NotAccepted = 39,
     /// The session was closed.
     Closed = 40,
+    /// The handle is of the process that this one was forked from: connect in
+    /// the child itself.
+    Forked = 45,
 }
 
 impl From<&Error> for vfun_status {
@@ -133,6 +136,7 @@ impl From<&Error> for vfun_status {
             Error::ModuleVersion { .. } => vfun_status::ModuleVersion,
             Error::NotAccepted { .. } => vfun_status::NotAccepted,
             Error::Closed => vfun_status::Closed,
+            Error::Forked => vfun_status::Forked,
         }
     }
 }

@@ -286,6 +286,7 @@ int main(int argc, char **argv) {
   OK(vfun_stats(f, &stats));
   CHECK(stats.calls == 42);
   OK(vfun_submit(f, "late", 4, &p));
+  OK(vfun_ready_within(p, 5000));
   OK(vfun_release(f, &stats));
   CHECK(stats.age_ms == 1500);
   OK(vfun_wait(p, room, sizeof room, &len)); // outlives its function

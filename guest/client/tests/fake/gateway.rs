@@ -10,6 +10,7 @@ use std::time::Duration;
 use vfun::{ConnectOptions, Endpoint, Status};
 use vfun_wire::attach::Attach;
 use vfun_wire::frame::*;
+use vfun_wire::message::Kind;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -89,6 +90,10 @@ fn serve(host: Arc<Host>, mut s: TcpStream, spoil: Option<SpoilFrame>, stop: Arc
             return;
         }
         let mut answers = vec![];
+        let answer = |status: Status, broken: u32, results: &[u8]| {
+            let a = CallAnswer { status: U32::new(status.to_wire()), broken: U32::new(broken) };
+            [a.as_bytes(), results].concat()
+        };
         match head.kind.get() {
             ATTACH => {
                 assert_eq!(session, 0);
@@ -97,11 +102,6 @@ fn serve(host: Arc<Host>, mut s: TcpStream, spoil: Option<SpoilFrame>, stop: Arc
             }
             CALL => {
                 let (_, args) = CallHead::read_from_prefix(&body).unwrap();
-                let answer = |status: Status, broken: u32, results: &[u8]| {
-                    let a =
-                        CallAnswer { status: U32::new(status.to_wire()), broken: U32::new(broken) };
-                    [a.as_bytes(), results].concat()
-                };
                 let id = head.id.get();
                 match args {
                     b"!hold" => held.lock().unwrap().push(id),
@@ -123,6 +123,12 @@ fn serve(host: Arc<Host>, mut s: TcpStream, spoil: Option<SpoilFrame>, stop: Arc
             kind => {
                 if kind == 1 {
                     session = 0;
+                }
+                if kind == Kind::Release.to_wire() {
+                    // One function a connection holds calls: those are this grant's.
+                    for held in held.lock().unwrap().drain(..) {
+                        answers.push((CALL, held, answer(Status::Released, 4, &[])));
+                    }
                 }
                 let (kind, body) = match host.serve(kind, session, &body) {
                     Ok(body) => (ACK, body),

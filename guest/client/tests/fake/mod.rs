@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vfun::{ConnectOptions, Endpoint, Features, Nack, NackCode};
+use vfun::{BreakReason, ConnectOptions, Endpoint, Features, Nack, NackCode};
 use vfun_window::{Access, Bell, BellWaiter, Mapping, WriteSpan, fdpass, memfd};
 use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
-use vfun_wire::channel::{Geometry, side_bytes};
+use vfun_wire::channel::{Geometry, in_header, side_bytes};
 use vfun_wire::control::*;
 use vfun_wire::header::*;
 use vfun_wire::limits::*;
@@ -101,10 +101,21 @@ pub struct Host {
     pub heap: AtomicU64,
     pub grants: Mutex<Vec<(u64, Negotiate)>>,
     pub places: Mutex<Vec<(u64, Geometry)>>,
-    pub services: Mutex<Vec<JoinHandle<()>>>,
+    pub services: Mutex<Vec<Running>>,
+    /// Whose each grant is: the session's handle.
+    pub owners: Mutex<Vec<u64>>,
+    /// Pages that were given back, and how many: they are given out again first.
+    pub free: Mutex<Vec<(u64, u64)>>,
     pub questions: Mutex<Vec<Attach>>,
     pub hellos: Mutex<Vec<Hello>>,
     peers: Mutex<Vec<UnixStream>>,
+}
+
+/// A service's thread, and what ends it.
+pub struct Running {
+    grant: u64,
+    end: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
 }
 
 pub const GENERATION: u64 = 7;
@@ -159,6 +170,8 @@ impl Fake {
             grants: Mutex::default(),
             places: Mutex::default(),
             services: Mutex::default(),
+            owners: Mutex::default(),
+            free: Mutex::default(),
             questions: Mutex::default(),
             hellos: Mutex::default(),
             peers: Mutex::default(),
@@ -220,7 +233,8 @@ impl Drop for Fake {
         for bell in &self.host.to_host {
             bell.ring();
         }
-        for t in self.threads.drain(..).chain(self.host.services.lock().unwrap().drain(..)) {
+        let services = std::mem::take(&mut *self.host.services.lock().unwrap());
+        for t in self.threads.drain(..).chain(services.into_iter().map(|s| s.thread)) {
             t.join().unwrap();
         }
     }
@@ -373,11 +387,17 @@ impl Host {
         assert_eq!(session == 0, kind == Kind::Hello, "the session's handle in {kind}");
         match kind {
             Kind::Hello => Ok(self.hello(body)),
-            Kind::Negotiate => self.negotiate(body),
+            Kind::Negotiate => {
+                let ack = self.negotiate(body)?;
+                self.owners.lock().unwrap().push(session);
+                Ok(ack)
+            }
             Kind::Activate => self.activate(OfGrant::read_from_bytes(body).unwrap().grant.get()),
             Kind::Release | Kind::Stats => {
-                let n = u32::from(kind == Kind::Release);
-                self.releases.fetch_add(n, Ordering::SeqCst);
+                if kind == Kind::Release {
+                    self.releases.fetch_add(1, Ordering::SeqCst);
+                    self.give_back(OfGrant::read_from_bytes(body).unwrap().grant.get());
+                }
                 let mut stats = Stats::new_zeroed();
                 stats.calls = U64::new(42);
                 stats.age_ms = U64::new(1500);
@@ -385,7 +405,11 @@ impl Host {
             }
             Kind::List => Ok(self.list(List::read_from_bytes(body).unwrap().start.get())),
             Kind::Goodbye | Kind::KeepAlive => {
-                self.goodbyes.fetch_add(u32::from(kind == Kind::Goodbye), Ordering::SeqCst);
+                if kind == Kind::Goodbye {
+                    self.goodbyes.fetch_add(1, Ordering::SeqCst);
+                    let owners = self.owners.lock().unwrap().clone();
+                    (1..).zip(owners).filter(|o| o.1 == session).for_each(|o| self.give_back(o.0));
+                }
                 Ok(vec![0; 8])
             }
             other => Err(Nack::new(NackCode::Unsupported, other.text())),
@@ -446,10 +470,15 @@ impl Host {
     fn activate(self: &Arc<Self>, grant: u64) -> Result<Vec<u8>, Nack> {
         let n = self.grants.lock().unwrap()[grant as usize - 1].1;
         let side = side_bytes(n.depth.get(), n.cell_bytes.get()).unwrap();
-        let at = self.heap.fetch_add(2 * side, Ordering::SeqCst);
+        let mut free = self.free.lock().unwrap();
+        let at = match free.iter().position(|f| f.1 == side) {
+            Some(i) => free.remove(i).0,
+            None => self.heap.fetch_add(2 * side, Ordering::SeqCst),
+        };
         if at + 2 * side > self.setup.window_bytes {
             return Err(Nack::new(NackCode::NoCapacity, "the window is full"));
         }
+        self.window.part(at as usize, 2 * side as usize).unwrap().zero();
         // A bell of its own for each service, while there are some: two on one bell
         // wake each other. Bell 0 is the manager's.
         let mut places = self.places.lock().unwrap();
@@ -467,10 +496,29 @@ impl Host {
         };
         places.push((grant, geometry));
         let (host, factorial) = (self.clone(), names::decode(&n.function) == Ok("factorial"));
-        let run = move || service::run(&host, &geometry, factorial);
-        self.services.lock().unwrap().push(std::thread::spawn(run));
+        let end = Arc::new(AtomicBool::new(false));
+        let ended = end.clone();
+        let run = move || service::run(&host, &geometry, factorial, &ended);
+        self.services.lock().unwrap().push(Running { grant, end, thread: std::thread::spawn(run) });
         let ack = ActivateAck { channel: U64::new(grant), geometry };
         Ok(ack.as_bytes().to_vec())
+    }
+
+    /// Gives a channel's pages to whoever asks next.
+    fn give_back(&self, grant: u64) {
+        let place = self.places.lock().unwrap().iter().find(|p| p.0 == grant).map(|p| p.1);
+        let mut services = self.services.lock().unwrap();
+        let service = services.iter().position(|s| s.grant == grant);
+        let (Some(g), Some(service)) = (place, service) else { return };
+        let service = services.remove(service);
+        service.end.store(true, Ordering::SeqCst);
+        self.to_host[usize::from(g.vector_out.get())].ring();
+        service.thread.join().unwrap();
+        let broken = g.datain_off.get() as usize / 8 + in_header::BROKEN;
+        let released = u64::from(BreakReason::Released.to_wire());
+        self.window.store(broken, released, Ordering::Release);
+        self.to_app[usize::from(g.vector_in.get())].ring();
+        self.free.lock().unwrap().push((g.dataout_off.get(), g.side_bytes.get()));
     }
 
     fn list(&self, start: u32) -> Vec<u8> {

@@ -1,26 +1,27 @@
 //! The service's thread: echoes, or does what arguments that begin with `!` say.
 
 use super::Host;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use vfun_ring::{Next, Request, Server, WindowMemory};
 use vfun_window::BellWaiter;
 use vfun_wire::Status;
 use vfun_wire::channel::{ChannelKind, Command, Geometry, line_off, spaces_off};
 
-pub fn run(host: &Host, g: &Geometry, factorial: bool) {
+pub fn run(host: &Host, g: &Geometry, factorial: bool, end: &AtomicBool) {
+    let stopped = || host.stopped() || end.load(Ordering::Relaxed);
     let side = g.side_bytes.get() as usize;
     let part = |off: u64| host.window.part(off as usize, side).unwrap();
     let (out, inn) = (part(g.dataout_off.get()), part(g.datain_off.get()));
     let memory = WindowMemory::new(inn, out.reader()).unwrap();
     if g.kind.get() == ChannelKind::Floor.to_wire() {
-        return floor(host, &memory, g.depth.get().into());
+        return floor(&stopped, &memory, g.depth.get().into());
     }
     let mut server = Server::new(memory, g.depth.get(), g.cell_bytes.get());
     let waiter = BellWaiter::new(&host.to_host[usize::from(g.vector_out.get())]).unwrap();
     let mut state = Service { host, g, factorial, kept: 0, held: vec![] };
     let mut idle = 0u32;
-    while !host.stopped() {
+    while !stopped() {
         if host.let_go.load(Ordering::SeqCst) && !state.held.is_empty() {
             state.answer_held(&mut server);
         }
@@ -157,8 +158,8 @@ impl Service<'_> {
 }
 
 /// Answers each line's first word with itself.
-fn floor(host: &Host, memory: &WindowMemory, depth: usize) {
-    while !host.stopped() {
+fn floor(stopped: &dyn Fn() -> bool, memory: &WindowMemory, depth: usize) {
+    while !stopped() {
         for i in 0..depth {
             let at = line_off(i) / 8;
             let v = memory.theirs().load(at, Ordering::Acquire);

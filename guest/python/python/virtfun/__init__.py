@@ -43,7 +43,6 @@ import os as _os
 from . import _errors
 from ._errors import *  # noqa: F401,F403
 from ._native import Function, Pending, Results, Session, Slot, Waiter, __version__
-from ._native import forked as _forked
 
 __all__ = [
     "Function",
@@ -55,9 +54,6 @@ __all__ = [
     "connect",
 ]
 __all__ += _errors.__all__
-
-# A child has no window: its parent's sessions refuse to be used there.
-_os.register_at_fork(after_in_child=_forked)
 
 
 def connect(
