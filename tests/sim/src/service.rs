@@ -58,6 +58,7 @@ pub enum Told {
     TakeUp(u64, Status),
     Stop,
     Report(u32),
+    Live,
 }
 
 enum At {
@@ -318,6 +319,7 @@ impl Process {
             }
             Told::Stop => self.stopping = true,
             Told::Report(by) => self.report(by),
+            Told::Live => self.outbox.push_back(FromService::Alive),
         }
     }
 

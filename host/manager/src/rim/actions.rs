@@ -115,6 +115,10 @@ impl Daemon {
                 let word = ToService::Rate { channel: channel.0, calls_per_s };
                 self.tell(service, Word::Plain(word));
             }
+            Action::AskLife { service } => self.tell(service, Word::Plain(ToService::Live)),
+            Action::Look { service, channel } => {
+                self.tell(service, Word::Plain(ToService::Look { channel: channel.0 }));
+            }
             Action::FailCurrent { window, geometry, status } => {
                 if let Some(a) = self.windows.get(&window) {
                     a.window.fail_current(&geometry, status);

@@ -258,6 +258,8 @@ impl Daemon {
         let mut all = self.windows_troubles();
         all.extend(self.records_trouble());
         all.extend(self.found.clone());
+        let stayed = self.not_again.as_ref();
+        all.extend(stayed.map(|why| format!("SIGHUP did not start the manager anew: {why}")));
         all.extend(self.submissions_troubles());
         all.extend(keeper);
         let now = self.now();
@@ -280,7 +282,9 @@ impl Daemon {
         HeldUp {
             requests: sum(|i| i.throttled),
             bells: sum(|i| i.deafened),
-            connections: self.attaches.refused() + self.connects.refused(),
+            connections: self.attaches.refused()
+                + self.own_attaches.refused()
+                + self.connects.refused(),
             starts: self.core.starts_held_up(),
             records: self.book.held_up(),
             lines: self.lines.left_out(),
@@ -499,7 +503,7 @@ impl Daemon {
         let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
         self.vm_sockets.remove(&client.id);
         if client.kind == ClientKind::Vm && !client.doorbell {
-            let _ = std::fs::remove_file(self.window_file(name));
+            self.remove_window_file(name);
         }
         self.events.push_back(Event::Catalog(catalog));
         let gone = format!("client {name} is gone, with its grants and its window");

@@ -20,9 +20,8 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Name of this transport in reports.
 pub(super) const HOST: &str = "host";
 
-/// Who is counted when windows are given: a stranger by user, a caller over the
-/// network by the client it acts for. Root and the manager's own user could
-/// end the manager anyway.
+/// Who is counted when windows are given: a program by its user, a caller over the
+/// network by the client it acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     User(u32),
@@ -168,21 +167,22 @@ impl Daemon {
         // Who has not shown what the client asks for uses up nothing of its own.
         let prove = ask.remote == 1 && client.tcp == OverTcp::Proven;
         crate::core::admit(self.core.catalog(), self.now(), client, None, credential, prove)?;
-        let who = match (ask.remote, trusted) {
-            (1, _) => Some(Who::Remote(client.id)),
-            (_, false) => Some(Who::User(uid)),
-            _ => None,
+        let who = match ask.remote {
+            1 => Who::Remote(client.id),
+            _ => Who::User(uid),
         };
-        if let Some(who) = who
-            && !self.attaches.take(now, who)
-        {
+        let (rates, rate) = match trusted && ask.remote == 0 {
+            true => (&mut self.own_attaches, OWN_ATTACHES),
+            false => (&mut self.attaches, ATTACHES),
+        };
+        if !rates.take(now, who) {
             return Err(Nack::new(
                 NackCode::NoCapacity,
                 format!(
                     "client '{name}' was given {} windows in a row and gets {} a second: try again in {} ms",
-                    ATTACHES.burst,
-                    ATTACHES.per_s,
-                    self.attaches.wait(now, &who)
+                    rate.burst,
+                    rate.per_s,
+                    rates.wait(now, &who)
                 ),
             ));
         }

@@ -4,6 +4,7 @@
 
 use super::attach::HOST;
 use super::ivshmem::{DOORBELL, PLAIN, refuse};
+use super::owner::Owned;
 use super::tell::Word;
 use super::{Attached, Daemon, Kind};
 use crate::core::kept::PREFIX;
@@ -28,6 +29,7 @@ use vfun_wire::limits::VECTORS;
 const WINDOW: &str = "rim/window/";
 const SERVICE: &str = "rim/service/";
 const OWN: &str = "rim/self";
+const OWNED: &str = "rim/owned/";
 
 #[derive(Serialize, Deserialize)]
 struct WindowNote {
@@ -66,19 +68,24 @@ pub(super) struct Left {
     pub core: Vec<(String, String)>,
     windows: Vec<(WindowId, Kept)>,
     services: Vec<(ServiceId, Kept)>,
+    /// Locks of plain windows, by client.
+    owned: Vec<(String, Kept)>,
     own: Option<OwnNote>,
 }
 
 impl Left {
     /// Sorts it. Things of no known name are dropped.
     pub fn of(kept: Vec<Kept>) -> Self {
-        let mut left = Left { core: vec![], windows: vec![], services: vec![], own: None };
+        let mut left =
+            Left { core: vec![], windows: vec![], services: vec![], owned: vec![], own: None };
         for k in kept {
             let number = |prefix: &str| k.name.strip_prefix(prefix).and_then(|n| n.parse().ok());
             if let Some(id) = number(WINDOW) {
                 left.windows.push((id, k));
             } else if let Some(id) = number(SERVICE) {
                 left.services.push((id, k));
+            } else if let Some(client) = k.name.strip_prefix(OWNED) {
+                left.owned.push((client.to_owned(), k));
             } else if k.name == OWN {
                 left.own = serde_json::from_str(&k.note).ok();
             } else if k.name.starts_with(PREFIX) {
@@ -99,13 +106,17 @@ impl Left {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.core.is_empty() && self.windows.is_empty() && self.services.is_empty()
+        self.core.is_empty()
+            && self.windows.is_empty()
+            && self.services.is_empty()
+            && self.owned.is_empty()
     }
 
     /// Names of all of it, to be forgotten.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let held = self.windows.iter().map(|(_, k)| &k.name);
         let held = held.chain(self.services.iter().map(|(_, k)| &k.name));
+        let held = held.chain(self.owned.iter().map(|(_, k)| &k.name));
         self.core.iter().map(|(name, _)| name).chain(held).map(String::as_str)
     }
 }
@@ -166,6 +177,7 @@ impl Daemon {
         windows.into_iter().for_each(|id| self.hold_window(id));
         let services: Vec<_> = self.services.keys().copied().collect();
         services.into_iter().for_each(|id| self.hold_service(id));
+        self.owned.keys().for_each(|client| self.hold_owned(client));
         // One that lost the connection, not its life, has written its will.
         for a in self.windows.values() {
             a.window.set_state(self.serving_state());
@@ -239,6 +251,17 @@ impl Daemon {
         self.forget(format!("{SERVICE}{id}"));
     }
 
+    pub(super) fn hold_owned(&self, client: &str) {
+        let (Some(keeper), Some(owned)) = (&self.keeper, self.owned.get(client)) else { return };
+        if let Err(e) = keeper.hold(&format!("{OWNED}{client}"), "", None, &[owned.as_fd()]) {
+            tracing::error!("the lock of a window cannot be kept: {e}");
+        }
+    }
+
+    pub(super) fn let_owned_go(&mut self, client: &str) {
+        self.forget(format!("{OWNED}{client}"));
+    }
+
     fn forget(&mut self, name: String) {
         self.tell_keeper(vec![Change { name, note: None }]);
     }
@@ -249,6 +272,9 @@ impl Daemon {
         if let Some(own) = left.own {
             self.next_id = self.next_id.max(own.next_id);
             self.window_generation = self.window_generation.max(own.window_generation);
+        }
+        for (client, kept) in left.owned {
+            self.owned.extend(kept.fds.into_iter().next().map(|fd| (client, Owned::kept(fd))));
         }
         let mut known: BTreeMap<WindowId, bool> =
             self.core.window_ids().map(|id| (id, false)).collect();
@@ -321,13 +347,20 @@ impl Daemon {
             peer.iter().for_each(refuse);
             return Err("its manager was killed while it told the VM of it".into());
         }
+        let client = self.core.catalog().clients.get(&note.client).map(|c| c.name.clone());
+        if let Some(client) = client.as_deref().filter(|_| transport == PLAIN) {
+            self.own_window(client)?;
+        }
         let bells = match note.bells {
             true => Some(bells(fds.collect(), transport)?),
             false => None,
         };
         let control = bells.as_ref().map(|b| b.to_host[0].clone());
-        let window = HostWindow::take_up(file, note.bytes, note.generation, bells)
+        let mut window = HostWindow::take_up(file, note.bytes, note.generation, bells)
             .map_err(|e| e.to_string())?;
+        if let Some(client) = &client {
+            window.expect_header(note.client, client);
+        }
         window.set_state(self.serving_state());
         let watched = (|| -> io::Result<()> {
             if let Some(peer) = &peer {

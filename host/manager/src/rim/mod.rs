@@ -1,8 +1,10 @@
 //! Around the state machine: one thread, one epoll, nothing that blocks for long.
 //!
+//! - [`again`]: the program on disk takes this one's place.
 //! - [`attach`]: programs on the host get their windows.
 //! - [`ivshmem`]: VMs get theirs, with doorbells.
 //! - [`drains`]: nothing new is granted.
+//! - [`conditions`]: what a manager needs before it can serve.
 //! - [`keep`]: what outlives this manager.
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
@@ -13,6 +15,8 @@
 //! - [`leftovers`]: what is left of services that are over.
 //! - [`logs`]: services' logs are cut.
 //! - [`lost`]: windows whose pages or files went away.
+//! - [`owner`]: which manager a window belongs to.
+//! - [`progress`]: calls are looked at in windows.
 //! - [`records`]: what became of grants is put on record.
 //! - [`requests`]: requests out of windows, each window in its turn.
 //! - [`say`]: lines of the log that a client causes.
@@ -21,9 +25,11 @@
 //! - [`tell`]: words to services.
 
 mod actions;
+mod again;
 mod answers;
 mod attach;
 mod catalogs;
+mod conditions;
 mod drains;
 mod helpers;
 mod ivshmem;
@@ -34,7 +40,9 @@ mod leftovers;
 mod logs;
 mod lost;
 mod modules;
+mod owner;
 mod policy;
+mod progress;
 mod records;
 mod requests;
 mod say;
@@ -42,6 +50,7 @@ mod setup;
 mod submissions;
 mod tell;
 
+pub use again::CHECK;
 pub use setup::{Config, StartError, TlsFiles};
 
 use crate::core::{Core, Event, ServiceId, WindowId};
@@ -82,9 +91,14 @@ enum Kind {
     Launch,
     StrayEnd,
     ModuleKept,
+    TrialEnd,
 }
 
 impl Kind {
+    /// Whether somebody comes who has no window yet.
+    fn is_of_newcomers(self) -> bool {
+        matches!(self, Kind::HostListener | Kind::VmListener | Kind::Pending)
+    }
     fn token(self, id: u32) -> epoll::EventData {
         epoll::EventData::new_u64((self as u64) << 32 | u64::from(id))
     }
@@ -107,6 +121,7 @@ impl Kind {
             Launch,
             StrayEnd,
             ModuleKept,
+            TrialEnd,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -141,6 +156,8 @@ pub struct Daemon {
     host_listener: UnixListener,
     signals: UnixStream,
     windows: BTreeMap<WindowId, Attached>,
+    /// Locks of plain windows, by client.
+    owned: BTreeMap<String, owner::Owned>,
     /// Windows with requests, in the order of their turns.
     turns: VecDeque<WindowId>,
     /// Lines of the log about each client.
@@ -164,6 +181,9 @@ pub struct Daemon {
     keeper_due: Option<Instant>,
     /// How fast users get windows.
     attaches: Rates<attach::Who>,
+    own_attaches: Rates<attach::Who>,
+    /// How many connections were looked after.
+    newcomers: usize,
     /// How fast VMs connect, by client.
     connects: Rates<u32>,
     /// Ringers of VMs' windows that are gone, by client: some may hang.
@@ -190,6 +210,9 @@ pub struct Daemon {
     events: VecDeque<Event>,
     helpers: Vec<helpers::Helper>,
     last_asked: Instant,
+    /// Calls that each channel had answered at the last look.
+    answered: BTreeMap<Handle, u64>,
+    last_progress: Instant,
     last_heartbeats: Instant,
     last_tick: Instant,
     ending: bool,
@@ -205,6 +228,10 @@ pub struct Daemon {
     audit: crate::audit::Audit,
     /// Ends to start anew in place: everything goes on meanwhile.
     again: bool,
+    /// Whether that would do is being tried.
+    trial: Option<again::Trial>,
+    /// Why it would not have done, the last time.
+    not_again: Option<String>,
     hangups: UnixStream,
     keeper: Option<Keeper>,
     /// Own numbers as the keeper has them.
@@ -268,6 +295,8 @@ impl Daemon {
             self.tell_patience(),
             self.jails_patience(),
             self.leases_patience(),
+            self.progress_patience(),
+            self.trial_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -306,16 +335,18 @@ impl Daemon {
             Err(rustix::io::Errno::INTR) => vec![],
             Err(e) => return Err(e.into()),
         };
-        for token in tokens {
-            if let Some((kind, id)) = Kind::of(token) {
-                self.ready(kind, id);
-            }
+        let (newcomers, others): (Vec<_>, Vec<_>) =
+            tokens.into_iter().filter_map(Kind::of).partition(|(kind, _)| kind.is_of_newcomers());
+        for (kind, id) in others {
+            self.ready(kind, id);
         }
         self.look_by_the_clock();
         self.serve_turns();
+        self.take_newcomers(newcomers);
         self.look_after_windows();
         self.look_after_logs();
         self.look_at_leases();
+        self.look_at_progress();
         self.tell_again();
         self.late_records();
         if self.keeper_due.is_some_and(|t| t <= Instant::now()) {
@@ -337,6 +368,7 @@ impl Daemon {
         }
         self.mind_the_wall_clock();
         self.drop_late_pending();
+        self.mind_the_trial();
         let (left, ended) = std::mem::take(&mut self.leaving)
             .into_iter()
             .partition::<Vec<_>, _>(|p| p.reap().is_none());
@@ -347,6 +379,24 @@ impl Daemon {
         self.say_what_was_left_out();
         self.settle();
         Ok(())
+    }
+
+    /// Those for whom there is no time now are announced again in the next turn,
+    /// in the same order: so it begins with another one each time.
+    fn take_newcomers(&mut self, mut newcomers: Vec<(Kind, u32)>) {
+        if newcomers.is_empty() {
+            return;
+        }
+        let first = self.newcomers % newcomers.len();
+        newcomers.rotate_left(first);
+        let began = Instant::now();
+        for (kind, id) in newcomers {
+            self.newcomers = self.newcomers.wrapping_add(1);
+            self.ready(kind, id);
+            if began.elapsed() >= CONNECTIONS_TIME {
+                break;
+            }
+        }
     }
 
     fn ready(&mut self, kind: Kind, id: u32) {
@@ -365,11 +415,8 @@ impl Daemon {
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
             Kind::KeeperEnd => self.keeper_gone(),
-            Kind::Hangup => {
-                tracing::info!("told to start anew in place");
-                self.again = true;
-                self.ending = true;
-            }
+            Kind::Hangup => self.try_again(),
+            Kind::TrialEnd => self.tried(),
             Kind::Signal => {
                 tracing::info!("told to stop by a signal");
                 self.ending = true;
@@ -494,6 +541,7 @@ impl Daemon {
                     }
                     Event::Serving { service, channels }
                 }
+                FromService::Alive => Event::ServiceAlive { service },
                 FromService::Forbidden { call } => {
                     self.forbidden.insert(service, call);
                     continue;

@@ -98,6 +98,7 @@ impl World {
                 self.say(|| format!("tell service {service}: take {channel} up"));
                 self.tell(service, || Told::TakeUp(channel.0, status));
             }
+            Action::AskLife { service } => self.tell(service, || Told::Live),
             Action::FailCurrent { window, geometry, status } => {
                 if let Some(a) = self.m().windows.get(&window) {
                     a.window.fail_current(&geometry, status);

@@ -52,6 +52,7 @@ impl World {
                     let channels = m.reports.remove(&service).unwrap_or_default();
                     Event::Serving { service, channels }
                 }
+                FromService::Alive => Event::ServiceAlive { service },
                 // Only the sentence of its end changes by it; and modules are the
                 // real rim's business, which the core hears of as a new catalog.
                 FromService::Forbidden { .. } | FromService::Submission { .. } => continue,
