@@ -31,6 +31,7 @@ pub struct Progress {
 struct Still {
     calls: u64,
     since: u64,
+    begun: bool,
     /// When its service was told to look.
     told: Option<u64>,
     /// When it is next to be judged.
@@ -70,6 +71,11 @@ impl Core {
         self.watch.still.values().map(|s| s.due).min()
     }
 
+    /// Since when a call that was begun there has been seen, ms.
+    pub fn computing_since(&self, channel: Handle) -> Option<u64> {
+        self.watch.still.get(&channel).filter(|s| s.begun).map(|s| s.since)
+    }
+
     /// Looks were taken at all watched channels.
     pub(super) fn progress(
         &mut self,
@@ -104,7 +110,9 @@ impl Core {
                     }
                 }
             }
-            self.watch.still.insert(channel, Still { calls: p.calls, since, told, due });
+            self.watch
+                .still
+                .insert(channel, Still { calls: p.calls, since, begun: p.begun, told, due });
         }
     }
 

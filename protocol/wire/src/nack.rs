@@ -131,7 +131,7 @@ impl core::fmt::Display for Nack {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}: {}", self.code, self.sentence)?;
         if self.software_instead {
-            f.write_str(" This function in software instead of hardware? Ask again with the preference for software.")?;
+            f.write_str(" It can be had in software.")?;
         }
         Ok(())
     }

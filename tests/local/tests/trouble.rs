@@ -288,6 +288,30 @@ fn credentials_and_lists_of_functions_are_policy() {
 }
 
 #[test]
+fn the_client_of_the_hosts_own_programs_cannot_be_removed() {
+    let stand = Stand::start();
+    let e = stand.try_ask(&Ask::RemoveClient { name: "host".into() }).unwrap_err().to_string();
+    assert!(e.contains("always exists") && e.contains("[client.host]"), "{e}");
+    assert_eq!(stand.connect("x").function("echo").unwrap().call(b"x").unwrap(), b"x");
+}
+
+/// What a service measures of a call it says when the call has ended.
+#[test]
+fn a_call_that_lasts_is_seen_to() {
+    let stand = Stand::start();
+    let session = stand.connect("busy");
+    let f = session.function("factorial").unwrap();
+    let call = f.submit(&vfun_tests_local::args(51, u64::MAX)).unwrap();
+    stand.until("its time is counted", |s| {
+        let g = &s.grants()[0];
+        g.counters.busy_ns > 0 && (g.counters.calls, g.in_flight) == (0, 1)
+    });
+    let before = stand.grants()[0].counters.busy_ns;
+    stand.until("it goes on", |s| s.grants()[0].counters.busy_ns > before);
+    drop(call);
+}
+
+#[test]
 fn revoke_and_drain_do_what_they_say() {
     let stand = Stand::start();
     let session = stand.connect("revoked");

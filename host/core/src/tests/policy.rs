@@ -200,6 +200,25 @@ fn a_change_takes_back_what_is_no_longer_allowed_and_nothing_else() {
     assert_eq!(rate, Some((mul_service, mul, 50)));
 }
 
+/// Whoever asks what a function is like is told the same as who asks for it.
+#[test]
+fn a_denial_has_one_name_and_a_typo_another() {
+    let mut b = bed("[default]\nfunctions = [\"mul\"]");
+    let s = b.hello(1, b"").unwrap().session.get();
+    let mut describe = |name: &str| {
+        let d = Describe { function: names::encode(name).unwrap() };
+        answer(&b.ask(1, Kind::Describe, s, d.as_bytes())).unwrap_err()
+    };
+    let (denied, typo, other) = (describe("add"), describe("mull"), describe("fourier"));
+    assert_eq!(denied.code, NackCode::Denied);
+    assert!(typo.sentence.contains("(is 'mul' meant?)"), "{typo}");
+    assert_eq!((typo.code, other.code), (NackCode::UnknownFunction, NackCode::UnknownFunction));
+    assert!(!other.sentence.contains("meant"), "{other}");
+    assert!(!describe("ad").sentence.contains("add"), "only what it is offered is suggested");
+    assert_eq!(b.negotiate(1, s, want("add")).unwrap_err(), denied);
+    assert_eq!(b.negotiate(1, s, want("mull")).unwrap_err(), typo);
+}
+
 #[test]
 fn a_rate_is_told_when_a_channel_opens_and_outlives_the_manager() {
     let mut b = bed("[default]\ncalls_per_s = 70");

@@ -5,7 +5,8 @@ use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Re
 use crate::audit::Who;
 use crate::core::breakers::State;
 use crate::core::catalog::{Client, ClientKind, Function, OverTcp};
-use crate::core::{DrainOf, Event};
+use crate::core::{DrainOf, Event, Grant};
+use crate::counters::Counters;
 use crate::fair::Intake;
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
 use crate::{manifest, process};
@@ -15,6 +16,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vfun_supervise::Driver;
+use vfun_wire::Handle;
+use vfun_wire::channel::ChannelKind;
 
 /// A connection and the line it is in the middle of.
 pub(super) struct AdminConnection {
@@ -346,13 +349,27 @@ impl Daemon {
                     pid: g.service.and_then(|s| self.services.get(&s)).map(|p| p.pid as u32),
                     age_ms: now.saturating_sub(g.since_ms),
                     restarts: g.restarts,
-                    counters: window
+                    in_flight: window
                         .zip(g.told())
-                        .map(|(w, geometry)| w.window.counters(&geometry))
-                        .unwrap_or_default(),
+                        .filter(|_| g.kind == ChannelKind::Calls)
+                        .map_or(0, |(w, geometry)| w.window.in_flight(&geometry)),
+                    counters: self.counters_of(handle, g),
                 }
             })
             .collect()
+    }
+
+    /// A grant's counters, as its service keeps them: of a call, when it has ended. The
+    /// time of one that lasts is what the manager itself has seen of it.
+    fn counters_of(&self, handle: Handle, g: &Grant) -> Counters {
+        let channel = self.windows.get(&g.window).zip(g.told());
+        let Some((a, geometry)) = channel else { return Counters::default() };
+        let mut counters = a.window.counters(&geometry);
+        if let Some(since) = self.core.computing_since(handle) {
+            let ns = self.now().saturating_sub(since).saturating_mul(1_000_000);
+            counters.busy_ns = counters.busy_ns.saturating_add(ns);
+        }
+        counters
     }
 
     fn write_manifest(&self, path: PathBuf, text: &str) -> Result<(), String> {
@@ -482,6 +499,10 @@ impl Daemon {
 
     /// Answered when nothing is left of what it submitted.
     fn remove_client(&mut self, noted: Noted, name: &str) -> Result<(), (Noted, String)> {
+        if name == "host" {
+            let why = "the client 'host' always exists: programs on this host that name no other act for it. What it may use is bounded by [client.host] of the policy (`vfun policy set`)";
+            return Err((noted, why.into()));
+        }
         let Some(client) = self.core.catalog().client(name).cloned() else {
             let why = format!("there is no client '{name}': `vfun client list` shows them");
             return Err((noted, why));

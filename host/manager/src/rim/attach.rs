@@ -141,7 +141,9 @@ impl Daemon {
         let client = self.core.catalog().client(name).ok_or_else(|| {
             Nack::new(
                 NackCode::Denied,
-                format!("there is no client '{name}' on this host: `vfun client add {name}`"),
+                format!(
+                    "there is no client '{name}' on this host: `vfun client add {name} --kind host` declares one for its programs"
+                ),
             )
         })?;
         let trusted = trusted(uid);
@@ -149,7 +151,7 @@ impl Daemon {
             return Err(Nack::new(
                 NackCode::Denied,
                 format!(
-                    "user {uid} may not act for client '{name}': add it to `uids` in the client's manifest"
+                    "user {uid} may not act for client '{name}': the host's operator lets it act for a client by its number, `vfun client add NAME --kind host --uid {uid}`"
                 ),
             ));
         }

@@ -233,7 +233,10 @@ impl Daemon {
             unreadable: self.unreadable(),
             require: c.policy.require.iter().map(|l| l.name().into()).collect(),
             clients: shown
-                .map(|x| c.policy.view_of(&x.name, self.core.charges(x.id, None).into()))
+                .map(|x| {
+                    let holds = self.core.charges(x.id, None).into();
+                    c.policy.view_of(&x.name, holds).within(x.max_grants)
+                })
                 .collect(),
             doubts: self.doubts(&c.policy),
         })
