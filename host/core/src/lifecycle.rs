@@ -190,6 +190,7 @@ impl Core {
     pub(super) fn tick(&mut self, now: u64, out: &mut Vec<Action>) {
         self.give_held(now);
         self.look_for_life(now, out);
+        self.end_those_who_keep_channels(now, out);
         self.tell_of_slow_starts(now, out);
         let ids: Vec<_> = self.services.keys().copied().collect();
         for id in ids {

@@ -193,6 +193,22 @@ impl Core {
         }
     }
 
+    /// Ends services that have not let go of a channel for longer than a call, and the
+    /// driver's `exit`, may take.
+    pub(super) fn end_those_who_keep_channels(&mut self, now: u64, out: &mut Vec<Action>) {
+        let most = |g: &super::Grant| 2 * u64::from(g.deadline_ms) + CLOSE_GRACE_MS + OVERDUE_MS;
+        let late = self.grants.iter().filter(|(_, g)| {
+            g.state == GrantState::Closing && now.saturating_sub(g.closing_ms) > most(g)
+        });
+        let late: Vec<_> = late
+            .filter_map(|(_, g)| Some((g.service?, g.app.clone(), now - g.closing_ms)))
+            .collect();
+        for (service, app, ms) in late {
+            let what = format!("it has not let go of a channel of app '{app}' for {ms} ms");
+            self.stalled(service, &what, out);
+        }
+    }
+
     /// Tells those who wait for an activation before they give up by themselves
     /// what it waits for. It goes on.
     pub(super) fn tell_of_slow_starts(&mut self, now: u64, out: &mut Vec<Action>) {

@@ -599,7 +599,7 @@ fn a_manager_that_cannot_work_does_not_say_that_it_is_ready() {
         let _ = child.kill();
         let out = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
-        assert!(said.contains(words) && !said.contains("ready"), "{args:?}: {said}");
+        assert!(said.contains(words) && !said.contains("ready root"), "{args:?}: {said}");
         let code = if args[0] == "--root" { 1 } else { 2 };
         assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
     }

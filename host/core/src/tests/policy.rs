@@ -148,7 +148,7 @@ fn what_policy_does_not_list_is_not_shown() {
     assert_eq!(ListAck::read_from_prefix(&body).unwrap().0.total.get(), 1);
     let d = Describe { function: names::encode("add").unwrap() };
     let n = answer(&b.ask(1, Kind::Describe, s, d.as_bytes())).unwrap_err();
-    assert_eq!(n.code, NackCode::UnknownFunction);
+    assert_eq!(n.code, NackCode::Denied);
 }
 
 #[test]

@@ -96,6 +96,30 @@ fn a_service_that_owes_an_answer_is_asked_for_a_sign_of_life_and_ended_without()
 }
 
 #[test]
+fn a_service_that_does_not_let_go_of_a_channel_is_ended_though_it_serves_another() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (other, service) = b.active(1, s, "add");
+    let (grant, same) = b.active(1, s, "add");
+    assert_eq!(service, same);
+    b.ask(1, Kind::Release, s, grant.0.to_le_bytes().as_slice());
+    let mut ended = None;
+    for _ in 0..1000 {
+        b.now += 20;
+        let out = b.feed(Event::Tick);
+        if out.iter().any(|a| matches!(a, Action::AskLife { .. })) {
+            b.feed(Event::ServiceAlive { service });
+        }
+        if killed(&out) {
+            ended.get_or_insert(b.now);
+        }
+    }
+    assert!(ended.is_some_and(|at| at > 2 * DEADLINE), "{ended:?}");
+    b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
+    assert!(b.core.grants().all(|(h, g)| h == other && g.state == GrantState::Recovering));
+}
+
+#[test]
 fn an_activation_that_takes_its_time_is_said_to_and_goes_on() {
     let mut b = Bed::new();
     let s = b.hello(1, b"").unwrap().session.get();
