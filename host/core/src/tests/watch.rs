@@ -1,8 +1,8 @@
 //! Services that do not run: stopped, stuck or taken over.
 
 use super::*;
-use crate::core::services::{LIFE_AFTER_MS, LIFE_MS, OVERDUE_MS, STARTING_MS};
-use crate::core::watch::Progress;
+use crate::services::{LIFE_AFTER_MS, LIFE_MS, OVERDUE_MS, STARTING_MS};
+use crate::watch::Progress;
 
 /// A deadline of the functions here.
 const DEADLINE: u64 = 1000;

@@ -1,12 +1,12 @@
 //! The admin interface: answers what people ask.
 
 use super::{Daemon, Kind};
+use crate::admin::counters::Counters;
 use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status};
 use crate::audit::Who;
 use crate::core::breakers::State;
 use crate::core::catalog::{Client, ClientKind, Function, OverTcp};
 use crate::core::{DrainOf, Event, Grant};
-use crate::counters::Counters;
 use crate::fair::Intake;
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
 use crate::{manifest, process};

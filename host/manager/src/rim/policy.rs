@@ -9,6 +9,7 @@ use crate::core::catalog::{Client, OverTcp};
 use crate::core::{Catalog, Effects};
 use crate::files::write_durably;
 use crate::policy::limits::POLICY_BYTES_MAX;
+use crate::policy::view::within;
 use crate::policy::{Policy, parse};
 use crate::tokens::Tokens;
 use std::fs;
@@ -235,7 +236,7 @@ impl Daemon {
             clients: shown
                 .map(|x| {
                     let holds = self.core.charges(x.id, None).into();
-                    c.policy.view_of(&x.name, holds).within(x.max_grants)
+                    within(x.max_grants, c.policy.view_of(&x.name, holds))
                 })
                 .collect(),
             doubts: self.doubts(&c.policy),
