@@ -374,6 +374,7 @@ impl Daemon {
             .partition::<Vec<_>, _>(|p| p.reap().is_none());
         self.leaving = left;
         ended.into_iter().for_each(|p| self.remove_group(p.sandbox.group));
+        self.mind_the_launches();
         self.see_to_what_jails_leave();
         self.start_due_helpers();
         self.say_what_was_left_out();
