@@ -196,7 +196,7 @@ impl Core {
     /// Ends services that have not let go of a channel for longer than a call, and the
     /// driver's `exit`, may take.
     pub(super) fn end_those_who_keep_channels(&mut self, now: u64, out: &mut Vec<Action>) {
-        let most = |g: &super::Grant| 2 * u64::from(g.deadline_ms) + CLOSE_GRACE_MS + OVERDUE_MS;
+        let most = |g: &super::Grant| g.step_ms() + OVERDUE_MS;
         let late = self.grants.iter().filter(|(_, g)| {
             g.state == GrantState::Closing && now.saturating_sub(g.closing_ms) > most(g)
         });
