@@ -26,7 +26,17 @@ impl Core {
             self.grants.get_mut(handle).expect("just found").waiting = Some(r.to);
             return Ok(());
         }
-        let late = g.state == GrantState::Active && g.activated.is_none();
+        let untold = g.activated.is_none();
+        if untold && g.state == GrantState::Broken {
+            return Err(Nack::new(
+                NackCode::ServiceFailed,
+                format!(
+                    "the service of '{}' was lost before anybody was told that it serves grant {handle}: release that, and negotiate again",
+                    g.function
+                ),
+            ));
+        }
+        let late = untold && matches!(g.state, GrantState::Active | GrantState::Recovering);
         if (late || g.activated == Some(r.to))
             && let Some(geometry) = g.geometry
         {

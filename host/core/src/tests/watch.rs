@@ -142,6 +142,8 @@ fn an_activation_that_takes_its_time_is_said_to_and_goes_on() {
     answer(&b.feed(Event::Tick)).unwrap_err();
     b.feed(Event::ServiceReady { service: 2 });
     b.feed(Event::ChannelOpened { service: 2, channel: Handle(g.grant.get()) });
+    // Also while its service is started again.
+    b.feed(Event::ServiceExited { service: 2, exit: Exit::Signal(11) });
     answer(&b.ask(1, Kind::Activate, s, g.grant.as_bytes())).unwrap();
 }
 
