@@ -9,13 +9,21 @@
 #   packaging/deb.sh dkms       the second one alone; it needs nothing built
 #
 # CARGO_TARGET_DIR   where `make build` built (default: target)
-# VFUN_PROFILE       the build's profile (default: release)
+# VFUN_PROFILE       the build's profile (default: release, and vfun by the profile
+#                    guest, which this script builds: small)
 # VFUN_DEB_DIR       where the packages go (default: target/deb)
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 out=${VFUN_DEB_DIR:-$here/target/deb}
-built=${CARGO_TARGET_DIR:-$here/target}/${VFUN_PROFILE:-release}
+target=${CARGO_TARGET_DIR:-$here/target}
+profile=${VFUN_PROFILE:-release}
+built=$target/$profile
+vfun=$built/vfun
+[ "$profile" != release ] || vfun=$target/guest/vfun
+# Most bytes of vfun in a guest: each guest carries it. More means that it links
+# what is a host's.
+vfun_max=4000000
 
 say() { printf '%s\n' "deb: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -109,20 +117,27 @@ TEXT
 
 guest() {
     p=virtfun-guest
-    for f in vfun libvfun.so; do
-        [ -f "$built/$f" ] || die "$built/$f is not there: run \`make build\`, or ask for 'deb.sh dkms' alone"
+    if [ "$profile" = release ]; then
+        say "building vfun for guests (a minute or two, once)"
+        (cd "$here" && cargo build --locked --quiet --profile guest -p vfun-cli)
+    fi
+    for f in "$vfun" "$built/libvfun.so"; do
+        [ -f "$f" ] || die "$f is not there: run \`make build\`, or ask for 'deb.sh dkms' alone"
     done
     # The oldest libc that has all that they link to.
-    libc=$(objdump -T "$built/vfun" "$built/libvfun.so" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -V | tail -n1)
-    [ -n "$libc" ] || die "cannot read from $built/vfun which libc it needs; is objdump (binutils) there?"
+    libc=$(objdump -T "$vfun" "$built/libvfun.so" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -V | tail -n1)
+    [ -n "$libc" ] || die "cannot read from $vfun which libc it needs; is objdump (binutils) there?"
     control $p "$(dpkg --print-architecture)" "libc6 (>= $libc), libgcc-s1" 'virtfun-guest-dkms' 'VirtFun for guests: command line and library' <<TEXT
 Calls functions of the host from inside a virtual machine: the program
 vfun, the library libvfun with its C headers.
 TEXT
     install -d "$temp/$p/usr/bin" "$temp/$p/usr/lib/pkgconfig" "$temp/$p/usr/include" "$temp/$p/usr/share/doc/$p"
-    install -m 755 "$built/vfun" "$temp/$p/usr/bin"
+    install -m 755 "$vfun" "$temp/$p/usr/bin"
     install -m 644 "$built/libvfun.so" "$temp/$p/usr/lib"
     strip --strip-unneeded "$temp/$p/usr/bin/vfun" "$temp/$p/usr/lib/libvfun.so"
+    size=$(stat -c %s "$temp/$p/usr/bin/vfun")
+    [ "$profile" != release ] || [ "$size" -le $vfun_max ] ||
+        die "vfun has $size bytes, and a guest is to carry $vfun_max at most: what does it link? (cargo tree -p vfun-cli)"
     install -m 644 "$here/guest/client/include/vfun.h" "$here/protocol/wire/include/vfun_wire.h" \
         "$here/protocol/function/include/vfun_function.h" "$here/services/sdk/include/vfun_driver.h" \
         "$here/guest/kmod/vfun_uapi.h" "$temp/$p/usr/include"

@@ -44,7 +44,7 @@ esac
 inputs() {
     find "$here/guest/kmod" -maxdepth 1 -type f
     find "$here/packaging/guest" "$here/guest/client/include" "$here/protocol/wire/include" -type f
-    printf '%s\n' "$here/packaging/debian-guest.sh" "$here/packaging/deb.sh" \
+    printf '%s\n' "$here/packaging/debian-guest.sh" "$here/packaging/debian-base.sh" "$here/packaging/deb.sh" \
         "$here/guest/client/vfun.pc.in" "$built/vfun" "$built/libvfun.so"
 }
 newer() { inputs | while read -r f; do [ ! "$f" -nt "$dir/complete" ] || printf '%s\n' "$f"; done; }
@@ -77,19 +77,12 @@ trap 'exit 1' HUP INT TERM
 chmod 755 "$temp"
 
 . "$here/packaging/apt.sh"
+. "$here/packaging/debian-base.sh"
 
 # Debian's part: kept, as it is by far the longest to make.
 base() {
-    mirror=$(apt_mirrors | awk -v suite=$suite '$2 == suite { print $1; exit }')
-    [ -n "$mirror" ] || die "apt has no mirror for $suite configured"
     say "making a system of Debian's packages"
-    # Documents and translations are a third of the files.
-    mmdebstrap --quiet --mode=root --variant=minbase --components=main --include=$packages \
-        --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
-        --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
-        $suite "$temp/base.tar" "$mirror" >&2 ||
-        die "mmdebstrap failed (its reason is above): is the mirror within reach, is the disk full?"
-    mv "$temp/base.tar" "$dir/base.tar"
+    debian_base $suite $packages "$dir/base.tar" || exit 1
 }
 [ $refresh = no ] && [ -s "$dir/base.tar" ] || base
 [ $base_only = no ] || exit 0

@@ -18,7 +18,7 @@ scale=${SCALE:-0.05}
 port=${PORT:-}
 mkdir -p "$out"
 
-for program in vfun vfund vfun-jail vfun-service vfun-gateway; do
+for program in vfun vfun-bench vfun-guest vfund vfun-jail vfun-service vfun-gateway; do
     [ -x "$bin/$program" ] || { echo "demo: $bin/$program is missing: run \`make build\`" >&2; exit 1; }
 done
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what `make build` built: programs, drivers, library, headers,
-# manifests, manual, completions and the unit. PREFIX and DESTDIR as usual.
+# manifests, manual, completions and the unit. PREFIX and DESTDIR as usual;
+# VFUN_PROFILE is the build's profile (default: release).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 prefix=${PREFIX:-/usr/local}
 to=${DESTDIR:-}$prefix
-bin=target/release
+bin=${CARGO_TARGET_DIR:-target}/${VFUN_PROFILE:-release}
 [ -x $bin/vfund ] || { echo "install: nothing is built: run \`make build\`" >&2; exit 1; }
 lib=$to/lib/virtfun
 
@@ -15,6 +16,8 @@ install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
 install -m 755 $bin/vfund $bin/vfun-keeper $bin/vfun-jail $bin/vfun-service $bin/vfun-gateway $bin/vfun-metrics "$lib/"
 install -m 755 $bin/libvfun_fn_*.so "$lib/"
+# vfun looks there for the commands that are programs of their own.
+install -m 755 $bin/vfun-bench $bin/vfun-guest $bin/vfun-top "$lib/"
 # Built on its own: packaging/wasm.sh.
 if [ -x $bin/vfun-service-wasm ]; then
     install -m 755 $bin/vfun-service-wasm "$lib/"

@@ -59,6 +59,7 @@ BUILDS = "builds"
 BACKGROUND = [
     Work("guest-kernel", "packaging/guest-kernel.sh && packaging/kmod.sh", VM, after="setup"),
     Work("debian-base", "packaging/debian-guest.sh --base", VM, after="setup"),
+    Work("systemd-base", "packaging/systemd-guest.sh --base", VM, after="setup", full=True),
     Work("python-tools", "packaging/python.sh --tools", LOCAL, after="setup"),
     Work("wasm-build", "packaging/wasm.sh --build-tests", LOCAL, after="build", lane=BUILDS),
     Work("fuzz-build", "fuzz/run.sh build", LOCAL, after="build", lane=BUILDS),
@@ -90,6 +91,8 @@ STAGES = [
     Stage("doc", "examples in the documentation", f"cargo test {WORKSPACE} --doc --quiet", LOCAL),
     Stage("python", "Python package", "guest/python/test.sh -q", LOCAL, needs=("python-tools",)),
     Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check", LOCAL),
+    Stage("systemd", "the unit under Debian's systemd", "packaging/systemd-guest.sh --test", VM, full=True,
+          needs=("systemd-base",)),
     Stage("release", "real guests, the build that ships", "tests/release.sh", VM, full=True, needs=("guest-kernel",)),
     Stage("soak", "soak", "MINUTES=${MINUTES:-10} tests/soak.sh", VM, full=True, needs=("guest-kernel",)),
 ]

@@ -1,24 +1,12 @@
-//! `vfun-bench`: what `vfun bench` does, alone.
+//! `vfun-bench`: what `vfun bench` runs, in a guest too.
 
 #![forbid(unsafe_code)]
 
 use clap::Parser;
 use std::process::ExitCode;
-
-/// Measures VirtFun.
-#[derive(Parser)]
-#[command(version)]
-struct Command {
-    #[command(flatten)]
-    args: vfun_bench::cli::Args,
-}
+use vfun_bench::cli::{self, Line};
 
 fn main() -> ExitCode {
-    match vfun_bench::cli::run(Command::parse().args) {
-        Ok(code) => code,
-        Err(e) => {
-            eprintln!("vfun-bench: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    let line = Line::parse();
+    vfun_cli::ended(cli::run(line.args).map_err(cli::failure), false)
 }

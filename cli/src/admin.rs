@@ -1,6 +1,5 @@
 //! Questions to the manager's admin socket.
 
-use crate::args::Cli;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use vfun_admin::Client;
@@ -16,10 +15,6 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// The one that the command line names.
-    pub fn of(cli: &Cli) -> Self {
-        Self::at(cli.root.as_deref().unwrap_or(Path::new(ROOT)))
-    }
     /// The one with this root.
     pub fn at(root: &Path) -> Self {
         Admin { root: root.to_owned(), client: Client::at(root) }

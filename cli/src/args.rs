@@ -1,6 +1,9 @@
 //! The command line.
 
+use crate::admin::Admin;
 use crate::cmd;
+use crate::connect::Host;
+use crate::out::Output;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -66,6 +69,21 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// The host that is named.
+    pub fn host(&self) -> Host {
+        Host::new(self.root.clone(), self.endpoint.clone())
+    }
+    /// Its manager.
+    pub fn admin(&self) -> Admin {
+        Admin::at(self.host().root())
+    }
+    /// For whom results are printed.
+    pub fn output(&self) -> Output {
+        if self.json { Output::Json } else { Output::Text }
+    }
+}
+
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
@@ -127,5 +145,8 @@ mod tests {
         assert!(cli.json && cli.root == Some("/r".into()) && matches!(cli.command, Command::Ps(_)));
         let cli = Cli::parse_from(["vfun", "guest", "--", "ls", "--json"]);
         assert!(!cli.json, "what follows -- is the guest's");
+        // What VFUN_ROOT says is as if it had been said here.
+        let cli = Cli::try_parse_from(["vfun", "--root", "/r", "guest", "--kernel"]).unwrap();
+        assert!(matches!(cli.command, Command::Guest(args) if args.kernel));
     }
 }

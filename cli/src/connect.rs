@@ -1,7 +1,6 @@
 //! Sessions, as the command line asks for them.
 
 use crate::admin::ROOT;
-use crate::args::Cli;
 use crate::fail::{self, Failure, Result};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -44,58 +43,76 @@ pub fn read_secret(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The endpoint that the command line means: a root that is named there names
-/// the manager of this machine, unless an endpoint is named too.
-pub fn endpoint(cli: &Cli) -> Result<Endpoint> {
-    let asked: Endpoint = match cli.endpoint.as_deref() {
-        None | Some("") => Endpoint::Auto,
-        Some(text) => text.parse()?,
-    };
-    let socket = |root: &Path| Endpoint::Host(Some(root.join("host.sock")));
-    let by_variable = std::env::var_os("VFUN_ROOT").map(PathBuf::from);
-    Ok(match (asked, &cli.root) {
-        (Endpoint::Auto, Some(root)) if by_variable.as_ref() != Some(root) => socket(root),
-        (Endpoint::Host(None), root) => socket(root.as_deref().unwrap_or(Path::new(ROOT))),
-        (other, _) => other,
-    })
+/// The host that the command line names.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    root: Option<PathBuf>,
+    endpoint: Option<String>,
 }
 
-/// Options for a session of this command.
-pub fn options(cli: &Cli, who: &Who) -> Result<ConnectOptions> {
-    let mut options = ConnectOptions::new("vfun").endpoint(endpoint(cli)?);
-    if let Some(client) = &who.client {
-        options = options.client(client);
+impl Host {
+    /// By the options `--root` and `--endpoint`.
+    pub fn new(root: Option<PathBuf>, endpoint: Option<String>) -> Self {
+        Host { root, endpoint }
     }
-    if let Some(secret) = who.secret()? {
-        options = options.credential(secret);
-    }
-    Ok(options)
-}
 
-/// Opens a session.
-pub fn session(cli: &Cli, who: &Who) -> Result<Session> {
-    Ok(options(cli, who)?.connect()?)
+    /// Root of the manager's tree on this machine.
+    pub fn root(&self) -> &Path {
+        self.root.as_deref().unwrap_or(Path::new(ROOT))
+    }
+
+    /// The way there: a root that is named names the manager of this machine,
+    /// unless an endpoint is named too.
+    pub fn endpoint(&self) -> Result<Endpoint> {
+        let asked: Endpoint = match self.endpoint.as_deref() {
+            None | Some("") => Endpoint::Auto,
+            Some(text) => text.parse()?,
+        };
+        let socket = |root: &Path| Endpoint::Host(Some(root.join("host.sock")));
+        let by_variable = std::env::var_os("VFUN_ROOT").map(PathBuf::from);
+        Ok(match (asked, &self.root) {
+            (Endpoint::Auto, Some(root)) if by_variable.as_ref() != Some(root) => socket(root),
+            (Endpoint::Host(None), _) => socket(self.root()),
+            (other, _) => other,
+        })
+    }
+
+    /// Options for a session of this command.
+    pub fn options(&self, who: &Who) -> Result<ConnectOptions> {
+        let mut options = ConnectOptions::new("vfun").endpoint(self.endpoint()?);
+        if let Some(client) = &who.client {
+            options = options.client(client);
+        }
+        if let Some(secret) = who.secret()? {
+            options = options.credential(secret);
+        }
+        Ok(options)
+    }
+
+    /// Opens a session.
+    pub fn session(&self, who: &Who) -> Result<Session> {
+        Ok(self.options(who)?.connect()?)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
 
-    fn of(line: &[&str]) -> String {
-        let cli = Cli::parse_from([&["vfun"], line, &["list"]].concat());
-        endpoint(&cli).unwrap().to_string()
+    fn of(root: Option<&str>, endpoint: Option<&str>) -> String {
+        let host = Host::new(root.map(PathBuf::from), endpoint.map(str::to_owned));
+        host.endpoint().unwrap().to_string()
     }
 
     #[test]
     fn a_root_names_the_manager_of_this_machine() {
-        assert_eq!(of(&["--root", "/r", "--endpoint", "host"]), "host:/r/host.sock");
-        assert_eq!(of(&["--root", "/r", "--endpoint", "tcp:h:1"]), "tcp:h:1");
-        assert_eq!(of(&["--root", "/r", "--endpoint", "ivshmem"]), "ivshmem");
-        if std::env::var_os("VFUN_ROOT").is_none() && std::env::var_os("VFUN_ENDPOINT").is_none() {
-            assert_eq!(of(&["--root", "/r"]), "host:/r/host.sock");
-            assert_eq!(of(&[]), "auto");
-            assert_eq!(of(&["--endpoint", "host"]), "host:/var/lib/virtfun/host.sock");
+        assert_eq!(of(Some("/r"), Some("host")), "host:/r/host.sock");
+        assert_eq!(of(Some("/r"), Some("tcp:h:1")), "tcp:h:1");
+        assert_eq!(of(Some("/r"), Some("ivshmem")), "ivshmem");
+        assert_eq!(of(None, None), "auto");
+        assert_eq!(of(None, Some("host")), "host:/var/lib/virtfun/host.sock");
+        if std::env::var_os("VFUN_ROOT").is_none() {
+            assert_eq!(of(Some("/r"), None), "host:/r/host.sock");
         }
     }
 

@@ -4,7 +4,6 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 use vfun_admin::AskError;
-use vfun_testguest::GuestError;
 
 /// Exit codes, as the help documents them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,12 +149,6 @@ impl From<AskError> for Failure {
             .advise("use a vfun of the manager's version"),
             AskError::Refused(sentence) => Failure::new(Exit::Refused, sentence),
         }
-    }
-}
-
-impl From<GuestError> for Failure {
-    fn from(e: GuestError) -> Self {
-        Failure::new(Exit::Failed, e.to_string())
     }
 }
 

@@ -56,3 +56,66 @@ fn manual_and_completions_are_made() {
         assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("detach"));
     }
 }
+
+/// A folder with `vfun` in it, and no other program of ours.
+fn alone() -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let vfun = dir.path().join("vfun");
+    std::fs::copy(env!("CARGO_BIN_EXE_vfun"), &vfun).unwrap();
+    (dir, vfun)
+}
+
+/// Exit code, stdout and stderr, where programs are looked for in its folder only.
+fn run(vfun: &Path, args: &[&str]) -> (i32, String, String) {
+    let out = std::process::Command::new(vfun)
+        .args(args)
+        .env("PATH", "/nowhere")
+        .env_remove("VFUN_ROOT")
+        .env_remove("VFUN_ENDPOINT")
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (out.status.code().unwrap(), text(out.stdout), text(out.stderr))
+}
+
+#[test]
+fn a_command_whose_program_is_not_there_says_which() {
+    let (_dir, vfun) = alone();
+    for (command, args) in
+        [("bench", &["bench", "grain"][..]), ("top", &["top", "--once"]), ("guest", &["guest"])]
+    {
+        let (code, _, said) = run(&vfun, args);
+        let which =
+            format!("`vfun {command}` is the program vfun-{command}, which is not installed");
+        assert!(code == 1 && said.contains(&which) && said.contains("make install"), "{said}");
+        let (code, said, _) = run(&vfun, &["help", command]);
+        assert!(code == 0 && said.contains(&format!("Usage: vfun {command}")), "{said}");
+    }
+    // Their options are known all the same, and what is wrong with them is said.
+    assert!(run(&vfun, &["top", "--help"]).1.contains("--interval"));
+    assert!(run(&vfun, &["guest", "--help"]).1.contains("--no-module"));
+    assert_eq!(run(&vfun, &["top", "--sort", "size"]).0, 2);
+    assert!(run(&vfun, &["completions", "bash"]).1.contains("--interval"));
+}
+
+#[test]
+fn a_command_that_is_a_program_gets_its_words() {
+    use std::os::unix::fs::PermissionsExt;
+    let (dir, vfun) = alone();
+    for command in ["bench", "top", "guest"] {
+        let program = dir.path().join(format!("vfun-{command}"));
+        std::fs::write(&program, "#!/bin/sh\nprintf '%s|' \"${0##*/}\" \"$@\"\nexit 7\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for (args, words) in [
+        (&["bench", "grain", "--json", "f", "--help"][..], "vfun-bench|grain|--json|f|--help|"),
+        (&["--root", "/r", "bench", "all"], "vfun-bench|all|--root|/r|"),
+        (&["help", "bench", "grain"], "vfun-bench|grain|--help|"),
+        (&["--json", "top", "--once"], "vfun-top|--json|top|--once|"),
+        (&["guest", "--", "ls", "--json"], "vfun-guest|guest|--|ls|--json|"),
+    ] {
+        let (code, said, errors) = run(&vfun, args);
+        assert_eq!((code, said.as_str()), (7, words), "{args:?}: {errors}");
+    }
+    assert_eq!(run(&vfun, &["--json", "bench", "all"]).0, 2, "bench writes JSON to a file");
+}

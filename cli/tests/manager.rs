@@ -15,6 +15,7 @@ fn stand(extra: &[&str]) -> Option<Stand> {
         "vfund",
         "vfun-service",
         "vfun-gateway",
+        "vfun-top",
         "libvfun_fn_echo.so",
         "libvfun_fn_factorial.so",
         "libvfun_fn_sum.so",
@@ -311,6 +312,44 @@ fn the_doctor_finds_what_is_wrong() {
     let out = vfun(&s, &["--root", "/nowhere", "doctor", "--side", "guest"]);
     let text = String::from_utf8(out.stdout).unwrap();
     assert!(out.status.code() == Some(1) && text.contains("-> "), "{text}");
+}
+
+#[test]
+fn the_doctor_tells_of_the_managers_services_not_of_itself() {
+    let Some(s) = stand(&["--without-layer", "landlock"]) else { return };
+    let sandbox = |args: &[&str]| {
+        let text = ok(&s, &[&["doctor", "--side", "host"], args].concat());
+        text.lines().filter(|l| l.contains(" sandbox")).collect::<Vec<_>>().join("\n")
+    };
+    // Before any service has run, what the manager expects.
+    let said = sandbox(&["--no-start"]);
+    assert!(said.contains("no service has run yet") && said.contains("landlock"), "{said}");
+    let said = sandbox(&[]);
+    assert!(said.contains("the manager's services have"), "{said}");
+    assert!(said.contains("left out by --without-layer") && !said.contains("all 14"), "{said}");
+}
+
+#[test]
+fn a_bound_that_nothing_keeps_is_said_to_be_none() {
+    let Some(s) = stand(&["--without-layer", "cgroup-cpu"]) else { return };
+    let file = s.root().join("p.toml");
+    std::fs::write(&file, "[client.host]\ncpu = \"20%\"\n").unwrap();
+    let file = file.to_str().unwrap();
+    let warning =
+        "not enforced on this host: [client.host] cpu: services lack the layer 'cgroup-cpu'";
+    for order in ["check", "set"] {
+        let said = ok(&s, &["policy", order, file]);
+        assert!(said.contains(warning), "policy {order}: {said}");
+    }
+    let said = ok(&s, &["policy", "show"]);
+    assert!(said.contains("20% (not enforced)") && said.contains(warning), "{said}");
+    let _held = s.connect("app").function("echo").unwrap();
+    let said = ok(&s, &["service", "list"]);
+    assert!(said.contains("20% (not enforced)"), "{said}");
+    // One that is enforced, or no bound at all, is nothing to warn of.
+    std::fs::write(file, "[client.host]\nchannels = 9\ncpu = \"none\"\n").unwrap();
+    let said = ok(&s, &["policy", "set", file]);
+    assert!(!said.contains("not enforced"), "{said}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ import argparse, json, os, pathlib, shutil, subprocess, sys, time
 REPO = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target")) / "mutants"
 COPY = TARGET / "tree"
-CORE, WINDOW = "host/core/src/", "host/rim/src/window.rs"
+CORE, RIM, WINDOW = "host/core/src/", "host/rim/src/", "host/rim/src/window.rs"
 SEEDS = os.environ.get("VFUN_MUTANT_SEEDS", "600")
 
 # A name, then what is changed: file, old text, new text, once or several times.
@@ -47,13 +47,26 @@ MUTANTS = [
      "        if left != 0 {", "        if left == 1 {", WINDOW,
      "        datain.store(in_header::CURRENT, 0, Ordering::Relaxed);\n        datain.store(in_header::SLEEPS",
      "        if current != u64::MAX {\n            return;\n        }\n        datain.store(in_header::SLEEPS"),
-    ("takes-a-late-report", "tests/sim/src/rim/services.rs",
-     "if to != 0 && to != self.generation {", "if to == u32::MAX {"),
+    ("takes-a-late-report", RIM + "hear.rs",
+     "if to != 0 && to != self.rim().generation {", "if to == u32::MAX {"),
     ("forgets-what-it-ended", CORE + "requests.rs",
      "            *cell = Some(by.seq);", "            let _ = cell;"),
     ("another-clients-sessions-end", CORE + "requests.rs",
      ".filter(|(_, s)| s.window == window && s.features.has(Features::MODULE))",
      ".filter(|(_, s)| s.features.has(Features::MODULE))"),
+    # The rim is the daemon's own, too.
+    ("acts-before-it-is-noted", RIM + "act.rs",
+     "            self.note_changes();\n            self.noted(what);", "            self.noted(what);",
+     RIM + "act.rs", "            self.done(what);", "            self.note_changes();\n            self.done(what);"),
+    ("tells-ahead-of-what-waits", RIM + "tell.rs",
+     "            true => Err(Unsent::Later),", "            true => self.tell_now(id, &word),"),
+    ("takes-a-part-for-the-whole-report", RIM + "hear.rs",
+     "        if more {\n            return Said::Nothing;\n        }", "        let _ = more;"),
+    ("answers-stats-with-another-length", RIM + "act.rs",
+     "Ok(stats.as_bytes().to_vec())", "Ok(vec![0; stats.as_bytes().len() + 8])"),
+    ("keeps-a-window-that-is-gone", RIM + "windows.rs",
+     "        self.let_window_go(id);\n        self.point(\"a window is let go, not noted\");",
+     "        self.point(\"a window is let go, not noted\");"),
 ]
 
 

@@ -43,6 +43,12 @@ pub enum Command {
     Leases(LeasesArgs),
     /// Domains, latency, grain and footprint, in a few minutes.
     All(AllArgs),
+    /// Writes the manual's pages to a folder.
+    #[command(hide = true)]
+    Man {
+        /// The folder, which is there.
+        folder: PathBuf,
+    },
     /// Measures one thing for the host that booted this guest.
     #[command(hide = true)]
     Inside {

@@ -7,8 +7,37 @@ mod output;
 
 pub use args::{Args, Command};
 
-use crate::Result;
+use crate::error::Doing;
+use crate::{BenchError, Result};
+use clap::{CommandFactory, Parser};
+use std::path::Path;
 use std::process::ExitCode;
+use vfun_cli::fail::{Exit, Failure};
+
+/// Its command line. `vfun bench` gives its own name as the program's.
+#[derive(Debug, Parser)]
+#[command(name = "vfun-bench", version, arg_required_else_help = true, max_term_width = 100)]
+pub struct Line {
+    /// What to measure.
+    #[command(flatten)]
+    pub args: Args,
+}
+
+/// What kept it from measuring, as `vfun` says it.
+pub fn failure(e: BenchError) -> Failure {
+    match e {
+        BenchError::Vfun(e) => e.into(),
+        BenchError::Admin(e) => e.into(),
+        BenchError::Options(why) => Failure::usage(why),
+        other => Failure::new(Exit::Failed, other.to_string()),
+    }
+}
+
+fn manual(folder: &Path) -> Result<ExitCode> {
+    clap_mangen::generate_to(Line::command(), folder)
+        .doing(|| format!("the manual cannot be written to {}", folder.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
 
 /// Runs what was asked for. Tables go to stdout, progress to stderr. The exit status is
 /// 1 if a domain that was named could not be measured, and 0 whatever the figures are.
@@ -28,6 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Module(args) => experiments::module(&args),
         Command::Leases(args) => experiments::leases(&args),
         Command::All(args) => experiments::all(&args),
+        Command::Man { folder } => manual(&folder),
         Command::Inside { job } => inside::run(&job),
     }
 }

@@ -3,18 +3,17 @@
 use crate::{BenchError, Result};
 use std::path::{Path, PathBuf};
 
-/// Where an installed VirtFun has them.
-const INSTALLED: &str = "/usr/share/virtfun/functions";
-
-/// The folder of functions: the one named, else `functions` in a folder above this
-/// program (a checkout), else the installed one.
+/// The folder of functions: the one named, else `functions` (a checkout) or
+/// `share/virtfun/functions` (an installation) in a folder above this program.
 pub fn folder(named: Option<&Path>, program: &Path) -> Result<PathBuf> {
     let places: Vec<PathBuf> = match named {
         Some(folder) => vec![folder.to_owned()],
         None => {
-            let above = program.ancestors().skip(1).take(4).map(|d| d.join("functions"));
+            let above = || program.ancestors().skip(1).take(4);
+            let checkout = above().map(|d| d.join("functions"));
+            let installed = above().map(|d| d.join("share/virtfun/functions"));
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("functions");
-            above.chain([INSTALLED.into(), source]).collect()
+            checkout.chain(installed).chain([source]).collect()
         }
     };
     match places
@@ -53,7 +52,17 @@ mod tests {
         let echo = root.path().join("functions/echo");
         std::fs::create_dir_all(&echo).unwrap();
         std::fs::write(echo.join("function.toml"), "").unwrap();
-        let program = root.path().join("target/release/vfun");
+        let program = root.path().join("target/release/vfun-bench");
         assert_eq!(folder(None, &program).unwrap(), root.path().join("functions"));
+    }
+
+    #[test]
+    fn an_installation_is_found_from_its_programs() {
+        let root = tempfile::tempdir().unwrap();
+        let functions = root.path().join("share/virtfun/functions");
+        std::fs::create_dir_all(&functions).unwrap();
+        std::fs::write(functions.join("echo.toml"), "").unwrap();
+        let program = root.path().join("lib/virtfun/vfun-bench");
+        assert_eq!(folder(None, &program).unwrap(), functions);
     }
 }

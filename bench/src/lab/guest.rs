@@ -9,7 +9,7 @@ use std::time::Duration;
 use vfun_testguest::{Doorbell, Guest, GuestConfig, Window};
 
 /// Where this program is in the guest.
-pub const GUEST_PROGRAM: &str = "/bin/vfun";
+pub const GUEST_PROGRAM: &str = "/bin/vfun-bench";
 /// The kernel module in the guest.
 pub const MODULE: &str = "/lib/vfun.ko";
 /// The module's device of the guest's window.
@@ -79,7 +79,6 @@ impl GuestSpec {
 /// A running guest with this program in it.
 pub struct LabGuest {
     guest: Guest,
-    prefix: &'static str,
     gateway_port: Option<u16>,
     wiring: Wiring,
     bare: Option<BarePeer>,
@@ -133,10 +132,7 @@ impl LabGuest {
         }
         let tcp = manager.status()?.tcp;
         let gateway_port = tcp.and_then(|at| at.rsplit_once(':')?.1.parse().ok());
-        // The same thing is `vfun bench inside` in one program, and `inside` in the other.
-        let alone = program.file_name().is_some_and(|name| name == "vfun-bench");
-        let prefix = if alone { "inside" } else { "bench inside" };
-        Ok(LabGuest { guest: Guest::boot(&config)?, prefix, gateway_port, wiring, bare })
+        Ok(LabGuest { guest: Guest::boot(&config)?, gateway_port, wiring, bare })
     }
 
     /// How it reaches its window.
@@ -196,7 +192,7 @@ impl LabGuest {
     ) -> Result<Outcome> {
         let inside = Inside { endpoint, client, job: job.clone() };
         let text = serde_json::to_string(&inside).map_err(|e| BenchError::Inside(e.to_string()))?;
-        let script = format!("exec {GUEST_PROGRAM} {} '{}'", self.prefix, text.replace('\'', ""));
+        let script = format!("exec {GUEST_PROGRAM} inside '{}'", text.replace('\'', ""));
         let output = self.guest.run(&script, JOB + 20 * work)?;
         if output.status != 0 {
             let said = String::from_utf8_lossy(&output.stderr);

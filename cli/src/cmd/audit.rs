@@ -1,9 +1,8 @@
 //! `vfun audit`.
 
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::Result;
-use crate::out::{self, Table, parse_duration};
+use crate::out::{self, Output, Table, parse_duration};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfun_admin::audit::{Query, Row};
 
@@ -36,8 +35,7 @@ pub struct Args {
 }
 
 /// Shows it.
-pub fn run(cli: &Cli, args: &Args) -> Result<()> {
-    let admin = Admin::of(cli);
+pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     let since_ms = args.since.map(|d| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         now.saturating_sub(d).as_millis() as i64
@@ -52,28 +50,25 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     let mut rows = admin.audit(first.clone())?;
     rows.reverse();
     if !args.follow {
-        return match cli.json {
-            true => out::json(&rows),
-            false => out::text(&render(&rows)),
-        };
+        return output.show(&rows, || render(&rows));
     }
     let mut last = rows.last().map_or(0, |r| r.id);
-    show(cli, &rows)?;
+    show(output, &rows)?;
     loop {
         std::thread::sleep(LOOK);
         let more = Query { limit: AT_ONCE, after: Some(last), ..first.clone() };
         rows = admin.audit(more)?;
         last = rows.last().map_or(last, |r| r.id);
-        show(cli, &rows)?;
+        show(output, &rows)?;
     }
 }
 
 /// Line by line: what comes later cannot widen the columns of what was shown.
-fn show(cli: &Cli, rows: &[Row]) -> Result<()> {
+fn show(output: Output, rows: &[Row]) -> Result<()> {
     for r in rows {
-        match cli.json {
-            true => out::line(serde_json::to_string(r).expect("plain data"))?,
-            false => out::line(
+        match output {
+            Output::Json => out::line(serde_json::to_string(r).expect("plain data"))?,
+            Output::Text => out::line(
                 cells(r).map(|c| if c.is_empty() { "-".into() } else { clean(&c) }).join("  "),
             )?,
         }

@@ -1,9 +1,7 @@
 //! `vfun completions`.
 
-use crate::args::Cli;
 use crate::fail::Result;
 use crate::out;
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 /// Print the completions of a shell.
@@ -15,9 +13,9 @@ pub struct Args {
     shell: Shell,
 }
 
-/// Prints them.
-pub fn run(args: &Args) -> Result<()> {
+/// Prints those of the whole command.
+pub fn run(mut whole: clap::Command, args: &Args) -> Result<()> {
     let mut script = vec![];
-    clap_complete::generate(args.shell, &mut Cli::command(), "vfun", &mut script);
+    clap_complete::generate(args.shell, &mut whole, "vfun", &mut script);
     out::raw(&script)
 }

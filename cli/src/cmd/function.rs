@@ -1,11 +1,9 @@
 //! `vfun function`.
 
-use super::switch::done;
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::carried;
 use crate::fail::{Exit, Failure, Result};
-use crate::out::{self, Facts, Table};
+use crate::out::{self, Facts, Output, Table};
 use std::path::{Path, PathBuf};
 use vfun_admin::{Ask, FunctionRow};
 
@@ -37,18 +35,15 @@ pub enum Sub {
 }
 
 /// Does it.
-pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
-    let admin = Admin::of(cli);
+pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::Add { file } => {
             let manifest = carried::complete(file)?;
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-            done(cli, admin.tell(&Ask::AddFunction { manifest, file })?)
+            output.done(admin.tell(&Ask::AddFunction { manifest, file })?)
         }
-        Sub::Remove { name, client } => done(
-            cli,
-            admin.tell(&Ask::RemoveFunction { name: name.clone(), client: client.clone() })?,
-        ),
+        Sub::Remove { name, client } => output
+            .done(admin.tell(&Ask::RemoveFunction { name: name.clone(), client: client.clone() })?),
         Sub::Show { name } => {
             let all = admin.functions()?;
             let Some(f) = all.iter().find(|f| f.name == *name) else {
@@ -58,17 +53,11 @@ pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
                 )
                 .advise("`vfun function list` shows those that are"));
             };
-            match cli.json {
-                true => out::json(f),
-                false => out::text(&show(f)),
-            }
+            output.show(f, || show(f))
         }
         Sub::List => {
             let functions = admin.functions()?;
-            match cli.json {
-                true => out::json(&functions),
-                false => out::text(&render(&functions)),
-            }
+            output.show(&functions, || render(&functions))
         }
     }
 }

@@ -1,9 +1,8 @@
 //! `vfun history`.
 
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::Result;
-use crate::out::{self, Table};
+use crate::out::{self, Output, Table};
 use vfun_admin::history::HistoryRow;
 
 /// Show what became of grants.
@@ -17,12 +16,9 @@ pub struct Args {
 }
 
 /// Shows it.
-pub fn run(cli: &Cli, args: &Args) -> Result<()> {
-    let rows = Admin::of(cli).history(args.limit)?;
-    match cli.json {
-        true => out::json(&rows),
-        false => out::text(&render(&rows)),
-    }
+pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
+    let rows = admin.history(args.limit)?;
+    output.show(&rows, || render(&rows))
 }
 
 fn render(rows: &[HistoryRow]) -> String {

@@ -1,10 +1,8 @@
 //! `vfun leases`.
 
-use super::switch::done;
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
-use crate::out::{self, Facts, Table};
+use crate::out::{self, Facts, Output, Table};
 use vfun_admin::{Ask, DeviceRow, LeaseRow, LeasesView};
 use vfun_leases::{Move, Policy};
 
@@ -35,15 +33,11 @@ pub enum Sub {
 }
 
 /// Does it.
-pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
-    let admin = Admin::of(cli);
+pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::List => {
             let view = admin.leases()?;
-            match cli.json {
-                true => out::json(&view),
-                false => out::text(&list(&view)),
-            }
+            output.show(&view, || list(&view))
         }
         Sub::Explain { grant } => {
             let view = admin.leases()?;
@@ -56,19 +50,13 @@ pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
                     ),
                 ));
             };
-            match cli.json {
-                true => out::json(row),
-                false => out::text(&explain(&view, device, row)),
-            }
+            output.show(row, || explain(&view, device, row))
         }
-        Sub::Set { policy, interval_ms, hold_ms } => done(
-            cli,
-            admin.tell(&Ask::SetLeases {
-                policy: *policy,
-                interval_ms: *interval_ms,
-                min_hold_ms: *hold_ms,
-            })?,
-        ),
+        Sub::Set { policy, interval_ms, hold_ms } => output.done(admin.tell(&Ask::SetLeases {
+            policy: *policy,
+            interval_ms: *interval_ms,
+            min_hold_ms: *hold_ms,
+        })?),
     }
 }
 

@@ -1,9 +1,8 @@
 //! `vfun list`.
 
-use crate::args::Cli;
-use crate::connect::{self, Who};
+use crate::connect::{Host, Who};
 use crate::fail::Result;
-use crate::out::{self, Table};
+use crate::out::{self, Output, Table};
 use serde_json::json;
 use vfun::signature::Signature;
 use vfun::{FunctionInfo, Session};
@@ -19,14 +18,14 @@ pub struct Args {
 }
 
 /// Lists them.
-pub fn run(cli: &Cli, args: &Args) -> Result<()> {
-    let session = connect::session(cli, &args.who)?;
+pub fn run(host: &Host, output: Output, args: &Args) -> Result<()> {
+    let session = host.session(&args.who)?;
     let functions: Vec<Offer> = session
         .list()?
         .into_iter()
         .map(|f| Offer { signature: signature(&session, &f), f })
         .collect();
-    if cli.json {
+    if output.is_json() {
         return out::json(&json!({
             "path": session.describe(),
             "transport": session.info().transport.as_str(),

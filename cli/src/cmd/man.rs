@@ -1,9 +1,9 @@
 //! `vfun man`.
 
-use crate::args::Cli;
-use crate::fail::{self, Result};
-use clap::CommandFactory;
+use crate::fail::{self, Exit, Failure, Result};
+use crate::{out, programs};
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Write the manual's pages to a folder.
 ///
@@ -15,12 +15,23 @@ pub struct Args {
     folder: PathBuf,
 }
 
-/// Writes them.
-pub fn run(args: &Args) -> Result<()> {
+/// Writes those of the whole command.
+pub fn run(whole: clap::Command, args: &Args) -> Result<()> {
     std::fs::create_dir_all(&args.folder).map_err(|e| fail::file(&args.folder, "made", &e))?;
-    let failed = |e| fail::file(&args.folder, "written to", &e);
-    clap_mangen::generate_to(Cli::command(), &args.folder).map_err(failed)?;
+    clap_mangen::generate_to(whole, &args.folder)
+        .map_err(|e| fail::file(&args.folder, "written to", &e))?;
     // `bench` reads its own options, so its pages replace the one made above.
-    clap_mangen::generate_to(super::bench::command().name("vfun-bench"), &args.folder)
-        .map_err(failed)
+    let Some(bench) = programs::find("vfun-bench") else {
+        out::note("vfun-bench is not there: its page names none of its options");
+        return Ok(());
+    };
+    let written = Command::new(&bench).arg("man").arg(&args.folder).status();
+    match written {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::new(
+            Exit::Failed,
+            format!("{} wrote no manual: {status}", bench.display()),
+        )),
+        Err(e) => Err(fail::file(&bench, "started", &e)),
+    }
 }

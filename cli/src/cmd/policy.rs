@@ -1,13 +1,12 @@
 //! `vfun policy`.
 
-use super::switch::done;
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::{self, Exit, Failure, Result};
-use crate::out::{self, Facts, Table};
+use crate::out::{self, Facts, Output, Table};
 use std::path::{Path, PathBuf};
 use vfun_admin::Ask;
 use vfun_admin::policy::{RuleView, View};
+use vfun_policy::Unenforced;
 
 /// What to do with the policy.
 #[derive(clap::Subcommand, Debug)]
@@ -33,50 +32,55 @@ pub enum Sub {
 }
 
 /// Does it.
-pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
-    let admin = Admin::of(cli);
+pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::Show { client } => {
             let view = admin.policy(client.clone())?;
-            match cli.json {
-                true => out::json(&view),
-                false => out::text(&render(&view)),
-            }
+            output.show(&view, || render(&view))
         }
-        Sub::Check { file } => check(cli, &admin, file.as_deref()),
+        Sub::Check { file } => check(admin, output, file.as_deref()),
         Sub::Set { file } => {
             let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-            done(cli, admin.tell(&Ask::SetPolicy { text, file })?)
+            output.done(admin.tell(&Ask::SetPolicy { text, file })?)
         }
-        Sub::Reload => done(cli, admin.tell(&Ask::ReloadPolicy)?),
+        Sub::Reload => output.done(admin.tell(&Ask::ReloadPolicy)?),
     }
 }
 
-fn check(cli: &Cli, admin: &Admin, file: Option<&Path>) -> Result<()> {
+fn check(admin: &Admin, output: Output, file: Option<&Path>) -> Result<()> {
     let usual = admin.root().join("admin/policy.toml");
     let file = file.unwrap_or(&usual);
     let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
-    let policy = vfun_core::policy::parse(file, &text)
-        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let policy =
+        vfun_policy::parse(file, &text).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     // Whether what it names is there can be said only where a manager is.
     let known = admin.clients().and_then(|c| Ok((c, admin.functions()?)));
+    // Nor what the host enforces.
+    let host = admin.sandbox().map(|s| Unenforced::of(&s.standing.missing)).unwrap_or_default();
+    let unenforced = policy.unenforced(&host);
     let doubts = known.map_or(vec![], |(c, f)| {
         policy.doubts(|n| c.iter().any(|c| c.name == n), |n| f.iter().any(|f| f.name == n))
     });
-    match cli.json {
-        true => out::json(&serde_json::json!({ "file": file, "doubts": doubts })),
-        false => {
-            let doubts: String =
-                doubts.iter().map(|d| format!("is this meant so? {d}\n")).collect();
-            out::text(&format!("{} can be read\n{doubts}", file.display()))
-        }
-    }
+    let said = serde_json::json!({ "file": file, "doubts": doubts, "unenforced": unenforced });
+    output.show(&said, || {
+        let doubts: String = doubts.iter().map(|d| format!("is this meant so? {d}\n")).collect();
+        let unenforced = not_enforced(&unenforced);
+        format!("{} can be read\n{doubts}{unenforced}", file.display())
+    })
+}
+
+fn not_enforced(sentences: &[String]) -> String {
+    sentences.iter().map(|s| format!("not enforced on this host: {s}\n")).collect()
 }
 
 fn rows(table: &mut Table, whose: &str, rules: &[RuleView]) {
     for r in rules {
-        table.row([whose, &r.key, &r.value, &r.from]);
+        let value = match r.unenforced {
+            Some(_) => format!("{} (not enforced)", r.value),
+            None => r.value.clone(),
+        };
+        table.row([whose, &r.key, &value, &r.from]);
     }
 }
 
@@ -116,5 +120,5 @@ fn render(v: &View) -> String {
     if !v.doubts.is_empty() {
         text.push('\n');
     }
-    text
+    text + &not_enforced(&v.unenforced)
 }

@@ -1,9 +1,8 @@
 //! `vfun ps`.
 
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::Result;
-use crate::out::{self, Table};
+use crate::out::{self, Output, Table};
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -42,8 +41,7 @@ struct Look {
 }
 
 /// Shows them.
-pub fn run(cli: &Cli, args: &Args) -> Result<()> {
-    let admin = Admin::of(cli);
+pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     let mut before: Option<Look> = None;
     let mut shown = 0;
     loop {
@@ -57,7 +55,7 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
             grants.iter().map(|g| rate(before.as_ref(), &now, &g.grant)).collect();
         // The first look of a watch has no rates to show.
         if args.watch.is_none() || before.is_some() {
-            show(cli, args, &grants, &rates, shown > 0)?;
+            show(output, args, &grants, &rates, shown > 0)?;
             shown += 1;
         }
         let Some(pause) = args.watch.filter(|_| args.count.is_none_or(|n| shown < n)) else {
@@ -80,13 +78,13 @@ fn rate(before: Option<&Look>, now: &Look, grant: &str) -> Option<Rates> {
 }
 
 fn show(
-    cli: &Cli,
+    output: Output,
     args: &Args,
     grants: &[GrantRow],
     rates: &[Option<Rates>],
     again: bool,
 ) -> Result<()> {
-    if cli.json {
+    if output.is_json() {
         let rows: Vec<_> = grants
             .iter()
             .zip(rates)

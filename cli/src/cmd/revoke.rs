@@ -1,9 +1,8 @@
 //! `vfun revoke`.
 
-use super::switch::done;
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::Result;
+use crate::out::Output;
 use vfun_admin::Ask;
 
 /// Take a grant away.
@@ -16,6 +15,6 @@ pub struct Args {
 }
 
 /// Takes it away.
-pub fn run(cli: &Cli, args: &Args) -> Result<()> {
-    done(cli, Admin::of(cli).tell(&Ask::Revoke { grant: args.grant.clone() })?)
+pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
+    output.done(admin.tell(&Ask::Revoke { grant: args.grant.clone() })?)
 }

@@ -1,11 +1,11 @@
 //! `vfun service`.
 
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::Result;
-use crate::out::{self, Table};
+use crate::out::{self, Output, Table};
 use vfun_admin::ServiceRow;
 use vfun_jail::Layer;
+use vfun_policy::{Key, Unenforced};
 
 /// What to do with services.
 #[derive(clap::Subcommand, Debug)]
@@ -19,13 +19,10 @@ pub enum Sub {
 }
 
 /// Does it.
-pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
+pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     let Sub::List = sub;
-    let services = Admin::of(cli).services()?;
-    match cli.json {
-        true => out::json(&services),
-        false => out::text(&render(&services)),
-    }
+    let services = admin.services()?;
+    output.show(&services, || render(&services))
 }
 
 fn render(services: &[ServiceRow]) -> String {
@@ -50,6 +47,11 @@ fn render(services: &[ServiceRow]) -> String {
                 format!("{} of {all} layers, without {}", s.sandbox.layers.len(), names.join(", "))
             }
         };
+        let host = Unenforced::of(&s.sandbox.missing);
+        let bound = |key: Key, value: String| match host.why(key) {
+            Some(_) => format!("{value} (not enforced)"),
+            None => value,
+        };
         table.row([
             s.id.to_string(),
             s.client.clone(),
@@ -57,9 +59,9 @@ fn render(services: &[ServiceRow]) -> String {
             s.pid.to_string(),
             s.user.map_or_else(|| "the manager's".into(), |u| u.to_string()),
             s.channels.to_string(),
-            s.limits.cpu_percent.map_or_else(|| "any".into(), |p| format!("{p}%")),
-            out::bytes(s.limits.memory_bytes),
-            s.limits.threads.to_string(),
+            s.limits.cpu_percent.map_or_else(|| "any".into(), |p| bound(Key::Cpu, format!("{p}%"))),
+            bound(Key::Memory, out::bytes(s.limits.memory_bytes)),
+            bound(Key::Threads, s.limits.threads.to_string()),
             sandbox,
         ]);
     }
@@ -82,9 +84,8 @@ mod tests {
     use super::*;
     use vfun_jail::{Limits, Missing, Standing};
 
-    #[test]
-    fn what_lacks_is_said_with_the_reason() {
-        let mut row = ServiceRow {
+    fn row() -> ServiceRow {
+        ServiceRow {
             id: 1,
             client: "vm1".into(),
             function: "echo".into(),
@@ -94,7 +95,12 @@ mod tests {
             limits: Limits::default(),
             sandbox: Standing::default(),
             note: Some("OpenCL device 'x': arguments and results are copied".into()),
-        };
+        }
+    }
+
+    #[test]
+    fn what_lacks_is_said_with_the_reason() {
+        let mut row = row();
         assert!(render(std::slice::from_ref(&row)).contains("complete"));
         let text = render(std::slice::from_ref(&row));
         assert!(
@@ -103,6 +109,17 @@ mod tests {
         row.sandbox.missing.push(Missing::new(Layer::Landlock, "the kernel has none"));
         let text = render(&[row.clone(), row]);
         assert!(text.contains("without landlock"), "{text}");
+        assert!(!text.contains("not enforced"), "{text}");
         assert_eq!(text.matches("landlock: the kernel has none").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn a_bound_that_nothing_keeps_is_marked() {
+        let mut row = row();
+        row.limits.cpu_percent = Some(20);
+        assert!(!render(std::slice::from_ref(&row)).contains("not enforced"));
+        row.sandbox.missing.push(Missing::new(Layer::CgroupCpu, "no right to make groups"));
+        let text = render(&[row]);
+        assert!(text.contains(" 20% (not enforced) "), "{text}");
     }
 }

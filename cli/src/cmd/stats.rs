@@ -1,9 +1,8 @@
 //! `vfun stats`.
 
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
-use crate::out::{self, Facts, Table};
+use crate::out::{self, Facts, Output, Table};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use vfun_admin::GrantRow;
@@ -19,25 +18,20 @@ pub struct Args {
 }
 
 /// Shows it.
-pub fn run(cli: &Cli, args: &Args) -> Result<()> {
-    let grants = Admin::of(cli).grants()?;
+pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
+    let grants = admin.grants()?;
     let Some(wanted) = &args.grant else {
         let sums = sums(&grants);
-        return match cli.json {
-            true => out::json(&sums.iter().map(|((client, function), (grants, c))| {
-                serde_json::json!({ "client": client, "function": function, "grants": grants, "counters": c })
-            }).collect::<Vec<_>>()),
-            false => out::text(&render(&sums)),
-        };
+        let rows: Vec<_> = sums.iter().map(|((client, function), (grants, c))| {
+            serde_json::json!({ "client": client, "function": function, "grants": grants, "counters": c })
+        }).collect();
+        return output.show(&rows, || render(&sums));
     };
     let grant = grants.into_iter().find(|g| g.grant == *wanted).ok_or_else(|| {
         Failure::new(Exit::Refused, format!("there is no grant {wanted}"))
             .advise("`vfun ps` lists them")
     })?;
-    match cli.json {
-        true => out::json(&grant),
-        false => out::text(&detail(&grant)),
-    }
+    output.show(&grant, || detail(&grant))
 }
 
 type Sums = BTreeMap<(String, String), (u64, Counters)>;

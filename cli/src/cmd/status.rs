@@ -1,18 +1,14 @@
 //! `vfun status`.
 
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::Result;
-use crate::out::{self, Facts};
+use crate::out::{self, Facts, Output};
 use vfun_admin::{HeldUp, Status};
 
 /// Shows it.
-pub fn run(cli: &Cli) -> Result<()> {
-    let status = Admin::of(cli).status()?;
-    match cli.json {
-        true => out::json(&status),
-        false => out::text(&render(&status)),
-    }
+pub fn run(admin: &Admin, output: Output) -> Result<()> {
+    let status = admin.status()?;
+    output.show(&status, || render(&status))
 }
 
 fn render(s: &Status) -> String {

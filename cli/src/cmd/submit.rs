@@ -1,10 +1,9 @@
 //! `vfun submit`.
 
-use crate::args::Cli;
 use crate::carried;
-use crate::connect::{self, Who};
+use crate::connect::{Host, Who};
 use crate::fail::{self, Failure, Result};
-use crate::out::{self, Table};
+use crate::out::{self, Output, Table};
 use serde_json::json;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -57,30 +56,22 @@ pub struct Args {
 }
 
 fn size(text: &str) -> std::result::Result<u64, String> {
-    vfun_core::manifest::size(text)
+    vfun_policy::size(text)
 }
 
 /// Does it.
-pub fn run(cli: &Cli, args: &Args) -> Result<()> {
-    let session = connect::session(cli, &args.who)?;
+pub fn run(host: &Host, output: Output, args: &Args) -> Result<()> {
+    let session = host.session(&args.who)?;
     if args.list {
         let all = session.submitted_modules()?;
-        return match cli.json {
-            true => out::json(&all.iter().map(object).collect::<Vec<_>>()),
-            false => {
-                if all.is_empty() {
-                    out::note("This client has submitted nothing: vfun submit FILE.wasm");
-                }
-                out::text(&render(&all))
-            }
-        };
+        if all.is_empty() && !output.is_json() {
+            out::note("This client has submitted nothing: vfun submit FILE.wasm");
+        }
+        return output.show(&all.iter().map(object).collect::<Vec<_>>(), || render(&all));
     }
     if let Some(name) = &args.remove {
         let gone = session.withdraw_module(name)?;
-        return match cli.json {
-            true => out::json(&object(&gone)),
-            false => out::text(&format!("{} is no longer offered\n", gone.name)),
-        };
+        return output.show(&object(&gone), || format!("{} is no longer offered\n", gone.name));
     }
     let file = args.file.as_deref().ok_or_else(|| Failure::usage("which module?"))?;
     let module = read(file)?;
@@ -99,7 +90,7 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
         s = s.deadline(Duration::from_millis(ms.into()));
     }
     let done = session.submit_module(&s)?;
-    if cli.json {
+    if output.is_json() {
         let mut value = object(&done.function);
         value["already_there"] = done.already_there.into();
         value["replaced"] = done.replaced.into();

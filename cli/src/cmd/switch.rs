@@ -1,9 +1,8 @@
 //! `vfun drain` and `vfun stop`.
 
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
-use crate::out;
+use crate::out::{self, Output};
 use std::time::{Duration, Instant};
 use vfun_admin::DrainOf;
 use vfun_admin::{Ask, Progress};
@@ -48,28 +47,25 @@ pub struct StopArgs {
     timeout: Option<u64>,
 }
 
-/// Says what the manager did.
-pub fn done(cli: &Cli, sentence: String) -> Result<()> {
-    match cli.json {
-        true => out::json(&serde_json::json!({ "done": sentence })),
-        false => out::line(sentence),
-    }
-}
-
 fn left(p: &Progress) -> String {
     format!("{} grants are left, {} calls in flight", p.grants, p.calls)
 }
 
 /// Waits until nothing is left of it; what is left when the time is over.
-fn wait(cli: &Cli, of: &DrainOf, timeout: Option<u64>) -> Result<Option<Progress>> {
+fn wait(
+    admin: &Admin,
+    output: Output,
+    of: &DrainOf,
+    timeout: Option<u64>,
+) -> Result<Option<Progress>> {
     let until = timeout.map(|s| Instant::now() + Duration::from_secs(s));
     let mut said = String::new();
     loop {
-        let p = Admin::of(cli).draining(of)?;
+        let p = admin.draining(of)?;
         if p.grants == 0 {
             return Ok(None);
         }
-        if !cli.json && left(&p) != said {
+        if !output.is_json() && left(&p) != said {
             said = left(&p);
             out::line(&said)?;
         }
@@ -81,21 +77,21 @@ fn wait(cli: &Cli, of: &DrainOf, timeout: Option<u64>) -> Result<Option<Progress
 }
 
 /// Grants nothing new from now on, or grants again.
-pub fn drain(cli: &Cli, args: &DrainArgs) -> Result<()> {
+pub fn drain(admin: &Admin, output: Output, args: &DrainArgs) -> Result<()> {
     let of = match (&args.client, &args.function) {
         (Some(name), _) => DrainOf::Client(name.clone()),
         (_, Some(name)) => DrainOf::Function(name.clone()),
         _ => DrainOf::All,
     };
-    let sentence = Admin::of(cli).tell(&Ask::DrainOf { of: of.clone(), on: !args.undo })?;
+    let sentence = admin.tell(&Ask::DrainOf { of: of.clone(), on: !args.undo })?;
     if !args.wait {
-        return done(cli, sentence);
+        return output.done(sentence);
     }
-    if !cli.json {
+    if !output.is_json() {
         out::line(sentence)?;
     }
-    match wait(cli, &of, args.timeout)? {
-        None => done(cli, "no grant is left".into()),
+    match wait(admin, output, &of, args.timeout)? {
+        None => output.done("no grant is left".into()),
         Some(p) => Err(Failure::new(Exit::Failed, format!("it is not drained yet: {}", left(&p)))
             .advise(
                 "wait longer, end their programs, or take them away (`vfun ps`, `vfun revoke`)",
@@ -104,10 +100,10 @@ pub fn drain(cli: &Cli, args: &DrainArgs) -> Result<()> {
 }
 
 /// Ends the manager.
-pub fn stop(cli: &Cli, args: &StopArgs) -> Result<()> {
+pub fn stop(admin: &Admin, output: Output, args: &StopArgs) -> Result<()> {
     if args.drain {
-        Admin::of(cli).tell(&Ask::DrainOf { of: DrainOf::All, on: true })?;
-        wait(cli, &DrainOf::All, args.timeout)?;
+        admin.tell(&Ask::DrainOf { of: DrainOf::All, on: true })?;
+        wait(admin, output, &DrainOf::All, args.timeout)?;
     }
-    done(cli, Admin::of(cli).tell(&Ask::Stop)?)
+    output.done(admin.tell(&Ask::Stop)?)
 }

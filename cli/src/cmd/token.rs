@@ -1,10 +1,8 @@
 //! `vfun token`.
 
-use super::switch::done;
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::Result;
-use crate::out::{self, Table, parse_duration};
+use crate::out::{self, Output, Table, parse_duration};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfun_admin::Ask;
 use vfun_admin::tokens::{Fresh, Kept};
@@ -48,8 +46,7 @@ fn ms(d: Duration) -> i64 {
 }
 
 /// Does it.
-pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
-    let admin = Admin::of(cli);
+pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::Add { client, app, expires } => {
             let order = Ask::AddToken {
@@ -57,19 +54,16 @@ pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
                 app: app.clone(),
                 lives_ms: expires.map(ms),
             };
-            made(cli, &admin.make_token(&order)?)
+            made(output, &admin.make_token(&order)?)
         }
         Sub::Rotate { id, grace } => {
-            made(cli, &admin.make_token(&Ask::RotateToken { id: *id, grace_ms: ms(*grace) })?)
+            made(output, &admin.make_token(&Ask::RotateToken { id: *id, grace_ms: ms(*grace) })?)
         }
         Sub::Ls { client } => {
             let tokens = admin.tokens(client.clone())?;
-            match cli.json {
-                true => out::json(&tokens),
-                false => out::text(&render(&tokens, now_ms())),
-            }
+            output.show(&tokens, || render(&tokens, now_ms()))
         }
-        Sub::Revoke { id } => done(cli, admin.tell(&Ask::RevokeToken { id: *id })?),
+        Sub::Revoke { id } => output.done(admin.tell(&Ask::RevokeToken { id: *id })?),
     }
 }
 
@@ -78,8 +72,8 @@ fn now_ms() -> i64 {
 }
 
 /// The secret alone on stdout, so that a script can take it.
-fn made(cli: &Cli, fresh: &Fresh) -> Result<()> {
-    if cli.json {
+fn made(output: Output, fresh: &Fresh) -> Result<()> {
+    if output.is_json() {
         return out::json(fresh);
     }
     let k = &fresh.kept;

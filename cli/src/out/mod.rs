@@ -14,6 +14,38 @@ use crate::fail::{self, Result};
 use serde::Serialize;
 use std::io::{self, Write};
 
+/// For whom results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For programs: `--json`.
+    Json,
+}
+
+impl Output {
+    /// Whether it is for programs.
+    pub fn is_json(self) -> bool {
+        self == Output::Json
+    }
+
+    /// Prints a result: the value as JSON, or the text that is made of it.
+    pub fn show(self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+        match self {
+            Output::Json => json(value),
+            Output::Text => self::text(&text()),
+        }
+    }
+
+    /// Prints what was done, in the manager's words.
+    pub fn done(self, sentence: String) -> Result<()> {
+        match self {
+            Output::Json => json(&serde_json::json!({ "done": sentence })),
+            Output::Text => line(sentence),
+        }
+    }
+}
+
 /// Prints text. A reader that went away early (`| head`) is no error.
 pub fn text(text: &str) -> Result<()> {
     raw(text.as_bytes())

@@ -71,7 +71,6 @@ int main(int argc, char **argv)
 
 		memset(&o, 0, sizeof(o));
 		o.size = sizeof(o);
-		o.cell_bytes = VFUN_CELL_BYTES_DEFAULT;
 		o.signature = FACTORIAL_SIGNATURE;
 		CHECK(vfun_open(s, "sum_f64", &o, &f) == VFUN_STATUS_REFUSED);
 		CHECK(vfun_last_code() == 18);

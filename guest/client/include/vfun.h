@@ -6,6 +6,21 @@
 // functions may be used by any number of threads at once, pending calls and
 // slots by one at a time. No function may be given a handle that was ended.
 //
+// Order: calls of a function may be computed and answered in any order, also
+// those of one thread. A program that needs an order waits for one call before
+// it starts the next.
+//
+// Time: every call has its grant's deadline, after which the host ends it. A
+// wait's own limit (vfun_wait_for, vfun_call_for, vfun_wait_any) ends only the
+// wait. Waiting for a call, like every function that asks the manager
+// (vfun_connect, vfun_open, vfun_release, vfun_close, ...), may block; vfun_submit,
+// vfun_poll, vfun_peek and vfun_arm do not.
+//
+// fork: a child has no part in its parent's sessions and uses no handle from
+// before the fork; it calls vfun_connect itself. exec is fine at any time.
+// Signals: no function may be called in a signal handler, but vfun_version; have
+// the handler write to a descriptor of the program's own.
+//
 // Made by cbindgen from guest/client/src/capi; do not edit.
 
 
@@ -24,8 +39,11 @@
 // Room for a transport's name and its terminating zero.
 #define VFUN_TRANSPORT_ROOM 16
 
-// Leaves cell_bytes to the host.
-#define VFUN_CELL_BYTES_DEFAULT UINT32_MAX
+// cell_bytes of a function whose arguments and results have at most 48 bytes.
+#define VFUN_CELL_BYTES_NONE UINT32_MAX
+
+// Never passes.
+#define VFUN_NO_LIMIT UINT64_MAX
 
 // How a function of this library ended. The numbers do not change; later
 // versions may add some.
@@ -96,7 +114,7 @@ typedef enum vfun_status {
   VFUN_STATUS_RELEASED = 31,
   // The caller's own time limit passed.
   VFUN_STATUS_TIMED_OUT = 32,
-  // No answer came: service and manager are both gone.
+  // No answer will come: service and manager are both gone.
   VFUN_STATUS_UNANSWERED = 33,
   // The channel or transport has no such operation.
   VFUN_STATUS_UNSUPPORTED = 34,
@@ -111,6 +129,8 @@ typedef enum vfun_status {
   // The host did not take a submitted module; `vfun_last_code` has a
   // `vfun_submit_code`.
   VFUN_STATUS_NOT_ACCEPTED = 39,
+  // The session was closed.
+  VFUN_STATUS_CLOSED = 40,
 } vfun_status;
 
 // How calls wait for their answers, and their services for calls.
@@ -169,6 +189,10 @@ typedef struct vfun_session vfun_session;
 // thread at a time may use it.
 typedef struct vfun_slot vfun_slot;
 
+// Waits for any of several calls, also by a descriptor. One thread at a time
+// may use it.
+typedef struct vfun_waiter vfun_waiter;
+
 // Who connects, and how. Set all to zero, then size to
 // sizeof(struct vfun_connect_options), then what is to differ.
 typedef struct vfun_connect_options {
@@ -187,7 +211,7 @@ typedef struct vfun_connect_options {
   size_t credential_len;
   // How calls wait: a vfun_wait_policy.
   uint32_t wait;
-  // Zero.
+  // 0; anything else is refused.
   uint32_t reserved;
 } vfun_connect_options;
 
@@ -246,8 +270,7 @@ typedef struct vfun_description {
 } vfun_description;
 
 // What is wanted of a function. Set all to zero, then size to
-// sizeof(struct vfun_function_options) and cell_bytes to
-// VFUN_CELL_BYTES_DEFAULT, then what is to differ.
+// sizeof(struct vfun_function_options), then what is to differ.
 typedef struct vfun_function_options {
   // sizeof(struct vfun_function_options), for later versions.
   size_t size;
@@ -257,11 +280,13 @@ typedef struct vfun_function_options {
   uint32_t preference;
   // Calls that can be under way at once, a power of two; 0 for the default.
   uint32_t depth;
-  // Bytes of arguments and of results a call can have beyond 48.
+  // Most bytes of arguments and of results of a call; 0 for the default
+  // (4096, or what the function's signature needs), VFUN_CELL_BYTES_NONE for
+  // at most 48.
   uint32_t cell_bytes;
   // How long a call may take, ms; 0 for the function's own deadline.
   uint32_t deadline_ms;
-  // Zero.
+  // 0; anything else is refused.
   uint32_t reserved;
   // Fingerprint of the signature that the program was made for, as `vfun
   // bindgen` writes it: a function with another one is refused. 0: any.
@@ -362,9 +387,10 @@ const char *vfun_last_error(void);
 // What to do about it, in a sentence. As vfun_last_error.
 const char *vfun_last_advice(void);
 
-// The function's own code after VFUN_STATUS_DRIVER, the manager's after
-// VFUN_STATUS_REFUSED; else 0.
-uint32_t vfun_last_code(void);
+// The function's code after VFUN_STATUS_DRIVER (positive: its own; negative: a
+// VFUN_DRIVER_... of vfun_driver.h), the manager's after VFUN_STATUS_REFUSED, a
+// vfun_submit_code after VFUN_STATUS_NOT_ACCEPTED; else 0.
+int32_t vfun_last_code(void);
 
 // The library's version, such as "0.1.0". Never null.
 const char *vfun_version(void);
@@ -420,7 +446,8 @@ enum vfun_status vfun_describe_function(const struct vfun_session *session,
                                         size_t *len);
 
 // Ends a session and gives back everything it was granted. The handle is
-// gone, whatever the status; functions opened from it must still be released.
+// gone, whatever the status; functions opened from it must still be released,
+// which then only frees their handles.
 //
 // Requires:
 // session came from vfun_connect and is not used again.
@@ -473,6 +500,21 @@ enum vfun_status vfun_call(const struct vfun_function *function,
                            size_t room,
                            size_t *result_len);
 
+// As vfun_call, but waits at most timeout_ns in all, for a free cell too
+// (VFUN_NO_LIMIT: no limit): VFUN_STATUS_TIMED_OUT after it. A call that was begun
+// goes on then, and nobody gets its results; where that matters, use vfun_submit
+// and vfun_wait_for.
+//
+// Requires:
+// As vfun_call.
+enum vfun_status vfun_call_for(const struct vfun_function *function,
+                               uint64_t timeout_ns,
+                               const void *args,
+                               size_t args_len,
+                               void *results,
+                               size_t room,
+                               size_t *result_len);
+
 // Clears what the function keeps between calls of this channel.
 //
 // Requires:
@@ -486,7 +528,8 @@ enum vfun_status vfun_rst(const struct vfun_function *function);
 enum vfun_status vfun_stats(const struct vfun_function *function,
                             struct vfun_stats_info *stats);
 
-// Gives a function back; *stats (which may be null) says what it did. The
+// Gives a function back; *stats (which may be null) says what it did: nothing
+// but zeros if vfun_close has given it back already, which is no error. The
 // handle is gone, whatever the status. Pending calls and borrowed cells of it
 // stay valid and must still be ended.
 //
@@ -530,6 +573,33 @@ enum vfun_status vfun_wait(struct vfun_pending *pending,
                            void *results,
                            size_t room,
                            size_t *result_len);
+
+// As vfun_wait, but waits at most timeout_ns (VFUN_NO_LIMIT: no limit). After
+// VFUN_STATUS_TIMED_OUT the call goes on and the handle stays the caller's: to be
+// waited for again, or abandoned. After any other status it is gone.
+//
+// Requires:
+// pending is under way, and not used again after a status other than
+// VFUN_STATUS_TIMED_OUT; results points to room bytes.
+enum vfun_status vfun_wait_for(struct vfun_pending *pending,
+                               uint64_t timeout_ns,
+                               void *results,
+                               size_t room,
+                               size_t *result_len);
+
+// The results of an answered call where they lie: *results and their *len, which
+// tells the room that vfun_wait needs. They stay until the handle is ended, by
+// vfun_wait or vfun_abandon. VFUN_STATUS_TIMED_OUT if the call is not answered
+// yet; a call that failed gives the status that vfun_wait would.
+//
+// Results beyond 48 bytes lie in memory that the host shares and may change at
+// any time: copy what must not change, check the copy, use the copy.
+//
+// Requires:
+// pending is under way; results and len point to room for what they get.
+enum vfun_status vfun_peek(struct vfun_pending *pending,
+                           const void **results,
+                           size_t *len);
 
 // Ends a handle without waiting: the call goes on, its results are dropped.
 //
@@ -593,6 +663,56 @@ enum vfun_status vfun_submitted_modules(const struct vfun_session *session,
 // session is open; name is a string.
 enum vfun_status vfun_withdraw_module(const struct vfun_session *session,
                                       const char *name);
+
+// Makes a waiter, for one thread or event loop. *waiter is the caller's, to be
+// ended by vfun_waiter_close.
+//
+// Requires:
+// waiter points to room for a pointer.
+enum vfun_status vfun_waiter_open(struct vfun_waiter **waiter);
+
+// The waiter's descriptor, for poll, epoll or an event loop: after vfun_arm it
+// is readable once one of the calls may be answered. It is the waiter's: not to
+// be read and not to be closed.
+//
+// Requires:
+// waiter is open; fd points to an int.
+enum vfun_status vfun_fd(const struct vfun_waiter *waiter,
+                         int *fd);
+
+// Looks for an answered call among count: *first is the place of the first, and
+// count if there is none. If there is none the descriptor becomes readable as
+// soon as one may be: sleep on it, then arm again, as it may wake in vain. Calls
+// may be of several functions and sessions. count 0 disarms.
+//
+// While a waiter is armed the functions' services ring at each answer, which
+// takes them a system call; calls that nobody waits for so pay nothing.
+//
+// Requires:
+// waiter is open; calls points to count pending calls that are under way; first
+// points to a size_t.
+enum vfun_status vfun_arm(struct vfun_waiter *waiter,
+                          const struct vfun_pending *const *calls,
+                          size_t count,
+                          size_t *first);
+
+// Waits until one of count calls is answered: *first is its place. After
+// timeout_ns (VFUN_NO_LIMIT: none) VFUN_STATUS_TIMED_OUT. The results stay for
+// vfun_wait.
+//
+// Requires:
+// As vfun_arm.
+enum vfun_status vfun_wait_any(struct vfun_waiter *waiter,
+                               const struct vfun_pending *const *calls,
+                               size_t count,
+                               uint64_t timeout_ns,
+                               size_t *first);
+
+// Ends a waiter. Calls that it was armed for go on.
+//
+// Requires:
+// waiter came from vfun_waiter_open and is not used again.
+enum vfun_status vfun_waiter_close(struct vfun_waiter *waiter);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -166,10 +166,11 @@ pub enum Error {
         room: usize,
     },
     /// The function refused these arguments or failed by its own account.
-    #[error("the function returned error {code}: {sentence}")]
+    #[error("the function returned an error ({}): {sentence}", of_code(*.code))]
     Driver {
-        /// The function's own code.
-        code: u32,
+        /// Positive: the function's own, which its documentation tells. Negative:
+        /// one of those that all have in common (`VFUN_DRIVER_...` of vfun_driver.h).
+        code: i32,
         /// The function's own sentence.
         sentence: String,
     },
@@ -199,6 +200,9 @@ pub enum Error {
     /// The channel broke; no further call of it is served.
     #[error("the channel is broken: {0}")]
     Broken(BreakReason),
+    /// The session was closed.
+    #[error("the session was closed")]
+    Closed,
     /// The grant was released, by this app or by the host.
     #[error("the grant was released")]
     Released,
@@ -208,6 +212,10 @@ pub enum Error {
     /// Neither an answer nor the deadline's error came: service and manager are both gone.
     #[error("no answer came, {} ms after the call's deadline: the service and the manager are both gone", .0.as_millis())]
     Unanswered(Duration),
+    /// The manager's socket was closed, and the service of this function shows
+    /// no sign of life: nobody is there to answer.
+    #[error("the manager of this host and the function's service are both gone: no sign of life for {} ms", .0.as_millis())]
+    HostGone(Duration),
     /// The function's channel, or its transport, has no such operation.
     #[error("{0}")]
     Unsupported(&'static str),
@@ -223,6 +231,23 @@ fn no_module(path: &Option<PathBuf>) -> String {
         Some(path) => format!("{} is not in this machine", path.display()),
         None => "no device of VirtFun's kernel module (/dev/vfunN) is in this machine".into(),
     }
+}
+
+/// What a code means that drivers have in common (vfun_driver.h), and what to do.
+fn common_code(code: i32) -> Option<(&'static str, &'static str)> {
+    Some(match code {
+        -1 => ("a bug in the function", "Report it to the function's author; other calls go on."),
+        -2 => ("its results do not fit", "Ask for greater cell_bytes when negotiating."),
+        -3 => {
+            ("bad arguments", "Correct the arguments: the function's sentence says what is wrong.")
+        }
+        -4 => ("its device is gone", "Negotiate the function anew, perhaps in software."),
+        _ => return None,
+    })
+}
+
+fn of_code(code: i32) -> String {
+    common_code(code).map_or(format!("code {code}"), |(what, _)| format!("code {code}, {what}"))
 }
 
 fn of_address(address: &Option<String>) -> String {
@@ -277,7 +302,9 @@ impl Error {
             | Error::BadCall(_)
             | Error::Broken(_)
             | Error::Released
+            | Error::Closed
             | Error::TimedOut(_)
+            | Error::HostGone(_)
             | Error::Unanswered(_)
             | Error::Unsupported(_) => false,
         }
@@ -291,6 +318,8 @@ impl Error {
                 | Error::DeviceGone
                 | Error::ConnectionLost(_)
                 | Error::ManagerGone(_)
+                | Error::Closed
+                | Error::HostGone(_)
                 | Error::Unanswered(_)
         )
     }
@@ -381,7 +410,10 @@ impl Error {
                 format!("Split them: a cell has at most {CELL_BYTES_MAX} bytes.")
             }
             Error::BufferTooSmall { len, .. } => format!("Give a buffer of at least {len} bytes."),
-            Error::Driver { .. } => "See the function's documentation for its code.".into(),
+            Error::Driver { code, .. } => match common_code(*code) {
+                Some((_, advice)) => advice.into(),
+                None => "The code is the function's own: see what its author says of it.".into(),
+            },
             Error::NotAccepted { code, .. } => match code {
                 SubmitCode::BadModule | SubmitCode::Malformed => {
                     "See docs/wasm.md for what a module must be.".into()
@@ -397,9 +429,13 @@ impl Error {
             Error::ServiceLost => "Repeat the call: it was not this one's fault.".into(),
             Error::ResultTooLarge => "Ask for greater cell_bytes when negotiating.".into(),
             Error::BadCall(_) => "Update the older of the two sides; if both are current, report it.".into(),
+            Error::Closed => "Connect anew.".into(),
             Error::Broken(_) | Error::Released => "Negotiate the function anew.".into(),
             Error::TimedOut(_) => {
                 "Wait longer, or go on: the cell frees itself when the answer comes.".into()
+            }
+            Error::HostGone(_) => {
+                "Start vfund again on the host, then connect anew; calls under way may have had effects.".into()
             }
             Error::Unanswered(_) => "Start vfund again on the host, then connect anew.".into(),
             Error::Unsupported(_) => "Use another kind of channel or another transport.".into(),
@@ -422,7 +458,7 @@ impl Error {
             Status::Ok => return None,
             Status::DriverError => match results.split_first_chunk::<4>() {
                 Some((code, sentence)) => Error::Driver {
-                    code: u32::from_le_bytes(*code),
+                    code: i32::from_le_bytes(*code),
                     sentence: String::from_utf8_lossy(sentence).into_owned(),
                 },
                 None => Error::Driver { code: 0, sentence: "(it gave no reason)".into() },

@@ -6,6 +6,7 @@ use crate::grant::{GrantInfo, Hold, Stats};
 use crate::pending::Pending;
 use crate::slot::Slot;
 use std::sync::Arc;
+use std::time::Duration;
 use vfun_ring::WindowMemory;
 use vfun_wire::channel::Command;
 
@@ -42,6 +43,18 @@ impl Function {
     /// As [`Function::call`], with the results read where they lie: no copy of the whole.
     pub fn call_with<T>(&self, args: &[u8], read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
         self.inner.calls.call(Command::Set, args, With(read))
+    }
+
+    /// As [`Function::call`], with a limit to how long it waits in all, for a free cell
+    /// too: [`crate::Error::TimedOut`] after it. A call that was begun goes on then; its
+    /// results are dropped.
+    pub fn call_for(&self, args: &[u8], limit: Duration) -> Result<Vec<u8>> {
+        self.inner.calls.call_for(Command::Set, args, limit, ToVec)
+    }
+
+    /// As [`Function::call_for`], into a buffer: the length of the results.
+    pub fn call_into_for(&self, args: &[u8], results: &mut [u8], limit: Duration) -> Result<usize> {
+        self.inner.calls.call_for(Command::Set, args, limit, Into(results))
     }
 
     /// Clears what the function keeps between calls of this channel.
@@ -93,7 +106,8 @@ impl Function {
         }
     }
 
-    /// Gives the grant back and says what it did.
+    /// Gives the grant back and says what it did; all zeros if the session was
+    /// closed before, which gave it back.
     pub fn release(self) -> Result<Stats> {
         self.inner.hold.release()
     }

@@ -56,6 +56,7 @@ mod tcp;
 mod tls;
 mod transport;
 mod wait;
+mod waiter;
 
 pub use calls::Results;
 pub use connect::ConnectOptions;
@@ -74,6 +75,7 @@ pub use submit::{OwnFunction, Submission, Submitted};
 pub use tls::TlsFiles;
 pub use transport::{ModuleBell, ModuleDevice};
 pub use wait::WaitPolicy;
+pub use waiter::{InFlight, Waiter};
 
 /// Why a host did not take a module.
 pub use vfun_submit::Code as SubmitCode;

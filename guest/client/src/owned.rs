@@ -8,6 +8,7 @@ use crate::function::{Active, Function};
 use crate::grant::Stats;
 use crate::session::Session;
 use crate::slot::Held;
+use crate::waiter::InFlight;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfun_ring::{Claim, Ticket};
@@ -60,6 +61,22 @@ impl Function {
     #[doc(hidden)]
     pub fn release_shared(&self) -> Result<Stats> {
         self.inner.hold.release()
+    }
+}
+
+impl<'a> From<&'a OwnedPending> for InFlight<'a> {
+    fn from(p: &'a OwnedPending) -> Self {
+        InFlight::new(&p.function, p.flight.as_ref())
+    }
+}
+
+impl<'a> From<&'a OwnedCell> for InFlight<'a> {
+    fn from(cell: &'a OwnedCell) -> Self {
+        let flight = match &cell.now {
+            Now::Flying(flight) => Some(flight),
+            _ => None,
+        };
+        InFlight::new(&cell.function, flight)
     }
 }
 

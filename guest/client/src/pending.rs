@@ -3,6 +3,8 @@
 use crate::calls::{Flight, Into, Landed, Results, Sink, ToVec, With};
 use crate::error::{Error, Result};
 use crate::function::Active;
+use crate::waiter::InFlight;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfun_wire::channel::CellState;
 
@@ -10,12 +12,12 @@ use vfun_wire::channel::CellState;
 /// itself once the answer is there.
 #[must_use = "a pending call is waited for, or abandoned when dropped"]
 pub struct Pending<'a> {
-    function: &'a Active,
+    function: &'a Arc<Active>,
     flight: Option<Flight>,
 }
 
 impl<'a> Pending<'a> {
-    pub(crate) fn new(function: &'a Active, flight: Flight) -> Self {
+    pub(crate) fn new(function: &'a Arc<Active>, flight: Flight) -> Self {
         Pending { function, flight: Some(flight) }
     }
 
@@ -47,9 +49,34 @@ impl<'a> Pending<'a> {
     }
 
     /// Waits for the results at most this long, else [`Error::TimedOut`]; the
-    /// call then goes on and its results are dropped.
-    pub fn wait_timeout(self, timeout: Duration) -> Result<Vec<u8>> {
-        self.land(Some(timeout), ToVec)
+    /// call then goes on, to be waited for again, or abandoned by dropping this.
+    pub fn wait_for(&mut self, timeout: Duration) -> Result<Vec<u8>> {
+        self.land_within(Some(timeout), ToVec)
+    }
+
+    /// As [`Pending::wait_for`], into a buffer: their length. One that is too small
+    /// ends the call; [`Pending::peek`] tells the length before.
+    pub fn wait_into_for(&mut self, results: &mut [u8], timeout: Duration) -> Result<usize> {
+        self.land_within(Some(timeout), Into(results))
+    }
+
+    /// The results, if the call is answered; never waits. They are taken then.
+    pub fn try_wait(&mut self) -> Option<Result<Vec<u8>>> {
+        self.poll().then(|| self.land_within(None, ToVec))
+    }
+
+    /// Reads results where they lie, if the call is answered, and leaves them there:
+    /// for a look at their length, say, or instead of a copy. `None` if it is not.
+    pub fn peek<T>(&self, read: impl FnOnce(Results<'_>) -> T) -> Option<Result<T>> {
+        match &self.flight {
+            Some(flight) => self.function.calls.peek(flight, With(read)),
+            None => Some(Err(taken())),
+        }
+    }
+
+    /// For a [`crate::Waiter`].
+    pub(crate) fn in_flight(&self) -> InFlight<'_> {
+        InFlight::new(self.function, self.flight.as_ref())
     }
 
     /// Waits at most this long until the call is answered; whether it is. The
@@ -61,10 +88,13 @@ impl<'a> Pending<'a> {
 
     #[inline]
     fn land<S: Sink>(mut self, timeout: Option<Duration>, sink: S) -> Result<S::Out> {
+        self.land_within(timeout, sink)
+    }
+
+    #[inline]
+    fn land_within<S: Sink>(&mut self, timeout: Option<Duration>, sink: S) -> Result<S::Out> {
         let until = timeout.and_then(|t| Instant::now().checked_add(t));
-        let Some(flight) = self.flight.take() else {
-            return Err(Error::Unsupported("the call's results were taken already"));
-        };
+        let Some(flight) = self.flight.take() else { return Err(taken()) };
         match self.function.calls.wait(flight, until, sink) {
             Landed::Done(result) => result,
             Landed::Flying(flight) => {
@@ -73,6 +103,11 @@ impl<'a> Pending<'a> {
             }
         }
     }
+}
+
+#[cold]
+fn taken() -> Error {
+    Error::Unsupported("the call's results were taken already")
 }
 
 impl Drop for Pending<'_> {

@@ -128,10 +128,15 @@ impl SessionInner {
     /// Makes a request in this session.
     pub fn request(&self, kind: Kind, body: &[u8], timeout: Duration) -> Result<Vec<u8>> {
         debug_assert_eq!(body.len(), row(kind).request_bytes);
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::Unsupported("the session was closed"));
+        if self.is_closed() {
+            return Err(Error::Closed);
         }
         self.control.request(kind, self.handle, body, timeout)
+    }
+
+    /// Whether it said goodbye.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     fn goodbye(&self, timeout: Duration) -> Result<()> {
@@ -146,7 +151,7 @@ const EMPTY: Empty = Empty { reserved: U64::ZERO };
 
 impl Drop for SessionInner {
     fn drop(&mut self) {
-        if !self.closed.load(Ordering::Acquire) {
+        if !self.is_closed() {
             // Best effort: the host finds out by itself, only later.
             let _ = self.goodbye(DROP_TIMEOUT);
         }

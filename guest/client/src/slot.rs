@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::pending::Pending;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use vfun_ring::Claim;
 use vfun_window::Space;
 use vfun_wire::channel::Command;
@@ -13,7 +14,7 @@ use vfun_wire::limits::INLINE_BYTES;
 /// A cell's data space, to write arguments into. Dropping it gives the cell
 /// back. Its first bytes are what an earlier call left there.
 pub struct Slot<'a> {
-    function: &'a Active,
+    function: &'a Arc<Active>,
     held: Option<Held>,
 }
 
@@ -103,7 +104,7 @@ impl Held {
 }
 
 impl<'a> Slot<'a> {
-    pub(crate) fn borrow(function: &'a Active) -> Result<Self> {
+    pub(crate) fn borrow(function: &'a Arc<Active>) -> Result<Self> {
         Ok(Slot { function, held: Some(Held::borrow(function)?) })
     }
 

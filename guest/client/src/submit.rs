@@ -188,7 +188,7 @@ fn one(answer: Answer) -> Result<OwnFunction> {
 
 fn not_accepted(e: Error) -> Error {
     match e {
-        Error::Driver { code, sentence } => match Code::from_number(code) {
+        Error::Driver { code, sentence } => match u32::try_from(code).ok().and_then(Code::from_number) {
             Some(code) => Error::NotAccepted { code, sentence },
             None => Error::Driver { code, sentence },
         },

@@ -94,22 +94,42 @@ fn an_endpoint_left_open_is_found_or_what_was_tried_is_listed() {
     assert!(!found && words.contains("'carrier-pigeon' is not an endpoint"), "{words}");
 }
 
+/// The library's header, the protocol's and the driver's, in one program, in any order.
 #[test]
-fn the_header_is_good_cpp_too() {
+fn the_headers_are_good_c_and_cpp_together() {
     let (root, dir) = (Path::new(env!("CARGO_MANIFEST_DIR")), tempfile::tempdir().unwrap());
-    let source = dir.path().join("all.cpp");
-    std::fs::write(
-        &source,
-        "#include <vfun.h>\nint main() { return vfun_version() == nullptr; }\n",
-    )
-    .unwrap();
-    let done = Command::new("c++")
-        .args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(root.join("include"))
-        .arg(&source)
-        .output();
-    // A machine without a C++ compiler says nothing about the header.
-    if let Ok(done) = done {
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let folders = ["include", "../../protocol/wire/include", "../../services/sdk/include"];
+    let orders = [
+        "<vfun.h>",
+        "<vfun.h>\n#include <vfun_wire.h>\n#include <vfun_driver.h>",
+        "<vfun_driver.h>\n#include <vfun_wire.h>\n#include <vfun.h>",
+    ];
+    for (compiler, language, name) in
+        [("cc", "-std=c11", "all.c"), ("c++", "-std=c++11", "all.cpp")]
+    {
+        for order in orders {
+            let source = dir.path().join(name);
+            std::fs::write(
+                &source,
+                format!("#include {order}\nint main(void) {{ return !vfun_version(); }}\n"),
+            )
+            .unwrap();
+            let mut command = Command::new(compiler);
+            command.args([language, "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+            command.args(
+                folders.map(|f| root.join(f)).iter().flat_map(|f| ["-I".as_ref(), f.as_os_str()]),
+            );
+            match command.arg(&source).output() {
+                Ok(done) => {
+                    assert!(
+                        done.status.success(),
+                        "{order}: {}",
+                        String::from_utf8_lossy(&done.stderr)
+                    )
+                }
+                // A machine without a C++ compiler says nothing about the headers.
+                Err(e) => assert_eq!(compiler, "c++", "{e}"),
+            }
+        }
     }
 }

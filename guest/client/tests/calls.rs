@@ -253,13 +253,177 @@ fn a_time_limit_of_the_caller_leaves_the_call_in_flight() {
     let fake = Fake::honest();
     let s = fake.connect();
     let f = s.negotiate(&FunctionRequest::new("echo").depth(2)).unwrap().activate().unwrap();
-    let e = f.submit(b"!hold").unwrap().wait_timeout(Duration::from_millis(30)).unwrap_err();
+    let e = f.submit(b"!hold").unwrap().wait_for(Duration::from_millis(30)).unwrap_err();
     assert!(matches!(e, Error::TimedOut(t) if t == Duration::from_millis(30)), "{e}");
     assert_eq!(f.call(b"other").unwrap(), b"other");
     f.call(b"!let-go").unwrap();
-    let both = (f.submit(b"1").unwrap(), f.submit(b"2").unwrap());
-    assert_eq!(both.0.wait_timeout(Duration::from_secs(5)).unwrap(), b"1");
+    let mut both = (f.submit(b"1").unwrap(), f.submit(b"2").unwrap());
+    assert_eq!(both.0.wait_for(Duration::from_secs(5)).unwrap(), b"1");
     assert_eq!(both.1.wait().unwrap(), b"2");
+}
+
+#[test]
+fn a_timed_out_wait_can_be_made_again_and_a_call_has_a_limit_in_all() {
+    each(|fake| {
+        let s = fake.connect();
+        let f = s.negotiate(&FunctionRequest::new("echo").depth(2)).unwrap().activate().unwrap();
+        let mut held = f.submit(b"!hold").unwrap();
+        let short = Duration::from_millis(5);
+        assert!(matches!(held.wait_for(short), Err(Error::TimedOut(t)) if t == short));
+        assert!(matches!(held.wait_for(Duration::ZERO), Err(Error::TimedOut(_))));
+        assert!(held.try_wait().is_none() && held.peek(|_| ()).is_none());
+        // The limit holds for the answer, and for a free cell.
+        assert!(matches!(f.call_for(b"!hold", short), Err(Error::TimedOut(t)) if t == short));
+        assert!(matches!(f.call_for(b"x", short), Err(Error::TimedOut(t)) if t == short));
+        assert!(matches!(f.submit(b"x"), Err(Error::Full { depth: 2 })));
+        fake.host.let_go();
+        assert_eq!(held.wait_for(Duration::from_secs(60)).unwrap(), b"event");
+        assert!(held.wait_for(short).unwrap_err().to_string().contains("taken already"));
+        assert_eq!(f.call_for(b"y", Duration::MAX).unwrap(), b"y");
+    });
+}
+
+#[test]
+fn results_are_looked_at_where_they_lie_before_they_are_taken() {
+    each(|fake| {
+        let s = fake.connect();
+        let f = s.function("echo").unwrap();
+        for len in [0, 48, 49, 4000] {
+            let args: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let mut call = f.submit(&args).unwrap();
+            assert!(call.ready_within(Duration::from_secs(60)));
+            for _ in 0..2 {
+                let seen = call.peek(|r| {
+                    let mut copy = vec![0; r.len()];
+                    r.read(0, &mut copy).unwrap();
+                    (copy, r.span().is_some())
+                });
+                assert_eq!(seen.unwrap().unwrap(), (args.clone(), len > 48));
+            }
+            assert_eq!(call.try_wait().unwrap().unwrap(), args);
+            assert!(call.peek(|_| ()).unwrap().is_err(), "taken");
+        }
+        let mut wrong = f.submit(b"!bad-args").unwrap();
+        assert!(wrong.ready_within(Duration::from_secs(60)));
+        for _ in 0..2 {
+            let e = wrong.peek(|_| ()).unwrap().unwrap_err();
+            assert!(matches!(e, Error::Driver { code: -3, .. }), "{e}");
+        }
+        assert!(matches!(wrong.wait(), Err(Error::Driver { code: -3, .. })));
+    });
+}
+
+/// Threads of the app that sleep at a function, as its service sees it.
+fn sleepers(fake: &Fake, place: usize) -> u64 {
+    let at = fake.host.places.lock().unwrap()[place].1.dataout_off.get() / 8;
+    fake.host.window.load(at as usize, std::sync::atomic::Ordering::SeqCst)
+}
+
+fn readable(w: &Waiter, limit: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+    poll(&mut [PollFd::new(w, PollFlags::IN)], Some(&limit)).unwrap() == 1
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_descriptor_is_readable_once_any_of_several_calls_is_answered() {
+    each(|fake| {
+        let s = fake.connect();
+        let (f, g) = (s.function("echo").unwrap(), s.function("echo").unwrap());
+        let (held, mut slow) = (f.submit(b"!hold").unwrap(), g.submit(b"!sleep 30").unwrap());
+        let mut w = Waiter::new().unwrap();
+        assert!(!readable(&w, Duration::ZERO));
+        assert_eq!((sleepers(fake, 0), sleepers(fake, 1)), (0, 0), "who never arms pays nothing");
+        loop {
+            let found = w.arm([&held, &slow]).unwrap();
+            if found == [1] {
+                break;
+            }
+            assert!(found.is_empty());
+            let declared = u64::from(s.info().doorbell);
+            assert_eq!((sleepers(fake, 0), sleepers(fake, 1)), (declared, declared));
+            assert!(readable(&w, LONG));
+        }
+        // Not armed any more: nothing wakes, nobody rings.
+        assert_eq!((sleepers(fake, 0), sleepers(fake, 1)), (0, 0));
+        assert!(!readable(&w, Duration::from_millis(5)));
+        assert_eq!(slow.try_wait().unwrap().unwrap(), b"!sleep 30");
+        assert_eq!(w.wait([&held], Some(Duration::from_millis(3))).unwrap(), None);
+        assert!(w.arm([&held]).unwrap().is_empty());
+        w.disarm();
+        assert!(!readable(&w, Duration::from_millis(5)));
+        fake.host.let_go();
+        assert_eq!(w.wait([&held], None).unwrap(), Some(0));
+        assert_eq!(w.wait(std::iter::empty::<&Pending<'_>>(), None).unwrap(), None);
+        // A function that is released while armed, and a waiter that goes first.
+        fake.host.let_go.store(false, std::sync::atomic::Ordering::SeqCst);
+        let again = f.submit(b"!hold").unwrap();
+        assert!(w.arm([&again]).unwrap().is_empty());
+        drop(w);
+        assert_eq!(sleepers(fake, 0), 0);
+    });
+}
+
+#[test]
+fn many_threads_wait_by_descriptors_and_by_calls_at_once() {
+    each(|fake| {
+        let s = fake.connect();
+        let f = s.function("echo").unwrap();
+        std::thread::scope(|scope| {
+            for t in 0..3u8 {
+                let f = &f;
+                scope.spawn(move || {
+                    let mut w = Waiter::new().unwrap();
+                    for i in 0..60u8 {
+                        let mut calls: Vec<_> =
+                            (0..3).map(|n| f.submit(&[t, i, n]).unwrap()).collect();
+                        while !calls.is_empty() {
+                            let at = w.wait(&calls, Some(LONG)).unwrap().expect("answered");
+                            let done = calls.swap_remove(at).wait().unwrap();
+                            assert_eq!(done[..2], [t, i]);
+                        }
+                    }
+                });
+                scope
+                    .spawn(move || (0..200u8).for_each(|i| assert_eq!(f.call(&[i]).unwrap(), [i])));
+            }
+        });
+        assert_eq!(sleepers(fake, 0), 0);
+    });
+}
+
+/// Whoever shares a bell can ring it without end. A program that waits by a
+/// descriptor is woken some thousand times a second for it, and not more.
+#[test]
+fn rings_without_end_do_not_wake_without_end() {
+    let fake = Fake::honest();
+    let s = fake.connect();
+    let f = s.function("echo").unwrap();
+    let held = f.submit(b"!hold").unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                fake.host.to_app[2].ring();
+            }
+        });
+        let mut w = Waiter::new().unwrap();
+        let (began, mut woken) = (Instant::now(), 0u128);
+        while woken < 2_000 {
+            if !w.arm([&held]).unwrap().is_empty() {
+                break;
+            }
+            assert!(readable(&w, LONG));
+            woken += 1;
+        }
+        let ms = began.elapsed().as_millis();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(woken <= 200 + 8 * ms, "{woken} wakes in {ms} ms");
+        fake.host.let_go();
+        assert_eq!(w.wait([&held], None).unwrap(), Some(0), "and what is true is found");
+    });
 }
 
 #[test]

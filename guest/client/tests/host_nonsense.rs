@@ -262,7 +262,7 @@ fn answers_with_any_other_number_are_not_believed() {
         with_posted(|fake, _, _, mut p, g| {
             answer(fake, g, Word0 { seq, op: 2, flags: 0, reserved: 0 }, Word1::default());
             assert!(!p.poll());
-            assert!(matches!(p.wait_timeout(Duration::from_millis(20)), Err(Error::TimedOut(_))));
+            assert!(matches!(p.wait_for(Duration::from_millis(20)), Err(Error::TimedOut(_))));
         });
     }
 }

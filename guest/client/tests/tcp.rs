@@ -70,7 +70,7 @@ fn many_are_under_way_at_once_and_come_in_any_order() {
     assert!(last.ready_within(Duration::from_secs(5)));
     assert!(!held[0].poll());
     assert_eq!(held[0].state(), CellState::Wait);
-    let e = held.pop().unwrap().wait_timeout(Duration::from_millis(20)).unwrap_err();
+    let e = held.pop().unwrap().wait_for(Duration::from_millis(20)).unwrap_err();
     assert!(matches!(e, Error::TimedOut(_)));
     drop(held.pop());
     assert_eq!(last.wait().unwrap(), b"last");
@@ -148,4 +148,34 @@ fn frames_that_make_no_sense_end_the_connection() {
             "{e}"
         );
     }
+}
+
+/// One thread sleeps on a descriptor while others read the connection empty for it.
+#[test]
+fn a_descriptor_tells_of_answers_that_another_thread_has_read() {
+    let g = Gateway::new(None);
+    let s = g.options().connect().unwrap();
+    let f = s.negotiate(&FunctionRequest::new("echo").depth(8)).unwrap().activate().unwrap();
+    let long = Some(Duration::from_secs(60));
+    let mut w = Waiter::new().unwrap();
+    for round in 0..20u8 {
+        let held = f.submit(b"!hold").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Whoever waits here reads what comes for everybody.
+                (0..20).for_each(|i| assert_eq!(f.call(&[round, i]).unwrap(), [round, i]));
+                f.call(b"!let-go").unwrap();
+            });
+            assert_eq!(w.wait([&held], long).unwrap(), Some(0));
+        });
+        assert_eq!(held.peek(|r| r.len()).unwrap().unwrap(), 5);
+        assert_eq!(held.wait().unwrap(), b"event");
+        let mut pair = [f.submit(&[1; 60]).unwrap(), f.submit(&[2; 60]).unwrap()];
+        let at = w.wait(&pair, long).unwrap().unwrap();
+        assert_eq!(pair[at].try_wait().unwrap().unwrap(), vec![at as u8 + 1; 60]);
+    }
+    let lost = f.submit(b"!hold").unwrap();
+    drop(f.submit(b"!hang-up"));
+    assert_eq!(w.wait([&lost], long).unwrap(), Some(0), "an end is an answer");
+    assert!(matches!(lost.wait(), Err(Error::ConnectionLost(_))));
 }

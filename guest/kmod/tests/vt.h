@@ -186,7 +186,7 @@ static inline int vt_post(struct vt_channel *c, uint64_t argument)
 	line[1] = vfun_word1(8, 0);
 	line[2] = argument;
 	c->seq++;
-	__atomic_store_n(&line[0], vfun_word0(c->seq, VFUN_COMMAND_SET, 0),
+	__atomic_store_n(&line[0], vfun_word0(c->seq, VFUN_WIRE_COMMAND_SET, 0),
 			 __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return vt_ring(c->fd, c->channel);

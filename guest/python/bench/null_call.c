@@ -37,7 +37,7 @@ static int order(const void *a, const void *b)
 int main(int argc, char **argv)
 {
 	struct vfun_connect_options c = { .size = sizeof(c), .app = "c-overhead", .endpoint = argv[1] };
-	struct vfun_function_options o = { .size = sizeof(o), .cell_bytes = VFUN_CELL_BYTES_DEFAULT };
+	struct vfun_function_options o = { .size = sizeof(o) };
 	struct vfun_session *session;
 	struct vfun_function *f;
 	size_t bytes = 0, calls, len;

@@ -113,6 +113,11 @@ impl SlotCell {
         self.cell.get().map(lock)
     }
 
+    /// The cell, unless somebody has it or this is a child.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, OwnedCell>> {
+        self.cell.get().ok()?.try_lock().ok()
+    }
+
     /// Whether another call can be made in it now: none is under way, and
     /// nobody looks at the results of the last.
     pub fn free(&self) -> PyResult<bool> {

@@ -26,17 +26,17 @@ fn variant(value: &impl std::fmt::Debug) -> String {
 pub fn of(py: Python<'_>, e: &vfun::Error) -> PyErr {
     let (kind, code, sentence) = match e {
         vfun::Error::Refused(nack) => {
-            (variant(&nack.code), nack.code.to_wire(), nack.sentence.clone())
+            (variant(&nack.code), nack.code.to_wire().into(), nack.sentence.clone())
         }
-        vfun::Error::Driver { code, sentence } => ("Driver".into(), *code, sentence.clone()),
+        vfun::Error::Driver { code, sentence } => {
+            ("Driver".into(), i64::from(*code), sentence.clone())
+        }
         vfun::Error::NotAccepted { code, sentence } => {
-            ("NotAccepted".into(), code.number(), sentence.clone())
+            ("NotAccepted".into(), code.number().into(), sentence.clone())
         }
         other => (variant(other), 0, other.to_string()),
     };
     let refused = matches!(e, vfun::Error::Refused(_));
-    // The driver's own codes are positive, those of the service negative.
-    let code = if refused { i64::from(code) } else { i64::from(code as i32) };
     raise(py, &kind, refused, &e.to_string(), &e.advice(), e.is_retryable(), code, &sentence)
 }
 

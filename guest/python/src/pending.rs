@@ -1,15 +1,16 @@
 //! A call under way.
 
 use crate::arguments::Plan;
-use crate::channel::{Channel, lock};
+use crate::channel::{Channel, SlotCell, lock};
 use crate::errors;
 use crate::fork::Ours;
 use crate::results::{Came, Flight, Shape, value};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use vfun::OwnedPending;
 
 /// How long a wait goes on before it looks for signals (Ctrl-C).
 const SIGNALS: Duration = Duration::from_millis(50);
@@ -26,11 +27,45 @@ pub struct Pending {
     shape: Shape,
 }
 
-enum State {
+pub enum State {
     Flying(Ours<Flight>),
     /// Another thread takes the answer.
     Landing,
     Done(PyResult<Py<PyAny>>),
+}
+
+/// A call as a waiter finds it.
+pub enum Seen<'a> {
+    Answered,
+    /// Somebody waits for it.
+    Busy,
+    Flying(InHand<'a>),
+}
+
+/// A call under way that nobody else waits for meanwhile.
+pub struct InHand<'a>(MutexGuard<'a, State>);
+
+impl InHand<'_> {
+    fn get(&self) -> Option<&Flight> {
+        match &*self.0 {
+            State::Flying(f) => f.get().ok(),
+            _ => None,
+        }
+    }
+    /// If it is in a cell of its own.
+    pub fn own(&self) -> Option<&OwnedPending> {
+        match self.get() {
+            Some(Flight::Own(p)) => Some(p),
+            _ => None,
+        }
+    }
+    /// If it is in a slot's.
+    pub fn cell(&self) -> Option<Arc<SlotCell>> {
+        match self.get() {
+            Some(Flight::Slot(cell)) => Some(cell.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// Waits for a call without the interpreter, and takes its answer; looks for
@@ -88,6 +123,18 @@ impl Pending {
         channel: Arc<Channel>,
     ) -> Self {
         Pending { state: Mutex::new(State::Flying(Ours::new(flight))), channel, plan, shape }
+    }
+
+    /// What a waiter needs of it; never waits.
+    pub fn flight(&self) -> Seen<'_> {
+        match self.state.try_lock() {
+            Err(_) => Seen::Busy,
+            Ok(state) => match &*state {
+                State::Flying(f) if !f.foreign() => Seen::Flying(InHand(state)),
+                State::Landing => Seen::Busy,
+                State::Flying(_) | State::Done(_) => Seen::Answered,
+            },
+        }
     }
 
     /// Without the interpreter: whether waiting would end at once.

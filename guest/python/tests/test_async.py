@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 import struct
 import threading
 
@@ -89,3 +90,38 @@ def test_a_loop_in_another_thread(host):
     thread.start()
     thread.join()
     assert got == [720]
+
+
+def test_awaiting_takes_no_thread(host):
+    async def main():
+        before = threading.active_count()
+        waiting = asyncio.gather(*(host.misbehave.acall(sleep(50)) for _ in range(3)))
+        await asyncio.sleep(0.02)
+        assert threading.active_count() == before
+        await waiting
+
+    asyncio.run(main())
+
+
+def test_a_waiter_in_a_selector(host):
+    """Any event loop: a descriptor that is readable when a call may be answered."""
+    waiter = virtfun.Waiter()
+    slow, fast = host.function("misbehave"), host.function("misbehave")
+    calls = [slow.start(sleep(400)), fast.start(sleep(30))]
+    order = []
+    with selectors.DefaultSelector() as selector:
+        selector.register(waiter, selectors.EVENT_READ)
+        while calls:
+            found = waiter.arm(calls)
+            if not found:
+                assert selector.select(60)
+            for i in reversed(found):
+                order.append(len(calls))
+                calls.pop(i).wait()
+        assert waiter.arm([]) == [] and not selector.select(0)
+    assert order == [2, 1]
+
+
+def test_many_loops_one_after_the_other(host):
+    for n in range(20):
+        assert asyncio.run(host.misbehave.acall(sleep(2) if n % 2 else b"\0x")) is not None

@@ -59,6 +59,10 @@ def test_what_calls_raise(host):
     with pytest.raises(virtfun.Driver) as e:
         t(struct.pack("<BI", 3, 42))
     assert e.value.code == 42 and "told to fail" in e.value.sentence
+    with pytest.raises(virtfun.Driver) as e:
+        t(struct.pack("<Bi", 3, -3))
+    assert e.value.code == -3 and "(code -3, bad arguments)" in str(e.value)
+    assert "arguments" in e.value.advice
     with pytest.raises(virtfun.ResultTooLarge):
         t(b"\4")
     with pytest.raises(virtfun.DriverCrashed):

@@ -5,7 +5,8 @@ use crate::history::HistoryRow;
 use crate::policy::View;
 use crate::tokens::{Fresh, Kept};
 use crate::{
-    Ask, ClientRow, DrainOf, FunctionRow, GrantRow, LeasesView, Progress, Reply, ServiceRow, Status,
+    Ask, ClientRow, DrainOf, FunctionRow, GrantRow, LeasesView, Progress, Reply, SandboxView,
+    ServiceRow, Status,
 };
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -115,6 +116,10 @@ impl Client {
     /// Services that run.
     pub fn services(&self) -> Result<Vec<ServiceRow>> {
         expect!(self.ask(&Ask::Services)?, Reply::Services { services } => services)
+    }
+    /// Which layers of the sandbox services get.
+    pub fn sandbox(&self) -> Result<SandboxView> {
+        expect!(self.ask(&Ask::Sandbox)?, Reply::Sandbox(view) => view)
     }
     /// Who holds which VF, and why.
     pub fn leases(&self) -> Result<LeasesView> {

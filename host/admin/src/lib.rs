@@ -45,6 +45,8 @@ pub enum Ask {
     Grants,
     /// Services that run, with their sandboxes.
     Services,
+    /// Which layers of the sandbox services get.
+    Sandbox,
     /// What became of grants.
     History {
         /// At most this many, newest first.
@@ -181,6 +183,8 @@ pub enum Reply {
         /// By number.
         services: Vec<ServiceRow>,
     },
+    /// To [`Ask::Sandbox`].
+    Sandbox(SandboxView),
     /// To [`Ask::History`].
     History {
         /// Newest first.
@@ -214,6 +218,16 @@ pub enum Reply {
         /// Why, and what to do.
         sentence: String,
     },
+}
+
+/// The sandbox of this manager's services.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct SandboxView {
+    /// Whether a service has it, as the kernel told; if not, none has run yet
+    /// and this is what the manager expects of the host.
+    pub seen: bool,
+    /// Its layers.
+    pub standing: vfun_jail::Standing,
 }
 
 /// How VFs are leased, and to whom.

@@ -18,6 +18,9 @@ pub struct View {
     pub clients: Vec<ClientView>,
     /// What is probably not meant so.
     pub doubts: Vec<String>,
+    /// Bounds that this host does not enforce.
+    #[serde(default)]
+    pub unenforced: Vec<String>,
 }
 
 /// A client's rules.
@@ -62,4 +65,7 @@ pub struct RuleView {
     pub value: String,
     /// The section that sets it; `usual` if none does.
     pub from: String,
+    /// Why this host does not enforce it, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unenforced: Option<String>,
 }

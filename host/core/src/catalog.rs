@@ -1,9 +1,10 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
-use crate::policy::{Key, Policy, key_of};
+use crate::policy::{Key, Policy, key_of, matches};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use vfun_jail::Device;
 use vfun_signature::Signature;
 use vfun_supervise::{Driver, Lengths};
 use vfun_wire::message::Location;
@@ -36,11 +37,22 @@ pub struct Function {
     pub reads: Vec<PathBuf>,
     /// Whether its driver makes machine code, or loads libraries, while it serves.
     pub makes_code: bool,
+    /// Devices that its driver opens, the one of its hardware if it has any.
+    pub devices: Vec<Device>,
     /// What its arguments and results are, if its manifest says so.
     pub signature: Option<Signature>,
 }
 
 impl Function {
+    /// The devices that one of its drivers opens: if it has hardware, none of
+    /// those in software.
+    pub fn devices_of(&self, driver: &Driver) -> &[Device] {
+        match &self.hardware {
+            Some(h) if h.driver != *driver => &[],
+            _ => &self.devices,
+        }
+    }
+
     /// Fingerprint of its signature; 0 if it has none.
     pub fn fingerprint(&self) -> u64 {
         self.signature.as_ref().map_or(0, Signature::fingerprint)
@@ -169,28 +181,6 @@ impl Token {
     }
 }
 
-/// Whether a name fits a pattern in which each `*` stands for any text.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or("");
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
-    let mut parts = parts.peekable();
-    if parts.peek().is_none() {
-        return rest.is_empty();
-    }
-    // The first place that fits is as good as any, but for the last part.
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    true
-}
-
 /// All of it.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
@@ -230,30 +220,5 @@ impl Catalog {
     /// A client by name.
     pub fn client(&self, name: &str) -> Option<&Client> {
         self.clients.values().find(|c| c.name == name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_fit_names() {
-        for (pattern, yes, no) in [
-            ("*", &["", "a", "a*b"][..], &[][..]),
-            ("app", &["app"], &["", "apps", "my-app"]),
-            ("app-*", &["app-", "app-1"], &["app", "my-app-1"]),
-            ("*-app", &["-app", "my-app"], &["app", "my-app-1"]),
-            ("a*b*c", &["abc", "a-b-b-c", "aXbXc"], &["ab", "acb", "abcd"]),
-            ("a*a", &["aa", "aba"], &["a", "ab"]),
-            ("", &[""], &["a"]),
-        ] {
-            for name in yes {
-                assert!(matches(pattern, name), "{pattern} {name}");
-            }
-            for name in no {
-                assert!(!matches(pattern, name), "{pattern} {name}");
-            }
-        }
     }
 }

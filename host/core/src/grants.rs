@@ -141,12 +141,9 @@ pub struct Table<T> {
     changed: BTreeSet<u32>,
     /// The highest generation of a handle so far.
     highest: u32,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Table { slots: vec![], free: vec![], changed: BTreeSet::new(), highest: 0 }
-    }
+    /// The generation of fresh places, this manager's: a smaller one may have
+    /// been given out by a manager before it.
+    base: u32,
 }
 
 /// Why a handle names nothing.
@@ -159,9 +156,14 @@ pub enum NoSuch {
 }
 
 impl<T> Table<T> {
+    /// An empty table, whose fresh places are of the generation `base`.
+    pub fn new(base: u32) -> Self {
+        Table { slots: vec![], free: vec![], changed: BTreeSet::new(), highest: 0, base }
+    }
+
     /// A table as another one was: each place with its generation.
-    pub fn of_places(places: BTreeMap<u32, (u32, Option<T>)>) -> Self {
-        let mut table = Table::default();
+    pub fn of_places(base: u32, places: BTreeMap<u32, (u32, Option<T>)>) -> Self {
+        let mut table = Table::new(base);
         for (index, place) in places {
             while table.slots.len() < index as usize {
                 // A place that was never noted was never used.
@@ -192,8 +194,8 @@ impl<T> Table<T> {
         self.slots.get(index as usize).map_or((0, None), |(g, t)| (*g, t.as_ref()))
     }
 
-    /// Puts a thing in; `base` is the generation of fresh places.
-    pub fn insert(&mut self, thing: T, base: u32) -> Handle {
+    /// Puts a thing in.
+    pub fn insert(&mut self, thing: T) -> Handle {
         if let Some(i) = self.free.pop() {
             self.changed.insert(i);
             let slot = &mut self.slots[i as usize];
@@ -202,18 +204,19 @@ impl<T> Table<T> {
             self.highest = self.highest.max(slot.0);
             return Handle::new(i, slot.0);
         }
-        self.highest = self.highest.max(base);
+        self.highest = self.highest.max(self.base);
         self.changed.insert(self.slots.len() as u32);
-        self.slots.push((base, Some(thing)));
-        Handle::new(self.slots.len() as u32 - 1, base)
+        self.slots.push((self.base, Some(thing)));
+        Handle::new(self.slots.len() as u32 - 1, self.base)
     }
 
     /// The thing a handle names.
     pub fn get(&self, h: Handle) -> Result<&T, NoSuch> {
-        match self.slots.get(h.index() as usize) {
-            Some((g, Some(t))) if *g == h.generation() => Ok(t),
-            Some((g, _)) if h.generation() != 0 && h.generation() <= *g => Err(NoSuch::Stale),
-            None if h.generation() != 0 => Err(NoSuch::Stale),
+        let (now, thing) = self.place(h.index());
+        match thing {
+            Some(t) if now == h.generation() => Ok(t),
+            _ if h.generation() == 0 => Err(NoSuch::Unknown),
+            _ if h.generation() <= now || h.generation() < self.base => Err(NoSuch::Stale),
             _ => Err(NoSuch::Unknown),
         }
     }
@@ -267,19 +270,23 @@ mod tests {
 
     #[test]
     fn an_old_handle_is_stale_a_made_up_one_unknown() {
-        let mut t = Table::default();
-        let a = t.insert('a', 1);
+        let mut t = Table::new(5);
+        let a = t.insert('a');
         assert_eq!(t.get(a), Ok(&'a'));
         assert_eq!(t.remove(a), Some('a'));
         assert_eq!(t.get(a), Err(NoSuch::Stale));
-        let b = t.insert('b', 1);
-        assert_eq!((b.index(), b.generation()), (0, 2));
+        let b = t.insert('b');
+        assert_eq!((b.index(), b.generation()), (0, 6));
         assert_eq!(t.get(a), Err(NoSuch::Stale));
         assert_eq!(t.get(Handle::new(0, 9)), Err(NoSuch::Unknown));
         assert_eq!(t.get(Handle::NONE), Err(NoSuch::Unknown));
+        // A place that this manager never had: another manager's, or nobody's.
+        assert_eq!(t.get(Handle::new(7, 4)), Err(NoSuch::Stale));
+        assert_eq!(t.get(Handle::new(7, 5)), Err(NoSuch::Unknown));
+        assert_eq!(t.get(Handle::new(0xdead, 0xbeef)), Err(NoSuch::Unknown));
         assert!(t.remove(a).is_none());
         t.take_changed();
-        assert!(t.get_mut(a).is_none() && t.get_mut(Handle::new(u32::MAX, 1)).is_none());
+        assert!(t.get_mut(a).is_none() && t.get_mut(Handle::new(u32::MAX, 5)).is_none());
         assert!(t.take_changed().is_empty(), "nothing changed that is not there");
         assert_eq!(t.len(), 1);
     }

@@ -185,8 +185,8 @@ impl Core {
             }
             core.noted.insert(name.to_owned(), note.to_owned());
         }
-        core.sessions = Table::of_places(sessions);
-        core.grants = Table::of_places(grants);
+        core.sessions = Table::of_places(core.generation, sessions);
+        core.grants = Table::of_places(core.generation, grants);
         core.knit(now)?;
         core.windows.take_changed();
         core.services.take_changed();

@@ -17,7 +17,7 @@
 //! - [`kept`], [`notes`]: what of it another manager goes on from.
 //!
 //! Beside it, as pure: [`fair`] (how fast each client may ask), [`policy`] (what
-//! each may use), [`manifest`] (what a person declares; it looks whether the files
+//! each may use: a crate of its own), [`manifest`] (what a person declares; it looks whether the files
 //! are there), [`submitted`] (whether a client's own module may come), and
 //! [`limits`], the manager's own.
 
@@ -40,11 +40,9 @@ pub mod limits;
 pub mod manifest;
 mod notes;
 mod offers;
-pub mod policy;
 mod requests;
 mod rules;
 pub mod services;
-mod source;
 mod starts;
 pub mod submitted;
 pub mod switch;
@@ -59,6 +57,7 @@ pub use event::*;
 pub use grants::{Grant, GrantState};
 pub use rules::{Charges, Effects, admit, may_submit};
 pub use vfun_admin::DrainOf;
+pub use vfun_policy as policy;
 
 use fair::Rates;
 use grants::Table;
@@ -93,6 +92,8 @@ pub struct Core {
     windows: Marked<WindowId, Window>,
     sessions: Table<Session>,
     grants: Table<Grant>,
+    /// Why the last session of each place ended, and of which window it was.
+    ended: BTreeMap<u32, (Handle, WindowId, String)>,
     services: Marked<ServiceId, Service>,
     next_service: ServiceId,
     /// AppIDs by client and name; of a client's names without a session at
@@ -120,12 +121,14 @@ impl Core {
     /// A manager with nobody there yet. `generation` is larger than that of
     /// every manager before it, so that their handles are stale here.
     pub fn new(generation: u32, catalog: Catalog) -> Self {
+        let generation = generation.max(1);
         Core {
-            generation: generation.max(1),
+            generation,
             catalog,
             windows: Marked::default(),
-            sessions: Table::default(),
-            grants: Table::default(),
+            sessions: Table::new(generation),
+            grants: Table::new(generation),
+            ended: BTreeMap::new(),
             services: Marked::default(),
             next_service: 1,
             app_ids: BTreeMap::new(),

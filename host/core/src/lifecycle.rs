@@ -132,11 +132,11 @@ impl Core {
         for grant in grants {
             self.end_grant(now, grant, why, out);
         }
-        if let Some(s) = self.sessions.remove(session)
-            && let Some(w) = self.windows.get_mut(&s.window)
-        {
+        let Some(s) = self.sessions.remove(session) else { return };
+        if let Some(w) = self.windows.get_mut(&s.window) {
             w.lines[usize::from(s.line)] = None;
         }
+        self.ended.insert(session.index(), (session, s.window, why.to_owned()));
     }
 
     pub(super) fn window_down(&mut self, now: u64, window: WindowId, out: &mut Vec<Action>) {

@@ -133,10 +133,17 @@ pub const RECORDS_AGAIN: Duration = Duration::from_secs(2);
 /// Generations of handles that are marked as used at once, before the first of
 /// them is: a write to the database for each of them would be one a hello.
 pub const GENERATIONS_AHEAD: u32 = 1024;
-/// Longest log of a service; as much again is kept of what it said before.
-pub const LOG_BYTES: u64 = 1 << 20;
+/// Longest log of a service; as much again is kept of what it said before. The
+/// kernel keeps it: a service can make no file longer.
+pub const LOG_BYTES: u64 = vfun_jail::constants::FILE_BYTES;
+/// From which length on it is begun anew: what is written until then is lost
+/// only if it is half a log between two looks.
+pub const LOG_CUT: u64 = LOG_BYTES / 2;
 /// Between two looks at their length.
 pub const LOGS_LOOK: Duration = Duration::from_secs(5);
+/// Between two looks at the threads of services whose processors no control
+/// group shares.
+pub const THREADS_LOOK: Duration = Duration::from_secs(1);
 /// Before another keeper is started, where one could not be.
 pub const KEEPER_AGAIN: Duration = Duration::from_secs(2);
 /// Messages taken from one service before others have their turn: one that its

@@ -3,15 +3,18 @@
 
 use crate::catalog::{Client, ClientKind, Function, Hardware, OverTcp};
 use crate::limits::{WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN};
-use crate::policy::{Key, key_of};
-pub use crate::source::ManifestError;
-use crate::source::Source;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
-use vfun_jail::constants::READS_MAX;
+use vfun_jail::Device;
+use vfun_jail::constants::{DEVICES_MAX, READS_MAX, REQUESTS_MAX};
+use vfun_jail::devices::check_path;
 use vfun_kernelmap::{Map, Mapping};
+pub use vfun_policy::size;
+pub use vfun_policy::source::ManifestError;
+use vfun_policy::source::Source;
+use vfun_policy::{Key, key_of};
 use vfun_signature::{Record, Signature};
 use vfun_supervise::Driver;
 use vfun_wire::header;
@@ -57,6 +60,8 @@ struct FunctionToml {
     #[serde(default)]
     makes_code: bool,
     #[serde(default)]
+    devices: Vec<DeviceToml>,
+    #[serde(default)]
     settings: BTreeMap<String, toml::Value>,
 }
 
@@ -69,6 +74,36 @@ struct HardwareToml {
     device: Option<Spanned<String>>,
     leased: Option<Spanned<bool>>,
     usual_gain_us: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceToml {
+    path: Spanned<PathBuf>,
+    #[serde(default)]
+    ioctls: Vec<Spanned<String>>,
+}
+
+/// The devices of a manifest. Whether they are there shows when they are wanted:
+/// a device may come and go.
+fn devices(src: &Source<'_>, all: &[DeviceToml]) -> Result<Vec<Device>, ManifestError> {
+    if let Some(beyond) = all.get(DEVICES_MAX) {
+        return Err(
+            src.error(&beyond.path, format!("a driver opens at most {DEVICES_MAX} devices"))
+        );
+    }
+    if let Some(beyond) = all.iter().flat_map(|d| &d.ioctls).nth(REQUESTS_MAX) {
+        let most = format!("all ioctls together have at most {REQUESTS_MAX} entries");
+        return Err(src.error(beyond, most));
+    }
+    let device = |d: &DeviceToml| {
+        check_path(d.path.get_ref()).map_err(|e| src.error(&d.path, format!("devices: {e}")))?;
+        let request =
+            |r: &Spanned<String>| r.get_ref().parse().map_err(|e: String| src.error(r, e));
+        let ioctls = d.ioctls.iter().map(request).collect::<Result<_, _>>()?;
+        Ok(Device { path: d.path.get_ref().clone(), ioctls })
+    };
+    all.iter().map(device).collect()
 }
 
 /// The module at `path`, if it begins as one. Its service checks the rest.
@@ -306,6 +341,10 @@ pub fn function(
         };
         return Err(src.error(path, format!("reads: {} {wrong}", p.display())));
     }
+    let devices = devices(&src, &t.devices)?;
+    if let (Some(d), kind @ ("wasm" | "floor")) = (t.devices.first(), t.kind.get_ref().as_str()) {
+        return Err(src.error(&d.path, format!("a function of kind \"{kind}\" opens no device")));
+    }
     let settings = t
         .settings
         .into_iter()
@@ -327,6 +366,7 @@ pub fn function(
         settings,
         reads: t.reads.into_iter().map(Spanned::into_inner).collect(),
         makes_code: t.makes_code,
+        devices,
         signature,
     })
 }
@@ -467,24 +507,6 @@ pub fn default_host_client(id: u32) -> Client {
     }
 }
 
-/// A size as people write it: `64 MiB`, `1GiB`, `1048576`.
-pub fn size(text: &str) -> Result<u64, String> {
-    let t = text.trim();
-    let digits = t.find(|c: char| !c.is_ascii_digit()).unwrap_or(t.len());
-    let unit = match t[digits..].trim() {
-        "" | "B" => 1,
-        "K" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1u64 << 30,
-        other => return Err(format!("'{other}' is not a unit of size: write KiB, MiB or GiB")),
-    };
-    t[..digits]
-        .parse::<u64>()
-        .ok()
-        .and_then(|n| n.checked_mul(unit))
-        .ok_or_else(|| format!("'{text}' is not a size: write it as 64 MiB"))
-}
-
 fn hex32(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.is_ascii() {
         return None;
@@ -505,6 +527,25 @@ mod tests {
     }
     fn c(text: &str) -> Result<Client, String> {
         client(Path::new("c.toml"), text, 1).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn devices_are_below_dev_and_their_requests_are_numbers() {
+        let with = |kind: &str, device: &str| {
+            f(&format!(
+                "name = \"x\"\nversion = \"1.0\"\nkind = \"{kind}\"\n[[devices]]\n{device}\n"
+            ))
+        };
+        for (device, expect) in [
+            ("path = \"/etc/passwd\"", "f.toml:5: devices: /etc/passwd is no path below /dev"),
+            ("path = \"/dev/../etc/x\"", "is no path below /dev"),
+            ("ioctls = []", "missing field `path`"),
+            ("path = \"/dev/x\"\nioctls = [\"all\"]", "f.toml:6: 'all' is no request"),
+            ("path = \"/dev/x\"", "kind \"floor\" opens no device"),
+        ] {
+            let e = with("floor", device).unwrap_err();
+            assert!(e.contains(expect), "{e} should say {expect}");
+        }
     }
 
     #[test]
@@ -656,13 +697,5 @@ mod tests {
             let e = c(text).unwrap_err();
             assert!(e.contains(expect), "{e} should say {expect}");
         }
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!(size("64 MiB"), Ok(64 << 20));
-        assert_eq!(size("1G"), Ok(1 << 30));
-        assert!(size("999999999999 GiB").is_err());
-        assert!(size("").is_err());
     }
 }

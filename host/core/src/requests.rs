@@ -194,12 +194,15 @@ impl Core {
                 NackCode::BadHandle,
                 format!("there is no session {session}: say hello first"),
             )),
-            Err(NoSuch::Stale) => Err(Nack::new(
-                NackCode::Stale,
-                format!(
-                    "session {session} has ended (its heartbeat stopped, its token was revoked, or the manager started anew): connect again"
-                ),
-            )),
+            Err(NoSuch::Stale) => {
+                let why = match self.ended.get(&session.index()) {
+                    // Another window's is nobody's business here.
+                    Some((of, at, why)) if (*of, *at) == (session, window) => why.as_str(),
+                    _ => "its app is gone, or the manager started anew",
+                };
+                let sentence = format!("session {session} has ended ({why}): connect again");
+                Err(Nack::new(NackCode::Stale, sentence))
+            }
         }
     }
 
@@ -264,19 +267,16 @@ impl Core {
         };
         let features = ours.both(Features(h.features.get()));
         let app_id = self.app_id(client_id, app);
-        let session = self.sessions.insert(
-            Session {
-                window,
-                line: line as u16,
-                app: app.to_owned(),
-                app_id,
-                features,
-                asked: to,
-                version,
-                token,
-            },
-            self.generation,
-        );
+        let session = self.sessions.insert(Session {
+            window,
+            line: line as u16,
+            app: app.to_owned(),
+            app_id,
+            features,
+            asked: to,
+            version,
+            token,
+        });
         let w = self.windows.get_mut(&window).expect("seen above");
         w.lines[line] = Some(session);
         w.beats[line] = (0, now);
@@ -478,7 +478,7 @@ impl Core {
             state: GrantState::Granted,
             why: None,
         };
-        let handle = self.grants.insert(grant, self.generation);
+        let handle = self.grants.insert(grant);
         out.push(Action::Record(GrantRecord { grant: handle, ..record }));
         Ok(self.negotiate_ack(handle))
     }

@@ -1,12 +1,13 @@
 //! Policy in force: what a client holds, whether it may have more, and what
 //! it loses when policy changes.
 
-use super::catalog::{Catalog, Client, Function, matches};
+use super::catalog::{Catalog, Client, Function};
 use super::grants::GrantState;
 use super::services::ServiceState;
 use super::{Action, Core};
-use crate::policy::{Key, Rules, key_of};
+use crate::policy::{Key, Rules, key_of, matches};
 use sha2::{Digest, Sha256};
+use vfun_admin::policy::Holds;
 use vfun_wire::{Handle, Nack, NackCode};
 
 /// What a client's grants add up to. It is counted from the grants themselves
@@ -20,6 +21,12 @@ pub struct Charges {
     pub bytes: u64,
     /// Calls that can be in flight: cells.
     pub in_flight: u32,
+}
+
+impl From<Charges> for Holds {
+    fn from(c: Charges) -> Self {
+        Holds { channels: c.channels, bytes: c.bytes, in_flight: c.in_flight }
+    }
 }
 
 /// What a change of policy or of tokens takes from those who have it.

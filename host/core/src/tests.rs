@@ -41,6 +41,7 @@ fn function(id: u32, name: &str) -> Function {
         settings: BTreeMap::new(),
         reads: vec![],
         makes_code: false,
+        devices: vec![],
         signature: None,
     }
 }
@@ -284,6 +285,20 @@ fn a_grant_from_negotiation_to_release_gives_everything_back() {
 }
 
 #[test]
+fn after_a_goodbye_it_is_said_to_be_the_cause() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    answer(&b.ask(1, Kind::Goodbye, s, &[0; 8])).unwrap();
+    let why =
+        |b: &mut Bed, window| answer(&b.ask(window, Kind::KeepAlive, s, &[0; 8])).unwrap_err();
+    let n = why(&mut b, 1);
+    assert_eq!(n.code, NackCode::Stale);
+    assert!(n.sentence.contains("the app said goodbye"), "{n}");
+    let n = why(&mut b, 2);
+    assert!(!n.sentence.contains("goodbye"), "another client is not told: {n}");
+}
+
+#[test]
 fn every_refusal_has_its_code() {
     let mut b = Bed::new();
     assert_eq!(b.hello(2, b"").unwrap_err().code, NackCode::BadCredential);
@@ -319,6 +334,8 @@ fn every_refusal_has_its_code() {
     case(slash, 1, s, NackCode::Malformed);
     case(want("add"), 1, 6 << 32, NackCode::Stale);
     case(want("add"), 1, 0, NackCode::BadHandle);
+    // Never a handle: beyond every place, and of no manager before this one.
+    case(want("add"), 1, 0x7fff_ffff_0000_0001, NackCode::BadHandle);
     case(want("add"), 2, s, NackCode::BadHandle);
 
     let short = b.ask(1, Kind::Negotiate, s, &[1, 2, 3]);

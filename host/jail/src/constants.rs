@@ -21,12 +21,15 @@ pub const OPEN_FILES: u64 = 8192;
 /// closed everything then and only has to end, which takes it microseconds. One
 /// that is still there is killed.
 pub const LAUNCHER_ENDS: Duration = Duration::from_secs(2);
-/// Bytes to which a service may make a file grow. It writes to its log alone,
-/// which the manager begins anew long before this.
-pub const FILE_BYTES: u64 = 64 << 20;
-/// Threads of a service besides those of its channels: the main thread, and
-/// the launcher while it makes it.
+/// Bytes to which a service may make a file grow. It writes to its log, and what
+/// compiles kernels to files of some hundred KiB in memory.
+pub const FILE_BYTES: u64 = 1 << 20;
+/// Threads of a service besides those of its channels and of its driver: the
+/// main thread, and the launcher while it makes it.
 pub const OWN_THREADS: u32 = 4;
+/// Channels of one service at once, for its threads: as many as policy lets a
+/// client have by itself, and as descriptors last for.
+pub const CHANNELS: u32 = 1024;
 /// Stack of a channel's thread, which counts as used where memory is bounded
 /// by address space because no control group bounds it.
 pub const STACK_BYTES: u64 = 1 << 20;
@@ -52,5 +55,12 @@ pub const SCRATCH_INODES: &str = "1024";
 /// Added to a service's score when the kernel looks for a process to end for
 /// want of memory: services go before the manager and its VMs.
 pub const OOM_SCORE: &str = "300";
+/// Devices of one manifest: an accelerator has some four nodes.
+pub const DEVICES_MAX: usize = 16;
+/// Entries of all its `ioctls` together: each takes six instructions of a list.
+pub const REQUESTS_MAX: usize = 64;
+/// A device's group as a service sees it: this number and its place in the
+/// manifest. Any will do that is not [`INSIDE_ID`].
+pub const INSIDE_GROUPS: u32 = 2000;
 /// Paths of one `reads` in a manifest.
 pub const READS_MAX: usize = 64;

@@ -1,12 +1,19 @@
 //! Control groups: a directory for each service, with its share of the
 //! processors, its memory and its threads.
 //!
-//! They lie under `virtfun/ROOT/CLIENT/` below the manager's own group, where
-//! ROOT stands for the manager's root. With v1 the controllers are mounted one
-//! by one; with v2 a group whose controllers its groups use may have no process
-//! itself, so the manager must be in a group of its own beside them.
+//! They lie under `virtfun/ROOT/CLIENT/`, where ROOT stands for the manager's
+//! root. With v1 the controllers are mounted one by one, and that is below the
+//! manager's own group. With v2 a group whose controllers its groups use may
+//! have no process itself, so it is beside the manager's: below the group that
+//! was delegated to it, if it is in one named `manager` there (systemd from 254
+//! on puts it there); else below its slice, if that is `virtfun.slice`, as in
+//! the unit that ships; else below the first group of all.
+//!
+//! A manager that an older systemd starts anew while services of the one before
+//! still run must not find groups below the unit's own: systemd could not put it
+//! there. The slice is beside that.
 
-use crate::constants::{CPU_PERIOD_US, CPU_SHARES, KERNEL_BYTES, OWN_THREADS};
+use crate::constants::{CPU_PERIOD_US, CPU_SHARES, KERNEL_BYTES};
 use crate::{Layer, Limits, Missing};
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,6 +26,8 @@ const CONTROLLERS: [(Layer, &str); 3] =
 const OURS: &str = "virtfun";
 /// The manager's own group where v2 demands one.
 const MANAGERS: &str = "manager";
+/// The slice of the unit that ships: root's, and nobody else's units are in it.
+const SLICE: &str = "virtfun.slice";
 
 /// Where one controller's groups are made.
 #[derive(Clone, Debug)]
@@ -118,17 +127,35 @@ fn v1_base(mounts: &[Mounted], controller: &str, root: &str) -> Result<PathBuf, 
     Ok(dir)
 }
 
+/// v2: the group below which those of services are, for a manager in `own`.
+fn v2_parent(mount: &Mounted, own: &Path) -> PathBuf {
+    let slice = || own.ancestors().find(|a| a.ends_with(SLICE));
+    match own.parent().filter(|_| own.ends_with(MANAGERS)).or_else(slice) {
+        Some(group) => mount.dir(group),
+        // Its own group has a process, the manager: only the first group of all
+        // may have both processes and groups with controllers.
+        None => mount.at.clone(),
+    }
+}
+
+/// Makes the directory of all managers while this process may still write where
+/// root may only by a privilege: the first group of all is closed to writing.
+/// What cannot be made is found missing later, with the reason.
+pub fn prepare() {
+    let mounts = mounted();
+    for (_, controller) in CONTROLLERS {
+        if v1_base(&mounts, controller, "").is_err() {
+            let _ = v2_base(&mounts, controller, "");
+        }
+    }
+}
+
 /// v2: where groups may be made, with this controller switched on below.
 fn v2_base(mounts: &[Mounted], controller: &str, root: &str) -> Result<PathBuf, String> {
     let none = || format!("no controller '{controller}' is there, neither of v1 nor of v2");
     let mount = mounts.iter().find(|m| m.options.is_none()).ok_or_else(none)?;
     let own = own(None).unwrap_or_else(|| "/".into());
-    let parent = match (own.parent(), own.ends_with(MANAGERS)) {
-        (Some(parent), true) => mount.dir(parent),
-        // Its own group has a process, the manager: only the first group of all
-        // may have both processes and groups with controllers.
-        _ => mount.at.clone(),
-    };
+    let parent = v2_parent(mount, &own);
     if !has(&parent.join("cgroup.controllers"), controller) {
         return Err(none());
     }
@@ -146,7 +173,7 @@ fn v2_base(mounts: &[Mounted], controller: &str, root: &str) -> Result<PathBuf, 
     })();
     made.map_err(|e| {
         format!(
-            "{}: {e} (as an ordinary user the manager needs a group of its own named '{MANAGERS}' in one that was delegated to it)",
+            "{}: {e} (the manager needs a group of its own named '{MANAGERS}' in one that was delegated to it, or as root the slice '{SLICE}': packaging/vfund.service has both)",
             dir.display()
         )
     })?;
@@ -273,9 +300,7 @@ fn bound(dir: &Path, layer: Layer, v2: bool, limits: &Limits, shared: u64) -> io
             write(dir, "cpu.max", format!("{quota} {CPU_PERIOD_US}"))
         }
         (Layer::CgroupMemory, _) => bound_memory(dir, v2, limits, shared),
-        (Layer::CgroupPids, _) => {
-            write(dir, "pids.max", limits.threads.saturating_add(OWN_THREADS))
-        }
+        (Layer::CgroupPids, _) => write(dir, "pids.max", limits.all_threads(0)),
         _ => Ok(()),
     }
 }
@@ -328,6 +353,14 @@ impl Group {
         }
     }
 
+    /// The service has so many channels now, each with a thread.
+    pub fn serve(&self, limits: &Limits, channels: u32) -> io::Result<()> {
+        match self.dirs.iter().find(|(l, _)| *l == Layer::CgroupPids) {
+            Some((_, dir)) => write(dir, "pids.max", limits.all_threads(channels)),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the kernel ended a process of it for want of memory.
     pub fn starved(&self) -> bool {
         let Some((_, dir)) = self.dirs.iter().find(|(l, _)| *l == Layer::CgroupMemory) else {
@@ -362,6 +395,18 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_are_made_beside_the_managers_own() {
+        let mount = Mounted { options: None, root: "/".into(), at: "/cg".into() };
+        let parent = |own: &str| v2_parent(&mount, Path::new(own));
+        let unit = "/virtfun.slice/vfund.service";
+        assert_eq!(parent(&format!("{unit}/manager")), Path::new("/cg").join(&unit[1..]));
+        assert_eq!(parent(unit), Path::new("/cg/virtfun.slice"), "systemd before 254");
+        assert_eq!(parent("/user.slice/x.service/manager"), Path::new("/cg/user.slice/x.service"));
+        assert_eq!(parent("/system.slice/vfund.service"), Path::new("/cg"));
+        assert_eq!(parent("/"), Path::new("/cg"));
+    }
 
     #[test]
     fn names_lead_nowhere_else() {

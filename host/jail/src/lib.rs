@@ -11,18 +11,21 @@
 #![deny(unsafe_code)]
 
 pub mod constants;
+pub mod devices;
 pub mod group;
 pub mod opencl;
 pub mod places;
 pub mod probe;
 pub mod seccomp;
 pub mod standing;
+pub mod threads;
 
 mod launch;
 mod layer;
 mod limits;
 mod plan;
 
+pub use devices::Device;
 pub use launch::{Failure, Launch, Launched, Progress, Remains};
 pub use layer::{Layer, UnknownLayer};
 pub use limits::Limits;

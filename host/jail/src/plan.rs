@@ -16,6 +16,10 @@ pub struct Plan {
     pub arguments: Vec<String>,
     /// Files and directories it may read, besides the system's libraries.
     pub reads: Vec<PathBuf>,
+    /// Devices that it may open.
+    pub devices: Vec<PathBuf>,
+    /// Groups of the host that these belong to, where it needs them.
+    pub groups: Vec<u32>,
     /// Bytes of a file system in memory that it may write to and run code
     /// from, at [`SCRATCH`](crate::constants::SCRATCH); 0 for none.
     pub scratch_bytes: u64,

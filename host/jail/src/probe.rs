@@ -53,6 +53,8 @@ fn once(program: &Path, without: &BTreeSet<Layer>, known: &[Missing]) -> Result<
         program: program.to_owned(),
         arguments: vec!["--stand-in".into()],
         reads: vec![],
+        devices: vec![],
+        groups: vec![],
         scratch_bytes: 0,
         user: user.filter(|_| !without.contains(&Layer::OwnUser)),
         limits,
@@ -136,7 +138,7 @@ pub fn gaps(standing: &Standing) -> Vec<&'static str> {
         open.push("drivers keep privileges, or may gain some");
     }
     if lacks(Layer::CgroupCpu) {
-        open.push("one client's drivers can take the processors from all others");
+        open.push("nothing bounds the processor time of one client's drivers: a driver's own threads weigh as one, and each of its channels as another");
     }
     if lacks(Layer::CgroupMemory) {
         open.push("memory of drivers is bounded by address space only, for each service by itself");

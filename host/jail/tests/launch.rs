@@ -18,6 +18,8 @@ fn plan(script: &str, without: &[Layer]) -> Plan {
         program: Path::new("/bin/sh").canonicalize().unwrap(),
         arguments: vec!["-c".into(), script.into()],
         reads: vec![PathBuf::from("/bin/sleep").canonicalize().unwrap()],
+        devices: vec![],
+        groups: vec![],
         scratch_bytes: 0,
         user: None,
         limits: Limits::default(),

@@ -39,6 +39,36 @@ pub struct Change {
     pub note: Option<String>,
 }
 
+/// Cuts changes into packets of at most `most` bytes, each kept whole or not at all,
+/// and gives each to `send`, in order.
+///
+/// In place of a note beyond [`NOTE_BYTES`] one is sent that is no note of anything:
+/// the one before would be wrong. Returns the names of these.
+pub fn packets(
+    changes: Vec<Change>,
+    most: usize,
+    mut send: impl FnMut(Vec<Change>) -> std::io::Result<()>,
+) -> std::io::Result<Vec<String>> {
+    let size = |c: &Change| c.name.len() + c.note.as_ref().map_or(0, |n| n.len() * 2) + 64;
+    let (mut packet, mut bytes, mut too_long) = (vec![], 0, vec![]);
+    for mut change in changes {
+        if let Some(note) = change.note.as_mut().filter(|n| n.len() > NOTE_BYTES) {
+            *note = format!("not kept: {} bytes, {NOTE_BYTES} at most", note.len());
+            too_long.push(change.name.clone());
+        }
+        if bytes + size(&change) > most && !packet.is_empty() {
+            send(std::mem::take(&mut packet))?;
+            bytes = 0;
+        }
+        bytes += size(&change);
+        packet.push(change);
+    }
+    if !packet.is_empty() {
+        send(packet)?;
+    }
+    Ok(too_long)
+}
+
 /// What to write when the manager is gone without a word: a 64-bit number into
 /// the first of a thing's descriptors.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The manager's side.
 
-use crate::{BATCH_BYTES, Change, FromKeeper, NOTE_BYTES, PACKET_BYTES, ToKeeper, Will};
+use crate::{BATCH_BYTES, Change, FromKeeper, NOTE_BYTES, PACKET_BYTES, ToKeeper, Will, packets};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -90,29 +90,9 @@ impl Keeper {
         fdpass::send(&self.socket, &serde_json::to_vec(message)?, fds)
     }
 
-    /// Notes what changed. Changes that fit one packet are kept together or not at all.
-    ///
-    /// In place of a note beyond [`NOTE_BYTES`] one is kept that is no note of
-    /// anything: the one before would be wrong. Returns their names.
+    /// Notes what changed, as [`packets`] cuts it.
     pub fn change(&self, changes: Vec<Change>) -> io::Result<Vec<String>> {
-        let size = |c: &Change| c.name.len() + c.note.as_ref().map_or(0, |n| n.len() * 2) + 64;
-        let (mut batch, mut bytes, mut too_long) = (vec![], 0, vec![]);
-        for mut change in changes {
-            if let Some(note) = change.note.as_mut().filter(|n| n.len() > NOTE_BYTES) {
-                *note = format!("not kept: {} bytes, {NOTE_BYTES} at most", note.len());
-                too_long.push(change.name.clone());
-            }
-            if bytes + size(&change) > BATCH_BYTES && !batch.is_empty() {
-                self.send(&ToKeeper::Change(std::mem::take(&mut batch)), &[])?;
-                bytes = 0;
-            }
-            bytes += size(&change);
-            batch.push(change);
-        }
-        if !batch.is_empty() {
-            self.send(&ToKeeper::Change(batch), &[])?;
-        }
-        Ok(too_long)
+        packets(changes, BATCH_BYTES, |packet| self.send(&ToKeeper::Change(packet), &[]))
     }
 
     /// Keeps descriptors under a name, in place of those that were there, with

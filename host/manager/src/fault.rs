@@ -18,21 +18,21 @@ pub(crate) enum Step {
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct What(#[cfg(feature = "fault-points")] &'static str);
+pub struct What(#[cfg(feature = "fault-points")] &'static str);
 
 #[cfg(not(feature = "fault-points"))]
 impl What {
     #[inline(always)]
-    pub fn of(_: &Event) -> Self {
+    pub(crate) fn of(_: &Event) -> Self {
         What()
     }
     #[inline(always)]
-    pub fn at(self, _: Step) {}
+    pub(crate) fn at(self, _: Step) {}
 }
 
 #[cfg(feature = "fault-points")]
 impl What {
-    pub fn of(event: &Event) -> Self {
+    pub(crate) fn of(event: &Event) -> Self {
         use vfun_wire::message::Kind;
         What(match event {
             Event::Request(r) => Kind::from_wire(r.kind).map_or("unknown", Kind::text),
@@ -45,7 +45,7 @@ impl What {
     }
 
     /// Dies here if the environment says so: at once, as by a kill.
-    pub fn at(self, step: Step) {
+    pub(crate) fn at(self, step: Step) {
         static POINT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
         let point = POINT.get_or_init(|| std::env::var("VFUN_DIE_AT").unwrap_or_default());
         let step = match step {

@@ -149,6 +149,7 @@ pub fn main() -> ExitCode {
     };
     let own_users = !config.without.contains(&vfun_jail::Layer::OwnUser);
     let addresses = [config.tcp.as_deref(), config.metrics.as_deref()];
+    vfun_jail::group::prepare();
     match vfun_manager::privileges::drop_all_but_needed(own_users, addresses) {
         Ok(kept) if kept.is_empty() => {}
         Ok(kept) => tracing::info!("keeps of root's capabilities: {}", kept.join(", ")),

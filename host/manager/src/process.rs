@@ -35,6 +35,9 @@ pub struct Sandbox {
     /// Their bytes at most so far: so much more its group may hold.
     #[serde(default)]
     pub shared: u64,
+    /// Channels at most so far: so many threads more it may have.
+    #[serde(default)]
+    pub channels: u32,
 }
 
 impl Sandbox {

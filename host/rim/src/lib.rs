@@ -1,7 +1,131 @@
-//! What of the manager touches windows. The daemon, the simulation, the fuzzers and
-//! the tests of guests all use this code.
+//! The rim around the state machine of `vfun-core`: what is heard becomes events,
+//! what the core decides is done, and what must outlive this manager is with its
+//! keeper first.
+//!
+//! It is written once and runs twice: in the daemon over the real system, and in
+//! the simulation (`tests/sim`) over a simulated one. What differs is behind
+//! [`System`]: sockets, processes, the keeper's connection, the clock, records.
+//!
+//! - [`act`]: the core handles an event, and what it says is done.
+//! - [`tell`]: words to services. [`hear`]: what they say, and their end.
+//! - [`keep`]: what outlives this manager. [`take_up`]: what an earlier one left.
+//! - [`windows`]: windows come and go. [`requests`]: what is asked in them.
+//! - [`clock`]: what is due by the clock alone.
+//! - [`say`]: lines of the log that a client causes.
+//! - [`window`]: a window's memory, from the host's side.
 
 #![forbid(unsafe_code)]
 
+pub mod act;
 mod bells;
+pub mod clock;
+pub mod hear;
+pub mod keep;
+pub mod requests;
+pub mod say;
+mod system;
+pub mod take_up;
+pub mod tell;
 pub mod window;
+pub mod windows;
+
+pub use system::{Heard, Held, Line, System, Unsent, With};
+
+/// All that the rim does, as methods of each [`System`].
+pub mod methods {
+    pub use crate::act::Act;
+    pub use crate::clock::Clock;
+    pub use crate::hear::Hear;
+    pub use crate::keep::Keep;
+    pub use crate::requests::Requests;
+    pub use crate::say::Say;
+    pub use crate::take_up::TakeUp;
+    pub use crate::tell::Tell;
+    pub use crate::windows::Windows;
+}
+
+use std::collections::{BTreeMap, VecDeque};
+use vfun_core::fair::{Intake, Lines};
+use vfun_core::limits::{LINES, LINES_NAMES};
+use vfun_core::{Core, Event, ServiceId, WindowId};
+use vfun_wire::Handle;
+
+/// A window and how it is reached.
+pub struct Attached<P> {
+    /// Its memory.
+    pub window: window::HostWindow,
+    /// Its client.
+    pub client: u32,
+    /// The name of its transport in reports.
+    pub transport: &'static str,
+    /// Who holds its other end: the end of that is the window's.
+    pub peer: P,
+    /// Only a heartbeat shows the end of an app in it.
+    pub heartbeats: bool,
+    /// Each app in it must show who it is.
+    pub proven: bool,
+    /// Its VM has not been told everything yet.
+    pub handing: bool,
+    /// How fast it may ask, and whose turn it is.
+    pub intake: Intake,
+}
+
+/// What a manager has, besides what its [`System`] keeps for itself.
+pub struct Rim<S: System> {
+    /// The state machine.
+    pub core: Core,
+    /// Larger than that of every manager before.
+    pub generation: u32,
+    /// Windows there are.
+    pub windows: BTreeMap<WindowId, Attached<S::Peer>>,
+    /// Services that run.
+    pub services: BTreeMap<ServiceId, S::Process>,
+    /// What happened and was not handled yet.
+    pub events: VecDeque<Event>,
+    /// Lines of the log about each client.
+    pub lines: Lines,
+    /// The number given last, to a window or a connection.
+    pub next_id: u32,
+    /// Generation of the window laid out last.
+    pub window_generation: u64,
+    /// Windows with requests, in the order of their turns.
+    turns: VecDeque<WindowId>,
+    /// What services' sockets had no room for.
+    untold: BTreeMap<ServiceId, VecDeque<tell::Word>>,
+    /// For each channel that somebody stands by for, the end of the baton that
+    /// whoever serves it is to pass.
+    batons: BTreeMap<Handle, S::Baton>,
+    /// Reports of services that are not complete yet.
+    reports: BTreeMap<ServiceId, Vec<Handle>>,
+    /// Own numbers as the keeper has them.
+    noted: Option<keep::OwnNote>,
+    /// When something was asked last, heartbeats were looked at last, and the
+    /// core was told the time last, ms.
+    last_asked: u64,
+    last_heartbeats: u64,
+    last_tick: u64,
+}
+
+impl<S: System> Rim<S> {
+    /// A manager of this generation that has nothing yet, at `now`, ms.
+    pub fn new(core: Core, generation: u32, now: u64) -> Self {
+        Rim {
+            core,
+            generation,
+            windows: BTreeMap::new(),
+            services: BTreeMap::new(),
+            events: VecDeque::new(),
+            lines: Lines::new(LINES, LINES_NAMES),
+            next_id: 0,
+            window_generation: u64::from(generation) << 32,
+            turns: VecDeque::new(),
+            untold: BTreeMap::new(),
+            batons: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            noted: None,
+            last_asked: now,
+            last_heartbeats: now,
+            last_tick: now,
+        }
+    }
+}

@@ -134,7 +134,7 @@ impl Parts<'_> {
             false => call,
             true => quote! {
                 #call.map_err(|e| {
-                    ::vfun_sdk::DriverError::new(::vfun_function::OWN_ERROR as i32, e.to_string())
+                    ::vfun_sdk::DriverError::new(::vfun_function::OWN_ERROR, e.to_string())
                 })?
             },
         };

@@ -61,6 +61,6 @@ pub use value::{Invalid, Value};
 pub use vfun_function_macros::{Value, vfunction};
 
 /// Code of the driver error that a function's own `Err` becomes.
-pub const OWN_ERROR: u32 = 1;
+pub const OWN_ERROR: i32 = 1;
 /// Most bytes of arguments or results: a cell's largest data space.
 pub const BYTES_MAX: usize = 1 << 30;

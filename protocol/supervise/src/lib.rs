@@ -21,6 +21,10 @@ pub use vfun_kernelmap::Map;
 /// Largest packet, bytes: settings of a manifest with room.
 pub const PACKET_BYTES: usize = 64 << 10;
 
+/// How the threads of channels are named, before the channel's handle: the
+/// manager tells them from those that a driver starts.
+pub const CHANNEL_THREAD: &str = "ch ";
+
 /// Exit status of a service that ended itself because a call ran past its deadline.
 pub const EXIT_DEADLINE: i32 = 86;
 /// Exit status of a service that could not start; its last message says why.

@@ -26,6 +26,11 @@ impl Bell {
         Bell(Arc::new(fd))
     }
 
+    /// Whether both are one descriptor of this process.
+    pub fn is_same(&self, other: &Bell) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Wakes everybody who waits. A bell that cannot be rung (its counter is
     /// at the end after 2^64 rings, or it is no eventfd) is not an error a
     /// caller could act on: waiters look again by themselves.

@@ -176,9 +176,9 @@ static inline uint16_t vfun_posted_len(uint64_t word) { return (uint16_t)(word >
 
 /* ---- channels ------------------------------------------------------- */
 
-enum vfun_command {
-	VFUN_COMMAND_SET = 1,
-	VFUN_COMMAND_RST = 3
+enum vfun_wire_command {
+	VFUN_WIRE_COMMAND_SET = 1,
+	VFUN_WIRE_COMMAND_RST = 3
 };
 
 enum vfun_cell_state {
@@ -242,6 +242,7 @@ static inline uint32_t vfun_word1_status(uint64_t word) { return (uint32_t)(word
 
 /* Words of the datain header page. */
 #define VFUN_IN_BROKEN 0
+#define VFUN_IN_ALONE 1
 #define VFUN_IN_SLEEPS 8
 #define VFUN_IN_CURRENT 16
 #define VFUN_IN_NEXT 17
@@ -298,18 +299,18 @@ static inline uint64_t vfun_side_bytes(uint64_t depth, uint64_t cell_bytes)
 
 /* ---- how calls and channels end ------------------------------------- */
 
-enum vfun_status {
-	VFUN_STATUS_OK = 0,
-	VFUN_STATUS_BAD_COMMAND = 1,
-	VFUN_STATUS_BAD_LENGTH = 2,
-	VFUN_STATUS_BAD_FLAGS = 3,
-	VFUN_STATUS_DRIVER_ERROR = 4,
-	VFUN_STATUS_DRIVER_CRASHED = 5,
-	VFUN_STATUS_DEADLINE = 6,
-	VFUN_STATUS_SERVICE_LOST = 7,
-	VFUN_STATUS_RESULT_TOO_LARGE = 8,
-	VFUN_STATUS_CHANNEL_BROKEN = 9,
-	VFUN_STATUS_RELEASED = 10
+enum vfun_wire_status {
+	VFUN_WIRE_STATUS_OK = 0,
+	VFUN_WIRE_STATUS_BAD_COMMAND = 1,
+	VFUN_WIRE_STATUS_BAD_LENGTH = 2,
+	VFUN_WIRE_STATUS_BAD_FLAGS = 3,
+	VFUN_WIRE_STATUS_DRIVER_ERROR = 4,
+	VFUN_WIRE_STATUS_DRIVER_CRASHED = 5,
+	VFUN_WIRE_STATUS_DEADLINE = 6,
+	VFUN_WIRE_STATUS_SERVICE_LOST = 7,
+	VFUN_WIRE_STATUS_RESULT_TOO_LARGE = 8,
+	VFUN_WIRE_STATUS_CHANNEL_BROKEN = 9,
+	VFUN_WIRE_STATUS_RELEASED = 10
 };
 
 enum vfun_break_reason {
@@ -356,10 +357,10 @@ struct vfun_nack_body {
 
 /* ---- messages ------------------------------------------------------- */
 
-enum vfun_preference {
-	VFUN_PREFERENCE_ANY = 0,
-	VFUN_PREFERENCE_HARDWARE = 1,
-	VFUN_PREFERENCE_SOFTWARE = 2
+enum vfun_wire_preference {
+	VFUN_WIRE_PREFERENCE_ANY = 0,
+	VFUN_WIRE_PREFERENCE_HARDWARE = 1,
+	VFUN_WIRE_PREFERENCE_SOFTWARE = 2
 };
 
 enum vfun_wait_mode {

@@ -174,6 +174,9 @@ pub mod in_header {
     use crate::LINE_WORDS;
     /// 0 while the channel serves, else a [`crate::status::BreakReason`].
     pub const BROKEN: usize = 0;
+    /// 0 while the service has a manager; moves on at least once a second while it
+    /// has none (R-CHN-7): whoever waits has nobody else to tell that it lives.
+    pub const ALONE: usize = 1;
     /// 1 while the service sleeps on the channel's vector.
     pub const SLEEPS: usize = LINE_WORDS;
     /// The cell being computed: sequence number, and cell index + 1 in the

@@ -33,6 +33,9 @@ pub enum Mode {
     Files = 7,
     /// Read eight bytes of the process u64 at the address u64.
     Process = 8,
+    /// Start so many threads, u64, that compute until the process ends; how
+    /// many there were.
+    Burn = 9,
 }
 
 /// As an argument of a system call: the address of the bytes that follow.
@@ -132,6 +135,16 @@ fn spin(ms: u64, threads: u64) -> i64 {
     processor_ms() - before
 }
 
+fn burn(many: u64) -> i64 {
+    let start = || {
+        let forever = || loop {
+            std::hint::spin_loop();
+        };
+        std::thread::Builder::new().stack_size(64 << 10).spawn(forever).is_ok()
+    };
+    (0..many).take_while(|_| start()).count() as i64
+}
+
 fn log(bytes: u64) -> i64 {
     let block = [b'x'; 64 << 10];
     let mut written = 0;
@@ -209,6 +222,7 @@ pub unsafe extern "C" fn vfun_driver_function(_: *mut c_void, call: *mut Call) -
         Some(6) => log(number(&args, 0)),
         Some(7) => files(),
         Some(8) => process(number(&args, 0), number(&args, 1)),
+        Some(9) => burn(number(&args, 0)),
         _ => return abi::BAD_ARGS,
     };
     let bytes = answer.to_le_bytes();

@@ -74,6 +74,7 @@ impl Begun {
         exit::tell_of_aborts();
         exit::outlive_a_full_log();
         exit::no_core_dumps();
+        exit::own_session();
         match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {
             Ok(Some((ToService::Start(start), fds))) => Ok(Begun { start, fds }),
             Ok(Some(_)) => Err(cannot_start("the manager's first message was not Start")),

@@ -131,6 +131,19 @@ impl Stand {
         self.vfund.as_ref().expect("it runs").id()
     }
 
+    /// The manager's keeper's process.
+    pub fn keeper(&self) -> u32 {
+        let socket = self.root().join("admin/keeper.sock").display().to_string();
+        let all = std::fs::read_dir("/proc").expect("there is /proc").flatten();
+        all.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
+            .find(|pid| {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line).into_owned();
+                line.contains("vfun-keeper") && line.contains(&socket)
+            })
+            .expect("a manager has a keeper")
+    }
+
     /// The manager at a glance.
     pub fn status(&self) -> Status {
         match self.ask(&Ask::Status) {

@@ -604,3 +604,66 @@ fn a_manager_that_cannot_work_does_not_say_that_it_is_ready() {
         assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
     }
 }
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+/// Arguments of a call that takes so long.
+fn takes(ms: u32) -> Vec<u8> {
+    [&[6][..], &ms.to_le_bytes()].concat()
+}
+
+/// Manager and keeper are killed at once. A service that computes goes on; once
+/// it dies as well nobody is left who would end its calls, and they say so.
+#[test]
+fn calls_of_a_service_that_dies_after_manager_and_keeper_end_and_say_why() {
+    let mut stand = Stand::start();
+    let session = stand.connect("orphan");
+    let f = session.function("misbehave").unwrap();
+    assert_eq!(f.call(&[0, 1]).unwrap(), [1]);
+    let (service, keeper) = (stand.grants()[0].pid.unwrap(), stand.keeper());
+    // One after the other, longer than an app waits for a sign of life.
+    let slow: Vec<_> = (0..3).map(|_| f.submit(&takes(1_700)).unwrap()).collect();
+    stand.until("busy", |_| slow[0].state() == CellState::Busy);
+    stand.kill_vfund();
+    kill(keeper);
+    for call in slow.into_iter().rev() {
+        call.wait().expect("a service without a manager goes on");
+    }
+    assert_eq!(f.call(&[0, 2]).unwrap(), [2], "and serves on");
+    let lost = f.submit(&takes(1_900)).unwrap();
+    stand.until("busy", |_| lost.state() == CellState::Busy);
+    kill(service);
+    let gone = |e: Error| match e {
+        Error::HostGone(_) => assert!(e.ends_session() && e.to_string().contains("both gone")),
+        other => panic!("{other}"),
+    };
+    gone(lost.wait().unwrap_err());
+    // And each call after it, one that waits for a cell too.
+    gone(f.call(&[0, 3]).unwrap_err());
+    let rest: Vec<_> = std::iter::from_fn(|| f.submit(&[0, 4]).ok()).collect();
+    gone(f.call(&[0, 5]).unwrap_err());
+    drop(rest);
+}
+
+/// The next manager, which knows nothing of them, ends the services of the last one.
+#[test]
+fn calls_that_a_manager_without_notes_ends_do_not_wait_for_their_deadline() {
+    let mut stand = Stand::start();
+    let session = stand.connect("before");
+    let echo = session.function("echo").unwrap();
+    assert_eq!(echo.call(b"x").unwrap(), b"x");
+    let (service, keeper) = (stand.grants()[0].pid.unwrap(), stand.keeper());
+    stand.kill_vfund();
+    kill(keeper);
+    stand.start_vfund();
+    stand.until("the service is ended", |_| {
+        let stat = std::fs::read_to_string(format!("/proc/{service}/stat"));
+        stat.map_or(true, |s| s.contains(") Z "))
+    });
+    assert!(matches!(echo.call(b"y"), Err(Error::HostGone(_))));
+    let anew = stand.connect("after");
+    assert_eq!(anew.function("echo").unwrap().call(b"y").unwrap(), b"y");
+}

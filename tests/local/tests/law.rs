@@ -108,6 +108,34 @@ fn the_core_is_built_without_what_a_daemon_needs() {
     }
 }
 
+/// What a guest carries is small, and its root trusts each line of it: no
+/// manager, no database, no charts, no screen, nothing that boots guests.
+#[test]
+fn the_guests_programs_are_built_without_what_is_the_hosts() {
+    const HOSTS: [&str; 12] = [
+        "vfun-manager",
+        "vfun-core",
+        "vfun-rim",
+        "vfun-keeper",
+        "vfun-bench",
+        "vfun-testguest",
+        "rusqlite",
+        "libsqlite3-sys",
+        "plotters",
+        "image",
+        "ratatui",
+        "tracing-subscriber",
+    ];
+    let repo = repo();
+    // `vfun`, libvfun and the Python package.
+    for package in ["vfun-cli", "vfun", "vfun-python"] {
+        let all = built_from(&repo, package);
+        assert!(all.len() > 20, "{package} is built from {all:?}");
+        let found = HOSTS.iter().find(|h| all.iter().any(|name| name == *h));
+        assert_eq!(found, None, "{package} is in guests and is not to be built with this");
+    }
+}
+
 /// The state machine asks nobody for the time and talks to nobody.
 #[test]
 fn the_core_is_pure() {

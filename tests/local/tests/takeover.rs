@@ -11,21 +11,6 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).expect("it is there");
 }
 
-/// The process of this name whose parent or argument belongs to the stand.
-fn keeper_of(stand: &Stand) -> u32 {
-    let socket = stand.root().join("admin/keeper.sock").display().to_string();
-    std::fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
-        .find(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).into_owned();
-            line.contains("vfun-keeper") && line.contains(&socket)
-        })
-        .expect("a manager has a keeper")
-}
-
 #[test]
 fn calls_in_flight_and_sessions_outlive_many_managers() {
     let mut stand = Stand::start();
@@ -150,9 +135,9 @@ fn a_keeper_that_is_killed_is_replaced_and_knows_everything() {
     let mut stand = Stand::start();
     let session = stand.connect("kept");
     let echo = session.function("echo").unwrap();
-    let first = keeper_of(&stand);
+    let first = stand.keeper();
     signal(first, rustix::process::Signal::KILL);
-    stand.until("another keeper", |s| s.log().contains("started again") && keeper_of(s) != first);
+    stand.until("another keeper", |s| s.log().contains("started again") && s.keeper() != first);
     stand.kill_vfund();
     stand.start_vfund();
     assert_eq!(echo.call(b"kept").unwrap(), b"kept");

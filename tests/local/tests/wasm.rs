@@ -9,8 +9,8 @@ use vfun_admin::Ask;
 use vfun_tests_local::{Stand, args, number, programs, repo};
 
 /// -1 and -3, as callers see them.
-const BUG: u32 = u32::MAX;
-const BAD_ARGS: u32 = u32::MAX - 2;
+const BUG: i32 = -1;
+const BAD_ARGS: i32 = -3;
 
 /// A folder of modules and manifests, and a manager that offers them.
 struct Modules {

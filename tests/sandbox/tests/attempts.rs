@@ -193,6 +193,26 @@ fn the_list_cannot_be_tried_call_by_call() {
 }
 
 #[test]
+fn its_memory_is_not_merged_with_others() {
+    let merge = |a: &Attacker| {
+        let prot = (PROT_READ | PROT_WRITE) as u64;
+        let flags = (MAP_PRIVATE | MAP_ANONYMOUS) as u64;
+        let Outcome::Went(at) = a.call(SYS_mmap, &[0, 4096, prot, flags, u64::MAX, 0], &[]) else {
+            panic!("memory can be had")
+        };
+        a.call(SYS_madvise, &[at as u64, 4096, MADV_MERGEABLE as u64], &[])
+    };
+    let merge_all = |a: &Attacker| a.call(SYS_prctl, &[67, 1], &[]);
+    let jailed = Attacker::jailed();
+    assert!(merge(&jailed).failed(&[EPERM]), "MADV_MERGEABLE");
+    assert!(merge_all(&jailed).failed(&[EINVAL]), "PR_SET_MEMORY_MERGE");
+    // Without the list the kernel merges, if it is one that can.
+    if std::path::Path::new("/sys/kernel/mm/ksm/run").exists() {
+        assert_eq!(merge(&Attacker::unlisted()), Outcome::Went(0));
+    }
+}
+
+#[test]
 fn the_managers_memory_cannot_be_read() {
     let read = |a: &Attacker| {
         let pid = a.stand.pid();
@@ -309,6 +329,129 @@ fn a_manifest_lets_a_driver_read_more_and_nothing_else() {
     assert!(code(&Attacker::jailed()).died_of("(mmap)"));
 }
 
+/// Asks how much randomness there is: anybody may.
+const RNDGETENTCNT: u64 = 0x8004_5200;
+/// Adds to it: only an administrator may, says the kernel (EPERM).
+const RNDADDTOENTCNT: u64 = 0x4004_5201;
+
+/// A folder with the attacking driver's manifest, with a device in it.
+fn with_device(node: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let text =
+        std::fs::read_to_string(vfun_tests_sandbox::manifests().join("function.toml")).unwrap();
+    let device = format!("[[devices]]\npath = {node:?}\nioctls = [\"{RNDGETENTCNT:#x}\"]\n");
+    std::fs::write(dir.path().join("attack.toml"), text + &device).unwrap();
+    dir
+}
+
+fn node(name: &str, flags: c_int, a: &Attacker) -> Outcome {
+    open("", name, flags, &[]).of(a)
+}
+
+fn request(a: &Attacker, fd: i64, number: u64) -> Outcome {
+    a.call(SYS_ioctl, &[fd as u64, number, BYTES], &[0; 8])
+}
+
+#[test]
+fn a_device_of_the_manifest_takes_its_requests_and_no_others() {
+    let manifest = with_device("/dev/urandom");
+    let functions = ["--functions", manifest.path().to_str().unwrap()];
+    let attacker = Attacker::with(&[], &functions);
+    let Outcome::Went(fd) = node("/dev/urandom", O_RDWR | O_CLOEXEC, &attacker) else { panic!() };
+    assert!(fd >= 3, "it opens for reading and writing: {fd}");
+    assert_eq!(request(&attacker, fd, RNDGETENTCNT), Outcome::Went(0));
+    assert!(request(&attacker, fd, RNDADDTOENTCNT).failed(&[ENOTTY]), "the list's word");
+    assert!(node("/dev/urandom", O_RDWR | O_CREAT, &attacker).failed(&[EACCES]));
+    for other in ["/dev/random", "/dev/null", "/dev"] {
+        assert!(node(other, O_RDONLY, &attacker).failed(&[ENOENT, EACCES]), "{other}");
+    }
+    // Without the list of system calls the kernel itself is asked.
+    let unlisted = Attacker::with(&[Layer::Seccomp], &functions);
+    let Outcome::Went(fd) = node("/dev/urandom", O_RDWR, &unlisted) else { panic!() };
+    assert!(request(&unlisted, fd, RNDADDTOENTCNT).failed(&[EPERM]));
+    assert!(node("/dev/random", O_RDONLY, &unlisted).failed(&[ENOENT, EACCES]));
+    // A manifest without devices has none, and no request.
+    let none = Attacker::jailed();
+    assert!(node("/dev/urandom", O_RDONLY, &none).failed(&[ENOENT]));
+    assert!(request(&none, 2, RNDGETENTCNT).failed(&[ENOTTY]));
+}
+
+#[test]
+fn landlock_alone_keeps_other_devices_closed() {
+    let manifest = with_device("/dev/urandom");
+    let functions = ["--functions", manifest.path().to_str().unwrap()];
+    // Not its own user: it would need a way to the program where it was built.
+    let attacker = Attacker::with(&[Layer::Mount, Layer::Seccomp, Layer::OwnUser], &functions);
+    let Some(version) = attacker.service().sandbox.landlock else { return };
+    let Outcome::Went(fd) = node("/dev/urandom", O_RDWR, &attacker) else { panic!() };
+    assert_eq!(request(&attacker, fd, RNDGETENTCNT), Outcome::Went(0), "version {version}");
+    assert!(node("/dev/random", O_RDONLY, &attacker).failed(&[EACCES]));
+    assert!(node("/dev/null", O_RDWR, &attacker).failed(&[EACCES]));
+}
+
+/// A node of a device that only a group may open, gone with the test.
+struct Node(String);
+
+impl Node {
+    /// None where no node can be made.
+    fn of(group: u32, mode: u32) -> Option<Self> {
+        use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+        use std::os::unix::fs::PermissionsExt;
+        let path = format!("/dev/vfun-test-{}-{group}-{mode:o}", std::process::id());
+        let urandom = makedev(1, 9);
+        mknodat(CWD, &path, FileType::CharacterDevice, Mode::from_raw_mode(0o600), urandom).ok()?;
+        let made = Node(path);
+        std::os::unix::fs::chown(&made.0, None, Some(group)).ok()?;
+        std::fs::set_permissions(&made.0, std::fs::Permissions::from_mode(mode)).ok()?;
+        Some(made)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_device_of_a_group_opens_through_that_group() {
+    const GROUP: u32 = 44;
+    let (Some(of_group), Some(of_root)) = (Node::of(GROUP, 0o660), Node::of(0, 0o600)) else {
+        return; // it takes root, and a machine that lets it
+    };
+    let manifest = with_device(&of_group.0);
+    for without in [&[][..], &[Layer::User]] {
+        let functions = ["--functions", manifest.path().to_str().unwrap()];
+        let attacker = Attacker::with(without, &functions);
+        let Outcome::Went(fd) = node(&of_group.0, O_RDWR, &attacker) else {
+            panic!("without {without:?}: {:?}", node(&of_group.0, O_RDWR, &attacker))
+        };
+        assert_eq!(request(&attacker, fd, RNDGETENTCNT), Outcome::Went(0));
+    }
+    // One that is root's alone is refused by name, with what to do.
+    let manifest = with_device(&of_root.0);
+    let functions = ["--functions", manifest.path().to_str().unwrap()];
+    let stand = vfun_tests_local::Stand::with(&functions);
+    let Err(e) = stand.connect("app").function("attack") else { panic!("it started") };
+    let e = e.to_string();
+    assert!(e.contains(&of_root.0) && e.contains("udev"), "{e}");
+}
+
+#[test]
+fn policy_says_whose_services_may_open_which_device() {
+    let manifest = with_device("/dev/urandom");
+    let functions = ["--functions", manifest.path().to_str().unwrap()];
+    let stand = vfun_tests_local::Stand::prepared(&functions, |root| {
+        std::fs::create_dir_all(root.join("admin")).unwrap();
+        let policy = "[client.host]\ndevices = [\"/dev/dri/*\"]\n";
+        std::fs::write(root.join("admin/policy.toml"), policy).unwrap();
+    });
+    let Err(e) = stand.connect("app").function("attack") else { panic!("it started") };
+    let e = e.to_string();
+    assert!(e.contains("/dev/urandom") && e.contains("devices in [client.host]"), "{e}");
+    assert!(stand.connect("app").function("echo").is_ok(), "others are not concerned");
+}
+
 #[test]
 fn a_window_stays_as_it_is() {
     let attacker = Attacker::jailed();
@@ -386,11 +529,16 @@ fn one_clients_driver_cannot_reach_anothers_window() {
 #[test]
 fn a_log_ends_somewhere() {
     let attacker = Attacker::jailed();
+    let many = 64 << 20;
     let most = vfun_jail::constants::FILE_BYTES;
-    let Outcome::Went(written) = attacker.act(Mode::Log, &[most + (8 << 20)]) else { panic!() };
-    assert!(written as u64 <= most, "{written}");
+    let Outcome::Went(written) = attacker.act(Mode::Log, &[many]) else { panic!() };
+    // Emptied while it was written, it takes as much again.
+    assert!(written as u64 <= 2 * most, "{written}");
+    let log = attacker.stand.root().join("service/host/attack.log");
+    let len = std::fs::metadata(&log).unwrap_or_else(|e| panic!("{}: {e}", log.display())).len();
+    assert!(len <= most, "{len}");
     assert!(attacker.act(Mode::Files, &[]).done(), "and it goes on");
     let free = Attacker::free();
-    let Outcome::Went(written) = free.act(Mode::Log, &[most + (8 << 20)]) else { panic!() };
-    assert!(written as u64 > most);
+    let Outcome::Went(written) = free.act(Mode::Log, &[many]) else { panic!() };
+    assert!(written as u64 >= many);
 }

@@ -75,10 +75,56 @@ fn threads_end_where_policy_says() {
         let Outcome::Went(made) = under(policy, without).act(Mode::Threads, &[64]) else {
             panic!("without {without:?}")
         };
-        assert!((4..=20).contains(&made), "without {without:?}: {made}");
+        // Sixteen, its channel's, and the few of the service itself.
+        assert!((4..=21).contains(&made), "without {without:?}: {made}");
     }
     let free = under(policy, &[Layer::CgroupPids, Layer::Rlimits]);
     assert_eq!(free.act(Mode::Threads, &[64]), Outcome::Went(64));
+}
+
+#[test]
+fn without_a_policy_a_driver_starts_few_threads() {
+    let Outcome::Went(made) = Attacker::jailed().act(Mode::Threads, &[1000]) else { panic!() };
+    assert!((60..=70).contains(&made), "{made}");
+}
+
+/// Name, priority and session of each thread of a process.
+fn threads_of(pid: u32) -> Vec<(String, i64, i64)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+        let (head, tail) = stat.rsplit_once(") ")?;
+        let fields: Vec<&str> = tail.split(' ').collect();
+        let name = head.split_once('(')?.1.to_owned();
+        Some((name, fields[16].parse().ok()?, fields[3].parse().ok()?))
+    };
+    tasks.filter_map(of).collect()
+}
+
+#[test]
+fn where_no_group_shares_processors_a_drivers_threads_weigh_as_one() {
+    let attacker = Attacker::without(&[Layer::CgroupCpu]);
+    let pid = attacker.service().pid;
+    assert_eq!(attacker.act(Mode::Burn, &[64]), Outcome::Went(64));
+    let managers = threads_of(attacker.stand.pid())[0].1;
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        let threads = threads_of(pid);
+        assert_eq!(threads.len(), 66, "{threads:?}");
+        let gave_way = threads.iter().filter(|(_, nice, _)| *nice >= 18).count();
+        if gave_way == 64 {
+            let own = threads.iter().filter(|(_, nice, _)| *nice == managers).count();
+            assert_eq!(own, 2, "its main thread and its channel's stay: {threads:?}");
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "{threads:?}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // And its service is a session by itself, between which the kernel shares.
+    let session = |pid: u32| threads_of(pid)[0].2;
+    assert_ne!(session(pid), session(attacker.stand.pid()));
+    let other = attacker.stand.connect("neighbour");
+    assert_eq!(other.function("echo").unwrap().call(b"x").unwrap(), b"x");
 }
 
 #[test]

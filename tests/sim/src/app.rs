@@ -381,7 +381,12 @@ impl App {
                 m.channel = Some(Channel { geometry, caller, open: vec![], broken });
             }
             What::Goodbye => self.session = None,
-            What::Release(_) | What::Stats(_) | What::List | What::KeepAlive => {}
+            What::Stats(_) => {
+                let s =
+                    Stats::read_from_bytes(body).expect("an answer as long as the message says");
+                assert!(s.errors.get() <= s.calls.get(), "more errors than calls: {s:?}");
+            }
+            What::Release(_) | What::List | What::KeepAlive => {}
         }
     }
 

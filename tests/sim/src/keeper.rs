@@ -1,8 +1,9 @@
 //! The keeper: what a manager leaves to the next one.
 
 use crate::memory::Memory;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use vfun_core::WindowId;
 use vfun_keeper::Change;
 
 /// What was handed to it besides a note.
@@ -48,8 +49,19 @@ impl Keeper {
         self.things.insert(name, Thing { note, held });
     }
 
-    /// Whether it holds something under this name.
-    pub fn holds(&self, name: &str) -> bool {
-        self.things.get(name).is_some_and(|t| !matches!(t.held, Held::Nothing))
+    /// Processes and windows that it holds.
+    pub fn held(&self) -> (BTreeSet<u32>, BTreeSet<WindowId>) {
+        let (mut pids, mut windows) = (BTreeSet::new(), BTreeSet::new());
+        for (name, thing) in &self.things {
+            match &thing.held {
+                Held::Nothing => {}
+                Held::Service(pid) => drop(pids.insert(*pid)),
+                Held::Window(_) => {
+                    let id = name.rsplit('/').next().and_then(|id| id.parse().ok());
+                    windows.insert(id.expect("a window's name ends with its number"));
+                }
+            }
+        }
+        (pids, windows)
     }
 }

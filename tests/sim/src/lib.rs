@@ -1,8 +1,8 @@
 //! A seeded simulation of manager, services, keeper and guests. The state
-//! machine, its notes, the windows, their control cells and the calls' cells
-//! are the real code of this repository on real memory; around them processes,
-//! sockets, time and chance are simulated on one thread, so that the same seed
-//! does the same again.
+//! machine, the rim around it, its notes, the windows, their control cells and
+//! the calls' cells are the real code of this repository on real memory; under
+//! them processes, sockets, time and chance are simulated on one thread, so that
+//! the same seed does the same again.
 //!
 //! See `docs/proof.md` for what is checked.
 
@@ -15,11 +15,12 @@ mod hostile;
 pub mod isolation;
 mod keeper;
 mod ledger;
+mod manager;
 mod memory;
 mod plan;
-mod rim;
 mod runner;
 mod service;
+mod system;
 mod trace;
 mod world;
 

@@ -9,9 +9,10 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use vfun_core::Exit;
 use vfun_ring::{Memory as _, Next, Request, Server, WindowMemory};
-use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService};
+use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService, Open, ToService};
 use vfun_wire::Status;
-use vfun_wire::channel::{Geometry, in_header};
+use vfun_wire::channel::{Geometry, in_header, side_bytes};
+use zerocopy::little_endian::{U16, U32, U64};
 
 /// How a process behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,23 +43,13 @@ pub fn answer_to(number: u64) -> u64 {
 /// Passed from one process to another, past the manager.
 pub type Baton = Rc<Cell<bool>>;
 
-/// What it is told.
-pub enum Told {
-    Open {
-        channel: u64,
-        geometry: Geometry,
-        memory: Rc<Memory>,
-        deadline_ms: u64,
-        vf: Option<u16>,
-        /// It stands by until this is true.
-        standby: Option<Baton>,
-    },
-    Close(u64),
-    HandOver(u64, Option<Baton>),
-    TakeUp(u64, Status),
-    Stop,
-    Report(u32),
-    Live,
+/// What it is told, with what comes along.
+pub struct Told {
+    pub message: ToService,
+    /// The window of a channel to open.
+    pub memory: Option<Rc<Memory>>,
+    /// The one to wait for, or to pass.
+    pub baton: Option<Baton>,
 }
 
 enum At {
@@ -101,6 +92,22 @@ struct Channel {
     broken: Option<String>,
     /// Its call never ends.
     hangs: bool,
+}
+
+/// A channel's layout, as its service is told it.
+fn geometry(open: &Open) -> Geometry {
+    let side = side_bytes(open.depth, open.cell_bytes).expect("what the core grants is possible");
+    Geometry {
+        dataout_off: U64::new(open.dataout_off),
+        datain_off: U64::new(open.datain_off),
+        side_bytes: U64::new(side),
+        cell_bytes: U32::new(open.cell_bytes),
+        depth: U16::new(open.depth),
+        kind: U16::new(open.kind),
+        vector_out: U16::new(0),
+        vector_in: U16::new(0),
+        reserved: U32::new(0),
+    }
 }
 
 /// A service's process.
@@ -260,8 +267,10 @@ impl Process {
     }
 
     fn hear(&mut self) {
-        match self.inbox.pop_front().expect("seen") {
-            Told::Open { channel, geometry, memory, deadline_ms, vf, standby } => {
+        let Told { message, memory, baton } = self.inbox.pop_front().expect("seen");
+        match message {
+            ToService::Open(open) => {
+                let channel = open.channel;
                 let refused = if self.stopping {
                     Some("this service is being stopped")
                 } else if self.channels.contains_key(&channel) {
@@ -273,17 +282,17 @@ impl Process {
                     self.say(FromService::OpenFailed { channel, reason: reason.into() });
                     return;
                 }
-                let alone = !self.linked && standby.is_some();
+                let alone = !self.linked && baton.is_some();
                 let opening = Channel {
-                    memory,
-                    geometry,
-                    deadline_ms,
+                    memory: memory.expect("it comes along"),
+                    geometry: geometry(&open),
+                    deadline_ms: open.deadline_ms.into(),
                     server: None,
                     at: At::Opening,
                     behind: VecDeque::new(),
                     closing: alone,
-                    vf,
-                    standby,
+                    vf: open.vf,
+                    standby: baton,
                     turn: None,
                     passes: None,
                     standing: false,
@@ -293,7 +302,7 @@ impl Process {
                 };
                 self.channels.insert(channel, opening);
             }
-            Told::Close(channel) => match self.channels.get_mut(&channel) {
+            ToService::Close { channel } => match self.channels.get_mut(&channel) {
                 Some(c) if !matches!(c.at, At::Ended) => c.closing = true,
                 Some(_) => {
                     self.channels.remove(&channel);
@@ -301,7 +310,7 @@ impl Process {
                 }
                 None => {}
             },
-            Told::HandOver(channel, baton) => match self.channels.get_mut(&channel) {
+            ToService::HandOver { channel } => match self.channels.get_mut(&channel) {
                 Some(c) if !matches!(c.at, At::Ended) => {
                     c.passes = baton;
                     c.closing = true;
@@ -312,14 +321,20 @@ impl Process {
                 }
                 None => {}
             },
-            Told::TakeUp(channel, status) => {
+            ToService::TakeUp { channel, status } => {
                 if let Some(c) = self.channels.get_mut(&channel) {
-                    c.turn = Some(status);
+                    c.turn = Some(Status::from_wire(status).unwrap_or(Status::DriverCrashed));
                 }
             }
-            Told::Stop => self.stopping = true,
-            Told::Report(by) => self.report(by),
-            Told::Live => self.outbox.push_back(FromService::Alive),
+            ToService::Stop => self.stopping = true,
+            ToService::Report { by } => self.report(by),
+            ToService::Live => self.outbox.push_back(FromService::Alive),
+            // It is made from what it is to serve, takes any number of calls, and
+            // wishes for nothing.
+            ToService::Start(_)
+            | ToService::Rate { .. }
+            | ToService::Look { .. }
+            | ToService::Verdict { .. } => {}
         }
     }
 

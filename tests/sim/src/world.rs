@@ -6,9 +6,9 @@ use crate::catalog;
 use crate::hostile::Hostile;
 use crate::keeper::Keeper;
 use crate::ledger::Ledger;
+use crate::manager::Manager;
 use crate::memory::Memory;
 use crate::plan::{Chance, Plan};
-use crate::rim::{Done, Killed, Manager};
 use crate::service::Process;
 use crate::trace;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +83,8 @@ pub struct World {
     pub steady: bool,
     pub starts: BTreeMap<(String, String), u32>,
     pub next_pid: u32,
+    /// Bytes of notes in a packet to the keeper.
+    pub packet: usize,
 }
 
 /// What a run came to.
@@ -123,6 +125,7 @@ impl World {
             steady: false,
             starts: BTreeMap::new(),
             next_pid: 100,
+            packet: vfun_keeper::BATCH_BYTES,
         };
         for (client, name, host, apps, hostile) in catalog::GUESTS {
             if hostile && !plan.may(Chance::Hostile) {
@@ -154,32 +157,26 @@ impl World {
         trace::say(self.now, what);
     }
 
-    /// Here the manager can be killed, and others can run.
-    pub fn point(&mut self, what: &'static str) -> Done {
+    /// Whether the manager is killed here; if not, others can run.
+    pub fn is_killed_at(&mut self, what: &'static str) -> bool {
         self.points += 1;
         let due = self.plan.kill_at == Some(self.points) || self.fuse == Some(0);
         self.fuse = self.fuse.map(|n| n.saturating_sub(1));
         if due {
             self.fuse = None;
             self.say(|| format!("point {}: {what}", self.points));
-            return Err(Killed);
+            return true;
         }
         if !self.steady && self.plan.may(Chance::Races) && self.rng.u32(0..8) == 0 {
             for _ in 0..self.rng.u32(1..4) {
                 self.anybody();
             }
         }
-        Ok(())
-    }
-
-    fn or_dies(&mut self, done: Done) {
-        if done.is_err() {
-            self.manager_dies();
-        }
+        false
     }
 
     /// A manager found nothing of the one before it.
-    pub fn lost(&mut self) {
+    pub fn lost_all(&mut self) {
         self.losses += 1;
         self.revoked.clear();
         self.ledger.forget();
@@ -275,11 +272,10 @@ impl World {
     }
 
     fn turn(&mut self) {
-        let done = match self.manager {
-            Some(_) => self.manager_turn(),
-            None => self.start(),
-        };
-        self.or_dies(done);
+        match self.manager {
+            Some(_) => self.manage(World::manager_turn),
+            None => self.manage(World::start),
+        }
     }
 
     /// One step of a run.
@@ -348,15 +344,15 @@ impl World {
 
     fn operate(&mut self) {
         let Some(m) = &self.manager else { return };
-        let done = match self.rng.u32(0..4) {
+        match self.rng.u32(0..4) {
             0 => {
-                let grants: Vec<_> = m.core.grants().map(|(h, _)| h).collect();
+                let grants: Vec<_> = m.rim.core.grants().map(|(h, _)| h).collect();
                 if grants.is_empty() {
                     return;
                 }
                 let grant = grants[self.rng.usize(0..grants.len())];
                 self.revoked.insert(grant.0);
-                self.admin(Event::Revoke { grant })
+                self.manage(|w| w.admin(Event::Revoke { grant }));
             }
             1 if self.rng.u32(0..3) == 0 => {
                 let hostile: Vec<u32> =
@@ -365,7 +361,7 @@ impl World {
                     return;
                 }
                 let client = hostile[self.rng.usize(0..hostile.len())];
-                self.remove_client(client)
+                self.manage(|w| w.remove_client(client));
             }
             _ => {
                 let change = catalog::Change {
@@ -375,10 +371,9 @@ impl World {
                 };
                 self.catalog = catalog::catalog(&change);
                 let catalog = self.catalog.clone();
-                self.admin(Event::Catalog(catalog))
+                self.manage(|w| w.admin(Event::Catalog(catalog)));
             }
-        };
-        self.or_dies(done);
+        }
     }
 
     /// Runs it and lets it settle; panics if something is not as it must be.
@@ -409,8 +404,7 @@ impl World {
         self.catalog = catalog::catalog(&Default::default());
         if self.manager.is_some() {
             let catalog = self.catalog.clone();
-            let done = self.admin(Event::Catalog(catalog));
-            self.or_dies(done);
+            self.manage(|w| w.admin(Event::Catalog(catalog)));
         }
         let mut rounds = 0;
         while !self.open().is_empty() || rounds < 100 {
@@ -433,13 +427,13 @@ impl World {
         for _ in 0..ROUNDS {
             self.round();
             let idle = self.guests.iter().all(|g| g.apps.iter().all(App::idle));
-            let t = self.manager.as_ref().map(|m| m.core.totals());
+            let t = self.manager.as_ref().map(|m| m.rim.core.totals());
             if idle && t.is_some_and(|t| t.sessions + t.grants + t.services == 0 && t.bytes == 0) {
                 break;
             }
         }
         let m = self.manager.as_ref().expect("it lives");
-        let t = m.core.totals();
+        let t = m.rim.core.totals();
         let left = (t.sessions, t.grants, t.services, t.bytes);
         assert_eq!(left, (0, 0, 0, 0), "sessions, grants, services, bytes are left: {t:?}");
         let windows = self.guests.iter().filter(|g| g.conn.is_some()).count();
@@ -449,7 +443,7 @@ impl World {
             self.round();
         }
         let m = self.manager.as_ref().expect("it lives");
-        assert!(!m.core.needs_tick(), "it waits for something that never comes");
+        assert!(!m.rim.core.needs_tick(), "it waits for something that never comes");
         let alive: Vec<_> = self.processes.iter().filter(|(_, p)| p.lives()).collect();
         assert!(
             alive.is_empty(),

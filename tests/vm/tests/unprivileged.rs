@@ -72,6 +72,10 @@ fn an_ordinary_user_calls_functions_and_reaches_nothing_else() {
     assert_eq!(doctor.status, 0, "{}", doctor.text());
     assert!(doctor.text().contains("mode 660, group vfun"), "{}", doctor.text());
 
+    // Waiting by a descriptor: an eventfd that the module rings.
+    let told = p.user("vfun-vm-app any 5 2>/dev/null");
+    assert!(told.ends_with(" of 5") && told != "told 0 of 5", "{told}");
+
     // Not the device behind the module's back, not even as root.
     for user in ["app", "root"] {
         let out = p.run(&as_user(user, "vfun --endpoint ivshmem call echo x 2>&1"));

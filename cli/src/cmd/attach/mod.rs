@@ -6,9 +6,8 @@ mod qemu;
 
 use super::client::wiring::{self, Way};
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
-use crate::out::{self, Facts};
+use crate::out::{self, Facts, Output};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -159,10 +158,9 @@ fn window(admin: &Admin, name: &str) -> Result<Window> {
 }
 
 /// Plugs it in.
-pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<()> {
-    let admin = Admin::of(cli);
+pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
     let target = &args.target;
-    let window = window(&admin, target.client())?;
+    let window = window(admin, target.client())?;
     let began = Instant::now();
     let plugged = match &target.qmp {
         Some(socket) => qemu::attach(socket, &window, args.bus.as_deref())?,
@@ -180,15 +178,15 @@ pub fn attach(cli: &Cli, args: &AttachArgs) -> Result<()> {
         ..Done::default()
     };
     if matches!(window.way, Way::Doorbell(_)) && !args.no_wait {
-        connected(&admin, &window, target)?;
+        connected(admin, &window, target)?;
         done.connected = Some(true);
         done.connected_ms = (!done.already).then(|| ms(began.elapsed()));
     }
-    show(cli, target, &done)
+    show(output, target, &done)
 }
 
 /// Takes it out.
-pub fn detach(cli: &Cli, args: &DetachArgs) -> Result<()> {
+pub fn detach(output: Output, args: &DetachArgs) -> Result<()> {
     let target = &args.target;
     // A client that is gone, or a manager that is, must not keep its device in a VM.
     let id = wiring::device_id(target.client());
@@ -204,7 +202,7 @@ pub fn detach(cli: &Cli, args: &DetachArgs) -> Result<()> {
         took_ms: unplugged.took.map(ms),
         ..Done::default()
     };
-    show(cli, target, &done)
+    show(output, target, &done)
 }
 
 fn ms(d: Duration) -> f64 {
@@ -251,8 +249,8 @@ fn connected(admin: &Admin, window: &Window, target: &Target) -> Result<()> {
     }
 }
 
-fn show(cli: &Cli, target: &Target, done: &Done) -> Result<()> {
-    if cli.json {
+fn show(output: Output, target: &Target, done: &Done) -> Result<()> {
+    if output.is_json() {
         return out::json(done);
     }
     let state = match (done.attached, done.already) {

@@ -341,7 +341,7 @@ impl Stub<'_> {
             out,
             "static inline enum vfun_status {id}_open(\n\tconst struct vfun_session *session,\n\tconst struct vfun_function_options *options,\n\tstruct vfun_function **function)\n{{\n\
              \tstruct vfun_function_options typed;\n\n\
-             \tif (options) {{\n\t\ttyped = *options;\n\t}} else {{\n\t\tmemset(&typed, 0, sizeof(typed));\n\t\ttyped.size = sizeof(typed);\n\t\ttyped.cell_bytes = VFUN_CELL_BYTES_DEFAULT;\n\t}}\n\
+             \tif (options) {{\n\t\ttyped = *options;\n\t}} else {{\n\t\tmemset(&typed, 0, sizeof(typed));\n\t\ttyped.size = sizeof(typed);\n\t}}\n\
              \ttyped.signature = {upper}_SIGNATURE;\n\treturn vfun_open(session, \"{}\", &typed, function);\n}}\n",
             self.name
         );

@@ -4,8 +4,7 @@ mod c;
 mod python;
 mod rust;
 
-use crate::args::Cli;
-use crate::connect::{self, Who};
+use crate::connect::{Host, Who};
 use crate::fail::{self, Exit, Failure, Result};
 use crate::out;
 use std::path::{Path, PathBuf};
@@ -52,9 +51,9 @@ struct Manifest {
 }
 
 /// Writes them.
-pub fn run(cli: &Cli, args: &Args) -> Result<()> {
+pub fn run(host: &Host, args: &Args) -> Result<()> {
     let functions = match args.manifest.is_empty() {
-        true => from_host(cli, args)?,
+        true => from_host(host, args)?,
         false => from_manifests(args)?,
     };
     let text = match args.lang.as_str() {
@@ -75,8 +74,8 @@ fn untyped(name: &str) -> Failure {
         .advise("declare one in its manifest: signature = \"(n: u64) -> u64\"")
 }
 
-fn from_host(cli: &Cli, args: &Args) -> Result<Vec<Bound>> {
-    let session = connect::session(cli, &args.who)?;
+fn from_host(host: &Host, args: &Args) -> Result<Vec<Bound>> {
+    let session = host.session(&args.who)?;
     let one = |name: &String| {
         let signature = session.describe_function(name)?.signature.ok_or_else(|| untyped(name))?;
         Ok(Bound { name: name.clone(), signature })

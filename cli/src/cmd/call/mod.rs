@@ -4,10 +4,9 @@ mod arguments;
 mod results;
 mod timing;
 
-use crate::args::Cli;
-use crate::connect::{self, Who};
+use crate::connect::{Host, Who};
 use crate::fail::{self, Failure, Result};
-use crate::out;
+use crate::out::{self, Output};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -89,8 +88,8 @@ struct Made {
 }
 
 /// Makes the call.
-pub fn run(cli: &Cli, args: &Args) -> Result<()> {
-    let session = connect::options(cli, &args.who)?.wait(policy(args)).connect()?;
+pub fn run(host: &Host, output: Output, args: &Args) -> Result<()> {
+    let session = host.options(&args.who)?.wait(policy(args)).connect()?;
     // A host that tells no signatures has functions without.
     let signature = match session.describe_function(&args.function) {
         Ok(d) => d.signature,
@@ -101,7 +100,7 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
         Err(_) => None,
     };
     let bytes = arguments::encode(args, signature.as_ref())?;
-    if !args.quiet && !cli.json {
+    if !args.quiet && !output.is_json() {
         out::note(session.describe());
     }
     let function = session.negotiate(&request(args, bytes.len())?)?.activate()?;
@@ -110,7 +109,7 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     if let Some(path) = &args.out {
         write(path, &made.results)?;
     }
-    if cli.json {
+    if output.is_json() {
         out::json(&object(
             args,
             &session,
@@ -122,7 +121,7 @@ pub fn run(cli: &Cli, args: &Args) -> Result<()> {
     } else if args.out.is_none() {
         results::print(args.element.as_deref(), signature.as_ref(), &made.results)?;
     }
-    if args.repeat > 1 && !cli.json {
+    if args.repeat > 1 && !output.is_json() {
         out::note(timing::text(&made.times, args.repeat, made.all));
         out::note(format!("waiting: {} here, {service} in the service", args.wait));
     }

@@ -6,7 +6,6 @@ use crate::connect::read_secret;
 use crate::fail::{self, Failure, Result};
 use std::path::PathBuf;
 use vfun_admin::ClientRow;
-use vfun_core::catalog::OverTcp;
 
 /// Declare a client, and print what to give QEMU or libvirt.
 ///
@@ -76,11 +75,10 @@ impl Args {
             window: self.window.clone(),
             functions: self.functions.clone(),
             max_grants: self.max_grants,
-            tcp: match self.tcp.as_deref() {
-                None => OverTcp::Nobody,
-                Some("open") => OverTcp::Open,
-                Some(_) => OverTcp::Proven,
-            },
+            tcp: self.tcp.as_deref().map(|how| match how {
+                "open" => how.into(),
+                _ => true.into(),
+            }),
             secret,
             hardware: !self.no_hardware,
             uids: self.uids.clone(),

@@ -2,7 +2,6 @@
 
 use crate::fail::{Failure, Result};
 use sha2::{Digest, Sha256};
-use vfun_core::catalog::OverTcp;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::{header, names};
 
@@ -14,7 +13,8 @@ pub struct Wanted {
     pub window: Option<String>,
     pub functions: Option<Vec<String>>,
     pub max_grants: Option<u32>,
-    pub tcp: OverTcp,
+    /// Callers over TCP, as a manifest says it: nobody, `true`, or `"open"`.
+    pub tcp: Option<toml::Value>,
     pub secret: Option<Vec<u8>>,
     pub hardware: bool,
     pub uids: Vec<u32>,
@@ -32,7 +32,7 @@ impl Wanted {
             window: None,
             functions: None,
             max_grants: None,
-            tcp: OverTcp::Nobody,
+            tcp: None,
             secret: None,
             hardware: true,
             uids: vec![],
@@ -52,7 +52,7 @@ pub fn text(w: &Wanted) -> Result<String> {
     t.insert("kind".into(), w.kind.clone().into());
     if let Some(window) = &w.window {
         let bad = |e: String| Failure::usage(format!("--window: {e}"));
-        let bytes = vfun_core::manifest::size(window).map_err(bad)?;
+        let bytes = vfun_policy::size(window).map_err(bad)?;
         header::check_size(bytes).map_err(|e| bad(e.to_string()))?;
         t.insert("window".into(), bytes.to_string().into());
     }
@@ -78,10 +78,8 @@ pub fn text(w: &Wanted) -> Result<String> {
         let hex: String = Sha256::digest(secret).iter().map(|b| format!("{b:02x}")).collect();
         t.insert("credential_sha256".into(), hex.into());
     }
-    match w.tcp {
-        OverTcp::Nobody => {}
-        OverTcp::Proven => drop(t.insert("tcp".into(), true.into())),
-        OverTcp::Open => drop(t.insert("tcp".into(), "open".into())),
+    if let Some(tcp) = &w.tcp {
+        t.insert("tcp".into(), tcp.clone());
     }
     if !w.hardware {
         t.insert("hardware".into(), false.into());
@@ -103,6 +101,7 @@ pub fn text(w: &Wanted) -> Result<String> {
 mod tests {
     use super::*;
     use std::path::Path;
+    use vfun_core::catalog::OverTcp;
 
     #[test]
     fn the_manager_reads_what_is_made_here() {
@@ -111,7 +110,7 @@ mod tests {
             transport: Some("ivshmem-plain".into()),
             functions: Some(vec!["echo".into(), "sum".into()]),
             max_grants: Some(5),
-            tcp: OverTcp::Proven,
+            tcp: Some(true.into()),
             secret: Some(b"s3cret".to_vec()),
             hardware: false,
             uids: vec![1000, 64055],

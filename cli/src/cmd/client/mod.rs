@@ -6,11 +6,9 @@ pub mod wiring;
 
 pub use add::ensure;
 
-use super::switch::done;
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::{Exit, Failure, Result};
-use crate::out::{self, Table};
+use crate::out::{self, Output, Table};
 use vfun_admin::{Ask, ClientRow};
 use wiring::Way;
 
@@ -33,31 +31,24 @@ pub enum Sub {
 }
 
 /// Does it.
-pub fn run(cli: &Cli, sub: &Sub) -> Result<()> {
-    let admin = Admin::of(cli);
+pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
-        Sub::Add(args) => show(cli, &add::run(&admin, args)?),
-        Sub::Remove { name } => done(cli, admin.tell(&Ask::RemoveClient { name: name.clone() })?),
+        Sub::Add(args) => show(output, &add::run(admin, args)?),
+        Sub::Remove { name } => output.done(admin.tell(&Ask::RemoveClient { name: name.clone() })?),
         Sub::List => {
             let clients = admin.clients()?;
-            match cli.json {
-                true => out::json(&clients),
-                false => out::text(&render(&clients)),
-            }
+            output.show(&clients, || render(&clients))
         }
         Sub::Show { name } => match admin.client(name)? {
-            Some(client) => show(cli, &client),
+            Some(client) => show(output, &client),
             None => Err(Failure::new(Exit::Refused, format!("there is no client '{name}'"))
                 .advise("`vfun client list` shows them")),
         },
     }
 }
 
-fn show(cli: &Cli, client: &ClientRow) -> Result<()> {
-    match cli.json {
-        true => out::json(&wiring::object(client)),
-        false => out::text(&wiring::text(client)),
-    }
+fn show(output: Output, client: &ClientRow) -> Result<()> {
+    output.show(&wiring::object(client), || wiring::text(client))
 }
 
 fn render(clients: &[ClientRow]) -> String {

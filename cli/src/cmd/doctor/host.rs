@@ -2,9 +2,8 @@
 
 use super::check::Check;
 use crate::admin::Admin;
-use crate::args::Cli;
 use crate::fail::Failure;
-use crate::out;
+use crate::{out, programs};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -17,10 +16,8 @@ const TMPFS: i128 = 0x0102_1994;
 const LITTLE_MEMORY: u64 = 512 << 20;
 
 /// Looks.
-pub fn look(cli: &Cli) -> Vec<Check> {
-    let admin = Admin::of(cli);
+pub fn look(admin: &Admin) -> Vec<Check> {
     let mut checks = vec![kvm(), qemu(), memory(), kernel()];
-    checks.extend(super::isolation::look());
     let clients = admin.clients().unwrap_or_default();
     checks.push(window_folder(&clients));
     match admin.status().map_err(Failure::from) {
@@ -85,12 +82,15 @@ fn memory() -> Check {
 }
 
 fn kernel() -> Check {
-    match vfun_testguest::Kernel::find() {
-        Ok(kernel) => {
-            Check::ok("guest kernel", format!("{} in {}", kernel.version(), kernel.dir().display()))
-        }
-        Err(e) => Check::note("guest kernel", e.to_string())
-            .mend("needed only for `vfun guest` and the tests with VMs"),
+    let needed = "needed only for `vfun guest` and the tests with VMs";
+    let Some(program) = programs::find("vfun-guest") else {
+        return Check::note("guest kernel", "vfun-guest is not installed").mend(needed);
+    };
+    let said = |text: &[u8]| String::from_utf8_lossy(text).trim().to_owned();
+    match Command::new(program).arg("--kernel").output() {
+        Ok(out) if out.status.success() => Check::ok("guest kernel", said(&out.stdout)),
+        Ok(out) => Check::note("guest kernel", said(&out.stderr)).mend(needed),
+        Err(e) => Check::note("guest kernel", e.to_string()).mend(needed),
     }
 }
 

@@ -1,31 +1,30 @@
-//! How far the sandbox of services reaches on this host: found out by trying
-//! it, as whoever runs the command. What a manager that runs gives its services
-//! is in `vfun service list`.
+//! How far the sandbox of services reaches on this host: what the manager's
+//! services have of it. Where no manager runs, it is tried out, as the user who
+//! runs the command: another user's services may have more or fewer layers.
 
 use super::check::Check;
-use std::path::PathBuf;
+use crate::admin::Admin;
+use crate::programs;
 use vfun_jail::{Layer, Standing, probe};
 
-/// The launcher: beside this program, or where the installation puts it.
-fn launcher() -> Option<PathBuf> {
-    let me = std::env::current_exe().ok()?;
-    let beside = me.parent()?;
-    [beside.join("vfun-jail"), beside.join("../lib/virtfun/vfun-jail")]
-        .into_iter()
-        .find(|p| p.is_file())
-        .and_then(|p| p.canonicalize().ok())
+/// Asks the manager, or tries.
+pub fn look(admin: &Admin) -> Vec<Check> {
+    match admin.sandbox() {
+        Ok(view) if view.seen => checks(&view.standing, "the manager's services have"),
+        Ok(view) => checks(&view.standing, "the manager expects (no service has run yet)"),
+        Err(_) => tried(),
+    }
 }
 
-/// Looks.
-pub fn look() -> Vec<Check> {
-    let Some(program) = launcher() else {
+fn tried() -> Vec<Check> {
+    let Some(program) = programs::find("vfun-jail") else {
         return vec![
             Check::missing("sandbox", "the launcher vfun-jail is not there")
                 .mend("build it, or install it with the manager: without it no service starts"),
         ];
     };
     match probe::try_out(&program) {
-        Ok(standing) => checks(&standing),
+        Ok(standing) => checks(&standing, "a manager of this user would have (none answers)"),
         Err(e) => vec![
             Check::missing("sandbox", format!("a trial failed: {e}"))
                 .mend("no service will start: the reason says what is in the way"),
@@ -55,12 +54,13 @@ fn mend(layer: Layer) -> &'static str {
     }
 }
 
-fn checks(standing: &Standing) -> Vec<Check> {
+/// `whose`: who has these layers, before "N of 14 layers".
+fn checks(standing: &Standing, whose: &str) -> Vec<Check> {
     let all = Layer::ALL.len();
     let landlock = standing.landlock.map_or(String::new(), |v| format!(", Landlock {v}"));
     if standing.missing.is_empty() {
         let found = format!(
-            "all {all} layers{landlock}: a driver that was taken over reaches its own client's window, and nothing else"
+            "{whose} all {all} layers{landlock}: a driver that was taken over reaches its own client's window, and nothing else"
         );
         return vec![Check::ok("sandbox", found)];
     }
@@ -72,7 +72,7 @@ fn checks(standing: &Standing) -> Vec<Check> {
     };
     let mut found = vec![Check::note(
         "sandbox",
-        format!("{} of {all} layers{landlock}: {so}", standing.layers.len()),
+        format!("{whose} {} of {all} layers{landlock}: {so}", standing.layers.len()),
     )];
     found.extend(
         standing.missing.iter().map(|m| {
@@ -91,14 +91,14 @@ mod tests {
     fn each_gap_is_said_in_plain_words() {
         let whole =
             Standing { layers: Layer::ALL.into(), landlock: Some(7), ..Standing::default() };
-        assert_eq!(checks(&whole).len(), 1);
+        assert_eq!(checks(&whole, "they have").len(), 1);
         for layer in Layer::ALL {
             let mut less = whole.clone();
             less.layers.remove(&layer);
             less.missing.push(Missing::new(layer, "the reason"));
-            let found = checks(&less);
+            let found = checks(&less, "they have");
             assert_eq!(found.len(), 2, "{layer}");
-            assert!(found[0].found.contains("13 of 14 layers"));
+            assert!(found[0].found.contains("they have 13 of 14 layers"));
             assert!(found[1].found.contains("the reason") && found[1].mend.is_some());
         }
     }

@@ -6,11 +6,12 @@ mod host;
 mod isolation;
 mod module;
 mod paths;
+mod window;
 
-use crate::args::Cli;
-use crate::connect::Who;
+use crate::admin::Admin;
+use crate::connect::{Host, Who};
 use crate::fail::{Exit, Result};
-use crate::out;
+use crate::out::{self, Output};
 use check::State;
 use std::process::ExitCode;
 
@@ -39,21 +40,23 @@ pub struct Args {
 }
 
 /// Looks.
-pub fn run(cli: &Cli, args: &Args) -> Result<ExitCode> {
+pub fn run(host: &Host, output: Output, args: &Args) -> Result<ExitCode> {
     let side = match &args.side {
         Some(side) => side.as_str(),
-        None if !guest::devices().is_empty() && !crate::admin::Admin::of(cli).root().exists() => {
-            "guest"
-        }
+        None if !guest::devices().is_empty() && !host.root().exists() => "guest",
         None => "host",
     };
     let mut checks = match side {
         "guest" => guest::look(),
-        _ => host::look(cli),
+        _ => host::look(&Admin::at(host.root())),
     };
-    checks.extend(paths::look(cli, &args.who, side == "host" && !args.no_start));
+    checks.extend(paths::look(host, &args.who, side == "host" && !args.no_start));
+    if side == "host" {
+        // Last: the functions that were started have shown their sandbox.
+        checks.extend(isolation::look(&Admin::at(host.root())));
+    }
     let missing = checks.iter().filter(|c| c.state == State::Missing).count();
-    if cli.json {
+    if output.is_json() {
         out::json(&serde_json::json!({ "side": side, "missing": missing, "checks": checks }))?;
     } else {
         let verdict = match missing {

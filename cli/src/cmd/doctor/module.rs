@@ -1,7 +1,7 @@
 //! In a guest: the kernel module, its devices, and whether this user may use them.
 
 use super::check::Check;
-use super::guest;
+use super::window;
 use crate::out;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -58,7 +58,7 @@ fn device(node: &Path) -> Vec<Check> {
             let header = fs::File::options().read(true).write(true).open(node).ok();
             let header = header.and_then(|f| Mapping::new(&f, 0, PAGE, Access::Read).ok());
             if let Some(header) = header {
-                checks.extend(guest::window(&header.read(), d.window_bytes));
+                checks.extend(window::look(&header.read(), d.window_bytes));
             }
             checks
         }

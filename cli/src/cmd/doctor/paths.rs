@@ -1,16 +1,15 @@
 //! Which path a session takes, why no other, and whether functions start.
 
 use super::check::Check;
-use crate::args::Cli;
-use crate::connect::{self, Who};
+use crate::connect::{Host, Who};
 use crate::out;
 use std::time::Instant;
 use vfun::{ChannelKind, Endpoint, FunctionInfo, FunctionRequest, Session};
 
 /// Looks. With `start`, starts each function once.
-pub fn look(cli: &Cli, who: &Who, start: bool) -> Vec<Check> {
+pub fn look(host: &Host, who: &Who, start: bool) -> Vec<Check> {
     let mut checks = vec![];
-    let chosen = match connect::session(cli, who) {
+    let chosen = match host.session(who) {
         Ok(session) => {
             checks.push(Check::ok("path", session.describe()));
             Some(session)
@@ -23,7 +22,7 @@ pub fn look(cli: &Cli, who: &Who, start: bool) -> Vec<Check> {
         }
     };
     let taken = chosen.as_ref().map(|s| s.info().transport.as_str());
-    checks.extend(others(cli, who, taken));
+    checks.extend(others(host, who, taken));
     if let Some(session) = chosen {
         checks.push(answers(&session));
         checks.extend(functions(&session, start));
@@ -33,18 +32,18 @@ pub fn look(cli: &Cli, who: &Who, start: bool) -> Vec<Check> {
 }
 
 /// Why the other paths are not taken.
-fn others(cli: &Cli, who: &Who, taken: Option<&str>) -> Vec<Check> {
+fn others(host: &Host, who: &Who, taken: Option<&str>) -> Vec<Check> {
     let mut checks = vec![];
-    let root = crate::admin::Admin::of(cli).root().join("host.sock");
+    let socket = host.root().join("host.sock");
     for (name, endpoint) in [
         ("module", Endpoint::Module(None)),
         ("ivshmem", Endpoint::Ivshmem(None)),
-        ("host", Endpoint::Host(Some(root))),
+        ("host", Endpoint::Host(Some(socket))),
     ] {
         if taken == Some(name) {
             continue;
         }
-        let tried = connect::options(cli, who).and_then(|o| Ok(o.endpoint(endpoint).connect()?));
+        let tried = host.options(who).and_then(|o| Ok(o.endpoint(endpoint).connect()?));
         let why = match tried {
             Ok(_) => "works too, but is not the one asked for or comes after it".into(),
             Err(e) => e.what,

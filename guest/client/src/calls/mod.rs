@@ -1,12 +1,15 @@
 //! How an active function's calls travel: through the window, or in frames.
 
 mod abandoned;
+mod life;
 mod open;
+mod peek;
 mod raw;
 mod results;
 mod tcp;
 mod window;
 
+pub(crate) use peek::Place;
 pub(crate) use raw::RawLines;
 pub use results::Results;
 pub(crate) use results::{Into, Sink, ToVec, With};

@@ -51,16 +51,32 @@ impl TcpCalls {
         self.max_args
     }
 
-    pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
-        let until = Instant::now() + self.deadline + GRACE;
-        let id = loop {
+    /// What its frames go through.
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Submits as soon as there is a place, waiting at most until `limit`.
+    pub fn submit_until(
+        &self,
+        command: Command,
+        args: &[u8],
+        limit: Option<Instant>,
+    ) -> Result<u64> {
+        let latest = Instant::now() + self.deadline + GRACE;
+        let until = limit.map_or(latest, |limit| limit.min(latest));
+        loop {
             match self.submit(command, args) {
                 Err(Error::Full { .. }) if Instant::now() < until => {
                     self.connection.wait_for_any(until)?
                 }
-                other => break other?,
+                other => return other,
             }
-        };
+        }
+    }
+
+    pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
+        let id = self.submit_until(command, args, None)?;
         match self.wait(id, None, sink) {
             Landed::Done(result) => result,
             Landed::Flying(_) => Err(Error::TimedOut(Duration::ZERO)),
@@ -103,7 +119,7 @@ impl TcpCalls {
     }
 }
 
-fn read<S: Sink>(frame: &Frame, sink: S) -> Result<S::Out> {
+pub(super) fn read<S: Sink>(frame: &Frame, sink: S) -> Result<S::Out> {
     match frame.kind {
         CALL => {}
         NACK => return Err(Error::Refused(Nack::decode(&frame.body))),

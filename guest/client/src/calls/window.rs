@@ -1,24 +1,28 @@
 //! Calls through a channel in the window: the hot path.
 
 use super::abandoned::Abandoned;
+use super::life::Life;
 use super::results::Sink;
 use super::{Flight, Landed};
 use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Bells, Waiter, Window};
 use crate::wait::{Sleeper, WaitPolicy, wait_long};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Ticket, WindowMemory};
 use vfun_wait::Learned;
-use vfun_window::{ReadSpan, Space, Spaces, pause};
+use vfun_window::{Bell, ReadSpan, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
 use vfun_wire::limits::INLINE_BYTES;
 
 /// How long after a call's deadline, with the channel standing still, its
 /// answer is given up.
 const UNANSWERED: Duration = Duration::from_secs(5);
+
+/// Polls of which one also looks whether anybody is left who would answer.
+const POLLS_A_HARD_ONE: u32 = 64;
 
 /// Looks of a wait for a free cell to one try at claiming it.
 const CLAIM_LOOKS: u32 = 16;
@@ -42,7 +46,12 @@ pub(crate) struct WindowCalls {
     /// The last call after whose post the service was rung; 0: none.
     rung: AtomicU64,
     abandoned: Abandoned,
+    life: Life,
+    /// A hint: threads that poll at once may lose a count.
+    polls: AtomicU32,
     waiters: Mutex<Vec<Box<dyn Waiter>>>,
+    /// What rings for programs that wait by a descriptor, once one did.
+    bell: OnceLock<Option<Bell>>,
 }
 
 /// A posted call in one word; never 0.
@@ -51,7 +60,7 @@ fn name(ticket: &Ticket) -> u64 {
 }
 
 /// What a look that is not in vain found.
-enum Seen {
+pub(super) enum Seen {
     Answer(Outcome),
     Lost(Error),
 }
@@ -81,7 +90,10 @@ impl WindowCalls {
             learned_of_claims: Learned::default(),
             rung: AtomicU64::new(0),
             abandoned: Abandoned::default(),
+            life: Life::default(),
+            polls: AtomicU32::new(0),
             waiters: Mutex::new(Vec::new()),
+            bell: OnceLock::new(),
         }
     }
 
@@ -91,7 +103,7 @@ impl WindowCalls {
         self.check(args.len())?;
         let claim = match self.try_claim() {
             Some(claim) => claim,
-            None => self.wait_for_cell()?,
+            None => self.wait_for_cell(None)?,
         };
         let ticket = self.post(claim, command, args)?;
         self.land(ticket, sink)
@@ -146,8 +158,9 @@ impl WindowCalls {
     /// A cell, as soon as another thread takes its results. If none does for
     /// longer than any call may take, the cells are held by this program itself.
     #[cold]
-    fn wait_for_cell(&self) -> Result<Claim> {
-        let until = Instant::now() + self.deadline + UNANSWERED;
+    pub(super) fn wait_for_cell(&self, limit: Option<Instant>) -> Result<Claim> {
+        let latest = Instant::now() + self.deadline + UNANSWERED;
+        let until = limit.map_or(latest, |limit| limit.min(latest));
         let mut turn = 0u32;
         let look = |hard: bool| -> Option<Result<Claim>> {
             // A try walks all cells and counts on tickets that others use: seldom.
@@ -162,7 +175,8 @@ impl WindowCalls {
                 if let Some(reason) = self.caller.broken() {
                     return Some(Err(Error::of_break(reason)));
                 }
-                return self.window.check_generation().err().map(Err);
+                let gone = self.window.check_generation().err();
+                return gone.or_else(|| self.nobody_left()).map(Err);
             }
             None
         };
@@ -305,10 +319,20 @@ impl WindowCalls {
         self.poll(ticket) || self.wait_on(ticket, until).is_some()
     }
 
-    /// Whether waiting for this call would end at once.
+    /// Whether waiting for this call would end at once. Whether anybody is left who
+    /// would answer takes longer to find out than the rest, and is asked now and then.
     pub fn poll(&self, ticket: &Ticket) -> bool {
-        !matches!(self.caller.look_hard(ticket), Looked::NotYet)
-            || self.window.check_generation().is_err()
+        let turn = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(turn, Ordering::Relaxed);
+        match turn.is_multiple_of(POLLS_A_HARD_ONE) {
+            true => self.poll_hard(ticket),
+            false => self.see(ticket, true).is_some(),
+        }
+    }
+
+    /// The same, and whether anybody is left who would answer.
+    pub fn poll_hard(&self, ticket: &Ticket) -> bool {
+        self.see(ticket, true).is_some() || self.nobody_left().is_some()
     }
 
     pub fn state(&self, ticket: &Ticket) -> CellState {
@@ -324,28 +348,34 @@ impl WindowCalls {
     fn wait_on(&self, ticket: &Ticket, until: Option<Instant>) -> Option<Seen> {
         let rung = self.rung.load(Ordering::Relaxed) == name(ticket);
         let mut still = Still::default();
-        let look = |hard: bool| {
-            let looked =
-                if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
-            match looked {
-                Looked::Done(a) => Some(Seen::Answer(Outcome {
-                    status: a.status,
-                    len: a.len,
-                    in_space: a.in_space,
-                })),
-                Looked::Broken(reason) => Some(Seen::Lost(Error::of_break(reason))),
-                Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
-                    "the answer in cell {} has an impossible state or length",
-                    ticket.cell()
-                )))),
-                Looked::NotYet if hard => match self.window.check_generation() {
-                    Err(e) => Some(Seen::Lost(e)),
-                    Ok(()) => still.check(self).map(Seen::Lost),
-                },
-                Looked::NotYet => None,
-            }
+        let look = |hard: bool| match self.see(ticket, hard) {
+            None if hard => still.check(self).or_else(|| self.nobody_left()).map(Seen::Lost),
+            seen => seen,
         };
         wait_long(&self.policy, &self.learned, self, rung, until, look)
+    }
+
+    /// What there is to see of a call; a hard look checks what changes seldom.
+    pub(super) fn see(&self, ticket: &Ticket, hard: bool) -> Option<Seen> {
+        let looked = if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
+        match looked {
+            Looked::Done(a) => {
+                Some(Seen::Answer(Outcome { status: a.status, len: a.len, in_space: a.in_space }))
+            }
+            Looked::Broken(reason) => Some(Seen::Lost(Error::of_break(reason))),
+            Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
+                "the answer in cell {} has an impossible state or length",
+                ticket.cell()
+            )))),
+            Looked::NotYet if hard => self.window.check_generation().err().map(Seen::Lost),
+            Looked::NotYet => None,
+        }
+    }
+
+    /// The error of a call whose service and manager are both gone.
+    pub(super) fn nobody_left(&self) -> Option<Error> {
+        let beat = self.caller.memory().load(in_header::ALONE, Ordering::Relaxed);
+        self.life.check(beat, || self.window.transport.host_gone())
     }
 
     /// Copies results (or an error's words) once, then frees the cell.
@@ -383,6 +413,31 @@ impl WindowCalls {
         match Error::of_status(answer.status, &words) {
             Some(Error::Broken(_)) | None => broken(),
             Some(e) => e,
+        }
+    }
+}
+
+/// For a program that sleeps elsewhere, on a descriptor.
+impl WindowCalls {
+    /// What rings when there is an answer; `None`: it must look by the clock.
+    pub fn bell(&self) -> Option<Bell> {
+        let made = || self.window.transport.bell(self.place)?.ok();
+        self.bells.rung.then(|| self.bell.get_or_init(made).clone()).flatten()
+    }
+
+    /// Declares that a program sleeps, once its bell is listened to, and makes sure
+    /// that the service is awake. Look after it.
+    pub fn sleep_elsewhere(&self) {
+        if self.bells.rung {
+            self.caller.declare_sleep();
+        }
+        self.nudge();
+    }
+
+    /// Takes that declaration back.
+    pub fn awake_elsewhere(&self) {
+        if self.bells.rung {
+            self.caller.declare_awake();
         }
     }
 }

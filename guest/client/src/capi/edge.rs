@@ -25,7 +25,7 @@ pub(super) type Edge<T> = Result<T, Failure>;
 struct Last {
     sentence: CString,
     advice: CString,
-    code: u32,
+    code: i32,
 }
 
 thread_local! {
@@ -36,7 +36,7 @@ thread_local! {
     });
 }
 
-fn remember(sentence: String, advice: String, code: u32) {
+fn remember(sentence: String, advice: String, code: i32) {
     // A sentence may quote bytes of the host's; C's end at the first zero.
     let c = |s: String| CString::new(s.replace('\0', "?")).unwrap_or_default();
     LAST.with_borrow_mut(|last| *last = Last { sentence: c(sentence), advice: c(advice), code });
@@ -53,8 +53,8 @@ pub(super) fn edge(body: impl FnOnce() -> Edge<()>) -> vfun_status {
         Ok(Err(Failure::Error(e))) => {
             let code = match &e {
                 Error::Driver { code, .. } => *code,
-                Error::NotAccepted { code, .. } => code.number(),
-                Error::Refused(nack) => nack.code.to_wire(),
+                Error::NotAccepted { code, .. } => code.number().cast_signed(),
+                Error::Refused(nack) => nack.code.to_wire().cast_signed(),
                 _ => 0,
             };
             remember(e.to_string(), e.advice(), code);
@@ -104,19 +104,23 @@ pub(super) unsafe fn put<T>(to: *mut T, value: T, what: &'static str) -> Edge<()
     Ok(())
 }
 
+/// What is wrong with a pointer that comes with a length.
+pub(super) struct Wrong {
+    /// It is null and the length is not 0.
+    pub null: &'static str,
+    /// No object has as many bytes.
+    pub long: &'static str,
+}
+
 /// Bytes that C lends for this call; no bytes may be null.
 ///
 /// # Safety
 /// `pointer` is null or points to `len` readable bytes that nobody writes meanwhile.
-pub(super) unsafe fn bytes<'a>(
-    pointer: *const c_void,
-    len: usize,
-    what: &'static str,
-) -> Edge<&'a [u8]> {
+pub(super) unsafe fn bytes<'a>(pointer: *const c_void, len: usize, what: Wrong) -> Edge<&'a [u8]> {
     match (pointer.is_null(), len) {
         (_, 0) => Ok(&[]),
-        (true, _) => Err(Failure::Argument(what)),
-        (false, len) if len > isize::MAX as usize => Err(Failure::Argument(what)),
+        (_, len) if len > isize::MAX as usize => Err(Failure::Argument(what.long)),
+        (true, _) => Err(Failure::Argument(what.null)),
         // SAFETY: not null, not longer than any object, and the caller's promise.
         (false, len) => Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), len) }),
     }
@@ -126,18 +130,40 @@ pub(super) unsafe fn bytes<'a>(
 ///
 /// # Safety
 /// `pointer` is null or points to `len` bytes that are this call's alone.
-pub(super) unsafe fn room<'a>(
-    pointer: *mut c_void,
-    len: usize,
-    what: &'static str,
-) -> Edge<&'a mut [u8]> {
+pub(super) unsafe fn room<'a>(pointer: *mut c_void, len: usize, what: Wrong) -> Edge<&'a mut [u8]> {
     match (pointer.is_null(), len) {
         (_, 0) => Ok(&mut []),
-        (true, _) => Err(Failure::Argument(what)),
-        (false, len) if len > isize::MAX as usize => Err(Failure::Argument(what)),
+        (_, len) if len > isize::MAX as usize => Err(Failure::Argument(what.long)),
+        (true, _) => Err(Failure::Argument(what.null)),
         // SAFETY: not null, not longer than any object, and the caller's promise.
         (false, len) => Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), len) }),
     }
+}
+
+/// The arguments of a call, as [`bytes`].
+///
+/// # Safety
+/// As [`bytes`].
+pub(super) unsafe fn args<'a>(pointer: *const c_void, len: usize) -> Edge<&'a [u8]> {
+    let what = Wrong {
+        null: "args is null but args_len is not 0",
+        long: "args_len is more than any object has (PTRDIFF_MAX)",
+    };
+    // SAFETY: the caller's promise.
+    unsafe { bytes(pointer, len, what) }
+}
+
+/// Room for the results of a call, as [`room`].
+///
+/// # Safety
+/// As [`room`].
+pub(super) unsafe fn results<'a>(pointer: *mut c_void, len: usize) -> Edge<&'a mut [u8]> {
+    let what = Wrong {
+        null: "results is null but room is not 0",
+        long: "room is more than any object has (PTRDIFF_MAX)",
+    };
+    // SAFETY: the caller's promise.
+    unsafe { room(pointer, len, what) }
 }
 
 /// A text that C lends; `None` for null.
@@ -166,10 +192,11 @@ pub extern "C" fn vfun_last_advice() -> *const c_char {
     LAST.with_borrow(|last| last.advice.as_ptr())
 }
 
-/// The function's own code after VFUN_STATUS_DRIVER, the manager's after
-/// VFUN_STATUS_REFUSED; else 0.
+/// The function's code after VFUN_STATUS_DRIVER (positive: its own; negative: a
+/// VFUN_DRIVER_... of vfun_driver.h), the manager's after VFUN_STATUS_REFUSED, a
+/// vfun_submit_code after VFUN_STATUS_NOT_ACCEPTED; else 0.
 #[unsafe(no_mangle)]
-pub extern "C" fn vfun_last_code() -> u32 {
+pub extern "C" fn vfun_last_code() -> i32 {
     LAST.with_borrow(|last| last.code)
 }
 

@@ -1,6 +1,6 @@
 //! Functions in C.
 
-use super::edge::{Edge, Failure, bytes, edge, given, put, room, taken, text};
+use super::edge::{self, Edge, Failure, edge, given, put, taken, text};
 use super::session::vfun_session;
 use super::status::vfun_status;
 use super::types::*;
@@ -27,6 +27,7 @@ unsafe fn request(name: &str, o: *const vfun_function_options) -> Edge<FunctionR
         o.size,
         "options->size is not set: sizeof(struct vfun_function_options)",
     )?;
+    check_reserved(o.reserved)?;
     let preference = u8::try_from(o.preference).ok().and_then(Preference::from_wire);
     let preference =
         preference.ok_or(Failure::Argument("options->preference is not a vfun_preference"))?;
@@ -37,8 +38,10 @@ unsafe fn request(name: &str, o: *const vfun_function_options) -> Edge<FunctionR
         .preference(preference)
         .depth(depth)
         .signature(o.signature);
-    if o.cell_bytes != VFUN_CELL_BYTES_DEFAULT {
-        request = request.cell_bytes(o.cell_bytes);
+    match o.cell_bytes {
+        0 => {}
+        VFUN_CELL_BYTES_NONE => request = request.cell_bytes(0),
+        bytes => request = request.cell_bytes(bytes),
     }
     if o.deadline_ms != 0 {
         request = request.deadline(Duration::from_millis(o.deadline_ms.into()));
@@ -173,9 +176,41 @@ pub unsafe extern "C" fn vfun_call(
         // SAFETY: the caller's promise.
         unsafe {
             let f = given(function, "function is null")?;
-            let args = bytes(args, args_len, "args is null but has a length")?;
-            let results = self::room(results, room, "results is null but has room")?;
+            let args = edge::args(args, args_len)?;
+            let results = edge::results(results, room)?;
             finish(f.function.call_into(args, results), result_len)
+        }
+    })
+}
+
+/// As vfun_call, but waits at most timeout_ns in all, for a free cell too
+/// (VFUN_NO_LIMIT: no limit): VFUN_STATUS_TIMED_OUT after it. A call that was begun
+/// goes on then, and nobody gets its results; where that matters, use vfun_submit
+/// and vfun_wait_for.
+///
+/// # Safety
+/// As vfun_call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_call_for(
+    function: *const vfun_function,
+    timeout_ns: u64,
+    args: *const c_void,
+    args_len: usize,
+    results: *mut c_void,
+    room: usize,
+    result_len: *mut usize,
+) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let f = &given(function, "function is null")?.function;
+            let args = edge::args(args, args_len)?;
+            let results = edge::results(results, room)?;
+            let done = match super::waiter::limit(timeout_ns) {
+                None => f.call_into(args, results),
+                Some(limit) => f.call_into_for(args, results, limit),
+            };
+            finish(done, result_len)
         }
     })
 }
@@ -211,7 +246,8 @@ pub unsafe extern "C" fn vfun_stats(
     })
 }
 
-/// Gives a function back; *stats (which may be null) says what it did. The
+/// Gives a function back; *stats (which may be null) says what it did: nothing
+/// but zeros if vfun_close has given it back already, which is no error. The
 /// handle is gone, whatever the status. Pending calls and borrowed cells of it
 /// stay valid and must still be ended.
 ///

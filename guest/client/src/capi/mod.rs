@@ -15,6 +15,7 @@ mod slot;
 mod status;
 mod submit;
 mod types;
+mod waiter;
 
 pub use edge::{vfun_last_advice, vfun_last_code, vfun_last_error, vfun_version};
 pub use function::*;
@@ -24,3 +25,4 @@ pub use slot::*;
 pub use status::vfun_status;
 pub use submit::*;
 pub use types::*;
+pub use waiter::*;

@@ -1,26 +1,37 @@
 //! Calls under way in C.
 
-use super::edge::{Edge, Failure, bytes, edge, given, put, room, taken};
+use super::edge::{self, Edge, Failure, edge, given, put, taken};
 use super::function::{finish, vfun_function};
 use super::status::vfun_status;
-use crate::calls::{Flight, Into, Landed};
+use super::waiter::limit;
+use crate::calls::{Flight, Into, Landed, Place};
 use crate::error::Error;
 use crate::function::Active;
+use crate::waiter::InFlight;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfun_wire::channel::Command;
+use vfun_wire::limits::INLINE_BYTES;
 
 /// A call under way. One thread at a time may use it.
 pub struct vfun_pending {
     function: Arc<Active>,
     flight: Option<Flight>,
+    /// In-line results that were looked at.
+    inline: [u8; INLINE_BYTES],
 }
 
 impl vfun_pending {
     /// A handle that C owns from now on.
     pub(super) fn handle(function: Arc<Active>, flight: Flight) -> *mut vfun_pending {
-        Box::into_raw(Box::new(vfun_pending { function, flight: Some(flight) }))
+        let (flight, inline) = (Some(flight), [0; INLINE_BYTES]);
+        Box::into_raw(Box::new(vfun_pending { function, flight, inline }))
+    }
+
+    /// For a waiter.
+    pub(super) fn in_flight(&self) -> InFlight<'_> {
+        InFlight::new(&self.function, self.flight.as_ref())
     }
 
     fn flight(&self) -> Edge<&Flight> {
@@ -53,7 +64,7 @@ pub unsafe extern "C" fn vfun_submit(
         unsafe {
             put(pending, std::ptr::null_mut(), "pending is null")?;
             let f = given(function, "function is null")?;
-            let args = bytes(args, args_len, "args is null but has a length")?;
+            let args = edge::args(args, args_len)?;
             let flight = f.function.inner.calls.submit(Command::Set, args)?;
             put(pending, vfun_pending::handle(f.function.inner.clone(), flight), "pending is null")
         }
@@ -112,7 +123,7 @@ pub unsafe extern "C" fn vfun_wait(
         // SAFETY: the caller's promise.
         unsafe {
             let mut p = taken(pending, "pending is null")?;
-            let results = self::room(results, room, "results is null but has room")?;
+            let results = edge::results(results, room)?;
             let flight =
                 p.flight.take().ok_or(Failure::Argument("the call was waited for already"))?;
             match p.function.calls.wait(flight, None, Into(results)) {
@@ -122,6 +133,75 @@ pub unsafe extern "C" fn vfun_wait(
                     Err(Error::TimedOut(Duration::ZERO).into())
                 }
             }
+        }
+    })
+}
+
+/// As vfun_wait, but waits at most timeout_ns (VFUN_NO_LIMIT: no limit). After
+/// VFUN_STATUS_TIMED_OUT the call goes on and the handle stays the caller's: to be
+/// waited for again, or abandoned. After any other status it is gone.
+///
+/// # Safety
+/// pending is under way, and not used again after a status other than
+/// VFUN_STATUS_TIMED_OUT; results points to room bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_wait_for(
+    pending: *mut vfun_pending,
+    timeout_ns: u64,
+    results: *mut c_void,
+    room: usize,
+    result_len: *mut usize,
+) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut p = taken(pending, "pending is null")?;
+            let results = edge::results(results, room)?;
+            let flight =
+                p.flight.take().ok_or(Failure::Argument("the call was waited for already"))?;
+            let limit = limit(timeout_ns);
+            let until = limit.and_then(|l| Instant::now().checked_add(l));
+            match p.function.calls.wait(flight, until, Into(results)) {
+                Landed::Done(done) => finish(done, result_len),
+                Landed::Flying(flight) => {
+                    p.flight = Some(flight);
+                    // The caller has it still.
+                    let _ = Box::into_raw(p);
+                    Err(Error::TimedOut(limit.unwrap_or_default()).into())
+                }
+            }
+        }
+    })
+}
+
+/// The results of an answered call where they lie: *results and their *len, which
+/// tells the room that vfun_wait needs. They stay until the handle is ended, by
+/// vfun_wait or vfun_abandon. VFUN_STATUS_TIMED_OUT if the call is not answered
+/// yet; a call that failed gives the status that vfun_wait would.
+///
+/// Results beyond 48 bytes lie in memory that the host shares and may change at
+/// any time: copy what must not change, check the copy, use the copy.
+///
+/// # Safety
+/// pending is under way; results and len point to room for what they get.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_peek(
+    pending: *mut vfun_pending,
+    results: *mut *const c_void,
+    len: *mut usize,
+) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise; one thread at a time has the call.
+        unsafe {
+            put(results, std::ptr::null(), "results is null")?;
+            put(len, 0, "len is null")?;
+            let p = pending.as_mut().ok_or(Failure::Argument("pending is null"))?;
+            let flight = p.flight.as_ref();
+            let flight = flight.ok_or(Failure::Argument("the call was waited for already"))?;
+            let seen = p.function.calls.peek(flight, Place(&mut p.inline));
+            let (at, n) = seen.ok_or(Error::TimedOut(Duration::ZERO))??;
+            put(results, at.cast(), "results is null")?;
+            put(len, n, "len is null")
         }
     })
 }

@@ -1,6 +1,6 @@
 //! Sessions in C.
 
-use super::edge::{Edge, Failure, bytes, edge, given, put, room, taken, text};
+use super::edge::{Edge, Failure, Wrong, bytes, edge, given, put, room, taken, text};
 use super::status::vfun_status;
 use super::types::*;
 use crate::connect::ConnectOptions;
@@ -12,6 +12,11 @@ use std::ffi::{c_char, c_void};
 pub struct vfun_session {
     pub(super) session: Session,
 }
+
+const WRONG_CREDENTIAL: Wrong = Wrong {
+    null: "options->credential is null but credential_len is not 0",
+    long: "options->credential_len is beyond 64",
+};
 
 /// # Safety
 /// As vfun_connect's.
@@ -28,9 +33,10 @@ unsafe fn options(o: *const vfun_connect_options) -> Edge<ConnectOptions> {
             text(o.app, "options->app is not UTF-8")?,
             text(o.endpoint, "options->endpoint is not UTF-8")?,
             text(o.client, "options->client is not UTF-8")?,
-            bytes(o.credential, o.credential_len, "options->credential is null but has a length")?,
+            bytes(o.credential, o.credential_len, WRONG_CREDENTIAL)?,
         )
     };
+    check_reserved(o.reserved)?;
     let mut options = ConnectOptions::new(app.unwrap_or("app")).credential(credential);
     if let Some(endpoint) = endpoint {
         options = options.endpoint(endpoint.parse()?);
@@ -98,14 +104,15 @@ unsafe fn line(
     to: *mut c_char,
     room: usize,
     len: *mut usize,
-    what: &'static str,
+    null: &'static str,
 ) -> Edge<()> {
     // SAFETY: the caller's promise.
     let to = unsafe {
         if !len.is_null() {
             put(len, text.len(), "len is null")?;
         }
-        self::room(to.cast::<c_void>(), room, what)?
+        let long = "room is more than any object has (PTRDIFF_MAX)";
+        self::room(to.cast::<c_void>(), room, Wrong { null, long })?
     };
     if let Some(last) = to.len().checked_sub(1) {
         let n = text.len().min(last);
@@ -195,7 +202,8 @@ pub unsafe extern "C" fn vfun_describe_function(
 }
 
 /// Ends a session and gives back everything it was granted. The handle is
-/// gone, whatever the status; functions opened from it must still be released.
+/// gone, whatever the status; functions opened from it must still be released,
+/// which then only frees their handles.
 ///
 /// # Safety
 /// session came from vfun_connect and is not used again.

@@ -73,7 +73,7 @@ pub enum vfun_status {
     Released = 31,
     /// The caller's own time limit passed.
     TimedOut = 32,
-    /// No answer came: service and manager are both gone.
+    /// No answer will come: service and manager are both gone.
     Unanswered = 33,
     /// The channel or transport has no such operation.
     Unsupported = 34,
@@ -88,6 +88,8 @@ pub enum vfun_status {
     /// The host did not take a submitted module; `vfun_last_code` has a
     /// `vfun_submit_code`.
     NotAccepted = 39,
+    /// The session was closed.
+    Closed = 40,
 }
 
 impl From<&Error> for vfun_status {
@@ -123,13 +125,14 @@ impl From<&Error> for vfun_status {
             Error::Broken(_) => vfun_status::Broken,
             Error::Released => vfun_status::Released,
             Error::TimedOut(_) => vfun_status::TimedOut,
-            Error::Unanswered(_) => vfun_status::Unanswered,
+            Error::Unanswered(_) | Error::HostGone(_) => vfun_status::Unanswered,
             Error::Unsupported(_) => vfun_status::Unsupported,
             Error::DeviceGone => vfun_status::DeviceGone,
             Error::DeviceHeld { .. } => vfun_status::DeviceHeld,
             Error::NoModule(_) => vfun_status::NoModule,
             Error::ModuleVersion { .. } => vfun_status::ModuleVersion,
             Error::NotAccepted { .. } => vfun_status::NotAccepted,
+            Error::Closed => vfun_status::Closed,
         }
     }
 }

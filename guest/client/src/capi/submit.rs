@@ -1,6 +1,6 @@
 //! Modules of one's own in C.
 
-use super::edge::{Edge, Failure, bytes, edge, given, put, text};
+use super::edge::{Edge, Failure, Wrong, bytes, edge, given, put, text};
 use super::session::vfun_session;
 use super::status::vfun_status;
 use super::types::{VFUN_NAME_ROOM, check_size, room};
@@ -96,6 +96,11 @@ impl From<&OwnFunction> for vfun_own_function {
     }
 }
 
+const WRONG_MODULE: Wrong = Wrong {
+    null: "module->module is null but module_len is not 0",
+    long: "module->module_len is beyond 8 MiB",
+};
+
 /// # Safety
 /// As vfun_submit_module's.
 unsafe fn submission<'a>(m: *const vfun_module) -> Edge<Submission<'a>> {
@@ -103,7 +108,7 @@ unsafe fn submission<'a>(m: *const vfun_module) -> Edge<Submission<'a>> {
     unsafe {
         let m = given(m, "module is null")?;
         check_size::<vfun_module>(m.size, "module->size is not set: sizeof(struct vfun_module)")?;
-        let of = bytes(m.module, m.module_len, "module->module is null but has a length")?;
+        let of = bytes(m.module, m.module_len, WRONG_MODULE)?;
         let mut s = Submission::new(of).memory(m.memory_bytes).replace(m.replace != 0);
         if let Some(name) = text(m.name, "module->name is not UTF-8")? {
             s = s.name(name);

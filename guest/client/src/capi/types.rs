@@ -9,8 +9,8 @@ use std::ffi::{c_char, c_void};
 pub const VFUN_NAME_ROOM: usize = 65;
 /// Room for a transport's name and its terminating zero.
 pub const VFUN_TRANSPORT_ROOM: usize = 16;
-/// Leaves cell_bytes to the host.
-pub const VFUN_CELL_BYTES_DEFAULT: u32 = u32::MAX;
+/// cell_bytes of a function whose arguments and results have at most 48 bytes.
+pub const VFUN_CELL_BYTES_NONE: u32 = u32::MAX;
 
 /// Who connects, and how. Set all to zero, then size to
 /// sizeof(struct vfun_connect_options), then what is to differ.
@@ -32,7 +32,7 @@ pub struct vfun_connect_options {
     pub credential_len: usize,
     /// How calls wait: a vfun_wait_policy.
     pub wait: u32,
-    /// Zero.
+    /// 0; anything else is refused.
     pub reserved: u32,
 }
 
@@ -61,8 +61,7 @@ pub enum vfun_preference {
 }
 
 /// What is wanted of a function. Set all to zero, then size to
-/// sizeof(struct vfun_function_options) and cell_bytes to
-/// VFUN_CELL_BYTES_DEFAULT, then what is to differ.
+/// sizeof(struct vfun_function_options), then what is to differ.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vfun_function_options {
@@ -74,11 +73,13 @@ pub struct vfun_function_options {
     pub preference: u32,
     /// Calls that can be under way at once, a power of two; 0 for the default.
     pub depth: u32,
-    /// Bytes of arguments and of results a call can have beyond 48.
+    /// Most bytes of arguments and of results of a call; 0 for the default
+    /// (4096, or what the function's signature needs), VFUN_CELL_BYTES_NONE for
+    /// at most 48.
     pub cell_bytes: u32,
     /// How long a call may take, ms; 0 for the function's own deadline.
     pub deadline_ms: u32,
-    /// Zero.
+    /// 0; anything else is refused.
     pub reserved: u32,
     /// Fingerprint of the signature that the program was made for, as `vfun
     /// bindgen` writes it: a function with another one is refused. 0: any.
@@ -277,4 +278,9 @@ impl From<&Description> for vfun_description {
 /// Checks an options struct's size: this version's, or a later one's.
 pub(super) fn check_size<T>(size: usize, what: &'static str) -> Result<(), Failure> {
     if size >= size_of::<T>() { Ok(()) } else { Err(Failure::Argument(what)) }
+}
+
+/// Checks a field that later versions may give a meaning.
+pub(super) fn check_reserved(reserved: u32) -> Result<(), Failure> {
+    if reserved == 0 { Ok(()) } else { Err(Failure::Argument("options->reserved is not 0")) }
 }

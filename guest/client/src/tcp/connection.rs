@@ -10,10 +10,12 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::collections::HashMap;
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use vfun_tls::Line;
+use vfun_window::Bell;
 use vfun_wire::attach::{Attach, AttachAck};
 use vfun_wire::frame::{ACK, ATTACH, FrameHead, NACK};
 use vfun_wire::limits::FRAME_BYTES_MAX;
@@ -47,6 +49,8 @@ struct Shared {
     /// Here while nobody reads.
     reader: Option<Reader>,
     dead: Option<String>,
+    /// Who is to look when somebody has read.
+    listening: Vec<Weak<Bell>>,
 }
 
 struct Asked {
@@ -92,6 +96,7 @@ impl Connection {
                 asked: HashMap::new(),
                 reader: Some(Reader::new()),
                 dead: None,
+                listening: vec![],
             }),
             arrived: Condvar::new(),
             next_id: AtomicU64::new(1),
@@ -213,6 +218,32 @@ impl Connection {
         shared.settled(id)
     }
 
+    /// Shows an answer that is there, and leaves it; `None` if it is not. What `read`
+    /// saw stays where it is until the answer is taken or abandoned.
+    pub fn peek<T>(&self, id: u64, read: impl FnOnce(&Frame) -> T) -> Option<Result<T>> {
+        if !self.poll(id) {
+            return None;
+        }
+        let shared = self.lock();
+        match shared.asked.get(&id).map(|a| &a.state) {
+            Some(State::Arrived(frame)) => Some(Ok(read(frame))),
+            _ => check_alive(&shared).err().map(Err),
+        }
+    }
+
+    /// Has `bell` rung whenever a thread of this process has read something, as the
+    /// socket shows it to nobody then; for as long as it lives.
+    pub fn listen(&self, bell: &Arc<Bell>) {
+        let mut shared = self.lock();
+        shared.listening.retain(|b| b.strong_count() > 0);
+        shared.listening.push(Arc::downgrade(bell));
+    }
+
+    /// The socket, for those who sleep until something comes.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.line.tcp().as_fd()
+    }
+
     /// Reads one frame, or waits for whoever reads; then look again.
     pub fn wait_for_any(&self, until: Instant) -> Result<()> {
         let shared = self.lock();
@@ -262,9 +293,14 @@ impl Connection {
         shared.reader = Some(reader);
         match read {
             Ok(Some(frame)) => shared.deliver(frame),
-            Ok(None) => {}
+            Ok(None) => return self.done_reading(shared),
             Err(e) => shared.die(vfun_tls::of_line(&e)),
         }
+        shared.listening.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
+        self.done_reading(shared)
+    }
+
+    fn done_reading<'a>(&'a self, shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
         self.arrived.notify_all();
         shared
     }

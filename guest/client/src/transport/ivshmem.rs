@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use vfun_window::{Access, MapError, Mapping, Registers};
+use vfun_window::{Access, Bell, MapError, Mapping, Registers};
 use vfun_wire::PAGE;
 use vfun_wire::header::MAGIC;
 use vfun_wire::ivshmem::{REG_DOORBELL, ring_host};
@@ -142,6 +142,9 @@ impl Transport for Ivshmem {
         }
     }
     fn waiter(&self, _at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
+        None
+    }
+    fn bell(&self, _at: BellPlace) -> Option<std::io::Result<Bell>> {
         None
     }
     fn host_gone(&self) -> bool {

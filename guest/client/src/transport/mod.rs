@@ -19,7 +19,7 @@ use crate::endpoint::TransportKind;
 use crate::error::Result;
 use std::sync::Arc;
 use std::time::Duration;
-use vfun_window::{Access, MapError, Mapping};
+use vfun_window::{Access, Bell, MapError, Mapping};
 
 /// One way to reach a window. A new one (virtio-pmem) implements this and is
 /// added to [`crate::connect`].
@@ -45,6 +45,10 @@ pub(crate) trait Transport: Send + Sync {
     fn ring(&self, at: BellPlace);
     /// A place for one thread to sleep at `at`; `None` without [`Bells::rung`].
     fn waiter(&self, at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>>;
+    /// What rings when the other side wakes sleepers at `at`, for those who listen by
+    /// a descriptor: its every ring is an edge, and nobody reads it. `None` without
+    /// [`Bells::rung`].
+    fn bell(&self, at: BellPlace) -> Option<std::io::Result<Bell>>;
     /// Whether the manager is known to be gone. Says nothing of the services.
     fn host_gone(&self) -> bool;
     /// Whether the device that carries the window is known to be gone.

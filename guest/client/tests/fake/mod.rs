@@ -89,6 +89,8 @@ pub struct Host {
     pub stop: AtomicBool,
     /// The manager does not look while this is set.
     pub hung: AtomicBool,
+    /// Held calls are answered at once while this is set.
+    pub let_go: AtomicBool,
     /// Services do not serve while this is set.
     pub idle_services: AtomicBool,
     pub served: AtomicU64,
@@ -147,6 +149,7 @@ impl Fake {
             setup,
             stop: AtomicBool::new(false),
             hung: AtomicBool::new(false),
+            let_go: AtomicBool::new(false),
             idle_services: AtomicBool::new(false),
             served: AtomicU64::new(0),
             rings: AtomicU64::new(0),
@@ -238,6 +241,12 @@ pub fn lay_out(window: &WriteSpan, setup: &Setup, generation: u64) {
 }
 
 impl Host {
+    /// Has all services answer the calls that they hold.
+    pub fn let_go(&self) {
+        self.let_go.store(true, Ordering::SeqCst);
+        self.to_host.iter().for_each(Bell::ring);
+    }
+
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

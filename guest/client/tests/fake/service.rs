@@ -21,6 +21,9 @@ pub fn run(host: &Host, g: &Geometry, factorial: bool) {
     let mut state = Service { host, g, factorial, kept: 0, held: vec![] };
     let mut idle = 0u32;
     while !host.stopped() {
+        if host.let_go.load(Ordering::SeqCst) && !state.held.is_empty() {
+            state.answer_held(&mut server);
+        }
         if host.idle_services.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_micros(200));
             continue;
@@ -104,6 +107,12 @@ impl Service<'_> {
         }
     }
 
+    fn answer_held(&mut self, s: &mut Server<WindowMemory>) {
+        for cell in std::mem::take(&mut self.held) {
+            self.answer(s, cell, Status::Ok, b"event");
+        }
+    }
+
     fn function(
         &mut self,
         s: &mut Server<WindowMemory>,
@@ -118,6 +127,7 @@ impl Service<'_> {
         }
         match args.as_slice() {
             b"!driver" => Some((Status::DriverError, words(7, "n is too large: at most 20"))),
+            b"!bad-args" => Some((Status::DriverError, words(-3i32 as u32, "no such level"))),
             b"!driver-long" => Some((Status::DriverError, words(8, &"x".repeat(100)))),
             b"!crash" => Some((Status::DriverCrashed, vec![])),
             b"!deadline" => Some((Status::Deadline, vec![])),
@@ -128,9 +138,7 @@ impl Service<'_> {
                 None
             }
             b"!let-go" => {
-                for cell in std::mem::take(&mut self.held) {
-                    self.answer(s, cell, Status::Ok, b"event");
-                }
+                self.answer_held(s);
                 ok(vec![])
             }
             b"!count" => {

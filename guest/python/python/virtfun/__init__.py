@@ -42,7 +42,8 @@ import os as _os
 
 from . import _errors
 from ._errors import *  # noqa: F401,F403
-from ._native import Function, Pending, Results, Session, Slot, __version__, forked as _forked
+from ._native import Function, Pending, Results, Session, Slot, Waiter, __version__
+from ._native import forked as _forked
 
 __all__ = [
     "Function",
@@ -50,6 +51,7 @@ __all__ = [
     "Results",
     "Session",
     "Slot",
+    "Waiter",
     "connect",
 ]
 __all__ += _errors.__all__

@@ -122,6 +122,7 @@ _define(
     ("Broken", "The channel is broken."),
     ("Released", "The grant was released."),
     ("Unanswered", "No answer came; service and manager are both gone."),
+    ("HostGone", "Service and manager are both gone."),
 )
 _define((CallError, TimeoutError), ("TimedOut", "Your own time limit passed; the call goes on."))
 _define(Error, ("HostNonsense", "The host sent bytes that make no sense."))

@@ -87,6 +87,7 @@ impl Kept {
             settings: Default::default(),
             reads: vec![],
             makes_code: false,
+            devices: vec![],
             signature,
         })
     }

@@ -62,6 +62,7 @@ pub fn built_in(id: u32) -> Function {
         settings: Default::default(),
         reads: vec![],
         makes_code: false,
+        devices: vec![],
         signature: None,
     }
 }

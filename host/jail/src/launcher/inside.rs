@@ -23,8 +23,8 @@ pub fn enter(
     let mut seen = vec![plan.program.clone()];
     seen.extend(plan.reads.iter().cloned());
     let places = Places::with(&seen);
-    let sources = spaces.mount.then(|| mounts::open(&places)).transpose()?;
-    privileges::become_inside(spaces)?;
+    let sources = spaces.mount.then(|| mounts::open(&places, &plan.devices)).transpose()?;
+    privileges::become_inside(spaces, plan)?;
     if let Some(sources) = sources {
         mounts::enter(sources, plan.scratch_bytes)?;
     }
@@ -44,7 +44,7 @@ pub fn enter(
     };
     let mut version = None;
     if has(Layer::Landlock) {
-        match landlock::restrict(&places, scratch)? {
+        match landlock::restrict(&places, &plan.devices, scratch)? {
             Ok(v) => version = Some(v),
             Err(why) => teller.without(Layer::Landlock, why),
         }

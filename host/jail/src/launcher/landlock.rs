@@ -39,12 +39,18 @@ fn errno_of(e: &(dyn std::error::Error + 'static)) -> Option<i32> {
 }
 
 /// Puts it in force; the version, or why not.
-pub fn restrict(places: &Places, scratch: Option<&str>) -> Result<Result<u32, String>, Failed> {
+pub fn restrict(
+    places: &Places,
+    devices: &[PathBuf],
+    scratch: Option<&str>,
+) -> Result<Result<u32, String>, Failed> {
     let version = match version() {
         Ok(version) => version,
         Err(e) => return Ok(Err(format!("the kernel has none: {e}"))),
     };
     let reading: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute;
+    // The last from version 5 on: without it no request of a driver's reaches a device.
+    let driving = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let done = (|| {
         let shown: Vec<&PathBuf> = places.shown.iter().collect();
         Ruleset::default()
@@ -54,6 +60,7 @@ pub fn restrict(places: &Places, scratch: Option<&str>) -> Result<Result<u32, St
             .scope(Scope::from_all(NEWEST))?
             .create()?
             .add_rules(path_beneath_rules(shown, reading))?
+            .add_rules(path_beneath_rules(devices, driving))?
             .add_rules(path_beneath_rules(scratch, AccessFs::from_all(NEWEST)))?
             .restrict_self()
     })();

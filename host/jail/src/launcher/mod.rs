@@ -113,7 +113,7 @@ fn make(plan: &Plan, teller: &Teller<'_>) -> Result<(), Failed> {
         Ok(Made::Parent { pid, pidfd }) => {
             teller.say(&Report::Made { pid }, &[pidfd.as_fd()]);
             if spaces.user {
-                map(pid, plan.user)?;
+                map(pid, plan)?;
             }
             go.write_all(b"g").map_err(Failed::plain("it ended at once"))
         }
@@ -127,19 +127,27 @@ fn layer_of_group(tasks: &Path) -> Option<Layer> {
         .find_map(|(word, layer)| text.contains(word).then_some(layer))
 }
 
-/// Says who the service's user is outside of its user namespace.
-fn map(pid: i32, user: Option<u32>) -> Result<(), Failed> {
-    let (uid, gid) = match user {
-        Some(user) => (user, user),
+/// Says who the service's user is outside of its user namespace, and its groups.
+fn map(pid: i32, plan: &Plan) -> Result<(), Failed> {
+    let mut groups = String::new();
+    let (uid, gid) = match plan.user {
+        Some(user) => {
+            for (inside, group) in privileges::inside_groups(plan) {
+                groups += &format!("{inside} {group} 1\n");
+            }
+            (user, user)
+        }
         None => {
             // Without this an ordinary user may not map a group.
             let _ = fs::write(format!("/proc/{pid}/setgroups"), "deny");
             (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
         }
     };
-    for (file, id) in [("gid_map", gid), ("uid_map", uid)] {
+    for (file, id, more) in [("gid_map", gid, groups.as_str()), ("uid_map", uid, "")] {
         let path = format!("/proc/{pid}/{file}");
-        fs::write(&path, format!("{INSIDE_ID} {id} 1\n")).map_err(Failed::at(Layer::User, file))?;
+        // All of it at once: the kernel takes one write.
+        let text = format!("{INSIDE_ID} {id} 1\n{more}");
+        fs::write(&path, text).map_err(Failed::at(Layer::User, file))?;
     }
     Ok(())
 }

@@ -29,12 +29,23 @@ fn at(what: &Path) -> impl FnOnce(io::Error) -> Failed + use<> {
     Failed::at(Layer::Mount, &what.display().to_string())
 }
 
-/// Opens all of it, read-only, without devices and without programs that gain
-/// rights. Done as the launcher's user, who may go where the service may not.
-pub fn open(places: &Places) -> Result<Sources, Failed> {
+/// Opens all of it, read-only, without devices but these and without programs
+/// that gain rights. Done as the launcher's user, who may go where the service may not.
+pub fn open(places: &Places, devices: &[PathBuf]) -> Result<Sources, Failed> {
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .map_err(|e| at(Path::new("/"))(e.into()))?;
     let mut shown = vec![];
+    for path in devices {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = rustix::mount::open_tree(CWD, path, flags).map_err(|e| at(path)(e.into()))?;
+        // Read-only is the file system, where nothing can be made: a device is
+        // written to all the same.
+        let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        set_attributes(&tree, attributes.bits().into(), false).map_err(at(path))?;
+        shown.push((path.clone(), false, tree));
+    }
     for path in &places.shown {
         let directory = std::fs::metadata(path).map_err(at(path))?.is_dir();
         let flags = OpenTreeFlags::OPEN_TREE_CLONE

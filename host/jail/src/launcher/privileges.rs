@@ -6,13 +6,14 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::io;
-use vfun_jail::constants::INSIDE_ID;
+use vfun_jail::constants::{INSIDE_GROUPS, INSIDE_ID};
 use vfun_jail::{Layer, Plan};
 
-/// Becomes this user and group, with no other group.
-fn become_user(id: u32, layer: Layer) -> Result<(), Failed> {
+/// Becomes this user and group, with no other groups but these.
+fn become_user(id: u32, groups: &[u32], layer: Layer) -> Result<(), Failed> {
     let at = |what| move |e: Errno| Failed::at(layer, what)(e.into());
-    match rustix::thread::set_thread_groups(&[]) {
+    let groups: Vec<Gid> = groups.iter().map(|g| Gid::from_raw(*g)).collect();
+    match rustix::thread::set_thread_groups(&groups) {
         // An ordinary user may not, and keeps only groups he has.
         Ok(()) | Err(Errno::PERM) => {}
         Err(e) => return Err(at("groups")(e)),
@@ -23,15 +24,24 @@ fn become_user(id: u32, layer: Layer) -> Result<(), Failed> {
 }
 
 /// In a user namespace: the one user there is. Capabilities are kept until exec.
-pub fn become_inside(spaces: Namespaces) -> Result<(), Failed> {
-    if spaces.user { become_user(INSIDE_ID, Layer::User) } else { Ok(()) }
+pub fn become_inside(spaces: Namespaces, plan: &Plan) -> Result<(), Failed> {
+    if !spaces.user {
+        return Ok(());
+    }
+    let groups: Vec<u32> = inside_groups(plan).map(|(inside, _)| inside).collect();
+    become_user(INSIDE_ID, &groups, Layer::User)
+}
+
+/// The groups of its devices, as they are called in a user namespace and outside.
+pub fn inside_groups(plan: &Plan) -> impl Iterator<Item = (u32, u32)> {
+    (INSIDE_GROUPS..).zip(plan.groups.iter().copied())
 }
 
 /// Without a user namespace: the client's user of the host, at the very end,
 /// as all capabilities go with it.
 pub fn become_outside(spaces: Namespaces, plan: &Plan) -> Result<(), Failed> {
     match plan.user {
-        Some(user) if !spaces.user => become_user(user, Layer::OwnUser),
+        Some(user) if !spaces.user => become_user(user, &plan.groups, Layer::OwnUser),
         _ => Ok(()),
     }
 }

@@ -2,10 +2,13 @@
 //! says how to find out what a driver needs.
 
 use super::{Answer, Rule, When, number};
+use crate::devices::Requests;
 use libc::*;
+use std::borrow::Cow;
+use vfun_supervise::Driver;
 
 const fn rule(call: c_long, when: &'static [When], answer: Answer) -> Rule {
-    Rule { call: number(call), when, answer }
+    Rule { call: number(call), when: Cow::Borrowed(when), answer }
 }
 const fn allow(call: c_long) -> Rule {
     rule(call, &[], Answer::Allow)
@@ -27,14 +30,34 @@ const THREAD: u32 = 0x003d_0f00;
 /// `CLONE_DETACHED`, which some C libraries add; it means nothing any more.
 const DETACHED: u32 = 0x0040_0000;
 
+/// What allocators say of their memory and this program of a window's: how it
+/// is used (0 to 4 and 8), what of it a fork or a dump gets (10, 11, 16 to 19),
+/// large pages (14, 15), touch it all (22, 23), guard pages (102, 103). All of
+/// it is about the process's own memory and changes nothing for anybody else.
+const ADVICE: &[Rule] = &[
+    // Merged with equal pages of other processes, where the kernel does that
+    // (ksmd): how long a write takes then tells what others have in memory.
+    rule(SYS_madvise, &[When::is(2, MADV_MERGEABLE as u32)], Answer::Errno(EPERM)),
+    rule(SYS_madvise, &[When::masked(2, !3, MADV_NORMAL as u32)], Answer::Allow),
+    rule(SYS_madvise, &[When::is(2, MADV_DONTNEED as u32)], Answer::Allow),
+    rule(SYS_madvise, &[When::is(2, MADV_FREE as u32)], Answer::Allow),
+    rule(SYS_madvise, &[When::masked(2, !1, MADV_DONTFORK as u32)], Answer::Allow),
+    rule(SYS_madvise, &[When::masked(2, !1, MADV_HUGEPAGE as u32)], Answer::Allow),
+    rule(SYS_madvise, &[When::masked(2, !3, MADV_DONTDUMP as u32)], Answer::Allow),
+    rule(SYS_madvise, &[When::masked(2, !1, MADV_POPULATE_READ as u32)], Answer::Allow),
+    rule(SYS_madvise, &[When::masked(2, !1, MADV_GUARD_INSTALL)], Answer::Allow),
+    // Any other is one that this kernel does not know: libraries go on without.
+    refuse(SYS_madvise, EINVAL),
+];
+/// The first of two kinds of advice about guard pages, newer than the C library's header.
+const MADV_GUARD_INSTALL: u32 = 102;
+
 /// What every service does, whatever its driver.
 const SERVICE: &[Rule] = &[
     // Memory: the allocator's, stacks of threads.
     allow(SYS_brk),
     allow(SYS_munmap),
     allow(SYS_mremap),
-    // The allocator gives memory back; a window's mapping is kept from a fork.
-    allow(SYS_madvise),
     // Threads: one a channel.
     rule(SYS_clone, &[When::masked(0, !DETACHED, THREAD)], Answer::Allow),
     // Its flags lie in memory where no list can look: the C library takes `clone` then.
@@ -46,6 +69,7 @@ const SERVICE: &[Rule] = &[
     // Names of threads.
     rule(SYS_prctl, &[When::is(0, PR_SET_NAME as u32)], Answer::Allow),
     // Names of the allocator's memory, in newer C libraries; they go on without.
+    // Nor can a whole process be merged with others (PR_SET_MEMORY_MERGE).
     refuse(SYS_prctl, EINVAL),
     // Mutexes, channels between threads, joins.
     allow(SYS_futex),
@@ -254,12 +278,12 @@ const ATTACK_OLD: &[Rule] = &[];
 
 /// A native driver while it is loaded.
 pub fn loading() -> Vec<Rule> {
-    [CODE, SECOND, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD].concat()
+    [CODE, SECOND, ADVICE, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// A native driver that is loaded.
 pub fn native() -> Vec<Rule> {
-    [DATA, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD].concat()
+    [DATA, ADVICE, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// What compiling a WebAssembly module takes besides.
@@ -273,19 +297,19 @@ const COMPILER: &[Rule] = &[
 
 /// A WebAssembly module while it is read and compiled.
 pub fn compiling() -> Vec<Rule> {
-    [CODE, COMPILER, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+    [CODE, COMPILER, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// A module that is compiled: memory for its instances, and no file, and no
 /// more code. Its traps are signals, whose handlers are there by then.
 pub fn wasm() -> Vec<Rule> {
-    [DATA, NO_FILE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+    [DATA, NO_FILE, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// A submitted module while it is compiled, or its code is taken: it comes
 /// through descriptors, so that no file is opened.
 pub fn taking() -> Vec<Rule> {
-    [CODE, SECOND, READING, NO_FILE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+    [CODE, SECOND, READING, NO_FILE, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// Reading descriptors that came with the first message.
@@ -294,7 +318,7 @@ const READING: &[Rule] = &[allow(SYS_pread64), allow(SYS_lseek)];
 /// The function `submit`: it compiles while it serves, and opens no file. A
 /// module's own code runs in it once, to say what the module is.
 pub fn submit() -> Vec<Rule> {
-    [CODE, NO_FILE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+    [CODE, NO_FILE, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// The allocator, giving back much that a thread took, asks the system's file
@@ -338,7 +362,7 @@ const BUILDER_OLD: &[Rule] = &[];
 pub fn building() -> Vec<Rule> {
     // The first rule that fits decides: these go before the refusals below.
     let first = [BUILDER, BUILDER_OLD].concat();
-    [&first[..], CODE, SECOND, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD]
+    [&first[..], CODE, SECOND, ADVICE, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD]
         .concat()
 }
 
@@ -355,10 +379,33 @@ const KERNEL: &[Rule] = &[
 /// A kernel that is compiled and loaded: no file, no program and no more code.
 /// PoCL's threads, one for each processor, are there by then.
 pub fn opencl() -> Vec<Rule> {
-    [KERNEL, DATA, NO_FILE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+    [KERNEL, DATA, NO_FILE, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+}
+
+/// Flags of `open` that make or empty a file: no device is opened so.
+const MAKING: u32 = WRITING & !(O_ACCMODE as u32);
+
+/// Devices are opened for writing. Which ones there are is the other layers' to
+/// say: nothing else that is there can be written to.
+const DEVICE_FILES: &[Rule] = &[
+    rule(SYS_openat, &[When::masked(2, MAKING, 0)], Answer::Allow),
+    #[cfg(target_arch = "x86_64")]
+    rule(SYS_open, &[When::masked(1, MAKING, 0)], Answer::Allow),
+];
+
+/// What a driver of devices does besides: opening them, which an OpenCL kernel
+/// does while it is built only (its first list has it), and these requests.
+pub fn devices(driver: &Driver, requests: &[Requests]) -> Vec<Rule> {
+    let opens = if matches!(driver, Driver::Native { .. }) { DEVICE_FILES } else { &[] };
+    let request = |r: &Requests| Rule {
+        call: number(SYS_ioctl),
+        when: Cow::Owned(vec![When::masked(1, r.mask, r.value)]),
+        answer: Answer::Allow,
+    };
+    opens.iter().cloned().chain(requests.iter().map(request)).collect()
 }
 
 /// Raw lines: no driver, no files.
 pub fn floor() -> Vec<Rule> {
-    [DATA, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+    [DATA, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }

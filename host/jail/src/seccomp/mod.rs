@@ -15,6 +15,8 @@ mod program;
 pub use names::name;
 pub use program::Program;
 
+use crate::devices::{Device, Requests};
+use std::borrow::Cow;
 use vfun_supervise::{Driver, Filters};
 
 /// What becomes of a call.
@@ -55,12 +57,12 @@ impl When {
 }
 
 /// One line of a list: the first that fits a call decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The call's number.
     pub call: u32,
     /// All of these hold.
-    pub when: &'static [When],
+    pub when: Cow<'static, [When]>,
     /// What becomes of it then.
     pub answer: Answer,
 }
@@ -73,8 +75,9 @@ pub(crate) const fn number(call: libc::c_long) -> u32 {
 /// The lists for a driver, as its service installs them: one before it loads
 /// the driver, a stricter one once that is done. `makes_code`: the driver
 /// makes machine code or loads libraries while it serves, so that the second
-/// is as wide as the first.
-pub fn filters(driver: &Driver, makes_code: bool) -> Filters {
+/// is as wide as the first. `devices`: those that it may open, and what it may
+/// ask of them.
+pub fn filters(driver: &Driver, makes_code: bool, devices: &[Device]) -> Filters {
     let (loading, serving) = match driver {
         Driver::Native { .. } => (lists::loading(), lists::native()),
         Driver::Wasm { .. } => (lists::compiling(), lists::wasm()),
@@ -85,9 +88,12 @@ pub fn filters(driver: &Driver, makes_code: bool) -> Filters {
     };
     // A module's code, and a kernel's, is all made before it is served.
     let makes_code = makes_code && matches!(driver, Driver::Native { .. });
+    let requests: Vec<Requests> = devices.iter().flat_map(|d| d.ioctls.iter().copied()).collect();
     let words = |rules: Vec<Rule>| match rules.is_empty() {
         true => vec![],
-        false => Program::new(&rules).words(),
+        // The first rule that fits decides.
+        false if devices.is_empty() => Program::new(&rules).words(),
+        false => Program::new(&[lists::devices(driver, &requests), rules].concat()).words(),
     };
     Filters { serving: if makes_code { vec![] } else { words(serving) }, loading: words(loading) }
 }

@@ -79,6 +79,7 @@ impl Program {
 mod tests {
     use super::super::{When, lists};
     use super::*;
+    use std::borrow::Cow;
 
     /// What the kernel would do with a call.
     fn run(p: &Program, arch: u32, call: u32, args: [u64; 6]) -> u32 {
@@ -110,14 +111,14 @@ mod tests {
     #[test]
     fn the_first_rule_that_fits_decides() {
         const RULES: &[Rule] = &[
-            Rule { call: 1, when: &[], answer: Answer::Allow },
+            Rule { call: 1, when: Cow::Borrowed(&[]), answer: Answer::Allow },
             Rule {
                 call: 2,
-                when: &[When::masked(1, 0b11, 0b01), When::is(0, 7), When::short(0)],
+                when: Cow::Borrowed(&[When::masked(1, 0b11, 0b01), When::is(0, 7), When::short(0)]),
                 answer: Answer::Allow,
             },
-            Rule { call: 2, when: &[], answer: Answer::Errno(13) },
-            Rule { call: 3, when: &[], answer: Answer::Kill },
+            Rule { call: 2, when: Cow::Borrowed(&[]), answer: Answer::Errno(13) },
+            Rule { call: 3, when: Cow::Borrowed(&[]), answer: Answer::Kill },
         ];
         let p = Program::new(RULES);
         let to = |call, a0, a1| run(&p, ARCH, call, [a0, a1, 0, 0, 0, 0]);
@@ -134,6 +135,8 @@ mod tests {
     #[test]
     fn the_lists_hold_what_they_say() {
         use libc::*;
+        /// Newer than the C library's header.
+        const PR_SET_MEMORY_MERGE: i32 = 67;
         let native = Program::new(&lists::native());
         let loading = Program::new(&lists::loading());
         let floor = Program::new(&lists::floor());
@@ -160,6 +163,15 @@ mod tests {
             assert_eq!(to(p, SYS_clone, arg(0, SIGCHLD)), TRAP, "a fork");
             assert_eq!(to(p, SYS_clone, arg(0, 0x3d0f00 | CLONE_NEWNET)), TRAP);
             assert_eq!(to(p, SYS_futex, [0; 6]), ALLOW);
+            for advice in [0, 1, 2, 3, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103] {
+                assert_eq!(to(p, SYS_madvise, arg(2, advice)), ALLOW, "{advice}");
+            }
+            assert_eq!(to(p, SYS_madvise, arg(2, MADV_MERGEABLE)), ERRNO | EPERM as u32);
+            for advice in [MADV_UNMERGEABLE, MADV_REMOVE, MADV_PAGEOUT, MADV_HWPOISON, 104] {
+                assert_eq!(to(p, SYS_madvise, arg(2, advice)), ERRNO | EINVAL as u32, "{advice}");
+            }
+            let merge_all = [PR_SET_MEMORY_MERGE as u64, 1, 0, 0, 0, 0];
+            assert_eq!(to(p, SYS_prctl, merge_all), ERRNO | EINVAL as u32);
             assert_eq!(to(p, SYS_rt_sigaction, arg(0, SIGUSR1)), ALLOW);
             assert_eq!(to(p, SYS_rt_sigaction, arg(0, SIGSYS)), ERRNO | EPERM as u32);
             // The kernel takes the lower half alone for the signal.
@@ -252,7 +264,44 @@ mod tests {
     }
 
     #[test]
+    fn a_device_gets_its_requests_and_no_others() {
+        use crate::devices::{Device, Requests};
+        use libc::*;
+        let ioctls = vec![
+            Requests { mask: u32::MAX, value: 0x8004_5200 },
+            Requests { mask: 0xff00, value: 0x6400 },
+        ];
+        let devices = [Device { path: "/dev/x".into(), ioctls }];
+        let driver = vfun_supervise::Driver::Native { library: "/x".into() };
+        let of = |devices: &[Device]| {
+            let filters = super::super::filters(&driver, false, devices);
+            [Program(filters.loading), Program(filters.serving)]
+        };
+        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
+        let ioctl = |p: &Program, request: u64| to(p, SYS_ioctl, [3, request, 0, 0, 0, 0]);
+        let open = |p: &Program, flags: i32| to(p, SYS_openat, [0, 0, flags as u64, 0, 0, 0]);
+        for p in &of(&devices) {
+            for request in [0x8004_5200, 0x6400, 0xc010_6409, 0x1_0000_64ff] {
+                assert_eq!(ioctl(p, request), ALLOW, "{request:x}");
+            }
+            for request in [0x4004_5201, 0x8004_5201, 0x5200, 0x5401, 0x65_00] {
+                assert_eq!(ioctl(p, request), ERRNO | ENOTTY as u32, "{request:x}");
+            }
+            assert_eq!(open(p, O_RDWR | O_CLOEXEC), ALLOW);
+            for flags in [O_RDWR | O_CREAT, O_WRONLY | O_TRUNC, O_TMPFILE | O_RDWR] {
+                assert_eq!(open(p, flags), ERRNO | EACCES as u32);
+            }
+        }
+        for p in &of(&[]) {
+            assert_eq!(ioctl(p, 0x8004_5200), ERRNO | ENOTTY as u32);
+            assert_eq!(open(p, O_RDWR), ERRNO | EACCES as u32);
+        }
+    }
+
+    #[test]
     fn a_list_fits_a_packet() {
+        use crate::constants::REQUESTS_MAX;
+        use crate::devices::{Device, Requests};
         use vfun_supervise::Driver;
         let map = Box::new(vfun_supervise::Map {
             kernel: "k".into(),
@@ -268,7 +317,9 @@ mod tests {
         });
         let opencl = Driver::OpenCl { kernel: "/x".into(), signature: String::new(), map };
         for driver in [Driver::Native { library: "/x".into() }, opencl] {
-            let filters = super::super::filters(&driver, false);
+            let requests = (0..REQUESTS_MAX as u32).map(|i| Requests { mask: u32::MAX, value: i });
+            let device = Device { path: "/dev/x".into(), ioctls: requests.collect() };
+            let filters = super::super::filters(&driver, false, &[device]);
             let bytes = serde_json::to_vec(&filters).unwrap().len();
             assert!(bytes < vfun_supervise::PACKET_BYTES / 2, "{bytes}");
         }

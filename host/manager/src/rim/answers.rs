@@ -15,6 +15,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use vfun_rim::methods::*;
 use vfun_supervise::Driver;
 use vfun_wire::Handle;
 use vfun_wire::channel::ChannelKind;
@@ -173,7 +174,14 @@ impl Daemon {
             Ask::Status => self.status(),
             Ask::Functions => Reply::Functions { functions: self.function_rows() },
             Ask::Clients => Reply::Clients {
-                clients: self.core.catalog().clients.values().map(|c| self.client_row(c)).collect(),
+                clients: self
+                    .rim
+                    .core
+                    .catalog()
+                    .clients
+                    .values()
+                    .map(|c| self.client_row(c))
+                    .collect(),
             },
             Ask::Grants => Reply::Grants { grants: self.grant_rows() },
             Ask::History { limit } => {
@@ -184,17 +192,22 @@ impl Daemon {
                 }
             }
             Ask::Services => Reply::Services { services: self.service_rows() },
+            Ask::Sandbox => Reply::Sandbox(self.sandbox()),
             Ask::AddFunction { manifest, file } => self.add_function(&manifest, &file),
             Ask::RemoveFunction { name, .. } => self.remove_function(&name),
             Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),
             // Answered when the disk is done, before it comes here.
             Ask::RemoveClient { name } => error(format!("client '{name}' was not removed")),
             Ask::Revoke { grant } => {
-                let found =
-                    self.core.grants().map(|(handle, _)| handle).find(|h| h.to_string() == grant);
+                let found = self
+                    .rim
+                    .core
+                    .grants()
+                    .map(|(handle, _)| handle)
+                    .find(|h| h.to_string() == grant);
                 match found {
                     Some(grant) => {
-                        self.events.push_back(Event::Revoke { grant });
+                        self.rim.events.push_back(Event::Revoke { grant });
                         Reply::Done { sentence: format!("grant {grant} was taken away") }
                     }
                     None => error(format!("there is no grant {grant}: `vfun ps` lists them")),
@@ -226,14 +239,14 @@ impl Daemon {
     }
 
     fn status(&self) -> Reply {
-        let t = self.core.totals();
+        let t = self.rim.core.totals();
         Reply::Status(Status {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             root: self.config.root.clone(),
-            generation: self.generation,
+            generation: self.rim.generation,
             uptime_s: self.began.elapsed().as_secs(),
-            draining: self.core.draining(),
+            draining: self.rim.core.draining(),
             windows: t.windows,
             sessions: t.sessions,
             grants: t.grants,
@@ -266,7 +279,7 @@ impl Daemon {
         all.extend(self.submissions_troubles());
         all.extend(keeper);
         let now = self.now();
-        all.extend(self.core.breakers(now).map(|((client, function, _), state)| {
+        all.extend(self.rim.core.breakers(now).map(|((client, function, _), state)| {
             let client = self.client_words(*client);
             match state {
                 State::Open(until) => format!(
@@ -280,17 +293,17 @@ impl Daemon {
     }
 
     fn held_up(&self) -> HeldUp {
-        let sum = |of: fn(&Intake) -> u64| self.windows.values().map(|w| of(&w.intake)).sum();
-        let open = self.core.breakers(self.now()).filter(|(_, s)| matches!(s, State::Open(_)));
+        let sum = |of: fn(&Intake) -> u64| self.rim.windows.values().map(|w| of(&w.intake)).sum();
+        let open = self.rim.core.breakers(self.now()).filter(|(_, s)| matches!(s, State::Open(_)));
         HeldUp {
             requests: sum(|i| i.throttled),
             bells: sum(|i| i.deafened),
             connections: self.attaches.refused()
                 + self.own_attaches.refused()
                 + self.connects.refused(),
-            starts: self.core.starts_held_up(),
+            starts: self.rim.core.starts_held_up(),
             records: self.book.held_up(),
-            lines: self.lines.left_out(),
+            lines: self.rim.lines.left_out(),
             open_breakers: open.count() as u64,
         }
     }
@@ -313,6 +326,7 @@ impl Daemon {
                 .then(|| self.window_file(&c.name)),
             socket: (c.kind == ClientKind::Vm && c.doorbell).then(|| self.tree.vm_socket(&c.name)),
             connected: self
+                .rim
                 .windows
                 .values()
                 .any(|w| w.client == c.id && w.transport == super::ivshmem::DOORBELL),
@@ -321,17 +335,18 @@ impl Daemon {
             tcp: c.tcp != OverTcp::Nobody,
             tcp_open: c.tcp == OverTcp::Open,
             credential: c.credential_sha256.is_some(),
-            tokens: self.core.catalog().policy.client(&c.name).tokens,
+            tokens: self.rim.core.catalog().policy.client(&c.name).tokens,
             tokens_valid: self.tokens_valid(c.id),
         }
     }
 
     fn grant_rows(&self) -> Vec<GrantRow> {
         let now = self.now();
-        self.core
+        self.rim
+            .core
             .grants()
             .map(|(handle, g)| {
-                let window = self.windows.get(&g.window);
+                let window = self.rim.windows.get(&g.window);
                 GrantRow {
                     grant: handle.to_string(),
                     client_id: g.client_id,
@@ -346,7 +361,7 @@ impl Daemon {
                     wait: g.wait.text().into(),
                     depth: g.depth,
                     cell_bytes: g.cell_bytes,
-                    pid: g.service.and_then(|s| self.services.get(&s)).map(|p| p.pid as u32),
+                    pid: g.service.and_then(|s| self.rim.services.get(&s)).map(|p| p.pid as u32),
                     age_ms: now.saturating_sub(g.since_ms),
                     restarts: g.restarts,
                     in_flight: window
@@ -362,10 +377,10 @@ impl Daemon {
     /// A grant's counters, as its service keeps them: of a call, when it has ended. The
     /// time of one that lasts is what the manager itself has seen of it.
     fn counters_of(&self, handle: Handle, g: &Grant) -> Counters {
-        let channel = self.windows.get(&g.window).zip(g.told());
+        let channel = self.rim.windows.get(&g.window).zip(g.told());
         let Some((a, geometry)) = channel else { return Counters::default() };
         let mut counters = a.window.counters(&geometry);
-        if let Some(since) = self.core.computing_since(handle) {
+        if let Some(since) = self.rim.core.computing_since(handle) {
             let ns = self.now().saturating_sub(since).saturating_mul(1_000_000);
             counters.busy_ns = counters.busy_ns.saturating_add(ns);
         }
@@ -397,13 +412,13 @@ impl Daemon {
             let kept = with_absolute_libraries(text, &f);
             self.write_manifest(self.tree.functions().join(format!("{name}.toml")), &kept)?;
             let sentence = format!("function {name} {} is offered", f.version);
-            let mut catalog = self.core.catalog().clone();
+            let mut catalog = self.rim.core.catalog().clone();
             catalog.functions.insert(name, f);
             Ok((catalog, sentence))
         })();
         match done {
             Ok((catalog, sentence)) => {
-                self.events.push_back(Event::Catalog(catalog));
+                self.rim.events.push_back(Event::Catalog(catalog));
                 Reply::Done { sentence }
             }
             Err(sentence) => Reply::Error { sentence },
@@ -412,7 +427,7 @@ impl Daemon {
 
     /// The host's functions, and those that clients submitted.
     fn function_rows(&self) -> Vec<FunctionRow> {
-        let c = self.core.catalog();
+        let c = self.rim.core.catalog();
         let own = c.submitted.iter().flat_map(|(id, all)| {
             let client = c.clients.get(id).map(|c| c.name.clone());
             all.values().map(move |f| FunctionRow { client: client.clone(), ..function_row(f) })
@@ -429,14 +444,14 @@ impl Daemon {
                 "'{name}' is a function that a client submitted: say whose, `vfun function remove {name} --client NAME`"
             ));
         }
-        let mut catalog = self.core.catalog().clone();
+        let mut catalog = self.rim.core.catalog().clone();
         if catalog.functions.remove(name).is_none() {
             return error(format!(
                 "there is no function '{name}': `vfun function list` shows them"
             ));
         }
         let _ = std::fs::remove_file(self.tree.functions().join(format!("{name}.toml")));
-        self.events.push_back(Event::Catalog(catalog));
+        self.rim.events.push_back(Event::Catalog(catalog));
         Reply::Done {
             sentence: format!(
                 "function {name} is no longer offered; grants that have it keep it until they are released"
@@ -447,7 +462,8 @@ impl Daemon {
     /// The client that is to be declared, if an earlier one of its name left modules.
     fn left_by_another(&self, text: &str, file: &Path) -> Option<Client> {
         let client = manifest::client(file, text, 0).ok()?;
-        if self.core.catalog().client(&client.name).is_some() || !self.has_modules(&client.name) {
+        if self.rim.core.catalog().client(&client.name).is_some() || !self.has_modules(&client.name)
+        {
             return None;
         }
         let id = self.id("client", &client.name).ok()?;
@@ -456,7 +472,7 @@ impl Daemon {
 
     pub(super) fn add_client(&mut self, text: &str, file: &Path) -> Reply {
         let parsed = manifest::client(file, text, 0).map_err(|e| e.to_string()).and_then(|c| {
-            if let Some(old) = self.core.catalog().client(&c.name)
+            if let Some(old) = self.rim.core.catalog().client(&c.name)
                 && (old.window_bytes, old.kind, old.doorbell) != (c.window_bytes, c.kind, c.doorbell)
             {
                 return Err(format!(
@@ -490,10 +506,10 @@ impl Daemon {
             return Reply::Error { sentence };
         }
         let row = self.client_row(&client);
-        let mut catalog = self.core.catalog().clone();
+        let mut catalog = self.rim.core.catalog().clone();
         catalog.clients.insert(id, client);
         self.hand_over_tokens(&mut catalog);
-        self.events.push_back(Event::Catalog(catalog));
+        self.rim.events.push_back(Event::Catalog(catalog));
         Reply::ClientAdded(row)
     }
 
@@ -503,19 +519,24 @@ impl Daemon {
             let why = "the client 'host' always exists: programs on this host that name no other act for it. What it may use is bounded by [client.host] of the policy (`vfun policy set`)";
             return Err((noted, why.into()));
         }
-        let Some(client) = self.core.catalog().client(name).cloned() else {
+        let Some(client) = self.rim.core.catalog().client(name).cloned() else {
             let why = format!("there is no client '{name}': `vfun client list` shows them");
             return Err((noted, why));
         };
-        let windows: Vec<_> =
-            self.windows.iter().filter(|(_, w)| w.client == client.id).map(|(id, _)| *id).collect();
+        let windows: Vec<_> = self
+            .rim
+            .windows
+            .iter()
+            .filter(|(_, w)| w.client == client.id)
+            .map(|(id, _)| *id)
+            .collect();
         for id in windows {
-            if let Some(w) = self.windows.get(&id) {
+            if let Some(w) = self.rim.windows.get(&id) {
                 w.window.set_state(vfun_wire::header::host_state::ENDED);
             }
             self.window_gone(id);
         }
-        let mut catalog = self.core.catalog().clone();
+        let mut catalog = self.rim.core.catalog().clone();
         catalog.clients.remove(&client.id);
         catalog.submitted.remove(&client.id);
         // Another client of the same name is not this one.
@@ -526,7 +547,7 @@ impl Daemon {
         if client.kind == ClientKind::Vm && !client.doorbell {
             self.remove_window_file(name);
         }
-        self.events.push_back(Event::Catalog(catalog));
+        self.rim.events.push_back(Event::Catalog(catalog));
         let gone = format!("client {name} is gone, with its grants and its window");
         let sentence = match tokens {
             Ok(0) => gone,

@@ -1,8 +1,8 @@
 //! Programs on the host get their windows: one question, one answer.
 
 use super::{Attached, Daemon, Kind, ivshmem};
+use crate::core::Refusal;
 use crate::core::catalog::{ClientKind, OverTcp};
-use crate::core::{Event, Refusal};
 use crate::limits::*;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::{self, EventFlags};
@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
+use vfun_rim::methods::*;
 use vfun_window::{Bell, fdpass, memfd};
 use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
 use vfun_wire::limits::VECTORS;
@@ -138,7 +139,7 @@ impl Daemon {
         } else {
             names::decode(&ask.client).map_err(|e| malformed(&format!("the client's name: {e}")))?
         };
-        let client = self.core.catalog().client(name).ok_or_else(|| {
+        let client = self.rim.core.catalog().client(name).ok_or_else(|| {
             Nack::new(
                 NackCode::Denied,
                 format!(
@@ -168,7 +169,7 @@ impl Daemon {
         }
         // Who has not shown what the client asks for uses up nothing of its own.
         let prove = ask.remote == 1 && client.tcp == OverTcp::Proven;
-        crate::core::admit(self.core.catalog(), self.now(), client, None, credential, prove)?;
+        crate::core::admit(self.rim.core.catalog(), self.now(), client, None, credential, prove)?;
         let who = match ask.remote {
             1 => Who::Remote(client.id),
             _ => Who::User(uid),
@@ -188,7 +189,7 @@ impl Daemon {
                 ),
             ));
         }
-        let host_windows = self.windows.values().filter(|w| w.transport == HOST);
+        let host_windows = self.rim.windows.values().filter(|w| w.transport == HOST);
         let (all, mine) = host_windows
             .fold((0, 0), |(all, mine), w| (all + 1, mine + usize::from(w.client == client.id)));
         if all >= HOST_WINDOWS_MAX || mine >= HOST_WINDOWS_PER_CLIENT {
@@ -249,22 +250,12 @@ impl Daemon {
                 handing: false,
                 intake: self.intake(client_id),
             };
-            self.windows.insert(id, attached);
-            self.hold_window(id);
+            self.window_up(id, attached);
             Ok(())
         })();
         made.map_err(|e| {
             Nack::new(NackCode::NoCapacity, format!("the window could not be made: {e}"))
-        })?;
-        self.events.push_back(Event::WindowUp {
-            window: id,
-            client: client_id,
-            bytes,
-            doorbell: true,
-            death_seen: true,
-            proven: prove,
-        });
-        Ok(())
+        })
     }
 
     /// Notes who may not act for whom. Names that are no client's are not noted:
@@ -274,7 +265,7 @@ impl Daemon {
             return;
         }
         let name = names::decode(&ask.client).ok();
-        let client = name.and_then(|n| self.core.catalog().client(n));
+        let client = name.and_then(|n| self.rim.core.catalog().client(n));
         let refusal = Refusal {
             client: client.map_or(String::new(), |c| c.name.clone()),
             app: String::new(),
@@ -282,11 +273,6 @@ impl Daemon {
             nack: nack.clone(),
         };
         self.audit.refused(Some(uid), &refusal);
-    }
-
-    pub(super) fn fresh_id(&mut self) -> u32 {
-        self.next_id += 1;
-        self.next_id
     }
 }
 

@@ -1,13 +1,13 @@
 //! Manifests on disk become what is offered, and VMs' windows become files.
 
 use super::{Attached, Daemon};
-use crate::core::Event;
 use crate::core::catalog::{Catalog, Client, ClientKind, Function};
 use crate::manifest::{self, ManifestError};
 use crate::window::HostWindow;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::fs;
 use std::path::{Path, PathBuf};
+use vfun_rim::methods::*;
 
 impl Daemon {
     /// Reads one function's manifest: libraries are looked for beside it, then
@@ -87,12 +87,6 @@ impl Daemon {
         self.config.window_dir.join(format!("virtfun-{client}"))
     }
 
-    /// Generations rise with each window, and with each manager.
-    pub(super) fn next_window_generation(&mut self) -> u64 {
-        self.window_generation += 1;
-        self.window_generation
-    }
-
     /// Makes or takes up a VM's window and lays it out anew.
     pub(super) fn vm_window(&mut self, client: &Client) -> Result<(), String> {
         debug_assert_eq!(client.kind, ClientKind::Vm);
@@ -155,28 +149,17 @@ impl Daemon {
             tracing::warn!("the tree could not show a window: {e}");
         }
         let id = self.fresh_id();
-        self.windows.insert(
-            id,
-            Attached {
-                window,
-                client: client.id,
-                transport: super::ivshmem::PLAIN,
-                peer: None,
-                heartbeats: true,
-                proven: false,
-                handing: false,
-                intake: self.intake(client.id),
-            },
-        );
-        self.hold_window(id);
-        self.events.push_back(Event::WindowUp {
-            window: id,
+        let attached = Attached {
+            window,
             client: client.id,
-            bytes: client.window_bytes,
-            doorbell: false,
-            death_seen: false,
+            transport: super::ivshmem::PLAIN,
+            peer: None,
+            heartbeats: true,
             proven: false,
-        });
+            handing: false,
+            intake: self.intake(client.id),
+        };
+        self.window_up(id, attached);
         Ok(())
     }
 }

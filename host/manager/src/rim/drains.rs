@@ -3,17 +3,18 @@
 use super::Daemon;
 use crate::admin::{Progress, Reply};
 use crate::core::{DrainOf, Event};
+use vfun_rim::methods::*;
 
 impl Daemon {
     /// Grants nothing new of what is named, or does again.
     pub(super) fn drain(&mut self, of: DrainOf, on: bool) -> Reply {
         let known = match &of {
             DrainOf::All => Ok("nothing new is granted; what is active goes on".to_owned()),
-            DrainOf::Client(name) => match self.core.catalog().client(name) {
+            DrainOf::Client(name) => match self.rim.core.catalog().client(name) {
                 Some(_) => Ok(format!("client {name} is granted nothing new")),
                 None => Err(format!("there is no client '{name}': `vfun client list` shows them")),
             },
-            DrainOf::Function(name) => match self.core.catalog().functions.contains_key(name) {
+            DrainOf::Function(name) => match self.rim.core.catalog().functions.contains_key(name) {
                 true => Ok(format!("'{name}' is granted to nobody any more")),
                 false => {
                     Err(format!("there is no function '{name}': `vfun function list` shows them"))
@@ -30,10 +31,10 @@ impl Daemon {
                 DrainOf::Function(name) => format!("'{name}' is granted again"),
             },
         };
-        self.events.push_back(Event::DrainOf { of, on });
+        self.rim.events.push_back(Event::DrainOf { of, on });
         self.settle();
         let state = self.serving_state();
-        for a in self.windows.values() {
+        for a in self.rim.windows.values() {
             a.window.set_state(state);
         }
         Reply::Done { sentence }
@@ -42,15 +43,15 @@ impl Daemon {
     /// What is left of what is named.
     pub(super) fn progress(&self, of: &DrainOf) -> Reply {
         let mut p = Progress {
-            draining: self.core.draining(),
-            clients: self.core.drained().0.clone(),
-            functions: self.core.drained().1.clone(),
+            draining: self.rim.core.draining(),
+            clients: self.rim.core.drained().0.clone(),
+            functions: self.rim.core.drained().1.clone(),
             grants: 0,
             calls: 0,
         };
-        for (_, g) in self.core.grants_of(of) {
+        for (_, g) in self.rim.core.grants_of(of) {
             p.grants += 1;
-            if let (Some(geometry), Some(a)) = (g.geometry, self.windows.get(&g.window)) {
+            if let (Some(geometry), Some(a)) = (g.geometry, self.rim.windows.get(&g.window)) {
                 p.calls += a.window.in_flight(&geometry);
             }
         }

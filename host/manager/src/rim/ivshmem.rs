@@ -7,7 +7,6 @@
 //! Source of the protocol: docs/specs/ivshmem-spec.rst of QEMU.
 
 use super::{Attached, Daemon, Kind};
-use crate::core::Event;
 use crate::core::catalog::{Client, ClientKind};
 use crate::limits::{ACCEPTS_A_TURN, CONNECTS, RINGERS_LEFT_MAX};
 use crate::window::{Bells, HostWindow};
@@ -19,6 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use vfun_rim::methods::*;
 use vfun_window::{fdpass, memfd};
 use vfun_wire::ivshmem::{FIRST_VM_PEER, HOST_PEER};
 
@@ -64,7 +64,9 @@ impl Daemon {
     pub(super) fn prepared(&self, client: &Client) -> bool {
         match client.doorbell {
             true => self.vm_sockets.contains_key(&client.id),
-            false => self.windows.values().any(|w| w.client == client.id && w.transport == PLAIN),
+            false => {
+                self.rim.windows.values().any(|w| w.client == client.id && w.transport == PLAIN)
+            }
         }
     }
 
@@ -93,7 +95,7 @@ impl Daemon {
                 Ok((stream, _)) => stream,
                 Err(e) => return self.refuse_for_want_of_descriptors(&e),
             };
-            let Some(c) = self.core.catalog().clients.get(&client).cloned() else { return };
+            let Some(c) = self.rim.core.catalog().clients.get(&client).cloned() else { return };
             let now = self.now();
             if !self.connects.take(now, client) {
                 self.warn_of(client, format_args!(
@@ -103,8 +105,11 @@ impl Daemon {
                 refuse(&stream);
                 continue;
             }
-            let taken =
-                self.windows.iter().find(|(_, w)| w.client == client && w.transport == DOORBELL);
+            let taken = self
+                .rim
+                .windows
+                .iter()
+                .find(|(_, w)| w.client == client && w.transport == DOORBELL);
             if let Some((id, old)) = taken {
                 // A VM that ended a moment ago may not have been noticed yet.
                 if old.peer.as_ref().is_some_and(alive) {
@@ -162,41 +167,24 @@ impl Daemon {
         let id = self.fresh_id();
         self.watch(&stream, Kind::Peer, id, EventFlags::RDHUP)?;
         self.watch(&control, Kind::Bell, id, EventFlags::IN | EventFlags::ET)?;
-        self.windows.insert(
-            id,
-            Attached {
-                window,
-                client: client.id,
-                transport: DOORBELL,
-                peer: Some(stream),
-                heartbeats: true,
-                proven: false,
-                handing: true,
-                intake: self.intake(client.id),
-            },
-        );
+        let attached = Attached {
+            window,
+            client: client.id,
+            transport: DOORBELL,
+            peer: Some(stream),
+            heartbeats: true,
+            proven: false,
+            handing: true,
+            intake: self.intake(client.id),
+        };
         // Kept before the VM has it: it cannot ask for another one.
-        self.hold_window(id);
-        let a = self.windows.get_mut(&id).expect("just put there");
-        let told = hand_over(a.peer.as_ref().expect("given above"), peer, &a.window);
-        a.handing = false;
-        if let Err(e) = told {
-            self.windows.remove(&id);
-            self.let_window_go(id);
-            return Err(e);
-        }
-        self.hold_window(id);
+        self.window_given(id, attached, |daemon| match daemon.rim.windows.get(&id) {
+            Some(Attached { peer: Some(stream), window, .. }) => hand_over(stream, peer, window),
+            _ => Err(io::Error::other("its window is gone")),
+        })?;
         if self.may_say(&self.client_words(client.id)) {
             tracing::info!(client = client.name, peer, "a VM is connected");
         }
-        self.events.push_back(Event::WindowUp {
-            window: id,
-            client: client.id,
-            bytes,
-            doorbell: true,
-            death_seen: false,
-            proven: false,
-        });
         self.settle();
         Ok(())
     }

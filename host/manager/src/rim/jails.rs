@@ -3,10 +3,11 @@
 //! for it here: the launcher's report is heard like everything else.
 
 use super::{Daemon, Kind};
-use crate::admin::ServiceRow;
+use crate::admin::{SandboxView, ServiceRow};
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
 use crate::limits::{GROUPS_SWEEP, LAUNCH_TIME, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
+use crate::policy::Key;
 use crate::process::{Process, Sandbox, started};
 use rustix::event::epoll::{self, EventFlags};
 use std::collections::BTreeSet;
@@ -19,9 +20,10 @@ use vfun_jail::constants::{USER_BASE, USERS};
 use vfun_jail::group::{Group, Groups};
 use vfun_jail::standing::Meant;
 use vfun_jail::{
-    Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing, opencl,
-    seccomp,
+    Device, Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing,
+    opencl, seccomp,
 };
+use vfun_rim::methods::*;
 use vfun_supervise::{Driver, Start, ToService};
 
 /// A service that is being made.
@@ -51,6 +53,8 @@ pub(super) struct Jails {
     without: BTreeSet<Layer>,
     /// Whether it may give each client a user of its own.
     own_users: bool,
+    /// What the last service has that has loaded its driver.
+    pub seen: Option<Standing>,
     /// Groups that could not be removed yet.
     pub leaving: Vec<Group>,
     /// Launches that are over, whose processes are not reaped yet.
@@ -90,6 +94,7 @@ impl Jails {
             missing,
             without,
             own_users,
+            seen: None,
             leaving: vec![],
             remains: vec![],
             sweep: Some(Instant::now() + GROUPS_SWEEP),
@@ -171,7 +176,7 @@ impl Cannot {
 impl Daemon {
     /// A service that is wanted could not be started.
     pub(super) fn not_started(&mut self, service: ServiceId, cannot: Cannot) {
-        self.events.push_back(match cannot {
+        self.rim.events.push_back(match cannot {
             Cannot::Now(reason) => Event::ServiceDelayed { service, reason },
             Cannot::Ever(reason) => Event::ServiceFailed { service, reason },
         });
@@ -183,7 +188,7 @@ impl Daemon {
         let log = self.tree.service_log(&start.client, &start.function).and_then(|p| append(&p));
         log.or_else(|e| {
             let name = format!("client {}", start.client);
-            if self.lines.say(self.now(), &name) == Say::Yes {
+            if self.rim.lines.say(self.now(), &name) == Say::Yes {
                 tracing::warn!(
                     "{name}: its service of '{}' has no log, which cannot be written: {e}",
                     start.function
@@ -195,17 +200,17 @@ impl Daemon {
 
     /// A client's bounds on its services of a function.
     fn jail_limits(&self, client: &str, function: &str) -> Limits {
-        self.core.catalog().policy.of(client, function).jail
+        self.rim.core.catalog().policy.of(client, function).jail
     }
 
     /// Layers without which no service starts.
     fn required_layers(&self) -> BTreeSet<Layer> {
-        self.core.catalog().policy.require.clone()
+        self.rim.core.catalog().policy.require.clone()
     }
 
     /// Begins to start a service. What comes of it is an event.
-    pub(super) fn start_service(&mut self, id: ServiceId, mut start: Start) -> Result<(), Cannot> {
-        if self.services.len() + self.launching.len() >= SERVICES_MAX {
+    pub(super) fn launch_service(&mut self, id: ServiceId, mut start: Start) -> Result<(), Cannot> {
+        if self.rim.services.len() + self.launching.len() >= SERVICES_MAX {
             return Err(Cannot::Now(format!("the host runs {SERVICES_MAX} services already")));
         }
         let program = self.config.program(&start.driver).map_err(Cannot::Ever)?;
@@ -216,13 +221,17 @@ impl Daemon {
             return Err(Cannot::Ever(sentence));
         }
         let limits = self.jail_limits(&start.client, &start.function);
-        let client = self.core.catalog().client(&start.client).map_or(0, |c| c.id);
-        let (mut reads, makes_code) = self
+        let client = self.rim.core.catalog().client(&start.client).map_or(0, |c| c.id);
+        let (mut reads, makes_code, devices) = self
+            .rim
             .core
             .catalog()
             .functions
             .get(&start.function)
-            .map_or((vec![], false), |f| (f.reads.clone(), f.makes_code));
+            .map_or_else(Default::default, |f| {
+                (f.reads.clone(), f.makes_code, f.devices_of(&start.driver).to_vec())
+            });
+        let groups = self.device_groups(&start.client, &devices).map_err(Cannot::Ever)?;
         match &start.driver {
             Driver::Native { library: file } | Driver::Wasm { module: file, .. } => {
                 reads.push(file.clone());
@@ -239,10 +248,10 @@ impl Daemon {
             _ => 0,
         };
         if !self.jails.lacks(Layer::Seccomp) {
-            start.filters = seccomp::filters(&start.driver, makes_code);
+            start.filters = seccomp::filters(&start.driver, makes_code, &devices);
         }
         self.jails.made += 1;
-        let name = format!("{}-{}-{}", start.function, self.generation, self.jails.made);
+        let name = format!("{}-{}-{}", start.function, self.rim.generation, self.jails.made);
         let (group, ungrouped) =
             self.jails.groups.make(&start.client, &name, &limits, 0, &self.jails.without);
         let user = (self.jails.own_users && !self.jails.lacks(Layer::OwnUser) && client < USERS)
@@ -255,6 +264,8 @@ impl Daemon {
             program,
             arguments: vec![],
             reads,
+            devices: devices.into_iter().map(|d| d.path).collect(),
+            groups,
             scratch_bytes,
             user,
             limits,
@@ -266,6 +277,25 @@ impl Daemon {
         let missing = self.jails.missing.iter().cloned().chain(ungrouped).collect();
         let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: None };
         self.launch(id, (start, given), plan, meant, group)
+    }
+
+    /// Groups that a client's services need to open these devices; a sentence
+    /// if they may not or cannot.
+    fn device_groups(&self, client: &str, devices: &[Device]) -> Result<Vec<u32>, String> {
+        let policy = &self.rim.core.catalog().policy;
+        let mut groups = BTreeSet::new();
+        for device in devices {
+            let path = device.path.display().to_string();
+            if !policy.may_open(client, &path) {
+                let section = policy.section(client, "", Key::Devices);
+                return Err(format!("client {client} may not open {path} (devices in {section})"));
+            }
+            // An ordinary user's services have the groups that the user has.
+            if self.jails.own_users {
+                groups.extend(device.group()?);
+            }
+        }
+        Ok(groups.into_iter().collect())
     }
 
     fn launch(
@@ -391,6 +421,7 @@ impl Daemon {
             note: None,
             windows: BTreeSet::new(),
             shared: 0,
+            channels: 0,
         };
         let process = Process::new(done.pid, l.socket, done.pidfd, sandbox);
         if let Some(ticks) = started(process.pid)
@@ -414,7 +445,7 @@ impl Daemon {
             self.leaving.push(process);
             return Err(cannot);
         }
-        self.services.insert(id, process);
+        self.rim.services.insert(id, process);
         self.hold_service(id);
         Ok(())
     }
@@ -429,7 +460,7 @@ impl Daemon {
                 LAUNCH_TIME.as_millis(),
                 self.config.jail_program.file_name().unwrap_or_default().display()
             );
-            self.events.push_back(Event::ServiceFailed { service, reason });
+            self.rim.events.push_back(Event::ServiceFailed { service, reason });
             self.settle();
         }
     }
@@ -441,14 +472,14 @@ impl Daemon {
         self.reap(l.launch.abandon());
         self.remove_group(l.begun.group);
         let exit = Exit::Signal(9);
-        self.events.push_back(Event::ServiceExited { service: id, exit });
+        self.rim.events.push_back(Event::ServiceExited { service: id, exit });
         true
     }
 
     /// The service has loaded its driver: its sandbox is complete now.
     pub(super) fn service_ready(&mut self, id: ServiceId, note: Option<String>) -> Event {
         let required = self.required_layers();
-        let Some(process) = self.services.get_mut(&id) else {
+        let Some(process) = self.rim.services.get_mut(&id) else {
             return Event::ServiceReady { service: id };
         };
         process.sandbox.standing =
@@ -458,6 +489,7 @@ impl Daemon {
             let shown = n.chars().filter(|c| !c.is_control()).take(SERVICE_NOTE_CHARS);
             process.sandbox.note = Some(shown.collect());
         }
+        self.jails.seen = Some(process.sandbox.standing.clone());
         match process.sandbox.standing.lacks(&required, &[]) {
             None => Event::ServiceReady { service: id },
             Some(reason) => {
@@ -470,9 +502,9 @@ impl Daemon {
     /// Counts a window as shared with its service: what both touch is not the
     /// service's own, whoever touched it first.
     pub(super) fn share_window(&mut self, id: ServiceId, window: WindowId) {
-        let Some(process) = self.services.get_mut(&id) else { return };
+        let Some(process) = self.rim.services.get_mut(&id) else { return };
         let sandbox = &mut process.sandbox;
-        let windows = &self.windows;
+        let windows = &self.rim.windows;
         let known = sandbox.windows.contains(&window);
         if sandbox.shares(window, |w| windows.get(&w).map(|w| w.window.bytes()))
             && let Err(e) = sandbox.group.share(&sandbox.limits, sandbox.shared)
@@ -487,7 +519,7 @@ impl Daemon {
     /// How a service ended, as its sandbox tells it.
     pub(super) fn exit_of(&mut self, id: ServiceId, exit: Exit) -> Exit {
         let forbidden = self.forbidden.remove(&id);
-        let starved = || self.services.get(&id).is_some_and(|p| p.sandbox.group.starved());
+        let starved = || self.rim.services.get(&id).is_some_and(|p| p.sandbox.group.starved());
         match (exit, forbidden) {
             (Exit::Code(vfun_supervise::EXIT_FORBIDDEN) | Exit::Unknown, Some(call)) => {
                 Exit::Forbidden(call)
@@ -496,6 +528,18 @@ impl Daemon {
             (Exit::Signal(9) | Exit::Unknown, _) if starved() => Exit::Starved,
             (exit, _) => exit,
         }
+    }
+
+    /// What services get of the sandbox.
+    pub(super) fn sandbox(&self) -> SandboxView {
+        let expected = || {
+            let missing = self.jails.missing.clone();
+            let lacks = |layer: &Layer| missing.iter().any(|m| m.layer == *layer);
+            let layers = Layer::ALL.into_iter().filter(|l| !lacks(l)).collect();
+            Standing { layers, missing, landlock: None }
+        };
+        let seen = self.jails.seen.clone();
+        SandboxView { seen: seen.is_some(), standing: seen.unwrap_or_else(expected) }
     }
 
     /// The services and their sandboxes, for people.
@@ -507,14 +551,14 @@ impl Daemon {
                 client: s.client.clone(),
                 function: s.function.clone(),
                 pid: p.pid as u32,
-                channels: self.core.grants().filter(|(_, g)| g.service == Some(*id)).count(),
+                channels: self.rim.core.grants().filter(|(_, g)| g.service == Some(*id)).count(),
                 user: s.meant.user,
                 limits: s.limits,
                 sandbox: s.standing.clone(),
                 note: s.note.clone(),
             }
         };
-        self.services.iter().map(row).collect()
+        self.rim.services.iter().map(row).collect()
     }
 }
 

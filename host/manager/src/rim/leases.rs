@@ -1,48 +1,19 @@
-//! Looks at what leased grants do, when it is time to decide who holds a VF.
+//! Who holds which VF, for people.
 
 use super::Daemon;
 use crate::admin::{DeviceRow, KeptOff, LeaseRow, LeasesView, Reply};
-use crate::core::leases::Usage;
-use crate::core::{Event, Grant};
+use crate::core::Grant;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use vfun_wire::Handle;
 
 impl Daemon {
-    /// How long until the next decision, if any is to be made.
-    pub(super) fn leases_patience(&self) -> Option<Duration> {
-        Some(Duration::from_millis(self.core.leases_due()?.saturating_sub(self.now())))
-    }
-
-    /// Reads their counters if a decision is due, and lets the core decide.
-    pub(super) fn look_at_leases(&mut self) {
-        // Of moves that came to nothing, at each turn: whoever comes and goes between
-        // two decisions must not leave a descriptor each time.
-        let core = &self.core;
-        self.batons.retain(|h, _| core.is_moving(*h));
-        let now = self.now();
-        if self.core.leases_due().is_none_or(|due| due > now) {
-            return;
-        }
-        let values = self
-            .core
-            .grants()
-            .filter(|(_, g)| g.leased)
-            .filter_map(|(handle, g)| {
-                let c = self.windows.get(&g.window)?.window.counters(&g.told()?);
-                Some((handle, Usage { calls: c.calls, errors: c.errors, busy_ns: c.busy_ns }))
-            })
-            .collect();
-        self.events.push_back(Event::Usage { values });
-        self.settle();
-    }
-
     /// Who holds which VF, and why.
     pub(super) fn leases_view(&self) -> LeasesView {
         let now = self.now();
-        let (functions, clients) = (&self.core.catalog().functions, &self.core.catalog().clients);
-        let all: BTreeMap<Handle, &Grant> = self.core.grants().collect();
-        let devices = self.core.devices(now).into_iter().map(|d| DeviceRow {
+        let (functions, clients) =
+            (&self.rim.core.catalog().functions, &self.rim.core.catalog().clients);
+        let all: BTreeMap<Handle, &Grant> = self.rim.core.grants().collect();
+        let devices = self.rim.core.devices(now).into_iter().map(|d| DeviceRow {
             function: d.function.to_owned(),
             location: functions
                 .values()
@@ -88,7 +59,7 @@ impl Daemon {
                 .collect(),
             next: d.next.moves,
         });
-        LeasesView { settings: *self.core.lease_settings(), devices: devices.collect() }
+        LeasesView { settings: *self.rim.core.lease_settings(), devices: devices.collect() }
     }
 
     /// Leases VFs in another way until the manager starts anew.
@@ -98,14 +69,14 @@ impl Daemon {
         interval_ms: Option<u64>,
         min_hold_ms: Option<u64>,
     ) -> Reply {
-        let old = *self.core.lease_settings();
+        let old = *self.rim.core.lease_settings();
         let settings = vfun_leases::Settings {
             policy: policy.unwrap_or(old.policy),
             interval_ms: interval_ms.unwrap_or(old.interval_ms),
             min_hold_ms: min_hold_ms.unwrap_or(old.min_hold_ms),
             ..old
         };
-        match self.core.set_leases(settings) {
+        match self.rim.core.set_leases(settings) {
             Ok(()) => Reply::Done {
                 sentence: format!(
                     "VFs are leased by '{}', each {} ms, for at least {} ms",

@@ -34,7 +34,7 @@ impl Daemon {
         for child in children() {
             let pid = child.as_raw_nonzero().get();
             // Reaped when it ends, like all services.
-            if self.services.values().any(|p| p.pid == pid) {
+            if self.rim.services.values().any(|p| p.pid == pid) {
                 continue;
             }
             let Ok(pidfd) = pidfd_open(child, PidfdFlags::empty()) else { continue };
@@ -75,7 +75,7 @@ impl Daemon {
             return;
         }
         // Services that an earlier manager left end only after this one has begun.
-        let ours = self.services.values().chain(&self.leaving).map(|p| &p.sandbox.group);
+        let ours = self.rim.services.values().chain(&self.leaving).map(|p| &p.sandbox.group);
         let ours = ours.chain(self.launching.values().map(|l| &l.begun.group));
         let ours = ours.chain(&self.jails.leaving).flat_map(|g| &g.dirs);
         let ours: BTreeSet<&Path> = ours.map(|(_, dir)| dir.as_path()).collect();

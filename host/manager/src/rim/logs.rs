@@ -3,27 +3,28 @@
 //! end of what it held is kept beside it.
 //!
 //! The service holds the file open for appending, so it is copied and
-//! truncated, not renamed. What is written between the two is lost. A service
-//! that no longer appends makes a file with a hole, which takes no room; how
-//! much it can write between two looks is bounded by its limit of a file's size.
+//! truncated, not renamed. What is written between the two is lost. The kernel
+//! lets a service make no file longer than [`LOG_BYTES`]:
+//! what it writes beyond that before the next look is lost, too.
 
 use super::Daemon;
-use crate::limits::{LOG_BYTES, LOGS_LOOK};
+use crate::limits::{LOG_BYTES, LOG_CUT, LOGS_LOOK};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use vfun_rim::methods::*;
 
 impl Daemon {
     /// Cuts logs that are too long, now and then.
     pub(super) fn look_after_logs(&mut self) {
-        if self.services.is_empty() || self.last_logs.elapsed() < LOGS_LOOK {
+        if self.rim.services.is_empty() || self.last_logs.elapsed() < LOGS_LOOK {
             return;
         }
         self.last_logs = Instant::now();
         for log in self.tree.service_logs() {
-            if let Err(e) = cut(&log, LOG_BYTES)
+            if let Err(e) = cut(&log, LOG_CUT)
                 && self.may_say("services' logs")
             {
                 tracing::warn!("{} could not be cut: {e}", log.display());
@@ -32,11 +33,11 @@ impl Daemon {
     }
 
     pub(super) fn logs_patience(&self) -> Option<Duration> {
-        (!self.services.is_empty()).then(|| LOGS_LOOK.saturating_sub(self.last_logs.elapsed()))
+        (!self.rim.services.is_empty()).then(|| LOGS_LOOK.saturating_sub(self.last_logs.elapsed()))
     }
 }
 
-/// Keeps the last `bytes` of a file that is longer in `FILE.1`, and empties it.
+/// Keeps all of a file that is longer than `bytes` in `FILE.1`, and empties it.
 fn cut(path: &Path, bytes: u64) -> io::Result<()> {
     let meta = std::fs::symlink_metadata(path)?;
     if !meta.is_file() || meta.len() <= bytes {
@@ -47,9 +48,10 @@ fn cut(path: &Path, bytes: u64) -> io::Result<()> {
         return Ok(());
     }
     let kept = (|| {
-        file.seek(SeekFrom::End(-(bytes as i64)))?;
+        let start = file.metadata()?.len().saturating_sub(LOG_BYTES);
+        file.seek(SeekFrom::Start(start))?;
         let mut end = Vec::new();
-        (&file).take(bytes).read_to_end(&mut end)?;
+        (&file).take(LOG_BYTES).read_to_end(&mut end)?;
         let mut old = path.as_os_str().to_owned();
         old.push(".1");
         let _ = std::fs::remove_file(&old);
@@ -76,7 +78,7 @@ mod tests {
         cut(&path, 10).unwrap();
         log.write_all(b"next").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"next");
-        assert_eq!(std::fs::read(dir.path().join("f.log.1")).unwrap(), b"3456789abc");
+        assert_eq!(std::fs::read(dir.path().join("f.log.1")).unwrap(), b"0123456789abc");
         // Again and again: two files, no more.
         for _ in 0..5 {
             log.write_all(&[b'x'; 50]).unwrap();

@@ -16,6 +16,7 @@ use crate::core::catalog::Client;
 use crate::limits::{WINDOW_AGAIN, WINDOW_AGAIN_LOOK, WINDOW_FILES_LOOK};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
+use vfun_rim::methods::*;
 use vfun_wire::header::{HOST_STATE_OFF, host_state};
 
 /// A client whose window was taken down.
@@ -33,8 +34,13 @@ pub(super) struct Down {
 impl Daemon {
     /// Takes windows down whose pages went away, and sees to those that are.
     pub(super) fn look_after_windows(&mut self) {
-        let lost: Vec<WindowId> =
-            self.windows.iter().filter(|(_, a)| a.window.is_lost()).map(|(id, _)| *id).collect();
+        let lost: Vec<WindowId> = self
+            .rim
+            .windows
+            .iter()
+            .filter(|(_, a)| a.window.is_lost())
+            .map(|(id, _)| *id)
+            .collect();
         lost.into_iter().for_each(|id| self.window_lost(id));
         if self.last_files.elapsed() >= WINDOW_FILES_LOOK {
             self.last_files = Instant::now();
@@ -52,11 +58,11 @@ impl Daemon {
     /// What the host says at a window's start is the host's to write, but a VM can.
     fn look_at_headers(&mut self) {
         let state = self.serving_state();
-        let vms = self.windows.iter().filter(|(_, a)| a.transport != HOST);
+        let vms = self.rim.windows.iter().filter(|(_, a)| a.transport != HOST);
         let spoiled = vms.filter(|(_, a)| !a.window.header_stands(state));
         let spoiled: Vec<WindowId> = spoiled.map(|(id, _)| *id).collect();
         for id in spoiled {
-            let Some(a) = self.windows.get(&id) else { continue };
+            let Some(a) = self.rim.windows.get(&id) else { continue };
             if a.transport == PLAIN && !a.window.header_is_itself() {
                 self.take_down(id, "its guest overwrote its header");
                 continue;
@@ -74,20 +80,25 @@ impl Daemon {
     }
 
     fn look_at_files(&mut self) {
-        let plain: Vec<WindowId> =
-            self.windows.iter().filter(|(_, a)| a.transport == PLAIN).map(|(id, _)| *id).collect();
-        let clients = self.windows.values().filter(|a| a.transport == PLAIN).map(|a| a.client);
+        let plain: Vec<WindowId> = self
+            .rim
+            .windows
+            .iter()
+            .filter(|(_, a)| a.transport == PLAIN)
+            .map(|(id, _)| *id)
+            .collect();
+        let clients = self.rim.windows.values().filter(|a| a.transport == PLAIN).map(|a| a.client);
         let clients: std::collections::BTreeSet<u32> = clients.collect();
         self.replaced.retain(|client| clients.contains(client));
         for id in plain {
-            let Some(a) = self.windows.get(&id) else { continue };
+            let Some(a) = self.rim.windows.get(&id) else { continue };
             let Ok(stat) = rustix::fs::fstat(a.window.fd()) else { continue };
             if (stat.st_size as u64) < a.window.bytes() {
                 self.window_lost(id);
                 continue;
             }
             let client = a.client;
-            let Some(name) = self.core.catalog().clients.get(&client).map(|c| c.name.clone())
+            let Some(name) = self.rim.core.catalog().clients.get(&client).map(|c| c.name.clone())
             else {
                 continue;
             };
@@ -107,7 +118,7 @@ impl Daemon {
     }
 
     fn window_lost(&mut self, id: WindowId) {
-        let Some(a) = self.windows.get(&id) else { return };
+        let Some(a) = self.rim.windows.get(&id) else { return };
         let bytes = a.window.bytes();
         let size = rustix::fs::fstat(a.window.fd()).map_or(0, |s| s.st_size as u64);
         let (why, how) = match size < bytes {
@@ -127,7 +138,7 @@ impl Daemon {
 
     /// Ends a window that cannot go on as it is; a plain one is laid out anew.
     fn take_down(&mut self, id: WindowId, why: &'static str) {
-        let Some(a) = self.windows.get(&id) else { return };
+        let Some(a) = self.rim.windows.get(&id) else { return };
         let (client, plain) = (a.client, a.transport == PLAIN);
         let size = rustix::fs::fstat(a.window.fd()).map_or(0, |s| s.st_size as u64);
         // What is left of it may be read by its apps. Never beyond its end:
@@ -148,7 +159,7 @@ impl Daemon {
     /// an earlier manager left no longer touch the one before.
     pub(super) fn prepare_vm_when_free(&mut self, client: &Client) -> Result<(), String> {
         let (id, again) = (client.id, Instant::now() + WINDOW_AGAIN);
-        if client.doorbell || self.core.letting_go(|c, _| c == id).next().is_none() {
+        if client.doorbell || self.rim.core.letting_go(|c, _| c == id).next().is_none() {
             return self.prepare_vm(client);
         }
         let why = "services still let go of the one before";
@@ -172,10 +183,10 @@ impl Daemon {
             None => client == d.client,
         };
         let mut some = false;
-        for service in self.core.letting_go(of) {
+        for service in self.rim.core.letting_go(of) {
             // One that is gone is about to be noticed.
             some = true;
-            if let Some(p) = self.services.get(&service) {
+            if let Some(p) = self.rim.services.get(&service) {
                 p.kill();
             }
         }
@@ -189,7 +200,7 @@ impl Daemon {
         self.down = wait;
         let due: Vec<Down> = due;
         for mut d in due {
-            let Some(client) = self.core.catalog().clients.get(&d.client).cloned() else {
+            let Some(client) = self.rim.core.catalog().clients.get(&d.client).cloned() else {
                 continue;
             };
             if self.prepared(&client) {
@@ -220,7 +231,7 @@ impl Daemon {
     /// What is wrong with windows, for people.
     pub(super) fn windows_troubles(&self) -> Vec<String> {
         let name = |id: &u32| {
-            let client: Option<&Client> = self.core.catalog().clients.get(id);
+            let client: Option<&Client> = self.rim.core.catalog().clients.get(id);
             client.map_or_else(|| id.to_string(), |c| c.name.clone())
         };
         let down = self.down.iter().map(|d| {

@@ -1,4 +1,6 @@
 //! Around the state machine: one thread, one epoll, nothing that blocks for long.
+//! What is done about events is in `vfun-rim`, which the simulation runs, too; this
+//! is the system under it, and what people ask.
 //!
 //! - [`again`]: the program on disk takes this one's place.
 //! - [`attach`]: programs on the host get their windows.
@@ -6,25 +8,25 @@
 //! - [`drains`]: nothing new is granted.
 //! - [`conditions`]: what a manager needs before it can serve.
 //! - [`keep`]: what outlives this manager.
+//! - [`system`]: what `vfun-rim` needs of it.
+//! - [`attach`]: programs on the host get their windows.
+//! - [`ivshmem`]: VMs get theirs, with doorbells.
+//! - [`drains`]: nothing new is granted.
+//! - [`keep`]: the connection to the keeper, and what it gives back.
+//! - [`leases`]: who holds which VF, for people.
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered.
-//! - [`actions`]: what the core decided is done.
 //! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
-//! - [`leases`]: what leased grants do is looked at.
 //! - [`leftovers`]: what is left of services that are over.
 //! - [`logs`]: services' logs are cut.
 //! - [`lost`]: windows whose pages or files went away.
 //! - [`owner`]: which manager a window belongs to.
 //! - [`progress`]: calls are looked at in windows.
 //! - [`records`]: what became of grants is put on record.
-//! - [`requests`]: requests out of windows, each window in its turn.
-//! - [`say`]: lines of the log that a client causes.
 //! - [`submissions`]: what clients wish for of their own modules.
 //! - [`modules`]: what is kept of these.
-//! - [`tell`]: words to services.
 
-mod actions;
 mod again;
 mod answers;
 mod attach;
@@ -44,32 +46,29 @@ mod owner;
 mod policy;
 mod progress;
 mod records;
-mod requests;
-mod say;
 mod setup;
 mod submissions;
-mod tell;
+mod system;
+mod threads;
 
 pub use again::CHECK;
 pub use setup::{Config, StartError, TlsFiles};
 
-use crate::core::{Core, Event, ServiceId, WindowId};
-use crate::fair::{Intake, Lines, Rates};
-use crate::fault;
+use crate::core::ServiceId;
+use crate::fair::Rates;
 use crate::limits::*;
 use crate::process::Process;
 use crate::record::Records;
 use crate::tree::Tree;
-use crate::window::HostWindow;
 use rustix::event::epoll;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 use vfun_keeper::Keeper;
-use vfun_supervise::FromService;
-use vfun_wire::Handle;
+use vfun_rim::methods::*;
+use vfun_rim::{Attached, Rim};
 
 /// What an epoll event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,56 +126,30 @@ impl Kind {
     }
 }
 
-/// A window and how it is reached.
-pub(crate) struct Attached {
-    window: HostWindow,
-    client: u32,
-    transport: &'static str,
-    /// The socket of a program on the host, or of a VM's QEMU: its end is theirs.
-    peer: Option<UnixStream>,
-    heartbeats: bool,
-    /// Each app in it must show who it is.
-    proven: bool,
-    /// Its VM has not been told everything yet.
-    handing: bool,
-    /// How fast it may ask, and whose turn it is.
-    intake: Intake,
-}
-
 /// The manager, running.
 pub struct Daemon {
     config: Config,
     tree: Tree,
     records: Records,
-    core: Core,
-    generation: u32,
+    rim: Rim<Daemon>,
     began: Instant,
     epoll: OwnedFd,
     admin_listener: UnixListener,
     host_listener: UnixListener,
     signals: UnixStream,
-    windows: BTreeMap<WindowId, Attached>,
     /// Locks of plain windows, by client.
     owned: BTreeMap<String, owner::Owned>,
-    /// Windows with requests, in the order of their turns.
-    turns: VecDeque<WindowId>,
-    /// Lines of the log about each client.
-    lines: Lines,
     /// Clients whose windows were taken down and are to be laid out anew.
     down: Vec<lost::Down>,
     /// Clients whose windows' files are no longer those that are mapped.
     replaced: std::collections::BTreeSet<u32>,
     last_files: Instant,
     last_logs: Instant,
+    last_threads: Instant,
     /// What is not on record yet.
     book: records::Book,
     /// What the start found instead of a database, for people.
     found: Option<String>,
-    /// What services' sockets had no room for.
-    untold: BTreeMap<ServiceId, VecDeque<tell::Word>>,
-    /// For each channel that somebody stands by for, the end of the baton that
-    /// whoever serves it is to pass.
-    batons: BTreeMap<Handle, OwnedFd>,
     /// When another keeper is to be started.
     keeper_due: Option<Instant>,
     /// How fast users get windows.
@@ -190,9 +163,6 @@ pub struct Daemon {
     ringers: Vec<(u32, std::thread::JoinHandle<()>)>,
     /// Where VMs connect, by client.
     vm_sockets: BTreeMap<u32, ivshmem::Socket>,
-    /// Generation of the window laid out last.
-    window_generation: u64,
-    services: BTreeMap<ServiceId, Process>,
     /// Services that are being made.
     launching: BTreeMap<ServiceId, jails::Launching>,
     jails: jails::Jails,
@@ -200,21 +170,14 @@ pub struct Daemon {
     strays: BTreeMap<u32, OwnedFd>,
     /// Last words of services whose driver made a forbidden system call.
     forbidden: BTreeMap<ServiceId, u32>,
-    /// Reports of services that are not complete yet.
-    reports: BTreeMap<ServiceId, Vec<Handle>>,
     /// Processes told to go, still to be reaped: by pid.
     leaving: Vec<Process>,
     admins: BTreeMap<u32, answers::AdminConnection>,
     pending: BTreeMap<u32, attach::Pending>,
-    next_id: u32,
-    events: VecDeque<Event>,
     helpers: Vec<helpers::Helper>,
-    last_asked: Instant,
     /// Calls that each channel had answered at the last look.
-    answered: BTreeMap<Handle, u64>,
+    answered: BTreeMap<vfun_wire::Handle, u64>,
     last_progress: Instant,
-    last_heartbeats: Instant,
-    last_tick: Instant,
     ending: bool,
     /// What clients submitted.
     submissions: modules::Submissions,
@@ -234,20 +197,22 @@ pub struct Daemon {
     not_again: Option<String>,
     hangups: UnixStream,
     keeper: Option<Keeper>,
-    /// Own numbers as the keeper has them.
-    noted: Option<(u32, u64)>,
     /// See [`attach::spare`].
     spare: Option<std::fs::File>,
     /// Kept locked while this manager lives.
     _lock: std::fs::File,
 }
 
+/// Milliseconds on the machine's monotonic clock: the same for a manager that
+/// takes over from this one.
+fn clock() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    t.tv_sec as u64 * 1000 + t.tv_nsec as u64 / 1_000_000
+}
+
 impl Daemon {
-    /// Milliseconds on the machine's monotonic clock: the same for a manager
-    /// that takes over from this one.
     fn now(&self) -> u64 {
-        let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        t.tv_sec as u64 * 1000 + t.tv_nsec as u64 / 1_000_000
+        clock()
     }
 
     fn watch(
@@ -262,7 +227,7 @@ impl Daemon {
 
     /// Serves until told to stop; true if it is to start anew in place.
     pub fn run(&mut self) -> io::Result<bool> {
-        tracing::info!(root = %self.config.root.display(), generation = self.generation, "ready");
+        tracing::info!(root = %self.config.root.display(), generation = self.rim.generation, "ready");
         while !self.ending {
             self.turn()?;
         }
@@ -275,15 +240,6 @@ impl Daemon {
         Ok(false)
     }
 
-    fn polled(&self) -> bool {
-        self.windows.values().any(|w| w.window.bells().is_none())
-    }
-
-    /// Whether there is an app whose end only its heartbeat shows.
-    fn heartbeats_due(&self) -> bool {
-        self.windows.iter().any(|(id, w)| w.heartbeats && self.core.has_sessions(*id))
-    }
-
     fn patience(&self) -> Option<Duration> {
         let mut patience = None;
         let mut at_most = |d: Duration| patience = Some(patience.map_or(d, |p: Duration| p.min(d)));
@@ -292,9 +248,10 @@ impl Daemon {
             self.windows_patience(),
             self.records_patience(),
             self.logs_patience(),
+            self.threads_patience(),
             self.tell_patience(),
             self.jails_patience(),
-            self.leases_patience(),
+            self.clock_patience(),
             self.progress_patience(),
             self.trial_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
@@ -302,17 +259,8 @@ impl Daemon {
         for due in dues.into_iter().flatten() {
             at_most(due);
         }
-        if let Some(due) = self.lines.due(self.now()) {
+        if let Some(due) = self.rim.lines.due(self.now()) {
             at_most(Duration::from_millis(due));
-        }
-        if self.polled() {
-            at_most(if self.last_asked.elapsed() < BUSY_FOR { LOOK_BUSY } else { LOOK_IDLE });
-        }
-        if self.core.needs_tick() {
-            at_most(TICK);
-        }
-        if self.heartbeats_due() {
-            at_most(HEARTBEAT_LOOK);
         }
         if !self.pending.is_empty() || !self.leaving.is_empty() {
             at_most(Duration::from_millis(100));
@@ -340,31 +288,15 @@ impl Daemon {
         for (kind, id) in others {
             self.ready(kind, id);
         }
-        self.look_by_the_clock();
-        self.serve_turns();
+        self.look_around();
         self.take_newcomers(newcomers);
         self.look_after_windows();
         self.look_after_logs();
-        self.look_at_leases();
         self.look_at_progress();
-        self.tell_again();
+        self.look_after_threads();
         self.late_records();
         if self.keeper_due.is_some_and(|t| t <= Instant::now()) {
             self.keeper_gone();
-        }
-        if self.last_heartbeats.elapsed() >= HEARTBEAT_LOOK && self.heartbeats_due() {
-            self.last_heartbeats = Instant::now();
-            let beats: Vec<Event> = self
-                .windows
-                .iter()
-                .filter(|(_, w)| w.heartbeats)
-                .map(|(id, w)| Event::Heartbeats { window: *id, values: w.window.heartbeats() })
-                .collect();
-            self.events.extend(beats);
-        }
-        if self.last_tick.elapsed() >= TICK && self.core.needs_tick() {
-            self.last_tick = Instant::now();
-            self.events.push_back(Event::Tick);
         }
         self.mind_the_wall_clock();
         self.drop_late_pending();
@@ -426,211 +358,39 @@ impl Daemon {
         self.settle();
     }
 
-    fn window_gone(&mut self, id: WindowId) {
-        if self.windows.contains_key(&id) {
-            // First, as it was kept before it was noted: one that is kept and
-            // not noted counts as new.
-            self.let_window_go(id);
-            self.events.push_back(Event::WindowDown { window: id });
-            self.settle();
-            // Services map what they need of it themselves.
-            if let Some(a) = self.windows.remove(&id) {
-                // Its program holds the same bell: closing this end would not
-                // keep it from waking the manager.
-                if let Some(bells) = a.window.bells() {
-                    let _ = epoll::delete(&self.epoll, bells.to_host[0].as_fd());
-                }
-                if let Some(peer) = &a.peer {
-                    let _ = epoll::delete(&self.epoll, peer);
-                }
-                self.ringers.extend(a.window.into_ringer().map(|thread| (a.client, thread)));
-            }
-        }
-    }
-
-    fn hear_service(&mut self, id: ServiceId, most: usize) {
-        let mut ready = false;
-        for _ in 0..most {
-            let Some(process) = self.services.get(&id) else { return };
-            let (message, fds) = match vfun_supervise::receive::<FromService>(process.socket()) {
-                Ok(Some(heard)) => heard,
-                Ok(None) => {
-                    let _ = epoll::delete(&self.epoll, process.socket());
-                    return;
-                }
-                Err(vfun_supervise::Error::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => {
-                    return;
-                }
-                Err(e) => {
-                    // A service that speaks nonsense has been taken over by its driver.
-                    process.kill();
-                    let _ = epoll::delete(&self.epoll, process.socket());
-                    tracing::warn!(service = id, "{e}: it is ended");
-                    return;
-                }
-            };
-            let service = id;
-            let event = match message {
-                FromService::Ready { .. } if ready || !self.core.awaits_ready(service) => {
-                    // Each is a look at its sandbox. One that the core has given
-                    // up on may say it once, too, and is being ended anyway.
-                    process.kill();
-                    let _ = epoll::delete(&self.epoll, process.socket());
-                    if self.core.knows_service(service) {
-                        tracing::warn!(service, "it says again that it is ready: it is ended");
-                    }
-                    return;
-                }
-                FromService::Ready { note, .. } => {
-                    ready = true;
-                    self.service_ready(service, note)
-                }
-                FromService::Failed { reason } => Event::ServiceFailed { service, reason },
-                FromService::Opened { channel } => {
-                    Event::ChannelOpened { service, channel: Handle(channel) }
-                }
-                FromService::DeviceLost { channel, reason } => {
-                    Event::ChannelLost { service, channel: Handle(channel), reason }
-                }
-                FromService::Standing { channel } => {
-                    Event::ChannelStanding { service, channel: Handle(channel) }
-                }
-                FromService::OpenFailed { channel, reason } => {
-                    Event::ChannelOpenFailed { service, channel: Handle(channel), reason }
-                }
-                FromService::Closed { channel } => {
-                    Event::ChannelClosed { service, channel: Handle(channel) }
-                }
-                FromService::Broken { channel, reason } => {
-                    Event::ChannelBroken { service, channel: Handle(channel), reason }
-                }
-                // It may have been on its way when the manager that asked was
-                // killed: what was opened since is not in it.
-                FromService::Channels { to, .. } if to != 0 && to != self.generation => continue,
-                FromService::Channels { .. } if !self.core.awaits_report(service) => {
-                    self.reports.remove(&service);
-                    if self.may_say(&format!("service {service}")) {
-                        tracing::warn!(service, "a report that nobody asked for is ignored");
-                    }
-                    continue;
-                }
-                FromService::Channels { channels, more, .. } => {
-                    let said = self.reports.entry(service).or_default();
-                    if said.len() + channels.len() > REPORT_CHANNELS_MAX {
-                        tracing::warn!(
-                            service,
-                            "it reports more channels than there can be: it is ended"
-                        );
-                        process.kill();
-                        let _ = epoll::delete(&self.epoll, process.socket());
-                        self.reports.remove(&service);
-                        return;
-                    }
-                    said.extend(channels.into_iter().map(Handle));
-                    if more {
-                        continue;
-                    }
-                    let channels = self.reports.remove(&service).unwrap_or_default();
-                    // Its word that it is ready may have gone with the manager that
-                    // heard it. What is asked of it then is asked of it now.
-                    if self.core.awaits_ready(service)
-                        && let failed @ Event::ServiceFailed { .. } =
-                            self.service_ready(service, None)
-                    {
-                        self.events.push_back(failed);
-                        return;
-                    }
-                    Event::Serving { service, channels }
-                }
-                FromService::Alive => Event::ServiceAlive { service },
-                FromService::Forbidden { call } => {
-                    self.forbidden.insert(service, call);
-                    continue;
-                }
-                FromService::Submission { ask, channel, wish } => {
-                    self.wished(service, ask, Handle(channel), wish, fds);
-                    continue;
-                }
-                FromService::Deadline { channel } => {
-                    Event::CallOverran { service, channel: Handle(channel) }
-                }
-            };
-            self.events.push_back(event);
-        }
-    }
-
-    fn service_ended(&mut self, id: ServiceId) {
-        self.hear_service(id, LAST_WORDS); // first
-        let Some(process) = self.services.get(&id) else { return };
-        let Some(exit) = process.reap() else { return };
-        let exit = self.exit_of(id, exit);
-        let process = self.services.remove(&id).expect("just seen");
-        // The keeper holds both for a moment more.
-        let _ = epoll::delete(&self.epoll, process.socket());
-        let _ = epoll::delete(&self.epoll, process.pidfd());
-        let _ = self.records.service(process.pid, None);
-        self.remove_group(process.sandbox.group);
-        self.reports.remove(&id);
-        self.untold.remove(&id);
-        self.let_service_go(id);
-        self.events.push_back(Event::ServiceExited { service: id, exit });
-    }
-
-    /// Lets the core handle what happened, and does what it says, until nothing is left.
-    fn settle(&mut self) {
-        while let Some(event) = self.events.pop_front() {
-            let mut actions = vec![];
-            let now = self.now();
-            let rules = matches!(event, Event::Catalog(_));
-            let what = fault::What::of(&event);
-            what.at(fault::Step::Handling);
-            self.core.handle(now, event, &mut actions);
-            if rules {
-                self.set_rates();
-            }
-            self.note_changes();
-            self.reserve_generations();
-            what.at(fault::Step::Noted);
-            for action in actions {
-                self.act(action);
-            }
-            what.at(fault::Step::Done);
-        }
-    }
-
     /// An orderly end: channels are told, services finish what they compute.
     fn end(&mut self) {
         use vfun_wire::status::BreakReason;
-        for a in self.windows.values() {
+        for a in self.rim.windows.values() {
             a.window.set_state(vfun_wire::header::host_state::ENDED);
         }
         // What was put off is told first, so that the order is to end comes last.
         self.tell_again();
-        for p in self.services.values() {
+        for p in self.rim.services.values() {
             if p.send(&vfun_supervise::ToService::Stop, &[]).is_err() {
                 p.kill();
             }
         }
         self.abandon_launches();
         let until = Instant::now() + STOP_TIME;
-        while !self.services.is_empty() && Instant::now() < until {
-            self.services.retain(|_, p| p.reap().is_none());
+        while !self.rim.services.is_empty() && Instant::now() < until {
+            self.rim.services.retain(|_, p| p.reap().is_none());
             std::thread::sleep(Duration::from_millis(2));
         }
-        for p in self.services.values() {
+        for p in self.rim.services.values() {
             p.kill();
             let _ = self.records.service(p.pid, None);
         }
         let until = Instant::now() + LEFT_ENDS;
-        while !(self.services.is_empty() && self.leaving.is_empty()) && Instant::now() < until {
-            self.services.retain(|_, p| p.reap().is_none());
+        while !(self.rim.services.is_empty() && self.leaving.is_empty()) && Instant::now() < until {
+            self.rim.services.retain(|_, p| p.reap().is_none());
             self.leaving.retain(|p| p.reap().is_none());
             std::thread::sleep(Duration::from_millis(2));
         }
         let channels: Vec<_> =
-            self.core.grants().filter_map(|(_, g)| Some((g.window, g.geometry?))).collect();
+            self.rim.core.grants().filter_map(|(_, g)| Some((g.window, g.geometry?))).collect();
         for (window, geometry) in channels {
-            if let Some(a) = self.windows.get(&window) {
+            if let Some(a) = self.rim.windows.get(&window) {
                 a.window.break_channel(&geometry, BreakReason::Shutdown);
             }
         }

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use vfun_rim::methods::*;
 use vfun_supervise::Driver;
 
 /// What clients have, and what is on its way.
@@ -162,7 +163,7 @@ impl Daemon {
         match driver {
             Driver::Submit => {
                 let build = store::build_of(&self.config.wasm_program);
-                let (services, launching) = (&self.services, &self.launching);
+                let (services, launching) = (&self.rim.services, &self.launching);
                 let builds = &mut self.submissions.builds;
                 builds.retain(|id, _| services.contains_key(id) || launching.contains_key(id));
                 builds.insert(service, build);
@@ -183,7 +184,7 @@ impl Daemon {
                 let mut files = vec![module.into()];
                 // Of another build of the program the code is of no use.
                 let build = store::build_of(&self.config.wasm_program);
-                let id = self.core.catalog().client(client).map_or(0, |c| c.id);
+                let id = self.rim.core.catalog().client(client).map_or(0, |c| c.id);
                 let fits = |c: &str| {
                     let kept = self.submissions.holdings.get(&id).into_iter();
                     kept.flat_map(|h| h.modules.values())
@@ -215,7 +216,7 @@ impl Daemon {
 
     /// Offers what a client has now.
     pub(super) fn offer_holding(&mut self, client: u32, held: Holding) {
-        let mut catalog = self.core.catalog().clone();
+        let mut catalog = self.rim.core.catalog().clone();
         let (functions, wrong) = held.functions();
         for w in wrong {
             tracing::error!("a submitted module is left out: {w}");
@@ -225,7 +226,7 @@ impl Daemon {
             false => drop(catalog.submitted.insert(client, functions)),
         }
         self.submissions.holdings.insert(client, held);
-        self.events.push_back(Event::Catalog(catalog));
+        self.rim.events.push_back(Event::Catalog(catalog));
         // What is asked next is asked of this catalog.
         self.settle();
     }
@@ -237,7 +238,7 @@ impl Daemon {
         client: &str,
         name: &str,
     ) -> Result<(), (Noted, String)> {
-        let Some(id) = self.core.catalog().client(client).map(|c| c.id) else {
+        let Some(id) = self.rim.core.catalog().client(client).map(|c| c.id) else {
             let why = format!("there is no client '{client}': `vfun client list` shows them");
             return Err((noted, why));
         };

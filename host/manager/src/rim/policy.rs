@@ -10,7 +10,7 @@ use crate::core::{Catalog, Effects};
 use crate::files::write_durably;
 use crate::policy::limits::POLICY_BYTES_MAX;
 use crate::policy::view::within;
-use crate::policy::{Policy, parse};
+use crate::policy::{Policy, Unenforced, parse};
 use crate::tokens::Tokens;
 use std::fs;
 use std::io::{self, Read};
@@ -90,6 +90,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         | Ask::Grants
         | Ask::Leases
         | Ask::Services
+        | Ask::Sandbox
         | Ask::History { .. }
         | Ask::Policy { .. }
         | Ask::Tokens { .. }
@@ -99,7 +100,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
 }
 
 /// What a change took away, in a sentence.
-fn told(effects: &Effects, doubts: &[String]) -> String {
+fn told(effects: &Effects, doubts: &[String], unenforced: &[String]) -> String {
     let mut text = String::new();
     let count =
         |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
@@ -125,6 +126,9 @@ fn told(effects: &Effects, doubts: &[String]) -> String {
     text += "; bounds on channels, bytes, depth and deadlines hold for new grants, those of processors, memory and threads for services started from now on";
     for d in doubts {
         text += &format!("\nis this meant so? {d}");
+    }
+    for u in unenforced {
+        text += &format!("\nnot enforced on this host: {u}");
     }
     text
 }
@@ -182,17 +186,17 @@ impl Daemon {
     }
 
     fn tokens_changed(&mut self) -> Effects {
-        let mut catalog = self.core.catalog().clone();
+        let mut catalog = self.rim.core.catalog().clone();
         self.hand_over_tokens(&mut catalog);
-        let effects = self.core.effects(&catalog);
-        self.events.push_back(Event::Catalog(catalog));
+        let effects = self.rim.core.effects(&catalog);
+        self.rim.events.push_back(Event::Catalog(catalog));
         effects
     }
 
     /// How many tokens of a client are valid now.
     pub(super) fn tokens_valid(&self, client: u32) -> usize {
         let now = self.now();
-        let of = self.core.catalog().tokens.get(&client);
+        let of = self.rim.core.catalog().tokens.get(&client);
         of.map_or(0, |all| all.iter().filter(|t| !t.expired(now)).count())
     }
 
@@ -203,7 +207,7 @@ impl Daemon {
                 && c.credential_sha256.is_none()
                 && self.tokens_valid(c.id) == 0
         };
-        for c in self.core.catalog().clients.values().filter(unproven) {
+        for c in self.rim.core.catalog().clients.values().filter(unproven) {
             let name = &c.name;
             tracing::warn!(
                 "client {name} takes nobody over TCP: it has neither credential nor token. `vfun token add {name}` makes one; `tcp = \"open\"` in its manifest takes whoever comes"
@@ -212,21 +216,27 @@ impl Daemon {
     }
 
     fn doubts(&self, policy: &Policy) -> Vec<String> {
-        let c = self.core.catalog();
+        let c = self.rim.core.catalog();
         policy.doubts(
             |n| c.client(n).is_some(),
             |f| c.functions.contains_key(f) || vfun_submit::is_own(f),
         )
     }
 
+    /// Bounds that this host does not keep.
+    fn unenforced(&self) -> Unenforced {
+        Unenforced::of(&self.sandbox().standing.missing)
+    }
+
     pub(super) fn policy_view(&self, client: Option<&str>) -> Reply {
-        let c = self.core.catalog();
+        let c = self.rim.core.catalog();
         if let Some(name) = client
             && c.client(name).is_none()
         {
             return error(format!("there is no client '{name}': `vfun client list` shows them"));
         }
         let file = self.tree.policy();
+        let host = self.unenforced();
         let shown = c.clients.values().filter(|c| client.is_none_or(|n| n == c.name));
         Reply::Policy(View {
             written: file.exists(),
@@ -235,11 +245,12 @@ impl Daemon {
             require: c.policy.require.iter().map(|l| l.name().into()).collect(),
             clients: shown
                 .map(|x| {
-                    let holds = self.core.charges(x.id, None).into();
-                    within(x.max_grants, c.policy.view_of(&x.name, holds))
+                    let holds = self.rim.core.charges(x.id, None).into();
+                    within(x.max_grants, c.policy.view_of(&x.name, holds, &host))
                 })
                 .collect(),
             doubts: self.doubts(&c.policy),
+            unenforced: c.policy.unenforced(&host),
         })
     }
 
@@ -274,22 +285,23 @@ impl Daemon {
     }
 
     fn put_in_force(&mut self, policy: Policy, what: String) -> Reply {
-        let mut catalog = self.core.catalog().clone();
+        let mut catalog = self.rim.core.catalog().clone();
         let doubts = self.doubts(&policy);
+        let unenforced = policy.unenforced(&self.unenforced());
         catalog.policy = policy;
         self.policy_fault = None;
         if self.tokens_fault.is_some() {
             self.read_tokens();
         }
         self.hand_over_tokens(&mut catalog);
-        let effects = self.core.effects(&catalog);
-        self.events.push_back(Event::Catalog(catalog));
+        let effects = self.rim.core.effects(&catalog);
+        self.rim.events.push_back(Event::Catalog(catalog));
         if let Some(e) = &self.tokens_fault {
             return error(format!(
                 "{what}, but nothing new is granted until the tokens can be read: {e}"
             ));
         }
-        Reply::Done { sentence: what + &told(&effects, &doubts) }
+        Reply::Done { sentence: what + &told(&effects, &doubts, &unenforced) }
     }
 
     /// Tokens can be changed only where they could be read: else they would be
@@ -303,7 +315,7 @@ impl Daemon {
 
     pub(super) fn add_token(&mut self, client: &str, app: &str, lives_ms: Option<i64>) -> Reply {
         let made = self.readable_tokens().and_then(|()| {
-            if self.core.catalog().client(client).is_none() {
+            if self.rim.core.catalog().client(client).is_none() {
                 return Err(format!(
                     "there is no client '{client}': `vfun client list` shows them"
                 ));

@@ -7,27 +7,28 @@ use crate::core::Event;
 use crate::core::watch::Progress;
 use crate::limits::PROGRESS_LOOK;
 use std::time::Duration;
+use vfun_rim::methods::*;
 
 impl Daemon {
     /// How long until the next look, if there is anything to look at.
     pub(super) fn progress_patience(&self) -> Option<Duration> {
-        self.core.watched().next()?;
+        self.rim.core.watched().next()?;
         let usual = PROGRESS_LOOK.saturating_sub(self.last_progress.elapsed());
-        let due = self.core.progress_due().map(|t| t.saturating_sub(self.now()));
+        let due = self.rim.core.progress_due().map(|t| t.saturating_sub(self.now()));
         Some(due.map_or(usual, |ms| usual.min(Duration::from_millis(ms))))
     }
 
     pub(super) fn look_at_progress(&mut self) {
         let now = self.now();
-        let due = self.core.progress_due().is_some_and(|t| t <= now);
+        let due = self.rim.core.progress_due().is_some_and(|t| t <= now);
         if !due && self.last_progress.elapsed() < PROGRESS_LOOK {
             return;
         }
         self.last_progress = std::time::Instant::now();
         let mut values = vec![];
         let mut answered = std::collections::BTreeMap::new();
-        for (channel, g) in self.core.watched() {
-            let there = self.windows.get(&g.window).zip(g.geometry);
+        for (channel, g) in self.rim.core.watched() {
+            let there = self.rim.windows.get(&g.window).zip(g.geometry);
             let Some((a, geometry)) = there else { continue };
             let calls = a.window.answered(&geometry);
             // Where calls were answered since, those that wait are not looked at.
@@ -38,7 +39,7 @@ impl Daemon {
             answered.insert(channel, calls);
         }
         self.answered = answered;
-        self.events.push_back(Event::Progress { values });
+        self.rim.events.push_back(Event::Progress { values });
         self.settle();
     }
 }

@@ -146,8 +146,8 @@ impl Daemon {
     /// one gave out, also if nothing else of it is left: what came and went may
     /// never be on record.
     pub(super) fn reserve_generations(&mut self) {
-        let highest = self.core.highest_generation();
-        if highest <= self.generation.max(self.book.reserved) || self.book.trouble.is_some() {
+        let highest = self.rim.core.highest_generation();
+        if highest <= self.rim.generation.max(self.book.reserved) || self.book.trouble.is_some() {
             return;
         }
         let ahead = highest.saturating_add(GENERATIONS_AHEAD);
@@ -209,7 +209,7 @@ impl Daemon {
             l.shown = true;
         }
         let mended = self.book.trouble.is_some();
-        let services = self.services.values().chain(&self.leaving);
+        let services = self.rim.services.values().chain(&self.leaving);
         self.records
             .batch(|r| {
                 for l in due.iter().filter_map(|grant| self.book.late.get(grant)) {

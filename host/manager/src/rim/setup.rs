@@ -1,16 +1,16 @@
 //! Brings a manager up.
 
 use super::helpers::Helper;
-use super::{Daemon, Kind};
+use super::{Daemon, Kind, clock};
 use crate::core::{Catalog, Core};
-use crate::fair::{Lines, Rates};
-use crate::limits::{ATTACHES, CONNECTS, LINES, LINES_NAMES, OWN_ATTACHES};
+use crate::fair::Rates;
+use crate::limits::{ATTACHES, CONNECTS, OWN_ATTACHES};
 use crate::numbers::{self, Found};
 use crate::process;
 use crate::record::LeftService;
 use crate::tree::Tree;
 use rustix::event::epoll;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -18,6 +18,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
+use vfun_rim::Rim;
+use vfun_rim::methods::*;
+use vfun_rim::take_up::Left;
 use vfun_supervise::Driver;
 
 /// How a manager is set up.
@@ -290,45 +293,33 @@ impl Daemon {
         let mut daemon = Daemon {
             tree,
             records,
-            core: Core::new(generation, Catalog::default()),
-            generation,
+            rim: Rim::new(Core::new(generation, Catalog::default()), generation, clock()),
             began: Instant::now(),
             epoll,
             admin_listener,
             host_listener,
             signals,
-            windows: BTreeMap::new(),
             owned: BTreeMap::new(),
-            turns: VecDeque::new(),
             down: vec![],
             replaced: Default::default(),
             last_files: Instant::now(),
             last_logs: Instant::now(),
+            last_threads: Instant::now(),
             book: super::records::Book::new(),
             found: None,
-            untold: BTreeMap::new(),
-            batons: BTreeMap::new(),
             keeper_due: None,
-            lines: Lines::new(LINES, LINES_NAMES),
             attaches: Rates::new(ATTACHES),
             own_attaches: Rates::new(OWN_ATTACHES),
             newcomers: 0,
             connects: Rates::new(CONNECTS),
             ringers: vec![],
             vm_sockets: BTreeMap::new(),
-            window_generation: u64::from(generation) << 32,
-            services: BTreeMap::new(),
             leaving: vec![],
             admins: BTreeMap::new(),
             pending: BTreeMap::new(),
-            next_id: 0,
-            events: VecDeque::new(),
             helpers: vec![],
-            last_asked: Instant::now(),
             answered: BTreeMap::new(),
             last_progress: Instant::now(),
-            last_heartbeats: Instant::now(),
-            last_tick: Instant::now(),
             ending: false,
             submissions: super::modules::Submissions::new()?,
             tokens: crate::tokens::Tokens::none(&tokens_file),
@@ -341,8 +332,6 @@ impl Daemon {
             not_again: None,
             hangups,
             keeper: None,
-            noted: None,
-            reports: BTreeMap::new(),
             launching: BTreeMap::new(),
             strays: BTreeMap::new(),
             jails: super::jails::Jails::find(&config.root, config.without.clone()),
@@ -409,30 +398,30 @@ impl Daemon {
             }
         };
         self.watch(&keeper, Kind::KeeperEnd, 0, epoll::EventFlags::RDHUP)?;
-        let mut left = super::keep::Left::of(kept);
+        let mut left = Left::of(kept.into_iter().map(|k| (k.name, k.note, k.fds)));
         let notes = left.core.iter().map(|(name, note)| (name.as_str(), note.as_str()));
         let restored = match lost && !left.is_empty() {
             // Its clients are numbers that nobody knows any more.
             true => Err("the database and its numbers were lost".into()),
-            false => Core::restore(self.now(), self.generation, catalog.clone(), notes),
+            false => Core::restore(self.now(), self.rim.generation, catalog.clone(), notes),
         };
         match restored {
-            Ok(core) => self.core = core,
+            Ok(core) => self.rim.core = core,
             Err(e) => {
                 tracing::error!("what the keeper has cannot be read, so all start anew: {e}");
-                let forget = |name: &str| vfun_keeper::Change { name: name.into(), note: None };
+                let forget = |name: String| vfun_keeper::Change { name, note: None };
                 keeper.change(left.names().map(forget).collect())?;
-                left.end_services();
-                left = super::keep::Left::of(vec![]);
-                self.core = Core::new(self.generation, catalog);
+                super::keep::end_services(&left);
+                left = Left::of([]);
+                self.rim.core = Core::new(self.rim.generation, catalog);
             }
         }
         // Checked by whoever made the configuration; wrong ones leave what there is.
-        if let Err(e) = self.core.set_leases(self.config.leases) {
+        if let Err(e) = self.rim.core.set_leases(self.config.leases) {
             tracing::warn!("leases are given as without options: {e}");
         }
         self.keeper = Some(keeper);
-        let go_on = self.core.grant_records();
+        let go_on = self.rim.core.grant_records();
         let ended = self.records.end_left_grants(&go_on).map_err(database)?;
         if ended > 0 {
             tracing::warn!(
@@ -452,7 +441,20 @@ impl Daemon {
             self.end_left_services(&services);
             self.find_strays();
         } else {
-            self.take_up(left, &services);
+            for (client, fds) in std::mem::take(&mut left.owned) {
+                let lock = fds.into_iter().next();
+                self.owned.extend(lock.map(|fd| (client, super::owner::Owned::kept(fd))));
+            }
+            let alive = self.take_up(left);
+            self.end_left_services(&services);
+            tracing::info!(
+                windows = self.rim.windows.len(),
+                services = alive.len(),
+                grants = self.rim.core.totals().grants,
+                "goes on where another manager was"
+            );
+            self.find_strays();
+            self.resume(alive);
         }
         Ok(())
     }
@@ -462,7 +464,7 @@ impl Daemon {
     /// calls that were answered for it, in pages that are another's.
     pub(super) fn end_left_services(&mut self, services: &[LeftService]) {
         for s in services {
-            if self.services.values().any(|p| p.pid == s.pid) {
+            if self.rim.services.values().any(|p| p.pid == s.pid) {
                 continue;
             }
             if process::end_left(s.pid, s.started) {

@@ -3,7 +3,6 @@
 //! the list, and what is on the list is offered.
 
 use super::answers::Noted;
-use super::tell::Word;
 use super::{Daemon, Kind};
 use crate::admin::Reply;
 use crate::core::{Refusal, ServiceId, may_submit};
@@ -16,6 +15,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
+use vfun_rim::methods::*;
+use vfun_rim::tell::Word;
 use vfun_submit::{Answer, Code, Outcome};
 use vfun_supervise::{Offered, ToService, Verdict, Wish};
 use vfun_wire::{Handle, Nack};
@@ -109,17 +110,17 @@ impl Daemon {
         wish: Wish,
         files: Vec<OwnedFd>,
     ) {
-        let Some((client_id, function)) = self.core.service_of(service) else { return };
+        let Some((client_id, function)) = self.rim.core.service_of(service) else { return };
         // Whatever took over a service of another function has no say here.
         let known = function == vfun_submit::FUNCTION;
-        let client = self.core.catalog().clients.get(&client_id).filter(|_| known);
+        let client = self.rim.core.catalog().clients.get(&client_id).filter(|_| known);
         let Some(client) = client.map(|c| c.name.clone()) else {
-            if let Some(process) = self.services.get(&service) {
+            if let Some(process) = self.rim.services.get(&service) {
                 process.kill();
             }
             return;
         };
-        let app = self.core.app_of(service, channel).map(str::to_owned);
+        let app = self.rim.core.app_of(service, channel).map(str::to_owned);
         let generation = self.submissions.generation(client_id);
         let gone = app.is_none();
         let app = app.unwrap_or_default();
@@ -156,7 +157,7 @@ impl Daemon {
                 "the host cannot read its list of this client's modules, and leaves it as it is",
             ));
         }
-        let catalog = self.core.catalog();
+        let catalog = self.rim.core.catalog();
         let client = catalog.clients.get(&by.client_id);
         match client.is_some_and(|c| may_submit(catalog, c, &by.app)) {
             true => Ok(()),
@@ -207,7 +208,7 @@ impl Daemon {
 
     fn add_own(&mut self, by: &By, offered: Offered, files: Vec<OwnedFd>) -> SoFar {
         let now = self.now();
-        let rules = self.core.catalog().policy.client(&by.client);
+        let rules = self.rim.core.catalog().policy.client(&by.client);
         self.submissions.pace.take(now, by.client_id, rules.submits_per_min)?;
         let mut wanted = Wanted::check(offered)?;
         let build = store::build_of(&self.config.wasm_program);
@@ -217,7 +218,7 @@ impl Daemon {
             wanted.offered.code_bytes = 0;
         }
         let held = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
-        let outcome = held.admit(&wanted, &self.core.catalog().policy, &by.client)?;
+        let outcome = held.admit(&wanted, &self.rim.core.catalog().policy, &by.client)?;
         let file = files
             .into_iter()
             .next()
@@ -322,7 +323,7 @@ impl Daemon {
     fn list(&mut self, by: &By, wanted: Wanted, program: &str, did: Did) -> SoFar {
         // Policy may be another one since.
         self.allowed(by)?;
-        let policy = &self.core.catalog().policy;
+        let policy = &self.rim.core.catalog().policy;
         let before = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
         let mut held = before.clone();
         let name = wanted.offered.name.clone();
@@ -414,8 +415,8 @@ impl Daemon {
             Err(r) => Verdict::Refused { code: r.code.number(), sentence: r.sentence },
         };
         // One that does not listen is told no more: its calls end by their time.
-        let deaf = self.untold.get(&by.service).is_some_and(|w| w.len() >= VERDICTS_UNHEARD);
-        if self.services.contains_key(&by.service) && !deaf {
+        let deaf = self.words_waiting(by.service) >= VERDICTS_UNHEARD;
+        if self.rim.services.contains_key(&by.service) && !deaf {
             self.tell(by.service, Word::Plain(ToService::Verdict { ask: by.ask, verdict }));
         }
     }

@@ -146,7 +146,7 @@ constants! {
     "" [channel] { FLAG_DATA, FLAGS, HANDED, TIMES }
     "OUT_" [channel::out_header] { SLEEPERS, END }
     "IN_" [channel::in_header] {
-        BROKEN, SLEEPS, CURRENT, NEXT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, BUSY_NS,
+        BROKEN, ALONE, SLEEPS, CURRENT, NEXT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, BUSY_NS,
         SPUN_NS, ASLEEP_NS, TIMES,
     }
     "" [version] { VERSION, VERSION_MIN }
@@ -200,7 +200,10 @@ macro_rules! enums {
     ($($name:ident),*) => {
         fn enums(out: &mut Expect) {
             $(for v in $name::ALL {
-                let c = format!("VFUN_{}_{}", snake(stringify!($name)), snake(&format!("{v:?}")));
+                let (of, v_name) = (snake(stringify!($name)), snake(&format!("{v:?}")));
+                // Those that vfun.h and vfun_driver.h have by the plain name.
+                let wire = ["status", "preference", "command"].contains(&of.as_str());
+                let c = format!("VFUN_{}{of}_{v_name}", if wire { "WIRE_" } else { "" });
                 out.push((c.to_uppercase(), v.to_wire().into()));
             })*
         }

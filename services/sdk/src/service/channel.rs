@@ -10,15 +10,16 @@ use super::standby::Standby;
 use super::watch::Alarm;
 use crate::Config;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use vfun_ring::{Server, WindowMemory};
-use vfun_supervise::{Lengths, Open, Start};
+use vfun_supervise::{CHANNEL_THREAD, Lengths, Open, Start};
 use vfun_wait::{Policy, WaitMode};
 use vfun_window::{Access, Baton, BatonWaiter, Bell, BellWaiter, Mapping};
 use vfun_wire::Status;
-use vfun_wire::channel::{ChannelKind, side_bytes};
+use vfun_wire::channel::{ChannelKind, in_header, side_bytes};
 
 /// Stack of a channel's thread. What is not touched costs nothing.
 const STACK_BYTES: usize = 1 << 20;
@@ -78,9 +79,18 @@ pub struct Running {
     standby: Option<Arc<Standby>>,
     /// What the thread passes when it has let go.
     baton: Arc<Mutex<Option<Baton>>>,
+    /// Its pages, for as long as the thread has them.
+    pages: Weak<WindowMemory>,
 }
 
 impl Running {
+    /// Shows the app that this service lives, which no manager would tell it.
+    pub fn beat_alone(&self) {
+        if let Some(pages) = self.pages.upgrade() {
+            pages.mine().fetch_add(in_header::ALONE, 1, Ordering::Relaxed);
+        }
+    }
+
     /// Bounds its calls a second from now on; 0 for no bound.
     pub fn set_rate(&self, calls_per_s: u32) {
         self.pulse.set_rate(calls_per_s);
@@ -190,7 +200,7 @@ pub fn open<E: Engine>(
     let (Some(window), Some(reading)) = (fds.pop(), fds.pop()) else {
         return Err("its window is missing".into());
     };
-    let mem = map(&open, reading, window)?;
+    let mem = Arc::new(map(&open, reading, window)?);
     let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
     let pulse = Arc::new(Pulse::default());
     pulse.set_awake(true);
@@ -201,6 +211,7 @@ pub fn open<E: Engine>(
         bell: stop,
         standby: standby.as_ref().map(|(s, _)| s.clone()),
         baton: baton.clone(),
+        pages: Arc::downgrade(&mem),
     };
     let mut settings = start.settings.clone();
     let leased = open.vf.is_some();
@@ -219,7 +230,8 @@ pub fn open<E: Engine>(
     };
     let behind = behind.clone();
     let asked = Asked { config, mode, args: start.args, standby, leased, stood: false, baton };
-    let name = format!("ch {}", open.channel);
+    // The manager knows these threads by their name: a driver's own give way to them.
+    let name = format!("{CHANNEL_THREAD}{}", open.channel);
     let serve = move || serve(&behind, mem, asked, pulse, bells, &teller);
     std::thread::Builder::new()
         .name(name)
@@ -283,13 +295,14 @@ impl Asked {
 
 fn serve<E: Engine>(
     behind: &Behind<E>,
-    mem: WindowMemory,
+    pages: Arc<WindowMemory>,
     mut asked: Asked,
     pulse: Arc<Pulse>,
     bells: Option<Bells>,
     teller: &Teller,
 ) {
     let app = bells.as_ref().map(|b| b.app.clone());
+    let mem = WindowMemory::clone(&pages);
     let (alarm, loop_pulse) = (teller.alarm.clone(), pulse.clone());
     let looped = |policy| Loop::new(loop_pulse, alarm, bells, policy);
     let end = match behind {
@@ -368,6 +381,7 @@ fn serve<E: Engine>(
             }
         }
     };
+    drop(pages);
     // The driver's exit has run and the pages are unmapped.
     teller.tell(Event::Ended(end));
 }

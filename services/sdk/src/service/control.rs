@@ -24,6 +24,8 @@ const ALARM: u64 = 1;
 const LET_OTHERS_END: Duration = Duration::from_micros(300);
 /// Channels in one packet of a report: handles have up to 20 digits.
 const CHANNELS_PER_REPORT: usize = 2_000;
+/// How often a service without a manager shows that it lives (R-CHN-7).
+const BEAT_ALONE: Duration = Duration::from_millis(500);
 /// Longest time that the last message, that of a deadline, may wait for room.
 const LAST_WORD: Duration = Duration::from_millis(200);
 
@@ -49,6 +51,8 @@ struct Control<E> {
     work: Arc<Work<E>>,
     /// False once the manager is gone.
     manager: bool,
+    /// When it showed last that it lives, once the manager is gone.
+    beat: Instant,
     stopping: bool,
     unsent: VecDeque<(FromService, Option<OwnedFd>)>,
     /// What calls ask of the manager.
@@ -114,6 +118,7 @@ impl<E: Engine> Control<E> {
             start,
             work: Arc::new(work),
             manager: true,
+            beat: Instant::now(),
             stopping: false,
             unsent: VecDeque::new(),
             desk,
@@ -148,7 +153,14 @@ impl<E: Engine> Control<E> {
             let awake =
                 || channels.values().any(|c| c.watched.is_some() && c.running.pulse.awake());
             let limit = self.rest.until(&self.alarm, now, every, awake);
+            let limit = match self.manager {
+                true => limit,
+                false => Some(limit.map_or(BEAT_ALONE, |l| l.min(BEAT_ALONE))),
+            };
             self.wait(limit)?;
+            if !self.manager && self.beat.elapsed() >= BEAT_ALONE {
+                self.beat_alone();
+            }
             while let Ok((channel, event)) = self.events.try_recv() {
                 self.happened(channel, event);
             }
@@ -446,6 +458,11 @@ impl<E: Engine> Control<E> {
         }
     }
 
+    fn beat_alone(&mut self) {
+        self.beat = Instant::now();
+        self.channels.values().for_each(|c| c.running.beat_alone());
+    }
+
     /// The manager is gone: channels are served on.
     fn alone(&mut self, why: &str) {
         if self.manager {
@@ -454,6 +471,7 @@ impl<E: Engine> Control<E> {
             // Nobody is there to say whose turn it is. One that has just had its turn,
             // or is about to have it, is all that its channel has.
             self.channels.values().for_each(|c| c.running.leave_alone());
+            self.beat_alone();
             self.waiting.clear();
             let _ = epoll::delete(&self.epoll, std::io::stdin().as_fd());
             log::line(format_args!(

@@ -51,6 +51,14 @@ pub fn abort_on_panic() {
     }));
 }
 
+/// A session of its own: where no control group shares the processors, the
+/// kernel shares them between sessions (`kernel.sched_autogroup_enabled`), and
+/// not between threads, of which a driver may start many.
+pub fn own_session() {
+    // It leads no group of processes yet, so there is nothing to fail.
+    let _ = rustix::process::setsid();
+}
+
 /// No core dumps: they would hold the client's data.
 pub fn no_core_dumps() {
     use rustix::process::{Resource, Rlimit, setrlimit};

@@ -53,7 +53,7 @@ fn lists_without_end_are_refused_and_others_do_not_wait() {
         match raw.call(&LIST) {
             Ok(_) => {}
             Err(Error::Driver { code, sentence }) => {
-                assert_eq!(code, SubmitCode::TooFast as u32, "{sentence}");
+                assert_eq!(code, SubmitCode::TooFast as i32, "{sentence}");
                 assert!(sentence.contains("times a second"), "{sentence}");
                 refusals += 1;
             }

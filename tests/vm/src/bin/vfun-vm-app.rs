@@ -6,10 +6,11 @@
 //!   vfun-vm-app reach                       what of the window it can map
 //!   vfun-vm-app first                       from connecting to the first result, µs
 //!   vfun-vm-app null CALLS                  a null call, median and others, ns
+//!   vfun-vm-app any ROUNDS                  waits for one of two calls by a descriptor
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use vfun::{ConnectOptions, Error, Function, Result, Session};
+use vfun::{ConnectOptions, Error, Function, Result, Session, Waiter};
 use vfun_window::{Access, Mapping};
 use vfun_wire::PAGE;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         ["reach"] => reach(),
         ["first"] => first(),
         ["null", calls] => null(number(calls)),
+        ["any", rounds] => any(number(rounds)),
         other => panic!("no such thing to do: {other:?}"),
     };
     match done {
@@ -117,6 +119,38 @@ fn null(calls: u64) -> Result<()> {
     println!("p10 {} p50 {} p90 {} p99 {}", at(0.1), at(0.5), at(0.9), at(0.99));
     f.release()?;
     session.close()
+}
+
+/// How often a descriptor told of the first of two answers before its own timer did.
+fn any(rounds: u64) -> Result<()> {
+    let session = connect()?;
+    let (slow, fast) = (session.function("misbehave")?, session.function("misbehave")?);
+    let takes = |ms: u32| [&[6][..], &ms.to_le_bytes()].concat();
+    let (mut waiter, mut told) = (Waiter::new()?, 0);
+    for _ in 0..rounds {
+        let calls = [slow.submit(&takes(300))?, fast.submit(&takes(40))?];
+        let mut late = false;
+        let first = loop {
+            if let Some(first) = waiter.arm(&calls)?.first() {
+                break *first;
+            }
+            // Its timer is of 1 ms at first, then of a second.
+            late |= !readable(&waiter, Duration::from_millis(900));
+        };
+        assert!(late || first == 1, "the slow one is not the first");
+        told += u64::from(!late);
+        calls.into_iter().try_for_each(|call| call.wait().map(drop))?;
+    }
+    println!("told {told} of {rounds}");
+    slow.release()?;
+    fast.release()?;
+    session.close()
+}
+
+fn readable(waiter: &Waiter, limit: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let limit = Timespec { tv_sec: 0, tv_nsec: limit.subsec_nanos().into() };
+    poll(&mut [PollFd::new(waiter, PollFlags::IN)], Some(&limit)).is_ok_and(|n| n > 0)
 }
 
 /// A batch, so that the clock's own time does not count.

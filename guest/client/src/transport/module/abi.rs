@@ -54,10 +54,20 @@ pub(super) struct Ring {
     pub channel: u64,
 }
 
+/// An eventfd that is rung with a channel.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Eventfd {
+    pub channel: u64,
+    pub fd: i32,
+    pub reserved: u32,
+}
+
 pub(super) const INFO: Opcode = opcode::read::<Info>(MAGIC, 0);
 pub(super) const REQUEST: Opcode = opcode::read_write::<Request>(MAGIC, 1);
 pub(super) const WAIT: Opcode = opcode::read_write::<Wait>(MAGIC, 2);
 pub(super) const RING: Opcode = opcode::write::<Ring>(MAGIC, 3);
+pub(super) const EVENTFD: Opcode = opcode::write::<Eventfd>(MAGIC, 4);
 
 #[cfg(test)]
 mod tests {
@@ -83,8 +93,14 @@ mod tests {
             answer_len acked reserved);
         of!("vfun_ioc_wait", Wait: channel seen timeout_ns);
         of!("vfun_ioc_ring", Ring: channel);
-        for (name, number) in [("INFO", INFO), ("REQUEST", REQUEST), ("WAIT", WAIT), ("RING", RING)]
-        {
+        of!("vfun_ioc_eventfd", Eventfd: channel fd reserved);
+        for (name, number) in [
+            ("INFO", INFO),
+            ("REQUEST", REQUEST),
+            ("WAIT", WAIT),
+            ("RING", RING),
+            ("EVENTFD", EVENTFD),
+        ] {
             t.push((format!("VFUN_IOC_{name}"), u64::from(number)));
         }
         t

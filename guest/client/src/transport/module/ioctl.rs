@@ -4,8 +4,8 @@
 
 #![allow(unsafe_code)]
 
-use super::abi::{self, Info, Request, Ring, Wait};
-use rustix::fd::BorrowedFd;
+use super::abi::{self, Eventfd, Info, Request, Ring, Wait};
+use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Setter, Updater, ioctl};
 use std::time::Duration;
@@ -72,4 +72,12 @@ pub(super) fn wait(
 pub(super) fn ring(fd: BorrowedFd<'_>, channel: u64) -> Result<(), Errno> {
     // SAFETY: RING's number says that the kernel reads a `Ring`.
     unsafe { ioctl(fd, Setter::<{ abi::RING }, Ring>::new(Ring { channel })) }
+}
+
+/// Has an eventfd rung each time a channel's event count moves; it takes the place
+/// of the one before.
+pub(super) fn eventfd(fd: BorrowedFd<'_>, channel: u64, bell: BorrowedFd<'_>) -> Result<(), Errno> {
+    let e = Eventfd { channel, fd: bell.as_raw_fd(), reserved: 0 };
+    // SAFETY: EVENTFD's number says that the kernel reads an `Eventfd`.
+    unsafe { ioctl(fd, Setter::<{ abi::EVENTFD }, Eventfd>::new(e)) }
 }

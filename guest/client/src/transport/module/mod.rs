@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use vfun_window::{Access, MapError, Mapping};
+use vfun_window::{Access, Bell, MapError, Mapping};
 
 /// An open device, which is one session's.
 pub(crate) struct Module {
@@ -94,6 +94,13 @@ impl Transport for Module {
                 Box::new(Counted { file, channel: at.channel, seen }) as Box<dyn Waiter>
             }),
         )
+    }
+    fn bell(&self, at: BellPlace) -> Option<std::io::Result<Bell>> {
+        let made = Bell::new().and_then(|bell| {
+            ioctl::eventfd(self.file.as_fd(), at.channel, bell.as_fd())?;
+            Ok(bell)
+        });
+        Some(made)
     }
     fn host_gone(&self) -> bool {
         false

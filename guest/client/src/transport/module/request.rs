@@ -34,7 +34,7 @@ impl Module {
             // There is no session any more, be it that the window is another.
             Err(Errno::NOTCONN | Errno::CANCELED) => {
                 window.check_generation()?;
-                Err(Error::Unsupported("the session was closed"))
+                Err(Error::Closed)
             }
             Err(e) => Err(self.failed(e, kind, start.elapsed())),
         }

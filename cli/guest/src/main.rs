@@ -1,0 +1,216 @@
+//! `vfun-guest`: what `vfun guest` runs: a small virtual machine for trying
+//! things out.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use vfun_admin::ClientRow;
+use vfun_cli::admin::Admin;
+use vfun_cli::args::Command;
+use vfun_cli::cmd::client;
+use vfun_cli::cmd::guest::Args;
+use vfun_cli::fail::{Exit, Failure, Result};
+use vfun_cli::out::{self, Output};
+use vfun_cli::programs;
+use vfun_testguest::{Doorbell, Guest, GuestConfig, GuestError, Kernel, Window};
+
+fn main() -> ExitCode {
+    vfun_cli::run_alone("guest", |cli| match &cli.command {
+        Command::Guest(args) => Some(run(&cli.admin(), cli.output(), args)),
+        _ => None,
+    })
+}
+
+fn failed(e: GuestError) -> Failure {
+    Failure::new(Exit::Failed, e.to_string())
+}
+
+/// Boots it.
+fn run(admin: &Admin, output: Output, args: &Args) -> Result<ExitCode> {
+    if args.kernel {
+        let kernel = Kernel::find().map_err(failed)?;
+        out::line(format!("{} in {}", kernel.version(), kernel.dir().display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (row, added) =
+        client::ensure(admin, &args.client, args.window.as_deref(), args.transport.as_deref())?;
+    if added {
+        out::note(format!(
+            "Declared client '{}' with a window of {}.",
+            row.name,
+            out::bytes(row.window_bytes)
+        ));
+    } else if args.window.is_some() {
+        out::note(format!(
+            "Client '{}' is there already: its window of {} is used.",
+            row.name,
+            out::bytes(row.window_bytes)
+        ));
+    }
+    let mut config = config(args, &row)?;
+    let timeout = Duration::from_secs(args.timeout);
+    if args.command.is_empty() {
+        let status = vfun_testguest::interactive(&config).map_err(failed)?;
+        return Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)));
+    }
+    config.max_life = timeout + Duration::from_secs(300);
+    let guest = Guest::boot(&config).map_err(failed)?;
+    out::note(format!("Booted in {} ({}).", out::duration(guest.boot_time()), guest.accel()));
+    let done = guest.run(&as_user(&args.user, script(&args.command)), timeout).map_err(failed)?;
+    let shut = guest.shutdown(Duration::from_secs(20));
+    if output.is_json() {
+        out::json(&serde_json::json!({
+            "status": done.status,
+            "stdout": String::from_utf8_lossy(&done.stdout),
+            "stderr": String::from_utf8_lossy(&done.stderr),
+            "truncated": done.truncated,
+        }))?;
+    } else {
+        out::raw(&done.stdout)?;
+        out::note(String::from_utf8_lossy(&done.stderr).trim_end());
+    }
+    if done.truncated {
+        out::note("The command printed more than is kept; the rest was lost.");
+    }
+    if let Err(e) = shut {
+        out::note(format!("The guest did not power off by itself: {e}"));
+    }
+    Ok(ExitCode::from(u8::try_from(done.status).unwrap_or(1)))
+}
+
+/// The client's window, with doorbells or without.
+fn window(row: &ClientRow) -> Result<(Vec<Window>, Vec<Doorbell>)> {
+    match (&row.window_file, &row.socket) {
+        (_, Some(socket)) => Ok((vec![], vec![Doorbell::new(socket)])),
+        (Some(path), None) => {
+            Ok((vec![Window { path: path.clone(), size: row.window_bytes }], vec![]))
+        }
+        (None, None) => Err(Failure::new(
+            Exit::Usage,
+            format!("client '{}' is of kind {}: it has no window for a VM", row.name, row.kind),
+        )
+        .advise("name another client with --client; it is declared if it is not there")),
+    }
+}
+
+/// The kernel module to load: it drives devices with doorbells only.
+fn module(args: &Args, doorbells: bool) -> Result<Option<PathBuf>> {
+    if args.no_module || (!doorbells && args.module.is_none()) {
+        return Ok(None);
+    }
+    if let Some(file) = &args.module {
+        return Ok(Some(file.clone()));
+    }
+    let built = Kernel::find().map_err(failed)?.kernel_module();
+    if !built.is_file() {
+        out::note(format!(
+            "The kernel module is not built ({}), so that only root may use the window: packaging/kmod.sh builds it.",
+            built.display()
+        ));
+        return Ok(None);
+    }
+    Ok(Some(built))
+}
+
+fn config(args: &Args, row: &ClientRow) -> Result<GuestConfig> {
+    let (windows, doorbells) = window(row)?;
+    let kernel_module = module(args, !doorbells.is_empty())?;
+    let vfun = programs::find("vfun").ok_or_else(|| {
+        Failure::new(Exit::Failed, "the program vfun is not there to be taken along")
+            .advise("build or install it beside vfun-guest")
+    })?;
+    let beside = vfun.with_file_name("libvfun.so");
+    let installed = vfun.with_file_name("../lib/libvfun.so");
+    let library = [beside, installed].into_iter().find(|l| l.is_file());
+    let mut files = vec![(vfun, "/usr/bin/vfun".to_owned())];
+    files.extend(library.map(|l| (l, "/usr/lib/libvfun.so".to_owned())));
+    for file in &args.files {
+        files.push(along(file)?);
+    }
+    let bytes: u64 =
+        files.iter().filter_map(|(f, _)| std::fs::metadata(f).ok()).map(|m| m.len()).sum();
+    // An initramfs lies in memory twice while it is unpacked.
+    let memory = args.memory.unwrap_or(256 + 3 * (bytes >> 20) as u32);
+    let name: String = args
+        .client
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(24)
+        .collect();
+    Ok(GuestConfig {
+        windows,
+        doorbells,
+        kernel_module,
+        files,
+        memory_mib: memory,
+        cpus: args.cpus,
+        net: args.net,
+        ..GuestConfig::new(&name)
+    })
+}
+
+/// `FILE` or `FILE:PATH`.
+fn along(text: &str) -> Result<(PathBuf, String)> {
+    let (file, to) = match text.rsplit_once(':') {
+        Some((file, to)) if to.starts_with('/') => (Path::new(file), to.to_owned()),
+        _ => {
+            let file = Path::new(text);
+            let name = file
+                .file_name()
+                .and_then(|n| n.to_str())
+                .ok_or_else(|| Failure::usage(format!("--file {text}: it has no name")))?;
+            (file, format!("/usr/bin/{name}"))
+        }
+    };
+    match file.exists() {
+        true => Ok((file.to_owned(), to)),
+        false => Err(Failure::usage(format!("--file {}: there is no such file", file.display()))),
+    }
+}
+
+/// A command for the guest's shell.
+fn script(command: &[String]) -> String {
+    match command {
+        [one] => one.clone(),
+        several => several
+            .iter()
+            .map(|w| format!("'{}'", w.replace('\'', r"'\''")))
+            .collect::<Vec<_>>()
+            .join(" "),
+    }
+}
+
+/// A script as somebody without rights.
+fn as_user(user: &str, script: String) -> String {
+    match user {
+        "root" => script,
+        user => format!("su {user} -c '{}'", script.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_reach_the_guest_as_they_are() {
+        let words = |w: &[&str]| script(&w.iter().map(|s| s.to_string()).collect::<Vec<_>>());
+        assert_eq!(words(&["ls | wc -l"]), "ls | wc -l");
+        assert_eq!(words(&["echo", "a b", "it's"]), r"'echo' 'a b' 'it'\''s'");
+        assert_eq!(as_user("root", "id".into()), "id");
+        assert_eq!(as_user("app", "echo 'a b'".into()), r"su app -c 'echo '\''a b'\'''");
+    }
+
+    #[test]
+    fn files_say_where_they_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("app");
+        std::fs::write(&file, "").unwrap();
+        let text = file.to_str().unwrap();
+        assert_eq!(along(text).unwrap().1, "/usr/bin/app");
+        assert_eq!(along(&format!("{text}:/opt/x")).unwrap(), (file.clone(), "/opt/x".into()));
+        assert!(along("/no/such").unwrap_err().what.contains("no such file"));
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether anybody is left who would answer, once the manager and its keeper
+//! are gone: while one of them lives, it ends the calls of a service that dies.
+
+use crate::error::Error;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a service without a manager may show no sign of life; it shows one
+/// every half second (R-CHN-7).
+const GONE: Duration = Duration::from_secs(3);
+/// How often a wait asks for the manager's socket: it costs a system call.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What the waits of a channel saw of its service.
+#[derive(Default)]
+pub(super) struct Life(Mutex<Seen>);
+
+#[derive(Default)]
+struct Seen {
+    looked: Option<Instant>,
+    /// The service's beat, and since when it has not moved without a manager.
+    beat: u64,
+    still: Option<Instant>,
+}
+
+impl Life {
+    /// Looks at a service's beat; the error of a call that nobody will answer.
+    /// `manager_gone` is asked now and then, if the service has not said so.
+    pub fn check(&self, beat: u64, manager_gone: impl FnOnce() -> bool) -> Option<Error> {
+        self.check_at(Instant::now(), beat, manager_gone)
+    }
+
+    fn check_at(
+        &self,
+        now: Instant,
+        beat: u64,
+        manager_gone: impl FnOnce() -> bool,
+    ) -> Option<Error> {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lately = |at| now.saturating_duration_since(at) < LOOK;
+        let alone = beat != 0
+            || match seen.looked.is_some_and(lately) {
+                true => seen.still.is_some(),
+                false => {
+                    seen.looked = Some(now);
+                    manager_gone()
+                }
+            };
+        if !alone {
+            seen.still = None;
+            return None;
+        }
+        match seen.still {
+            Some(since) if seen.beat == beat => {
+                let still = now.saturating_duration_since(since);
+                (still >= GONE).then_some(Error::HostGone(still))
+            }
+            _ => {
+                (seen.beat, seen.still) = (beat, Some(now));
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_service_without_a_manager_must_move() {
+        let (life, start) = (Life::default(), Instant::now());
+        let at = |ms: u64, beat, gone: bool| {
+            life.check_at(start + Duration::from_millis(ms), beat, || gone).is_some()
+        };
+        assert!(!at(0, 0, false) && !at(9_000, 0, false), "it has a manager");
+        assert!(!at(10_000, 0, true), "it may not have noticed yet");
+        assert!(!at(12_900, 0, true) && !at(12_910, 0, true));
+        assert!(at(13_000, 0, true) && at(14_000, 0, true), "it died with its manager");
+        assert!(!at(14_100, 1, true), "it lives after all");
+        assert!(!at(15_000, 2, false), "and tells by itself where no socket does");
+        assert!(!at(18_000, 3, false) && !at(20_900, 3, false));
+        assert!(at(21_000, 3, false));
+        assert!(!at(21_100, 0, false), "another one has the channel");
+    }
+}

@@ -1,0 +1,275 @@
+//! The operating system, as the rim needs it.
+
+use super::{Daemon, Kind};
+use crate::core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
+use crate::fault::{Step, What};
+use crate::process::Process;
+use crate::window::HostWindow;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io::Errno;
+use std::fmt::Arguments;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use vfun_keeper::Change;
+use vfun_rim::keep::WindowNote;
+use vfun_rim::{Attached, Heard, Held, Line, Rim, System, Unsent, With};
+use vfun_supervise::{Error, FromService, Start, ToService, Wish};
+use vfun_wire::{Handle, Nack};
+
+impl System for Daemon {
+    type Process = Process;
+    /// The socket of a program on the host, or of a VM's QEMU: its end is theirs.
+    type Peer = Option<UnixStream>;
+    type Baton = OwnedFd;
+    type Kept = Vec<OwnedFd>;
+    type What = What;
+
+    fn rim(&self) -> &Rim<Self> {
+        &self.rim
+    }
+    fn rim_mut(&mut self) -> &mut Rim<Self> {
+        &mut self.rim
+    }
+    fn now(&self) -> u64 {
+        Daemon::now(self)
+    }
+    fn log(&self, line: Line, text: Arguments<'_>) {
+        match line {
+            Line::Debug => tracing::debug!("{text}"),
+            Line::Info => tracing::info!("{text}"),
+            Line::Warn => tracing::warn!("{text}"),
+            Line::Error => tracing::error!("{text}"),
+        }
+    }
+
+    fn handling(&mut self, event: &Event) -> What {
+        let what = What::of(event);
+        what.at(Step::Handling);
+        what
+    }
+    fn noted(&mut self, what: What) {
+        self.reserve_generations();
+        what.at(Step::Noted);
+    }
+    fn done(&mut self, what: What) {
+        what.at(Step::Done);
+    }
+
+    fn answers(&mut self, _: &ReplyTo, _: &Result<Vec<u8>, Nack>) {}
+    fn record(&mut self, g: &GrantRecord, say: bool) {
+        if say {
+            tracing::info!(
+                grant = %g.grant, client = %g.client, app = %g.app, function = %g.function,
+                location = %g.location, why = g.why.as_deref().unwrap_or(""), "{}", g.state.text()
+            );
+        }
+        self.put_on_record(g);
+    }
+    fn refused(&mut self, refusal: &Refusal) {
+        self.audit.refused(None, refusal);
+    }
+
+    fn listen(&mut self, id: WindowId, on: bool) -> bool {
+        let Some(bells) = self.rim.windows.get(&id).and_then(|a| a.window.bells()) else {
+            return false;
+        };
+        let bell = bells.to_host[0].as_fd();
+        match on {
+            true => self.watch(bell, Kind::Bell, id, EventFlags::IN | EventFlags::ET).is_ok(),
+            false => epoll::delete(&self.epoll, bell).is_ok(),
+        }
+    }
+    fn close(&mut self, _: WindowId, a: Attached<Self::Peer>) {
+        // Its program holds the same bell: closing this end would not
+        // keep it from waking the manager.
+        if let Some(bells) = a.window.bells() {
+            let _ = epoll::delete(&self.epoll, bells.to_host[0].as_fd());
+        }
+        if let Some(peer) = &a.peer {
+            let _ = epoll::delete(&self.epoll, peer);
+        }
+        self.ringers.extend(a.window.into_ringer().map(|thread| (a.client, thread)));
+    }
+
+    fn start_service(&mut self, service: ServiceId, start: Start) {
+        if let Err(cannot) = self.launch_service(service, start) {
+            self.not_started(service, cannot);
+        }
+    }
+    fn abandon_start(&mut self, service: ServiceId) -> bool {
+        self.abandon_launch(service)
+    }
+    fn pid(process: &Process) -> u32 {
+        process.pid as u32
+    }
+    fn send(
+        &mut self,
+        service: ServiceId,
+        message: &ToService,
+        with: With<'_, OwnedFd>,
+    ) -> Result<Option<OwnedFd>, Unsent> {
+        let open = matches!(with, With::Window(..));
+        let sent = match with {
+            With::Nothing => self.send_plain(service, message, None),
+            With::Baton(baton) => self.send_plain(service, message, baton),
+            With::Window(window, vectors) => {
+                self.share_window(service, window);
+                self.make_room_for_threads(service);
+                self.send_open(service, message, window, vectors)
+            }
+        };
+        sent.map_err(|e| unsent(e, open))
+    }
+    fn receive(&mut self, service: ServiceId) -> Heard {
+        let Some(process) = self.rim.services.get(&service) else { return Heard::Nothing };
+        match vfun_supervise::receive::<FromService>(process.socket()) {
+            Ok(Some((message, files))) => Heard::Message(message, files),
+            Ok(None) => {
+                self.mute(service);
+                Heard::Nothing
+            }
+            Err(Error::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
+            Err(e) => Heard::Nonsense(e.to_string()),
+        }
+    }
+    fn kill(&mut self, service: ServiceId) {
+        if let Some(process) = self.rim.services.get(&service) {
+            process.kill();
+        }
+    }
+    fn mute(&mut self, service: ServiceId) {
+        if let Some(process) = self.rim.services.get(&service) {
+            let _ = epoll::delete(&self.epoll, process.socket());
+        }
+    }
+    fn reap(&mut self, service: ServiceId) -> Option<Exit> {
+        let exit = self.rim.services.get(&service)?.reap()?;
+        Some(self.exit_of(service, exit))
+    }
+    fn bury(&mut self, _: ServiceId, process: Process) {
+        // The keeper holds both for a moment more.
+        let _ = epoll::delete(&self.epoll, process.socket());
+        let _ = epoll::delete(&self.epoll, process.pidfd());
+        let _ = self.records.service(process.pid, None);
+        self.remove_group(process.sandbox.group);
+    }
+    fn loaded(&mut self, service: ServiceId, note: Option<String>) -> Event {
+        self.service_ready(service, note)
+    }
+    fn forbidden(&mut self, service: ServiceId, call: u32) {
+        self.forbidden.insert(service, call);
+    }
+    fn wished(
+        &mut self,
+        service: ServiceId,
+        ask: u64,
+        channel: Handle,
+        wish: Wish,
+        files: Vec<OwnedFd>,
+    ) {
+        Daemon::wished(self, service, ask, channel, wish, files);
+    }
+
+    fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<String>> {
+        self.keeper.as_ref().map_or(Ok(vec![]), |keeper| keeper.change(changes))
+    }
+    fn hold(&mut self, name: &str, note: &str, what: Held) -> io::Result<()> {
+        match what {
+            Held::Window(id) => self.keep_window(id, name, note),
+            Held::Service(id) => self.keep_service(id, name, note),
+        }
+    }
+    fn service_note(&self, service: ServiceId) -> String {
+        self.note_of_service(service)
+    }
+    fn start_keeper(&mut self) -> io::Result<()> {
+        self.start_another_keeper()
+    }
+    fn keeper_started(&mut self, done: io::Result<()>) {
+        self.another_keeper_started(done);
+    }
+
+    fn regain_window(
+        &mut self,
+        window: WindowId,
+        note: &WindowNote,
+        kept: Vec<OwnedFd>,
+    ) -> Result<(HostWindow, &'static str, Self::Peer), String> {
+        self.window_of(window, note, kept)
+    }
+    fn regain_service(
+        &mut self,
+        service: ServiceId,
+        note: &str,
+        kept: Vec<OwnedFd>,
+    ) -> Result<Process, String> {
+        self.service_of(service, note, kept)
+    }
+    fn lost(&mut self, what: Held, why: &str) {
+        match what {
+            Held::Window(id) => tracing::error!("window {id} could not be taken up: {why}"),
+            Held::Service(id) => tracing::error!("service {id} could not be taken up: {why}"),
+        }
+    }
+}
+
+impl Daemon {
+    fn send_plain(
+        &self,
+        id: ServiceId,
+        message: &ToService,
+        baton: Option<&OwnedFd>,
+    ) -> Result<Option<OwnedFd>, Error> {
+        let process = self.rim.services.get(&id).ok_or_else(gone)?;
+        let fds: Vec<_> = baton.iter().map(|b| b.as_fd()).collect();
+        vfun_supervise::send(process.socket(), message, &fds)?;
+        Ok(None)
+    }
+
+    fn send_open(
+        &self,
+        id: ServiceId,
+        message: &ToService,
+        window: WindowId,
+        vectors: (u16, u16),
+    ) -> Result<Option<OwnedFd>, Error> {
+        let process = self.rim.services.get(&id).ok_or_else(gone)?;
+        let a = self.rim.windows.get(&window).ok_or_else(gone)?;
+        let file = a.window.fd();
+        let reading = a.window.for_reading()?;
+        let mut fds = vec![reading.as_fd(), file.as_fd()];
+        if let Some(bells) = a.window.bells() {
+            fds.push(bells.to_host[usize::from(vectors.0)].as_fd());
+            fds.push(bells.to_app[usize::from(vectors.1)].as_fd());
+        }
+        let standby = matches!(message, ToService::Open(open) if open.standby);
+        let baton = if standby { Some(vfun_window::baton()?) } else { None };
+        if let Some((_, taker)) = &baton {
+            fds.push(taker.as_fd());
+        }
+        vfun_supervise::send(process.socket(), message, &fds)?;
+        Ok(baton.map(|(giver, _)| giver))
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("its service or window is gone")
+}
+
+/// Whether a service can be told later what it could not be told now; `open` if
+/// that is a channel to open.
+fn unsent(e: Error, open: bool) -> Unsent {
+    match e {
+        Error::Io(e) => match Errno::from_io_error(&e) {
+            // Of descriptors on their way there may be only so many, too.
+            Some(Errno::AGAIN | Errno::TOOMANYREFS | Errno::NOBUFS) => Unsent::Later,
+            // Its end is about to be noticed, and what follows from that
+            // is better than a channel that cannot be opened.
+            Some(Errno::PIPE | Errno::CONNRESET) => Unsent::Later,
+            _ if open => Unsent::Never(e),
+            _ => Unsent::Later,
+        },
+        e => Unsent::Never(io::Error::other(e)),
+    }
+}

@@ -1,0 +1,213 @@
+//! Lets the core handle what happened, and does what it decided.
+
+use crate::System;
+use crate::keep::Keep;
+use crate::requests::Requests;
+use crate::say::Say;
+use crate::system::Line;
+use crate::tell::{Tell, Word};
+use vfun_core::{Action, Event, Level, ReplyTo, ServiceId, WindowId};
+use vfun_supervise::{Open, Start, ToService};
+use vfun_wire::channel::Geometry;
+use vfun_wire::message::Stats;
+use vfun_wire::{Handle, Nack};
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::{U32, U64};
+
+/// Events and actions.
+pub trait Act: System {
+    /// Lets the core handle what happened, and does what it says, until nothing is left.
+    fn settle(&mut self) {
+        while let Some(event) = self.rim_mut().events.pop_front() {
+            let mut actions = vec![];
+            let now = self.now();
+            let rules = matches!(event, Event::Catalog(_));
+            let what = self.handling(&event);
+            self.rim_mut().core.handle(now, event, &mut actions);
+            if rules {
+                self.set_rates();
+            }
+            self.point("handled, not noted");
+            self.note_changes();
+            self.noted(what);
+            for action in actions {
+                self.point("noted, not done");
+                self.act(action);
+            }
+            self.done(what);
+        }
+    }
+
+    /// Something happened; it is handled when its turn comes.
+    fn push(&mut self, event: Event) {
+        self.rim_mut().events.push_back(event);
+    }
+
+    /// Does what the core decided.
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Answer { to, result } => self.answer(to, result),
+            Action::AnswerStats { to, channel, restarts, service, age_ms } => {
+                let stats = self.stats(channel, restarts, service, age_ms);
+                self.answer(to, Ok(stats.as_bytes().to_vec()));
+            }
+            Action::StartService { service, client, function, version, driver, settings, args } => {
+                let (cpus, filters) = (vec![], Default::default());
+                let start =
+                    Start { client, function, version, driver, settings, cpus, args, filters };
+                self.start_service(service, start);
+            }
+            Action::StopService { service } => {
+                if !self.abandon_start(service) {
+                    self.tell(service, Word::Plain(ToService::Stop));
+                }
+            }
+            Action::KillService { service } => {
+                if !self.abandon_start(service) {
+                    self.kill(service);
+                }
+            }
+            open @ Action::OpenChannel { .. } => self.open(open),
+            Action::CloseChannel { service, channel } => {
+                self.tell(service, Word::Plain(ToService::Close { channel: channel.0 }));
+            }
+            Action::AskLife { service } => self.tell(service, Word::Plain(ToService::Live)),
+            Action::Look { service, channel } => {
+                self.tell(service, Word::Plain(ToService::Look { channel: channel.0 }));
+            }
+            Action::HandOver { service, channel } => self.tell(service, Word::HandOver(channel)),
+            Action::TakeUp { service, channel, status } => {
+                let word = ToService::TakeUp { channel: channel.0, status: status.to_wire() };
+                self.tell(service, Word::Plain(word));
+            }
+            Action::SetRate { service, channel, calls_per_s } => {
+                let word = ToService::Rate { channel: channel.0, calls_per_s };
+                self.tell(service, Word::Plain(word));
+            }
+            Action::Zero { .. } | Action::FailCurrent { .. } | Action::BreakChannel { .. } => {
+                self.act_on_pages(&action);
+            }
+            Action::Record(g) => {
+                let say = self.may_say(&self.client_words(g.client_id));
+                self.record(&g, say);
+            }
+            Action::LogOf { client, level, text } => {
+                let name = self.client_words(client);
+                if self.may_say(&name) {
+                    self.log(line(level), format_args!("{name}: {text}"));
+                }
+            }
+            Action::Refused(r) => self.refused(&r),
+            Action::Log(level, text) => self.log(line(level), format_args!("{text}")),
+        }
+    }
+
+    /// Answers a request.
+    fn answer(&mut self, to: ReplyTo, result: Result<Vec<u8>, Nack>) {
+        if let Err(nack) = &result {
+            self.log(Line::Debug, format_args!("window {}: refused: {nack}", to.window));
+        }
+        if !self.rim().windows.contains_key(&to.window) {
+            return;
+        }
+        self.answers(&to, &result);
+        if let Some(a) = self.rim_mut().windows.get_mut(&to.window) {
+            a.window.answer(to.cell, to.seq, &result);
+        }
+    }
+
+    /// What a channel did so far.
+    fn stats(
+        &self,
+        channel: Option<(WindowId, Geometry)>,
+        restarts: u32,
+        service: Option<ServiceId>,
+        age_ms: u64,
+    ) -> Stats {
+        let rim = self.rim();
+        let counters = channel
+            .and_then(|(w, g)| Some(rim.windows.get(&w)?.window.counters(&g)))
+            .unwrap_or_default();
+        let pid = service.and_then(|s| rim.services.get(&s)).map_or(0, Self::pid);
+        Stats {
+            calls: U64::new(counters.calls),
+            errors: U64::new(counters.errors),
+            bytes_in: U64::new(counters.bytes_in),
+            bytes_out: U64::new(counters.bytes_out),
+            slept: U64::new(counters.slept),
+            rang: U64::new(counters.rang),
+            restarts: U32::new(restarts),
+            pid: U32::new(pid),
+            age_ms: U64::new(age_ms),
+        }
+    }
+
+    /// Tells a service to open a channel.
+    fn open(&mut self, action: Action) {
+        let Action::OpenChannel {
+            service,
+            channel: Handle(channel),
+            window,
+            geometry,
+            app,
+            deadline_ms,
+            calls_per_s,
+            wait,
+            vf,
+            standby,
+        } = action
+        else {
+            return;
+        };
+        let attached = self.rim().windows.get(&window);
+        let open = Open {
+            channel,
+            app,
+            dataout_off: geometry.dataout_off.get(),
+            datain_off: geometry.datain_off.get(),
+            depth: geometry.depth.get(),
+            cell_bytes: geometry.cell_bytes.get(),
+            kind: geometry.kind.get(),
+            deadline_ms,
+            calls_per_s,
+            wait: wait.to_wire(),
+            doorbell: attached.is_some_and(|a| a.window.bells().is_some()),
+            vf,
+            standby,
+        };
+        let vectors = (geometry.vector_out.get(), geometry.vector_in.get());
+        self.tell(service, Word::Open(open, window, vectors));
+    }
+
+    /// Does what is done in a window's own pages.
+    fn act_on_pages(&mut self, action: &Action) {
+        let windows = &self.rim().windows;
+        match action {
+            Action::Zero { window, geometry } => {
+                if let Some(a) = windows.get(window) {
+                    a.window.zero(geometry);
+                }
+            }
+            Action::FailCurrent { window, geometry, status } => {
+                if let Some(a) = windows.get(window) {
+                    a.window.fail_current(geometry, *status);
+                }
+            }
+            Action::BreakChannel { window, geometry, status: _, reason } => {
+                if let Some(a) = windows.get(window) {
+                    a.window.break_channel(geometry, *reason);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<S: System> Act for S {}
+
+fn line(level: Level) -> Line {
+    match level {
+        Level::Info => Line::Info,
+        Level::Warn => Line::Warn,
+    }
+}

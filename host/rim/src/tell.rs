@@ -1,0 +1,128 @@
+//! Words to services, none of which may be lost: one whose socket is full is
+//! told later, in the same order.
+
+use crate::System;
+use crate::act::Act;
+use crate::system::{Line, Unsent, With};
+use std::io;
+use std::time::Duration;
+use vfun_core::limits::TELL_AGAIN;
+use vfun_core::{Event, ServiceId, WindowId};
+use vfun_supervise::{Open, ToService};
+use vfun_wire::Handle;
+
+/// Words that may wait for one service: beyond it, it hears nothing any more,
+/// and is ended.
+const UNTOLD_MAX: usize = 1 << 14;
+
+/// Something that a service is to be told.
+pub enum Word {
+    /// A message that comes without descriptors.
+    Plain(ToService),
+    /// A channel to serve, in this window, with these vectors. Descriptors are
+    /// taken when it is sent: those of all that wait would be too many.
+    Open(Open, WindowId, (u16, u16)),
+    /// To hand a channel over, with the baton to pass, if there is one still.
+    HandOver(Handle),
+}
+
+/// Words to services.
+pub trait Tell: System {
+    /// Tells a service something, now or later.
+    fn tell(&mut self, id: ServiceId, word: Word) {
+        if !self.rim().services.contains_key(&id) {
+            return self.untellable(id, &word, &io::Error::other("its service is gone"));
+        }
+        let told = match self.rim().untold.contains_key(&id) {
+            true => Err(Unsent::Later),
+            false => self.tell_now(id, &word),
+        };
+        match told {
+            Ok(()) => {}
+            Err(Unsent::Never(e)) => self.untellable(id, &word, &e),
+            Err(Unsent::Later) => {
+                // One that is gone is noticed by its end.
+                let waiting = self.rim_mut().untold.entry(id).or_default();
+                waiting.push_back(word);
+                if waiting.len() > UNTOLD_MAX {
+                    self.kill(id);
+                }
+            }
+        }
+    }
+
+    /// Tells services what they could not be told.
+    fn tell_again(&mut self) {
+        let ids: Vec<ServiceId> = self.rim().untold.keys().copied().collect();
+        for id in ids {
+            let Some(mut waiting) = self.rim_mut().untold.remove(&id) else { continue };
+            if !self.rim().services.contains_key(&id) {
+                continue;
+            }
+            while let Some(word) = waiting.front() {
+                match self.tell_now(id, word) {
+                    Ok(()) => {}
+                    Err(Unsent::Later) => break,
+                    Err(Unsent::Never(e)) => self.untellable(id, word, &e),
+                }
+                waiting.pop_front();
+            }
+            if !waiting.is_empty() {
+                self.rim_mut().untold.insert(id, waiting);
+            }
+        }
+    }
+
+    /// How many words wait for a service.
+    fn words_waiting(&self, id: ServiceId) -> usize {
+        self.rim().untold.get(&id).map_or(0, |waiting| waiting.len())
+    }
+
+    /// When to tell them again, if there is anything.
+    fn tell_patience(&self) -> Option<Duration> {
+        (!self.rim().untold.is_empty()).then_some(TELL_AGAIN)
+    }
+
+    /// Tells a service something now or not at all.
+    fn tell_now(&mut self, id: ServiceId, word: &Word) -> Result<(), Unsent> {
+        match word {
+            Word::Plain(message) => self.send(id, message, With::Nothing).map(drop),
+            Word::HandOver(channel) => {
+                let message = ToService::HandOver { channel: channel.0 };
+                let baton = self.rim_mut().batons.remove(channel);
+                let sent = self.send(id, &message, With::Baton(baton.as_ref()));
+                if sent.is_err()
+                    && let Some(baton) = baton
+                {
+                    self.rim_mut().batons.insert(*channel, baton);
+                }
+                sent.map(drop)
+            }
+            Word::Open(open, window, vectors) => {
+                let message = ToService::Open(open.clone());
+                let giver = self.send(id, &message, With::Window(*window, *vectors))?;
+                if let Some(giver) = giver {
+                    self.rim_mut().batons.insert(Handle(open.channel), giver);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A service will never be told this: a channel that it was to open has none.
+    fn untellable(&mut self, service: ServiceId, word: &Word, e: &io::Error) {
+        match word {
+            Word::Open(open, ..) => {
+                let reason = format!("the channel could not be passed to its service: {e}");
+                let channel = Handle(open.channel);
+                self.push(Event::ChannelOpenFailed { service, channel, reason });
+            }
+            Word::Plain(_) | Word::HandOver(_) => self.log(
+                Line::Debug,
+                format_args!("service {service} could not be told something: {e}"),
+            ),
+        }
+    }
+}
+
+impl<S: System> Tell for S {}
