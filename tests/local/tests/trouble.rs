@@ -348,6 +348,15 @@ fn an_orderly_end_finishes_what_is_computed_and_tells_the_apps() {
 fn freeze(pid: u32) {
     let raw = rustix::process::Pid::from_raw(pid as i32).expect("a pid");
     rustix::process::kill_process(raw, rustix::process::Signal::STOP).expect("it is there");
+    // Each thread stops when it is next interrupted.
+    let runs = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        !stat.contains(") T ")
+    };
+    let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there").flatten();
+    while tasks().any(runs) {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
