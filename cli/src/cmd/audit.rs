@@ -13,8 +13,8 @@ const AT_ONCE: u32 = 1000;
 
 /// Show who did what to this host, and who was refused what.
 ///
-/// Oldest first. Of each client's refusals some twenty are recorded at once, and six a
-/// minute after that; how many there were besides is told.
+/// Oldest first. Of each client's refusals of one kind at most ten are recorded at once,
+/// then one a minute; the rest are counted.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Not before so long ago, such as 1h.

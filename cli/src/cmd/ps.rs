@@ -179,6 +179,7 @@ mod tests {
             pid: Some(77),
             age_ms: 65_000,
             restarts: 0,
+            in_flight: 0,
             counters: Counters { calls, bytes_in: 2048, ..Counters::default() },
         }
     }

@@ -135,6 +135,7 @@ pub mod tests {
             pid: Some(77),
             age_ms: 65_000,
             restarts: 1,
+            in_flight: 0,
             counters,
         }
     }

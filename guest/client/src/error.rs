@@ -395,7 +395,7 @@ impl Error {
                 .into(),
             Error::ConnectionLost(_) => "Connect anew; calls under way may have had effects.".into(),
             Error::Refused(nack) if nack.software_instead => {
-                "Ask again with the preference for software.".into()
+                "Ask for software: `--on software`, or the preference for software.".into()
             }
             Error::Refused(_) => "Do what the manager's sentence says.".into(),
             Error::ManagerGone(_) => "Start vfund again on the host, then connect anew.".into(),

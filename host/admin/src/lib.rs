@@ -489,7 +489,10 @@ pub struct GrantRow {
     pub age_ms: u64,
     /// Starts of its service after the first.
     pub restarts: u32,
-    /// Live counters.
+    /// Calls posted and not answered.
+    #[serde(default)]
+    pub in_flight: u64,
+    /// Live counters; the time of a call that lasts is in them.
     pub counters: Counters,
 }
 

@@ -20,13 +20,27 @@ impl Core {
     ) -> Result<(), Nack> {
         let handle = self.own_grant(session, &r.body, Kind::Activate)?;
         let g = self.grants.get(handle).expect("just found");
-        // Read again by a manager that took over before it was answered.
-        if g.state == GrantState::Activating && g.waiting == Some(r.to) {
+        // Read again by a manager that took over before it was answered, or asked
+        // again by an app that was told that it takes its time.
+        if g.state == GrantState::Activating && g.waiting.is_none_or(|to| to == r.to) {
+            self.grants.get_mut(handle).expect("just found").waiting = Some(r.to);
             return Ok(());
         }
-        if g.activated == Some(r.to)
+        let untold = g.activated.is_none();
+        if untold && g.state == GrantState::Broken {
+            return Err(Nack::new(
+                NackCode::ServiceFailed,
+                format!(
+                    "the service of '{}' was lost before anybody was told that it serves grant {handle}: release that, and negotiate again",
+                    g.function
+                ),
+            ));
+        }
+        let late = untold && matches!(g.state, GrantState::Active | GrantState::Recovering);
+        if (late || g.activated == Some(r.to))
             && let Some(geometry) = g.geometry
         {
+            self.grants.get_mut(handle).expect("just found").activated = Some(r.to);
             let ack = ActivateAck { channel: U64::new(handle.0), geometry };
             out.push(Action::Answer { to: r.to, result: Ok(ack.as_bytes().to_vec()) });
             return Ok(());

@@ -189,6 +189,16 @@ pub enum Event {
         /// Which, and what.
         values: Vec<(Handle, super::leases::Usage)>,
     },
+    /// How far each channel is that [`super::Core::watched`] names.
+    Progress {
+        /// Which, and what was seen.
+        values: Vec<(Handle, super::watch::Progress)>,
+    },
+    /// A service gave the sign of life that it was asked for.
+    ServiceAlive {
+        /// Which.
+        service: ServiceId,
+    },
     /// A person takes a grant away.
     Revoke {
         /// Which.
@@ -295,6 +305,18 @@ pub enum Action {
         channel: Handle,
         /// Calls a second; 0 for any number.
         calls_per_s: u32,
+    },
+    /// Ask a service for a sign of life.
+    AskLife {
+        /// Which.
+        service: ServiceId,
+    },
+    /// Tell a service to look at a channel: calls wait there that it does not begin.
+    Look {
+        /// Which service.
+        service: ServiceId,
+        /// Which channel.
+        channel: Handle,
     },
     /// Tell a service to stop serving a channel.
     CloseChannel {

@@ -8,6 +8,7 @@
 //! - [`channels`]: channels, from their opening to their end.
 //! - [`lifecycle`]: ends of grants, sessions and windows; the clock.
 //! - [`takeover`]: another manager goes on.
+//! - [`watch`]: services that do not run, and what takes its time.
 //! - [`breakers`]: what crashed too often is left alone for a while.
 //! - [`drain`]: to whom nothing new is granted.
 //! - [`catalog`], [`grants`], [`services`], [`window`], [`heap`]: what it keeps.
@@ -48,6 +49,7 @@ pub mod switch;
 mod takeover;
 #[cfg(test)]
 mod tests;
+pub mod watch;
 mod window;
 
 pub use catalog::Catalog;
@@ -110,6 +112,7 @@ pub struct Core {
     leases: leases::Leases,
     /// Since when each grant that moves is at its step, ms. Counted anew by each manager.
     steps: BTreeMap<Handle, (switch::Phase, u64)>,
+    watch: watch::Watch,
     /// What [`kept`] noted last, by name.
     noted: BTreeMap<String, String>,
 }
@@ -137,6 +140,7 @@ impl Core {
             asked: BTreeSet::new(),
             leases: Default::default(),
             steps: BTreeMap::new(),
+            watch: Default::default(),
             noted: BTreeMap::new(),
         }
     }
@@ -144,7 +148,7 @@ impl Core {
     /// Takes an event at `now` (ms, never going back) and says what to do.
     pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         self.now = now;
-        let looks = !matches!(event, Event::Heartbeats { .. });
+        let looks = !matches!(event, Event::Heartbeats { .. } | Event::Progress { .. });
         match event {
             Event::WindowUp { window, client, bytes, doorbell, death_seen, proven } => {
                 let mut up = Window::new(client, bytes, doorbell, death_seen);
@@ -217,6 +221,8 @@ impl Core {
             Event::Drain => self.drain.set(&DrainOf::All, true),
             Event::DrainOf { of, on } => self.drain.set(&of, on),
             Event::Usage { values } => self.usage(now, &values, out),
+            Event::Progress { values } => self.progress(now, &values, out),
+            Event::ServiceAlive { service } => self.alive(now, service),
             Event::Tick => self.tick(now, out),
         }
         if looks {
@@ -258,6 +264,7 @@ impl Core {
                 || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
         }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing || g.keeps_vf())
             || self.windows.values().any(Window::holds_back)
+            || self.watches()
     }
 
     /// Whether a window has apps.

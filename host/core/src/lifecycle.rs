@@ -2,6 +2,7 @@
 
 use super::grants::{Grant, GrantState};
 use super::services::*;
+use super::watch::log_of;
 use super::{Action, Core, GrantRecord, Level, ServiceId, WindowId};
 use vfun_wire::limits::HEARTBEAT_DEAD_MS;
 use vfun_wire::status::BreakReason;
@@ -188,6 +189,9 @@ impl Core {
 
     pub(super) fn tick(&mut self, now: u64, out: &mut Vec<Action>) {
         self.give_held(now);
+        self.look_for_life(now, out);
+        self.end_those_who_keep_channels(now, out);
+        self.tell_of_slow_starts(now, out);
         let ids: Vec<_> = self.services.keys().copied().collect();
         for id in ids {
             let channels = self.channels_of(id);
@@ -197,9 +201,13 @@ impl Core {
                 s.used_ms = now;
             }
             match s.state {
-                ServiceState::Starting if now.saturating_sub(s.since_ms) > START_MS => {
-                    let reason =
-                        format!("the driver of '{}' did not load within {START_MS} ms", s.function);
+                ServiceState::Starting if now.saturating_sub(s.since_ms) > LOAD_MS => {
+                    let (client, function) = (s.client, s.function.clone());
+                    let client = self.catalog.clients.get(&client).map_or("", |c| &c.name);
+                    let reason = format!(
+                        "the driver of '{function}' did not load within {LOAD_MS} ms: see {} under the manager's root",
+                        log_of(client, &function)
+                    );
                     self.service_failed(now, id, &reason, out);
                     continue;
                 }

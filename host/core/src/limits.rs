@@ -47,6 +47,9 @@ pub const LOOK_BUSY: Duration = Duration::from_millis(1);
 pub const BUSY_FOR: Duration = Duration::from_millis(500);
 /// Between two ticks of the state machine, while something waits for time to pass.
 pub const TICK: Duration = Duration::from_millis(20);
+/// Between two looks whether channels answer their calls: a line of each to read,
+/// and its cells where that stands still.
+pub const PROGRESS_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks at heartbeats.
 pub const HEARTBEAT_LOOK: Duration = Duration::from_secs(1);
 /// How long a manager that starts waits for a service to be gone that it
@@ -56,6 +59,11 @@ pub const LEFT_ENDS: Duration = Duration::from_secs(2);
 /// as there are some: these end within [`LEFT_ENDS`] of a start, and empty groups
 /// cost memory, not time.
 pub const GROUPS_SWEEP: Duration = Duration::from_secs(5);
+/// How long the program on disk may take to see whether it could take this one's
+/// place: it starts and looks at a few files.
+pub const TRIAL_TIME: Duration = Duration::from_secs(10);
+/// How long a launcher may take to make a service's sandbox: milliseconds are usual.
+pub const LAUNCH_TIME: Duration = Duration::from_secs(10);
 /// How long services may take to finish when the manager ends.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
 
@@ -89,6 +97,14 @@ pub const LINES_NAMES: usize = 512;
 /// Windows given to one stranger, or to one client's callers over the network:
 /// each is some 25 descriptors and a third of a millisecond.
 pub const ATTACHES: Rate = Rate { per_s: 50, burst: 64 };
+/// Windows given to programs of root and of the manager's own user: a shell that starts
+/// one command after the other asks for a hundred a second, and a third of the
+/// manager's time is left for those who have one.
+pub const OWN_ATTACHES: Rate = Rate { per_s: 500, burst: 500 };
+/// How long connections keep a turn going, beyond the first one: requests in windows
+/// come before them, and again after this time. To close one on which somebody sent
+/// many descriptors takes the kernel milliseconds.
+pub const CONNECTIONS_TIME: Duration = Duration::from_millis(2);
 /// Connections of one client's VM: each is a window to fill. A VM connects once
 /// in its life; QEMU's that crash and come again do so every second or so.
 pub const CONNECTS: Rate = Rate { per_s: 4, burst: 32 };
@@ -97,6 +113,9 @@ pub const CONNECTS: Rate = Rate { per_s: 4, burst: 32 };
 /// one of these some 20 ms, if all have the longest signatures.
 pub const WISHES: Rate = Rate { per_s: 50, burst: 100 };
 
+/// How long a window's lock may be held on by the keeper that was told to let go of
+/// it: it does so as soon as it reads that.
+pub const OWNER_LETS_GO: Duration = Duration::from_secs(1);
 /// Between two looks whether plain windows' files are as they were.
 pub const WINDOW_FILES_LOOK: Duration = Duration::from_secs(1);
 /// Before a window that was truncated is laid out anew, and between two tries:

@@ -457,6 +457,7 @@ impl ServiceNote {
             ever_ready: self.ever_ready,
             delayed: self.delayed,
             overran: self.overran.map(Handle),
+            stalled: None,
             outdated: self.outdated || anew,
         })
     }

@@ -1,5 +1,6 @@
 //! What is offered, told to apps: `list` and `describe`.
 
+use super::catalog::Client;
 use super::requests::{Answer, body, malformed, zero};
 use super::{Core, WindowId, rules};
 use vfun_wire::message::{self, Describe, DescribeAck, Kind, List, ListAck, ListEntry, Location};
@@ -13,17 +14,9 @@ impl Core {
         let name = names::decode(&d.function)
             .map_err(|e| malformed(format!("the function's name: {e}")))?;
         let client = self.client_of(window)?;
-        let f = self.catalog.function(client.id, name).filter(|_| rules::offered(&self.catalog, client, name)).ok_or_else(
-            || {
-                Nack::new(
-                    NackCode::UnknownFunction,
-                    format!(
-                        "no function '{name}' is offered to client {}: `vfun list` shows those that are",
-                        client.name
-                    ),
-                )
-            },
-        )?;
+        let found = self.catalog.function(client.id, name);
+        let f = found.ok_or_else(|| self.no_such_function(client, name))?;
+        rules::check_may(&self.catalog, client, name)?;
         let text = f.signature.as_ref().map_or(String::new(), |s| s.to_string());
         let head = DescribeAck {
             function_id: U32::new(f.id),
@@ -35,6 +28,25 @@ impl Core {
             reserved: U32::new(0),
         };
         Ok([head.as_bytes(), text.as_bytes()].concat())
+    }
+
+    /// What is said of a name that is nothing to a client. A name is suggested only of
+    /// what it is offered.
+    pub(super) fn no_such_function(&self, client: &Client, name: &str) -> Nack {
+        let offered = self.catalog.functions_of(client.id).map(|f| f.name.as_str());
+        let offered = offered.filter(|f| rules::offered(&self.catalog, client, f));
+        let near = offered
+            .map(|f| (strsim::damerau_levenshtein(f, name), f))
+            .filter(|(edits, f)| *edits <= 1.max(f.len().min(name.len()) / 3))
+            .min();
+        let near = near.map_or(String::new(), |(_, f)| format!(" (is '{f}' meant?)"));
+        Nack::new(
+            NackCode::UnknownFunction,
+            format!(
+                "no function '{name}' is offered to client {}{near}: `vfun list` shows those that are",
+                client.name
+            ),
+        )
     }
 
     pub(super) fn list(&self, window: WindowId, bytes: &[u8]) -> Answer {

@@ -68,6 +68,10 @@ impl Core {
                 function =
                     Negotiate::read_from_bytes(&r.body).map_or(function, |n| named(&n.function));
             }
+            Some(Kind::Describe) => {
+                let asked = message::Describe::read_from_bytes(&r.body);
+                function = asked.map_or(function, |d| named(&d.function));
+            }
             _ => {}
         }
         Refusal {
@@ -355,16 +359,8 @@ impl Core {
         let s = self.sessions.get(session).expect("checked by the caller");
         let (window, app, app_id) = (s.window, s.app.clone(), s.app_id);
         let client = self.client_of(window)?;
-        let unknown = || {
-            Nack::new(
-                NackCode::UnknownFunction,
-                format!(
-                    "no function '{name}' is offered to client {}: `vfun list` shows those that are",
-                    client.name
-                ),
-            )
-        };
-        let f = self.catalog.function(client.id, name).ok_or_else(unknown)?;
+        let found = self.catalog.function(client.id, name);
+        let f = found.ok_or_else(|| self.no_such_function(client, name))?;
         rules::check_function(&self.catalog, client, name)?;
         rules::check_submits(&self.catalog, client, &app, name)?;
         self.check_drain(&client.name, name)?;

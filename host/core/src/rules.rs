@@ -77,6 +77,11 @@ fn readable(catalog: &Catalog) -> Result<(), Nack> {
 /// Whether policy lets a client use a function.
 pub(super) fn check_function(catalog: &Catalog, client: &Client, f: &str) -> Result<(), Nack> {
     readable(catalog)?;
+    check_may(catalog, client, f)
+}
+
+/// The same of a function of the host that somebody only asks about.
+pub(super) fn check_may(catalog: &Catalog, client: &Client, f: &str) -> Result<(), Nack> {
     if !client.may_use(f) {
         return Err(Nack::new(
             NackCode::Denied,

@@ -5,8 +5,23 @@ use vfun_wire::message::Location;
 /// How long a service without channels stays, so that an app that comes and
 /// goes does not start a process each time.
 pub const LINGER_MS: u64 = 1_000;
-/// How long a service may take to load its driver.
+/// How long a move of a channel may wait for a driver to load and open it.
 pub const START_MS: u64 = 10_000;
+/// How long a service may take to load its driver: an OpenCL kernel's first
+/// compilation takes more than [`START_MS`] on a busy machine.
+pub const LOAD_MS: u64 = 60_000;
+/// After which who waits for an activation is told what it waits for: less than an
+/// app waits for an answer (`CONTROL_TIMEOUT_MS`), which would blame the manager.
+pub const STARTING_MS: u64 = 8_000;
+/// How long after a call's deadline its service is ended by the manager, if it has
+/// not done so itself, which takes it 50 ms. An app gives the call up after 5 s.
+pub const OVERDUE_MS: u64 = 1_000;
+/// How long a service that owes an answer is left alone before it is asked for a
+/// sign of life.
+pub const LIFE_AFTER_MS: u64 = 1_000;
+/// How long it has for that: its main thread does nothing else. With
+/// [`LIFE_AFTER_MS`] and another start less than [`STARTING_MS`].
+pub const LIFE_MS: u64 = 4_000;
 /// How long a grant may stay on a VF that is lent to another client because the
 /// service that it is to go to waits for its turn to be started: three starts.
 pub const WARMING_MS: u64 = 3 * START_MS;
@@ -58,6 +73,8 @@ pub struct Service {
     pub delayed: Option<u64>,
     /// The channel whose call ran past its deadline, just before the exit.
     pub overran: Option<vfun_wire::Handle>,
+    /// The manager ends it because it does not run; how that showed.
+    pub stalled: Option<String>,
     /// Its function was declared anew since: it keeps its channels and gets no more.
     pub outdated: bool,
 }

@@ -4,6 +4,7 @@ use super::breakers::State;
 use super::grants::{Grant, GrantState};
 use super::services::*;
 use super::switch::Phase;
+use super::watch::log_of;
 use super::{Action, Core, Exit, Level, ServiceId};
 use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE};
 use vfun_wire::message::Location;
@@ -63,6 +64,7 @@ impl Core {
             ever_ready: false,
             delayed: None,
             overran: None,
+            stalled: None,
             outdated: false,
         };
         self.services.insert(id, service);
@@ -260,10 +262,12 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         self.asked.remove(&id);
-        let overran = self.services.get_mut(&id).and_then(|s| s.overran.take());
-        // Of one that was nobody's child its last word tells.
-        let deadline =
-            exit == Exit::Code(EXIT_DEADLINE) || (exit == Exit::Unknown && overran.is_some());
+        let last = self.services.get_mut(&id).map(|s| (s.overran.take(), s.stalled.take()));
+        let (overran, stalled) = last.unwrap_or_default();
+        // Of one that was nobody's child its last word tells; of one that the
+        // manager ended, what the manager saw.
+        let deadline = exit == Exit::Code(EXIT_DEADLINE)
+            || (overran.is_some() && (exit == Exit::Unknown || stalled.is_some()));
         let status = |channel: Handle| match (deadline, overran == Some(channel)) {
             (true, true) => Status::Deadline,
             (true, false) => Status::ServiceLost,
@@ -287,6 +291,9 @@ impl Core {
             return;
         }
         let how = match exit {
+            _ if stalled.is_some() => {
+                format!("it did not run and was ended: {}", stalled.unwrap_or_default())
+            }
             Exit::Code(EXIT_DEADLINE) => "a call ran past its deadline".to_owned(),
             Exit::Code(c) => format!("it exited with status {c}"),
             Exit::Signal(SIGSYS) => {
@@ -356,6 +363,14 @@ impl Core {
                 GrantState::Broken => {
                     self.leave_vf_of(now, channel);
                     self.off_broken(channel, out);
+                }
+                // Another try would take as long and end in the same way.
+                GrantState::Activating if deadline && overran == Some(channel) => {
+                    let reason = format!(
+                        "the driver of '{function}' did not open the channel in time: see {} under the manager's root",
+                        log_of(&g.client, &function)
+                    );
+                    self.nack_activation(now, channel, &reason, out);
                 }
                 _ => {}
             }

@@ -23,6 +23,7 @@ mod leases;
 mod notes;
 mod policy;
 mod takeover;
+mod watch;
 
 const MIB: u64 = 1 << 20;
 

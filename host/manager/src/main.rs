@@ -9,7 +9,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use vfun_leases::{Policy, Settings};
-use vfun_manager::rim::{Config, Daemon, TlsFiles};
+use vfun_manager::rim::{Config, Daemon, StartError, TlsFiles};
 
 /// Serves vFunctions of this host to its VMs and programs.
 ///
@@ -76,6 +76,9 @@ struct Args {
     /// Calls a second of a grant beyond which more count for nothing when VFs are leased.
     #[arg(long, value_name = "CALLS")]
     lease_rate_cap: Option<f64>,
+    /// Only see whether it could start; a manager asks this before it is started anew.
+    #[arg(long, hide = true)]
+    check: bool,
 }
 
 /// Becomes the program as it is on disk now, with the same arguments: the
@@ -117,7 +120,7 @@ pub fn main() -> ExitCode {
     };
     if let Err(e) = leases.check() {
         eprintln!("vfund: leases: {e}");
-        return ExitCode::FAILURE;
+        return ExitCode::from(2);
     }
     let absolute = |p: PathBuf| std::path::absolute(&p).unwrap_or(p);
     let config = Config {
@@ -155,10 +158,21 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    match Daemon::start(config)
-        .map_err(|e| e.to_string())
-        .and_then(|mut d| d.run().map_err(|e| e.to_string()))
-    {
+    let refuse = |e: StartError| {
+        eprintln!("vfund: {e}");
+        ExitCode::from(e.exit_status())
+    };
+    if args.check {
+        return config.check().map_or_else(refuse, |()| ExitCode::SUCCESS);
+    }
+    let mut manager = match Daemon::start(config) {
+        Ok(manager) => manager,
+        Err(e) => return refuse(e),
+    };
+    let ended = manager.run();
+    // What it has is given back before another program takes its place.
+    drop(manager);
+    match ended {
         Ok(false) => ExitCode::SUCCESS,
         Ok(true) => start_anew(),
         Err(e) => {

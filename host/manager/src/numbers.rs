@@ -124,6 +124,22 @@ pub fn open(database: &Path, used_before: bool) -> rusqlite::Result<(Records, Fo
     }
 }
 
+/// Whether [`open`] and a first generation would succeed now. Changes nothing but
+/// the generation, which rises as it does with each manager.
+pub fn try_open(database: &Path) -> rusqlite::Result<()> {
+    if !database.exists() {
+        return Ok(()); // made anew
+    }
+    let tried = Records::open(database).and_then(|r| match r.has_generation()? {
+        true => r.next_generation().map(drop),
+        false => Ok(()),
+    });
+    match tried {
+        Err(e) if is_broken(&e) => Ok(()), // moved aside
+        tried => tried,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,15 @@ pub struct Tree {
     root: PathBuf,
 }
 
+fn clients(root: &Path) -> PathBuf {
+    root.join("admin").join("clients")
+}
+
+/// The manifest of a client that was added to the manager of this root.
+pub fn client_manifest(root: &Path, client: &str) -> PathBuf {
+    clients(root).join(format!("{client}.toml"))
+}
+
 impl Tree {
     /// Makes what is missing of it.
     pub fn new(root: &Path) -> io::Result<Self> {
@@ -44,7 +53,7 @@ impl Tree {
     }
     /// Manifests of clients that were added.
     pub fn clients(&self) -> PathBuf {
-        self.admin().join("clients")
+        clients(&self.root)
     }
     /// The admin interface.
     pub fn admin_socket(&self) -> PathBuf {

@@ -114,6 +114,7 @@ pub(crate) mod tests {
             pid: None,
             age_ms: 0,
             restarts: 0,
+            in_flight: 0,
             counters: Counters { calls, ..Counters::default() },
         }
     }

@@ -75,6 +75,18 @@ fn value(key: Key, r: &Rules, lists: &Lists<'_>) -> String {
     }
 }
 
+/// Rules with the bound of the client's manifest, where that is the lower one.
+pub fn within(max_grants: u32, mut view: ClientView) -> ClientView {
+    let channels = view.rules.iter_mut().find(|r| r.key == Key::Channels.name());
+    if let Some(rule) = channels
+        && rule.value.parse().is_ok_and(|channels: u32| channels > max_grants)
+    {
+        rule.value = max_grants.to_string();
+        rule.from = "max_grants of its manifest".into();
+    }
+    view
+}
+
 impl Policy {
     /// A client's rules, for people.
     pub fn view_of(&self, client: &str, holds: Holds, host: &Unenforced) -> ClientView {
@@ -171,6 +183,13 @@ mod tests {
         let rule = |key: &str| v.rules.iter().find(|r| r.key == key).unwrap().clone();
         let told = |key| (rule(key).value, rule(key).from);
         assert_eq!(told("channels"), ("7".into(), "[default]".into()));
+        let bound =
+            super::within(3, v.clone()).rules.into_iter().find(|r| r.key == "channels").unwrap();
+        assert_eq!(
+            (bound.value.as_str(), bound.from.as_str()),
+            ("3", "max_grants of its manifest")
+        );
+        assert_eq!(super::within(8, v.clone()).rules, v.rules);
         assert_eq!(told("cpu"), ("50%".into(), "[client.a]".into()));
         assert_eq!(told("memory"), ("1 GiB".into(), "usual".into()));
         assert_eq!(told("functions").0, "f, g");

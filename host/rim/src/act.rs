@@ -71,6 +71,10 @@ pub trait Act: System {
             Action::CloseChannel { service, channel } => {
                 self.tell(service, Word::Plain(ToService::Close { channel: channel.0 }));
             }
+            Action::AskLife { service } => self.tell(service, Word::Plain(ToService::Live)),
+            Action::Look { service, channel } => {
+                self.tell(service, Word::Plain(ToService::Look { channel: channel.0 }));
+            }
             Action::HandOver { service, channel } => self.tell(service, Word::HandOver(channel)),
             Action::TakeUp { service, channel, status } => {
                 let word = ToService::TakeUp { channel: channel.0, status: status.to_wire() };

@@ -97,6 +97,7 @@ pub trait Hear: System {
             FromService::Channels { channels, more, to } => {
                 return self.reported(service, channels, more, to);
             }
+            FromService::Alive => Event::ServiceAlive { service },
             FromService::Forbidden { call } => {
                 self.forbidden(service, call);
                 return Said::Nothing;

@@ -19,19 +19,27 @@ pub struct Left<K> {
     pub windows: Vec<(WindowId, String, K)>,
     /// Services, as well.
     pub services: Vec<(ServiceId, String, K)>,
+    /// Locks of plain windows, by client.
+    pub owned: Vec<(String, K)>,
     own: Option<OwnNote>,
 }
+
+/// What the names of windows' locks at the keeper begin with.
+pub const OWNED: &str = "rim/owned/";
 
 impl<K> Left<K> {
     /// Sorts it, of name, note and what was kept. Things of no known name are dropped.
     pub fn of(kept: impl IntoIterator<Item = (String, String, K)>) -> Self {
-        let mut left = Left { core: vec![], windows: vec![], services: vec![], own: None };
+        let (windows, services) = (vec![], vec![]);
+        let mut left = Left { core: vec![], windows, services, owned: vec![], own: None };
         for (name, note, held) in kept {
             let number = |prefix: &str| name.strip_prefix(prefix).and_then(|n| n.parse().ok());
             if let Some(id) = number(WINDOW) {
                 left.windows.push((id, note, held));
             } else if let Some(id) = number(SERVICE) {
                 left.services.push((id, note, held));
+            } else if let Some(client) = name.strip_prefix(OWNED) {
+                left.owned.push((client.to_owned(), held));
             } else if name == OWN {
                 left.own = serde_json::from_str(&note).ok();
             } else if name.starts_with(PREFIX) {
@@ -43,14 +51,22 @@ impl<K> Left<K> {
 
     /// Whether there is nothing to go on with.
     pub fn is_empty(&self) -> bool {
-        self.core.is_empty() && self.windows.is_empty() && self.services.is_empty()
+        self.core.is_empty()
+            && self.windows.is_empty()
+            && self.services.is_empty()
+            && self.owned.is_empty()
     }
 
     /// Names of all of it, to be forgotten.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let windows = self.windows.iter().map(|(id, ..)| format!("{WINDOW}{id}"));
         let services = self.services.iter().map(|(id, ..)| format!("{SERVICE}{id}"));
-        self.core.iter().map(|(name, _)| name.clone()).chain(windows).chain(services)
+        self.core
+            .iter()
+            .map(|(name, _)| name.clone())
+            .chain(windows)
+            .chain(services)
+            .chain(self.owned.iter().map(|(client, _)| format!("{OWNED}{client}")))
     }
 }
 

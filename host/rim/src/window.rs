@@ -57,6 +57,8 @@ pub struct HostWindow {
     span: WriteSpan,
     bytes: u64,
     generation: u64,
+    /// What was written at its start, if that is known.
+    header: Option<WindowHeader>,
     bells: Option<Bells>,
     /// Last sequence number taken from each control cell. Private.
     taken: [u32; CONTROL_CELLS],
@@ -86,34 +88,65 @@ impl HostWindow {
         // Those who still look see at once that it is another generation.
         span.store(0, 0, Ordering::SeqCst);
         span.part(0, HEAP_OFF).expect("the smallest window is larger").zero();
-        let features = if bells.is_some() {
-            Features::OFFERED
-        } else {
-            Features(Features::OFFERED.0 & !Features::DOORBELL.0)
-        };
-        let name = vfun_wire::names::encode(client).expect("checked when declared");
-        let header = WindowHeader::new(bytes, generation, features, client_id, name);
-        span.write(8, &header.as_bytes()[8..]).expect("inside");
-        span.store(word(HOST_STATE_OFF), u64::from(host_state::SERVING), Ordering::Relaxed);
-        // With a doorbell the app always rings for control: the manager
-        // sleeps whenever it is not at work, and control may be slow.
-        span.store(word(HOST_SLEEPS_OFF), bells.is_some() as u64, Ordering::Relaxed);
-        span.store(0, header.magic.get(), Ordering::Release);
-        if span.is_lost() {
-            // Its file system ran full, or there is no memory.
-            return Err(MapError::Os(std::io::Error::other("there is no memory for its pages")));
-        }
-        Ok(HostWindow {
+        let mut window = HostWindow {
             fd,
             span,
             bytes,
             generation,
+            header: None,
             bells,
             taken: [0; CONTROL_CELLS],
             first: 0,
             posted: 0,
             beat: 0,
-        })
+        };
+        window.expect_header(client_id, client);
+        window.write_header(host_state::SERVING);
+        if window.is_lost() {
+            // Its file system ran full, or there is no memory.
+            return Err(MapError::Os(std::io::Error::other("there is no memory for its pages")));
+        }
+        Ok(window)
+    }
+
+    /// Says whose window it is: what its header holds.
+    pub fn expect_header(&mut self, client_id: u32, client: &str) {
+        let features = if self.bells.is_some() {
+            Features::OFFERED
+        } else {
+            Features(Features::OFFERED.0 & !Features::DOORBELL.0)
+        };
+        let name = vfun_wire::names::encode(client).expect("checked when declared");
+        let header = WindowHeader::new(self.bytes, self.generation, features, client_id, name);
+        self.header = Some(header);
+    }
+
+    /// Writes what the host says at the window's start, its state included.
+    pub fn write_header(&self, state: u32) {
+        let Some(header) = &self.header else { return };
+        self.span.write(8, &header.as_bytes()[8..]).expect("inside");
+        self.span.store(word(HOST_STATE_OFF), u64::from(state), Ordering::Relaxed);
+        // With a doorbell the app always rings for control: the manager
+        // sleeps whenever it is not at work, and control may be slow.
+        let sleeps = self.bells.is_some() as u64;
+        self.span.store(word(HOST_SLEEPS_OFF), sleeps, Ordering::Relaxed);
+        self.span.store(0, header.magic.get(), Ordering::Release);
+    }
+
+    /// Whether the header is as it was written.
+    pub fn header_is_itself(&self) -> bool {
+        let Some(header) = &self.header else { return true };
+        let mut found = [0; size_of::<WindowHeader>()];
+        self.span.read(0, &mut found).expect("inside");
+        found == header.as_bytes()
+    }
+
+    /// Whether all that [`HostWindow::write_header`] writes is there.
+    pub fn header_stands(&self, state: u32) -> bool {
+        let at = |off| self.span.load(word(off), Ordering::Relaxed);
+        self.header_is_itself()
+            && at(HOST_STATE_OFF) == u64::from(state)
+            && at(HOST_SLEEPS_OFF) == self.bells.is_some() as u64
     }
 
     /// Takes a window up where an earlier manager was killed: nothing in it is
@@ -134,7 +167,8 @@ impl HostWindow {
         // So that the first look looks at all cells.
         let posted = !span.load(word(POSTED_OFF), Ordering::Acquire);
         let beat = span.load(word(HOST_BEAT_OFF), Ordering::Relaxed);
-        Ok(HostWindow { fd, span, bytes, generation, bells, taken, first: 0, posted, beat })
+        let header = None;
+        Ok(HostWindow { fd, span, bytes, generation, header, bells, taken, first: 0, posted, beat })
     }
 
     /// Whether its pages went away: nobody else sees what is written here.
@@ -336,6 +370,20 @@ impl HostWindow {
         if let Some(bells) = &self.bells {
             bells.ring_app(g.vector_in.get());
         }
+    }
+
+    /// Calls of a channel that were answered, by its service's word.
+    pub fn answered(&self, g: &Geometry) -> u64 {
+        self.datain(g).load(in_header::CALLS, Ordering::Relaxed)
+    }
+
+    /// Whether a call of a channel was begun and not answered, by its service's word.
+    pub fn computes(&self, g: &Geometry) -> bool {
+        let datain = self.datain(g);
+        let current = datain.load(in_header::CURRENT, Ordering::Acquire);
+        let (cell, seq) = ((current >> 32) as usize, current as u32);
+        (1..=usize::from(g.depth.get())).contains(&cell)
+            && Word0::unpack(datain.load(word(line_off(cell - 1)), Ordering::Acquire)).seq != seq
     }
 
     /// Calls of a channel that were posted and not answered, as far as its lines

@@ -75,6 +75,13 @@ pub enum ToService {
     },
     /// Finish the call under way in each channel, then exit.
     Stop,
+    /// Look whether calls wait on a channel, though nobody rang.
+    Look {
+        /// Its handle.
+        channel: u64,
+    },
+    /// Give a sign of life: [`FromService::Alive`].
+    Live,
     /// What became of a [`FromService::Submission`].
     Verdict {
         /// Its number.
@@ -365,6 +372,8 @@ pub enum FromService {
         #[serde(default)]
         to: u32,
     },
+    /// Answer to [`ToService::Live`].
+    Alive,
     /// A client wants something of its modules; the service waits for the
     /// [`ToService::Verdict`].
     Submission {

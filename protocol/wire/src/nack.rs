@@ -45,6 +45,8 @@ wire_enum! {
         WrongState = 17 => "wrong state",
         /// The caller was made for other argument or result types than the function has.
         WrongSignature = 18 => "wrong signature",
+        /// The function is being started and takes its time: ask again in a few seconds.
+        Starting = 19 => "still starting",
     }
 }
 
@@ -129,7 +131,7 @@ impl core::fmt::Display for Nack {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{}: {}", self.code, self.sentence)?;
         if self.software_instead {
-            f.write_str(" This function in software instead of hardware? Ask again with the preference for software.")?;
+            f.write_str(" It can be had in software.")?;
         }
         Ok(())
     }

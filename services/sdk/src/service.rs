@@ -114,10 +114,14 @@ impl Begun {
         }
         let work = match &start.driver {
             Driver::Floor => Work::Floor,
-            _ => match load(&start, Given { fds, desk }) {
-                Ok(engine) => Work::Calls(engine),
-                Err(reason) => return fail(reason),
-            },
+            _ => {
+                // Whoever waits for one that takes long is pointed to this log.
+                log::line(format_args!("loads its driver"));
+                match load(&start, Given { fds, desk }) {
+                    Ok(engine) => Work::Calls(engine),
+                    Err(reason) => return fail(reason),
+                }
+            }
         };
         if let Err(e) = filter::install(&start.filters.serving) {
             return fail(format!("its second list of system calls cannot be installed: {e}"));

@@ -89,6 +89,74 @@ fn a_truncated_window_is_taken_down_by_name_and_laid_out_anew() {
     assert!(stand.status().troubles.is_empty(), "{:?}", stand.status().troubles);
 }
 
+/// Whatever its guest writes over what the host says at its start, with grants in it
+/// and without.
+#[test]
+fn a_window_whose_header_was_overwritten_is_laid_out_anew() {
+    let stand = Stand::start();
+    let witness = stand.connect("witness");
+    let echo = witness.function("echo").unwrap();
+    let file = plain(&stand, "vm1");
+    for (word, what) in [(0, "the magic"), (3, "the generation"), (8, "the client's name")] {
+        let mut raw = Raw::of_file(&file);
+        let before = header(&raw);
+        let session = raw.hello();
+        let grant = raw.ask(Kind::Negotiate, session, negotiate("echo").as_bytes());
+        raw.ask(Kind::Activate, session, &grant.unwrap()[..8]).unwrap();
+        raw.window.store(word, 0x5a5a_5a5a, Ordering::Release);
+        stand.until("it is said", |s| has_trouble(s, "its guest overwrote its header"));
+        stand.until("it is laid out anew", |s| s.status().troubles.is_empty());
+        let mut raw = Raw::of_file(&file);
+        let after = header(&raw);
+        assert_eq!((after[0], after[3] > before[3]), (before[0], true), "{what}");
+        assert!(stand.grants().iter().all(|g| g.client != "vm1"));
+        let session = raw.hello();
+        raw.ask(Kind::Goodbye, session, &[0; 8]).unwrap();
+        assert_eq!(echo.call(b"untouched").unwrap(), b"untouched");
+    }
+}
+
+/// What a manager says in the file beside a plain window, and the keeper holds on to.
+#[test]
+fn two_managers_with_one_window_folder_share_no_window() {
+    let folder = tempfile::Builder::new().prefix("vfun-w").tempdir_in("/dev/shm").unwrap();
+    let at = folder.path().to_str().unwrap();
+    let mut a = Stand::with(&["--window-dir", at]);
+    let mut b = Stand::with(&["--window-dir", at]);
+    let manifest =
+        "name = \"vm1\"\nkind = \"vm\"\nwindow = \"2 MiB\"\ntransport = \"ivshmem-plain\"\n";
+    a.add_client(manifest).unwrap();
+    let file = folder.path().join("virtfun-vm1");
+    let mut raw = Raw::of_file(&file);
+    let before = header(&raw);
+    let session = raw.hello();
+    let root_of_a = a.root().display().to_string();
+    let refused = |b: &Stand| {
+        let why = b.add_client(manifest).unwrap_err().to_string();
+        assert!(why.contains(&root_of_a) && why.contains("--window-dir"), "{why}");
+    };
+    refused(&b);
+    // Its keeper holds on to it while it is started anew.
+    a.kill_vfund();
+    refused(&b);
+    a.start_vfund();
+    refused(&b);
+    raw.ask(Kind::KeepAlive, session, &[0; 8]).expect("it is the first one's as before");
+    assert_eq!(header(&raw), before);
+    // One that has declared the client already says so, and touches nothing.
+    b.kill_vfund();
+    std::fs::write(b.root().join("admin/clients/vm1.toml"), manifest).unwrap();
+    b.start_vfund();
+    assert!(has_trouble(&b, &root_of_a), "{:?}", b.status().troubles);
+    b.ask(&Ask::RemoveClient { name: "vm1".into() });
+    assert!(file.is_file(), "the other one's window is not removed");
+    raw.ask(Kind::KeepAlive, session, &[0; 8]).expect("it is the first one's as before");
+    // When the first one has none of it any more, it is the second one's.
+    a.ask(&Ask::RemoveClient { name: "vm1".into() });
+    b.add_client(manifest).unwrap();
+    assert_eq!(Raw::of_file(&file).window.load(0, Ordering::Acquire), before[0]);
+}
+
 #[test]
 fn a_windows_file_that_was_replaced_is_said_to_be_and_changes_nothing() {
     let stand = Stand::start();
@@ -442,6 +510,99 @@ fn a_stop_that_drains_waits_for_the_last_grant() {
         std::thread::sleep(Duration::from_millis(10));
     }
     stand.kill_vfund();
+}
+
+/// A start that would fail is not begun: who serves goes on and says why.
+#[test]
+fn a_manager_that_could_not_start_anew_stays() {
+    let stand = Stand::start();
+    let session = stand.connect("stays");
+    let echo = session.function("echo").unwrap();
+    let Some(mut lock) = rusqlite_lock(&stand.root().join("admin/virtfun.db")) else {
+        eprintln!("SKIPPED: there is no python3 with sqlite3 here");
+        return;
+    };
+    let generation = stand.status().generation;
+    hang_up(&stand);
+    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
+    assert!(has_trouble(&stand, "locked"), "{:?}", stand.status().troubles);
+    assert_eq!(stand.status().generation, generation);
+    assert_eq!(echo.call(b"goes on").unwrap(), b"goes on");
+    session.ping().unwrap();
+    drop(lock.stdin.take());
+    let _ = lock.wait();
+    hang_up(&stand);
+    stand.until("it starts anew", |s| {
+        s.try_ask(&Ask::Status)
+            .is_ok_and(|r| matches!(r, Reply::Status(s) if s.generation > generation))
+    });
+    assert!(!has_trouble(&stand, "SIGHUP"), "{:?}", stand.status().troubles);
+    assert_eq!(echo.call(b"as before").unwrap(), b"as before");
+}
+
+fn hang_up(stand: &Stand) {
+    let pid = rustix::process::Pid::from_raw(stand.pid() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+}
+
+/// A program that replaced the one that runs, and does not run itself.
+#[test]
+fn a_manager_is_not_replaced_by_a_program_that_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for entry in std::fs::read_dir(programs()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_file() && (name.starts_with("vfun") || name.ends_with(".so")) {
+            match name.as_str() {
+                "vfund" => drop(std::fs::copy(entry.path(), at(&name)).unwrap()),
+                _ => std::os::unix::fs::symlink(entry.path(), at(&name)).unwrap(),
+            }
+        }
+    }
+    // Services look for their libraries as a user of their own.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let stand = Stand::of(&at("vfund"), &[], &[]);
+    let session = stand.connect("stays");
+    std::fs::write(at("new"), "not a program").unwrap();
+    std::fs::rename(at("new"), at("vfund")).unwrap();
+    hang_up(&stand);
+    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
+    session.ping().unwrap();
+    std::fs::copy(programs().join("vfund"), at("new")).unwrap();
+    std::fs::rename(at("new"), at("vfund")).unwrap();
+}
+
+/// What the command line names is looked at before the manager says that it is ready.
+#[test]
+fn a_manager_that_cannot_work_does_not_say_that_it_is_ready() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    for (args, words) in [
+        (["--functions", "/nonexistent"], "--functions /nonexistent"),
+        (["--window-dir", "/nonexistent"], "--window-dir /nonexistent"),
+        (["--tcp", "nonsense"], "--tcp nonsense"),
+        (["--tcp", &taken], "--tcp 127.0.0.1"),
+        (["--metrics", &taken], "--metrics 127.0.0.1"),
+        (["--root", "/proc/nowhere"], "/proc/nowhere"),
+    ] {
+        let mut vfund = Command::new(programs().join("vfund"));
+        if args[0] != "--root" {
+            vfund.arg("--root").arg(dir.path());
+        }
+        let mut child = vfund.args(args).stderr(Stdio::piped()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while child.try_wait().unwrap().is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = child.kill();
+        let out = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains(words) && !said.contains("ready root"), "{args:?}: {said}");
+        let code = if args[0] == "--root" { 1 } else { 2 };
+        assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
+    }
 }
 
 fn kill(pid: u32) {

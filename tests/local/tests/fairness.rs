@@ -208,3 +208,50 @@ fn windows_come_at_a_rate() {
     stand.connect("root").ping().unwrap();
     assert!(stand.status().held_up.connections > 0);
 }
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// Those who come all at once, root's too, wait until who has a window is answered:
+/// seen by the order of the manager's own lines.
+#[test]
+fn requests_in_windows_come_before_those_who_want_one() {
+    use rustix::process::Signal;
+    use std::io::Write;
+    use vfun_wire::attach::{ATTACH_MAGIC, Attach};
+    use zerocopy::FromBytes;
+    let stand = Stand::start();
+    let mut raw = Raw::attach(&stand);
+    let session = raw.hello();
+    let mut ask = Attach::read_from_bytes(&[0; size_of::<Attach>()]).unwrap();
+    ask.magic.set(ATTACH_MAGIC);
+    ask.client = vfun_wire::names::encode("nobody").unwrap();
+    let connect =
+        || std::os::unix::net::UnixStream::connect(stand.root().join("host.sock")).unwrap();
+    let newcomers: Vec<_> = (0..30).map(|_| connect()).collect();
+    // Each answer is a turn or more: they are all taken by then, and have said nothing.
+    for _ in 0..50 {
+        stand.status();
+    }
+    signal(stand.pid(), Signal::STOP);
+    newcomers.iter().for_each(|mut c| c.write_all(ask.as_bytes()).unwrap());
+    let word = vfun_wire::header::POSTED_OFF / 8;
+    let window = raw.window.clone();
+    let before = window.load(word, Ordering::SeqCst);
+    std::thread::scope(|s| {
+        s.spawn(|| raw.ask(Kind::Negotiate, session, negotiate("echo").as_bytes()).unwrap());
+        while window.load(word, Ordering::SeqCst) == before {
+            std::thread::yield_now();
+        }
+        // It rings after that word.
+        std::thread::sleep(Duration::from_millis(100));
+        signal(stand.pid(), Signal::CONT);
+    });
+    stand.until("all newcomers are answered", |s| s.log().matches("attach refused").count() == 30);
+    let log = stand.log();
+    let granted = log.find("granted").expect("the request was granted");
+    let sooner = log[..granted].matches("attach refused").count();
+    assert_eq!(sooner, 0, "{log}");
+}

@@ -3,7 +3,7 @@
 //! they say so, loudly, and are not run: `packaging/setup.sh` installs one.
 
 use std::path::Path;
-use vfun::{Error, FunctionRequest};
+use vfun::{Error, FunctionRequest, NackCode};
 use vfun_admin::{Ask, Reply, ServiceRow};
 use vfun_jail::Layer;
 use vfun_tests_local::{Stand, programs, repo};
@@ -33,8 +33,8 @@ fn stand() -> Stand {
 }
 
 /// Asks for a function whose cells have this much room. Compiling a kernel
-/// takes a second of a processor, and a busy machine may need more than the
-/// ten that a driver has: then once more.
+/// takes a second of a processor, and a busy machine may need more time than an
+/// app waits for an answer: then once more.
 fn open(s: &Stand, app: &str, name: &str, cell_bytes: u32) -> Result<vfun::Function, Error> {
     let session = s.connect(app);
     let mut tries = 0;
@@ -44,7 +44,7 @@ fn open(s: &Stand, app: &str, name: &str, cell_bytes: u32) -> Result<vfun::Funct
             .negotiate(&FunctionRequest::new(name).cell_bytes(cell_bytes))
             .and_then(|g| g.activate());
         match asked {
-            Err(e) if tries < 4 && e.to_string().contains("did not load within") => {}
+            Err(Error::Refused(n)) if tries < 8 && n.code == NackCode::Starting => {}
             other => return other,
         }
     }

@@ -236,14 +236,22 @@ fn a_second_manager_of_the_same_root_is_refused() {
     assert_eq!(stand.connect("x").function("echo").unwrap().call(b"x").unwrap(), b"x");
 }
 
+/// Its address was taken while no manager was there: callers of windows go on.
 #[test]
 fn a_gateway_that_cannot_serve_is_said_to_be_gone() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let stand = Stand::with(&["--tcp", &taken.local_addr().unwrap().to_string()]);
-    stand.until("the word of it", |s| match s.ask(&Ask::Status) {
-        Reply::Status(status) => status.tcp.is_none(),
-        other => panic!("{other:?}"),
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free().local_addr().unwrap();
+    let mut stand = Stand::with(&["--tcp", &address.to_string()]);
+    let tcp = |s: &Stand| s.status().tcp;
+    stand.until("it serves", |_| std::net::TcpStream::connect(address).is_ok());
+    stand.kill_vfund();
+    let mut taken = None;
+    stand.until("the address is free", |_| {
+        taken = std::net::TcpListener::bind(address).ok();
+        taken.is_some()
     });
+    stand.start_vfund();
+    stand.until("the word of it", |s| tcp(s).is_none());
     assert!(stand.log().contains("the gateway for callers over TCP ended"));
     assert_eq!(stand.connect("x").function("echo").unwrap().call(b"x").unwrap(), b"x");
 }
@@ -277,6 +285,30 @@ fn credentials_and_lists_of_functions_are_policy() {
     assert_eq!(code("sum"), NackCode::Denied);
     let _echo = session.function("echo").unwrap();
     assert_eq!(code("echo"), NackCode::OverQuota);
+}
+
+#[test]
+fn the_client_of_the_hosts_own_programs_cannot_be_removed() {
+    let stand = Stand::start();
+    let e = stand.try_ask(&Ask::RemoveClient { name: "host".into() }).unwrap_err().to_string();
+    assert!(e.contains("always exists") && e.contains("[client.host]"), "{e}");
+    assert_eq!(stand.connect("x").function("echo").unwrap().call(b"x").unwrap(), b"x");
+}
+
+/// What a service measures of a call it says when the call has ended.
+#[test]
+fn a_call_that_lasts_is_seen_to() {
+    let stand = Stand::start();
+    let session = stand.connect("busy");
+    let f = session.function("factorial").unwrap();
+    let call = f.submit(&vfun_tests_local::args(51, u64::MAX)).unwrap();
+    stand.until("its time is counted", |s| {
+        let g = &s.grants()[0];
+        g.counters.busy_ns > 0 && (g.counters.calls, g.in_flight) == (0, 1)
+    });
+    let before = stand.grants()[0].counters.busy_ns;
+    stand.until("it goes on", |s| s.grants()[0].counters.busy_ns > before);
+    drop(call);
 }
 
 #[test]
@@ -410,4 +442,105 @@ fn a_release_under_calls_of_other_threads_counts_each_call_that_was_served() {
         // Each thread had one under way at most when it ended.
         assert!((calls..=calls + 4).contains(&stats.calls), "{calls} of {}", stats.calls);
     }
+}
+
+/// Stops a service's process, as an operator or a driver that has it may: it runs no
+/// more, and does not end.
+fn freeze(pid: u32) {
+    let raw = rustix::process::Pid::from_raw(pid as i32).expect("a pid");
+    rustix::process::kill_process(raw, rustix::process::Signal::STOP).expect("it is there");
+    // Each thread stops when it is next interrupted.
+    let runs = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        !stat.contains(") T ")
+    };
+    let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there").flatten();
+    while tasks().any(runs) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_service_that_does_not_run_is_ended_by_the_deadline_of_its_call() {
+    let stand = Stand::start();
+    let session = stand.connect("frozen");
+    let f = session.function("misbehave").unwrap();
+    let echo = session.function("echo").unwrap();
+    let pid = stand.grants()[0].pid.expect("it runs");
+    let call = f.submit(&[6, 200, 0, 0, 0]).unwrap();
+    stand.until("busy", |_| call.state() == CellState::Busy);
+    freeze(pid);
+    match call.wait() {
+        Err(Error::Deadline) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(f.call(&[0, 7]).unwrap(), [7]);
+    assert_ne!(stand.grants()[0].pid, Some(pid));
+    assert_eq!(echo.call(b"untouched").unwrap(), b"untouched");
+    assert!(stand.log().contains("did not end it"), "{}", stand.log());
+}
+
+#[test]
+fn a_call_that_a_service_never_began_is_served_by_the_next_one() {
+    let stand = Stand::start();
+    let session = stand.connect("asleep");
+    let f = session.function("misbehave").unwrap();
+    assert_eq!(f.call(&[0, 1]).unwrap(), [1]);
+    let pid = stand.grants()[0].pid.expect("it runs");
+    freeze(pid);
+    assert_eq!(f.call(&[0, 7]).unwrap(), [7]);
+    assert_ne!(stand.grants()[0].pid, Some(pid));
+}
+
+#[test]
+fn an_activation_does_not_wait_for_a_service_that_does_not_run() {
+    let stand = Stand::start();
+    let session = stand.connect("second");
+    let f = session.function("misbehave").unwrap();
+    freeze(stand.grants()[0].pid.expect("it runs"));
+    let g = session.function("misbehave").unwrap();
+    assert_eq!(g.call(&[0, 7]).unwrap(), [7]);
+    assert_eq!(f.call(&[0, 8]).unwrap(), [8]);
+    assert!(stand.log().contains("no sign of life"), "{}", stand.log());
+}
+
+/// Longer than an app waits for an answer: it is told what is going on, and where
+/// to look, and finds it done when it asks again.
+#[test]
+fn a_driver_that_loads_slowly_is_said_to_and_may_be_asked_for_again() {
+    let stand = Stand::start();
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("slow.c");
+    let driver = vfun_tests_local::repo().join("services/template/c/driver.c");
+    let slow = format!(
+        "#include \"{}\"\n#include <unistd.h>\n__attribute__((constructor)) static void slow(void) {{ sleep(12); }}\n",
+        driver.display()
+    );
+    std::fs::write(&source, slow).unwrap();
+    let library = dir.path().join("libslow.so");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-I"])
+        .arg(vfun_tests_local::repo().join("services/sdk/include"))
+        .arg("-o")
+        .arg(&library)
+        .arg(&source)
+        .status();
+    assert!(compiled.unwrap().success());
+    let manifest = format!(
+        "name = \"mytotal\"\nversion = \"1.0\"\nlibrary = \"{}\"\nmax_args = 8\nmax_result = 8\n",
+        library.display()
+    );
+    stand.ask(&Ask::AddFunction { manifest, file: "slow.toml".into() });
+    let session = stand.connect("patient");
+    match session.function("mytotal") {
+        Err(Error::Refused(n)) => {
+            assert_eq!(n.code, NackCode::Starting, "{n}");
+            assert!(n.sentence.contains("service/host/mytotal.log"), "{n}");
+        }
+        other => panic!("{:?}", other.map(drop)),
+    }
+    let log = std::fs::read_to_string(stand.root().join("service/host/mytotal.log")).unwrap();
+    assert!(log.contains("loads its driver"), "{log}");
+    let f = session.function("mytotal").unwrap();
+    assert_eq!(number(&f.call(&5u64.to_le_bytes()).unwrap()), 5);
 }

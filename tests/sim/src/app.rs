@@ -419,7 +419,8 @@ impl App {
                 NackCode::Malformed | NackCode::BadCredential | NackCode::WrongProtocol
             ),
             What::Activate(_) => {
-                matches!(nack.code, NackCode::NoCapacity | NackCode::ServiceFailed)
+                use NackCode::{NoCapacity, ServiceFailed, Starting};
+                matches!(nack.code, NoCapacity | ServiceFailed | Starting)
                     || about.is_some_and(|g| v.revoked.contains(&g))
             }
             // The window's client was removed.

@@ -328,9 +328,13 @@ impl Process {
             }
             ToService::Stop => self.stopping = true,
             ToService::Report { by } => self.report(by),
+            ToService::Live => self.outbox.push_back(FromService::Alive),
             // It is made from what it is to serve, takes any number of calls, and
             // wishes for nothing.
-            ToService::Start(_) | ToService::Rate { .. } | ToService::Verdict { .. } => {}
+            ToService::Start(_)
+            | ToService::Rate { .. }
+            | ToService::Look { .. }
+            | ToService::Verdict { .. } => {}
         }
     }
 

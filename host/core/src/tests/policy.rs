@@ -148,7 +148,7 @@ fn what_policy_does_not_list_is_not_shown() {
     assert_eq!(ListAck::read_from_prefix(&body).unwrap().0.total.get(), 1);
     let d = Describe { function: names::encode("add").unwrap() };
     let n = answer(&b.ask(1, Kind::Describe, s, d.as_bytes())).unwrap_err();
-    assert_eq!(n.code, NackCode::UnknownFunction);
+    assert_eq!(n.code, NackCode::Denied);
 }
 
 #[test]
@@ -198,6 +198,25 @@ fn a_change_takes_back_what_is_no_longer_allowed_and_nothing_else() {
         _ => None,
     });
     assert_eq!(rate, Some((mul_service, mul, 50)));
+}
+
+/// Whoever asks what a function is like is told the same as who asks for it.
+#[test]
+fn a_denial_has_one_name_and_a_typo_another() {
+    let mut b = bed("[default]\nfunctions = [\"mul\"]");
+    let s = b.hello(1, b"").unwrap().session.get();
+    let mut describe = |name: &str| {
+        let d = Describe { function: names::encode(name).unwrap() };
+        answer(&b.ask(1, Kind::Describe, s, d.as_bytes())).unwrap_err()
+    };
+    let (denied, typo, other) = (describe("add"), describe("mull"), describe("fourier"));
+    assert_eq!(denied.code, NackCode::Denied);
+    assert!(typo.sentence.contains("(is 'mul' meant?)"), "{typo}");
+    assert_eq!((typo.code, other.code), (NackCode::UnknownFunction, NackCode::UnknownFunction));
+    assert!(!other.sentence.contains("meant"), "{other}");
+    assert!(!describe("ad").sentence.contains("add"), "only what it is offered is suggested");
+    assert_eq!(b.negotiate(1, s, want("add")).unwrap_err(), denied);
+    assert_eq!(b.negotiate(1, s, want("mull")).unwrap_err(), typo);
 }
 
 #[test]

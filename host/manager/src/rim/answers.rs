@@ -1,11 +1,12 @@
 //! The admin interface: answers what people ask.
 
 use super::{Daemon, Kind};
+use crate::admin::counters::Counters;
 use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status};
 use crate::audit::Who;
 use crate::core::breakers::State;
 use crate::core::catalog::{Client, ClientKind, Function, OverTcp};
-use crate::core::{DrainOf, Event};
+use crate::core::{DrainOf, Event, Grant};
 use crate::fair::Intake;
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
 use crate::{manifest, process};
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vfun_rim::methods::*;
 use vfun_supervise::Driver;
+use vfun_wire::Handle;
+use vfun_wire::channel::ChannelKind;
 
 /// A connection and the line it is in the middle of.
 pub(super) struct AdminConnection {
@@ -271,6 +274,8 @@ impl Daemon {
         let mut all = self.windows_troubles();
         all.extend(self.records_trouble());
         all.extend(self.found.clone());
+        let stayed = self.not_again.as_ref();
+        all.extend(stayed.map(|why| format!("SIGHUP did not start the manager anew: {why}")));
         all.extend(self.submissions_troubles());
         all.extend(keeper);
         let now = self.now();
@@ -293,7 +298,9 @@ impl Daemon {
         HeldUp {
             requests: sum(|i| i.throttled),
             bells: sum(|i| i.deafened),
-            connections: self.attaches.refused() + self.connects.refused(),
+            connections: self.attaches.refused()
+                + self.own_attaches.refused()
+                + self.connects.refused(),
             starts: self.rim.core.starts_held_up(),
             records: self.book.held_up(),
             lines: self.rim.lines.left_out(),
@@ -357,13 +364,27 @@ impl Daemon {
                     pid: g.service.and_then(|s| self.rim.services.get(&s)).map(|p| p.pid as u32),
                     age_ms: now.saturating_sub(g.since_ms),
                     restarts: g.restarts,
-                    counters: window
+                    in_flight: window
                         .zip(g.told())
-                        .map(|(w, geometry)| w.window.counters(&geometry))
-                        .unwrap_or_default(),
+                        .filter(|_| g.kind == ChannelKind::Calls)
+                        .map_or(0, |(w, geometry)| w.window.in_flight(&geometry)),
+                    counters: self.counters_of(handle, g),
                 }
             })
             .collect()
+    }
+
+    /// A grant's counters, as its service keeps them: of a call, when it has ended. The
+    /// time of one that lasts is what the manager itself has seen of it.
+    fn counters_of(&self, handle: Handle, g: &Grant) -> Counters {
+        let channel = self.rim.windows.get(&g.window).zip(g.told());
+        let Some((a, geometry)) = channel else { return Counters::default() };
+        let mut counters = a.window.counters(&geometry);
+        if let Some(since) = self.rim.core.computing_since(handle) {
+            let ns = self.now().saturating_sub(since).saturating_mul(1_000_000);
+            counters.busy_ns = counters.busy_ns.saturating_add(ns);
+        }
+        counters
     }
 
     fn write_manifest(&self, path: PathBuf, text: &str) -> Result<(), String> {
@@ -494,6 +515,10 @@ impl Daemon {
 
     /// Answered when nothing is left of what it submitted.
     fn remove_client(&mut self, noted: Noted, name: &str) -> Result<(), (Noted, String)> {
+        if name == "host" {
+            let why = "the client 'host' always exists: programs on this host that name no other act for it. What it may use is bounded by [client.host] of the policy (`vfun policy set`)";
+            return Err((noted, why.into()));
+        }
         let Some(client) = self.rim.core.catalog().client(name).cloned() else {
             let why = format!("there is no client '{name}': `vfun client list` shows them");
             return Err((noted, why));
@@ -520,7 +545,7 @@ impl Daemon {
         let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
         self.vm_sockets.remove(&client.id);
         if client.kind == ClientKind::Vm && !client.doorbell {
-            let _ = std::fs::remove_file(self.window_file(name));
+            self.remove_window_file(name);
         }
         self.rim.events.push_back(Event::Catalog(catalog));
         let gone = format!("client {name} is gone, with its grants and its window");

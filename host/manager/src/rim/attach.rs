@@ -21,9 +21,8 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Name of this transport in reports.
 pub(super) const HOST: &str = "host";
 
-/// Who is counted when windows are given: a stranger by user, a caller over the
-/// network by the client it acts for. Root and the manager's own user could
-/// end the manager anyway.
+/// Who is counted when windows are given: a program by its user, a caller over the
+/// network by the client it acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Who {
     User(u32),
@@ -143,7 +142,9 @@ impl Daemon {
         let client = self.rim.core.catalog().client(name).ok_or_else(|| {
             Nack::new(
                 NackCode::Denied,
-                format!("there is no client '{name}' on this host: `vfun client add {name}`"),
+                format!(
+                    "there is no client '{name}' on this host: `vfun client add {name} --kind host` declares one for its programs"
+                ),
             )
         })?;
         let trusted = trusted(uid);
@@ -151,7 +152,7 @@ impl Daemon {
             return Err(Nack::new(
                 NackCode::Denied,
                 format!(
-                    "user {uid} may not act for client '{name}': add it to `uids` in the client's manifest"
+                    "user {uid} may not act for client '{name}': the host's operator lets it act for a client by its number, `vfun client add NAME --kind host --uid {uid}`"
                 ),
             ));
         }
@@ -169,21 +170,22 @@ impl Daemon {
         // Who has not shown what the client asks for uses up nothing of its own.
         let prove = ask.remote == 1 && client.tcp == OverTcp::Proven;
         crate::core::admit(self.rim.core.catalog(), self.now(), client, None, credential, prove)?;
-        let who = match (ask.remote, trusted) {
-            (1, _) => Some(Who::Remote(client.id)),
-            (_, false) => Some(Who::User(uid)),
-            _ => None,
+        let who = match ask.remote {
+            1 => Who::Remote(client.id),
+            _ => Who::User(uid),
         };
-        if let Some(who) = who
-            && !self.attaches.take(now, who)
-        {
+        let (rates, rate) = match trusted && ask.remote == 0 {
+            true => (&mut self.own_attaches, OWN_ATTACHES),
+            false => (&mut self.attaches, ATTACHES),
+        };
+        if !rates.take(now, who) {
             return Err(Nack::new(
                 NackCode::NoCapacity,
                 format!(
                     "client '{name}' was given {} windows in a row and gets {} a second: try again in {} ms",
-                    ATTACHES.burst,
-                    ATTACHES.per_s,
-                    self.attaches.wait(now, &who)
+                    rate.burst,
+                    rate.per_s,
+                    rates.wait(now, &who)
                 ),
             ));
         }

@@ -90,6 +90,7 @@ impl Daemon {
     /// Makes or takes up a VM's window and lays it out anew.
     pub(super) fn vm_window(&mut self, client: &Client) -> Result<(), String> {
         debug_assert_eq!(client.kind, ClientKind::Vm);
+        self.own_window(&client.name)?;
         let file = self.window_file(&client.name);
         let at =
             |what: &str, e: std::io::Error| format!("the window {} {what}: {e}", file.display());

@@ -6,7 +6,7 @@ use super::{Daemon, Kind};
 use crate::admin::{SandboxView, ServiceRow};
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
-use crate::limits::{GROUPS_SWEEP, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
+use crate::limits::{GROUPS_SWEEP, LAUNCH_TIME, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
 use crate::policy::Key;
 use crate::process::{Process, Sandbox, started};
 use rustix::event::epoll::{self, EventFlags};
@@ -30,6 +30,7 @@ use vfun_supervise::{Driver, Start, ToService};
 pub(super) struct Launching {
     pub launch: Launch,
     pub begun: Begun,
+    since: Instant,
 }
 
 /// What it will be.
@@ -330,7 +331,7 @@ impl Daemon {
             return Err(Cannot::Now(format!("its launcher cannot be watched: {e}")));
         }
         let begun = Begun { socket, start, given, plan, meant, group };
-        self.launching.insert(id, Launching { launch, begun });
+        self.launching.insert(id, Launching { launch, begun, since: Instant::now() });
         Ok(())
     }
 
@@ -341,7 +342,7 @@ impl Daemon {
         if matches!(progress, Progress::Waiting) {
             return;
         }
-        let Launching { launch, begun } = self.launching.remove(&id).expect("just seen");
+        let Launching { launch, begun, .. } = self.launching.remove(&id).expect("just seen");
         let _ = epoll::delete(&self.epoll, &launch);
         self.reap(launch.remains());
         let failed = match progress {
@@ -447,6 +448,21 @@ impl Daemon {
         self.rim.services.insert(id, process);
         self.hold_service(id);
         Ok(())
+    }
+
+    /// Gives up those whose launcher hangs.
+    pub(super) fn mind_the_launches(&mut self) {
+        let late = self.launching.iter().filter(|(_, l)| l.since.elapsed() >= LAUNCH_TIME);
+        let late: Vec<ServiceId> = late.map(|(id, _)| *id).collect();
+        for service in late {
+            let reason = format!(
+                "its sandbox was not made within {} ms: the launcher {} hangs",
+                LAUNCH_TIME.as_millis(),
+                self.config.jail_program.file_name().unwrap_or_default().display()
+            );
+            self.rim.events.push_back(Event::ServiceFailed { service, reason });
+            self.settle();
+        }
     }
 
     /// Ends one that is being made; true if there was one.

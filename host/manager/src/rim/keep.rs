@@ -18,7 +18,7 @@ use vfun_jail::Standing;
 use vfun_keeper::{Keeper, Will};
 use vfun_rim::keep::WindowNote;
 use vfun_rim::methods::*;
-use vfun_rim::take_up::Left;
+use vfun_rim::take_up::{Left, OWNED};
 use vfun_window::Bell;
 use vfun_wire::header::{HOST_STATE_OFF, host_state};
 use vfun_wire::limits::VECTORS;
@@ -76,6 +76,7 @@ impl Daemon {
                 self.keeper_due = Some(Instant::now() + KEEPER_AGAIN);
             }
         }
+        self.owned.keys().for_each(|client| self.hold_owned(client));
     }
 
     /// Gives the keeper a window with all that belongs to it.
@@ -110,9 +111,21 @@ impl Daemon {
         serde_json::to_string(&note).expect("plain data")
     }
 
+    pub(super) fn hold_owned(&self, client: &str) {
+        let (Some(keeper), Some(owned)) = (&self.keeper, self.owned.get(client)) else { return };
+        if let Err(e) = keeper.hold(&format!("{OWNED}{client}"), "", None, &[owned.as_fd()]) {
+            tracing::error!("the lock of a window cannot be kept: {e}");
+        }
+    }
+
+    pub(super) fn let_owned_go(&mut self, client: &str) {
+        let name = format!("{OWNED}{client}");
+        self.tell_keeper(vec![vfun_keeper::Change { name, note: None }]);
+    }
+
     /// Takes a window up whose descriptors were kept, in the order in which they were.
     pub(super) fn window_of(
-        &self,
+        &mut self,
         id: WindowId,
         note: &WindowNote,
         kept: Vec<OwnedFd>,
@@ -132,13 +145,20 @@ impl Daemon {
             peer.iter().for_each(refuse);
             return Err("its manager was killed while it told the VM of it".into());
         }
+        let client = self.rim.core.catalog().clients.get(&note.client).map(|c| c.name.clone());
+        if let Some(client) = client.as_deref().filter(|_| transport == PLAIN) {
+            self.own_window(client)?;
+        }
         let bells = match note.bells {
             true => Some(bells(fds.collect(), transport)?),
             false => None,
         };
         let control = bells.as_ref().map(|b| b.to_host[0].clone());
-        let window = HostWindow::take_up(file, note.bytes, note.generation, bells)
+        let mut window = HostWindow::take_up(file, note.bytes, note.generation, bells)
             .map_err(|e| e.to_string())?;
+        if let Some(client) = &client {
+            window.expect_header(note.client, client);
+        }
         let watched = (|| -> io::Result<()> {
             if let Some(peer) = &peer {
                 self.watch(peer, Kind::Peer, id, EventFlags::RDHUP)?;

@@ -1,13 +1,15 @@
-//! Windows whose pages went away, and windows' files that are no longer what
-//! the manager has mapped.
+//! Windows whose pages went away or whose header was overwritten, and windows'
+//! files that are no longer what the manager has mapped.
 //!
 //! A plain window is a file that others may write, so it can be truncated; the
 //! manager's mapping then reads as zeros (`vfun_window::Mapping::guarded`). The
 //! window is taken down by name, and laid out anew once its file is whole or
-//! can be made so. A file that was removed or replaced changes nothing for the
+//! can be made so. So is one whose header its guest overwrote: no program that
+//! looks at it anew would take it for a window. A file that was removed or replaced changes nothing for the
 //! VM that runs: both sides have the old one mapped.
 
 use super::Daemon;
+use super::attach::HOST;
 use super::ivshmem::PLAIN;
 use crate::core::WindowId;
 use crate::core::catalog::Client;
@@ -22,6 +24,8 @@ pub(super) struct Down {
     client: u32,
     /// Which window; none if that was before this manager.
     window: Option<WindowId>,
+    /// What happened to it.
+    why: &'static str,
     again: Instant,
     /// Why it could not be laid out anew, as it was said.
     said: String,
@@ -41,6 +45,7 @@ impl Daemon {
         if self.last_files.elapsed() >= WINDOW_FILES_LOOK {
             self.last_files = Instant::now();
             self.look_at_files();
+            self.look_at_headers();
         }
         self.lay_out_again();
     }
@@ -48,6 +53,30 @@ impl Daemon {
     pub(super) fn windows_patience(&self) -> Option<Duration> {
         let again = self.down.iter().map(|d| d.again).min()?;
         Some(again.saturating_duration_since(Instant::now()))
+    }
+
+    /// What the host says at a window's start is the host's to write, but a VM can.
+    fn look_at_headers(&mut self) {
+        let state = self.serving_state();
+        let vms = self.rim.windows.iter().filter(|(_, a)| a.transport != HOST);
+        let spoiled = vms.filter(|(_, a)| !a.window.header_stands(state));
+        let spoiled: Vec<WindowId> = spoiled.map(|(id, _)| *id).collect();
+        for id in spoiled {
+            let Some(a) = self.rim.windows.get(&id) else { continue };
+            if a.transport == PLAIN && !a.window.header_is_itself() {
+                self.take_down(id, "its guest overwrote its header");
+                continue;
+            }
+            // That of a window with doorbells was made for this VM alone.
+            let client = a.client;
+            a.window.write_header(state);
+            self.warn_of(
+                client,
+                format_args!(
+                    "window {id}: its guest overwrote its header, which was written again"
+                ),
+            );
+        }
     }
 
     fn look_at_files(&mut self) {
@@ -90,7 +119,27 @@ impl Daemon {
 
     fn window_lost(&mut self, id: WindowId) {
         let Some(a) = self.rim.windows.get(&id) else { return };
-        let (client, bytes, plain) = (a.client, a.window.bytes(), a.transport == PLAIN);
+        let bytes = a.window.bytes();
+        let size = rustix::fs::fstat(a.window.fd()).map_or(0, |s| s.st_size as u64);
+        let (why, how) = match size < bytes {
+            true => (
+                "it was truncated",
+                format!("window truncated: its file has {size} of {bytes} bytes"),
+            ),
+            false => (
+                "there was no memory for its pages",
+                "window lost: there was no memory for its pages".to_owned(),
+            ),
+        };
+        let client = a.client;
+        self.warn_of(client, format_args!("{how}"));
+        self.take_down(id, why);
+    }
+
+    /// Ends a window that cannot go on as it is; a plain one is laid out anew.
+    fn take_down(&mut self, id: WindowId, why: &'static str) {
+        let Some(a) = self.rim.windows.get(&id) else { return };
+        let (client, plain) = (a.client, a.transport == PLAIN);
         let size = rustix::fs::fstat(a.window.fd()).map_or(0, |s| s.st_size as u64);
         // What is left of it may be read by its apps. Never beyond its end:
         // that would make it longer.
@@ -98,15 +147,11 @@ impl Daemon {
             let ended = u64::from(host_state::ENDED).to_le_bytes();
             let _ = rustix::io::pwrite(a.window.fd(), &ended, HOST_STATE_OFF as u64);
         }
-        let why = match size < bytes {
-            true => format!("window truncated: its file has {size} of {bytes} bytes"),
-            false => "window lost: there was no memory for its pages".to_owned(),
-        };
-        self.warn_of(client, format_args!("{why}; its grants end, its window is taken down"));
+        self.warn_of(client, format_args!("its grants end, its window is taken down: {why}"));
         self.window_gone(id);
         if plain {
             let again = Instant::now() + WINDOW_AGAIN;
-            self.down.push(Down { client, window: Some(id), again, said: String::new() });
+            self.down.push(Down { client, window: Some(id), why, again, said: String::new() });
         }
     }
 
@@ -117,8 +162,16 @@ impl Daemon {
         if client.doorbell || self.rim.core.letting_go(|c, _| c == id).next().is_none() {
             return self.prepare_vm(client);
         }
-        self.down.push(Down { client: id, window: None, again, said: String::new() });
+        let why = "services still let go of the one before";
+        self.down.push(Down { client: id, window: None, why, again, said: String::new() });
         Ok(())
+    }
+
+    /// A client has no window after the start: it is tried again.
+    pub(super) fn window_failed(&mut self, client: &Client, said: String) {
+        tracing::error!("client {}: {said}", client.name);
+        let (client, again) = (client.id, Instant::now() + WINDOW_AGAIN);
+        self.down.push(Down { client, window: None, why: "", again, said });
     }
 
     /// Ends the services that still let go of a window: once its file is whole
@@ -182,11 +235,7 @@ impl Daemon {
             client.map_or_else(|| id.to_string(), |c| c.name.clone())
         };
         let down = self.down.iter().map(|d| {
-            let why = match d.window {
-                _ if !d.said.is_empty() => d.said.as_str(),
-                Some(_) => "it was truncated",
-                None => "services still let go of the one before",
-            };
+            let why = if d.said.is_empty() { d.why } else { &d.said };
             format!("the window of client {} is down: {why}", name(&d.client))
         });
         let replaced = self.replaced.iter().map(|c| {

@@ -2,6 +2,12 @@
 //! What is done about events is in `vfun-rim`, which the simulation runs, too; this
 //! is the system under it, and what people ask.
 //!
+//! - [`again`]: the program on disk takes this one's place.
+//! - [`attach`]: programs on the host get their windows.
+//! - [`ivshmem`]: VMs get theirs, with doorbells.
+//! - [`drains`]: nothing new is granted.
+//! - [`conditions`]: what a manager needs before it can serve.
+//! - [`keep`]: what outlives this manager.
 //! - [`system`]: what `vfun-rim` needs of it.
 //! - [`attach`]: programs on the host get their windows.
 //! - [`ivshmem`]: VMs get theirs, with doorbells.
@@ -15,13 +21,17 @@
 //! - [`leftovers`]: what is left of services that are over.
 //! - [`logs`]: services' logs are cut.
 //! - [`lost`]: windows whose pages or files went away.
+//! - [`owner`]: which manager a window belongs to.
+//! - [`progress`]: calls are looked at in windows.
 //! - [`records`]: what became of grants is put on record.
 //! - [`submissions`]: what clients wish for of their own modules.
 //! - [`modules`]: what is kept of these.
 
+mod again;
 mod answers;
 mod attach;
 mod catalogs;
+mod conditions;
 mod drains;
 mod helpers;
 mod ivshmem;
@@ -32,13 +42,16 @@ mod leftovers;
 mod logs;
 mod lost;
 mod modules;
+mod owner;
 mod policy;
+mod progress;
 mod records;
 mod setup;
 mod submissions;
 mod system;
 mod threads;
 
+pub use again::CHECK;
 pub use setup::{Config, StartError, TlsFiles};
 
 use crate::core::ServiceId;
@@ -77,9 +90,14 @@ enum Kind {
     Launch,
     StrayEnd,
     ModuleKept,
+    TrialEnd,
 }
 
 impl Kind {
+    /// Whether somebody comes who has no window yet.
+    fn is_of_newcomers(self) -> bool {
+        matches!(self, Kind::HostListener | Kind::VmListener | Kind::Pending)
+    }
     fn token(self, id: u32) -> epoll::EventData {
         epoll::EventData::new_u64((self as u64) << 32 | u64::from(id))
     }
@@ -102,6 +120,7 @@ impl Kind {
             Launch,
             StrayEnd,
             ModuleKept,
+            TrialEnd,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -118,6 +137,8 @@ pub struct Daemon {
     admin_listener: UnixListener,
     host_listener: UnixListener,
     signals: UnixStream,
+    /// Locks of plain windows, by client.
+    owned: BTreeMap<String, owner::Owned>,
     /// Clients whose windows were taken down and are to be laid out anew.
     down: Vec<lost::Down>,
     /// Clients whose windows' files are no longer those that are mapped.
@@ -133,6 +154,9 @@ pub struct Daemon {
     keeper_due: Option<Instant>,
     /// How fast users get windows.
     attaches: Rates<attach::Who>,
+    own_attaches: Rates<attach::Who>,
+    /// How many connections were looked after.
+    newcomers: usize,
     /// How fast VMs connect, by client.
     connects: Rates<u32>,
     /// Ringers of VMs' windows that are gone, by client: some may hang.
@@ -151,6 +175,9 @@ pub struct Daemon {
     admins: BTreeMap<u32, answers::AdminConnection>,
     pending: BTreeMap<u32, attach::Pending>,
     helpers: Vec<helpers::Helper>,
+    /// Calls that each channel had answered at the last look.
+    answered: BTreeMap<vfun_wire::Handle, u64>,
+    last_progress: Instant,
     ending: bool,
     /// What clients submitted.
     submissions: modules::Submissions,
@@ -164,6 +191,10 @@ pub struct Daemon {
     audit: crate::audit::Audit,
     /// Ends to start anew in place: everything goes on meanwhile.
     again: bool,
+    /// Whether that would do is being tried.
+    trial: Option<again::Trial>,
+    /// Why it would not have done, the last time.
+    not_again: Option<String>,
     hangups: UnixStream,
     keeper: Option<Keeper>,
     /// See [`attach::spare`].
@@ -221,6 +252,8 @@ impl Daemon {
             self.tell_patience(),
             self.jails_patience(),
             self.clock_patience(),
+            self.progress_patience(),
+            self.trial_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -250,14 +283,16 @@ impl Daemon {
             Err(rustix::io::Errno::INTR) => vec![],
             Err(e) => return Err(e.into()),
         };
-        for token in tokens {
-            if let Some((kind, id)) = Kind::of(token) {
-                self.ready(kind, id);
-            }
+        let (newcomers, others): (Vec<_>, Vec<_>) =
+            tokens.into_iter().filter_map(Kind::of).partition(|(kind, _)| kind.is_of_newcomers());
+        for (kind, id) in others {
+            self.ready(kind, id);
         }
         self.look_around();
+        self.take_newcomers(newcomers);
         self.look_after_windows();
         self.look_after_logs();
+        self.look_at_progress();
         self.look_after_threads();
         self.late_records();
         if self.keeper_due.is_some_and(|t| t <= Instant::now()) {
@@ -265,16 +300,36 @@ impl Daemon {
         }
         self.mind_the_wall_clock();
         self.drop_late_pending();
+        self.mind_the_trial();
         let (left, ended) = std::mem::take(&mut self.leaving)
             .into_iter()
             .partition::<Vec<_>, _>(|p| p.reap().is_none());
         self.leaving = left;
         ended.into_iter().for_each(|p| self.remove_group(p.sandbox.group));
+        self.mind_the_launches();
         self.see_to_what_jails_leave();
         self.start_due_helpers();
         self.say_what_was_left_out();
         self.settle();
         Ok(())
+    }
+
+    /// Those for whom there is no time now are announced again in the next turn,
+    /// in the same order: so it begins with another one each time.
+    fn take_newcomers(&mut self, mut newcomers: Vec<(Kind, u32)>) {
+        if newcomers.is_empty() {
+            return;
+        }
+        let first = self.newcomers % newcomers.len();
+        newcomers.rotate_left(first);
+        let began = Instant::now();
+        for (kind, id) in newcomers {
+            self.newcomers = self.newcomers.wrapping_add(1);
+            self.ready(kind, id);
+            if began.elapsed() >= CONNECTIONS_TIME {
+                break;
+            }
+        }
     }
 
     fn ready(&mut self, kind: Kind, id: u32) {
@@ -293,11 +348,8 @@ impl Daemon {
             Kind::ServiceEnd => self.service_ended(id),
             Kind::HelperEnd => self.helper_ended(id),
             Kind::KeeperEnd => self.keeper_gone(),
-            Kind::Hangup => {
-                tracing::info!("told to start anew in place");
-                self.again = true;
-                self.ending = true;
-            }
+            Kind::Hangup => self.try_again(),
+            Kind::TrialEnd => self.tried(),
             Kind::Signal => {
                 tracing::info!("told to stop by a signal");
                 self.ending = true;

@@ -9,6 +9,7 @@ use crate::core::catalog::{Client, OverTcp};
 use crate::core::{Catalog, Effects};
 use crate::files::write_durably;
 use crate::policy::limits::POLICY_BYTES_MAX;
+use crate::policy::view::within;
 use crate::policy::{Policy, Unenforced, parse};
 use crate::tokens::Tokens;
 use std::fs;
@@ -243,7 +244,10 @@ impl Daemon {
             unreadable: self.unreadable(),
             require: c.policy.require.iter().map(|l| l.name().into()).collect(),
             clients: shown
-                .map(|x| c.policy.view_of(&x.name, self.rim.core.charges(x.id, None).into(), &host))
+                .map(|x| {
+                    let holds = self.rim.core.charges(x.id, None).into();
+                    within(x.max_grants, c.policy.view_of(&x.name, holds, &host))
+                })
                 .collect(),
             doubts: self.doubts(&c.policy),
             unenforced: c.policy.unenforced(&host),

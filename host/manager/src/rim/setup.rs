@@ -4,7 +4,7 @@ use super::helpers::Helper;
 use super::{Daemon, Kind, clock};
 use crate::core::{Catalog, Core};
 use crate::fair::Rates;
-use crate::limits::{ATTACHES, CONNECTS};
+use crate::limits::{ATTACHES, CONNECTS, OWN_ATTACHES};
 use crate::numbers::{self, Found};
 use crate::process;
 use crate::record::LeftService;
@@ -88,7 +88,7 @@ impl TlsFiles {
     /// That they will not do is said at the start, not by a gateway that keeps
     /// ending. It looks for itself, as the user and with the rights that it will
     /// have: the manager has no part in keys.
-    fn check(&self, gateway: &Path) -> Result<(), StartError> {
+    pub(super) fn check(&self, gateway: &Path) -> Result<(), StartError> {
         let arguments = self.arguments();
         if arguments.is_empty() {
             return Ok(());
@@ -175,9 +175,66 @@ pub enum StartError {
     /// The gateway cannot use its files for TLS.
     #[error("callers over TCP would get no TLS: {0}")]
     Tls(String),
+    /// The root is another user's.
+    #[error("the root {}: {source}. Run vfund as root, or choose a folder of your own with --root DIR (or VFUN_ROOT)", root.display())]
+    Root {
+        /// Which.
+        root: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// A folder that was named cannot be used.
+    #[error("{option} {}: {source}. Name a folder that is there and that this user may {}", path.display(), match *option { "--functions" => "read", _ => "write into" })]
+    Folder {
+        /// By which option.
+        option: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// An address that was named cannot be had.
+    #[error(
+        "{option} {address}: {source}. Name an address of this machine and a port that is free, such as 127.0.0.1:7733 (`ss -ltnp` shows who has which)"
+    )]
+    Address {
+        /// By which option.
+        option: &'static str,
+        /// Which.
+        address: String,
+        /// The system's word.
+        source: std::io::Error,
+    },
     /// The system.
     #[error("the manager could not be set up: {0}")]
     Os(#[from] std::io::Error),
+}
+
+impl StartError {
+    /// The exit status that tells it: 2 where the command line, or what it names, is
+    /// to be corrected.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            StartError::Database { .. } | StartError::Os(_) | StartError::File { .. } => 1,
+            _ => 2,
+        }
+    }
+
+    pub(super) fn root(root: &Path, source: std::io::Error) -> Self {
+        let root = root.to_owned();
+        match source.kind() {
+            std::io::ErrorKind::PermissionDenied => StartError::Root { root, source },
+            _ => StartError::File { path: root, source },
+        }
+    }
+
+    pub(super) fn folder(option: &'static str, path: &Path, source: std::io::Error) -> Self {
+        StartError::Folder { option, path: path.to_owned(), source }
+    }
+
+    pub(super) fn address(option: &'static str, address: &str, source: std::io::Error) -> Self {
+        StartError::Address { option, address: address.to_owned(), source }
+    }
 }
 
 fn file<'a>(path: &'a Path) -> impl FnOnce(std::io::Error) -> StartError + 'a {
@@ -207,25 +264,12 @@ impl Daemon {
     /// Takes a root over: ends what an earlier manager left, lays windows out,
     /// listens.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        for (program, what) in [
-            (&config.service_program, "service program"),
-            (&config.jail_program, "launcher of services"),
-        ] {
-            let program = program.clone();
-            match std::fs::metadata(&program) {
-                Ok(found) if found.is_file() => {}
-                Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                    return Err(StartError::HiddenProgram { what, program, source });
-                }
-                _ => return Err(StartError::NoProgram { what, program }),
-            }
-        }
-        config.tcp_tls.check(&config.gateway_program)?;
+        config.check()?;
         raise_descriptor_limit();
-        let tree = Tree::new(&config.root).map_err(file(&config.root))?;
+        let tree = Tree::new(&config.root).map_err(|e| StartError::root(&config.root, e))?;
         let lock_path = tree.lock();
         let used_before = lock_path.exists();
-        let lock = File::create(&lock_path).map_err(file(&lock_path))?;
+        let lock = File::create(&lock_path).map_err(|e| StartError::root(&config.root, e))?;
         if lock.try_lock().is_err() {
             return Err(StartError::Running(config.root));
         }
@@ -244,6 +288,7 @@ impl Daemon {
         }
         let (hangups, writer) = UnixStream::pair()?;
         signal_hook::low_level::pipe::register(signal_hook::consts::SIGHUP, writer)?;
+        hangups.set_nonblocking(true)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
         let mut daemon = Daemon {
             tree,
@@ -254,6 +299,7 @@ impl Daemon {
             admin_listener,
             host_listener,
             signals,
+            owned: BTreeMap::new(),
             down: vec![],
             replaced: Default::default(),
             last_files: Instant::now(),
@@ -263,6 +309,8 @@ impl Daemon {
             found: None,
             keeper_due: None,
             attaches: Rates::new(ATTACHES),
+            own_attaches: Rates::new(OWN_ATTACHES),
+            newcomers: 0,
             connects: Rates::new(CONNECTS),
             ringers: vec![],
             vm_sockets: BTreeMap::new(),
@@ -270,6 +318,8 @@ impl Daemon {
             admins: BTreeMap::new(),
             pending: BTreeMap::new(),
             helpers: vec![],
+            answered: BTreeMap::new(),
+            last_progress: Instant::now(),
             ending: false,
             submissions: super::modules::Submissions::new()?,
             tokens: crate::tokens::Tokens::none(&tokens_file),
@@ -278,6 +328,8 @@ impl Daemon {
             clock_apart: 0,
             audit,
             again: false,
+            trial: None,
+            not_again: None,
             hangups,
             keeper: None,
             launching: BTreeMap::new(),
@@ -324,7 +376,7 @@ impl Daemon {
             if !daemon.prepared(&client)
                 && let Err(e) = daemon.prepare_vm_when_free(&client)
             {
-                tracing::error!("{e}");
+                daemon.window_failed(&client, e);
             }
         }
         daemon.settle();
@@ -341,6 +393,7 @@ impl Daemon {
         let (keeper, kept) = match vfun_keeper::Keeper::connect(&socket) {
             Ok(found) => found,
             Err(_) => {
+                self.config.check_addresses()?;
                 (vfun_keeper::Keeper::start(&program, &socket).map_err(file(&program))?, vec![])
             }
         };
@@ -388,6 +441,10 @@ impl Daemon {
             self.end_left_services(&services);
             self.find_strays();
         } else {
+            for (client, fds) in std::mem::take(&mut left.owned) {
+                let lock = fds.into_iter().next();
+                self.owned.extend(lock.map(|fd| (client, super::owner::Owned::kept(fd))));
+            }
             let alive = self.take_up(left);
             self.end_left_services(&services);
             tracing::info!(

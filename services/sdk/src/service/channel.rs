@@ -96,12 +96,17 @@ impl Running {
         self.pulse.set_rate(calls_per_s);
     }
 
-    /// Asks the thread to end after the call under way.
-    pub fn stop(&self) {
-        self.pulse.stop();
+    /// Lets the thread look for calls, if it sleeps.
+    pub fn wake(&self) {
         if let Some(bell) = &self.bell {
             bell.ring();
         }
+    }
+
+    /// Asks the thread to end after the call under way.
+    pub fn stop(&self) {
+        self.pulse.stop();
+        self.wake();
         if let Some(standby) = &self.standby {
             standby.wake();
         }

@@ -264,6 +264,12 @@ impl<E: Engine> Control<E> {
                 }
             }
             ToService::Report { by } => self.report(by),
+            ToService::Live => self.say(FromService::Alive),
+            ToService::Look { channel } => {
+                if let Some(c) = self.channels.get(&channel) {
+                    c.running.wake();
+                }
+            }
             ToService::Verdict { ask, verdict } => {
                 // Who asked may have given up.
                 if let Some(waits) = self.waiting.remove(&ask) {

@@ -1,0 +1,250 @@
+//! What the manager sees for itself of services, whose own word on it may not come:
+//! one that is stopped, stuck or taken over ends no call by its deadline and
+//! answers nothing. See [`services`](super::services) for the times.
+//!
+//! - Channels: calls that wait while none is answered, as the window shows.
+//! - The socket: words that an answer is due to. A service is asked for a sign of
+//!   life then, which its main thread gives whatever its driver does.
+//!
+//! All of it is counted anew by each manager.
+
+use super::grants::GrantState;
+use super::services::*;
+use super::{Action, Core, Level, ServiceId};
+use std::collections::BTreeMap;
+use vfun_wire::channel::ChannelKind;
+use vfun_wire::{Handle, Nack, NackCode};
+
+/// What a look at a channel showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Calls answered so far.
+    pub calls: u64,
+    /// Some are posted and not answered.
+    pub waits: bool,
+    /// Of these one was begun.
+    pub begun: bool,
+}
+
+/// A channel on which calls wait while none is answered.
+#[derive(Debug)]
+struct Still {
+    calls: u64,
+    since: u64,
+    begun: bool,
+    /// When its service was told to look.
+    told: Option<u64>,
+    /// When it is next to be judged.
+    due: u64,
+}
+
+/// What a service owes an answer for.
+#[derive(Debug)]
+struct Owes {
+    since: u64,
+    /// When it was asked for a sign of life that has not come.
+    asked: Option<u64>,
+}
+
+/// What is watched now.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    still: BTreeMap<Handle, Still>,
+    owes: BTreeMap<ServiceId, Owes>,
+    /// Since when somebody waits for each activation.
+    activating: BTreeMap<Handle, u64>,
+}
+
+impl Core {
+    /// The channels whose calls have a deadline that the manager looks at.
+    pub fn watched(&self) -> impl Iterator<Item = (Handle, &super::Grant)> {
+        self.grants.iter().filter(|(_, g)| {
+            g.state == GrantState::Active
+                && g.kind == ChannelKind::Calls
+                && g.moving.is_none()
+                && g.also.is_none()
+        })
+    }
+
+    /// When a channel is next to be looked at because calls wait on it, ms.
+    pub fn progress_due(&self) -> Option<u64> {
+        self.watch.still.values().map(|s| s.due).min()
+    }
+
+    /// Since when a call that was begun there has been seen, ms.
+    pub fn computing_since(&self, channel: Handle) -> Option<u64> {
+        self.watch.still.get(&channel).filter(|s| s.begun).map(|s| s.since)
+    }
+
+    /// Looks were taken at all watched channels.
+    pub(super) fn progress(
+        &mut self,
+        now: u64,
+        values: &[(Handle, Progress)],
+        out: &mut Vec<Action>,
+    ) {
+        let before = std::mem::take(&mut self.watch.still);
+        for &(channel, p) in values {
+            let Ok(g) = self.grants.get(channel) else { continue };
+            let Some(service) = g.service.filter(|_| p.waits) else { continue };
+            // One that policy slows down may rest for the time of a call.
+            let pace = if g.calls_per_s == 0 { 0 } else { 1000 / u64::from(g.calls_per_s) };
+            let most = u64::from(g.deadline_ms) + pace + OVERDUE_MS;
+            let (since, mut told) = match before.get(&channel) {
+                Some(s) if s.calls == p.calls => (s.since, s.told),
+                _ => (now, None),
+            };
+            let mut due = since + most;
+            if due <= now {
+                match told {
+                    // Its app may have posted it without a ring.
+                    None if !p.begun => {
+                        out.push(Action::Look { service, channel });
+                        told = Some(now);
+                        due = now + OVERDUE_MS;
+                    }
+                    Some(at) if now < at + OVERDUE_MS => due = at + OVERDUE_MS,
+                    _ => {
+                        self.ends_no_call(service, channel, p.begun, now - since, out);
+                        continue;
+                    }
+                }
+            }
+            self.watch
+                .still
+                .insert(channel, Still { calls: p.calls, since, begun: p.begun, told, due });
+        }
+    }
+
+    fn ends_no_call(
+        &mut self,
+        service: ServiceId,
+        channel: Handle,
+        begun: bool,
+        ms: u64,
+        out: &mut Vec<Action>,
+    ) {
+        let app = self.grants.get(channel).map_or("", |g| &g.app);
+        let what = match begun {
+            true => format!("a call of app '{app}' lasts for {ms} ms, and it did not end it"),
+            false => format!("calls of app '{app}' wait for {ms} ms, and it begins none"),
+        };
+        if begun && let Some(s) = self.services.get_mut(&service) {
+            s.overran = Some(channel);
+        }
+        self.stalled(service, &what, out);
+    }
+
+    /// A service does not run: it is ended, and what it had goes to the next one.
+    fn stalled(&mut self, id: ServiceId, what: &str, out: &mut Vec<Action>) {
+        let Some(s) = self.services.get_mut(&id).filter(|s| s.stalled.is_none()) else { return };
+        s.stalled = Some(what.to_owned());
+        let (client, function) = (s.client, &s.function);
+        let text = format!("service {id} of '{function}' does not run: {what}; it is ended");
+        out.push(Action::LogOf { client, level: Level::Warn, text });
+        out.push(Action::KillService { service: id });
+    }
+
+    /// A service gave a sign of life.
+    pub(super) fn alive(&mut self, now: u64, id: ServiceId) {
+        if let Some(owes) = self.watch.owes.get_mut(&id) {
+            *owes = Owes { since: now, asked: None };
+        }
+    }
+
+    /// Whether something is owed whose time is to be looked at.
+    pub(super) fn watches(&self) -> bool {
+        !self.asked.is_empty()
+            || self
+                .grants
+                .iter()
+                .any(|(_, g)| matches!(g.state, GrantState::Activating | GrantState::Recovering))
+    }
+
+    /// Asks services for a sign of life that owe an answer, and ends those that
+    /// gave none.
+    pub(super) fn look_for_life(&mut self, now: u64, out: &mut Vec<Action>) {
+        let owing = |id: &ServiceId| {
+            self.asked.contains(id)
+                || self.grants.iter().any(|(_, g)| {
+                    let due = matches!(
+                        g.state,
+                        GrantState::Activating | GrantState::Recovering | GrantState::Closing
+                    );
+                    g.service == Some(*id) && due
+                })
+        };
+        let ready = self.services.iter().filter(|(_, s)| s.state == ServiceState::Ready);
+        let ids: Vec<ServiceId> = ready.map(|(id, _)| *id).filter(owing).collect();
+        self.watch.owes.retain(|id, _| ids.contains(id));
+        for id in ids {
+            let owes = self.watch.owes.entry(id).or_insert(Owes { since: now, asked: None });
+            match owes.asked {
+                None if now.saturating_sub(owes.since) >= LIFE_AFTER_MS => {
+                    owes.asked = Some(now);
+                    out.push(Action::AskLife { service: id });
+                }
+                Some(at) if now.saturating_sub(at) >= LIFE_MS => {
+                    let what = format!("it gave no sign of life for {LIFE_MS} ms");
+                    self.stalled(id, &what, out);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Ends services that have not let go of a channel for longer than a call, and the
+    /// driver's `exit`, may take.
+    pub(super) fn end_those_who_keep_channels(&mut self, now: u64, out: &mut Vec<Action>) {
+        let most = |g: &super::Grant| g.step_ms() + OVERDUE_MS;
+        let late = self.grants.iter().filter(|(_, g)| {
+            g.state == GrantState::Closing && now.saturating_sub(g.closing_ms) > most(g)
+        });
+        let late: Vec<_> = late
+            .filter_map(|(_, g)| Some((g.service?, g.app.clone(), now - g.closing_ms)))
+            .collect();
+        for (service, app, ms) in late {
+            let what = format!("it has not let go of a channel of app '{app}' for {ms} ms");
+            self.stalled(service, &what, out);
+        }
+    }
+
+    /// Tells those who wait for an activation before they give up by themselves
+    /// what it waits for. It goes on.
+    pub(super) fn tell_of_slow_starts(&mut self, now: u64, out: &mut Vec<Action>) {
+        let waits = self.grants.iter().filter(|(_, g)| g.waiting.is_some()).map(|(h, _)| h);
+        let waits: Vec<Handle> = waits.collect();
+        let since = &mut self.watch.activating;
+        since.retain(|h, _| waits.contains(h));
+        for handle in waits {
+            let since = *self.watch.activating.entry(handle).or_insert(now);
+            if now.saturating_sub(since) < STARTING_MS {
+                continue;
+            }
+            self.watch.activating.remove(&handle);
+            let g = self.grants.get_mut(handle).expect("just listed");
+            let Some(to) = g.waiting.take() else { continue };
+            let (function, client) = (g.function.clone(), g.client.clone());
+            let state = g.service.and_then(|s| self.services.get(&s)).map(|s| s.state);
+            let at = match state {
+                Some(ServiceState::Ready) => "its driver is still opening the channel",
+                Some(ServiceState::Backoff(_)) => "its service waits to be started again",
+                _ => "its driver is still loading",
+            };
+            let sentence = format!(
+                "'{function}': {at} after {STARTING_MS} ms, and goes on: ask again in a few seconds. The host's operator finds more in {} under the manager's root",
+                log_of(&client, &function)
+            );
+            let result = Err(Nack::new(NackCode::Starting, sentence));
+            out.push(Action::Answer { to, result });
+        }
+    }
+}
+
+/// Where a service's log is, from the manager's root.
+pub fn log_of(client: &str, function: &str) -> String {
+    // All functions that a client submitted share one: their names are its to
+    // choose, so that one for each would be files without end.
+    let name = if vfun_submit::is_own(function) { "my" } else { function };
+    format!("service/{client}/{name}.log")
+}
