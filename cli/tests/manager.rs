@@ -112,7 +112,7 @@ fn faults_have_exit_codes_and_sentences() {
     let (code, text) = fails(&s, &["call", "nothing"]);
     assert!(code == 3 && text.contains("no function 'nothing'"), "{code} {text}");
     let (code, text) = fails(&s, &["call", "factorial", "--hex", "01"]);
-    assert!(code == 4 && text.contains("the function returned error"), "{code} {text}");
+    assert!(code == 4 && text.contains("the function returned an error"), "{code} {text}");
     assert_eq!(fails(&s, &["call", "factorial"]).0, 2);
     assert_eq!(fails(&s, &["call", "factorial", "20", "--client", "nobody"]).0, 3);
     assert_eq!(fails(&s, &["revoke", "9.9"]).0, 3);

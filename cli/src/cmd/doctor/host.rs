@@ -5,11 +5,10 @@ use crate::admin::Admin;
 use crate::fail::Failure;
 use crate::{out, programs};
 use std::fs::{self, OpenOptions};
-use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use vfun_admin::{AskError, ClientRow, FunctionRow, Status};
+use vfun_admin::{ClientRow, FunctionRow, Status};
 
 /// `statfs`'s number of a file system in memory.
 const TMPFS: i128 = 0x0102_1994;
@@ -23,9 +22,7 @@ pub fn look(admin: &Admin) -> Vec<Check> {
     checks.push(window_folder(&clients));
     match admin.status() {
         // Whoever only calls functions needs no answer from it.
-        Err(AskError::NotRunning { source, .. })
-            if source.kind() == ErrorKind::PermissionDenied =>
-        {
+        Err(e) if e.is_denied() => {
             checks.push(
                 Check::note("manager", "only its own user and root may ask it; calls need not")
                     .mend("run doctor as one of them to see more"),
