@@ -1,5 +1,5 @@
 # The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
-.PHONY: help setup build demo host-demo guest test test-all test-local test-vm python packages wasm bench sanitize mutants fuzz soak chaos install clean
+.PHONY: help setup build demo host-demo guest test test-all test-local test-vm python packages wasm bench sanitize mutants fuzz soak chaos install uninstall clean
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -65,8 +65,11 @@ chaos: build    ## 1,000,000 checked calls while managers and services are kille
 	target/release/vfun-chaos
 	target/release/vfun-chaos --both --seed 2
 
-install: build  ## into /usr/local (PREFIX=...): programs, drivers, library, header, manifests
+install:        ## what `make build` built into /usr/local (PREFIX=...): programs, drivers, library, headers, manifests
 	@packaging/install.sh
+
+uninstall:      ## removes what `make install` with the same PREFIX put there
+	@packaging/install.sh --remove
 
 clean:
 	cargo clean

@@ -8,6 +8,7 @@
 #   packaging/deb.sh            both
 #   packaging/deb.sh dkms       the second one alone; it needs nothing built
 #
+# DEBFULLNAME, DEBEMAIL   whom the packages name as their maintainer
 # CARGO_TARGET_DIR   where `make build` built (default: target)
 # VFUN_PROFILE       the build's profile (default: release, and vfun by the profile
 #                    guest, which this script builds: small)
@@ -51,7 +52,8 @@ control() {
     mkdir -p "$temp/$1/DEBIAN"
     {
         printf 'Package: %s\nVersion: %s\nArchitecture: %s\n' "$1" "$version" "$2"
-        printf 'Maintainer: VirtFun maintainers <maintainers@virtfun.invalid>\n'
+        # Whoever builds a package answers for it; Debian's tools use the same variables.
+        printf 'Maintainer: %s <%s>\n' "${DEBFULLNAME:-VirtFun local build}" "${DEBEMAIL:-root@localhost}"
         printf 'Section: misc\nPriority: optional\n'
         [ -z "$3" ] || printf 'Depends: %s\n' "$3"
         [ -z "$4" ] || printf 'Recommends: %s\n' "$4"
@@ -133,8 +135,12 @@ vfun, the library libvfun with its C headers.
 TEXT
     install -d "$temp/$p/usr/bin" "$temp/$p/usr/lib/pkgconfig" "$temp/$p/usr/include" "$temp/$p/usr/share/doc/$p"
     install -m 755 "$vfun" "$temp/$p/usr/bin"
-    install -m 644 "$built/libvfun.so" "$temp/$p/usr/lib"
-    strip --strip-unneeded "$temp/$p/usr/bin/vfun" "$temp/$p/usr/lib/libvfun.so"
+    install -m 644 "$built/libvfun.so" "$temp/$p/usr/lib/libvfun.so.$version"
+    strip --strip-unneeded "$temp/$p/usr/bin/vfun" "$temp/$p/usr/lib/libvfun.so.$version"
+    soname=$(readelf -d "$built/libvfun.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+    [ -n "$soname" ] || die "$built/libvfun.so has no name for the linker: run \`make build\` again"
+    ln -s "libvfun.so.$version" "$temp/$p/usr/lib/$soname"
+    ln -s "$soname" "$temp/$p/usr/lib/libvfun.so"
     size=$(stat -c %s "$temp/$p/usr/bin/vfun")
     [ "$profile" != release ] || [ "$size" -le $vfun_max ] ||
         die "vfun has $size bytes, and a guest is to carry $vfun_max at most: what does it link? (cargo tree -p vfun-cli)"

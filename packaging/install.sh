@@ -1,38 +1,101 @@
 #!/usr/bin/env bash
 # Installs what `make build` built: programs, drivers, library, headers,
-# manifests, manual, completions and the unit. PREFIX and DESTDIR as usual;
-# VFUN_PROFILE is the build's profile (default: release).
+# manifests, manual and completions; where PREFIX is the system's (/usr or
+# /usr/local) the unit as well. All of it lies under PREFIX, so that a user may
+# install into a folder of their own.
+#
+#   packaging/install.sh            install; needs root only where PREFIX does
+#   packaging/install.sh --remove   remove what an install with this PREFIX put there
+#
+# PREFIX             default: /usr/local
+# DESTDIR            a folder in front of PREFIX, for those who make packages
+# CARGO_TARGET_DIR   where `make build` built (default: target)
+# VFUN_PROFILE       the build's profile (default: release)
+# VFUN_BUILT         the folder of the programs (default: that of the profile)
 set -euo pipefail
+
+say() { printf '%s\n' "install: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+prefix=$(realpath -sm -- "${PREFIX:-/usr/local}")
+end=${DESTDIR:-}$prefix
+list=share/virtfun/installed-files
+case $prefix in /usr | /usr/local) system=yes ;; *) system=no ;; esac
+
+# A package does this when it is installed.
+linker() {
+    [ $system = no ] || [ -n "${DESTDIR:-}" ] || ldconfig || say "ldconfig failed: run it as root"
+}
+
+# The folders of a system stay, but for our own.
+remove_folders() { # RELATIVE
+    local folder=$1
+    while [ "$folder" != . ] && { [ $system = no ] || [[ $folder == *virtfun* ]]; }; do
+        rmdir -- "$end/$folder" 2>/dev/null || return 0
+        folder=$(dirname "$folder")
+    done
+}
+
+remove() {
+    [ -f "$end/$list" ] || die "nothing is installed under $end: it has no $list"
+    while read -r f; do
+        rm -f -- "$end/$f"
+        remove_folders "$(dirname "$f")"
+    done < <(cat "$end/$list")
+    linker
+    say "removed from $end; the manager's data stay (/var/lib/virtfun by default)"
+}
+
+put() { # RELATIVE
+    if [ -L "$to/$1" ]; then
+        install -d "$(dirname "$end/$1")"
+        cp -P --remove-destination -- "$to/$1" "$end/$1"
+    else
+        install -D -m "$(stat -c %a "$to/$1")" -- "$to/$1" "$end/$1"
+    fi
+}
+
+case "${1-}" in
+    '') ;;
+    --remove) remove; exit 0 ;;
+    *) die "unknown argument '$1'; the only one is --remove" ;;
+esac
 cd "$(dirname "$0")/.."
-prefix=${PREFIX:-/usr/local}
-to=${DESTDIR:-}$prefix
-bin=${CARGO_TARGET_DIR:-target}/${VFUN_PROFILE:-release}
-[ -x $bin/vfund ] || { echo "install: nothing is built: run \`make build\`" >&2; exit 1; }
+bin=${VFUN_BUILT:-${CARGO_TARGET_DIR:-target}/${VFUN_PROFILE:-release}}
+[ -x "$bin/vfund" ] || die "$bin/vfund is missing: run \`make build\` first; without the right to install packages, \`cargo build --release --workspace\`"
+# Put together here first, so that a file that is missing is found before anything is installed.
+to=$(mktemp -d)
+trap 'rm -rf "$to"' EXIT
 lib=$to/lib/virtfun
 
 install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun/functions" \
     "$to/share/virtfun/functions-fpga-simulated" "$to/share/virtfun/functions-model-simulated" \
     "$to/share/man/man1" "$to/share/bash-completion/completions"
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
-install -m 755 $bin/vfund $bin/vfun-keeper $bin/vfun-jail $bin/vfun-service $bin/vfun-gateway $bin/vfun-metrics "$lib/"
-install -m 755 $bin/libvfun_fn_*.so "$lib/"
+install -m 755 "$bin"/vfund "$bin"/vfun-keeper "$bin"/vfun-jail "$bin"/vfun-service "$bin"/vfun-gateway "$bin"/vfun-metrics "$lib/"
+install -m 755 "$bin"/libvfun_fn_*.so "$lib/"
 # vfun looks there for the commands that are programs of their own.
-install -m 755 $bin/vfun-bench $bin/vfun-guest $bin/vfun-top "$lib/"
+install -m 755 "$bin"/vfun-bench "$bin"/vfun-guest "$bin"/vfun-top "$lib/"
 # Built on its own: packaging/wasm.sh.
-if [ -x $bin/vfun-service-wasm ]; then
-    install -m 755 $bin/vfun-service-wasm "$lib/"
-    install -m 644 $bin/*.wasm "$lib/"
+if [ -x "$bin"/vfun-service-wasm ]; then
+    install -m 755 "$bin"/vfun-service-wasm "$lib/"
+    install -m 644 "$bin"/*.wasm "$lib/"
     install -m 644 services/wasm/modules/*.toml "$to/share/virtfun/functions/"
 fi
-install -m 755 $bin/vfun-service-opencl "$lib/"
+install -m 755 "$bin"/vfun-service-opencl "$lib/"
 install -d "$to/share/virtfun/functions-opencl"
 install -m 644 services/opencl/kernels/* "$to/share/virtfun/functions-opencl/"
 ln -sf ../lib/virtfun/vfund "$to/bin/vfund"
-install -m 755 $bin/vfun "$to/bin/"
-install -m 644 $bin/libvfun.so "$to/lib/"
+install -m 755 "$bin"/vfun "$to/bin/"
+# The file has the version, the names that lead to it are for the linkers at run time and at build time.
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+soname=$(readelf -d "$bin/libvfun.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+install -m 644 "$bin/libvfun.so" "$to/lib/libvfun.so.$version"
+ln -sf "libvfun.so.$version" "$to/lib/$soname"
+ln -sf "$soname" "$to/lib/libvfun.so"
 install -m 644 guest/client/include/vfun.h services/sdk/include/vfun_driver.h protocol/function/include/vfun_function.h \
     protocol/wire/include/vfun_wire.h "$to/include/"
-sed "s|@PREFIX@|$prefix|g; s|@LIBDIR@|$prefix/lib|g; s|@VERSION@|$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)|g" \
+sed "s|@PREFIX@|$prefix|g; s|@LIBDIR@|$prefix/lib|g; s|@VERSION@|$version|g" \
     guest/client/vfun.pc.in > "$to/lib/pkgconfig/vfun.pc"
 for f in functions/*/function.toml; do
     install -m 644 "$f" "$to/share/virtfun/functions/$(basename "$(dirname "$f")").toml"
@@ -41,11 +104,24 @@ for f in services/fpga/functions/*/function.toml; do
     install -m 644 "$f" "$to/share/virtfun/functions-fpga-simulated/$(basename "$(dirname "$f")").toml"
 done
 install -m 644 services/modeldevice/functions/model/function.toml "$to/share/virtfun/functions-model-simulated/model.toml"
-$bin/vfun man "$to/share/man/man1" >/dev/null
-$bin/vfun completions bash > "$to/share/bash-completion/completions/vfun"
-if [ -d "${DESTDIR:-}/usr/lib/systemd/system" ] || [ -n "${DESTDIR:-}" ]; then
-    install -d "${DESTDIR:-}/usr/lib/systemd/system"
-    sed "s|@PREFIX@|$prefix|g" packaging/vfund.service > "${DESTDIR:-}/usr/lib/systemd/system/vfund.service"
+"$bin/vfun" man "$to/share/man/man1" >/dev/null
+"$bin/vfun" completions bash > "$to/share/bash-completion/completions/vfun"
+# systemd reads both /usr/lib and /usr/local/lib.
+if [ $system = yes ]; then
+    install -d "$to/lib/systemd/system"
+    sed "s|@PREFIX@|$prefix|g" packaging/vfund.service > "$to/lib/systemd/system/vfund.service"
 fi
-[ -n "${DESTDIR:-}" ] || ldconfig
-echo "installed under $to; start with: vfund --functions $prefix/share/virtfun/functions"
+
+touch "$to/$list"
+files=$(cd "$to" && find . \( -type f -o -type l \) -printf '%P\n' | LC_ALL=C sort)
+printf '%s\n' "$files" > "$to/$list"
+# What an older version had and this one has not.
+if [ -f "$end/$list" ]; then
+    LC_ALL=C comm -23 "$end/$list" "$to/$list" | while read -r f; do rm -f -- "$end/$f"; done
+fi
+while read -r f; do put "$f"; done < "$to/$list"
+linker
+echo "installed under $end; start with: $prefix/bin/vfund --functions $prefix/share/virtfun/functions"
+[ $system = yes ] || [ -n "${DESTDIR:-}" ] || cat <<TEXT
+For your shell: export PATH=$prefix/bin:\$PATH PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+TEXT

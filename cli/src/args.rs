@@ -88,7 +88,9 @@ impl Cli {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     Call(Box<cmd::call::Args>),
+    #[command(visible_alias = "ls")]
     List(cmd::list::Args),
+    New(cmd::new::Args),
     Bindgen(cmd::bindgen::Args),
     Submit(cmd::submit::Args),
     Doctor(cmd::doctor::Args),
@@ -100,22 +102,22 @@ pub enum Command {
     History(cmd::history::Args),
     Revoke(cmd::revoke::Args),
     /// Declare functions: add, remove, list, show.
-    #[command(subcommand)]
+    #[command(subcommand, alias = "functions")]
     Function(cmd::function::Sub),
     /// Show services and the sandbox each is in.
-    #[command(subcommand)]
+    #[command(subcommand, alias = "services")]
     Service(cmd::service::Sub),
     /// Who holds the VFs of a device, and why: list, explain, set.
-    #[command(subcommand)]
+    #[command(subcommand, alias = "lease")]
     Leases(cmd::leases::Sub),
     /// Declare clients: add, remove, list, show.
-    #[command(subcommand)]
+    #[command(subcommand, alias = "clients")]
     Client(cmd::client::Sub),
     /// What each client may use: show, check, set, reload.
     #[command(subcommand)]
     Policy(cmd::policy::Sub),
-    /// Tokens of apps: add, rotate, ls, revoke.
-    #[command(subcommand)]
+    /// Tokens of apps: add, rotate, list, revoke.
+    #[command(subcommand, alias = "tokens")]
     Token(cmd::token::Sub),
     Audit(cmd::audit::Args),
     Attach(cmd::attach::AttachArgs),

@@ -9,13 +9,13 @@ use vfun::{ConnectOptions, Endpoint, Session};
 /// For whom to connect.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Who {
-    /// Client to act for, where the endpoint does not settle it: on the host itself and over TCP.
+    /// Client's name; needed on the host and over TCP, as a VM is known by its window.
     #[arg(long, value_name = "NAME", env = "VFUN_CLIENT", hide_env = true)]
     pub client: Option<String>,
     /// The client's secret, where its manifest asks for one.
     #[arg(long, value_name = "SECRET", env = "VFUN_CREDENTIAL", hide_env_values = true)]
     pub credential: Option<String>,
-    /// The same, from a file (one line end after it is not part of it).
+    /// Read the secret from FILE; a newline at its end is ignored.
     #[arg(long, value_name = "FILE", conflicts_with = "credential")]
     pub credential_file: Option<PathBuf>,
 }

@@ -12,6 +12,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
     let (host, admin, output) = (&cli.host(), &cli.admin(), cli.output());
     match &cli.command {
         Command::Call(args) => call::run(host, output, args),
+        Command::New(args) => new::run(output, args),
         Command::Bindgen(args) => bindgen::run(host, args),
         Command::List(args) => list::run(host, output, args),
         Command::Submit(args) => submit::run(host, output, args),

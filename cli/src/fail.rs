@@ -1,7 +1,9 @@
 //! Errors: one sentence says what is wrong, one what to do; the exit code says
 //! to scripts whose it is.
 
+use crate::machine;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use vfun_admin::AskError;
 
@@ -36,6 +38,8 @@ pub struct Failure {
     pub what: String,
     /// What to do.
     pub advice: Option<String>,
+    /// Which refusal it is, for scripts, such as `unknown_function`; by default the exit code's name.
+    pub code: Option<String>,
 }
 
 /// What commands give.
@@ -44,7 +48,7 @@ pub type Result<T> = std::result::Result<T, Failure>;
 impl Failure {
     /// A failure that says what is wrong.
     pub fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Failure { exit, what: what.into(), advice: None }
+        Failure { exit, what: what.into(), advice: None, code: None }
     }
     /// A command line that cannot be meant.
     pub fn usage(what: impl Into<String>) -> Self {
@@ -54,6 +58,18 @@ impl Failure {
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
+    }
+
+    /// Which refusal it is.
+    fn code(&self) -> &str {
+        match (&self.code, self.exit) {
+            (Some(code), _) => code,
+            (None, Exit::Failed) => "failed",
+            (None, Exit::Usage) => "usage",
+            (None, Exit::Refused) => "refused",
+            (None, Exit::Call) => "call_failed",
+            (None, Exit::Unreachable) => "unreachable",
+        }
     }
 
     /// The text for people.
@@ -70,7 +86,10 @@ impl Failure {
         let text = match json {
             false => self.text(),
             true => serde_json::json!({
-                "error": { "exit": self.exit as u8, "what": self.what, "advice": self.advice }
+                "error": {
+                    "exit": self.exit as u8, "code": self.code(),
+                    "what": self.what, "advice": self.advice,
+                }
             })
             .to_string(),
         };
@@ -112,7 +131,10 @@ impl From<vfun::Error> for Failure {
             | StaleGeneration { .. } => Exit::Unreachable,
             _ => Exit::Call,
         };
-        let failure = Failure::new(exit, e.to_string());
+        let mut failure = Failure::new(exit, e.to_string());
+        if let Refused(nack) = &e {
+            failure.code = Some(nack.code.text().replace(' ', "_"));
+        }
         match &e {
             // The manager's own sentence says what to do.
             Refused(nack) if !nack.software_instead => failure,
@@ -123,18 +145,10 @@ impl From<vfun::Error> for Failure {
 
 impl From<AskError> for Failure {
     fn from(e: AskError) -> Self {
-        let denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
         match e {
-            AskError::NotRunning { socket, source } if denied(&source) => Failure::new(
-                Exit::Unreachable,
-                format!("this user may not ask the manager ({}: {source})", socket.display()),
-            )
-            .advise("run the command as the manager's own user, or as root"),
-            AskError::NotRunning { socket, source } => Failure::new(
-                Exit::Unreachable,
-                format!("the manager does not answer on {}: {source}", socket.display()),
-            )
-            .advise("start it with `vfund --root DIR`, or name its root with --root or VFUN_ROOT"),
+            AskError::NotRunning { socket, source } => {
+                not_running(&socket, &source, in_guest(&socket))
+            }
             AskError::Unreadable(why) => Failure::new(
                 Exit::Unreachable,
                 format!("the manager's answer could not be read: {why}"),
@@ -152,8 +166,36 @@ impl From<AskError> for Failure {
     }
 }
 
+/// A command that asks the manager, in a guest.
+pub fn of_the_host() -> Failure {
+    Failure::new(
+        Exit::Unreachable,
+        "this is a command of the host: it asks the manager, and this machine is a guest",
+    )
+    .advise("run it on the host; in a guest `vfun list`, `vfun call` and `vfun doctor` work")
+}
+
+fn not_running(socket: &Path, source: &io::Error, guest: bool) -> Failure {
+    let unreachable = |what: String| Failure::new(Exit::Unreachable, what);
+    if source.kind() == io::ErrorKind::PermissionDenied {
+        return unreachable(format!("permission denied: {} ({source})", socket.display()))
+            .advise("this command asks the manager: run it as root or as the manager's own user");
+    }
+    if guest {
+        return of_the_host();
+    }
+    unreachable(format!("the manager does not answer on {}: {source}", socket.display()))
+        .advise("start it with `vfund --root DIR`, or name its root with --root or VFUN_ROOT")
+}
+
+/// Whether nobody can answer there, because this machine is a guest.
+fn in_guest(socket: &Path) -> bool {
+    // ROOT/admin/vfund.sock
+    socket.ancestors().nth(2).is_some_and(machine::is_guest)
+}
+
 /// A file that could not be used.
-pub fn file(path: &std::path::Path, doing: &str, e: &io::Error) -> Failure {
+pub fn file(path: &Path, doing: &str, e: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("{} cannot be {doing}: {e}", path.display()))
 }
 
@@ -177,6 +219,18 @@ mod tests {
         assert_eq!(exit(Error::NoModule(None)), Exit::Unreachable);
         assert_eq!(exit(Error::DeviceGone), Exit::Unreachable);
         assert_eq!(exit("x".parse::<vfun::Endpoint>().unwrap_err()), Exit::Usage);
+    }
+
+    #[test]
+    fn a_manager_that_is_not_there_is_sought_on_the_right_machine() {
+        let socket = Path::new("/r/admin/vfund.sock");
+        let text = |kind: io::ErrorKind, guest| not_running(socket, &kind.into(), guest).text();
+        let here = text(io::ErrorKind::NotFound, false);
+        assert!(here.contains("Start it with `vfund --root DIR`"), "{here}");
+        let guest = text(io::ErrorKind::NotFound, true);
+        assert!(guest.contains("a command of the host") && !guest.contains("vfund --root"));
+        let denied = text(io::ErrorKind::PermissionDenied, false);
+        assert!(denied.contains("permission denied") && denied.contains("as root"), "{denied}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! One subcommand a file, in [`cmd`]; each takes what it needs, and
 //! [`dispatch`] alone knows both them and the whole command line, [`args`].
 //! What they share: [`fail`] (errors and exit codes), [`admin`] (questions to
-//! the manager), [`connect`] (sessions), [`qmp`] (QEMU), [`out`] (tables, JSON,
+//! the manager), [`connect`] (sessions), `machine` (host or guest), [`qmp`] (QEMU), [`out`] (tables, JSON,
 //! sizes and times as people read them).
 //!
 //! What needs much code of others is a program of its own, which [`programs`]
@@ -18,6 +18,7 @@ pub mod cmd;
 pub mod connect;
 mod dispatch;
 pub mod fail;
+mod machine;
 pub mod out;
 pub mod programs;
 pub mod qmp;

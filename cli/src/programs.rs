@@ -2,7 +2,9 @@
 //! `vfun-bench`. What they stand on (charts, a screen, test guests) is then in
 //! no guest, and `vfun` stays small.
 
-use crate::fail::{Exit, Failure};
+use crate::admin::ROOT;
+use crate::fail::{self, Exit, Failure};
+use crate::machine;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,9 @@ pub fn find(name: &str) -> Option<PathBuf> {
 pub fn run(command: &str, words: impl IntoIterator<Item = OsString>) -> Failure {
     let program = format!("vfun-{command}");
     let Some(path) = find(&program) else {
+        if command != "bench" && machine::is_guest(Path::new(ROOT)) {
+            return fail::of_the_host();
+        }
         return Failure::new(
             Exit::Failed,
             format!("`vfun {command}` is the program {program}, which is not installed here"),

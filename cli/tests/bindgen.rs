@@ -167,11 +167,63 @@ fn bindgen_says_what_it_cannot_do() {
         "no manifest that was named declares 'other'",
     );
     let out = vfun(&s, &["bindgen", "--manifest", echo, "--lang", "python"]);
-    assert!(String::from_utf8_lossy(&out.stdout).contains("class Echo:"));
+    let python = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(python.contains("class Echo:\n    \"\"\"echo("), "structs stand behind: {python}");
     let shown = vfun(&s, &["function", "show", "factorial"]);
     assert!(
         String::from_utf8_lossy(&shown.stdout).contains("a4543068e952b882"),
         "the fingerprint: {}",
         String::from_utf8_lossy(&shown.stdout)
+    );
+}
+
+/// A project of one's own, as it is written: it builds outside of this tree, its
+/// test passes, and its function is called.
+fn made(lang: &str, build: &[&str], library: &str) {
+    let Some(s) = stand() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let project = dir.path().join("mine");
+    let (at, tree) = (project.to_str().unwrap(), repo());
+    let words = ["new", "mine", "--lang", lang, "--dir", at, "--source", tree.to_str().unwrap()];
+    let out = vfun(&s, &words);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert!(said.contains("vfun function add ") && said.contains("vfun call mine 2 40"), "{said}");
+    // Not over somebody's work.
+    let again = vfun(&s, &words);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("--dir"));
+
+    for line in build {
+        let out = Command::new("sh")
+            .args(["-ec", line])
+            .current_dir(&project)
+            .env("REPO", &tree)
+            .env("CARGO_TARGET_DIR", project.join("target"))
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+    let out = vfun(&s, &["function", "add", project.join(library).to_str().unwrap()]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let out = vfun(&s, &["call", "mine", "2", "40"]);
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "42\n");
+}
+
+#[test]
+fn a_new_project_in_c_builds_and_is_called() {
+    made("c", &["make test", "make"], "libmine.so");
+}
+
+/// With the versions of this tree's lock file, and nothing fetched.
+#[test]
+fn a_new_project_in_rust_builds_and_is_called() {
+    made(
+        "rust",
+        &[
+            "cp \"$REPO/Cargo.lock\" .",
+            "cargo build --offline --quiet --features driver",
+            "cargo test --offline --quiet --features driver",
+        ],
+        "target/debug/libmine.so",
     );
 }

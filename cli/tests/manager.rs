@@ -112,7 +112,7 @@ fn faults_have_exit_codes_and_sentences() {
     let (code, text) = fails(&s, &["call", "nothing"]);
     assert!(code == 3 && text.contains("no function 'nothing'"), "{code} {text}");
     let (code, text) = fails(&s, &["call", "factorial", "--hex", "01"]);
-    assert!(code == 4 && text.contains("the function returned error"), "{code} {text}");
+    assert!(code == 4 && text.contains("the function returned an error"), "{code} {text}");
     assert_eq!(fails(&s, &["call", "factorial"]).0, 2);
     assert_eq!(fails(&s, &["call", "factorial", "20", "--client", "nobody"]).0, 3);
     assert_eq!(fails(&s, &["revoke", "9.9"]).0, 3);
@@ -461,4 +461,69 @@ fn a_manager_drains_and_ends() {
     assert!(code == 3 && text.contains("draining"), "{text}");
     ok(&s, &["stop"]);
     s.until("its end", |s| vfun(s, &["status"]).status.code() == Some(5));
+}
+
+#[test]
+fn words_mean_the_same_in_every_command() {
+    let Some(s) = stand(&[]) else { return };
+    for noun in ["function", "client", "token", "service", "leases"] {
+        assert_eq!(ok(&s, &[noun, "list"]), ok(&s, &[noun, "ls"]), "{noun}");
+    }
+    assert_eq!(json(&s, &["list"])["functions"], json(&s, &["ls"])["functions"]);
+    ok(&s, &["client", "add", "gone", "--kind", "host"]);
+    ok(&s, &["client", "rm", "gone"]);
+    ok(&s, &["function", "rm", "echo"]);
+    ok(&s, &["token", "add", "host"]);
+    let id = json(&s, &["tokens", "list"])[0]["id"].to_string();
+    ok(&s, &["token", "remove", &id]);
+
+    // @FILE is a file everywhere, and an array that was forgotten is no empty one.
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("abc");
+    std::fs::write(&file, "abc").unwrap();
+    let (plain, at) = (file.display().to_string(), format!("@{}", file.display()));
+    let digest = ok(&s, &["call", "sha256", &plain]);
+    assert!(digest.starts_with("ba7816bf8f01cfea"), "{digest}");
+    assert_eq!(ok(&s, &["call", "sha256", &at]), digest);
+    let (code, text) = fails(&s, &["call", "zstd", "3"]);
+    assert!(code == 2 && text.contains("the argument 'data' is missing: zstd("), "{text}");
+    ok(&s, &["call", "zstd", "3", &at, "--out", dir.path().join("zst").to_str().unwrap()]);
+
+    // A struct is its members, and stands behind the function that takes it.
+    assert_eq!(ok(&s, &["call", "nearest", "1,1", "10", "5,5;1,2"]), "distance = 1.0\nindex = 1\n");
+    let (code, text) = fails(&s, &["call", "nearest", "1", "10", "5,5"]);
+    let usage = "argument 'to': y: a number (f64) is missing: nearest(to: Point, within: f64";
+    assert!(code == 2 && text.contains(usage), "{text}");
+    assert!(ok(&s, &["list"]).contains("(to: Point, within: f64, among: [Point]) -> Hit; struct"));
+}
+
+#[test]
+fn refusals_have_a_code_for_programs() {
+    let Some(s) = stand(&[]) else { return };
+    let code = |args: &[&str]| {
+        let (_, text) = fails(&s, &[args, &["--json"]].concat());
+        let error: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        error["error"]["code"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(code(&["call", "nothing"]), "unknown_function");
+    assert_eq!(code(&["call", "echo", "x", "--of-version", "9.0"]), "wrong_version");
+    assert_eq!(code(&["client", "show", "nobody"]), "refused");
+    assert_eq!(code(&["call", "factorial"]), "usage");
+    assert_eq!(code(&["--root", "/nowhere", "status"]), "unreachable");
+}
+
+#[test]
+fn the_doctor_leaves_no_trace_in_the_audit_log() {
+    let Some(s) = stand(&[]) else { return };
+    let refusals = || {
+        let all = json(&s, &["audit", "--refused"]);
+        all.as_array().unwrap().len()
+    };
+    let report = json(&s, &["doctor", "--side", "host"]);
+    let checks = report["checks"].as_array().unwrap();
+    for function in ["function floor", "function echo"] {
+        let check = checks.iter().find(|c| c["name"] == function).expect(function);
+        assert_eq!(check["state"], "ok", "{check}");
+    }
+    assert_eq!(refusals(), 0);
 }

@@ -14,7 +14,7 @@ use vfun_cli::cmd::guest::Args;
 use vfun_cli::fail::{Exit, Failure, Result};
 use vfun_cli::out::{self, Output};
 use vfun_cli::programs;
-use vfun_testguest::{Doorbell, Guest, GuestConfig, GuestError, Kernel, Window};
+use vfun_testguest::{Accel, Doorbell, Guest, GuestConfig, GuestError, Kernel, Window};
 
 fn main() -> ExitCode {
     vfun_cli::run_alone("guest", |cli| match &cli.command {
@@ -58,6 +58,9 @@ fn run(admin: &Admin, output: Output, args: &Args) -> Result<ExitCode> {
     config.max_life = timeout + Duration::from_secs(300);
     let guest = Guest::boot(&config).map_err(failed)?;
     out::note(format!("Booted in {} ({}).", out::duration(guest.boot_time()), guest.accel()));
+    if guest.accel() == Accel::Tcg {
+        out::note(emulated());
+    }
     let done = guest.run(&as_user(&args.user, script(&args.command)), timeout).map_err(failed)?;
     let shut = guest.shutdown(Duration::from_secs(20));
     if output.is_json() {
@@ -78,6 +81,30 @@ fn run(admin: &Admin, output: Output, args: &Args) -> Result<ExitCode> {
         out::note(format!("The guest did not power off by itself: {e}"));
     }
     Ok(ExitCode::from(u8::try_from(done.status).unwrap_or(1)))
+}
+
+/// The library under each name that leads to it: programs that are linked with
+/// it ask for the one that has its ABI's version.
+fn names(library: &Path) -> Vec<(PathBuf, String)> {
+    let beside = library.parent().into_iter().flat_map(std::fs::read_dir).flatten().flatten();
+    let of_library = beside.filter_map(|e| Some((e.path(), e.file_name().into_string().ok()?)));
+    of_library
+        .filter(|(_, name)| name.starts_with("libvfun.so"))
+        .map(|(path, name)| (path, format!("/usr/lib/{name}")))
+        .collect()
+}
+
+/// Why there is no KVM.
+fn emulated() -> String {
+    let opened = std::fs::File::options().read(true).write(true).open("/dev/kvm");
+    let why = match (std::env::var_os("VFUN_TEST_ACCEL"), opened) {
+        (Some(asked), _) if asked == "tcg" => "VFUN_TEST_ACCEL asks for it".to_owned(),
+        (_, Err(e)) => format!("/dev/kvm cannot be opened: {e}"),
+        (_, Ok(_)) => {
+            "/dev/kvm can be opened, but a guest that was tried with it did not boot".into()
+        }
+    };
+    format!("The guest is emulated, which is slow: {why}.")
 }
 
 /// The client's window, with doorbells or without.
@@ -125,7 +152,7 @@ fn config(args: &Args, row: &ClientRow) -> Result<GuestConfig> {
     let installed = vfun.with_file_name("../lib/libvfun.so");
     let library = [beside, installed].into_iter().find(|l| l.is_file());
     let mut files = vec![(vfun, "/usr/bin/vfun".to_owned())];
-    files.extend(library.map(|l| (l, "/usr/lib/libvfun.so".to_owned())));
+    files.extend(library.iter().flat_map(|l| names(l)));
     for file in &args.files {
         files.push(along(file)?);
     }

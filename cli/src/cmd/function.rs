@@ -18,6 +18,7 @@ pub enum Sub {
         file: PathBuf,
     },
     /// Take a function away. Those who have it keep it until they release it.
+    #[command(visible_alias = "rm")]
     Remove {
         /// Its name.
         name: String,
@@ -26,6 +27,7 @@ pub enum Sub {
         client: Option<String>,
     },
     /// List the functions that the manager offers.
+    #[command(visible_alias = "ls")]
     List,
     /// Show a function: its manifest's facts and its signature.
     Show {
@@ -70,7 +72,7 @@ fn show(f: &FunctionRow) -> String {
         .fact("version", &f.version)
         .fact("id", f.id.to_string())
         .fact("summary", &f.summary)
-        .fact("signature", f.signature.clone().unwrap_or_else(none))
+        .fact("signature", f.signature.as_deref().map_or_else(none, out::signature))
         .fact("fingerprint", f.fingerprint.as_deref().unwrap_or("-"))
         .fact("runs on", f.locations.join(", "))
         .fact("driver", &f.driver)

@@ -98,7 +98,7 @@ fn render(functions: &[Offer]) -> String {
             out::bytes(f.max_args.into()),
             out::bytes(f.max_result.into()),
             out::duration(f.deadline),
-            signature.as_ref().map_or("-".into(), |s| s.to_string()),
+            signature.as_ref().map_or("-".into(), |s| s.of_function("").to_string()),
         ]);
     }
     table.render()

@@ -14,6 +14,7 @@ pub mod history;
 pub mod leases;
 pub mod list;
 pub mod man;
+pub mod new;
 pub mod policy;
 pub mod ps;
 pub mod revoke;

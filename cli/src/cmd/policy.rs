@@ -64,7 +64,7 @@ fn check(admin: &Admin, output: Output, file: Option<&Path>) -> Result<()> {
     });
     let said = serde_json::json!({ "file": file, "doubts": doubts, "unenforced": unenforced });
     output.show(&said, || {
-        let doubts: String = doubts.iter().map(|d| format!("is this meant so? {d}\n")).collect();
+        let doubts: String = doubts.iter().map(|d| format!("warning: {d}\n")).collect();
         let unenforced = not_enforced(&unenforced);
         format!("{} can be read\n{doubts}{unenforced}", file.display())
     })
@@ -115,7 +115,7 @@ fn render(v: &View) -> String {
         text += &table.render();
     }
     for d in &v.doubts {
-        text += &format!("\nis this meant so? {d}");
+        text += &format!("\nwarning: {d}");
     }
     if !v.doubts.is_empty() {
         text.push('\n');

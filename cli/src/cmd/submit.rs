@@ -25,7 +25,7 @@ memory and deadline along. Whether a client may is its host's policy: submit = t
 /// Works on the host, in a guest and over TCP. It is checked and compiled on the host, in a
 /// sandbox of this client's.
 #[derive(clap::Args, Debug)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, override_usage = "vfun submit [OPTIONS] FILE.wasm\n       vfun submit --list\n       vfun submit --remove NAME")]
 pub struct Args {
     /// The module; - for standard input.
     #[arg(value_name = "FILE.wasm", required_unless_present_any = ["list", "remove"])]

@@ -30,11 +30,13 @@ pub enum Sub {
         grace: Duration,
     },
     /// List tokens. Secrets are not among what is kept.
-    Ls {
+    #[command(visible_alias = "ls")]
+    List {
         /// Of this client only.
         client: Option<String>,
     },
     /// Take a token away at once, with the sessions that it opened.
+    #[command(visible_aliases = ["remove", "rm"])]
     Revoke {
         /// Its number.
         id: u64,
@@ -59,7 +61,7 @@ pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
         Sub::Rotate { id, grace } => {
             made(output, &admin.make_token(&Ask::RotateToken { id: *id, grace_ms: ms(*grace) })?)
         }
-        Sub::Ls { client } => {
+        Sub::List { client } => {
             let tokens = admin.tokens(client.clone())?;
             output.show(&tokens, || render(&tokens, now_ms()))
         }

@@ -46,6 +46,14 @@ impl Output {
     }
 }
 
+/// A signature's text as people read it: what the call takes and gives, then its structs.
+pub fn signature(text: &str) -> String {
+    match text.parse::<vfun::signature::Signature>() {
+        Ok(s) => s.of_function("").to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
 /// Prints text. A reader that went away early (`| head`) is no error.
 pub fn text(text: &str) -> Result<()> {
     raw(text.as_bytes())

@@ -15,6 +15,7 @@ use vfun_cli::out;
 pub struct Column {
     /// Head.
     pub name: &'static str,
+    /// Least width; of names, what is always shown of them.
     width: u16,
     /// From 0, what goes last when the terminal is narrow.
     rank: u8,
@@ -24,8 +25,14 @@ const fn column(name: &'static str, width: u16, rank: u8) -> Column {
     Column { name, width, rank }
 }
 
+/// How many columns there are.
+const COUNT: usize = 17;
+/// A name gets so much room before columns that matter less go.
+const NAME_WIDTH: u16 = 32;
+
 /// Columns, from left to right.
-pub const COLUMNS: [Column; 16] = [
+pub const COLUMNS: [Column; COUNT] = [
+    column("GRANT", 7, 1),
     column("CLIENT", 8, 0),
     column("APP", 10, 0),
     column("FUNCTION", 10, 0),
@@ -57,10 +64,11 @@ fn volume(per_second: f64) -> String {
 }
 
 /// A grant's cells, one a column.
-pub fn cells(g: &Grant) -> [String; 16] {
+pub fn cells(g: &Grant) -> [String; COUNT] {
     let (row, r) = (&g.row, &g.rates);
     let plain = |text: &str| text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     [
+        plain(&row.grant),
         plain(&row.client),
         plain(&row.app),
         plain(&row.function),
@@ -207,7 +215,9 @@ impl View {
             frame.render_widget(Paragraph::new(text), area);
             return;
         }
-        let shown = columns(area.width);
+        let cells: Vec<_> = rows.iter().map(|g| cells(g)).collect();
+        let widths = widths(&cells);
+        let shown = columns(&widths, area.width);
         let line = |texts: Vec<String>| {
             Row::new(
                 shown
@@ -224,8 +234,8 @@ impl View {
         let head =
             line(heads).style(Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED));
         let from = self.scroll.min(rows.len().saturating_sub(1));
-        let body = rows[from..].iter().map(|g| {
-            let row = line(cells(g).to_vec());
+        let body = rows[from..].iter().zip(&cells[from..]).map(|(g, cells)| {
+            let row = line(cells.to_vec());
             match g.rates.errors_per_s > 0.0 {
                 true => row.style(Style::new().fg(Color::Red)),
                 false => row,
@@ -233,8 +243,8 @@ impl View {
         });
         let widths = shown.iter().map(|i| match COLUMNS[*i].name {
             // Names take what is left.
-            "CLIENT" | "APP" | "FUNCTION" => Constraint::Min(COLUMNS[*i].width),
-            _ => Constraint::Length(COLUMNS[*i].width),
+            "CLIENT" | "APP" | "FUNCTION" => Constraint::Min(widths[*i]),
+            _ => Constraint::Length(widths[*i]),
         });
         frame.render_widget(Table::new(body, widths).header(head).column_spacing(1), area);
     }
@@ -274,11 +284,20 @@ impl View {
     }
 }
 
+/// What each column needs: rather none than half of one.
+fn widths(cells: &[[String; COUNT]]) -> [u16; COUNT] {
+    std::array::from_fn(|i| {
+        let longest = cells.iter().map(|row| row[i].chars().count()).max().unwrap_or(0);
+        let longest = u16::try_from(longest).unwrap_or(u16::MAX).min(NAME_WIDTH);
+        COLUMNS[i].width.max(longest)
+    })
+}
+
 /// The columns that fit into a width: the least wanted go first.
-fn columns(width: u16) -> Vec<usize> {
+fn columns(widths: &[u16; COUNT], width: u16) -> Vec<usize> {
     let fits = |rank: u8| {
         let shown: Vec<usize> = (0..COLUMNS.len()).filter(|i| COLUMNS[*i].rank <= rank).collect();
-        let needed: u16 = shown.iter().map(|i| COLUMNS[*i].width + 1).sum();
+        let needed: u16 = shown.iter().map(|i| widths[*i] + 1).sum();
         (needed <= width + 1).then_some(shown)
     };
     let most = COLUMNS.iter().map(|c| c.rank).max().unwrap_or(0);
@@ -334,14 +353,15 @@ mod tests {
 
     #[test]
     fn a_wide_terminal_shows_every_column() {
-        let shown = drawn(&view(), Some(&sample()), 170, 8);
+        let shown = drawn(&view(), Some(&sample()), 180, 8);
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].starts_with("vfund 0.1.0, up 1 min 5 s: 2 windows, 2 apps"), "{shown}");
         assert!(lines[1].starts_with("total: 200 010 calls/s"), "{shown}");
         let heads: Vec<&str> = lines[2].split_whitespace().collect();
         assert_eq!(heads, COLUMNS.map(|c| c.name.trim_start_matches('>')), "{shown}");
         let cells: Vec<&str> = lines[3].split_whitespace().collect();
-        assert_eq!(cells[..6], ["vm1", "demo", "echo", "software", "ivshmem-doorbell", "hybrid"]);
+        let grant = ["0.1", "vm1", "demo", "echo", "software", "ivshmem-doorbell", "hybrid"];
+        assert_eq!(cells[..7], grant);
         assert!(lines[3].contains("200 000") && lines[3].contains("20%"), "{shown}");
         assert!(lines[4].contains("new") && lines[4].contains("sleep"), "{shown}");
         assert!(lines[7].starts_with("q end"), "{shown}");
@@ -356,6 +376,22 @@ mod tests {
             drawn(&view(), Some(&sample()), width, 5);
             drawn(&View { help: true, ..view() }, None, width, 2);
         }
+    }
+
+    /// Where not all fits, columns go: what is shown is shown whole.
+    #[test]
+    fn no_cell_is_cut_where_others_have_room() {
+        let mut s = sample();
+        s.grants[0].row.location = "model (simulated)".into();
+        s.grants[0].row.app = "a-program-with-a-long-name".into();
+        for width in [140, 160, 200] {
+            let shown = drawn(&view(), Some(&s), width, 8);
+            let heads = shown.lines().nth(2).unwrap();
+            assert!(heads.contains("GRANT"), "{shown}");
+            assert!(shown.contains("a-program-with-a-long-name"), "{width}: {shown}");
+            assert_eq!(heads.contains("WHERE"), shown.contains("model (simulated)"), "{shown}");
+        }
+        assert!(drawn(&view(), Some(&s), 200, 8).contains("model (simulated)"));
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Plan {
         let record = &signature.args;
         let all = record.fields.iter().map(|f| &f.name).chain(record.tail.iter().map(|t| &t.name));
         let names = all.map(|n| PyString::intern(py, n).unbind()).collect();
-        let text = signature.to_string();
+        let text = signature.of_function(function).to_string();
         let parts = (
             function,
             text,
@@ -93,7 +93,7 @@ impl Plan {
                 "{}() takes {} arguments, {given} were given: {}",
                 self.function,
                 self.names.len(),
-                self.signature
+                self.usage()
             )));
         }
         let mut named = 0;
@@ -145,7 +145,7 @@ impl Plan {
             Some(lent) => {
                 let total = (head_bytes + lent.len()) as u64;
                 record.check(total).map_err(|e| {
-                    PyValueError::new_err(format!("{}(): {e}: {}", self.function, self.signature))
+                    PyValueError::new_err(format!("{}(): {e}: {}", self.function, self.usage()))
                 })?;
                 Ok(Prepared::Lent(head.to_vec(), lent))
             }
@@ -154,11 +154,17 @@ impl Plan {
         }
     }
 
+    /// How it is called, for people.
+    pub fn usage(&self) -> String {
+        self.signature.of_function(&self.function).to_string()
+    }
+
     #[cold]
     fn missing(&self, name: &str) -> PyErr {
         PyTypeError::new_err(format!(
             "{}() needs the argument '{name}': {}",
-            self.function, self.signature
+            self.function,
+            self.usage()
         ))
     }
 
@@ -172,12 +178,13 @@ impl Plan {
                     let why = if found.is_some() { "twice" } else { "which it does not have" };
                     return PyTypeError::new_err(format!(
                         "{}() was given the argument '{key}' {why}: {}",
-                        self.function, self.signature
+                        self.function,
+                        self.usage()
                     ));
                 }
             }
         }
-        PyTypeError::new_err(format!("{}(): {}", self.function, self.signature))
+        PyTypeError::new_err(format!("{}(): {}", self.function, self.usage()))
     }
 
     fn default(&self, f: &Field, v: &Value, to: &mut [u8]) -> PyResult<()> {

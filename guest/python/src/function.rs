@@ -335,7 +335,7 @@ impl Function {
     #[getter]
     fn __doc__(&self) -> String {
         match &self.plan {
-            Some(p) => format!("{}{}", self.name, p.signature),
+            Some(p) => p.usage(),
             None => format!("{}(bytes) -> bytes, without a signature", self.name),
         }
     }
@@ -372,7 +372,7 @@ impl Function {
 
     fn __repr__(&self) -> String {
         match &self.plan {
-            Some(p) => format!("<virtfun.Function {}{}>", self.name, p.signature),
+            Some(p) => format!("<virtfun.Function {}>", p.usage()),
             None => format!("<virtfun.Function {}, without a signature>", self.name),
         }
     }

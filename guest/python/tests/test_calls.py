@@ -68,6 +68,15 @@ def test_functions_show_what_they_are(host):
     assert not hasattr(host, "no_such")
 
 
+def test_structs_stand_behind_the_function(host):
+    shown = "nearest(to: Point, within: f64, among: [Point]) -> Hit; struct Point { x: f64, y: f64 }; struct Hit { "
+    f = host.nearest
+    assert f.__doc__.startswith(shown) and shown in repr(f)
+    assert f.signature.startswith("struct Point { ")
+    with pytest.raises(TypeError, match=r"argument 'to': nearest\(to: Point, "):
+        f()
+
+
 def test_bytes_in_and_out(host):
     data = bytes(range(256)) * 8
     for give in (data, bytearray(data), memoryview(data), array.array("B", data)):

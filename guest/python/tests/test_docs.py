@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import pathlib
+import re
 import runpy
 
 import pytest
@@ -17,6 +18,19 @@ def test_doctests(stand, monkeypatch):
     monkeypatch.setenv("VFUN_ENDPOINT", stand.endpoint)
     failed, tried = doctest.testmod(virtfun, optionflags=doctest.ELLIPSIS)
     assert failed == 0 and tried >= 12
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "guest/python/README.md"])
+def test_a_pages_example_fits_the_window_of_the_readmes_vm(stand, monkeypatch, page):
+    made = stand.vfun("client", "add", "vm1", "--kind", "host", "--window", "64MiB")
+    assert made.returncode == 0, made.stderr
+    text = (pathlib.Path(__file__).parents[3] / page).read_text()
+    code = re.search(r"```python\n(import virtfun\n.*?)```", text, re.DOTALL)
+    assert code
+    monkeypatch.setenv("VFUN_ENDPOINT", stand.endpoint)
+    with_client = code[1].replace("connect()", "connect(client='vm1')")
+    assert with_client != code[1]
+    exec(with_client, {})
 
 
 def test_the_tour(stand, monkeypatch, capsys):

@@ -38,6 +38,13 @@ pub enum AskError {
     Refused(String),
 }
 
+impl AskError {
+    /// Whether a manager may be there, which this user may not ask.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, AskError::NotRunning { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
 type Result<T> = std::result::Result<T, AskError>;
 
 /// A manager's admin socket. Each question is a connection of its own, so any

@@ -411,7 +411,7 @@ impl Core {
             return Err(Nack::new(
                 NackCode::NoCapacity,
                 format!(
-                    "a channel of {depth} cells with {cell_bytes} bytes takes {} bytes; the window has {} for channels: ask for less, or give the client a larger window",
+                    "a channel of {depth} cells with {cell_bytes} bytes of arguments and as many of results takes {} bytes; the window has {} for channels: send less in a call, ask for fewer cells, or give the client a larger window",
                     side * 2,
                     w.heap.total()
                 ),

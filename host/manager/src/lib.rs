@@ -15,6 +15,7 @@ pub mod submitted;
 pub mod tokens;
 pub mod tree;
 
+mod driver_file;
 mod fault;
 mod files;
 mod process;

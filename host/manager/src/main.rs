@@ -18,7 +18,7 @@ use vfun_manager::rim::{Config, Daemon, StartError, TlsFiles};
 /// (where programs on the host get their windows). `vfun` is the command to
 /// work with it.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "vfund", version)]
 struct Args {
     /// Root of the tree.
     #[arg(long, env = "VFUN_ROOT", default_value = "/var/lib/virtfun")]

@@ -1,6 +1,6 @@
 //! The one text form.
 
-use crate::types::Type;
+use crate::types::{Struct, Type};
 use crate::{Record, Signature};
 use core::fmt::{Display, Formatter, Result};
 
@@ -52,18 +52,18 @@ impl Signature {
         }
         Ok(())
     }
-}
 
-impl Display for Signature {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        for s in &self.structs {
-            write!(f, "struct {} {{ ", s.name)?;
-            for (i, m) in s.members.iter().enumerate() {
-                let comma = if i == 0 { "" } else { ", " };
-                write!(f, "{comma}{}: {}", m.name, Named(self, &m.ty))?;
-            }
-            f.write_str(" } ")?;
+    fn declare(&self, f: &mut Formatter<'_>, s: &Struct) -> Result {
+        write!(f, "struct {} {{ ", s.name)?;
+        for (i, m) in s.members.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{}: {}", m.name, Named(self, &m.ty))?;
         }
+        f.write_str(" }")
+    }
+
+    /// Arguments and results, without the structs.
+    fn records(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str("(")?;
         self.fields(f, &self.args)?;
         f.write_str(") -> ")?;
@@ -73,5 +73,35 @@ impl Display for Signature {
         f.write_str("(")?;
         self.fields(f, &self.results)?;
         f.write_str(")")
+    }
+
+    /// How the function of this name is called, for people: its name with
+    /// arguments and results, then each struct, `;` between them. It is not the
+    /// text that is parsed.
+    pub fn of_function<'a>(&'a self, name: &'a str) -> impl Display + 'a {
+        Called(self, name)
+    }
+}
+
+struct Called<'a>(&'a Signature, &'a str);
+
+impl Display for Called<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_str(self.1)?;
+        self.0.records(f)?;
+        self.0.structs.iter().try_for_each(|s| {
+            f.write_str("; ")?;
+            self.0.declare(f, s)
+        })
+    }
+}
+
+impl Display for Signature {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        for s in &self.structs {
+            self.declare(f, s)?;
+            f.write_str(" ")?;
+        }
+        self.records(f)
     }
 }

@@ -44,6 +44,18 @@ fn one_text_form() {
     }
 }
 
+/// A name in front of the text would stand before the first struct's.
+#[test]
+fn a_function_is_shown_with_its_structs_behind_it() {
+    let s = parse("struct p { x: f64 } struct q { at: p, n: u8 } (a: p, all: [q; 1..]) -> (b: q)");
+    assert_eq!(
+        s.of_function("near").to_string(),
+        "near(a: p, all: [q; 1..]) -> (b: q); struct p { x: f64 }; struct q { at: p, n: u8 }"
+    );
+    let s = parse("(n: u64, repetitions: u64 = 1) -> u64");
+    assert_eq!(s.of_function("f").to_string(), "f(n: u64, repetitions: u64 = 1) -> u64");
+}
+
 #[test]
 fn wrong_texts_say_where_and_what() {
     for (text, at, expect) in [

@@ -1,8 +1,12 @@
 /* A driver in C to start from: answers the running total of the numbers it was
  * given. Arguments: a little-endian u64. Result: a little-endian u64.
  *
- *     cc -O2 -shared -fPIC -I services/sdk/include -o libmyfunction.so driver.c
+ *     cc -O2 -shared -fPIC $(pkg-config --cflags vfun) -o libmyfunction.so driver.c
  *     vfun function add function.toml
+ *     vfun call mytotal 5
+ *
+ * pkg-config knows vfun once it is installed; for VirtFun's source tree instead,
+ * set PKG_CONFIG_PATH to its folder guest/client.
  *
  * Change what is marked HERE.
  */

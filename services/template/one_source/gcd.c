@@ -1,8 +1,8 @@
 /* An ordinary function that is a vFunction as well, to start from.
  *
- *     cc -O2 -shared -fPIC -fvisibility=hidden -DVFUN_DRIVER -I protocol/function/include \
- *         -I services/sdk/include -o libgcd.so gcd.c && vfun function add libgcd.so
- *     cc -O2 -DVFUN_APP -I protocol/function/include program.c -lvfun -o program    # which includes this file
+ *     cc -O2 -shared -fPIC -fvisibility=hidden -DVFUN_DRIVER $(pkg-config --cflags vfun) -o libgcd.so gcd.c
+ *     vfun function add libgcd.so
+ *     cc -O2 -DVFUN_APP -o program program.c $(pkg-config --cflags --libs vfun)    # program.c includes this file
  */
 #include "vfun_function.h"
 

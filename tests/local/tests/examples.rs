@@ -1,4 +1,7 @@
-//! The examples that come with the library do what they say, in C and in Rust.
+//! The examples that come with the library do what they say, in C and in Rust;
+//! so do the drivers to copy, and what is installed.
+
+mod installed;
 
 use std::path::Path;
 use std::process::Command;
@@ -125,4 +128,39 @@ fn four_jobs_go_to_the_host_from_the_shell() {
     let size = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().len();
     assert!((10..1000).contains(&size("big.zst")));
     assert_eq!(size("small.rgba"), 32 * 24 * 4);
+}
+
+/// Built as their first lines say, and called with words: they have a signature.
+#[test]
+fn the_drivers_to_copy_are_called_from_the_shell() {
+    let template = repo().join("services/template");
+    let copy = tempfile::tempdir().unwrap();
+    for file in ["driver.c", "function.toml"] {
+        std::fs::copy(template.join("c").join(file), copy.path().join(file)).unwrap();
+    }
+    let source = std::fs::read_to_string(copy.path().join("driver.c")).unwrap();
+    let cc = source.lines().find_map(|l| l.strip_prefix(" *     cc ")).expect("how it is built");
+    let flags = "-std=c11 -Wall -Wextra -Werror";
+    said(
+        Command::new("sh")
+            .args(["-ec", &format!("cc {flags} {cc}")])
+            .current_dir(copy.path())
+            .env("PKG_CONFIG_PATH", repo().join("guest/client")),
+    );
+    for (folder, library) in
+        [(template.as_path(), "libvfun_template.so"), (copy.path(), "libmyfunction.so")]
+    {
+        let stand = Stand::start();
+        let vfun = |words: &[&str]| {
+            said(
+                Command::new(programs().join("vfun"))
+                    .args(words)
+                    .current_dir(folder)
+                    .env("VFUN_ROOT", stand.root()),
+            )
+        };
+        let added = vfun(&["function", "add", "function.toml"]);
+        assert!(added.ends_with(library), "{added}");
+        assert_eq!(vfun(&["call", "mytotal", "5"]), "5");
+    }
 }

@@ -166,6 +166,10 @@ fn what_cannot_be_granted_is_refused_by_name() {
     assert_eq!(code(echo().version(FunctionVersion::new(9, 0))).0, NackCode::WrongVersion);
     assert_eq!(code(echo().preference(Preference::Hardware)), (NackCode::NoHardware, true));
     assert_eq!(code(echo().cell_bytes(512 << 20)).0, NackCode::NoCapacity);
+    let refused = session.negotiate(&echo().depth(1).cell_bytes(512 << 20)).err();
+    let told = refused.expect("it does not fit").to_string();
+    assert!(told.contains("536870912 bytes of arguments and as many of results"), "{told}");
+    assert!(told.contains("send less in a call"), "{told}");
     // A full window: each channel takes about a third of it.
     let third = || echo().depth(1).cell_bytes(40 << 20);
     let held: Vec<_> =

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use vfun::{Function, FunctionRequest, Location, Preference};
 use vfun_admin::Ask;
 use vfun_testdriver::{Mode, ledger};
-use vfun_tests_local::{Stand, Stop, repo};
+use vfun_tests_local::{Stand, Stop, programs, repo};
 
 /// One caller: its calls reach the driver in the order in which they were made,
 /// each once; a state that is new knows of none. How many, how many states, how
@@ -340,9 +340,14 @@ fn what_a_manifest_promises_and_a_driver_lacks_is_named_and_calls_go_on() {
         });
         assert_eq!(errors(stand), 0);
     };
-    // A library that is no such driver.
+    // A library that is no such driver any more: replaced after it was added.
     let other = stand();
-    offer_with(&other, "libvfun_fn_null.so", 1, "");
+    let dir = tempfile::tempdir().unwrap();
+    let library = dir.path().join("driver.so");
+    let put = |name: &str| std::fs::copy(programs().join(name), &library).unwrap();
+    put("libvfun_testdriver.so");
+    offer_with(&other, library.to_str().unwrap(), 1, "");
+    put("libvfun_fn_null.so");
     trouble(&other, "null");
     // More VFs than the device has.
     let fewer = stand();

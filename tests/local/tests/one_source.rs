@@ -62,8 +62,7 @@ fn what_a_host_offers_is_called_there_and_all_else_here() {
 fn a_host_with_another_signature_or_version_is_an_error() {
     let stand = Stand::start();
     let session = session(&stand);
-    let library = programs().join("libvfun_fn_nearest.so");
-    let declare = |signature: &str, version: &str| {
+    let declare = |library: &Path, signature: &str, version: &str| {
         let manifest = format!(
             "name = \"nearest\"\nversion = \"{version}\"\nlibrary = \"{}\"\nsignature = \"{signature}\"\n",
             library.display()
@@ -75,8 +74,17 @@ fn a_host_with_another_signature_or_version_is_an_error() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(declare("(x: u64) -> u64", "1.0"), NackCode::WrongSignature);
-    assert_eq!(declare(nearest::SIGNATURE, "2.0"), NackCode::WrongVersion);
+    let first = programs().join("libvfun_fn_nearest.so");
+    assert_eq!(declare(&first, "(x: u64) -> u64", "1.0"), NackCode::WrongSignature);
+    let dir = tempfile::tempdir().unwrap();
+    let (source, second) = (dir.path().join("nearest.c"), dir.path().join("second.so"));
+    std::fs::write(
+        &source,
+        "#include \"vfun_function.h\"\nVFUN_FUNCTION(u64, nearest, 2, 0, \"\", (u64, x)) { return x; }\n",
+    )
+    .unwrap();
+    driver(&mut cc(&repo()), &source, &second);
+    assert_eq!(declare(&second, nearest::SIGNATURE, "2.0"), NackCode::WrongVersion);
 }
 
 #[test]
@@ -106,6 +114,11 @@ fn cc(repo: &Path) -> Command {
         cc.arg("-I").arg(repo.join(include));
     }
     cc
+}
+
+fn driver(cc: &mut Command, source: &Path, library: &Path) {
+    let flags = ["-shared", "-fPIC", "-fvisibility=hidden", "-DVFUN_DRIVER", "-o"];
+    said(cc.args(flags).arg(library).arg(source));
 }
 
 #[test]
@@ -141,12 +154,8 @@ fn the_same_in_c_with_a_manifest_that_the_library_carries() {
     };
     for name in ["gcd", "mean"] {
         let library = dir.path().join(format!("lib{name}.so"));
-        said(
-            cc(&repo)
-                .args(["-shared", "-fPIC", "-fvisibility=hidden", "-DVFUN_DRIVER", "-o"])
-                .arg(&library)
-                .arg(repo.join(format!("services/template/one_source/{name}.c"))),
-        );
+        let source = repo.join(format!("services/template/one_source/{name}.c"));
+        driver(&mut cc(&repo), &source, &library);
         vfun(&["function", "add", library.to_str().unwrap()]);
     }
     assert_eq!(run(true), answers("host"));
@@ -154,4 +163,39 @@ fn the_same_in_c_with_a_manifest_that_the_library_carries() {
     // Bytes that are no arguments do not reach the function.
     let f = session(&stand).function("mean").unwrap();
     assert!(f.call(&[0; 7]).is_err() && f.call(&[0; 13]).is_err());
+}
+
+/// The C of docs/functions.md: two files, and the lines that build them.
+#[test]
+fn the_documents_c_is_whole() {
+    let (stand, repo) = (Stand::start(), repo());
+    let page = std::fs::read_to_string(repo.join("docs/functions.md")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut parts = page.split("```c\n").skip(1).map(|p| p.split_once("```").unwrap().0);
+    for file in ["gcd.c", "program.c"] {
+        std::fs::write(dir.path().join(file), parts.next().unwrap()).unwrap();
+    }
+    let run = |line: &str| {
+        said(
+            Command::new("sh")
+                .args(["-ec", line])
+                .current_dir(dir.path())
+                .env("PKG_CONFIG_PATH", repo.join("guest/client"))
+                .env("LIBRARY_PATH", programs())
+                .env("LD_LIBRARY_PATH", programs())
+                .env("VFUN_ROOT", stand.root())
+                .env(
+                    "PATH",
+                    format!("{}:{}", programs().display(), std::env::var("PATH").unwrap()),
+                ),
+        )
+    };
+    let lines: Vec<&str> = page.lines().filter_map(|l| l.strip_prefix("    cc ")).collect();
+    let [driver, program] = lines[..] else { panic!("{lines:?}") };
+    run(&format!("cc {program}"));
+    assert_eq!(run("./program"), "21 from this process\n");
+    run(&format!("cc {driver}"));
+    run("vfun function add libgcd.so");
+    assert_eq!(run("vfun call gcd 1071 462"), "21\n");
+    assert_eq!(run("./program"), "21 from the host\n");
 }

@@ -170,7 +170,6 @@ fn an_app_that_dies_in_the_middle_of_a_call_is_cleaned_up_and_another_does_not_n
 
 #[test]
 fn a_library_that_is_no_driver_is_refused_with_its_reason() {
-    let stand = Stand::start();
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("empty.c");
     std::fs::write(&source, "int nothing;\n").unwrap();
@@ -180,7 +179,12 @@ fn a_library_that_is_no_driver_is_refused_with_its_reason() {
     assert!(compiled.unwrap().success());
     let manifest =
         format!("name = \"empty\"\nversion = \"1.0\"\nlibrary = \"{}\"\n", library.display());
-    stand.ask(&Ask::AddFunction { manifest, file: "empty.toml".into() });
+    // One that somebody replaces after it was added is as this one: nobody looked.
+    std::fs::write(dir.path().join("empty.toml"), &manifest).unwrap();
+    let stand = Stand::with(&["--functions", dir.path().to_str().unwrap()]);
+    let added = stand.try_ask(&Ask::AddFunction { manifest, file: "empty.toml".into() });
+    let told = added.unwrap_err().to_string();
+    assert!(told.contains("libempty.so is no driver: it has no symbol vfun_driver_info"), "{told}");
     let session = stand.connect("symbols");
     match session.function("empty") {
         Err(Error::Refused(n)) => {
@@ -190,6 +194,34 @@ fn a_library_that_is_no_driver_is_refused_with_its_reason() {
         other => panic!("{:?}", other.map(|_| ())),
     }
     assert_eq!(session.function("echo").unwrap().call(b"x").unwrap(), b"x");
+}
+
+/// A name without a path that is not beside the manifest is found among the
+/// manager's drivers: there it may be somebody else's.
+#[test]
+fn another_functions_library_is_refused_and_the_right_one_is_shown() {
+    let stand = Stand::start();
+    let add = |name: &str, version: &str| {
+        let manifest = format!(
+            "name = \"{name}\"\nversion = \"{version}\"\nlibrary = \"libvfun_template.so\"\n"
+        );
+        stand.try_ask(&Ask::AddFunction { manifest, file: "/nowhere/function.toml".into() })
+    };
+    let there = programs().join("libvfun_template.so");
+    for (name, version) in [("mine", "1.0"), ("mytotal", "2.0")] {
+        let told = add(name, version).unwrap_err().to_string();
+        let expect = format!(
+            "{} is the driver of 'mytotal' 1.0, not of '{name}' {version}",
+            there.display()
+        );
+        assert!(told.contains(&expect), "{told}");
+    }
+    match add("mytotal", "1.0").unwrap() {
+        Reply::Done { sentence } => {
+            assert_eq!(sentence, format!("function mytotal 1.0 is offered: {}", there.display()));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -41,6 +41,12 @@ fn a_program_in_a_guest_negotiates_activates_calls_and_releases() {
     let out = guest.run("vfun call misbehave --hex 01", LONG).unwrap();
     assert_eq!(out.status, 4, "{}", String::from_utf8_lossy(&out.stderr));
     assert!(String::from_utf8_lossy(&out.stderr).contains("crashed"));
+    // What asks the manager is for another machine.
+    for command in ["status", "policy show", "top --once"] {
+        let out = guest.run(&format!("vfun {command} 2>&1"), LONG).unwrap();
+        let said = out.text();
+        assert!(out.status == 5 && said.contains("a command of the host"), "{command}: {said}");
+    }
     guest.shutdown(Duration::from_secs(20)).unwrap();
 }
 

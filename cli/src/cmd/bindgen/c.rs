@@ -6,7 +6,7 @@ use std::path::Path;
 use vfun::signature::{Record, Scalar, Signature, Type};
 
 /// Words of C and C++, and what the stubs call their own.
-const WORDS: &[&str] = &[
+pub(super) const WORDS: &[&str] = &[
     "alignas",
     "alignof",
     "and",

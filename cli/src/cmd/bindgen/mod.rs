@@ -121,6 +121,11 @@ pub(crate) fn camel(name: &str) -> String {
     if out.starts_with(|c: char| c.is_ascii_alphabetic()) { out } else { format!("F{out}") }
 }
 
+/// Whether it is a word of C, C++ or Rust, or one that stubs use.
+pub(crate) fn is_word(name: &str) -> bool {
+    c::WORDS.contains(&name) || rust::WORDS.contains(&name)
+}
+
 /// A member's name that is a word of the language gets a `_`.
 pub(crate) fn safe(name: &str, words: &[&str]) -> String {
     if words.contains(&name) { format!("{name}_") } else { name.to_owned() }

@@ -80,8 +80,8 @@ pub fn module(functions: &[Bound]) -> String {
         let value = if gives == "None" { "" } else { "value: " };
         let _ = write!(
             out,
-            "\n\nclass {id}:\n    \"\"\"{}{s}\"\"\"\n\n    SIGNATURE = {:#018x}\n",
-            f.name,
+            "\n\nclass {id}:\n    \"\"\"{}\"\"\"\n\n    SIGNATURE = {:#018x}\n",
+            s.of_function(&f.name),
             s.fingerprint()
         );
         for of in &s.structs {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use vfun::signature::{Record, Scalar, Signature, StructMember, Type};
 
 /// Words of Rust.
-const WORDS: &[&str] = &[
+pub(super) const WORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
     "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",

@@ -30,7 +30,10 @@ pub fn encode(args: &Args, signature: Option<&Signature>) -> Result<Vec<u8>> {
         f @ "echo" => {
             only("type", f)?;
             only("repetitions", f)?;
-            Ok(words.join(" ").into_bytes())
+            match words[..] {
+                [word] if word.starts_with('@') => file(word),
+                _ => Ok(words.join(" ").into_bytes()),
+            }
         }
         f @ "sum" => {
             only("repetitions", f)?;
@@ -39,18 +42,18 @@ pub fn encode(args: &Args, signature: Option<&Signature>) -> Result<Vec<u8>> {
                     "sum needs the type of its elements: --type u8, u64, f32 or f64",
                 ));
             };
-            let [file] = words[..] else {
-                return Err(Failure::usage("sum takes one file: vfun call sum --type f64 FILE"));
+            let [word] = words[..] else {
+                return Err(Failure::usage("sum takes one file: vfun call sum --type f64 @FILE"));
             };
-            sum(element, &read(Path::new(file))?)
+            sum(element, &file(word)?)
         }
         f @ "sha256" => {
             only("type", f)?;
             only("repetitions", f)?;
-            let [file] = words[..] else {
-                return Err(Failure::usage("sha256 takes one file: vfun call sha256 FILE"));
+            let [word] = words[..] else {
+                return Err(Failure::usage("sha256 takes one file: vfun call sha256 @FILE"));
             };
-            read(Path::new(file))
+            file(word)
         }
         f => match signature {
             Some(signature) => {
@@ -68,7 +71,7 @@ pub fn encode(args: &Args, signature: Option<&Signature>) -> Result<Vec<u8>> {
 /// the argument of that name.
 fn typed(args: &Args, s: &Signature) -> Result<Vec<u8>> {
     let f = &args.function;
-    let wrong = |why: String| Failure::usage(format!("{why}: {f}{s}"));
+    let wrong = |why: String| Failure::usage(format!("{why}: {}", s.of_function(f)));
     let mut words = args.words.iter();
     let mut values = vec![];
     for field in &s.args.fields {
@@ -92,18 +95,26 @@ fn typed(args: &Args, s: &Signature) -> Result<Vec<u8>> {
     }
     let mut raw = None;
     if let Some(t) = &s.args.tail {
-        let word = words.next().map_or("", String::as_str);
-        values.push(Value::Array(match word.strip_prefix('@') {
-            Some(file) => {
-                raw = Some(read(Path::new(file))?);
-                vec![]
+        let Some(word) = words.next() else {
+            return Err(wrong(format!("the argument '{}' is missing", t.name))
+                .advise("give its elements as 1,2,3, as @FILE, or as '' for none"));
+        };
+        values.push(Value::Array(if word.starts_with('@') {
+            raw = Some(file(word)?);
+            vec![]
+        } else {
+            let mut numbers = Numbers::of(word);
+            let mut all = vec![];
+            while !numbers.end() {
+                let one = numbers.take(s, &t.element);
+                all.push(one.map_err(|e| wrong(format!("argument '{}': {e}", t.name)))?);
             }
-            None => list(s, &t.element, word)
-                .map_err(|e| wrong(format!("argument '{}': {e}", t.name)))?,
+            all
         }));
     }
     if words.next().is_some() {
-        return Err(wrong(format!("{} words are too many", args.words.len())));
+        let most = s.args.fields.len() + usize::from(s.args.tail.is_some());
+        return Err(wrong(format!("too many arguments ({}, at most {most})", args.words.len())));
     }
     let encoded = match (raw, &s.args.tail) {
         (Some(raw), Some(t)) => {
@@ -119,18 +130,54 @@ fn typed(args: &Args, s: &Signature) -> Result<Vec<u8>> {
     Ok(encoded)
 }
 
-fn value(s: &Signature, ty: &Type, word: &str) -> std::result::Result<Value, String> {
-    match ty {
-        Type::Scalar(of) => Value::parse(*of, word).map_err(|e| e.to_string()),
-        Type::Array(of, _) => list(s, of, word).map(Value::Array),
-        Type::Struct(_) => {
-            Err("a struct has no word; give all as bytes, with --hex or --file".into())
+/// The numbers of a word, `1,2;3`: a struct or an array takes as many as it has
+/// members or elements, one after the other.
+struct Numbers<'a>(std::iter::Peekable<std::vec::IntoIter<&'a str>>);
+
+impl<'a> Numbers<'a> {
+    fn of(word: &'a str) -> Self {
+        let parts = word.split([',', ';']).map(str::trim).filter(|w| !w.is_empty());
+        Numbers(parts.collect::<Vec<_>>().into_iter().peekable())
+    }
+
+    fn end(&mut self) -> bool {
+        self.0.peek().is_none()
+    }
+
+    fn take(&mut self, s: &Signature, ty: &Type) -> std::result::Result<Value, String> {
+        match ty {
+            Type::Scalar(of) => {
+                let text = s.type_text(ty);
+                let word = self.0.next().ok_or_else(|| format!("a number ({text}) is missing"))?;
+                Value::parse(*of, word).map_err(|e| e.to_string())
+            }
+            Type::Array(of, n) => (0..*n)
+                .map(|_| self.take(s, of))
+                .collect::<std::result::Result<_, _>>()
+                .map(Value::Array),
+            Type::Struct(i) => {
+                let members = s.structs[*i].members.iter();
+                let all =
+                    members.map(|m| self.take(s, &m.ty).map_err(|e| format!("{}: {e}", m.name)));
+                all.collect::<std::result::Result<_, _>>().map(Value::Struct)
+            }
         }
     }
 }
 
-fn list(s: &Signature, of: &Type, word: &str) -> std::result::Result<Vec<Value>, String> {
-    word.split(',').filter(|w| !w.is_empty()).map(|w| value(s, of, w.trim())).collect()
+/// One value: all numbers of its word.
+fn value(s: &Signature, ty: &Type, word: &str) -> std::result::Result<Value, String> {
+    let mut numbers = Numbers::of(word);
+    let value = numbers.take(s, ty)?;
+    match numbers.0.next() {
+        Some(more) => Err(format!("'{more}' is more than a {} has", s.type_text(ty))),
+        None => Ok(value),
+    }
+}
+
+/// The file that a word names: `FILE` or `@FILE`; `-` is standard input.
+fn file(word: &str) -> Result<Vec<u8>> {
+    read(Path::new(word.strip_prefix('@').unwrap_or(word)))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -186,6 +233,8 @@ mod tests {
                 let s = match args.function.as_str() {
                     "factorial" | "fibonacci" => Some("(n: u64, repetitions: u64 = 1) -> u64"),
                     "typed" => Some("(a: bool, b: [i8; 2], data: [f32; 1..]) -> ()"),
+                    "bytes" => Some("(level: u8, data: [u8]) -> [u8]"),
+                    "near" => Some("struct p { x: u8, y: i8 } (to: p, all: [p]) -> p"),
                     _ => None,
                 };
                 encode(&args, s.map(|s| s.parse().unwrap()).as_ref())
@@ -214,6 +263,15 @@ mod tests {
             [2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]
         );
         assert_eq!(of(&["sha256", file]).unwrap(), [1, 2, 3, 4]);
+        for function in ["sha256", "echo"] {
+            assert_eq!(of(&[function, &format!("@{file}")]).unwrap(), [1, 2, 3, 4], "{function}");
+        }
+        let sum = of(&["sum", "--type", "f32", &format!("@{file}")]).unwrap();
+        assert_eq!(sum[8..], [1, 2, 3, 4]);
+        assert_eq!(of(&["bytes", "3", ""]).unwrap(), [3]);
+        for points in ["3,4;5,-1", "3,4,5,-1"] {
+            assert_eq!(of(&["near", "1,-2", points]).unwrap(), [1, 254, 3, 4, 5, 255]);
+        }
         assert_eq!(of(&["other", "--file", file]).unwrap(), [1, 2, 3, 4]);
         assert_eq!(of(&["other", "--hex", "de ad_BE ef"]).unwrap(), [0xde, 0xad, 0xbe, 0xef]);
         assert!(of(&["other"]).unwrap().is_empty());
@@ -226,11 +284,20 @@ mod tests {
     #[test]
     fn wrong_words_are_named() {
         assert!(why(&["factorial"]).contains("argument 'n' is missing"));
-        assert!(why(&["factorial", "1", "2", "3"]).contains("3 words are too many"));
+        assert!(why(&["factorial", "1", "2", "3"]).contains("too many arguments (3, at most 2)"));
         assert!(why(&["factorial", "1", "2", "--repetitions", "3"]).contains("given twice"));
-        assert!(why(&["typed", "true", "1,2"]).contains("bytes where the signature has"));
+        assert!(why(&["typed", "true", "1,2"]).contains("the argument 'data' is missing"));
+        assert!(why(&["typed", "true", "1,2", ""]).contains("bytes where the signature has"));
+        assert!(why(&["typed", "true", "1", "1"]).contains("a number (i8) is missing"));
+        assert!(why(&["typed", "true", "1,2,3", "1"]).contains("'3' is more than a [i8; 2] has"));
+        assert!(why(&["bytes", "3"]).contains("the argument 'data' is missing: bytes(level: u8"));
+        assert!(of(&["bytes", "3"]).unwrap_err().advice.unwrap().contains("@FILE"));
+        let near = why(&["near", "1", "1,1"]);
+        let usage = "near(to: p, all: [p]) -> p; struct p { x: u8, y: i8 }";
+        assert_eq!(near, format!("argument 'to': y: a number (i8) is missing: {usage}"));
         assert!(why(&["typed", "maybe", "1,2", "1"]).contains("'maybe' is not true or false"));
         assert!(why(&["typed", "true", "1,200", "1"]).contains("-128 to 127"));
+        assert!(why(&["echo", "@/no/such"]).contains("/no/such"));
         assert!(
             why(&["factorial", "-1"].map(|w| if w == "-1" { "x1" } else { w })).contains("'x1'")
         );

@@ -18,10 +18,11 @@ Functions that ship take their arguments as words:
   vfun call factorial N [--repetitions R]
   vfun call fibonacci N [--repetitions R]
   vfun call echo TEXT
-  vfun call sum --type u8|u64|f32|f64 FILE|-      (elements as they lie in memory, little-endian)
-  vfun call sha256 FILE|-
+  vfun call sum --type u8|u64|f32|f64 @FILE       (elements as they lie in memory, little-endian)
+  vfun call sha256 @FILE
 A function with a signature (`vfun list` shows them) takes a word for each argument:
-numbers and truth values as they are, arrays as 1,2,3 or as @FILE (as it lies in memory).
+numbers and truth values as they are, arrays and structs as 1,2,3, an array of structs as 1,2;3,4.
+@FILE is a file's bytes as they lie in memory, @- standard input; '' is an empty array.
 Any function takes raw bytes:
   vfun call my-function --hex '01 02 03'
   vfun call my-function --file arguments.bin --out results.bin

@@ -46,7 +46,7 @@ pub struct Args {
     /// Secret that its apps must show. Only its SHA-256 is kept.
     #[arg(long, value_name = "SECRET")]
     credential: Option<String>,
-    /// The same, from a file: it then shows in no list of processes.
+    /// Read the secret from FILE, so that no list of processes shows it; a newline at its end is ignored.
     #[arg(long, value_name = "FILE", conflicts_with = "credential")]
     credential_file: Option<PathBuf>,
     /// Never give it hardware.

@@ -17,11 +17,13 @@ use wiring::Way;
 pub enum Sub {
     Add(Box<add::Args>),
     /// Take a client away, with its grants and its window. Turn its VM off first.
+    #[command(visible_alias = "rm")]
     Remove {
         /// Its name.
         name: String,
     },
     /// List clients.
+    #[command(visible_alias = "ls")]
     List,
     /// Show a client, and what to give QEMU or libvirt.
     Show {

@@ -2,6 +2,7 @@
 
 use super::check::Check;
 use super::{module, window};
+use crate::machine::{PCI, ivshmem_devices};
 use crate::out;
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -9,27 +10,9 @@ use std::path::{Path, PathBuf};
 use vfun_window::{Access, Mapping};
 use vfun_wire::PAGE;
 
-const PCI: &str = "/sys/bus/pci/devices";
-
-/// Folders of the ivshmem devices of this machine.
-pub fn devices() -> Vec<PathBuf> {
-    let is = |folder: &Path, file: &str, id: &str| {
-        std::fs::read_to_string(folder.join(file)).is_ok_and(|t| t.trim() == id)
-    };
-    let mut found: Vec<PathBuf> = std::fs::read_dir(PCI)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| is(p, "vendor", "0x1af4") && is(p, "device", "0x1110"))
-        .collect();
-    found.sort();
-    found
-}
-
 /// Looks at each.
 pub fn look() -> Vec<Check> {
-    let devices = devices();
+    let devices = ivshmem_devices();
     if devices.is_empty() {
         return vec![Check::missing("device", format!("no ivshmem device (PCI 1af4:1110) in {PCI}")).mend(
             "on the host: `vfun client show NAME` prints what to give QEMU or libvirt; then start the VM anew",

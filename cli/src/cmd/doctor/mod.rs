@@ -11,6 +11,7 @@ mod window;
 use crate::admin::Admin;
 use crate::connect::{Host, Who};
 use crate::fail::{Exit, Result};
+use crate::machine;
 use crate::out::{self, Output};
 use check::State;
 use std::process::ExitCode;
@@ -32,7 +33,8 @@ pub struct Args {
     /// What this machine is [default: guest if it has an ivshmem device and no manager, else host].
     #[arg(long, value_name = "SIDE", value_parser = ["host", "guest"])]
     side: Option<String>,
-    /// On the host: do not start each function to see whether it does.
+    /// On the host: do not start each function to see whether it does. Only the manager's own
+    /// user and root start them.
     #[arg(long)]
     no_start: bool,
     #[command(flatten)]
@@ -43,17 +45,24 @@ pub struct Args {
 pub fn run(host: &Host, output: Output, args: &Args) -> Result<ExitCode> {
     let side = match &args.side {
         Some(side) => side.as_str(),
-        None if !guest::devices().is_empty() && !host.root().exists() => "guest",
+        None if machine::is_guest(host.root()) => "guest",
         None => "host",
     };
+    let admin = Admin::at(host.root());
     let mut checks = match side {
         "guest" => guest::look(),
-        _ => host::look(&Admin::at(host.root())),
+        _ => host::look(&admin),
     };
-    checks.extend(paths::look(host, &args.who, side == "host" && !args.no_start));
+    // Only the manager knows which functions take raw lines: to try would be a
+    // refusal, which it records.
+    let start = match side == "host" && !args.no_start {
+        true => admin.functions().ok().map(|all| host::floors(&all)),
+        false => None,
+    };
+    checks.extend(paths::look(host, &args.who, start.as_deref()));
     if side == "host" {
         // Last: the functions that were started have shown their sandbox.
-        checks.extend(isolation::look(&Admin::at(host.root())));
+        checks.extend(isolation::look(&admin));
     }
     let missing = checks.iter().filter(|c| c.state == State::Missing).count();
     if output.is_json() {

@@ -16,7 +16,7 @@ const MODULE: &str = "/sys/module/vfun";
 pub fn look(devices: bool) -> Vec<Check> {
     if !Path::new(MODULE).is_dir() {
         let root = rustix::process::geteuid().is_root();
-        let mend = "load it: modprobe vfun (guest/kmod, or the package virtfun-dkms)";
+        let mend = "load it: modprobe vfun (guest/kmod, or the package virtfun-guest-dkms)";
         return match (devices, root) {
             (false, _) => vec![],
             (true, true) => vec![

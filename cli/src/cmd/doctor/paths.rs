@@ -6,8 +6,8 @@ use crate::out;
 use std::time::Instant;
 use vfun::{ChannelKind, Endpoint, FunctionInfo, FunctionRequest, Session};
 
-/// Looks. With `start`, starts each function once.
-pub fn look(host: &Host, who: &Who, start: bool) -> Vec<Check> {
+/// Looks. With `start`, starts each function once; those that it names take raw lines.
+pub fn look(host: &Host, who: &Who, start: Option<&[String]>) -> Vec<Check> {
     let mut checks = vec![];
     let chosen = match host.session(who) {
         Ok(session) => {
@@ -68,7 +68,7 @@ fn answers(session: &Session) -> Check {
     }
 }
 
-fn functions(session: &Session, start: bool) -> Vec<Check> {
+fn functions(session: &Session, start: Option<&[String]>) -> Vec<Check> {
     match session.list() {
         Err(e) => vec![Check::missing("functions", e.to_string()).mend(e.advice())],
         Ok(list) if list.is_empty() => vec![
@@ -78,27 +78,33 @@ fn functions(session: &Session, start: bool) -> Vec<Check> {
             )
             .mend("on the host: vfun function add FILE, and see the client's `functions`"),
         ],
-        Ok(list) if start => list.iter().map(|f| begin(session, f)).collect(),
-        Ok(list) => {
-            let names: Vec<_> = list.iter().map(|f| format!("{} {}", f.name, f.version)).collect();
-            vec![Check::ok("functions", names.join(", "))]
-        }
+        Ok(list) => match start {
+            Some(floors) => {
+                let kind = |f: &FunctionInfo| match floors.contains(&f.name) {
+                    true => ChannelKind::Floor,
+                    false => ChannelKind::Calls,
+                };
+                list.iter().map(|f| begin(session, f, kind(f))).collect()
+            }
+            None => {
+                let names: Vec<_> =
+                    list.iter().map(|f| format!("{} {}", f.name, f.version)).collect();
+                vec![Check::ok("functions", names.join(", "))]
+            }
+        },
     }
 }
 
 /// Starts a function, so that its driver is loaded, and gives it back.
-fn begin(session: &Session, f: &FunctionInfo) -> Check {
+fn begin(session: &Session, f: &FunctionInfo, kind: ChannelKind) -> Check {
     let name = format!("function {}", f.name);
     let begin = Instant::now();
-    let request = |kind| FunctionRequest::new(&f.name).depth(1).cell_bytes(0).kind(kind);
-    // A floor function has raw lines only, and says so.
-    let started = session
-        .negotiate(&request(ChannelKind::Calls))
-        .or_else(|_| session.negotiate(&request(ChannelKind::Floor)))
-        .and_then(|grant| {
-            let location = grant.info().location;
-            grant.activate().map(|function| (location, function))
-        });
+    let request = FunctionRequest::new(&f.name).depth(1).kind(kind);
+    let request = if kind == ChannelKind::Floor { request.cell_bytes(0) } else { request };
+    let started = session.negotiate(&request).and_then(|grant| {
+        let location = grant.info().location;
+        grant.activate().map(|function| (location, function))
+    });
     match started {
         Ok((location, function)) => {
             let took = begin.elapsed();
@@ -108,7 +114,10 @@ fn begin(session: &Session, f: &FunctionInfo) -> Check {
                 format!("{} starts on {location} in {}", f.version, out::duration(took)),
             )
         }
-        Err(e) => Check::missing(&name, e.to_string())
-            .mend("see its log in the root, under service/CLIENT/FUNCTION.log"),
+        Err(e) => Check::missing(&name, e.to_string()).mend(format!(
+            "see its log in the manager's root: service/{}/{}.log",
+            session.info().client,
+            f.name
+        )),
     }
 }

@@ -192,7 +192,7 @@ class Codec:
         else:
             wrong = len(view) != self.result_bytes
         if wrong:
-            text = f"the host sent nonsense: {len(view)} bytes of results of {self.function}{self.text}"
+            text = f"the host sent nonsense: {len(view)} bytes of results of {self.text}"
             raise make("HostNonsense", False, text, "Update the older of the two sides.", False, 0, text)
         values = [self.value(f[2], view, f[1]) for f in self.results]
         if self.result_tail:

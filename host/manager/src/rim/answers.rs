@@ -9,7 +9,7 @@ use crate::core::catalog::{Client, ClientKind, Function, OverTcp};
 use crate::core::{DrainOf, Event, Grant};
 use crate::fair::Intake;
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
-use crate::{manifest, process};
+use crate::{driver_file, manifest, process};
 use rustix::event::epoll::EventFlags;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -408,10 +408,11 @@ impl Daemon {
             let parse = |id| self.parse_function(file, text, beside, id);
             let name = parse(0).map_err(|e| e.to_string())?.name;
             let f = parse(self.id("function", &name)?).map_err(|e| e.to_string())?;
+            let drivers = own_drivers(&f)?;
             // Kept with absolute libraries, so that it means the same from anywhere.
             let kept = with_absolute_libraries(text, &f);
             self.write_manifest(self.tree.functions().join(format!("{name}.toml")), &kept)?;
-            let sentence = format!("function {name} {} is offered", f.version);
+            let sentence = format!("function {name} {} is offered: {drivers}", f.version);
             let mut catalog = self.rim.core.catalog().clone();
             catalog.functions.insert(name, f);
             Ok((catalog, sentence))
@@ -560,26 +561,42 @@ impl Daemon {
     }
 }
 
+/// The file that a driver is, if it is one.
+fn library_of(driver: &Driver) -> Option<&Path> {
+    match driver {
+        Driver::Native { library }
+        | Driver::Wasm { module: library, .. }
+        | Driver::OpenCl { kernel: library, .. } => Some(library),
+        Driver::Floor | Driver::Submit | Driver::Submitted { .. } => None,
+    }
+}
+
 /// A manifest whose libraries are where they were found.
 fn with_absolute_libraries(text: &str, f: &Function) -> String {
-    let path = |d: &Option<&Driver>| match d {
-        Some(
-            Driver::Native { library }
-            | Driver::Wasm { module: library, .. }
-            | Driver::OpenCl { kernel: library, .. },
-        ) => Some(library.display().to_string()),
-        Some(Driver::Floor | Driver::Submit | Driver::Submitted { .. }) | None => None,
-    };
+    let path = |d: &Driver| library_of(d).map(|p| p.display().to_string());
     let Ok(mut t) = text.parse::<toml::Table>() else { return text.to_owned() };
-    if let Some(p) = path(&f.software.as_ref()) {
+    if let Some(p) = f.software.as_ref().and_then(path) {
         t.insert("library".into(), p.into());
     }
     if let (Some(p), Some(toml::Value::Table(hw))) =
-        (path(&f.hardware.as_ref().map(|h| &h.driver)), t.get_mut("hardware"))
+        (f.hardware.as_ref().and_then(|h| path(&h.driver)), t.get_mut("hardware"))
     {
         hw.insert("library".into(), p.into());
     }
     t.to_string()
+}
+
+/// The files of a function's drivers, for people; refused where one of them is
+/// another function's.
+fn own_drivers(f: &Function) -> Result<String, String> {
+    let mut files = vec![];
+    for driver in f.software.iter().chain(f.hardware.as_ref().map(|h| &h.driver)) {
+        if let Driver::Native { library } = driver {
+            driver_file::check(library, &f.name, (f.version.major(), f.version.minor()))?;
+        }
+        files.extend(library_of(driver).map(|p| p.display().to_string()));
+    }
+    Ok(if files.is_empty() { "built in".into() } else { files.join(", ") })
 }
 
 /// Who brought a function.

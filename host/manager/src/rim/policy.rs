@@ -125,7 +125,7 @@ fn told(effects: &Effects, doubts: &[String], unenforced: &[String]) -> String {
     }
     text += "; bounds on channels, bytes, depth and deadlines hold for new grants, those of processors, memory and threads for services started from now on";
     for d in doubts {
-        text += &format!("\nis this meant so? {d}");
+        text += &format!("\nwarning: {d}");
     }
     for u in unenforced {
         text += &format!("\nnot enforced on this host: {u}");

@@ -1,0 +1,124 @@
+//! `make install` and `make uninstall`.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use vfun_tests_local::{programs, repo};
+
+/// `packaging/install.sh`, on a PATH where `ldconfig` only leaves a note.
+struct Install {
+    dir: tempfile::TempDir,
+}
+
+impl Install {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let bin = dir.path().join("tools");
+        std::fs::create_dir(&bin).unwrap();
+        let ldconfig = bin.join("ldconfig");
+        std::fs::write(&ldconfig, format!("#!/bin/sh\n: >{}/linker\n", dir.path().display()))
+            .unwrap();
+        std::fs::set_permissions(&ldconfig, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Install { dir }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn run(&self, prefix: &Path, destdir: &str, words: &[&str]) -> Output {
+        let path = std::env::var("PATH").unwrap();
+        Command::new(repo().join("packaging/install.sh"))
+            .args(words)
+            .env("PATH", format!("{}:{path}", self.at("tools").display()))
+            .env("PREFIX", prefix)
+            .env("DESTDIR", destdir)
+            .env("VFUN_BUILT", programs())
+            .output()
+            .unwrap()
+    }
+
+    fn told_linker(&self) -> bool {
+        self.at("linker").exists()
+    }
+}
+
+fn good(out: &Output) -> String {
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{said}{}", String::from_utf8_lossy(&out.stderr));
+    said
+}
+
+/// All files and links below a folder, relative.
+fn files(below: &Path) -> BTreeSet<String> {
+    let list = Command::new("find")
+        .arg(below)
+        .args(["!", "-type", "d", "-printf", "%P\n"])
+        .output()
+        .unwrap();
+    String::from_utf8(list.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
+    let install = Install::new();
+    let prefix = install.at("home/virtfun");
+    let unit = Path::new("/usr/lib/systemd/system/vfund.service");
+    let before = std::fs::metadata(unit).and_then(|m| m.modified()).ok();
+    let said = good(&install.run(&prefix, "", &[]));
+    assert!(said.contains("LD_LIBRARY_PATH"), "{said}");
+    assert_eq!(std::fs::metadata(unit).and_then(|m| m.modified()).ok(), before);
+    assert!(!install.told_linker());
+    let there = files(&prefix);
+    for file in ["bin/vfun", "bin/vfund", "lib/libvfun.so", "include/vfun_function.h"] {
+        assert!(there.contains(file), "{file} is not among {there:?}");
+    }
+    assert!(!there.iter().any(|f| f.ends_with(".service")), "{there:?}");
+
+    // What is installed works without the folder where it was built.
+    let version = |program: &str| {
+        let out = Command::new(prefix.join("bin").join(program)).arg("--version").output();
+        good(&out.unwrap())
+    };
+    assert!(version("vfun").starts_with("vfun "));
+    assert!(version("vfund").starts_with("vfund "), "{}", version("vfund"));
+    let program = install.at("program");
+    let cc = format!(
+        "cc -o {} {} $(pkg-config --cflags --libs vfun)",
+        program.display(),
+        repo().join("guest/client/examples/factorial.c").display()
+    );
+    let pkgconfig = prefix.join("lib/pkgconfig");
+    good(
+        &Command::new("sh").args(["-ec", &cc]).env("PKG_CONFIG_PATH", pkgconfig).output().unwrap(),
+    );
+    let needs = Command::new("readelf").arg("-d").arg(&program).output().unwrap();
+    let needs = good(&needs);
+    let name = needs.lines().find(|l| l.contains("[libvfun.so")).expect("it needs the library");
+    let name = name.split(['[', ']']).nth(1).unwrap();
+    assert!(name.starts_with("libvfun.so."), "the library's name has its ABI's version: {name}");
+    assert!(there.contains(&format!("lib/{name}")), "{there:?}");
+
+    // Something that is somebody else's stays, and so does its folder.
+    std::fs::write(prefix.join("bin/other"), "").unwrap();
+    good(&install.run(&prefix, "", &["--remove"]));
+    assert_eq!(files(&prefix), BTreeSet::from(["bin/other".to_owned()]));
+    assert!(!prefix.join("share").exists());
+    let again = install.run(&prefix, "", &["--remove"]);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("nothing is installed under"));
+}
+
+#[test]
+fn a_package_gets_the_unit_and_touches_no_linker() {
+    let install = Install::new();
+    let destdir = install.at("package");
+    good(&install.run(Path::new("/usr"), destdir.to_str().unwrap(), &[]));
+    let unit = std::fs::read_to_string(destdir.join("usr/lib/systemd/system/vfund.service"));
+    assert!(unit.unwrap().contains("ExecStart=/usr/bin/vfund "));
+    assert!(!install.told_linker());
+    let all = files(&destdir);
+    assert!(all.iter().all(|f| f.starts_with("usr/")), "{all:?}");
+    good(&install.run(Path::new("/usr"), destdir.to_str().unwrap(), &["--remove"]));
+    assert_eq!(files(&destdir), BTreeSet::new());
+}
