@@ -12,6 +12,7 @@ use vfun_supervise::FromService;
 use vfun_wire::Handle;
 
 /// What a message comes to.
+#[expect(clippy::large_enum_variant, reason = "made and matched at once, never kept")]
 pub enum Said {
     /// Something happened.
     Event(Event),
