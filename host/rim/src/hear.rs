@@ -12,6 +12,8 @@ use vfun_supervise::FromService;
 use vfun_wire::Handle;
 
 /// What a message comes to.
+// One is made, taken apart and gone: its size on the stack costs nothing.
+#[allow(clippy::large_enum_variant)]
 pub enum Said {
     /// Something happened.
     Event(Event),
