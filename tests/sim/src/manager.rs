@@ -84,6 +84,7 @@ impl World {
             ..Default::default()
         };
         core.set_leases(leases).expect("settings that make sense");
+        self.unheard.clear();
         let rim = Rim::new(core, generation, self.now);
         self.manager = Some(Manager { rim, keeper: true });
         self.kill_point("restored, nothing taken up");

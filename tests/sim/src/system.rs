@@ -138,6 +138,10 @@ impl System for World {
         message: &ToService,
         with: With<'_, Baton>,
     ) -> Result<Option<Baton>, Unsent> {
+        // What had no room comes first, or a service would be told things out of order.
+        if let Some(first) = self.unheard.remove(&service) {
+            assert_eq!(&first, message, "service {service} is told this ahead of what waits");
+        }
         let refusal = self.plan.may(Chance::Refusals).then(|| self.rng.u32(0..60));
         let (memory, baton) = match with {
             With::Nothing => (None, None),
@@ -157,6 +161,7 @@ impl System for World {
         let process = pid.and_then(|pid| self.processes.get_mut(&pid)).filter(|p| p.lives());
         // Its socket is full, or its end is about to be noticed.
         let Some(process) = process.filter(|_| refusal != Some(1)) else {
+            self.unheard.insert(service, message.clone());
             return Err(Unsent::Later);
         };
         process.inbox.push_back(Told { message: message.clone(), memory, baton });
@@ -184,7 +189,8 @@ impl System for World {
         let exit = self.processes.get(&s.pid).map_or(Some(Exit::Unknown), |p| p.exit)?;
         Some(if s.child { exit } else { Exit::Unknown })
     }
-    fn bury(&mut self, _: ServiceId, process: Service) {
+    fn bury(&mut self, service: ServiceId, process: Service) {
+        self.unheard.remove(&service);
         self.records.remove(&process.pid);
         self.processes.remove(&process.pid);
     }

@@ -13,7 +13,8 @@ use crate::service::Process;
 use crate::trace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use vfun_core::{Catalog, Event, Exit, WindowId};
+use vfun_core::{Catalog, Event, Exit, ServiceId, WindowId};
+use vfun_supervise::ToService;
 use vfun_wire::message::Kind;
 
 /// Rounds of 20 ms in which everything must come to its end once nothing
@@ -83,6 +84,8 @@ pub struct World {
     pub steady: bool,
     pub starts: BTreeMap<(String, String), u32>,
     pub next_pid: u32,
+    /// The word that each service's socket had no room for, since this manager began.
+    pub unheard: BTreeMap<ServiceId, ToService>,
     /// Bytes of notes in a packet to the keeper.
     pub packet: usize,
 }
@@ -125,6 +128,7 @@ impl World {
             steady: false,
             starts: BTreeMap::new(),
             next_pid: 100,
+            unheard: BTreeMap::new(),
             packet: vfun_keeper::BATCH_BYTES,
         };
         for (client, name, host, apps, hostile) in catalog::GUESTS {
