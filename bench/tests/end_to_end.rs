@@ -259,7 +259,7 @@ fn simulated_time_needs_no_manager() {
     assert!(report.rows.iter().all(|r| r.source == Source::Simulated));
     assert!(report.rows.iter().any(|r| r.clients == Some(100)));
     let output = run(&["leases", "--simulated", "--experiment", "gain"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--simulated"));
 }
 
@@ -361,16 +361,17 @@ fn killed_it_leaves_nothing_behind() {
 
 #[test]
 fn what_cannot_be_is_said_in_a_sentence() {
-    for (args, words) in [
-        (&["domains", "--root", "/nonexistent"][..], "vfund"),
-        (&["domains", "--functions", "/nonexistent"], "--functions"),
-        (&["grain", "--endpoint", "ivshmem"], "--endpoint"),
-        (&["latency", "--endpoint", "host:/nonexistent/host.sock"], "/nonexistent/host.sock"),
-        (&["inside", "nonsense"], "no job"),
+    // The exit codes are those of `vfun`.
+    for (args, code, words) in [
+        (&["domains", "--root", "/nonexistent"][..], 5, "vfund"),
+        (&["domains", "--functions", "/nonexistent"], 1, "--functions"),
+        (&["grain", "--endpoint", "ivshmem"], 2, "--endpoint"),
+        (&["latency", "--endpoint", "host:/nonexistent/host.sock"], 5, "/nonexistent/host.sock"),
+        (&["inside", "nonsense"], 2, "no job"),
     ] {
         let output = run(args);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains(words), "{args:?}: {said}");
     }
 }

@@ -292,7 +292,7 @@ impl Waiter {
 
     /// Whether this is the process that made it: a child of fork shares the epoll
     /// with its parent, and has no part in its functions.
-    fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.process.is_current()
     }
 

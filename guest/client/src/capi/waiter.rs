@@ -67,7 +67,12 @@ pub unsafe extern "C" fn vfun_waiter_open(waiter: *mut *mut vfun_waiter) -> vfun
 pub unsafe extern "C" fn vfun_fd(waiter: *const vfun_waiter, fd: *mut c_int) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
-        unsafe { put(fd, given(waiter, "waiter is null")?.waiter.as_raw_fd(), "fd is null") }
+        let waiter = unsafe { given(waiter, "waiter is null")? };
+        if !waiter.waiter.is_ours() {
+            return Err(Error::Forked.into());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { put(fd, waiter.waiter.as_raw_fd(), "fd is null") }
     })
 }
 
@@ -141,7 +146,10 @@ pub unsafe extern "C" fn vfun_wait_any(
 pub unsafe extern "C" fn vfun_waiter_close(waiter: *mut vfun_waiter) -> vfun_status {
     edge(|| {
         // SAFETY: the caller's promise.
-        drop(unsafe { taken(waiter, "waiter is null")? });
-        Ok(())
+        let waiter = unsafe { taken(waiter, "waiter is null")? };
+        match waiter.waiter.is_ours() {
+            true => Ok(()),
+            false => Err(Error::Forked.into()),
+        }
     })
 }

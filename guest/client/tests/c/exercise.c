@@ -106,7 +106,7 @@ static void without_blocking(vfun_function *f, vfun_function *other) {
   pid_t child = fork();
   if (child == 0) {
     // Ends its own copy; the parent's waiter stays armed.
-    _exit(vfun_arm(w, both, 1, &first) == VFUN_STATUS_UNSUPPORTED && vfun_waiter_close(w) == VFUN_STATUS_OK ? 0 : 1);
+    _exit(vfun_arm(w, both, 1, &first) == VFUN_STATUS_FORKED && vfun_fd(w, &fd) == VFUN_STATUS_FORKED && vfun_waiter_close(w) == VFUN_STATUS_FORKED ? 0 : 1);
   }
   int status = -1;
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
