@@ -27,7 +27,7 @@ fn a_program_in_a_guest_negotiates_activates_calls_and_releases() {
         ),
         "1000000"
     );
-    let path = run("vfun call null 2>&1");
+    let path = run("vfun call null '' 2>&1");
     assert!(path.contains("ivshmem"), "the path in use is shown: {path}");
     let doctor: serde_json::Value = serde_json::from_str(&run("vfun doctor --json")).expect("JSON");
     assert!(doctor.to_string().contains("ivshmem"), "{doctor}");

@@ -66,7 +66,7 @@ fn an_ordinary_user_calls_functions_and_reaches_nothing_else() {
         p.user("head -c 1000000 /dev/zero | tr '\\0' '\\1' > /tmp/ones; vfun call sum --type u8 /tmp/ones"),
         "1000000"
     );
-    let path = p.user("vfun call null 2>&1");
+    let path = p.user("vfun call null '' 2>&1");
     assert!(path.contains("module (/dev/vfun0)") && path.contains("woken by a doorbell"), "{path}");
     let doctor = p.run(&as_user("app", "vfun doctor"));
     assert_eq!(doctor.status, 0, "{}", doctor.text());
