@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 REPO = pathlib.Path(__file__).resolve().parents[3]
-RELEASE = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target")) / "release"
+PROGRAMS = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target")) / os.environ.get("VFUN_PROFILE", "release")
 
 if os.environ.get("VFUN_WITHOUT_NUMPY"):
     sys.modules["numpy"] = None  # type: ignore[assignment]
@@ -29,7 +29,7 @@ class Stand:
         self.endpoint = f"host:{self.root}/host.sock"
         self.log = open(self.root / "vfund.log", "ab")
         self.vfund = subprocess.Popen(
-            [RELEASE / "vfund", "--root", self.root, "--window-dir", self.root]
+            [PROGRAMS / "vfund", "--root", self.root, "--window-dir", self.root]
             + ["--functions", REPO / "functions", "--functions", REPO / "services/testdriver"],
             stdin=subprocess.DEVNULL,
             stderr=self.log,
@@ -44,7 +44,7 @@ class Stand:
 
     def vfun(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [RELEASE / "vfun", "--root", self.root, *words], capture_output=True, text=True
+            [PROGRAMS / "vfun", "--root", self.root, *words], capture_output=True, text=True
         )
 
     def end(self) -> None:

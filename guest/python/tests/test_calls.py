@@ -287,7 +287,7 @@ def test_pending_calls(host):
 
 def test_structs_both_ways(stand, tmp_path):
     manifest = tmp_path / "echo.toml"
-    release = str(__import__("conftest").RELEASE)
+    release = str(__import__("conftest").PROGRAMS)
     manifest.write_text(
         'name = "echo"\nversion = "1.0"\n'
         f'library = "{release}/libvfun_fn_echo.so"\n'

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 import virtfun
-from conftest import RELEASE, REPO, Stand
+from conftest import PROGRAMS, REPO, Stand
 
 pytestmark = pytest.mark.skipif(
-    not (RELEASE / "vfun-service-wasm").exists(), reason="vfun-service-wasm is not built: make wasm"
+    not (PROGRAMS / "vfun-service-wasm").exists(), reason="vfun-service-wasm is not built: make wasm"
 )
 
 SOURCE = """
