@@ -66,6 +66,7 @@ if [ $base_only = no ] && [ $refresh = no ] && up_to_date; then
     exit 0
 fi
 
+if [ $base_only = yes ] && [ $refresh = no ] && [ -s "$dir/base.tar" ]; then exit 0; fi
 [ "$(id -u)" = 0 ] ||
     die "needs root to make files of root's in $dir: run 'sudo -E packaging/debian-guest.sh' (up to date, it needs none)"
 for tool in mmdebstrap mke2fs unshare dpkg-deb; do

@@ -11,6 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
 profile=${VFUN_PROFILE:-release}
+export VFUN_PROFILE=$profile
 programs=$target/$profile
 # A folder of its own: a build here holds up no other one.
 wasm="--manifest-path services/wasm/Cargo.toml --target-dir $target/wasm --profile $profile --locked --quiet"

@@ -133,7 +133,7 @@ if [ "$kind" = all ] || [ "$kind" = valgrind ]; then (
 	export PROPTEST_CASES="${PROPTEST_CASES:-4}"
 	# What is built already: a build for each package would choose other features,
 	# and compile what it stands on again.
-	[ -f "$base/${VFUN_PROFILE:-ci}/tests.json" ] || tests/built.py build
+	[ -n "${VFUN_STAGES:-}" ] || tests/built.py build
 	for package in $packages; do
 		echo "== valgrind: $package"
 		status=0

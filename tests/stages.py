@@ -18,7 +18,7 @@ The table of times is printed last and kept in TARGET/stages.txt.
 VFUN_PROFILE     the build profile (default: ci; its programs are in TARGET/ci)
 VFUN_TESTS=full  tests run at their full length, as `make test-all` sets it
 """
-import dataclasses, os, pathlib, shlex, subprocess, sys, threading, time
+import dataclasses, os, pathlib, signal, subprocess, sys, threading, time
 
 REPO = pathlib.Path(__file__).resolve().parents[1]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPO / "target"))
@@ -117,15 +117,18 @@ class Background:
 
     def lane(self, works):
         for work in works:
-            began = time.monotonic()
-            with (LOGS / f"{work.name}.log").open("w") as log:
-                # SCHED_IDLE: a stage that wants a processor has it at once.
-                child = subprocess.Popen(
-                    ["chrt", "--idle", "0", "bash", "-c", work.command],
-                    cwd=REPO, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-                self.children.add(child)
-                status, usage = ended(child)
-                self.children.discard(child)
+            began, status, usage = time.monotonic(), 1, 0.0
+            try:
+                with (LOGS / f"{work.name}.log").open("w") as log:
+                    # SCHED_IDLE: a stage that wants a processor has it at once.
+                    child = subprocess.Popen(
+                        ["chrt", "--idle", "0", "bash", "-c", work.command], start_new_session=True,
+                        cwd=REPO, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+                    self.children.add(child)
+                    status, usage = ended(child)
+                    self.children.discard(child)
+            except OSError as e:  # who waits for it must hear of it
+                (LOGS / f"{work.name}.log").write_text(f"{work.command}: {e}\n")
             self.status[work.name] = status
             self.took[work.name] = time.monotonic() - began
             self.cpu[work.name] = usage
@@ -142,7 +145,7 @@ class Background:
 
     def stop(self):
         for child in list(self.children):
-            child.terminate()
+            os.killpg(child.pid, signal.SIGTERM)
 
 
 def ended(child):
@@ -245,13 +248,15 @@ def main():
     # The log of a good run is short.
     os.environ.setdefault("RUST_BACKTRACE", "0")
     os.environ["VFUN_REPO"] = str(REPO)
+    if any(s.name == "build" for s in stages):
+        os.environ["VFUN_STAGES"] = "1"
     table, background = run(stages, BACKGROUND)
     text = table.text(background)
     TABLE.write_text(text + "\n")
     print(f"\n=== stages\n{text}")
     if FAILED.exists() and FAILED.stat().st_size:
         print(f"\n=== tests that failed, some perhaps at the first try only\n{FAILED.read_text()}")
-    print(f"{len(stages) - len(table.failed)} passed, {len(table.failed)} failed", flush=True)
+    print(f"{len(table.rows) - len(table.failed)} passed, {len(table.failed)} failed", flush=True)
     sys.exit(1 if table.failed else 0)
 
 

@@ -153,6 +153,7 @@ impl KeptResults {
 
     /// A private copy; the cell is free after it.
     pub fn to_private(self) -> Result<Vec<u8>> {
+        self.function.calls.way()?;
         match &self.bytes {
             Bytes::Private(v) => Ok(v.clone()),
             Bytes::Shared(span) => ToVec.shared(span, 0, span.len()),

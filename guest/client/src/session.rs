@@ -176,7 +176,8 @@ impl SessionInner {
     fn cut_off(&self) -> Result<()> {
         let all = self.functions.lock().unwrap_or_else(|e| e.into_inner()).take();
         let all = all.into_iter().flatten();
-        all.filter_map(|f| f.upgrade()).try_for_each(|f| f.calls.cut_off())
+        // All of them, also where one fails.
+        all.filter_map(|f| f.upgrade()).map(|f| f.calls.cut_off()).fold(Ok(()), Result::and)
     }
 
     fn goodbye(&self, timeout: Duration) -> Result<()> {

@@ -15,7 +15,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vfun_window::{Bell, Process, pause};
 
@@ -79,7 +79,7 @@ pub struct Waiter {
     epoll: OwnedFd,
     timer: OwnedFd,
     /// Functions at which sleep is declared.
-    armed: Vec<Arc<Active>>,
+    armed: Vec<Weak<Active>>,
     /// What is in the epoll beside the timer.
     sources: Vec<Source>,
     /// Since when it has been armed again and again, and how often.
@@ -211,6 +211,7 @@ impl Waiter {
         C: Into<InFlight<'a>>,
     {
         let calls: Vec<InFlight<'a>> = calls.into_iter().map(Into::into).collect();
+        self.check(&calls)?;
         let began = Instant::now();
         let until = timeout.and_then(|t| began.checked_add(t));
         while !calls.is_empty() && began.elapsed() < LOOK {
@@ -239,22 +240,41 @@ impl Waiter {
         }
     }
 
-    fn arm_these(&mut self, calls: &[InFlight<'_>]) -> Result<Vec<usize>> {
+    /// Makes the descriptor readable soon, for a call that could not be looked at now.
+    ///
+    /// # Errors
+    /// As [`Waiter::new`].
+    #[doc(hidden)]
+    pub fn look_again(&mut self) -> Result<()> {
+        self.set_timer(TIMED_SLEEP.1).map_err(failed)
+    }
+
+    /// Fails in a child of the process whose the waiter or one of the calls is.
+    fn check(&self, calls: &[InFlight<'_>]) -> Result<()> {
         if !self.is_ours() {
             return Err(Error::Forked);
         }
+        calls.iter().try_for_each(|c| c.function.calls.way().map(drop))
+    }
+
+    fn arm_these(&mut self, calls: &[InFlight<'_>]) -> Result<Vec<usize>> {
+        self.check(calls)?;
         let those = |which: fn(&InFlight<'_>) -> bool| -> Vec<usize> {
             calls.iter().enumerate().filter(|(_, c)| which(c)).map(|(i, _)| i).collect()
         };
         let rung = self.drain().map_err(failed)?;
         let found = those(|c| c.answered());
+        let now = Instant::now();
+        if rung && found.is_empty() && (calls.is_empty() || !self.armed.is_empty()) {
+            self.vain.ring(now);
+        }
         if !found.is_empty() || calls.is_empty() {
             self.disarm();
+            if calls.is_empty() && self.vain.is_deaf(now) {
+                // Somebody else's bell must not wake who waits for nothing.
+                self.listen(&[], true).map_err(failed)?;
+            }
             return Ok(found);
-        }
-        let now = Instant::now();
-        if rung && !self.armed.is_empty() {
-            self.vain.ring(now);
         }
         self.lie_down();
         let mut functions: Vec<&Arc<Active>> = vec![];
@@ -269,7 +289,7 @@ impl Waiter {
             if let Ok(Way::Window(w)) = function.calls.way() {
                 w.sleep_elsewhere();
             }
-            self.armed.push(function.clone());
+            self.armed.push(Arc::downgrade(function));
         }
         // An answer before the declaration rang nobody.
         let found = those(|c| c.settled());
@@ -301,7 +321,8 @@ impl Waiter {
         if !self.is_ours() {
             return self.armed.drain(..).for_each(std::mem::forget);
         }
-        for function in self.armed.drain(..) {
+        // One that is gone has nothing to take back, and is not kept for it.
+        for function in self.armed.drain(..).filter_map(|f| f.upgrade()) {
             if let Ok(Way::Window(w)) = function.calls.way() {
                 w.awake_elsewhere();
             }

@@ -60,6 +60,9 @@ impl Waiter {
             places.push(*i);
         }
         let found = waiter.arm(flights).map_err(|e| errors::of(py, &e))?;
+        if found.is_empty() && places.len() < calls.len() {
+            waiter.look_again().map_err(|e| errors::of(py, &e))?;
+        }
         Ok(found.into_iter().map(|n| places[n]).collect())
     }
 }

@@ -103,6 +103,23 @@ def test_awaiting_takes_no_thread(host):
     asyncio.run(main())
 
 
+def test_a_call_is_awaited_while_a_thread_waits_for_it(host):
+    pending = host.misbehave.start(sleep(300))
+    thread = threading.Thread(target=pending.wait)
+    thread.start()
+
+    async def main():
+        await asyncio.sleep(0.05)  # the thread waits by now
+        return await asyncio.wait_for(pending_result(), 60)
+
+    async def pending_result():
+        return await pending
+
+    got = asyncio.run(main())
+    thread.join()
+    assert got == pending.wait()
+
+
 def test_a_waiter_in_a_selector(host):
     """Any event loop: a descriptor that is readable when a call may be answered."""
     waiter = virtfun.Waiter()

@@ -56,15 +56,21 @@ impl FromStr for Requests {
 }
 
 impl Device {
-    /// The group that a user who owns nothing needs to open it, if one; a
-    /// sentence if it cannot be opened so, or is no device.
-    pub fn group(&self) -> Result<Option<u32>, String> {
+    /// What its node is; a sentence if it is not there, or is no character device.
+    pub fn node(&self) -> Result<fs::Metadata, String> {
         let shown = self.path.display();
         let meta = fs::symlink_metadata(&self.path)
             .map_err(|e| format!("the device {shown} cannot be found: {e}"))?;
-        if !meta.file_type().is_char_device() {
-            return Err(format!("{shown} is not the node of a character device"));
+        match meta.file_type().is_char_device() {
+            true => Ok(meta),
+            false => Err(format!("{shown} is not the node of a character device")),
         }
+    }
+
+    /// The group that a user who owns nothing needs to open it, if one; a
+    /// sentence if it cannot be opened so, or is no device.
+    pub fn group(&self) -> Result<Option<u32>, String> {
+        let (shown, meta) = (self.path.display(), self.node()?);
         of_mode(meta.mode(), meta.gid()).ok_or_else(|| {
             format!(
                 "the device {shown} is open neither to everybody nor to a group of its own (mode {:04o}, group {}): give it a group by a rule of udev, such as GROUP=\"render\", MODE=\"0660\"",

@@ -165,8 +165,21 @@ impl WindowCalls {
     pub fn claim(&self) -> Result<Claim> {
         match self.try_claim() {
             Some(claim) => Ok(claim),
-            None => self.claim_reaped().ok_or(Error::Full { depth: self.caller.depth() }),
+            None => self.claim_reaped().ok_or_else(|| match self.caller.broken() {
+                Some(reason) => self.lost(reason),
+                None => Error::Full { depth: self.caller.depth() },
+            }),
         }
+    }
+
+    /// The error of a broken channel; lets go of one that the host released, as it
+    /// may give its memory to others from now on.
+    #[cold]
+    fn lost(&self, reason: BreakReason) -> Error {
+        if reason == BreakReason::Released {
+            let _ = self.cut_off();
+        }
+        Error::of_break(reason)
     }
 
     #[cold]
@@ -193,7 +206,7 @@ impl WindowCalls {
             }
             if hard {
                 if let Some(reason) = self.caller.broken() {
-                    return Some(Err(Error::of_break(reason)));
+                    return Some(Err(self.lost(reason)));
                 }
                 let gone = self.window.check_generation().err();
                 return gone.or_else(|| self.nobody_left()).map(Err);
@@ -384,13 +397,7 @@ impl WindowCalls {
             Looked::Done(a) => {
                 Some(Seen::Answer(Outcome { status: a.status, len: a.len, in_space: a.in_space }))
             }
-            Looked::Broken(reason) => {
-                if reason == BreakReason::Released {
-                    // By the host, which may give its memory to others from now on.
-                    let _ = self.cut_off();
-                }
-                Some(Seen::Lost(Error::of_break(reason)))
-            }
+            Looked::Broken(reason) => Some(Seen::Lost(self.lost(reason))),
             Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
                 "the answer in cell {} has an impossible state or length",
                 ticket.cell()
@@ -449,7 +456,7 @@ impl WindowCalls {
         } else {
             words.copy_from_slice(&inline(answer.len)[..len]);
         }
-        let broken = || Error::of_break(self.caller.broken().unwrap_or(BreakReason::NoService));
+        let broken = || self.lost(self.caller.broken().unwrap_or(BreakReason::NoService));
         match Error::of_status(answer.status, &words) {
             Some(Error::Broken(_)) | None => broken(),
             Some(e) => e,

@@ -105,6 +105,9 @@ static void without_blocking(vfun_function *f, vfun_function *other) {
   OK(vfun_arm(w, both, 1, &first));
   pid_t child = fork();
   if (child == 0) {
+    // A waiter of its own takes none of the parent's calls.
+    vfun_waiter *mine = NULL;
+    if (vfun_waiter_open(&mine) != VFUN_STATUS_OK || vfun_wait_any(mine, both, 1, 0, &first) != VFUN_STATUS_FORKED) _exit(2);
     // Ends its own copy; the parent's waiter stays armed.
     _exit(vfun_arm(w, both, 1, &first) == VFUN_STATUS_FORKED && vfun_fd(w, &fd) == VFUN_STATUS_FORKED && vfun_waiter_close(w) == VFUN_STATUS_FORKED ? 0 : 1);
   }

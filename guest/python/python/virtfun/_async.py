@@ -46,7 +46,13 @@ class _Awaited:
         self.looks = False
         while True:
             self.calls = [c for c in self.calls if not c[1].done()]
-            found = self.waiter.arm([c[0] for c in self.calls])
+            try:
+                found = self.waiter.arm([c[0] for c in self.calls])
+            except Exception as e:
+                for _, future in self.calls:
+                    if not future.done():
+                        future.set_exception(e)
+                return
             if not found:
                 return
             for i in found:

@@ -66,6 +66,11 @@ impl Config {
         let until = Instant::now() + LEFT_ENDS;
         for (option, address) in self.addresses() {
             while let Err(e) = TcpListener::bind(address) {
+                // A bridge may come up later: the helper tries again and again.
+                if e.kind() == std::io::ErrorKind::AddrNotAvailable {
+                    tracing::warn!("{option} {address}: no interface has this address yet");
+                    break;
+                }
                 if e.kind() != std::io::ErrorKind::AddrInUse || Instant::now() >= until {
                     return Err(StartError::address(option, address, e));
                 }

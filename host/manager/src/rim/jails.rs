@@ -291,8 +291,9 @@ impl Daemon {
                 return Err(format!("client {client} may not open {path} (devices in {section})"));
             }
             // An ordinary user's services have the groups that the user has.
-            if self.jails.own_users {
-                groups.extend(device.group()?);
+            match self.jails.own_users {
+                true => groups.extend(device.group()?),
+                false => drop(device.node()?),
             }
         }
         Ok(groups.into_iter().collect())
