@@ -625,8 +625,8 @@ enum vfun_status vfun_peek(struct vfun_pending *pending,
 enum vfun_status vfun_abandon(struct vfun_pending *pending);
 
 // Lends a cell out: *bytes points to *room bytes to write arguments into,
-// until the slot is ended, also if its function is released before. *slot is the caller's, to be ended by
-// vfun_submit_borrowed or vfun_give_back. VFUN_STATUS_FULL if every cell is in use.
+// until the slot is ended, also if its function is released before. *slot is the
+// caller's, to be ended by vfun_submit_borrowed or vfun_give_back. VFUN_STATUS_FULL if every cell is in use.
 //
 // Requires:
 // function is open; slot, bytes and room point to room for what they get.
