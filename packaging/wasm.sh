@@ -21,7 +21,7 @@ build() {
     cargo build $wasm
     mkdir -p "$programs"
     # Another file of that name may be running: it keeps its own.
-    cp -p "$target/wasm/$profile/vfun-service-wasm" "$programs/vfun-service-wasm.new"
+    cp -p --remove-destination "$target/wasm/$profile/vfun-service-wasm" "$programs/vfun-service-wasm.new"
     mv "$programs/vfun-service-wasm.new" "$programs/vfun-service-wasm"
     services/wasm/modules/build.sh "$programs"
 }
