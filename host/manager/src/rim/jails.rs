@@ -293,7 +293,7 @@ impl Daemon {
             // An ordinary user's services have the groups that the user has.
             match self.jails.own_users {
                 true => groups.extend(device.group()?),
-                false => drop(device.node()?),
+                false => _ = device.node()?,
             }
         }
         Ok(groups.into_iter().collect())
