@@ -21,7 +21,7 @@ pub fn look(admin: &Admin) -> Vec<Check> {
     let clients = admin.clients().unwrap_or_default();
     checks.push(window_folder(&clients));
     match admin.status() {
-        // Whoever only calls functions needs no answer from it.
+        // A user who only calls functions needs no answer from the manager.
         Err(e) if e.is_denied() => {
             checks.push(
                 Check::note("manager", "only its own user and root may ask it; calls need not")
