@@ -8,6 +8,8 @@
 # usage: run.sh [SECONDS [TARGET [libFuzzer argument ...]]]
 #        run.sh build     only builds the targets
 #
+# VFUN_PROFILE   the build's profile (default: release)
+#
 # `cargo fuzz run TARGET` works too, where it is installed (on stable with
 # RUSTC_BOOTSTRAP=1). No address sanitizer here: the code under test has no
 # unsafe code.
@@ -28,13 +30,14 @@ flags="$flags -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
 flags="$flags -Cllvm-args=-sanitizer-coverage-pc-table"
 flags="$flags -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
 # --target keeps the flags away from build scripts and macros.
-RUSTFLAGS="$flags ${RUSTFLAGS:-}" cargo build --release --bins --quiet --target "$host"
+profile=${VFUN_PROFILE:-release}
+RUSTFLAGS="$flags ${RUSTFLAGS:-}" cargo build --profile "$profile" --bins --quiet --target "$host"
 [ "$seconds" != build ] || exit 0
 
 status=0
 for target in $targets; do
 	mkdir -p "corpus/$target" "artifacts/$target"
-	program="$CARGO_TARGET_DIR/$host/release/$target"
+	program="$CARGO_TARGET_DIR/$host/$profile/$target"
 	if [ $# -ge 1 ]; then
 		"$program" "$@" || status=$?
 		continue

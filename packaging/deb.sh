@@ -10,8 +10,8 @@
 #
 # DEBFULLNAME, DEBEMAIL   whom the packages name as their maintainer
 # CARGO_TARGET_DIR   where `make build` built (default: target)
-# VFUN_PROFILE       the build's profile (default: release, and vfun by the profile
-#                    guest, which this script builds: small)
+# VFUN_PROFILE       the profile that libvfun.so was built by (default: release);
+#                    vfun is always built here, by the profile guest: small
 # VFUN_DEB_DIR       where the packages go (default: target/deb)
 set -eu
 
@@ -20,8 +20,7 @@ out=${VFUN_DEB_DIR:-$here/target/deb}
 target=${CARGO_TARGET_DIR:-$here/target}
 profile=${VFUN_PROFILE:-release}
 built=$target/$profile
-vfun=$built/vfun
-[ "$profile" != release ] || vfun=$target/guest/vfun
+vfun=$target/guest/vfun
 # Most bytes of vfun in a guest: each guest carries it. More means that it links
 # what is a host's.
 vfun_max=4000000
@@ -119,10 +118,8 @@ TEXT
 
 guest() {
     p=virtfun-guest
-    if [ "$profile" = release ]; then
-        say "building vfun for guests (a minute or two, once)"
-        (cd "$here" && cargo build --locked --quiet --profile guest -p vfun-cli)
-    fi
+    [ -f "$vfun" ] || say "building vfun for guests (a minute or two, once)"
+    (cd "$here" && cargo build --locked --quiet --profile guest -p vfun-cli)
     for f in "$vfun" "$built/libvfun.so"; do
         [ -f "$f" ] || die "$f is not there: run \`make build\`, or ask for 'deb.sh dkms' alone"
     done
@@ -142,7 +139,7 @@ TEXT
     ln -s "libvfun.so.$version" "$temp/$p/usr/lib/$soname"
     ln -s "$soname" "$temp/$p/usr/lib/libvfun.so"
     size=$(stat -c %s "$temp/$p/usr/bin/vfun")
-    [ "$profile" != release ] || [ "$size" -le $vfun_max ] ||
+    [ "$size" -le $vfun_max ] ||
         die "vfun has $size bytes, and a guest is to carry $vfun_max at most: what does it link? (cargo tree -p vfun-cli)"
     install -m 644 "$here/guest/client/include/vfun.h" "$here/protocol/wire/include/vfun_wire.h" \
         "$here/protocol/function/include/vfun_function.h" "$here/services/sdk/include/vfun_driver.h" \

@@ -89,6 +89,17 @@ def sources(target, package):
     return [f for f in files if f.is_file()]
 
 
+def left_out(package):
+    """The files in a package's tests/ that no program of tests has: those packages name
+    their programs (`autotests = false`), which read the files as modules."""
+    folder = pathlib.Path(package["manifest_path"]).parent / "tests"
+    roots = [pathlib.Path(t["src_path"]) for t in package["targets"] if t["kind"] == ["test"]]
+    text = "\n".join(r.read_text() for r in roots if r.parent == folder)
+    return [f"{file.relative_to(REPO)}: no program in {folder.parent.name}/Cargo.toml has it: add `mod {file.stem};`"
+            for file in sorted(folder.glob("*.rs"))
+            if file not in roots and not re.search(rf"^mod {file.stem};", text, re.M)]
+
+
 def unseen():
     """Nothing is left out: `test = false` and `doctest = false` save the building and the
     reading of what has no tests, and say so where that has become untrue."""
@@ -97,6 +108,7 @@ def unseen():
         cwd=REPO, stdout=subprocess.PIPE, text=True, check=True).stdout
     wrong = []
     for package in json.loads(said)["packages"]:
+        wrong += left_out(package)
         for target in package["targets"]:
             if target["kind"][0] not in ("lib", "rlib", "cdylib", "proc-macro", "bin"):
                 continue
@@ -107,7 +119,7 @@ def unseen():
                     f"{file.relative_to(REPO)}: {target['name']} has `{setting} = false` in its Cargo.toml"
                     for file in sources(target, package) if re.search(mark, file.read_text(), re.M)]
     if wrong:
-        sys.exit("built.py: what is in these files would never run:\n" + "\n".join(wrong))
+        sys.exit("built.py: what is in these files never runs:\n" + "\n".join(wrong))
 
 
 def wanted(test, words):

@@ -1,8 +1,6 @@
 //! The report of leases in every form, from made-up figures and from simulated time.
 
-#[path = "sample/machine.rs"]
-mod sample;
-
+use crate::sample;
 use std::path::{Path, PathBuf};
 use vfun_bench::leases::{Crowd, Experience, Latencies, Trouble, simulate};
 use vfun_bench::report::checks::{self, Outcome};

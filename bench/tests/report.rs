@@ -1,8 +1,6 @@
 //! Every form of every report, from made-up figures.
 
-mod sample;
-
-use sample::ALL;
+use crate::sample::{self, ALL};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use vfun_bench::report::checks::{self, Outcome};

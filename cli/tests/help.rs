@@ -3,6 +3,7 @@
 use clap::CommandFactory;
 use std::path::Path;
 use vfun_cli::args::Cli;
+use vfun_tests_local::placed;
 
 /// The main help, word for word: it is the front page. After a change on
 /// purpose, run with VFUN_GOLDEN=write and look at the difference.
@@ -61,7 +62,7 @@ fn manual_and_completions_are_made() {
 fn alone() -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let vfun = dir.path().join("vfun");
-    std::fs::copy(env!("CARGO_BIN_EXE_vfun"), &vfun).unwrap();
+    placed::copy(Path::new(env!("CARGO_BIN_EXE_vfun")), &vfun);
     (dir, vfun)
 }
 
@@ -100,12 +101,10 @@ fn a_command_whose_program_is_not_there_says_which() {
 
 #[test]
 fn a_command_that_is_a_program_gets_its_words() {
-    use std::os::unix::fs::PermissionsExt;
     let (dir, vfun) = alone();
     for command in ["bench", "top", "guest"] {
         let program = dir.path().join(format!("vfun-{command}"));
-        std::fs::write(&program, "#!/bin/sh\nprintf '%s|' \"${0##*/}\" \"$@\"\nexit 7\n").unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        placed::script(&program, "#!/bin/sh\nprintf '%s|' \"${0##*/}\" \"$@\"\nexit 7\n");
     }
     for (args, words) in [
         (&["bench", "grain", "--json", "f", "--help"][..], "vfun-bench|grain|--json|f|--help|"),

@@ -1,7 +1,7 @@
 //! The C interface, by C programs that are compiled here and run against
 //! libvfun.so and a manager made up of threads.
 
-mod fake;
+use crate::fake;
 
 use fake::Fake;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! `include/vfun.h` is what cbindgen makes of `src/capi`. After a change:
-//! `VFUN_WRITE_HEADER=1 cargo test -p vfun --test c_header`.
+//! `VFUN_WRITE_HEADER=1 cargo test -p vfun --test client c_header`.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Calls through a window, against an honest host.
 
-mod fake;
+use crate::fake;
 
 use fake::{Fake, Setup};
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
 //! Finding a host, and saying why not.
 
-mod fake;
-
-use fake::{Fake, Setup};
+use crate::fake::{Fake, Setup};
 use std::os::unix::fs::PermissionsExt;
 use vfun::*;
 

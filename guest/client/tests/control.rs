@@ -1,8 +1,6 @@
 //! Control cells: dead managers, dead neighbours, and several apps at once.
 
-mod fake;
-
-use fake::{Fake, Setup};
+use crate::fake::{Fake, Setup};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun::*;

@@ -1,7 +1,7 @@
 //! Hosts that answer nonsense: each ends in an error that names it, never in
 //! a crash, a hang or a wrong result. One test for each malformed answer.
 
-mod fake;
+use crate::fake;
 
 use fake::{Fake, Reply, Setup};
 use std::sync::Arc;

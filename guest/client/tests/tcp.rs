@@ -1,8 +1,6 @@
 //! Calls over a gateway.
 
-mod fake;
-
-use fake::{Gateway, SpoilFrame};
+use crate::fake::{Gateway, SpoilFrame};
 use std::sync::Arc;
 use std::time::Duration;
 use vfun::*;

@@ -1,6 +1,6 @@
 //! Callers over TCP, with a real manager and real services.
 
-mod peer;
+use crate::peer;
 
 use peer::{Peer, call, frame, gateway};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! Peers that do not keep to the protocol, before anything of the host is theirs.
 
-mod peer;
+use crate::peer;
 
 use peer::{Peer, attach, frame, gateway, hello};
 use std::path::Path;

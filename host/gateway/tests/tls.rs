@@ -1,6 +1,6 @@
 //! Callers by TLS, with a real manager and real services.
 
-mod peer;
+use crate::peer;
 
 use peer::{Peer, attach, served};
 use std::io::{Read, Write};

@@ -154,10 +154,16 @@ fn what_cannot_be_run_fails_with_a_sentence_and_leaves_nothing() {
 
 /// A launcher of another kind: a script.
 fn odd_launcher(dir: &Path, script: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
     let file = dir.join("launcher");
-    std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // By another process: a child of another test's thread would hold it open, and the
+    // kernel would not start it.
+    let written = std::process::Command::new("/bin/sh")
+        .args(["-c", r#"printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod 755 "$1""#, "sh"])
+        .arg(&file)
+        .arg(script)
+        .status()
+        .unwrap();
+    assert!(written.success(), "{written}");
     file
 }
 

@@ -1,11 +1,9 @@
 //! Commands in a real guest: results, bounds, time limits, side by side.
 
-mod common;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{SHORT, alive, boot};
+use crate::common::{SHORT, alive, boot};
 use vfun_testguest::{Guest, GuestConfig, GuestError, limits};
 
 #[test]

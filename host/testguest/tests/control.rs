@@ -1,11 +1,9 @@
 //! QMP, resets, reboots, panics, and several guests.
 
-mod common;
-
 use std::thread;
 use std::time::Duration;
 
-use common::{SHORT, boot};
+use crate::common::{SHORT, boot};
 use serde_json::Value;
 use vfun_testguest::{GuestConfig, GuestError};
 

@@ -1,8 +1,6 @@
 //! What a real guest gets from its host: windows, files, modules, the network,
 //! and a window that is plugged in while it runs.
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::thread;
 
-use common::{SHORT, boot, eventually};
+use crate::common::{SHORT, boot, eventually};
 use serde_json::json;
 use vfun_testguest::{Guest, GuestConfig, Window};
 

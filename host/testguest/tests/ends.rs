@@ -1,8 +1,6 @@
 //! How guests end and how they fail to start: always with a reason, and with
 //! nothing left behind.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -10,7 +8,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use common::{alive, eventually, role};
+use crate::common::{alive, eventually, role};
 use vfun_testguest::{Guest, GuestConfig, Window};
 
 #[test]
@@ -27,7 +25,7 @@ fn victim() {
 
 #[test]
 fn a_killed_harness_leaves_nothing() {
-    let mut child = role("victim").spawn().unwrap();
+    let mut child = role("ends::victim").spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
     let line = out.lines().map(Result::unwrap).find(|l| l.starts_with("victim ")).unwrap();
     let words: Vec<&str> = line.splitn(3, ' ').collect();
@@ -111,7 +109,7 @@ fn what_cannot_boot_says_why() {
 
 #[test]
 fn a_missing_kernel_says_what_to_run() {
-    let out = role("victim").env("VFUN_GUEST_KERNEL_DIR", "/no/kernel").output().unwrap();
+    let out = role("ends::victim").env("VFUN_GUEST_KERNEL_DIR", "/no/kernel").output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(text.contains("/no/kernel") && text.contains("packaging/guest-kernel.sh"), "{text}");
 }
@@ -119,7 +117,7 @@ fn a_missing_kernel_says_what_to_run() {
 /// The shell on the console, typed into by a pipe.
 #[test]
 fn a_person_can_leave_by_poweroff() {
-    let mut child = role("person").stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = role("ends::person").stdin(Stdio::piped()).spawn().unwrap();
     let mut keys = child.stdin.take().unwrap();
     let mut out = child.stdout.take().unwrap();
     read_until(&mut out, "~ # ");
@@ -155,7 +153,7 @@ fn read_until(from: &mut impl Read, what: &str) {
 /// A person's guest whose harness is killed.
 #[test]
 fn a_killed_person_leaves_nothing() {
-    let mut child = role("person").stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = role("ends::person").stdin(Stdio::piped()).spawn().unwrap();
     let mut out = child.stdout.take().unwrap();
     read_until(&mut out, "~ # ");
     child.kill().unwrap();

@@ -1,6 +1,6 @@
 //! Calls through the real service process.
 
-mod common;
+use crate::common;
 
 use common::{App, Service, Shape, native, start_of};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! How a service starts, ends, and outlives what goes wrong around it.
 
-mod common;
+use crate::common;
 
 use common::{App, Service, Shape, built, native, start_of};
 use std::os::unix::process::ExitStatusExt;

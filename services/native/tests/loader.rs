@@ -1,8 +1,6 @@
 //! Drivers loaded into this process: good ones, and each way of being none.
 
-mod common;
-
-use common::{Service, Shape, built, start_of};
+use crate::common::{Service, Shape, built, start_of};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use vfun_sdk::abi;

@@ -1,8 +1,6 @@
 //! The kernels that ship against plain Rust, and each way that arguments can go.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use vfun_opencl::cl::Way;
 use vfun_sdk::abi;
 use vfun_sdk::loader::{ArgsAt, OutAt};

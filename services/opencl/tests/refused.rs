@@ -1,8 +1,6 @@
 //! What is not served, and who learns what of the reason.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use vfun_opencl::LoadError;
 
 const SOURCE: &str = "__kernel void k(uint n, __global const float *v, __local float *l, __global float *o) { o[0] = v[0] + n; }";

@@ -6,6 +6,7 @@
 pub mod built;
 mod certificates;
 pub mod modules;
+pub mod placed;
 
 pub use certificates::{Issuer, Pair};
 

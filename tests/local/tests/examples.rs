@@ -1,8 +1,6 @@
 //! The examples that come with the library do what they say, in C and in Rust;
 //! so do the drivers to copy, and what is installed.
 
-mod installed;
-
 use std::path::Path;
 use std::process::Command;
 use vfun_tests_local::built::build;

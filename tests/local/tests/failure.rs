@@ -1,9 +1,7 @@
 //! What fails on the host has a name and an end: disks, databases, windows'
 //! files, descriptors, processes. docs/failure.md is the table; these are its rows.
 
-mod raw;
-
-use raw::{Raw, negotiate};
+use crate::raw::{Raw, negotiate};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -11,7 +9,7 @@ use std::time::{Duration, Instant};
 use vfun::{CellState, Error, FunctionRequest, NackCode};
 use vfun_admin::DrainOf;
 use vfun_admin::{Ask, Reply};
-use vfun_tests_local::{Stand, programs};
+use vfun_tests_local::{Stand, placed, programs};
 use vfun_wire::header::{HEAP_OFF, WindowHeader};
 use vfun_wire::message::Kind;
 use zerocopy::IntoBytes;
@@ -554,7 +552,7 @@ fn a_manager_is_not_replaced_by_a_program_that_does_not_start() {
         let name = entry.file_name().into_string().unwrap();
         if entry.path().is_file() && (name.starts_with("vfun") || name.ends_with(".so")) {
             match name.as_str() {
-                "vfund" => drop(std::fs::copy(entry.path(), at(&name)).unwrap()),
+                "vfund" => placed::copy(&entry.path(), &at(&name)),
                 _ => std::os::unix::fs::symlink(entry.path(), at(&name)).unwrap(),
             }
         }
@@ -569,7 +567,7 @@ fn a_manager_is_not_replaced_by_a_program_that_does_not_start() {
     hang_up(&stand);
     stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
     session.ping().unwrap();
-    std::fs::copy(programs().join("vfund"), at("new")).unwrap();
+    placed::copy(&programs().join("vfund"), &at("new"));
     std::fs::rename(at("new"), at("vfund")).unwrap();
 }
 

@@ -1,9 +1,7 @@
 //! Whoever asks, rings or logs without end is held up, by the manager and by
 //! name, and nobody else is.
 
-mod raw;
-
-use raw::{Raw, negotiate};
+use crate::raw::{Raw, negotiate};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun::NackCode;

@@ -1,9 +1,7 @@
 //! A grant in the middle of a hand-over: whoever dies there, and whether or not a
 //! manager is there, it is served in the end by one of the two, and no call is lost.
 
-mod moving;
-
-use moving::*;
+use crate::moving::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

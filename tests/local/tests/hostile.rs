@@ -1,9 +1,7 @@
 //! An app that writes whatever it likes into its window, beside one that
 //! works: the host refuses it by name or ignores it, and the other never notices.
 
-mod raw;
-
-use raw::{Raw, negotiate};
+use crate::raw::{Raw, negotiate};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun::{NackCode, WindowMemory};

@@ -1,9 +1,7 @@
 //! Leases: grants move between software and the VFs of a (pretended) device
 //! while they are called, and no call notices.
 
-mod moving;
-
-use moving::*;
+use crate::moving::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun::{Function, FunctionRequest, Location, Preference};

@@ -13,7 +13,10 @@ use vfun_admin::{Ask, Reply};
 use vfun_tests_local::modules::{compiled, source, times};
 use vfun_tests_local::{Stand, args, number, programs, repo};
 
-mod submitted;
+mod disk;
+mod late;
+mod names;
+mod ways;
 
 /// A manager whose clients a and b may submit, and c may not.
 const POLICY: &str =

@@ -148,7 +148,7 @@ fn an_app_that_dies_in_the_middle_of_a_call_is_cleaned_up_and_another_does_not_n
     let session = stand.connect("witness");
     let echo = session.function("echo").unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_app", "--nocapture"])
+        .args(["--exact", "trouble::child_app", "--nocapture"])
         .env("VFUN_TEST_CHILD", stand.root().join("host.sock"))
         .stdout(Stdio::null())
         .spawn()

@@ -1,8 +1,6 @@
 //! What manager and services say to each other, where it is much or late.
 
-mod raw;
-
-use raw::{Raw, negotiate};
+use crate::raw::{Raw, negotiate};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use vfun::FunctionRequest;

@@ -1,10 +1,10 @@
 //! Services that are being made, and what is left of them when it goes wrong.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vfun_admin::Ask;
-use vfun_tests_local::{Stand, programs};
+use vfun_tests_local::{Stand, placed, programs};
 use vfun_tests_sandbox::{Attacker, root};
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -13,11 +13,6 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-fn executable(file: &Path, text: &str) {
-    std::fs::write(file, text).unwrap();
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Children of a process: name, state.
@@ -39,7 +34,7 @@ fn with_launcher(script: &str) -> tempfile::TempDir {
     for program in ["vfund", "vfun-service", "vfun-keeper"] {
         std::fs::hard_link(programs().join(program), dir.path().join(program)).unwrap();
     }
-    executable(&dir.path().join("vfun-jail"), script);
+    placed::script(&dir.path().join("vfun-jail"), script);
     dir
 }
 
@@ -100,7 +95,7 @@ fn no_service_runs_as_root_of_the_host() {
         "#!/bin/sh\nexec setpriv --bounding-set=-setuid,-setgid --inh-caps=-all {} \"$@\"\n",
         vfund.display()
     );
-    executable(&weak, &script);
+    placed::script(&weak, &script);
     {
         let stand = Stand::of(&weak, &[], &[]);
         let Err(e) = stand.connect("app").function("echo").map(|_| ()) else {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use vfun_admin::{Ask, Client, Reply};
 use vfun_jail::Layer;
-use vfun_tests_local::{Stand, programs, repo};
+use vfun_tests_local::{Stand, placed, programs, repo};
 use vfun_tests_sandbox::root;
 
 /// Nobody: a user who owns nothing.
@@ -39,7 +39,7 @@ fn as_root_it_gives_up_all_it_does_not_need() {
 }
 
 fn copy(from: &Path, to: &Path) {
-    std::fs::copy(from, to).unwrap_or_else(|e| panic!("{}: {e}", from.display()));
+    placed::copy(from, to);
     std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 

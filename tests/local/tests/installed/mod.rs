@@ -1,10 +1,9 @@
 //! `make install` and `make uninstall`.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use vfun_tests_local::{programs, repo};
+use vfun_tests_local::{placed, programs, repo};
 
 /// `packaging/install.sh`, on a PATH where `ldconfig` only leaves a note.
 struct Install {
@@ -17,9 +16,7 @@ impl Install {
         let bin = dir.path().join("tools");
         std::fs::create_dir(&bin).unwrap();
         let ldconfig = bin.join("ldconfig");
-        std::fs::write(&ldconfig, format!("#!/bin/sh\n: >{}/linker\n", dir.path().display()))
-            .unwrap();
-        std::fs::set_permissions(&ldconfig, std::fs::Permissions::from_mode(0o755)).unwrap();
+        placed::script(&ldconfig, &format!("#!/bin/sh\n: >{}/linker\n", dir.path().display()));
         Install { dir }
     }
 

@@ -1,6 +1,6 @@
 //! The disk on which modules are kept: slow, full, spoiled.
 
-use crate::{Clients, call, names, refused};
+use super::{Clients, call, names, refused};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,10 +1,10 @@
 //! What comes after its client, or its program, is another one.
 
 use super::disk::Stuck;
-use crate::{Clients, call, refused};
+use super::{Clients, call, refused};
 use vfun::{FunctionRequest, SubmitCode};
 use vfun_admin::{Ask, Reply};
-use vfun_tests_local::{Stand, programs};
+use vfun_tests_local::{Stand, placed, programs};
 
 #[test]
 #[ignore = "needs `make wasm`"]
@@ -74,7 +74,7 @@ fn code_of_a_program_that_was_replaced_is_not_kept_as_the_next_ones() {
     assert!(code("my.double").is_object());
     let program = dir.path().join("vfun-service-wasm");
     let new = dir.path().join("new");
-    std::fs::copy(&program, &new).unwrap();
+    placed::copy(&program, &new);
     std::fs::rename(&new, &program).unwrap();
     a.submit_module(&c.module("triple").name("triple")).unwrap();
     assert!(code("my.triple").is_null(), "{}", code("my.triple"));

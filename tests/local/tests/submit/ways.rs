@@ -1,6 +1,6 @@
 //! Over the network, and from C.
 
-use crate::{Clients, call, names, refused};
+use super::{Clients, call, names, refused};
 use std::process::Command;
 use vfun::{ConnectOptions, Endpoint, SubmitCode};
 use vfun_tests_local::{Stand, programs, repo};

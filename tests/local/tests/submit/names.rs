@@ -1,6 +1,6 @@
 //! Names that a client chooses, and how often it asks: trouble for nobody else.
 
-use crate::{Clients, call};
+use super::{Clients, call};
 use vfun::{Error, FunctionRequest, SubmitCode};
 use vfun_tests_local::{args, number};
 

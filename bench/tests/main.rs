@@ -1,0 +1,9 @@
+//! The measurements end to end, and their reports.
+//!
+//! One program for all files: linking is most of what a small one costs.
+
+mod end_to_end;
+mod guest;
+mod leases;
+mod report;
+mod sample;

@@ -1,0 +1,7 @@
+//! The command `vfun`.
+//!
+//! One program for all files: linking is most of what a small one costs.
+
+mod bindgen;
+mod help;
+mod manager;

@@ -1,0 +1,12 @@
+//! The guest library against a host that the tests play.
+//!
+//! One program for all files: linking is most of what a small one costs.
+
+mod c_abi;
+mod c_header;
+mod calls;
+mod connect;
+mod control;
+mod fake;
+mod host_nonsense;
+mod tcp;

@@ -1,0 +1,8 @@
+//! The service program with drivers of native code.
+//!
+//! One program for all files: linking is most of what a small one costs.
+
+mod calls;
+mod common;
+mod life;
+mod loader;

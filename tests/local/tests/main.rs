@@ -1,0 +1,24 @@
+//! A real manager, real services and real callers, without a guest.
+//!
+//! One program for all files: linking is most of what a small one costs.
+
+mod examples;
+mod failure;
+mod fairness;
+mod fpga;
+mod functions;
+mod handover;
+mod hostile;
+mod installed;
+mod law;
+mod leases;
+mod modeldevice;
+mod moving;
+mod opencl;
+mod policy;
+mod raw;
+mod submit;
+mod takeover;
+mod trouble;
+mod wasm;
+mod words;

@@ -1,0 +1,13 @@
+//! Programs in real guests.
+//!
+//! One program for all files: linking is most of what a small one costs.
+
+mod attach;
+mod debian;
+mod guest;
+mod libvirt;
+mod module;
+mod module_host;
+mod raw;
+mod submit;
+mod unprivileged;
