@@ -290,10 +290,10 @@ impl Daemon {
                 let section = policy.section(client, "", Key::Devices);
                 return Err(format!("client {client} may not open {path} (devices in {section})"));
             }
-            // An ordinary user's services have the groups that the user has.
+            // An ordinary user's services have the rights that the user has.
             match self.jails.own_users {
                 true => groups.extend(device.group()?),
-                false => _ = device.node()?,
+                false => device.own()?,
             }
         }
         Ok(groups.into_iter().collect())
