@@ -70,7 +70,7 @@ impl Jails {
     pub fn find(root: &Path, without: BTreeSet<Layer>) -> Self {
         use sha2::{Digest, Sha256};
         use std::os::unix::ffi::OsStrExt;
-        let of_root = Sha256::digest(root.as_os_str().as_bytes());
+        let of_root = Sha256::digest(crate::tree::one_name(root).as_os_str().as_bytes());
         let name: String = of_root.iter().take(8).map(|b| format!("{b:02x}")).collect();
         let groups = Groups::find(&name);
         let own_users = vfun_jail::may_become_others();
