@@ -274,6 +274,7 @@ impl Daemon {
         let mut all = self.windows_troubles();
         all.extend(self.records_trouble());
         all.extend(self.found.clone());
+        all.extend(self.lacks.iter().cloned());
         let stayed = self.not_again.as_ref();
         all.extend(stayed.map(|why| format!("SIGHUP did not start the manager anew: {why}")));
         all.extend(self.submissions_troubles());

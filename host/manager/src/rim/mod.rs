@@ -150,6 +150,8 @@ pub struct Daemon {
     book: records::Book,
     /// What the start found instead of a database, for people.
     found: Option<String>,
+    /// What it was given and goes on without, for people.
+    lacks: Vec<String>,
     /// When another keeper is to be started.
     keeper_due: Option<Instant>,
     /// How fast users get windows.
