@@ -299,9 +299,7 @@ impl Daemon {
         HeldUp {
             requests: sum(|i| i.throttled),
             bells: sum(|i| i.deafened),
-            connections: self.attaches.refused()
-                + self.own_attaches.refused()
-                + self.connects.refused(),
+            connections: self.attaches.refused() + self.connects.refused(),
             starts: self.rim.core.starts_held_up(),
             records: self.book.held_up(),
             lines: self.rim.lines.left_out(),

@@ -155,8 +155,7 @@ pub struct Daemon {
     /// When another keeper is to be started.
     keeper_due: Option<Instant>,
     /// How fast users get windows.
-    attaches: Rates<attach::Who>,
-    own_attaches: Rates<attach::Who>,
+    attaches: attach::Attaches,
     /// How many connections were looked after.
     newcomers: usize,
     /// How fast VMs connect, by client.

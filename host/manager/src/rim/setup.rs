@@ -4,7 +4,7 @@ use super::helpers::Helper;
 use super::{Daemon, Kind, clock};
 use crate::core::{Catalog, Core};
 use crate::fair::Rates;
-use crate::limits::{ATTACHES, CONNECTS, OWN_ATTACHES};
+use crate::limits::CONNECTS;
 use crate::numbers::{self, Found};
 use crate::process;
 use crate::record::LeftService;
@@ -313,8 +313,7 @@ impl Daemon {
             found: None,
             lacks: vec![],
             keeper_due: None,
-            attaches: Rates::new(ATTACHES),
-            own_attaches: Rates::new(OWN_ATTACHES),
+            attaches: super::attach::Attaches::new(),
             newcomers: 0,
             connects: Rates::new(CONNECTS),
             ringers: vec![],
