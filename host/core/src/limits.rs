@@ -156,6 +156,9 @@ pub const MESSAGES_A_TURN: usize = 16;
 pub const LAST_WORDS: usize = 1024;
 /// Between two tries to tell a service what its socket had no room for.
 pub const TELL_AGAIN: Duration = Duration::from_millis(20);
+/// Between two lines that say that descriptors of the manager's user are on their way
+/// in such numbers that it has to wait with its own.
+pub const FULL_SAID_AGAIN: Duration = Duration::from_secs(60);
 /// Services started for one client, whatever for: each is a process, some
 /// milliseconds of work.
 pub const STARTS: Rate = Rate { per_s: 10, burst: 64 };

@@ -4,6 +4,7 @@ use super::{Attached, Daemon, Kind, ivshmem};
 use crate::core::Refusal;
 use crate::core::catalog::{ClientKind, OverTcp};
 use crate::fair::{Rate, Rates};
+use crate::in_flight;
 use crate::limits::*;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::{self, EventFlags};
@@ -279,7 +280,8 @@ impl Daemon {
             Ok(())
         })();
         made.map_err(|e| {
-            Nack::new(NackCode::NoCapacity, format!("the window could not be made: {e}"))
+            let why = in_flight::words(&e);
+            Nack::new(NackCode::NoCapacity, format!("the window could not be made: {why}"))
         })
     }
 

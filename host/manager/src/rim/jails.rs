@@ -6,6 +6,7 @@ use super::{Daemon, Kind};
 use crate::admin::{SandboxView, ServiceRow};
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
+use crate::in_flight;
 use crate::limits::{GROUPS_SWEEP, LAUNCH_TIME, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
 use crate::policy::Key;
 use crate::process::{Process, Sandbox, started};
@@ -160,7 +161,15 @@ impl Cannot {
     /// The system's error decides, if there is one.
     fn of(errno: Option<i32>, reason: String) -> Self {
         use rustix::io::Errno;
-        let means = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSPC];
+        let means = [
+            Errno::AGAIN,
+            Errno::NOMEM,
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOSPC,
+            Errno::NOBUFS,
+            Errno::TOOMANYREFS,
+        ];
         match errno {
             Some(e) if means.iter().any(|m| m.raw_os_error() == e) => Cannot::Now(reason),
             _ => Cannot::Ever(reason),
@@ -169,7 +178,7 @@ impl Cannot {
 
     /// This failed, doing that.
     fn doing(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Self {
-        move |e| Cannot::of(e.raw_os_error(), format!("{what}: {e}"))
+        move |e| Cannot::of(e.raw_os_error(), format!("{what}: {}", in_flight::words(&e)))
     }
 }
 
@@ -572,6 +581,12 @@ mod tests {
         let now = |errno, reason: &str| matches!(Cannot::of(errno, reason.into()), Cannot::Now(_));
         assert!(now(Some(11), "no process for it"));
         assert!(now(Some(12), "x"));
+        // Descriptors of another program of this user are on their way.
+        let full = io::Error::from_raw_os_error(109);
+        let told = vfun_supervise::Error::Io(full).into();
+        let cannot = Cannot::doing("it cannot be told what to serve")(told);
+        let Cannot::Now(why) = cannot else { panic!("it may be told later") };
+        assert!(why.contains("told what to serve: too many descriptors of user"), "{why}");
         assert!(!now(Some(2), "x"));
         // Words of a driver's file, or of anybody, decide nothing.
         assert!(!now(None, "/drivers/x (os error 11).so cannot be read"));

@@ -312,6 +312,8 @@ impl Daemon {
             book: super::records::Book::new(),
             found: None,
             lacks: vec![],
+            unheld: Default::default(),
+            said_full: None,
             keeper_due: None,
             attaches: super::attach::Attaches::new(),
             newcomers: 0,
