@@ -62,6 +62,9 @@ pub const GROUPS_SWEEP: Duration = Duration::from_secs(5);
 /// How long the program on disk may take to see whether it could take this one's
 /// place: it starts and looks at a few files.
 pub const TRIAL_TIME: Duration = Duration::from_secs(10);
+/// How long one that took longer, and was killed, is waited for: a process that the
+/// kernel does not let go of then may stay for ever, and holds up nothing.
+pub const TRIAL_ENDS: Duration = Duration::from_secs(2);
 /// How long a launcher may take to make a service's sandbox: milliseconds are usual.
 pub const LAUNCH_TIME: Duration = Duration::from_secs(10);
 /// How long services may take to finish when the manager ends.
@@ -153,6 +156,9 @@ pub const MESSAGES_A_TURN: usize = 16;
 pub const LAST_WORDS: usize = 1024;
 /// Between two tries to tell a service what its socket had no room for.
 pub const TELL_AGAIN: Duration = Duration::from_millis(20);
+/// Between two lines that say that descriptors of the manager's user are on their way
+/// in such numbers that it has to wait with its own.
+pub const FULL_SAID_AGAIN: Duration = Duration::from_secs(60);
 /// Services started for one client, whatever for: each is a process, some
 /// milliseconds of work.
 pub const STARTS: Rate = Rate { per_s: 10, burst: 64 };

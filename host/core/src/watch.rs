@@ -11,7 +11,7 @@
 use super::grants::GrantState;
 use super::services::*;
 use super::{Action, Core, Level, ServiceId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vfun_wire::channel::ChannelKind;
 use vfun_wire::{Handle, Nack, NackCode};
 
@@ -164,18 +164,14 @@ impl Core {
     /// Asks services for a sign of life that owe an answer, and ends those that
     /// gave none.
     pub(super) fn look_for_life(&mut self, now: u64, out: &mut Vec<Action>) {
-        let owing = |id: &ServiceId| {
-            self.asked.contains(id)
-                || self.grants.iter().any(|(_, g)| {
-                    let due = matches!(
-                        g.state,
-                        GrantState::Activating | GrantState::Recovering | GrantState::Closing
-                    );
-                    g.service == Some(*id) && due
-                })
+        let due = |g: &super::Grant| {
+            matches!(g.state, GrantState::Activating | GrantState::Recovering | GrantState::Closing)
         };
-        let ready = self.services.iter().filter(|(_, s)| s.state == ServiceState::Ready);
-        let ids: Vec<ServiceId> = ready.map(|(id, _)| *id).filter(owing).collect();
+        let due = self.grants.iter().filter(|(_, g)| due(g)).filter_map(|(_, g)| g.service);
+        let mut ids: BTreeSet<ServiceId> = due.chain(self.asked.iter().copied()).collect();
+        let ready =
+            |id: &ServiceId| self.services.get(id).is_some_and(|s| s.state == ServiceState::Ready);
+        ids.retain(ready);
         self.watch.owes.retain(|id, _| ids.contains(id));
         for id in ids {
             let owes = self.watch.owes.entry(id).or_insert(Owes { since: now, asked: None });
@@ -213,7 +209,7 @@ impl Core {
     /// what it waits for. It goes on.
     pub(super) fn tell_of_slow_starts(&mut self, now: u64, out: &mut Vec<Action>) {
         let waits = self.grants.iter().filter(|(_, g)| g.waiting.is_some()).map(|(h, _)| h);
-        let waits: Vec<Handle> = waits.collect();
+        let waits: BTreeSet<Handle> = waits.collect();
         let since = &mut self.watch.activating;
         since.retain(|h, _| waits.contains(h));
         for handle in waits {

@@ -1,6 +1,7 @@
 //! Devices that a driver opens: nodes below `/dev` that its manifest names, and
 //! the requests (`ioctl`) that it makes of them.
 
+use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -79,6 +80,30 @@ impl Device {
             )
         })
     }
+
+    /// A sentence if this process's own user, as whom services run that get no other
+    /// one, may not open it, or if it is no device.
+    pub fn own(&self) -> Result<(), String> {
+        self.opened_by(rustix::process::getuid().as_raw(), |node| {
+            rustix::fs::access(node, Access::READ_OK)
+        })
+    }
+
+    fn opened_by(
+        &self,
+        user: u32,
+        access: impl FnOnce(&Path) -> rustix::io::Result<()>,
+    ) -> Result<(), String> {
+        let (shown, meta) = (self.path.display(), self.node()?);
+        access(&self.path).map_err(|e| {
+            format!(
+                "the device {shown} cannot be opened by user {user}, as whom vfund and its services run: {e} (mode {:04o}, owner {}, group {}): let that user be in its group and start vfund anew, or start vfund as root",
+                meta.mode() & 0o7777,
+                meta.uid(),
+                meta.gid()
+            )
+        })
+    }
 }
 
 /// The group needed for a node of this mode and group: `None` if there is no way.
@@ -130,11 +155,30 @@ mod tests {
     }
 
     #[test]
+    fn an_ordinary_user_is_told_that_it_may_not_open_a_device() {
+        let device = Device { path: "/dev/urandom".into(), ioctls: vec![] };
+        assert_eq!(device.opened_by(1000, |_| Ok(())), Ok(()));
+        let why = device.opened_by(1000, |_| Err(rustix::io::Errno::ACCESS)).unwrap_err();
+        let node = fs::metadata("/dev/urandom").unwrap();
+        for words in [
+            "/dev/urandom cannot be opened by user 1000".to_owned(),
+            format!("mode {:04o}, owner {}", node.mode() & 0o7777, node.uid()),
+            "as root".to_owned(),
+        ] {
+            assert!(why.contains(&words), "{why}");
+        }
+    }
+
+    #[test]
     fn only_nodes_of_character_devices_do() {
         let of = |path: &str| Device { path: path.into(), ioctls: vec![] }.group();
         assert_eq!(of("/dev/urandom"), Ok(None));
         assert!(of("/dev/shm").unwrap_err().contains("not the node"));
         assert!(of("/dev/no-such-device").unwrap_err().contains("cannot be found"));
+        let own = |path: &str| Device { path: path.into(), ioctls: vec![] }.own();
+        assert_eq!(own("/dev/urandom"), Ok(()));
+        assert!(own("/dev/shm").unwrap_err().contains("not the node"));
+        assert!(own("/dev/no-such-device").unwrap_err().contains("cannot be found"));
         assert!(check_path(Path::new("/dev/dri/renderD128")).is_ok());
         for wrong in ["/dev", "/etc/passwd", "dev/null", "/dev/../etc/passwd"] {
             assert!(check_path(Path::new(wrong)).is_err(), "{wrong}");

@@ -3,7 +3,7 @@
 
 use crate::constants::LAUNCHER_ENDS;
 use crate::{Missing, Plan, Report};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -70,7 +70,7 @@ impl Launch {
         rustix::io::ioctl_fionbio(&report, true)?;
         // Into the socket's buffer, before there is anybody to read it: what
         // fails here leaves no process.
-        vfun_supervise::send(&report, plan, &[]).map_err(io::Error::other)?;
+        vfun_supervise::send(&report, plan, &[])?;
         let launcher = Command::new(program)
             .env_clear()
             .current_dir("/")
@@ -90,7 +90,7 @@ impl Launch {
     pub fn hear(&mut self) -> Progress {
         loop {
             match vfun_supervise::receive::<Report>(&self.report) {
-                Ok(Some((report, fds))) => self.take(report, fds),
+                Ok(Some((report, _))) => self.take(report),
                 Ok(None) => return self.ended(),
                 Err(Error::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => {
                     return Progress::Waiting;
@@ -105,11 +105,18 @@ impl Launch {
         }
     }
 
-    fn take(&mut self, report: Report, fds: Vec<OwnedFd>) {
+    fn take(&mut self, report: Report) {
         match report {
-            Report::Made { pid } => {
-                self.made = fds.into_iter().next().map(|pidfd| (pid, pidfd));
-            }
+            // It is this process's child and not reaped yet, so that its number is
+            // nobody else's.
+            Report::Made { pid } => match watch(pid) {
+                Ok(pidfd) => self.made = Some((pid, pidfd)),
+                Err(e) => {
+                    let reason = format!("the new process cannot be watched: {e}");
+                    let failure = Failure { layer: None, reason, errno: e.raw_os_error() };
+                    self.failed.get_or_insert(failure);
+                }
+            },
             Report::Without(missing) => self.missing.push(missing),
             Report::Entered { landlock } => self.entered = Some(landlock),
             Report::Failed { layer, reason, errno } => {
@@ -159,6 +166,11 @@ impl Launch {
         let kill = (!whole).then(|| Instant::now() + LAUNCHER_ENDS);
         Remains { group: self.launcher, whole, kill, gone: false }
     }
+}
+
+fn watch(pid: i32) -> io::Result<OwnedFd> {
+    let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 impl AsFd for Launch {

@@ -57,7 +57,7 @@ impl Missing {
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
-    /// The process is there; its pidfd comes along.
+    /// The process is there, a child of the manager's.
     Made {
         /// Its process id, as the manager sees it.
         pid: i32,

@@ -2,18 +2,24 @@
 
 use crate::{Change, FromKeeper, NOTE_BYTES, PACKET_BYTES, THINGS_MAX, ToKeeper, Will};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vfun_window::fdpass;
 
 /// How often a keeper without a manager looks whether its root is still there.
 const ALONE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// How long a manager may take to take what it is sent.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long room for descriptors on their way is waited for: less than a manager waits
+/// for the keeper's next word.
+const ROOM: Duration = Duration::from_secs(4);
+/// Between two looks for it.
+const ROOM_AGAIN: Duration = Duration::from_millis(5);
 
 struct Thing {
     note: String,
@@ -134,6 +140,24 @@ fn take(things: &mut BTreeMap<String, Thing>, (message, fds): (ToKeeper, Vec<Own
     false
 }
 
+/// Says one thing. Of a user's descriptors only so many may be on their way in sockets,
+/// and another program of this user may use that up for a while: a manager that is
+/// told of nothing would begin anew.
+fn tell(manager: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let until = Instant::now() + ROOM;
+    loop {
+        match fdpass::send(manager, bytes, fds) {
+            Err(e)
+                if Errno::from_io_error(&e) == Some(Errno::TOOMANYREFS)
+                    && Instant::now() < until =>
+            {
+                std::thread::sleep(ROOM_AGAIN);
+            }
+            done => return done,
+        }
+    }
+}
+
 /// The manager is gone without a word.
 fn carry_out(things: &BTreeMap<String, Thing>) {
     for thing in things.values() {
@@ -150,7 +174,7 @@ fn tell_all(manager: &OwnedFd, things: &BTreeMap<String, Thing>) -> io::Result<(
     for (name, thing) in things {
         let message = FromKeeper::Kept { name: name.clone(), note: thing.note.clone() };
         let fds: Vec<_> = thing.fds.iter().map(AsFd::as_fd).collect();
-        fdpass::send(manager, &serde_json::to_vec(&message)?, &fds)?;
+        tell(manager, &serde_json::to_vec(&message)?, &fds)?;
     }
     fdpass::send(manager, &serde_json::to_vec(&FromKeeper::All)?, &[])
 }

@@ -18,6 +18,7 @@ pub mod tree;
 mod driver_file;
 mod fault;
 mod files;
+mod in_flight;
 mod process;
 
 use vfun_admin as admin;

@@ -163,7 +163,7 @@ pub fn main() -> ExitCode {
         ExitCode::from(e.exit_status())
     };
     if args.check {
-        return config.check().map_or_else(refuse, |()| ExitCode::SUCCESS);
+        return config.check_again().map_or_else(refuse, |()| ExitCode::SUCCESS);
     }
     let mut manager = match Daemon::start(config) {
         Ok(manager) => manager,

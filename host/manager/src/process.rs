@@ -85,7 +85,7 @@ impl Process {
 
     /// Tells it something.
     pub fn send(&self, message: &ToService, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        vfun_supervise::send(&self.socket, message, fds).map_err(io::Error::other)
+        Ok(vfun_supervise::send(&self.socket, message, fds)?)
     }
 
     /// Ends it now.

@@ -19,6 +19,17 @@ fn clients(root: &Path) -> PathBuf {
     root.join("admin").join("clients")
 }
 
+/// Where the keeper of this root's manager is found.
+pub fn keeper_socket(root: &Path) -> PathBuf {
+    root.join("admin").join("keeper.sock")
+}
+
+/// The one name of a root, however it was named: through a link, or from another
+/// folder. That it was given, where it cannot be found out.
+pub fn one_name(root: &Path) -> PathBuf {
+    root.canonicalize().unwrap_or_else(|_| root.to_owned())
+}
+
 /// The manifest of a client that was added to the manager of this root.
 pub fn client_manifest(root: &Path, client: &str) -> PathBuf {
     clients(root).join(format!("{client}.toml"))
@@ -69,7 +80,7 @@ impl Tree {
     }
     /// Where the keeper of this tree's manager is found.
     pub fn keeper_socket(&self) -> PathBuf {
-        self.admin().join("keeper.sock")
+        keeper_socket(&self.root)
     }
     /// The database.
     pub fn database(&self) -> PathBuf {

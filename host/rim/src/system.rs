@@ -56,7 +56,7 @@ pub enum Heard {
 }
 
 /// What is given to the keeper besides a note.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
     /// A window: its memory, its peer and its bells.
     Window(WindowId),

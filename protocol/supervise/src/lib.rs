@@ -411,6 +411,16 @@ pub enum Error {
     TooLarge,
 }
 
+impl From<Error> for std::io::Error {
+    /// Keeps the system's own error, which tells whether it may help to try again.
+    fn from(e: Error) -> Self {
+        match e {
+            Error::Io(e) => e,
+            e => std::io::Error::other(e),
+        }
+    }
+}
+
 /// A pair of connected sockets, close-on-exec.
 pub fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};

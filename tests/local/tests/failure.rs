@@ -2,6 +2,8 @@
 //! files, descriptors, processes. docs/failure.md is the table; these are its rows.
 
 use crate::raw::{Raw, negotiate};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -10,6 +12,7 @@ use vfun::{CellState, Error, FunctionRequest, NackCode};
 use vfun_admin::DrainOf;
 use vfun_admin::{Ask, Reply};
 use vfun_tests_local::{Stand, placed, programs};
+use vfun_window::fdpass;
 use vfun_wire::header::{HEAP_OFF, WindowHeader};
 use vfun_wire::message::Kind;
 use zerocopy::IntoBytes;
@@ -377,6 +380,103 @@ fn a_manager_out_of_descriptors_says_so_and_goes_on() {
     session.function("sha256").unwrap().call(b"again").unwrap();
     stand.connect("gets-some").ping().unwrap();
     assert!(stand.status().held_up.open_breakers == 0, "no driver is to blame");
+}
+
+/// Descriptors that this program has on its way in sockets, which count for its user.
+fn on_their_way(number: usize) -> Vec<(UnixStream, UnixStream)> {
+    const EACH: usize = 16 * fdpass::FDS_MAX;
+    let some = std::fs::File::open("/dev/null").unwrap();
+    let fds = [some.as_fd(); fdpass::FDS_MAX];
+    let pair = |_| {
+        let pair = UnixStream::pair().unwrap();
+        for _ in 0..EACH / fds.len() {
+            fdpass::send(&pair.0, b"x", &fds).unwrap();
+        }
+        pair
+    };
+    (0..number.div_ceil(EACH)).map(pair).collect()
+}
+
+/// Fewer than [`on_their_way`] sends, and enough for a manager with a few windows.
+const FEW: u64 = 600;
+
+/// Another program of the manager's user sends descriptors that nobody receives. The
+/// manager may not send any then, nor may what it starts: services are made all the
+/// same, and what goes with descriptors goes when there is room.
+#[test]
+fn descriptors_on_their_way_delay_services_and_fail_none() {
+    let mut stand = Stand::start();
+    let session = stand.connect("early");
+    let echo = session.function("echo").unwrap();
+    limit_descriptors(stand.pid(), Some(FEW));
+    let flood = on_their_way(700);
+    match stand.options("late").connect() {
+        Err(e) => assert!(e.to_string().contains("on their way in UNIX sockets"), "{e}"),
+        Ok(_) => {
+            eprintln!("SKIPPED: the kernel does not count them, or not for this manager");
+            return;
+        }
+    }
+    assert_eq!(echo.call(b"goes on").unwrap(), b"goes on");
+    session.ping().unwrap();
+    let of_sha256 = |s: &Stand| match s.ask(&Ask::Services) {
+        Reply::Services { services } => services.iter().any(|s| s.function == "sha256"),
+        other => panic!("{other:?}"),
+    };
+    let sha256 = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| session.function("sha256"));
+        stand.until("its service is made", |s| asked.is_finished() || of_sha256(s));
+        drop(flood);
+        asked.join().unwrap().unwrap()
+    });
+    let digest = sha256.call(b"again").unwrap();
+    assert!(stand.log().contains("on their way in UNIX sockets"), "{}", stand.log());
+    // The keeper was given the service as well, once there was room.
+    let pids = |s: &Stand| s.grants().iter().map(|g| g.pid).collect::<Vec<_>>();
+    let before = pids(&stand);
+    stand.kill_vfund();
+    stand.start_vfund();
+    assert_eq!(sha256.call(b"again").unwrap(), digest);
+    assert_eq!(pids(&stand), before);
+}
+
+/// Connections to a UNIX socket that its owner has not closed.
+fn connections(socket: &Path) -> usize {
+    let all = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let name = socket.to_str().unwrap();
+    // Number, users, protocol, flags, type, state, inode, path; 03: connected.
+    let connected = |line: &&str| {
+        let mut words = line.split_whitespace().skip(5);
+        words.next() == Some("03") && words.nth(1) == Some(name)
+    };
+    all.lines().filter(connected).count()
+}
+
+/// The same while a manager starts anew: the keeper waits for room.
+#[test]
+fn descriptors_on_their_way_do_not_part_a_manager_from_its_keeper() {
+    let mut stand = Stand::start();
+    let session = stand.connect("kept");
+    let echo = session.function("echo").unwrap();
+    let socket = stand.root().join("admin/keeper.sock");
+    assert_eq!(connections(&socket), 1, "the manager's");
+    limit_descriptors(stand.keeper(), Some(FEW));
+    let flood = on_their_way(700);
+    stand.kill_vfund();
+    stand.until("the keeper is alone", |_| connections(&socket) == 0);
+    std::thread::scope(|scope| {
+        let stand = &mut stand;
+        let started = scope.spawn(|| stand.start_vfund());
+        let until = Instant::now() + Duration::from_secs(60);
+        while connections(&socket) == 0 && !started.is_finished() {
+            assert!(Instant::now() < until, "no manager came to the keeper");
+            std::thread::yield_now();
+        }
+        drop(flood);
+        started.join().unwrap();
+    });
+    assert_eq!(echo.call(b"goes on").unwrap(), b"goes on");
+    session.ping().expect("its window was kept");
 }
 
 /// A group in which no process more can be made.

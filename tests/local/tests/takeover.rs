@@ -130,6 +130,40 @@ fn a_hangup_starts_the_manager_anew_in_place() {
     assert_eq!(session.function("echo").unwrap().call(b"and on").unwrap(), b"and on");
 }
 
+/// What the command line named is gone: who is served needs a manager all the same.
+#[test]
+fn a_manager_goes_on_where_a_folder_of_functions_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let functions = folder.path().join("functions");
+    std::fs::create_dir(&functions).unwrap();
+    let named = functions.to_str().unwrap();
+    let mut stand = Stand::with(&["--functions", named]);
+    let session = stand.connect("served");
+    let echo = session.function("echo").unwrap();
+    let says = |s: &Stand| s.status().troubles.iter().any(|t| t.contains(named));
+    let anew = |s: &Stand| {
+        let before = s.status().generation;
+        signal(s.pid(), rustix::process::Signal::HUP);
+        s.until("anew", |s| {
+            s.try_ask(&Ask::Status)
+                .is_ok_and(|r| matches!(r, Reply::Status(s) if s.generation > before))
+        });
+    };
+    assert!(!says(&stand));
+    std::fs::remove_dir(&functions).unwrap();
+    stand.kill_vfund();
+    stand.start_vfund();
+    assert!(says(&stand), "{:?}", stand.status().troubles);
+    assert_eq!(echo.call(b"after a kill").unwrap(), b"after a kill");
+    anew(&stand);
+    assert!(says(&stand), "{:?}", stand.status().troubles);
+    assert_eq!(echo.call(b"after a hangup").unwrap(), b"after a hangup");
+    std::fs::create_dir(&functions).unwrap();
+    anew(&stand);
+    assert!(!says(&stand), "{:?}", stand.status().troubles);
+    assert_eq!(echo.call(b"as before").unwrap(), b"as before");
+}
+
 #[test]
 fn a_keeper_that_is_killed_is_replaced_and_knows_everything() {
     let mut stand = Stand::start();

@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vfun_admin::{Ask, Client, Reply};
 use vfun_jail::Layer;
@@ -43,48 +43,126 @@ fn copy(from: &Path, to: &Path) {
     std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// A manager that an ordinary user started, with all that it needs in a folder.
+struct Ordinary {
+    dir: tempfile::TempDir,
+    vfund: Child,
+}
+
+impl Ordinary {
+    /// One with these functions' manifests.
+    fn start(manifests: &[(&str, &str)]) -> Self {
+        let dir = tempfile::Builder::new().prefix("vfun-").tempdir_in("/dev/shm").unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Where this was built another user may have no way in.
+        for name in ["vfund", "vfun-jail", "vfun-keeper", "vfun-service", "libvfun_fn_echo.so"] {
+            copy(&programs().join(name), &dir.path().join(name));
+        }
+        for (name, text) in manifests {
+            let file = dir.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let home = dir.path().join("root");
+        std::fs::create_dir(&home).unwrap();
+        std::os::unix::fs::chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
+        let vfund = Command::new("setpriv")
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+            .args(["--bounding-set", "-all"])
+            .arg(dir.path().join("vfund"))
+            .arg("--root")
+            .arg(&home)
+            .arg("--window-dir")
+            .arg(&home)
+            .arg("--functions")
+            .arg(dir.path())
+            .stdin(Stdio::null())
+            .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut ordinary = Ordinary { dir, vfund };
+        let until = Instant::now() + Duration::from_secs(20);
+        while ordinary.admin().ask(&Ask::Status).is_err() {
+            assert!(Instant::now() < until, "it did not come up:\n{}", ordinary.log());
+            assert!(ordinary.vfund.try_wait().unwrap().is_none(), "{}", ordinary.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        ordinary
+    }
+
+    fn admin(&self) -> Client {
+        Client::at(&self.dir.path().join("root"))
+    }
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+    fn connect(&self) -> vfun::Session {
+        vfun::ConnectOptions::new("app")
+            .endpoint(vfun::Endpoint::Host(Some(self.dir.path().join("root/host.sock"))))
+            .connect()
+            .unwrap_or_else(|e| panic!("{e}\n{}", self.log()))
+    }
+    fn stop(mut self) {
+        assert!(self.admin().ask(&Ask::Stop).is_ok());
+        assert!(self.vfund.wait().unwrap().success());
+    }
+}
+
+impl Drop for Ordinary {
+    fn drop(&mut self) {
+        let _ = self.vfund.kill();
+        let _ = self.vfund.wait();
+    }
+}
+
+fn echo_manifest() -> String {
+    std::fs::read_to_string(repo().join("functions/echo/function.toml")).unwrap()
+}
+
+/// What it may not open itself its services may not, either: that is said by name,
+/// before a driver fails in a way of its own.
+#[test]
+fn as_an_ordinary_user_it_says_which_device_it_may_not_open() {
+    if !root() {
+        return; // Nobody else can start a manager as nobody.
+    }
+    let closed = std::fs::read_dir("/dev").unwrap().flatten().find(|entry| {
+        use std::os::unix::fs::{FileTypeExt, MetadataExt};
+        entry.metadata().is_ok_and(|m| m.file_type().is_char_device() && m.mode() & 0o006 == 0)
+    });
+    let Some(closed) = closed.map(|entry| entry.path().display().to_string()) else {
+        eprintln!("SKIPPED: there is no device here that is closed to others");
+        return;
+    };
+    let manifest = echo_manifest();
+    let with = |path: &str| format!("{manifest}\n[[devices]]\npath = \"{path}\"\nioctls = []\n");
+    let ordinary = Ordinary::start(&[("echo.toml", &with(&closed))]);
+    let session = ordinary.connect();
+    let Err(why) = session.function("echo") else { panic!("it needs a device") };
+    let why = why.to_string();
+    assert!(why.contains(&format!("{closed} cannot be opened by user {NOBODY}")), "{why}");
+    drop(session);
+    ordinary.stop();
+    // One that is open to everybody is no trouble.
+    let ordinary = Ordinary::start(&[("echo.toml", &with("/dev/urandom"))]);
+    let session = ordinary.connect();
+    assert_eq!(session.function("echo").unwrap().call(b"hi").unwrap(), b"hi");
+    drop(session);
+    ordinary.stop();
+}
+
 #[test]
 fn as_an_ordinary_user_it_serves_and_says_what_is_missing() {
     if !root() {
         return; // Every other test here runs as one then.
     }
-    let dir = tempfile::Builder::new().prefix("vfun-").tempdir_in("/dev/shm").unwrap();
-    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    // Where this was built another user may have no way in.
-    for name in ["vfund", "vfun-jail", "vfun-keeper", "vfun-service", "libvfun_fn_echo.so"] {
-        copy(&programs().join(name), &dir.path().join(name));
-    }
-    copy(&repo().join("functions/echo/function.toml"), &dir.path().join("echo.toml"));
-    let home = dir.path().join("root");
-    std::fs::create_dir(&home).unwrap();
-    std::os::unix::fs::chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
-    let mut vfund = Command::new("setpriv")
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", "-all"])
-        .arg(dir.path().join("vfund"))
-        .arg("--root")
-        .arg(&home)
-        .arg("--window-dir")
-        .arg(&home)
-        .arg("--functions")
-        .arg(dir.path())
-        .stdin(Stdio::null())
-        .stderr(std::fs::File::create(dir.path().join("log")).unwrap())
-        .spawn()
-        .unwrap();
-    let admin = Client::at(&home);
-    let until = Instant::now() + Duration::from_secs(20);
-    let log = || std::fs::read_to_string(dir.path().join("log")).unwrap();
-    while admin.ask(&Ask::Status).is_err() {
-        assert!(Instant::now() < until, "it did not come up:\n{}", log());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let session = vfun::ConnectOptions::new("app")
-        .endpoint(vfun::Endpoint::Host(Some(home.join("host.sock"))))
-        .connect()
-        .unwrap();
-    let echo = session.function("echo").unwrap_or_else(|e| panic!("{e}\n{}", log()));
+    let ordinary = Ordinary::start(&[("echo.toml", &echo_manifest())]);
+    let session = ordinary.connect();
+    let echo = session.function("echo").unwrap_or_else(|e| panic!("{e}\n{}", ordinary.log()));
     assert_eq!(echo.call(b"hello").unwrap(), b"hello");
-    let Reply::Services { services } = admin.ask(&Ask::Services).unwrap() else { panic!() };
+    let Reply::Services { services } = ordinary.admin().ask(&Ask::Services).unwrap() else {
+        panic!()
+    };
     let sandbox = &services[0].sandbox;
     let own = sandbox.missing.iter().find(|m| m.layer == Layer::OwnUser).expect("it is said");
     assert!(own.why.contains("ordinary user"), "{}", own.why);
@@ -98,6 +176,5 @@ fn as_an_ordinary_user_it_serves_and_says_what_is_missing() {
         }
     }
     assert_eq!(services[0].user, None);
-    assert!(admin.ask(&Ask::Stop).is_ok());
-    assert!(vfund.wait().unwrap().success());
+    ordinary.stop();
 }

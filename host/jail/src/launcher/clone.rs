@@ -4,7 +4,7 @@
 
 use super::Teller;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use vfun_jail::{Layer, Plan};
 use vfun_supervise::EXIT_CANNOT_START;
@@ -27,7 +27,7 @@ pub enum Made {
     /// In the new process.
     Child,
     /// In the launcher.
-    Parent { pid: i32, pidfd: OwnedFd },
+    Parent { pid: i32 },
 }
 
 #[repr(C)]
@@ -149,28 +149,19 @@ fn try_out(spaces: Namespaces) -> io::Result<()> {
 /// so learns how it ends.
 pub fn make(spaces: Namespaces, group: Option<&Path>) -> io::Result<Made> {
     let group = group.map(std::fs::File::open).transpose()?;
-    let mut pidfd: libc::c_int = -1;
-    let mut a = Arguments {
-        flags: (libc::CLONE_PARENT | libc::CLONE_PIDFD | spaces.flags()) as u64,
-        pidfd: (&raw mut pidfd) as u64,
-        ..Arguments::default()
-    };
+    let mut a =
+        Arguments { flags: (libc::CLONE_PARENT | spaces.flags()) as u64, ..Arguments::default() };
     if let Some(group) = &group {
         a.flags |= INTO_CGROUP;
         a.cgroup = group.as_raw_fd() as u64;
     }
     // SAFETY: `a` is what the kernel expects of this size and it lives through
-    // the call, as does `pidfd`, the only thing written to. Without CLONE_VM
-    // the new process is a copy of this one, which has a single thread, so that
+    // the call; no pointer in it is written to. Without CLONE_VM the new process is a copy of this one, which has a single thread, so that
     // no lock of its libraries is held by a thread that is not there.
     let made = unsafe { libc::syscall(libc::SYS_clone3, &raw mut a, size_of::<Arguments>()) };
     match made {
         0 => Ok(Made::Child),
-        pid if pid > 0 => {
-            // SAFETY: the kernel has just opened it for this process alone.
-            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            Ok(Made::Parent { pid: pid as i32, pidfd })
-        }
+        pid if pid > 0 => Ok(Made::Parent { pid: pid as i32 }),
         _ => Err(io::Error::last_os_error()),
     }
 }

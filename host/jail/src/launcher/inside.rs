@@ -62,7 +62,7 @@ pub fn enter(
         privileges::empty_sets().map_err(Failed::at(Layer::Capabilities, "capabilities"))?;
     }
     close_others_with_exec().map_err(Failed::plain("descriptors"))?;
-    teller.say(&Report::Entered { landlock: version }, &[]);
+    teller.say(&Report::Entered { landlock: version });
     let e = std::process::Command::new(&plan.program).args(&plan.arguments).env_clear().exec();
     Err(Failed::plain(&format!("running {}", plan.program.display()))(e))
 }

@@ -48,15 +48,18 @@ pub struct Teller<'a>(pub BorrowedFd<'a>);
 impl Teller<'_> {
     /// Says it. A manager that is gone hears nothing, and the service, which
     /// sees its socket closed, ends by itself.
-    pub fn say(&self, report: &Report, fds: &[BorrowedFd<'_>]) {
-        let _ = vfun_supervise::send(self.0, report, fds);
+    ///
+    /// No descriptor goes with it: how many are on their way at once the kernel
+    /// bounds for each user, and another program of this one may use that up.
+    pub fn say(&self, report: &Report) {
+        let _ = vfun_supervise::send(self.0, report, &[]);
     }
     /// A layer is not there.
     pub fn without(&self, layer: Layer, why: impl ToString) {
-        self.say(&Report::Without(Missing::new(layer, why)), &[]);
+        self.say(&Report::Without(Missing::new(layer, why)));
     }
     fn failed(&self, Failed { layer, reason, errno }: Failed) {
-        self.say(&Report::Failed { layer, reason, errno }, &[]);
+        self.say(&Report::Failed { layer, reason, errno });
     }
 }
 
@@ -110,8 +113,8 @@ fn make(plan: &Plan, teller: &Teller<'_>) -> Result<(), Failed> {
             teller.failed(failed);
             clone::end()
         }
-        Ok(Made::Parent { pid, pidfd }) => {
-            teller.say(&Report::Made { pid }, &[pidfd.as_fd()]);
+        Ok(Made::Parent { pid }) => {
+            teller.say(&Report::Made { pid });
             if spaces.user {
                 map(pid, plan)?;
             }

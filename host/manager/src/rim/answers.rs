@@ -274,6 +274,7 @@ impl Daemon {
         let mut all = self.windows_troubles();
         all.extend(self.records_trouble());
         all.extend(self.found.clone());
+        all.extend(self.lacks.iter().cloned());
         let stayed = self.not_again.as_ref();
         all.extend(stayed.map(|why| format!("SIGHUP did not start the manager anew: {why}")));
         all.extend(self.submissions_troubles());
@@ -298,9 +299,7 @@ impl Daemon {
         HeldUp {
             requests: sum(|i| i.throttled),
             bells: sum(|i| i.deafened),
-            connections: self.attaches.refused()
-                + self.own_attaches.refused()
-                + self.connects.refused(),
+            connections: self.attaches.refused() + self.connects.refused(),
             starts: self.rim.core.starts_held_up(),
             records: self.book.held_up(),
             lines: self.rim.lines.left_out(),

@@ -3,6 +3,8 @@
 use super::{Attached, Daemon, Kind, ivshmem};
 use crate::core::Refusal;
 use crate::core::catalog::{ClientKind, OverTcp};
+use crate::fair::{Rate, Rates};
+use crate::in_flight;
 use crate::limits::*;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::{self, EventFlags};
@@ -27,6 +29,36 @@ pub(super) const HOST: &str = "host";
 pub(super) enum Who {
     User(u32),
     Remote(u32),
+}
+
+/// How fast users get windows: each by itself, and trusted ones faster.
+pub(super) struct Attaches {
+    strangers: Rates<Who>,
+    own: Rates<Who>,
+}
+
+impl Attaches {
+    pub fn new() -> Self {
+        Attaches { strangers: Rates::new(ATTACHES), own: Rates::new(OWN_ATTACHES) }
+    }
+
+    /// Whether this one gets a window now, or the rate that it has used up, and for how
+    /// many milliseconds. Callers over the network are never trusted.
+    fn take(&mut self, now: u64, who: Who) -> Result<(), (Rate, u64)> {
+        let (rates, rate) = match who {
+            Who::User(uid) if trusted(uid) => (&mut self.own, OWN_ATTACHES),
+            _ => (&mut self.strangers, ATTACHES),
+        };
+        match rates.take(now, who) {
+            true => Ok(()),
+            false => Err((rate, rates.wait(now, &who))),
+        }
+    }
+
+    /// How often one got none.
+    pub fn refused(&self) -> u64 {
+        self.strangers.refused() + self.own.refused()
+    }
 }
 
 /// A connection that has not said who it is.
@@ -174,18 +206,12 @@ impl Daemon {
             1 => Who::Remote(client.id),
             _ => Who::User(uid),
         };
-        let (rates, rate) = match trusted && ask.remote == 0 {
-            true => (&mut self.own_attaches, OWN_ATTACHES),
-            false => (&mut self.attaches, ATTACHES),
-        };
-        if !rates.take(now, who) {
+        if let Err((rate, wait)) = self.attaches.take(now, who) {
             return Err(Nack::new(
                 NackCode::NoCapacity,
                 format!(
-                    "client '{name}' was given {} windows in a row and gets {} a second: try again in {} ms",
-                    rate.burst,
-                    rate.per_s,
-                    rates.wait(now, &who)
+                    "client '{name}' was given {} windows in a row and gets {} a second: try again in {wait} ms",
+                    rate.burst, rate.per_s
                 ),
             ));
         }
@@ -254,7 +280,8 @@ impl Daemon {
             Ok(())
         })();
         made.map_err(|e| {
-            Nack::new(NackCode::NoCapacity, format!("the window could not be made: {e}"))
+            let why = in_flight::words(&e);
+            Nack::new(NackCode::NoCapacity, format!("the window could not be made: {why}"))
         })
     }
 
@@ -305,5 +332,33 @@ fn refusal(nack: &Nack) -> AttachAck {
         vectors: U16::new(0),
         window_bytes: U64::new(0),
         sentence: body.sentence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(attaches: &mut Attaches, now: u64, who: Who) -> u32 {
+        (0..10_000).take_while(|_| attaches.take(now, who).is_ok()).count() as u32
+    }
+
+    #[test]
+    fn root_and_the_managers_own_user_have_a_rate_and_it_is_nobody_elses() {
+        let mut attaches = Attaches::new();
+        let own = rustix::process::getuid().as_raw();
+        let stranger = (1..).find(|uid| *uid != own).unwrap();
+        assert_eq!(given(&mut attaches, 0, Who::User(0)), OWN_ATTACHES.burst);
+        let (rate, wait) = attaches.take(0, Who::User(0)).unwrap_err();
+        assert_eq!((rate, wait), (OWN_ATTACHES, 1_000 / u64::from(OWN_ATTACHES.per_s)));
+        assert_eq!(given(&mut attaches, 100, Who::User(0)), OWN_ATTACHES.per_s / 10);
+        let left = if own == 0 { 0 } else { OWN_ATTACHES.burst };
+        assert_eq!(given(&mut attaches, 100, Who::User(own)), left);
+        // What root uses up takes nothing from others, nor the other way round; who
+        // comes over the network is no user of this host.
+        for who in [Who::User(stranger), Who::Remote(0), Who::Remote(own.max(1))] {
+            assert_eq!(given(&mut attaches, 100, who), ATTACHES.burst, "{who:?}");
+        }
+        assert!(attaches.refused() >= 6);
     }
 }

@@ -11,23 +11,49 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 impl Config {
-    /// Whether a manager can be started like this, as far as that can be told without
-    /// taking anything that one which serves has.
-    pub fn check(&self) -> Result<(), StartError> {
-        self.check_programs()?;
-        self.tcp_tls.check(&self.gateway_program)?;
-        for dir in &self.functions {
-            std::fs::read_dir(dir).map_err(|e| StartError::folder("--functions", dir, e))?;
-        }
-        let needs = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
-        let dir = &self.window_dir;
-        // As the path of a folder, whatever is there.
-        rustix::fs::access(dir.join("."), needs)
-            .map_err(|e| StartError::folder("--window-dir", dir, e.into()))?;
+    /// Whether a manager can be started like this where none serves.
+    pub(super) fn check(&self) -> Result<(), StartError> {
+        self.check_again()?;
+        self.gone_folders().next().map_or(Ok(()), Err)?;
         for (option, address) in self.addresses() {
             address.to_socket_addrs().map_err(|e| StartError::address(option, address, e))?;
         }
         Ok(())
+    }
+
+    /// Whether the program on disk can take the place of a manager that serves, as far
+    /// as that can be told without taking anything that this one has. Without a folder
+    /// of functions it would offer fewer of them, and the helper of an address whose
+    /// name nobody knows tries again and again: both are no reason to stay.
+    pub fn check_again(&self) -> Result<(), StartError> {
+        self.check_programs()?;
+        self.tcp_tls.check(&self.gateway_program)?;
+        self.check_window_dir()
+    }
+
+    /// What a manager lacks that goes on where another one was, for people. It serves
+    /// all the same: who has a window needs a manager. Names of hosts are not looked
+    /// up, which may take many seconds, in which nobody would serve.
+    pub(super) fn lacks(&self) -> Vec<String> {
+        let needed = [self.check_programs(), self.check_window_dir()];
+        let lacks = needed.into_iter().filter_map(Result::err).chain(self.gone_folders());
+        lacks.map(|e| e.to_string()).collect()
+    }
+
+    fn check_window_dir(&self) -> Result<(), StartError> {
+        let needs = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
+        let dir = &self.window_dir;
+        // As the path of a folder, whatever is there.
+        rustix::fs::access(dir.join("."), needs)
+            .map_err(|e| StartError::folder("--window-dir", dir, e.into()))
+    }
+
+    /// Folders of functions that cannot be read.
+    fn gone_folders(&self) -> impl Iterator<Item = StartError> {
+        self.functions.iter().filter_map(|dir| {
+            let e = std::fs::read_dir(dir).err()?;
+            Some(StartError::folder("--functions", dir, e))
+        })
     }
 
     fn check_programs(&self) -> Result<(), StartError> {
@@ -97,4 +123,67 @@ impl Daemon {
 
 fn at(file: &Path) -> String {
     file.parent().unwrap_or(file).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One whose programs are there.
+    fn config(dir: &Path) -> Config {
+        let config = Config { functions: vec![dir.into()], ..Config::in_folder(dir) };
+        for program in [
+            &config.service_program,
+            &config.jail_program,
+            &config.keeper_program,
+            &config.gateway_program,
+            &config.metrics_program,
+        ] {
+            std::fs::write(program, "").unwrap();
+        }
+        config
+    }
+
+    #[test]
+    fn an_address_that_no_interface_has_yet_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        // No machine has this one: it is there for documents.
+        let mut config = Config { tcp: Some("192.0.2.1:7733".into()), ..config(dir.path()) };
+        config.check().unwrap();
+        config.check_addresses().unwrap();
+        // One that another program has will not become free by itself.
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        config.metrics = Some(address.clone());
+        let why = config.check_addresses().unwrap_err().to_string();
+        assert!(why.contains(&format!("--metrics {address}")), "{why}");
+        drop(taken);
+        config.check_addresses().unwrap();
+    }
+
+    #[test]
+    fn what_a_manager_can_serve_without_is_no_reason_to_have_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = config(dir.path());
+        whole.check().unwrap();
+        assert!(whole.lacks().is_empty(), "{:?}", whole.lacks());
+        let functions = vec![dir.path().join("gone"), dir.path().into(), dir.path().join("too")];
+        let gone = Config { functions, ..whole.clone() };
+        assert!(gone.check().unwrap_err().to_string().contains("gone"));
+        gone.check_again().unwrap();
+        let lacks = gone.lacks();
+        assert_eq!(lacks.len(), 2, "{lacks:?}");
+        assert!(lacks[0].contains("gone") && lacks[1].contains("too"), "{lacks:?}");
+        // Nobody has a name this long, which is known without asking anybody.
+        let name = "a".repeat(64);
+        let nameless = Config { tcp: Some(format!("{name}:7733")), ..whole.clone() };
+        assert!(nameless.check().unwrap_err().to_string().contains(&format!("--tcp {name}")));
+        nameless.check_again().unwrap();
+        assert!(nameless.lacks().is_empty());
+        // Who serves stays rather than become one that could start no service, but
+        // where none serves any more, one that starts none is better.
+        let lame = Config { jail_program: dir.path().join("none"), ..whole };
+        lame.check_again().unwrap_err();
+        assert_eq!(lame.lacks().len(), 1);
+    }
 }

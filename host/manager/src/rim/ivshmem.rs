@@ -132,7 +132,13 @@ impl Daemon {
             }
             if let Err(e) = self.welcome_vm(&c, stream) {
                 again.iter().for_each(refuse);
-                self.warn_of(client, format_args!("a VM could not be given its window: {e}"));
+                self.warn_of(
+                    client,
+                    format_args!(
+                        "a VM could not be given its window: {}",
+                        crate::in_flight::words(&e)
+                    ),
+                );
             }
             // A window is memory to fill: one at a time.
             return;

@@ -6,6 +6,7 @@ use super::{Daemon, Kind};
 use crate::admin::{SandboxView, ServiceRow};
 use crate::core::{Event, Exit, ServiceId, WindowId};
 use crate::fair::Say;
+use crate::in_flight;
 use crate::limits::{GROUPS_SWEEP, LAUNCH_TIME, LEFT_ENDS, SERVICE_NOTE_CHARS, SERVICES_MAX};
 use crate::policy::Key;
 use crate::process::{Process, Sandbox, started};
@@ -70,7 +71,7 @@ impl Jails {
     pub fn find(root: &Path, without: BTreeSet<Layer>) -> Self {
         use sha2::{Digest, Sha256};
         use std::os::unix::ffi::OsStrExt;
-        let of_root = Sha256::digest(root.as_os_str().as_bytes());
+        let of_root = Sha256::digest(crate::tree::one_name(root).as_os_str().as_bytes());
         let name: String = of_root.iter().take(8).map(|b| format!("{b:02x}")).collect();
         let groups = Groups::find(&name);
         let own_users = vfun_jail::may_become_others();
@@ -160,7 +161,15 @@ impl Cannot {
     /// The system's error decides, if there is one.
     fn of(errno: Option<i32>, reason: String) -> Self {
         use rustix::io::Errno;
-        let means = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSPC];
+        let means = [
+            Errno::AGAIN,
+            Errno::NOMEM,
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOSPC,
+            Errno::NOBUFS,
+            Errno::TOOMANYREFS,
+        ];
         match errno {
             Some(e) if means.iter().any(|m| m.raw_os_error() == e) => Cannot::Now(reason),
             _ => Cannot::Ever(reason),
@@ -169,7 +178,7 @@ impl Cannot {
 
     /// This failed, doing that.
     fn doing(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Self {
-        move |e| Cannot::of(e.raw_os_error(), format!("{what}: {e}"))
+        move |e| Cannot::of(e.raw_os_error(), format!("{what}: {}", in_flight::words(&e)))
     }
 }
 
@@ -290,10 +299,10 @@ impl Daemon {
                 let section = policy.section(client, "", Key::Devices);
                 return Err(format!("client {client} may not open {path} (devices in {section})"));
             }
-            // An ordinary user's services have the groups that the user has.
+            // An ordinary user's services have the rights that the user has.
             match self.jails.own_users {
                 true => groups.extend(device.group()?),
-                false => _ = device.node()?,
+                false => device.own()?,
             }
         }
         Ok(groups.into_iter().collect())
@@ -572,6 +581,12 @@ mod tests {
         let now = |errno, reason: &str| matches!(Cannot::of(errno, reason.into()), Cannot::Now(_));
         assert!(now(Some(11), "no process for it"));
         assert!(now(Some(12), "x"));
+        // Descriptors of another program of this user are on their way.
+        let full = io::Error::from_raw_os_error(109);
+        let told = vfun_supervise::Error::Io(full).into();
+        let cannot = Cannot::doing("it cannot be told what to serve")(told);
+        let Cannot::Now(why) = cannot else { panic!("it may be told later") };
+        assert!(why.contains("told what to serve: too many descriptors of user"), "{why}");
         assert!(!now(Some(2), "x"));
         // Words of a driver's file, or of anybody, decide nothing.
         assert!(!now(None, "/drivers/x (os error 11).so cannot be read"));

@@ -5,7 +5,8 @@ use super::attach::HOST;
 use super::ivshmem::{DOORBELL, PLAIN, refuse};
 use super::{Daemon, Kind};
 use crate::core::{ServiceId, WindowId};
-use crate::limits::KEEPER_AGAIN;
+use crate::in_flight;
+use crate::limits::{FULL_SAID_AGAIN, KEEPER_AGAIN, TELL_AGAIN};
 use crate::process::{self, Process, Sandbox};
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::{self, EventFlags};
@@ -13,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vfun_jail::Standing;
 use vfun_keeper::{Keeper, Will};
+use vfun_rim::Held;
 use vfun_rim::keep::WindowNote;
 use vfun_rim::methods::*;
 use vfun_rim::take_up::{Left, OWNED};
@@ -31,6 +33,15 @@ struct ServiceNote {
     /// Which build it was started from, if it is one of `submit`.
     #[serde(default)]
     build: Option<String>,
+}
+
+/// What the keeper is still to be given, as there was no room for its descriptors.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unheld {
+    /// A window or a service.
+    Thing(Held),
+    /// The lock of a client's plain window.
+    Owned(String),
 }
 
 /// Ends the services among what is left: nobody goes on with them. When it returns
@@ -76,7 +87,45 @@ impl Daemon {
                 self.keeper_due = Some(Instant::now() + KEEPER_AGAIN);
             }
         }
-        self.owned.keys().for_each(|client| self.hold_owned(client));
+        let owned: Vec<String> = self.owned.keys().cloned().collect();
+        owned.iter().for_each(|client| self.hold_owned(client));
+    }
+
+    /// What came of giving the keeper something. Where there was no room for its
+    /// descriptors it is given again.
+    pub(super) fn held(&mut self, what: Unheld, done: io::Result<()>) -> io::Result<()> {
+        if let Err(e) = &done
+            && in_flight::full(e)
+        {
+            self.say_if_full(e);
+            self.unheld.insert(what);
+            return Ok(());
+        }
+        self.unheld.remove(&what);
+        done
+    }
+
+    /// Gives the keeper what there was no room for.
+    pub(super) fn hold_again(&mut self) {
+        for what in std::mem::take(&mut self.unheld) {
+            match what {
+                Unheld::Thing(Held::Window(id)) => self.hold_window(id),
+                Unheld::Thing(Held::Service(id)) => self.hold_service(id),
+                Unheld::Owned(client) => self.hold_owned(&client),
+            }
+        }
+    }
+
+    pub(super) fn hold_patience(&self) -> Option<Duration> {
+        (!self.unheld.is_empty()).then_some(TELL_AGAIN)
+    }
+
+    /// Says, now and then, that there is no room for descriptors on their way.
+    pub(super) fn say_if_full(&mut self, e: &io::Error) {
+        if in_flight::full(e) && self.said_full.is_none_or(|t| t.elapsed() >= FULL_SAID_AGAIN) {
+            self.said_full = Some(Instant::now());
+            tracing::warn!("services and the keeper are told later: {}", in_flight::words(e));
+        }
     }
 
     /// Gives the keeper a window with all that belongs to it.
@@ -111,9 +160,10 @@ impl Daemon {
         serde_json::to_string(&note).expect("plain data")
     }
 
-    pub(super) fn hold_owned(&self, client: &str) {
+    pub(super) fn hold_owned(&mut self, client: &str) {
         let (Some(keeper), Some(owned)) = (&self.keeper, self.owned.get(client)) else { return };
-        if let Err(e) = keeper.hold(&format!("{OWNED}{client}"), "", None, &[owned.as_fd()]) {
+        let done = keeper.hold(&format!("{OWNED}{client}"), "", None, &[owned.as_fd()]);
+        if let Err(e) = self.held(Unheld::Owned(client.to_owned()), done) {
             tracing::error!("the lock of a window cannot be kept: {e}");
         }
     }

@@ -150,11 +150,16 @@ pub struct Daemon {
     book: records::Book,
     /// What the start found instead of a database, for people.
     found: Option<String>,
+    /// What it was given and goes on without, for people.
+    lacks: Vec<String>,
+    /// What the keeper is still to be given.
+    unheld: std::collections::BTreeSet<keep::Unheld>,
+    /// When it was last said that there is no room for descriptors on their way.
+    said_full: Option<Instant>,
     /// When another keeper is to be started.
     keeper_due: Option<Instant>,
     /// How fast users get windows.
-    attaches: Rates<attach::Who>,
-    own_attaches: Rates<attach::Who>,
+    attaches: attach::Attaches,
     /// How many connections were looked after.
     newcomers: usize,
     /// How fast VMs connect, by client.
@@ -254,6 +259,7 @@ impl Daemon {
             self.clock_patience(),
             self.progress_patience(),
             self.trial_patience(),
+            self.hold_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -311,6 +317,7 @@ impl Daemon {
         self.start_due_helpers();
         self.say_what_was_left_out();
         self.settle();
+        self.hold_again();
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 
 use super::Daemon;
 use crate::limits::OWNER_LETS_GO;
+use crate::tree::one_name;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -34,6 +35,7 @@ impl Owned {
 
     /// Takes a window for the manager of `root`, or says whose it is.
     fn take(path: &Path, client: &str, root: &Path) -> Result<Self, String> {
+        let root = &one_name(root);
         let at = |e: io::Error| format!("the lock {} of a window: {e}", path.display());
         let until = Instant::now() + OWNER_LETS_GO;
         loop {
@@ -53,7 +55,7 @@ impl Owned {
                 Err(Errno::WOULDBLOCK) => {
                     let owner = root_in(&mut file).map_err(at)?;
                     // Its own keeper is about to let go of it.
-                    if (owner.as_os_str().is_empty() || owner == root) && Instant::now() < until {
+                    if (owner.as_os_str().is_empty() || owner == *root) && Instant::now() < until {
                         std::thread::sleep(Duration::from_millis(1));
                         continue;
                     }
@@ -66,15 +68,35 @@ impl Owned {
                 continue; // its owner removed it meanwhile
             }
             let owner = root_in(&mut file).map_err(at)?;
-            if owner != root && declares(&owner, client) {
+            if owner == *root {
+                return Ok(Owned { file });
+            }
+            if declares(&owner, client) {
                 return Err(taken(client, &owner, "is not running"));
             }
-            file.set_len(0)
-                .and_then(|()| file.rewind())
-                .and_then(|()| file.write_all(root.as_os_str().as_bytes()))
-                .map_err(at)?;
-            return Ok(Owned { file });
+            return Self::replace(path, root).map_err(at);
         }
+    }
+
+    /// Puts another file in the place of one that the caller has locked: whoever reads
+    /// it finds one root or the other, whole, also where this manager ends half way.
+    fn replace(path: &Path, root: &Path) -> io::Result<Self> {
+        let mut new = path.as_os_str().to_owned();
+        new.push(".new");
+        let new = PathBuf::from(new);
+        // That of a manager that ended half way: only who has the lock makes one.
+        let _ = std::fs::remove_file(&new);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::open(&new, flags, Mode::RUSR | Mode::WUSR)?);
+        // Before anybody can come upon it.
+        let placed = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io::Error::from)
+            .and_then(|()| file.write_all(root.as_os_str().as_bytes()))
+            .and_then(|()| std::fs::rename(&new, path));
+        if placed.is_err() {
+            let _ = std::fs::remove_file(&new);
+        }
+        placed.map(|()| Owned { file })
     }
 }
 
@@ -84,11 +106,12 @@ impl AsFd for Owned {
     }
 }
 
+/// The root that it names, by its one name; empty where its owner is about to name it.
 fn root_in(file: &mut File) -> io::Result<PathBuf> {
     let mut bytes = vec![];
     file.rewind()?;
     file.take(ROOT_BYTES).read_to_end(&mut bytes)?;
-    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&bytes)))
+    Ok(one_name(Path::new(std::ffi::OsStr::from_bytes(&bytes))))
 }
 
 /// Whether a manager's root has a client of this name: its VM may have the window
@@ -155,6 +178,55 @@ mod tests {
         assert!(take(dir, "b").is_err());
         drop(copy);
         take(dir, "b").unwrap();
+    }
+
+    #[test]
+    fn a_root_is_the_same_one_by_whatever_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let manifest = crate::tree::client_manifest(&dir.join("a"), "vm1");
+        std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+        std::fs::write(&manifest, "").unwrap();
+        std::os::unix::fs::symlink("a", dir.join("link")).unwrap();
+        for names in [["link", "a"], ["a", "link"], ["a/", "a/admin/.."], ["link/.", "a"]] {
+            for name in names {
+                if let Err(why) = take(dir, name) {
+                    panic!("{name} of {names:?}: {why}");
+                }
+            }
+            std::fs::remove_file(dir.join(".virtfun-vm1.owner")).unwrap();
+        }
+        // What was written before roots had one name.
+        std::fs::write(dir.join(".virtfun-vm1.owner"), dir.join("link").as_os_str().as_bytes())
+            .unwrap();
+        take(dir, "a").unwrap();
+    }
+
+    #[test]
+    fn who_reads_whose_it_is_finds_a_whole_name_at_any_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let path = dir.join(".virtfun-vm1.owner");
+        drop(take(dir, "a-with-a-longer-name").unwrap());
+        let mut reader = File::open(&path).unwrap();
+        // Where the new name cannot be written, the old one stays.
+        std::fs::create_dir_all(dir.join(".virtfun-vm1.owner.new/in-the-way")).unwrap();
+        assert!(take(dir, "b").is_err());
+        assert_eq!(
+            std::fs::read(&path).unwrap(),
+            dir.join("a-with-a-longer-name").as_os_str().as_bytes()
+        );
+        std::fs::remove_dir_all(dir.join(".virtfun-vm1.owner.new")).unwrap();
+        // What a manager left that ended half way is in nobody's way.
+        std::fs::write(dir.join(".virtfun-vm1.owner.new"), "half").unwrap();
+        let b = take(dir, "b").unwrap();
+        assert_eq!(root_in(&mut reader).unwrap(), dir.join("a-with-a-longer-name"));
+        assert_eq!(std::fs::read(&path).unwrap(), dir.join("b").as_os_str().as_bytes());
+        assert!(!dir.join(".virtfun-vm1.owner.new").exists());
+        // The lock went with it.
+        assert!(take(dir, "c").err().unwrap().contains("serves it now"));
+        drop(b);
+        take(dir, "c").unwrap();
     }
 
     #[test]

@@ -4,11 +4,11 @@ use super::helpers::Helper;
 use super::{Daemon, Kind, clock};
 use crate::core::{Catalog, Core};
 use crate::fair::Rates;
-use crate::limits::{ATTACHES, CONNECTS, OWN_ATTACHES};
+use crate::limits::CONNECTS;
 use crate::numbers::{self, Found};
 use crate::process;
 use crate::record::LeftService;
-use crate::tree::Tree;
+use crate::tree::{self, Tree};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,6 +18,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
+use vfun_keeper::{Keeper, Kept};
 use vfun_rim::Rim;
 use vfun_rim::methods::*;
 use vfun_rim::take_up::Left;
@@ -264,7 +265,10 @@ impl Daemon {
     /// Takes a root over: ends what an earlier manager left, lays windows out,
     /// listens.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        config.check()?;
+        // What a keeper has may have to be gone on with: see `take_over`.
+        if !tree::keeper_socket(&config.root).exists() {
+            config.check()?;
+        }
         raise_descriptor_limit();
         let tree = Tree::new(&config.root).map_err(|e| StartError::root(&config.root, e))?;
         let lock_path = tree.lock();
@@ -307,9 +311,11 @@ impl Daemon {
             last_threads: Instant::now(),
             book: super::records::Book::new(),
             found: None,
+            lacks: vec![],
+            unheld: Default::default(),
+            said_full: None,
             keeper_due: None,
-            attaches: Rates::new(ATTACHES),
-            own_attaches: Rates::new(OWN_ATTACHES),
+            attaches: super::attach::Attaches::new(),
             newcomers: 0,
             connects: Rates::new(CONNECTS),
             ringers: vec![],
@@ -364,7 +370,7 @@ impl Daemon {
             .filter(|c| c.kind == crate::core::catalog::ClientKind::Vm)
             .cloned()
             .collect();
-        daemon.take_over(catalog, lost)?;
+        let goes_on = daemon.take_over(catalog, lost)?;
         if lost && let Err(e) = daemon.records.has_begun() {
             daemon.records_fail(format!("the database: {e}"));
         }
@@ -380,25 +386,20 @@ impl Daemon {
             }
         }
         daemon.settle();
-        daemon.start_helpers()?;
+        daemon.start_helpers(goes_on)?;
         Ok(daemon)
     }
 
     /// Takes over from an earlier manager of this root, if one left anything.
-    fn take_over(&mut self, catalog: Catalog, lost: bool) -> Result<(), StartError> {
+    /// Whether there was a keeper.
+    fn take_over(&mut self, catalog: Catalog, lost: bool) -> Result<bool, StartError> {
         let path = self.tree.database();
         let database = |source| StartError::Database { path: path.clone(), source };
-        let program = self.config.keeper_program.clone();
-        let socket = self.tree.keeper_socket();
-        let (keeper, kept) = match vfun_keeper::Keeper::connect(&socket) {
-            Ok(found) => found,
-            Err(_) => {
-                self.config.check_addresses()?;
-                (vfun_keeper::Keeper::start(&program, &socket).map_err(file(&program))?, vec![])
-            }
-        };
+        let (keeper, kept) = self.find_keeper()?;
+        let goes_on = kept.is_some();
         self.watch(&keeper, Kind::KeeperEnd, 0, epoll::EventFlags::RDHUP)?;
-        let mut left = Left::of(kept.into_iter().map(|k| (k.name, k.note, k.fds)));
+        let kept = kept.into_iter().flatten().map(|k| (k.name, k.note, k.fds));
+        let mut left = Left::of(kept);
         let notes = left.core.iter().map(|(name, note)| (name.as_str(), note.as_str()));
         let restored = match lost && !left.is_empty() {
             // Its clients are numbers that nobody knows any more.
@@ -456,7 +457,24 @@ impl Daemon {
             self.find_strays();
             self.resume(alive);
         }
-        Ok(())
+        Ok(goes_on)
+    }
+
+    /// The keeper of an earlier manager of this root with what it has; or a new one,
+    /// where all that the command line names must be there.
+    fn find_keeper(&mut self) -> Result<(Keeper, Option<Vec<Kept>>), StartError> {
+        let socket = self.tree.keeper_socket();
+        if let Ok((keeper, kept)) = Keeper::connect(&socket) {
+            self.lacks = self.config.lacks();
+            for what in &self.lacks {
+                tracing::warn!("goes on without what it was given: {what}");
+            }
+            return Ok((keeper, Some(kept)));
+        }
+        self.config.check()?;
+        self.config.check_addresses()?;
+        let program = &self.config.keeper_program;
+        Ok((Keeper::start(program, &socket).map_err(file(program))?, None))
     }
 
     /// Ends the services of an earlier manager that were not taken up. Before
@@ -474,7 +492,8 @@ impl Daemon {
         }
     }
 
-    fn start_helpers(&mut self) -> Result<(), StartError> {
+    /// Those that cannot be started are tried again where a manager goes on.
+    fn start_helpers(&mut self, goes_on: bool) -> Result<(), StartError> {
         let mut helpers = vec![];
         if let Some(tcp) = &self.config.tcp {
             let socket = self.tree.host_socket();
@@ -497,9 +516,38 @@ impl Daemon {
         }
         for helper in helpers {
             let program = helper.program().to_owned();
-            self.add_helper(helper).map_err(file(&program))?;
+            if let Err(e) = self.add_helper(helper)
+                && !goes_on
+            {
+                return Err(file(&program)(e));
+            }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Config {
+    /// One for tests, with everything in one folder.
+    pub(super) fn in_folder(dir: &Path) -> Self {
+        Config {
+            leases: Default::default(),
+            root: dir.into(),
+            functions: vec![],
+            drivers: dir.into(),
+            service_program: dir.join("vfun-service"),
+            wasm_program: dir.join("vfun-service-wasm"),
+            opencl_program: dir.join("vfun-service-opencl"),
+            jail_program: dir.join("vfun-jail"),
+            without: Default::default(),
+            window_dir: dir.into(),
+            tcp: None,
+            tcp_tls: TlsFiles::default(),
+            gateway_program: dir.join("vfun-gateway"),
+            keeper_program: dir.join("vfun-keeper"),
+            metrics: None,
+            metrics_program: dir.join("vfun-metrics"),
+        }
     }
 }
 
@@ -510,24 +558,7 @@ mod tests {
     #[test]
     fn each_kind_of_driver_has_its_program_or_a_reason() {
         let dir = tempfile::tempdir().unwrap();
-        let config = Config {
-            leases: Default::default(),
-            root: dir.path().into(),
-            functions: vec![],
-            drivers: dir.path().into(),
-            service_program: dir.path().join("vfun-service"),
-            wasm_program: dir.path().join("vfun-service-wasm"),
-            opencl_program: dir.path().join("vfun-service-opencl"),
-            jail_program: PathBuf::new(),
-            without: Default::default(),
-            window_dir: dir.path().into(),
-            tcp: None,
-            tcp_tls: TlsFiles::default(),
-            gateway_program: PathBuf::new(),
-            keeper_program: PathBuf::new(),
-            metrics: None,
-            metrics_program: PathBuf::new(),
-        };
+        let config = Config::in_folder(dir.path());
         let wasm = Driver::Wasm { module: "m.wasm".into(), memory_bytes: 1 << 16 };
         let why = config.program(&wasm).unwrap_err();
         assert!(why.contains("vfun-service-wasm") && why.contains("make wasm"), "{why}");

@@ -1,5 +1,6 @@
 //! The operating system, as the rim needs it.
 
+use super::keep::Unheld;
 use super::{Daemon, Kind};
 use crate::core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
 use crate::fault::{Step, What};
@@ -119,6 +120,9 @@ impl System for Daemon {
                 self.send_open(service, message, window, vectors)
             }
         };
+        if let Err(Error::Io(e)) = &sent {
+            self.say_if_full(e);
+        }
         sent.map_err(|e| unsent(e, open))
     }
     fn receive(&mut self, service: ServiceId) -> Heard {
@@ -175,10 +179,11 @@ impl System for Daemon {
         self.keeper.as_ref().map_or(Ok(vec![]), |keeper| keeper.change(changes))
     }
     fn hold(&mut self, name: &str, note: &str, what: Held) -> io::Result<()> {
-        match what {
+        let done = match what {
             Held::Window(id) => self.keep_window(id, name, note),
             Held::Service(id) => self.keep_service(id, name, note),
-        }
+        };
+        self.held(Unheld::Thing(what), done)
     }
     fn service_note(&self, service: ServiceId) -> String {
         self.note_of_service(service)
