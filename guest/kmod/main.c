@@ -99,23 +99,14 @@ static int first_look(struct vfun_device *dev)
 	return 0;
 }
 
-static int vfun_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+/* Maps the registers and the window, for this module alone. */
+static int bars_take(struct vfun_device *dev)
 {
-	struct vfun_device *dev;
-	int ret;
+	struct pci_dev *pdev = dev->pdev;
+	int ret = pci_enable_device_mem(pdev);
 
-	/* ivshmem-plain has the same ids; it cannot ring. */
-	if (pci_msix_vec_count(pdev) <= 0) {
-		dev_info(&pdev->dev,
-			 "an ivshmem device without doorbell (ivshmem-plain) is left to programs\n");
-		return -ENODEV;
-	}
-	dev = device_new(pdev);
-	if (!dev)
-		return -ENOMEM;
-	ret = pci_enable_device_mem(pdev);
 	if (ret)
-		goto put;
+		return ret;
 	/* From now on nobody maps it through sysfs, who can be kept from it. */
 	ret = pci_request_selected_regions(pdev, BIT(BAR_REGISTERS) |
 					   BIT(BAR_WINDOW), "vfun");
@@ -140,13 +131,50 @@ static int vfun_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	dev->regs = pci_iomap(pdev, BAR_REGISTERS, 0);
 	if (!dev->regs)
 		goto window;
+	return 0;
 
+window:
+	memunmap(dev->window);
+regions:
+	pci_release_selected_regions(pdev, BIT(BAR_REGISTERS) | BIT(BAR_WINDOW));
+disable:
+	pci_disable_device(pdev);
+	return ret;
+}
+
+/* Undoes bars_take(). */
+static void bars_give_back(struct vfun_device *dev)
+{
+	pci_iounmap(dev->pdev, dev->regs);
+	memunmap(dev->window);
+	pci_release_selected_regions(dev->pdev,
+				     BIT(BAR_REGISTERS) | BIT(BAR_WINDOW));
+	pci_disable_device(dev->pdev);
+}
+
+static int vfun_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct vfun_device *dev;
+	int ret;
+
+	/* ivshmem-plain has the same ids; it cannot ring. */
+	if (pci_msix_vec_count(pdev) <= 0) {
+		dev_info(&pdev->dev,
+			 "an ivshmem device without doorbell (ivshmem-plain) is left to programs\n");
+		return -ENODEV;
+	}
+	dev = device_new(pdev);
+	if (!dev)
+		return -ENOMEM;
+	ret = bars_take(dev);
+	if (ret)
+		goto put;
 	ret = first_look(dev);
 	if (ret)
-		goto regs;
+		goto bars;
 	ret = ida_alloc(&vfun_ids, GFP_KERNEL);
 	if (ret < 0)
-		goto regs;
+		goto bars;
 	dev->id = ret;
 	snprintf(dev->name, sizeof(dev->name), "vfun%d", dev->id);
 	ret = -ENOMEM;
@@ -181,14 +209,8 @@ wq:
 	destroy_workqueue(dev->wq);
 ida:
 	ida_free(&vfun_ids, dev->id);
-regs:
-	pci_iounmap(pdev, dev->regs);
-window:
-	memunmap(dev->window);
-regions:
-	pci_release_selected_regions(pdev, BIT(BAR_REGISTERS) | BIT(BAR_WINDOW));
-disable:
-	pci_disable_device(pdev);
+bars:
+	bars_give_back(dev);
 put:
 	vfun_device_put(dev);
 	return ret;
@@ -227,10 +249,7 @@ static void vfun_remove(struct pci_dev *pdev)
 	misc_deregister(&dev->misc);
 	quiesce(dev);
 	pci_clear_master(pdev);
-	pci_iounmap(pdev, dev->regs);
-	memunmap(dev->window);
-	pci_release_selected_regions(pdev, BIT(BAR_REGISTERS) | BIT(BAR_WINDOW));
-	pci_disable_device(pdev);
+	bars_give_back(dev);
 	pci_set_drvdata(pdev, NULL);
 	dev->pdev = NULL;
 	ida_free(&vfun_ids, dev->id);

@@ -82,6 +82,7 @@ impl Floor {
     fn wait_long(&mut self, line: usize) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < GONE {
+            self.function.check_floor()?;
             self.function.wake_floor();
             if self.look(line) {
                 self.held_up += u32::from(start.elapsed() > HELD_UP);

@@ -8,6 +8,7 @@ Keys: c, e, p, i, b, n: sort by calls, errors, p99, bytes, busy, name; r: turn t
 scroll; f or /: filter by client, app, function or transport; space or P: pause; + and -: look less or more \
 often; h or ?: help; q: end.
 
+IN-FLIGHT counts the calls that are posted and not answered, just now. \
 P50 and P99 are of the calls sampled between two looks, in the service. BUSY, SPIN and SLEEP are the \
 service's shares of the time. A service that does not measure shows -.
 

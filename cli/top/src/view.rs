@@ -26,7 +26,7 @@ const fn column(name: &'static str, width: u16, rank: u8) -> Column {
 }
 
 /// How many columns there are.
-const COUNT: usize = 17;
+const COUNT: usize = 18;
 /// A name gets so much room before columns that matter less go.
 const NAME_WIDTH: u16 = 32;
 
@@ -41,6 +41,7 @@ pub const COLUMNS: [Column; COUNT] = [
     column("WAIT", 6, 4),
     column(">CALLS/S", 10, 0),
     column(">ERR/S", 6, 2),
+    column(">IN-FLIGHT", 9, 4),
     column(">P50", 8, 1),
     column(">P99", 8, 1),
     column(">IN/S", 10, 3),
@@ -77,6 +78,7 @@ pub fn cells(g: &Grant) -> [String; COUNT] {
         plain(&row.wait),
         out::rate(r.calls_per_s),
         out::rate(r.errors_per_s),
+        row.in_flight.to_string(),
         time(r.p50_ns),
         time(r.p99_ns),
         volume(r.bytes_in_per_s),
@@ -316,12 +318,13 @@ b  by how busy the service is      h ?  this help
 n  by name                         q Esc  end
 r  turn the order round
 
+IN-FLIGHT: calls posted and not answered, just now.
 P50, P99: of the calls sampled since the last look, in the service.
 BUSY, SPIN, SLEEP: shares of the service's time. - : not measured.";
 
 fn draw_help(frame: &mut Frame) {
     let area = frame.area();
-    let (width, height) = (area.width.min(84), area.height.min(13));
+    let (width, height) = (area.width.min(84), area.height.min(14));
     let at = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
     frame.render_widget(Clear, at);
     frame.render_widget(Paragraph::new(HELP).block(Block::bordered().title(" vfun top ")), at);
@@ -365,6 +368,18 @@ mod tests {
         assert!(lines[3].contains("200 000") && lines[3].contains("20%"), "{shown}");
         assert!(lines[4].contains("new") && lines[4].contains("sleep"), "{shown}");
         assert!(lines[7].starts_with("q end"), "{shown}");
+    }
+
+    #[test]
+    fn calls_in_flight_stand_under_their_head() {
+        let mut s = sample();
+        s.grants[0].row.in_flight = 4321;
+        let shown = drawn(&view(), Some(&s), 180, 8);
+        let lines: Vec<&str> = shown.lines().collect();
+        let end = lines[2].find("IN-FLIGHT").unwrap() + "IN-FLIGHT".len();
+        let upto = |line: &str| line.chars().take(end).collect::<String>();
+        assert!(upto(lines[3]).ends_with(" 4321"), "{shown}");
+        assert!(upto(lines[4]).ends_with(" 0"), "{shown}");
     }
 
     #[test]

@@ -215,8 +215,9 @@ pub enum Error {
     /// Neither an answer nor the deadline's error came: service and manager are both gone.
     #[error("no answer came, {} ms after the call's deadline: the service and the manager are both gone", .0.as_millis())]
     Unanswered(Duration),
-    /// The manager's socket was closed, and the service of this function shows
-    /// no sign of life: nobody is there to answer.
+    /// The manager is gone (its socket was closed or, in a guest, its beat stands
+    /// still), and the service of this function shows no sign of life: nobody is
+    /// there to answer.
     #[error("the manager of this host and the function's service are both gone: no sign of life for {} ms", .0.as_millis())]
     HostGone(Duration),
     /// The function's channel, or its transport, has no such operation.
@@ -332,82 +333,14 @@ impl Error {
     /// What to do about it, in a sentence.
     pub fn advice(&self) -> String {
         match self {
-            Error::BadEndpoint(_) => "Correct the endpoint, or leave it out to have one found.".into(),
-            Error::BadName { .. } => {
-                "Use at most 64 of A-Z a-z 0-9 . _ - and begin with neither . nor -.".into()
-            }
-            Error::BadOption(_) => "Stay within the limit that the error names.".into(),
             // A door that is closed to this user is what to open.
-            Error::NoHost { tried } if tried.iter().any(|(_, e)| e.is_denied()) => {
-                tried.iter().find(|(_, e)| e.is_denied()).map(|(_, e)| e.advice()).unwrap_or_default()
-            }
-            Error::NoHost { .. } => "Start vfund on the host and give this machine its window, or name \
-                another endpoint (option or VFUN_ENDPOINT), such as tcp:HOST:PORT."
-                .into(),
-            Error::HostSocket { source, .. } => match source.kind() {
-                std::io::ErrorKind::PermissionDenied => {
-                    "Run as a user who may open the socket: its group, or the manager's own user.".into()
-                }
-                _ => "Start vfund on this machine, or say where its socket is (host:SOCKET, or VFUN_ROOT \
-                      for its folder)."
-                    .into(),
+            Error::NoHost { tried } => match tried.iter().find(|(_, e)| e.is_denied()) {
+                Some((_, denied)) => denied.advice(),
+                None => self.advice_to_connect().into(),
             },
-            Error::NoDevice(_) => "Give the VM an ivshmem device on the client's window file, or use \
-                another endpoint."
-                .into(),
-            Error::NoModule(_) => "Load it (modprobe vfun) in a VM that has its window; without it a \
-                program of root's uses the device itself."
-                .into(),
-            Error::ModuleVersion { theirs, ours } if theirs < ours => {
-                "Install the kernel module of this library's release.".into()
-            }
-            Error::ModuleVersion { .. } => "Update this library (libvfun) to the module's release.".into(),
-            Error::DeviceHeld { driver, .. } if driver == MODULE => {
-                "Use the module's device: the endpoint 'module' (or auto), as a user of the group vfun.".into()
-            }
-            Error::DeviceHeld { .. } => "Unbind that driver, or load VirtFun's kernel module in its place and \
-                use /dev/vfunN."
-                .into(),
-            Error::DeviceGone => "Plug the window in again on the host, then connect anew; calls under way \
-                may have had effects."
-                .into(),
-            Error::Device { path, .. } if self.is_denied() && is_modules(path) => {
-                "Add the user to the group vfun (usermod -aG vfun USER) and log in anew, or run as root.".into()
-            }
-            Error::Device { source, .. } => match source.kind() {
-                std::io::ErrorKind::PermissionDenied => {
-                    "Run as root, or load the kernel module (modprobe vfun), whose device is for any user of \
-                     the group vfun."
-                        .into()
-                }
-                _ => "Check that no other driver holds the device and that it was not unplugged.".into(),
-            },
-            Error::SeveralWindows(_) => {
-                "Name one (module:/dev/vfunN or ivshmem:PCIADDRESS), or the client that it belongs to.".into()
-            }
-            Error::NotAWindow { .. } => {
-                "Start vfund on the host before connecting, with the file that backs this device.".into()
-            }
-            Error::Map(_) => "Check the process's limit on address space, then connect anew.".into(),
-            Error::Gateway { .. } => "Check the address, and that vfun-gateway runs there.".into(),
-            Error::Tls { .. } => "See VFUN_TLS_CA, VFUN_TLS_NAME, VFUN_TLS_CERT and VFUN_TLS_KEY in \
-                docs/transports.md."
-                .into(),
-            Error::ConnectionLost(_) => "Connect anew; calls under way may have had effects.".into(),
-            Error::Refused(nack) if nack.software_instead => {
-                "Ask for software: `--on software`, or the preference for software.".into()
-            }
-            Error::Refused(_) => "Do what the manager's sentence says.".into(),
-            Error::ManagerGone(_) => "Start vfund again on the host, then connect anew.".into(),
             Error::ControlTimeout { .. } => format!(
                 "Try again; if it persists, see on the host whether vfund is overloaded (limit {CONTROL_TIMEOUT_MS} ms)."
             ),
-            Error::ControlBusy(_) => "Try again; other apps of this window are starting or ending.".into(),
-            Error::HostNonsense(_) => {
-                "Update the older of the two sides; if both are current, report it.".into()
-            }
-            Error::StaleGeneration { .. } => "Connect anew.".into(),
-            Error::Full { .. } => "Take finished results, or negotiate a greater depth.".into(),
             Error::ArgumentsTooLong { len, .. } if *len <= CELL_BYTES_MAX as usize => {
                 format!("Ask for cell_bytes of at least {len} when negotiating.")
             }
@@ -415,36 +348,139 @@ impl Error {
                 format!("Split them: a cell has at most {CELL_BYTES_MAX} bytes.")
             }
             Error::BufferTooSmall { len, .. } => format!("Give a buffer of at least {len} bytes."),
-            Error::Driver { code, .. } => match common_code(*code) {
-                Some((_, advice)) => advice.into(),
-                None => "The code is the function's own: see what its author says of it.".into(),
-            },
+            _ => self.plain_advice().into(),
+        }
+    }
+
+    /// The same, where it says nothing of the error's own figures.
+    fn plain_advice(&self) -> &'static str {
+        match self {
+            Error::BadEndpoint(_)
+            | Error::BadName { .. }
+            | Error::NoHost { .. }
+            | Error::HostSocket { .. }
+            | Error::NoDevice(_)
+            | Error::NoModule(_)
+            | Error::ModuleVersion { .. }
+            | Error::DeviceHeld { .. }
+            | Error::Device { .. }
+            | Error::SeveralWindows(_)
+            | Error::NotAWindow { .. }
+            | Error::Map(_)
+            | Error::Gateway { .. }
+            | Error::Tls { .. } => self.advice_to_connect(),
+            Error::BadOption(_) | Error::BufferTooSmall { .. } | Error::ArgumentsTooLong { .. } => {
+                "Stay within the limit that the error names."
+            }
+            Error::DeviceGone => {
+                "Plug the window in again on the host, then connect anew; calls under way may have had effects."
+            }
+            Error::ConnectionLost(_) => "Connect anew; calls under way may have had effects.",
+            Error::Refused(nack) if nack.software_instead => {
+                "Ask for software: `--on software`, or the preference for software."
+            }
+            Error::Refused(_) => "Do what the manager's sentence says.",
+            Error::ManagerGone(_) | Error::Unanswered(_) => {
+                "Start vfund again on the host, then connect anew."
+            }
+            Error::ControlTimeout { .. } | Error::ControlBusy(_) => {
+                "Try again; other apps of this window are starting or ending."
+            }
+            Error::HostNonsense(_) | Error::BadCall(_) => {
+                "Update the older of the two sides; if both are current, report it."
+            }
+            Error::StaleGeneration { .. } | Error::Closed => "Connect anew.",
+            Error::Full { .. } => "Take finished results, or negotiate a greater depth.",
+            Error::Driver { code, .. } => common_code(*code)
+                .map_or("The code is the function's own: see what its author says of it.", |c| c.1),
             Error::NotAccepted { code, .. } => match code {
                 SubmitCode::BadModule | SubmitCode::Malformed => {
-                    "See docs/wasm.md for what a module must be.".into()
+                    "See docs/wasm.md for what a module must be."
                 }
-                SubmitCode::Denied => "Ask the host's operator for the right to (submit in its policy).".into(),
-                SubmitCode::HostTrouble => "Try again; the host's log says more.".into(),
-                _ => "Do what the host's sentence says.".into(),
+                SubmitCode::Denied => {
+                    "Ask the host's operator for the right to (submit in its policy)."
+                }
+                SubmitCode::HostTrouble => "Try again; the host's log says more.",
+                _ => "Do what the host's sentence says.",
             },
             Error::DriverCrashed => {
-                "The service starts again by itself; repeat the call only if that is harmless.".into()
+                "The service starts again by itself; repeat the call only if that is harmless."
             }
-            Error::Deadline => "Ask for less work a call, or for a longer deadline when negotiating.".into(),
-            Error::ServiceLost => "Repeat the call: it was not this one's fault.".into(),
-            Error::ResultTooLarge => "Ask for greater cell_bytes when negotiating.".into(),
-            Error::BadCall(_) => "Update the older of the two sides; if both are current, report it.".into(),
-            Error::Closed => "Connect anew.".into(),
-            Error::Broken(_) | Error::Released => "Negotiate the function anew.".into(),
-            Error::Forked => "Connect in the child itself, after the fork.".into(),
+            Error::Deadline => {
+                "Ask for less work a call, or for a longer deadline when negotiating."
+            }
+            Error::ServiceLost => "Repeat the call: it was not this one's fault.",
+            Error::ResultTooLarge => "Ask for greater cell_bytes when negotiating.",
+            Error::Broken(_) | Error::Released => "Negotiate the function anew.",
+            Error::Forked => "Connect in the child itself, after the fork.",
             Error::TimedOut(_) => {
-                "Wait longer, or go on: the cell frees itself when the answer comes.".into()
+                "Wait longer, or go on: the cell frees itself when the answer comes."
             }
             Error::HostGone(_) => {
-                "Start vfund again on the host, then connect anew; calls under way may have had effects.".into()
+                "Start vfund again on the host, then connect anew; calls under way may have had effects."
             }
-            Error::Unanswered(_) => "Start vfund again on the host, then connect anew.".into(),
-            Error::Unsupported(_) => "Use another kind of channel or another transport.".into(),
+            Error::Unsupported(_) => "Use another kind of channel or another transport.",
+        }
+    }
+
+    /// What to do about an error on the way to a window; nothing of any other.
+    fn advice_to_connect(&self) -> &'static str {
+        let denied = |e: &std::io::Error| e.kind() == std::io::ErrorKind::PermissionDenied;
+        match self {
+            Error::BadEndpoint(_) => "Correct the endpoint, or leave it out to have one found.",
+            Error::BadName { .. } => {
+                "Use at most 64 of A-Z a-z 0-9 . _ - and begin with neither . nor -."
+            }
+            Error::NoHost { .. } => {
+                "Start vfund on the host and give this machine its window, or name another endpoint \
+                 (option or VFUN_ENDPOINT), such as tcp:HOST:PORT."
+            }
+            Error::HostSocket { source, .. } if denied(source) => {
+                "Run as a user who may open the socket: its group, or the manager's own user."
+            }
+            Error::HostSocket { .. } => {
+                "Start vfund on this machine, or say where its socket is (host:SOCKET, or VFUN_ROOT for \
+                 its folder)."
+            }
+            Error::NoDevice(_) => {
+                "Give the VM an ivshmem device on the client's window file, or use another endpoint."
+            }
+            Error::NoModule(_) => {
+                "Load it (modprobe vfun) in a VM that has its window; without it a program of root's \
+                 uses the device itself."
+            }
+            Error::ModuleVersion { theirs, ours } if theirs < ours => {
+                "Install the kernel module of this library's release."
+            }
+            Error::ModuleVersion { .. } => "Update this library (libvfun) to the module's release.",
+            Error::DeviceHeld { driver, .. } if driver == MODULE => {
+                "Use the module's device: the endpoint 'module' (or auto), as a user of the group vfun."
+            }
+            Error::DeviceHeld { .. } => {
+                "Unbind that driver, or load VirtFun's kernel module in its place and use /dev/vfunN."
+            }
+            Error::Device { path, .. } if self.is_denied() && is_modules(path) => {
+                "Add the user to the group vfun (usermod -aG vfun USER) and log in anew, or run as root."
+            }
+            Error::Device { source, .. } if denied(source) => {
+                "Run as root, or load the kernel module (modprobe vfun), whose device is for any user of \
+                 the group vfun."
+            }
+            Error::Device { .. } => {
+                "Check that no other driver holds the device and that it was not unplugged."
+            }
+            Error::SeveralWindows(_) => {
+                "Name one (module:/dev/vfunN or ivshmem:PCIADDRESS), or the client that it belongs to."
+            }
+            Error::NotAWindow { .. } => {
+                "Start vfund on the host before connecting, with the file that backs this device."
+            }
+            Error::Map(_) => "Check the process's limit on address space, then connect anew.",
+            Error::Gateway { .. } => "Check the address, and that vfun-gateway runs there.",
+            Error::Tls { .. } => {
+                "See VFUN_TLS_CA, VFUN_TLS_NAME, VFUN_TLS_CERT and VFUN_TLS_KEY in docs/transports.md."
+            }
+            _ => "",
         }
     }
 

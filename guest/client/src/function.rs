@@ -1,7 +1,7 @@
 //! An active function.
 
 use crate::calls::{Calls, Into, Results, ToVec, Way, With};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::grant::{GrantInfo, Hold, Stats};
 use crate::pending::Pending;
 use crate::slot::Slot;
@@ -109,6 +109,19 @@ impl Function {
         match self.inner.calls.way() {
             Ok(Way::Floor(lines)) => Some(lines.memory()),
             _ => None,
+        }
+    }
+
+    /// Whether raw lines are answered still; else why not, as a call would say it:
+    /// [`crate::Error::Released`] once the function was released or its session closed.
+    /// Sending a line tells nothing of that: who gets no answer asks here now and then.
+    /// The channel's own header says so, too, in its word `BROKEN` (R-CHN-3).
+    pub fn check_floor(&self) -> Result<()> {
+        match self.inner.calls.way()? {
+            Way::Floor(lines) => lines.check(),
+            _ => Err(Error::Unsupported(
+                "this channel carries calls, not raw lines: negotiate the kind 'floor'",
+            )),
         }
     }
 

@@ -528,6 +528,52 @@ fn raw_lines_answer_themselves() {
     assert!(s.function("echo").unwrap().floor().is_none());
 }
 
+/// Nothing answers them but their service: who sends on is told by the channel
+/// itself that it was let go of, whoever did it.
+#[test]
+fn raw_lines_say_that_nobody_answers_any_more() {
+    use std::sync::atomic::Ordering;
+    use vfun_wire::channel::in_header;
+    let fake = Fake::honest();
+    let open = |s: &vfun::Session| {
+        let request = FunctionRequest::new("floor").kind(ChannelKind::Floor).depth(2);
+        s.negotiate(&request).unwrap().activate().unwrap()
+    };
+    let word =
+        |f: &vfun::Function| f.floor().unwrap().theirs().load(in_header::BROKEN, Ordering::Acquire);
+    let released = u64::from(BreakReason::Released.to_wire());
+    let s = fake.connect();
+    let f = open(&s);
+    f.check_floor().unwrap();
+    assert_eq!(word(&f), 0);
+    assert!(matches!(s.function("echo").unwrap().check_floor(), Err(Error::Unsupported(_))));
+    s.close().unwrap();
+    assert_eq!(word(&f), released);
+    assert!(matches!(f.check_floor(), Err(Error::Released)));
+
+    // The host says it: first that it broke, then that it gives the pages to others.
+    let s = fake.connect();
+    let f = open(&s);
+    let place = fake.host.places.lock().unwrap().last().unwrap().1;
+    let at = |off: u64, word: usize| off as usize / 8 + word;
+    let says = |reason: BreakReason| {
+        let to = at(place.datain_off.get(), in_header::BROKEN);
+        fake.host.window.store(to, reason.to_wire().into(), Ordering::Release);
+    };
+    says(BreakReason::CrashLoop);
+    assert!(matches!(f.check_floor(), Err(Error::Broken(BreakReason::CrashLoop))));
+    says(BreakReason::Released);
+    assert!(matches!(f.check_floor(), Err(Error::Released)));
+    says(BreakReason::CrashLoop);
+    assert_eq!(word(&f), released, "it is this program's own memory now");
+    let line = vfun_wire::channel::line_off(1) / 8;
+    f.floor().unwrap().mine().store(line, 77, Ordering::Release);
+    let theirs = fake.host.window.load(at(place.dataout_off.get(), line), Ordering::Acquire);
+    assert_eq!(theirs, 0, "and what is sent goes nowhere");
+    drop(f);
+    s.close().unwrap();
+}
+
 #[test]
 fn functions_outlive_their_session() {
     let fake = Fake::honest();

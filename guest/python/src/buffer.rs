@@ -154,7 +154,7 @@ pub enum Held {
     /// In a cell of their own, or private.
     Kept(Ours<KeptResults>, Holds),
     /// In the cell of a slot.
-    InSlot(ReadSpan, InUse),
+    InSlot(Ours<ReadSpan>, InUse),
     /// Private.
     Bytes(Vec<u8>),
 }
@@ -181,7 +181,7 @@ impl Results {
     pub fn place(&self) -> PyResult<(*const u8, usize)> {
         Ok(match &self.held {
             Held::Kept(kept, _) => kept.get()?.place(),
-            Held::InSlot(span, _) => (span.as_ptr(), span.len()),
+            Held::InSlot(span, _) => span.get().map(|s| (s.as_ptr(), s.len()))?,
             Held::Bytes(bytes) => (bytes.as_ptr(), bytes.len()),
         })
     }
@@ -198,7 +198,7 @@ impl Results {
     fn in_place(&self) -> PyResult<bool> {
         Ok(match &self.held {
             Held::Kept(kept, _) => kept.get()?.holds_cell(),
-            Held::InSlot(..) => true,
+            Held::InSlot(span, _) => span.get().map(|_| true)?,
             Held::Bytes(_) => false,
         })
     }

@@ -107,6 +107,8 @@ impl Function {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Prepared> {
+        // Before the arguments are looked at: they may lie where a child has no memory.
+        self.core.check(args.py())?;
         match &self.plan {
             Some(plan) => plan.prepare(args, kwargs),
             None => untyped(&self.name, args, kwargs),

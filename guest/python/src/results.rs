@@ -144,14 +144,7 @@ pub fn value(
     came: Came,
     slot: Option<Arc<SlotCell>>,
 ) -> PyResult<Py<PyAny>> {
-    let length = |n: usize, due: usize| {
-        errors::own(
-            py,
-            "HostNonsense",
-            &format!("the host sent nonsense: {n} bytes of results where the signature has {due}"),
-            "Update the older of the two sides; if both are current, report it.",
-        )
-    };
+    let length = |n, due| length(py, n, due);
     match (&came, shape) {
         (Came::Small(bytes, n), Shape::Scalar(s)) => {
             if *n != s.bytes() as usize {
@@ -166,26 +159,7 @@ pub fn value(
         }
         _ => {}
     }
-    let held = match came {
-        Came::Small(bytes, n) => Held::Bytes(bytes[..n].to_vec()),
-        Came::Bytes(bytes) => Held::Bytes(bytes),
-        Came::InSlot(Some(span), _) => match slot {
-            Some(slot) => Held::InSlot(span, InUse::new(slot)),
-            None => return Err(length(span.len(), 0)),
-        },
-        Came::InSlot(None, bytes) => Held::Bytes(bytes),
-        Came::Kept(kept) if !kept.holds_cell() => {
-            Held::Bytes(kept.to_private().map_err(|e| errors::of(py, &e))?)
-        }
-        // Half of the cells are for calls, whatever is kept.
-        Came::Kept(kept)
-            if matches!(shape, Shape::Bytes | Shape::Digest(_))
-                || (channel.held.load(Ordering::Relaxed) + 1) * 2 > channel.depth.max(2) =>
-        {
-            Held::Bytes(kept.to_private().map_err(|e| errors::of(py, &e))?)
-        }
-        Came::Kept(kept) => Held::Kept(Ours::new(kept), Holds::new(channel)),
-    };
+    let held = hold(py, shape, channel, came, slot)?;
     if let (Held::Bytes(bytes), Shape::Bytes | Shape::Digest(_)) = (&held, shape) {
         return match shape {
             Shape::Digest(n) if n != bytes.len() => Err(length(bytes.len(), n)),
@@ -209,6 +183,46 @@ pub fn value(
         (_, Some(codec)) => Ok(codec.bind(py).call_method1("decode", (results,))?.unbind()),
         (_, None) => Ok(results.unbind()),
     }
+}
+
+/// The error of results that are not as long as they are due to be.
+fn length(py: Python<'_>, n: usize, due: usize) -> PyErr {
+    errors::own(
+        py,
+        "HostNonsense",
+        &format!("the host sent nonsense: {n} bytes of results where the signature has {due}"),
+        "Update the older of the two sides; if both are current, report it.",
+    )
+}
+
+/// Where the results stay: in the window, or private.
+fn hold(
+    py: Python<'_>,
+    shape: Shape,
+    channel: &Arc<Channel>,
+    came: Came,
+    slot: Option<Arc<SlotCell>>,
+) -> PyResult<Held> {
+    Ok(match came {
+        Came::Small(bytes, n) => Held::Bytes(bytes[..n].to_vec()),
+        Came::Bytes(bytes) => Held::Bytes(bytes),
+        Came::InSlot(Some(span), _) => match slot {
+            Some(slot) => Held::InSlot(Ours::new(span), InUse::new(slot)),
+            None => return Err(length(py, span.len(), 0)),
+        },
+        Came::InSlot(None, bytes) => Held::Bytes(bytes),
+        Came::Kept(kept) if !kept.holds_cell() => {
+            Held::Bytes(kept.to_private().map_err(|e| errors::of(py, &e))?)
+        }
+        // Half of the cells are for calls, whatever is kept.
+        Came::Kept(kept)
+            if matches!(shape, Shape::Bytes | Shape::Digest(_))
+                || (channel.held.load(Ordering::Relaxed) + 1) * 2 > channel.depth.max(2) =>
+        {
+            Held::Bytes(kept.to_private().map_err(|e| errors::of(py, &e))?)
+        }
+        Came::Kept(kept) => Held::Kept(Ours::new(kept), Holds::new(channel)),
+    })
 }
 
 fn scalar(py: Python<'_>, s: Scalar, bytes: &[u8; INLINE_BYTES]) -> PyResult<Py<PyAny>> {

@@ -22,15 +22,18 @@ pub struct Core {
 }
 
 impl Core {
+    /// Fails in a child of the process whose the session is.
+    pub fn check(&self, py: Python<'_>) -> PyResult<()> {
+        if self.of.is_current() { Ok(()) } else { Err(errors::forked(py)) }
+    }
+
     /// Does something with the session, without the interpreter.
     pub fn with<T: Send>(
         &self,
         py: Python<'_>,
         f: impl FnOnce(&vfun::Session) -> Result<T, vfun::Error> + Send,
     ) -> PyResult<T> {
-        if !self.of.is_current() {
-            return Err(errors::forked(py));
-        }
+        self.check(py)?;
         let done = py.detach(|| {
             let guard = self.session.read().unwrap_or_else(|e| e.into_inner());
             guard.as_ref().map(f)

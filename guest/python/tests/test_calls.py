@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import array
+import faulthandler
 import gc
 import hashlib
 import inspect
+import mmap
 import multiprocessing
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -375,6 +378,8 @@ def test_processes_that_are_forked(stand):
     host = virtfun.connect(stand.endpoint, app="forks")
     f = host.function("echo", depth=8)
     x, p, raw = f.empty(100), f.start(b"z" * 100), f.raw(bytes(4096))
+    slotted = f.raw(f.empty(4096))
+    assert raw.in_place and slotted.in_place
     # Another thread holds what it holds while the child is made.
     stop = threading.Event()
 
@@ -393,7 +398,11 @@ def test_processes_that_are_forked(stand):
                 lambda: f.start(b"x"),
                 lambda: f.empty(10),
                 lambda: p.wait(1),
+                lambda: f(b"x", b"one too many"),
                 lambda: memoryview(raw),
+                lambda: memoryview(slotted),
+                lambda: len(slotted),
+                lambda: slotted.in_place,
                 host.list,
                 host.ping,
                 lambda: host.sum_f64,
@@ -434,6 +443,24 @@ def test_a_child_has_no_part_in_its_parents_session(host):
     assert host.echo(b"z") == b"z"
 
 
+def test_a_view_that_a_child_inherits_shows_nothing_of_the_childs(host):
+    """A view cannot be taken back: who touches it ends, and reads or writes nothing else."""
+    f = host.function("echo", depth=8)
+    x = buffer_of(f.empty(1 << 16))
+    kept, slotted = memoryview(f.raw(bytes(1 << 16))), memoryview(f.raw(f.empty(1 << 16)))
+    for touch in (lambda: kept[0], lambda: slotted[0], lambda: x.__setitem__(0, 1)):
+        child = os.fork()
+        if child == 0:
+            # The child's own memory must not come to lie there.
+            faulthandler.disable()  # its report would look like a failure of the tests
+            own = [mmap.mmap(-1, 1 << 16) for _ in range(4096)]
+            touch()
+            os._exit(len(own) == 0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV
+    assert bytes(kept) == bytes(1 << 16) and len(slotted) == 1 << 16
+
+
 def test_ctrl_c_ends_a_wait(stand):
     # A call that takes minutes, of a function whose deadline is far away.
     code = (
@@ -446,8 +473,6 @@ def test_ctrl_c_ends_a_wait(stand):
         "try: f(51, 1 << 40)\n"
         "except KeyboardInterrupt: print('interrupted', flush=True); import os; os._exit(0)\n"
     )
-    import signal
-
     p = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert p.stdout is not None and p.stdout.readline() == "ready\n"
     time.sleep(0.1)

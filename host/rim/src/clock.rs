@@ -43,10 +43,12 @@ pub trait Clock: System {
         if self.heartbeats_due() {
             let rim = self.rim_mut();
             rim.last_heartbeats = now;
-            let watched = rim.windows.iter().filter(|(_, w)| w.heartbeats);
-            let beats = watched
-                .map(|(id, w)| Event::Heartbeats { window: *id, values: w.window.heartbeats() });
-            rim.events.extend(beats.collect::<Vec<_>>());
+            // An app whose end no socket shows has none that shows the manager's.
+            for (id, w) in rim.windows.iter_mut().filter(|(_, w)| w.heartbeats) {
+                w.window.beat();
+                let values = w.window.heartbeats();
+                rim.events.push_back(Event::Heartbeats { window: *id, values });
+            }
         }
         let rim = self.rim_mut();
         if now.saturating_sub(rim.last_tick) >= ms(TICK) && rim.core.needs_tick() {

@@ -205,7 +205,7 @@ impl HostWindow {
         self.bells.as_ref()
     }
 
-    /// Shows an app without a doorbell that the manager looks.
+    /// Shows apps that the manager is at work.
     pub fn beat(&mut self) {
         // After a take-over it began with what the window held.
         self.beat = self.beat.wrapping_add(1);

@@ -117,6 +117,14 @@ pub enum Looked {
     Nonsense,
 }
 
+/// Why a channel no longer serves, if so, by the header that its app reads.
+pub fn broken<M: Memory>(channel: &M) -> Option<BreakReason> {
+    match channel.load(in_header::BROKEN, Ordering::Acquire) as u32 {
+        0 => None,
+        n => Some(BreakReason::from_wire(n).unwrap_or(BreakReason::NoService)),
+    }
+}
+
 /// The app's side of a channel. Shared by threads.
 pub struct Caller<M> {
     mem: M,
@@ -327,10 +335,7 @@ impl<M: Memory> Caller<M> {
 
     /// Why the channel no longer serves, if so.
     pub fn broken(&self) -> Option<BreakReason> {
-        match self.mem.load(in_header::BROKEN, Ordering::Acquire) as u32 {
-            0 => None,
-            n => Some(BreakReason::from_wire(n).unwrap_or(BreakReason::NoService)),
-        }
+        broken(&self.mem)
     }
 
     /// The published state of a posted call.

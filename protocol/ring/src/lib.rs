@@ -17,6 +17,6 @@ mod memory;
 mod server;
 pub mod sync;
 
-pub use caller::{Answer, Caller, Claim, Full, Glance, Looked, Outcome, Ticket};
+pub use caller::{Answer, Caller, Claim, Full, Glance, Looked, Outcome, Ticket, broken};
 pub use memory::{Memory, WindowMemory};
 pub use server::{Next, Request, Server, Violation};

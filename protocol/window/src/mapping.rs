@@ -1,7 +1,7 @@
 //! A mapped range of a window's file or device.
 
 use crate::guard::Guard;
-use crate::process::Process;
+use crate::process::{KeptEmpty, Process};
 use crate::span::{ReadSpan, WriteSpan};
 use rustix::mm::{MapFlags, MprotectFlags, MremapFlags, ProtFlags};
 use std::os::fd::AsFd;
@@ -56,6 +56,8 @@ pub struct Mapping {
     of: Process,
     /// If it may lose its pages; see [`crate::guard`].
     guard: Option<Guard>,
+    /// None of memory that a child has, too.
+    empty: Option<KeptEmpty>,
 }
 
 // SAFETY: a mapping is plain shared memory; every access through it is an
@@ -133,13 +135,16 @@ impl Mapping {
         .map_err(|e| MapError::Os(e.into()))?;
         let base: NonNull<u8> = NonNull::new(base.cast()).expect("mmap does not return null");
         // A forked child would share the cells but not the account of which are
-        // taken: two processes would use one cell. So it has no window at all;
-        // who asks for [`Process`] first does not crash there.
+        // taken: two processes would use one cell. So it has no window at all, and
+        // nothing else at these addresses; who asks for [`Process`] first does not
+        // crash there.
         // SAFETY: advice about our own fresh mapping; it changes nothing in this process.
         let _ = unsafe {
             rustix::mm::madvise(base.as_ptr().cast(), len, rustix::mm::Advice::LinuxDontFork)
         };
-        Ok(Arc::new(Mapping { base, len, access, of: Process::current(), guard: None }))
+        let of = Process::current();
+        let empty = Some(KeptEmpty::new(base.as_ptr() as usize, len));
+        Ok(Arc::new(Mapping { base, len, access, of, guard: None, empty }))
     }
 
     /// Puts private memory where the window was, for everybody in this process
@@ -158,8 +163,9 @@ impl Mapping {
         let base: NonNull<u8> =
             NonNull::new(base.map_err(failed)?.cast()).expect("mmap does not return null");
         let access = Access::ReadWrite;
+        let of = Process::current();
         let private =
-            Arc::new(Mapping { base, len: self.len, access, of: Process::current(), guard: None });
+            Arc::new(Mapping { base, len: self.len, access, of, guard: None, empty: None });
         fill(&WriteSpan::whole(private.clone()));
         // Whoever kept a span of it would have none of it after the move.
         let private = Arc::into_inner(private).ok_or(MapError::Shape)?;
@@ -231,7 +237,7 @@ impl Drop for Mapping {
             return;
         }
         // Before its addresses can be another mapping's.
-        self.guard = None;
+        (self.guard, self.empty) = (None, None);
         // SAFETY: base and len are those of our own mmap, and the last span is
         // gone: every span holds an Arc of this mapping.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };

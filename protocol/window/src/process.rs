@@ -2,15 +2,83 @@
 //! parent's mappings, and none of its threads.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Forks between the first process of this program and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
 
+/// Most mappings whose addresses stay empty in a child: a channel has two, a session
+/// three, a manager one for each window. Of one beyond that a child may have something
+/// else there.
+pub(crate) const KEPT_EMPTY_MAX: usize = 4096;
+
+/// A mapping's place in the table of those; [`FREE`], [`CHANGING`] or where it begins.
+struct Place {
+    at: AtomicUsize,
+    len: AtomicUsize,
+}
+
+const FREE: usize = 0;
+const CHANGING: usize = 1;
+
+static PLACES: [Place; KEPT_EMPTY_MAX] =
+    [const { Place { at: AtomicUsize::new(FREE), len: AtomicUsize::new(0) } }; KEPT_EMPTY_MAX];
+/// One beyond the last place that was ever used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// For as long as this lives, nothing else comes to lie in a child of `fork` where its
+/// parent has a mapping. The child has the parent's pointers and buffers still: who
+/// follows one is to end there, and neither read nor write what is somebody else's.
+pub(crate) struct KeptEmpty(Option<&'static Place>);
+
+impl KeptEmpty {
+    /// Of the mapping of `len` bytes at `at`.
+    pub fn new(at: usize, len: usize) -> Self {
+        let free = PLACES.iter().enumerate().find(|(_, p)| {
+            p.at.compare_exchange(FREE, CHANGING, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        });
+        KeptEmpty(free.map(|(index, place)| {
+            place.len.store(len, Ordering::Relaxed);
+            place.at.store(at, Ordering::Release);
+            USED.fetch_max(index + 1, Ordering::AcqRel);
+            place
+        }))
+    }
+}
+
+impl Drop for KeptEmpty {
+    fn drop(&mut self) {
+        if let Some(place) = self.0 {
+            place.at.store(FREE, Ordering::Release);
+        }
+    }
+}
+
 /// Runs in a child of `fork`, whose only thread this is.
 extern "C" fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    for place in PLACES.iter().take(USED.load(Ordering::Acquire)) {
+        let (at, len) = (place.at.load(Ordering::Acquire), place.len.load(Ordering::Relaxed));
+        if at != FREE && at != CHANGING {
+            // SAFETY: takes addresses at which nothing lies in this process, and
+            // replaces nothing (a private mapping that was cut off, say); a system
+            // call, which may be made here. Where it fails nothing is kept empty.
+            unsafe {
+                libc::mmap(
+                    at as *mut libc::c_void,
+                    len,
+                    libc::PROT_NONE,
+                    libc::MAP_PRIVATE
+                        | libc::MAP_ANONYMOUS
+                        | libc::MAP_NORESERVE
+                        | libc::MAP_FIXED_NOREPLACE,
+                    -1,
+                    0,
+                );
+            }
+        }
+    }
 }
 
 /// A process, to be compared with the one that runs later. A copy made by
@@ -66,25 +134,24 @@ mod tests {
         let map = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap();
         let at = map.write().unwrap().as_mut_ptr();
         let kept = std::cell::Cell::new(Some(map));
+        // Whether something of the child's own can come to lie there.
+        let comes = || {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            // SAFETY: replaces nothing.
+            unsafe { libc::mmap(at.cast(), 4096, libc::PROT_READ, flags, -1, 0) == at.cast() }
+        };
         let done = child(|| {
-            // Something of the child's own, where its parent has the window.
-            // SAFETY: nothing is mapped there in a child, so nothing is replaced.
-            let own = unsafe {
-                libc::mmap(
-                    at.cast(),
-                    4096,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
-                    -1,
-                    0,
-                )
-            };
+            if comes() || me.is_current() || Process::current() == me {
+                return false;
+            }
             drop(kept.take());
-            // SAFETY: the page that was just mapped; were it gone, this would be seen.
-            unsafe { at.write_volatile(7) };
-            own == at.cast() && !me.is_current() && Process::current() != me
+            !comes()
         });
         assert_eq!(done, 0);
+        // Whoever follows a pointer of the parent's finds nothing there.
+        // SAFETY: ends the child, which is what is asked for.
+        let read = child(|| unsafe { at.read_volatile() == 0 });
+        assert!(libc::WIFSIGNALED(read) && libc::WTERMSIG(read) == libc::SIGSEGV, "{read:#x}");
         assert!(me.is_current());
         kept.take().unwrap().write().unwrap().store(0, 1, Ordering::Relaxed);
     }

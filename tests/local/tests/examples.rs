@@ -105,6 +105,34 @@ fn four_jobs_go_to_the_host_from_rust() {
     assert_eq!(said(Command::new(programs().join("examples/offload")).arg(&endpoint)), OFFLOADED);
 }
 
+/// It sleeps for its input and for calls at once: for one after the other, and for
+/// more than there are cells.
+#[test]
+fn an_event_loop_takes_calls_beside_its_other_descriptors() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::Stdio;
+    build(&["--workspace", "--example", "event_loop"]);
+    let stand = Stand::start();
+    let endpoint = format!("host:{}", stand.root().join("host.sock").display());
+    let mut command = Command::new(programs().join("examples/event_loop"));
+    command.arg(&endpoint).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    for (n, line) in [(20, "20! = 2432902008176640000"), (5, "5! = 120")] {
+        writeln!(input, "{n}").unwrap();
+        assert_eq!(lines.next().unwrap(), line);
+    }
+    let many: String = (0..300).map(|n| format!("{}\n", n % 3 + 1)).collect();
+    input.write_all(many.as_bytes()).unwrap();
+    drop(input);
+    let mut rest: Vec<String> = lines.collect();
+    rest.sort();
+    let due: Vec<&str> = ["1! = 1", "2! = 2", "3! = 6"].iter().flat_map(|l| [*l; 100]).collect();
+    assert_eq!(rest, due);
+    assert!(child.wait().unwrap().success());
+}
+
 /// Each `vfun call` in the README's table.
 #[test]
 fn four_jobs_go_to_the_host_from_the_shell() {

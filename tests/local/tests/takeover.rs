@@ -1,5 +1,6 @@
 //! A manager is killed at any moment; the one that takes its place goes on.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use vfun::{Error, FunctionRequest};
@@ -238,6 +239,93 @@ fn a_vm_keeps_its_window_and_its_place() {
     assert_eq!(session.function("echo").unwrap().call(b"x").unwrap(), b"x");
     drop(vm.socket);
     stand.until("it is gone", |s| s.totals().0 == windows);
+}
+
+/// A made-up PCI device of a VM, whose memory is `window`.
+fn device(folder: &Path, window: &Path) -> PathBuf {
+    let device = folder.join("0000:00:04.0");
+    std::fs::create_dir_all(&device).unwrap();
+    std::fs::write(device.join("vendor"), "0x1af4\n").unwrap();
+    std::fs::write(device.join("device"), "0x1110\n").unwrap();
+    std::fs::write(device.join("resource0"), vec![0xff; 4096]).unwrap();
+    std::os::unix::fs::symlink(window, device.join("resource2")).unwrap();
+    device
+}
+
+/// What it does: rings the host when its doorbell's register is written.
+fn pass_rings_on(device: &Path, bells: &[std::os::fd::OwnedFd], stop: &AtomicBool) {
+    use vfun_window::{Access, Mapping};
+    let mut options = std::fs::File::options();
+    let file = options.read(true).write(true).open(device.join("resource0")).unwrap();
+    let page = Mapping::new(&file, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+    let word = vfun_wire::ivshmem::REG_DOORBELL / 8;
+    while !stop.load(Ordering::Relaxed) {
+        if page.load(word, Ordering::Acquire) == u64::MAX {
+            std::thread::sleep(Duration::from_micros(200));
+            continue;
+        }
+        // All of them, after the word is free again: a ring between is not lost.
+        page.store(word, u64::MAX, Ordering::SeqCst);
+        for bell in bells {
+            rustix::io::write(bell, &1u64.to_ne_bytes()).unwrap();
+        }
+    }
+}
+
+/// No socket tells an app in a VM that nobody is left: the manager's beat does.
+#[test]
+fn calls_in_a_vm_end_when_manager_keeper_and_service_die_at_once() {
+    use rustix::process::Signal;
+    use std::os::fd::AsRawFd;
+    let mut stand = Stand::start();
+    stand.add_client(VM).unwrap();
+    let plain =
+        "name = \"plain\"\nkind = \"vm\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n";
+    stand.add_client(plain).unwrap();
+    let vm = qemu(&stand);
+    let (with_bells, without) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let memory = format!("/proc/self/fd/{}", vm.fds[0].as_raw_fd());
+    let rings = device(with_bells.path(), Path::new(&memory));
+    device(without.path(), &stand.root().join("virtfun-plain"));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        scope.spawn(|| pass_rings_on(&rings, &vm.fds[1..9], &stop));
+        let sessions = [with_bells.path(), without.path()].map(|folder| {
+            let options = vfun::ConnectOptions::new("app").endpoint(vfun::Endpoint::Ivshmem(None));
+            options.pci_devices(folder).connect().unwrap()
+        });
+        let functions = sessions.each_ref().map(|s| {
+            let small = FunctionRequest::new("echo").depth(2).cell_bytes(4096);
+            s.negotiate(&small).unwrap().activate().unwrap()
+        });
+        for f in &functions {
+            assert_eq!(f.call(b"x").unwrap(), b"x");
+            assert!(f.info().deadline > Duration::from_secs(60), "later than what is waited for");
+        }
+        let beat = || {
+            let mut word = [0; 8];
+            let at = vfun_wire::header::HOST_BEAT_OFF as u64;
+            rustix::io::pread(&vm.fds[0], &mut word, at).unwrap();
+            u64::from_le_bytes(word)
+        };
+        let first = beat();
+        assert_ne!(first, 0, "an app can tell whether it moves");
+        stand.until("the manager's beat moves with doorbells too", |_| beat() != first);
+        let mut all: Vec<u32> = stand.grants().iter().map(|g| g.pid.unwrap()).collect();
+        assert_eq!(all.len(), 2);
+        all.push(stand.keeper());
+        // Stopped first: none of them sees that another one dies.
+        all.iter().for_each(|pid| signal(*pid, Signal::STOP));
+        stand.kill_vfund();
+        all.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        let ends = functions
+            .map(|f| scope.spawn(move || f.call_for(b"y", Duration::from_secs(60)).unwrap_err()));
+        for end in ends {
+            let end = end.join().unwrap();
+            assert!(matches!(end, Error::HostGone(_)), "{end}");
+        }
+    });
 }
 
 /// Whoever has a bell's descriptor can make ringing it hang: the threads that

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// How long a service without a manager may show no sign of life; it shows one
 /// every half second (R-CHN-7).
 const GONE: Duration = Duration::from_secs(3);
-/// How often a wait asks for the manager's socket: it costs a system call.
+/// How often a wait asks whether the manager is gone: it may cost a system call.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What the waits of a channel saw of its service.

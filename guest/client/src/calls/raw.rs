@@ -1,37 +1,55 @@
 //! Raw lines, the app's side: memory, and a way to wake who answers them.
 
+use super::end::Sides;
+use super::life::Life;
 use super::open::{open_sides, place};
 use crate::error::{Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Window};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use vfun_ring::{Memory, WindowMemory};
+use vfun_ring::{Memory, WindowMemory, broken};
 use vfun_wire::channel::in_header;
 use vfun_wire::message::ActivateAck;
+use vfun_wire::status::BreakReason;
 
 /// A channel of raw lines.
 pub(crate) struct RawLines {
     memory: WindowMemory,
     window: Arc<Window>,
     place: BellPlace,
+    life: Life,
 }
 
 impl RawLines {
     /// Takes an activated channel up.
     pub fn open(window: Arc<Window>, ack: &ActivateAck, info: &GrantInfo) -> Result<Self> {
         let memory = open_sides(&window, &ack.geometry, info)?;
-        Ok(RawLines { memory, window, place: place(ack) })
+        Ok(RawLines { memory, window, place: place(ack), life: Life::default() })
     }
 
     pub fn memory(&self) -> &WindowMemory {
         &self.memory
     }
 
-    /// Lets go of the channel's memory.
+    /// Lets go of the channel's memory. Its header says from then on that it was
+    /// released, as the one of a channel of calls does: who goes on sending sees it.
     pub fn cut_off(&self) -> Result<()> {
-        self.memory.mine().cut_off(|_| ()).map_err(Error::Map)?;
-        self.memory.theirs().cut_off(|_| ()).map_err(Error::Map)
+        Sides { memory: &self.memory, depth: 0, cell_bytes: 0 }.cut_off(&[], &[])
+    }
+
+    /// Whether lines that are sent are answered still; else why not. Lets go of a
+    /// channel that the host released, as it may give its memory to others.
+    pub fn check(&self) -> Result<()> {
+        if let Some(reason) = broken(&self.memory) {
+            if reason == BreakReason::Released {
+                self.cut_off()?;
+            }
+            return Err(Error::of_break(reason));
+        }
+        self.window.check_generation()?;
+        let beat = self.memory.load(in_header::ALONE, Ordering::Relaxed);
+        self.life.check(beat, || self.window.manager_gone()).map_or(Ok(()), Err)
     }
 
     /// Rings the service if it has declared sleep and can be rung (R-SLP-2);

@@ -5,7 +5,7 @@ use super::function::{finish, vfun_function};
 use super::status::vfun_status;
 use super::waiter::limit;
 use crate::calls::{Flight, Into, Landed, Place};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::waiter::InFlight;
 use std::ffi::c_void;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfun_wire::channel::Command;
 use vfun_wire::limits::INLINE_BYTES;
+
+const WAITED_FOR: Failure = Failure::Argument("the call was waited for already");
 
 /// A call under way. One thread at a time may use it.
 pub struct vfun_pending {
@@ -36,7 +38,21 @@ impl vfun_pending {
 
     fn flight(&self) -> Edge<&Flight> {
         self.function.calls.way()?;
-        self.flight.as_ref().ok_or(Failure::Argument("the call was waited for already"))
+        self.flight.as_ref().ok_or(WAITED_FOR)
+    }
+
+    /// Waits for the results: their length, or how the call failed. It is in flight
+    /// still once `limit` has passed.
+    fn land(&mut self, limit: Option<Duration>, results: &mut [u8]) -> Edge<Result<usize>> {
+        let flight = self.flight.take().ok_or(WAITED_FOR)?;
+        let until = limit.and_then(|l| Instant::now().checked_add(l));
+        match self.function.calls.wait(flight, until, Into(results)) {
+            Landed::Done(done) => Ok(done),
+            Landed::Flying(flight) => {
+                self.flight = Some(flight);
+                Err(Error::TimedOut(limit.unwrap_or_default()).into())
+            }
+        }
     }
 }
 
@@ -124,16 +140,7 @@ pub unsafe extern "C" fn vfun_wait(
         // SAFETY: the caller's promise.
         unsafe {
             let mut p = taken(pending, "pending is null")?;
-            let results = edge::results(results, room)?;
-            let flight =
-                p.flight.take().ok_or(Failure::Argument("the call was waited for already"))?;
-            match p.function.calls.wait(flight, None, Into(results)) {
-                Landed::Done(done) => finish(done, result_len),
-                Landed::Flying(flight) => {
-                    p.flight = Some(flight);
-                    Err(Error::TimedOut(Duration::ZERO).into())
-                }
-            }
+            finish(p.land(None, edge::results(results, room)?)?, result_len)
         }
     })
 }
@@ -157,20 +164,12 @@ pub unsafe extern "C" fn vfun_wait_for(
         // SAFETY: the caller's promise.
         unsafe {
             let mut p = taken(pending, "pending is null")?;
-            let results = edge::results(results, room)?;
-            let flight =
-                p.flight.take().ok_or(Failure::Argument("the call was waited for already"))?;
-            let limit = limit(timeout_ns);
-            let until = limit.and_then(|l| Instant::now().checked_add(l));
-            match p.function.calls.wait(flight, until, Into(results)) {
-                Landed::Done(done) => finish(done, result_len),
-                Landed::Flying(flight) => {
-                    p.flight = Some(flight);
-                    // The caller has it still.
-                    let _ = Box::into_raw(p);
-                    Err(Error::TimedOut(limit.unwrap_or_default()).into())
-                }
+            let done = p.land(limit(timeout_ns), edge::results(results, room)?);
+            if p.flight.is_some() {
+                // The caller has it still.
+                let _ = Box::into_raw(p);
             }
+            finish(done?, result_len)
         }
     })
 }
@@ -198,7 +197,7 @@ pub unsafe extern "C" fn vfun_peek(
             put(len, 0, "len is null")?;
             let p = pending.as_mut().ok_or(Failure::Argument("pending is null"))?;
             let flight = p.flight.as_ref();
-            let flight = flight.ok_or(Failure::Argument("the call was waited for already"))?;
+            let flight = flight.ok_or(WAITED_FOR)?;
             let seen = p.function.calls.peek(flight, Place(&mut p.inline));
             let (at, n) = seen.ok_or(Error::TimedOut(Duration::ZERO))??;
             put(results, at.cast(), "results is null")?;

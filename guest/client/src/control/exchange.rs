@@ -80,7 +80,7 @@ impl WindowControl {
     /// Whether there is somebody to ask, as far as can be told at once.
     fn check_host(&self) -> Result<()> {
         self.window.check_generation()?;
-        if self.window.transport.host_gone() {
+        if self.window.transport.host_gone() == Some(true) {
             return Err(Error::ManagerGone("its socket was closed"));
         }
         if self.window.host_word(HOST_STATE_OFF) as u32 == host_state::ENDED {

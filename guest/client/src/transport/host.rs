@@ -130,15 +130,15 @@ impl Transport for Host {
     fn bell(&self, at: BellPlace) -> Option<std::io::Result<Bell>> {
         self.inn.get(usize::from(at.inn)).cloned().map(Ok)
     }
-    fn host_gone(&self) -> bool {
+    fn host_gone(&self) -> Option<bool> {
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match poll(&mut fds, Some(&now)) {
+        Some(match poll(&mut fds, Some(&now)) {
             Ok(0) | Err(_) => false,
             Ok(_) => {
                 fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
             }
-        }
+        })
     }
     fn device_gone(&self) -> bool {
         false

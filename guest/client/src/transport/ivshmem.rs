@@ -147,8 +147,8 @@ impl Transport for Ivshmem {
     fn bell(&self, _at: BellPlace) -> Option<std::io::Result<Bell>> {
         None
     }
-    fn host_gone(&self) -> bool {
-        false
+    fn host_gone(&self) -> Option<bool> {
+        None
     }
     fn device_gone(&self) -> bool {
         self.device.gone()

@@ -1,5 +1,6 @@
 //! How a window gets to this process, and how the two sides wake each other.
 
+mod beat;
 mod control_pages;
 mod host;
 mod ivshmem;
@@ -49,8 +50,9 @@ pub(crate) trait Transport: Send + Sync {
     /// a descriptor: its every ring is an edge, and nobody reads it. `None` without
     /// [`Bells::rung`].
     fn bell(&self, at: BellPlace) -> Option<std::io::Result<Bell>>;
-    /// Whether the manager is known to be gone. Says nothing of the services.
-    fn host_gone(&self) -> bool;
+    /// Whether the manager's socket was closed; `None` where there is none. Says
+    /// nothing of the services.
+    fn host_gone(&self) -> Option<bool>;
     /// Whether the device that carries the window is known to be gone.
     fn device_gone(&self) -> bool;
 }

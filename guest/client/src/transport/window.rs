@@ -1,12 +1,14 @@
 //! A window's header, checked, and the few words of its page that change.
 
+use super::beat::HostBeat;
 use super::{Bells, Transport};
 use crate::error::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use vfun_window::{Access, MapError, Mapping, ReadSpan};
 use vfun_wire::PAGE;
-use vfun_wire::header::{WindowHeader, check_size};
+use vfun_wire::header::{HOST_BEAT_OFF, HOST_STATE_OFF, WindowHeader, check_size};
 use vfun_wire::limits::NAME_BYTES;
 use vfun_wire::message::Name;
 use vfun_wire::names;
@@ -25,6 +27,7 @@ pub(crate) struct Window {
     pub bells: Bells,
     /// Page 0, for reading only: for the few words that change.
     header: ReadSpan,
+    beat: HostBeat,
 }
 
 impl Window {
@@ -39,7 +42,7 @@ impl Window {
         checked.check(bytes).map_err(|why| Error::NotAWindow { place: place(), why })?;
         let offered = Features(checked.features.get()).has(Features::DOORBELL);
         let bells = if offered { transport.bells()? } else { Bells::default() };
-        Ok(Window { transport, checked, bells, header })
+        Ok(Window { transport, checked, bells, header, beat: HostBeat::default() })
     }
 
     /// The generation that was checked.
@@ -66,6 +69,15 @@ impl Window {
     pub fn renewed(&self) -> Error {
         let found = self.header.load(GENERATION_WORD, Ordering::Relaxed);
         self.stale(found).err().unwrap_or(Error::DeviceGone)
+    }
+
+    /// Whether the manager is gone, as far as this side can tell: its socket was
+    /// closed or, where there is none, its beat stands still.
+    pub fn manager_gone(&self) -> bool {
+        self.transport.host_gone().unwrap_or_else(|| {
+            let state = self.host_word(HOST_STATE_OFF) as u32;
+            self.beat.stands_still(Instant::now(), self.host_word(HOST_BEAT_OFF), state)
+        })
     }
 
     /// A word of the header page that the host changes.

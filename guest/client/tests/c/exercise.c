@@ -1,22 +1,10 @@
 // Every function of vfun.h once, and every wrong use that it can tell.
+#include "check.h"
+
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <vfun.h>
-
-#define CHECK(x)                                                              \
-  do {                                                                        \
-    if (!(x)) {                                                               \
-      fprintf(stderr, "line %d: %s [last error: %s]\n", __LINE__, #x,         \
-              vfun_last_error());                                             \
-      exit(1);                                                                \
-    }                                                                         \
-  } while (0)
-#define OK(x) CHECK((x) == VFUN_STATUS_OK)
 
 static vfun_function *shared;
 

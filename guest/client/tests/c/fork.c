@@ -1,20 +1,9 @@
 // What a child of fork has of its parent's handles: an error, and memory to free.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "check.h"
+
 #include <sys/wait.h>
 #include <unistd.h>
-#include <vfun.h>
 
-#define CHECK(x)                                                              \
-  do {                                                                        \
-    if (!(x)) {                                                               \
-      fprintf(stderr, "line %d: %s [last error: %s]\n", __LINE__, #x,         \
-              vfun_last_error());                                             \
-      exit(1);                                                                \
-    }                                                                         \
-  } while (0)
-#define OK(x) CHECK((x) == VFUN_STATUS_OK)
 #define FORKED(x) CHECK((x) == VFUN_STATUS_FORKED)
 
 static vfun_connect_options options = {.size = sizeof options, .app = "fork"};

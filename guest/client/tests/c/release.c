@@ -1,20 +1,9 @@
 // Cells and calls that outlive their function or their session: nothing of them
 // reaches the next function, which has the same pages of the window.
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <vfun.h>
+#include "check.h"
 
-#define CHECK(x)                                                              \
-  do {                                                                        \
-    if (!(x)) {                                                               \
-      fprintf(stderr, "line %d: %s [last error: %s]\n", __LINE__, #x,         \
-              vfun_last_error());                                             \
-      exit(1);                                                                \
-    }                                                                         \
-  } while (0)
-#define OK(x) CHECK((x) == VFUN_STATUS_OK)
+#include <pthread.h>
+
 #define CELLS 64
 #define CELL 4096
 

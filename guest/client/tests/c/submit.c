@@ -1,19 +1,7 @@
 // A module of one's own from C, against a real host: submit ENDPOINT CLIENT FILE.
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <vfun.h>
+#include "check.h"
 
-#define CHECK(x)                                                              \
-  do {                                                                        \
-    if (!(x)) {                                                               \
-      fprintf(stderr, "line %d: %s [last error: %s]\n", __LINE__, #x,         \
-              vfun_last_error());                                             \
-      exit(1);                                                                \
-    }                                                                         \
-  } while (0)
-#define OK(x) CHECK((x) == VFUN_STATUS_OK)
+#include <stdint.h>
 
 static char bytes[1 << 20];
 

@@ -164,9 +164,11 @@ impl Daemon {
         let control = to_host[0].clone();
         let bells = Bells::of_vm(to_host, to_app)?;
         let generation = self.next_window_generation();
-        let window =
+        let mut window =
             HostWindow::lay_out(fd, bytes, generation, client.id, &client.name, Some(bells))
                 .map_err(io::Error::other)?;
+        // From its first call on an app can tell whether it moves.
+        window.beat();
         window.set_state(self.serving_state());
         let peer = self.records.next_peer(&client.name, FIRST_VM_PEER);
         self.note_numbers();

@@ -102,8 +102,8 @@ impl Transport for Module {
         });
         Some(made)
     }
-    fn host_gone(&self) -> bool {
-        false
+    fn host_gone(&self) -> Option<bool> {
+        None
     }
     fn device_gone(&self) -> bool {
         match ioctl::info(self.file.as_fd()) {
