@@ -44,6 +44,19 @@ pub struct Function {
 }
 
 impl Function {
+    /// Its driver at a place, if it has one there.
+    pub fn driver_at(&self, location: Location) -> Option<&Driver> {
+        match location.is_hardware() {
+            true => self.hardware.as_ref().map(|h| &h.driver),
+            false => self.software.as_ref(),
+        }
+    }
+
+    /// The devices that its driver at a place opens.
+    pub fn devices_at(&self, location: Location) -> &[Device] {
+        self.driver_at(location).map_or(&[], |driver| self.devices_of(driver))
+    }
+
     /// The devices that one of its drivers opens: if it has hardware, none of
     /// those in software.
     pub fn devices_of(&self, driver: &Driver) -> &[Device] {

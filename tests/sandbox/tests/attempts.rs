@@ -6,6 +6,7 @@ use libc::*;
 use std::io::Write;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use vfun_admin::{Ask, Reply};
 use vfun_jail::Layer;
 use vfun_tests_sandbox::{Attacker, BYTES, Mode, Outcome, root};
 
@@ -450,6 +451,27 @@ fn policy_says_whose_services_may_open_which_device() {
     let e = e.to_string();
     assert!(e.contains("/dev/urandom") && e.contains("devices in [client.host]"), "{e}");
     assert!(stand.connect("app").function("echo").is_ok(), "others are not concerned");
+}
+
+#[test]
+fn a_device_that_policy_takes_away_is_taken_from_who_has_it() {
+    let manifest = with_device("/dev/urandom");
+    let attacker = Attacker::with(&[], &["--functions", manifest.path().to_str().unwrap()]);
+    let Outcome::Went(fd) = node("/dev/urandom", O_RDWR, &attacker) else { panic!() };
+    assert_eq!(request(&attacker, fd, RNDGETENTCNT), Outcome::Went(0));
+    let pid = attacker.service().pid;
+    let text = "[client.host]\ndevices = [\"/dev/dri/*\"]\n".to_owned();
+    match attacker.stand.ask(&Ask::SetPolicy { text, file: "new.toml".into() }) {
+        Reply::Done { sentence } => assert!(sentence.contains("1 grant was taken"), "{sentence}"),
+        other => panic!("{other:?}"),
+    }
+    attacker.stand.until("its service ends", |s| match s.ask(&Ask::Services) {
+        Reply::Services { services } => services.iter().all(|s| s.pid != pid),
+        other => panic!("{other:?}"),
+    });
+    let Reply::History { rows } = attacker.stand.ask(&Ask::History { limit: 50 }) else { panic!() };
+    let told = |why: &str| why.contains("/dev/urandom") && why.contains("devices in [client.host]");
+    assert!(rows.iter().any(|r| r.why.as_deref().is_some_and(told)), "{rows:?}");
 }
 
 #[test]

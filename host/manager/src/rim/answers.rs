@@ -1,5 +1,6 @@
 //! The admin interface: answers what people ask.
 
+use super::policy::taken;
 use super::{Daemon, Kind};
 use crate::admin::counters::Counters;
 use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status};
@@ -415,6 +416,7 @@ impl Daemon {
             let sentence = format!("function {name} {} is offered: {drivers}", f.version);
             let mut catalog = self.rim.core.catalog().clone();
             catalog.functions.insert(name, f);
+            let sentence = sentence + &taken(&self.rim.core.effects(&catalog));
             Ok((catalog, sentence))
         })();
         match done {
