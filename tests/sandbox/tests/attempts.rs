@@ -390,6 +390,27 @@ fn landlock_alone_keeps_other_devices_closed() {
     assert!(node("/dev/null", O_RDWR, &attacker).failed(&[EACCES]));
 }
 
+#[test]
+fn a_driver_of_devices_does_not_start_where_nothing_keeps_it_to_them() {
+    let manifest = with_device("/dev/urandom");
+    let functions = ["--functions", manifest.path().to_str().unwrap()];
+    let without = |layers: &[Layer]| {
+        let mut options = functions.to_vec();
+        // Not its own user: it would need a way to the program where it was built.
+        let layers = layers.iter().chain(&[Layer::OwnUser]);
+        options.extend(layers.flat_map(|l| ["--without-layer", l.name()]));
+        let stand = vfun_tests_local::Stand::with(&options);
+        let session = stand.connect("app");
+        assert!(session.function("echo").is_ok(), "others are not concerned");
+        session.function("attack").map(drop).map_err(|e| e.to_string())
+    };
+    let e = without(&[Layer::Mount, Layer::Landlock]).expect_err("it started");
+    for says in ["opens devices", "'mount'", "'landlock'", "left out by --without-layer"] {
+        assert!(e.contains(says), "{e} should say {says}");
+    }
+    assert_eq!(without(&[Layer::Landlock]), Ok(()), "one of them is enough");
+}
+
 /// A node of a device that only a group may open, gone with the test.
 struct Node(String);
 
