@@ -39,6 +39,8 @@ pub struct Function {
     pub makes_code: bool,
     /// Devices that its driver opens, the one of its hardware if it has any.
     pub devices: Vec<Device>,
+    /// What error codes of its driver mean, those that its manifest tells of.
+    pub codes: BTreeMap<i32, String>,
     /// What its arguments and results are, if its manifest says so.
     pub signature: Option<Signature>,
 }

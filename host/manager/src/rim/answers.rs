@@ -3,7 +3,9 @@
 use super::policy::taken;
 use super::{Daemon, Kind};
 use crate::admin::counters::Counters;
-use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status};
+use crate::admin::{
+    Ask, ClientRow, CodeRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status,
+};
 use crate::audit::Who;
 use crate::core::breakers::State;
 use crate::core::catalog::{Client, ClientKind, Function, OverTcp};
@@ -637,6 +639,7 @@ fn function_row(f: &Function) -> FunctionRow {
             }
             None => String::new(),
         },
+        codes: f.codes.iter().map(|(&code, m)| CodeRow { code, means: m.clone() }).collect(),
         deadline_ms: f.deadline_ms,
         max_args: f.max_args,
         max_result: f.max_result,
