@@ -88,6 +88,11 @@ build() {
     shift 2
     ko=$out/$version/vfun.ko
     if [ $# = 0 ] && up_to_date "$ko"; then printf '%s\n' "$ko"; return 0; fi
+    # One at a time: another run would replace the headers that this one builds with.
+    mkdir -p "$out"
+    exec 9>"$out/lock"
+    flock 9
+    if [ $# = 0 ] && up_to_date "$ko"; then printf '%s\n' "$ko"; return 0; fi
     headers "$version" "$suite"
     mkdir -p "$out/$version"
     # A tree of its own for each kernel, laid out as here.

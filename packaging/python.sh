@@ -19,6 +19,10 @@ say() { printf '%s\n' "python: $*" >&2; }
 host=${PYTHON:-python3}
 "$host" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
     { say "Python 3.11 or newer is needed (packaging/setup.sh installs it on Debian 12, PYTHON names another)"; exit 1; }
+# One at a time: two would install into one environment.
+mkdir -p "$target"
+exec 9>"$target/python.lock"
+flock 9
 if [ ! -x "$python" ]; then
     "$host" -m venv "$venv" || { say "no virtual environment: is python3-venv installed?"; exit 1; }
 fi

@@ -1,9 +1,10 @@
 #!/bin/sh
 # The host's side under the unit that ships, in a Debian 12 of its own: a
-# machine in QEMU with that system's systemd (252) and control groups of
-# version 2, in which packaging/systemd/check.sh then tries limits, upgrade,
-# restart and stop with real drivers. Needs root, for the owners of files, but
-# for a disk that is up to date. Nothing is installed or mounted on this machine.
+# machine in QEMU with that system's systemd (252), control groups of version 2
+# and a GPU (virtio-gpu), in which packaging/systemd/check.sh then tries limits,
+# a device, upgrade, restart and stop with real drivers. Needs root, for the
+# owners of files, but for a disk that is up to date. Nothing is installed or
+# mounted on this machine.
 #
 #   packaging/systemd-guest.sh          make what is missing or old; print the folder
 #   packaging/systemd-guest.sh --test   the same, then boot it and check (a few minutes)
@@ -19,7 +20,12 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 dir=${VFUN_SYSTEMD_GUEST_DIR:-$here/target/systemd-guest}
 built=${CARGO_TARGET_DIR:-$here/target}/${VFUN_PROFILE:-release}
 suite=bookworm
-packages=linux-image-cloud-amd64,systemd,systemd-sysv,udev,kmod,dbus
+# The kernel for clouds has no driver of a GPU.
+packages=linux-image-amd64,systemd,systemd-sysv,udev,kmod,dbus
+# All that this machine needs of that kernel's modules, which have 350 MB.
+modules='drivers/virtio/* drivers/block/virtio_blk.ko drivers/char/* drivers/gpu/drm/drm*
+drivers/gpu/drm/virtio/* fs/ext4/* fs/jbd2/* fs/mbcache.ko fs/autofs/* fs/configfs/* crypto/*
+lib/* arch/*'
 # Twice what is in it now. Only what is used takes room.
 disk_size=1500M
 # A hundred times as slow as a machine of its own, this is still enough.
@@ -49,7 +55,7 @@ up_to_date() {
 }
 
 make_base() {
-    [ ! -s "$dir/base.tar" ] || return 0
+    [ ! -s "$dir/base.tar" ] || [ "$(cat "$dir/base.of" 2>/dev/null)" != "$packages $modules" ] || return 0
     [ "$(id -u)" = 0 ] || die "needs root to make files of root's in $dir"
     for tool in mmdebstrap mke2fs; do
         command -v $tool >/dev/null 2>&1 || die "$tool is missing: run packaging/setup.sh"
@@ -57,7 +63,14 @@ make_base() {
     . "$here/packaging/apt.sh"
     . "$here/packaging/debian-base.sh"
     say "making a system of Debian's packages"
-    debian_base $suite $packages "$dir/base.tar" || exit 1
+    set -- '--dpkgopt=path-exclude=/lib/modules/*/kernel/*'
+    set -f # these are dpkg's patterns
+    for module in $modules; do
+        set -- "$@" "--dpkgopt=path-include=/lib/modules/*/kernel/$module"
+    done
+    set +f
+    debian_base $suite $packages "$dir/base.tar" "$@" || exit 1
+    printf '%s\n' "$packages $modules" >"$dir/base.of"
 }
 
 make_disk() {
@@ -71,11 +84,12 @@ make_disk() {
     tar -C "$root" --numeric-owner -xf "$dir/base.tar"
     say "installing VirtFun in it"
     (cd "$here" && DESTDIR=$root PREFIX=/usr packaging/install.sh >/dev/null)
-    # The driver that uses more than it may.
+    # The driver that uses more than it may, and whatever device it is told.
     install -m 755 "$built/libvfun_attackdriver.so" "$root/usr/lib/virtfun/"
     # Emulated, it takes longer.
     sed 's/^deadline_ms = .*/deadline_ms = 120000/' "$here/services/attackdriver/function.toml" \
         >"$root/usr/share/virtfun/functions/attack.toml"
+    install -m 644 "$here/packaging/systemd/gpu.toml" "$root/usr/share/virtfun/"
     install -m 755 "$here/packaging/systemd/check.sh" "$root/usr/bin/vfun-check"
     install -m 644 "$here/packaging/systemd/vfun-check.service" "$root/etc/systemd/system/"
     wants=$root/etc/systemd/system/multi-user.target.wants
@@ -119,7 +133,7 @@ timeout "$patience" $qemu -M q35 -nodefaults -no-user-config -display none $acce
     -m 1024 -smp 2 -no-reboot -kernel "$dir/vmlinuz" -initrd "$dir/initrd" \
     -append 'root=/dev/vda rw console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check random.trust_cpu=on systemd.show_status=no' \
     -drive "if=none,id=disk,format=raw,snapshot=on,cache=unsafe,file=$dir/disk" \
-    -device virtio-blk-pci,drive=disk -serial stdio </dev/null >"$dir/console" 2>&1 ||
+    -device virtio-blk-pci,drive=disk -device virtio-gpu-pci -serial stdio </dev/null >"$dir/console" 2>&1 ||
     say "QEMU ended with $?"
 tr -d '\r' <"$dir/console" | grep '^check: ' >&2 || true
 if tr -d '\r' <"$dir/console" | grep -qx 'check: all done' && ! grep -q '^check: FAILED' "$dir/console"; then

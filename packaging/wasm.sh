@@ -17,13 +17,17 @@ programs=$target/$profile
 wasm="--manifest-path services/wasm/Cargo.toml --target-dir $target/wasm --profile $profile --locked --quiet"
 
 build() {
+    # One at a time: two would move the same new file into place.
+    mkdir -p "$programs"
+    exec 9>"$programs/wasm.lock"
+    flock 9
     # shellcheck disable=SC2086  # a list of words is meant
     cargo build $wasm
-    mkdir -p "$programs"
     # Another file of that name may be running: it keeps its own.
     cp -p --remove-destination "$target/wasm/$profile/vfun-service-wasm" "$programs/vfun-service-wasm.new"
     mv "$programs/vfun-service-wasm.new" "$programs/vfun-service-wasm"
     services/wasm/modules/build.sh "$programs"
+    exec 9>&-
 }
 
 case "${1-}" in

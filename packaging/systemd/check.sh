@@ -68,6 +68,38 @@ eventually 'and the history says why' sh -c 'vfun history | tee /tmp/history | g
 # Mode 4: 200 threads; the first byte of the answer is how many there were.
 check 'no more threads than policy says' sh -c 'n=$(vfun call attack --quiet --hex 0400000000000000c800000000000000 --out - | od -An -tu1 -N1); echo "$n"; test "$n" -ge 4 && test "$n" -le 21'
 
+# A device: the GPU that QEMU emulates. Mode 10 of the driver that attacks opens a
+# node and makes one request of it; the answer is the name of the kernel's driver,
+# or an error's number below zero.
+gpu=/dev/dri/renderD128
+which=006440c000000000 # DRM_IOCTL_VERSION, as eight bytes
+other=0c6410c000000000 # DRM_IOCTL_GET_CAP
+asks() { # NODE REQUEST
+    node=$(printf %s "$1" | od -An -v -tx1 | tr -d ' \n')
+    vfun call attack --quiet --hex "0a00000000000000$2$node" --out - >/tmp/answer
+}
+refuses() { # NODE REQUEST ERROR...: one of these
+    asks "$1" "$2" || return 1
+    n=$(od -An -v -td8 /tmp/answer | tr -d ' \n')
+    shift 2
+    for e; do [ "$n" != "-$e" ] || return 0; done
+    echo "it answers $n"
+    return 1
+}
+names() { asks "$1" "$2" && [ "$(cat /tmp/answer)" = "$3" ]; }
+denied() { ! asks "$1" "$2" 2>/tmp/denied && grep "$1" /tmp/denied && grep 'devices in' /tmp/denied; }
+eventually 'there is a GPU, of a group of its own' sh -c "test -c $gpu && ls -l $gpu | tee /tmp/node | grep ' root render ' || { ls -l /dev/dri; false; }"
+check 'a function without devices cannot open it' refuses $gpu $which 2 13
+cat /usr/share/virtfun/functions/attack.toml /usr/share/virtfun/gpu.toml >/tmp/gpu.toml
+check 'its manifest is taken' vfun function add /tmp/gpu.toml
+check 'a function whose manifest names it asks it what it is' names $gpu $which virtio_gpu
+check 'another request is refused' refuses $gpu $other 25
+check 'another node is refused' refuses /dev/dri/card0 $which 2 13
+check 'policy takes it' sh -c 'printf "[default]\nmemory = \"64 MiB\"\nthreads = 16\ndevices = []\n" >/tmp/policy.toml && vfun policy set /tmp/policy.toml'
+check 'it is denied then' denied $gpu $which
+check 'policy gives it back' sh -c 'sed -i /devices/d /tmp/policy.toml && vfun policy set /tmp/policy.toml'
+check 'and it answers again' names $gpu $which virtio_gpu
+
 # A manager that dies.
 was=$(service_pid) old=$(main_pid)
 kill -9 "$old"

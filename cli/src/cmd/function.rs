@@ -66,7 +66,7 @@ pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
 
 fn show(f: &FunctionRow) -> String {
     let none = || "none: bytes in, bytes out".to_owned();
-    let facts = Facts::new()
+    let mut facts = Facts::new()
         .fact("name", &f.name)
         .fact("offered to", f.client.as_deref().unwrap_or("all whose policy allows it"))
         .fact("version", &f.version)
@@ -79,6 +79,9 @@ fn show(f: &FunctionRow) -> String {
         .fact("deadline", out::duration(std::time::Duration::from_millis(f.deadline_ms.into())))
         .fact("max arguments", out::bytes(f.max_args.into()))
         .fact("max results", out::bytes(f.max_result.into()));
+    for c in &f.codes {
+        facts = facts.fact(&format!("error {}", c.code), &c.means);
+    }
     facts.render()
 }
 

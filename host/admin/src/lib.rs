@@ -409,12 +409,24 @@ pub struct FunctionRow {
     pub max_args: u32,
     /// Longest results, bytes.
     pub max_result: u32,
+    /// What error codes of its driver mean, those that its manifest tells of.
+    #[serde(default)]
+    pub codes: Vec<CodeRow>,
     /// Its signature, if it has one.
     #[serde(default)]
     pub signature: Option<String>,
     /// Fingerprint of its signature, 16 hexadecimal digits, if it has one.
     #[serde(default)]
     pub fingerprint: Option<String>,
+}
+
+/// An error code of a function.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CodeRow {
+    /// The code.
+    pub code: i32,
+    /// What it means.
+    pub means: String,
 }
 
 /// A client, for people.

@@ -39,11 +39,26 @@ pub struct Function {
     pub makes_code: bool,
     /// Devices that its driver opens, the one of its hardware if it has any.
     pub devices: Vec<Device>,
+    /// What error codes of its driver mean, those that its manifest tells of.
+    pub codes: BTreeMap<i32, String>,
     /// What its arguments and results are, if its manifest says so.
     pub signature: Option<Signature>,
 }
 
 impl Function {
+    /// Its driver at a place, if it has one there.
+    pub fn driver_at(&self, location: Location) -> Option<&Driver> {
+        match location.is_hardware() {
+            true => self.hardware.as_ref().map(|h| &h.driver),
+            false => self.software.as_ref(),
+        }
+    }
+
+    /// The devices that its driver at a place opens.
+    pub fn devices_at(&self, location: Location) -> &[Device] {
+        self.driver_at(location).map_or(&[], |driver| self.devices_of(driver))
+    }
+
     /// The devices that one of its drivers opens: if it has hardware, none of
     /// those in software.
     pub fn devices_of(&self, driver: &Driver) -> &[Device] {

@@ -271,7 +271,8 @@ impl Core {
             let (on_vf, vf) = (g.location.is_hardware(), g.vf);
             let to = self.leased_hardware(&g.function, name).map(|h| h.location);
             let stays = g.moving.is_none_or(|m| m.phase == Phase::Warming);
-            let late = if on_vf && stays && lent(vf, g.client_id) {
+            let owed = lent(vf, g.client_id) || (on_vf && self.denies_hardware(g));
+            let late = if on_vf && stays && owed {
                 let since = *self.leases.kept.entry(handle).or_insert(now);
                 now.saturating_sub(since) > WARMING_MS
             } else {
@@ -282,8 +283,9 @@ impl Core {
             match g.moving {
                 Some(m) if !m.phase.may_be_called_off() => {}
                 Some(m) if late && self.waits_for_its_turn(now, m) => {
-                    let why = "its VF is lent to another, and its software still waits to be \
-                               started: it crashed, or its client used up its service starts";
+                    let why = "its VF is lent to another, or its client may not have it any more, \
+                               and its software still waits to be started: it crashed, or its \
+                               client used up its service starts";
                     self.grants.get_mut(handle).expect("just seen").moving = None;
                     self.leave_for_others(handle, BreakReason::NoService, why, out);
                 }
@@ -300,12 +302,13 @@ impl Core {
                 None if on_vf && vf != meant => {
                     let (client, function) = (g.client_id, g.function.clone());
                     // Software that does not come up is not tried all day. Whoever
-                    // crashes it does not keep a VF by that which somebody else is lent.
+                    // crashes it does not keep a VF by that which somebody else is lent, or
+                    // which its client may not have any more.
                     match self.check_breaker(now, client, &function, Location::Software) {
                         Ok(()) => self.begin_move(now, handle, Location::Software, out),
-                        Err(_) if lent(vf, client) => {
-                            let why =
-                                "its VF is lent to another, and its software crashed too often";
+                        Err(_) if owed => {
+                            let why = "its VF is lent to another, or its client may not have it \
+                                       any more, and its software crashed too often";
                             self.leave_for_others(handle, BreakReason::CrashLoop, why, out);
                         }
                         Err(_) => {}
@@ -334,6 +337,12 @@ impl Core {
         }
         let priority = self.catalog.policy.of(&c.name, function).lease_priority;
         Some(Competes { client: c.id, priority, usual_ns: hardware.usual_gain_ns as f64 })
+    }
+
+    /// Whether the manifest of a grant's client, or policy, does not let it have hardware.
+    fn denies_hardware(&self, g: &Grant) -> bool {
+        let client = self.catalog.clients.get(&g.client_id);
+        client.is_some_and(|c| rules::no_hardware(&self.catalog, c, &g.function).is_some())
     }
 
     /// Whether a grant may be moved. Where its function was declared anew, or

@@ -173,3 +173,7 @@ pub const LEASE_LOST_MOST_MS: u64 = 300_000;
 /// twelve seconds until it is ended: who does so again and again has to use the VF, as others would let it,
 /// for five times as long in between, or wait.
 pub const LEASE_WORKED_MS: u64 = 60_000;
+/// Error codes that a manifest gives a meaning: what people read is shorter.
+pub const CODES_MAX: usize = 64;
+/// Bytes of each meaning: a sentence, as long as one that a driver sends.
+pub const CODE_MEANING_BYTES: usize = 256;

@@ -2,7 +2,9 @@
 //! refused with file, line and reason, and nothing of it is taken.
 
 use crate::catalog::{Client, ClientKind, Function, Hardware, OverTcp};
-use crate::limits::{WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN};
+use crate::limits::{
+    CODE_MEANING_BYTES, CODES_MAX, WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -62,6 +64,8 @@ struct FunctionToml {
     #[serde(default)]
     devices: Vec<DeviceToml>,
     #[serde(default)]
+    codes: BTreeMap<Spanned<String>, Spanned<String>>,
+    #[serde(default)]
     settings: BTreeMap<String, toml::Value>,
 }
 
@@ -104,6 +108,39 @@ fn devices(src: &Source<'_>, all: &[DeviceToml]) -> Result<Vec<Device>, Manifest
         Ok(Device { path: d.path.get_ref().clone(), ioctls })
     };
     all.iter().map(device).collect()
+}
+
+/// What a manifest says of its driver's error codes. Three of them mean the same for
+/// all functions (`vfun_driver.h`), and 0 is none.
+fn codes(
+    src: &Source<'_>,
+    all: &BTreeMap<Spanned<String>, Spanned<String>>,
+) -> Result<BTreeMap<i32, String>, ManifestError> {
+    const OF_ALL: [i32; 4] = [0, -1, -2, -4];
+    if let Some(beyond) = all.keys().nth(CODES_MAX) {
+        return Err(src.error(beyond, format!("at most {CODES_MAX} codes have a meaning here")));
+    }
+    let code = |(code, means): (&Spanned<String>, &Spanned<String>)| {
+        let text = code.get_ref();
+        let number = text.parse::<i32>().ok().filter(|n| n.to_string() == *text);
+        let number = number.filter(|n| !OF_ALL.contains(n)).ok_or_else(|| {
+            src.error(
+                code,
+                format!(
+                    "codes: '{text}' is no code of a function's own: these are 1, 2, ... and -3 (the arguments make no sense); -1, -2 and -4 mean the same for all"
+                ),
+            )
+        })?;
+        let text = means.get_ref();
+        match (1..=CODE_MEANING_BYTES).contains(&text.len()) && !text.contains(char::is_control) {
+            true => Ok((number, text.clone())),
+            false => Err(src.error(
+                means,
+                format!("codes: a meaning is one line of 1 to {CODE_MEANING_BYTES} bytes"),
+            )),
+        }
+    };
+    all.iter().map(code).collect()
 }
 
 /// The module at `path`, if it begins as one. Its service checks the rest.
@@ -345,6 +382,7 @@ pub fn function(
     if let (Some(d), kind @ ("wasm" | "floor")) = (t.devices.first(), t.kind.get_ref().as_str()) {
         return Err(src.error(&d.path, format!("a function of kind \"{kind}\" opens no device")));
     }
+    let codes = codes(&src, &t.codes)?;
     let settings = t
         .settings
         .into_iter()
@@ -367,6 +405,7 @@ pub fn function(
         reads: t.reads.into_iter().map(Spanned::into_inner).collect(),
         makes_code: t.makes_code,
         devices,
+        codes,
         signature,
     })
 }
@@ -527,6 +566,32 @@ mod tests {
     }
     fn c(text: &str) -> Result<Client, String> {
         client(Path::new("c.toml"), text, 1).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn codes_of_a_functions_own_have_meanings() {
+        let floor = "name = \"x\"\nversion = \"1.0\"\nkind = \"floor\"\n[codes]\n";
+        let of = |codes: &str| f(&format!("{floor}{codes}")).map(|f| f.codes);
+        let two = of("1 = \"no point is near enough\"\n-3 = \"not a point\"\n").unwrap();
+        let expected = [(-3, "not a point"), (1, "no point is near enough")];
+        assert!(two.iter().map(|(n, text)| (*n, text.as_str())).eq(expected));
+        let many: String = (1..=CODES_MAX + 1).map(|n| format!("{n} = \"x\"\n")).collect();
+        for (codes, expect) in [
+            ("0 = \"well\"", "f.toml:5: codes: '0' is no code"),
+            ("1 = \"x\"\n-1 = \"a bug\"", "f.toml:6: codes: '-1' is no code"),
+            ("-2 = \"x\"", "'-2' is no code"),
+            ("-4 = \"x\"", "'-4' is no code"),
+            ("one = \"x\"", "'one' is no code"),
+            ("99999999999 = \"x\"", "is no code"),
+            ("01 = \"x\"", "'01' is no code"),
+            ("1 = \"\"", "f.toml:5: codes: a meaning is one line"),
+            ("1 = \"a\\nb\"", "a meaning is one line"),
+            ("1 = 2", "f.toml:5: invalid type"),
+            (many.as_str(), "at most 64 codes"),
+        ] {
+            let e = of(codes).unwrap_err();
+            assert!(e.contains(expect), "{e} should say {expect}");
+        }
     }
 
     #[test]

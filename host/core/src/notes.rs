@@ -11,6 +11,7 @@ use super::{Catalog, ReplyTo, ServiceId, Session, Window, WindowId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use vfun_jail::Device;
 use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
 use vfun_wire::header::{HEAP_OFF, check_size};
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, VECTORS};
@@ -176,6 +177,8 @@ pub(super) struct ServiceNote {
     #[serde(default)]
     pub delayed: Option<u64>,
     pub overran: Option<u64>,
+    #[serde(default)]
+    pub devices: Vec<Device>,
     #[serde(default)]
     pub outdated: bool,
     /// What its function was when it was noted; see [`print`].
@@ -434,6 +437,7 @@ impl ServiceNote {
             ever_ready: s.ever_ready,
             delayed: s.delayed,
             overran: s.overran.map(|h| h.0),
+            devices: s.devices.clone(),
             outdated: s.outdated,
             of: Some(print(catalog, s.client, &s.function)),
         }
@@ -458,6 +462,7 @@ impl ServiceNote {
             delayed: self.delayed,
             overran: self.overran.map(Handle),
             stalled: None,
+            devices: self.devices,
             outdated: self.outdated || anew,
         })
     }

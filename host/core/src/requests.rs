@@ -420,6 +420,7 @@ impl Core {
         let deadline_ms = rules::deadline(&self.catalog, client, f, n.deadline_ms.get())?;
         self.within_quota(client, name, &Wanted { depth, bytes: side.saturating_mul(2) })?;
         let location = self.place(client, f, preference)?;
+        rules::check_devices(&self.catalog, client, f, location)?;
         self.check_breaker(now, client.id, name, location)?;
         let hw = f.hardware.as_ref().filter(|hw| hw.leased);
         let leased = hw.is_some() && preference == Preference::Any && f.software.is_some();

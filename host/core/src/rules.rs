@@ -2,12 +2,14 @@
 //! it loses when policy changes.
 
 use super::catalog::{Catalog, Client, Function};
-use super::grants::GrantState;
+use super::grants::{Grant, GrantState};
 use super::services::ServiceState;
 use super::{Action, Core};
-use crate::policy::{Key, Rules, key_of, matches};
+use crate::policy::{Key, Policy, Rules, key_of, matches};
 use sha2::{Digest, Sha256};
 use vfun_admin::policy::Holds;
+use vfun_jail::Device;
+use vfun_wire::message::Location;
 use vfun_wire::{Handle, Nack, NackCode};
 
 /// What a client's grants add up to. It is counted from the grants themselves
@@ -131,7 +133,29 @@ pub(super) fn no_hardware(catalog: &Catalog, client: &Client, f: &str) -> Option
         let what = format!("client {} may not use hardware for '{f}'", client.name);
         return Some(by_policy(catalog, NackCode::Denied, client, f, Key::Hardware, what));
     }
-    None
+    let hardware = catalog.functions.get(f).and_then(|f| Some((f, f.hardware.as_ref()?.location)));
+    hardware.and_then(|(f, location)| check_devices(catalog, client, f, location).err())
+}
+
+/// The first of these devices that policy does not let a client's services open.
+fn closed<'a>(policy: &Policy, client: &str, devices: &'a [Device]) -> Option<&'a Device> {
+    devices.iter().find(|d| !policy.may_open(client, &d.path.display().to_string()))
+}
+
+/// Whether policy lets a client's services open the devices that a function's
+/// driver at a place needs.
+pub(super) fn check_devices(
+    catalog: &Catalog,
+    client: &Client,
+    f: &Function,
+    location: Location,
+) -> Result<(), Nack> {
+    let Some(device) = closed(&catalog.policy, &client.name, f.devices_at(location)) else {
+        return Ok(());
+    };
+    let (name, node) = (&client.name, device.path.display());
+    let what = format!("client {name} may not open {node}, which '{}' needs", f.name);
+    Err(by_policy(catalog, NackCode::Denied, client, "", Key::Devices, what))
 }
 
 /// The deadline of a grant's calls, ms.
@@ -320,27 +344,78 @@ impl Core {
             if gone || g.state == GrantState::Closing {
                 continue;
             }
-            let (client, f) = (g.client.as_str(), g.function.as_str());
-            let rules = catalog.policy.of(client, f);
-            if !catalog.policy.may_use(client, f) {
-                let key = key_of(f);
-                let section = catalog.policy.section(client, "", key);
-                let what = match key {
-                    Key::Submit => "policy does not let its client submit any more",
-                    _ => "policy does not list its function any more",
-                };
-                effects.grants.push((handle, format!("{what} ({key} in {section})")));
-            } else if g.location.is_hardware() && !rules.hardware && !self.moves(g) {
-                let section = catalog.policy.section(client, f, Key::Hardware);
-                effects.grants.push((
-                    handle,
-                    format!("policy does not allow hardware any more (hardware in {section})"),
-                ));
-            } else if g.calls_per_s != rules.calls_per_s {
-                effects.rates.push((handle, rules.calls_per_s));
+            let calls_per_s = catalog.policy.of(&g.client, &g.function).calls_per_s;
+            if let Some(why) = self.taken(catalog, g) {
+                effects.grants.push((handle, why));
+            } else if g.calls_per_s != calls_per_s {
+                effects.rates.push((handle, calls_per_s));
             }
         }
         effects
+    }
+
+    /// Why another catalog takes a grant away, if it does.
+    fn taken(&self, catalog: &Catalog, g: &Grant) -> Option<String> {
+        let (policy, client, f) = (&catalog.policy, g.client.as_str(), g.function.as_str());
+        let manifest = catalog.clients.get(&g.client_id);
+        if !policy.may_use(client, f) {
+            let key = key_of(f);
+            let section = policy.section(client, "", key);
+            let what = match key {
+                Key::Submit => "policy does not let its client submit any more",
+                _ => "policy does not list its function any more",
+            };
+            return Some(format!("{what} ({key} in {section})"));
+        }
+        if manifest.is_some_and(|c| !c.may_use(f)) {
+            return Some("its client's manifest does not list its function any more".into());
+        }
+        let stays_on_hardware = g.location.is_hardware() && !self.moves(g);
+        if stays_on_hardware && !policy.of(client, f).hardware {
+            let section = policy.section(client, f, Key::Hardware);
+            return Some(format!(
+                "policy does not allow hardware any more (hardware in {section})"
+            ));
+        }
+        if stays_on_hardware && manifest.is_some_and(|c| !c.hardware) {
+            return Some("its client's manifest does not allow hardware any more".into());
+        }
+        self.lost_device(catalog, g)
+    }
+
+    /// Why a grant may not have its devices any more, if another catalog takes one:
+    /// policy, or the manifest of its function. What a function had that is gone
+    /// altogether stays until it is released.
+    fn lost_device(&self, catalog: &Catalog, g: &Grant) -> Option<String> {
+        let f = catalog.function(g.client_id, &g.function);
+        let by_policy = |devices: &[Device]| {
+            let device = closed(&catalog.policy, &g.client, devices)?;
+            let section = catalog.policy.section(&g.client, "", Key::Devices);
+            let node = device.path.display();
+            Some(format!("policy does not let it open {node} any more (devices in {section})"))
+        };
+        let coming = g.moving.filter(|m| !m.phase.lingers()).map(|m| m.service);
+        let of_grant = [g.service, coming].into_iter().flatten();
+        for s in of_grant.filter_map(|id| self.services.get(&id)) {
+            let named = |d: &Device| {
+                f.is_none_or(|f| f.devices_at(s.location).iter().any(|now| now.covers(d)))
+            };
+            if let Some(d) = s.devices.iter().find(|d| !named(d)) {
+                let node = d.path.display();
+                return Some(format!(
+                    "its function's manifest does not name {node}, or a request of it, any more"
+                ));
+            }
+            // What may move goes to software, as where hardware is not allowed.
+            if !(s.location.is_hardware() && self.moves(g))
+                && let Some(why) = by_policy(&s.devices)
+            {
+                return Some(why);
+            }
+        }
+        let moves = g.location.is_hardware() && self.moves(g);
+        f.filter(|_| g.service.is_none() && !moves)
+            .and_then(|f| by_policy(f.devices_at(g.location)))
     }
 
     /// Makes what is in force hold for those who are there already.

@@ -1,5 +1,6 @@
 //! Services as the core sees them: one for each client, function and location.
 
+use vfun_jail::Device;
 use vfun_wire::message::Location;
 
 /// How long a service without channels stays, so that an app that comes and
@@ -75,6 +76,8 @@ pub struct Service {
     pub overran: Option<vfun_wire::Handle>,
     /// The manager ends it because it does not run; how that showed.
     pub stalled: Option<String>,
+    /// Devices that it was started with.
+    pub devices: Vec<Device>,
     /// Its function was declared anew since: it keeps its channels and gets no more.
     pub outdated: bool,
 }

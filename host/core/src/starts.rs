@@ -65,6 +65,7 @@ impl Core {
             delayed: None,
             overran: None,
             stalled: None,
+            devices: vec![],
             outdated: false,
         };
         self.services.insert(id, service);
@@ -99,14 +100,11 @@ impl Core {
         }
         s.state = ServiceState::Starting;
         s.since_ms = now;
-        let (name, hardware, client) = (s.function.clone(), s.location.is_hardware(), s.client);
+        let (name, client) = (s.function.clone(), s.client);
         let driver = self.catalog.function(client, &name).and_then(|f| {
-            let driver = if hardware {
-                f.hardware.as_ref().map(|h| h.driver.clone())
-            } else {
-                f.software.clone()
-            };
-            Some((driver?, f.version.0, f.settings.clone(), f.lengths()))
+            let driver = f.driver_at(s.location)?.clone();
+            s.devices = f.devices_of(&driver).to_vec();
+            Some((driver, f.version.0, f.settings.clone(), f.lengths()))
         });
         let client_name = self.catalog.clients.get(&client).map(|c| c.name.clone());
         match (driver, client_name) {

@@ -42,6 +42,7 @@ fn function(id: u32, name: &str) -> Function {
         reads: vec![],
         makes_code: false,
         devices: vec![],
+        codes: BTreeMap::new(),
         signature: None,
     }
 }

@@ -57,6 +57,9 @@ pub const SCRATCH_INODES: &str = "1024";
 pub const OOM_SCORE: &str = "300";
 /// Devices of one manifest: an accelerator has some four nodes.
 pub const DEVICES_MAX: usize = 16;
+/// Bytes of a device's path: the longest name that a file has. The manager notes
+/// what each service was given, in at most 32 KiB.
+pub const DEVICE_PATH_BYTES: usize = 255;
 /// Entries of all its `ioctls` together: each takes six instructions of a list.
 pub const REQUESTS_MAX: usize = 64;
 /// A device's group as a service sees it: this number and its place in the

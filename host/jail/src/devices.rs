@@ -1,6 +1,7 @@
 //! Devices that a driver opens: nodes below `/dev` that its manifest names, and
 //! the requests (`ioctl`) that it makes of them.
 
+use crate::constants::DEVICE_PATH_BYTES;
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -57,6 +58,11 @@ impl FromStr for Requests {
 }
 
 impl Device {
+    /// Whether this is the same node, and all requests of the other one may be made.
+    pub fn covers(&self, other: &Device) -> bool {
+        self.path == other.path && other.ioctls.iter().all(|r| self.ioctls.contains(r))
+    }
+
     /// What its node is; a sentence if it is not there, or is no character device.
     pub fn node(&self) -> Result<fs::Metadata, String> {
         let shown = self.path.display();
@@ -121,6 +127,12 @@ fn of_mode(mode: u32, gid: u32) -> Option<Option<u32>> {
 /// Why a path is none of a device's.
 pub fn check_path(path: &Path) -> Result<(), String> {
     use std::path::Component;
+    let bytes = path.as_os_str().len();
+    if bytes > DEVICE_PATH_BYTES {
+        return Err(format!(
+            "the path of a device has at most {DEVICE_PATH_BYTES} bytes, not {bytes}"
+        ));
+    }
     let plain = path.components().all(|c| matches!(c, Component::RootDir | Component::Normal(_)));
     match plain && path.starts_with("/dev") && path != Path::new("/dev") {
         true => Ok(()),
@@ -141,6 +153,18 @@ mod tests {
         for wrong in ["", "64", "0x", "*", "0x64/", "0x164/*", "0x123456789", "0x64/*/", "0x+1"] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_device_covers_one_with_the_same_requests_or_fewer() {
+        let of = |path: &str, requests: &[&str]| Device {
+            path: path.into(),
+            ioctls: requests.iter().map(|r| r.parse().unwrap()).collect(),
+        };
+        let device = of("/dev/x", &["0x64/*", "0x52/0x00"]);
+        assert!(device.covers(&device) && device.covers(&of("/dev/x", &["0x64/*"])));
+        assert!(device.covers(&of("/dev/x", &[])));
+        assert!(!device.covers(&of("/dev/y", &[])) && !of("/dev/x", &[]).covers(&device));
     }
 
     #[test]
@@ -183,5 +207,8 @@ mod tests {
         for wrong in ["/dev", "/etc/passwd", "dev/null", "/dev/../etc/passwd"] {
             assert!(check_path(Path::new(wrong)).is_err(), "{wrong}");
         }
+        let long = format!("/dev/{}", "x".repeat(DEVICE_PATH_BYTES - 5));
+        assert!(check_path(Path::new(&long)).is_ok());
+        assert!(check_path(Path::new(&(long + "x"))).is_err());
     }
 }

@@ -140,10 +140,29 @@ impl Standing {
     /// The first of `required` that is missing, in a sentence.
     pub fn lacks(&self, required: &BTreeSet<Layer>, but: &[Layer]) -> Option<String> {
         let layer = required.iter().find(|l| !self.layers.contains(l) && !but.contains(l))?;
-        let why = self.missing.iter().find(|m| m.layer == *layer).map_or("", |m| &m.why);
+        let why = self.why(*layer);
         Some(format!(
             "policy requires the sandbox's layer '{layer}' and this host does not give it ({why})"
         ))
+    }
+
+    /// Why a driver that opens devices may not run in it, if so. Its list of system
+    /// calls lets it open for writing, and these two layers alone say what: with
+    /// neither it could write to every file that its user may write to.
+    pub fn lacks_for_devices(&self) -> Option<String> {
+        let (one, other) = (Layer::Mount, Layer::Landlock);
+        if self.layers.contains(&one) || self.layers.contains(&other) {
+            return None;
+        }
+        Some(format!(
+            "its driver opens devices for writing, and this host gives neither of the sandbox's layers that would keep it to them: '{one}' ({}), '{other}' ({}); one of them is enough",
+            self.why(one),
+            self.why(other)
+        ))
+    }
+
+    fn why(&self, layer: Layer) -> &str {
+        self.missing.iter().find(|m| m.layer == layer).map_or("", |m| &m.why)
     }
 }
 
@@ -164,6 +183,19 @@ mod tests {
         let required = BTreeSet::from([Layer::Mount]);
         assert!(s.lacks(&required, &[]).unwrap().contains("'mount'"));
         assert_eq!(s.lacks(&required, &[Layer::Mount]), None);
+    }
+
+    #[test]
+    fn a_driver_of_devices_takes_one_of_two_layers() {
+        let why = |layer| Missing::new(layer, format!("no {layer} here"));
+        let of = |layers: &[Layer]| {
+            let layers = BTreeSet::from_iter(layers.iter().copied());
+            let missing = Layer::ALL.into_iter().filter(|l| !layers.contains(l)).map(why).collect();
+            Standing { layers, missing, landlock: None }.lacks_for_devices()
+        };
+        assert_eq!((of(&[Layer::Mount]), of(&[Layer::Landlock])), (None, None));
+        let said = of(&[Layer::Seccomp, Layer::OwnUser]).unwrap();
+        assert!(said.contains("no mount here") && said.contains("no landlock here"), "{said}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use libc::*;
 use std::io::Write;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use vfun_admin::{Ask, Reply};
 use vfun_jail::Layer;
 use vfun_tests_sandbox::{Attacker, BYTES, Mode, Outcome, root};
 
@@ -389,6 +390,27 @@ fn landlock_alone_keeps_other_devices_closed() {
     assert!(node("/dev/null", O_RDWR, &attacker).failed(&[EACCES]));
 }
 
+#[test]
+fn a_driver_of_devices_does_not_start_where_nothing_keeps_it_to_them() {
+    let manifest = with_device("/dev/urandom");
+    let functions = ["--functions", manifest.path().to_str().unwrap()];
+    let without = |layers: &[Layer]| {
+        let mut options = functions.to_vec();
+        // Not its own user: it would need a way to the program where it was built.
+        let layers = layers.iter().chain(&[Layer::OwnUser]);
+        options.extend(layers.flat_map(|l| ["--without-layer", l.name()]));
+        let stand = vfun_tests_local::Stand::with(&options);
+        let session = stand.connect("app");
+        assert!(session.function("echo").is_ok(), "others are not concerned");
+        session.function("attack").map(drop).map_err(|e| e.to_string())
+    };
+    let e = without(&[Layer::Mount, Layer::Landlock]).expect_err("it started");
+    for says in ["opens devices", "'mount'", "'landlock'", "left out by --without-layer"] {
+        assert!(e.contains(says), "{e} should say {says}");
+    }
+    assert_eq!(without(&[Layer::Landlock]), Ok(()), "one of them is enough");
+}
+
 /// A node of a device that only a group may open, gone with the test.
 struct Node(String);
 
@@ -450,6 +472,27 @@ fn policy_says_whose_services_may_open_which_device() {
     let e = e.to_string();
     assert!(e.contains("/dev/urandom") && e.contains("devices in [client.host]"), "{e}");
     assert!(stand.connect("app").function("echo").is_ok(), "others are not concerned");
+}
+
+#[test]
+fn a_device_that_policy_takes_away_is_taken_from_who_has_it() {
+    let manifest = with_device("/dev/urandom");
+    let attacker = Attacker::with(&[], &["--functions", manifest.path().to_str().unwrap()]);
+    let Outcome::Went(fd) = node("/dev/urandom", O_RDWR, &attacker) else { panic!() };
+    assert_eq!(request(&attacker, fd, RNDGETENTCNT), Outcome::Went(0));
+    let pid = attacker.service().pid;
+    let text = "[client.host]\ndevices = [\"/dev/dri/*\"]\n".to_owned();
+    match attacker.stand.ask(&Ask::SetPolicy { text, file: "new.toml".into() }) {
+        Reply::Done { sentence } => assert!(sentence.contains("1 grant was taken"), "{sentence}"),
+        other => panic!("{other:?}"),
+    }
+    attacker.stand.until("its service ends", |s| match s.ask(&Ask::Services) {
+        Reply::Services { services } => services.iter().all(|s| s.pid != pid),
+        other => panic!("{other:?}"),
+    });
+    let Reply::History { rows } = attacker.stand.ask(&Ask::History { limit: 50 }) else { panic!() };
+    let told = |why: &str| why.contains("/dev/urandom") && why.contains("devices in [client.host]");
+    assert!(rows.iter().any(|r| r.why.as_deref().is_some_and(told)), "{rows:?}");
 }
 
 #[test]

@@ -88,6 +88,7 @@ impl Kept {
             reads: vec![],
             makes_code: false,
             devices: vec![],
+            codes: Default::default(),
             signature,
         })
     }

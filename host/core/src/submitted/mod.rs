@@ -63,6 +63,7 @@ pub fn built_in(id: u32) -> Function {
         reads: vec![],
         makes_code: false,
         devices: vec![],
+        codes: Default::default(),
         signature: None,
     }
 }

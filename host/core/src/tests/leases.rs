@@ -168,6 +168,53 @@ fn hardware_that_policy_takes_away_is_taken_from_who_cannot_move() {
     assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing);
 }
 
+/// Under this policy, with a device of the hardware.
+fn with_device(policy: &str) -> Catalog {
+    let mut c = leased();
+    let device = vfun_jail::Device { path: "/dev/vfun0".into(), ioctls: vec![] };
+    c.functions.get_mut("fast").unwrap().devices = vec![device];
+    c.policy = parse(Path::new("policy.toml"), policy).unwrap();
+    c
+}
+
+#[test]
+fn who_may_move_goes_to_software_when_policy_takes_the_device() {
+    let (mut b, s) = bed(Policy::First);
+    b.feed(Event::Catalog(with_device("")));
+    let (grant, hardware, software) = on_a_vf(&mut b, s);
+    let hard = Negotiate { preference: Preference::Hardware.to_wire(), ..want("fast") };
+    let pinned = Handle(b.negotiate(1, s, hard).unwrap().grant.get());
+    let out = b.feed(Event::Catalog(with_device("[default]\ndevices = []")));
+    assert!(b.core.grants.get(pinned).is_err(), "it cannot move");
+    play(&mut b, out, |_| false);
+    let g = b.core.grants.get(grant).unwrap();
+    assert_eq!((g.state, g.location, g.vf), (GrantState::Active, Location::Software, None));
+    assert_ne!(g.service, Some(hardware));
+    assert_eq!(g.service, Some(software));
+    let n = b.negotiate(1, s, hard).unwrap_err();
+    assert!(n.code == NackCode::Denied && n.software_instead, "{n}");
+    assert!(n.sentence.contains("/dev/vfun0") && n.sentence.contains("devices in [default]"));
+}
+
+/// Whoever may not have a VF any more does not keep it by crashing its software.
+#[test]
+fn a_vf_that_policy_takes_is_not_kept_by_crashing_the_software() {
+    for policy in ["[default]\nhardware = false", "[default]\ndevices = []"] {
+        let (mut b, s) = bed(Policy::First);
+        b.feed(Event::Catalog(with_device("")));
+        let (grant, hardware, _) = on_a_vf(&mut b, s);
+        let key = (1, "fast".to_owned(), Location::Software.to_wire());
+        while b.core.check_breaker(b.now, 1, "fast", Location::Software).is_ok() {
+            let _ = b.core.crashed(b.now, key.clone(), &mut vec![]);
+        }
+        let out = b.feed(Event::Catalog(with_device(policy)));
+        let told =
+            |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
+        assert!(out.iter().any(told), "{policy}: {out:?}");
+        assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Broken, "{policy}");
+    }
+}
+
 #[test]
 fn calls_that_fail_count_for_nothing_whenever_their_counters_are_read() {
     let (mut b, s) = bed(Policy::Activity);

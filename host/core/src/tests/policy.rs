@@ -5,6 +5,7 @@ use crate::catalog::Token;
 use crate::policy::parse;
 use sha2::{Digest, Sha256};
 use std::path::Path;
+use vfun_jail::Device;
 
 /// The catalog under a policy.
 fn under(policy: &str) -> Catalog {
@@ -198,6 +199,129 @@ fn a_change_takes_back_what_is_no_longer_allowed_and_nothing_else() {
         _ => None,
     });
     assert_eq!(rate, Some((mul_service, mul, 50)));
+}
+
+fn device(path: &str, requests: &[&str]) -> Device {
+    let ioctls = requests.iter().map(|r| r.parse().unwrap()).collect();
+    Device { path: path.into(), ioctls }
+}
+
+/// The catalog under a policy; the driver of `add` opens this device.
+fn with_device(policy: &str, requests: &[&str]) -> Catalog {
+    let mut c = under(policy);
+    c.functions.get_mut("add").unwrap().devices = vec![device("/dev/vfun0", requests)];
+    c
+}
+
+/// Why this grant was taken away, if it was.
+fn why(out: &[Action], grant: Handle) -> Option<String> {
+    out.iter().find_map(|a| match a {
+        Action::Record(r) if r.grant == grant => r.why.clone(),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_device_that_policy_takes_away_ends_the_services_that_hold_it() {
+    let mut b = Bed::new();
+    b.feed(Event::Catalog(with_device("", &["0x64/*"])));
+    let s = b.hello(1, b"").unwrap().session.get();
+    let s2 = b.hello(2, b"secret").unwrap().session.get();
+    let (add, service) = b.active(1, s, "add");
+    let (mul, _) = b.active(1, s, "mul");
+    let (other, _) = b.active(2, s2, "add");
+    let idle = Handle(b.negotiate(1, s, want("add")).unwrap().grant.get());
+    let new = with_device("[client.vm1]\ndevices = [\"/dev/dri/*\"]", &["0x64/*"]);
+    let told: Vec<_> = b.core.effects(&new).grants.into_iter().map(|(h, _)| h).collect();
+    assert_eq!(told, [add, idle]);
+    let out = b.feed(Event::Catalog(new));
+    let said = why(&out, add).expect("it is recorded");
+    assert!(said.contains("/dev/vfun0") && said.contains("devices in [client.vm1]"), "{said}");
+    let state = |b: &Bed, h| b.core.grants.get(h).map(|g| g.state);
+    assert_eq!(state(&b, add), Ok(GrantState::Closing));
+    assert!(state(&b, idle).is_err(), "it had no channel");
+    assert_eq!(state(&b, mul), Ok(GrantState::Active), "it has no device");
+    assert_eq!(state(&b, other), Ok(GrantState::Active), "another client's");
+    // Nothing new comes to the service, which ends; one that does not is killed.
+    let says = ["client vm1 may not open /dev/vfun0", "'add'", "devices in [client.vm1]"];
+    refused(&mut b, s, want("add"), NackCode::Denied, &says);
+    b.now += crate::services::CLOSE_GRACE_MS + 1;
+    let out = b.feed(Event::Tick);
+    let killed = |a: &Action| matches!(a, Action::KillService { service: id } if *id == service);
+    assert!(out.iter().any(killed), "{out:?}");
+}
+
+#[test]
+fn a_device_that_a_manifest_takes_away_ends_the_services_that_hold_it() {
+    let all = ["0x64/*", "0x80045200"];
+    let ends = |change: &dyn Fn(&mut Catalog)| {
+        let mut b = Bed::new();
+        b.feed(Event::Catalog(with_device("", &all)));
+        let s = b.hello(1, b"").unwrap().session.get();
+        let (add, _) = b.active(1, s, "add");
+        let mut new = with_device("", &all);
+        change(&mut new);
+        let out = b.feed(Event::Catalog(new));
+        let goes_on = b.core.grants.get(add).is_ok_and(|g| g.state == GrantState::Active);
+        assert_eq!(goes_on, why(&out, add).is_none());
+        why(&out, add)
+    };
+    let devices = |to: Vec<Device>| {
+        move |c: &mut Catalog| c.functions.get_mut("add").unwrap().devices = to.clone()
+    };
+    for to in [vec![], vec![device("/dev/vfun1", &all)], vec![device("/dev/vfun0", &["0x64/*"])]] {
+        let said = ends(&devices(to.clone())).unwrap_or_else(|| panic!("{to:?}"));
+        assert!(said.contains("manifest does not name /dev/vfun0"), "{said}");
+    }
+    let more = vec![device("/dev/vfun0", &["0x80045200", "0x64/*", "0x65/*"])];
+    assert_eq!(ends(&devices(more)), None, "one more is not one less");
+    assert_eq!(ends(&|c| drop(c.functions.remove("add"))), None, "it is kept until released");
+    assert_eq!(ends(&|c| c.functions.get_mut("add").unwrap().deadline_ms = 77), None);
+}
+
+#[test]
+fn what_a_clients_manifest_takes_away_is_taken() {
+    type Change = fn(&mut Client);
+    let cases: [(Change, &str); 2] = [
+        (|c| c.functions = vec!["mul".into()], "does not list its function"),
+        (|c| c.hardware = false, "does not allow hardware"),
+    ];
+    for (change, says) in cases {
+        let mut b = Bed::new();
+        let s = b.hello(1, b"").unwrap().session.get();
+        let (mul, _) = b.active(1, s, "mul");
+        let fast = Handle(b.negotiate(1, s, want("fast")).unwrap().grant.get());
+        let mut new = catalog();
+        change(new.clients.get_mut(&1).unwrap());
+        let out = b.feed(Event::Catalog(new));
+        let said = why(&out, fast).unwrap_or_default();
+        assert!(said.contains("manifest") && said.contains(says), "{said}");
+        assert_eq!(why(&out, mul), None);
+    }
+}
+
+#[test]
+fn a_device_that_was_taken_while_no_manager_was_there_ends_its_services() {
+    let policy = "[default]\ndevices = []";
+    let changes = [with_device(policy, &["0x64/*"]), with_device("", &[]), {
+        // Nobody knows any more what the manifest said: the note of the service does.
+        let mut c = under(policy);
+        c.functions.remove("add");
+        c
+    }];
+    for catalog in changes {
+        let mut b = Bed::new();
+        b.feed(Event::Catalog(with_device("", &["0x64/*"])));
+        let s = b.hello(1, b"").unwrap().session.get();
+        let (add, service) = b.active(1, s, "add");
+        let notes = b.notes.clone();
+        let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+        b.core = Core::restore(b.now, 8, catalog, notes).unwrap();
+        let out = b.feed(Event::Resume { alive: vec![service] });
+        let said = why(&out, add).unwrap_or_default();
+        assert!(said.contains("/dev/vfun0"), "{said}");
+        assert_eq!(b.core.grants.get(add).unwrap().state, GrantState::Closing);
+    }
 }
 
 /// Whoever asks what a function is like is told the same as who asks for it.

@@ -385,8 +385,11 @@ pub fn opencl() -> Vec<Rule> {
 /// Flags of `open` that make or empty a file: no device is opened so.
 const MAKING: u32 = WRITING & !(O_ACCMODE as u32);
 
-/// Devices are opened for writing. Which ones there are is the other layers' to
-/// say: nothing else that is there can be written to.
+/// Devices are opened for writing. Which ones there are is said by `mount` and
+/// `landlock`: nothing else that is there can be written to. Where a host gives
+/// neither, no service with devices starts ([`Standing::lacks_for_devices`]).
+///
+/// [`Standing::lacks_for_devices`]: crate::Standing::lacks_for_devices
 const DEVICE_FILES: &[Rule] = &[
     rule(SYS_openat, &[When::masked(2, MAKING, 0)], Answer::Allow),
     #[cfg(target_arch = "x86_64")]

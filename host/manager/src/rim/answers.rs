@@ -1,8 +1,11 @@
 //! The admin interface: answers what people ask.
 
+use super::policy::taken;
 use super::{Daemon, Kind};
 use crate::admin::counters::Counters;
-use crate::admin::{Ask, ClientRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status};
+use crate::admin::{
+    Ask, ClientRow, CodeRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status,
+};
 use crate::audit::Who;
 use crate::core::breakers::State;
 use crate::core::catalog::{Client, ClientKind, Function, OverTcp};
@@ -414,6 +417,7 @@ impl Daemon {
             let sentence = format!("function {name} {} is offered: {drivers}", f.version);
             let mut catalog = self.rim.core.catalog().clone();
             catalog.functions.insert(name, f);
+            let sentence = sentence + &taken(&self.rim.core.effects(&catalog));
             Ok((catalog, sentence))
         })();
         match done {
@@ -634,6 +638,7 @@ fn function_row(f: &Function) -> FunctionRow {
             }
             None => String::new(),
         },
+        codes: f.codes.iter().map(|(&code, m)| CodeRow { code, means: m.clone() }).collect(),
         deadline_ms: f.deadline_ms,
         max_args: f.max_args,
         max_result: f.max_result,

@@ -420,7 +420,10 @@ impl Daemon {
         l.meant.missing.extend(done.missing);
         l.meant.landlock = done.landlock;
         let standing = Standing::of(done.pid, done.pidfd.as_fd(), &l.meant);
-        let lacking = standing.lacks(&self.required_layers(), &[Layer::Seccomp]);
+        let devices = !l.plan.devices.is_empty();
+        let lacking = standing
+            .lacks(&self.required_layers(), &[Layer::Seccomp])
+            .or_else(|| devices.then(|| standing.lacks_for_devices()).flatten());
         let sandbox = Sandbox {
             client: l.start.client.clone(),
             function: l.start.function.clone(),

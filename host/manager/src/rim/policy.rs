@@ -99,11 +99,13 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
     })
 }
 
+fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 /// What a change took away, in a sentence.
-fn told(effects: &Effects, doubts: &[String], unenforced: &[String]) -> String {
+pub(super) fn taken(effects: &Effects) -> String {
     let mut text = String::new();
-    let count =
-        |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     if !effects.sessions.is_empty() {
         text +=
             &format!("; {} ended", count(effects.sessions.len(), "session was", "sessions were"));
@@ -117,6 +119,12 @@ fn told(effects: &Effects, doubts: &[String], unenforced: &[String]) -> String {
             names.join(", ")
         );
     }
+    text
+}
+
+/// What a change of policy did, in a sentence.
+fn told(effects: &Effects, doubts: &[String], unenforced: &[String]) -> String {
+    let mut text = taken(effects);
     if !effects.rates.is_empty() {
         text += &format!(
             "; {} bound to another rate",
