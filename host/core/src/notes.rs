@@ -177,8 +177,9 @@ pub(super) struct ServiceNote {
     #[serde(default)]
     pub delayed: Option<u64>,
     pub overran: Option<u64>,
+    /// None of a manager that did not note them.
     #[serde(default)]
-    pub devices: Vec<Device>,
+    pub devices: Option<Vec<Device>>,
     #[serde(default)]
     pub outdated: bool,
     /// What its function was when it was noted; see [`print`].
@@ -437,7 +438,7 @@ impl ServiceNote {
             ever_ready: s.ever_ready,
             delayed: s.delayed,
             overran: s.overran.map(|h| h.0),
-            devices: s.devices.clone(),
+            devices: Some(s.devices.clone()),
             outdated: s.outdated,
             of: Some(print(catalog, s.client, &s.function)),
         }
@@ -448,10 +449,14 @@ impl ServiceNote {
         let anew = self.of.is_some_and(|of| of != print(catalog, self.client, &self.function));
         // No wait is longer than a breaker's: one that says so would never end.
         let latest = now.saturating_add(breakers::OPEN_MOST_MS);
+        let location = location(self.location)?;
+        let declared = catalog.function(self.client, &self.function);
+        let declared = declared.map_or(&[][..], |f| f.devices_at(location));
+        let devices = self.devices.unwrap_or_else(|| declared.to_vec());
         Ok(Service {
             client: self.client,
             function: self.function,
-            location: location(self.location)?,
+            location,
             state: match self.state {
                 ServiceState::Backoff(at) => ServiceState::Backoff(at.min(latest)),
                 state => state,
@@ -462,7 +467,7 @@ impl ServiceNote {
             delayed: self.delayed,
             overran: self.overran.map(Handle),
             stalled: None,
-            devices: self.devices,
+            devices,
             outdated: self.outdated || anew,
         })
     }

@@ -303,18 +303,28 @@ fn what_a_clients_manifest_takes_away_is_taken() {
 #[test]
 fn a_device_that_was_taken_while_no_manager_was_there_ends_its_services() {
     let policy = "[default]\ndevices = []";
-    let changes = [with_device(policy, &["0x64/*"]), with_device("", &[]), {
-        // Nobody knows any more what the manifest said: the note of the service does.
-        let mut c = under(policy);
-        c.functions.remove("add");
-        c
-    }];
-    for catalog in changes {
+    // Nobody knows any more what the manifest said: the note of the service does.
+    let mut removed = under(policy);
+    removed.functions.remove("add");
+    let changes = [
+        (with_device(policy, &["0x64/*"]), true),
+        (with_device(policy, &["0x64/*"]), false),
+        (with_device("", &[]), true),
+        (removed, true),
+    ];
+    for (catalog, noted) in changes {
         let mut b = Bed::new();
         b.feed(Event::Catalog(with_device("", &["0x64/*"])));
         let s = b.hello(1, b"").unwrap().session.get();
         let (add, service) = b.active(1, s, "add");
-        let notes = b.notes.clone();
+        let mut notes = b.notes.clone();
+        if !noted {
+            // A manager that knew of no devices had no such field.
+            let note = notes.get_mut(&format!("core/service/{service}")).unwrap();
+            let mut fields: serde_json::Map<_, _> = serde_json::from_str(note).unwrap();
+            fields.remove("devices").unwrap();
+            *note = serde_json::Value::Object(fields).to_string();
+        }
         let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
         b.core = Core::restore(b.now, 8, catalog, notes).unwrap();
         let out = b.feed(Event::Resume { alive: vec![service] });
