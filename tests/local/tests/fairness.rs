@@ -234,6 +234,11 @@ fn requests_in_windows_come_before_those_who_want_one() {
         stand.status();
     }
     signal(stand.pid(), Signal::STOP);
+    // A signal is on its way for a while.
+    let state = format!("/proc/{}/stat", stand.pid());
+    while !std::fs::read_to_string(&state).unwrap().contains(") T ") {
+        std::thread::yield_now();
+    }
     newcomers.iter().for_each(|mut c| c.write_all(ask.as_bytes()).unwrap());
     let word = vfun_wire::header::POSTED_OFF / 8;
     let window = raw.window.clone();
