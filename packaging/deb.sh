@@ -17,7 +17,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 out=${VFUN_DEB_DIR:-$here/target/deb}
-target=${CARGO_TARGET_DIR:-$here/target}
+target=$(realpath -m "${CARGO_TARGET_DIR:-$here/target}")
 profile=${VFUN_PROFILE:-release}
 built=$target/$profile
 vfun=$target/guest/vfun
@@ -119,7 +119,10 @@ TEXT
 guest() {
     p=virtfun-guest
     [ -f "$vfun" ] || say "building vfun for guests (a minute or two, once)"
-    (cd "$here" && cargo build --locked --quiet --profile guest -p vfun-cli)
+    command -v cargo >/dev/null 2>&1 ||
+        die "cargo is not in PATH: as root by sudo, pass it on: sudo -E env PATH=\"\$PATH\" ..."
+    # Whatever the compiler leaves running must not hold a caller's lock.
+    (cd "$here" && CARGO_TARGET_DIR=$target cargo build --locked --quiet --profile guest -p vfun-cli 9>&-)
     for f in "$vfun" "$built/libvfun.so"; do
         [ -f "$f" ] || die "$f is not there: run \`make build\`, or ask for 'deb.sh dkms' alone"
     done

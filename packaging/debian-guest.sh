@@ -45,7 +45,7 @@ inputs() {
     find "$here/guest/kmod" -maxdepth 1 -type f
     find "$here/packaging/guest" "$here/guest/client/include" "$here/protocol/wire/include" -type f
     printf '%s\n' "$here/packaging/debian-guest.sh" "$here/packaging/debian-base.sh" "$here/packaging/deb.sh" \
-        "$here/guest/client/vfun.pc.in" "$built/vfun" "$built/libvfun.so"
+        "$here/guest/client/vfun.pc.in" "$here/Cargo.toml" "$here/Cargo.lock" "$built/vfun" "$built/libvfun.so"
 }
 newer() { inputs | while read -r f; do [ ! "$f" -nt "$dir/complete" ] || printf '%s\n' "$f"; done; }
 up_to_date() {

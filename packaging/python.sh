@@ -37,7 +37,7 @@ fi
 [ "${1-}" != --tools ] || exit 0
 
 CARGO_TARGET_DIR=$target "$venv/bin/maturin" build --profile "${VFUN_PROFILE:-release}" --quiet --strip \
-    --interpreter "$python" --manifest-path guest/python/Cargo.toml --out "$target/wheels" >&2
+    --interpreter "$python" --manifest-path guest/python/Cargo.toml --out "$target/wheels" >&2 9>&-
 wheel=$(ls -t "$target"/wheels/virtfun-*.whl | head -n1)
 if [ "${1-}" = --wheel ]; then
     printf '%s\n' "$wheel"

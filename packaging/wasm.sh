@@ -22,7 +22,7 @@ build() {
     exec 9>"$programs/wasm.lock"
     flock 9
     # shellcheck disable=SC2086  # a list of words is meant
-    cargo build $wasm
+    cargo build $wasm 9>&-
     # Another file of that name may be running: it keeps its own.
     cp -p --remove-destination "$target/wasm/$profile/vfun-service-wasm" "$programs/vfun-service-wasm.new"
     mv "$programs/vfun-service-wasm.new" "$programs/vfun-service-wasm"

@@ -93,11 +93,25 @@ def left_out(package):
     """The files in a package's tests/ that no program of tests has: those packages name
     their programs (`autotests = false`), which read the files as modules."""
     folder = pathlib.Path(package["manifest_path"]).parent / "tests"
-    roots = [pathlib.Path(t["src_path"]) for t in package["targets"] if t["kind"] == ["test"]]
-    text = "\n".join(r.read_text() for r in roots if r.parent == folder)
-    return [f"{file.relative_to(REPO)}: no program in {folder.parent.name}/Cargo.toml has it: add `mod {file.stem};`"
-            for file in sorted(folder.glob("*.rs"))
-            if file not in roots and not re.search(rf"^mod {file.stem};", text, re.M)]
+    had = set()
+
+    def take(file, below):
+        had.add(file)
+        for path, name in re.findall(
+                r'^\s*(?:#\[path = "(.+)"\]\n\s*)?(?:pub )?mod (\w+);', file.read_text(), re.M):
+            found = [file.parent / path] if path else [below / f"{name}.rs", below / name / "mod.rs"]
+            for module in found:
+                if module.is_file() and module not in had:
+                    take(module, module.parent if module.name == "mod.rs" else module.parent / module.stem)
+
+    for target in package["targets"]:
+        if target["kind"] == ["test"]:
+            root = pathlib.Path(target["src_path"])
+            take(root, root.parent)
+    # A folder with a Cargo.toml is a package of its own, and not a test.
+    return [f"{file.relative_to(REPO)}: no program of tests has it: add `mod {file.stem};` where it belongs"
+            for file in sorted(folder.rglob("*.rs"))
+            if file not in had and re.search(r"^\s*#\[test\]|^\s*proptest!", file.read_text(), re.M)]
 
 
 def unseen():

@@ -48,7 +48,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         // Here the loop sleeps, and nowhere else.
         let mut room = [std::mem::MaybeUninit::uninit(); 2];
-        let (events, _) = epoll::wait(&sleeper, &mut room[..], None)?;
+        let events = match epoll::wait(&sleeper, &mut room[..], None) {
+            Ok((events, _)) => events,
+            // A signal came, such as the one by which a shell goes on with a job.
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(e) => return Err(e.into()),
+        };
         if !events.iter().any(|event| event.data.u64() == INPUT) {
             continue;
         }
@@ -57,6 +62,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if bytes.is_empty() {
             epoll::delete(&sleeper, &input)?;
             open = false;
+            // The last line may have no end.
+            text.extend((!text.is_empty()).then_some(b'\n'));
         }
         text.extend(bytes);
         while let Some(end) = text.iter().position(|byte| *byte == b'\n') {

@@ -213,12 +213,12 @@ pub enum Error {
     #[error("the call was not answered within {} ms", .0.as_millis())]
     TimedOut(Duration),
     /// Neither an answer nor the deadline's error came: service and manager are both gone.
-    #[error("no answer came, {} ms after the call's deadline: the service and the manager are both gone", .0.as_millis())]
+    #[error("no answer came, {} ms after the call's deadline: neither the service nor the manager shows a sign of life", .0.as_millis())]
     Unanswered(Duration),
     /// The manager is gone (its socket was closed or, in a guest, its beat stands
     /// still), and the service of this function shows no sign of life: nobody is
     /// there to answer.
-    #[error("the manager of this host and the function's service are both gone: no sign of life for {} ms", .0.as_millis())]
+    #[error("neither the manager of this host nor the function's service shows a sign of life, for {} ms", .0.as_millis())]
     HostGone(Duration),
     /// The function's channel, or its transport, has no such operation.
     #[error("{0}")]

@@ -451,11 +451,14 @@ def test_a_view_that_a_child_inherits_shows_nothing_of_the_childs(host):
     for touch in (lambda: kept[0], lambda: slotted[0], lambda: x.__setitem__(0, 1)):
         child = os.fork()
         if child == 0:
-            # The child's own memory must not come to lie there.
-            faulthandler.disable()  # its report would look like a failure of the tests
-            own = [mmap.mmap(-1, 1 << 16) for _ in range(4096)]
-            touch()
-            os._exit(len(own) == 0)
+            try:
+                # The child's own memory must not come to lie there.
+                faulthandler.disable()  # its report would look like a failure of the tests
+                own = [mmap.mmap(-1, 1 << 16) for _ in range(4096)]
+                touch()
+                del own
+            finally:
+                os._exit(0)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV
     assert bytes(kept) == bytes(1 << 16) and len(slotted) == 1 << 16

@@ -161,7 +161,12 @@ mod tests {
             let locks = fs::read_to_string("/proc/locks").unwrap();
             locks.lines().any(|l| l.contains("-> FLOCK") && l.contains(&inode))
         };
+        let end = std::time::Instant::now() + Duration::from_secs(60);
         while !waits() {
+            if std::time::Instant::now() > end {
+                second.kill().unwrap();
+                panic!("it neither waited nor ended");
+            }
             assert!(second.try_wait().unwrap().is_none(), "it did not wait");
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -138,12 +138,13 @@ impl Mapping {
         // taken: two processes would use one cell. So it has no window at all, and
         // nothing else at these addresses; who asks for [`Process`] first does not
         // crash there.
+        let of = Process::current();
+        // Before the advice: a fork in between finds the place taken, and leaves it.
+        let empty = Some(KeptEmpty::new(base.as_ptr() as usize, len));
         // SAFETY: advice about our own fresh mapping; it changes nothing in this process.
         let _ = unsafe {
             rustix::mm::madvise(base.as_ptr().cast(), len, rustix::mm::Advice::LinuxDontFork)
         };
-        let of = Process::current();
-        let empty = Some(KeptEmpty::new(base.as_ptr() as usize, len));
         Ok(Arc::new(Mapping { base, len, access, of, guard: None, empty }))
     }
 

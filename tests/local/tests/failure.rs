@@ -735,7 +735,7 @@ fn calls_of_a_service_that_dies_after_manager_and_keeper_end_and_say_why() {
     stand.until("busy", |_| lost.state() == CellState::Busy);
     kill(service);
     let gone = |e: Error| match e {
-        Error::HostGone(_) => assert!(e.ends_session() && e.to_string().contains("both gone")),
+        Error::HostGone(_) => assert!(e.ends_session() && e.to_string().contains("sign of life")),
         other => panic!("{other}"),
     };
     gone(lost.wait().unwrap_err());

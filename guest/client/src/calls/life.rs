@@ -2,8 +2,11 @@
 //! are gone: while one of them lives, it ends the calls of a service that dies.
 
 use crate::error::Error;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use vfun_ring::Memory;
+use vfun_wire::channel::in_header;
 
 /// How long a service without a manager may show no sign of life; it shows one
 /// every half second (R-CHN-7).
@@ -18,22 +21,33 @@ pub(super) struct Life(Mutex<Seen>);
 #[derive(Default)]
 struct Seen {
     looked: Option<Instant>,
-    /// The service's beat, and since when it has not moved without a manager.
-    beat: u64,
+    /// The service's signs of life, and since when they have not moved without a manager.
+    signs: u64,
     still: Option<Instant>,
 }
 
 impl Life {
-    /// Looks at a service's beat; the error of a call that nobody will answer.
-    /// `manager_gone` is asked now and then, if the service has not said so.
-    pub fn check(&self, beat: u64, manager_gone: impl FnOnce() -> bool) -> Option<Error> {
-        self.check_at(Instant::now(), beat, manager_gone)
+    /// Looks at a service's words in `memory`; the error of a call that nobody will
+    /// answer. `manager_gone` is asked now and then, if the service has not said so.
+    pub fn check(
+        &self,
+        memory: &impl Memory,
+        manager_gone: impl FnOnce() -> bool,
+    ) -> Option<Error> {
+        let word = |at| memory.load(at, Ordering::Relaxed);
+        let beat = word(in_header::ALONE);
+        // A manager that stands still is taken for gone, too: its service goes on
+        // and beats nothing, but it answers. CURRENT moves with each call.
+        let signs = [beat, word(in_header::CURRENT), word(in_header::CALLS)];
+        let signs = signs.into_iter().fold(0u64, |all, one| all.rotate_left(21) ^ one);
+        self.check_at(Instant::now(), beat, signs, manager_gone)
     }
 
     fn check_at(
         &self,
         now: Instant,
         beat: u64,
+        signs: u64,
         manager_gone: impl FnOnce() -> bool,
     ) -> Option<Error> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,12 +65,12 @@ impl Life {
             return None;
         }
         match seen.still {
-            Some(since) if seen.beat == beat => {
+            Some(since) if seen.signs == signs => {
                 let still = now.saturating_duration_since(since);
                 (still >= GONE).then_some(Error::HostGone(still))
             }
             _ => {
-                (seen.beat, seen.still) = (beat, Some(now));
+                (seen.signs, seen.still) = (signs, Some(now));
                 None
             }
         }
@@ -71,7 +85,7 @@ mod tests {
     fn only_a_service_without_a_manager_must_move() {
         let (life, start) = (Life::default(), Instant::now());
         let at = |ms: u64, beat, gone: bool| {
-            life.check_at(start + Duration::from_millis(ms), beat, || gone).is_some()
+            life.check_at(start + Duration::from_millis(ms), beat, beat, || gone).is_some()
         };
         assert!(!at(0, 0, false) && !at(9_000, 0, false), "it has a manager");
         assert!(!at(10_000, 0, true), "it may not have noticed yet");
@@ -82,5 +96,15 @@ mod tests {
         assert!(!at(18_000, 3, false) && !at(20_900, 3, false));
         assert!(at(21_000, 3, false));
         assert!(!at(21_100, 0, false), "another one has the channel");
+    }
+
+    #[test]
+    fn a_service_that_answers_lives_though_its_manager_stands_still() {
+        let (life, start) = (Life::default(), Instant::now());
+        let at = |s: u64, answered| {
+            life.check_at(start + Duration::from_secs(s), 0, answered, || true).is_some()
+        };
+        assert!(!at(0, 7) && !at(2, 7) && !at(4, 8) && !at(6, 8) && !at(60, 9));
+        assert!(at(63, 9));
     }
 }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Window};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use vfun_ring::{Memory, WindowMemory, broken};
 use vfun_wire::channel::in_header;
 use vfun_wire::message::ActivateAck;
@@ -19,13 +19,15 @@ pub(crate) struct RawLines {
     window: Arc<Window>,
     place: BellPlace,
     life: Life,
+    /// Whether its memory is its own by now.
+    cut: AtomicBool,
 }
 
 impl RawLines {
     /// Takes an activated channel up.
     pub fn open(window: Arc<Window>, ack: &ActivateAck, info: &GrantInfo) -> Result<Self> {
         let memory = open_sides(&window, &ack.geometry, info)?;
-        Ok(RawLines { memory, window, place: place(ack), life: Life::default() })
+        Ok(RawLines { memory, window, place: place(ack), life: Life::default(), cut: false.into() })
     }
 
     pub fn memory(&self) -> &WindowMemory {
@@ -35,6 +37,9 @@ impl RawLines {
     /// Lets go of the channel's memory. Its header says from then on that it was
     /// released, as the one of a channel of calls does: who goes on sending sees it.
     pub fn cut_off(&self) -> Result<()> {
+        if self.cut.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
         Sides { memory: &self.memory, depth: 0, cell_bytes: 0 }.cut_off(&[], &[])
     }
 
@@ -48,8 +53,7 @@ impl RawLines {
             return Err(Error::of_break(reason));
         }
         self.window.check_generation()?;
-        let beat = self.memory.load(in_header::ALONE, Ordering::Relaxed);
-        self.life.check(beat, || self.window.manager_gone()).map_or(Ok(()), Err)
+        self.life.check(&self.memory, || self.window.manager_gone()).map_or(Ok(()), Err)
     }
 
     /// Rings the service if it has declared sleep and can be rung (R-SLP-2);

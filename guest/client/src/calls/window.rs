@@ -409,8 +409,7 @@ impl WindowCalls {
 
     /// The error of a call whose service and manager are both gone.
     pub(super) fn nobody_left(&self) -> Option<Error> {
-        let beat = self.caller.memory().load(in_header::ALONE, Ordering::Relaxed);
-        self.life.check(beat, || self.window.manager_gone())
+        self.life.check(self.caller.memory(), || self.window.manager_gone())
     }
 
     /// Copies results (or an error's words) once, then frees the cell.

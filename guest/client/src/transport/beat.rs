@@ -5,8 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vfun_wire::header::host_state;
 
-/// How long the beat may stand still. It moves each second; a manager that waits for
-/// a slow disk or is looked at by a debugger must not end calls that are computed.
+/// How long the beat may stand still. It moves each second. A manager that waits for a
+/// slow disk is not gone; one that was stopped for longer is taken for gone, and then
+/// the service's own words decide (`calls/life.rs`).
 const STILL: Duration = Duration::from_secs(10);
 
 /// What was seen of the beat: its value, and since when it has had it.
