@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
-cargo build --release --workspace --quiet
+# In a whole run the stage `release` has built it, with the features of its tests.
+[ -n "${VFUN_STAGES-}" ] || cargo build --release --workspace --quiet
 exec "$target/release/vfun-soak" --minutes "${MINUTES:-60}" --seed "${SEED:-1}" \
     --csv "${CSV:-$target/soak.csv}"
