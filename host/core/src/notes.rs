@@ -189,7 +189,10 @@ pub(super) struct ServiceNote {
 
 /// Tells whether a function was declared anew while no manager was there.
 pub(super) fn print(catalog: &Catalog, client: u32, function: &str) -> u64 {
-    let text = format!("{:?}", catalog.function(client, function));
+    let text = match catalog.terms(client, function) {
+        Some(terms) => format!("Some({terms})"),
+        None => "None".to_owned(),
+    };
     let hash = Sha256::digest(text.as_bytes());
     u64::from_le_bytes(hash[..8].try_into().expect("eight of 32"))
 }
