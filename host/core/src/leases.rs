@@ -290,15 +290,14 @@ impl Core {
                     self.leave_for_others(handle, BreakReason::NoService, why, out);
                 }
                 Some(m) if m.to.is_hardware() == (vf == meant) => self.advance(handle, out),
-                // Nothing was told to anybody yet: it is simply not done.
-                Some(m) if m.phase == Phase::Warming => {
-                    let g = self.grants.get_mut(handle).expect("just seen");
-                    g.moving = None;
-                    if !on_vf && let Some(vf) = g.vf.take() {
+                Some(_) => {
+                    self.call_off(handle, out);
+                    // Nobody was told of it yet: it is free at once.
+                    let has = self.grants.get(handle).expect("just seen").vf;
+                    if let (Some(vf), None) = (vf, has) {
                         used.remove(&vf);
                     }
                 }
-                Some(_) => self.call_off(handle, out),
                 None if on_vf && vf != meant => {
                     let (client, function) = (g.client_id, g.function.clone());
                     // Software that does not come up is not tried all day. Whoever

@@ -4,6 +4,7 @@ use super::*;
 use crate::leases::Usage;
 use crate::policy::parse;
 use crate::services::{CLOSE_GRACE_MS, START_MS};
+use crate::switch::Phase;
 use std::collections::VecDeque;
 use std::path::Path;
 use vfun_leases::{Policy, Settings};
@@ -194,6 +195,35 @@ fn who_may_move_goes_to_software_when_policy_takes_the_device() {
     let n = b.negotiate(1, s, hard).unwrap_err();
     assert!(n.code == NackCode::Denied && n.software_instead, "{n}");
     assert!(n.sentence.contains("/dev/vfun0") && n.sentence.contains("devices in [default]"));
+}
+
+/// A grant in software never had what its hardware's service loses.
+#[test]
+fn a_move_to_a_service_that_loses_its_device_is_called_off() {
+    for phase in [Phase::Warming, Phase::Standby, Phase::Handing] {
+        let (mut b, s) = bed(Policy::First);
+        b.feed(Event::Catalog(with_device("")));
+        let grant = match phase {
+            Phase::Warming => b.active(1, s, "fast").0,
+            Phase::Standby => standing_by(&mut b, s).0,
+            _ => handing(&mut b, s).0,
+        };
+        let to = b.core.grants.get(grant).unwrap().moving.unwrap();
+        assert_eq!(to.phase, phase);
+        let out = b.feed(Event::Catalog(leased()));
+        let told = |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == to.service);
+        assert_eq!(out.iter().any(told), phase != Phase::Warming, "{phase:?}: {out:?}");
+        if phase == Phase::Handing {
+            assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing);
+            continue;
+        }
+        if phase == Phase::Standby {
+            b.feed(Event::ChannelClosed { service: to.service, channel: grant });
+        }
+        let g = b.core.grants.get(grant).unwrap();
+        assert_eq!((g.state, g.moving, g.vf), (GrantState::Active, None, None), "{phase:?}");
+        assert!(!g.location.is_hardware());
+    }
 }
 
 /// Whoever may not have a VF any more does not keep it by crashing its software.
