@@ -226,6 +226,7 @@ impl Core {
         }
         if looks {
             self.follow_leases(now, out);
+            self.take_what_is_left(now, out);
         }
     }
 

@@ -4,7 +4,7 @@
 use super::catalog::{Catalog, Client, Function};
 use super::grants::{Grant, GrantState};
 use super::services::{Service, ServiceState};
-use super::{Action, Core};
+use super::{Action, Core, ServiceId};
 use crate::policy::{Key, Policy, Rules, key_of, matches};
 use sha2::{Digest, Sha256};
 use vfun_admin::policy::Holds;
@@ -438,6 +438,39 @@ impl Core {
         };
         let all: Vec<_> = self.grants.iter().filter(|(_, g)| lost(g)).map(|(h, _)| h).collect();
         all.into_iter().for_each(|grant| self.call_off(grant, out));
+    }
+
+    /// Takes what nobody is to keep in the end: hardware from grants that were to move
+    /// off it and do not move any more, and devices from services that still start and
+    /// that nobody waits for. This looks at what is there, as moves end in many ways.
+    pub(super) fn take_what_is_left(&mut self, now: u64, out: &mut Vec<Action>) {
+        if self.catalog.policy_unreadable {
+            return;
+        }
+        // There are no more of these than VFs.
+        let stays = |g: &Grant| {
+            let over = matches!(g.state, GrantState::Closing | GrantState::Broken);
+            g.leased && g.location.is_hardware() && !over && !self.moves(g)
+        };
+        let why = |(h, g): (Handle, &Grant)| Some((h, self.taken(&self.catalog, g)?));
+        let denied: Vec<_> = self.grants.iter().filter(|(_, g)| stays(g)).filter_map(why).collect();
+        for (grant, why) in denied {
+            self.hold_back(grant);
+            self.end_grant(now, grant, &why, out);
+        }
+        let starts = self.services.iter().filter(|(id, s)| {
+            s.state == ServiceState::Starting
+                && !s.devices.is_empty()
+                && self.channels_of(**id).is_empty()
+                && self.beside(**id).is_empty()
+        });
+        let why = |(id, s): (&ServiceId, &Service)| {
+            let client = self.catalog.clients.get(&s.client)?;
+            Some((*id, lost(&self.catalog, &client.name, s)?))
+        };
+        for (service, why) in starts.filter_map(why).collect::<Vec<_>>() {
+            self.service_failed(now, service, &why, out);
+        }
     }
 
     /// Makes what is in force hold for those who are there already.

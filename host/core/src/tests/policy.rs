@@ -252,6 +252,28 @@ fn a_device_that_policy_takes_away_ends_the_services_that_hold_it() {
 }
 
 #[test]
+fn a_device_that_is_taken_ends_a_service_that_starts_with_it() {
+    let none = with_device("[client.vm1]\ndevices = []", &["0x64/*"]);
+    for (new, left) in [(none.clone(), false), (with_device("", &[]), false), (none, true)] {
+        let mut b = Bed::new();
+        b.feed(Event::Catalog(with_device("", &["0x64/*"])));
+        let s = b.hello(1, b"").unwrap().session.get();
+        let g = b.negotiate(1, s, want("add")).unwrap().grant.get();
+        b.ask(1, Kind::Activate, s, &g.to_le_bytes());
+        let service = b.core.grants.get(Handle(g)).unwrap().service.unwrap();
+        if left {
+            b.ask(1, Kind::Release, s, &g.to_le_bytes());
+        }
+        assert!(b.core.awaits_ready(service), "it goes on where it may have its device");
+        let out = b.feed(Event::Catalog(new));
+        let killed =
+            |a: &Action| matches!(a, Action::KillService { service: id } if *id == service);
+        assert!(out.iter().any(killed), "{out:?}");
+        assert!(!b.core.knows_service(service));
+    }
+}
+
+#[test]
 fn a_device_that_a_manifest_takes_away_ends_the_services_that_hold_it() {
     let all = ["0x64/*", "0x80045200"];
     let ends = |change: &dyn Fn(&mut Catalog)| {
