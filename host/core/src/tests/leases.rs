@@ -1,5 +1,6 @@
 //! Leases and moves: what is not to last for ever, and what is not to move.
 
+use super::policy::why;
 use super::*;
 use crate::leases::Usage;
 use crate::policy::parse;
@@ -305,6 +306,10 @@ fn a_vf_that_policy_takes_is_not_kept_by_crashing_the_software() {
             |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
         assert!(out.iter().any(told), "{policy}: {out:?}");
         assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Broken, "{policy}");
+        let said = why(&out, grant).unwrap();
+        let expected =
+            "its client may not have its VF any more, and its software crashed too often";
+        assert_eq!(said, expected, "{policy}");
     }
 }
 

@@ -214,7 +214,7 @@ fn with_device(policy: &str, requests: &[&str]) -> Catalog {
 }
 
 /// Why this grant was taken away, if it was.
-fn why(out: &[Action], grant: Handle) -> Option<String> {
+pub(super) fn why(out: &[Action], grant: Handle) -> Option<String> {
     out.iter().find_map(|a| match a {
         Action::Record(r) if r.grant == grant => r.why.clone(),
         _ => None,
@@ -270,6 +270,10 @@ fn a_device_that_is_taken_ends_a_service_that_starts_with_it() {
             |a: &Action| matches!(a, Action::KillService { service: id } if *id == service);
         assert!(out.iter().any(killed), "{out:?}");
         assert!(!b.core.knows_service(service));
+        if !left {
+            let n = answer(&out).unwrap_err();
+            assert!(n.sentence.contains("/dev/vfun0"), "{n}");
+        }
     }
 }
 
