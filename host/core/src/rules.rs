@@ -142,25 +142,36 @@ fn closed<'a>(policy: &Policy, client: &str, devices: &'a [Device]) -> Option<&'
     devices.iter().find(|d| !policy.may_open(client, &d.path.display().to_string()))
 }
 
-/// Why policy does not let a client's services have these devices any more, if so.
-fn not_let(policy: &Policy, client: &str, devices: &[Device]) -> Option<String> {
+/// Why policy does not let a client's services have these devices any more, if so;
+/// `None` for those that nobody knows.
+fn not_let(policy: &Policy, client: &str, devices: Option<&[Device]>) -> Option<String> {
+    let section = || policy.section(client, "", Key::Devices);
+    let Some(devices) = devices else {
+        // Only what stands for all devices stands for this text.
+        let all = policy.may_open(client, "/dev/*");
+        return (!all).then(|| {
+            format!(
+                "an earlier manager did not note which devices its service has, and policy lets it open only some (devices in {})",
+                section()
+            )
+        });
+    };
     let node = closed(policy, client, devices)?.path.display();
-    let section = policy.section(client, "", Key::Devices);
-    Some(format!("policy does not let it open {node} any more (devices in {section})"))
+    Some(format!("policy does not let it open {node} any more (devices in {})", section()))
 }
 
 /// Why the manifest of its function does not let a service have its devices any
 /// more, if so.
 fn unnamed(catalog: &Catalog, s: &Service) -> Option<String> {
     let now = catalog.function(s.client, &s.function)?.devices_at(s.location);
-    let device = s.devices.iter().find(|d| !now.iter().any(|now| now.covers(d)))?;
+    let device = s.devices.iter().flatten().find(|d| !now.iter().any(|now| now.covers(d)))?;
     let node = device.path.display();
     Some(format!("its function's manifest does not name {node}, or a request of it, any more"))
 }
 
 /// Why a client's service may not have its devices any more, if so.
 fn lost(catalog: &Catalog, client: &str, s: &Service) -> Option<String> {
-    unnamed(catalog, s).or_else(|| not_let(&catalog.policy, client, &s.devices))
+    unnamed(catalog, s).or_else(|| not_let(&catalog.policy, client, s.devices.as_deref()))
 }
 
 /// Whether policy lets a client's services open the devices that a function's
@@ -418,7 +429,7 @@ impl Core {
             }
             // What may move goes to software, as where hardware is not allowed.
             if !(s.location.is_hardware() && self.moves(g))
-                && let Some(why) = not_let(policy, &g.client, &s.devices)
+                && let Some(why) = not_let(policy, &g.client, s.devices.as_deref())
             {
                 return Some(why);
             }
@@ -426,7 +437,7 @@ impl Core {
         let moves = g.location.is_hardware() && self.moves(g);
         let f = catalog.function(g.client_id, &g.function);
         f.filter(|_| g.service.is_none() && !moves)
-            .and_then(|f| not_let(policy, &g.client, f.devices_at(g.location)))
+            .and_then(|f| not_let(policy, &g.client, Some(f.devices_at(g.location))))
     }
 
     /// Calls off moves to services that may not have their devices any more.
@@ -460,7 +471,6 @@ impl Core {
         }
         let starts = self.services.iter().filter(|(id, s)| {
             s.state == ServiceState::Starting
-                && !s.devices.is_empty()
                 && self.channels_of(**id).is_empty()
                 && self.beside(**id).is_empty()
         });

@@ -65,7 +65,7 @@ impl Core {
             delayed: None,
             overran: None,
             stalled: None,
-            devices: vec![],
+            devices: Some(vec![]),
             outdated: false,
         };
         self.services.insert(id, service);
@@ -103,7 +103,7 @@ impl Core {
         let (name, client) = (s.function.clone(), s.client);
         let driver = self.catalog.function(client, &name).and_then(|f| {
             let driver = f.driver_at(s.location)?.clone();
-            s.devices = f.devices_of(&driver).to_vec();
+            s.devices = Some(f.devices_of(&driver).to_vec());
             Some((driver, f.version.0, f.settings.clone(), f.lengths()))
         });
         let client_name = self.catalog.clients.get(&client).map(|c| c.name.clone());
