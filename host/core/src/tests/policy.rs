@@ -277,6 +277,22 @@ fn a_device_that_is_taken_ends_a_service_that_starts_with_it() {
     }
 }
 
+/// A service that crashes is started again as what its function is by then.
+#[test]
+fn no_service_starts_again_with_a_device_that_policy_denies() {
+    let mut b = bed("[default]\ndevices = []");
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (add, service) = b.active(1, s, "add");
+    b.feed(Event::Catalog(with_device("[default]\ndevices = []", &["0x64/*"])));
+    assert_eq!(b.core.grants.get(add).unwrap().state, GrantState::Active, "it has no device");
+    b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
+    b.now += 1000;
+    b.feed(Event::Tick);
+    let starts = |a: &&Action| matches!(a, Action::StartService { .. });
+    assert_eq!(b.log.iter().filter(starts).count(), 1, "{:?}", b.log);
+    assert_eq!(b.core.grants.get(add).unwrap().state, GrantState::Broken);
+}
+
 #[test]
 fn a_device_that_a_manifest_takes_away_ends_the_services_that_hold_it() {
     let all = ["0x64/*", "0x80045200"];
