@@ -3,6 +3,7 @@
 use crate::policy::{Key, Policy, key_of, matches};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use vfun_jail::Device;
 use vfun_signature::Signature;
@@ -66,6 +67,52 @@ impl Function {
             Some(h) if h.driver != *driver => &[],
             _ => &self.devices,
         }
+    }
+
+    /// What its grants and services are made by, as text: a service that was started
+    /// by another one is outdated. What is only read by people is not in it, but its
+    /// summary, which was in it before, as all else was: managers compare the texts of
+    /// one another, so that no field of before leaves it or comes elsewhere.
+    pub fn terms(&self) -> String {
+        struct Terms<'a>(&'a Function);
+        impl fmt::Debug for Terms<'_> {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let Function {
+                    id,
+                    name,
+                    version,
+                    summary,
+                    software,
+                    hardware,
+                    deadline_ms,
+                    max_args,
+                    max_result,
+                    settings,
+                    reads,
+                    makes_code,
+                    devices,
+                    codes: _,
+                    signature,
+                } = self.0;
+                out.debug_struct("Function")
+                    .field("id", id)
+                    .field("name", name)
+                    .field("version", version)
+                    .field("summary", summary)
+                    .field("software", software)
+                    .field("hardware", hardware)
+                    .field("deadline_ms", deadline_ms)
+                    .field("max_args", max_args)
+                    .field("max_result", max_result)
+                    .field("settings", settings)
+                    .field("reads", reads)
+                    .field("makes_code", makes_code)
+                    .field("devices", devices)
+                    .field("signature", signature)
+                    .finish()
+            }
+        }
+        format!("{:?}", Terms(self))
     }
 
     /// Fingerprint of its signature; 0 if it has none.
@@ -230,6 +277,11 @@ impl Catalog {
     pub fn functions_of(&self, client: u32) -> impl Iterator<Item = &Function> {
         let own = self.submitted.get(&client).into_iter().flat_map(BTreeMap::values);
         own.chain(self.functions.values())
+    }
+
+    /// The [`terms`](Function::terms) of what a client means by a name, if anything.
+    pub(super) fn terms(&self, client: u32, name: &str) -> Option<String> {
+        self.function(client, name).map(Function::terms)
     }
 
     /// A client by name.

@@ -271,7 +271,8 @@ impl Core {
             let (on_vf, vf) = (g.location.is_hardware(), g.vf);
             let to = self.leased_hardware(&g.function, name).map(|h| h.location);
             let stays = g.moving.is_none_or(|m| m.phase == Phase::Warming);
-            let owed = lent(vf, g.client_id) || (on_vf && self.denies_hardware(g));
+            let denied = on_vf && self.denies_hardware(g);
+            let owed = denied || lent(vf, g.client_id);
             let late = if on_vf && stays && owed {
                 let since = *self.leases.kept.entry(handle).or_insert(now);
                 now.saturating_sub(since) > WARMING_MS
@@ -283,22 +284,19 @@ impl Core {
             match g.moving {
                 Some(m) if !m.phase.may_be_called_off() => {}
                 Some(m) if late && self.waits_for_its_turn(now, m) => {
-                    let why = "its VF is lent to another, or its client may not have it any more, \
-                               and its software still waits to be started: it crashed, or its \
-                               client used up its service starts";
+                    let why = self.why_software_waits(now, handle);
                     self.grants.get_mut(handle).expect("just seen").moving = None;
-                    self.leave_for_others(handle, BreakReason::NoService, why, out);
+                    self.leave_for_others(handle, BreakReason::NoService, denied, why, out);
                 }
                 Some(m) if m.to.is_hardware() == (vf == meant) => self.advance(handle, out),
-                // Nothing was told to anybody yet: it is simply not done.
-                Some(m) if m.phase == Phase::Warming => {
-                    let g = self.grants.get_mut(handle).expect("just seen");
-                    g.moving = None;
-                    if !on_vf && let Some(vf) = g.vf.take() {
+                Some(_) => {
+                    self.call_off(handle, out);
+                    // Nobody was told of it yet: it is free at once.
+                    let has = self.grants.get(handle).expect("just seen").vf;
+                    if let (Some(vf), None) = (vf, has) {
                         used.remove(&vf);
                     }
                 }
-                Some(_) => self.call_off(handle, out),
                 None if on_vf && vf != meant => {
                     let (client, function) = (g.client_id, g.function.clone());
                     // Software that does not come up is not tried all day. Whoever
@@ -307,9 +305,8 @@ impl Core {
                     match self.check_breaker(now, client, &function, Location::Software) {
                         Ok(()) => self.begin_move(now, handle, Location::Software, out),
                         Err(_) if owed => {
-                            let why = "its VF is lent to another, or its client may not have it \
-                                       any more, and its software crashed too often";
-                            self.leave_for_others(handle, BreakReason::CrashLoop, why, out);
+                            let why = "crashed too often";
+                            self.leave_for_others(handle, BreakReason::CrashLoop, denied, why, out);
                         }
                         Err(_) => {}
                     }
@@ -377,19 +374,35 @@ impl Core {
         }
     }
 
-    /// A VF is lent to somebody else, and nothing will serve the grant that is on it in
-    /// software: it ends as those do that are there.
+    /// Why the software that a grant is to go to still waits for its turn.
+    fn why_software_waits(&mut self, now: u64, grant: Handle) -> &'static str {
+        let Ok(g) = self.grants.get(grant) else { return "is not there" };
+        let client = g.client_id;
+        let crashes = self.check_breaker(now, client, &g.function, Location::Software).is_err();
+        match !crashes && self.starts.wait(now, &client) > 0 {
+            true => "still waits to be started: its client used up its service starts",
+            false => "still waits to be started again: it crashed",
+        }
+    }
+
+    /// A VF is lent to somebody else, or `denied` to its client, and nothing will serve
+    /// the grant that is on it in software: it ends as those do that are there.
     fn leave_for_others(
         &mut self,
         grant: Handle,
         reason: BreakReason,
-        why: &str,
+        denied: bool,
+        software: &str,
         out: &mut Vec<Action>,
     ) {
         let Some(g) = self.grants.get_mut(grant) else { return };
         let Some(service) = g.service else { return };
         g.over = Some(reason);
-        self.leave_broken(grant, why, out);
+        let vf = match denied {
+            true => "its client may not have its VF any more",
+            false => "its VF is lent to another",
+        };
+        self.leave_broken(grant, &format!("{vf}, and its software {software}"), out);
         out.push(Action::CloseChannel { service, channel: grant });
     }
 

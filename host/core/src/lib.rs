@@ -197,8 +197,7 @@ impl Core {
                 let (old, new) = (&self.catalog, &catalog);
                 let changed = |s: &Service| {
                     !new.clients.contains_key(&s.client)
-                        || old.function(s.client, &s.function)
-                            != new.function(s.client, &s.function)
+                        || old.terms(s.client, &s.function) != new.terms(s.client, &s.function)
                 };
                 let outdated: Vec<_> =
                     self.services.iter().filter(|(_, s)| changed(s)).map(|(id, _)| *id).collect();
@@ -227,6 +226,7 @@ impl Core {
         }
         if looks {
             self.follow_leases(now, out);
+            self.take_what_is_left(now, out);
         }
     }
 

@@ -54,7 +54,7 @@ impl Core {
         if let Some(to) = g.waiting.take() {
             let nack = Nack::new(
                 NackCode::WrongState,
-                "the grant was released while it was being activated",
+                format!("the grant ended while it was being activated: {why}"),
             );
             out.push(Action::Answer { to, result: Err(nack) });
         }

@@ -177,7 +177,7 @@ pub(super) struct ServiceNote {
     #[serde(default)]
     pub delayed: Option<u64>,
     pub overran: Option<u64>,
-    /// None of a manager that did not note them.
+    /// None if nobody knows, and of a manager that did not note them.
     #[serde(default)]
     pub devices: Option<Vec<Device>>,
     #[serde(default)]
@@ -189,7 +189,10 @@ pub(super) struct ServiceNote {
 
 /// Tells whether a function was declared anew while no manager was there.
 pub(super) fn print(catalog: &Catalog, client: u32, function: &str) -> u64 {
-    let text = format!("{:?}", catalog.function(client, function));
+    let text = match catalog.terms(client, function) {
+        Some(terms) => format!("Some({terms})"),
+        None => "None".to_owned(),
+    };
     let hash = Sha256::digest(text.as_bytes());
     u64::from_le_bytes(hash[..8].try_into().expect("eight of 32"))
 }
@@ -438,7 +441,7 @@ impl ServiceNote {
             ever_ready: s.ever_ready,
             delayed: s.delayed,
             overran: s.overran.map(|h| h.0),
-            devices: Some(s.devices.clone()),
+            devices: s.devices.clone(),
             outdated: s.outdated,
             of: Some(print(catalog, s.client, &s.function)),
         }
@@ -450,9 +453,11 @@ impl ServiceNote {
         // No wait is longer than a breaker's: one that says so would never end.
         let latest = now.saturating_add(breakers::OPEN_MOST_MS);
         let location = location(self.location)?;
-        let declared = catalog.function(self.client, &self.function);
-        let declared = declared.map_or(&[][..], |f| f.devices_at(location));
-        let devices = self.devices.unwrap_or_else(|| declared.to_vec());
+        let outdated = self.outdated || anew;
+        let f = catalog.function(self.client, &self.function);
+        // A client's own function has none, whichever it is.
+        let known = !outdated || vfun_submit::is_own(&self.function);
+        let declared = || known.then(|| f.map_or(vec![], |f| f.devices_at(location).to_vec()));
         Ok(Service {
             client: self.client,
             function: self.function,
@@ -467,8 +472,8 @@ impl ServiceNote {
             delayed: self.delayed,
             overran: self.overran.map(Handle),
             stalled: None,
-            devices,
-            outdated: self.outdated || anew,
+            devices: self.devices.or_else(declared),
+            outdated,
         })
     }
 }

@@ -3,8 +3,8 @@
 
 use super::catalog::{Catalog, Client, Function};
 use super::grants::{Grant, GrantState};
-use super::services::ServiceState;
-use super::{Action, Core};
+use super::services::{Service, ServiceState};
+use super::{Action, Core, ServiceId};
 use crate::policy::{Key, Policy, Rules, key_of, matches};
 use sha2::{Digest, Sha256};
 use vfun_admin::policy::Holds;
@@ -140,6 +140,38 @@ pub(super) fn no_hardware(catalog: &Catalog, client: &Client, f: &str) -> Option
 /// The first of these devices that policy does not let a client's services open.
 fn closed<'a>(policy: &Policy, client: &str, devices: &'a [Device]) -> Option<&'a Device> {
     devices.iter().find(|d| !policy.may_open(client, &d.path.display().to_string()))
+}
+
+/// Why policy does not let a client's services have these devices any more, if so;
+/// `None` for those that nobody knows.
+fn not_let(policy: &Policy, client: &str, devices: Option<&[Device]>) -> Option<String> {
+    let section = || policy.section(client, "", Key::Devices);
+    let Some(devices) = devices else {
+        // Only what stands for all devices stands for this text.
+        let all = policy.may_open(client, "/dev/*");
+        return (!all).then(|| {
+            format!(
+                "an earlier manager did not note which devices its service has, and policy lets it open only some (devices in {})",
+                section()
+            )
+        });
+    };
+    let node = closed(policy, client, devices)?.path.display();
+    Some(format!("policy does not let it open {node} any more (devices in {})", section()))
+}
+
+/// Why the manifest of its function does not let a service have its devices any
+/// more, if so.
+fn unnamed(catalog: &Catalog, s: &Service) -> Option<String> {
+    let now = catalog.function(s.client, &s.function)?.devices_at(s.location);
+    let device = s.devices.iter().flatten().find(|d| !now.iter().any(|now| now.covers(d)))?;
+    let node = device.path.display();
+    Some(format!("its function's manifest does not name {node}, or a request of it, any more"))
+}
+
+/// Why a client's service may not have its devices any more, if so.
+fn lost(catalog: &Catalog, client: &str, s: &Service) -> Option<String> {
+    unnamed(catalog, s).or_else(|| not_let(&catalog.policy, client, s.devices.as_deref()))
 }
 
 /// Whether policy lets a client's services open the devices that a function's
@@ -387,35 +419,68 @@ impl Core {
     /// policy, or the manifest of its function. What a function had that is gone
     /// altogether stays until it is released.
     fn lost_device(&self, catalog: &Catalog, g: &Grant) -> Option<String> {
-        let f = catalog.function(g.client_id, &g.function);
-        let by_policy = |devices: &[Device]| {
-            let device = closed(&catalog.policy, &g.client, devices)?;
-            let section = catalog.policy.section(&g.client, "", Key::Devices);
-            let node = device.path.display();
-            Some(format!("policy does not let it open {node} any more (devices in {section})"))
-        };
-        let coming = g.moving.filter(|m| !m.phase.lingers()).map(|m| m.service);
-        let of_grant = [g.service, coming].into_iter().flatten();
+        let policy = &catalog.policy;
+        // A move that can be called off is: see `call_off_moves`.
+        let coming = g.moving.filter(|m| !m.phase.lingers() && g.callable_off().is_none());
+        let of_grant = [g.service, coming.map(|m| m.service)].into_iter().flatten();
         for s in of_grant.filter_map(|id| self.services.get(&id)) {
-            let named = |d: &Device| {
-                f.is_none_or(|f| f.devices_at(s.location).iter().any(|now| now.covers(d)))
-            };
-            if let Some(d) = s.devices.iter().find(|d| !named(d)) {
-                let node = d.path.display();
-                return Some(format!(
-                    "its function's manifest does not name {node}, or a request of it, any more"
-                ));
+            if let Some(why) = unnamed(catalog, s) {
+                return Some(why);
             }
             // What may move goes to software, as where hardware is not allowed.
             if !(s.location.is_hardware() && self.moves(g))
-                && let Some(why) = by_policy(&s.devices)
+                && let Some(why) = not_let(policy, &g.client, s.devices.as_deref())
             {
                 return Some(why);
             }
         }
         let moves = g.location.is_hardware() && self.moves(g);
+        let f = catalog.function(g.client_id, &g.function);
         f.filter(|_| g.service.is_none() && !moves)
-            .and_then(|f| by_policy(f.devices_at(g.location)))
+            .and_then(|f| not_let(policy, &g.client, Some(f.devices_at(g.location))))
+    }
+
+    /// Calls off moves to services that may not have their devices any more.
+    fn call_off_moves(&mut self, out: &mut Vec<Action>) {
+        let catalog = &self.catalog;
+        let lost = |g: &Grant| {
+            let coming = g.callable_off().and_then(|m| self.services.get(&m.service));
+            coming.is_some_and(|s| lost(catalog, &g.client, s).is_some())
+        };
+        let all: Vec<_> = self.grants.iter().filter(|(_, g)| lost(g)).map(|(h, _)| h).collect();
+        all.into_iter().for_each(|grant| self.call_off(grant, out));
+    }
+
+    /// Takes what nobody is to keep in the end: hardware from grants that were to move
+    /// off it and do not move any more, and devices from services that still start and
+    /// that nobody waits for. This looks at what is there, as moves end in many ways.
+    pub(super) fn take_what_is_left(&mut self, now: u64, out: &mut Vec<Action>) {
+        if self.catalog.policy_unreadable {
+            return;
+        }
+        // There are no more of these than VFs.
+        let stays = |g: &Grant| {
+            let over = matches!(g.state, GrantState::Closing | GrantState::Broken);
+            g.leased && g.location.is_hardware() && !over && !self.moves(g)
+        };
+        let why = |(h, g): (Handle, &Grant)| Some((h, self.taken(&self.catalog, g)?));
+        let denied: Vec<_> = self.grants.iter().filter(|(_, g)| stays(g)).filter_map(why).collect();
+        for (grant, why) in denied {
+            self.hold_back(grant);
+            self.end_grant(now, grant, &why, out);
+        }
+        let starts = self.services.iter().filter(|(id, s)| {
+            s.state == ServiceState::Starting
+                && self.channels_of(**id).is_empty()
+                && self.beside(**id).is_empty()
+        });
+        let why = |(id, s): (&ServiceId, &Service)| {
+            let client = self.catalog.clients.get(&s.client)?;
+            Some((*id, lost(&self.catalog, &client.name, s)?))
+        };
+        for (service, why) in starts.filter_map(why).collect::<Vec<_>>() {
+            self.service_failed(now, service, &why, out);
+        }
     }
 
     /// Makes what is in force hold for those who are there already.
@@ -430,6 +495,9 @@ impl Core {
         for (grant, why) in effects.grants {
             self.hold_back(grant);
             self.end_grant(now, grant, &why, out);
+        }
+        if !self.catalog.policy_unreadable {
+            self.call_off_moves(out);
         }
         for (grant, calls_per_s) in effects.rates {
             let Some(g) = self.grants.get_mut(grant) else { continue };

@@ -76,8 +76,9 @@ pub struct Service {
     pub overran: Option<vfun_wire::Handle>,
     /// The manager ends it because it does not run; how that showed.
     pub stalled: Option<String>,
-    /// Devices that it was started with.
-    pub devices: Vec<Device>,
+    /// Devices that it was started with; `None` if nobody knows: its manager did not note
+    /// them, and its function is another one since.
+    pub devices: Option<Vec<Device>>,
     /// Its function was declared anew since: it keeps its channels and gets no more.
     pub outdated: bool,
 }

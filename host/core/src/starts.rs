@@ -5,7 +5,7 @@ use super::grants::{Grant, GrantState};
 use super::services::*;
 use super::switch::Phase;
 use super::watch::log_of;
-use super::{Action, Core, Exit, Level, ServiceId};
+use super::{Action, Core, Exit, Level, ServiceId, rules};
 use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE};
 use vfun_wire::message::Location;
 use vfun_wire::status::BreakReason;
@@ -65,7 +65,7 @@ impl Core {
             delayed: None,
             overran: None,
             stalled: None,
-            devices: vec![],
+            devices: Some(vec![]),
             outdated: false,
         };
         self.services.insert(id, service);
@@ -95,6 +95,13 @@ impl Core {
             let reason = "its module was replaced or removed, and its service had to end: negotiate it again";
             return self.service_failed(now, id, reason, out);
         }
+        // It starts as what its function is now, which may name another device.
+        let f = self.catalog.function(key.0, &key.1);
+        if let Some((f, c)) = f.zip(self.catalog.clients.get(&key.0))
+            && let Err(nack) = rules::check_devices(&self.catalog, c, f, s.location)
+        {
+            return self.service_failed(now, id, &nack.sentence, out);
+        }
         if self.breakers.contains_key(&key) {
             self.breakers.get_mut(&key).expect("just seen").starts(now);
         }
@@ -103,7 +110,7 @@ impl Core {
         let (name, client) = (s.function.clone(), s.client);
         let driver = self.catalog.function(client, &name).and_then(|f| {
             let driver = f.driver_at(s.location)?.clone();
-            s.devices = f.devices_of(&driver).to_vec();
+            s.devices = Some(f.devices_of(&driver).to_vec());
             Some((driver, f.version.0, f.settings.clone(), f.lengths()))
         });
         let client_name = self.catalog.clients.get(&client).map(|c| c.name.clone());

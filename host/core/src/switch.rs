@@ -53,6 +53,11 @@ impl Grant {
         over && self.vf.is_some() && (self.service.is_some() || self.also.is_some())
     }
 
+    /// Its move, if that can still be called off.
+    pub(super) fn callable_off(&self) -> Option<Moving> {
+        self.moving.filter(|m| self.state == GrantState::Active && m.phase.may_be_called_off())
+    }
+
     /// Whether a service other than the one that serves it has, or may have,
     /// its channel mapped on the way of a move.
     fn is_beside(&self, service: ServiceId) -> bool {
@@ -181,13 +186,19 @@ impl Core {
         self.grants.iter().filter(|(_, g)| g.is_beside(id)).map(|(h, _)| h).collect()
     }
 
-    /// A move is not wanted any more; somebody stands by for it.
+    /// A move is not wanted any more, and may be called off.
     pub(super) fn call_off(&mut self, grant: Handle, out: &mut Vec<Action>) {
-        if let Ok(g) = self.grants.get(grant)
-            && let Some(m) = g.moving
-        {
+        let Some(g) = self.grants.get_mut(grant) else { return };
+        let Some(m) = g.moving else { return };
+        if m.phase != Phase::Warming {
             self.set_phase(grant, Phase::Off);
             out.push(Action::CloseChannel { service: m.service, channel: grant });
+            return;
+        }
+        // Nothing was told to anybody yet: it is simply not done.
+        g.moving = None;
+        if !g.location.is_hardware() {
+            g.vf = None;
         }
     }
 

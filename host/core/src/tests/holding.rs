@@ -1,6 +1,7 @@
 //! VFs, and memory of the manager, that a client or its service would keep for good.
 
 use super::leases::*;
+use super::policy::why;
 use super::*;
 use crate::leases::Usage;
 use crate::limits::LEASE_LOST_MOST_MS;
@@ -96,6 +97,8 @@ fn a_vf_is_not_kept_by_crashing_the_software() {
         |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
     assert!(out.iter().any(told), "{out:?}");
     assert_eq!(b.core.grants.get(on_it).unwrap().state, GrantState::Broken);
+    let said = why(&out, on_it).unwrap();
+    assert_eq!(said, "its VF is lent to another, and its software crashed too often");
     // Its app is answered by the service, or when that has let go: never by both.
     let answers = |a: &Action| matches!(a, Action::BreakChannel { .. });
     assert!(!out.iter().any(answers), "{out:?}");
@@ -135,6 +138,9 @@ fn a_vf_is_not_kept_by_using_up_the_starts() {
             let told = |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
             if left.is_none() && out.iter().any(told) {
                 left = Some(b.now - began);
+                let said = why(&out, on_it).unwrap();
+                assert!(said.starts_with("its VF is lent to another, and its software"), "{said}");
+                assert!(said.ends_with("its client used up its service starts"), "{said}");
             }
         }
         let state = b.core.grants.get(on_it).unwrap().state;

@@ -1,9 +1,11 @@
 //! Leases and moves: what is not to last for ever, and what is not to move.
 
+use super::policy::why;
 use super::*;
 use crate::leases::Usage;
 use crate::policy::parse;
 use crate::services::{CLOSE_GRACE_MS, START_MS};
+use crate::switch::Phase;
 use std::collections::VecDeque;
 use std::path::Path;
 use vfun_leases::{Policy, Settings};
@@ -196,10 +198,102 @@ fn who_may_move_goes_to_software_when_policy_takes_the_device() {
     assert!(n.sentence.contains("/dev/vfun0") && n.sentence.contains("devices in [default]"));
 }
 
+/// A grant in software never had what its hardware's service loses.
+#[test]
+fn a_move_to_a_service_that_loses_its_device_is_called_off() {
+    for phase in [Phase::Warming, Phase::Standby, Phase::Handing] {
+        let (mut b, s) = bed(Policy::First);
+        b.feed(Event::Catalog(with_device("")));
+        let grant = match phase {
+            Phase::Warming => b.active(1, s, "fast").0,
+            Phase::Standby => standing_by(&mut b, s).0,
+            _ => handing(&mut b, s).0,
+        };
+        let to = b.core.grants.get(grant).unwrap().moving.unwrap();
+        assert_eq!(to.phase, phase);
+        let out = b.feed(Event::Catalog(leased()));
+        let told = |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == to.service);
+        assert_eq!(out.iter().any(told), phase != Phase::Warming, "{phase:?}: {out:?}");
+        if phase == Phase::Handing {
+            assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing);
+            continue;
+        }
+        if phase == Phase::Standby {
+            b.feed(Event::ChannelClosed { service: to.service, channel: grant });
+        }
+        let g = b.core.grants.get(grant).unwrap();
+        assert_eq!((g.state, g.moving, g.vf), (GrantState::Active, None, None), "{phase:?}");
+        assert!(!g.location.is_hardware());
+    }
+}
+
+/// Two policies that take the hardware of `fast`, both with its device.
+const NO_HARDWARE: [&str; 2] = ["[default]\nhardware = false", "[default]\ndevices = []"];
+
+/// The same function under this policy, declared anew.
+fn anew(policy: &str) -> Catalog {
+    let mut c = with_device(policy);
+    c.functions.get_mut("fast").unwrap().deadline_ms = 77;
+    c
+}
+
+#[test]
+fn a_grant_whose_move_off_denied_hardware_fails_does_not_stay_there() {
+    for policy in NO_HARDWARE {
+        let (mut b, s) = bed(Policy::First);
+        b.feed(Event::Catalog(with_device("")));
+        let (grant, hardware, software) = on_a_vf(&mut b, s);
+        b.feed(Event::ServiceExited { service: software, exit: Exit::Signal(9) });
+        let out = b.feed(Event::Catalog(with_device(policy)));
+        assert_eq!(opened(&out), None, "its software is not there yet");
+        let g = b.core.grants.get(grant).unwrap();
+        assert_eq!(g.moving.map(|m| (m.service, m.phase)), Some((software, Phase::Warming)));
+        b.feed(Event::Catalog(anew(policy)));
+        assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Active, "it moves");
+        let reason = "it could not start".to_owned();
+        let out = b.feed(Event::ServiceFailed { service: software, reason });
+        let told =
+            |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
+        assert!(out.iter().any(told), "{policy}: {out:?}");
+        assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing, "{policy}");
+    }
+}
+
+#[test]
+fn a_grant_that_lands_on_denied_hardware_does_not_stay_there() {
+    for policy in NO_HARDWARE {
+        let (mut b, s) = bed(Policy::First);
+        b.feed(Event::Catalog(with_device("")));
+        let (grant, from, to) = handing(&mut b, s);
+        b.feed(Event::Catalog(anew(policy)));
+        b.feed(Event::ChannelOpened { service: to, channel: grant });
+        let out = b.feed(Event::ChannelClosed { service: from, channel: grant });
+        let told = |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == to);
+        assert!(out.iter().any(told), "{policy}: {out:?}");
+        assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing, "{policy}");
+    }
+}
+
+/// Its driver may have the device open already.
+#[test]
+fn a_start_that_nobody_waits_for_ends_where_its_device_is_taken() {
+    for new in [with_device(NO_HARDWARE[1]), leased()] {
+        let (mut b, s) = bed(Policy::First);
+        b.feed(Event::Catalog(with_device("")));
+        let (grant, _) = b.active(1, s, "fast");
+        let to = b.core.grants.get(grant).unwrap().moving.expect("it begins to move").service;
+        assert!(b.core.awaits_ready(to));
+        assert!(killed(&b.feed(Event::Catalog(new)), to));
+        assert!(!b.core.knows_service(to));
+        let g = b.core.grants.get(grant).unwrap();
+        assert_eq!((g.state, g.moving), (GrantState::Active, None));
+    }
+}
+
 /// Whoever may not have a VF any more does not keep it by crashing its software.
 #[test]
 fn a_vf_that_policy_takes_is_not_kept_by_crashing_the_software() {
-    for policy in ["[default]\nhardware = false", "[default]\ndevices = []"] {
+    for policy in NO_HARDWARE {
         let (mut b, s) = bed(Policy::First);
         b.feed(Event::Catalog(with_device("")));
         let (grant, hardware, _) = on_a_vf(&mut b, s);
@@ -212,6 +306,10 @@ fn a_vf_that_policy_takes_is_not_kept_by_crashing_the_software() {
             |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
         assert!(out.iter().any(told), "{policy}: {out:?}");
         assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Broken, "{policy}");
+        let said = why(&out, grant).unwrap();
+        let expected =
+            "its client may not have its VF any more, and its software crashed too often";
+        assert_eq!(said, expected, "{policy}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use vfun_wire::header::HEAP_OFF;
 
 fn refused(notes: &BTreeMap<String, String>) -> String {
@@ -164,4 +165,49 @@ fn an_end_that_was_asked_for_is_answered_by_the_next_manager() {
     b.seq -= 1;
     answer(&b.ask(1, Kind::Goodbye, s, &[0; 8])).expect("it is gone, as it asked");
     assert_eq!(answer(&b.ask(1, Kind::Goodbye, s, &[0; 8])).unwrap_err().code, NackCode::Stale);
+}
+
+/// An upgrade outdates nothing: the text that a function is known by among managers is
+/// that of managers which knew of no meanings of codes.
+#[test]
+fn a_function_is_noted_as_earlier_managers_noted_it() {
+    let fast = "Some(Function { id: 3, name: \"fast\", version: FunctionVersion(65538), \
+        summary: \"\", software: Some(Native { library: \"/lib/f.so\" }), \
+        hardware: Some(Hardware { location: FpgaSimulated, driver: Native { library: \
+        \"/lib/hw.so\" }, device: \"fast\", instances: 1, leased: false, usual_gain_ns: 0 }), \
+        deadline_ms: 1000, max_args: 100, max_result: 100, settings: {\"a\": \"b\"}, \
+        reads: [\"/data\"], makes_code: false, devices: [Device { path: \"/dev/vfun0\", \
+        ioctls: [Requests { mask: 65280, value: 25600 }] }], signature: None })";
+    let mut c = catalog();
+    let f = c.functions.get_mut("fast").unwrap();
+    f.settings.insert("a".into(), "b".into());
+    f.reads.push("/data".into());
+    let ioctls = vec!["0x64/*".parse().unwrap()];
+    f.devices.push(vfun_jail::Device { path: "/dev/vfun0".into(), ioctls });
+    let is = |c: &Catalog, name: &str, text: &str| {
+        let hash = Sha256::digest(text.as_bytes());
+        let print = u64::from_le_bytes(hash[..8].try_into().unwrap());
+        assert_eq!(crate::notes::print(c, 1, name), print, "{text}");
+    };
+    is(&c, "fast", fast);
+    is(&c, "nothing", "None");
+    c.functions.get_mut("fast").unwrap().codes.insert(1, "it is too cold".into());
+    is(&c, "fast", fast);
+}
+
+#[test]
+fn another_meaning_of_a_code_outdates_no_service() {
+    let mut b = Bed::new();
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (_, first) = b.active(1, s, "add");
+    let mut c = catalog();
+    c.functions.get_mut("add").unwrap().codes.insert(1, "it is too cold".into());
+    b.feed(Event::Catalog(c.clone()));
+    assert!(!b.core.services[&first].outdated);
+    let notes = b.notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+    b.core = Core::restore(b.now, 8, catalog(), notes).unwrap();
+    assert!(!b.core.services[&first].outdated);
+    c.functions.get_mut("add").unwrap().max_args = 99;
+    b.feed(Event::Catalog(c));
+    assert!(b.core.services[&first].outdated);
 }

@@ -214,7 +214,7 @@ fn with_device(policy: &str, requests: &[&str]) -> Catalog {
 }
 
 /// Why this grant was taken away, if it was.
-fn why(out: &[Action], grant: Handle) -> Option<String> {
+pub(super) fn why(out: &[Action], grant: Handle) -> Option<String> {
     out.iter().find_map(|a| match a {
         Action::Record(r) if r.grant == grant => r.why.clone(),
         _ => None,
@@ -249,6 +249,48 @@ fn a_device_that_policy_takes_away_ends_the_services_that_hold_it() {
     let out = b.feed(Event::Tick);
     let killed = |a: &Action| matches!(a, Action::KillService { service: id } if *id == service);
     assert!(out.iter().any(killed), "{out:?}");
+}
+
+#[test]
+fn a_device_that_is_taken_ends_a_service_that_starts_with_it() {
+    let none = with_device("[client.vm1]\ndevices = []", &["0x64/*"]);
+    for (new, left) in [(none.clone(), false), (with_device("", &[]), false), (none, true)] {
+        let mut b = Bed::new();
+        b.feed(Event::Catalog(with_device("", &["0x64/*"])));
+        let s = b.hello(1, b"").unwrap().session.get();
+        let g = b.negotiate(1, s, want("add")).unwrap().grant.get();
+        b.ask(1, Kind::Activate, s, &g.to_le_bytes());
+        let service = b.core.grants.get(Handle(g)).unwrap().service.unwrap();
+        if left {
+            b.ask(1, Kind::Release, s, &g.to_le_bytes());
+        }
+        assert!(b.core.awaits_ready(service), "it goes on where it may have its device");
+        let out = b.feed(Event::Catalog(new));
+        let killed =
+            |a: &Action| matches!(a, Action::KillService { service: id } if *id == service);
+        assert!(out.iter().any(killed), "{out:?}");
+        assert!(!b.core.knows_service(service));
+        if !left {
+            let n = answer(&out).unwrap_err();
+            assert!(n.sentence.contains("/dev/vfun0"), "{n}");
+        }
+    }
+}
+
+/// A service that crashes is started again as what its function is by then.
+#[test]
+fn no_service_starts_again_with_a_device_that_policy_denies() {
+    let mut b = bed("[default]\ndevices = []");
+    let s = b.hello(1, b"").unwrap().session.get();
+    let (add, service) = b.active(1, s, "add");
+    b.feed(Event::Catalog(with_device("[default]\ndevices = []", &["0x64/*"])));
+    assert_eq!(b.core.grants.get(add).unwrap().state, GrantState::Active, "it has no device");
+    b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
+    b.now += 1000;
+    b.feed(Event::Tick);
+    let starts = |a: &&Action| matches!(a, Action::StartService { .. });
+    assert_eq!(b.log.iter().filter(starts).count(), 1, "{:?}", b.log);
+    assert_eq!(b.core.grants.get(add).unwrap().state, GrantState::Broken);
 }
 
 #[test]
@@ -317,20 +359,78 @@ fn a_device_that_was_taken_while_no_manager_was_there_ends_its_services() {
         b.feed(Event::Catalog(with_device("", &["0x64/*"])));
         let s = b.hello(1, b"").unwrap().session.get();
         let (add, service) = b.active(1, s, "add");
-        let mut notes = b.notes.clone();
         if !noted {
-            // A manager that knew of no devices had no such field.
-            let note = notes.get_mut(&format!("core/service/{service}")).unwrap();
-            let mut fields: serde_json::Map<_, _> = serde_json::from_str(note).unwrap();
-            fields.remove("devices").unwrap();
-            *note = serde_json::Value::Object(fields).to_string();
+            b.forget_devices(service);
         }
-        let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
-        b.core = Core::restore(b.now, 8, catalog, notes).unwrap();
-        let out = b.feed(Event::Resume { alive: vec![service] });
+        let out = b.next_manager(catalog, service);
         let said = why(&out, add).unwrap_or_default();
         assert!(said.contains("/dev/vfun0"), "{said}");
         assert_eq!(b.core.grants.get(add).unwrap().state, GrantState::Closing);
+    }
+}
+
+impl Bed {
+    /// A manager that knew of no devices had no such field in the notes of services.
+    fn forget_devices(&mut self, service: ServiceId) {
+        let note = self.notes.get_mut(&format!("core/service/{service}")).unwrap();
+        let mut fields: serde_json::Map<_, _> = serde_json::from_str(note).unwrap();
+        fields.remove("devices").unwrap();
+        *note = serde_json::Value::Object(fields).to_string();
+    }
+
+    /// The manager is killed; the next one has this catalog, and this service lives.
+    fn next_manager(&mut self, catalog: Catalog, service: ServiceId) -> Vec<Action> {
+        let notes = self.notes.clone();
+        let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
+        self.core = Core::restore(self.now, 8, catalog, notes).unwrap();
+        self.feed(Event::Resume { alive: vec![service] })
+    }
+}
+
+/// What a service has that was started by a manager which did not note it is known only
+/// while its function is the same.
+#[test]
+fn devices_that_nobody_noted_are_lost_where_policy_limits_them() {
+    let all = ["0x64/*"];
+    let other = |policy: &str, devices: Vec<Device>| {
+        let mut c = with_device(policy, &all);
+        c.functions.get_mut("add").unwrap().devices = devices;
+        c
+    };
+    let removed = |policy: &str| {
+        let mut c = under(policy);
+        c.functions.remove("add");
+        c
+    };
+    let (some, every) =
+        ("[default]\ndevices = [\"/dev/vfun1\"]", "[default]\ndevices = [\"/dev/*\"]");
+    let cases = [
+        (with_device("", &all), None),
+        (with_device(every, &all), None),
+        // There were managers whose services had no devices at all.
+        (other("", vec![]), None),
+        (other(every, vec![]), None),
+        (other(some, vec![]), Some("devices in [default]")),
+        (other(some, vec![device("/dev/vfun1", &all)]), Some("devices in [default]")),
+        (removed(""), None),
+        (removed(every), None),
+        (removed(some), Some("devices in [default]")),
+    ];
+    for (i, (catalog, ends)) in cases.into_iter().enumerate() {
+        let mut b = Bed::new();
+        b.feed(Event::Catalog(with_device("", &all)));
+        let s = b.hello(1, b"").unwrap().session.get();
+        let (add, service) = b.active(1, s, "add");
+        b.forget_devices(service);
+        let out = b.next_manager(catalog.clone(), service);
+        let said = why(&out, add);
+        assert_eq!(said.is_some(), ends.is_some(), "{i}: {said:?}");
+        assert!(said.unwrap_or_default().contains(ends.unwrap_or_default()), "{i}");
+        // The next one knows as much.
+        let out = b.next_manager(catalog, service);
+        assert_eq!(why(&out, add), None, "{i}");
+        let state = b.core.grants.get(add).unwrap().state;
+        assert_eq!(state == GrantState::Active, ends.is_none(), "{i}: {state:?}");
     }
 }
 
