@@ -65,6 +65,9 @@ pub const TRIAL_TIME: Duration = Duration::from_secs(10);
 /// How long one that took longer, and was killed, is waited for: a process that the
 /// kernel does not let go of then may stay for ever, and holds up nothing.
 pub const TRIAL_ENDS: Duration = Duration::from_secs(2);
+/// How long a manager that is to start anew waits until the keeper has all windows and
+/// services: one that it has not got would be lost.
+pub const HELD_TIME: Duration = Duration::from_secs(10);
 /// How long a launcher may take to make a service's sandbox: milliseconds are usual.
 pub const LAUNCH_TIME: Duration = Duration::from_secs(10);
 /// How long services may take to finish when the manager ends.

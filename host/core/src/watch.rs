@@ -51,11 +51,30 @@ struct Owes {
 pub(super) struct Watch {
     still: BTreeMap<Handle, Still>,
     owes: BTreeMap<ServiceId, Owes>,
+    /// Services that could not be told something for want of room, and since when they
+    /// have been told all; nothing while words wait.
+    told: BTreeMap<ServiceId, Option<u64>>,
     /// Since when somebody waits for each activation.
     activating: BTreeMap<Handle, u64>,
 }
 
 impl Core {
+    /// Words to a service wait for want of room for descriptors on their way, or no
+    /// longer. It does not know what it is to do meanwhile: no time counts against it.
+    pub fn words_wait(&mut self, now: u64, service: ServiceId, wait: bool) {
+        let told = &mut self.watch.told;
+        match (wait, told.get(&service)) {
+            (true, _) => _ = told.insert(service, None),
+            (false, Some(None)) => _ = told.insert(service, Some(now)),
+            (false, _) => {}
+        }
+    }
+
+    /// Whether there was no room for words to a service the last time.
+    fn is_untold(&self, service: ServiceId) -> bool {
+        self.watch.told.get(&service) == Some(&None)
+    }
+
     /// The channels whose calls have a deadline that the manager looks at.
     pub fn watched(&self) -> impl Iterator<Item = (Handle, &super::Grant)> {
         self.grants.iter().filter(|(_, g)| {
@@ -97,6 +116,11 @@ impl Core {
             let mut due = since + most;
             if due <= now {
                 match told {
+                    // It does not know of them.
+                    _ if !p.begun && self.is_untold(service) => {
+                        told = None;
+                        due = now + OVERDUE_MS;
+                    }
                     // Its app may have posted it without a ring.
                     None if !p.begun => {
                         out.push(Action::Look { service, channel });
@@ -171,7 +195,8 @@ impl Core {
         let mut ids: BTreeSet<ServiceId> = due.chain(self.asked.iter().copied()).collect();
         let ready =
             |id: &ServiceId| self.services.get(id).is_some_and(|s| s.state == ServiceState::Ready);
-        ids.retain(ready);
+        ids.retain(|id| ready(id) && !self.is_untold(*id));
+        self.watch.told.retain(|id, _| self.services.contains_key(id));
         self.watch.owes.retain(|id, _| ids.contains(id));
         for id in ids {
             let owes = self.watch.owes.entry(id).or_insert(Owes { since: now, asked: None });
@@ -193,12 +218,17 @@ impl Core {
     /// driver's `exit`, may take.
     pub(super) fn end_those_who_keep_channels(&mut self, now: u64, out: &mut Vec<Action>) {
         let most = |g: &super::Grant| g.step_ms() + OVERDUE_MS;
-        let late = self.grants.iter().filter(|(_, g)| {
-            g.state == GrantState::Closing && now.saturating_sub(g.closing_ms) > most(g)
+        let closing = self.grants.iter().filter(|(_, g)| g.state == GrantState::Closing);
+        let late = closing.filter_map(|(_, g)| {
+            let service = g.service?;
+            let since = match self.watch.told.get(&service) {
+                Some(told) => g.closing_ms.max((*told)?),
+                None => g.closing_ms,
+            };
+            let ms = now.saturating_sub(since);
+            (ms > most(g)).then(|| (service, g.app.clone(), ms))
         });
-        let late: Vec<_> = late
-            .filter_map(|(_, g)| Some((g.service?, g.app.clone(), now - g.closing_ms)))
-            .collect();
+        let late: Vec<_> = late.collect();
         for (service, app, ms) in late {
             let what = format!("it has not let go of a channel of app '{app}' for {ms} ms");
             self.stalled(service, &what, out);

@@ -43,6 +43,8 @@ struct Base {
 pub struct Groups {
     bases: Vec<Base>,
     missing: Vec<Missing>,
+    /// Where an older manager of the same root made them.
+    older: Vec<PathBuf>,
 }
 
 /// The groups of one service.
@@ -192,7 +194,7 @@ impl Groups {
     /// takes away what an earlier one left.
     pub fn find(root: &str) -> Self {
         let (mounts, root) = (mounted(), plain(root));
-        let mut groups = Groups { bases: vec![], missing: vec![] };
+        let mut groups = Groups { bases: vec![], missing: vec![], older: vec![] };
         for (layer, controller) in CONTROLLERS {
             let base = match v1_base(&mounts, controller, &root) {
                 Ok(dir) => Ok((false, dir)),
@@ -209,6 +211,14 @@ impl Groups {
         }
         groups.sweep(&BTreeSet::new());
         groups
+    }
+
+    /// An older manager of this root had this name for it: what it left there is
+    /// taken away, too, as soon as nothing runs in it.
+    pub fn also_sweep(&mut self, older: &str) {
+        let older = plain(older);
+        self.older = self.bases.iter().map(|b| b.dir.with_file_name(&older)).collect();
+        self.sweep(&BTreeSet::new());
     }
 
     /// Layers that no service can have.
@@ -258,13 +268,16 @@ impl Groups {
     /// which something may be about to move; true if no others are left.
     pub fn sweep(&self, keep: &BTreeSet<&Path>) -> bool {
         let mut clean = true;
-        for base in &self.bases {
-            for client in subdirs(&base.dir) {
+        for dir in self.bases.iter().map(|b| &b.dir).chain(&self.older) {
+            for client in subdirs(dir) {
                 for service in subdirs(&client) {
                     clean &= keep.contains(service.as_path()) || fs::remove_dir(service).is_ok();
                 }
                 let _ = fs::remove_dir(client);
             }
+        }
+        for dir in &self.older {
+            let _ = fs::remove_dir(dir);
         }
         clean
     }
@@ -413,5 +426,27 @@ mod tests {
         assert_eq!(plain("../x/y"), "_.._x_y");
         assert_eq!(plain("vm-1"), "vm-1");
         assert!(plain(&"a".repeat(300)).len() <= 65);
+    }
+
+    #[test]
+    fn what_an_older_manager_left_under_its_name_of_the_root_is_swept() {
+        let top = std::env::temp_dir().join(format!("vfun-groups-{}", std::process::id()));
+        let made = |path: &str| {
+            let dir = top.join(path);
+            fs::create_dir_all(&dir).unwrap();
+            dir
+        };
+        let base = |dir| Base { layer: Layer::CgroupPids, controller: "pids", v2: false, dir };
+        let bases = vec![base(made("new"))];
+        let mut groups = Groups { bases, missing: vec![], older: vec![] };
+        let (service, other) = (made("old/vm1/add-1-1"), made("other/vm1/add-1-1"));
+        // Something runs in this one.
+        let busy = made("old/vm2/add-1-2/process");
+        groups.also_sweep("old");
+        assert!(!service.parent().unwrap().exists() && busy.exists() && other.exists());
+        fs::remove_dir(&busy).unwrap();
+        assert!(groups.sweep(&BTreeSet::new()), "nothing is left");
+        assert!(!top.join("old").exists() && top.join("new").exists() && other.exists());
+        fs::remove_dir_all(&top).unwrap();
     }
 }

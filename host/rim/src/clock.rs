@@ -43,7 +43,8 @@ pub trait Clock: System {
         if self.heartbeats_due() {
             let rim = self.rim_mut();
             rim.last_heartbeats = now;
-            // An app whose end no socket shows has none that shows the manager's.
+            // These apps have no socket to the manager: each side sees only by the
+            // other's beat that it has ended.
             for (id, w) in rim.windows.iter_mut().filter(|(_, w)| w.heartbeats) {
                 w.window.beat();
                 let values = w.window.heartbeats();

@@ -41,6 +41,8 @@ pub enum With<'a, B> {
 pub enum Unsent {
     /// Its socket is full, or it is gone: that is noticed by its end.
     Later,
+    /// The host has no room for descriptors on their way now.
+    NoRoom,
     /// It can never be told this.
     Never(io::Error),
 }

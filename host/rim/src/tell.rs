@@ -40,7 +40,10 @@ pub trait Tell: System {
         match told {
             Ok(()) => {}
             Err(Unsent::Never(e)) => self.untellable(id, &word, &e),
-            Err(Unsent::Later) => {
+            Err(e @ (Unsent::Later | Unsent::NoRoom)) => {
+                if matches!(e, Unsent::NoRoom) {
+                    self.words_wait(id, true);
+                }
                 // One that is gone is noticed by its end.
                 let waiting = self.rim_mut().untold.entry(id).or_default();
                 waiting.push_back(word);
@@ -59,18 +62,30 @@ pub trait Tell: System {
             if !self.rim().services.contains_key(&id) {
                 continue;
             }
+            let mut no_room = false;
             while let Some(word) = waiting.front() {
                 match self.tell_now(id, word) {
                     Ok(()) => {}
                     Err(Unsent::Later) => break,
+                    Err(Unsent::NoRoom) => {
+                        no_room = true;
+                        break;
+                    }
                     Err(Unsent::Never(e)) => self.untellable(id, word, &e),
                 }
                 waiting.pop_front();
             }
+            self.words_wait(id, no_room);
             if !waiting.is_empty() {
                 self.rim_mut().untold.insert(id, waiting);
             }
         }
+    }
+
+    /// Says whether words to a service wait for want of room, which is not its doing.
+    fn words_wait(&mut self, id: ServiceId, wait: bool) {
+        let now = self.now();
+        self.rim_mut().core.words_wait(now, id, wait);
     }
 
     /// How many words wait for a service.

@@ -18,6 +18,7 @@ mod ledger;
 mod manager;
 mod memory;
 mod plan;
+pub mod room;
 mod runner;
 mod service;
 mod system;

@@ -69,6 +69,9 @@ impl System for World {
     }
     fn log(&self, _: Line, text: Arguments<'_>) {
         self.say(|| format!("log: {text}"));
+        if text.to_string().contains(" does not run: ") {
+            self.stalled.set(self.stalled.get() + 1);
+        }
     }
 
     fn point(&mut self, what: &'static str) {
@@ -142,10 +145,18 @@ impl System for World {
         if let Some(first) = self.unheard.remove(&service) {
             assert_eq!(&first, message, "service {service} is told this ahead of what waits");
         }
+        if self.no_room && !matches!(with, With::Nothing) {
+            self.unheard.insert(service, message.clone());
+            return Err(Unsent::NoRoom);
+        }
         let refusal = self.plan.may(Chance::Refusals).then(|| self.rng.u32(0..60));
         let (memory, baton) = match with {
             With::Nothing => (None, None),
             With::Baton(baton) => (None, baton.cloned()),
+            With::Window(..) if refusal == Some(2) => {
+                self.unheard.insert(service, message.clone());
+                return Err(Unsent::NoRoom);
+            }
             With::Window(..) if refusal == Some(0) => {
                 return Err(Unsent::Never(io::Error::other("no descriptors")));
             }

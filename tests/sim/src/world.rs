@@ -14,6 +14,7 @@ use crate::trace;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use vfun_core::{Catalog, Event, Exit, ServiceId, WindowId};
+use vfun_rim::methods::*;
 use vfun_supervise::ToService;
 use vfun_wire::message::Kind;
 
@@ -86,6 +87,10 @@ pub struct World {
     pub next_pid: u32,
     /// The word that each service's socket had no room for, since this manager began.
     pub unheard: BTreeMap<ServiceId, ToService>,
+    /// Services that a manager said do not run.
+    pub stalled: std::cell::Cell<u64>,
+    /// Nothing with descriptors reaches a service.
+    pub no_room: bool,
     /// Bytes of notes in a packet to the keeper.
     pub packet: usize,
 }
@@ -129,6 +134,8 @@ impl World {
             starts: BTreeMap::new(),
             next_pid: 100,
             unheard: BTreeMap::new(),
+            stalled: Default::default(),
+            no_room: false,
             packet: vfun_keeper::BATCH_BYTES,
         };
         for (client, name, host, apps, hostile) in catalog::GUESTS {
@@ -490,6 +497,26 @@ impl World {
         }
         let kind = self.guests.into_iter().enumerate().filter(|(_, g)| g.hostile.is_none());
         kind.map(|(i, g)| (i, g.told)).collect()
+    }
+
+    /// Nothing that goes with descriptors reaches services for so many rounds; then it
+    /// does, and all comes to its end. Services that were not told something meanwhile,
+    /// and those that the manager ended for it.
+    pub fn without_room(mut self, rounds: u32) -> (usize, u64) {
+        self.steady = true;
+        for _ in 0..100 {
+            self.round();
+        }
+        self.no_room = true;
+        for _ in 0..rounds {
+            self.round();
+        }
+        let services = &self.manager.as_ref().expect("it lives").rim.services;
+        let untold = services.keys().filter(|id| self.words_waiting(**id) > 0).count();
+        let stalled = self.stalled.get();
+        self.no_room = false;
+        self.finish();
+        (untold, stalled)
     }
 
     /// Everybody goes once, in turn.

@@ -1,7 +1,7 @@
 //! The simulation, bounded to what fits a run of all tests.
 
 use std::time::{Duration, Instant};
-use vfun_tests_sim::{ALL, CHANCES, Plan, attempt, explain, isolation, minimise};
+use vfun_tests_sim::{ALL, CHANCES, Plan, attempt, explain, isolation, minimise, room};
 
 /// `VFUN_SIM_SEED` runs one seed; else these, for at most this long.
 fn seeds(from: u64, most: u64) -> Vec<u64> {
@@ -64,4 +64,17 @@ fn a_client_sees_nothing_of_another() {
         told += same.unwrap_or_else(|f| panic!("{}", explain(&f))).told;
     }
     assert!(told > 1_000, "{told} answers were compared");
+}
+
+/// For longer than a service may owe a sign of life there is no room for descriptors.
+#[test]
+fn a_service_that_cannot_be_told_of_a_channel_is_not_ended() {
+    let mut untold = 0;
+    for seed in seeds(1, 20) {
+        let (n, stalled) =
+            room::none(seed, 1_000, false).unwrap_or_else(|f| panic!("{}", explain(&f)));
+        assert_eq!(stalled, 0, "seed {seed}: services are ended for what the host lacks");
+        untold += n;
+    }
+    assert!(untold > 0, "some were not told of a channel");
 }

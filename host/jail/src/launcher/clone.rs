@@ -156,8 +156,9 @@ pub fn make(spaces: Namespaces, group: Option<&Path>) -> io::Result<Made> {
         a.cgroup = group.as_raw_fd() as u64;
     }
     // SAFETY: `a` is what the kernel expects of this size and it lives through
-    // the call; no pointer in it is written to. Without CLONE_VM the new process is a copy of this one, which has a single thread, so that
-    // no lock of its libraries is held by a thread that is not there.
+    // the call; no pointer in it is written to. Without CLONE_VM the new process is a
+    // copy of this one, which has a single thread, so that no lock of its libraries is
+    // held by a thread that is not there.
     let made = unsafe { libc::syscall(libc::SYS_clone3, &raw mut a, size_of::<Arguments>()) };
     match made {
         0 => Ok(Made::Child),

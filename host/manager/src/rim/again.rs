@@ -3,7 +3,7 @@
 //! would leave no manager where one served.
 
 use super::{Daemon, Kind};
-use crate::limits::{TRIAL_ENDS, TRIAL_TIME};
+use crate::limits::{HELD_TIME, TRIAL_ENDS, TRIAL_TIME};
 use crate::process::await_end;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -159,6 +159,7 @@ impl Daemon {
                 return self.stay(format!("{}: process {pid} does not end", late()));
             }
             Some(_) => return,
+            None if self.again_by.is_some() => return,
             None => {}
         }
         self.not_again = None;
@@ -179,12 +180,31 @@ impl Daemon {
         let Some(trial) = self.trial.take() else { return };
         let _ = epoll::delete(&self.epoll, &trial.pidfd);
         match trial.outcome() {
-            Ok(()) => {
-                tracing::info!("told to start anew in place");
-                self.again = true;
-                self.ending = true;
-            }
+            Ok(()) => self.again_by = Some(Instant::now() + HELD_TIME),
             Err(why) => self.stay(why),
+        }
+        if self.again_by.is_some() && !self.unheld.is_empty() {
+            tracing::warn!(
+                "told to start anew, and waits until the keeper has {} windows and services more",
+                self.unheld.len()
+            );
+        }
+    }
+
+    /// Starts anew once the keeper has everything: the next manager has what it has.
+    pub(super) fn again_when_held(&mut self) {
+        let Some(until) = self.again_by else { return };
+        if self.unheld.is_empty() {
+            tracing::info!("told to start anew in place");
+            self.again = true;
+            self.ending = true;
+        } else if until <= Instant::now() {
+            self.again_by = None;
+            self.stay(format!(
+                "within {} s there was no room for descriptors on their way, so that {} windows and services would be lost",
+                HELD_TIME.as_secs(),
+                self.unheld.len()
+            ));
         }
     }
 
@@ -199,7 +219,8 @@ impl Daemon {
     }
 
     pub(super) fn trial_patience(&self) -> Option<Duration> {
-        Some(self.trial.as_ref()?.due()?.saturating_duration_since(Instant::now()))
+        let due = self.again_by.or_else(|| self.trial.as_ref()?.due())?;
+        Some(due.saturating_duration_since(Instant::now()))
     }
 
     fn stay(&mut self, why: String) {

@@ -69,11 +69,9 @@ pub(super) struct Jails {
 impl Jails {
     /// Finds out what there is.
     pub fn find(root: &Path, without: BTreeSet<Layer>) -> Self {
-        use sha2::{Digest, Sha256};
-        use std::os::unix::ffi::OsStrExt;
-        let of_root = Sha256::digest(crate::tree::one_name(root).as_os_str().as_bytes());
-        let name: String = of_root.iter().take(8).map(|b| format!("{b:02x}")).collect();
-        let groups = Groups::find(&name);
+        let (name, older) = group_names(root);
+        let mut groups = Groups::find(&name);
+        older.iter().for_each(|older| groups.also_sweep(older));
         let own_users = vfun_jail::may_become_others();
         let mut missing = groups.missing().to_vec();
         if !own_users {
@@ -133,6 +131,20 @@ impl Jails {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// The name of the group of a root's manager; and the one that an older manager gave it,
+/// which took the root's path as it was given, if that is another.
+fn group_names(root: &Path) -> (String, Option<String>) {
+    use sha2::{Digest, Sha256};
+    use std::os::unix::ffi::OsStrExt;
+    let name = |root: &Path| -> String {
+        let digest = Sha256::digest(root.as_os_str().as_bytes());
+        digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
+    };
+    let (now, older) = (name(&crate::tree::one_name(root)), name(root));
+    let older = (older != now).then_some(older);
+    (now, older)
 }
 
 /// Whether this process is root, and not merely called so in a user namespace
@@ -594,6 +606,17 @@ mod tests {
         // Words of a driver's file, or of anybody, decide nothing.
         assert!(!now(None, "/drivers/x (os error 11).so cannot be read"));
         assert!(!now(Some(13), "/drivers/x (os error 12).so: Permission denied (os error 13)"));
+    }
+
+    #[test]
+    fn a_root_has_one_group_by_whatever_name_and_an_older_one_by_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, link) = (dir.path().join("root"), dir.path().join("link"));
+        std::fs::create_dir(&root).unwrap();
+        std::os::unix::fs::symlink(&root, &link).unwrap();
+        let (name, older) = group_names(&link);
+        assert_eq!(group_names(&root.canonicalize().unwrap()), (name.clone(), None));
+        assert!(older.is_some_and(|older| older != name));
     }
 
     #[test]

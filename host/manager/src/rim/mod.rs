@@ -198,6 +198,9 @@ pub struct Daemon {
     again: bool,
     /// Whether that would do is being tried.
     trial: Option<again::Trial>,
+    /// It would do, and the keeper has not got everything yet: until when that is
+    /// waited for.
+    again_by: Option<Instant>,
     /// Why it would not have done, the last time.
     not_again: Option<String>,
     hangups: UnixStream,
@@ -318,6 +321,7 @@ impl Daemon {
         self.say_what_was_left_out();
         self.settle();
         self.hold_again();
+        self.again_when_held();
         Ok(())
     }
 

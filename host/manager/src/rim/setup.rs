@@ -242,6 +242,12 @@ fn file<'a>(path: &'a Path) -> impl FnOnce(std::io::Error) -> StartError + 'a {
     move |source| StartError::File { path: path.to_owned(), source }
 }
 
+/// Whether it failed as nobody serves the keeper's socket, or there is none.
+fn no_keeper(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    matches!(e.kind(), ConnectionRefused | NotFound)
+}
+
 fn listen(path: &Path, mode: u32) -> Result<UnixListener, StartError> {
     let _ = std::fs::remove_file(path); // an earlier manager's; this one holds the lock
     let listener = UnixListener::bind(path).map_err(file(path))?;
@@ -335,6 +341,7 @@ impl Daemon {
             audit,
             again: false,
             trial: None,
+            again_by: None,
             not_again: None,
             hangups,
             keeper: None,
@@ -464,17 +471,32 @@ impl Daemon {
     /// where all that the command line names must be there.
     fn find_keeper(&mut self) -> Result<(Keeper, Option<Vec<Kept>>), StartError> {
         let socket = self.tree.keeper_socket();
-        if let Ok((keeper, kept)) = Keeper::connect(&socket) {
+        let found = match Keeper::connect(&socket) {
+            Err(e) if no_keeper(&e) => {
+                self.config.check()?;
+                self.config.check_addresses()?;
+                None
+            }
+            found => Some(found),
+        };
+        if found.is_some() {
             self.lacks = self.config.lacks();
             for what in &self.lacks {
                 tracing::warn!("goes on without what it was given: {what}");
             }
-            return Ok((keeper, Some(kept)));
         }
-        self.config.check()?;
-        self.config.check_addresses()?;
+        let kept = match found {
+            Some(Ok((keeper, kept))) => return Ok((keeper, Some(kept))),
+            Some(Err(e)) => {
+                tracing::error!(
+                    "the keeper that is there does not answer, so all starts anew: {e}"
+                );
+                Some(vec![])
+            }
+            None => None,
+        };
         let program = &self.config.keeper_program;
-        Ok((Keeper::start(program, &socket).map_err(file(program))?, None))
+        Ok((Keeper::start(program, &socket).map_err(file(program))?, kept))
     }
 
     /// Ends the services of an earlier manager that were not taken up. Before

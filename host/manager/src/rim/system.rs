@@ -267,8 +267,9 @@ fn gone() -> io::Error {
 fn unsent(e: Error, open: bool) -> Unsent {
     match e {
         Error::Io(e) => match Errno::from_io_error(&e) {
-            // Of descriptors on their way there may be only so many, too.
-            Some(Errno::AGAIN | Errno::TOOMANYREFS | Errno::NOBUFS) => Unsent::Later,
+            Some(Errno::AGAIN) => Unsent::Later,
+            // Of descriptors on their way there may be only so many.
+            Some(Errno::TOOMANYREFS | Errno::NOBUFS) => Unsent::NoRoom,
             // Its end is about to be noticed, and what follows from that
             // is better than a channel that cannot be opened.
             Some(Errno::PIPE | Errno::CONNRESET) => Unsent::Later,
