@@ -145,12 +145,16 @@ fn take(things: &mut BTreeMap<String, Thing>, (message, fds): (ToKeeper, Vec<Own
 /// told of nothing would begin anew.
 fn tell(manager: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let until = Instant::now() + ROOM;
+    let mut said = false;
     loop {
         match fdpass::send(manager, bytes, fds) {
             Err(e)
                 if Errno::from_io_error(&e) == Some(Errno::TOOMANYREFS)
                     && Instant::now() < until =>
             {
+                if !std::mem::replace(&mut said, true) {
+                    eprintln!("vfun-keeper: waits for room for descriptors on their way: {e}");
+                }
                 std::thread::sleep(ROOM_AGAIN);
             }
             done => return done,

@@ -50,6 +50,9 @@ pub struct Stand {
     vfund: Option<Child>,
     program: PathBuf,
     extra: Vec<String>,
+    /// Privileges that the manager, and what it starts, are to lack, as `setpriv` names
+    /// them.
+    lacks: Option<&'static str>,
 }
 
 impl Stand {
@@ -73,6 +76,16 @@ impl Stand {
         Self::made(program, extra, variables, |_| {})
     }
 
+    /// The same once more, from now on without these privileges (`-sys_admin,...`),
+    /// where this process has any.
+    pub fn lacking(mut self, privileges: &'static str) -> Self {
+        self.lacks = rustix::process::geteuid().is_root().then_some(privileges);
+        self.ask(&Ask::Stop);
+        self.vfund.take().expect("it runs").wait().expect("it ends");
+        self.start_vfund();
+        self
+    }
+
     fn made(
         program: &Path,
         extra: &[&str],
@@ -85,7 +98,8 @@ impl Stand {
             .tempdir_in("/dev/shm")
             .expect("/dev/shm takes a folder");
         let extra = extra.iter().map(|s| (*s).to_owned()).collect();
-        let mut stand = Stand { dir, vfund: None, program: program.to_owned(), extra };
+        let program = program.to_owned();
+        let mut stand = Stand { dir, vfund: None, program, extra, lacks: None };
         prepare(stand.root());
         stand.start_with(variables);
         stand
@@ -102,7 +116,14 @@ impl Stand {
             .append(true)
             .open(self.root().join("vfund.log"))
             .expect("the root is ours");
-        let mut vfund = Command::new(&self.program);
+        let mut vfund = match self.lacks {
+            Some(lacks) => {
+                let mut c = Command::new("setpriv");
+                c.arg(format!("--bounding-set={lacks}")).arg("--inh-caps=-all").arg(&self.program);
+                c
+            }
+            None => Command::new(&self.program),
+        };
         vfund.envs(variables.iter().copied());
         if !self.extra.iter().any(|e| e == "--window-dir") {
             vfund.arg("--window-dir").arg(self.root());
