@@ -297,6 +297,11 @@ impl Core {
                         used.remove(&vf);
                     }
                 }
+                // It was tried again and again, and fails before it is held back.
+                None if late && vf != meant => {
+                    let why = "does not start";
+                    self.leave_for_others(handle, BreakReason::NoService, denied, why, out);
+                }
                 None if on_vf && vf != meant => {
                     let (client, function) = (g.client_id, g.function.clone());
                     // Software that does not come up is not tried all day. Whoever

@@ -234,11 +234,13 @@ impl Core {
             // A call that does not end holds a released channel: its service
             // goes, unless it serves somebody else.
             let beside = self.beside(id);
+            let closing = |g: &Grant, ms| {
+                self.counts_from(id, g.closing_ms).is_some_and(|t| now.saturating_sub(t) > ms)
+            };
             let overdue = channels.iter().chain(&beside).all(|c| {
-                self.grants.get(*c).is_ok_and(|g| {
-                    g.state == GrantState::Closing
-                        && now.saturating_sub(g.closing_ms) > CLOSE_GRACE_MS
-                })
+                self.grants
+                    .get(*c)
+                    .is_ok_and(|g| g.state == GrantState::Closing && closing(g, CLOSE_GRACE_MS))
             });
             if wanted && overdue {
                 let s = self.services.get_mut(&id).expect("just listed");
@@ -248,9 +250,7 @@ impl Core {
             }
             // One that serves somebody else, too, does not keep a VF by that.
             let keeps = |c: &Handle| {
-                self.grants
-                    .get(*c)
-                    .is_ok_and(|g| g.keeps_vf() && now.saturating_sub(g.closing_ms) > g.step_ms())
+                self.grants.get(*c).is_ok_and(|g| g.keeps_vf() && closing(g, g.step_ms()))
             };
             if channels.iter().chain(&beside).any(keeps) {
                 out.push(Action::KillService { service: id });

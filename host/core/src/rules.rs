@@ -469,16 +469,16 @@ impl Core {
             self.hold_back(grant);
             self.end_grant(now, grant, &why, out);
         }
-        let starts = self.services.iter().filter(|(id, s)| {
-            s.state == ServiceState::Starting
-                && self.channels_of(**id).is_empty()
-                && self.beside(**id).is_empty()
-        });
+        let starts = self.services.iter().filter(|(_, s)| s.state == ServiceState::Starting);
         let why = |(id, s): (&ServiceId, &Service)| {
             let client = self.catalog.clients.get(&s.client)?;
             Some((*id, lost(&self.catalog, &client.name, s)?))
         };
-        for (service, why) in starts.filter_map(why).collect::<Vec<_>>() {
+        // Hardly one is left of these: only now all grants are looked at.
+        let nobody = |(id, _): &(ServiceId, String)| {
+            self.channels_of(*id).is_empty() && self.beside(*id).is_empty()
+        };
+        for (service, why) in starts.filter_map(why).filter(nobody).collect::<Vec<_>>() {
             self.service_failed(now, service, &why, out);
         }
     }

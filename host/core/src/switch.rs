@@ -160,7 +160,8 @@ impl Core {
                 Phase::Opening if g.location.is_hardware() => g.service,
                 Phase::Warming | Phase::Stood | Phase::Opening => None,
             };
-            whose == Some(id) && now.saturating_sub(since) > g.step_ms()
+            let late = |since| now.saturating_sub(since) > g.step_ms();
+            whose == Some(id) && self.counts_from(id, since).is_some_and(late)
         })
     }
 

@@ -70,6 +70,15 @@ impl Core {
         }
     }
 
+    /// From when on time counts against a service of which something is due since
+    /// `since`: not while it cannot be told, and anew once it has been.
+    pub(super) fn counts_from(&self, service: ServiceId, since: u64) -> Option<u64> {
+        match self.watch.told.get(&service) {
+            Some(told) => Some(since.max((*told)?)),
+            None => Some(since),
+        }
+    }
+
     /// Whether there was no room for words to a service the last time.
     fn is_untold(&self, service: ServiceId) -> bool {
         self.watch.told.get(&service) == Some(&None)
@@ -221,11 +230,7 @@ impl Core {
         let closing = self.grants.iter().filter(|(_, g)| g.state == GrantState::Closing);
         let late = closing.filter_map(|(_, g)| {
             let service = g.service?;
-            let since = match self.watch.told.get(&service) {
-                Some(told) => g.closing_ms.max((*told)?),
-                None => g.closing_ms,
-            };
-            let ms = now.saturating_sub(since);
+            let ms = now.saturating_sub(self.counts_from(service, g.closing_ms)?);
             (ms > most(g)).then(|| (service, g.app.clone(), ms))
         });
         let late: Vec<_> = late.collect();

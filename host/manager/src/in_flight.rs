@@ -9,7 +9,7 @@ use std::io;
 
 /// Whether this failed because there is no room for descriptors now.
 pub fn full(e: &io::Error) -> bool {
-    Errno::from_io_error(e) == Some(Errno::TOOMANYREFS)
+    matches!(Errno::from_io_error(e), Some(Errno::TOOMANYREFS | Errno::NOBUFS))
 }
 
 /// An error in words that name this cause.

@@ -6,8 +6,8 @@ use super::open::{open_sides, place};
 use crate::error::{Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Window};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
 use vfun_ring::{Memory, WindowMemory, broken};
 use vfun_wire::channel::in_header;
 use vfun_wire::message::ActivateAck;
@@ -20,14 +20,20 @@ pub(crate) struct RawLines {
     place: BellPlace,
     life: Life,
     /// Whether its memory is its own by now.
-    cut: AtomicBool,
+    cut: Mutex<bool>,
 }
 
 impl RawLines {
     /// Takes an activated channel up.
     pub fn open(window: Arc<Window>, ack: &ActivateAck, info: &GrantInfo) -> Result<Self> {
         let memory = open_sides(&window, &ack.geometry, info)?;
-        Ok(RawLines { memory, window, place: place(ack), life: Life::default(), cut: false.into() })
+        Ok(RawLines {
+            memory,
+            window,
+            place: place(ack),
+            life: Life::default(),
+            cut: Mutex::default(),
+        })
     }
 
     pub fn memory(&self) -> &WindowMemory {
@@ -37,10 +43,12 @@ impl RawLines {
     /// Lets go of the channel's memory. Its header says from then on that it was
     /// released, as the one of a channel of calls does: who goes on sending sees it.
     pub fn cut_off(&self) -> Result<()> {
-        if self.cut.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*cut {
+            Sides { memory: &self.memory, depth: 0, cell_bytes: 0 }.cut_off(&[], &[])?;
+            *cut = true;
         }
-        Sides { memory: &self.memory, depth: 0, cell_bytes: 0 }.cut_off(&[], &[])
+        Ok(())
     }
 
     /// Whether lines that are sent are answered still; else why not. Lets go of a

@@ -86,6 +86,19 @@ pub(super) fn on_a_vf(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceI
 }
 
 #[test]
+fn who_cannot_be_told_what_a_move_needs_is_not_ended() {
+    let most = START_MS + CLOSE_GRACE_MS;
+    let (mut b, s) = bed(Policy::First);
+    let (_, from, _) = handing(&mut b, s);
+    b.core.words_wait(b.now, from, true);
+    decide(&mut b, 1);
+    assert!(!killed(&decide(&mut b, 3 * most), from), "it does not know of it");
+    b.core.words_wait(b.now, from, false);
+    assert!(!killed(&decide(&mut b, most), from), "it has been told now");
+    assert!(killed(&decide(&mut b, 1 + most), from), "it never handed it over");
+}
+
+#[test]
 fn who_does_not_do_what_a_move_needs_is_ended() {
     let most = START_MS + CLOSE_GRACE_MS;
     let (mut b, s) = bed(Policy::First);
@@ -256,6 +269,35 @@ fn a_grant_whose_move_off_denied_hardware_fails_does_not_stay_there() {
             |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
         assert!(out.iter().any(told), "{policy}: {out:?}");
         assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing, "{policy}");
+    }
+}
+
+/// Each start fails by itself, which is not counted as a crash: there is no end to tries.
+#[test]
+fn a_vf_that_policy_takes_is_not_kept_by_software_that_does_not_start() {
+    for policy in NO_HARDWARE {
+        let (mut b, s) = bed(Policy::First);
+        b.feed(Event::Catalog(with_device("")));
+        let (grant, hardware, software) = on_a_vf(&mut b, s);
+        b.feed(Event::ServiceExited { service: software, exit: Exit::Signal(9) });
+        b.feed(Event::Catalog(with_device(policy)));
+        let mut told = None;
+        for _ in 0..1000 {
+            b.now += 200;
+            let mut out = b.feed(Event::Tick);
+            if let Some(m) = b.core.grants.get(grant).unwrap().moving {
+                let reason = "it could not start".to_owned();
+                out.extend(b.feed(Event::ServiceFailed { service: m.service, reason }));
+            }
+            told = told.or(why(&out, grant));
+            if told.is_some() {
+                break;
+            }
+        }
+        let words = "its client may not have its VF any more, and its software";
+        assert!(told.as_deref().is_some_and(|t| t.starts_with(words)), "{policy}: {told:?}");
+        let g = b.core.grants.get(grant).unwrap();
+        assert_eq!((g.state, g.service), (GrantState::Broken, Some(hardware)));
     }
 }
 

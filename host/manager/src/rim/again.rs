@@ -194,12 +194,16 @@ impl Daemon {
     /// Starts anew once the keeper has everything: the next manager has what it has.
     pub(super) fn again_when_held(&mut self) {
         let Some(until) = self.again_by else { return };
-        if self.unheld.is_empty() {
+        let kept = self.keeper.is_some() && self.keeper_due.is_none();
+        if kept && self.unheld.is_empty() {
             tracing::info!("told to start anew in place");
             self.again = true;
             self.ending = true;
         } else if until <= Instant::now() {
             self.again_by = None;
+            if !kept {
+                return self.stay("there is no keeper, so that all windows and services would be lost: the log says why it cannot be started".into());
+            }
             self.stay(format!(
                 "within {} s there was no room for descriptors on their way, so that {} windows and services would be lost",
                 HELD_TIME.as_secs(),
