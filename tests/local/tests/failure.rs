@@ -721,32 +721,67 @@ fn hang_up(stand: &Stand) {
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
 }
 
-/// A program that replaced the one that runs, and does not run itself.
-#[test]
-fn a_manager_is_not_replaced_by_a_program_that_does_not_start() {
+/// A folder with all programs, of which one may be replaced.
+fn replaceable(program: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
     for entry in std::fs::read_dir(programs()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
+        let at = folder.path().join(&name);
         if entry.path().is_file() && (name.starts_with("vfun") || name.ends_with(".so")) {
-            match name.as_str() {
-                "vfund" => placed::copy(&entry.path(), &at(&name)),
-                _ => std::os::unix::fs::symlink(entry.path(), at(&name)).unwrap(),
+            match name == program || name == "vfund" {
+                true => placed::copy(&entry.path(), &at),
+                false => std::os::unix::fs::symlink(entry.path(), at).unwrap(),
             }
         }
     }
     // Services look for their libraries as a user of their own.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).unwrap();
-    let stand = Stand::of(&at("vfund"), &[], &[]);
+    folder
+}
+
+/// Another file in a program's place; one that runs keeps its own.
+fn replace(program: &Path, by: impl FnOnce(&Path)) {
+    let new = program.with_extension("new");
+    by(&new);
+    std::fs::rename(new, program).unwrap();
+}
+
+/// A program that replaced the one that runs, and does not run itself.
+#[test]
+fn a_manager_is_not_replaced_by_a_program_that_does_not_start() {
+    let folder = replaceable("vfund");
+    let vfund = folder.path().join("vfund");
+    let stand = Stand::of(&vfund, &[], &[]);
     let session = stand.connect("stays");
-    std::fs::write(at("new"), "not a program").unwrap();
-    std::fs::rename(at("new"), at("vfund")).unwrap();
+    replace(&vfund, |new| std::fs::write(new, "not a program").unwrap());
     hang_up(&stand);
     stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
     session.ping().unwrap();
-    placed::copy(&programs().join("vfund"), &at("new"));
-    std::fs::rename(at("new"), at("vfund")).unwrap();
+    replace(&vfund, |new| placed::copy(&programs().join("vfund"), new));
+}
+
+/// The next manager would find nothing.
+#[test]
+fn a_manager_whose_keeper_does_not_start_stays() {
+    let folder = replaceable("vfun-keeper");
+    let keeper = folder.path().join("vfun-keeper");
+    let stand = Stand::of(&folder.path().join("vfund"), &[], &[]);
+    let session = stand.connect("stays");
+    let f = session.function("echo").unwrap();
+    // One that runs and ends: the trial looks only whether there is a program.
+    replace(&keeper, |new| placed::script(new, "#!/bin/sh\nexit 1\n"));
+    kill(stand.keeper());
+    stand.until("it has none", |s| s.log().contains("there is no keeper"));
+    hang_up(&stand);
+    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
+    assert!(stand.log().contains("stays as it is: there is no keeper"), "{}", stand.log());
+    assert_eq!(f.call(b"on").unwrap(), b"on");
+    replace(&keeper, |new| placed::copy(&programs().join("vfun-keeper"), new));
+    stand.until("a keeper", |s| s.log().contains("started again"));
+    hang_up(&stand);
+    stand.until("the next manager", |s| s.log().contains("goes on where another manager was"));
+    assert_eq!(f.call(b"again").unwrap(), b"again");
 }
 
 /// What the command line names is looked at before the manager says that it is ready.
