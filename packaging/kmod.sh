@@ -40,7 +40,8 @@ trap 'exit 1' HUP INT TERM
 headers() {
     root=$out/headers/$1
     tree=$root/usr/src/linux-headers-$1
-    [ ! -f "$root/complete" ] || return 0
+    # Their Makefiles name this folder: in a checkout that was moved they are fetched anew.
+    [ "$(cat "$root/complete" 2>/dev/null)" != "$root" ] || return 0
     for tool in apt-get dpkg make gcc; do
         command -v $tool >/dev/null 2>&1 || die "$tool is missing: run packaging/setup.sh. \
 Where there is no apt, build with 'make -C guest/kmod KDIR=...' and put vfun.ko into $out/$1"
@@ -71,7 +72,7 @@ Where there is no apt, build with 'make -C guest/kmod KDIR=...' and put vfun.ko 
     sed -i "s#/usr/src/#$root/usr/src/#" "$temp/root/usr/src/linux-headers-$1/Makefile"
     rm -rf "$root"
     mv -T "$temp/root" "$root"
-    touch "$root/complete"
+    printf '%s\n' "$root" >"$root/complete"
     rm -rf "$temp"
     temp=''
 }
