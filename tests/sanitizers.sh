@@ -103,7 +103,7 @@ if [ "$kind" = all ] || [ "$kind" = address ]; then (
 	ASAN_OPTIONS=detect_leaks=0:handle_segv=0:handle_sigbus=0
 	export ASAN_OPTIONS
 	compiler_for_address
-	sanitized address '' ${*:-vfun-wire vfun-window vfun-ring vfun-wait vfun-signature vfun-supervise vfun-sdk vfun}
+	sanitized address '' ${*:-vfun-wire vfun-window vfun-ring vfun-queue vfun-wait vfun-signature vfun-supervise vfun-sdk vfun}
 	echo "$passed $failed $skipped" >"$scratch/address"
 ); fi
 if [ "$kind" = all ] || [ "$kind" = thread ]; then (
@@ -122,7 +122,7 @@ if [ "$kind" = all ] || [ "$kind" = thread ]; then (
 	echo "$passed $failed $skipped" >"$scratch/thread"
 ); fi
 if [ "$kind" = all ] || [ "$kind" = valgrind ]; then (
-	packages=${*:-vfun-wire vfun-window vfun-ring vfun-wait vfun-signature vfun-supervise}
+	packages=${*:-vfun-wire vfun-window vfun-ring vfun-queue vfun-wait vfun-signature vfun-supervise}
 	if ! command -v valgrind >/dev/null; then
 		set -- $packages
 		echo "SKIPPED: valgrind is not installed"

@@ -88,10 +88,11 @@ STAGES = [
     Stage("valgrind", "valgrind: protocol", "tests/sanitizers.sh valgrind", LOCAL),
     Stage("wasm", "WebAssembly", "packaging/wasm.sh --test", LOCAL, needs=("wasm-build",)),
     Stage("fuzz", "fuzz", "fuzz/run.sh {fuzz_seconds}", LOCAL, needs=("fuzz-build",)),
-    Stage("loom", "loom: callers, server, sleep and wake", "tests/loom.sh", LOCAL, needs=("loom-build",)),
+    Stage("loom", "loom: callers, server, queues, sleep and wake", "tests/loom.sh", LOCAL, needs=("loom-build",)),
     # From here on cargo builds where the works of the lane above build.
     Stage("lint", "lint", "true", LOCAL, needs=("lint",)),
     Stage("doc", "examples in the documentation", f"cargo test {WORKSPACE} --doc --quiet", LOCAL),
+    Stage("counts", "instructions and line transfers a call", "tests/counts.py", LOCAL),
     Stage("python", "Python package", "guest/python/test.sh -q", LOCAL, needs=("python-tools",)),
     Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check", LOCAL),
     Stage("systemd", "the unit under Debian's systemd", "packaging/systemd-guest.sh --test", VM, full=True,

@@ -357,3 +357,32 @@ fn waiting_targets_and_text() {
     assert_eq!(json["rows"][4]["mode"], "hybrid");
     assert_eq!(json["rows"][4]["kind"], "crowd");
 }
+
+#[test]
+fn queues_targets_and_text() {
+    use vfun_bench::report::{QueuesReport, QueuesRow};
+    let one_way = |ns: f64| (vec![ns, 2.0 * ns, ns], vec![9.0 * ns; 3]);
+    let (queue, floor, slow) = (one_way(110.0), one_way(100.0), one_way(116.0));
+    let rows = vec![
+        QueuesRow::latency(16, &slow, &floor, &[200.0]),
+        QueuesRow::latency(64, &queue, &floor, &[200.0]),
+        QueuesRow::rate(64, 1, &[4e6, 6e6], &[10e6, 10e6]),
+        QueuesRow::rate(64, 8, &[3e6, 6e6], &[10e6, 10e6]),
+    ];
+    let machine = sample::machine();
+    let mut report = QueuesReport { machine, settings: sample::settings(1.0), rows };
+    let outcomes =
+        |r: &QueuesReport| checks::queues(r).iter().map(|c| c.outcome).collect::<Vec<_>>();
+    let (yes, no) = (Outcome::Reached, Outcome::NotReached);
+    assert_eq!(outcomes(&report), [yes, yes, no]);
+    let text = text::queues(&report);
+    for words in ["1.1 × (110 ns over 100 ns)", "0.45 (4.50 M/s over 10.0 M/s)", "2: 0.3 … 0.6"]
+    {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    report.rows[1] = QueuesRow::latency(64, &slow, &floor, &[200.0]);
+    assert_eq!(outcomes(&report)[0], no);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["rows"][2]["batch"], 1);
+    assert!(json["rows"][0]["batch"].is_null() && json["rows"][0]["p99_ns"] == 1044.0);
+}

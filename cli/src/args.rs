@@ -51,7 +51,7 @@ pub struct Cli {
         hide_env = true
     )]
     pub root: Option<PathBuf>,
-    /// How to reach the host: auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS], tcp:HOST:PORT or tls:HOST:PORT.
+    /// How to reach the host: auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS], pmem[:/dev/daxN.M], dir:FOLDER, tcp:HOST:PORT or tls:HOST:PORT.
     #[arg(
         long,
         global = true,

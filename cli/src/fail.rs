@@ -113,6 +113,8 @@ impl From<vfun::Error> for Failure {
             NoHost { .. }
             | HostSocket { .. }
             | NoDevice(_)
+            | NoWindow(_)
+            | NotShared { .. }
             | NoModule(_)
             | ModuleVersion { .. }
             | DeviceHeld { .. }

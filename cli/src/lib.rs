@@ -22,6 +22,7 @@ mod machine;
 pub mod out;
 pub mod programs;
 pub mod qmp;
+pub mod vmm;
 
 use args::Cli;
 use clap::Parser;

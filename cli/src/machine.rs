@@ -21,7 +21,21 @@ pub fn ivshmem_devices() -> Vec<PathBuf> {
     found
 }
 
+/// Persistent memory that programs map: `/dev/daxN.M`.
+pub fn pmem_devices() -> Vec<PathBuf> {
+    let named = |e: &std::fs::DirEntry| {
+        let name = e.file_name();
+        let numbers = name.to_str().and_then(|n| n.strip_prefix("dax")?.split_once('.'));
+        numbers.is_some_and(|(n, m)| n.parse::<u32>().is_ok() && m.parse::<u32>().is_ok())
+    };
+    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries.filter(named).map(|e| e.path()).collect();
+    found.sort();
+    found
+}
+
 /// Whether it is a guest and no host: it has a window's device, and the tree of no manager.
 pub fn is_guest(root: &Path) -> bool {
-    !root.exists() && !ivshmem_devices().is_empty()
+    let window = || !ivshmem_devices().is_empty() || !pmem_devices().is_empty();
+    !root.exists() && window()
 }

@@ -2,37 +2,25 @@
 
 use crate::fail::{Exit, Failure, Result};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use vfun_qmp::{Events, Message, Messages, Wrong, command};
 
-/// Longest message, bytes: `query-pci` of a large machine is some 100 KB.
-const MESSAGE_MAX: usize = 4 << 20;
+pub use vfun_qmp::Refusal;
+
 /// How long QEMU may take to answer: it does so at once, unless it is stopped.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long QEMU may take to let go of the connection before.
 const NEXT: Duration = Duration::from_secs(2);
-/// Events kept while another is waited for.
-const EVENTS_MAX: usize = 256;
-
-/// Why QEMU did not do it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// QEMU's class of error, such as `DeviceNotFound`.
-    pub class: String,
-    /// QEMU's sentence.
-    pub sentence: String,
-}
-
 /// A connection.
 pub struct Qmp {
     socket: PathBuf,
     stream: UnixStream,
-    bytes: Vec<u8>,
-    events: VecDeque<Value>,
+    messages: Messages,
+    events: Events,
     /// The connection was reset.
     broke: bool,
 }
@@ -67,8 +55,8 @@ impl Qmp {
         let mut qmp = Qmp {
             socket: socket.to_owned(),
             stream,
-            bytes: vec![],
-            events: VecDeque::new(),
+            messages: Messages::default(),
+            events: Events::default(),
             broke: false,
         };
         let greeting = qmp.message(Instant::now() + ANSWER);
@@ -79,7 +67,7 @@ impl Qmp {
                 "it does not greet: is another program (libvirt?) connected to this socket?",
             )
         })?;
-        if greeting.get("QMP").is_none() {
+        if greeting != Message::Greeting {
             return Err(qmp.failure("what greets there is not QEMU's control socket"));
         }
         let hello = qmp.ask("qmp_capabilities", json!({}));
@@ -97,17 +85,16 @@ impl Qmp {
     }
 
     /// The next message; none if there was none in time.
-    fn message(&mut self, until: Instant) -> Result<Option<Value>> {
+    fn message(&mut self, until: Instant) -> Result<Option<Message>> {
         let mut room = [0; 16 << 10];
         loop {
-            if let Some(end) = self.bytes.iter().position(|b| *b == b'\n') {
-                let line: Vec<u8> = self.bytes.drain(..=end).collect();
-                return serde_json::from_slice(&line)
-                    .map(Some)
-                    .map_err(|e| self.failure(&format!("a message that is not JSON: {e}")));
-            }
-            if self.bytes.len() > MESSAGE_MAX {
-                return Err(self.failure(&format!("a message of more than {MESSAGE_MAX} bytes")));
+            match self.messages.take() {
+                Ok(Some(message)) => return Ok(Some(message)),
+                Ok(None) => {}
+                Err(Wrong::NotQemus) => {
+                    return Err(self.failure("what answers there is not QEMU's control socket"));
+                }
+                Err(wrong) => return Err(self.failure(&wrong.to_string())),
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -116,7 +103,7 @@ impl Qmp {
             self.stream.set_read_timeout(Some(left)).map_err(|e| self.broken(&e))?;
             match self.stream.read(&mut room) {
                 Ok(0) => return Err(self.failure("QEMU hung up: did it end?")),
-                Ok(n) => self.bytes.extend_from_slice(&room[..n]),
+                Ok(n) => self.messages.push(&room[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(self.broken(&e)),
@@ -124,35 +111,22 @@ impl Qmp {
         }
     }
 
-    fn keep(&mut self, event: Value) {
-        if self.events.len() == EVENTS_MAX {
-            self.events.pop_front();
-        }
-        self.events.push_back(event);
-    }
-
     /// Runs a command; QEMU may refuse it.
     pub fn try_ask(
         &mut self,
-        command: &str,
+        name: &str,
         arguments: Value,
     ) -> Result<std::result::Result<Value, Refusal>> {
-        let arguments = if arguments.is_null() { json!({}) } else { arguments };
-        let text = format!("{}\n", json!({ "execute": command, "arguments": arguments }));
+        let text = command(name, arguments, None);
         self.stream.set_write_timeout(Some(ANSWER)).map_err(|e| self.broken(&e))?;
         self.stream.write_all(text.as_bytes()).map_err(|e| self.broken(&e))?;
         let until = Instant::now() + ANSWER;
         loop {
-            let Some(mut message) = self.message(until)? else {
-                return Err(self.failure(&format!("no answer to {command} within {ANSWER:?}")));
-            };
-            if message.get("event").is_some() {
-                self.keep(message);
-            } else if let Some(error) = message.get("error") {
-                let part = |name: &str| error[name].as_str().unwrap_or("unknown").to_owned();
-                return Ok(Err(Refusal { class: part("class"), sentence: part("desc") }));
-            } else {
-                return Ok(Ok(message["return"].take()));
+            match self.message(until)? {
+                Some(Message::Answer { result, .. }) => return Ok(result),
+                Some(Message::Event(event)) => self.events.keep(event),
+                Some(Message::Greeting) => {}
+                None => return Err(self.failure(&format!("no answer to {name} within {ANSWER:?}"))),
             }
         }
     }
@@ -175,11 +149,11 @@ impl Qmp {
         let until = Instant::now() + at_most;
         let wanted = |e: &Value| e["event"] == name && fits(&e["data"]);
         loop {
-            if let Some(at) = self.events.iter().position(wanted) {
-                return Ok(self.events.remove(at));
+            if let Some(event) = self.events.take(wanted) {
+                return Ok(Some(event));
             }
             match self.message(until)? {
-                Some(message) if message.get("event").is_some() => self.keep(message),
+                Some(Message::Event(event)) => self.events.keep(event),
                 Some(_) => {}
                 None => return Ok(None),
             }

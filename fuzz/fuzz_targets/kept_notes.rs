@@ -4,9 +4,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
+use vfun_core::Core;
+use vfun_wire::kind::{CallsShape, Shape};
+
+fn shape(depth: u16, cell_bytes: u32) -> Shape {
+    CallsShape::new(depth, cell_bytes).shape()
+}
 use vfun_fuzz::Bytes;
 use vfun_fuzz::core::{Bed, catalog};
-use vfun_core::Core;
 
 fuzz_target!(|data: &[u8]| {
     let mut b = Bytes(data);
@@ -28,10 +33,12 @@ fuzz_target!(|data: &[u8]| {
                     "features": b.u64(), "version": 1, "asked": reply}}),
             ),
             2 | 3 => {
-                let geometry = b.or(true, |b| b.u8() & 1 != 0).then(|| {
+                let place = b.or(true, |b| b.u8() & 1 != 0).then(|| {
                     let page = u64::from(b.u8() % 32) * 4096;
-                    json!({"dataout_off": b.or(90112 + page, Bytes::u64), "datain_off": b.or(90112 + (40 << 12) + page, Bytes::u64),
-                        "side_bytes": b.or(8192 + 4096, Bytes::u64), "vector_out": 1, "vector_in": b.or(1, Bytes::u16)})
+                    let bytes = b.or(8192 + 4096, Bytes::u64);
+                    json!({"kind": 1, "shape": shape(4, 64), "vectors": [1, b.or(1, Bytes::u16)], "ranges": [
+                        [0, b.or(1, Bytes::u8), b.or(90112 + page, Bytes::u64), bytes],
+                        [b.or(0, Bytes::u16), 2, b.or(90112 + (40 << 12) + page, Bytes::u64), bytes]]})
                 });
                 let service = (b.u8() & 1 != 0).then(|| b.u8() % 3);
                 let waiting = (b.u8() & 1 != 0).then(|| reply.clone());
@@ -40,8 +47,8 @@ fuzz_target!(|data: &[u8]| {
                     format!("core/grant/{id}"),
                     json!({"generation": b.u8(), "thing": {"session": u64::from(b.u8() % 4) | u64::from(b.u8()) << 32, "window": window,
                         "client_id": 1, "client": "vm1", "app_id": 1, "app": "a", "function": "add", "location": b.u8() % 4, "kind": 1,
-                        "depth": b.or(4, Bytes::u16), "cell_bytes": b.or(64, Bytes::u32), "deadline_ms": 1000, "wait": 0, "state": state,
-                        "geometry": geometry, "service": service, "waiting": waiting, "since_ms": b.or(0, Bytes::u64), "closing_ms": 0,
+                        "shape": shape(b.or(4, Bytes::u16), b.or(64, Bytes::u32)), "deadline_ms": 1000, "wait": 0, "state": state,
+                        "place": place, "service": service, "waiting": waiting, "since_ms": b.or(0, Bytes::u64), "closing_ms": 0,
                         "restarts": b.or(0, Bytes::u32), "asked": reply, "activated": null}}),
                 )
             }
@@ -65,10 +72,9 @@ fuzz_target!(|data: &[u8]| {
     }
     let text = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
     if let Ok(core) = Core::restore(1_000, 9, catalog(), text) {
+        core.check();
         let mut bed = Bed::of(core);
-        bed.check_ranges();
         bed.take_up();
-        bed.check_ranges();
         for _ in 0..3 {
             bed.time(5_000);
         }

@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use vfun_fuzz::Bytes;
 use vfun_rim::window::HostWindow;
 use vfun_window::{Access, Mapping, WriteSpan, memfd};
-use vfun_wire::channel::{Geometry, side_bytes};
+use vfun_wire::channel::side_bytes;
 use vfun_wire::control::{REQUEST_BODY, request_off};
 use vfun_wire::header::{HEAP_OFF, POSTED_OFF};
+use vfun_wire::kind::{Calls, ChannelKind};
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS};
 use vfun_wire::status::BreakReason;
 use vfun_wire::{LINE, Status};
@@ -27,17 +28,9 @@ fuzz_target!(|data: &[u8]| {
     let again = fd.try_clone().expect("a descriptor");
     let mut window = HostWindow::lay_out(again, BYTES, 1, 1, "vm1", None).expect("a window");
     let side = side_bytes(4, 64).expect("possible");
-    let g = Geometry {
-        dataout_off: (HEAP_OFF as u64).into(),
-        datain_off: (HEAP_OFF as u64 + side).into(),
-        side_bytes: side.into(),
-        cell_bytes: 64.into(),
-        depth: 4.into(),
-        kind: 1.into(),
-        vector_out: 1.into(),
-        vector_in: 1.into(),
-        reserved: 0.into(),
-    };
+    let dataout = HEAP_OFF as u64;
+    let at = Calls { dataout, datain: dataout + side, side_bytes: side, depth: 4, cell_bytes: 64 };
+    let g = at.place(ChannelKind::Calls, (1, 1)).expect("possible");
     window.zero(&g);
     let mut b = Bytes(data);
     let mut taken = [0u32; CONTROL_CELLS];

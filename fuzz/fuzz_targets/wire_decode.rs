@@ -8,13 +8,16 @@ use vfun_wire::channel::*;
 use vfun_wire::control::Posted;
 use vfun_wire::frame::{CallAnswer, CallHead, FrameHead};
 use vfun_wire::header::*;
+use vfun_wire::kind::{Calls, CallsShape, ChannelKind};
 use vfun_wire::limits::*;
 use vfun_wire::message::*;
 use vfun_wire::nack::{Nack, NackBody, NackCode};
+use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::{self, Access, Heap, Range};
 use vfun_wire::status::{BreakReason, Status};
 use vfun_wire::version::{Features, FunctionVersion, agree};
 use vfun_wire::{Handle, PAGE, names, page_up};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// The first bytes as a struct, zeros where they end; written back they are the same.
 fn read<T: FromBytes + IntoBytes + zerocopy::Immutable>(data: &[u8]) -> T {
@@ -39,56 +42,97 @@ fn header(data: &[u8]) {
     let mut h: WindowHeader = read(data);
     // Half of the time past the fields that random bytes never guess.
     if data.len() % 2 == 0 {
-        let right = WindowHeader::new(1 << 20, 1, Features::OFFERED, 1, h.client);
+        let mut right = WindowHeader::new(1 << 20, 1, Features::OFFERED, 1, h.client);
+        if data.len() % 4 == 0 {
+            let zero = WindowHeader::new_zeroed();
+            right.role = Role::Link.to_wire().into();
+            (right.window_index, right.client_id) = (h.window_index, h.client_id);
+            (right.control_cells, right.sessions) = (zero.control_cells, zero.sessions);
+            right.guest_page_off = zero.guest_page_off;
+            (right.requests_off, right.answers_off) = (zero.requests_off, zero.answers_off);
+            right.heap_off = (LINK_HEAP_OFF as u32).into();
+        }
         let (given, mut fixed) = (h, right);
         (fixed.window_bytes, fixed.generation) = (given.window_bytes, given.generation);
         (fixed.vectors, fixed.features) = (given.vectors, given.features);
         h = fixed;
     }
     let mapped = h.window_bytes.get();
-    match h.check(mapped) {
+    // The role that it says: it is checked all the same.
+    let role = Role::from_wire(h.role.get()).unwrap_or(Role::Control);
+    match h.check(mapped, role) {
         Ok(()) => {
             assert!(mapped.is_power_of_two());
             assert!((WINDOW_BYTES_MIN..=WINDOW_BYTES_MAX).contains(&mapped));
             assert!(h.vectors.get() <= VECTORS);
-            assert!(names::decode(&h.client).is_ok());
-            assert!(h.check(mapped * 2).is_err());
+            assert_eq!(names::decode(&h.client).is_ok(), role == Role::Control);
+            assert!(h.check(mapped * 2, role).is_err());
+            assert!(h.heap().from < h.heap().to);
         }
         Err(e) => assert!(!e.to_string().is_empty()),
     }
 }
 
-fn geometry(g: Geometry, data: &[u8]) {
-    let window = (1u64 << 20) << (data.len() % 17);
-    let heap = HEAP_OFF as u64;
-    if let Err(e) = g.check(heap, window) {
+/// Whatever passes lies inside the heap, in pieces that do not meet.
+fn ranges(all: &[Range], data: &[u8]) {
+    let heap = Heap { window: 0, from: HEAP_OFF as u64, to: (1u64 << 20) << (data.len() % 17) };
+    if let Err(e) = range::check(all, &[heap]) {
         assert!(!e.to_string().is_empty());
         return;
     }
-    let (out, inn, side) = (g.dataout_off.get(), g.datain_off.get(), g.side_bytes.get());
-    assert!(out >= heap && inn >= heap && out + side <= window && inn + side <= window);
-    assert!(out + side <= inn || inn + side <= out);
-    assert!(out.is_multiple_of(PAGE as u64) && inn.is_multiple_of(PAGE as u64));
-    let (depth, cell) = (g.depth.get(), u64::from(g.cell_bytes.get()));
-    assert!(line_off(depth.into()) <= spaces_off(depth));
-    assert!(spaces_off(depth) as u64 + u64::from(depth) * cell <= side);
-    assert!(g.vector_in.get() < VECTORS && g.vector_out.get() < VECTORS);
+    for (i, r) in all.iter().enumerate() {
+        let (from, bytes) = (r.offset.get(), r.bytes.get());
+        assert!(bytes > 0 && from >= heap.from && from + bytes <= heap.to);
+        assert!(from.is_multiple_of(PAGE as u64) && bytes.is_multiple_of(PAGE as u64));
+        for o in &all[..i] {
+            assert!(o.offset.get() + o.bytes.get() <= from || from + bytes <= o.offset.get());
+        }
+    }
 }
 
-/// As above, with the sizes that follow from depth and cell size filled in.
-fn near_geometry(mut g: Geometry, data: &[u8]) {
-    let (depth, cell) = (1u16 << (g.depth.get() % 11), g.cell_bytes.get() % (1 << 20) / 64 * 64);
-    let side = side_bytes(depth, cell).expect("within the limits");
-    g.depth = depth.into();
-    g.cell_bytes = cell.into();
-    g.side_bytes = side.into();
-    g.dataout_off = (g.dataout_off.get() % (1 << 28) / 4096 * 4096).into();
-    g.datain_off = (g.datain_off.get() % (1 << 28) / 4096 * 4096).into();
-    g.kind = (g.kind.get() % 4).into();
-    g.vector_in = (g.vector_in.get() % 5).into();
-    g.vector_out = (g.vector_out.get() % 5).into();
-    g.reserved = 0.into();
-    geometry(g, data);
+/// An answer to activate, as an app reads it.
+fn place(ack: &[u8], data: &[u8]) {
+    let (channel, p) = match ChannelPlace::read(ack) {
+        Ok(read) => read,
+        Err(e) => return assert!(!e.to_string().is_empty()),
+    };
+    assert_eq!(ChannelPlace::read(&p.ack(channel)), Ok((channel, p)));
+    assert_eq!(p.wants().len(), p.ranges().len());
+    let host = |r: &&Range| r.access == Access::HostWrites.to_wire();
+    assert_eq!(p.ranges().iter().find(host), Some(p.head()));
+    let heap = Heap { window: 0, from: HEAP_OFF as u64, to: (1u64 << 20) << (data.len() % 17) };
+    if p.check(&[heap]).is_err() {
+        return;
+    }
+    ranges(p.ranges(), data);
+    assert!(p.vector_in() < VECTORS && p.vector_out() < VECTORS);
+    let c = Calls::of(&p).expect("both kinds are lines");
+    assert!(line_off(c.depth.into()) <= spaces_off(c.depth));
+    let spaces = u64::from(c.depth) * u64::from(c.cell_bytes);
+    assert!(spaces_off(c.depth) as u64 + spaces <= c.side_bytes);
+    assert!(c.dataout + c.side_bytes <= c.datain || c.datain + c.side_bytes <= c.dataout);
+}
+
+/// As above, with what follows from a possible shape filled in.
+fn near_place(data: &[u8]) {
+    let mut head: ActivateAck = read(data);
+    let asked: CallsShape = read(&head.shape);
+    let depth = 1u16 << (asked.depth.get() % 11);
+    let shape = CallsShape::new(depth, asked.cell_bytes.get() % (1 << 20) / 64 * 64);
+    let side = side_bytes(depth, shape.cell_bytes.get()).expect("within the limits");
+    head.shape = shape.shape();
+    head.kind = (head.kind.get() % 4).into();
+    head.count = (2 + head.count.get() % 16 / 15).into();
+    head.vector_in = (head.vector_in.get() % 9).into();
+    head.vector_out = (head.vector_out.get() % 9).into();
+    let mut two: [Range; 2] = read(data.get(size_of::<ActivateAck>()..).unwrap_or(&[]));
+    for (r, access) in two.iter_mut().zip([1, 2]) {
+        r.offset = (r.offset.get() % (1 << 28) / 4096 * 4096).into();
+        r.bytes = side.into();
+        (r.window, r.reserved0, r.reserved1) = (0.into(), 0, 0.into());
+        r.access = if r.access % 16 == 0 { 3 } else { access };
+    }
+    place(&[head.as_bytes(), two.as_bytes()].concat(), data);
 }
 
 fn nack(data: &[u8]) {
@@ -136,15 +180,15 @@ fuzz_target!(|data: &[u8]| {
     let Some((&which, data)) = data.split_first() else { return };
     match which % 16 {
         0 => header(data),
-        1 => geometry(read(data), data),
-        2 => near_geometry(read(data), data),
+        1 => ranges(&read::<[Range; 3]>(data), data),
+        2 => near_place(data),
         3 => nack(data),
         4 => name(&read::<NackBody>(data).sentence[..NAME_BYTES].try_into().expect("64 bytes")),
         5 => enums(read(data)),
         6 => name(&read::<Hello>(data).app),
         7 => name(&read::<HelloAck>(data).client),
         8 => name(&read::<Negotiate>(data).function),
-        9 => geometry(read::<ActivateAck>(data).geometry, data),
+        9 => place(data, data),
         10 => name(&read::<ListEntry>(data).function),
         11 => {
             let a: Attach = read(data);
@@ -162,7 +206,9 @@ fuzz_target!(|data: &[u8]| {
             let _ = (read::<List>(data), read::<ListAck>(data), read::<Empty>(data));
         }
         14 => {
-            let _ = (read::<BufferGet>(data), read::<BufferAck>(data), read::<BufferPut>(data));
+            let _ = (read::<BufferGet>(data), read::<BufferPut>(data), read::<Codes>(data));
+            ranges(&[read::<BufferAck>(data).range], data);
+            let _ = read::<CodeEntry>(data);
         }
         _ => {
             let _ = (read::<GuestPage>(data), read::<OutLine>(data), read::<InLine>(data));

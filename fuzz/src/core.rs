@@ -3,14 +3,14 @@
 use crate::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use vfun_core::{
-    Action, Catalog, ControlRequest, Core, Event, Exit, GrantState, ReplyTo, ServiceId,
-};
 use vfun_core::manifest;
+use vfun_core::{Action, Catalog, ControlRequest, Core, Event, Exit, ReplyTo, ServiceId};
 use vfun_wire::Handle;
+use vfun_wire::kind::CallsShape;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::message::*;
 use vfun_wire::names;
+use vfun_wire::version::VERSION_MIN;
 use zerocopy::IntoBytes;
 
 const MIB: u64 = 1 << 20;
@@ -93,6 +93,7 @@ impl Bed {
     fn feed(&mut self, event: Event) {
         let mut out = vec![];
         self.core.handle(self.now, event, &mut out);
+        self.core.check();
         for c in self.core.changes() {
             match c.note {
                 Some(note) => drop(self.notes.insert(c.name, note)),
@@ -126,7 +127,7 @@ impl Bed {
     }
 
     fn grant(&self, pick: u8) -> Option<(Handle, u64)> {
-        let all: Vec<_> = self.core.grants().map(|(h, g)| (h, g.session.0)).collect();
+        let all: Vec<_> = self.core.grants().map(|(h, g)| (h, g.holder.session.0)).collect();
         (!all.is_empty()).then(|| all[usize::from(pick) % all.len()])
     }
 
@@ -150,7 +151,7 @@ impl Bed {
         let (kind, body) = match b.u8() % 10 {
             0 | 1 => {
                 let h = Hello {
-                    version_min: 1.into(),
+                    version_min: VERSION_MIN.into(),
                     version_max: b.or(9, Bytes::u16).into(),
                     pid: 1.into(),
                     features: b.u64().into(),
@@ -169,12 +170,11 @@ impl Bed {
                     preference: b.u8() % 4,
                     wait: b.u8() % 3,
                     kind: 1.into(),
-                    depth: b.or(8, Bytes::u16).into(),
-                    reserved2: 0.into(),
-                    cell_bytes: b.or(64, Bytes::u32).into(),
                     deadline_ms: 0.into(),
-                    reserved3: 0.into(),
+                    reserved0: 0.into(),
                     signature: 0.into(),
+                    shape: CallsShape::new(b.or(8, Bytes::u16), b.or(64, Bytes::u32)).shape(),
+                    reserved1: [0.into(); 3],
                 };
                 (Kind::Negotiate.to_wire(), n.as_bytes().to_vec())
             }
@@ -264,39 +264,6 @@ impl Bed {
         for service in alive {
             let channels = (0..b.u8() % 4).map(|_| self.channel(b)).collect();
             self.feed(Event::Serving { service, channels });
-        }
-    }
-
-    /// No two channels share a page of a window.
-    pub fn check_ranges(&self) {
-        let up: BTreeSet<u32> = self.core.window_ids().collect();
-        let mut ranges: Vec<(u32, u64, u64)> = vec![];
-        for (handle, g) in self.core.grants().filter(|(_, g)| up.contains(&g.window)) {
-            let Some(geometry) = g.geometry else { continue };
-            let side = geometry.side_bytes.get();
-            for off in [geometry.dataout_off.get(), geometry.datain_off.get()] {
-                let end = off.checked_add(side).expect("inside");
-                assert!(
-                    off >= vfun_wire::header::HEAP_OFF as u64,
-                    "{handle} lies on the control pages"
-                );
-                let shared =
-                    ranges.iter().any(|(w, from, to)| *w == g.window && off < *to && *from < end);
-                assert!(!shared, "{handle} has another one's pages");
-                ranges.push((g.window, off, end));
-            }
-        }
-    }
-
-    /// What must be so after each step.
-    pub fn check(&self) {
-        self.check_ranges();
-        let up: BTreeSet<u32> = self.core.window_ids().collect();
-        for (handle, g) in self.core.grants() {
-            let owned = up.contains(&g.window) && self.core.has_session(g.session);
-            assert!(owned || g.state == GrantState::Closing, "{handle} is nobody's");
-            let served = g.service.is_none_or(|s| self.core.knows_service(s));
-            assert!(served || g.state == GrantState::Broken, "{handle} is served by nobody");
         }
     }
 

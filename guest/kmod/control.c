@@ -38,20 +38,20 @@ static u64 answer_word(const struct cell *c, unsigned int n)
 
 static bool pending(const struct cell *c)
 {
-	u64 posted = vfun_load(c->dev, word(c, VFUN_WORD_POSTED));
-	u64 answered = vfun_load(c->dev, answer_word(c, VFUN_WORD_ANSWERED));
+	u64 posted = vfun_load(c->dev->win, word(c, VFUN_WORD_POSTED));
+	u64 answered = vfun_load(c->dev->win, answer_word(c, VFUN_WORD_ANSWERED));
 
 	return vfun_posted_seq(posted) != vfun_posted_seq(answered);
 }
 
 static bool owned(const struct cell *c)
 {
-	return vfun_load(c->dev, word(c, VFUN_WORD_CLAIM)) == c->token;
+	return vfun_load(c->dev->win, word(c, VFUN_WORD_CLAIM)) == c->token;
 }
 
 static void give_back(const struct cell *c)
 {
-	vfun_exchange_word(c->dev, word(c, VFUN_WORD_CLAIM), c->token, 0);
+	vfun_exchange_word(c->dev->win, word(c, VFUN_WORD_CLAIM), c->token, 0);
 	clear_bit_unlock(c->index, c->dev->cells);
 	wake_up(&c->dev->control_wq);
 }
@@ -64,13 +64,13 @@ static bool try_take(struct cell *c, struct seen *seen)
 
 	if (test_and_set_bit_lock(c->index, dev->cells))
 		return false;
-	claim = vfun_load(dev, word(c, VFUN_WORD_CLAIM));
+	claim = vfun_load(dev->win, word(c, VFUN_WORD_CLAIM));
 	if (pending(c)) {
 		seen->valid = false;
 		goto not_ours;
 	}
 	if (claim) {
-		beat = vfun_load(dev, word(c, VFUN_WORD_BEAT));
+		beat = vfun_load(dev->win, word(c, VFUN_WORD_BEAT));
 		if (!seen->valid || seen->claim != claim || seen->beat != beat) {
 			*seen = (struct seen){ claim, beat, jiffies, true };
 			goto not_ours;
@@ -79,7 +79,7 @@ static bool try_take(struct cell *c, struct seen *seen)
 				msecs_to_jiffies(VFUN_CLAIM_STALE_MS)))
 			goto not_ours;
 	}
-	if (!vfun_exchange_word(dev, word(c, VFUN_WORD_CLAIM), claim, c->token)) {
+	if (!vfun_exchange_word(dev->win, word(c, VFUN_WORD_CLAIM), claim, c->token)) {
 		seen->valid = false;
 		goto not_ours;
 	}
@@ -95,19 +95,26 @@ not_ours:
 	return false;
 }
 
+/* The host rang the control vector. Also in an interrupt. */
+void vfun_control_rung(struct vfun_device *dev)
+{
+	atomic64_inc(&dev->control_events);
+	wake_up_all(&dev->control_wq);
+}
+
 /* Whether there is any use in going on. */
 static int check_host(struct vfun_device *dev, const struct vfun_exchange *x)
 {
 	u32 state;
 
-	if (READ_ONCE(dev->gone) && !x->last)
+	if (vfun_gone(dev) && !x->last)
 		return -ENODEV;
 	if (fatal_signal_pending(current))
 		return -EINTR;
-	if (vfun_load(dev, offsetof(struct vfun_window_header, generation)) !=
+	if (vfun_load(dev->win, offsetof(struct vfun_window_header, generation)) !=
 	    x->generation)
 		return -ESTALE;
-	state = vfun_load(dev, VFUN_HOST_STATE_OFF);
+	state = vfun_load(dev->win, VFUN_HOST_STATE_OFF);
 	if (state != VFUN_HOST_SERVING && state != VFUN_HOST_DRAINING)
 		return -EAGAIN;
 	return 0;
@@ -146,24 +153,24 @@ static void ring_sleeper(struct vfun_device *dev)
 {
 	/* The request is out before we look; the manager declares, then looks. */
 	smp_mb();
-	if (vfun_load(dev, VFUN_HOST_SLEEPS_OFF))
-		vfun_ring_vector(dev, 0);
+	if (vfun_load(dev->win, VFUN_HOST_SLEEPS_OFF))
+		vfun_ring_vector(dev->win, 0);
 }
 
 static int post(struct cell *c, const struct vfun_exchange *x, u32 *seq)
 {
 	struct vfun_device *dev = c->dev;
 
-	*seq = vfun_posted_seq(vfun_load(dev, answer_word(c, VFUN_WORD_ANSWERED))) + 1;
-	vfun_add(dev, word(c, VFUN_WORD_BEAT), 1);
-	vfun_store(dev, word(c, VFUN_WORD_SESSION), x->session);
-	memcpy(dev->window + vfun_request_off(c->index) + VFUN_LINE, x->body,
+	*seq = vfun_posted_seq(vfun_load(dev->win, answer_word(c, VFUN_WORD_ANSWERED))) + 1;
+	vfun_add(dev->win, word(c, VFUN_WORD_BEAT), 1);
+	vfun_store(dev->win, word(c, VFUN_WORD_SESSION), x->session);
+	memcpy(dev->win->memory + vfun_request_off(c->index) + VFUN_LINE, x->body,
 	       x->body_len);
 	if (!owned(c))
 		return -EAGAIN;
-	vfun_store(dev, word(c, VFUN_WORD_POSTED),
+	vfun_store(dev->win, word(c, VFUN_WORD_POSTED),
 		   vfun_posted(*seq, x->kind, x->body_len));
-	vfun_add(dev, VFUN_POSTED_OFF, 1);
+	vfun_add(dev->win, VFUN_POSTED_OFF, 1);
 	ring_sleeper(dev);
 	return 0;
 }
@@ -173,7 +180,7 @@ static int look(struct cell *c, u32 seq, u64 *answered)
 {
 	u32 found;
 
-	*answered = vfun_load(c->dev, answer_word(c, VFUN_WORD_ANSWERED));
+	*answered = vfun_load(c->dev->win, answer_word(c, VFUN_WORD_ANSWERED));
 	found = vfun_posted_seq(*answered);
 	if (found == seq)
 		return 1;
@@ -190,7 +197,7 @@ static int await_answer(struct cell *c, const struct vfun_exchange *x, u32 seq,
 
 	for (;;) {
 		prepare_to_wait(&dev->control_wq, &wait, TASK_KILLABLE);
-		vfun_add(dev, VFUN_GUEST_SLEEPS_OFF, 1);
+		vfun_add(dev->win, VFUN_GUEST_SLEEPS_OFF, 1);
 		/* Declared before we look; the manager answers, then looks. */
 		smp_mb();
 		ret = look(c, seq, answered);
@@ -199,7 +206,7 @@ static int await_answer(struct cell *c, const struct vfun_exchange *x, u32 seq,
 		step = msecs_to_jiffies(VFUN_LOOK_MS);
 		if (!ret && time_before(jiffies, deadline))
 			schedule_timeout(min(step, deadline - jiffies));
-		vfun_add(dev, VFUN_GUEST_SLEEPS_OFF, -1);
+		vfun_add(dev->win, VFUN_GUEST_SLEEPS_OFF, -1);
 		if (ret)
 			break;
 		ret = look(c, seq, answered);
@@ -209,7 +216,7 @@ static int await_answer(struct cell *c, const struct vfun_exchange *x, u32 seq,
 			ret = -ETIMEDOUT;
 			break;
 		}
-		vfun_add(dev, word(c, VFUN_WORD_BEAT), 1);
+		vfun_add(dev->win, word(c, VFUN_WORD_BEAT), 1);
 		if (time_after_eq(jiffies, rung +
 				  msecs_to_jiffies(VFUN_RING_AGAIN_MS))) {
 			ring_sleeper(dev);
@@ -234,12 +241,12 @@ static int copy_answer(struct cell *c, struct vfun_exchange *x, u64 answered)
 	if (len > VFUN_ANSWER_BODY ||
 	    (kind != VFUN_ANSWER_ACK && kind != VFUN_ANSWER_NACK))
 		return -EPROTO;
-	generation = vfun_load(dev, answer_word(c, VFUN_WORD_GENERATION));
-	memcpy(x->answer, dev->window + vfun_answer_off(c->index) + VFUN_LINE, len);
+	generation = vfun_load(dev->win, answer_word(c, VFUN_WORD_GENERATION));
+	memcpy(x->answer, dev->win->memory + vfun_answer_off(c->index) + VFUN_LINE, len);
 	/* An acquire keeps later loads behind it, not the copy before it. */
 	smp_rmb();
 	if (!owned(c) ||
-	    vfun_load(dev, answer_word(c, VFUN_WORD_ANSWERED)) != answered)
+	    vfun_load(dev->win, answer_word(c, VFUN_WORD_ANSWERED)) != answered)
 		return check_host(dev, x) ?: -EPROTO;
 	if (generation != x->generation)
 		return -ESTALE;
@@ -294,9 +301,9 @@ static void orphan_work(struct work_struct *work)
 	int idx;
 
 	/* Else it goes with the rest, by the removal's reset. */
-	if (vfun_enter(dev, &idx)) {
+	if (vfun_enter(dev->win, &idx)) {
 		end_orphan(dev, o);
-		vfun_leave(dev, idx);
+		vfun_leave(dev->win, idx);
 	}
 	kfree(o);
 	vfun_device_put(dev);
@@ -356,7 +363,7 @@ int vfun_reset(struct vfun_device *dev, unsigned int timeout_ms, bool last)
 		.kind = VFUN_KIND_RESET,
 		.body = &body,
 		.body_len = sizeof(body),
-		.generation = READ_ONCE(dev->generation),
+		.generation = vfun_generation(dev),
 		.timeout_ms = timeout_ms,
 		.last = last,
 	};
@@ -370,7 +377,7 @@ int vfun_reset(struct vfun_device *dev, unsigned int timeout_ms, bool last)
 	ret = vfun_exchange(dev, &x);
 	/* A host that does not know it has nothing of the kind to end. */
 	if (!ret && !x.acked)
-		dev_info(&dev->pdev->dev,
+		dev_info(&dev->win->pdev->dev,
 			 "the host refused a reset; sessions of before end by themselves\n");
 	kfree(x.answer);
 	return ret;
@@ -384,7 +391,7 @@ int vfun_ensure_reset(struct vfun_device *dev, unsigned int timeout_ms)
 
 	/* Who holds it waits for the host, and others must not wait for longer. */
 	while (!mutex_trylock(&dev->reset_lock)) {
-		if (READ_ONCE(dev->gone))
+		if (vfun_gone(dev))
 			return -ENODEV;
 		if (fatal_signal_pending(current))
 			return -EINTR;

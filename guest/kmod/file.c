@@ -31,11 +31,12 @@ static int vfun_open(struct inode *inode, struct file *filp)
 	spin_lock_init(&vf->lock);
 	init_waitqueue_head(&vf->poll_wq);
 	init_waitqueue_head(&vf->request_wq);
+	INIT_LIST_HEAD(&vf->live);
 	INIT_LIST_HEAD(&vf->grants);
 	INIT_WORK(&vf->goodbye, vfun_goodbye);
 
-	mutex_lock(&dev->files_lock);
-	if (READ_ONCE(dev->gone)) {
+	mutex_lock(&vfun_lock);
+	if (vfun_gone(dev)) {
 		ret = -ENODEV;
 	} else if (dev->file_count >= VFUN_FILES_MAX) {
 		ret = -EMFILE;
@@ -44,7 +45,7 @@ static int vfun_open(struct inode *inode, struct file *filp)
 		list_add_tail(&vf->list, &dev->files);
 		dev->file_count++;
 	}
-	mutex_unlock(&dev->files_lock);
+	mutex_unlock(&vfun_lock);
 	if (ret) {
 		__free_page(vf->scratch);
 		kfree(vf);
@@ -64,21 +65,44 @@ static long ioc_info(struct vfun_file *vf, struct vfun_ioc_info __user *arg)
 {
 	struct vfun_device *dev = vf->dev;
 	struct vfun_ioc_info info = {
-		.window_bytes = dev->window_bytes,
+		.window_bytes = dev->win->bytes,
 		.abi = VFUN_ABI,
-		.vectors = dev->vectors,
-		.pci = dev->pci,
+		.vectors = dev->win->vectors,
+		.pci = dev->win->pci,
 	};
 	int idx;
 
-	if (vfun_enter(dev, &idx)) {
+	if (vfun_enter(dev->win, &idx)) {
 		vfun_layout_check(dev);
-		vfun_leave(dev, idx);
+		vfun_leave(dev->win, idx);
 	}
-	info.generation = READ_ONCE(dev->generation);
-	info.features = READ_ONCE(dev->features);
-	info.gone = READ_ONCE(dev->gone);
+	info.generation = vfun_generation(dev);
+	info.features = READ_ONCE(dev->win->features);
+	info.gone = vfun_gone(dev);
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+static long ioc_window(struct vfun_file *vf, struct vfun_ioc_window __user *arg)
+{
+	struct vfun_ioc_window w;
+	struct vfun_window *win;
+
+	if (copy_from_user(&w, arg, sizeof(w)))
+		return -EFAULT;
+	if (vfun_gone(vf->dev))
+		return -ENODEV;
+	down_read(&vfun_map_sem);
+	win = vfun_window_find(vf->dev, w.window);
+	if (win) {
+		w.role = win->role;
+		w.pci = win->pci;
+		w.bytes = win->bytes;
+		w.generation = READ_ONCE(win->generation);
+	}
+	up_read(&vfun_map_sem);
+	if (!win)
+		return -ENOENT;
+	return copy_to_user(arg, &w, sizeof(w)) ? -EFAULT : 0;
 }
 
 /* Waits in a place until its count differs from w->seen or `over` is set. */
@@ -90,7 +114,7 @@ static int wait_count(struct vfun_device *dev, wait_queue_head_t *wq,
 	ktime_t begun = 0;
 	int ret = 0;
 
-#define VFUN_MOVED ((u64)atomic64_read(events) != seen || READ_ONCE(dev->gone) || \
+#define VFUN_MOVED ((u64)atomic64_read(events) != seen || vfun_gone(dev) || \
 		    (dead && READ_ONCE(*dead)))
 	if (w->timeout_ns >= KTIME_MAX) {
 		ret = wait_event_interruptible(*wq, VFUN_MOVED);
@@ -100,10 +124,10 @@ static int wait_count(struct vfun_device *dev, wait_queue_head_t *wq,
 							 ns_to_ktime(w->timeout_ns));
 	}
 #undef VFUN_MOVED
-	if (READ_ONCE(dev->gone) || (dead && READ_ONCE(*dead)))
-		vfun_kill_wait(dev);
+	if (vfun_gone(dev) || (dead && READ_ONCE(*dead)))
+		vfun_kill_wait();
 	w->seen = atomic64_read(events);
-	if (READ_ONCE(dev->gone))
+	if (vfun_gone(dev))
 		return -ENODEV;
 	if (w->seen != seen)
 		return 0;
@@ -134,7 +158,7 @@ static long ioc_wait(struct vfun_file *vf, struct vfun_ioc_wait __user *arg)
 	} else {
 		ch = vfun_channel_find(vf, w.channel);
 		if (!ch)
-			return READ_ONCE(dev->gone) ? -ENODEV : -ENOENT;
+			return vfun_gone(dev) ? -ENODEV : -ENOENT;
 		ret = wait_count(dev, &ch->wq, &ch->events, &ch->dead, &w);
 		if (!ret)
 			WRITE_ONCE(ch->polled, w.seen);
@@ -155,7 +179,7 @@ static long ioc_ring(struct vfun_file *vf, struct vfun_ioc_ring __user *arg)
 
 	if (copy_from_user(&ring, arg, sizeof(ring)))
 		return -EFAULT;
-	if (!vfun_enter(vf->dev, &idx))
+	if (!vfun_enter(vf->dev->win, &idx))
 		return -ENODEV;
 	if (ring.channel) {
 		ch = vfun_channel_find(vf, ring.channel);
@@ -169,8 +193,8 @@ static long ioc_ring(struct vfun_file *vf, struct vfun_ioc_ring __user *arg)
 		}
 	}
 	if (!ret)
-		vfun_ring_vector(vf->dev, vector);
-	vfun_leave(vf->dev, idx);
+		vfun_ring_vector(vf->dev->win, vector);
+	vfun_leave(vf->dev->win, idx);
 	return ret;
 }
 
@@ -188,7 +212,7 @@ static long ioc_eventfd(struct vfun_file *vf,
 		return -EFAULT;
 	if (e.reserved || !e.channel || e.fd < -1)
 		return -EINVAL;
-	if (READ_ONCE(dev->gone))
+	if (vfun_gone(dev))
 		return -ENODEV;
 	ch = vfun_channel_find(vf, e.channel);
 	if (!ch)
@@ -200,12 +224,12 @@ static long ioc_eventfd(struct vfun_file *vf,
 			return PTR_ERR(ctx);
 		}
 	}
-	spin_lock_irqsave(&dev->chan_lock, flags);
+	spin_lock_irqsave(&dev->win->bell_lock, flags);
 	if (ch->dead && ctx)
-		ret = READ_ONCE(dev->gone) ? -ENODEV : -EPIPE;
+		ret = vfun_gone(dev) ? -ENODEV : -EPIPE;
 	else
 		swap(ch->eventfd, ctx);
-	spin_unlock_irqrestore(&dev->chan_lock, flags);
+	spin_unlock_irqrestore(&dev->win->bell_lock, flags);
 	if (ctx)
 		eventfd_ctx_put(ctx);
 	vfun_channel_put(ch);
@@ -236,12 +260,15 @@ static long vfun_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	case VFUN_IOC_EVENTFD:
 		ret = ioc_eventfd(vf, p);
 		break;
+	case VFUN_IOC_WINDOW:
+		ret = ioc_window(vf, p);
+		break;
 	default:
 		return -ENOTTY;
 	}
 	/* Who is told that it is over finds it over in its pages, too. */
 	if (ret == -ENODEV || ret == -EPIPE)
-		vfun_kill_wait(vf->dev);
+		vfun_kill_wait();
 	return ret;
 }
 
@@ -254,11 +281,11 @@ static __poll_t vfun_poll(struct file *filp, poll_table *table)
 	poll_wait(filp, &vf->poll_wq, table);
 	spin_lock(&vf->lock);
 	list_for_each_entry(grant, &vf->grants, list)
-		if (grant->ch && (u64)atomic64_read(&grant->ch->events) !=
-				 READ_ONCE(grant->ch->polled))
+		if (grant->what == VFUN_HOLDS_GRANT && grant->ch &&
+		    (u64)atomic64_read(&grant->ch->events) != READ_ONCE(grant->ch->polled))
 			mask = EPOLLIN | EPOLLRDNORM;
 	spin_unlock(&vf->lock);
-	if (READ_ONCE(vf->dev->gone))
+	if (vfun_gone(vf->dev))
 		mask |= EPOLLHUP | EPOLLERR;
 	return mask;
 }

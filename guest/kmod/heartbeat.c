@@ -2,7 +2,7 @@
 /*
  * Shows the host that sessions live (R-SES-2): one work for a device, which
  * sleeps while there is no session. It also notices, for programs that ask
- * nothing, that the window was laid out anew.
+ * nothing, that a window was laid out anew.
  */
 
 #include "vfun.h"
@@ -17,30 +17,31 @@ void vfun_beat(struct work_struct *work)
 	struct vfun_file *vf;
 	int idx;
 
-	if (!vfun_enter(dev, &idx))
+	if (!vfun_enter(dev->win, &idx))
 		return;
 	vfun_layout_check(dev);
+	vfun_links_check();
 
-	mutex_lock(&dev->files_lock);
+	mutex_lock(&vfun_lock);
 	list_for_each_entry(vf, &dev->files, list) {
 		spin_lock(&vf->lock);
 		/* Of another generation the line may be another's. */
 		if (vf->state == VFUN_SESSION_OPEN &&
-		    vf->generation == dev->generation) {
+		    vf->generation == vfun_generation(dev)) {
 			any = true;
 			if (vf->heartbeat_ms) {
-				vfun_add(dev, VFUN_SESSIONS_OFF +
+				vfun_add(dev->win, VFUN_SESSIONS_OFF +
 					 vf->line * VFUN_LINE, 1);
 				next = min(next, vf->heartbeat_ms / 2);
 			}
 		}
 		spin_unlock(&vf->lock);
 	}
-	mutex_unlock(&dev->files_lock);
+	mutex_unlock(&vfun_lock);
 
 	next = max_t(unsigned int, next, VFUN_HEARTBEAT_LEAST_MS);
 	if (any)
 		queue_delayed_work(system_freezable_wq, &dev->beat_work,
 				   msecs_to_jiffies(next));
-	vfun_leave(dev, idx);
+	vfun_leave(dev->win, idx);
 }

@@ -11,9 +11,16 @@
 
 /*
  * Grants of one file, so channels too: what a program may make the kernel
- * remember (some 300 bytes each), and how long a look through them takes.
+ * remember (some 900 bytes each, with VFUN_RANGES_MAX ranges), and how long a
+ * look through them takes.
  */
 #define VFUN_GRANTS_MAX 64
+
+/*
+ * Buffers of one file, each a range of its own: as many memory regions as an
+ * RDMA program of some size registers; 70 KiB of the kernel's memory at most.
+ */
+#define VFUN_BUFFERS_MAX 256
 
 /*
  * Requests of one file under way at once. The window has 16 control cells for

@@ -10,6 +10,9 @@
 #include "compat.h"
 #include "vfun.h"
 
+/* Pages of mmap's offsets that one window has. */
+#define VFUN_MAP_PAGES (VFUN_MAP(1, 0) >> PAGE_SHIFT)
+
 /* The same for all, and read-only for all: one of 0, and one for each reason. */
 static struct page *zero_page;
 static struct page *broken_page[VFUN_REASONS];
@@ -34,6 +37,7 @@ int vfun_map_init(void)
 	 * pages could not keep one page of it from the next.
 	 */
 	BUILD_BUG_ON(PAGE_SIZE != VFUN_PAGE);
+	BUILD_BUG_ON(VFUN_WINDOW_BYTES_MAX > VFUN_MAP(1, 0));
 
 	zero_page = alloc_page(GFP_KERNEL | __GFP_ZERO);
 	if (!zero_page)
@@ -49,31 +53,32 @@ int vfun_map_init(void)
 	return 0;
 }
 
-static bool in_side(u64 off, u64 side, u64 bytes)
+/* Whether this file's programs may write it. */
+static bool writable(const struct vfun_area *a)
 {
-	return off >= side && off - side < bytes;
+	return a->range.access != VFUN_ACCESS_HOST_WRITES;
 }
 
 /* The page that stands in for one of a channel that is over. */
-static unsigned long dead_pfn(struct vfun_file *vf, struct vfun_channel *ch,
-			      u64 off)
+static unsigned long dead_pfn(struct vfun_file *vf, struct vfun_area *a, u64 at)
 {
-	if (in_side(off, ch->dataout, ch->side))
+	if (writable(a))
 		return page_to_pfn(vf->scratch);
-	if (off == ch->datain)
-		return page_to_pfn(broken_page[ch->dead]);
+	if (a == a->ch->head && at == VFUN_MAP(a->range.window, a->range.offset))
+		return page_to_pfn(broken_page[a->ch->dead]);
 	return page_to_pfn(zero_page);
 }
 
 /* Puts the window's pages in place around an address, as far as it is ours. */
-static vm_fault_t insert_window(struct vfun_device *dev, struct vm_fault *vmf)
+static vm_fault_t insert_window(struct vfun_window *win, struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	unsigned long block = VFUN_FAULT_PAGES * PAGE_SIZE;
 	unsigned long at = vmf->address & PAGE_MASK;
 	unsigned long from = max(vma->vm_start, at & ~(block - 1));
 	unsigned long to = min(vma->vm_end, from + block);
-	unsigned long pfn = (dev->window_at >> PAGE_SHIFT) + vmf->pgoff;
+	unsigned long pfn = (win->at >> PAGE_SHIFT) +
+			    (vmf->pgoff & (VFUN_MAP_PAGES - 1));
 	vm_fault_t ret = vmf_insert_pfn(vma, at, pfn);
 	unsigned long a;
 
@@ -95,37 +100,38 @@ static vm_fault_t vfun_fault(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct vfun_file *vf = vma->vm_file->private_data;
-	struct vfun_channel *ch = vma->vm_private_data;
-	struct vfun_device *dev = vf->dev;
+	struct vfun_area *a = vma->vm_private_data;
 	unsigned long at = vmf->address & PAGE_MASK;
 	vm_fault_t ret;
 
-	down_read(&dev->map_sem);
-	if (ch ? ch->dead : READ_ONCE(dev->gone))
-		ret = vmf_insert_pfn(vma, at, ch ?
-				     dead_pfn(vf, ch, (u64)vmf->pgoff << PAGE_SHIFT) :
-				     page_to_pfn(zero_page));
+	down_read(&vfun_map_sem);
+	if (a && a->ch->dead)
+		ret = vmf_insert_pfn(vma, at, dead_pfn(vf, a, (u64)vmf->pgoff << PAGE_SHIFT));
+	else if (a)
+		ret = insert_window(a->win, vmf);
+	else if (vfun_gone(vf->dev))
+		ret = vmf_insert_pfn(vma, at, page_to_pfn(zero_page));
 	else
-		ret = insert_window(dev, vmf);
-	up_read(&dev->map_sem);
+		ret = insert_window(vf->dev->win, vmf);
+	up_read(&vfun_map_sem);
 	return ret;
 }
 
 /* Also for the second half of a mapping that was cut. */
 static void vfun_vma_open(struct vm_area_struct *vma)
 {
-	struct vfun_channel *ch = vma->vm_private_data;
+	struct vfun_area *a = vma->vm_private_data;
 
-	if (ch)
-		kref_get(&ch->ref);
+	if (a)
+		kref_get(&a->ch->ref);
 }
 
 static void vfun_vma_close(struct vm_area_struct *vma)
 {
-	struct vfun_channel *ch = vma->vm_private_data;
+	struct vfun_area *a = vma->vm_private_data;
 
-	if (ch)
-		vfun_channel_put(ch);
+	if (a)
+		vfun_channel_put(a->ch);
 }
 
 static const struct vm_operations_struct vfun_vm_ops = {
@@ -134,56 +140,32 @@ static const struct vm_operations_struct vfun_vm_ops = {
 	.fault = vfun_fault,
 };
 
-/* The live channel of this file that has the range in one side, referenced. */
-static struct vfun_channel *channel_with(struct vfun_file *vf, u64 off,
-					 u64 bytes, bool *out)
-{
-	struct vfun_channel *ch, *found = NULL;
-	struct vfun_grant *grant;
-
-	spin_lock(&vf->lock);
-	list_for_each_entry(grant, &vf->grants, list) {
-		ch = grant->ch;
-		if (!ch || READ_ONCE(ch->dead))
-			continue;
-		*out = in_side(off, ch->dataout, ch->side);
-		if ((*out && bytes <= ch->dataout + ch->side - off) ||
-		    (in_side(off, ch->datain, ch->side) &&
-		     bytes <= ch->datain + ch->side - off)) {
-			found = ch;
-			kref_get(&ch->ref);
-			break;
-		}
-	}
-	spin_unlock(&vf->lock);
-	return found;
-}
-
 int vfun_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	struct vfun_file *vf = filp->private_data;
 	u64 bytes = vma->vm_end - vma->vm_start;
-	u64 off = (u64)vma->vm_pgoff << PAGE_SHIFT;
-	struct vfun_channel *ch = NULL;
-	bool writable = false;
+	u64 at = (u64)vma->vm_pgoff << PAGE_SHIFT;
+	struct vfun_area *a = NULL;
+	bool write = false;
 
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
 	/* What a host wrote is not to be run. */
 	if (vma->vm_flags & VM_EXEC)
 		return -EACCES;
-	if (vma->vm_pgoff > (vf->dev->window_bytes >> PAGE_SHIFT))
+	if (vma->vm_pgoff > U64_MAX >> PAGE_SHIFT)
 		return -EACCES;
-	if (READ_ONCE(vf->dev->gone))
+	if (vfun_gone(vf->dev))
 		return -ENODEV;
-	if (off || bytes != VFUN_PAGE) {
-		ch = channel_with(vf, off, bytes, &writable);
-		if (!ch)
+	if (at || bytes != VFUN_PAGE) {
+		a = vfun_area_of(vf, at, bytes);
+		if (!a)
 			return -EACCES;
+		write = writable(a);
 	}
-	if (!writable && (vma->vm_flags & VM_WRITE)) {
-		if (ch)
-			vfun_channel_put(ch);
+	if (!write && (vma->vm_flags & VM_WRITE)) {
+		if (a)
+			vfun_channel_put(a->ch);
 		return -EACCES;
 	}
 
@@ -193,8 +175,8 @@ int vfun_mmap(struct file *filp, struct vm_area_struct *vma)
 	 */
 	vm_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP |
 		     VM_DONTCOPY);
-	vm_flags_clear(vma, VM_MAYEXEC | (writable ? 0 : VM_MAYWRITE));
-	vma->vm_private_data = ch;
+	vm_flags_clear(vma, VM_MAYEXEC | (write ? 0 : VM_MAYWRITE));
+	vma->vm_private_data = a;
 	vma->vm_ops = &vfun_vm_ops;
 	return 0;
 }

@@ -10,45 +10,65 @@
 
 #include "vfun.h"
 
-/* One request under way: what the program said, and what it shall get. */
-struct request {
-	struct vfun_file *vf;
-	struct vfun_exchange x;
-	u64 epoch;
-	unsigned long deadline;		/* of all that it waits for, in jiffies */
-	u8 body[VFUN_REQUEST_BODY] __aligned(8);
-	u8 answer[VFUN_ANSWER_BODY] __aligned(8);
-};
-
+/* A message's sizes. Behind a fixed part an ack may have entries, counted in it. */
 struct message {
-	u16 body_len;
-	u16 ack_least, ack_most;
+	u16 body_len, ack_len;
+	u16 count_at, count_bytes;
+	u16 entry, entries;
 };
 
-#define ROW(name, request, ack, most) \
-	[VFUN_KIND_##name] = { sizeof(struct request), sizeof(struct ack), most }
+#define ROW(name, request, ack) \
+	[VFUN_KIND_##name] = { sizeof(struct request), sizeof(struct ack) }
+#define ROW_OF(name, request, ack, count, entry, most) \
+	[VFUN_KIND_##name] = { sizeof(struct request), sizeof(struct ack), \
+			       offsetof(struct ack, count), \
+			       sizeof_field(struct ack, count), entry, most }
 
 /* Messages that programs may send; RESET is the module's own. */
 static const struct message messages[] = {
-	ROW(HELLO, vfun_hello, vfun_hello_ack, sizeof(struct vfun_hello_ack)),
-	ROW(NEGOTIATE, vfun_negotiate, vfun_negotiate_ack,
-	    sizeof(struct vfun_negotiate_ack)),
-	ROW(ACTIVATE, vfun_of_grant, vfun_activate_ack,
-	    sizeof(struct vfun_activate_ack)),
-	ROW(RELEASE, vfun_of_grant, vfun_stats, sizeof(struct vfun_stats)),
-	ROW(LIST, vfun_list, vfun_list_ack, VFUN_ANSWER_BODY),
-	ROW(STATS, vfun_of_grant, vfun_stats, sizeof(struct vfun_stats)),
-	ROW(KEEP_ALIVE, vfun_empty, vfun_empty, sizeof(struct vfun_empty)),
-	ROW(GOODBYE, vfun_empty, vfun_empty, sizeof(struct vfun_empty)),
-	ROW(DESCRIBE, vfun_describe, vfun_describe_ack, VFUN_ANSWER_BODY),
+	ROW(HELLO, vfun_hello, vfun_hello_ack),
+	ROW(NEGOTIATE, vfun_negotiate, vfun_negotiate_ack),
+	ROW_OF(ACTIVATE, vfun_of_grant, vfun_activate_ack, count,
+	       sizeof(struct vfun_range), VFUN_RANGES_MAX),
+	ROW(RELEASE, vfun_of_grant, vfun_stats),
+	ROW_OF(LIST, vfun_list, vfun_list_ack, count,
+	       sizeof(struct vfun_list_entry), VFUN_LIST_ENTRIES),
+	ROW(STATS, vfun_of_grant, vfun_stats),
+	ROW(KEEP_ALIVE, vfun_empty, vfun_empty),
+	ROW(GOODBYE, vfun_empty, vfun_empty),
+	ROW_OF(DESCRIBE, vfun_describe, vfun_describe_ack, text_len, 1,
+	       VFUN_SIGNATURE_BYTES),
+	ROW_OF(CODES, vfun_codes, vfun_list_ack, count,
+	       sizeof(struct vfun_code_entry), VFUN_CODE_ENTRIES),
+	ROW(BUFFER_GET, vfun_buffer_get, vfun_buffer_ack),
+	ROW(BUFFER_PUT, vfun_buffer_put, vfun_empty),
 };
 
-/* Features whose effect on pages and messages this module knows. */
+/*
+ * Features whose effect on pages and messages this module knows. What kinds of
+ * channel there are has none.
+ */
 #define FEATURES_KNOWN (VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | \
-			VFUN_FEATURE_MODULE | VFUN_FEATURE_SIGNATURES)
+			VFUN_FEATURE_BUFFERS | VFUN_FEATURE_WINDOWS | \
+			VFUN_FEATURE_PACKETS | VFUN_FEATURE_MODULE | \
+			VFUN_FEATURE_SIGNATURES)
+
+/* Whether an ack is as long as it says, and no longer than it can be. */
+static bool length_good(const struct vfun_request *r)
+{
+	const struct message *m = &messages[r->x.kind];
+	u32 count = 0;
+
+	if (r->x.answer_len < m->ack_len)
+		return false;
+	/* As wide as the field, little-endian as this machine. */
+	memcpy(&count, r->answer + m->count_at, m->count_bytes);
+	return count <= m->entries &&
+	       r->x.answer_len == m->ack_len + count * m->entry;
+}
 
 /* What is left of the program's time; never nothing, so that it is posted. */
-static unsigned int left_ms(const struct request *r)
+static unsigned int left_ms(const struct vfun_request *r)
 {
 	long left = r->deadline - jiffies;
 
@@ -56,9 +76,8 @@ static unsigned int left_ms(const struct request *r)
 }
 
 /* Sends it; an ack has a length that is possible for it. */
-static int exchange(struct request *r)
+int vfun_request_exchange(struct vfun_request *r)
 {
-	const struct message *m = &messages[r->x.kind];
 	int ret;
 
 	r->x.timeout_ms = left_ms(r);
@@ -73,12 +92,10 @@ static int exchange(struct request *r)
 					sizeof(struct vfun_nack_body));
 		return 0;
 	}
-	if (r->x.answer_len < m->ack_least || r->x.answer_len > m->ack_most)
-		return -EPROTO;
-	return 0;
+	return length_good(r) ? 0 : -EPROTO;
 }
 
-static int hello(struct request *r)
+static int hello(struct vfun_request *r)
 {
 	struct vfun_hello *body = (void *)r->body;
 	const struct vfun_hello_ack *ack = (void *)r->answer;
@@ -88,7 +105,7 @@ static int hello(struct request *r)
 	ret = vfun_ensure_reset(vf->dev, left_ms(r));
 	if (ret)
 		return ret;
-	r->x.generation = READ_ONCE(vf->dev->generation);
+	r->x.generation = vfun_generation(vf->dev);
 	if (!r->x.generation)
 		return -EAGAIN;
 	r->x.orphan = vfun_orphan_new(vf->dev);
@@ -102,7 +119,7 @@ static int hello(struct request *r)
 	body->pid = task_tgid_nr(current);
 	body->features &= FEATURES_KNOWN;
 	body->features |= VFUN_FEATURE_MODULE | VFUN_FEATURE_DOORBELL;
-	ret = exchange(r);
+	ret = vfun_request_exchange(r);
 	if (!ret && r->x.acked &&
 	    (!ack->session || ack->session_line >= VFUN_SESSIONS ||
 	     ack->version < body->version_min ||
@@ -119,7 +136,7 @@ out:
 	return ret;
 }
 
-static int goodbye(struct request *r)
+static int goodbye(struct vfun_request *r)
 {
 	struct vfun_file *vf = r->vf;
 	int ret;
@@ -127,7 +144,7 @@ static int goodbye(struct request *r)
 	ret = vfun_session_close(vf, &r->x.session, &r->x.generation);
 	if (ret)
 		return ret;
-	ret = exchange(r);
+	ret = vfun_request_exchange(r);
 	/* Not said at all: another try says it, or the end of the file. */
 	if (ret && !r->x.posted)
 		vfun_session_not_closed(vf, r->x.session);
@@ -136,216 +153,7 @@ static int goodbye(struct request *r)
 	return ret;
 }
 
-static int negotiate(struct request *r)
-{
-	const struct vfun_negotiate *body = (void *)r->body;
-	const struct vfun_negotiate_ack *ack = (void *)r->answer;
-	struct vfun_file *vf = r->vf;
-	struct vfun_grant *grant;
-	int ret = 0;
-
-	grant = kzalloc(sizeof(*grant), GFP_KERNEL_ACCOUNT);
-	if (!grant)
-		return -ENOMEM;
-	/* A place is kept for it, so that an ack is never too many. */
-	spin_lock(&vf->lock);
-	if (vf->epoch != r->epoch)
-		ret = -ECANCELED;
-	else if (vf->grant_count >= VFUN_GRANTS_MAX)
-		ret = -EMFILE;
-	else
-		vf->grant_count++;
-	spin_unlock(&vf->lock);
-	if (ret)
-		goto out;
-
-	ret = exchange(r);
-	if (!ret && r->x.acked &&
-	    (!ack->grant || !vfun_side_bytes(ack->depth, ack->cell_bytes)))
-		ret = -EPROTO;
-	grant->handle = ack->grant;
-	grant->depth = ack->depth;
-	grant->cell_bytes = ack->cell_bytes;
-	grant->kind = body->kind;
-	grant->state = VFUN_GRANT_GRANTED;
-
-	spin_lock(&vf->lock);
-	if (vf->epoch != r->epoch) {
-		ret = ret ?: -ECANCELED;
-	} else if (!ret && r->x.acked && !vfun_grant_find(vf, grant->handle)) {
-		list_add_tail(&grant->list, &vf->grants);
-		grant = NULL;
-	} else {
-		if (!ret && r->x.acked)
-			ret = -EPROTO;
-		vf->grant_count--;
-	}
-	spin_unlock(&vf->lock);
-out:
-	kfree(grant);
-	return ret;
-}
-
-/* Takes a grant for a request that changes it; what it was. */
-static int grant_take(struct request *r, u64 handle, struct vfun_grant *was)
-{
-	struct vfun_file *vf = r->vf;
-	struct vfun_grant *grant;
-	int ret = 0;
-
-	spin_lock(&vf->lock);
-	grant = vfun_grant_find(vf, handle);
-	if (vf->epoch != r->epoch) {
-		ret = -ECANCELED;
-	} else if (!grant) {
-		ret = -ENOENT;
-	} else if (grant->state == VFUN_GRANT_BUSY ||
-		   (r->x.kind == VFUN_KIND_ACTIVATE &&
-		    grant->state != VFUN_GRANT_GRANTED)) {
-		ret = -EBUSY;
-	} else {
-		*was = *grant;
-		if (was->ch)
-			kref_get(&was->ch->ref);
-		grant->state = VFUN_GRANT_BUSY;
-	}
-	spin_unlock(&vf->lock);
-	return ret;
-}
-
-/*
- * Gives it back in its new state, with its channel if it has one now. False:
- * the session ended meanwhile, and the grant with it.
- */
-static bool grant_return(struct request *r, u64 handle,
-			 enum vfun_grant_state state, struct vfun_channel *ch)
-{
-	struct vfun_file *vf = r->vf;
-	bool there;
-
-	spin_lock(&vf->lock);
-	there = vf->epoch == r->epoch;
-	if (there) {
-		/* Nobody else removes it while it is busy. */
-		struct vfun_grant *grant = vfun_grant_find(vf, handle);
-
-		grant->state = state;
-		if (ch)
-			grant->ch = ch;
-	}
-	spin_unlock(&vf->lock);
-	return there;
-}
-
-static bool channel_known(struct vfun_file *vf, u64 handle)
-{
-	struct vfun_channel *ch = vfun_channel_find(vf, handle);
-
-	if (ch)
-		vfun_channel_put(ch);
-	return ch;
-}
-
-static int activate(struct request *r)
-{
-	u64 handle = ((struct vfun_of_grant *)r->body)->grant;
-	const struct vfun_activate_ack *ack = (void *)r->answer;
-	struct vfun_file *vf = r->vf;
-	struct vfun_channel *ch;
-	struct vfun_grant was;
-	int ret;
-
-	ret = grant_take(r, handle, &was);
-	if (ret)
-		return ret;
-	ret = exchange(r);
-	if (ret || !r->x.acked) {
-		/* An answer that did not come may have been an ack. */
-		grant_return(r, handle, ret && r->x.posted ? VFUN_GRANT_LOST :
-			     VFUN_GRANT_GRANTED, NULL);
-		return ret;
-	}
-	if (!ack->channel || channel_known(vf, ack->channel) ||
-	    !vfun_geometry_good(vf->dev, &ack->geometry, &was)) {
-		grant_return(r, handle, VFUN_GRANT_LOST, NULL);
-		return -EPROTO;
-	}
-	ch = vfun_channel_new(vf, ack->channel, &ack->geometry);
-	ret = ch ? vfun_channel_go_live(vf->dev, ch, r->x.generation) : -ENOMEM;
-	if (ret) {
-		grant_return(r, handle, VFUN_GRANT_LOST, NULL);
-		if (ch)
-			vfun_channel_put(ch);
-		return ret;
-	}
-	if (!grant_return(r, handle, VFUN_GRANT_ACTIVE, ch)) {
-		vfun_kill_one(vf->dev, ch, VFUN_BREAK_REASON_RELEASED);
-		vfun_channel_put(ch);
-		return -ECANCELED;
-	}
-	return 0;
-}
-
-static int release(struct request *r)
-{
-	u64 handle = ((struct vfun_of_grant *)r->body)->grant;
-	struct vfun_file *vf = r->vf;
-	struct vfun_grant *grant, was;
-	int ret;
-
-	ret = grant_take(r, handle, &was);
-	if (ret)
-		return ret;
-	/* Before the host can give the pages to others. */
-	if (was.ch) {
-		vfun_kill_one(vf->dev, was.ch, VFUN_BREAK_REASON_RELEASED);
-		vfun_channel_put(was.ch);
-	}
-	ret = exchange(r);
-	if (ret) {
-		/* It may be asked for again; the end of the session does it, too. */
-		grant_return(r, handle, VFUN_GRANT_LOST, NULL);
-		return ret;
-	}
-	/* A nack says that the host does not have it any more. */
-	spin_lock(&vf->lock);
-	grant = vf->epoch == r->epoch ? vfun_grant_find(vf, handle) : NULL;
-	if (grant) {
-		list_del(&grant->list);
-		vf->grant_count--;
-	}
-	spin_unlock(&vf->lock);
-	if (grant)
-		vfun_grant_free(grant);
-	return 0;
-}
-
-static int list(struct request *r)
-{
-	const struct vfun_list_ack *ack = (void *)r->answer;
-	int ret = exchange(r);
-
-	if (!ret && r->x.acked &&
-	    (ack->count > VFUN_LIST_ENTRIES ||
-	     r->x.answer_len != sizeof(*ack) +
-				ack->count * sizeof(struct vfun_list_entry)))
-		ret = -EPROTO;
-	return ret;
-}
-
-static int describe(struct request *r)
-{
-	const struct vfun_describe_ack *ack = (void *)r->answer;
-	int ret = exchange(r);
-
-	if (!ret && r->x.acked &&
-	    (ack->text_len > VFUN_SIGNATURE_BYTES ||
-	     r->x.answer_len != sizeof(*ack) + ack->text_len))
-		ret = -EPROTO;
-	return ret;
-}
-
-static int run(struct request *r)
+static int run(struct vfun_request *r)
 {
 	int ret = vfun_layout_check(r->vf->dev);
 
@@ -360,17 +168,17 @@ static int run(struct request *r)
 		return ret;
 	switch (r->x.kind) {
 	case VFUN_KIND_NEGOTIATE:
-		return negotiate(r);
+		return vfun_negotiate(r);
 	case VFUN_KIND_ACTIVATE:
-		return activate(r);
+		return vfun_activate(r);
 	case VFUN_KIND_RELEASE:
-		return release(r);
-	case VFUN_KIND_LIST:
-		return list(r);
-	case VFUN_KIND_DESCRIBE:
-		return describe(r);
+		return vfun_give_back(r, VFUN_HOLDS_GRANT);
+	case VFUN_KIND_BUFFER_GET:
+		return vfun_buffer_get(r);
+	case VFUN_KIND_BUFFER_PUT:
+		return vfun_give_back(r, VFUN_HOLDS_BUFFER);
 	default:
-		return exchange(r);
+		return vfun_request_exchange(r);
 	}
 }
 
@@ -379,7 +187,7 @@ static int request_slot(struct vfun_file *vf, unsigned int timeout_ms)
 {
 	long left = wait_event_killable_timeout(vf->request_wq,
 		atomic_add_unless(&vf->requests, 1, VFUN_REQUESTS_MAX) ||
-			READ_ONCE(vf->dev->gone),
+			vfun_gone(vf->dev),
 		msecs_to_jiffies(timeout_ms));
 
 	if (left < 0)
@@ -398,7 +206,7 @@ long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg)
 {
 	struct vfun_ioc_request q;
 	const struct message *m;
-	struct request *r;
+	struct vfun_request *r;
 	u32 needed;
 	long ret;
 	int idx;
@@ -412,7 +220,8 @@ long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg)
 	m = &messages[q.kind];
 	if (q.body_len != m->body_len)
 		return -EINVAL;
-	needed = max_t(u32, m->ack_most, sizeof(struct vfun_nack_body));
+	needed = max_t(u32, m->ack_len + m->entry * m->entries,
+		       sizeof(struct vfun_nack_body));
 	if (q.answer_room < needed)
 		return -ENOSPC;
 	if (!q.timeout_ms || q.timeout_ms > VFUN_CONTROL_TIMEOUT_MS)
@@ -432,14 +241,14 @@ long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg)
 	if (copy_from_user(r->body, u64_to_user_ptr(q.body), q.body_len))
 		goto free;
 	ret = -ENODEV;
-	if (!vfun_enter(vf->dev, &idx))
+	if (!vfun_enter(vf->dev->win, &idx))
 		goto free;
 	ret = request_slot(vf, q.timeout_ms);
 	if (!ret) {
-		ret = READ_ONCE(vf->dev->gone) ? -ENODEV : run(r);
+		ret = vfun_gone(vf->dev) ? -ENODEV : run(r);
 		request_slot_back(vf);
 	}
-	vfun_leave(vf->dev, idx);
+	vfun_leave(vf->dev->win, idx);
 	if (ret)
 		goto free;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A file's session and grants. vf->epoch moves whenever a session ends, so that
+ * A file's session. vf->epoch moves whenever a session ends, so that
  * a request that was under way then does not touch the next one.
  */
 
@@ -8,32 +8,13 @@
 
 #include "vfun.h"
 
-/* Under vf->lock. */
-struct vfun_grant *vfun_grant_find(struct vfun_file *vf, u64 handle)
-{
-	struct vfun_grant *grant;
-
-	list_for_each_entry(grant, &vf->grants, list)
-		if (grant->handle == handle)
-			return grant;
-	return NULL;
-}
-
-/* It is in no list any more, and its channel is dead or was never alive. */
-void vfun_grant_free(struct vfun_grant *grant)
-{
-	if (grant->ch)
-		vfun_channel_put(grant->ch);
-	kfree(grant);
-}
-
 /* Under vf->lock: takes everything that a session had to `over`. */
 static void end_session(struct vfun_file *vf, struct list_head *over)
 {
 	vf->epoch++;
 	vf->session = VFUN_HANDLE_NONE;
 	list_splice_init(&vf->grants, over);
-	vf->grant_count = 0;
+	memset(vf->held, 0, sizeof(vf->held));
 }
 
 static void free_grants(struct list_head *over)
@@ -56,7 +37,7 @@ int vfun_session_begin(struct vfun_file *vf, u64 generation)
 		return -EBUSY;
 	}
 	/* The session may be another thread's, of a later window than ours. */
-	if (generation != READ_ONCE(vf->dev->generation)) {
+	if (generation != vfun_generation(vf->dev)) {
 		spin_unlock(&vf->lock);
 		return -ESTALE;
 	}
@@ -92,7 +73,7 @@ static int session_usable(struct vfun_file *vf)
 {
 	if (vf->state != VFUN_SESSION_OPEN)
 		return -ENOTCONN;
-	if (vf->generation != READ_ONCE(vf->dev->generation))
+	if (vf->generation != vfun_generation(vf->dev))
 		return -ESTALE;
 	return 0;
 }
@@ -131,7 +112,7 @@ int vfun_session_close(struct vfun_file *vf, u64 *session, u64 *generation)
 	spin_unlock(&vf->lock);
 	if (ret)
 		return ret;
-	vfun_kill_of(vf->dev, vf, VFUN_BREAK_REASON_RELEASED);
+	vfun_kill_file(vf, VFUN_BREAK_REASON_RELEASED);
 	free_grants(&over);
 	return 0;
 }
@@ -180,12 +161,12 @@ void vfun_goodbye(struct work_struct *work)
 	int idx;
 
 	/* Where it fails, the heartbeat that has stopped tells the host. */
-	if (vfun_enter(dev, &idx)) {
+	if (vfun_enter(dev->win, &idx)) {
 		x.answer = kmalloc(VFUN_ANSWER_BODY, GFP_KERNEL);
 		if (x.answer)
 			vfun_exchange(dev, &x);
 		kfree(x.answer);
-		vfun_leave(dev, idx);
+		vfun_leave(dev->win, idx);
 	}
 	file_free(vf);
 }
@@ -200,19 +181,19 @@ void vfun_session_release(struct vfun_file *vf)
 	LIST_HEAD(over);
 	int idx;
 
-	vfun_kill_of(dev, vf, VFUN_BREAK_REASON_RELEASED);
+	vfun_kill_file(vf, VFUN_BREAK_REASON_RELEASED);
 	list_splice_init(&vf->grants, &over);
 	free_grants(&over);
 
-	mutex_lock(&dev->files_lock);
+	mutex_lock(&vfun_lock);
 	list_del(&vf->list);
 	dev->file_count--;
-	mutex_unlock(&dev->files_lock);
+	mutex_unlock(&vfun_lock);
 
 	/* Inside, the queue of work is there. */
-	if (vf->state == VFUN_SESSION_OPEN && vfun_enter(dev, &idx)) {
+	if (vf->state == VFUN_SESSION_OPEN && vfun_enter(dev->win, &idx)) {
 		queue_work(dev->wq, &vf->goodbye);
-		vfun_leave(dev, idx);
+		vfun_leave(dev->win, idx);
 	} else {
 		file_free(vf);
 	}

@@ -2,34 +2,44 @@
 /*
  * What the parts of the module share.
  *
- * A device (struct vfun_device) is one window. A file (struct vfun_file) is
- * one open of its node, and at most one session. A file has grants, and a
- * grant that was activated has a channel (struct vfun_channel).
+ * A window (struct vfun_window) is one PCI device: memory and doorbells. A
+ * device (struct vfun_device) is one node: the control cells and sessions of
+ * its control window. Link windows have no node; ranges of every node may lie
+ * in them. A file (struct vfun_file) is one open of the node, and at most one
+ * session. A file has grants, and a grant that was activated has a channel
+ * (struct vfun_channel): ranges of windows (struct vfun_area), each with who
+ * writes it, and doorbells. A buffer is a channel of one range and no doorbell.
+ * What kind a channel is of, and what is in its ranges, the module does not
+ * know.
  *
- * Who keeps what alive: a file holds its device; a channel is held by its
- * grant and by each mapping of it; a mapping holds its file (vma->vm_file), so
- * a file has no mappings left when it is released. The module is held by its
- * open files; what outlives them (goodbyes) is waited for at removal.
+ * Who keeps what alive: a file holds its device, and that its window; a channel
+ * is held by its grant and by each mapping of it, and holds the windows of its
+ * ranges; a mapping holds its file (vma->vm_file), so a file has no mappings
+ * left when it is released. The module is held by its open files; what outlives
+ * them (goodbyes) is waited for at removal.
  *
  * Locks, outermost first:
  *
  *  dev->layout_lock  mutex  which generation of the window is in force
  *  dev->reset_lock   mutex  RESET is sent once, before the first HELLO
- *  dev->files_lock   mutex  the list of open files; held while pages are taken
- *                           away from mappings, so that their file stays
+ *  vfun_lock         mutex  open files of all nodes, and link windows; held
+ *                           while pages are taken away from mappings, so that
+ *                           their file stays
  *  mmap_lock         (the kernel's; held around faults and mmap)
- *  dev->map_sem      rwsem  read by faults, written where a channel or the
- *                           device dies: a fault finds it alive and puts the
- *                           page in place before the pages are taken away, or
- *                           finds it dead
+ *  vfun_map_sem      rwsem  the ranges that are in use in each window. Read by
+ *                           faults and mmap, written where a channel begins
+ *                           or ends, or a window goes: a fault finds it alive
+ *                           and puts the page in place before the pages are
+ *                           taken away, or finds it dead
  *  vf->lock          spin   a file's session and grants; never taken in an
  *                           interrupt
- *  dev->chan_lock    spin   live channels by vector, and the fields that the
+ *  win->bell_lock    spin   live channels by vector, and the fields that the
  *                           interrupt handler uses; interrupts off
  *
- * dev->srcu stands for "the device is there": whoever touches window or
- * registers is inside (vfun_enter) and may sleep there, but looks at
- * dev->gone each time it wakes. Removal sets dev->gone, wakes all and waits.
+ * win->srcu stands for "the window is there": whoever touches its memory or
+ * registers is inside (vfun_enter) and may sleep there, but looks at win->gone
+ * each time it wakes. Removal sets win->gone, wakes all and waits. A link's
+ * memory is touched under vfun_lock alone.
  *
  * What the host writes is copied once, checked, then used (R-TRU-3). Words
  * that both sides change are reached by the helpers of window.h alone.
@@ -60,49 +70,60 @@
 #define VFUN_REASONS (VFUN_BREAK_REASON_DEVICE_GONE + 1)
 
 struct vfun_device;
+struct vfun_window;
 struct vfun_file;
 struct vfun_orphan;
 
 /* An interrupt's own argument. */
 struct vfun_vector {
-	struct vfun_device *dev;
+	struct vfun_window *win;
 	unsigned int index;
 };
 
-struct vfun_device {
+/* Memory and doorbells: one PCI device. */
+struct vfun_window {
 	struct kref ref;
-	struct miscdevice misc;
-	char name[16];
-	int id;
+	struct vfun_device *dev;	/* the node of a control window */
+	struct list_head link;		/* of a link, under vfun_lock and map_sem */
 	u32 pci;
 
 	/* Valid inside srcu, as long as !gone. */
 	struct pci_dev *pdev;
-	void *window;
+	void *memory;
 	void __iomem *regs;
 	struct srcu_struct srcu;
 	bool gone;
 
-	phys_addr_t window_at;
-	u64 window_bytes;
+	/* What the header said, as checked; 0 and up: the heap of ranges. */
+	u16 index, role;
+	phys_addr_t at;
+	u64 bytes, heap;
+	u64 generation;		/* 0: no window now */
+	u64 features;
 	unsigned int vectors;
 	struct vfun_vector vector[VFUN_VECTORS];
 
-	struct mutex layout_lock;	/* generation and features */
-	u64 generation;		/* 0: no window now. Written under layout_lock */
-	u64 features;
+	struct rb_root_cached areas;	/* in use, under map_sem */
+
+	spinlock_t bell_lock;		/* rung, and channels' fields */
+	struct list_head rung[VFUN_VECTORS];	/* live channels by vector */
+};
+
+/* Control and sessions: one node. */
+struct vfun_device {
+	struct kref ref;
+	struct vfun_window *win;
+	struct miscdevice misc;
+	char name[16];
+	int id;
+
+	struct mutex layout_lock;	/* the window's generation and features */
 
 	struct mutex reset_lock;	/* reset_done */
 	bool reset_done;
 
-	struct mutex files_lock;	/* the list, and taking pages away */
-	struct list_head files;
+	struct list_head files;		/* under vfun_lock */
 	unsigned int file_count;
-
-	struct rw_semaphore map_sem;
-
-	spinlock_t chan_lock;		/* live, and channels' fields */
-	struct list_head live[VFUN_VECTORS];
 
 	wait_queue_head_t control_wq;
 	atomic64_t control_events;
@@ -114,39 +135,62 @@ struct vfun_device {
 	struct delayed_work beat_work;
 };
 
+/* A range of a channel or buffer. */
+struct vfun_area {
+	struct vfun_channel *ch;
+	struct vfun_range range;
+	/* Under map_sem. */
+	struct vfun_window *win;	/* held; NULL: in no tree */
+	struct rb_node rb;
+	u64 last_below;
+};
+
 struct vfun_channel {
 	struct kref ref;
 	struct vfun_file *vf;	/* while it is live, or its file's mappings are */
 	u64 handle;
-	u64 dataout, datain, side;
-	u16 kind, vector_out, vector_in;
+	u64 grant;		/* that it belongs to; 0: a buffer of the session */
+	bool buffer;		/* has no doorbells, and nobody waits for it */
+	u16 vector_out, vector_in;
+	struct vfun_area *head;	/* begins with its head page (R-RNG-3); a buffer has none */
 
 	wait_queue_head_t wq;
 	atomic64_t events;
 
-	/* Under chan_lock; `dead` is read under map_sem as well. */
-	struct list_head live;
-	u64 calls, broken;
+	/* Under bell_lock; `dead` is read under map_sem as well. */
+	struct list_head rung;
+	u64 news, broken;
 	struct eventfd_ctx *eventfd;
 	unsigned int dead;	/* a vfun_break_reason; 0: alive */
 
 	u64 polled;		/* the count that WAIT gave last */
-	struct list_head killed;	/* under files_lock */
+	struct list_head live;	/* of its file, under map_sem */
+	struct list_head killed;	/* under vfun_lock */
+
+	unsigned int count;
+	struct vfun_area area[];
 };
 
 enum vfun_grant_state {
 	VFUN_GRANT_GRANTED,
-	VFUN_GRANT_BUSY,	/* ACTIVATE or RELEASE under way */
+	VFUN_GRANT_BUSY,	/* ACTIVATE, RELEASE or BUFFER_PUT under way */
 	VFUN_GRANT_ACTIVE,
-	VFUN_GRANT_LOST,	/* what became of it is unknown: RELEASE only */
+	VFUN_GRANT_LOST,	/* what became of it is unknown: it can be given back */
+};
+
+/* What a file holds: a grant or a buffer. Their handles are apart. */
+enum vfun_holding {
+	VFUN_HOLDS_GRANT,
+	VFUN_HOLDS_BUFFER,
+	VFUN_HOLDINGS,
 };
 
 struct vfun_grant {
 	struct list_head list;
+	enum vfun_holding what;
 	u64 handle;
 	enum vfun_grant_state state;
-	u16 depth, kind;
-	u32 cell_bytes;
+	bool ending;		/* to be given back: no buffer comes to it any more */
 	struct vfun_channel *ch;
 };
 
@@ -159,46 +203,81 @@ enum vfun_session_state {
 
 struct vfun_file {
 	struct vfun_device *dev;
-	struct list_head list;		/* under files_lock */
+	struct list_head list;		/* under vfun_lock */
+	struct list_head live;		/* channels and buffers, under map_sem */
 	struct address_space *mapping;
 	struct page *scratch;		/* where writes of dead channels go */
 	wait_queue_head_t poll_wq;
 	wait_queue_head_t request_wq;
 	atomic_t requests;
 
-	spinlock_t lock;		/* all down to grant_count */
+	spinlock_t lock;		/* all down to held */
 	enum vfun_session_state state;
 	u64 session, generation;
 	u64 epoch;			/* moves when a session ends */
 	u16 version, line;
 	u32 heartbeat_ms;
 	struct list_head grants;
-	unsigned int grant_count;
+	unsigned int held[VFUN_HOLDINGS];
 
 	struct work_struct goodbye;
 };
 
-/* main.c */
-void vfun_device_put(struct vfun_device *dev);
+/* window.c */
+struct vfun_window *vfun_window_new(struct pci_dev *pdev);
+void vfun_window_put(struct vfun_window *win);
+int vfun_window_open(struct vfun_window *win);
+void vfun_window_close(struct vfun_window *win);
 
-/* Inside, the device is there; false: it is gone, and nothing to leave. */
-static inline bool vfun_enter(struct vfun_device *dev, int *idx)
+/* bells.c */
+int vfun_bells_start(struct vfun_window *win, const char *name);
+void vfun_bells_stop(struct vfun_window *win);
+void vfun_ring_vector(struct vfun_window *win, unsigned int vector);
+
+/* Inside, the window is there; false: it is gone, and nothing to leave. */
+static inline bool vfun_enter(struct vfun_window *win, int *idx)
 {
-	*idx = srcu_read_lock(&dev->srcu);
-	if (!READ_ONCE(dev->gone))
+	*idx = srcu_read_lock(&win->srcu);
+	if (!READ_ONCE(win->gone))
 		return true;
-	srcu_read_unlock(&dev->srcu, *idx);
+	srcu_read_unlock(&win->srcu, *idx);
 	return false;
 }
 
-static inline void vfun_leave(struct vfun_device *dev, int idx)
+static inline void vfun_leave(struct vfun_window *win, int idx)
 {
-	srcu_read_unlock(&dev->srcu, idx);
+	srcu_read_unlock(&win->srcu, idx);
 }
 
+/* device.c */
+int vfun_device_add(struct vfun_window *win);
+void vfun_device_remove(struct vfun_device *dev);
+void vfun_device_quiesce(struct vfun_device *dev);
+void vfun_device_put(struct vfun_device *dev);
+
+static inline bool vfun_gone(const struct vfun_device *dev)
+{
+	return READ_ONCE(dev->win->gone);
+}
+
+static inline u64 vfun_generation(const struct vfun_device *dev)
+{
+	return READ_ONCE(dev->win->generation);
+}
+
+/* links.c */
+int vfun_link_add(struct vfun_window *win);
+void vfun_link_remove(struct vfun_window *win);
+void vfun_links_look(struct list_head *killed);
+void vfun_links_check(void);
+struct vfun_window *vfun_window_find(struct vfun_device *dev, u16 index);
+
 /* layout.c */
-int vfun_layout_read(struct vfun_device *dev, struct vfun_window_header *h,
+int vfun_layout_read(struct vfun_window *win, struct vfun_window_header *h,
 		     const char **wrong);
+bool vfun_layout_refused(struct vfun_window *win,
+			 const struct vfun_window_header *h);
+void vfun_layout_keep(struct vfun_window *win, const struct vfun_window_header *h);
 int vfun_layout_check(struct vfun_device *dev);
 
 /* control.c */
@@ -219,13 +298,33 @@ struct vfun_exchange {
 	struct vfun_orphan *orphan;
 };
 
+void vfun_control_rung(struct vfun_device *dev);
 struct vfun_orphan *vfun_orphan_new(struct vfun_device *dev);
 int vfun_exchange(struct vfun_device *dev, struct vfun_exchange *x);
 int vfun_reset(struct vfun_device *dev, unsigned int timeout_ms, bool last);
 int vfun_ensure_reset(struct vfun_device *dev, unsigned int timeout_ms);
 
-/* request.c */
+/* request.c: one request under way, what the program said and what it shall get */
+struct vfun_request {
+	struct vfun_file *vf;
+	struct vfun_exchange x;
+	u64 epoch;
+	unsigned long deadline;		/* of all that it waits for, in jiffies */
+	u8 body[VFUN_REQUEST_BODY] __aligned(8);
+	u8 answer[VFUN_ANSWER_BODY] __aligned(8);
+};
+
 long vfun_request(struct vfun_file *vf, struct vfun_ioc_request __user *arg);
+int vfun_request_exchange(struct vfun_request *r);
+
+/* grant.c */
+struct vfun_grant *vfun_grant_find(struct vfun_file *vf, enum vfun_holding what,
+				   u64 handle);
+void vfun_grant_free(struct vfun_grant *grant);
+int vfun_negotiate(struct vfun_request *r);
+int vfun_activate(struct vfun_request *r);
+int vfun_give_back(struct vfun_request *r, enum vfun_holding what);
+int vfun_buffer_get(struct vfun_request *r);
 
 /* session.c */
 int vfun_session_begin(struct vfun_file *vf, u64 generation);
@@ -238,33 +337,41 @@ void vfun_session_closed(struct vfun_file *vf);
 void vfun_session_not_closed(struct vfun_file *vf, u64 session);
 void vfun_session_release(struct vfun_file *vf);
 void vfun_goodbye(struct work_struct *work);
-struct vfun_grant *vfun_grant_find(struct vfun_file *vf, u64 handle);
-void vfun_grant_free(struct vfun_grant *grant);
+
+/* areas.c: the ranges in use */
+extern struct mutex vfun_lock;
+extern struct rw_semaphore vfun_map_sem;
+struct vfun_area *vfun_area_first(struct vfun_window *win, u64 from, u64 last);
+struct vfun_area *vfun_area_of(struct vfun_file *vf, u64 at, u64 bytes);
+void vfun_areas_leave(struct vfun_channel *ch);
+int vfun_areas_enter(struct vfun_channel *ch, struct list_head *killed);
 
 /* channel.c */
 struct vfun_channel *vfun_channel_find(struct vfun_file *vf, u64 handle);
 struct vfun_channel *vfun_channel_new(struct vfun_file *vf, u64 handle,
-				      const struct vfun_geometry *g);
-bool vfun_geometry_good(struct vfun_device *dev, const struct vfun_geometry *g,
-			const struct vfun_grant *grant);
-int vfun_channel_go_live(struct vfun_device *dev, struct vfun_channel *ch,
-			 u64 generation);
+				      const struct vfun_range *ranges,
+				      unsigned int count);
+int vfun_channel_go_live(struct vfun_channel *ch, u64 generation);
 void vfun_channel_put(struct vfun_channel *ch);
 void vfun_channel_look(struct vfun_channel *ch);
+unsigned int vfun_channel_ended(const struct vfun_channel *ch);
 void vfun_channel_event(struct vfun_channel *ch);
-void vfun_kill_one(struct vfun_device *dev, struct vfun_channel *ch,
-		   unsigned int reason);
-void vfun_kill_of(struct vfun_device *dev, struct vfun_file *vf,
-		  unsigned int reason);
+
+/* end.c: pages are taken away */
+void vfun_kill(struct vfun_channel *ch, unsigned int reason,
+	       struct list_head *killed);
+void vfun_kill_begin(void);
+void vfun_kill_end(struct list_head *killed);
+void vfun_kill_one(struct vfun_channel *ch, unsigned int reason);
+void vfun_kill_grant(struct vfun_file *vf, u64 grant);
+void vfun_kill_file(struct vfun_file *vf, unsigned int reason);
+void vfun_kill_files(struct vfun_device *dev, unsigned int reason);
 void vfun_kill_device(struct vfun_device *dev);
-void vfun_kill_wait(struct vfun_device *dev);
+void vfun_kill_areas(struct vfun_window *win, unsigned int reason,
+		     struct list_head *killed);
+void vfun_kill_wait(void);
 void vfun_wake_all(struct vfun_device *dev);
 void vfun_reap(struct work_struct *work);
-
-/* irq.c */
-int vfun_irqs_start(struct vfun_device *dev);
-void vfun_irqs_stop(struct vfun_device *dev);
-void vfun_ring_vector(struct vfun_device *dev, unsigned int vector);
 
 /* heartbeat.c */
 void vfun_beat(struct work_struct *work);

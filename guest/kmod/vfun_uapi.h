@@ -20,12 +20,15 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* Rises when a struct or a rule here changes in a way that programs can see. */
-#define VFUN_ABI 1
+/*
+ * Rises when a struct or a rule here changes in a way that programs can see.
+ * Programs look at it in VFUN_IOC_INFO, which stays as it is, and refuse another.
+ */
+#define VFUN_ABI 2
 
 #define VFUN_IOC_MAGIC 'V'
 
-/* About the device; works on one that is gone, too. */
+/* About the device and its control window; works on one that is gone, too. */
 struct vfun_ioc_info {
 	__u64 window_bytes;	/* of BAR 2 */
 	__u64 generation;	/* the window's, as checked; 0: none right now */
@@ -39,20 +42,27 @@ struct vfun_ioc_info {
 /*
  * One control request (docs/protocol.md, section 4), with its struct of
  * vfun_wire.h as body. RESET and messages that the module does not know give
- * EOPNOTSUPP; it must know what a message does to the session.
+ * EOPNOTSUPP; it must know what a message does to the session. The answer is
+ * the host's, byte for byte, once the module has checked it: the ranges of a
+ * channel or buffer can be mapped when its ack is here. The kind and the shape
+ * of a channel are for the program to check.
  *
  * The module sets the session handle itself. In HELLO it writes the caller's
  * process id and offers MODULE and DOORBELL for it, and it withholds features
  * that it does not know. It moves the session's heartbeat. The session ends
- * with GOODBYE or with the last close of the file.
+ * with GOODBYE or with the last close of the file. A buffer ends with BUFFER_PUT,
+ * with the grant that it was got for, or with the session.
  *
  * A fatal signal ends the wait; others do not.
  *
- *   EBUSY      HELLO, and there is a session; a grant that another thread is
- *              activating or releasing; ACTIVATE for the second time
+ *   EBUSY      HELLO, and there is a session; a grant or buffer that another
+ *              thread is activating or giving back; ACTIVATE for the second time
  *   ENOTCONN   no session: HELLO comes first
- *   ENOENT     the grant is not this file's
- *   EMFILE     NEGOTIATE, and the file has all the grants it may have (64)
+ *   ENOENT     the grant or buffer is not this file's
+ *   EMFILE     NEGOTIATE, and the file has all the grants it may have (64);
+ *              BUFFER_GET, and it has all the buffers (256)
+ *   ENXIO      ACTIVATE or BUFFER_GET, and a range lies in a window that is not
+ *              in this guest now. The buffer is given back; RELEASE the grant
  *   ENOSPC     answer_room is too small for this message's ack or for a nack
  *   ESTALE     the window was laid out anew: session and channels are over,
  *              say HELLO again
@@ -76,9 +86,9 @@ struct vfun_ioc_request {
 
 /*
  * Waits until the event count of a channel differs from `seen`. The count
- * moves when the host rang and the channel has news, when it is broken, and
- * when it or the device is gone; it may move without news (R-SLP-4). Read it
- * first (timeout 0), then declare sleep, fence, look, and wait.
+ * moves when the host rang and the channel has news (R-CHN-8), when it is
+ * broken, and when it or the device is gone; it may move without news (R-SLP-4).
+ * Read it first (timeout 0), then declare sleep, fence, look, and wait.
  *
  *   ETIMEDOUT  it did not differ in time; `seen` is left as it was
  *   EINTR      a signal handler ran: `timeout_ns` is what is left of the time
@@ -114,26 +124,49 @@ struct vfun_ioc_eventfd {
 	__u32 reserved;
 };
 
+/*
+ * About a window that ranges of this device may lie in: its control window (0)
+ * or a link. ENOENT: there is none of this number now.
+ */
+struct vfun_ioc_window {
+	__u16 window;		/* in: its number, as ranges have it */
+	__u16 role;		/* out: VFUN_ROLE_... */
+	__u32 pci;		/* out: as in vfun_ioc_info */
+	__u64 bytes;		/* out: of BAR 2 */
+	__u64 generation;	/* out: as checked; 0: none right now */
+};
+
 #define VFUN_IOC_INFO    _IOR(VFUN_IOC_MAGIC, 0, struct vfun_ioc_info)
 #define VFUN_IOC_REQUEST _IOWR(VFUN_IOC_MAGIC, 1, struct vfun_ioc_request)
 #define VFUN_IOC_WAIT    _IOWR(VFUN_IOC_MAGIC, 2, struct vfun_ioc_wait)
 #define VFUN_IOC_RING    _IOW(VFUN_IOC_MAGIC, 3, struct vfun_ioc_ring)
 #define VFUN_IOC_EVENTFD _IOW(VFUN_IOC_MAGIC, 4, struct vfun_ioc_eventfd)
+#define VFUN_IOC_WINDOW  _IOWR(VFUN_IOC_MAGIC, 5, struct vfun_ioc_window)
 
 /*
- * mmap(MAP_SHARED, offset = offset in the window) gives
- *   page 0, the window's header, for reading;
- *   all or some pages of `dataout` of an active channel of this file;
- *   all or some pages of its `datain`, for reading;
- * and EACCES for anything else: other ranges, writing where only reading is
- * allowed, execution. EINVAL: private. No mapping goes on to a forked child.
+ * mmap's offset of a byte of a window: the window's number above its offset
+ * there (32-bit programs reach windows 0 to 255).
+ */
+#define VFUN_MAP_SHIFT 36
+#define VFUN_MAP(window, offset) ((__u64)(window) << VFUN_MAP_SHIFT | (__u64)(offset))
+
+/*
+ * mmap(MAP_SHARED, offset = VFUN_MAP(window, offset)) gives
+ *   the first page of window 0, its header, for reading;
+ *   all or some pages of one range of a channel or buffer of this file: for
+ *   reading and writing where the app writes it or both sides do, and for
+ *   reading where the host alone writes it;
+ * and EACCES for anything else: other pages, writing where only reading is
+ * allowed (mprotect later, too), execution. EINVAL: private. No mapping goes on
+ * to a forked child.
  *
  * When a channel is over its pages are taken away and others, of this file
- * alone, stand in their place: writes go nowhere; word VFUN_IN_BROKEN of datain
- * is VFUN_BREAK_REASON_RELEASED after RELEASE, GOODBYE or the host's end of the
- * grant, _SHUTDOWN when the window was laid out anew, _DEVICE_GONE when the
- * device is gone; the rest of datain is 0. The header of a device that is gone
- * reads as 0, so its generation too.
+ * alone, stand in their place. Where it could write, writes go nowhere. The rest
+ * is 0, but for word VFUN_IN_BROKEN of its first range that the host alone
+ * writes: VFUN_BREAK_REASON_RELEASED after RELEASE, GOODBYE or the host's end of
+ * the grant, _SHUTDOWN when a window that it has a range in was laid out anew,
+ * _DEVICE_GONE when one is gone. A buffer's pages are taken away in the same way.
+ * The header of a device that is gone reads as 0, so its generation too.
  *
  * poll() says POLLIN while the event count of some channel differs from what
  * VFUN_IOC_WAIT gave last for it, and POLLHUP | POLLERR when the device is gone.

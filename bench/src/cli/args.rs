@@ -37,6 +37,8 @@ pub enum Command {
     Wasm(WasmArgs),
     /// The kernel module: a call with and without it, and how soon it serves.
     Module(ModuleArgs),
+    /// Entries a second through a queue and their way, beside a bare ring and a bare line.
+    Queues(QueuesArgs),
     /// An innocent client's calls while its neighbour attacks, in every way there is.
     Isolation(IsolationArgs),
     /// Leases, on a modelled device: what a VF gains, a live switch, and who gets one.
@@ -284,6 +286,23 @@ pub struct ModuleArgs {
     #[arg(long, value_name = "DIR")]
     pub drivers: Option<PathBuf>,
     /// Let the system choose processors, instead of one for the guest and one for services.
+    #[arg(long)]
+    pub no_pin: bool,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Options of `queues`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct QueuesArgs {
+    /// How often each figure is taken; medians are reported.
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Let the system choose processors, instead of one for each end.
     #[arg(long)]
     pub no_pin: bool,
     /// Write the report as JSON; - means stdout, instead of the table.

@@ -2,14 +2,14 @@
 
 use super::args::{
     AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
-    LeasesArgs, ModuleArgs, OutputArgs, WaitingArgs, WasmArgs, WhereArgs,
+    LeasesArgs, ModuleArgs, OutputArgs, QueuesArgs, WaitingArgs, WasmArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, Experiment, FootprintReport, Function, text};
 use crate::runs::{
     self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
-    LeasesPlan, ModulePlan, WaitingPlan, WasmPlan, Where,
+    LeasesPlan, ModulePlan, QueuesPlan, WaitingPlan, WasmPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -209,6 +209,13 @@ pub(super) fn module(args: &ModuleArgs) -> Result<ExitCode> {
         ..Where::default()
     };
     put(&runs::module(&at, &ModulePlan { repeats: args.repeats })?, &output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn queues(args: &QueuesArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
+    let plan = QueuesPlan { repeats: args.repeats, pin: !args.no_pin };
+    put(&runs::queues(&plan)?, &output)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -54,6 +54,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Jail(args) => experiments::jail(&args),
         Command::Wasm(args) => experiments::wasm(&args),
         Command::Isolation(args) => experiments::isolation(&args),
+        Command::Queues(args) => experiments::queues(&args),
         Command::Module(args) => experiments::module(&args),
         Command::Leases(args) => experiments::leases(&args),
         Command::All(args) => experiments::all(&args),

@@ -53,7 +53,10 @@ impl Calls {
     pub fn domain(&self) -> Domain {
         match self.session.info().transport {
             TransportKind::Host => Domain::HostHost,
-            TransportKind::Module | TransportKind::Ivshmem => Domain::GuestHost,
+            TransportKind::Module
+            | TransportKind::Ivshmem
+            | TransportKind::Pmem
+            | TransportKind::Dir => Domain::GuestHost,
             TransportKind::Tcp => Domain::GuestNet,
         }
     }

@@ -5,6 +5,7 @@ mod footprint;
 mod isolation;
 mod leases;
 mod module;
+mod queues;
 mod waiting;
 
 pub use domains::{GUEST_HOST_OVER_HOST_HOST, domains};
@@ -12,6 +13,7 @@ pub use footprint::{ACTIVATION_NS, IDLE_SHARE, NO_SHARE, RESIDENT_BYTES, footpri
 pub use isolation::isolation;
 pub use leases::{PUBLISHED_SWITCH_NS, SWITCH_NS, leases};
 pub use module::module;
+pub use queues::queues;
 pub use waiting::waiting;
 
 use super::rows::finest_grain;

@@ -1,10 +1,10 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Nine reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Eleven reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
 //! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
-//! (calls under attack), [`jail::JailReport`] (the sandbox), [`wasm::WasmReport`] (WebAssembly)
+//! (calls under attack), [`QueuesReport`] (entries that go one way), [`jail::JailReport`] (the sandbox), [`wasm::WasmReport`] (WebAssembly)
 //! and [`LeasesReport`] (who gets hardware, and what it gains). Each is an object of
 //! `machine`, `settings` (but of sandbox and WebAssembly) and `rows`; their field names are a public format.
 //!
@@ -28,6 +28,7 @@ pub mod machine;
 pub mod module;
 pub mod names;
 pub mod published;
+pub mod queues;
 pub mod rows;
 pub mod settings;
 pub mod stats;
@@ -43,6 +44,7 @@ pub use leases::{LeasesReport, LeasesRow};
 pub use machine::Machine;
 pub use module::{ModuleFigure, ModuleReport, ModuleRow};
 pub use names::{Domain, Experiment, Function, How, Kind, Mode, Source};
+pub use queues::{QueuesReport, QueuesRow};
 pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};
 pub use settings::Settings;
 pub use waiting::{Waiting, WaitingReport, WaitingRow};

@@ -9,6 +9,7 @@ mod latency;
 pub mod leases;
 mod module;
 mod prepare;
+mod queues;
 mod waiting;
 mod wasm;
 
@@ -21,6 +22,7 @@ pub use latency::{LatencyPlan, latency};
 pub use leases::{LeasesPlan, leases};
 pub use module::{ModulePlan, module};
 pub use prepare::{Bench, Where};
+pub use queues::{QueuesPlan, queues};
 pub use waiting::{WaitingPlan, waiting};
 pub use wasm::{WasmPlan, wasm};
 

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE")]
     pub window: Option<String>,
     /// How the window gets into the VM, if the client is not declared yet: with doorbells, or as a plain file [default: ivshmem-doorbell].
-    #[arg(long, value_name = "KIND", value_parser = ["ivshmem-doorbell", "ivshmem-plain"])]
+    #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(vfun_admin::Transport::names_of_vms()))]
     pub transport: Option<String>,
     /// Whom the command runs as: root, or a user without rights (app).
     #[arg(long, value_name = "USER", default_value = "root", value_parser = ["root", "app"])]

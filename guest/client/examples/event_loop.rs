@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io::BufRead;
 use vfun::{ConnectOptions, Pending, Waiter};
 
-/// What the loop is told of.
+/// Marks of the events that wake the loop: an answer, or input.
 const CALLS: u64 = 0;
 const INPUT: u64 = 1;
 

@@ -102,7 +102,7 @@ typedef enum vfun_status {
   VFUN_STATUS_CONTROL_BUSY = 18,
   // The host sent bytes that make no sense.
   VFUN_STATUS_HOST_NONSENSE = 19,
-  // The window was laid out anew: connect anew.
+  // The window was laid out anew: connect again.
   VFUN_STATUS_STALE_GENERATION = 20,
   // Every cell of the channel is in use.
   VFUN_STATUS_FULL = 21,
@@ -132,7 +132,7 @@ typedef enum vfun_status {
   VFUN_STATUS_UNANSWERED = 33,
   // The channel or transport has no such operation.
   VFUN_STATUS_UNSUPPORTED = 34,
-  // The window's device was unplugged: connect anew.
+  // The window's device was unplugged: connect again.
   VFUN_STATUS_DEVICE_GONE = 35,
   // A driver holds the device: use the kernel module's /dev/vfunN.
   VFUN_STATUS_DEVICE_HELD = 36,
@@ -217,8 +217,9 @@ typedef struct vfun_connect_options {
   size_t size;
   // The app's name; null: "app".
   const char *app;
-  // auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS], tcp:HOST:PORT
-  // or tls:HOST:PORT (with VFUN_TLS_CA); null: auto.
+  // auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS],
+  // pmem[:/dev/daxN.M], dir:FOLDER, tcp:HOST:PORT or tls:HOST:PORT (with VFUN_TLS_CA);
+  // null: auto.
   const char *endpoint;
   // The client to act for; null where the endpoint settles it.
   const char *client;

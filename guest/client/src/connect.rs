@@ -7,9 +7,7 @@ use crate::heartbeat::Heartbeat;
 use crate::session::{Session, SessionInfo, SessionInner};
 use crate::tcp::Connection;
 use crate::tls::TlsFiles;
-use crate::transport::{
-    self, ControlPages, MODULE_DEVICES, Module, PCI_DEVICES, Transport, Window,
-};
+use crate::transport::{self, Asked, ControlPages, Module, Places, Transport, Window};
 use crate::wait::WaitPolicy;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,8 +40,7 @@ pub struct ConnectOptions {
     policy: WaitPolicy,
     remote: bool,
     tls: TlsFiles,
-    module_devices: PathBuf,
-    pci_devices: PathBuf,
+    places: Places,
 }
 
 impl ConnectOptions {
@@ -57,8 +54,7 @@ impl ConnectOptions {
             policy: WaitPolicy::default(),
             remote: false,
             tls: TlsFiles::default(),
-            module_devices: MODULE_DEVICES.into(),
-            pci_devices: PCI_DEVICES.into(),
+            places: Places::default(),
         }
     }
     /// Where the host is. [`Endpoint::Auto`] unless said otherwise.
@@ -100,13 +96,13 @@ impl ConnectOptions {
     /// Looks for the kernel module's devices elsewhere than in `/dev`; for tests.
     #[doc(hidden)]
     pub fn module_devices(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.module_devices = folder.into();
+        self.places.module = folder.into();
         self
     }
     /// Looks for PCI devices elsewhere than the kernel lists them; for tests.
     #[doc(hidden)]
     pub fn pci_devices(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.pci_devices = folder.into();
+        self.places.pci = folder.into();
         self
     }
 
@@ -159,20 +155,11 @@ impl ConnectOptions {
     /// chosen without being asked for. A refusal is an answer and ends the search.
     fn auto(&self, question: &Attach, hello: Hello) -> Result<Session> {
         let mut tried = Vec::new();
-        for endpoint in [Endpoint::Module(None), Endpoint::Ivshmem(None), Endpoint::Host(None)] {
+        for endpoint in Endpoint::automatic() {
             match self.open(&endpoint, question, hello) {
                 Ok(session) => return Ok(session),
                 Err(e @ (Error::Refused(_) | Error::SeveralWindows(_))) => return Err(e),
-                Err(e) => {
-                    let what = match &endpoint {
-                        Endpoint::Module(_) => {
-                            format!("module ({})", self.module_devices.display())
-                        }
-                        Endpoint::Ivshmem(_) => format!("ivshmem ({})", self.pci_devices.display()),
-                        other => other.to_string(),
-                    };
-                    tried.push((what, e));
-                }
+                Err(e) => tried.push((self.places.of(&endpoint), e)),
             }
         }
         Err(Error::NoHost { tried })
@@ -181,14 +168,7 @@ impl ConnectOptions {
     fn open(&self, endpoint: &Endpoint, question: &Attach, hello: Hello) -> Result<Session> {
         match endpoint {
             Endpoint::Auto => self.auto(question, hello),
-            Endpoint::Host(path) => {
-                self.over_window(transport::attach_host(path.as_deref(), question)?, hello)
-            }
             Endpoint::Module(at) => self.over_module(at.as_deref(), hello),
-            Endpoint::Ivshmem(at) => {
-                let (at, client) = (at.as_deref(), self.client.as_deref());
-                self.over_window(transport::open_ivshmem(&self.pci_devices, at, client)?, hello)
-            }
             Endpoint::Tcp(address) => {
                 let connection = Connection::open(address, None, question)?;
                 self.greet(Control::Tcp(connection), None, address.clone(), hello)
@@ -196,6 +176,13 @@ impl ConnectOptions {
             Endpoint::Tls(address) => {
                 let connection = Connection::open(address, Some(&self.tls), question)?;
                 self.greet(Control::Tcp(connection), None, format!("{address}, TLS"), hello)
+            }
+            window => {
+                let client = self.client.as_deref();
+                let asked = Asked { places: &self.places, question, client };
+                let opened = transport::open(window, &asked);
+                let unknown = || Err(Error::BadEndpoint(window.to_string()));
+                self.over_window(opened.unwrap_or_else(unknown)?, hello)
             }
         }
     }
@@ -213,7 +200,7 @@ impl ConnectOptions {
 
     /// Through the kernel module, which adds to hello what is its own.
     fn over_module(&self, at: Option<&Path>, mut hello: Hello) -> Result<Session> {
-        let module = Arc::new(Module::open(&self.module_devices, at, self.client.as_deref())?);
+        let module = Arc::new(Module::open(&self.places.module, at, self.client.as_deref())?);
         let (place, window) = (module.place(), Arc::new(Window::open(module.clone())?));
         hello.features = U64::new(hello.features.get() | Features::MODULE.0);
         self.greet(Control::Module(module, window.clone()), Some(window), place, hello)

@@ -1,6 +1,7 @@
 //! Where the host is to be found.
 
 use crate::error::Error;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,7 +10,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Endpoint {
     /// `VFUN_ENDPOINT` if it is set; else the kernel module's device if there
-    /// is one, else an ivshmem window, else the manager's socket on this machine.
+    /// is one, else an ivshmem window, else one in persistent memory, else the manager's socket on this machine.
     #[default]
     Auto,
     /// The manager on this machine, by its socket (`None`: `host.sock` in
@@ -20,6 +21,11 @@ pub enum Endpoint {
     Module(Option<PathBuf>),
     /// A window in a PCI device, mapped by this process itself (root's), by its address (`None`: the only one).
     Ivshmem(Option<String>),
+    /// A window in persistent memory (virtio-pmem, NVDIMM), mapped by this process
+    /// itself (root's), by its device, such as `/dev/dax0.0` (`None`: the only one).
+    Pmem(Option<PathBuf>),
+    /// A window in a mounted folder, which this process maps itself.
+    Dir(PathBuf),
     /// A gateway, by `HOST:PORT`: calls are copied over the network.
     Tcp(String),
     /// The same by TLS: what travels is encrypted, and the gateway proves that it
@@ -36,19 +42,81 @@ pub enum TransportKind {
     Module,
     /// Shared memory with the host of this VM, in a PCI device.
     Ivshmem,
+    /// Shared memory with the host of this VM, which is persistent memory to it.
+    Pmem,
+    /// Shared memory in a mounted folder.
+    Dir,
     /// Copies over a network.
     Tcp,
 }
 
+/// What is true of a way to reach the host.
+struct Row {
+    kind: TransportKind,
+    /// The word before the colon of an endpoint.
+    name: &'static str,
+    /// The endpoint, of what follows the colon; none where that will not do.
+    make: fn(Option<&str>) -> Option<Endpoint>,
+    /// Whether it is tried where nobody names an endpoint.
+    auto: bool,
+}
+
+/// Each once; those that are tried by themselves, in that order. The network is never
+/// chosen without being asked for.
+static ROWS: [Row; 7] = [
+    Row {
+        kind: TransportKind::Module,
+        name: "module",
+        make: |at| Some(Endpoint::Module(at.map(Into::into))),
+        auto: true,
+    },
+    Row {
+        kind: TransportKind::Ivshmem,
+        name: "ivshmem",
+        make: |at| Some(Endpoint::Ivshmem(at.map(Into::into))),
+        auto: true,
+    },
+    Row {
+        kind: TransportKind::Pmem,
+        name: "pmem",
+        make: |at| Some(Endpoint::Pmem(at.map(Into::into))),
+        auto: true,
+    },
+    Row {
+        kind: TransportKind::Dir,
+        name: "dir",
+        make: |at| at.map(|at| Endpoint::Dir(at.into())),
+        auto: false,
+    },
+    Row {
+        kind: TransportKind::Host,
+        name: "host",
+        make: |at| Some(Endpoint::Host(at.map(Into::into))),
+        auto: true,
+    },
+    Row {
+        kind: TransportKind::Tcp,
+        name: "tcp",
+        make: |at| at.filter(|at| is_address(at)).map(|at| Endpoint::Tcp(at.into())),
+        auto: false,
+    },
+    Row {
+        kind: TransportKind::Tcp,
+        name: "tls",
+        make: |at| at.filter(|at| is_address(at)).map(|at| Endpoint::Tls(at.into())),
+        auto: false,
+    },
+];
+
+/// Whether it is `HOST:PORT`.
+fn is_address(at: &str) -> bool {
+    at.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
 impl TransportKind {
-    /// Its name: `host`, `module`, `ivshmem` or `tcp`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            TransportKind::Host => "host",
-            TransportKind::Module => "module",
-            TransportKind::Ivshmem => "ivshmem",
-            TransportKind::Tcp => "tcp",
-        }
+    /// Its name: the word before the colon of its endpoint.
+    pub fn as_str(self) -> &'static str {
+        ROWS.iter().find(|r| r.kind == self).map_or("", |r| r.name)
     }
 }
 
@@ -58,46 +126,55 @@ impl fmt::Display for TransportKind {
     }
 }
 
+impl Endpoint {
+    /// Those that [`Endpoint::Auto`] tries, best first.
+    pub fn automatic() -> impl Iterator<Item = Endpoint> {
+        ROWS.iter().filter(|r| r.auto).filter_map(|r| (r.make)(None))
+    }
+
+    /// The word before the colon, and what follows it.
+    fn parts(&self) -> (&'static str, Option<Cow<'_, str>>) {
+        let path = |p: &'_ Option<PathBuf>| p.as_ref().map(|p| p.display().to_string().into());
+        match self {
+            Endpoint::Auto => ("auto", None),
+            Endpoint::Host(at) => ("host", path(at)),
+            Endpoint::Module(at) => ("module", path(at)),
+            Endpoint::Ivshmem(at) => ("ivshmem", at.as_deref().map(Into::into)),
+            Endpoint::Pmem(at) => ("pmem", path(at)),
+            Endpoint::Dir(at) => ("dir", Some(at.display().to_string().into())),
+            Endpoint::Tcp(at) => ("tcp", Some(at.into())),
+            Endpoint::Tls(at) => ("tls", Some(at.into())),
+        }
+    }
+
+    /// The word before the colon.
+    pub fn name(&self) -> &'static str {
+        self.parts().0
+    }
+}
+
 impl FromStr for Endpoint {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let bad = || Error::BadEndpoint(text.to_string());
-        match text.split_once(':') {
-            None if text == "auto" => Ok(Endpoint::Auto),
-            None if text == "host" => Ok(Endpoint::Host(None)),
-            None if text == "module" => Ok(Endpoint::Module(None)),
-            None if text == "ivshmem" => Ok(Endpoint::Ivshmem(None)),
-            Some(("host", path)) if !path.is_empty() => Ok(Endpoint::Host(Some(path.into()))),
-            Some(("module", path)) if !path.is_empty() => Ok(Endpoint::Module(Some(path.into()))),
-            Some(("ivshmem", at)) if !at.is_empty() => Ok(Endpoint::Ivshmem(Some(at.into()))),
-            Some((kind @ ("tcp" | "tls"), at)) => match at.rsplit_once(':') {
-                Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-                    Ok(if kind == "tls" {
-                        Endpoint::Tls(at.into())
-                    } else {
-                        Endpoint::Tcp(at.into())
-                    })
-                }
-                _ => Err(bad()),
-            },
-            _ => Err(bad()),
-        }
+        let (name, at) = match text.split_once(':') {
+            None => (text, None),
+            Some((name, at)) => (name, Some(at)),
+        };
+        let made = match (name, at) {
+            ("auto", None) => Some(Endpoint::Auto),
+            (_, Some("")) => None,
+            _ => ROWS.iter().find(|r| r.name == name).and_then(|r| (r.make)(at)),
+        };
+        made.ok_or_else(|| Error::BadEndpoint(text.to_string()))
     }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Endpoint::Auto => f.write_str("auto"),
-            Endpoint::Host(None) => f.write_str("host"),
-            Endpoint::Host(Some(path)) => write!(f, "host:{}", path.display()),
-            Endpoint::Module(None) => f.write_str("module"),
-            Endpoint::Module(Some(path)) => write!(f, "module:{}", path.display()),
-            Endpoint::Ivshmem(None) => f.write_str("ivshmem"),
-            Endpoint::Ivshmem(Some(at)) => write!(f, "ivshmem:{at}"),
-            Endpoint::Tcp(at) => write!(f, "tcp:{at}"),
-            Endpoint::Tls(at) => write!(f, "tls:{at}"),
+        match self.parts() {
+            (name, None) => f.write_str(name),
+            (name, Some(at)) => write!(f, "{name}:{at}"),
         }
     }
 }
@@ -116,6 +193,9 @@ mod tests {
             "module:/dev/vfun1",
             "ivshmem",
             "ivshmem:0000:00:04.0",
+            "pmem",
+            "pmem:/dev/dax1.0",
+            "dir:/mnt/vfun",
             "tcp:[::1]:70",
             "tls:host.example:70",
         ] {
@@ -126,6 +206,8 @@ mod tests {
             "hosts",
             "host:",
             "module:",
+            "pmem:",
+            "dir",
             "tcp",
             "tcp:x",
             "tcp::1",

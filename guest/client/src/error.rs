@@ -18,7 +18,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// An endpoint's text is none of the known forms.
     #[error(
-        "'{0}' is not an endpoint: write auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS], tcp:HOST:PORT or tls:HOST:PORT"
+        "'{0}' is not an endpoint: write auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS], pmem[:/dev/daxN.M], dir:FOLDER, tcp:HOST:PORT or tls:HOST:PORT"
     )]
     BadEndpoint(String),
     /// An app's, client's or function's name is not a name.
@@ -51,6 +51,17 @@ pub enum Error {
     /// No PCI device of this kind is in this machine.
     #[error("no ivshmem device (PCI 1af4:1110){} is in this machine", of_address(.0))]
     NoDevice(Option<String>),
+    /// No device or folder of this kind holds a window.
+    #[error("{0}")]
+    NoWindow(String),
+    /// A file that is no memory shared with the host.
+    #[error("{} is on {by}, which keeps pages of its own: it is no memory shared with the host", path.display())]
+    NotShared {
+        /// Which file.
+        path: PathBuf,
+        /// The kind of file system.
+        by: &'static str,
+    },
     /// The guest's kernel module is not loaded, or found no window.
     #[error("{}", no_module(.0))]
     NoModule(Option<PathBuf>),
@@ -245,7 +256,7 @@ fn common_code(code: i32) -> Option<(&'static str, &'static str)> {
         -3 => {
             ("bad arguments", "Correct the arguments: the function's sentence says what is wrong.")
         }
-        -4 => ("its device is gone", "Negotiate the function anew, perhaps in software."),
+        -4 => ("its device is gone", "Negotiate the function again, perhaps in software."),
         _ => return None,
     })
 }
@@ -286,6 +297,8 @@ impl Error {
             | Error::BadName { .. }
             | Error::BadOption(_)
             | Error::NoDevice(_)
+            | Error::NoWindow(_)
+            | Error::NotShared { .. }
             | Error::NoModule(_)
             | Error::ModuleVersion { .. }
             | Error::DeviceHeld { .. }
@@ -315,7 +328,7 @@ impl Error {
         }
     }
 
-    /// Whether the session is of no use any more: connect anew.
+    /// Whether the session is of no use any more: connect again.
     pub fn ends_session(&self) -> bool {
         matches!(
             self,
@@ -360,6 +373,8 @@ impl Error {
             | Error::NoHost { .. }
             | Error::HostSocket { .. }
             | Error::NoDevice(_)
+            | Error::NoWindow(_)
+            | Error::NotShared { .. }
             | Error::NoModule(_)
             | Error::ModuleVersion { .. }
             | Error::DeviceHeld { .. }
@@ -373,15 +388,15 @@ impl Error {
                 "Stay within the limit that the error names."
             }
             Error::DeviceGone => {
-                "Plug the window in again on the host, then connect anew; calls under way may have had effects."
+                "Plug the window in again on the host, then connect again; calls under way may have had effects."
             }
-            Error::ConnectionLost(_) => "Connect anew; calls under way may have had effects.",
+            Error::ConnectionLost(_) => "Connect again; calls under way may have had effects.",
             Error::Refused(nack) if nack.software_instead => {
                 "Ask for software: `--on software`, or the preference for software."
             }
             Error::Refused(_) => "Do what the manager's sentence says.",
             Error::ManagerGone(_) | Error::Unanswered(_) => {
-                "Start vfund again on the host, then connect anew."
+                "Start vfund again on the host, then connect again."
             }
             Error::ControlTimeout { .. } | Error::ControlBusy(_) => {
                 "Try again; other apps of this window are starting or ending."
@@ -389,7 +404,7 @@ impl Error {
             Error::HostNonsense(_) | Error::BadCall(_) => {
                 "Update the older of the two sides; if both are current, report it."
             }
-            Error::StaleGeneration { .. } | Error::Closed => "Connect anew.",
+            Error::StaleGeneration { .. } | Error::Closed => "Connect again.",
             Error::Full { .. } => "Take finished results, or negotiate a greater depth.",
             Error::Driver { code, .. } => common_code(*code)
                 .map_or("The code is the function's own: see what its author says of it.", |c| c.1),
@@ -411,19 +426,19 @@ impl Error {
             }
             Error::ServiceLost => "Repeat the call: it was not this one's fault.",
             Error::ResultTooLarge => "Ask for greater cell_bytes when negotiating.",
-            Error::Broken(_) | Error::Released => "Negotiate the function anew.",
+            Error::Broken(_) | Error::Released => "Negotiate the function again.",
             Error::Forked => "Connect in the child itself, after the fork.",
             Error::TimedOut(_) => {
                 "Wait longer, or go on: the cell frees itself when the answer comes."
             }
             Error::HostGone(_) => {
-                "Start vfund again on the host, then connect anew; calls under way may have had effects."
+                "Start vfund again on the host, then connect again; calls under way may have had effects."
             }
             Error::Unsupported(_) => "Use another kind of channel or another transport.",
         }
     }
 
-    /// What to do about an error on the way to a window; nothing of any other.
+    /// What to do about an error on the way to a window.
     fn advice_to_connect(&self) -> &'static str {
         let denied = |e: &std::io::Error| e.kind() == std::io::ErrorKind::PermissionDenied;
         match self {
@@ -444,6 +459,12 @@ impl Error {
             }
             Error::NoDevice(_) => {
                 "Give the VM an ivshmem device on the client's window file, or use another endpoint."
+            }
+            Error::NoWindow(_) => {
+                "Give the VM what `vfun client show NAME` prints on the host, or use another endpoint."
+            }
+            Error::NotShared { .. } => {
+                "Mount the folder with DAX, bind-mount it, or use another endpoint."
             }
             Error::NoModule(_) => {
                 "Load it (modprobe vfun) in a VM that has its window; without it a program of root's \
@@ -475,12 +496,12 @@ impl Error {
             Error::NotAWindow { .. } => {
                 "Start vfund on the host before connecting, with the file that backs this device."
             }
-            Error::Map(_) => "Check the process's limit on address space, then connect anew.",
+            Error::Map(_) => "Check the process's limit on address space, then connect again.",
             Error::Gateway { .. } => "Check the address, and that vfun-gateway runs there.",
             Error::Tls { .. } => {
                 "See VFUN_TLS_CA, VFUN_TLS_NAME, VFUN_TLS_CERT and VFUN_TLS_KEY in docs/transports.md."
             }
-            _ => "",
+            _ => "Connect again.",
         }
     }
 

@@ -1,6 +1,6 @@
 //! A grant: what a negotiation gave.
 
-use crate::calls::{Calls, RawLines, TcpCalls, Way, WindowCalls};
+use crate::calls::{Calls, Placed, RawLines, TcpCalls, Way, WindowCalls};
 use crate::control::{self, Control};
 use crate::error::{Error, Result};
 use crate::function::Function;
@@ -8,9 +8,9 @@ use crate::session::SessionInner;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use vfun_wire::channel::ChannelKind;
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::limits::INLINE_BYTES;
-use vfun_wire::message::{ActivateAck, Kind, Location, OfGrant, WaitMode};
+use vfun_wire::message::{Kind, Location, OfGrant, WaitMode};
 use vfun_wire::version::FunctionVersion;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
@@ -135,20 +135,17 @@ impl Grant {
                 Way::Tcp(TcpCalls::new(connection.clone(), &self.hold.info)?)
             }
             (Control::Window(_) | Control::Module(..), window) => {
-                let ack: ActivateAck = control::exact(&body, "activate")?;
                 let window =
                     window.as_ref().ok_or(Error::Unsupported("the session has no window"))?;
                 let (info, policy) = (&self.hold.info, &session.policy);
+                let placed = Placed::read(window, &body, info)?;
                 match info.kind {
                     ChannelKind::Calls => {
                         let bell = session.info.doorbell;
-                        let calls = WindowCalls::open(window.clone(), &ack, info, policy, bell)?;
+                        let calls = WindowCalls::open(window.clone(), &placed, info, policy, bell)?;
                         Way::Window(Box::new(calls))
                     }
-                    ChannelKind::Floor => Way::Floor(RawLines::open(window.clone(), &ack, info)?),
-                    ChannelKind::Packets => {
-                        return Err(Error::Unsupported("this version has no packet channels"));
-                    }
+                    ChannelKind::Floor => Way::Floor(RawLines::open(window.clone(), &placed)?),
                 }
             }
         };

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::time::Duration;
-use vfun_wire::channel::ChannelKind;
+use vfun_wire::kind::{CallsShape, ChannelKind};
 use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX, DEPTH_MAX};
 use vfun_wire::message::{Negotiate, Preference, WaitMode};
 use vfun_wire::names;
@@ -124,12 +124,11 @@ impl FunctionRequest {
             preference: self.preference.to_wire(),
             wait: self.wait.unwrap_or(wait).to_wire(),
             kind: U16::new(self.kind.to_wire()),
-            depth: U16::new(self.depth),
-            reserved2: U16::new(0),
-            cell_bytes: U32::new(self.cell_bytes.unwrap_or(u32::MAX)),
             deadline_ms: U32::new(deadline_ms),
-            reserved3: U32::new(0),
+            reserved0: U32::ZERO,
             signature: U64::new(self.signature),
+            shape: CallsShape::new(self.depth, self.cell_bytes.unwrap_or(u32::MAX)).shape(),
+            reserved1: [U64::ZERO; 3],
         })
     }
 }
@@ -150,7 +149,8 @@ mod tests {
                 .contains("from 1 to")
         );
         let n = FunctionRequest::new("f").encode(WaitMode::Hybrid).unwrap();
-        assert_eq!((n.depth.get(), n.cell_bytes.get(), n.deadline_ms.get()), (0, u32::MAX, 0));
+        assert_eq!(CallsShape::read(&n.shape), Ok(CallsShape::new(0, u32::MAX)));
+        assert_eq!(n.deadline_ms.get(), 0);
     }
 
     #[test]

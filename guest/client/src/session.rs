@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use vfun_signature::Signature;
 use vfun_window::Process;
 use vfun_wire::message::{
-    Describe, Empty, Kind, LIST_ENTRIES, List, ListAck, ListEntry, Location, row,
+    CODE_ENTRIES, Codes, Describe, Empty, Kind, LIST_ENTRIES, List, ListAck, Location, Name, row,
 };
 use vfun_wire::version::{Features, FunctionVersion};
 use zerocopy::little_endian::{U32, U64};
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, Unaligned};
 
 /// Most functions that a list is followed to: a host that counts on for ever is stopped here.
 const LIST_MAX: u32 = 65_536;
@@ -188,6 +188,14 @@ impl SessionInner {
     }
 }
 
+fn function_name(name: &str) -> Result<Name> {
+    vfun_wire::names::encode(name).map_err(|why| Error::BadName {
+        what: "function's",
+        name: name.to_owned(),
+        why,
+    })
+}
+
 const EMPTY: Empty = Empty { reserved: U64::ZERO };
 
 impl Drop for SessionInner {
@@ -216,7 +224,7 @@ impl Session {
     }
 
     /// One line that names the path in use, such as `host (/var/lib/virtfun/host.sock):
-    /// client host, 64 MiB shared, woken by a doorbell, protocol 1`.
+    /// client host, 64 MiB shared, woken by a doorbell, protocol 2`.
     pub fn describe(&self) -> String {
         let i = &self.inner.info;
         let shared = match i.window_bytes {
@@ -238,26 +246,46 @@ impl Session {
 
     /// The functions on offer to this client.
     pub fn list(&self) -> Result<Vec<FunctionInfo>> {
+        let ask = |start| List { start, reserved: U32::ZERO };
+        let all = self.pages(Kind::List, LIST_ENTRIES, ask)?;
+        all.iter().map(control::function_info).collect()
+    }
+
+    /// What a function's own error codes mean, by its manifest, from the lowest up: those
+    /// of [`Error::Driver`] that mean the same for all functions are not among them.
+    pub fn function_codes(&self, name: &str) -> Result<Vec<(i32, String)>> {
+        let function = function_name(name)?;
+        let ask = |start| Codes { function, start, reserved: U32::ZERO };
+        let all = self.pages(Kind::Codes, CODE_ENTRIES, ask)?;
+        all.iter().map(control::code).collect()
+    }
+
+    /// Asks for a list until all of it is there.
+    fn pages<A, E>(&self, kind: Kind, most: usize, ask: impl Fn(U32) -> A) -> Result<Vec<E>>
+    where
+        A: IntoBytes + Immutable,
+        E: FromBytes + Immutable + Unaligned + Copy,
+    {
         let mut all = Vec::new();
         loop {
-            let start = all.len() as u32;
-            let ask = List { start: U32::new(start), reserved: U32::ZERO };
-            let body = self.inner.request(Kind::List, ask.as_bytes(), control::TIMEOUT)?;
+            let body = self.inner.request(
+                kind,
+                ask(U32::new(all.len() as u32)).as_bytes(),
+                control::TIMEOUT,
+            )?;
             let bad = || {
+                let bytes = body.len();
                 Error::HostNonsense(format!(
-                    "the list of functions has an impossible length ({})",
-                    body.len()
+                    "the answer to '{kind}' has an impossible length ({bytes})"
                 ))
             };
             let (head, rest) = ListAck::read_from_prefix(&body).map_err(|_| bad())?;
             let (count, total) = (head.count.get(), head.total.get());
-            let entries = <[ListEntry]>::ref_from_bytes(rest).map_err(|_| bad())?;
-            if entries.len() != count as usize || entries.len() > LIST_ENTRIES || total > LIST_MAX {
+            let entries = <[E]>::ref_from_bytes(rest).map_err(|_| bad())?;
+            if entries.len() != count as usize || entries.len() > most || total > LIST_MAX {
                 return Err(bad());
             }
-            for entry in entries {
-                all.push(control::function_info(entry)?);
-            }
+            all.extend_from_slice(entries);
             if count == 0 || all.len() as u32 >= total {
                 return Ok(all);
             }
@@ -269,12 +297,7 @@ impl Session {
         if !self.inner.info.features.has(Features::SIGNATURES) {
             return Err(Error::Unsupported("this host is too old to tell signatures"));
         }
-        let function = vfun_wire::names::encode(name).map_err(|why| Error::BadName {
-            what: "function's",
-            name: name.to_owned(),
-            why,
-        })?;
-        let ask = Describe { function };
+        let ask = Describe { function: function_name(name)? };
         let body = self.inner.request(Kind::Describe, ask.as_bytes(), control::TIMEOUT)?;
         control::description(&body, name)
     }

@@ -5,6 +5,7 @@ use crate::fake;
 use fake::{Fake, Setup};
 use std::time::{Duration, Instant};
 use vfun::*;
+use vfun_wire::kind::Calls;
 
 /// Bells both ways, none, and a device that can be rung but rings nobody.
 fn each(test: impl Fn(&Fake)) {
@@ -18,7 +19,7 @@ fn a_session_says_what_it_is() {
     each(|fake| {
         let s = fake.connect();
         let i = s.info();
-        assert_eq!((i.client.as_str(), i.client_id, i.app_id, i.version), ("vm1", 3, 9, 1));
+        assert_eq!((i.client.as_str(), i.client_id, i.app_id, i.version), ("vm1", 3, 9, 2));
         assert_eq!((i.window_bytes, i.generation), (16 << 20, fake::GENERATION));
         let setup = &fake.host.setup;
         assert_eq!(i.doorbell, !setup.pci);
@@ -315,7 +316,8 @@ fn results_are_looked_at_where_they_lie_before_they_are_taken() {
 
 /// Threads of the app that sleep at a function, as its service sees it.
 fn sleepers(fake: &Fake, place: usize) -> u64 {
-    let at = fake.host.places.lock().unwrap()[place].1.dataout_off.get() / 8;
+    let place = fake.host.places.lock().unwrap()[place].1;
+    let at = Calls::of(&place).unwrap().dataout / 8;
     fake.host.window.load(at as usize, std::sync::atomic::Ordering::SeqCst)
 }
 
@@ -554,10 +556,10 @@ fn raw_lines_say_that_nobody_answers_any_more() {
     // The host says it: first that it broke, then that it gives the pages to others.
     let s = fake.connect();
     let f = open(&s);
-    let place = fake.host.places.lock().unwrap().last().unwrap().1;
+    let place = Calls::of(&fake.host.places.lock().unwrap().last().unwrap().1).unwrap();
     let at = |off: u64, word: usize| off as usize / 8 + word;
     let says = |reason: BreakReason| {
-        let to = at(place.datain_off.get(), in_header::BROKEN);
+        let to = at(place.datain, in_header::BROKEN);
         fake.host.window.store(to, reason.to_wire().into(), Ordering::Release);
     };
     says(BreakReason::CrashLoop);
@@ -568,7 +570,7 @@ fn raw_lines_say_that_nobody_answers_any_more() {
     assert_eq!(word(&f), released, "it is this program's own memory now");
     let line = vfun_wire::channel::line_off(1) / 8;
     f.floor().unwrap().mine().store(line, 77, Ordering::Release);
-    let theirs = fake.host.window.load(at(place.dataout_off.get(), line), Ordering::Acquire);
+    let theirs = fake.host.window.load(at(place.dataout, line), Ordering::Acquire);
     assert_eq!(theirs, 0, "and what is sent goes nowhere");
     drop(f);
     s.close().unwrap();
@@ -598,8 +600,8 @@ fn who_cannot_be_rung_rings_all_the_same_and_never_says_that_he_sleeps() {
         assert_eq!(f.call(&n.to_le_bytes()).unwrap(), n.to_le_bytes());
         n += 1;
     }
-    let place = fake.host.places.lock().unwrap()[0].1;
-    let sleepers = place.dataout_off.get() as usize / 8;
+    let place = Calls::of(&fake.host.places.lock().unwrap()[0].1).unwrap();
+    let sleepers = place.dataout as usize / 8;
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| f.call(b"!sleep 100").unwrap());
         while !slow.is_finished() {

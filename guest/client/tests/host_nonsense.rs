@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun::*;
-use vfun_wire::channel::{Geometry, Word0, Word1, in_header, line_off};
+use vfun_wire::channel::{Word0, Word1, in_header, line_off, side_bytes};
+use vfun_wire::kind::{Calls, CallsShape};
 use vfun_wire::message::*;
+use vfun_wire::range::Range;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -57,11 +59,16 @@ fn change<T: FromBytes + IntoBytes + zerocopy::Immutable>(
 
 #[test]
 fn bodies_of_any_other_length() {
-    for kind in [HELLO, NEGOTIATE, ACTIVATE, STATS] {
+    for (kind, said) in [
+        (HELLO, "bytes where"),
+        (NEGOTIATE, "bytes where"),
+        (ACTIVATE, "the length of its ranges"),
+        (STATS, "bytes where"),
+    ] {
         let cuts: [fn(&mut Vec<u8>); 3] = [Vec::clear, |b| b.truncate(b.len() - 1), |b| b.push(0)];
         for f in cuts {
             let what = nonsense(kind, move |r| f(&mut r.body));
-            assert!(what.contains("bytes where"), "{what}");
+            assert!(what.contains(said), "{what}");
         }
     }
 }
@@ -124,33 +131,50 @@ fn grants_that_make_no_sense() {
     let grant = |f: fn(&mut NegotiateAck)| nonsense(NEGOTIATE, change(f));
     assert!(grant(|a| a.location = 99).contains("location 99"));
     assert!(grant(|a| a.grant = U64::ZERO).contains("no grant handle"));
-    for depth in [0, 3, 2048, u16::MAX] {
-        let what = nonsense(NEGOTIATE, change::<NegotiateAck>(move |a| a.depth = U16::new(depth)));
+    let shapes = [(0, 64), (3, 64), (2048, 64), (u16::MAX, 64), (64, 63), (64, u32::MAX)];
+    for (depth, cell_bytes) in shapes {
+        let shape = CallsShape::new(depth, cell_bytes).shape();
+        let what = nonsense(NEGOTIATE, change::<NegotiateAck>(move |a| a.shape = shape));
         assert!(what.contains("impossible"), "{what}");
     }
-    assert!(grant(|a| a.cell_bytes = U32::new(63)).contains("impossible"));
-    assert!(grant(|a| a.cell_bytes = U32::new(u32::MAX)).contains("impossible"));
+    assert!(grant(|a| a.shape[15] = 1).contains("reserved bytes of the shape"));
+    assert!(grant(|a| a.kind = U16::new(2)).contains("of kind 2, not of calls"));
 }
 
 #[test]
 fn channels_that_lie_elsewhere() {
-    let place = |f: fn(&mut Geometry)| {
-        nonsense(ACTIVATE, change::<ActivateAck>(move |a| f(&mut a.geometry)))
+    let place = |f: fn(&mut ActivateAck, &mut [Range])| {
+        nonsense(ACTIVATE, move |r| {
+            let (mut head, mut ranges) = read_ack(&r.body);
+            f(&mut head, &mut ranges);
+            r.body = [head.as_bytes(), ranges.as_bytes()].concat();
+        })
     };
-    assert!(place(|g| g.dataout_off = U64::new(0)).contains("outside the window's heap"));
-    assert!(place(|g| g.dataout_off = U64::new(u64::MAX - 4095)).contains("outside"));
-    assert!(place(|g| g.datain_off = U64::new(16 << 20)).contains("outside"));
-    assert!(place(|g| g.datain_off = U64::new(g.dataout_off.get() + 4096)).contains("overlap"));
-    assert!(place(|g| g.datain_off = U64::new(g.datain_off.get() + 1)).contains("outside"));
-    assert!(place(|g| g.side_bytes = U64::new(4096)).contains("size"));
-    assert!(place(|g| g.vector_in = U16::new(8)).contains("vector"));
-    assert!(place(|g| g.kind = U16::new(9)).contains("kind"));
+    assert!(place(|_, r| r[0].offset = U64::new(0)).contains("outside the window's heap"));
+    assert!(place(|_, r| r[0].offset = U64::new(u64::MAX - 4095)).contains("outside"));
+    assert!(place(|_, r| r[1].offset = U64::new(16 << 20)).contains("outside"));
+    assert!(place(|_, r| r[1].offset = U64::new(r[0].offset.get() + 4096)).contains("overlap"));
+    assert!(place(|_, r| r[1].offset = U64::new(r[1].offset.get() + 1)).contains("whole pages"));
+    assert!(place(|_, r| r[0].bytes = U64::new(4096)).contains("size"));
+    assert!(place(|_, r| r[0].access = 3).contains("another side"));
+    assert!(place(|_, r| r[0].window = U16::new(1)).contains("window that is not here"));
+    assert!(place(|_, r| r.swap(0, 1)).contains("another side"));
+    assert!(place(|h, _| h.vector_in = U16::new(8)).contains("vector"));
+    assert!(place(|h, _| h.kind = U16::new(9)).contains("kind"));
+    assert!(place(|h, _| h.count = U16::new(1)).contains("length of its ranges"));
+    assert!(place(|h, _| h.count = U16::new(9)).contains("too many ranges"));
     // Possible in itself, but not what was granted.
-    let what = place(|g| {
-        g.depth = U16::new(32);
-        g.side_bytes = U64::new(vfun_wire::channel::side_bytes(32, g.cell_bytes.get()).unwrap());
+    let what = place(|h, r| {
+        h.shape = CallsShape::new(32, 4096).shape();
+        r.iter_mut().for_each(|r| r.bytes = U64::new(side_bytes(32, 4096).unwrap()));
     });
-    assert!(what.contains("32 cells") && what.contains("64 of"), "{what}");
+    assert!(what.contains("another kind or shape") && what.contains("64 cells"), "{what}");
+    assert!(place(|h, _| h.kind = U16::new(2)).contains("another kind or shape"));
+}
+
+fn read_ack(body: &[u8]) -> (ActivateAck, Vec<Range>) {
+    let (head, rest) = ActivateAck::read_from_prefix(body).unwrap();
+    (head, <[Range]>::ref_from_bytes(rest).unwrap().to_vec())
 }
 
 #[test]
@@ -184,6 +208,13 @@ fn windows_that_are_none() {
     assert!(matches!(&e, Error::NotAWindow { why: HeaderError::Magic(5), .. }), "{e}");
     let e = with(&|f| f.host.window.write(8, &[9]).unwrap());
     assert!(matches!(&e, Error::NotAWindow { why: HeaderError::Layout(9), .. }), "{e}");
+    assert!(e.to_string().contains("of a newer host"), "{e}");
+    // As a host of the layout before this one laid windows out.
+    let e = with(&|f| f.host.window.write(8, &[1, 0, 1, 0, 1, 0, 0, 0]).unwrap());
+    assert!(matches!(&e, Error::NotAWindow { why: HeaderError::Layout(1), .. }), "{e}");
+    assert!(e.to_string().contains("update VirtFun on the host"), "{e}");
+    let e = with(&|f| f.host.window.write(14, &[2, 0]).unwrap());
+    assert!(e.to_string().contains("role is link, not control"), "{e}");
     let e = with(&|f| f.host.window.write(10, &[9, 0, 9, 0]).unwrap());
     assert!(matches!(&e, Error::NotAWindow { why: HeaderError::Version { .. }, .. }), "{e}");
     let e = with(&|f| f.host.window.store(2, 32 << 20, Ordering::Relaxed));
@@ -219,19 +250,19 @@ fn attach_answers_that_make_no_sense() {
 }
 
 /// A channel whose service stands still, with a call posted in cell 0.
-fn with_posted(test: impl Fn(&Fake, &Session, &Function, Pending<'_>, &Geometry)) {
+fn with_posted(test: impl Fn(&Fake, &Session, &Function, Pending<'_>, &Calls)) {
     let fake = Fake::honest();
     let s = fake.connect();
     fake.host.idle_services.store(true, Ordering::SeqCst);
     let f = s.function("echo").unwrap();
     std::thread::sleep(Duration::from_millis(5));
-    let g = fake.host.places.lock().unwrap()[0].1;
+    let g = Calls::of(&fake.host.places.lock().unwrap()[0].1).unwrap();
     let p = f.submit(b"call").unwrap();
     test(&fake, &s, &f, p, &g);
 }
 
-fn answer(fake: &Fake, g: &Geometry, w0: Word0, w1: Word1) {
-    let at = (g.datain_off.get() as usize + line_off(0)) / 8;
+fn answer(fake: &Fake, g: &Calls, w0: Word0, w1: Word1) {
+    let at = (g.datain as usize + line_off(0)) / 8;
     fake.host.window.store(at + 1, w1.pack(), Ordering::Relaxed);
     fake.host.window.store(at, w0.pack(), Ordering::Release);
 }
@@ -278,7 +309,7 @@ fn a_broken_channel_says_why() {
     ];
     for (word, reason) in reasons {
         with_posted(|fake, _, f, mut p, g| {
-            let at = g.datain_off.get() as usize / 8 + in_header::BROKEN;
+            let at = g.datain as usize / 8 + in_header::BROKEN;
             fake.host.window.store(at, word, Ordering::Release);
             assert!(p.poll());
             assert!(matches!(p.wait(), Err(Error::Broken(r)) if r == reason));
@@ -286,7 +317,7 @@ fn a_broken_channel_says_why() {
         });
     }
     with_posted(|fake, _, f, p, g| {
-        let at = g.datain_off.get() as usize / 8 + in_header::BROKEN;
+        let at = g.datain as usize / 8 + in_header::BROKEN;
         fake.host.window.store(at, 4, Ordering::Release);
         assert!(matches!(p.wait(), Err(Error::Released)));
         assert!(matches!(f.call(b"again"), Err(Error::Released)));
@@ -299,7 +330,7 @@ fn a_sleeper_learns_that_its_channel_broke() {
         std::thread::scope(|scope| {
             let t = scope.spawn(|| p.wait());
             std::thread::sleep(Duration::from_millis(100));
-            let at = g.datain_off.get() as usize / 8 + in_header::BROKEN;
+            let at = g.datain as usize / 8 + in_header::BROKEN;
             // No ring: found at the next look.
             fake.host.window.store(at, 3, Ordering::Release);
             let start = Instant::now();
@@ -322,7 +353,7 @@ fn a_window_laid_out_anew_ends_everything_of_before() {
                 fake::lay_out(&fake.host.window, &fake.host.setup, 8);
                 let e = t.join().unwrap().unwrap_err();
                 assert!(matches!(e, Error::StaleGeneration { ours: 7, found: 0 | 8 }), "{e}");
-                assert!(e.ends_session() && e.advice().contains("Connect anew"));
+                assert!(e.ends_session() && e.advice().contains("Connect again"));
             });
             assert!(matches!(f.call(b"x"), Err(Error::StaleGeneration { .. })));
             assert!(matches!(s.ping(), Err(Error::StaleGeneration { .. })));

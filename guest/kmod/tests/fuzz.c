@@ -18,6 +18,7 @@
 
 #define THREADS 4
 #define FDS 6
+#define KINDS (VFUN_KIND_BUFFER_PUT + 1)
 
 static int fds[FDS];
 static uint64_t handles[16];
@@ -73,22 +74,25 @@ static void remember(uint64_t handle)
 
 static void random_request(struct rng *r)
 {
-	static const uint16_t sizes[11] = {
+	static const uint16_t sizes[KINDS] = {
 		0, sizeof(struct vfun_hello), sizeof(struct vfun_negotiate), 8,
 		8, 8, 8, 8, 8, 8, sizeof(struct vfun_describe),
+		sizeof(struct vfun_codes), 0, 0, 0, 0,
+		sizeof(struct vfun_buffer_get), sizeof(struct vfun_buffer_put),
 	};
 	uint8_t body[VFUN_REQUEST_BODY], answer[VFUN_ANSWER_BODY];
+	struct vfun_calls_shape shape = { 0 };
 	struct vfun_ioc_request q = { 0 };
 	unsigned int i, fd = some_fd(r);
 
-	q.kind = below(r, 20) ? below(r, 11) : edge(r);
+	q.kind = below(r, 20) ? below(r, KINDS) : edge(r);
 	for (i = 0; i < sizeof(body) / 8; i++)
 		((uint64_t *)body)[i] = below(r, 8) ? 0 : edge(r);
 	if (q.kind == VFUN_KIND_HELLO && below(r, 4)) {
 		struct vfun_hello *h = (void *)body;
 
 		memset(h, 0, sizeof(*h));
-		h->version_min = h->version_max = 1;
+		h->version_min = h->version_max = VFUN_VERSION;
 		h->features = any(r);
 		memcpy(h->app, "fuzz", 4);
 	} else if (q.kind == VFUN_KIND_NEGOTIATE && below(r, 4)) {
@@ -97,12 +101,20 @@ static void random_request(struct rng *r)
 		memset(n, 0, sizeof(*n));
 		memcpy(n->function, "null", 4);
 		n->kind = 1 + below(r, 2);
-		n->depth = 1 << below(r, 8);
-		n->cell_bytes = 64 * below(r, 100);
+		shape.depth = 1 << below(r, 8);
+		shape.cell_bytes = 64 * below(r, 100);
+		memcpy(n->shape, &shape, sizeof(shape));
+	} else if (q.kind == VFUN_KIND_BUFFER_GET && below(r, 4)) {
+		struct vfun_buffer_get *g = (void *)body;
+
+		memset(g, 0, sizeof(*g));
+		g->grant = below(r, 2) ? 0 : handles[below(r, 16)];
+		g->bytes = PAGE * (1 + below(r, 20));
+		g->align = PAGE;
 	} else if (below(r, 4)) {
 		*(uint64_t *)body = handles[below(r, 16)];
 	}
-	q.body_len = q.kind < 11 && below(r, 8) ? sizes[q.kind] : edge(r);
+	q.body_len = q.kind < KINDS && below(r, 8) ? sizes[q.kind] : edge(r);
 	q.timeout_ms = below(r, 3) ? 1 + below(r, 50) : edge(r) % 2000;
 	q.body = below(r, 20) ? (uintptr_t)body : edge(r);
 	q.answer = below(r, 20) ? (uintptr_t)answer : edge(r);
@@ -113,11 +125,17 @@ static void random_request(struct rng *r)
 		if (q.kind == VFUN_KIND_NEGOTIATE)
 			remember(((struct vfun_negotiate_ack *)answer)->grant);
 		if (q.kind == VFUN_KIND_ACTIVATE) {
-			struct vfun_activate_ack *a = (void *)answer;
+			struct vt_active *a = (void *)answer;
 
-			remember(a->channel);
-			remember(a->geometry.dataout_off);
-			remember(a->geometry.datain_off);
+			remember(a->ack.channel);
+			for (i = 0; i < a->ack.count && i < VFUN_RANGES_MAX; i++)
+				remember(vt_at(&a->range[i]));
+		}
+		if (q.kind == VFUN_KIND_BUFFER_GET) {
+			struct vfun_buffer_ack *b = (void *)answer;
+
+			remember(b->buffer);
+			remember(vt_at(&b->range));
 		}
 	}
 }
@@ -154,6 +172,7 @@ static void random_call(struct rng *r)
 	struct vfun_ioc_info info;
 	struct vfun_ioc_wait w = { edge(r), edge(r), below(r, 4) ? below(r, 100000) : 0 };
 	struct vfun_ioc_ring ring = { edge(r) };
+	struct vfun_ioc_window win = { .window = (uint16_t)edge(r) };
 	struct vfun_ioc_eventfd ev = { edge(r), (int)edge(r), below(r, 8) ? 0 : 1 };
 	struct pollfd p;
 	unsigned int n;
@@ -162,6 +181,7 @@ static void random_call(struct rng *r)
 	switch (below(r, 20)) {
 	case 0:
 		ioctl(some_fd(r), VFUN_IOC_INFO, &info);
+		ioctl(some_fd(r), VFUN_IOC_WINDOW, &win);
 		break;
 	case 1 ... 8:
 		random_request(r);

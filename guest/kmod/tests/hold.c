@@ -10,12 +10,37 @@
  *   wait ERRNO, broken REASON, magic 0 or 1 (the header page), generation 0 or
  *   1, dataout written, ring ERRNO, request ERRNO, map ERRNO, poll EVENTS,
  *   eventfd COUNT, info GONE
- * and then "held", writes all of dataout each 10 ms, and ends with SIGTERM.
+ * and then "held", writes all of dataout and of what other ranges it may write
+ * each 10 ms, and ends with SIGTERM.
  */
 #include "vt.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
+
+static volatile uint64_t *more[VFUN_RANGES_MAX];
+
+/* Maps the ranges behind a call's two sides. 0 or -errno. */
+static int map_more(const struct vt_channel *c)
+{
+	int i;
+
+	for (i = 2; i < c->active.ack.count; i++) {
+		more[i] = vt_map_range(c->fd, &c->active.range[i],
+				       PROT_READ | PROT_WRITE);
+		if (more[i] == MAP_FAILED)
+			return -errno;
+	}
+	return 0;
+}
+
+static void write_all(volatile uint64_t *p, uint64_t bytes)
+{
+	uint64_t i;
+
+	for (i = 0; p && i < bytes / 8; i++)
+		p[i] = 0x5a5a5a5a5a5a5a5aULL;
+}
 
 int main(int argc, char **argv)
 {
@@ -38,6 +63,8 @@ int main(int argc, char **argv)
 		ret = vt_channel_open(fd, argc > 2 ? argv[2] : "null", &c);
 	if (!ret)
 		ret = vt_call(&c, 1);
+	if (!ret)
+		ret = map_more(&c);
 	ev.channel = c.channel;
 	ev.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (!ret && ioctl(fd, VFUN_IOC_EVENTFD, &ev))
@@ -72,8 +99,9 @@ int main(int argc, char **argv)
 	printf("info %d\n", ret ? -errno : (int)info.gone);
 	printf("held\n");
 	for (;;) {
-		for (i = 0; i < c.side / 8; i++)
-			c.out[i] = 0x5a5a5a5a5a5a5a5aULL;
+		write_all(c.out, c.side);
+		for (i = 2; i < VFUN_RANGES_MAX; i++)
+			write_all(more[i], c.active.range[i].bytes);
 		usleep(10000);
 	}
 }

@@ -10,56 +10,14 @@
  * Prints a line for each wrong outcome and, at the end, "misuse: N checks" with
  * status 0, or "misuse: M of N failed" with status 1.
  */
-#include "vt.h"
+#include "check.h"
 
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
+#include <stddef.h>
 #include <sys/eventfd.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-
-static int checks, failed;
-
-static void check_is(long found, long right, const char *what, int line)
-{
-	checks++;
-	if (found != right) {
-		failed++;
-		printf("misuse.c:%d: %s gave %ld, not %ld\n", line, what, found,
-		       right);
-	}
-}
-
-#define IS(what, right) check_is((long)(what), (long)(right), #what, __LINE__)
-
-static int map_errno(int fd, uint64_t off, uint64_t len, int prot)
-{
-	void *p = vt_map(fd, off, len, prot);
-
-	if (p == MAP_FAILED)
-		return errno;
-	munmap(p, len);
-	return 0;
-}
-
-static sigjmp_buf fault_jump;
-
-static void on_fault(int sig)
-{
-	siglongjmp(fault_jump, sig);
-}
-
-/* The signal that touching an address brings; 0: none. */
-static int touch(const volatile uint64_t *p)
-{
-	int sig = sigsetjmp(fault_jump, 1);
-
-	if (!sig)
-		(void)*p;
-	return sig;
-}
 
 static void no_op(int sig)
 {
@@ -77,23 +35,22 @@ static void alarms(int on)
 	setitimer(ITIMER_REAL, &each, NULL);
 }
 
-static int raw(int fd, unsigned long cmd, void *arg)
-{
-	return ioctl(fd, cmd, arg) ? errno : 0;
-}
-
 static void arguments(void)
 {
 	struct vfun_ioc_request q = { 0 };
 	struct vfun_empty e = { 0 };
 	struct vfun_ioc_eventfd ev = { .fd = -1 };
+	struct vfun_ioc_window w;
 	struct vfun_ioc_info info;
 	uint8_t answer[VFUN_ANSWER_BODY];
 	int fd = vt_open(), ro, kind;
 
 	memset(&info, 0xff, sizeof(info));
 	IS(raw(fd, VFUN_IOC_INFO, &info), 0);
-	IS(info.abi, VFUN_ABI);
+	/* Of every ABI, so that programs of another can refuse it. */
+	IS(VFUN_IOC_INFO, 0x80285600);
+	IS(offsetof(struct vfun_ioc_info, abi), 24);
+	IS(info.abi, 2);
 	IS(info.gone, 0);
 	IS(info.vectors <= VFUN_VECTORS && info.vectors > 0, 1);
 	IS(raw(fd, VFUN_IOC_INFO, NULL), EFAULT);
@@ -101,6 +58,16 @@ static void arguments(void)
 	IS(raw(fd, VFUN_IOC_WAIT, (void *)-4096L), EFAULT);
 	IS(raw(fd, VFUN_IOC_RING, (void *)1), EFAULT);
 	IS(raw(fd, VFUN_IOC_EVENTFD, NULL), EFAULT);
+	IS(raw(fd, VFUN_IOC_WINDOW, NULL), EFAULT);
+	w.window = 0;
+	IS(raw(fd, VFUN_IOC_WINDOW, &w), 0);
+	IS(w.role, VFUN_ROLE_CONTROL);
+	IS(w.bytes == info.window_bytes && w.generation == info.generation &&
+	   w.pci == info.pci, 1);
+	w.window = 1;
+	IS(raw(fd, VFUN_IOC_WINDOW, &w), ENOENT);
+	w.window = 0xffff;
+	IS(raw(fd, VFUN_IOC_WINDOW, &w), ENOENT);
 	IS(raw(fd, _IO('V', 99), NULL), ENOTTY);
 	IS(raw(fd, TCGETS, &info), ENOTTY);
 	IS(raw(fd, _IOWR('V', 1, struct vfun_ioc_ring), &info), ENOTTY);
@@ -115,8 +82,9 @@ static void arguments(void)
 		q.kind = kind;
 		/* The right size for none of them, nor for the largest body. */
 		q.body_len = VFUN_REQUEST_BODY;
-		if (kind >= VFUN_KIND_HELLO && kind <= VFUN_KIND_DESCRIBE &&
-		    kind != VFUN_KIND_RESET) {
+		if ((kind >= VFUN_KIND_HELLO && kind <= VFUN_KIND_CODES &&
+		     kind != VFUN_KIND_RESET) || kind == VFUN_KIND_BUFFER_GET ||
+		    kind == VFUN_KIND_BUFFER_PUT) {
 			IS(raw(fd, VFUN_IOC_REQUEST, &q), EINVAL);
 			q.body_len = 0;
 			IS(raw(fd, VFUN_IOC_REQUEST, &q), EINVAL);
@@ -173,7 +141,7 @@ static void arguments(void)
 static void session(void)
 {
 	struct vfun_negotiate_ack n, m;
-	struct vfun_activate_ack a;
+	struct vt_active a;
 	struct vfun_hello_ack h;
 	int fd = vt_open(), other = vt_open();
 
@@ -217,6 +185,10 @@ static void mappings(void)
 	IS(map_errno(fd, 0, PAGE, PROT_READ | PROT_EXEC), EACCES);
 	IS(map_errno(fd, 0, 2 * PAGE, PROT_READ), EACCES);
 	IS(map_errno(fd, PAGE, PAGE, PROT_READ), EACCES);
+	IS(map_errno(fd, VFUN_MAP(1, 0), PAGE, PROT_READ), EACCES);
+	IS(map_errno(fd, VFUN_MAP(0xffff, 0), PAGE, PROT_READ), EACCES);
+	IS(map_errno(fd, VFUN_MAP(0x10000, 0), PAGE, PROT_READ), EACCES);
+	IS(map_errno(fd, VFUN_MAP(1, 0) - PAGE, 2 * PAGE, PROT_READ), EACCES);
 	IS(map_errno(fd, 1ULL << 62, PAGE, PROT_READ) != 0, 1);
 	header = vt_map(fd, 0, PAGE, PROT_READ);
 	IS(header != MAP_FAILED, 1);
@@ -232,8 +204,8 @@ static void mappings(void)
 	IS(vt_hello(other, "maps", NULL), 0);
 	IS(vt_channel_open(fd, "null", &c), 0);
 	IS(vt_channel_open(other, "null", &d), 0);
-	out = c.g.dataout_off;
-	in = c.g.datain_off;
+	out = c.out_at;
+	in = c.in_at;
 	side = c.side;
 	IS(vt_call(&c, 7), 0);
 	IS(vt_call(&d, 7), 0);
@@ -262,8 +234,9 @@ static void mappings(void)
 	IS(map_errno(fd, out + PAGE, side, PROT_READ), EACCES);
 	IS(map_errno(fd, out - PAGE, side, PROT_READ), EACCES);
 	IS(map_errno(fd, in, side, PROT_READ | PROT_WRITE), EACCES);
-	IS(map_errno(fd, d.g.dataout_off, d.side, PROT_READ), EACCES);
-	IS(map_errno(fd, d.g.datain_off, d.side, PROT_READ), EACCES);
+	IS(map_errno(fd, VFUN_MAP(1, out), PAGE, PROT_READ), EACCES);
+	IS(map_errno(fd, d.out_at, d.side, PROT_READ), EACCES);
+	IS(map_errno(fd, d.in_at, d.side, PROT_READ), EACCES);
 	IS(mprotect((void *)c.in, PAGE, PROT_WRITE) ? errno : 0, EACCES);
 	IS(mprotect((void *)c.out, PAGE, PROT_READ), 0);
 	IS(mprotect((void *)c.out, PAGE, PROT_READ | PROT_WRITE), 0);
@@ -438,7 +411,7 @@ static void *busy_caller(void *arg)
 	for (i = 0; i < 200; i++) {
 		vt_wait(p->fd, p->c->channel, &seen, i % 3 ? 0 : 100000);
 		vt_ring(p->fd, p->c->channel);
-		map_errno(p->fd, p->c->g.dataout_off, PAGE, PROT_READ);
+		map_errno(p->fd, p->c->out_at, PAGE, PROT_READ);
 	}
 	return NULL;
 }
@@ -686,7 +659,6 @@ static void over_exec(char **argv)
 
 int main(int argc, char **argv)
 {
-	struct sigaction sa = { .sa_handler = on_fault };
 	struct sigaction none = { .sa_handler = no_op };
 
 	if (argc > 1)
@@ -699,8 +671,7 @@ int main(int argc, char **argv)
 				  sizeof(e), NULL, NULL) != 0;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	sigaction(SIGSEGV, &sa, NULL);
-	sigaction(SIGBUS, &sa, NULL);
+	catch_faults();
 	sigaction(SIGALRM, &none, NULL);
 	if (argc > 2) {
 		goodbyes();
@@ -714,9 +685,5 @@ int main(int argc, char **argv)
 		over_exec(argv);
 		limits();
 	}
-	if (failed)
-		printf("misuse: %d of %d failed\n", failed, checks);
-	else
-		printf("misuse: %d checks\n", checks);
-	return failed != 0;
+	return checked("misuse");
 }

@@ -56,7 +56,8 @@ static inline int vt_request(int fd, uint16_t kind, const void *body,
 static inline int vt_hello(int fd, const char *app, struct vfun_hello_ack *ack)
 {
 	uint8_t answer[VFUN_ANSWER_BODY];
-	struct vfun_hello h = { .version_min = 1, .version_max = 1, .pid = 1,
+	struct vfun_hello h = { .version_min = VFUN_VERSION,
+				.version_max = VFUN_VERSION, .pid = 1,
 				.features = ~0ULL };
 	int ret;
 
@@ -72,10 +73,12 @@ static inline int vt_negotiate(int fd, const char *function, uint16_t depth,
 			       struct vfun_negotiate_ack *ack)
 {
 	uint8_t answer[VFUN_ANSWER_BODY];
-	struct vfun_negotiate n = { .kind = VFUN_CHANNEL_KIND_CALLS,
-				    .depth = depth, .cell_bytes = cell_bytes };
+	struct vfun_negotiate n = { .kind = VFUN_CHANNEL_KIND_CALLS };
+	struct vfun_calls_shape shape = { .depth = depth,
+					  .cell_bytes = cell_bytes };
 	int ret;
 
+	memcpy(n.shape, &shape, sizeof(shape));
 	memcpy(n.function, function, strnlen(function, sizeof(n.function)));
 	ret = vt_request(fd, VFUN_KIND_NEGOTIATE, &n, sizeof(n), answer, NULL);
 	if (!ret)
@@ -83,16 +86,22 @@ static inline int vt_negotiate(int fd, const char *function, uint16_t depth,
 	return ret;
 }
 
-static inline int vt_activate(int fd, uint64_t grant,
-			      struct vfun_activate_ack *ack)
+/* An activated grant: its ack with the ranges behind it. */
+struct vt_active {
+	struct vfun_activate_ack ack;
+	struct vfun_range range[VFUN_RANGES_MAX];
+};
+
+static inline int vt_activate(int fd, uint64_t grant, struct vt_active *a)
 {
 	uint8_t answer[VFUN_ANSWER_BODY];
 	struct vfun_of_grant g = { grant };
+	uint32_t len = 0;
 	int ret;
 
-	ret = vt_request(fd, VFUN_KIND_ACTIVATE, &g, sizeof(g), answer, NULL);
+	ret = vt_request(fd, VFUN_KIND_ACTIVATE, &g, sizeof(g), answer, &len);
 	if (!ret)
-		memcpy(ack, answer, sizeof(*ack));
+		memcpy(a, answer, len < sizeof(*a) ? len : sizeof(*a));
 	return ret;
 }
 
@@ -110,6 +119,29 @@ static inline int vt_goodbye(int fd)
 	return vt_request(fd, VFUN_KIND_GOODBYE, &e, sizeof(e), NULL, NULL);
 }
 
+/* bytes of both sides' for a grant (0: the session); 0 or -errno, or 1 for a nack. */
+static inline int vt_buffer_get(int fd, uint64_t grant, uint64_t bytes,
+				struct vfun_buffer_ack *ack)
+{
+	struct vfun_buffer_get g = { .grant = grant, .bytes = bytes,
+				     .align = PAGE };
+	uint8_t answer[VFUN_ANSWER_BODY];
+	int ret;
+
+	ret = vt_request(fd, VFUN_KIND_BUFFER_GET, &g, sizeof(g), answer, NULL);
+	if (!ret)
+		memcpy(ack, answer, sizeof(*ack));
+	return ret;
+}
+
+static inline int vt_buffer_put(int fd, uint64_t buffer)
+{
+	struct vfun_buffer_put p = { buffer };
+
+	return vt_request(fd, VFUN_KIND_BUFFER_PUT, &p, sizeof(p), NULL, NULL);
+}
+
+/* off: of window 0, or with VFUN_MAP. */
 static inline void *vt_map(int fd, uint64_t off, uint64_t len, int prot)
 {
 	return mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)off);
@@ -133,11 +165,21 @@ static inline int vt_ring(int fd, uint64_t channel)
 	return ioctl(fd, VFUN_IOC_RING, &r) ? -errno : 0;
 }
 
-/* A channel in use. */
+static inline uint64_t vt_at(const struct vfun_range *r)
+{
+	return VFUN_MAP(r->window, r->offset);
+}
+
+static inline void *vt_map_range(int fd, const struct vfun_range *r, int prot)
+{
+	return vt_map(fd, vt_at(r), r->bytes, prot);
+}
+
+/* A channel of calls in use; out_at and in_at are offsets for mmap. */
 struct vt_channel {
 	int fd;
-	uint64_t grant, channel, side, seen;
-	struct vfun_geometry g;
+	uint64_t grant, channel, side, seen, out_at, in_at;
+	struct vt_active active;
 	volatile uint64_t *out;
 	const volatile uint64_t *in;
 	uint32_t seq;
@@ -147,8 +189,8 @@ struct vt_channel {
 static inline int vt_channel_open(int fd, const char *function,
 				  struct vt_channel *c)
 {
+	struct vt_active *a = &c->active;
 	struct vfun_negotiate_ack n;
-	struct vfun_activate_ack a;
 	int ret;
 
 	memset(c, 0, sizeof(*c));
@@ -157,16 +199,21 @@ static inline int vt_channel_open(int fd, const char *function,
 	if (ret)
 		return ret;
 	c->grant = n.grant;
-	ret = vt_activate(fd, n.grant, &a);
+	ret = vt_activate(fd, n.grant, a);
 	if (ret)
 		return ret;
-	c->channel = a.channel;
-	c->g = a.geometry;
-	c->side = a.geometry.side_bytes;
-	c->out = vt_map(fd, c->g.dataout_off, c->side, PROT_READ | PROT_WRITE);
+	if (a->ack.count < 2 || a->range[0].access != VFUN_ACCESS_APP_WRITES ||
+	    a->range[1].access != VFUN_ACCESS_HOST_WRITES ||
+	    a->range[0].bytes != a->range[1].bytes)
+		return -EBADMSG;
+	c->channel = a->ack.channel;
+	c->side = a->range[0].bytes;
+	c->out_at = vt_at(&a->range[0]);
+	c->in_at = vt_at(&a->range[1]);
+	c->out = vt_map_range(fd, &a->range[0], PROT_READ | PROT_WRITE);
 	if (c->out == MAP_FAILED)
 		return -errno;
-	c->in = vt_map(fd, c->g.datain_off, c->side, PROT_READ);
+	c->in = vt_map_range(fd, &a->range[1], PROT_READ);
 	if (c->in == MAP_FAILED)
 		return -errno;
 	return 0;

@@ -53,14 +53,14 @@ pub fn forked(py: Python<'_>) -> PyErr {
         py,
         "Forked",
         "this was opened by the parent process; a child has no part in its window",
-        "Connect anew in the child, or start children by 'spawn'.",
+        "Connect again in the child, or start children by 'spawn'.",
     )
 }
 
 /// Use after close.
 #[cold]
 pub fn closed(py: Python<'_>) -> PyErr {
-    own(py, "Closed", "the session or function was closed", "Connect anew.")
+    own(py, "Closed", "the session or function was closed", "Connect again.")
 }
 
 #[allow(clippy::too_many_arguments, reason = "one exception's fields")]

@@ -73,6 +73,64 @@ def test_several_functions_finish_in_their_own_time(host):
     assert asyncio.run(main()) == [50, 500]
 
 
+def later(ms, answer):
+    """The driver answers from a timer of its own, after it has returned."""
+    return struct.pack("<BI", 16, ms) + answer
+
+
+def test_answers_that_come_late_and_out_of_order(host):
+    f = host.function("misbehave", depth=16)
+
+    async def main():
+        order = []
+
+        async def one(ms):
+            assert await f.acall(later(ms, b"%d" % ms)) == b"%d" % ms
+            order.append(ms)
+
+        # One channel, one thread of its service: all are open at the same time.
+        await asyncio.gather(*(one(ms) for ms in (600, 400, 200, 5)))
+        return order
+
+    assert asyncio.run(main()) == [5, 200, 400, 600]
+
+
+def test_an_event_is_awaited_while_other_calls_go_on(host):
+    f = host.function("misbehave", depth=8)
+
+    async def main():
+        events = [asyncio.ensure_future(f.acall(b"\x14" + bytes([n]))) for n in range(5)]
+        # A call that ends at once does not give way to other tasks: let these begin.
+        await asyncio.sleep(0)
+        for n in range(50):
+            assert await f.acall(b"\0%d" % n) == b"%d" % n
+        assert not any(e.done() for e in events)
+        assert await f.acall(b"\x15") == struct.pack("<Q", 5)
+        return await asyncio.gather(*events)
+
+    assert asyncio.run(main()) == [bytes([n]) for n in range(5)]
+
+
+def test_late_answers_by_threads_and_a_waiter(host):
+    f = host.function("misbehave", depth=8)
+    calls = [f.start(later(ms, b"%d" % ms)) for ms in (300, 10)]
+    assert calls[1].wait() == b"10"
+    assert calls[0].wait() == b"300"
+    waiter, order = virtfun.Waiter(), []
+    calls = {ms: f.start(later(ms, b"")) for ms in (300, 150, 10)}
+    with selectors.DefaultSelector() as selector:
+        selector.register(waiter, selectors.EVENT_READ)
+        while calls:
+            waiting = list(calls)
+            found = waiter.arm([calls[ms] for ms in waiting])
+            if not found:
+                assert selector.select(60)
+            for i in found:
+                order.append(waiting[i])
+                calls.pop(waiting[i]).wait()
+    assert order == [10, 150, 300]
+
+
 def test_a_cancelled_wait_leaves_the_call_alone(host):
     t = host.function("misbehave", depth=2)
 

@@ -3,6 +3,7 @@
 //!
 //! - [`Ask`], [`Reply`]: questions and answers, with the rows that they carry.
 //! - [`counters`], [`policy`], [`tokens`], [`audit`]: rows of one theme each.
+//! - [`transport`]: how windows get to their other end.
 //! - [`Client`]: asks. Every program of ours that talks to the manager uses it.
 
 #![forbid(unsafe_code)]
@@ -15,9 +16,11 @@ pub mod history;
 pub mod policy;
 pub mod switch;
 pub mod tokens;
+pub mod transport;
 
 pub use client::{AskError, Client};
 pub use drain::DrainOf;
+pub use transport::Transport;
 
 use audit::{Query, Row};
 use counters::Counters;
@@ -440,11 +443,11 @@ pub struct ClientRow {
     pub kind: String,
     /// Size of its window.
     pub window_bytes: u64,
-    /// `host`, `ivshmem-doorbell` or `ivshmem-plain`.
-    pub transport: String,
-    /// The window's file, for VMs without a doorbell.
+    /// How its window gets to its VM or program.
+    pub transport: Transport,
+    /// The window's file, where it is one.
     pub window_file: Option<PathBuf>,
-    /// Where QEMU connects, for VMs with a doorbell.
+    /// Where the VM connects, if it does.
     pub socket: Option<PathBuf>,
     /// Whether a VM has connected there.
     pub connected: bool,

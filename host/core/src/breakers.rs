@@ -7,9 +7,10 @@
 //! one trial. If that crashes within [`CRASH_WINDOW_MS`] it opens again.
 
 use super::event::Action;
-use super::{Core, Level};
+use super::services::Owner;
+use super::{Core, Level, nacks};
+use vfun_wire::Nack;
 use vfun_wire::message::Location;
-use vfun_wire::{Nack, NackCode};
 
 /// Crashes in [`CRASH_WINDOW_MS`] after which nothing is started for a while:
 /// a driver that dies six times in half a minute will die a seventh time.
@@ -23,8 +24,8 @@ pub const OPEN_MOST_MS: u64 = 300_000;
 /// Before the start that follows so many crashes, ms.
 const DELAYS: [u64; CRASHES_MAX] = [0, 20, 100, 400, 1_000, 2_000];
 
-/// What crashed: clientID, function's name, location.
-pub type Key = (u32, String, u8);
+/// What crashed: whose it was, function's name, location.
+pub type Key = (Owner, String, u8);
 
 /// Where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,19 +128,13 @@ impl Core {
     pub(super) fn check_breaker(
         &self,
         now: u64,
-        client: u32,
+        owner: Owner,
         function: &str,
         location: Location,
     ) -> Result<(), Nack> {
-        let key = (client, function.to_owned(), location.to_wire());
+        let key = (owner, function.to_owned(), location.to_wire());
         match self.breakers.get(&key).map(|b| b.state(now)) {
-            Some(State::Open(until)) => Err(Nack::new(
-                NackCode::ServiceFailed,
-                format!(
-                    "the service of '{function}' crashed too often: it is tried again in {} ms",
-                    until - now
-                ),
-            )),
+            Some(State::Open(until)) => Err(nacks::crashed_too_often(function, until - now)),
             _ => Ok(()),
         }
     }
@@ -151,27 +146,28 @@ impl Core {
         key: Key,
         out: &mut Vec<Action>,
     ) -> Result<u64, u64> {
-        if !self.breakers.contains_key(&key) {
-            let over: Vec<Key> = self
-                .breakers
-                .iter()
-                .filter(|(_, b)| b.is_over(now))
-                .map(|(k, _)| k.clone())
-                .collect();
-            over.iter().for_each(|k| drop(self.breakers.remove(k)));
-            self.breakers.insert(key.clone(), Breaker::default());
-        }
-        let again = self.breakers.get_mut(&key).expect("just put there").crashed(now);
+        let (owner, function) = (key.0, key.1.clone());
+        let mut breaker = match self.breakers.remove(&key) {
+            Some(known) => known,
+            None => {
+                let over: Vec<Key> = self
+                    .breakers
+                    .iter()
+                    .filter(|(_, b)| b.is_over(now))
+                    .map(|(k, _)| k.clone())
+                    .collect();
+                over.iter().for_each(|k| drop(self.breakers.remove(k)));
+                Breaker::default()
+            }
+        };
+        let again = breaker.crashed(now);
+        self.breakers.insert(key, breaker);
         if let Err(until) = again {
-            out.push(Action::LogOf {
-                client: key.0,
-                level: Level::Warn,
-                text: format!(
-                    "the service of '{}' crashed too often: it is not started for {} ms",
-                    key.1,
-                    until - now
-                ),
-            });
+            let text = format!(
+                "the service of '{function}' crashed too often: it is not started for {} ms",
+                until - now
+            );
+            self.log_of_service(owner, Level::Warn, text, out);
         }
         again
     }

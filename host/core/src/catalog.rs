@@ -1,10 +1,13 @@
 //! What is offered to whom: functions and clients, as the manifests declare them.
 
 use crate::policy::{Key, Policy, key_of, matches};
+use crate::services::Owner;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use vfun_admin::Transport;
+pub use vfun_admin::transport::ClientKind;
 use vfun_jail::Device;
 use vfun_signature::Signature;
 use vfun_supervise::{Driver, Lengths};
@@ -166,8 +169,6 @@ pub struct Client {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Whether it is a VM or programs on the host.
-    pub kind: ClientKind,
     /// Size of its window.
     pub window_bytes: u64,
     /// Functions of the host that it may use; `*` for all. Its own, and whether it
@@ -177,8 +178,9 @@ pub struct Client {
     pub max_grants: u32,
     /// Whether it may have hardware.
     pub hardware: bool,
-    /// Whether its window has doorbells; a VM's without is a plain file.
-    pub doorbell: bool,
+    /// How its windows get to their other end. It is the VM's: a client with several
+    /// VMs would have one of these for each.
+    pub transport: Transport,
     /// Whether its apps may have services that spin: each such channel keeps a
     /// processor of the host busy, calls or none.
     pub spin: bool,
@@ -201,16 +203,12 @@ pub enum OverTcp {
     Open,
 }
 
-/// What a client is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientKind {
-    /// A VM with a window of its own.
-    Vm,
-    /// Programs on the host, each with a window of its own.
-    Host,
-}
-
 impl Client {
+    /// Whose programs use its windows.
+    pub fn kind(&self) -> ClientKind {
+        self.transport.row().serves
+    }
+
     /// Whether its manifest lets it use a function.
     pub fn may_use(&self, function: &str) -> bool {
         key_of(function) == Key::Submit || self.functions.iter().any(|f| f == "*" || f == function)
@@ -279,9 +277,21 @@ impl Catalog {
         own.chain(self.functions.values())
     }
 
-    /// The [`terms`](Function::terms) of what a client means by a name, if anything.
-    pub(super) fn terms(&self, client: u32, name: &str) -> Option<String> {
-        self.function(client, name).map(Function::terms)
+    /// What a service's function is now, if it is there.
+    pub(super) fn function_of(&self, owner: Owner, name: &str) -> Option<&Function> {
+        let Owner::Client(client) = owner;
+        self.function(client, name)
+    }
+
+    /// What an owner of services is called, if it is there.
+    pub(super) fn owner_name(&self, owner: Owner) -> Option<&str> {
+        let Owner::Client(client) = owner;
+        self.clients.get(&client).map(|c| c.name.as_str())
+    }
+
+    /// The [`terms`](Function::terms) of a service's function, if it is there.
+    pub(super) fn terms(&self, owner: Owner, name: &str) -> Option<String> {
+        self.function_of(owner, name).map(Function::terms)
     }
 
     /// A client by name.

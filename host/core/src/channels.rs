@@ -1,13 +1,11 @@
-//! Channels: how they are opened, refused, closed and broken.
+//! Channels: how they are opened, closed and broken.
 
-use super::grants::GrantState;
+use super::grant::{Grant, Stage};
 use super::switch::Phase;
 use super::{Action, Core, Level, ServiceId};
-use vfun_wire::message::{ActivateAck, Location};
+use vfun_wire::message::Location;
 use vfun_wire::status::BreakReason;
-use vfun_wire::{Handle, Nack, NackCode, Status};
-use zerocopy::IntoBytes;
-use zerocopy::little_endian::U64;
+use vfun_wire::{Handle, NackCode, Status};
 
 impl Core {
     pub(super) fn open(&mut self, service: ServiceId, grant: Handle, out: &mut Vec<Action>) {
@@ -31,61 +29,31 @@ impl Core {
         let Ok(g) = self.grants.get(grant) else { return };
         // It has it still, from before a move: when it has let go it is told.
         if standby.is_none()
-            && g.moving.is_some_and(|m| {
+            && g.moving().is_some_and(|m| {
                 m.service == service && matches!(m.phase, Phase::Leaving | Phase::Off)
             })
         {
             return;
         }
-        let geometry = g.geometry.expect("laid out before its service is asked for");
-        if g.state == GrantState::Activating {
+        let Some(place) = g.channel() else { return };
+        let window = g.holder.window;
+        if matches!(g.stage, Stage::Activating { .. }) {
             // Here and not when it is laid out: whichever manager and service
             // it takes until somebody serves it, that one begins with zeros.
-            out.push(Action::Zero { window: g.window, geometry });
+            out.push(Action::Zero { window, place });
         }
         out.push(Action::OpenChannel {
             service,
             channel: grant,
-            window: g.window,
-            geometry,
-            app: g.app.clone(),
-            deadline_ms: g.deadline_ms,
-            calls_per_s: g.calls_per_s,
-            wait: g.wait,
-            vf: g.vf.filter(|_| standby.unwrap_or(g.location).is_hardware()),
+            window,
+            place,
+            app: g.holder.app.clone(),
+            deadline_ms: g.terms.deadline_ms,
+            calls_per_s: g.terms.calls_per_s,
+            wait: g.terms.wait,
+            vf: g.vf().filter(|_| standby.unwrap_or(g.subject.location).is_hardware()),
             standby: standby.is_some(),
         });
-    }
-
-    pub(super) fn nack_activation(
-        &mut self,
-        _now: u64,
-        grant: Handle,
-        reason: &str,
-        out: &mut Vec<Action>,
-    ) {
-        self.nack_activation_as(NackCode::ServiceFailed, grant, reason, out);
-    }
-
-    pub(super) fn nack_activation_as(
-        &mut self,
-        code: NackCode,
-        grant: Handle,
-        reason: &str,
-        out: &mut Vec<Action>,
-    ) {
-        let Some(g) = self.grants.get_mut(grant) else { return };
-        let (waiting, geometry, window) = (g.waiting.take(), g.geometry.take(), g.window);
-        g.state = GrantState::Granted;
-        g.service = None;
-        if let (Some(geo), Some(w)) = (geometry, self.windows.get_mut(&window)) {
-            w.heap.give(geo.dataout_off.get(), geo.side_bytes.get());
-            w.heap.give(geo.datain_off.get(), geo.side_bytes.get());
-        }
-        if let Some(to) = waiting {
-            let nack = Nack::new(code, reason);
-            out.push(Action::Answer { to, result: Err(nack) });
-        }
     }
 
     pub(super) fn channel_opened(
@@ -98,30 +66,25 @@ impl Core {
         if self.is_handed(channel, service) {
             return self.handed_over(now, channel);
         }
-        let Some(g) = self.grants.get_mut(channel).filter(|g| g.service == Some(service)) else {
-            return;
-        };
-        match g.state {
-            GrantState::Activating => {
-                g.state = GrantState::Active;
-                g.activated = g.waiting;
-                let ack = ActivateAck {
-                    channel: U64::new(channel.0),
-                    geometry: g.geometry.expect("an activating grant has one"),
-                };
-                if let Some(to) = g.waiting.take() {
-                    out.push(Action::Answer { to, result: Ok(ack.as_bytes().to_vec()) });
+        let mine = self.grants.get(channel).is_ok_and(|g| g.service() == Some(service));
+        let Some(g) = self.grants.get_mut(channel).filter(|_| mine) else { return };
+        let opening = g.moving().filter(|m| m.phase == Phase::Opening);
+        match g.stage.take() {
+            Stage::Recovering { place, service } => {
+                g.stage = Stage::Active { place, service };
+                if opening.is_some() {
+                    g.set_moving(None);
                 }
             }
-            GrantState::Recovering => {
-                g.state = GrantState::Active;
-                g.moving = g.moving.filter(|m| m.phase != Phase::Opening);
+            activating @ Stage::Activating { .. } => {
+                g.stage = activating;
+                self.activated(channel, out);
             }
-            GrantState::Active if g.moving.is_some_and(|m| m.phase == Phase::Opening) => {
-                g.moving = None;
-                return;
+            active @ Stage::Active { .. } if opening.is_some() => {
+                g.stage = active;
+                return g.set_moving(None);
             }
-            _ => return,
+            other => return g.stage = other,
         }
         if let Some(s) = self.services.get_mut(&service) {
             s.used_ms = now;
@@ -137,28 +100,28 @@ impl Core {
         reason: &str,
         out: &mut Vec<Action>,
     ) {
-        if self.grants.get(channel).is_ok_and(|g| g.leased) {
+        if self.grants.get(channel).is_ok_and(Grant::movable) {
             self.note_trouble(channel, reason);
         }
-        if self.beside(service).contains(&channel) {
+        let Ok(g) = self.grants.get(channel) else { return };
+        if g.is_beside(service) {
             return self.beside_gone(now, channel, service, false, out);
         }
-        let Some(g) = self.grants.get_mut(channel).filter(|g| g.service == Some(service)) else {
+        if g.service() != Some(service) {
             return;
-        };
-        match g.state {
-            GrantState::Activating => self.nack_activation(now, channel, reason, out),
-            GrantState::Closing => self.free_grant(channel, out),
-            GrantState::Active if g.moving.is_none_or(|m| m.phase != Phase::Opening) => {}
-            GrantState::Active | GrantState::Recovering => {
-                if self.fall_back(now, channel, Status::DriverCrashed, out) {
-                    return;
+        }
+        match g.stage {
+            Stage::Active { .. } if g.moving().is_none_or(|m| m.phase != Phase::Opening) => {}
+            Stage::Active { .. } | Stage::Recovering { .. } => {
+                if !self.fall_back(now, channel, Status::DriverCrashed, out) {
+                    self.break_off(channel, BreakReason::NoService, reason, out);
                 }
-                let g = self.grants.get_mut(channel).expect("just seen");
-                g.service = None;
-                self.break_off(channel, Status::ServiceLost, BreakReason::NoService, reason, out);
             }
-            _ => {}
+            Stage::Activating { .. } => {
+                self.nack_activation(NackCode::ServiceFailed, channel, reason, out);
+            }
+            Stage::Closing { .. } => self.free_grant(channel, out),
+            Stage::Granted | Stage::Broken { .. } => {}
         }
     }
 
@@ -169,20 +132,17 @@ impl Core {
         channel: Handle,
         out: &mut Vec<Action>,
     ) {
-        if self.beside(service).contains(&channel) {
+        if self.grants.get(channel).is_ok_and(|g| g.is_beside(service)) {
             self.beside_gone(now, channel, service, true, out);
         }
-        let closing = self
-            .grants
-            .get(channel)
-            .is_ok_and(|g| g.service == Some(service) && g.state == GrantState::Closing);
-        if closing {
-            self.free_grant(channel, out);
-        } else if self.grants.get(channel).is_ok_and(|g| g.service == Some(service)) {
-            if self.lets_go(channel) {
-                self.change_over(now, channel, out);
-            } else if self.grants.get(channel).is_ok_and(|g| g.state == GrantState::Broken) {
-                self.off_broken(channel, out);
+        if let Ok(g) = self.grants.get(channel)
+            && g.service() == Some(service)
+        {
+            match g.stage {
+                Stage::Closing { .. } => self.free_grant(channel, out),
+                Stage::Broken { .. } => self.off_broken(channel, out),
+                _ if g.is_let_go() => self.change_over(now, channel, out),
+                _ => {}
             }
         }
         if let Some(s) = self.services.get_mut(&service) {
@@ -197,16 +157,14 @@ impl Core {
         reason: &str,
         out: &mut Vec<Action>,
     ) {
-        let mine = self.grants.get(channel).is_ok_and(|g| {
-            g.service == Some(service)
-                && matches!(g.state, GrantState::Active | GrantState::Recovering)
-        });
-        if !mine {
+        let Ok(g) = self.grants.get(channel) else { return };
+        if g.service() != Some(service) || !g.stage.goes_on() {
             return;
         }
         // The service has stopped serving it but still maps it: it is asked to
         // let go, and the pages stay the grant's until it is released.
-        self.break_off(channel, Status::ChannelBroken, BreakReason::BadSequence, reason, out);
+        self.tell_broken(channel, Status::ChannelBroken, BreakReason::BadSequence, out);
+        self.leave_broken(channel, Some(service), None, reason, out);
         out.push(Action::CloseChannel { service, channel });
     }
 
@@ -214,28 +172,37 @@ impl Core {
     pub(super) fn break_off(
         &mut self,
         channel: Handle,
-        status: Status,
         reason: BreakReason,
         why: &str,
         out: &mut Vec<Action>,
     ) {
-        self.tell_broken(channel, status, reason, out);
-        self.leave_broken(channel, why, out);
+        self.tell_broken(channel, Status::ServiceLost, reason, out);
+        self.leave_broken(channel, None, None, why, out);
     }
 
-    /// The same, but that its app is told when no service is on the channel any
-    /// more: one that serves it still would answer what was answered here.
-    pub(super) fn leave_broken(&mut self, channel: Handle, why: &str, out: &mut Vec<Action>) {
+    /// Breaks a channel that `service` has still. With `over` its app is told so, and
+    /// why, when no service has it any more: one that serves it still would answer what
+    /// was answered here.
+    pub(super) fn leave_broken(
+        &mut self,
+        channel: Handle,
+        service: Option<ServiceId>,
+        over: Option<BreakReason>,
+        why: &str,
+        out: &mut Vec<Action>,
+    ) {
         let Some(g) = self.grants.get_mut(channel) else { return };
-        (g.state, g.closing_ms) = (GrantState::Broken, self.now);
+        match g.stage.take() {
+            Stage::Active { place, .. } | Stage::Recovering { place, .. } => {
+                g.stage = Stage::Broken { place, service, since_ms: self.now, over };
+            }
+            other => return g.stage = other,
+        }
+        let (client, function) = (g.holder.client_id, g.subject.function.clone());
         self.part(channel, out);
         self.free_vf_of_broken(channel);
-        let Ok(g) = self.grants.get(channel) else { return };
-        out.push(Action::LogOf {
-            client: g.client_id,
-            level: Level::Warn,
-            text: format!("channel {channel} of '{}' is broken: {why}", g.function),
-        });
+        let text = format!("channel {channel} of '{function}' is broken: {why}");
+        out.push(Action::LogOf { client, level: Level::Warn, text });
         self.record(channel, Some(why), out);
     }
 
@@ -247,9 +214,9 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         if let Ok(g) = self.grants.get(grant)
-            && let Some(geometry) = g.geometry
+            && let Some(place) = g.channel()
         {
-            out.push(Action::BreakChannel { window: g.window, geometry, status, reason });
+            out.push(Action::BreakChannel { window: g.holder.window, place, status, reason });
         }
     }
 
@@ -257,10 +224,34 @@ impl Core {
     /// been told why it is broken, it is because it was to leave a VF to others.
     pub(super) fn off_broken(&mut self, grant: Handle, out: &mut Vec<Action>) {
         let Some(g) = self.grants.get_mut(grant) else { return };
-        g.service = None;
-        if let Some(reason) = g.over.take() {
+        let Stage::Broken { service, over, .. } = &mut g.stage else { return };
+        *service = None;
+        if let Some(reason) = over.take() {
             self.tell_broken(grant, Status::ServiceLost, reason, out);
         }
         self.free_vf_of_broken(grant);
+    }
+
+    /// The service of a grant is gone and does not come again: who waits for it is told,
+    /// and what it served is broken off.
+    pub(super) fn abandon(
+        &mut self,
+        grant: Handle,
+        reason: BreakReason,
+        why: &str,
+        out: &mut Vec<Action>,
+    ) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        match g.stage {
+            Stage::Granted => {}
+            Stage::Activating { .. } => {
+                self.nack_activation(NackCode::ServiceFailed, grant, why, out);
+            }
+            Stage::Active { .. } | Stage::Recovering { .. } => {
+                self.break_off(grant, reason, why, out);
+            }
+            Stage::Broken { .. } => self.off_broken(grant, out),
+            Stage::Closing { .. } => self.free_grant(grant, out),
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! To whom nothing new is granted: to everybody, to some clients, or of some
 //! functions. What is active goes on, its service is started again if it dies.
 
-use super::{Core, DrainOf, Grant, GrantState};
+use super::{Core, DrainOf, Grant, nacks};
 use std::collections::BTreeSet;
-use vfun_wire::{Handle, Nack, NackCode};
+use vfun_wire::{Handle, Nack};
 
 /// What is drained.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,13 @@ pub(crate) struct Drain {
     pub clients: BTreeSet<String>,
     /// By name.
     pub functions: BTreeSet<String>,
+}
+
+/// By what something is drained.
+pub(super) enum Drained<'a> {
+    All,
+    Client(&'a str),
+    Function(&'a str),
 }
 
 impl Drain {
@@ -42,16 +49,15 @@ impl Core {
 
     /// Refuses what is drained.
     pub(super) fn check_drain(&self, client: &str, function: &str) -> Result<(), Nack> {
-        let sentence = if self.drain.all {
-            "the host is finishing what is in flight and grants nothing new".to_owned()
+        if self.drain.all {
+            Err(nacks::drained(Drained::All))
         } else if self.drain.clients.contains(client) {
-            format!("client {client} is drained: nothing new is granted to it")
+            Err(nacks::drained(Drained::Client(client)))
         } else if self.drain.functions.contains(function) {
-            format!("'{function}' is drained: nothing new is granted of it")
+            Err(nacks::drained(Drained::Function(function)))
         } else {
-            return Ok(());
-        };
-        Err(Nack::new(NackCode::Draining, sentence))
+            Ok(())
+        }
     }
 
     /// Grants that are not released yet of what is named.
@@ -59,13 +65,10 @@ impl Core {
         &'a self,
         of: &'a DrainOf,
     ) -> impl Iterator<Item = (Handle, &'a Grant)> + 'a {
-        self.grants().filter(move |(_, g)| {
-            let it = match of {
-                DrainOf::All => true,
-                DrainOf::Client(name) => g.client == *name,
-                DrainOf::Function(name) => g.function == *name,
-            };
-            it && g.state != GrantState::Released
+        self.grants().filter(move |(_, g)| match of {
+            DrainOf::All => true,
+            DrainOf::Client(name) => g.holder.client == *name,
+            DrainOf::Function(name) => g.subject.function == *name,
         })
     }
 }

@@ -1,10 +1,11 @@
 //! What goes into the state machine and what comes out.
 
-use super::grants::GrantState;
+use super::grant::GrantState;
+use serde::{Deserialize, Serialize};
 use vfun_admin::DrainOf;
 use vfun_supervise::Driver;
-use vfun_wire::channel::Geometry;
 use vfun_wire::message::Location;
+use vfun_wire::place::ChannelPlace;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Nack, Status};
 
@@ -14,7 +15,8 @@ pub type WindowId = u32;
 pub type ServiceId = u32;
 
 /// Where to put an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "(WindowId, usize, u32)", try_from = "(WindowId, usize, u32)")]
 pub struct ReplyTo {
     /// Which window.
     pub window: WindowId,
@@ -232,7 +234,7 @@ pub enum Action {
         /// Where.
         to: ReplyTo,
         /// The channel's window and place, if it is active.
-        channel: Option<(WindowId, Geometry)>,
+        channel: Option<(WindowId, ChannelPlace)>,
         /// Starts after the first.
         restarts: u32,
         /// The service.
@@ -272,7 +274,7 @@ pub enum Action {
         /// The window.
         window: WindowId,
         /// The channel.
-        geometry: Geometry,
+        place: ChannelPlace,
     },
     /// Let a service serve a channel.
     OpenChannel {
@@ -283,7 +285,7 @@ pub enum Action {
         /// Its window.
         window: WindowId,
         /// Its place and shape.
-        geometry: Geometry,
+        place: ChannelPlace,
         /// Who calls.
         app: String,
         /// Deadline of each call, ms.
@@ -347,7 +349,7 @@ pub enum Action {
         /// The window.
         window: WindowId,
         /// The channel.
-        geometry: Geometry,
+        place: ChannelPlace,
         /// What to answer.
         status: Status,
     },
@@ -356,7 +358,7 @@ pub enum Action {
         /// The window.
         window: WindowId,
         /// The channel.
-        geometry: Geometry,
+        place: ChannelPlace,
         /// What to answer.
         status: Status,
         /// What to write into the channel's header.

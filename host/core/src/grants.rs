@@ -1,293 +1,244 @@
-//! Grants: what a negotiation gave an app, and where each stands.
+//! All grants, with an index of what they are looked for by: no event looks at all of
+//! them to find a few.
+//!
+//! A grant that may have been changed is marked as stale and found by looking at it, until
+//! [`Grants::settle`] has put it into the index anew. So what is found is what is there now.
 
-use super::event::{ReplyTo, ServiceId, WindowId};
+use super::event::{ReplyTo, ServiceId};
+use super::grant::{Grant, Stage};
+use super::table::{NoSuch, Table};
 use std::collections::{BTreeMap, BTreeSet};
-use vfun_wire::channel::{ChannelKind, Geometry, side_bytes};
-use vfun_wire::message::{Location, WaitMode};
-use vfun_wire::status::BreakReason;
-use vfun_wire::{Handle, Status};
+use vfun_wire::Handle;
 
-/// Where a grant stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum GrantState {
-    /// Negotiated; no channel yet.
-    Granted,
-    /// Waiting for its service and channel.
-    Activating,
-    /// Serving calls.
-    Active,
-    /// Its service died and is being started again.
-    Recovering,
-    /// Its channel broke; it can only be released.
-    Broken,
-    /// Released; the service has not let go of the channel yet.
-    Closing,
-    /// Gone.
-    Released,
+/// By what grants are looked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// Those of an app.
+    Session(Handle),
+    /// Those of a client.
+    Client(u32),
+    /// The one that a request was answered with.
+    Asked((u32, usize, u32)),
+    /// Those whose channel a service has, may have, or is to have.
+    Service(ServiceId),
+    /// Those for which time matters, see [`Grant::is_timed`].
+    Timed,
+    /// Those of a function that are on hardware.
+    OnHardware(String),
+    /// Those of a function that may move.
+    Movable(String),
+    /// Those that may have a VF of a device. Last: so all of these are one range.
+    Device(String),
 }
 
-impl GrantState {
-    /// For people and the history.
-    pub const fn text(self) -> &'static str {
+impl Key {
+    /// That of the grant which answered this request.
+    pub fn asked(by: ReplyTo) -> Key {
+        Key::Asked(by.into())
+    }
+
+    fn is_of(&self, g: &Grant) -> bool {
         match self {
-            GrantState::Granted => "granted",
-            GrantState::Activating => "activating",
-            GrantState::Active => "active",
-            GrantState::Recovering => "recovering",
-            GrantState::Broken => "broken",
-            GrantState::Closing => "closing",
-            GrantState::Released => "released",
+            Key::Session(session) => g.holder.session == *session,
+            Key::Client(client) => g.holder.client_id == *client,
+            Key::Asked(by) => <(u32, usize, u32)>::from(g.replay.asked) == *by,
+            Key::Service(service) => g.services().any(|s| s == *service),
+            Key::Timed => g.is_timed(),
+            Key::OnHardware(f) => g.subject.location.is_hardware() && g.subject.function == *f,
+            Key::Movable(f) => g.movable() && g.subject.function == *f,
+            Key::Device(device) => g.lease.as_ref().is_some_and(|l| l.device == *device),
         }
-    }
-}
-
-/// One grant.
-#[derive(Clone, Debug)]
-pub struct Grant {
-    /// Whose.
-    pub session: Handle,
-    /// Its window.
-    pub window: WindowId,
-    /// clientID, kept beside the window: it is needed when that is gone.
-    pub client_id: u32,
-    /// The client's name.
-    pub client: String,
-    /// AppID.
-    pub app_id: u32,
-    /// The app's name.
-    pub app: String,
-    /// The function's name.
-    pub function: String,
-    /// Where it runs.
-    pub location: Location,
-    /// What its channel carries.
-    pub kind: ChannelKind,
-    /// Cells.
-    pub depth: u16,
-    /// Data space per cell and side.
-    pub cell_bytes: u32,
-    /// Deadline of each call, ms.
-    pub deadline_ms: u32,
-    /// Calls a second that its channel takes; 0 for any number.
-    pub calls_per_s: u32,
-    /// How its service waits.
-    pub wait: WaitMode,
-    /// Where it stands.
-    pub state: GrantState,
-    /// Its channel, once laid out.
-    pub geometry: Option<Geometry>,
-    /// Its service, once activated.
-    pub service: Option<ServiceId>,
-    /// Who waits for its activation.
-    pub waiting: Option<ReplyTo>,
-    /// When it was granted.
-    pub since_ms: u64,
-    /// When it began to close.
-    pub closing_ms: u64,
-    /// Starts of its service after the first.
-    pub restarts: u32,
-    /// The request that it answers: one that is read again, because a manager
-    /// was killed before it had answered, is answered with the same grant.
-    pub asked: ReplyTo,
-    /// The same for the request that activated it.
-    pub activated: Option<ReplyTo>,
-    /// It is taken away from a program that may not know yet: its pages are
-    /// given out again a little later only.
-    pub hold_back: bool,
-    /// The device whose VFs it may hold; empty where none are leased.
-    pub device: String,
-    /// It may move between software and a VF while it is active.
-    pub leased: bool,
-    /// The VF that it is on, or is to be on; nobody else is on it meanwhile.
-    pub vf: Option<u16>,
-    /// Where it is moving to.
-    pub moving: Option<super::switch::Moving>,
-    /// Another service that has its channel mapped while it ends: its pages are
-    /// given out again when both have let go.
-    pub also: Option<ServiceId>,
-    /// How often it has moved.
-    pub switches: u64,
-    /// Of a client's own function: which module it was when it was granted.
-    /// Another may have its name when it is activated.
-    pub of: Option<u64>,
-    /// A service that may have had its turn already has died in a hand-over: what the
-    /// call that it left half done is answered with, once nobody is on the channel.
-    pub left: Option<Status>,
-    /// It is broken, and why its app is to be told so, once no service is on its
-    /// channel any more.
-    pub over: Option<BreakReason>,
-}
-
-impl Grant {
-    /// Bytes of one side of its channel.
-    pub fn side_bytes(&self) -> u64 {
-        side_bytes(self.depth, self.cell_bytes).unwrap_or(0)
     }
 }
 
 impl Grant {
-    /// Its channel, if what its pages say is its own: until it is first opened
-    /// they hold what whoever had them before left.
-    pub fn told(&self) -> Option<Geometry> {
-        self.geometry.filter(|_| self.state != GrantState::Activating)
+    /// The services that have its channel, may have it, or are to have it.
+    pub(super) fn services(&self) -> impl Iterator<Item = ServiceId> {
+        let lease = self.lease.as_ref();
+        let beside = [lease.and_then(|l| l.also), lease.and_then(|l| Some(l.moving?.service))];
+        self.service().into_iter().chain(beside.into_iter().flatten())
+    }
+
+    /// Whether something is to happen to it within some time.
+    fn is_timed(&self) -> bool {
+        match self.stage {
+            Stage::Activating { .. } | Stage::Recovering { .. } | Stage::Closing { .. } => true,
+            _ => self.keeps_vf(),
+        }
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let mut keys = vec![
+            Key::Session(self.holder.session),
+            Key::Client(self.holder.client_id),
+            Key::asked(self.replay.asked),
+        ];
+        keys.extend(self.services().map(Key::Service));
+        if self.is_timed() {
+            keys.push(Key::Timed);
+        }
+        let function = &self.subject.function;
+        if self.subject.location.is_hardware() {
+            keys.push(Key::OnHardware(function.clone()));
+        }
+        if let Some(l) = &self.lease {
+            keys.push(Key::Device(l.device.clone()));
+            if l.movable {
+                keys.push(Key::Movable(function.clone()));
+            }
+        }
+        keys
     }
 }
 
-/// A table of things named by handles: an index and a generation.
-#[derive(Clone, Debug)]
-pub struct Table<T> {
-    slots: Vec<(u32, Option<T>)>,
-    free: Vec<u32>,
-    changed: BTreeSet<u32>,
-    /// The highest generation of a handle so far.
-    highest: u32,
-    /// The generation of fresh places, this manager's: a smaller one may have
-    /// been given out by a manager before it.
-    base: u32,
+/// All grants.
+#[derive(Debug)]
+pub(super) struct Grants {
+    table: Table<Grant>,
+    /// Keys and places in the table.
+    index: BTreeSet<(Key, u32)>,
+    /// Of each place what is in the index.
+    keys: BTreeMap<u32, Vec<Key>>,
+    /// Places of which that may not be right any more.
+    stale: BTreeSet<u32>,
 }
 
-/// Why a handle names nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoSuch {
-    /// It never did.
-    Unknown,
-    /// It did in an earlier generation.
-    Stale,
-}
-
-impl<T> Table<T> {
-    /// An empty table, whose fresh places are of the generation `base`.
-    pub fn new(base: u32) -> Self {
-        Table { slots: vec![], free: vec![], changed: BTreeSet::new(), highest: 0, base }
+impl Grants {
+    /// As a table says. All of them are stale: nobody looked at them yet.
+    pub fn new(table: Table<Grant>) -> Self {
+        let stale = table.iter().map(|(handle, _)| handle.index()).collect();
+        Grants { table, index: BTreeSet::new(), keys: BTreeMap::new(), stale }
     }
 
-    /// A table as another one was: each place with its generation.
-    pub fn of_places(base: u32, places: BTreeMap<u32, (u32, Option<T>)>) -> Self {
-        let mut table = Table::new(base);
-        for (index, place) in places {
-            while table.slots.len() < index as usize {
-                // A place that was never noted was never used.
-                table.free.push(table.slots.len() as u32);
-                table.slots.push((0, None));
+    /// The grants that a key names, by place.
+    pub fn of(&self, key: &Key) -> Vec<Handle> {
+        let mut places: Vec<u32> = self.candidates(key).collect();
+        places.sort_unstable();
+        places.dedup();
+        places.into_iter().filter_map(|i| self.if_of(key, i)).map(|(handle, _)| handle).collect()
+    }
+
+    /// Whether a key names a grant of which this is so.
+    pub fn any(&self, key: &Key, so: impl Fn(&Grant) -> bool) -> bool {
+        self.candidates(key).filter_map(|i| self.if_of(key, i)).any(|(_, g)| so(g))
+    }
+
+    /// All that have a lease, by place.
+    pub fn with_lease(&self) -> Vec<Handle> {
+        let indexed = self.index.range((Key::Device(String::new()), 0)..).map(|(_, i)| *i);
+        let places: BTreeSet<u32> = indexed.chain(self.stale.iter().copied()).collect();
+        let has = |i: &u32| {
+            Some((*i, self.table.place(*i)))
+                .filter(|(_, (_, g))| g.is_some_and(|g| g.lease.is_some()))
+        };
+        let handle = |(i, (generation, _))| Handle::new(i, generation);
+        places.iter().filter_map(has).map(handle).collect()
+    }
+
+    fn candidates(&self, key: &Key) -> impl Iterator<Item = u32> {
+        let range = (key.clone(), 0)..=(key.clone(), u32::MAX);
+        self.index.range(range).map(|(_, i)| *i).chain(self.stale.iter().copied())
+    }
+
+    fn if_of(&self, key: &Key, place: u32) -> Option<(Handle, &Grant)> {
+        let (generation, g) = self.table.place(place);
+        g.filter(|g| key.is_of(g)).map(|g| (Handle::new(place, generation), g))
+    }
+
+    /// Whether some may have been changed since the index was last put right.
+    pub fn is_stale(&self) -> bool {
+        !self.stale.is_empty()
+    }
+
+    /// Puts the index right. The devices whose competitors may have been changed.
+    pub fn settle(&mut self) -> BTreeSet<String> {
+        let mut devices = BTreeSet::new();
+        for place in std::mem::take(&mut self.stale) {
+            let keys = self.table.place(place).1.map_or(vec![], Grant::keys);
+            let before = match keys.is_empty() {
+                true => self.keys.remove(&place),
+                false => self.keys.insert(place, keys.clone()),
+            };
+            for key in before.into_iter().flatten() {
+                if let Key::Device(device) = &key {
+                    devices.insert(device.clone());
+                }
+                self.index.remove(&(key, place));
             }
-            if place.1.is_none() {
-                table.free.push(index);
+            for key in keys {
+                if let Key::Device(device) = &key {
+                    devices.insert(device.clone());
+                }
+                self.index.insert((key, place));
             }
-            table.highest = table.highest.max(place.0);
-            table.slots.push(place);
         }
-        table
+        devices
     }
 
-    /// The highest generation of a handle that it ever gave out.
-    pub fn highest(&self) -> u32 {
-        self.highest
-    }
-
-    /// Indices of the places that may have changed since this was last asked.
-    pub fn take_changed(&mut self) -> BTreeSet<u32> {
-        std::mem::take(&mut self.changed)
-    }
-
-    /// A place: its generation, and what is in it.
-    pub fn place(&self, index: u32) -> (u32, Option<&T>) {
-        self.slots.get(index as usize).map_or((0, None), |(g, t)| (*g, t.as_ref()))
-    }
-
-    /// Puts a thing in.
-    pub fn insert(&mut self, thing: T) -> Handle {
-        if let Some(i) = self.free.pop() {
-            self.changed.insert(i);
-            let slot = &mut self.slots[i as usize];
-            slot.0 = slot.0.wrapping_add(1).max(1);
-            slot.1 = Some(thing);
-            self.highest = self.highest.max(slot.0);
-            return Handle::new(i, slot.0);
-        }
-        self.highest = self.highest.max(self.base);
-        self.changed.insert(self.slots.len() as u32);
-        self.slots.push((self.base, Some(thing)));
-        Handle::new(self.slots.len() as u32 - 1, self.base)
-    }
-
-    /// The thing a handle names.
-    pub fn get(&self, h: Handle) -> Result<&T, NoSuch> {
-        let (now, thing) = self.place(h.index());
-        match thing {
-            Some(t) if now == h.generation() => Ok(t),
-            _ if h.generation() == 0 => Err(NoSuch::Unknown),
-            _ if h.generation() <= now || h.generation() < self.base => Err(NoSuch::Stale),
-            _ => Err(NoSuch::Unknown),
-        }
-    }
-
-    /// The same, to change.
-    pub fn get_mut(&mut self, h: Handle) -> Option<&mut T> {
-        // Services name handles too: one of nothing must not be noted.
-        match self.slots.get_mut(h.index() as usize) {
-            Some((g, Some(t))) if *g == h.generation() => {
-                self.changed.insert(h.index());
-                Some(t)
+    /// What is wrong with the index, if anything is.
+    pub fn check(&self) -> Result<(), String> {
+        for (handle, g) in self.table.iter() {
+            let place = handle.index();
+            let known = |key: &Key| self.index.contains(&(key.clone(), place));
+            if !self.stale.contains(&place) && !g.keys().iter().all(known) {
+                return Err(format!("grant {handle} is not found by what it is"));
             }
-            _ => None,
+        }
+        let all: usize = self.keys.values().map(|k| k.iter().collect::<BTreeSet<_>>().len()).sum();
+        match all == self.index.len() {
+            true => Ok(()),
+            false => Err(format!("{} keys are in the index, not {all}", self.index.len())),
         }
     }
 
-    /// Takes a thing out; its place's generation goes up with the next use.
-    pub fn remove(&mut self, h: Handle) -> Option<T> {
-        let slot = self.slots.get_mut(h.index() as usize)?;
-        if slot.0 != h.generation() {
-            return None;
-        }
-        let thing = slot.1.take()?;
-        self.changed.insert(h.index());
-        self.free.push(h.index());
-        Some(thing)
+    /// See [`Table::insert`].
+    pub fn insert(&mut self, g: Grant) -> Handle {
+        let handle = self.table.insert(g);
+        self.stale.insert(handle.index());
+        handle
     }
 
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
-        self.slots
-            .iter()
-            .enumerate()
-            .filter_map(|(i, (g, t))| t.as_ref().map(|t| (Handle::new(i as u32, *g), t)))
+    /// See [`Table::get`].
+    pub fn get(&self, h: Handle) -> Result<&Grant, NoSuch> {
+        self.table.get(h)
     }
 
-    /// How many.
+    /// See [`Table::get_mut`].
+    pub fn get_mut(&mut self, h: Handle) -> Option<&mut Grant> {
+        let g = self.table.get_mut(h)?;
+        self.stale.insert(h.index());
+        Some(g)
+    }
+
+    /// See [`Table::remove`].
+    pub fn remove(&mut self, h: Handle) -> Option<Grant> {
+        let g = self.table.remove(h)?;
+        self.stale.insert(h.index());
+        Some(g)
+    }
+
+    /// See [`Table::iter`].
+    pub fn iter(&self) -> impl Iterator<Item = (Handle, &Grant)> {
+        self.table.iter()
+    }
+
+    /// See [`Table::len`].
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.table.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// See [`Table::highest`].
+    pub fn highest(&self) -> u32 {
+        self.table.highest()
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// See [`Table::take_changed`].
+    pub fn take_changed(&mut self) -> BTreeSet<u32> {
+        self.table.take_changed()
+    }
 
-    #[test]
-    fn an_old_handle_is_stale_a_made_up_one_unknown() {
-        let mut t = Table::new(5);
-        let a = t.insert('a');
-        assert_eq!(t.get(a), Ok(&'a'));
-        assert_eq!(t.remove(a), Some('a'));
-        assert_eq!(t.get(a), Err(NoSuch::Stale));
-        let b = t.insert('b');
-        assert_eq!((b.index(), b.generation()), (0, 6));
-        assert_eq!(t.get(a), Err(NoSuch::Stale));
-        assert_eq!(t.get(Handle::new(0, 9)), Err(NoSuch::Unknown));
-        assert_eq!(t.get(Handle::NONE), Err(NoSuch::Unknown));
-        // A place that this manager never had: another manager's, or nobody's.
-        assert_eq!(t.get(Handle::new(7, 4)), Err(NoSuch::Stale));
-        assert_eq!(t.get(Handle::new(7, 5)), Err(NoSuch::Unknown));
-        assert_eq!(t.get(Handle::new(0xdead, 0xbeef)), Err(NoSuch::Unknown));
-        assert!(t.remove(a).is_none());
-        t.take_changed();
-        assert!(t.get_mut(a).is_none() && t.get_mut(Handle::new(u32::MAX, 5)).is_none());
-        assert!(t.take_changed().is_empty(), "nothing changed that is not there");
-        assert_eq!(t.len(), 1);
+    /// See [`Table::place`].
+    pub fn place(&self, index: u32) -> (u32, Option<&Grant>) {
+        self.table.place(index)
     }
 }

@@ -1,42 +1,56 @@
 //! What must be known of the state to go on where another manager was killed:
-//! notes in plain types, one a thing, and the way back from them.
+//! notes, one a thing, and the way back from them. Grants and sessions are noted as they
+//! are. A manager reads the notes of the version before it, too: an upgrade (SIGHUP) goes
+//! on with them, so a field that is new has a default, and none changes its meaning.
 //!
 //! Times are on the machine's monotonic clock, so they mean the same to both
 //! managers. What the rim sees anew by itself (heartbeats, counters) is not noted.
 
-use super::grants::Table;
-use super::notes::{
-    BreakerNote, CoreNote, GrantNote, Place, ServiceNote, SessionNote, WindowNote, grant_note, text,
-};
-use super::{Catalog, Core, ServiceId, WindowId};
+use super::grants::Grants;
+use super::notes::{BreakerNote, CoreNote, ServiceNote, Slot, WindowNote, text};
+use super::table::Table;
+use super::{Catalog, Core, Grant, ServiceId, Session, Totals, WindowId};
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use vfun_keeper::Change;
+use vfun_wire::message::Location;
 
 /// A map that remembers which of its entries may have changed.
 #[derive(Debug)]
 pub(crate) struct Marked<K, V> {
     map: BTreeMap<K, V>,
+    /// Since it was last noted.
     changed: BTreeSet<K>,
+    /// Since the core last looked at what follows from it.
+    touched: BTreeSet<K>,
 }
 
 impl<K: Ord, V> Default for Marked<K, V> {
     fn default() -> Self {
-        Marked { map: BTreeMap::new(), changed: BTreeSet::new() }
+        Marked { map: BTreeMap::new(), changed: BTreeSet::new(), touched: BTreeSet::new() }
     }
 }
 
 impl<K: Ord + Clone, V> Marked<K, V> {
-    pub fn insert(&mut self, k: K, v: V) {
+    fn mark(&mut self, k: &K) {
         self.changed.insert(k.clone());
+        self.touched.insert(k.clone());
+    }
+    pub fn insert(&mut self, k: K, v: V) {
+        self.mark(&k);
         self.map.insert(k, v);
     }
     pub fn remove(&mut self, k: &K) -> Option<V> {
-        self.changed.insert(k.clone());
+        self.mark(k);
         self.map.remove(k)
     }
     pub fn get_mut(&mut self, k: &K) -> Option<&mut V> {
-        self.changed.insert(k.clone());
+        self.mark(k);
         self.map.get_mut(k)
+    }
+    pub fn take_touched(&mut self) -> BTreeSet<K> {
+        std::mem::take(&mut self.touched)
     }
     pub fn take_changed(&mut self) -> BTreeSet<K> {
         std::mem::take(&mut self.changed)
@@ -78,25 +92,26 @@ impl Core {
             put(format!("{PREFIX}/window/{id}"), note);
         }
         for index in self.sessions.take_changed() {
-            let (generation, session) = self.sessions.place(index);
-            let thing = session.map(SessionNote::of);
-            put(format!("{PREFIX}/session/{index}"), Some(text(&Place { generation, thing })));
+            let (generation, thing) = self.sessions.place(index);
+            put(format!("{PREFIX}/session/{index}"), Some(text(&Slot { generation, thing })));
         }
         for index in self.grants.take_changed() {
-            let (generation, grant) = self.grants.place(index);
-            let thing = grant.map(grant_note);
-            put(format!("{PREFIX}/grant/{index}"), Some(text(&Place { generation, thing })));
+            let (generation, thing) = self.grants.place(index);
+            put(format!("{PREFIX}/grant/{index}"), Some(text(&Slot { generation, thing })));
         }
         for id in self.services.take_changed() {
             let note = self.services.get(&id).map(|s| text(&ServiceNote::of(s, &self.catalog)));
             put(format!("{PREFIX}/service/{id}"), note);
         }
         for key in self.breakers.take_changed() {
-            let note = self.breakers.get(&key).map(|b| {
-                let (client, function, location) = key.clone();
-                text(&BreakerNote { client, function, location, breaker: b.clone() })
+            let (owner, function, location) = key.clone();
+            let name = format!("{PREFIX}/breaker/{}/{location}/{function}", u32::from(owner));
+            let breaker = self.breakers.get(&key).cloned();
+            let location = Location::from_wire(location);
+            let note = breaker.zip(location).map(|(breaker, location)| {
+                text(&BreakerNote { owner, function, location, breaker })
             });
-            put(format!("{PREFIX}/breaker/{}/{}/{}", key.0, key.2, key.1), note);
+            put(name, note);
         }
         let own = CoreNote {
             next_service: self.next_service,
@@ -137,61 +152,65 @@ impl Core {
         notes: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, String> {
         let mut core = Core::new(generation, catalog);
-        let (mut sessions, mut grants) = (BTreeMap::new(), BTreeMap::new());
+        let mut tables = Tables::default();
         for (name, note) in notes {
-            let bad = |e: &dyn std::fmt::Display| format!("the note {name} ({note}): {e}");
-            let mut parts = name.split('/').skip(1);
-            let (what, id) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
-            let number = || id.parse::<u32>().map_err(|e| bad(&e));
-            // A table has as many places as its highest number says.
-            let place = || match number() {
-                Ok(n) if n < PLACES_MAX => Ok(n),
-                Ok(_) => Err(bad(&"a place beyond those there can be")),
-                Err(e) => Err(e),
-            };
-            match what {
-                "self" => {
-                    let n: CoreNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
-                    core.next_service = n.next_service;
-                    core.next_app = n.next_app;
-                    core.drain.all = n.draining;
-                    core.drain.clients = n.draining_clients;
-                    core.drain.functions = n.draining_functions;
-                }
-                "window" => {
-                    let n: WindowNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
-                    let window = n.read(now).map_err(|e| bad(&e))?;
-                    core.windows.insert(number()?, window);
-                }
-                "session" => {
-                    let n: Place<SessionNote> = serde_json::from_str(note).map_err(|e| bad(&e))?;
-                    sessions.insert(place()?, n.read(SessionNote::read).map_err(|e| bad(&e))?);
-                }
-                "grant" => {
-                    let n: Place<GrantNote> = serde_json::from_str(note).map_err(|e| bad(&e))?;
-                    grants.insert(place()?, n.read(GrantNote::read).map_err(|e| bad(&e))?);
-                }
-                "service" => {
-                    let n: ServiceNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
-                    let service = n.read(now, &core.catalog).map_err(|e| bad(&e))?;
-                    core.services.insert(number()?, service);
-                }
-                "breaker" => {
-                    let n: BreakerNote = serde_json::from_str(note).map_err(|e| bad(&e))?;
-                    let (key, breaker) = n.read(now).map_err(|e| bad(&e))?;
-                    core.breakers.insert(key, breaker);
-                }
-                _ => return Err(bad(&"not a note of this version")),
-            }
+            core.read_note(now, name, note, &mut tables)
+                .map_err(|e| format!("the note {name} ({note}): {e}"))?;
             core.noted.insert(name.to_owned(), note.to_owned());
         }
-        core.sessions = Table::of_places(core.generation, sessions);
-        core.grants = Table::of_places(core.generation, grants);
+        core.sessions = Table::of_places(core.generation, tables.sessions);
+        core.grants = Grants::new(Table::of_places(core.generation, tables.grants));
         core.knit(now)?;
+        core.resumed = core.totals() == Totals::default();
         core.windows.take_changed();
         core.services.take_changed();
         core.breakers.take_changed();
         Ok(core)
+    }
+
+    /// Takes one note in.
+    fn read_note(
+        &mut self,
+        now: u64,
+        name: &str,
+        note: &str,
+        tables: &mut Tables,
+    ) -> Result<(), String> {
+        let mut parts = name.split('/').skip(1);
+        let (what, id) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+        let number = || id.parse::<u32>().map_err(wrong);
+        match what {
+            "self" => {
+                let n: CoreNote = parse(note)?;
+                (self.next_service, self.next_app) = (n.next_service, n.next_app);
+                self.drain.all = n.draining;
+                self.drain.clients = n.draining_clients;
+                self.drain.functions = n.draining_functions;
+            }
+            "window" => {
+                let window = parse::<WindowNote>(note)?.read(now)?;
+                self.windows.insert(number()?, window);
+            }
+            "session" => {
+                let slot = parse::<Slot<Session>>(note)?.read()?;
+                tables.sessions.insert(place(number()?)?, slot);
+            }
+            "grant" => {
+                let slot = parse::<Slot<Grant>>(note)?.read()?;
+                slot.1.as_ref().map_or(Ok(()), Grant::check)?;
+                tables.grants.insert(place(number()?)?, slot);
+            }
+            "service" => {
+                let service = parse::<ServiceNote<_>>(note)?.read(now, &self.catalog);
+                self.services.insert(number()?, service);
+            }
+            "breaker" => {
+                let (key, breaker) = parse::<BreakerNote>(note)?.read(now);
+                self.breakers.insert(key, breaker);
+            }
+            _ => return Err("not a note of this version".into()),
+        }
+        Ok(())
     }
 
     /// Rebuilds what follows from the notes: who has which line and which
@@ -214,20 +233,50 @@ impl Core {
             let client = w.client;
             self.app_ids.insert((client, s.app.clone()), s.app_id);
         }
+        let mut vfs = BTreeSet::new();
         for (handle, g) in self.grants.iter() {
-            let (Some(geo), Some(w)) = (g.geometry, self.windows.get_mut(&g.window)) else {
+            if let Some((device, vf)) = g.lease.as_ref().and_then(|l| Some((&l.device, l.vf?)))
+                && !vfs.insert((device, vf))
+            {
+                return Err(format!("grant {handle} has a VF that another one has"));
+            }
+            let (Some(place), Some(w)) = (g.stage.place(), self.windows.get_mut(&g.holder.window))
+            else {
                 continue;
             };
-            for off in [geo.dataout_off.get(), geo.datain_off.get()] {
-                if !w.heap.take_at(off, geo.side_bytes.get()) {
-                    return Err(format!("grant {handle} has a range that another one has"));
-                }
+            if !w.take_again(place) {
+                return Err(format!("grant {handle} has a range that another one has"));
             }
         }
         let ids: Vec<WindowId> = self.windows.keys().copied().collect();
         for id in ids {
-            self.windows.get_mut(&id).expect("just listed").take_held();
+            if let Some(w) = self.windows.get_mut(&id) {
+                w.take_held();
+            }
         }
         Ok(())
     }
+}
+
+/// What notes tell of tables: places, each with its generation and what is in it.
+#[derive(Default)]
+struct Tables {
+    sessions: BTreeMap<u32, (u32, Option<Session>)>,
+    grants: BTreeMap<u32, (u32, Option<Grant>)>,
+}
+
+/// A table has as many places as its highest number says.
+fn place(number: u32) -> Result<u32, String> {
+    match number < PLACES_MAX {
+        true => Ok(number),
+        false => Err("a place beyond those there can be".into()),
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(note: &'a str) -> Result<T, String> {
+    serde_json::from_str(note).map_err(wrong)
+}
+
+fn wrong(e: impl Display) -> String {
+    e.to_string()
 }

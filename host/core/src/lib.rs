@@ -2,19 +2,22 @@
 //! time and randomness are passed in. No sockets, no processes, no memory: so
 //! it can be simulated with seeds.
 //!
-//! - [`requests`], [`offers`], [`activate`]: what apps ask for, and the checks.
+//! - [`requests`], [`sessions`], [`negotiate`], [`activate`], [`offers`]: what apps ask
+//!   for, and the checks; [`nacks`]: what they are told when it is refused.
 //! - [`rules`]: what policy says to it.
-//! - [`starts`]: services, from their start to their crash.
+//! - [`starts`], [`exits`]: services, from their start to their crash.
 //! - [`channels`]: channels, from their opening to their end.
 //! - [`lifecycle`]: ends of grants, sessions and windows; the clock.
 //! - [`takeover`]: another manager goes on.
 //! - [`watch`]: services that do not run, and what takes its time.
 //! - [`breakers`]: what crashed too often is left alone for a while.
 //! - [`drain`]: to whom nothing new is granted.
-//! - [`catalog`], [`grants`], [`services`], [`window`], [`heap`]: what it keeps.
-//! - [`leases`]: who holds a VF; [`failures`]: which one failed whom.
+//! - [`catalog`], [`grant`], [`grants`], [`place`], [`services`], [`window`], [`heap`],
+//!   [`table`]: what it keeps; [`check`]: what is always so of it.
+//! - [`leases`]: who holds a VF, by a [`contest`], and how a channel comes to it, by
+//!   [`hands`]; [`failures`]: which one failed whom.
 //! - [`switch`]: a channel goes from one service to another between two calls.
-//! - [`kept`], [`notes`]: what of it another manager goes on from.
+//! - [`kept`], [`notes`], [`serial`]: what of it another manager goes on from.
 //!
 //! Beside it, as pure: [`fair`] (how fast each client may ask), [`policy`] (what
 //! each may use: a crate of its own), [`manifest`] (what a person declares; it looks whether the files
@@ -27,25 +30,36 @@ mod activate;
 pub mod breakers;
 pub mod catalog;
 mod channels;
+mod check;
+mod contest;
 mod drain;
 pub mod event;
+mod exits;
 pub mod failures;
 pub mod fair;
-pub mod grants;
+pub mod grant;
+mod grants;
+mod hands;
 pub mod heap;
 pub mod kept;
 pub mod leases;
 mod lifecycle;
 pub mod limits;
 pub mod manifest;
+mod nacks;
+mod negotiate;
 mod notes;
 mod offers;
+pub mod place;
 mod requests;
 mod rules;
+mod serial;
 pub mod services;
+mod sessions;
 mod starts;
 pub mod submitted;
 pub mod switch;
+mod table;
 mod takeover;
 #[cfg(test)]
 mod tests;
@@ -54,35 +68,22 @@ mod window;
 
 pub use catalog::Catalog;
 pub use event::*;
-pub use grants::{Grant, GrantState};
+pub use grant::{Grant, GrantState, Stage};
 pub use rules::{Charges, Effects, admit, may_submit};
 pub use vfun_admin::DrainOf;
 pub use vfun_policy as policy;
 
 use fair::Rates;
-use grants::Table;
+use grants::Grants;
 use kept::Marked;
 use limits::STARTS;
+use services::Owner;
 use services::Service;
+pub(crate) use sessions::Session;
 use std::collections::{BTreeMap, BTreeSet};
+use table::Table;
 use vfun_wire::Handle;
 pub(crate) use window::Window;
-
-/// One app.
-#[derive(Debug)]
-pub(crate) struct Session {
-    window: WindowId,
-    line: u16,
-    app: String,
-    app_id: u32,
-    features: vfun_wire::version::Features,
-    /// Protocol version in force.
-    version: u16,
-    /// The token that its app presented, if it did.
-    token: Option<u64>,
-    /// The request that opened it; see [`Grant::asked`].
-    asked: ReplyTo,
-}
 
 /// The state machine.
 #[derive(Debug)]
@@ -91,7 +92,7 @@ pub struct Core {
     catalog: Catalog,
     windows: Marked<WindowId, Window>,
     sessions: Table<Session>,
-    grants: Table<Grant>,
+    grants: Grants,
     /// Why the last session of each place ended, and of which window it was.
     ended: BTreeMap<u32, (Handle, WindowId, String)>,
     services: Marked<ServiceId, Service>,
@@ -101,10 +102,10 @@ pub struct Core {
     app_ids: BTreeMap<(u32, String), u32>,
     next_app: u32,
     drain: drain::Drain,
-    /// What crashed lately, by client, function and location.
+    /// What crashed lately, by owner, function and location.
     breakers: Marked<breakers::Key, breakers::Breaker>,
-    /// How fast services are started, by client.
-    starts: Rates<u32>,
+    /// How fast services are started, by owner.
+    starts: Rates<Owner>,
     /// The time of the event that is handled, ms.
     now: u64,
     /// Services that were asked what they serve and have not said so yet.
@@ -115,6 +116,9 @@ pub struct Core {
     watch: watch::Watch,
     /// What [`kept`] noted last, by name.
     noted: BTreeMap<String, String>,
+    /// It has looked at all that an earlier manager left, if there was one: until then
+    /// its notes may tell of a grant and not of what belongs to it.
+    resumed: bool,
 }
 
 impl Core {
@@ -127,7 +131,7 @@ impl Core {
             catalog,
             windows: Marked::default(),
             sessions: Table::new(generation),
-            grants: Table::new(generation),
+            grants: Grants::new(Table::new(generation)),
             ended: BTreeMap::new(),
             services: Marked::default(),
             next_service: 1,
@@ -142,13 +146,33 @@ impl Core {
             steps: BTreeMap::new(),
             watch: Default::default(),
             noted: BTreeMap::new(),
+            resumed: true,
         }
     }
 
     /// Takes an event at `now` (ms, never going back) and says what to do.
+    ///
+    /// # Panics
+    ///
+    /// Where debug assertions are on: if what [`Core::check`] looks at is not so.
     pub fn handle(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         self.now = now;
-        let looks = !matches!(event, Event::Heartbeats { .. } | Event::Progress { .. });
+        // These may change for anybody what nobody touched.
+        let all = matches!(
+            event,
+            Event::Catalog(_)
+                | Event::Resume { .. }
+                | Event::Serving { .. }
+                | Event::Usage { .. }
+                | Event::Tick
+        );
+        self.take(now, event, out);
+        self.follow_leases(now, all, out);
+        #[cfg(debug_assertions)]
+        self.check();
+    }
+
+    fn take(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         match event {
             Event::WindowUp { window, client, bytes, doorbell, death_seen, proven } => {
                 let mut up = Window::new(client, bytes, doorbell, death_seen);
@@ -158,6 +182,20 @@ impl Core {
             Event::WindowDown { window } => self.window_down(now, window, out),
             Event::Request(request) => self.request(now, request, out),
             Event::Heartbeats { window, values } => self.heartbeats(now, window, &values, out),
+            Event::Catalog(catalog) => {
+                let old = std::mem::replace(&mut self.catalog, catalog);
+                self.outdate(&old);
+                self.apply_policy(now, out);
+            }
+            Event::Revoke { grant } => {
+                self.take_grant(now, grant, "revoked by the host's operator", out);
+            }
+            Event::Resume { alive } => self.resume(now, &alive, out),
+            Event::Drain => self.drain.set(&DrainOf::All, true),
+            Event::DrainOf { of, on } => self.drain.set(&of, on),
+            Event::Usage { values } => self.usage(now, &values, out),
+            Event::Progress { values } => self.progress(now, &values, out),
+            Event::Tick => self.tick(now, out),
             Event::ServiceReady { service } => self.service_ready(now, service, out),
             Event::ServiceFailed { service, reason } => {
                 self.service_failed(now, service, &reason, out);
@@ -165,6 +203,9 @@ impl Core {
             Event::ServiceDelayed { service, reason } => {
                 self.service_delayed(now, service, &reason, out);
             }
+            Event::ServiceExited { service, exit } => self.service_exited(now, service, exit, out),
+            Event::ServiceAlive { service } => self.alive(now, service),
+            Event::Serving { service, channels } => self.serving(now, service, &channels, out),
             Event::ChannelOpened { service, channel } => {
                 self.channel_opened(now, service, channel, out);
             }
@@ -188,45 +229,6 @@ impl Core {
                     s.overran = Some(channel);
                 }
             }
-            Event::ServiceExited { service, exit } => self.service_exited(now, service, exit, out),
-            Event::Catalog(catalog) => {
-                // A service was started by what its function was then:
-                // driver, settings, signature. Whoever activates now means
-                // what it is now. Nor does a service of a client that is gone
-                // serve the next one of its name.
-                let (old, new) = (&self.catalog, &catalog);
-                let changed = |s: &Service| {
-                    !new.clients.contains_key(&s.client)
-                        || old.terms(s.client, &s.function) != new.terms(s.client, &s.function)
-                };
-                let outdated: Vec<_> =
-                    self.services.iter().filter(|(_, s)| changed(s)).map(|(id, _)| *id).collect();
-                for id in outdated {
-                    if let Some(s) = self.services.get_mut(&id) {
-                        s.outdated = true;
-                    }
-                }
-                self.catalog = catalog;
-                self.apply_policy(now, out);
-            }
-            Event::Revoke { grant } => {
-                self.hold_back(grant);
-                self.end_grant(now, grant, "revoked by the host's operator", out);
-            }
-            Event::Resume { alive } => self.resume(now, &alive, out),
-            Event::Serving { service, channels } => {
-                self.serving(now, service, &channels, out);
-            }
-            Event::Drain => self.drain.set(&DrainOf::All, true),
-            Event::DrainOf { of, on } => self.drain.set(&of, on),
-            Event::Usage { values } => self.usage(now, &values, out),
-            Event::Progress { values } => self.progress(now, &values, out),
-            Event::ServiceAlive { service } => self.alive(now, service),
-            Event::Tick => self.tick(now, out),
-        }
-        if looks {
-            self.follow_leases(now, out);
-            self.take_what_is_left(now, out);
         }
     }
 
@@ -258,13 +260,12 @@ impl Core {
 
     /// Whether something waits for time to pass, so that ticks are needed.
     pub fn needs_tick(&self) -> bool {
-        use services::ServiceState;
-        self.services.iter().any(|(id, s)| {
-            s.state != ServiceState::Ready
-                || !self.grants.iter().any(|(_, g)| g.service == Some(*id))
-        }) || self.grants.iter().any(|(_, g)| g.state == GrantState::Closing || g.keeps_vf())
+        let idle = |id: &ServiceId| !self.has_channels(*id);
+        let waits =
+            |(id, s): (&ServiceId, &Service)| s.state != services::ServiceState::Ready || idle(id);
+        self.watches()
+            || self.services.iter().any(waits)
             || self.windows.values().any(Window::holds_back)
-            || self.watches()
     }
 
     /// Whether a window has apps.
@@ -287,9 +288,10 @@ impl Core {
         self.grants
             .iter()
             .filter(move |(_, g)| {
-                !self.windows.contains_key(&g.window) && of(g.client_id, g.window)
+                let (client, window) = (g.holder.client_id, g.holder.window);
+                !self.windows.contains_key(&window) && of(client, window)
             })
-            .filter_map(|(_, g)| g.service)
+            .flat_map(|(_, g)| g.services())
     }
 
     /// Whether a service was started and has not said yet that it can serve.
@@ -302,15 +304,15 @@ impl Core {
         self.sessions.get(session).is_ok()
     }
 
-    /// A service's client and function.
-    pub fn service_of(&self, service: ServiceId) -> Option<(u32, &str)> {
-        self.services.get(&service).map(|s| (s.client, s.function.as_str()))
+    /// A service's owner and function.
+    pub fn service_of(&self, service: ServiceId) -> Option<(Owner, &str)> {
+        self.services.get(&service).map(|s| (s.owner, s.function.as_str()))
     }
 
     /// The app whose channel this is, if this service serves it.
     pub fn app_of(&self, service: ServiceId, channel: Handle) -> Option<&str> {
         let g = self.grants.get(channel).ok()?;
-        (g.service == Some(service)).then_some(g.app.as_str())
+        (g.service() == Some(service)).then_some(g.holder.app.as_str())
     }
 
     /// Whether a service was asked what it serves and has not said so yet.

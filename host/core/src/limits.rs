@@ -81,14 +81,6 @@ pub const HELPER_AGAIN_MOST: Duration = Duration::from_secs(30);
 /// One that lived this long had not been dying.
 pub const HELPER_LIVED: Duration = Duration::from_secs(60);
 
-/// Linear memory of a WebAssembly instance where the manifest names none: a
-/// stack, some data and the arguments; each channel has one.
-pub const WASM_MEMORY_DEFAULT: u64 = 64 << 20;
-/// Least: one page of it.
-pub const WASM_MEMORY_MIN: u64 = 64 << 10;
-/// Most: what a service may have in all by default.
-pub const WASM_MEMORY_MAX: u64 = 1 << 30;
-
 /// Rings of a control bell with nothing to say that may come at once: an app may
 /// ring for a request that was seen already. Each is 3 us of the manager's time.
 pub const RINGS_BURST: u32 = 1000;
@@ -178,5 +170,6 @@ pub const LEASE_LOST_MOST_MS: u64 = 300_000;
 pub const LEASE_WORKED_MS: u64 = 60_000;
 /// Error codes that a manifest gives a meaning: what people read is shorter.
 pub const CODES_MAX: usize = 64;
-/// Bytes of each meaning: a sentence, as long as one that a driver sends.
-pub const CODE_MEANING_BYTES: usize = 256;
+/// Bytes of each meaning: a sentence, as long as one that a driver sends, and as long as
+/// apps can be told.
+pub const CODE_MEANING_BYTES: usize = vfun_wire::limits::MEANING_BYTES;

@@ -1,27 +1,27 @@
 //! Manifests: how functions and clients are declared. TOML; a wrong one is
 //! refused with file, line and reason, and nothing of it is taken.
 
-use crate::catalog::{Client, ClientKind, Function, Hardware, OverTcp};
-use crate::limits::{
-    CODE_MEANING_BYTES, CODES_MAX, WASM_MEMORY_DEFAULT, WASM_MEMORY_MAX, WASM_MEMORY_MIN,
-};
+mod drivers;
+
+use crate::catalog::{Client, ClientKind, Function, OverTcp};
+use crate::limits::{CODE_MEANING_BYTES, CODES_MAX};
+use drivers::{HardwareToml, OwnKeys};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
+use vfun_admin::Transport;
 use vfun_jail::Device;
 use vfun_jail::constants::{DEVICES_MAX, READS_MAX, REQUESTS_MAX};
 use vfun_jail::devices::check_path;
-use vfun_kernelmap::{Map, Mapping};
+use vfun_kinds::Opens;
 pub use vfun_policy::size;
 pub use vfun_policy::source::ManifestError;
 use vfun_policy::source::Source;
 use vfun_policy::{Key, key_of};
 use vfun_signature::{Record, Signature};
-use vfun_supervise::Driver;
 use vfun_wire::header;
 use vfun_wire::limits::*;
-use vfun_wire::message::Location;
 
 /// A signature; an error names the line inside a text of several lines.
 fn signature(src: &Source<'_>, text: &Spanned<String>) -> Result<Signature, ManifestError> {
@@ -45,10 +45,8 @@ struct FunctionToml {
     version: Spanned<String>,
     #[serde(default)]
     summary: String,
-    #[serde(default = "native")]
-    kind: Spanned<String>,
+    kind: Option<Spanned<String>>,
     library: Option<Spanned<PathBuf>>,
-    memory: Option<Spanned<String>>,
     hardware: Option<HardwareToml>,
     deadline_ms: Option<Spanned<u32>>,
     #[serde(default)]
@@ -56,7 +54,6 @@ struct FunctionToml {
     #[serde(default)]
     max_result: Option<Spanned<u32>>,
     signature: Option<Spanned<String>>,
-    opencl: Option<Spanned<Map>>,
     #[serde(default)]
     reads: Vec<Spanned<PathBuf>>,
     #[serde(default)]
@@ -67,17 +64,6 @@ struct FunctionToml {
     codes: BTreeMap<Spanned<String>, Spanned<String>>,
     #[serde(default)]
     settings: BTreeMap<String, toml::Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HardwareToml {
-    location: Spanned<String>,
-    library: Spanned<PathBuf>,
-    instances: Spanned<u32>,
-    device: Option<Spanned<String>>,
-    leased: Option<Spanned<bool>>,
-    usual_gain_us: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -143,229 +129,37 @@ fn codes(
     all.iter().map(code).collect()
 }
 
-/// The module at `path`, if it begins as one. Its service checks the rest.
-fn wasm_module(
+/// The longest arguments or results: those that the manifest says under `key`, or the
+/// longest that its signature (`of`) allows.
+fn longest(
     src: &Source<'_>,
-    at: &Spanned<PathBuf>,
-    path: PathBuf,
-) -> Result<PathBuf, ManifestError> {
-    use std::io::Read;
-    let mut begins = vec![];
-    let read = std::fs::File::open(&path).and_then(|f| f.take(8).read_to_end(&mut begins));
-    match read {
-        Ok(_) if begins == *b"\0asm\x01\0\0\0" => Ok(path),
-        Ok(_) => Err(src.error(at, format!("{} is not a WebAssembly module", path.display()))),
-        Err(e) => Err(src.error(at, format!("{} cannot be read: {e}", path.display()))),
+    said: Option<&Spanned<u32>>,
+    of: Option<&Record>,
+    key: &str,
+) -> Result<u32, ManifestError> {
+    let most = of.map_or(CELL_BYTES_MAX, |r| r.max_bytes() as u32);
+    let Some(b) = said else { return Ok(most) };
+    let n = *b.get_ref();
+    if n > CELL_BYTES_MAX {
+        return Err(src.error(b, format!("a cell has at most {CELL_BYTES_MAX} bytes")));
     }
+    let least = of.map_or(0, Record::min_bytes);
+    if n > most || u64::from(n) < least {
+        let range = match least == u64::from(most) {
+            true => format!("exactly {most}"),
+            false => format!("{least} to {most}"),
+        };
+        return Err(src.error(b, format!("{key} = {n}, but by its signature they have {range} bytes: correct one of them, or leave {key} out")));
+    }
+    Ok(n)
 }
 
-fn wasm_memory(src: &Source<'_>, memory: Option<&Spanned<String>>) -> Result<u64, ManifestError> {
-    let Some(m) = memory else { return Ok(WASM_MEMORY_DEFAULT) };
-    match size(m.get_ref()) {
-        Ok(b) if (WASM_MEMORY_MIN..=WASM_MEMORY_MAX).contains(&b) => Ok(b),
-        Ok(_) => Err(src.error(
-            m,
-            format!(
-                "the memory of a module's instance is {} KiB to {} MiB",
-                WASM_MEMORY_MIN >> 10,
-                WASM_MEMORY_MAX >> 20
-            ),
-        )),
-        Err(e) => Err(src.error(m, e)),
-    }
-}
-
-/// A kernel whose arguments its section takes from the signature.
-fn opencl_kernel(
-    src: &Source<'_>,
-    kernel: PathBuf,
-    section: Option<&Spanned<Map>>,
-    signature: Option<&Signature>,
-) -> Result<Driver, ManifestError> {
-    let Some(map) = section else {
-        return Err(src.whole(
-            "a function of kind \"opencl\" needs a section [opencl]: which kernel, and what its arguments are",
-        ));
-    };
-    let Some(signature) = signature else {
-        return Err(src.whole(
-            "a function of kind \"opencl\" needs a `signature`, whose arguments become the kernel's",
-        ));
-    };
-    Mapping::new(map.get_ref(), signature).map_err(|e| src.error(map, e.to_string()))?;
-    let map = Box::new(map.get_ref().clone());
-    Ok(Driver::OpenCl { kernel, signature: signature.to_string(), map })
-}
-
-fn native() -> Spanned<String> {
-    Spanned::new(0..0, "native".into())
-}
-
-/// Reads a function's manifest. Libraries that are not absolute are looked for
-/// in `drivers`. Its id is given by the caller.
-pub fn function(
-    file: &Path,
-    text: &str,
-    drivers: &Path,
-    id: u32,
-) -> Result<Function, ManifestError> {
-    let src = Source { file, text };
-    let t: FunctionToml = src.parse()?;
-    let name = src.name(&t.name)?;
-    if key_of(&name) == Key::Submit {
-        return Err(src.error(
-            &t.name,
-            format!("the name '{name}' is not for manifests: 'submit' is built in, and names that begin with 'my.' are those of functions that clients submit"),
-        ));
-    }
-    let version = t.version.get_ref().parse().map_err(|e: String| src.error(&t.version, e))?;
-    let found = |l: &Spanned<PathBuf>| -> Result<PathBuf, ManifestError> {
-        let path = drivers.join(l.get_ref());
-        if !path.is_file() {
-            return Err(src.error(l, format!("there is no driver library {}", path.display())));
-        }
-        Ok(path)
-    };
-    let library = |l| Ok(Driver::Native { library: found(l)? });
-    if let Some(m) = &t.memory
-        && t.kind.get_ref() != "wasm"
-    {
-        return Err(src.error(m, "`memory` is for kind \"wasm\": policy bounds other drivers"));
-    }
-    if let Some(map) = &t.opencl
-        && t.kind.get_ref() != "opencl"
-    {
-        return Err(src.error(map, "[opencl] is for kind \"opencl\""));
-    }
-    let signature = t.signature.as_ref().map(|s| signature(&src, s)).transpose()?;
-    let software = match (t.kind.get_ref().as_str(), &t.library) {
-        ("native", Some(l)) => Some(library(l)?),
-        ("native", None) if t.hardware.is_some() => None,
-        ("native", None) => {
-            return Err(src.whole("a native function needs `library`, the driver's shared library"));
-        }
-        ("wasm", Some(l)) => Some(Driver::Wasm {
-            module: wasm_module(&src, l, found(l)?)?,
-            memory_bytes: wasm_memory(&src, t.memory.as_ref())?,
-        }),
-        ("wasm", None) => {
-            return Err(src.whole("a function of kind \"wasm\" needs `library`, its module"));
-        }
-        ("opencl", Some(l)) => {
-            Some(opencl_kernel(&src, found(l)?, t.opencl.as_ref(), signature.as_ref())?)
-        }
-        ("opencl", None) => {
-            return Err(src.whole(
-                "a function of kind \"opencl\" needs `library`, the kernel's source or binary",
-            ));
-        }
-        ("floor", None) => Some(Driver::Floor),
-        ("floor", Some(l)) => {
-            return Err(src.error(l, "kind \"floor\" is built in and has no library"));
-        }
-        (other, _) => {
-            return Err(src.error(
-                &t.kind,
-                format!(
-                    "kind \"{other}\" is not one of \"native\", \"wasm\", \"opencl\", \"floor\""
-                ),
-            ));
-        }
-    };
-    let hardware = match &t.hardware {
-        None => None,
-        Some(h) => {
-            let location = match h.location.get_ref().as_str() {
-                "gpu" => Location::Gpu,
-                "fpga" => Location::Fpga,
-                "fpga-simulated" => Location::FpgaSimulated,
-                "model-simulated" => Location::ModelSimulated,
-                other => {
-                    return Err(src.error(
-                        &h.location,
-                        format!("location \"{other}\" is not one of \"gpu\", \"fpga\", \"fpga-simulated\", \"model-simulated\""),
-                    ));
-                }
-            };
-            if *h.instances.get_ref() == 0 {
-                return Err(src.error(&h.instances, "hardware has at least one instance"));
-            }
-            let leased = h.leased.as_ref().filter(|l| *l.get_ref());
-            if let Some(l) = leased.filter(|_| software.is_none()) {
-                return Err(src.error(
-                    l,
-                    "a function whose VFs are leased runs in software while it has none: it needs a library of its own",
-                ));
-            }
-            if leased.is_some() && *h.instances.get_ref() > u32::from(vfun_leases::VFS_MAX) {
-                return Err(src.error(
-                    &h.instances,
-                    format!("at most {} VFs of a device are leased", vfun_leases::VFS_MAX),
-                ));
-            }
-            let device = match &h.device {
-                None => name.clone(),
-                Some(d) if leased.is_none() => {
-                    return Err(src.error(d, "only functions whose VFs are leased share a device"));
-                }
-                Some(d) => {
-                    src.name(d)?;
-                    d.get_ref().clone()
-                }
-            };
-            Some(Hardware {
-                location,
-                device,
-                driver: library(&h.library)?,
-                instances: *h.instances.get_ref(),
-                leased: leased.is_some(),
-                usual_gain_ns: (h.usual_gain_us.unwrap_or(1.0).clamp(0.0, 1e9) * 1000.0) as u64,
-            })
-        }
-    };
-    let deadline_ms = match &t.deadline_ms {
-        None => DEADLINE_MS_DEFAULT,
-        Some(d) if (1..=DEADLINE_MS_MAX).contains(d.get_ref()) => *d.get_ref(),
-        Some(d) => {
-            return Err(src.error(d, format!("a deadline is from 1 to {DEADLINE_MS_MAX} ms")));
-        }
-    };
-    if let Some(s) = &t.signature
-        && software == Some(Driver::Floor)
-    {
-        return Err(
-            src.error(s, "raw lines (kind \"floor\") carry no arguments and have no signature")
-        );
-    }
-    let bytes = |v: &Option<Spanned<u32>>, of: Option<&Record>, key: &str| {
-        let most = of.map_or(CELL_BYTES_MAX, |r| r.max_bytes() as u32);
-        match (v, of) {
-            (None, _) => Ok(most),
-            (Some(b), _) if *b.get_ref() > CELL_BYTES_MAX => {
-                Err(src.error(b, format!("a cell has at most {CELL_BYTES_MAX} bytes")))
-            }
-            (Some(b), Some(r))
-                if *b.get_ref() > most || u64::from(*b.get_ref()) < r.min_bytes() =>
-            {
-                let (n, least) = (*b.get_ref(), r.min_bytes());
-                let range = if least == u64::from(most) {
-                    format!("exactly {most}")
-                } else {
-                    format!("{least} to {most}")
-                };
-                Err(src.error(b, format!("{key} = {n}, but by its signature they have {range} bytes: correct one of them, or leave {key} out")))
-            }
-            (Some(b), _) => Ok(*b.get_ref()),
-        }
-    };
-    let args = signature.as_ref().map(|s| &s.args);
-    let results = signature.as_ref().map(|s| &s.results);
-    let (max_args, max_result) =
-        (bytes(&t.max_args, args, "max_args")?, bytes(&t.max_result, results, "max_result")?);
-    if let Some(beyond) = t.reads.get(READS_MAX) {
+/// Checks the files and directories that a driver reads.
+fn check_reads(src: &Source<'_>, reads: &[Spanned<PathBuf>]) -> Result<(), ManifestError> {
+    if let Some(beyond) = reads.get(READS_MAX) {
         return Err(src.error(beyond, format!("a driver reads at most {READS_MAX} paths")));
     }
-    for path in &t.reads {
+    for path in reads {
         let p = path.get_ref();
         let plain = p
             .components()
@@ -378,19 +172,61 @@ pub fn function(
         };
         return Err(src.error(path, format!("reads: {} {wrong}", p.display())));
     }
-    let devices = devices(&src, &t.devices)?;
-    if let (Some(d), kind @ ("wasm" | "floor")) = (t.devices.first(), t.kind.get_ref().as_str()) {
-        return Err(src.error(&d.path, format!("a function of kind \"{kind}\" opens no device")));
+    Ok(())
+}
+
+/// Settings for a driver: what is no text is passed as TOML writes it.
+fn settings(all: BTreeMap<String, toml::Value>) -> BTreeMap<String, String> {
+    let text = |v| match v {
+        toml::Value::String(s) => s,
+        other => other.to_string(),
+    };
+    all.into_iter().map(|(k, v)| (k, text(v))).collect()
+}
+
+/// Reads a function's manifest. Libraries that are not absolute are looked for
+/// in `drivers`. Its id is given by the caller.
+pub fn function(
+    file: &Path,
+    text: &str,
+    drivers: &Path,
+    id: u32,
+) -> Result<Function, ManifestError> {
+    let src = Source { file, text };
+    let mut table = src.table()?;
+    let keys = OwnKeys::take(&mut table);
+    let t: FunctionToml = src.of_table(table)?;
+    let name = src.name(&t.name)?;
+    if key_of(&name) == Key::Submit {
+        return Err(src.error(
+            &t.name,
+            format!("the name '{name}' is not for manifests: 'submit' is built in, and names that begin with 'my.' are those of functions that clients submit"),
+        ));
     }
-    let codes = codes(&src, &t.codes)?;
-    let settings = t
-        .settings
-        .into_iter()
-        .map(|(k, v)| match v {
-            toml::Value::String(s) => (k, s),
-            other => (k, other.to_string()),
-        })
-        .collect();
+    let version = t.version.get_ref().parse().map_err(|e: String| src.error(&t.version, e))?;
+    let signature = t.signature.as_ref().map(|s| signature(&src, s)).transpose()?;
+    let (software, hardware) =
+        drivers::declared(&src, &t, &name, &keys, drivers, signature.as_ref())?;
+    let deadline_ms = match &t.deadline_ms {
+        None => DEADLINE_MS_DEFAULT,
+        Some(d) if (1..=DEADLINE_MS_MAX).contains(d.get_ref()) => *d.get_ref(),
+        Some(d) => {
+            return Err(src.error(d, format!("a deadline is from 1 to {DEADLINE_MS_MAX} ms")));
+        }
+    };
+    let args = signature.as_ref().map(|s| &s.args);
+    let results = signature.as_ref().map(|s| &s.results);
+    let max_args = longest(&src, t.max_args.as_ref(), args, "max_args")?;
+    let max_result = longest(&src, t.max_result.as_ref(), results, "max_result")?;
+    check_reads(&src, &t.reads)?;
+    let devices = devices(&src, &t.devices)?;
+    // If there is hardware, its driver alone opens devices.
+    let opener = hardware.as_ref().map(|h| &h.driver).or(software.as_ref()).map(vfun_kinds::of);
+    if let (Some(d), Some(kind)) = (t.devices.first(), opener.filter(|k| k.devices == Opens::Never))
+    {
+        let never = format!("a function of kind \"{}\" opens no device", kind.word);
+        return Err(src.error(&d.path, never));
+    }
     Ok(Function {
         id,
         name,
@@ -401,11 +237,11 @@ pub fn function(
         deadline_ms,
         max_args,
         max_result,
-        settings,
+        settings: settings(t.settings),
         reads: t.reads.into_iter().map(Spanned::into_inner).collect(),
         makes_code: t.makes_code,
         devices,
-        codes,
+        codes: codes(&src, &t.codes)?,
         signature,
     })
 }
@@ -449,20 +285,11 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let src = Source { file, text };
     let t: ClientToml = src.parse()?;
     let name = src.name(&t.name)?;
-    let kind = match t.kind.get_ref().as_str() {
-        "vm" => ClientKind::Vm,
-        "host" => ClientKind::Host,
-        other => {
-            return Err(
-                src.error(&t.kind, format!("kind \"{other}\" is not one of \"vm\", \"host\""))
-            );
-        }
-    };
+    let kind = client_kind(&src, &t.kind)?;
+    let transport = transport(&src, kind, t.transport.as_ref())?;
     let window_bytes = match &t.window {
         None => WINDOW_BYTES_DEFAULT,
-        Some(w) => size(w.get_ref())
-            .and_then(|b| header::check_size(b).map(|()| b).map_err(|e| e.to_string()))
-            .map_err(|e| src.error(w, e))?,
+        Some(w) => window_size(w.get_ref(), transport).map_err(|e| src.error(w, e))?,
     };
     for f in &t.functions {
         if f.get_ref() != "*" {
@@ -476,18 +303,6 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
             return Err(src.error(
                 n,
                 "a client that may hold no grant can do nothing: max_grants is at least 1",
-            ));
-        }
-    };
-    let doorbell = match t.transport.as_ref().map(|t| (t, t.get_ref().as_str())) {
-        None | Some((_, "ivshmem-doorbell")) => true,
-        Some((_, "ivshmem-plain")) if kind == ClientKind::Vm => false,
-        Some((field, other)) => {
-            return Err(src.error(
-                field,
-                format!(
-                    "transport \"{other}\" is not one of \"ivshmem-doorbell\", \"ivshmem-plain\" (of VMs)"
-                ),
             ));
         }
     };
@@ -514,17 +329,61 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     Ok(Client {
         id,
         name,
-        kind,
         window_bytes,
         functions: t.functions.into_iter().map(Spanned::into_inner).collect(),
         max_grants,
         hardware: t.hardware,
         spin: t.spin,
-        doorbell,
+        transport,
         tcp,
         credential_sha256,
         uids: t.uids,
     })
+}
+
+fn client_kind(src: &Source<'_>, t: &Spanned<String>) -> Result<ClientKind, ManifestError> {
+    let found = [ClientKind::Vm, ClientKind::Host].into_iter().find(|k| k.name() == t.get_ref());
+    found.ok_or_else(|| {
+        src.error(t, format!("kind \"{}\" is not one of \"vm\", \"host\"", t.get_ref()))
+    })
+}
+
+/// The transport that a manifest names, or that of its kind of client.
+fn transport(
+    src: &Source<'_>,
+    kind: ClientKind,
+    named: Option<&Spanned<String>>,
+) -> Result<Transport, ManifestError> {
+    let Some(field) = named else {
+        return Ok(match kind {
+            ClientKind::Vm => Transport::VM_DEFAULT,
+            ClientKind::Host => Transport::Host,
+        });
+    };
+    let name = field.get_ref();
+    Transport::of(kind).find(|t| t.name() == name).ok_or_else(|| {
+        let all: Vec<String> = Transport::of(kind).map(|t| format!("\"{t}\"")).collect();
+        src.error(
+            field,
+            format!(
+                "transport \"{name}\" is not one of {} (of clients of kind \"{}\")",
+                all.join(", "),
+                kind.name()
+            ),
+        )
+    })
+}
+
+fn window_size(text: &str, transport: Transport) -> Result<u64, String> {
+    let bytes = size(text)?;
+    header::check_size(bytes).map_err(|e| e.to_string())?;
+    let min = transport.row().window_min;
+    if bytes < min {
+        return Err(format!(
+            "a window of {bytes} bytes is not possible over {transport}: it has at least {min}"
+        ));
+    }
+    Ok(bytes)
 }
 
 /// The client of programs on the host where no manifest declares one.
@@ -532,14 +391,13 @@ pub fn default_host_client(id: u32) -> Client {
     Client {
         id,
         name: "host".into(),
-        kind: ClientKind::Host,
         window_bytes: 256 << 20,
         functions: vec!["*".into()],
         max_grants: 1024,
         hardware: true,
         // A program on the host could spin by itself.
         spin: true,
-        doorbell: true,
+        transport: Transport::Host,
         tcp: OverTcp::Nobody,
         credential_sha256: None,
         uids: vec![],
@@ -558,209 +416,4 @@ fn hex32(text: &str) -> Option<[u8; 32]> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn f(text: &str) -> Result<Function, String> {
-        function(Path::new("f.toml"), text, Path::new("/nowhere"), 1).map_err(|e| e.to_string())
-    }
-    fn c(text: &str) -> Result<Client, String> {
-        client(Path::new("c.toml"), text, 1).map_err(|e| e.to_string())
-    }
-
-    #[test]
-    fn codes_of_a_functions_own_have_meanings() {
-        let floor = "name = \"x\"\nversion = \"1.0\"\nkind = \"floor\"\n[codes]\n";
-        let of = |codes: &str| f(&format!("{floor}{codes}")).map(|f| f.codes);
-        let two = of("1 = \"no point is near enough\"\n-3 = \"not a point\"\n").unwrap();
-        let expected = [(-3, "not a point"), (1, "no point is near enough")];
-        assert!(two.iter().map(|(n, text)| (*n, text.as_str())).eq(expected));
-        let many: String = (1..=CODES_MAX + 1).map(|n| format!("{n} = \"x\"\n")).collect();
-        for (codes, expect) in [
-            ("0 = \"well\"", "f.toml:5: codes: '0' is no code"),
-            ("1 = \"x\"\n-1 = \"a bug\"", "f.toml:6: codes: '-1' is no code"),
-            ("-2 = \"x\"", "'-2' is no code"),
-            ("-4 = \"x\"", "'-4' is no code"),
-            ("one = \"x\"", "'one' is no code"),
-            ("99999999999 = \"x\"", "is no code"),
-            ("01 = \"x\"", "'01' is no code"),
-            ("1 = \"\"", "f.toml:5: codes: a meaning is one line"),
-            ("1 = \"a\\nb\"", "a meaning is one line"),
-            ("1 = 2", "f.toml:5: invalid type"),
-            (many.as_str(), "at most 64 codes"),
-        ] {
-            let e = of(codes).unwrap_err();
-            assert!(e.contains(expect), "{e} should say {expect}");
-        }
-    }
-
-    #[test]
-    fn devices_are_below_dev_and_their_requests_are_numbers() {
-        let with = |kind: &str, device: &str| {
-            f(&format!(
-                "name = \"x\"\nversion = \"1.0\"\nkind = \"{kind}\"\n[[devices]]\n{device}\n"
-            ))
-        };
-        for (device, expect) in [
-            ("path = \"/etc/passwd\"", "f.toml:5: devices: /etc/passwd is no path below /dev"),
-            ("path = \"/dev/../etc/x\"", "is no path below /dev"),
-            ("ioctls = []", "missing field `path`"),
-            ("path = \"/dev/x\"\nioctls = [\"all\"]", "f.toml:6: 'all' is no request"),
-            ("path = \"/dev/x\"", "kind \"floor\" opens no device"),
-        ] {
-            let e = with("floor", device).unwrap_err();
-            assert!(e.contains(expect), "{e} should say {expect}");
-        }
-    }
-
-    #[test]
-    fn wrong_functions_are_refused_with_file_line_and_reason() {
-        let floor = "name = \"floor\"\nversion = \"1.0\"\nkind = \"floor\"\n";
-        assert_eq!(f(floor).unwrap().software, Some(Driver::Floor));
-        for (text, expect) in [
-            ("name = \"x\"\nversion = \"1\"\n", "f.toml:2: '1' is not a version"),
-            ("name = \"x/y\"\nversion = \"1.0\"\n", "f.toml:1: name 'x/y'"),
-            ("name = \"x\"\nversion = \"1.0\"\ncolour = 3\n", "f.toml:3: unknown field"),
-            (
-                "name = \"x\"\nversion = \"1.0\"\n\nlibrary = \"l.so\"\n",
-                "f.toml:4: there is no driver library /nowhere/l.so",
-            ),
-            ("name = \"x\"\nversion = \"1.0\"\n", "f.toml: a native function needs `library`"),
-            ("name = \"x\"\nversion = \"1.0\"\nkind = \"magic\"\n", "f.toml:3: kind \"magic\""),
-            ("name = 7\nversion = \"1.0\"\n", "f.toml:1: invalid type"),
-            ("version = \"1.0\"\n", "missing field `name`"),
-            ("name = \"x\"\nversion", "f.toml:2:"),
-        ] {
-            let e = f(text).unwrap_err();
-            assert!(e.contains(expect), "{e} should say {expect}");
-        }
-        let e = f(&format!("{floor}deadline_ms = 0\n")).unwrap_err();
-        assert!(e.starts_with("f.toml:4: a deadline is"), "{e}");
-    }
-
-    #[test]
-    fn a_module_is_looked_at_before_it_is_offered() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("m.wasm"), b"\0asm\x01\0\0\0and more").unwrap();
-        std::fs::write(dir.path().join("text.wasm"), "(module)").unwrap();
-        let f = |more: &str| {
-            let text = format!("name = \"x\"\nversion = \"1.0\"\nkind = \"wasm\"\n{more}");
-            function(Path::new("f.toml"), &text, dir.path(), 1).map_err(|e| e.to_string())
-        };
-        let wasm =
-            |memory_bytes| Some(Driver::Wasm { module: dir.path().join("m.wasm"), memory_bytes });
-        assert_eq!(f("library = \"m.wasm\"\n").unwrap().software, wasm(WASM_MEMORY_DEFAULT));
-        let sized = f("library = \"m.wasm\"\nmemory = \"2 MiB\"\n").unwrap();
-        assert_eq!(sized.software, wasm(2 << 20));
-        for (more, expect) in [
-            ("", "f.toml: a function of kind \"wasm\" needs `library`"),
-            ("library = \"no.wasm\"\n", "f.toml:4: there is no driver library"),
-            ("library = \"text.wasm\"\n", "is not a WebAssembly module"),
-            ("library = \"m.wasm\"\nmemory = \"1 KiB\"\n", "f.toml:5: the memory of a module"),
-            ("library = \"m.wasm\"\nmemory = \"9 GiB\"\n", "f.toml:5: the memory of a module"),
-            ("library = \"m.wasm\"\nmemory = \"much\"\n", "f.toml:5: "),
-        ] {
-            let e = f(more).unwrap_err();
-            assert!(e.contains(expect), "{e} should say {expect}");
-        }
-        let native = "name = \"x\"\nversion = \"1.0\"\nlibrary = \"m.wasm\"\nmemory = \"1 MiB\"\n";
-        let e = function(Path::new("f.toml"), native, dir.path(), 1).unwrap_err().to_string();
-        assert!(e.starts_with("f.toml:4: `memory` is for kind"), "{e}");
-    }
-
-    #[test]
-    fn leased_hardware_that_cannot_be_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("f"), "").unwrap();
-        let f = |software: &str, more: &str| {
-            let text = format!(
-                "name = \"x\"\nversion = \"1.0\"\n{software}\nhardware = {{ location = \"gpu\", library = \"f\", {more} }}\n"
-            );
-            function(Path::new("f.toml"), &text, dir.path(), 1).map_err(|e| e.to_string())
-        };
-        let software = "library = \"f\"";
-        let of = |more| f(software, more).unwrap().hardware.unwrap().device;
-        assert_eq!(of("instances = 1, leased = true"), "x");
-        assert_eq!(of("instances = 1, leased = true, device = \"board\""), "board");
-        for (software, more, expect) in [
-            (
-                "",
-                "instances = 1, leased = true",
-                "f.toml:4: a function whose VFs are leased runs in",
-            ),
-            (software, "instances = 2000, leased = true", "f.toml:4: at most 1024 VFs"),
-            (
-                software,
-                "instances = 1, device = \"b\"",
-                "f.toml:4: only functions whose VFs are leased",
-            ),
-            (software, "instances = 1, leased = true, device = \"a/b\"", "f.toml:4: "),
-        ] {
-            let e = f(software, more).unwrap_err();
-            assert!(e.starts_with(expect), "{e} should say {expect}");
-        }
-    }
-
-    #[test]
-    fn signatures_settle_sizes_or_are_refused() {
-        let head = "name = \"x\"\nversion = \"1.0\"\nhardware = { location = \"gpu\", library = \"f\", instances = 1 }\n";
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("f"), "").unwrap();
-        let f = |more: &str| {
-            function(Path::new("f.toml"), &format!("{head}{more}"), dir.path(), 1)
-                .map_err(|e| e.to_string())
-        };
-        let x = f("signature = \"(n: u64, m: u8 = 1) -> u32\"\n").unwrap();
-        assert_eq!((x.max_args, x.max_result), (16, 4));
-        assert_eq!(x.lengths(), Some(vfun_supervise::Lengths { min: 16, max: 16, step: 1 }));
-        let x = f("signature = \"(n: u8, d: [f64]) -> ()\"\nmax_args = 4096\n").unwrap();
-        assert_eq!(x.lengths(), Some(vfun_supervise::Lengths { min: 8, max: 4096, step: 8 }));
-        assert_eq!((f("").unwrap().lengths(), f("").unwrap().fingerprint()), (None, 0));
-        for (more, expect) in [
-            (
-                "signature = \"(n: u63) -> ()\"\n",
-                "f.toml:4: signature, character 5: 'u63' is no type",
-            ),
-            (
-                "signature = \"\"\"\nstruct p { x: f64 }\n(a: q) -> p\"\"\"\n",
-                "f.toml:6: signature, character 25: 'q' is no type",
-            ),
-            (
-                "max_args = 8\nsignature = \"(n: u64, m: u64) -> ()\"\n",
-                "f.toml:4: max_args = 8, but by its signature they have exactly 16 bytes",
-            ),
-            (
-                "signature = \"() -> [u8; 2..=9]\"\nmax_result = 10\n",
-                "f.toml:5: max_result = 10, but by its signature they have 2 to 9 bytes",
-            ),
-        ] {
-            let e = f(more).unwrap_err();
-            assert!(e.starts_with(expect), "{e} should say {expect}");
-        }
-    }
-
-    #[test]
-    fn wrong_clients_are_refused_with_file_line_and_reason() {
-        let vm = c("name = \"vm1\"\n").unwrap();
-        assert_eq!(
-            (vm.window_bytes, vm.kind, vm.may_use("anything")),
-            (WINDOW_BYTES_DEFAULT, ClientKind::Vm, true)
-        );
-        for (text, expect) in [
-            (
-                "name = \"vm1\"\nwindow = \"3 MiB\"\n",
-                "c.toml:2: a window of 3145728 bytes is not possible",
-            ),
-            ("name = \"vm1\"\nwindow = \"4 KiB\"\n", "c.toml:2: a window of 4096 bytes"),
-            ("name = \"vm1\"\nwindow = \"4 parsecs\"\n", "c.toml:2: 'parsecs' is not a unit"),
-            ("name = \"vm1\"\nkind = \"pod\"\n", "c.toml:2: kind \"pod\""),
-            ("name = \"vm1\"\nmax_grants = 0\n", "c.toml:2: a client that may hold no grant"),
-            ("name = \"vm1\"\ntcp = \"closed\"\n", "c.toml:2: tcp is true"),
-            ("name = \"vm1\"\ncredential_sha256 = \"abc\"\n", "c.toml:2: credential_sha256 is 64"),
-            ("name = \"vm1\"\nfunctions = [\"a\",\n \"b c\"]\n", "c.toml:3: name 'b c'"),
-        ] {
-            let e = c(text).unwrap_err();
-            assert!(e.contains(expect), "{e} should say {expect}");
-        }
-    }
-}
+mod tests;

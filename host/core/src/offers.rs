@@ -1,22 +1,21 @@
 //! What is offered, told to apps: `list` and `describe`.
 
-use super::catalog::Client;
-use super::requests::{Answer, body, malformed, zero};
+use super::catalog::{Client, Function};
+use super::nacks::{self, malformed};
+use super::requests::{Answer, body, zero};
 use super::{Core, WindowId, rules};
-use vfun_wire::message::{self, Describe, DescribeAck, Kind, List, ListAck, ListEntry, Location};
-use vfun_wire::{Nack, NackCode, names};
+use vfun_wire::limits::MEANING_BYTES;
+use vfun_wire::message::{
+    self, CodeEntry, Codes, Describe, DescribeAck, Kind, List, ListAck, ListEntry, Location,
+};
+use vfun_wire::{Nack, names};
 use zerocopy::IntoBytes;
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::{I32, U32, U64};
 
 impl Core {
     pub(super) fn describe(&self, window: WindowId, bytes: &[u8]) -> Answer {
         let d: Describe = body(bytes, Kind::Describe)?;
-        let name = names::decode(&d.function)
-            .map_err(|e| malformed(format!("the function's name: {e}")))?;
-        let client = self.client_of(window)?;
-        let found = self.catalog.function(client.id, name);
-        let f = found.ok_or_else(|| self.no_such_function(client, name))?;
-        rules::check_may(&self.catalog, client, name)?;
+        let f = self.offered_to(window, &d.function)?;
         let text = f.signature.as_ref().map_or(String::new(), |s| s.to_string());
         let head = DescribeAck {
             function_id: U32::new(f.id),
@@ -25,9 +24,40 @@ impl Core {
             max_args: U32::new(f.max_args),
             max_result: U32::new(f.max_result),
             text_len: U32::new(text.len() as u32),
-            reserved: U32::new(0),
+            reserved0: U32::ZERO,
+            reserved1: U64::ZERO,
         };
         Ok([head.as_bytes(), text.as_bytes()].concat())
+    }
+
+    /// What a function's own error codes mean.
+    pub(super) fn codes(&self, window: WindowId, bytes: &[u8]) -> Answer {
+        let c: Codes = body(bytes, Kind::Codes)?;
+        zero("codes' reserved bytes", c.reserved.get() == 0)?;
+        let f = self.offered_to(window, &c.function)?;
+        let entry = |(code, text): (&i32, &String)| {
+            let mut meaning = [0; MEANING_BYTES];
+            let bytes = text.as_bytes();
+            meaning[..bytes.len()].copy_from_slice(bytes);
+            CodeEntry { code: I32::new(*code), reserved: U32::ZERO, meaning }
+        };
+        let start = c.start.get() as usize;
+        let page: Vec<CodeEntry> =
+            f.codes.iter().skip(start).take(message::CODE_ENTRIES).map(entry).collect();
+        let (count, total) = (page.len() as u32, f.codes.len() as u32);
+        let head = ListAck { count: U32::new(count), total: U32::new(total) };
+        Ok([head.as_bytes(), page.as_bytes()].concat())
+    }
+
+    /// A function that a client may ask about.
+    fn offered_to(&self, window: WindowId, name: &message::Name) -> Result<&Function, Nack> {
+        let name =
+            names::decode(name).map_err(|e| malformed(format!("the function's name: {e}")))?;
+        let client = self.client_of(window)?;
+        let found = self.catalog.function(client.id, name);
+        let f = found.ok_or_else(|| self.no_such_function(client, name))?;
+        rules::check_may(&self.catalog, client, name)?;
+        Ok(f)
     }
 
     /// What is said of a name that is nothing to a client. A name is suggested only of
@@ -40,13 +70,7 @@ impl Core {
             .filter(|(edits, f)| *edits <= 1.max(f.len().min(name.len()) / 3))
             .min();
         let near = near.map_or(String::new(), |(_, f)| format!(" (is '{f}' meant?)"));
-        Nack::new(
-            NackCode::UnknownFunction,
-            format!(
-                "no function '{name}' is offered to client {}{near}: `vfun list` shows those that are",
-                client.name
-            ),
-        )
+        nacks::no_function(client, name, &near)
     }
 
     pub(super) fn list(&self, window: WindowId, bytes: &[u8]) -> Answer {
@@ -80,6 +104,7 @@ impl Core {
                     max_result: U32::new(f.max_result),
                     locations: U32::new(locations),
                     deadline_ms: U32::new(f.deadline_ms),
+                    reserved: U64::ZERO,
                 }
                 .as_bytes(),
             );

@@ -2,7 +2,8 @@
 //! it loses when policy changes.
 
 use super::catalog::{Catalog, Client, Function};
-use super::grants::{Grant, GrantState};
+use super::grant::{Grant, Shape, Stage};
+use super::grants::Key as GrantKey;
 use super::services::{Service, ServiceState};
 use super::{Action, Core, ServiceId};
 use crate::policy::{Key, Policy, Rules, key_of, matches};
@@ -40,13 +41,6 @@ pub struct Effects {
     pub grants: Vec<(Handle, String)>,
     /// Channels that are served at another rate: calls a second, 0 for any.
     pub rates: Vec<(Handle, u32)>,
-}
-
-/// What a grant would add to its client's charges.
-pub(super) struct Wanted {
-    pub depth: u16,
-    /// Both sides.
-    pub bytes: u64,
 }
 
 /// A refusal by a rule names the rule, where it stands, and who can change it.
@@ -163,7 +157,7 @@ fn not_let(policy: &Policy, client: &str, devices: Option<&[Device]>) -> Option<
 /// Why the manifest of its function does not let a service have its devices any
 /// more, if so.
 fn unnamed(catalog: &Catalog, s: &Service) -> Option<String> {
-    let now = catalog.function(s.client, &s.function)?.devices_at(s.location);
+    let now = catalog.function_of(s.owner, &s.function)?.devices_at(s.location);
     let device = s.devices.iter().flatten().find(|d| !now.iter().any(|now| now.covers(d)))?;
     let node = device.path.display();
     Some(format!("its function's manifest does not name {node}, or a request of it, any more"))
@@ -283,13 +277,13 @@ fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
 impl Core {
     /// What a client's grants add up to; of one function only, if one is named.
     pub fn charges(&self, client: u32, function: Option<&str>) -> Charges {
-        self.grants
-            .iter()
-            .filter(|(_, g)| g.client_id == client && function.is_none_or(|f| g.function == f))
-            .fold(Charges::default(), |c, (_, g)| Charges {
+        let all = self.grants.of(&GrantKey::Client(client)).into_iter();
+        all.filter_map(|h| self.grants.get(h).ok())
+            .filter(|g| function.is_none_or(|f| g.subject.function == f))
+            .fold(Charges::default(), |c, g| Charges {
                 channels: c.channels.saturating_add(1),
-                bytes: c.bytes.saturating_add(g.side_bytes().saturating_mul(2)),
-                in_flight: c.in_flight.saturating_add(g.depth.into()),
+                bytes: c.bytes.saturating_add(g.subject.shape.bytes()),
+                in_flight: c.in_flight.saturating_add(g.subject.shape.cells().depth.get().into()),
             })
     }
 
@@ -298,7 +292,7 @@ impl Core {
         &self,
         client: &Client,
         function: &str,
-        wanted: &Wanted,
+        wanted: &Shape,
     ) -> Result<(), Nack> {
         let policy = &self.catalog.policy;
         let all = self.charges(client.id, None);
@@ -331,18 +325,20 @@ impl Core {
                 return Err(over(Key::Channels, what));
             }
             let left = rules.bytes.saturating_sub(held.bytes);
-            if wanted.bytes > left {
+            if wanted.bytes() > left {
                 let what = format!(
                     "a channel of {} bytes is more than the {left} that {whom} has left of {}: release one, or ask for fewer or smaller cells",
-                    wanted.bytes, rules.bytes
+                    wanted.bytes(),
+                    rules.bytes
                 );
                 return Err(over(Key::Bytes, what));
             }
             let left = rules.in_flight.saturating_sub(held.in_flight);
-            if u32::from(wanted.depth) > left {
+            if u32::from(wanted.cells().depth.get()) > left {
                 let what = format!(
                     "{} calls at once are more than the {left} that {whom} has left of {}: release a channel, or ask for less depth",
-                    wanted.depth, rules.in_flight
+                    wanted.cells().depth,
+                    rules.in_flight
                 );
                 return Err(over(Key::InFlight, what));
             }
@@ -372,14 +368,15 @@ impl Core {
             effects.sessions.push((handle, why));
         }
         for (handle, g) in self.grants.iter() {
-            let gone = effects.sessions.iter().any(|(s, _)| *s == g.session);
-            if gone || g.state == GrantState::Closing {
+            let gone = effects.sessions.iter().any(|(s, _)| *s == g.holder.session);
+            if gone || matches!(g.stage, Stage::Closing { .. }) {
                 continue;
             }
-            let calls_per_s = catalog.policy.of(&g.client, &g.function).calls_per_s;
+            let rules = catalog.policy.of(&g.holder.client, &g.subject.function);
+            let calls_per_s = rules.calls_per_s;
             if let Some(why) = self.taken(catalog, g) {
                 effects.grants.push((handle, why));
-            } else if g.calls_per_s != calls_per_s {
+            } else if g.terms.calls_per_s != calls_per_s {
                 effects.rates.push((handle, calls_per_s));
             }
         }
@@ -388,8 +385,9 @@ impl Core {
 
     /// Why another catalog takes a grant away, if it does.
     fn taken(&self, catalog: &Catalog, g: &Grant) -> Option<String> {
-        let (policy, client, f) = (&catalog.policy, g.client.as_str(), g.function.as_str());
-        let manifest = catalog.clients.get(&g.client_id);
+        let (policy, client) = (&catalog.policy, g.holder.client.as_str());
+        let f = g.subject.function.as_str();
+        let manifest = catalog.clients.get(&g.holder.client_id);
         if !policy.may_use(client, f) {
             let key = key_of(f);
             let section = policy.section(client, "", key);
@@ -402,7 +400,7 @@ impl Core {
         if manifest.is_some_and(|c| !c.may_use(f)) {
             return Some("its client's manifest does not list its function any more".into());
         }
-        let stays_on_hardware = g.location.is_hardware() && !self.moves(g);
+        let stays_on_hardware = g.subject.location.is_hardware() && !self.moves(g);
         if stays_on_hardware && !policy.of(client, f).hardware {
             let section = policy.section(client, f, Key::Hardware);
             return Some(format!(
@@ -421,23 +419,24 @@ impl Core {
     fn lost_device(&self, catalog: &Catalog, g: &Grant) -> Option<String> {
         let policy = &catalog.policy;
         // A move that can be called off is: see `call_off_moves`.
-        let coming = g.moving.filter(|m| !m.phase.lingers() && g.callable_off().is_none());
-        let of_grant = [g.service, coming.map(|m| m.service)].into_iter().flatten();
+        let coming = g.moving().filter(|m| !m.phase.lingers() && g.callable_off().is_none());
+        let of_grant = [g.service(), coming.map(|m| m.service)].into_iter().flatten();
         for s in of_grant.filter_map(|id| self.services.get(&id)) {
             if let Some(why) = unnamed(catalog, s) {
                 return Some(why);
             }
             // What may move goes to software, as where hardware is not allowed.
             if !(s.location.is_hardware() && self.moves(g))
-                && let Some(why) = not_let(policy, &g.client, s.devices.as_deref())
+                && let Some(why) = not_let(policy, &g.holder.client, s.devices.as_deref())
             {
                 return Some(why);
             }
         }
-        let moves = g.location.is_hardware() && self.moves(g);
-        let f = catalog.function(g.client_id, &g.function);
-        f.filter(|_| g.service.is_none() && !moves)
-            .and_then(|f| not_let(policy, &g.client, Some(f.devices_at(g.location))))
+        let location = g.subject.location;
+        let moves = location.is_hardware() && self.moves(g);
+        let f = catalog.function(g.holder.client_id, &g.subject.function);
+        f.filter(|_| g.service().is_none() && !moves)
+            .and_then(|f| not_let(policy, &g.holder.client, Some(f.devices_at(location))))
     }
 
     /// Calls off moves to services that may not have their devices any more.
@@ -445,10 +444,9 @@ impl Core {
         let catalog = &self.catalog;
         let lost = |g: &Grant| {
             let coming = g.callable_off().and_then(|m| self.services.get(&m.service));
-            coming.is_some_and(|s| lost(catalog, &g.client, s).is_some())
+            coming.is_some_and(|s| lost(catalog, &g.holder.client, s).is_some())
         };
-        let all: Vec<_> = self.grants.iter().filter(|(_, g)| lost(g)).map(|(h, _)| h).collect();
-        all.into_iter().for_each(|grant| self.call_off(grant, out));
+        self.all_of(lost).into_iter().for_each(|grant| self.call_off(grant, out));
     }
 
     /// Takes what nobody is to keep in the end: hardware from grants that were to move
@@ -458,28 +456,43 @@ impl Core {
         if self.catalog.policy_unreadable {
             return;
         }
-        // There are no more of these than VFs.
         let stays = |g: &Grant| {
-            let over = matches!(g.state, GrantState::Closing | GrantState::Broken);
-            g.leased && g.location.is_hardware() && !over && !self.moves(g)
+            g.movable() && g.subject.location.is_hardware() && !g.is_over() && !self.moves(g)
         };
-        let why = |(h, g): (Handle, &Grant)| Some((h, self.taken(&self.catalog, g)?));
-        let denied: Vec<_> = self.grants.iter().filter(|(_, g)| stays(g)).filter_map(why).collect();
+        let why = |h: Handle| {
+            let g = self.grants.get(h).ok().filter(|g| stays(g))?;
+            Some((h, self.taken(&self.catalog, g)?))
+        };
+        let denied: Vec<_> = self.grants.with_lease().into_iter().filter_map(why).collect();
         for (grant, why) in denied {
-            self.hold_back(grant);
-            self.end_grant(now, grant, &why, out);
+            self.take_grant(now, grant, &why, out);
         }
         let starts = self.services.iter().filter(|(_, s)| s.state == ServiceState::Starting);
         let why = |(id, s): (&ServiceId, &Service)| {
-            let client = self.catalog.clients.get(&s.client)?;
-            Some((*id, lost(&self.catalog, &client.name, s)?))
+            let owner = self.catalog.owner_name(s.owner)?;
+            Some((*id, lost(&self.catalog, owner, s)?))
         };
-        // Hardly one is left of these: only now all grants are looked at.
-        let nobody = |(id, _): &(ServiceId, String)| {
-            self.channels_of(*id).is_empty() && self.beside(*id).is_empty()
-        };
+        let nobody =
+            |(id, _): &(ServiceId, String)| !self.has_channels(*id) && self.beside(*id).is_empty();
         for (service, why) in starts.filter_map(why).filter(nobody).collect::<Vec<_>>() {
             self.service_failed(now, service, &why, out);
+        }
+    }
+
+    /// Services that were started by what another catalog said serve on, and get no more
+    /// channels: whoever activates now means what their functions are now. Nor does a
+    /// service of a client that is gone serve the next one of its name.
+    pub(super) fn outdate(&mut self, old: &Catalog) {
+        let new = &self.catalog;
+        let changed = |s: &Service| {
+            new.owner_name(s.owner).is_none()
+                || old.terms(s.owner, &s.function) != new.terms(s.owner, &s.function)
+        };
+        let all = self.services.iter().filter(|(_, s)| changed(s));
+        for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
+            if let Some(s) = self.services.get_mut(&id) {
+                s.outdated = true;
+            }
         }
     }
 
@@ -487,26 +500,22 @@ impl Core {
     pub(super) fn apply_policy(&mut self, now: u64, out: &mut Vec<Action>) {
         let effects = self.effects(&self.catalog);
         for (session, why) in effects.sessions {
-            let of: Vec<_> =
-                self.grants.iter().filter(|(_, g)| g.session == session).map(|(h, _)| h).collect();
-            of.into_iter().for_each(|grant| self.hold_back(grant));
-            self.end_session(now, session, why, out);
+            self.take_session(now, session, why, out);
         }
         for (grant, why) in effects.grants {
-            self.hold_back(grant);
-            self.end_grant(now, grant, &why, out);
+            self.take_grant(now, grant, &why, out);
         }
         if !self.catalog.policy_unreadable {
             self.call_off_moves(out);
         }
         for (grant, calls_per_s) in effects.rates {
             let Some(g) = self.grants.get_mut(grant) else { continue };
-            g.calls_per_s = calls_per_s;
+            g.terms.calls_per_s = calls_per_s;
             // One that is not opened yet is told when it is.
             let ready = |s| self.services.get(&s).is_some_and(|s| s.state == ServiceState::Ready);
             // Who stands by for it was told the old one.
-            let beside = g.moving.map(|m| m.service).filter(|s| g.service != Some(*s));
-            for service in g.service.into_iter().chain(beside).filter(|s| ready(*s)) {
+            let beside = g.moving().map(|m| m.service).filter(|s| g.service() != Some(*s));
+            for service in g.service().into_iter().chain(beside).filter(|s| ready(*s)) {
                 out.push(Action::SetRate { service, channel: grant, calls_per_s });
             }
         }

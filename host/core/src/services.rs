@@ -1,6 +1,9 @@
-//! Services as the core sees them: one for each client, function and location.
+//! Services as the core sees them: one for each owner, function and location.
 
+use super::serial;
+use serde::{Deserialize, Serialize};
 use vfun_jail::Device;
+use vfun_wire::Handle;
 use vfun_wire::message::Location;
 
 /// How long a service without channels stays, so that an app that comes and
@@ -40,8 +43,30 @@ pub const STARTS_WAITING: usize = 32;
 /// is ended, if no other channel uses it.
 pub const CLOSE_GRACE_MS: u64 = 2_000;
 
+/// Whose a service is: who it may serve, by whose rules and user it runs, and whose
+/// crashes and logs are its.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "u32", into = "u32")]
+pub enum Owner {
+    /// A client, by its clientID. It serves that client alone.
+    Client(u32),
+}
+
+impl From<u32> for Owner {
+    fn from(client: u32) -> Self {
+        Owner::Client(client)
+    }
+}
+
+impl From<Owner> for u32 {
+    fn from(owner: Owner) -> Self {
+        let Owner::Client(id) = owner;
+        id
+    }
+}
+
 /// Where a service stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceState {
     /// Started; its driver is loading.
     Starting,
@@ -54,31 +79,64 @@ pub enum ServiceState {
 }
 
 /// One service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Service {
-    /// clientID.
-    pub client: u32,
+    /// Whose it is.
+    #[serde(rename = "client")]
+    pub owner: Owner,
     /// Function's name.
+    #[serde(deserialize_with = "serial::name")]
     pub function: String,
     /// Software, or which hardware.
+    #[serde(with = "serial")]
     pub location: Location,
     /// Where it stands.
     pub state: ServiceState,
-    /// Since when, ms.
+    /// Since when, ms. Counted anew by each manager, as is what follows.
+    #[serde(skip)]
     pub since_ms: u64,
     /// When it last had a channel, ms.
+    #[serde(skip)]
     pub used_ms: u64,
     /// Whether its driver was ever loaded: a first start that crashes is not tried again.
     pub ever_ready: bool,
     /// Since when the host has had no means to start it, ms.
     pub delayed: Option<u64>,
     /// The channel whose call ran past its deadline, just before the exit.
-    pub overran: Option<vfun_wire::Handle>,
+    #[serde(with = "serial::option")]
+    pub overran: Option<Handle>,
     /// The manager ends it because it does not run; how that showed.
+    #[serde(skip)]
     pub stalled: Option<String>,
     /// Devices that it was started with; `None` if nobody knows: its manager did not note
     /// them, and its function is another one since.
     pub devices: Option<Vec<Device>>,
     /// Its function was declared anew since: it keeps its channels and gets no more.
+    #[serde(default)]
     pub outdated: bool,
+}
+
+impl Service {
+    /// One that is to be started.
+    pub fn new(now: u64, owner: Owner, function: String, location: Location) -> Self {
+        Service {
+            owner,
+            function,
+            location,
+            state: ServiceState::Starting,
+            since_ms: now,
+            used_ms: now,
+            ever_ready: false,
+            delayed: None,
+            overran: None,
+            stalled: None,
+            devices: Some(vec![]),
+            outdated: false,
+        }
+    }
+
+    /// By what its crashes are counted.
+    pub fn key(&self) -> super::breakers::Key {
+        (self.owner, self.function.clone(), self.location.to_wire())
+    }
 }

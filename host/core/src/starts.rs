@@ -1,49 +1,57 @@
-//! Services: how they are started, come up, fail and crash.
+//! Services: how they are started, come up and fail.
 
 use super::breakers::State;
-use super::grants::{Grant, GrantState};
+use super::catalog::Function;
+use super::grant::{Grant, Stage};
 use super::services::*;
-use super::switch::Phase;
-use super::watch::log_of;
-use super::{Action, Core, Exit, Level, ServiceId, rules};
-use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE};
+use super::{Action, Core, Level, ServiceId, nacks, rules};
 use vfun_wire::message::Location;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Nack, NackCode, Status};
 
-/// The signal by which the kernel ends a process that makes a call on the list
-/// of those that only an attack makes.
-const SIGSYS: i32 = 31;
-
 impl Core {
-    /// Finds or starts the service of an activating grant, and opens its channel.
+    /// Finds or starts the service of a grant that waits for one, and opens its channel.
     pub(super) fn serve(&mut self, now: u64, grant: Handle, out: &mut Vec<Action>) {
         let Ok(g) = self.grants.get(grant) else { return };
-        let (function, location) = (g.function.clone(), g.location);
-        let client = g.client_id;
-        let (id, fresh) = self.service_for(now, client, function, location);
-        self.grants.get_mut(grant).expect("seen above").service = Some(id);
+        let (owner, location) = (Owner::Client(g.holder.client_id), g.subject.location);
+        let (id, fresh) = self.service_for(now, owner, g.subject.function.clone(), location);
+        if let Some(g) = self.grants.get_mut(grant) {
+            g.stage.serve_by(id);
+        }
+        self.begin_to_serve(now, grant, id, fresh, out);
+    }
+
+    /// A grant was given to this service: it is started if it is `fresh`, and opens the
+    /// channel if it can.
+    pub(super) fn begin_to_serve(
+        &mut self,
+        now: u64,
+        grant: Handle,
+        id: ServiceId,
+        fresh: bool,
+        out: &mut Vec<Action>,
+    ) {
         if fresh {
             return self.start_service(now, id, out);
         }
-        let s = self.services.get_mut(&id).expect("just found");
+        let Some(s) = self.services.get_mut(&id) else { return };
         s.used_ms = now;
         if s.state == ServiceState::Ready {
             self.open(id, grant, out);
         }
     }
 
-    /// The service of a client's function at a place, and whether it is a new
+    /// The service of an owner's function at a place, and whether it is a new
     /// one that is still to be started.
     pub(super) fn service_for(
         &mut self,
         now: u64,
-        client: u32,
+        owner: Owner,
         function: String,
         location: Location,
     ) -> (ServiceId, bool) {
         let found = self.services.iter().find(|(_, s)| {
-            s.client == client
+            s.owner == owner
                 && s.function == function
                 && s.location == location
                 && s.state != ServiceState::Stopping
@@ -54,83 +62,94 @@ impl Core {
         }
         let id = self.next_service;
         self.next_service += 1;
-        let service = Service {
-            client,
-            function,
-            location,
-            state: ServiceState::Starting,
-            since_ms: now,
-            used_ms: now,
-            ever_ready: false,
-            delayed: None,
-            overran: None,
-            stalled: None,
-            devices: Some(vec![]),
-            outdated: false,
-        };
-        self.services.insert(id, service);
+        self.services.insert(id, Service::new(now, owner, function, location));
         (id, true)
     }
 
+    pub(super) fn set_state(&mut self, id: ServiceId, state: ServiceState) {
+        if let Some(s) = self.services.get_mut(&id) {
+            s.state = state;
+        }
+    }
+
+    /// A line of the log about a service.
+    pub(super) fn log_of_service(
+        &self,
+        owner: Owner,
+        level: Level,
+        text: String,
+        out: &mut Vec<Action>,
+    ) {
+        let Owner::Client(client) = owner;
+        out.push(Action::LogOf { client, level, text });
+    }
+
     pub(super) fn start_service(&mut self, now: u64, id: ServiceId, out: &mut Vec<Action>) {
-        if self.catalog.policy_unreadable {
-            // Nobody knows which layers of the sandbox it must have.
-            let reason = "the policy of this host cannot be read";
-            return self.service_failed(now, id, reason, out);
-        }
-        let s = self.services.get_mut(&id).expect("the caller's");
-        let key = (s.client, s.function.clone(), s.location.to_wire());
-        if let Some(State::Open(until)) = self.breakers.get(&key).map(|b| b.state(now)) {
-            s.state = ServiceState::Backoff(until);
-            return;
-        }
-        if !self.starts.take(now, s.client) {
-            let wait = self.starts.wait(now, &s.client);
-            s.state = ServiceState::Backoff(now + wait.max(1));
-            return;
-        }
-        if s.outdated && vfun_submit::is_own(&s.function) {
-            // What its grants were given is not kept any more, and another
-            // module in its place would answer them in its own way.
-            let reason = "its module was replaced or removed, and its service had to end: negotiate it again";
-            return self.service_failed(now, id, reason, out);
-        }
-        // It starts as what its function is now, which may name another device.
-        let f = self.catalog.function(key.0, &key.1);
-        if let Some((f, c)) = f.zip(self.catalog.clients.get(&key.0))
-            && let Err(nack) = rules::check_devices(&self.catalog, c, f, s.location)
-        {
-            return self.service_failed(now, id, &nack.sentence, out);
-        }
-        if self.breakers.contains_key(&key) {
-            self.breakers.get_mut(&key).expect("just seen").starts(now);
-        }
-        s.state = ServiceState::Starting;
-        s.since_ms = now;
-        let (name, client) = (s.function.clone(), s.client);
-        let driver = self.catalog.function(client, &name).and_then(|f| {
-            let driver = f.driver_at(s.location)?.clone();
-            s.devices = Some(f.devices_of(&driver).to_vec());
-            Some((driver, f.version.0, f.settings.clone(), f.lengths()))
-        });
-        let client_name = self.catalog.clients.get(&client).map(|c| c.name.clone());
-        match (driver, client_name) {
-            (Some((driver, version, settings, args)), Some(client)) => {
-                out.push(Action::StartService {
-                    service: id,
-                    client,
-                    function: name,
-                    version,
-                    driver,
-                    settings,
-                    args,
-                })
+        let Some(s) = self.services.get(&id) else { return };
+        let key = s.key();
+        if !self.catalog.policy_unreadable {
+            if let Some(State::Open(until)) = self.breakers.get(&key).map(|b| b.state(now)) {
+                return self.set_state(id, ServiceState::Backoff(until));
             }
-            _ => {
-                let reason = format!("'{name}' or its client was removed");
+            if !self.starts.take(now, s.owner) {
+                let wait = self.starts.wait(now, &s.owner);
+                return self.set_state(id, ServiceState::Backoff(now + wait.max(1)));
+            }
+        }
+        if let Some(reason) = self.may_not_start(id) {
+            return self.service_failed(now, id, &reason, out);
+        }
+        if self.breakers.contains_key(&key)
+            && let Some(b) = self.breakers.get_mut(&key)
+        {
+            b.starts(now);
+        }
+        if let Some(s) = self.services.get_mut(&id) {
+            (s.state, s.since_ms) = (ServiceState::Starting, now);
+        }
+        match self.start(id) {
+            Some(start) => out.push(start),
+            None => {
+                let reason = format!("'{}' or its client was removed", key.1);
                 self.service_failed(now, id, &reason, out);
             }
         }
+    }
+
+    /// Why a service is not to be started, if so.
+    fn may_not_start(&self, id: ServiceId) -> Option<String> {
+        if self.catalog.policy_unreadable {
+            // Nobody knows which layers of the sandbox it must have.
+            return Some("the policy of this host cannot be read".into());
+        }
+        let s = self.services.get(&id)?;
+        if s.outdated && vfun_submit::is_own(&s.function) {
+            // What its grants were given is not kept any more, and another
+            // module in its place would answer them in its own way.
+            return Some("its module was replaced or removed, and its service had to end: negotiate it again".into());
+        }
+        // It starts as what its function is now, which may name another device.
+        let f = self.catalog.function_of(s.owner, &s.function)?;
+        let Owner::Client(client) = s.owner;
+        let client = self.catalog.clients.get(&client)?;
+        rules::check_devices(&self.catalog, client, f, s.location).err().map(|n| n.sentence)
+    }
+
+    /// The start of a service as what its function is now, if that and its owner are there.
+    fn start(&mut self, id: ServiceId) -> Option<Action> {
+        let s = self.services.get_mut(&id)?;
+        let f: &Function = self.catalog.function_of(s.owner, &s.function)?;
+        let driver = f.driver_at(s.location)?.clone();
+        s.devices = Some(f.devices_of(&driver).to_vec());
+        Some(Action::StartService {
+            service: id,
+            client: self.catalog.owner_name(s.owner)?.to_owned(),
+            function: s.function.clone(),
+            version: f.version.0,
+            driver,
+            settings: f.settings.clone(),
+            args: f.lengths(),
+        })
     }
 
     pub(super) fn service_ready(&mut self, now: u64, id: ServiceId, out: &mut Vec<Action>) {
@@ -143,8 +162,8 @@ impl Core {
         s.delayed = None;
         s.used_ms = now;
         for channel in self.channels_of(id) {
-            let state = self.grants.get(channel).expect("just listed").state;
-            if matches!(state, GrantState::Activating | GrantState::Recovering) {
+            let stage = self.grants.get(channel).map(|g| &g.stage);
+            if let Ok(Stage::Activating { .. } | Stage::Recovering { .. }) = stage {
                 self.open(id, channel, out);
             }
         }
@@ -165,11 +184,8 @@ impl Core {
             self.untried(now, &service);
         }
         out.push(Action::KillService { service: id });
-        out.push(Action::LogOf {
-            client: service.client,
-            level: Level::Warn,
-            text: format!("service of '{}': {reason}", service.function),
-        });
+        let text = format!("service of '{}': {reason}", service.function);
+        self.log_of_service(service.owner, Level::Warn, text, out);
         for grant in self.beside(id) {
             self.note_trouble(grant, reason);
         }
@@ -178,19 +194,7 @@ impl Core {
             if self.fall_back(now, channel, Status::DriverCrashed, out) {
                 continue;
             }
-            let g = self.grants.get_mut(channel).expect("just listed");
-            g.service = None;
-            match g.state {
-                GrantState::Activating => self.nack_activation(now, channel, reason, out),
-                GrantState::Closing => self.free_grant(channel, out),
-                _ => self.break_off(
-                    channel,
-                    Status::ServiceLost,
-                    BreakReason::NoService,
-                    reason,
-                    out,
-                ),
-            }
+            self.abandon(channel, BreakReason::NoService, reason, out);
         }
     }
 
@@ -214,16 +218,16 @@ impl Core {
         }
         // As long again as it has waited already.
         s.state = ServiceState::Backoff(now + delayed.clamp(DELAY_MS, DELAY_MOST_MS));
-        let (client, text) = (s.client, format!("service of '{}' waits: {reason}", s.function));
-        out.push(Action::LogOf { client, level: Level::Warn, text });
+        let (owner, text) = (s.owner, format!("service of '{}' waits: {reason}", s.function));
+        self.log_of_service(owner, Level::Warn, text, out);
         let mut wanted = false;
         for channel in self.channels_of(id) {
-            match self.grants.get(channel).expect("just listed").state {
-                GrantState::Activating => {
+            match self.grants.get(channel).map(|g| &g.stage) {
+                Ok(Stage::Activating { .. }) => {
                     let sentence = format!("{reason}: try again");
-                    self.nack_activation_as(NackCode::NoCapacity, channel, &sentence, out);
+                    self.nack_activation(NackCode::NoCapacity, channel, &sentence, out);
                 }
-                GrantState::Closing => self.free_grant(channel, out),
+                Ok(Stage::Closing { .. }) => self.free_grant(channel, out),
                 _ => wanted = true,
             }
         }
@@ -236,186 +240,22 @@ impl Core {
     /// The start of this service told nothing about its driver: if it was a
     /// breaker's trial, the next start is.
     pub(super) fn untried(&mut self, now: u64, s: &Service) {
-        let key = (s.client, s.function.clone(), s.location.to_wire());
-        if self.breakers.contains_key(&key) {
-            self.breakers.get_mut(&key).expect("just seen").untried(now);
+        let key = s.key();
+        if self.breakers.contains_key(&key)
+            && let Some(b) = self.breakers.get_mut(&key)
+        {
+            b.untried(now);
         }
     }
 
     /// Refuses an activation whose service would wait behind many others for
     /// its start.
     pub(super) fn check_starts(&self, g: &Grant) -> Result<(), Nack> {
-        let waits =
-            |s: &Service| s.client == g.client_id && matches!(s.state, ServiceState::Backoff(_));
-        if self.services.values().filter(|s| waits(s)).count() < STARTS_WAITING {
-            return Ok(());
-        }
-        Err(Nack::new(
-            NackCode::NoCapacity,
-            format!(
-                "{STARTS_WAITING} services of client {} wait for their start already: try again in a moment",
-                g.client
-            ),
-        ))
-    }
-
-    pub(super) fn service_exited(
-        &mut self,
-        now: u64,
-        id: ServiceId,
-        exit: Exit,
-        out: &mut Vec<Action>,
-    ) {
-        self.asked.remove(&id);
-        let last = self.services.get_mut(&id).map(|s| (s.overran.take(), s.stalled.take()));
-        let (overran, stalled) = last.unwrap_or_default();
-        // Of one that was nobody's child its last word tells; of one that the
-        // manager ended, what the manager saw.
-        let deadline = exit == Exit::Code(EXIT_DEADLINE)
-            || (overran.is_some() && (exit == Exit::Unknown || stalled.is_some()));
-        let status = |channel: Handle| match (deadline, overran == Some(channel)) {
-            (true, true) => Status::Deadline,
-            (true, false) => Status::ServiceLost,
-            (false, _) => Status::DriverCrashed,
-        };
-        self.note_half_done(id, status);
-        self.moves_failed(now, id, out);
-        let Some(s) = self.services.get(&id) else { return };
-        let function = s.function.clone();
-        if s.state == ServiceState::Stopping || exit == Exit::Code(EXIT_CANNOT_START) {
-            let reason = format!("the service of '{function}' could not start");
-            let stopping = s.state == ServiceState::Stopping;
-            if stopping {
-                self.services.remove(&id);
-                for channel in self.channels_of(id) {
-                    self.restart_elsewhere(now, channel, out);
-                }
-            } else {
-                self.service_failed(now, id, &reason, out);
-            }
-            return;
-        }
-        let how = match exit {
-            _ if stalled.is_some() => {
-                format!("it did not run and was ended: {}", stalled.unwrap_or_default())
-            }
-            Exit::Code(EXIT_DEADLINE) => "a call ran past its deadline".to_owned(),
-            Exit::Code(c) => format!("it exited with status {c}"),
-            Exit::Signal(SIGSYS) => {
-                "it made a system call that only an attack makes (signal 31 ended it)".to_owned()
-            }
-            Exit::Signal(n) => format!("signal {n} ended it"),
-            Exit::Forbidden(call) => {
-                let name = vfun_jail::seccomp::name(call).unwrap_or("a name not known here");
-                format!(
-                    "its driver used system call {call} ({name}), which the sandbox does not allow"
-                )
-            }
-            Exit::Starved => {
-                "it needed more memory than its client may use (policy: memory)".to_owned()
-            }
-            Exit::Unknown if deadline => "a call ran past its deadline".to_owned(),
-            Exit::Unknown => "it ended while no manager was there".to_owned(),
-        };
-        if !s.ever_ready && exit == Exit::Unknown {
-            // It may never have been started: the manager was killed on the way.
-            self.start_service(now, id, out);
-            return;
-        }
-        let (client, location) = (s.client, s.location.to_wire());
-        let key = (client, function.clone(), location);
-        if !s.ever_ready {
-            let reason = format!("the driver of '{function}' crashed while it loaded: {how}");
-            // Nobody waits for another try, but it counts.
-            let _ = self.crashed(now, key, out);
-            self.service_failed(now, id, &reason, out);
-            return;
-        }
-        let again = self.crashed(now, key, out);
-        let text = format!("service {id} of '{function}' died: {how}");
-        out.push(Action::LogOf { client, level: Level::Warn, text });
-        for channel in self.channels_of(id) {
-            let g = self.grants.get_mut(channel).expect("just listed");
-            match g.state {
-                GrantState::Active | GrantState::Recovering => {
-                    // The other one's call, if that was over its deadline: it had
-                    // its turn, so this one was in none.
-                    let status = match g.left.take() {
-                        Some(Status::Deadline) => Status::Deadline,
-                        _ => status(channel),
-                    };
-                    g.state = GrantState::Recovering;
-                    // Counted here: the next service may serve, and die, before
-                    // it has said that it opened the channel.
-                    g.restarts = g.restarts.saturating_add(1);
-                    let geometry = g.geometry.expect("an active grant has a channel");
-                    // In the middle of a hand-over nobody but the one that takes
-                    // the channel up knows whose call is under way.
-                    if g.moving.is_none_or(|m| m.phase != Phase::Handing) {
-                        out.push(Action::FailCurrent { window: g.window, geometry, status });
-                    }
-                    self.record(channel, Some(&how), out);
-                    if self.grants.get(channel).is_ok_and(|g| g.leased && g.location.is_hardware())
-                    {
-                        self.note_trouble(channel, &how);
-                    }
-                    self.fall_back(now, channel, status, out);
-                }
-                GrantState::Closing => {
-                    self.leave_vf_of(now, channel);
-                    self.free_grant(channel, out);
-                }
-                GrantState::Broken => {
-                    self.leave_vf_of(now, channel);
-                    self.off_broken(channel, out);
-                }
-                // Another try would take as long and end in the same way.
-                GrantState::Activating if deadline && overran == Some(channel) => {
-                    let reason = format!(
-                        "the driver of '{function}' did not open the channel in time: see {} under the manager's root",
-                        log_of(&g.client, &function)
-                    );
-                    self.nack_activation(now, channel, &reason, out);
-                }
-                _ => {}
-            }
-        }
-        match again {
-            Ok(0) => self.start_service(now, id, out),
-            Ok(delay) => {
-                self.services.get_mut(&id).expect("still there").state =
-                    ServiceState::Backoff(now + delay);
-            }
-            Err(_) => {
-                self.services.remove(&id);
-                for channel in self.channels_of(id) {
-                    let g = self.grants.get_mut(channel).expect("just listed");
-                    g.service = None;
-                    let why = format!("its service crashed too often; the last time {how}");
-                    match g.state {
-                        GrantState::Activating => self.nack_activation(now, channel, &why, out),
-                        GrantState::Closing => self.free_grant(channel, out),
-                        _ => self.break_off(
-                            channel,
-                            Status::ServiceLost,
-                            BreakReason::CrashLoop,
-                            &why,
-                            out,
-                        ),
-                    }
-                }
-            }
-        }
-    }
-
-    /// A grant was about to use a service that was on its way out.
-    pub(super) fn restart_elsewhere(&mut self, now: u64, channel: Handle, out: &mut Vec<Action>) {
-        let Some(g) = self.grants.get_mut(channel) else { return };
-        g.service = None;
-        match g.state {
-            GrantState::Closing => self.free_grant(channel, out),
-            GrantState::Activating | GrantState::Recovering => self.serve(now, channel, out),
-            _ => {}
+        let owner = Owner::Client(g.holder.client_id);
+        let waits = |s: &&Service| s.owner == owner && matches!(s.state, ServiceState::Backoff(_));
+        match self.services.values().filter(waits).count() < STARTS_WAITING {
+            true => Ok(()),
+            false => Err(nacks::many_starts(g, STARTS_WAITING)),
         }
     }
 }

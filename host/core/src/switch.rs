@@ -19,9 +19,11 @@
 //! *closing* and *opening*, the same without a service that stands by, after
 //! something failed.
 
-use super::grants::{Grant, GrantState};
-use super::services::{CLOSE_GRACE_MS, START_MS, ServiceState};
+use super::grant::{Grant, Stage};
+use super::grants::Key;
+use super::services::{CLOSE_GRACE_MS, Owner, START_MS, ServiceState};
 use super::{Action, Core, Level, ServiceId};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use vfun_admin::switch::Phase;
 use vfun_wire::message::Location;
@@ -29,7 +31,8 @@ use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Status};
 
 /// A grant on its way from one service to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "(u8, ServiceId, Phase)", try_from = "(u8, ServiceId, Phase)")]
 pub struct Moving {
     /// The other service's place: where it will run, or, once that is done, where it ran.
     pub to: Location,
@@ -43,28 +46,52 @@ impl Grant {
     /// How long a service may take for what it was told of this grant, ms: the call
     /// under way and a driver's `init` or `exit` come before.
     pub(super) fn step_ms(&self) -> u64 {
-        u64::from(self.deadline_ms).max(START_MS).saturating_add(CLOSE_GRACE_MS)
+        u64::from(self.terms.deadline_ms).max(START_MS).saturating_add(CLOSE_GRACE_MS)
     }
 
     /// Whether it is over, and a service that was told to let go of it has not said
     /// that its VF is free: nobody else can have that.
     pub(super) fn keeps_vf(&self) -> bool {
-        let over = matches!(self.state, GrantState::Closing | GrantState::Broken);
-        over && self.vf.is_some() && (self.service.is_some() || self.also.is_some())
+        let held = self.service().is_some() || self.also().is_some();
+        self.is_over() && self.vf().is_some() && held
     }
 
     /// Its move, if that can still be called off.
     pub(super) fn callable_off(&self) -> Option<Moving> {
-        self.moving.filter(|m| self.state == GrantState::Active && m.phase.may_be_called_off())
+        let active = matches!(self.stage, Stage::Active { .. });
+        self.moving().filter(|m| active && m.phase.may_be_called_off())
     }
 
     /// Whether a service other than the one that serves it has, or may have,
     /// its channel mapped on the way of a move.
-    fn is_beside(&self, service: ServiceId) -> bool {
-        self.also == Some(service)
-            || self.moving.is_some_and(|m| {
-                m.service == service && (self.service != Some(service) || m.phase.lingers())
+    pub(super) fn is_beside(&self, service: ServiceId) -> bool {
+        self.also() == Some(service)
+            || self.moving().is_some_and(|m| {
+                m.service == service && (self.service() != Some(service) || m.phase.lingers())
             })
+    }
+
+    /// Whether the service that serves it was told to let go of it.
+    pub(super) fn is_let_go(&self) -> bool {
+        let told = |m: Moving| matches!(m.phase, Phase::Closing | Phase::Handing);
+        matches!(self.stage, Stage::Active { .. }) && self.moving().is_some_and(told)
+    }
+
+    /// Whether its service was told to take it up and has not said that it has.
+    pub(super) fn opens(&self) -> bool {
+        self.moving().is_some_and(|m| m.phase == Phase::Opening)
+    }
+
+    fn set_phase(&mut self, phase: Phase) {
+        self.set_moving(self.moving().map(|m| Moving { phase, ..m }));
+    }
+
+    /// It does not move, of which nobody has been told.
+    fn stay(&mut self) {
+        self.set_moving(None);
+        if !self.subject.location.is_hardware() {
+            self.set_vf(None);
+        }
     }
 }
 
@@ -77,10 +104,11 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         let Ok(g) = self.grants.get(grant) else { return };
-        let (client, function) = (g.client_id, g.function.clone());
-        let (service, fresh) = self.service_for(now, client, function, to);
-        let g = self.grants.get_mut(grant).expect("just seen");
-        g.moving = Some(Moving { to, service, phase: Phase::Warming });
+        let (owner, function) = (Owner::Client(g.holder.client_id), g.subject.function.clone());
+        let (service, fresh) = self.service_for(now, owner, function, to);
+        if let Some(g) = self.grants.get_mut(grant) {
+            g.set_moving(Some(Moving { to, service, phase: Phase::Warming }));
+        }
         // It may be at the same step as the last one was when that was looked at.
         self.steps.remove(&grant);
         if fresh {
@@ -93,16 +121,15 @@ impl Core {
 
     fn set_phase(&mut self, grant: Handle, phase: Phase) {
         if let Some(g) = self.grants.get_mut(grant) {
-            g.moving = g.moving.map(|m| Moving { phase, ..m });
+            g.set_phase(phase);
         }
     }
 
     /// The next step of a move, if both services are there for it.
     pub(super) fn advance(&mut self, grant: Handle, out: &mut Vec<Action>) {
         let Ok(g) = self.grants.get(grant) else { return };
-        let (Some(m), Some(from), GrantState::Active) = (g.moving, g.service, g.state) else {
-            return;
-        };
+        let (Some(m), Stage::Active { service: from, .. }) = (g.moving(), &g.stage) else { return };
+        let from = *from;
         let ready = |id: &ServiceId| {
             self.services.get(id).is_some_and(|s| s.state == ServiceState::Ready)
                 && !self.asked.contains(id)
@@ -127,8 +154,9 @@ impl Core {
     fn time_moves(&mut self, now: u64) {
         let steps: BTreeMap<_, _> = self
             .grants
-            .iter()
-            .filter_map(|(h, g)| Some((h, g.moving?.phase)))
+            .with_lease()
+            .into_iter()
+            .filter_map(|h| Some((h, self.grants.get(h).ok()?.moving()?.phase)))
             .map(|(h, phase)| match self.steps.get(&h) {
                 Some(&(was, since)) if was == phase => (h, (phase, since)),
                 _ => (h, (phase, now)),
@@ -152,12 +180,12 @@ impl Core {
     fn holds_up_a_move(&self, now: u64, id: ServiceId) -> bool {
         self.steps.iter().any(|(handle, &(phase, since))| {
             let Ok(g) = self.grants.get(*handle) else { return false };
-            let Some(m) = g.moving else { return false };
+            let Some(m) = g.moving() else { return false };
             let whose = match phase {
-                Phase::Handing | Phase::Closing => g.service,
+                Phase::Handing | Phase::Closing => g.service(),
                 Phase::Standby | Phase::Leaving | Phase::Off => Some(m.service),
                 // It says so after its first call at the latest.
-                Phase::Opening if g.location.is_hardware() => g.service,
+                Phase::Opening if g.subject.location.is_hardware() => g.service(),
                 Phase::Warming | Phase::Stood | Phase::Opening => None,
             };
             let late = |since| now.saturating_sub(since) > g.step_ms();
@@ -184,22 +212,22 @@ impl Core {
 
     /// Grants that a service does not serve, and will, or did until now.
     pub(super) fn beside(&self, id: ServiceId) -> Vec<Handle> {
-        self.grants.iter().filter(|(_, g)| g.is_beside(id)).map(|(h, _)| h).collect()
+        let mut all = self.grants.of(&Key::Service(id));
+        all.retain(|h| self.grants.get(*h).is_ok_and(|g| g.is_beside(id)));
+        all
     }
 
     /// A move is not wanted any more, and may be called off.
     pub(super) fn call_off(&mut self, grant: Handle, out: &mut Vec<Action>) {
         let Some(g) = self.grants.get_mut(grant) else { return };
-        let Some(m) = g.moving else { return };
-        if m.phase != Phase::Warming {
-            self.set_phase(grant, Phase::Off);
-            out.push(Action::CloseChannel { service: m.service, channel: grant });
-            return;
-        }
-        // Nothing was told to anybody yet: it is simply not done.
-        g.moving = None;
-        if !g.location.is_hardware() {
-            g.vf = None;
+        match g.moving() {
+            None => {}
+            // Nothing was told to anybody yet: it is simply not done.
+            Some(m) if m.phase == Phase::Warming => g.stay(),
+            Some(m) => {
+                g.set_phase(Phase::Off);
+                out.push(Action::CloseChannel { service: m.service, channel: grant });
+            }
         }
     }
 
@@ -215,7 +243,7 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         let Ok(g) = self.grants.get(grant) else { return };
-        let Some(m) = g.moving.filter(|m| m.service == service) else { return };
+        let Some(m) = g.moving().filter(|m| m.service == service) else { return };
         match m.phase {
             Phase::Standby => {
                 self.set_phase(grant, Phase::Stood);
@@ -227,29 +255,21 @@ impl Core {
         }
     }
 
-    /// Whether this service was told to let go of a grant that it serves.
-    pub(super) fn lets_go(&self, grant: Handle) -> bool {
-        self.grants.get(grant).is_ok_and(|g| {
-            g.state == GrantState::Active
-                && g.moving.is_some_and(|m| matches!(m.phase, Phase::Closing | Phase::Handing))
-        })
-    }
-
     /// Whether it is for this service to say that it has taken a channel over.
     pub(super) fn is_handed(&self, grant: Handle, to: ServiceId) -> bool {
-        self.grants
-            .get(grant)
-            .is_ok_and(|g| g.moving.is_some_and(|m| m.phase == Phase::Handing && m.service == to))
+        let handed = |m: Moving| m.phase == Phase::Handing && m.service == to;
+        self.grants.get(grant).is_ok_and(|g| g.moving().is_some_and(handed))
     }
 
     fn goes_over(&mut self, now: u64, grant: Handle, m: Moving, phase: Phase) {
         let Some(g) = self.grants.get_mut(grant) else { return };
-        g.moving = match (phase, g.service) {
-            (Phase::Leaving, Some(service)) => Some(Moving { to: g.location, service, phase }),
-            _ => Some(Moving { phase, ..m }),
-        };
-        (g.location, g.service) = (m.to, Some(m.service));
-        g.switches += 1;
+        let from = g.subject.location;
+        g.set_moving(Some(match (phase, g.service()) {
+            (Phase::Leaving, Some(service)) => Moving { to: from, service, phase },
+            _ => Moving { phase, ..m },
+        }));
+        g.goes_to(m.to);
+        g.stage.serve_by(m.service);
         if let Some(s) = self.services.get_mut(&m.service) {
             s.used_ms = now;
         }
@@ -258,7 +278,7 @@ impl Core {
     /// Whoever stood by serves it now.
     pub(super) fn handed_over(&mut self, now: u64, grant: Handle) {
         if let Ok(g) = self.grants.get(grant)
-            && let Some(m) = g.moving
+            && let Some(m) = g.moving()
         {
             self.goes_over(now, grant, m, Phase::Leaving);
         }
@@ -268,33 +288,29 @@ impl Core {
     /// turn, if that has not begun already.
     pub(super) fn change_over(&mut self, now: u64, grant: Handle, out: &mut Vec<Action>) {
         let Ok(g) = self.grants.get(grant) else { return };
-        let (Some(m), from) = (g.moving, g.location) else { return };
+        let (Some(m), from) = (g.moving(), g.subject.location) else { return };
+        let state = self.services.get(&m.service).map(|s| s.state);
+        let Some(g) = self.grants.get_mut(grant) else { return };
         if m.phase == Phase::Handing {
-            if from.is_hardware()
-                && let Some(g) = self.grants.get_mut(grant)
-            {
-                g.vf = None;
+            if from.is_hardware() {
+                g.set_vf(None);
             }
             self.goes_over(now, grant, m, Phase::Opening);
             return self.take_up(m.service, grant, Status::DriverCrashed, out);
         }
         // It is to serve it again. Nobody is on it now, and what the other one left
         // half done nobody else knows how to answer.
-        let state = self.services.get(&m.service).map(|s| s.state);
-        let g = self.grants.get_mut(grant).expect("just seen");
-        if let (Some(status), Some(geometry)) = (g.left.take(), g.geometry) {
-            out.push(Action::FailCurrent { window: g.window, geometry, status });
+        if let (Some(status), Some(place)) = (g.take_left(), g.channel()) {
+            out.push(Action::FailCurrent { window: g.holder.window, place, status });
         }
-        match state {
-            Some(ServiceState::Ready) => {
-                g.moving = Some(Moving { phase: Phase::Opening, ..m });
-                self.open(m.service, grant, out);
-            }
-            Some(_) => (g.moving, g.state) = (None, GrantState::Recovering),
-            None => {
-                (g.moving, g.state, g.service) = (None, GrantState::Recovering, None);
-                self.serve(now, grant, out);
-            }
+        if state == Some(ServiceState::Ready) {
+            g.set_phase(Phase::Opening);
+            return self.open(m.service, grant, out);
+        }
+        g.set_moving(None);
+        g.stage.recover();
+        if state.is_none() {
+            self.serve(now, grant, out);
         }
     }
 
@@ -309,56 +325,58 @@ impl Core {
         out: &mut Vec<Action>,
     ) {
         let Some(g) = self.grants.get_mut(grant) else { return };
-        if g.also == Some(id) {
-            g.also = None;
-            let (state, served) = (g.state, g.service.is_some());
+        if g.also() == Some(id) {
+            g.set_also(None);
             // It was on the VF, or on its way there.
-            if !clean && !g.location.is_hardware() {
+            if !clean && !g.subject.location.is_hardware() {
                 self.leave_vf(now, grant);
             }
-            return match state {
-                GrantState::Closing if !served => self.free_grant(grant, out),
-                GrantState::Broken => self.free_vf_of_broken(grant),
-                _ => {}
-            };
+            return self.parted(grant, out);
         }
-        let Some(m) = g.moving.filter(|m| m.service == id) else { return };
-        match m.phase {
+        let Some(m) = g.moving().filter(|m| m.service == id) else { return };
+        g.set_moving(match m.phase {
             Phase::Closing | Phase::Opening => return,
+            // Its turn may have come, so the one that is told to let go has
+            // it first, and then again.
             Phase::Handing => {
-                // Its turn may have come, so the one that is told to let go has
-                // it first, and then again.
-                g.moving = g.service.map(|service| Moving {
-                    to: g.location,
-                    service,
-                    phase: Phase::Closing,
-                });
+                let to = g.subject.location;
+                g.service().map(|service| Moving { to, service, phase: Phase::Closing })
             }
-            _ => g.moving = None,
-        }
+            _ => None,
+        });
         match (m.to.is_hardware(), clean && m.phase.lingers()) {
-            (true, true) => g.vf = None,
+            (true, true) => g.set_vf(None),
             (true, false) => self.leave_vf(now, grant),
             _ => {}
         }
         // It was wanted there again meanwhile.
         let Ok(g) = self.grants.get(grant) else { return };
         let ready = self.services.get(&id).is_some_and(|s| s.state == ServiceState::Ready);
-        if m.phase.lingers() && g.service == Some(id) && g.state == GrantState::Recovering && ready
-        {
+        let waits = matches!(g.stage, Stage::Recovering { .. }) && g.service() == Some(id);
+        if m.phase.lingers() && waits && ready {
             self.open(id, grant, out);
+        }
+    }
+
+    /// Another service than the one that served it has parted from what is over.
+    fn parted(&mut self, grant: Handle, out: &mut Vec<Action>) {
+        let Ok(g) = self.grants.get(grant) else { return };
+        match (&g.stage, g.service()) {
+            (Stage::Closing { .. }, None) => self.free_grant(grant, out),
+            (Stage::Broken { .. }, _) => self.free_vf_of_broken(grant),
+            _ => {}
         }
     }
 
     /// A service is gone that grants were handed to. Nobody heard yet whether it had
     /// its turn: if it did, a call of it may be under way.
     pub(super) fn note_half_done(&mut self, id: ServiceId, status: impl Fn(Handle) -> Status) {
-        let handed =
-            |g: &Grant| g.moving.is_some_and(|m| m.phase == Phase::Handing && m.service == id);
-        let all: Vec<_> =
-            self.grants.iter().filter(|(_, g)| handed(g)).map(|(handle, _)| handle).collect();
-        for grant in all {
-            self.grants.get_mut(grant).expect("just listed").left = Some(status(grant));
+        for grant in self.grants.of(&Key::Service(id)) {
+            if self.is_handed(grant, id)
+                && let Some(l) = self.grants.get_mut(grant).and_then(|g| g.lease.as_mut())
+            {
+                l.left = Some(status(grant));
+            }
         }
     }
 
@@ -374,13 +392,18 @@ impl Core {
     /// it yet, is to let go as well.
     pub(super) fn part(&mut self, grant: Handle, out: &mut Vec<Action>) {
         let Some(g) = self.grants.get_mut(grant) else { return };
-        let Some(m) = g.moving.take().filter(|m| g.service != Some(m.service)) else { return };
+        let service = g.service();
+        let Some(m) = g.moving() else { return };
+        g.set_moving(None);
+        if service == Some(m.service) {
+            return;
+        }
         match m.phase {
             Phase::Standby | Phase::Stood | Phase::Handing => {
-                g.also = Some(m.service);
+                g.set_also(Some(m.service));
                 out.push(Action::CloseChannel { service: m.service, channel: grant });
             }
-            Phase::Leaving | Phase::Off => g.also = Some(m.service),
+            Phase::Leaving | Phase::Off => g.set_also(Some(m.service)),
             Phase::Warming | Phase::Closing | Phase::Opening => {}
         }
     }
@@ -388,11 +411,11 @@ impl Core {
     /// A broken grant keeps its VF for as long as a service may be on it.
     pub(super) fn free_vf_of_broken(&mut self, grant: Handle) {
         if let Some(g) = self.grants.get_mut(grant)
-            && g.leased
-            && g.also.is_none()
-            && (g.service.is_none() || !g.location.is_hardware())
+            && g.movable()
+            && g.also().is_none()
+            && (g.service().is_none() || !g.subject.location.is_hardware())
         {
-            g.vf = None;
+            g.set_vf(None);
         }
     }
 
@@ -408,87 +431,87 @@ impl Core {
         out: &mut Vec<Action>,
     ) -> bool {
         let Some(g) = self.grants.get_mut(grant) else { return false };
-        if !g.leased || !matches!(g.state, GrantState::Active | GrantState::Recovering) {
+        if !g.movable() || !g.stage.goes_on() {
             return false;
         }
-        match g.moving {
-            Some(m) if !m.phase.lingers() && g.service != Some(m.service) => {
-                g.state = GrantState::Recovering;
-                if g.location.is_hardware() {
-                    self.leave_vf(now, grant);
-                }
-                self.goes_over(now, grant, m, Phase::Opening);
-                match m.phase {
-                    Phase::Stood | Phase::Handing => self.take_up(m.service, grant, status, out),
-                    // It is told when it says that it stands by.
-                    Phase::Standby => {}
-                    _ => {
-                        self.grants.get_mut(grant).expect("just seen").moving = None;
-                        let s = self.services.get(&m.service);
-                        if s.is_some_and(|s| s.state == ServiceState::Ready) {
-                            self.open(m.service, grant, out);
-                        }
-                    }
-                }
+        match g.moving() {
+            Some(m) if !m.phase.lingers() && g.service() != Some(m.service) => {
+                self.goes_on_there(now, grant, m, status, out);
                 return true;
             }
             Some(m) if m.phase.lingers() => {}
-            _ => g.moving = None,
+            _ => g.set_moving(None),
         }
-        let software =
-            self.catalog.functions.get(&g.function).is_some_and(|f| f.software.is_some());
-        if !g.location.is_hardware() || !software {
+        let f = self.catalog.functions.get(&g.subject.function);
+        if !g.subject.location.is_hardware() || f.is_none_or(|f| f.software.is_none()) {
             return false;
         }
-        (g.state, g.location, g.service) = (GrantState::Recovering, Location::Software, None);
-        g.switches += 1;
+        g.stage.recover();
+        g.goes_to(Location::Software);
         self.leave_vf(now, grant);
         self.serve(now, grant, out);
         true
     }
 
-    /// Another manager goes on. What was told to nobody was not begun; what was
-    /// told to those that stood by is taken back, as their batons are gone.
-    pub(super) fn forget_standby(&mut self) {
-        let all: Vec<_> = self
-            .grants
-            .iter()
-            .filter(|(_, g)| g.moving.is_some_and(|m| m.phase.may_be_called_off()))
-            .map(|(h, _)| h)
-            .collect();
-        for grant in all {
-            let g = self.grants.get_mut(grant).expect("just listed");
-            if g.moving.is_some_and(|m| m.phase != Phase::Warming) {
-                self.set_phase(grant, Phase::Off);
-                continue;
-            }
-            g.moving = None;
-            if !g.location.is_hardware() {
-                g.vf = None;
+    /// The service of a grant is gone that was moving to another one: that one goes on
+    /// with it.
+    fn goes_on_there(
+        &mut self,
+        now: u64,
+        grant: Handle,
+        m: Moving,
+        status: Status,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(g) = self.grants.get_mut(grant) else { return };
+        g.stage.recover();
+        if g.subject.location.is_hardware() {
+            self.leave_vf(now, grant);
+        }
+        self.goes_over(now, grant, m, Phase::Opening);
+        match m.phase {
+            Phase::Stood | Phase::Handing => self.take_up(m.service, grant, status, out),
+            // It is told when it says that it stands by.
+            Phase::Standby => {}
+            _ => {
+                if let Some(g) = self.grants.get_mut(grant) {
+                    g.set_moving(None);
+                }
+                let s = self.services.get(&m.service);
+                if s.is_some_and(|s| s.state == ServiceState::Ready) {
+                    self.open(m.service, grant, out);
+                }
             }
         }
     }
 
-    /// Of what happened at once only a part may have been noted: services that
-    /// were never noted are asked for anew.
-    pub(super) fn mend_moves(&mut self, now: u64, out: &mut Vec<Action>) {
-        let all: Vec<_> =
-            self.grants.iter().filter(|(_, g)| g.leased).map(|(handle, _)| handle).collect();
-        for grant in all {
-            let services = &self.services;
-            let unknown = |id: ServiceId| !services.contains_key(&id);
-            let g = self.grants.get_mut(grant).expect("just listed");
-            g.also = g.also.filter(|id| !unknown(*id));
-            if let Some(m) = g.moving.filter(|m| unknown(m.service)) {
-                g.moving = None;
-                if m.to.is_hardware() && g.service != Some(m.service) {
-                    g.vf = None;
-                }
+    /// Another manager goes on. What was told to nobody was not begun; what was
+    /// told to those that stood by is taken back, as their batons are gone.
+    pub(super) fn forget_standby(&mut self) {
+        let moves = |g: &Grant| g.moving().is_some_and(|m| m.phase.may_be_called_off());
+        for grant in self.all_of(moves) {
+            let Some(g) = self.grants.get_mut(grant) else { continue };
+            match g.moving().is_some_and(|m| m.phase == Phase::Warming) {
+                true => g.stay(),
+                false => g.set_phase(Phase::Off),
             }
-            let goes_on = matches!(g.state, GrantState::Active | GrantState::Recovering);
-            if goes_on && g.service.is_none_or(unknown) {
-                (g.state, g.service) = (GrantState::Recovering, None);
-                self.serve(now, grant, out);
+        }
+    }
+
+    /// Moves to and from services that were never noted are not made.
+    pub(super) fn mend_moves(&mut self) {
+        for grant in self.grants.with_lease() {
+            let services = &self.services;
+            let unknown = |id: &ServiceId| !services.contains_key(id);
+            let Some(g) = self.grants.get_mut(grant) else { continue };
+            if g.also().is_some_and(|id| unknown(&id)) {
+                g.set_also(None);
+            }
+            if let Some(m) = g.moving().filter(|m| unknown(&m.service)) {
+                g.set_moving(None);
+                if m.to.is_hardware() && g.service() != Some(m.service) {
+                    g.set_vf(None);
+                }
             }
         }
     }
@@ -507,41 +530,30 @@ impl Core {
         if g.is_beside(service) {
             return self.beside_gone(now, grant, service, false, out);
         }
-        if g.service != Some(service) {
+        if g.service() != Some(service) {
             return;
         }
         self.note_trouble(grant, reason);
-        let g = self.grants.get_mut(grant).expect("just seen");
-        match g.state {
-            GrantState::Closing => self.free_grant(grant, out),
-            GrantState::Broken => self.off_broken(grant, out),
-            GrantState::Active | GrantState::Recovering => {
-                out.push(Action::LogOf {
-                    client: g.client_id,
-                    level: Level::Warn,
-                    text: format!(
-                        "the device of channel {grant} of '{}' is lost: {reason}",
-                        g.function
-                    ),
-                });
-                g.state = GrantState::Recovering;
+        let Some(g) = self.grants.get_mut(grant) else { return };
+        match g.stage {
+            Stage::Closing { .. } => self.free_grant(grant, out),
+            Stage::Broken { .. } => self.off_broken(grant, out),
+            Stage::Active { .. } | Stage::Recovering { .. } => {
+                let function = &g.subject.function;
+                let text =
+                    format!("the device of channel {grant} of '{function}' is lost: {reason}");
+                out.push(Action::LogOf { client: g.holder.client_id, level: Level::Warn, text });
+                g.stage.recover();
                 if !self.fall_back(now, grant, Status::DriverCrashed, out) {
-                    let g = self.grants.get_mut(grant).expect("just seen");
-                    g.service = None;
-                    self.break_off(grant, Status::ServiceLost, BreakReason::NoService, reason, out);
+                    self.break_off(grant, BreakReason::NoService, reason, out);
                 }
             }
-            _ => {}
+            Stage::Granted | Stage::Activating { .. } => {}
         }
     }
 
     /// Whether a grant is on its way from one service to another.
     pub fn is_moving(&self, grant: Handle) -> bool {
-        self.grants.get(grant).is_ok_and(|g| g.moving.is_some())
-    }
-
-    /// Whether a grant's service was told to take it up and has not said that it has.
-    pub(super) fn opens(&self, grant: Handle) -> bool {
-        self.grants.get(grant).is_ok_and(|g| g.moving.is_some_and(|m| m.phase == Phase::Opening))
+        self.grants.get(grant).is_ok_and(|g| g.moving().is_some())
     }
 }

@@ -1,7 +1,7 @@
 //! Goes on where another manager was killed: what it noted and what services
 //! say is made one.
 
-use super::grants::GrantState;
+use super::grant::{Grant, Stage};
 use super::services::ServiceState;
 use super::{Action, Core, Exit, ServiceId};
 use vfun_wire::status::BreakReason;
@@ -22,61 +22,73 @@ impl Core {
         for id in gone {
             self.service_exited(now, id, Exit::Unknown, out);
         }
-        self.mend_moves(now, out);
-        // What ended with much else takes several packets to note: some of it
-        // may not have been.
-        let unowned: Vec<_> = self
-            .sessions
-            .iter()
-            .filter(|(_, s)| !self.windows.contains_key(&s.window))
-            .map(|(h, _)| h)
-            .collect();
-        for session in unowned {
-            self.end_session(now, session, "its app is gone", out);
-        }
-        let unowned: Vec<_> = self
-            .grants
-            .iter()
-            .filter(|(_, g)| self.sessions.get(g.session).is_err())
-            .map(|(h, _)| h)
-            .collect();
-        for grant in unowned {
-            self.end_grant(now, grant, "its app is gone", out);
-        }
+        self.mend(now, out);
+        self.end_unowned(now, out);
         // Policy may have been changed while no manager was there.
         self.apply_policy(now, out);
         // What was told while no manager was there may not have been heard.
-        let keep: Vec<_> =
-            self.grants.iter().filter(|(_, g)| g.keeps_vf()).map(|(handle, _)| handle).collect();
-        for grant in keep {
-            self.grants.get_mut(grant).expect("just listed").closing_ms = now;
+        for grant in self.all_of(Grant::keeps_vf) {
+            if let Some(Stage::Broken { since_ms, .. } | Stage::Closing { since_ms, .. }) =
+                self.grants.get_mut(grant).map(|g| &mut g.stage)
+            {
+                *since_ms = now;
+            }
         }
         // Their apps may not have been told. A reason that is there stays. One that
         // a service may be on still is told when that has let go.
-        let told = |g: &super::Grant| g.state == GrantState::Broken && !g.keeps_vf();
+        let told = |g: &Grant| matches!(g.stage, Stage::Broken { .. }) && !g.keeps_vf();
         for (_, g) in self.grants.iter().filter(|(_, g)| told(g)) {
-            if let Some(geometry) = g.geometry {
-                out.push(Action::BreakChannel {
-                    window: g.window,
-                    geometry,
-                    status: Status::ServiceLost,
-                    reason: BreakReason::NoService,
-                });
+            if let Some(place) = g.channel() {
+                let (status, reason) = (Status::ServiceLost, BreakReason::NoService);
+                let window = g.holder.window;
+                out.push(Action::BreakChannel { window, place, status, reason });
             }
         }
-        // Grants whose window is gone, and those that lost their service on the way.
-        let lost: Vec<_> = self
-            .grants
-            .iter()
-            .filter(|(_, g)| {
-                let service = g.service.is_some_and(|s| self.services.contains_key(&s));
-                let over = g.state == GrantState::Closing || !self.windows.contains_key(&g.window);
-                over && !service
-            })
-            .map(|(h, _)| h)
-            .collect();
-        for grant in lost {
+        // Those that lost their service on the way.
+        let lost = |g: &Grant| {
+            let over = matches!(g.stage, Stage::Closing { .. });
+            over && !g.service().is_some_and(|s| self.services.contains_key(&s))
+        };
+        for grant in self.all_of(lost) {
             self.free_grant(grant, out);
+        }
+        self.resumed = true;
+    }
+
+    /// All grants of which this is so.
+    pub(super) fn all_of(&self, so: impl Fn(&Grant) -> bool) -> Vec<Handle> {
+        self.grants.iter().filter(|(_, g)| so(g)).map(|(h, _)| h).collect()
+    }
+
+    /// What ended with much else takes several packets to note: some of it may not
+    /// have been.
+    fn end_unowned(&mut self, now: u64, out: &mut Vec<Action>) {
+        let gone = |s: &super::Session| !self.windows.contains_key(&s.window);
+        let unowned: Vec<_> =
+            self.sessions.iter().filter(|(_, s)| gone(s)).map(|(h, _)| h).collect();
+        for session in unowned {
+            self.end_session(now, session, "its app is gone", out);
+        }
+        for grant in self.all_of(|g| self.sessions.get(g.holder.session).is_err()) {
+            self.end_grant(now, grant, "its app is gone", out);
+        }
+    }
+
+    /// Of what happened at once only a part may have been noted: services that
+    /// were never noted are asked for anew.
+    fn mend(&mut self, now: u64, out: &mut Vec<Action>) {
+        self.mend_moves();
+        for grant in self.all_of(|g| g.service().is_some_and(|s| !self.services.contains_key(&s))) {
+            let Some(g) = self.grants.get_mut(grant) else { continue };
+            match g.stage {
+                Stage::Activating { .. } | Stage::Active { .. } | Stage::Recovering { .. } => {
+                    g.stage.recover();
+                    self.serve(now, grant, out);
+                }
+                Stage::Broken { .. } => g.stage.let_go(),
+                // It is freed in the end.
+                Stage::Closing { .. } | Stage::Granted => {}
+            }
         }
     }
 
@@ -101,7 +113,7 @@ impl Core {
             return self.service_ready(now, id, out);
         }
         for &channel in channels {
-            let serves = self.grants.get(channel).is_ok_and(|g| g.service == Some(id));
+            let serves = self.grants.get(channel).is_ok_and(|g| g.service() == Some(id));
             if !serves && !self.is_handed(channel, id) {
                 out.push(Action::CloseChannel { service: id, channel });
             }
@@ -113,39 +125,43 @@ impl Core {
             }
         }
         for channel in self.channels_of(id).into_iter().filter(|c| !beside.contains(c)) {
-            if channels.contains(&channel) {
-                let Ok(g) = self.grants.get(channel) else { continue };
-                let over = matches!(g.state, GrantState::Closing | GrantState::Broken);
-                out.push(if over || self.lets_go(channel) {
-                    Action::CloseChannel { service: id, channel }
-                } else {
-                    // The manager may have been killed before it had said a new one.
-                    Action::SetRate { service: id, channel, calls_per_s: g.calls_per_s }
-                });
-                if self.opens(channel) {
-                    let status = Status::DriverCrashed;
-                    out.push(Action::TakeUp { service: id, channel, status });
-                }
-                continue;
+            match channels.contains(&channel) {
+                true => self.still_serves(id, channel, out),
+                false => self.serves_no_more(now, id, channel, out),
             }
-            if self.lets_go(channel) {
-                self.change_over(now, channel, out);
-                continue;
+        }
+    }
+
+    /// A service has a channel, as it should, or should not any more.
+    fn still_serves(&mut self, id: ServiceId, channel: Handle, out: &mut Vec<Action>) {
+        let Ok(g) = self.grants.get(channel) else { return };
+        out.push(match g.is_over() || g.is_let_go() {
+            true => Action::CloseChannel { service: id, channel },
+            // The manager may have been killed before it had said a new one.
+            false => Action::SetRate { service: id, channel, calls_per_s: g.terms.calls_per_s },
+        });
+        if g.opens() {
+            out.push(Action::TakeUp { service: id, channel, status: Status::DriverCrashed });
+        }
+    }
+
+    /// A service does not have a channel that it should have, or has let go of.
+    fn serves_no_more(&mut self, now: u64, id: ServiceId, channel: Handle, out: &mut Vec<Action>) {
+        let Some(g) = self.grants.get_mut(channel) else { return };
+        if g.is_let_go() {
+            return self.change_over(now, channel, out);
+        }
+        g.set_moving(g.moving().filter(|m| m.phase.lingers()));
+        match g.stage {
+            Stage::Granted => {}
+            // It may have let go of one that is active and have said so to nobody; opening
+            // it again shows why.
+            Stage::Activating { .. } | Stage::Active { .. } | Stage::Recovering { .. } => {
+                g.stage.recover();
+                self.open(id, channel, out);
             }
-            let g = self.grants.get_mut(channel).expect("just listed");
-            g.moving = g.moving.filter(|m| m.phase.lingers());
-            match g.state {
-                GrantState::Activating | GrantState::Recovering => self.open(id, channel, out),
-                GrantState::Active => {
-                    // It let go of it and said so to nobody; opening it again
-                    // shows why.
-                    g.state = GrantState::Recovering;
-                    self.open(id, channel, out);
-                }
-                GrantState::Closing => self.free_grant(channel, out),
-                GrantState::Broken => self.off_broken(channel, out),
-                GrantState::Granted | GrantState::Released => {}
-            }
+            Stage::Closing { .. } => self.free_grant(channel, out),
+            Stage::Broken { .. } => self.off_broken(channel, out),
         }
     }
 }

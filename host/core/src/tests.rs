@@ -2,14 +2,18 @@
 //! what is left when they go, in every order.
 
 use super::breakers::{CRASHES_MAX, OPEN_MS};
-use super::catalog::{Client, ClientKind, Function, Hardware};
+use super::catalog::{Client, Function, Hardware};
 use super::services::LINGER_MS;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use vfun_supervise::{Driver, EXIT_DEADLINE};
+use vfun_wire::header::HEAP_OFF;
+use vfun_wire::kind::{CallsShape, Shape};
 use vfun_wire::limits::*;
 use vfun_wire::message::*;
+use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::Heap;
 use vfun_wire::status::BreakReason;
 use vfun_wire::version::{Features, FunctionVersion};
 use vfun_wire::{Nack, NackCode, Status, names};
@@ -51,13 +55,12 @@ fn client(id: u32, name: &str) -> Client {
     Client {
         id,
         name: name.into(),
-        kind: ClientKind::Vm,
         window_bytes: MIB,
         functions: vec!["*".into()],
         max_grants: 4,
         hardware: true,
         spin: false,
-        doorbell: true,
+        transport: vfun_admin::Transport::IvshmemDoorbell,
         tcp: crate::catalog::OverTcp::Nobody,
         credential_sha256: None,
         uids: vec![],
@@ -125,6 +128,7 @@ impl Bed {
     fn feed(&mut self, event: Event) -> Vec<Action> {
         let mut out = vec![];
         self.core.handle(self.now, event, &mut out);
+        self.core.check();
         for c in self.core.changes() {
             match c.note {
                 Some(note) => drop(self.notes.insert(c.name, note)),
@@ -154,7 +158,7 @@ impl Bed {
             let channels = self
                 .core
                 .grants()
-                .filter(|(_, g)| g.service == Some(service) && g.state == GrantState::Active)
+                .filter(|(_, g)| g.service() == Some(service) && g.state() == GrantState::Active)
                 .map(|(h, _)| h)
                 .collect();
             self.feed(Event::Serving { service, channels });
@@ -179,7 +183,7 @@ impl Bed {
 
     fn hello(&mut self, window: u32, credential: &[u8]) -> Result<HelloAck, Nack> {
         let mut h = Hello {
-            version_min: U16::new(1),
+            version_min: U16::new(2),
             version_max: U16::new(9),
             pid: U32::new(1),
             features: U64::new(u64::MAX),
@@ -217,11 +221,16 @@ impl Bed {
         };
         let (service, channel) = opened(&opens).expect("a channel is opened");
         let out = self.feed(Event::ChannelOpened { service, channel });
-        let ack = ActivateAck::read_from_bytes(&answer(&out).unwrap()).unwrap();
-        ack.geometry.check(vfun_wire::header::HEAP_OFF as u64, MIB).unwrap();
-        assert_eq!(ack.channel.get(), g.grant.get());
+        let (handle, place) = ChannelPlace::read(&answer(&out).unwrap()).unwrap();
+        place.check(&[Heap { window: 0, from: HEAP_OFF as u64, to: MIB }]).unwrap();
+        assert_eq!(handle, g.grant.get());
         (channel, service)
     }
+}
+
+/// The shape of a channel of calls.
+fn cells(depth: u16, cell_bytes: u32) -> Shape {
+    CallsShape::new(depth, cell_bytes).shape()
 }
 
 fn want(name: &str) -> Negotiate {
@@ -231,12 +240,11 @@ fn want(name: &str) -> Negotiate {
         preference: 0,
         wait: 0,
         kind: U16::new(1),
-        depth: U16::new(16),
-        reserved2: U16::new(0),
-        cell_bytes: U32::new(1024),
         deadline_ms: U32::new(0),
-        reserved3: U32::new(0),
+        reserved0: U32::ZERO,
         signature: U64::new(0),
+        shape: cells(16, 1024),
+        reserved1: [U64::ZERO; 3],
     }
 }
 
@@ -265,7 +273,7 @@ fn a_grant_from_negotiation_to_release_gives_everything_back() {
     let s = b.hello(1, b"").unwrap();
     assert_eq!(
         (s.version.get(), s.client_id.get(), s.heartbeat_ms.get()),
-        (1, 1, HEARTBEAT_MS as u32)
+        (2, 1, HEARTBEAT_MS as u32)
     );
     let session = s.session.get();
     let (grant, service) = b.active(1, session, "add");
@@ -320,14 +328,9 @@ fn every_refusal_has_its_code() {
     case(Negotiate { preference: 9, ..want("add") }, 1, s, NackCode::Malformed);
     case(Negotiate { kind: U16::new(77), ..want("add") }, 1, s, NackCode::Malformed);
     case(Negotiate { kind: U16::new(2), ..want("add") }, 1, s, NackCode::Unsupported);
-    case(Negotiate { depth: U16::new(3), ..want("add") }, 1, s, NackCode::BeyondLimit);
-    case(
-        Negotiate { cell_bytes: U32::new(u32::MAX - 1), ..want("add") },
-        1,
-        s,
-        NackCode::BeyondLimit,
-    );
-    case(Negotiate { cell_bytes: U32::new(1 << 20), ..want("add") }, 1, s, NackCode::NoCapacity);
+    case(Negotiate { shape: cells(3, 1024), ..want("add") }, 1, s, NackCode::BeyondLimit);
+    case(Negotiate { shape: cells(16, u32::MAX - 1), ..want("add") }, 1, s, NackCode::BeyondLimit);
+    case(Negotiate { shape: cells(16, 1 << 20), ..want("add") }, 1, s, NackCode::NoCapacity);
     case(Negotiate { deadline_ms: U32::new(1001), ..want("add") }, 1, s, NackCode::BeyondLimit);
     case(Negotiate { preference: 1, ..want("add") }, 1, s, NackCode::NoHardware);
     let mut slash = want("add");
@@ -357,9 +360,14 @@ fn a_protocol_from_the_future_is_refused_or_agreed_down() {
     let mut b = Bed::new();
     let mut h = Hello::read_from_bytes(&[0; 152]).unwrap();
     h.app = names::encode("x").unwrap();
-    (h.version_min, h.version_max) = (U16::new(5), U16::new(6));
-    let out = b.ask(1, Kind::Hello, 0, h.as_bytes());
-    assert_eq!(answer(&out).unwrap_err().code, NackCode::WrongProtocol);
+    for (range, said) in
+        [((1, 1), "update the app's VirtFun"), ((5, 6), "update VirtFun on the host")]
+    {
+        (h.version_min, h.version_max) = (U16::new(range.0), U16::new(range.1));
+        let nack = answer(&b.ask(1, Kind::Hello, 0, h.as_bytes())).unwrap_err();
+        assert_eq!(nack.code, NackCode::WrongProtocol);
+        assert!(nack.sentence.ends_with(said), "{nack}");
+    }
     let ack = b.hello(1, b"").unwrap();
     assert!(!Features(ack.features.get()).has(Features::DOORBELL), "this window has none");
 }
@@ -394,7 +402,7 @@ fn signatures_are_told_compared_and_serve_only_those_who_ask_later() {
     let wrong = b.negotiate(1, s, with(7)).unwrap_err();
     assert_eq!(wrong.code, NackCode::WrongSignature);
     assert!(wrong.sentence.contains("(a: u64, b: u64) -> [u8; 96]"), "{wrong}");
-    let small = Negotiate { cell_bytes: U32::new(64), ..with(fingerprint) };
+    let small = Negotiate { shape: cells(16, 64), ..with(fingerprint) };
     assert_eq!(b.negotiate(1, s, small).unwrap_err().code, NackCode::BeyondLimit);
     b.negotiate(1, s, with(fingerprint)).unwrap();
     // The service of before knows nothing of the signature: it gets no more channels.
@@ -473,7 +481,7 @@ fn a_window_holds_so_many_apps_and_another_window_does_not_care() {
 fn a_full_window_is_a_nack_and_release_makes_room() {
     let mut b = Bed::new();
     let s = b.hello(1, b"").unwrap().session.get();
-    let big = Negotiate { depth: U16::new(1), cell_bytes: U32::new(300 << 10), ..want("add") };
+    let big = Negotiate { shape: cells(1, 300 << 10), ..want("add") };
     let first = b.negotiate(1, s, big).unwrap();
     b.ask(1, Kind::Activate, s, first.grant.as_bytes());
     let second = b.negotiate(1, s, big).unwrap();
@@ -495,7 +503,9 @@ fn pages_that_the_host_takes_away_are_held_back_a_moment() {
     let mut b = Bed::new();
     let s = b.hello(1, b"").unwrap().session.get();
     let place = |b: &Bed, h: Handle| {
-        b.core.grants().find(|(g, _)| *g == h).unwrap().1.geometry.unwrap().dataout_off.get()
+        b.core.grants().find(|(g, _)| *g == h).unwrap().1.channel().unwrap().ranges()[0]
+            .offset
+            .get()
     };
     let (kept, service) = b.active(1, s, "add");
     let (grant, _) = b.active(1, s, "add");

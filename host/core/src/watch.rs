@@ -8,12 +8,13 @@
 //!
 //! All of it is counted anew by each manager.
 
-use super::grants::GrantState;
+use super::grant::{Grant, Stage};
+use super::grants::Key;
 use super::services::*;
-use super::{Action, Core, Level, ServiceId};
+use super::{Action, Core, Level, ServiceId, nacks};
 use std::collections::{BTreeMap, BTreeSet};
-use vfun_wire::channel::ChannelKind;
-use vfun_wire::{Handle, Nack, NackCode};
+use vfun_wire::Handle;
+use vfun_wire::kind::ChannelKind;
 
 /// What a look at a channel showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,12 +86,12 @@ impl Core {
     }
 
     /// The channels whose calls have a deadline that the manager looks at.
-    pub fn watched(&self) -> impl Iterator<Item = (Handle, &super::Grant)> {
+    pub fn watched(&self) -> impl Iterator<Item = (Handle, &Grant)> {
         self.grants.iter().filter(|(_, g)| {
-            g.state == GrantState::Active
-                && g.kind == ChannelKind::Calls
-                && g.moving.is_none()
-                && g.also.is_none()
+            matches!(g.stage, Stage::Active { .. })
+                && g.subject.shape.kind == ChannelKind::Calls
+                && g.moving().is_none()
+                && g.also().is_none()
         })
     }
 
@@ -114,10 +115,10 @@ impl Core {
         let before = std::mem::take(&mut self.watch.still);
         for &(channel, p) in values {
             let Ok(g) = self.grants.get(channel) else { continue };
-            let Some(service) = g.service.filter(|_| p.waits) else { continue };
+            let Some(service) = g.service().filter(|_| p.waits) else { continue };
             // One that policy slows down may rest for the time of a call.
-            let pace = if g.calls_per_s == 0 { 0 } else { 1000 / u64::from(g.calls_per_s) };
-            let most = u64::from(g.deadline_ms) + pace + OVERDUE_MS;
+            let pace = 1000u64.checked_div(g.terms.calls_per_s.into()).unwrap_or(0);
+            let most = u64::from(g.terms.deadline_ms) + pace + OVERDUE_MS;
             let (since, mut told) = match before.get(&channel) {
                 Some(s) if s.calls == p.calls => (s.since, s.told),
                 _ => (now, None),
@@ -157,7 +158,7 @@ impl Core {
         ms: u64,
         out: &mut Vec<Action>,
     ) {
-        let app = self.grants.get(channel).map_or("", |g| &g.app);
+        let app = self.grants.get(channel).map_or("", |g| &g.holder.app);
         let what = match begun {
             true => format!("a call of app '{app}' lasts for {ms} ms, and it did not end it"),
             false => format!("calls of app '{app}' wait for {ms} ms, and it begins none"),
@@ -172,9 +173,9 @@ impl Core {
     fn stalled(&mut self, id: ServiceId, what: &str, out: &mut Vec<Action>) {
         let Some(s) = self.services.get_mut(&id).filter(|s| s.stalled.is_none()) else { return };
         s.stalled = Some(what.to_owned());
-        let (client, function) = (s.client, &s.function);
+        let (owner, function) = (s.owner, &s.function);
         let text = format!("service {id} of '{function}' does not run: {what}; it is ended");
-        out.push(Action::LogOf { client, level: Level::Warn, text });
+        self.log_of_service(owner, Level::Warn, text, out);
         out.push(Action::KillService { service: id });
     }
 
@@ -187,20 +188,20 @@ impl Core {
 
     /// Whether something is owed whose time is to be looked at.
     pub(super) fn watches(&self) -> bool {
-        !self.asked.is_empty()
-            || self
-                .grants
-                .iter()
-                .any(|(_, g)| matches!(g.state, GrantState::Activating | GrantState::Recovering))
+        !self.asked.is_empty() || self.grants.any(&Key::Timed, |_| true)
+    }
+
+    /// Those for which time matters.
+    fn timed(&self) -> impl Iterator<Item = (Handle, &Grant)> {
+        let all = self.grants.of(&Key::Timed).into_iter();
+        all.filter_map(|h| Some((h, self.grants.get(h).ok()?)))
     }
 
     /// Asks services for a sign of life that owe an answer, and ends those that
     /// gave none.
     pub(super) fn look_for_life(&mut self, now: u64, out: &mut Vec<Action>) {
-        let due = |g: &super::Grant| {
-            matches!(g.state, GrantState::Activating | GrantState::Recovering | GrantState::Closing)
-        };
-        let due = self.grants.iter().filter(|(_, g)| due(g)).filter_map(|(_, g)| g.service);
+        let due = self.timed().filter(|(_, g)| !matches!(g.stage, Stage::Broken { .. }));
+        let due = due.filter_map(|(_, g)| g.service());
         let mut ids: BTreeSet<ServiceId> = due.chain(self.asked.iter().copied()).collect();
         let ready =
             |id: &ServiceId| self.services.get(id).is_some_and(|s| s.state == ServiceState::Ready);
@@ -226,12 +227,12 @@ impl Core {
     /// Ends services that have not let go of a channel for longer than a call, and the
     /// driver's `exit`, may take.
     pub(super) fn end_those_who_keep_channels(&mut self, now: u64, out: &mut Vec<Action>) {
-        let most = |g: &super::Grant| g.step_ms() + OVERDUE_MS;
-        let closing = self.grants.iter().filter(|(_, g)| g.state == GrantState::Closing);
-        let late = closing.filter_map(|(_, g)| {
-            let service = g.service?;
-            let ms = now.saturating_sub(self.counts_from(service, g.closing_ms)?);
-            (ms > most(g)).then(|| (service, g.app.clone(), ms))
+        let late = self.timed().filter_map(|(_, g)| {
+            let Stage::Closing { service: Some(service), since_ms, .. } = g.stage else {
+                return None;
+            };
+            let ms = now.saturating_sub(self.counts_from(service, since_ms)?);
+            (ms > g.step_ms() + OVERDUE_MS).then(|| (service, g.holder.app.clone(), ms))
         });
         let late: Vec<_> = late.collect();
         for (service, app, ms) in late {
@@ -243,8 +244,9 @@ impl Core {
     /// Tells those who wait for an activation before they give up by themselves
     /// what it waits for. It goes on.
     pub(super) fn tell_of_slow_starts(&mut self, now: u64, out: &mut Vec<Action>) {
-        let waits = self.grants.iter().filter(|(_, g)| g.waiting.is_some()).map(|(h, _)| h);
-        let waits: BTreeSet<Handle> = waits.collect();
+        let waits = |g: &Grant| matches!(g.stage, Stage::Activating { waiting: Some(_), .. });
+        let waits: BTreeSet<Handle> =
+            self.timed().filter(|(_, g)| waits(g)).map(|(h, _)| h).collect();
         let since = &mut self.watch.activating;
         since.retain(|h, _| waits.contains(h));
         for handle in waits {
@@ -253,21 +255,18 @@ impl Core {
                 continue;
             }
             self.watch.activating.remove(&handle);
-            let g = self.grants.get_mut(handle).expect("just listed");
-            let Some(to) = g.waiting.take() else { continue };
-            let (function, client) = (g.function.clone(), g.client.clone());
-            let state = g.service.and_then(|s| self.services.get(&s)).map(|s| s.state);
-            let at = match state {
+            let Some(g) = self.grants.get_mut(handle) else { continue };
+            let Stage::Activating { service, waiting, .. } = &mut g.stage else { continue };
+            let Some(to) = waiting.take() else { continue };
+            let at = match self.services.get(service).map(|s| s.state) {
                 Some(ServiceState::Ready) => "its driver is still opening the channel",
                 Some(ServiceState::Backoff(_)) => "its service waits to be started again",
                 _ => "its driver is still loading",
             };
-            let sentence = format!(
-                "'{function}': {at} after {STARTING_MS} ms, and goes on: ask again in a few seconds. The host's operator finds more in {} under the manager's root",
-                log_of(&client, &function)
-            );
-            let result = Err(Nack::new(NackCode::Starting, sentence));
-            out.push(Action::Answer { to, result });
+            let function = &g.subject.function;
+            let log = log_of(&g.holder.client, function);
+            let nack = nacks::still_starting(function, at, STARTING_MS, &log);
+            out.push(Action::Answer { to, result: Err(nack) });
         }
     }
 }

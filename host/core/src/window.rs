@@ -1,10 +1,12 @@
 //! One window: which of its ranges are given out, who has which line, and what
 //! is held back for a moment.
 
+use super::grant::Shape;
 use super::heap::Heap;
+use super::place::Place;
 use vfun_wire::Handle;
 use vfun_wire::header::HEAP_OFF;
-use vfun_wire::limits::{CONTROL_CELLS, SESSIONS};
+use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, VECTORS};
 
 /// How long pages of a grant that the host takes away are held back before
 /// they are given out again: a guest whose processor takes no interrupt for as
@@ -29,6 +31,8 @@ pub(crate) struct Window {
     pub death_seen: bool,
     /// Each app in it must show a credential or a token.
     pub proven: bool,
+    /// How many places each vector wakes.
+    pub vectors: [u32; VECTORS as usize],
     /// Which session has which line of the guest's page.
     pub lines: [Option<Handle>; SESSIONS],
     /// Of each line the last heartbeat seen, and when it last moved.
@@ -50,10 +54,43 @@ impl Window {
             doorbell,
             death_seen,
             proven: false,
+            vectors: [0; VECTORS as usize],
             lines: [None; SESSIONS],
             beats: [(0, 0); SESSIONS],
             ended: [None; CONTROL_CELLS],
         }
+    }
+
+    /// Takes room for a channel of this shape, and the vector that wakes fewest places;
+    /// `None` if there is not as much.
+    pub fn take(&mut self, shape: &Shape) -> Option<Place> {
+        let least = (1..VECTORS).min_by_key(|v| self.vectors[usize::from(*v)])?;
+        let place = Place::take(&mut self.heap, shape, least)?;
+        self.vectors[usize::from(place.vector())] += 1;
+        Some(place)
+    }
+
+    /// Takes the room of a place that was noted; false if another one has some of it.
+    pub fn take_again(&mut self, place: &Place) -> bool {
+        self.vectors[usize::from(place.vector())] += 1;
+        place.take_again(&mut self.heap)
+    }
+
+    /// Gives the room of a place back; it is held back for [`HOLD_MS`] from `held`, if
+    /// that is a time.
+    pub fn give(&mut self, place: &Place, held: Option<u64>) {
+        self.vectors[usize::from(place.vector())] -= 1;
+        for (off, bytes) in place.ranges() {
+            match held {
+                Some(now) => self.hold_back(now, off, bytes),
+                None => self.heap.give(off, bytes),
+            }
+        }
+    }
+
+    /// The sessions in it.
+    pub fn sessions(&self) -> impl Iterator<Item = Handle> {
+        self.lines.iter().copied().flatten()
     }
 
     /// Bytes given out to channels.

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use vfun::{FunctionInfo, FunctionRequest, Grant, Session, Stats};
-use vfun_wire::channel::ChannelKind;
 use vfun_wire::frame::{CallAnswer, CallHead};
-use vfun_wire::limits::FRAME_BYTES_MAX;
+use vfun_wire::kind::{CallsShape, ChannelKind};
+use vfun_wire::limits::{FRAME_BYTES_MAX, MEANING_BYTES};
 use vfun_wire::message::{
-    self, Describe, DescribeAck, Kind, LIST_ENTRIES, ListAck, ListEntry, Negotiate, NegotiateAck,
-    OfGrant, Preference, WaitMode,
+    self, CODE_ENTRIES, CodeEntry, Describe, DescribeAck, Kind, LIST_ENTRIES, ListAck, ListEntry,
+    Negotiate, NegotiateAck, OfGrant, Preference, WaitMode,
 };
 use vfun_wire::version::FunctionVersion;
 use vfun_wire::{Handle, Nack, NackCode, names};
-use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::little_endian::{I32, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A request as it came.
@@ -104,6 +104,7 @@ impl Control {
                 Err(Nack::new(NackCode::Unsupported, "reset is for a window's kernel module"))
             }
             Kind::Describe => self.describe(&body(bytes, kind)?),
+            Kind::Codes => self.codes(&body(bytes, kind)?),
             Kind::BufferGet | Kind::BufferPut => {
                 Err(Nack::new(NackCode::Unsupported, "over TCP there are no shared buffers"))
             }
@@ -111,7 +112,7 @@ impl Control {
     }
 
     fn negotiate(&mut self, n: &Negotiate) -> Result<Vec<u8>, Nack> {
-        if n.reserved2.get() != 0 || n.reserved3.get() != 0 {
+        if n.reserved0.get() != 0 || n.reserved1 != [U64::ZERO; 3] {
             return Err(malformed("negotiate's reserved bytes are not zero"));
         }
         let name = names::decode(&n.function)
@@ -126,13 +127,14 @@ impl Control {
                 "over TCP there are only calls: other channels need shared memory",
             ));
         }
+        let shape = CallsShape::read(&n.shape).map_err(|e| malformed(e.to_string()))?;
         let mut request = FunctionRequest::new(name)
             .version(FunctionVersion(n.version.get()))
             .preference(preference)
             .service_waits(wait)
             .signature(n.signature.get())
-            .depth(n.depth.get());
-        match n.cell_bytes.get() {
+            .depth(shape.depth.get());
+        match shape.cell_bytes.get() {
             u32::MAX => {}
             bytes if bytes > CELL_BYTES => {
                 return Err(Nack::new(
@@ -157,10 +159,10 @@ impl Control {
             version: U32::new(g.version.0),
             location: g.location.to_wire(),
             wait: g.wait.to_wire(),
-            depth: U16::new(g.depth),
-            cell_bytes: U32::new(g.cell_bytes),
+            kind: U16::new(g.kind.to_wire()),
             deadline_ms: U32::new(g.deadline.as_millis() as u32),
-            reserved2: U32::ZERO,
+            shape: CallsShape::new(g.depth, g.cell_bytes).shape(),
+            reserved: [U64::ZERO; 2],
         };
         self.granted.insert(g.grant, grant);
         Ok(ack.as_bytes().to_vec())
@@ -174,10 +176,23 @@ impl Control {
             ));
         }
         let granted = self.granted.remove(&grant).ok_or_else(|| unknown(grant))?;
+        let (kind, shape) = {
+            let g = granted.info();
+            (g.kind.to_wire(), CallsShape::new(g.depth, g.cell_bytes).shape())
+        };
         let function = granted.activate().map_err(outcome::of_request)?;
         self.functions.insert(grant, function);
-        // There is no memory to point at: the geometry is all zero.
-        Ok(vec![0; size_of::<message::ActivateAck>()])
+        // There is no memory to point at: no range follows.
+        let ack = message::ActivateAck {
+            channel: U64::new(grant),
+            kind: U16::new(kind),
+            count: U16::ZERO,
+            vector_out: U16::ZERO,
+            vector_in: U16::ZERO,
+            shape,
+            reserved: U64::ZERO,
+        };
+        Ok(ack.as_bytes().to_vec())
     }
 
     fn release(&mut self, grant: u64) -> Result<Vec<u8>, Nack> {
@@ -213,9 +228,30 @@ impl Control {
             max_args: U32::new(d.max_args),
             max_result: U32::new(d.max_result),
             text_len: U32::new(text.len() as u32),
-            reserved: U32::ZERO,
+            reserved0: U32::ZERO,
+            reserved1: U64::ZERO,
         };
         Ok([head.as_bytes(), text.as_bytes()].concat())
+    }
+
+    fn codes(&self, ask: &message::Codes) -> Result<Vec<u8>, Nack> {
+        if ask.reserved.get() != 0 {
+            return Err(malformed("codes' reserved bytes are not zero"));
+        }
+        let name = names::decode(&ask.function)
+            .map_err(|e| malformed(format!("the function's name: {e}")))?;
+        let all = self.session.function_codes(name).map_err(outcome::of_request)?;
+        let entry = |(code, text): &(i32, String)| {
+            let mut meaning = [0; MEANING_BYTES];
+            let bytes = &text.as_bytes()[..text.len().min(MEANING_BYTES)];
+            meaning[..bytes.len()].copy_from_slice(bytes);
+            CodeEntry { code: I32::new(*code), reserved: U32::ZERO, meaning }
+        };
+        let start = ask.start.get() as usize;
+        let page: Vec<CodeEntry> = all.iter().skip(start).take(CODE_ENTRIES).map(entry).collect();
+        let head =
+            ListAck { count: U32::new(page.len() as u32), total: U32::new(all.len() as u32) };
+        Ok([head.as_bytes(), page.as_bytes()].concat())
     }
 
     fn list(&self, ask: &message::List) -> Result<Vec<u8>, Nack> {
@@ -258,6 +294,7 @@ fn entry(f: &FunctionInfo) -> Option<ListEntry> {
         max_result: U32::new(f.max_result),
         locations: U32::new(f.locations.iter().fold(0, |bits, l| bits | 1 << l.to_wire())),
         deadline_ms: U32::new(f.deadline.as_millis() as u32),
+        reserved: U64::ZERO,
     })
 }
 
@@ -272,6 +309,7 @@ fn encode(s: &Stats) -> Vec<u8> {
         restarts: U32::new(s.restarts),
         pid: U32::new(s.pid),
         age_ms: U64::new(s.age.as_millis() as u64),
+        reserved: [U64::ZERO; 2],
     }
     .as_bytes()
     .to_vec()

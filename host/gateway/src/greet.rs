@@ -7,7 +7,7 @@ use vfun::{ConnectOptions, Endpoint, Session, WaitPolicy};
 use vfun_wire::attach::{ATTACH_MAGIC, Attach};
 use vfun_wire::limits::NAME_BYTES;
 use vfun_wire::message::{Hello, HelloAck};
-use vfun_wire::version::{Features, VERSION, VERSION_MIN, agree};
+use vfun_wire::version::{Features, VERSION, VERSION_MIN, agree, no_common};
 use vfun_wire::{Nack, NackCode, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
@@ -52,12 +52,8 @@ pub fn hello(asked: &Asked, body: &[u8], socket: &Path) -> Result<(Session, Vec<
         malformed(format!("a hello has {} bytes, this one {}", size_of::<Hello>(), body.len()))
     })?;
     let (min, max) = (h.version_min.get(), h.version_max.get());
-    let version = agree((VERSION_MIN, VERSION), (min, max)).ok_or_else(|| {
-        Nack::new(
-            NackCode::WrongProtocol,
-            format!("the app speaks protocol {min} to {max}, this gateway {VERSION_MIN} to {VERSION}: update the older one"),
-        )
-    })?;
+    let version = agree((VERSION_MIN, VERSION), (min, max))
+        .ok_or_else(|| Nack::new(NackCode::WrongProtocol, no_common((min, max))))?;
     if h.reserved != [0; 6] {
         return Err(malformed("hello's reserved bytes are not zero"));
     }
@@ -92,6 +88,7 @@ pub fn hello(asked: &Asked, body: &[u8], socket: &Path) -> Result<(Session, Vec<
         heartbeat_ms: U32::ZERO,
         app_id: U32::new(i.app_id),
         client: names::encode(&i.client).map_err(|e| malformed(e.to_string()))?,
+        reserved: [U64::ZERO; 2],
     };
     Ok((session, ack.as_bytes().to_vec()))
 }

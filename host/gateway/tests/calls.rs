@@ -208,7 +208,7 @@ fn a_long_call_holds_up_no_other() {
             assert_eq!(p.hear().id, 99);
             return true;
         }
-        assert_eq!((a.id, a.ack().len()), (99, 64));
+        assert_eq!((a.id, a.ack().len()), (99, 80));
         let a = p.hear();
         assert_eq!((a.id, a.call()), (1, (0, 0, &b""[..])));
         false

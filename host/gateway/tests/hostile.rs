@@ -69,6 +69,9 @@ fn a_hello_says_what_is_wrong_with_it() {
         nack
     };
     assert_eq!(refused(&|h| h.version_min = U16::new(9)).code, NackCode::WrongProtocol);
+    let older = refused(&|h| (h.version_min, h.version_max) = (U16::new(1), U16::new(1)));
+    assert_eq!(older.code, NackCode::WrongProtocol);
+    assert!(older.sentence.ends_with("update the app's VirtFun"), "{older}");
     assert_eq!(refused(&|h| h.reserved[0] = 1).code, NackCode::Malformed);
     assert_eq!(refused(&|h| h.app = peer::NO_NAME).code, NackCode::Malformed);
     assert_eq!(refused(&|h| h.credential_len = U16::new(3)).code, NackCode::BadCredential);

@@ -13,7 +13,6 @@
 pub mod constants;
 pub mod devices;
 pub mod group;
-pub mod opencl;
 pub mod places;
 pub mod probe;
 pub mod seccomp;

@@ -2,7 +2,6 @@
 
 use crate::{Change, FromKeeper, NOTE_BYTES, PACKET_BYTES, THINGS_MAX, ToKeeper, Will};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use std::collections::BTreeMap;
 use std::io;
@@ -148,10 +147,7 @@ fn tell(manager: &OwnedFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<(
     let mut said = false;
     loop {
         match fdpass::send(manager, bytes, fds) {
-            Err(e)
-                if Errno::from_io_error(&e) == Some(Errno::TOOMANYREFS)
-                    && Instant::now() < until =>
-            {
+            Err(e) if fdpass::no_room(&e) && Instant::now() < until => {
                 if !std::mem::replace(&mut said, true) {
                     eprintln!("vfun-keeper: waits for room for descriptors on their way: {e}");
                 }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 /// The constant that each driver exports.
 const SYMBOL: &[u8] = b"vfun_driver_info";
-/// The interface that this version knows.
-const ABI: u32 = 1;
+/// The interfaces that this version knows.
+const ABIS: std::ops::RangeInclusive<u32> = 1..=2;
 /// Where the name lies, and how long it may be with the zero at its end.
 const NAME: std::ops::Range<usize> = 8..72;
 /// Up to the end of the version.
@@ -27,9 +27,11 @@ fn described<'a>(library: impl ReadRef<'a>) -> Result<(String, (u16, u16)), Stri
         .ok_or("is no driver: its vfun_driver_info has no data")?;
     let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
     let abi = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-    if abi != ABI {
+    if !ABIS.contains(&abi) {
         return Err(format!(
-            "speaks driver interface {abi}, this manager {ABI}: build it with this version's vfun_driver.h"
+            "speaks driver interface {abi}, this manager {} to {}: build it with this version's vfun_driver.h",
+            ABIS.start(),
+            ABIS.end()
         ));
     }
     let name = head[NAME].split(|&b| b == 0).next().unwrap_or_default();

@@ -7,14 +7,9 @@
 use rustix::io::Errno;
 use std::io;
 
-/// Whether this failed because there is no room for descriptors now.
-pub fn full(e: &io::Error) -> bool {
-    matches!(Errno::from_io_error(e), Some(Errno::TOOMANYREFS | Errno::NOBUFS))
-}
-
 /// An error in words that name this cause.
 pub fn words(e: &io::Error) -> String {
-    match full(e) {
+    match Errno::from_io_error(e) == Some(Errno::TOOMANYREFS) {
         true => format!(
             "too many descriptors of user {} are on their way in UNIX sockets: a program of this user sends many that nobody receives",
             rustix::process::getuid().as_raw()

@@ -92,9 +92,8 @@ fn start_anew() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Serves until it is told to end.
-pub fn main() -> ExitCode {
-    let args = Args::parse();
+/// Writes the log to standard error; `VFUN_LOG` sets its levels.
+fn begin_log() {
     let levels = std::env::var("VFUN_LOG").ok().and_then(|v| v.parse().ok());
     tracing_subscriber::fmt()
         .with_max_level(LevelFilter::TRACE)
@@ -106,63 +105,86 @@ pub fn main() -> ExitCode {
         .finish()
         .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
         .init();
-    let beside = std::env::current_exe()
-        .ok()
-        .and_then(|p| p.parent().map(PathBuf::from))
-        .unwrap_or_default();
-    let leases = Settings {
-        policy: args.leases,
-        interval_ms: args.lease_interval_ms,
-        min_hold_ms: args.lease_hold_ms,
-        client_vfs: args.lease_client_vfs,
-        rate_cap: args.lease_rate_cap,
-        ..Settings::default()
-    };
-    if let Err(e) = leases.check() {
-        eprintln!("vfund: leases: {e}");
-        return ExitCode::from(2);
+}
+
+impl Args {
+    fn leases(&self) -> Settings {
+        Settings {
+            policy: self.leases,
+            interval_ms: self.lease_interval_ms,
+            min_hold_ms: self.lease_hold_ms,
+            client_vfs: self.lease_client_vfs,
+            rate_cap: self.lease_rate_cap,
+            ..Settings::default()
+        }
     }
-    let absolute = |p: PathBuf| std::path::absolute(&p).unwrap_or(p);
-    let config = Config {
-        root: absolute(args.root),
-        functions: args.functions.into_iter().map(absolute).collect(),
-        drivers: absolute(args.drivers.unwrap_or_else(|| beside.clone())),
-        service_program: absolute(
-            args.service_program.unwrap_or_else(|| beside.join("vfun-service")),
-        ),
-        wasm_program: beside.join("vfun-service-wasm"),
-        opencl_program: beside.join("vfun-service-opencl"),
-        jail_program: beside.join("vfun-jail"),
-        without: args.without_layer.into_iter().collect(),
-        window_dir: absolute(args.window_dir),
-        tcp: args.tcp,
-        tcp_tls: TlsFiles {
-            cert: args.tcp_tls_cert.map(absolute),
-            key: args.tcp_tls_key.map(absolute),
-            client_ca: args.tcp_tls_client_ca.map(absolute),
-        },
-        gateway_program: beside.join("vfun-gateway"),
-        keeper_program: beside.join("vfun-keeper"),
-        metrics: args.metrics,
-        metrics_program: beside.join("vfun-metrics"),
-        leases,
-    };
+
+    /// What was asked for, with the programs beside this one.
+    fn config(self) -> Config {
+        let beside = std::env::current_exe()
+            .ok()
+            .and_then(|p| p.parent().map(PathBuf::from))
+            .unwrap_or_default();
+        let absolute = |p: PathBuf| std::path::absolute(&p).unwrap_or(p);
+        let service_program = self.service_program.clone();
+        Config {
+            leases: self.leases(),
+            root: absolute(self.root),
+            functions: self.functions.into_iter().map(absolute).collect(),
+            drivers: absolute(self.drivers.unwrap_or_else(|| beside.clone())),
+            service_program: absolute(
+                service_program.unwrap_or_else(|| beside.join("vfun-service")),
+            ),
+            service_programs: beside.clone(),
+            jail_program: beside.join("vfun-jail"),
+            without: self.without_layer.into_iter().collect(),
+            window_dir: absolute(self.window_dir),
+            tcp: self.tcp,
+            tcp_tls: TlsFiles {
+                cert: self.tcp_tls_cert.map(absolute),
+                key: self.tcp_tls_key.map(absolute),
+                client_ca: self.tcp_tls_client_ca.map(absolute),
+            },
+            gateway_program: beside.join("vfun-gateway"),
+            keeper_program: beside.join("vfun-keeper"),
+            metrics: self.metrics,
+            metrics_program: beside.join("vfun-metrics"),
+        }
+    }
+}
+
+/// Gives up what root may do and this manager does not need.
+fn drop_privileges(config: &Config) -> Result<(), String> {
     let own_users = !config.without.contains(&vfun_jail::Layer::OwnUser);
     let addresses = [config.tcp.as_deref(), config.metrics.as_deref()];
     vfun_jail::group::prepare();
-    match vfun_manager::privileges::drop_all_but_needed(own_users, addresses) {
-        Ok(kept) if kept.is_empty() => {}
-        Ok(kept) => tracing::info!("keeps of root's capabilities: {}", kept.join(", ")),
-        Err(e) => {
-            eprintln!("vfund: it cannot give its privileges up: {e}");
-            return ExitCode::FAILURE;
-        }
+    let kept = vfun_manager::privileges::drop_all_but_needed(own_users, addresses)
+        .map_err(|e| format!("it cannot give its privileges up: {e}"))?;
+    if !kept.is_empty() {
+        tracing::info!("keeps of root's capabilities: {}", kept.join(", "));
+    }
+    Ok(())
+}
+
+/// Serves until it is told to end.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    begin_log();
+    if let Err(e) = args.leases().check() {
+        eprintln!("vfund: leases: {e}");
+        return ExitCode::from(2);
+    }
+    let check = args.check;
+    let config = args.config();
+    if let Err(e) = drop_privileges(&config) {
+        eprintln!("vfund: {e}");
+        return ExitCode::FAILURE;
     }
     let refuse = |e: StartError| {
         eprintln!("vfund: {e}");
         ExitCode::from(e.exit_status())
     };
-    if args.check {
+    if check {
         return config.check_again().map_or_else(refuse, |()| ExitCode::SUCCESS);
     }
     let mut manager = match Daemon::start(config) {

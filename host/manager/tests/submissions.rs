@@ -8,8 +8,9 @@ use vfun_core::policy::{Layered, Policy};
 use vfun_core::submitted::{Holding, Pace, Wanted};
 use vfun_manager::submitted::store;
 use vfun_manager::submitted::writer::{Did, Task};
-use vfun_submit::limits::{CODE_BYTES_MAX, MODULE_BYTES_MAX};
+use vfun_submit::limits::MODULE_BYTES_MAX;
 use vfun_submit::{Answer, Code, Outcome, is_own};
+use vfun_supervise::submitted::CODE_BYTES_MAX;
 use vfun_supervise::{FromService, Offered, Wish};
 use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX};
 

@@ -1,8 +1,10 @@
 //! What manifests and the policy file have in common: TOML, refused with file,
 //! line and reason.
 
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
+use toml::de::DeTable;
 use vfun_wire::names;
 
 /// Why a file was refused.
@@ -46,12 +48,29 @@ impl Source<'_> {
     }
 
     /// As TOML.
-    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, ManifestError> {
-        toml::from_str(self.text).map_err(|e| ManifestError {
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ManifestError> {
+        self.of_table(self.table()?)
+    }
+
+    /// As a table, of which parts can be taken.
+    pub fn table(&self) -> Result<Spanned<DeTable<'_>>, ManifestError> {
+        DeTable::parse(self.text).map_err(|e| self.wrong(e))
+    }
+
+    /// What a table of this file says.
+    pub fn of_table<T: DeserializeOwned>(
+        &self,
+        table: Spanned<DeTable<'_>>,
+    ) -> Result<T, ManifestError> {
+        T::deserialize(toml::Deserializer::from(table)).map_err(|e| self.wrong(e))
+    }
+
+    fn wrong(&self, e: toml::de::Error) -> ManifestError {
+        ManifestError {
             file: self.file.to_owned(),
             line: e.span().map(|s| self.at(s.start)),
             reason: e.message().to_owned(),
-        })
+        }
     }
 
     /// A name of a client or function.

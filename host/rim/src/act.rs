@@ -8,8 +8,8 @@ use crate::system::Line;
 use crate::tell::{Tell, Word};
 use vfun_core::{Action, Event, Level, ReplyTo, ServiceId, WindowId};
 use vfun_supervise::{Open, Start, ToService};
-use vfun_wire::channel::Geometry;
 use vfun_wire::message::Stats;
+use vfun_wire::place::ChannelPlace;
 use vfun_wire::{Handle, Nack};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U32, U64};
@@ -119,7 +119,7 @@ pub trait Act: System {
     /// What a channel did so far.
     fn stats(
         &self,
-        channel: Option<(WindowId, Geometry)>,
+        channel: Option<(WindowId, ChannelPlace)>,
         restarts: u32,
         service: Option<ServiceId>,
         age_ms: u64,
@@ -139,6 +139,7 @@ pub trait Act: System {
             restarts: U32::new(restarts),
             pid: U32::new(pid),
             age_ms: U64::new(age_ms),
+            reserved: [U64::ZERO; 2],
         }
     }
 
@@ -148,7 +149,7 @@ pub trait Act: System {
             service,
             channel: Handle(channel),
             window,
-            geometry,
+            place,
             app,
             deadline_ms,
             calls_per_s,
@@ -160,14 +161,12 @@ pub trait Act: System {
             return;
         };
         let attached = self.rim().windows.get(&window);
+        let origin = attached.map_or(0, |a| a.window.origin());
         let open = Open {
             channel,
             app,
-            dataout_off: geometry.dataout_off.get(),
-            datain_off: geometry.datain_off.get(),
-            depth: geometry.depth.get(),
-            cell_bytes: geometry.cell_bytes.get(),
-            kind: geometry.kind.get(),
+            origin,
+            place: vfun_supervise::Place::of(&place),
             deadline_ms,
             calls_per_s,
             wait: wait.to_wire(),
@@ -175,7 +174,7 @@ pub trait Act: System {
             vf,
             standby,
         };
-        let vectors = (geometry.vector_out.get(), geometry.vector_in.get());
+        let vectors = (place.vector_out(), place.vector_in());
         self.tell(service, Word::Open(open, window, vectors));
     }
 
@@ -183,19 +182,19 @@ pub trait Act: System {
     fn act_on_pages(&mut self, action: &Action) {
         let windows = &self.rim().windows;
         match action {
-            Action::Zero { window, geometry } => {
+            Action::Zero { window, place } => {
                 if let Some(a) = windows.get(window) {
-                    a.window.zero(geometry);
+                    a.window.zero(place);
                 }
             }
-            Action::FailCurrent { window, geometry, status } => {
+            Action::FailCurrent { window, place, status } => {
                 if let Some(a) = windows.get(window) {
-                    a.window.fail_current(geometry, *status);
+                    a.window.fail_current(place, *status);
                 }
             }
-            Action::BreakChannel { window, geometry, status: _, reason } => {
+            Action::BreakChannel { window, place, status: _, reason } => {
                 if let Some(a) = windows.get(window) {
-                    a.window.break_channel(geometry, *reason);
+                    a.window.break_channel(place, *reason);
                 }
             }
             _ => {}

@@ -28,7 +28,7 @@ pub trait Clock: System {
     /// Whether there is an app whose end only its heartbeat shows.
     fn heartbeats_watched(&self) -> bool {
         let rim = self.rim();
-        rim.windows.iter().any(|(id, w)| w.heartbeats && rim.core.has_sessions(*id))
+        rim.windows.iter().any(|(id, w)| w.by_heartbeats() && rim.core.has_sessions(*id))
     }
 
     /// Whether heartbeats are to be looked at now.
@@ -45,7 +45,7 @@ pub trait Clock: System {
             rim.last_heartbeats = now;
             // These apps have no socket to the manager: each side sees only by the
             // other's beat that it has ended.
-            for (id, w) in rim.windows.iter_mut().filter(|(_, w)| w.heartbeats) {
+            for (id, w) in rim.windows.iter_mut().filter(|(_, w)| w.by_heartbeats()) {
                 w.window.beat();
                 let values = w.window.heartbeats();
                 rim.events.push_back(Event::Heartbeats { window: *id, values });
@@ -89,10 +89,11 @@ pub trait Clock: System {
         if rim.core.leases_due().is_none_or(|due| due > now) {
             return;
         }
-        let leased = rim.core.grants().filter(|(_, g)| g.leased);
-        let values = leased
+        let values = rim
+            .core
+            .leased()
             .filter_map(|(handle, g)| {
-                let c = rim.windows.get(&g.window)?.window.counters(&g.told()?);
+                let c = rim.windows.get(&g.holder.window)?.window.counters(&g.told()?);
                 Some((handle, Usage { calls: c.calls, errors: c.errors, busy_ns: c.busy_ns }))
             })
             .collect();

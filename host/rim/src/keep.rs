@@ -6,9 +6,10 @@ use crate::System;
 use crate::system::{Held, Line};
 use serde::{Deserialize, Serialize};
 use std::io;
+use vfun_admin::Transport;
 use vfun_core::{ServiceId, WindowId};
 use vfun_keeper::Change;
-use vfun_wire::header::host_state;
+use vfun_wire::header::{LAYOUT, host_state};
 
 /// What the names of things at the keeper begin with.
 pub(crate) const WINDOW: &str = "rim/window/";
@@ -24,10 +25,8 @@ pub struct WindowNote {
     pub bytes: u64,
     /// Which laying-out it is.
     pub generation: u64,
-    /// The name of its transport.
-    pub transport: String,
-    /// Only a heartbeat shows the end of an app in it.
-    pub heartbeats: bool,
+    /// How it got to its other end.
+    pub transport: Transport,
     /// Each app in it must show who it is.
     #[serde(default)]
     pub proven: bool,
@@ -45,6 +44,14 @@ pub struct OwnNote {
     pub next_id: u32,
     /// Generation of the window laid out last.
     pub window_generation: u64,
+    /// How its windows are laid out ([`vfun_wire::header::LAYOUT`]); managers of layout 1
+    /// noted none.
+    #[serde(default = "first_layout")]
+    pub layout: u16,
+}
+
+fn first_layout() -> u16 {
+    1
 }
 
 /// What is given to the keeper.
@@ -53,7 +60,11 @@ pub trait Keep: System {
     fn note_changes(&mut self) {
         let rim = self.rim_mut();
         let mut changes = rim.core.changes();
-        let own = OwnNote { next_id: rim.next_id, window_generation: rim.window_generation };
+        let own = OwnNote {
+            next_id: rim.next_id,
+            window_generation: rim.window_generation,
+            layout: LAYOUT,
+        };
         if rim.noted != Some(own) {
             rim.noted = Some(own);
             changes.push(Change { name: OWN.into(), note: Some(text(&own)) });
@@ -108,7 +119,11 @@ pub trait Keep: System {
         drop(rim.core.changes());
         // Its own numbers first: without them the next manager would give a
         // window the number of one that services still let go of.
-        let own = OwnNote { next_id: rim.next_id, window_generation: rim.window_generation };
+        let own = OwnNote {
+            next_id: rim.next_id,
+            window_generation: rim.window_generation,
+            layout: LAYOUT,
+        };
         rim.noted = Some(own);
         let mut notes = vec![Change { name: OWN.into(), note: Some(text(&own)) }];
         notes.extend(rim.core.all_notes());
@@ -132,8 +147,7 @@ pub trait Keep: System {
             client: a.client,
             bytes: a.window.bytes(),
             generation: a.window.generation(),
-            transport: a.transport.into(),
-            heartbeats: a.heartbeats,
+            transport: a.transport,
             proven: a.proven,
             bells: a.window.bells().is_some(),
             handing: a.handing,

@@ -45,6 +45,7 @@ pub mod methods {
 }
 
 use std::collections::{BTreeMap, VecDeque};
+pub use vfun_admin::Transport;
 use vfun_core::fair::{Intake, Lines};
 use vfun_core::limits::{LINES, LINES_NAMES};
 use vfun_core::{Core, Event, ServiceId, WindowId};
@@ -56,18 +57,23 @@ pub struct Attached<P> {
     pub window: window::HostWindow,
     /// Its client.
     pub client: u32,
-    /// The name of its transport in reports.
-    pub transport: &'static str,
+    /// How it got to its other end.
+    pub transport: Transport,
     /// Who holds its other end: the end of that is the window's.
     pub peer: P,
-    /// Only a heartbeat shows the end of an app in it.
-    pub heartbeats: bool,
     /// Each app in it must show who it is.
     pub proven: bool,
     /// Its VM has not been told everything yet.
     pub handing: bool,
     /// How fast it may ask, and whose turn it is.
     pub intake: Intake,
+}
+
+impl<P> Attached<P> {
+    /// Whether only a heartbeat shows the end of an app in it.
+    pub fn by_heartbeats(&self) -> bool {
+        !self.transport.row().sees_app_end
+    }
 }
 
 /// What a manager has, besides what its [`System`] keeps for itself.

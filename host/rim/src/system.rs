@@ -164,13 +164,13 @@ pub trait System: Sized {
     /// one is started later.
     fn keeper_started(&mut self, done: io::Result<()>);
 
-    /// Takes a window up that was kept, with the name of its transport.
+    /// Takes a window up that was kept.
     fn regain_window(
         &mut self,
         window: WindowId,
         note: &WindowNote,
         kept: Self::Kept,
-    ) -> Result<(HostWindow, &'static str, Self::Peer), String>;
+    ) -> Result<(HostWindow, Self::Peer), String>;
     /// Takes a service up that was kept.
     fn regain_service(
         &mut self,

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use vfun_core::kept::PREFIX;
 use vfun_core::{Event, ServiceId, WindowId};
 use vfun_supervise::ToService;
+use vfun_wire::header::LAYOUT;
 
 /// What an earlier manager left, sorted.
 pub struct Left<K> {
@@ -47,6 +48,16 @@ impl<K> Left<K> {
             }
         }
         left
+    }
+
+    /// Fails if its windows are of another layout, which this manager cannot go on with.
+    pub fn check_layout(&self) -> Result<(), String> {
+        match self.own.map_or(LAYOUT, |own| own.layout) {
+            LAYOUT => Ok(()),
+            other => Err(format!(
+                "its windows have layout {other} and this manager lays out layout {LAYOUT}; apps connect again, and VMs with a doorbell are turned off and on"
+            )),
+        }
     }
 
     /// Whether there is nothing to go on with.
@@ -138,14 +149,13 @@ pub trait TakeUp: System {
         kept: Self::Kept,
     ) -> Result<Event, String> {
         let note: WindowNote = serde_json::from_str(note).map_err(|e| e.to_string())?;
-        let (window, transport, peer) = self.regain_window(id, &note, kept)?;
+        let (window, peer) = self.regain_window(id, &note, kept)?;
         window.set_state(self.serving_state());
         let attached = Attached {
             window,
             client: note.client,
-            transport,
+            transport: note.transport,
             peer,
-            heartbeats: note.heartbeats,
             proven: note.proven,
             handing: false,
             intake: self.intake(note.client),
@@ -172,3 +182,20 @@ pub trait TakeUp: System {
 }
 
 impl<S: System> TakeUp for S {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_manager_of_layout_1_left_is_refused_by_name() {
+        let left = |note: &str| Left::of([(OWN.to_owned(), note.to_owned(), ())]);
+        let of_layout_1 = r#"{"next_id":3,"window_generation":7}"#;
+        let e = left(of_layout_1).check_layout().unwrap_err();
+        assert!(e.starts_with("its windows have layout 1"), "{e}");
+        let own = OwnNote { next_id: 3, window_generation: 7, layout: LAYOUT };
+        let now = serde_json::to_string(&own).unwrap();
+        assert_eq!(left(&now).check_layout(), Ok(()));
+        assert_eq!(Left::<()>::of([]).check_layout(), Ok(()));
+    }
+}

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use vfun_admin::counters::{Counters, Times};
 use vfun_window::{Access, MapError, Mapping, WriteSpan};
-use vfun_wire::channel::{CellState, Geometry, Word0, Word1, in_header, line_off};
+use vfun_wire::channel::{CellState, HELD_EVENT, Word0, Word1, in_header, line_off};
 use vfun_wire::control::{
     ANSWER_ACK, ANSWER_BODY, ANSWER_NACK, Posted, REQUEST_BODY, WORD_ANSWERED, WORD_GENERATION,
     WORD_POSTED, WORD_SESSION, answer_off, request_off,
@@ -14,7 +14,10 @@ use vfun_wire::header::{
     HEAP_OFF, HOST_BEAT_OFF, HOST_SLEEPS_OFF, HOST_STATE_OFF, POSTED_OFF, SESSIONS_OFF,
     WindowHeader, host_state,
 };
+use vfun_wire::kind::Calls;
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS};
+use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::Range;
 use vfun_wire::status::BreakReason;
 use vfun_wire::version::Features;
 use vfun_wire::{LINE, Nack, NackCode, Status};
@@ -51,9 +54,23 @@ impl Waiting {
     }
 }
 
+/// The memory of a window: a file, and where in it the window begins.
+pub struct Memory {
+    /// The file.
+    pub file: OwnedFd,
+    /// Bytes before the window.
+    pub origin: u64,
+}
+
+impl From<OwnedFd> for Memory {
+    fn from(file: OwnedFd) -> Self {
+        Memory { file, origin: 0 }
+    }
+}
+
 /// A window as the manager holds it.
 pub struct HostWindow {
-    fd: OwnedFd,
+    memory: Memory,
     span: WriteSpan,
     bytes: u64,
     generation: u64,
@@ -73,23 +90,25 @@ fn word(off: usize) -> usize {
 }
 
 impl HostWindow {
-    /// Maps `fd` and lays the window out anew: everything of an earlier
+    /// Maps the memory and lays the window out anew: everything of an earlier
     /// generation is gone.
     pub fn lay_out(
-        fd: OwnedFd,
+        memory: impl Into<Memory>,
         bytes: u64,
         generation: u64,
         client_id: u32,
         client: &str,
         bells: Option<Bells>,
     ) -> Result<Self, MapError> {
-        let map = Mapping::guarded(&fd, 0, bytes as usize, Access::ReadWrite)?;
+        let memory = memory.into();
+        let at = memory.origin;
+        let map = Mapping::guarded(&memory.file, at, bytes as usize, Access::ReadWrite)?;
         let span = map.write().expect("mapped for writing");
         // Those who still look see at once that it is another generation.
         span.store(0, 0, Ordering::SeqCst);
         span.part(0, HEAP_OFF).expect("the smallest window is larger").zero();
         let mut window = HostWindow {
-            fd,
+            memory,
             span,
             bytes,
             generation,
@@ -152,12 +171,14 @@ impl HostWindow {
     /// Takes a window up where an earlier manager was killed: nothing in it is
     /// changed. Requests that it had not answered are seen again.
     pub fn take_up(
-        fd: OwnedFd,
+        memory: impl Into<Memory>,
         bytes: u64,
         generation: u64,
         bells: Option<Bells>,
     ) -> Result<Self, MapError> {
-        let map = Mapping::guarded(&fd, 0, bytes as usize, Access::ReadWrite)?;
+        let memory = memory.into();
+        let at = memory.origin;
+        let map = Mapping::guarded(&memory.file, at, bytes as usize, Access::ReadWrite)?;
         let span = map.write().expect("mapped for writing");
         let answered = |cell| {
             let at = word(answer_off(cell)) + WORD_ANSWERED;
@@ -168,7 +189,18 @@ impl HostWindow {
         let posted = !span.load(word(POSTED_OFF), Ordering::Acquire);
         let beat = span.load(word(HOST_BEAT_OFF), Ordering::Relaxed);
         let header = None;
-        Ok(HostWindow { fd, span, bytes, generation, header, bells, taken, first: 0, posted, beat })
+        Ok(HostWindow {
+            memory,
+            span,
+            bytes,
+            generation,
+            header,
+            bells,
+            taken,
+            first: 0,
+            posted,
+            beat,
+        })
     }
 
     /// Whether its pages went away: nobody else sees what is written here.
@@ -182,14 +214,22 @@ impl HostWindow {
     }
     /// The window's file.
     pub fn fd(&self) -> impl AsFd + '_ {
-        &self.fd
+        &self.memory.file
+    }
+    /// Where in its file the window begins.
+    pub fn origin(&self) -> u64 {
+        self.memory.origin
+    }
+    /// Bytes that its file has at least.
+    pub fn file_bytes(&self) -> u64 {
+        self.memory.origin + self.bytes
     }
     /// The same, opened for reading alone: what is mapped from this can never
     /// be made writable.
     pub fn for_reading(&self) -> std::io::Result<OwnedFd> {
         use rustix::fs::{Mode, OFlags};
         use std::os::fd::AsRawFd;
-        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", self.memory.file.as_raw_fd());
         Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
     }
     /// Its size.
@@ -303,44 +343,47 @@ impl HostWindow {
             .collect()
     }
 
-    fn datain(&self, g: &Geometry) -> WriteSpan {
+    fn range(&self, r: &Range) -> WriteSpan {
         self.span
-            .part(g.datain_off.get() as usize, g.side_bytes.get() as usize)
+            .part(r.offset.get() as usize, r.bytes.get() as usize)
             .expect("laid out by the core inside this window")
     }
 
-    /// Sets both sides of a channel to zero before anybody uses it.
-    pub fn zero(&self, g: &Geometry) {
+    /// The lines of a channel of calls or raw lines that the host writes; `None` of
+    /// another kind.
+    fn datain(&self, place: &ChannelPlace) -> Option<(WriteSpan, Calls)> {
+        Some((self.range(place.head()), Calls::of(place)?))
+    }
+
+    /// Sets a channel's ranges to zero before anybody uses it, as far as its kind asks.
+    pub fn zero(&self, place: &ChannelPlace) {
         // A VM with a kernel module is many users, who must not see what another
         // one left in a data space. Its pages are given back to the system, which
         // is quick, and come again as zeros when they are touched. A program on
         // the host and a guest without the module have the whole window anyway.
-        if self.bells.as_ref().is_some_and(Bells::are_a_vms) {
-            for off in [g.dataout_off.get(), g.datain_off.get()] {
-                use rustix::fs::{FallocateFlags, fallocate};
-                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                if fallocate(&self.fd, hole, off, g.side_bytes.get()).is_err() {
-                    let side = g.side_bytes.get() as usize;
-                    self.span.part(off as usize, side).expect("laid out by the core").zero();
-                }
+        let all = self.bells.as_ref().is_some_and(Bells::are_a_vms);
+        for (range, want) in place.ranges().iter().zip(place.wants().iter()) {
+            use rustix::fs::{FallocateFlags, fallocate};
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let (off, bytes) = (range.offset.get(), range.bytes.get());
+            let at = self.memory.origin + off;
+            if all && fallocate(&self.memory.file, hole, at, bytes).is_ok() {
+                continue;
             }
-            return;
-        }
-        let spaces = vfun_wire::channel::spaces_off(g.depth.get());
-        for off in [g.dataout_off.get(), g.datain_off.get()] {
-            self.span.part(off as usize, spaces).expect("laid out by the core").zero();
+            let zeroed = if all { bytes } else { want.zeroed };
+            self.span.part(off as usize, zeroed as usize).expect("laid out by the core").zero();
         }
     }
 
     /// Answers the call that a dead service was computing, if any (R-CEL-7).
     /// The service is gone, so these pages have no other writer.
-    pub fn fail_current(&self, g: &Geometry, status: Status) {
-        let datain = self.datain(g);
+    pub fn fail_current(&self, place: &ChannelPlace, status: Status) {
+        let Some((datain, calls)) = self.datain(place) else { return };
         let current = datain.load(in_header::CURRENT, Ordering::Acquire);
         datain.store(in_header::CURRENT, 0, Ordering::Relaxed);
         datain.store(in_header::SLEEPS, 0, Ordering::Relaxed);
         let (cell, seq) = ((current >> 32) as usize, current as u32);
-        if cell == 0 || cell > usize::from(g.depth.get()) {
+        if cell == 0 || cell > usize::from(calls.depth) {
             return;
         }
         let at = word(line_off(cell - 1));
@@ -352,57 +395,69 @@ impl HostWindow {
         datain.store(at, done.pack(), Ordering::Release);
         datain.fetch_add(in_header::CALLS, 1, Ordering::Relaxed);
         datain.fetch_add(in_header::ERRORS, 1, Ordering::Relaxed);
-        self.ring_channel(g);
+        datain.fetch_add(in_header::NEWS, 1, Ordering::Release);
+        self.ring_channel(place);
     }
 
     /// Says that a channel no longer serves. Calls that were posted and not
     /// answered see it when they look.
-    pub fn break_channel(&self, g: &Geometry, reason: BreakReason) {
+    pub fn break_channel(&self, place: &ChannelPlace, reason: BreakReason) {
         // The first reason is the one that tells something.
-        let datain = self.datain(g);
-        if datain.load(in_header::BROKEN, Ordering::Acquire) == 0 {
-            datain.store(in_header::BROKEN, u64::from(reason.to_wire()), Ordering::Release);
+        let head = self.range(place.head());
+        if head.load(in_header::BROKEN, Ordering::Acquire) == 0 {
+            head.store(in_header::BROKEN, u64::from(reason.to_wire()), Ordering::Release);
         }
-        self.ring_channel(g);
+        self.ring_channel(place);
     }
 
-    fn ring_channel(&self, g: &Geometry) {
+    fn ring_channel(&self, place: &ChannelPlace) {
         if let Some(bells) = &self.bells {
-            bells.ring_app(g.vector_in.get());
+            bells.ring_app(place.vector_in());
         }
     }
 
     /// Calls of a channel that were answered, by its service's word.
-    pub fn answered(&self, g: &Geometry) -> u64 {
-        self.datain(g).load(in_header::CALLS, Ordering::Relaxed)
+    pub fn answered(&self, place: &ChannelPlace) -> u64 {
+        self.datain(place).map_or(0, |(datain, _)| datain.load(in_header::CALLS, Ordering::Relaxed))
     }
 
     /// Whether a call of a channel was begun and not answered, by its service's word.
-    pub fn computes(&self, g: &Geometry) -> bool {
-        let datain = self.datain(g);
+    pub fn computes(&self, place: &ChannelPlace) -> bool {
+        let Some((datain, calls)) = self.datain(place) else { return false };
         let current = datain.load(in_header::CURRENT, Ordering::Acquire);
         let (cell, seq) = ((current >> 32) as usize, current as u32);
-        (1..=usize::from(g.depth.get())).contains(&cell)
+        (1..=usize::from(calls.depth)).contains(&cell)
             && Word0::unpack(datain.load(word(line_off(cell - 1)), Ordering::Acquire)).seq != seq
     }
 
     /// Calls of a channel that were posted and not answered, as far as its lines
     /// tell: the app's are its own word.
-    pub fn in_flight(&self, g: &Geometry) -> u64 {
-        let side = |off: u64| self.span.part(off as usize, g.side_bytes.get() as usize).ok();
-        let (Some(out), Some(back)) = (side(g.dataout_off.get()), side(g.datain_off.get())) else {
+    pub fn in_flight(&self, place: &ChannelPlace) -> u64 {
+        self.unanswered(place, |_| true)
+    }
+
+    /// Whether any of them is due: its service does not hold it until something
+    /// happens (R-CEL-12).
+    pub fn any_due(&self, place: &ChannelPlace) -> bool {
+        self.unanswered(place, |line| line.op != HELD_EVENT) > 0
+    }
+
+    /// Those whose service's line counts.
+    fn unanswered(&self, place: &ChannelPlace, counts: impl Fn(&Word0) -> bool) -> u64 {
+        let Some(calls) = Calls::of(place) else { return 0 };
+        let side = |off: u64| self.span.part(off as usize, calls.side_bytes as usize).ok();
+        let (Some(out), Some(back)) = (side(calls.dataout), side(calls.datain)) else {
             return 0;
         };
-        let seq = |s: &WriteSpan, cell| {
-            Word0::unpack(s.load(word(line_off(cell)), Ordering::Acquire)).seq
-        };
-        let cells = 0..usize::from(g.depth.get());
-        cells.filter(|c| seq(&out, *c) != seq(&back, *c)).count() as u64
+        let line =
+            |s: &WriteSpan, cell| Word0::unpack(s.load(word(line_off(cell)), Ordering::Acquire));
+        let cells = (0..usize::from(calls.depth)).map(|c| (line(&out, c), line(&back, c)));
+        cells.filter(|(out, back)| out.seq != back.seq && counts(back)).count() as u64
     }
 
     /// A channel's counters, as its service keeps them.
-    pub fn counters(&self, g: &Geometry) -> Counters {
-        let datain = self.datain(g);
+    pub fn counters(&self, place: &ChannelPlace) -> Counters {
+        let Some((datain, _)) = self.datain(place) else { return Counters::default() };
         let at = |i| datain.load(i, Ordering::Relaxed);
         Counters {
             calls: at(in_header::CALLS),

@@ -87,7 +87,7 @@ pub(crate) fn up<P>(window: WindowId, a: &Attached<P>) -> Event {
         client: a.client,
         bytes: a.window.bytes(),
         doorbell: a.window.bells().is_some(),
-        death_seen: !a.heartbeats,
+        death_seen: !a.by_heartbeats(),
         proven: a.proven,
     }
 }

@@ -63,6 +63,9 @@ pub struct GuestConfig {
     /// Shared memory with doorbells; number `i` is the PCI device
     /// [`Guest::doorbell_bdf`](crate::Guest::doorbell_bdf)`(i)`.
     pub doorbells: Vec<Doorbell>,
+    /// Files of the host that the guest sees as persistent memory (virtio-pmem); their
+    /// sizes are multiples of 2 MiB.
+    pub pmems: Vec<Window>,
     /// Files or folders of the host and where they go in the guest (an absolute
     /// path). The libraries that programs link to go along by themselves.
     pub files: Vec<(PathBuf, String)>,
@@ -106,6 +109,7 @@ impl Default for GuestConfig {
             cpus: 1,
             windows: Vec::new(),
             doorbells: Vec::new(),
+            pmems: Vec::new(),
             files: Vec::new(),
             disk: None,
             modules: Vec::new(),
@@ -208,6 +212,14 @@ impl GuestConfig {
         if let Some(disk) = &self.disk {
             self.check_disk(disk)?;
         }
+        if self.pmems.len() > limits::MAX_PMEMS {
+            return self.refuse(format!(
+                "{} persistent memories are more than {}",
+                self.pmems.len(),
+                limits::MAX_PMEMS
+            ));
+        }
+        self.pmems.iter().try_for_each(|w| self.check_pmem(w))?;
         self.windows.iter().try_for_each(|w| self.check_window(w))?;
         self.doorbells.iter().try_for_each(|d| self.check_doorbell(d))
     }
@@ -249,20 +261,37 @@ impl GuestConfig {
         Ok(())
     }
 
+    fn check_pmem(&self, memory: &Window) -> Result<()> {
+        if memory.size == 0 || !memory.size.is_multiple_of(limits::PMEM_UNIT_BYTES) {
+            return self.refuse(format!(
+                "the persistent memory {} has {} bytes; it is a multiple of {}",
+                memory.path.display(),
+                memory.size,
+                limits::PMEM_UNIT_BYTES
+            ));
+        }
+        self.check_file(memory)
+    }
+
     fn check_window(&self, window: &Window) -> Result<()> {
         let path = window.path.display();
-        let meta = fs::metadata(&window.path).doing(|| {
-            format!("cannot use the window file {path} for guest '{}' (create it first, with its full size)", self.name)
-        })?;
-        if !meta.is_file() {
-            return self.refuse(format!("the window {path} is not a regular file"));
-        }
         let range = limits::MIN_WINDOW_BYTES..=limits::MAX_WINDOW_BYTES;
         if !range.contains(&window.size) || !window.size.is_power_of_two() {
             return self.refuse(format!(
                 "the window {path} has {} bytes; a PCI BAR is a power of two, here from {} to {} bytes",
                 window.size, limits::MIN_WINDOW_BYTES, limits::MAX_WINDOW_BYTES
             ));
+        }
+        self.check_file(window)
+    }
+
+    fn check_file(&self, window: &Window) -> Result<()> {
+        let path = window.path.display();
+        let meta = fs::metadata(&window.path).doing(|| {
+            format!("cannot use the window file {path} for guest '{}' (create it first, with its full size)", self.name)
+        })?;
+        if !meta.is_file() {
+            return self.refuse(format!("the window {path} is not a regular file"));
         }
         if meta.len() != window.size {
             return self.refuse(format!(

@@ -16,6 +16,7 @@ use crate::keeper::{self, Keeper};
 use crate::qemu::{self, Wiring};
 use crate::qmp::{Failed, Qmp};
 use crate::{Accel, Doorbell, GuestConfig, Kernel, Result, RunOutput, accel, limits};
+use vfun_qmp::Refusal;
 
 /// A running guest; dropping it ends it and removes all that it had. All calls
 /// may be made from several threads at once.
@@ -219,7 +220,7 @@ impl Guest {
             Failed::Slow => {
                 GuestError::QemuSlow { guest, what: format!("did not {command}"), after }
             }
-            Failed::Refused(class, desc) => {
+            Failed::Refused(Refusal { class, sentence: desc }) => {
                 GuestError::Qmp { guest, command: command.into(), class, desc }
             }
         }

@@ -124,6 +124,10 @@ impl Image<'_> {
         if self.config.disk.is_some() {
             load.extend(["virtio_blk", "ext4"]);
         }
+        // A system on a disk has udev, which loads them.
+        if !self.config.pmems.is_empty() && self.config.disk.is_none() {
+            load.extend(["virtio_pmem", "nd_pmem", "dax_pmem", "device_dax"]);
+        }
         load.extend(self.config.modules.iter().map(String::as_str));
         let all = kernel.modules()?;
         let insmod = all.order(&load)?;

@@ -18,6 +18,12 @@ pub const MAX_WINDOWS: usize = 8;
 pub const MIN_WINDOW_BYTES: u64 = 4096;
 /// Largest window: what the 64-bit range of a small guest surely has room for.
 pub const MAX_WINDOW_BYTES: u64 = 1 << 30;
+/// Most persistent memories, each with a fixed PCI slot (0x1c to 0x1e).
+pub const MAX_PMEMS: usize = 3;
+/// Linux maps persistent memory in units of this many bytes.
+pub const PMEM_UNIT_BYTES: u64 = 2 << 20;
+/// What all persistent memory of a guest may take of its address space, MiB.
+pub const PMEM_ROOM_MIB: u32 = 4096;
 /// Most doorbell devices, each with a fixed PCI slot (0x18 to 0x1b).
 pub const MAX_DOORBELLS: usize = 4;
 /// Vectors of a doorbell device, unless told otherwise: those of a VirtFun window.
@@ -70,10 +76,6 @@ pub const MAX_QEMU_STDERR_BYTES: u64 = 64 << 10;
 
 /// How long QEMU has to answer a QMP command.
 pub const QMP_ANSWER: Duration = Duration::from_secs(30);
-/// Longest line of QMP that is read.
-pub const MAX_QMP_LINE_BYTES: u64 = 4 << 20;
-/// Most QMP events kept for [`wait_event`](crate::Guest::wait_event).
-pub const MAX_QMP_EVENTS: usize = 1024;
 /// How long QEMU has to open its sockets, and how long it is looked for at them
 /// before it is taken to be gone.
 pub const QEMU_START: Duration = Duration::from_secs(15);

@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Doing, GuestError};
-use crate::{Accel, GuestConfig, Kernel, Result};
+use crate::{Accel, GuestConfig, Kernel, Result, limits};
 
 /// PCI slots on the root bus, so that a device's address is known beforehand.
 pub(crate) const FIRST_HOTPLUG_SLOT: u32 = 0x08;
 pub(crate) const FIRST_WINDOW_SLOT: u32 = 0x10;
 pub(crate) const FIRST_DOORBELL_SLOT: u32 = 0x18;
+pub(crate) const FIRST_PMEM_SLOT: u32 = 0x1c;
 
 /// What the console and the channel are connected to.
 pub(crate) enum Wiring {
@@ -67,7 +68,7 @@ pub(crate) fn command(
         Accel::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
         Accel::Tcg | Accel::Auto => add(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
     }
-    add(&["-m", &config.memory_mib.to_string(), "-smp", &config.cpus.to_string()]);
+    add(&["-m", &memory(config), "-smp", &config.cpus.to_string()]);
     let image = kernel.image();
     add(&["-kernel", image.to_str().unwrap_or_default(), "-initrd"]);
     add(&[folder.join("initramfs").to_str().unwrap_or_default()]);
@@ -144,8 +145,30 @@ pub(crate) fn command(
             ),
         ]);
     }
+    for (i, memory) in config.pmems.iter().enumerate() {
+        let path = std::fs::canonicalize(&memory.path)
+            .doing(|| format!("cannot find {}", memory.path.display()))?;
+        let (path, size) = (quoted(&path)?, memory.size);
+        let object = format!("memory-backend-file,id=pmem{i},size={size},mem-path={path},share=on");
+        add(&["-object", &object]);
+        let slot = FIRST_PMEM_SLOT + i as u32;
+        let device = format!("virtio-pmem-pci,id=pmem-device{i},memdev=pmem{i},addr={slot:#x}");
+        add(&["-device", &device]);
+    }
     line.extend(config.extra_args.iter().map(OsString::from));
     Ok(line)
+}
+
+/// The argument of `-m`: persistent memory has its place beyond the RAM.
+fn memory(config: &GuestConfig) -> String {
+    let ram = config.memory_mib;
+    match config.pmems.is_empty() {
+        true => ram.to_string(),
+        false => {
+            let slots = config.pmems.len();
+            format!("{ram},slots={slots},maxmem={}M", ram + limits::PMEM_ROOM_MIB)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! QEMU's own control socket.
 
-use std::collections::{HashMap, VecDeque};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -10,7 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use vfun_qmp::{Events, Message, Messages, Refusal, command};
 
 use crate::limits;
 
@@ -21,8 +22,8 @@ pub(crate) enum Failed {
     Ended,
     /// No answer within [`limits::QMP_ANSWER`].
     Slow,
-    /// Its class and its sentence.
-    Refused(String, String),
+    /// QEMU did not run it.
+    Refused(Refusal),
 }
 
 #[derive(Default)]
@@ -30,8 +31,8 @@ struct State {
     closed: bool,
     ready: bool,
     last_id: u64,
-    waiting: HashMap<u64, SyncSender<Value>>,
-    events: VecDeque<Value>,
+    waiting: HashMap<u64, SyncSender<Result<Value, Refusal>>>,
+    events: Events,
     shutdown: Option<String>,
 }
 
@@ -76,40 +77,49 @@ impl Qmp {
 
     fn serve(&self, stream: UnixStream, on_reset: &impl Fn()) -> io::Result<()> {
         stream.set_write_timeout(Some(limits::QMP_ANSWER))?;
-        let mut from = BufReader::new(stream.try_clone()?);
+        let mut from = stream.try_clone()?;
         *self.stream() = Some(stream);
-        while let Some(message) = next(&mut from)? {
-            if message.get("QMP").is_some() {
-                self.send(&json!({"execute": "qmp_capabilities", "id": 0}));
-            } else if let Some(id) = message.get("id").and_then(Value::as_u64) {
-                let mut state = self.lock();
-                if id == 0 {
-                    state.ready = true;
-                    self.0.changed.notify_all();
-                } else if let Some(waiter) = state.waiting.remove(&id) {
-                    let _ = waiter.try_send(message);
+        let (mut messages, mut room) = (Messages::default(), [0; 4096]);
+        loop {
+            match from.read(&mut room)? {
+                0 => return Ok(()),
+                n => messages.push(&room[..n]),
+            }
+            while let Some(message) = messages.take().map_err(io::Error::other)? {
+                self.hear(message, on_reset);
+            }
+        }
+    }
+
+    fn hear(&self, message: Message, on_reset: &impl Fn()) {
+        match message {
+            Message::Greeting => self.send(&command("qmp_capabilities", Value::Null, Some(0))),
+            Message::Answer { id: Some(0), .. } => {
+                self.lock().ready = true;
+                self.0.changed.notify_all();
+            }
+            Message::Answer { id, result } => {
+                if let Some(waiter) = id.and_then(|id| self.lock().waiting.remove(&id)) {
+                    let _ = waiter.try_send(result);
                 }
-            } else if let Some(name) = message.get("event").and_then(Value::as_str) {
-                if name == "RESET" {
+            }
+            Message::Event(event) => {
+                if event["event"] == "RESET" {
                     on_reset();
                 }
                 let mut state = self.lock();
-                if name == "SHUTDOWN" {
-                    state.shutdown = message["data"]["reason"].as_str().map(str::to_owned);
+                if event["event"] == "SHUTDOWN" {
+                    state.shutdown = event["data"]["reason"].as_str().map(str::to_owned);
                 }
-                if state.events.len() == limits::MAX_QMP_EVENTS {
-                    state.events.pop_front();
-                }
-                state.events.push_back(message);
+                state.events.keep(event);
                 self.0.changed.notify_all();
             }
         }
-        Ok(())
     }
 
-    fn send(&self, message: &Value) {
+    fn send(&self, line: &str) {
         if let Some(stream) = self.stream().as_mut()
-            && stream.write_all(format!("{message}\n").as_bytes()).is_err()
+            && stream.write_all(line.as_bytes()).is_err()
         {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -127,7 +137,7 @@ impl Qmp {
         }
     }
 
-    pub fn execute(&self, command: &str, arguments: Value) -> Result<Value, Failed> {
+    pub fn execute(&self, name: &str, arguments: Value) -> Result<Value, Failed> {
         let (tell, answer) = mpsc::sync_channel(1);
         let id = {
             let state = self.lock();
@@ -145,21 +155,15 @@ impl Qmp {
             state.waiting.insert(id, tell);
             id
         };
-        let arguments = if arguments.is_null() { json!({}) } else { arguments };
-        self.send(&json!({"execute": command, "arguments": arguments, "id": id}));
-        let mut answer = match answer.recv_timeout(limits::QMP_ANSWER) {
-            Ok(answer) => answer,
-            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Failed::Ended),
+        self.send(&command(name, arguments, Some(id)));
+        match answer.recv_timeout(limits::QMP_ANSWER) {
+            Ok(result) => result.map_err(Failed::Refused),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Failed::Ended),
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 self.lock().waiting.remove(&id);
-                return Err(Failed::Slow);
+                Err(Failed::Slow)
             }
-        };
-        if let Some(error) = answer.get("error") {
-            let part = |name: &str| error[name].as_str().unwrap_or("unknown").to_owned();
-            return Err(Failed::Refused(part("class"), part("desc")));
         }
-        Ok(answer["return"].take())
     }
 
     /// Takes the first event that `fits`, waiting for it if need be.
@@ -171,8 +175,8 @@ impl Qmp {
         let end = Instant::now() + at_most;
         let mut state = self.lock();
         loop {
-            if let Some(at) = state.events.iter().position(&fits) {
-                return state.events.remove(at).ok_or(Failed::Ended);
+            if let Some(event) = state.events.take(&fits) {
+                return Ok(event);
             }
             if state.closed {
                 return Err(Failed::Ended);
@@ -190,14 +194,4 @@ impl Qmp {
     pub fn shutdown_reason(&self) -> Option<String> {
         self.lock().shutdown.clone()
     }
-}
-
-/// The next message, or none at the end.
-fn next(from: &mut impl BufRead) -> io::Result<Option<Value>> {
-    let mut line = Vec::new();
-    from.by_ref().take(limits::MAX_QMP_LINE_BYTES).read_until(b'\n', &mut line)?;
-    if line.is_empty() {
-        return Ok(None);
-    }
-    serde_json::from_slice(&line).map(Some).map_err(io::Error::from)
 }

@@ -5,10 +5,11 @@
 //! threads meet no lock and the service knows where to look next. Which cells
 //! are in use is private to the app, never in the window.
 
-use crate::memory::Memory;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use vfun_window::Memory;
 use vfun_wire::channel::{
-    CellState, Command, FLAG_DATA, FLAGS, HANDED, Word0, Word1, in_header, line_off, out_header,
+    CellState, Command, FLAG_DATA, HANDED, HELD_BEGUN, HELD_EVENT, Word0, Word1, in_header,
+    line_off, out_header,
 };
 use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::status::BreakReason;
@@ -17,6 +18,10 @@ use vfun_wire::{LINE_WORDS, PAGE};
 /// A cell's private state: a lap and whether it is taken, on a line of its own.
 #[repr(align(64))]
 struct Cell(AtomicU64);
+
+/// What an answer's first word is above its number.
+const DONE_INLINE: u64 = Word0::rest(CellState::Done.to_wire(), 0);
+const DONE_SPACE: u64 = Word0::rest(CellState::Done.to_wire(), FLAG_DATA);
 
 const FREE: u64 = 0;
 const TAKEN: u64 = 1;
@@ -104,6 +109,19 @@ pub enum Glance {
     Nonsense,
 }
 
+/// A quick look at a posted call, for the answers that most have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quick {
+    /// Not answered yet.
+    NotYet,
+    /// Answered with success, and so many bytes of results in its line.
+    Inline(usize),
+    /// Answered with success, and so many bytes of results in its data space.
+    Space(usize),
+    /// Anything else: see [`Caller::glance`].
+    Other,
+}
+
 /// A look at a posted call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looked {
@@ -167,24 +185,32 @@ impl<M: Memory> Caller<M> {
     /// decides, so a call costs one locked instruction and not two.
     #[inline(always)]
     pub fn claim(&self) -> Result<Claim, Full> {
-        let mut cell = self.turn.load(Ordering::Relaxed) & self.mask;
-        for _ in 0..self.cells.len() {
-            let state = &self.cells[cell as usize].0;
-            let now = state.load(Ordering::Relaxed);
-            let next = (cell + 1) & self.mask;
-            if now & TAKEN == 0
-                && state
-                    .compare_exchange(now, now | TAKEN, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
-                self.turn.store(next, Ordering::Relaxed);
-                // The lap counts uses of this cell from 0; its sequence
-                // number is one more, so that fresh memory answers nothing.
-                return Ok(Claim { cell, seq: ((now >> 1) as u32).wrapping_add(1) });
-            }
-            cell = next;
+        let cell = self.turn.load(Ordering::Relaxed);
+        match self.try_claim(cell) {
+            Some(claim) => Ok(claim),
+            None => self.claim_after(cell),
         }
-        Err(Full)
+    }
+
+    #[inline(always)]
+    fn try_claim(&self, cell: u32) -> Option<Claim> {
+        let state = &self.cells[cell as usize].0;
+        let now = state.load(Ordering::Relaxed);
+        if now & TAKEN != 0 {
+            return None;
+        }
+        let taken = now | TAKEN;
+        state.compare_exchange(now, taken, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        self.turn.store((cell + 1) & self.mask, Ordering::Relaxed);
+        // The lap counts uses of this cell from 0; its sequence
+        // number is one more, so that fresh memory answers nothing.
+        Some(Claim { cell, seq: ((now >> 1) as u32).wrapping_add(1) })
+    }
+
+    /// Any other cell than this, beginning behind it.
+    #[cold]
+    fn claim_after(&self, cell: u32) -> Result<Claim, Full> {
+        (1..=self.mask).find_map(|i| self.try_claim((cell + i) & self.mask)).ok_or(Full)
     }
 
     /// Gives an unposted cell back. Its sequence number is not used up.
@@ -199,33 +225,22 @@ impl<M: Memory> Caller<M> {
     #[inline(always)]
     pub fn post_inline(&self, claim: Claim, command: Command, args: &[u8]) -> Ticket {
         assert!(args.len() <= INLINE_BYTES, "in-line arguments are at most 48 bytes");
-        let at = line_word(claim.cell);
-        let (whole, rest) = args.as_chunks::<8>();
-        for (i, bytes) in whole.iter().enumerate() {
-            self.mem.store(at + 2 + i, u64::from_le_bytes(*bytes), Ordering::Relaxed);
-        }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            self.mem.store(at + 2 + whole.len(), u64::from_le_bytes(last), Ordering::Relaxed);
-        }
-        self.publish(claim, command, 0, args.len() as u32)
+        self.publish(claim, command, 0, args.len() as u32, args)
     }
 
     /// Posts a call whose `len` bytes of arguments are in the cell's data space.
     #[inline]
     pub fn post_space(&self, claim: Claim, command: Command, len: u32) -> Ticket {
         assert!(len <= self.cell_bytes, "arguments exceed the cell's data space");
-        self.publish(claim, command, FLAG_DATA, len)
+        self.publish(claim, command, FLAG_DATA, len, &[])
     }
 
     #[inline(always)]
-    fn publish(&self, claim: Claim, command: Command, flags: u8, len: u32) -> Ticket {
-        let at = line_word(claim.cell);
-        self.mem.store(at + 1, Word1 { len, status: 0 }.pack(), Ordering::Relaxed);
+    fn publish(&self, claim: Claim, command: Command, flags: u8, len: u32, args: &[u8]) -> Ticket {
         let word = Word0 { seq: claim.seq, op: command.to_wire(), flags, reserved: 0 };
+        let second = Word1 { len, status: 0 };
         // R-CEL-1: the first word is stored last, with release.
-        self.mem.store(at, word.pack(), Ordering::Release);
+        self.mem.publish(line_word(claim.cell), word.pack(), second.pack(), args);
         Ticket { cell: claim.cell, seq: claim.seq }
     }
 
@@ -258,18 +273,48 @@ impl<M: Memory> Caller<M> {
     #[inline(always)]
     pub fn glance(&self, ticket: &Ticket) -> Glance {
         let at = line_word(ticket.cell);
-        let word = Word0::unpack(self.mem.load(at, Ordering::Acquire));
-        if word.seq != ticket.seq {
+        let Some([first, second]) = self.mem.head(at, |seq| seq == ticket.seq) else {
             return Glance::NotYet;
-        }
-        let Word1 { len, status } = Word1::unpack(self.mem.load(at + 1, Ordering::Relaxed));
-        let in_space = word.flags & FLAG_DATA != 0;
-        let room = if in_space { self.cell_bytes } else { INLINE_BYTES as u32 };
-        let strange = word.flags & !FLAGS != 0 || word.reserved != 0;
-        if len > room || word.op != CellState::Done.to_wire() || strange {
+        };
+        let Word1 { len, status } = Word1::unpack(second);
+        let (in_space, room) = match first >> 32 {
+            DONE_INLINE => (false, INLINE_BYTES as u32),
+            DONE_SPACE => (true, self.cell_bytes),
+            _ => return Glance::Nonsense,
+        };
+        if len > room {
             return Glance::Nonsense;
         }
         Glance::Done(Outcome { status, len, in_space })
+    }
+
+    /// As [`Caller::glance`], in fewer steps where a call succeeded.
+    #[inline(always)]
+    pub fn quick(&self, ticket: &Ticket) -> Quick {
+        let Some([first, len]) = self.mem.head(line_word(ticket.cell), |seq| seq == ticket.seq)
+        else {
+            return Quick::NotYet;
+        };
+        // The upper half of the second word is the status: 0.
+        let kind = first >> 32;
+        if kind == DONE_INLINE && len <= INLINE_BYTES as u64 {
+            Quick::Inline(len as usize)
+        } else if kind == DONE_SPACE && len <= u64::from(self.cell_bytes) {
+            Quick::Space(len as usize)
+        } else {
+            Quick::Other
+        }
+    }
+
+    /// Copies in-line results, as many as fill `to`, and frees the cell. False if the
+    /// answer is not there any more (see [`Caller::stands`]): then nothing was copied
+    /// that counts.
+    #[inline(always)]
+    pub fn take_inline(&self, ticket: Ticket, to: &mut [u8]) -> bool {
+        let word = self.mem.fetch_again(line_word(ticket.cell), to);
+        let stands = Word0::unpack(word).seq == ticket.seq;
+        self.take(ticket);
+        stands
     }
 
     /// Whether an answer that was glanced at is there still, now that its results
@@ -289,17 +334,11 @@ impl<M: Memory> Caller<M> {
         self.cells.iter().enumerate().filter(move |(_, c)| in_use(c)).map(|(i, _)| i)
     }
 
-    /// Copies the in-line results of an answered call, each word once. What is
-    /// beyond the first `len` bytes means nothing.
-    #[inline]
-    pub fn inline_results(&self, ticket: &Ticket, len: u32) -> [u8; INLINE_BYTES] {
-        let at = line_word(ticket.cell) + 2;
-        let words = len.div_ceil(8).min(INLINE_BYTES as u32 / 8) as usize;
-        let mut inline = [0; INLINE_BYTES];
-        for (i, bytes) in inline.as_chunks_mut::<8>().0.iter_mut().take(words).enumerate() {
-            *bytes = self.mem.load(at + i, Ordering::Relaxed).to_le_bytes();
-        }
-        inline
+    /// Copies the in-line results of an answered call, each word once: as many
+    /// bytes as fill `to`, at most 48.
+    #[inline(always)]
+    pub fn inline_results(&self, ticket: &Ticket, to: &mut [u8]) {
+        self.mem.fetch(line_word(ticket.cell), to);
     }
 
     /// Looks whether a call was answered, and copies in-line results. The
@@ -310,10 +349,10 @@ impl<M: Memory> Caller<M> {
             Glance::NotYet => Looked::NotYet,
             Glance::Nonsense => Looked::Nonsense,
             Glance::Done(Outcome { status, len, in_space }) => {
-                let inline = match in_space {
-                    true => [0; INLINE_BYTES],
-                    false => self.inline_results(ticket, len),
-                };
+                let mut inline = [0; INLINE_BYTES];
+                if !in_space {
+                    self.inline_results(ticket, &mut inline[..len as usize]);
+                }
                 Looked::Done(Answer { status, len, in_space, inline })
             }
         }
@@ -338,13 +377,27 @@ impl<M: Memory> Caller<M> {
         broken(&self.mem)
     }
 
+    /// What the service's line says of a call that is not answered.
+    fn held(&self, ticket: &Ticket) -> Option<u8> {
+        let word = Word0::unpack(self.mem.load(line_word(ticket.cell), Ordering::Relaxed));
+        (word.seq == ticket.seq.wrapping_sub(1)).then_some(word.op)
+    }
+
+    /// Whether the service holds a posted call open until something happens,
+    /// for as long as that takes.
+    pub fn waits_for_event(&self, ticket: &Ticket) -> bool {
+        self.held(ticket) == Some(HELD_EVENT)
+    }
+
     /// The published state of a posted call.
     pub fn state(&self, ticket: &Ticket) -> CellState {
         if !matches!(self.look(ticket), Looked::NotYet) {
             return CellState::Done;
         }
         let busy = u64::from(ticket.cell + 1) << 32 | u64::from(ticket.seq);
-        if self.mem.load(in_header::CURRENT, Ordering::Relaxed) == busy {
+        if self.mem.load(in_header::CURRENT, Ordering::Relaxed) == busy
+            || matches!(self.held(ticket), Some(HELD_BEGUN | HELD_EVENT))
+        {
             CellState::Busy
         } else {
             CellState::Wait

@@ -4,7 +4,7 @@
 //! - [`Caller`]: the app's side, shared by its threads.
 //! - [`Server`]: the service's side, one thread a channel.
 //! - [`Memory`]: what both stand on; [`WindowMemory`] over a real window, and
-//!   models of it in tests (loom, fuzzing).
+//!   models of it in tests (loom, fuzzing). Queues stand on the same.
 //!
 //! No unsafe code. The server trusts nothing it reads: a line is copied once
 //! into private memory, checked, then used. Numbered rules (`R-…`) are those
@@ -13,10 +13,8 @@
 #![forbid(unsafe_code)]
 
 mod caller;
-mod memory;
 mod server;
-pub mod sync;
 
-pub use caller::{Answer, Caller, Claim, Full, Glance, Looked, Outcome, Ticket, broken};
-pub use memory::{Memory, WindowMemory};
+pub use caller::{Answer, Caller, Claim, Full, Glance, Looked, Outcome, Quick, Ticket, broken};
 pub use server::{Next, Request, Server, Violation};
+pub use vfun_window::{Memory, WindowMemory, sync};

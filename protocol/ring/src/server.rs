@@ -1,10 +1,11 @@
 //! The service's side of a channel: find the next request, answer it.
 
-use crate::memory::Memory;
 use crate::sync::{Ordering, fence};
+use vfun_window::Memory;
 use vfun_wire::Status;
 use vfun_wire::channel::{
-    CellState, Command, FLAG_DATA, FLAGS, HANDED, Word0, Word1, in_header, line_off, out_header,
+    CellState, Command, FLAG_DATA, FLAGS, HANDED, HELD_BEGUN, HELD_EVENT, Word0, Word1, in_header,
+    line_off, out_header,
 };
 use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::status::BreakReason;
@@ -64,9 +65,10 @@ impl core::fmt::Display for Violation {
 }
 
 /// What a look found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Next {
     /// Nothing new at this look.
+    #[default]
     Nothing,
     /// A request to serve. (Malformed ones are answered on the way and not shown.)
     Call(Request),
@@ -134,32 +136,40 @@ impl<M: Memory> Server<M> {
 
     /// Looks for the next request. Nothing found may mean that malformed
     /// requests were answered on the way: see [`Server::refused`].
-    #[inline]
     #[allow(clippy::should_implement_trait)] // it never ends, and Nothing is no end
     pub fn next(&mut self) -> Next {
-        if let Some(v) = self.broken {
-            return Next::Broken(v);
-        }
+        let mut found = Next::Nothing;
+        self.next_into(&mut found);
+        found
+    }
+
+    /// The same, put together where it is used. `found` is [`Next::Nothing`] before.
+    #[inline(always)]
+    pub fn next_into(&mut self, found: &mut Next) {
         let cell = self.head;
-        match self.look(cell) {
-            Next::Nothing => {}
-            found => {
-                self.advance(cell);
-                self.mem.prefetch(line_word(self.head));
-                return found;
-            }
+        if let Some(v) = self.broken {
+            *found = Next::Broken(v);
+        } else if self.look(cell, found) {
+            self.mem.prefetch(line_word(self.head));
+        } else {
+            self.next_in_vain(cell, found);
         }
+    }
+
+    /// There is nothing in the expected cell.
+    #[inline(never)]
+    fn next_in_vain(&mut self, cell: u32, found: &mut Next) {
         if self.taken[cell as usize].open {
             // Its answer may be hours away, and callers pass it over too.
             self.advance(cell);
-            return Next::Nothing;
+            return;
         }
         self.looks = self.looks.wrapping_add(1);
         if !self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
-            return Next::Nothing;
+            return;
         }
         self.sweep = (self.sweep + 1) & self.mask;
-        self.look_at((self.head + self.sweep) & self.mask)
+        self.look((self.head + self.sweep) & self.mask, found);
     }
 
     #[inline]
@@ -171,87 +181,88 @@ impl<M: Memory> Server<M> {
     /// Looks at every cell once: before sleeping, and after waking. See
     /// [`Server::refused`] before sleeping on `Nothing`.
     pub fn next_anywhere(&mut self) -> Next {
-        // A malformed request on the way moves the head; the round must not skip for it.
-        let start = self.head;
-        for i in 0..=self.mask {
-            match self.look_at((start + i) & self.mask) {
-                Next::Nothing => {}
-                found => return found,
-            }
-        }
-        Next::Nothing
-    }
-
-    fn look_at(&mut self, cell: u32) -> Next {
+        let mut found = Next::Nothing;
         if let Some(v) = self.broken {
             return Next::Broken(v);
         }
-        let found = self.look(cell);
-        if found != Next::Nothing {
-            self.advance(cell);
+        // A malformed request on the way moves the head; the round must not skip for it.
+        let start = self.head;
+        for i in 0..=self.mask {
+            if self.look((start + i) & self.mask, &mut found) {
+                break;
+            }
         }
         found
     }
 
+    /// Looks at one cell: whether something was put in `found`, which is moved nowhere
+    /// afterwards (that would wait for the stores under way). The head moves behind it.
     #[inline(always)]
-    fn look(&mut self, cell: u32) -> Next {
+    fn look(&mut self, cell: u32, found: &mut Next) -> bool {
+        const DATA: u64 = Word0::rest(0, FLAG_DATA);
+        const SET: u64 = Word0::rest(Command::Set.to_wire(), 0);
+        const RST: u64 = Word0::rest(Command::Rst.to_wire(), 0);
         let at = line_word(cell);
-        let raw = self.mem.load(at, Ordering::Acquire);
-        let word = Word0::unpack(raw);
-        let last = self.taken[cell as usize];
-        if word.seq == last.seq {
-            return Next::Nothing;
-        }
-        // R-CEL-3: only the next number, and only once the last was answered.
-        let due = if last.open { last.seq } else { last.seq.wrapping_add(1) };
-        if word.seq != due {
-            return self.break_off(Violation {
-                cell: cell as usize,
-                expected: due,
-                found: word.seq,
-            });
-        }
-        self.taken[cell as usize] = Taken { seq: due, open: true };
-        // From here on only this copy counts (R-CEL-2).
-        let raw1 = self.mem.load(at + 1, Ordering::Relaxed);
-        let Word1 { len, status } = Word1::unpack(raw1);
-        let in_space = word.flags & FLAG_DATA != 0;
-        let room = if in_space { self.cell_bytes } else { INLINE_BYTES as u32 };
-        let wrong = if word.flags & !FLAGS != 0 || word.reserved != 0 || status != 0 {
-            Some(Status::BadFlags)
-        } else if len > room {
-            Some(Status::BadLength)
-        } else {
-            None
+        let taken = &mut self.taken[cell as usize];
+        let Some([first, second]) = self.mem.head(at, |seq| seq != taken.seq) else {
+            return false;
         };
-        let command = Command::from_wire(word.op);
-        if let Some(status) = wrong.or(command.is_none().then_some(Status::BadCommand)) {
-            self.answer_inline(cell as usize, status, &[]);
-            self.advance(cell);
-            self.refused = true;
-            return Next::Nothing;
+        // From here on only this copy counts (R-CEL-2).
+        let seq = first as u32;
+        // R-CEL-3: only the next number, and only once the last was answered.
+        if taken.open || seq != taken.seq.wrapping_add(1) {
+            *found = self.break_off(cell, seq);
+            return true;
         }
-        let mut inline = [0; INLINE_BYTES];
-        if !in_space {
-            for (i, bytes) in
-                inline.as_chunks_mut::<8>().0.iter_mut().take(len.div_ceil(8) as usize).enumerate()
-            {
-                *bytes = self.mem.load(at + 2 + i, Ordering::Relaxed).to_le_bytes();
-            }
+        *taken = Taken { seq, open: true };
+        self.advance(cell);
+        let kind = first >> 32;
+        let command = match kind & !DATA {
+            SET => Command::Set,
+            RST => Command::Rst,
+            _ => return self.refuse(cell, first, second),
+        };
+        let in_space = kind & DATA != 0;
+        let room = if in_space { self.cell_bytes } else { INLINE_BYTES as u32 };
+        // The upper half of the second word is zero.
+        if second > u64::from(room) {
+            return self.refuse(cell, first, second);
         }
-        self.bytes_in = self.bytes_in.wrapping_add(u64::from(len));
-        Next::Call(Request {
-            cell: cell as usize,
-            seq: due,
-            command: command.expect("checked above"),
-            len,
-            in_space,
-            inline,
-        })
+        let len = second as u32;
+        self.bytes_in = self.bytes_in.wrapping_add(second);
+        let cell = cell as usize;
+        *found = Next::Call(Request { cell, seq, command, len, in_space, inline: [0; _] });
+        if !in_space && let Next::Call(request) = found {
+            self.mem.fetch(at, &mut request.inline[..len as usize]);
+        }
+        true
+    }
+
+    /// Answers a request that is not one (R-CEL-5): there is nothing to serve.
+    #[cold]
+    fn refuse(&mut self, cell: u32, first: u64, second: u64) -> bool {
+        let (word, Word1 { len, status }) = (Word0::unpack(first), Word1::unpack(second));
+        let room = match word.flags & FLAG_DATA {
+            0 => INLINE_BYTES as u32,
+            _ => self.cell_bytes,
+        };
+        let status = if word.flags & !FLAGS != 0 || word.reserved != 0 || status != 0 {
+            Status::BadFlags
+        } else if len > room {
+            Status::BadLength
+        } else {
+            Status::BadCommand
+        };
+        self.answer_inline(cell as usize, status, &[]);
+        self.refused = true;
+        false
     }
 
     #[cold]
-    fn break_off(&mut self, v: Violation) -> Next {
+    fn break_off(&mut self, cell: u32, found: u32) -> Next {
+        let last = self.taken[cell as usize];
+        let expected = if last.open { last.seq } else { last.seq.wrapping_add(1) };
+        let v = Violation { cell: cell as usize, expected, found };
         self.broken = Some(v);
         self.mem.store(
             in_header::BROKEN,
@@ -308,50 +319,99 @@ impl<M: Memory> Server<M> {
         self.mem.store(in_header::NEXT, cell as u64, Ordering::Relaxed);
     }
 
+    /// Says that a request that was taken is held open (R-CEL-12): `begun`, or
+    /// waiting for an event with nothing done for it.
+    pub fn hold(&self, cell: usize, begun: bool) {
+        self.mark(cell, if begun { HELD_BEGUN } else { HELD_EVENT });
+    }
+
+    /// Takes that back: the request is as if it had not been taken, for the next
+    /// service to begin.
+    pub fn unhold(&self, cell: usize) {
+        self.mark(cell, CellState::Done.to_wire());
+    }
+
+    fn mark(&self, cell: usize, op: u8) {
+        debug_assert!(self.taken[cell].open, "cell {cell} has no call to hold");
+        let seq = self.taken[cell].seq.wrapping_sub(1);
+        let word = Word0 { seq, op, flags: 0, reserved: 0 };
+        self.mem.store(line_word(cell as u32), word.pack(), Ordering::Release);
+    }
+
+    /// How an earlier service left a request: held open and begun, held open and
+    /// not begun, or `None`. Only before this service holds it itself.
+    pub fn was_held(&self, r: &Request) -> Option<bool> {
+        let word = Word0::unpack(self.mem.load_own(line_word(r.cell as u32), Ordering::Relaxed));
+        match word.op {
+            _ if word.seq != r.seq.wrapping_sub(1) => None,
+            HELD_BEGUN => Some(true),
+            HELD_EVENT => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Whether an earlier service left requests that it held open, for all that
+    /// its lines say.
+    pub fn any_was_held(&self) -> bool {
+        (0..=self.mask).any(|c| {
+            let word = Word0::unpack(self.mem.load_own(line_word(c), Ordering::Relaxed));
+            word.op == HELD_BEGUN || word.op == HELD_EVENT
+        })
+    }
+
     /// Answers a request with results in its line (at most 48 bytes).
     #[inline(always)]
     pub fn answer_inline(&mut self, cell: usize, status: Status, results: &[u8]) {
         assert!(results.len() <= INLINE_BYTES, "in-line results are at most 48 bytes");
-        let at = line_word(cell as u32);
-        let (whole, rest) = results.as_chunks::<8>();
-        for (i, bytes) in whole.iter().enumerate() {
-            self.mem.store(at + 2 + i, u64::from_le_bytes(*bytes), Ordering::Relaxed);
-        }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            self.mem.store(at + 2 + whole.len(), u64::from_le_bytes(last), Ordering::Relaxed);
-        }
-        self.publish(cell, status, 0, results.len() as u32);
+        let [at, first, second] = self.answered(cell, status, 0, results.len() as u32);
+        self.mem.publish(at as usize, first, second, results);
+        self.count(status, results.len() as u32);
+    }
+
+    /// The same with `len` bytes of results that stand in this side's memory from word
+    /// `from` on, where a line begins: in its own data space.
+    #[inline(always)]
+    pub fn answer_own(&mut self, cell: usize, status: Status, from: usize, len: usize) {
+        assert!(len <= INLINE_BYTES, "in-line results are at most 48 bytes");
+        let [at, first, second] = self.answered(cell, status, 0, len as u32);
+        self.mem.publish_own(at as usize, first, second, from, len);
+        self.count(status, len as u32);
     }
 
     /// Answers a request with `len` bytes of results in its data space.
     #[inline]
     pub fn answer_space(&mut self, cell: usize, status: Status, len: u32) {
         assert!(len <= self.cell_bytes, "results exceed the cell's data space");
-        self.publish(cell, status, FLAG_DATA, len);
+        let [at, first, second] = self.answered(cell, status, FLAG_DATA, len);
+        self.mem.publish(at as usize, first, second, &[]);
+        self.count(status, len);
+    }
+
+    /// Where an answer goes, and its first two words (R-CEL-4). From here on the cell
+    /// has no call.
+    #[inline(always)]
+    fn answered(&mut self, cell: usize, status: Status, flags: u8, len: u32) -> [u64; 3] {
+        let taken = &mut self.taken[cell];
+        debug_assert!(taken.open, "cell {cell} has no call to answer");
+        taken.open = false;
+        let word = Word0 { seq: taken.seq, op: CellState::Done.to_wire(), flags, reserved: 0 };
+        let second = Word1 { len, status: status.to_wire() };
+        [line_word(cell as u32) as u64, word.pack(), second.pack()]
     }
 
     #[inline(always)]
-    fn publish(&mut self, cell: usize, status: Status, flags: u8, len: u32) {
-        debug_assert!(self.taken[cell].open, "cell {cell} has no call to answer");
-        let at = line_word(cell as u32);
-        self.mem.store(at + 1, Word1 { len, status: status.to_wire() }.pack(), Ordering::Relaxed);
-        let seq = self.taken[cell].seq;
-        let word = Word0 { seq, op: CellState::Done.to_wire(), flags, reserved: 0 };
-        // R-CEL-4: the first word is stored last, with release.
-        self.mem.store(at, word.pack(), Ordering::Release);
-        self.taken[cell].open = false;
+    fn count(&mut self, status: Status, len: u32) {
         // The counters began with what the window held: they wrap, not panic.
         self.calls = self.calls.wrapping_add(1);
         self.bytes_out = self.bytes_out.wrapping_add(u64::from(len));
-        self.mem.store(in_header::CALLS, self.calls, Ordering::Relaxed);
-        self.mem.store(in_header::BYTES_IN, self.bytes_in, Ordering::Relaxed);
-        self.mem.store(in_header::BYTES_OUT, self.bytes_out, Ordering::Relaxed);
         if status != Status::Ok {
             self.errors = self.errors.wrapping_add(1);
-            self.mem.store(in_header::ERRORS, self.errors, Ordering::Relaxed);
         }
+        const { assert!(in_header::ERRORS == in_header::CALLS + 1) };
+        const { assert!(in_header::BYTES_IN == in_header::CALLS + 2) };
+        const { assert!(in_header::BYTES_OUT == in_header::CALLS + 3) };
+        let words = [self.calls, self.errors, self.bytes_in, self.bytes_out];
+        self.mem.store_all(in_header::CALLS, words);
     }
 
     /// Whether the app has declared that threads of it sleep. May miss a
@@ -368,9 +428,11 @@ impl<M: Memory> Server<M> {
         self.seems_asleep()
     }
 
-    /// Counts a ring, for the statistics.
-    pub fn rang(&self) {
+    /// To be called before each ring of the app: says that it is for this channel
+    /// (R-CHN-8), and counts it.
+    pub fn about_to_ring(&self) {
         self.mem.add_own(in_header::RANG, 1, Ordering::Relaxed);
+        self.mem.add_own(in_header::NEWS, 1, Ordering::Release);
     }
 
     /// Declares that the service sleeps on the channel's vector (R-SLP-1).

@@ -1,8 +1,10 @@
 //! Caller and server over a real window, in one process.
 #![cfg(not(loom))]
 
+use vfun_ring::sync::Ordering;
 use vfun_ring::*;
 use vfun_window::{Access, Mapping, memfd};
+use vfun_wire::PAGE;
 use vfun_wire::Status;
 use vfun_wire::channel::{CellState, Command, side_bytes};
 use vfun_wire::status::BreakReason;
@@ -86,6 +88,42 @@ fn an_open_call_does_not_stop_the_others() {
     assert_eq!(c.look(&open), Looked::NotYet);
     s.answer_inline(held.cell, Status::Ok, b"event");
     assert!(matches!(c.look(&open), Looked::Done(_)));
+}
+
+/// What a service holds open is known to its caller, and to the next service.
+#[test]
+fn a_held_call_says_whether_it_was_begun() {
+    let (c, mut s, _) = pair(4, 0);
+    let post = |args: &[u8]| c.post_inline(c.claim().unwrap(), Command::Set, args);
+    let (begun, event, plain) = (post(b"begun"), post(b"event"), post(b"plain"));
+    for _ in 0..3 {
+        next(&mut s);
+    }
+    s.hold(begun.cell(), true);
+    s.hold(event.cell(), false);
+    assert_eq!([&begun, &event, &plain].map(|t| c.look(t)), [Looked::NotYet; 3]);
+    let (busy, wait) = (CellState::Busy, CellState::Wait);
+    assert_eq!([&begun, &event, &plain].map(|t| c.state(t)), [busy, busy, wait]);
+    assert_eq!([&begun, &event, &plain].map(|t| c.waits_for_event(t)), [false, true, false]);
+
+    let memory = s.memory().clone();
+    let mut s = Server::new(memory, 4, 0);
+    assert!(s.any_was_held());
+    let found = [(); 3].map(|()| next(&mut s));
+    assert_eq!(found.map(|r| s.was_held(&r)), [Some(true), Some(false), None]);
+    s.unhold(event.cell());
+    assert_eq!((c.state(&event), s.was_held(&found[1])), (wait, None));
+    for r in found {
+        s.answer_inline(r.cell, Status::Ok, &[]);
+    }
+    assert!(!s.any_was_held());
+    for ticket in [begun, event, plain] {
+        assert!(matches!(c.look(&ticket), Looked::Done(_)));
+        c.take(ticket);
+    }
+    // Used once more: what its line says is of the call before.
+    let again = post(b"again");
+    assert!(!c.waits_for_event(&again) && c.state(&again) == wait);
 }
 
 /// Each wild field of a line ends in its own error; the channel lives on.
@@ -246,4 +284,66 @@ fn many_threads_share_a_channel() {
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+/// The same memory without its own ways to do whole lines: word by word, as the models do.
+struct Words(WindowMemory);
+
+impl Memory for Words {
+    fn load(&self, index: usize, order: Ordering) -> u64 {
+        self.0.load(index, order)
+    }
+    fn store(&self, index: usize, value: u64, order: Ordering) {
+        self.0.store(index, value, order);
+    }
+    fn load_own(&self, index: usize, order: Ordering) -> u64 {
+        self.0.load_own(index, order)
+    }
+    fn add_own(&self, index: usize, value: u64, order: Ordering) -> u64 {
+        self.0.add_own(index, value, order)
+    }
+    fn sub_own(&self, index: usize, value: u64, order: Ordering) -> u64 {
+        self.0.sub_own(index, value, order)
+    }
+}
+
+/// What is checked of the models' lines holds for a window's.
+#[test]
+fn whole_lines_are_what_they_are_word_by_word() {
+    let (bytes, at, from) = (2 * PAGE, PAGE / 8 + 8, PAGE / 8 + 64);
+    let text: Vec<u8> = (1..=48).collect();
+    for len in 0..=48 {
+        let of = |quick: bool| {
+            let fd = memfd("lines", 2 * bytes as u64).unwrap();
+            let side = |off: u64| Mapping::new(&fd, off, bytes, Access::ReadWrite).unwrap();
+            let (a, b) = (side(0), side(bytes as u64));
+            let one = WindowMemory::new(a.write().unwrap(), b.read()).unwrap();
+            let other = WindowMemory::new(b.write().unwrap(), a.read()).unwrap();
+            for i in 0..8 {
+                one.store(from + i, 0x0102_0304_0506_0708 + i as u64, Ordering::Relaxed);
+            }
+            let mut got = vec![0xff; len];
+            let (head, none, again) = if quick {
+                one.publish(at, 7 << 32 | 5, 9, &text[..len]);
+                other.fetch(at, &mut got);
+                let again = other.fetch_again(at, &mut got);
+                one.publish_own(at + 8, 3, len as u64, from, len);
+                one.store_all(at + 16, [1, 2, 3, 4]);
+                (other.head(at, |n| n == 5), other.head(at, |n| n != 5), again)
+            } else {
+                let (one, other) = (Words(one), Words(other));
+                one.publish(at, 7 << 32 | 5, 9, &text[..len]);
+                other.fetch(at, &mut got);
+                let again = other.fetch_again(at, &mut got);
+                one.publish_own(at + 8, 3, len as u64, from, len);
+                one.store_all(at + 16, [1, 2, 3, 4]);
+                (other.head(at, |n| n == 5), other.head(at, |n| n != 5), again)
+            };
+            assert_eq!(got, text[..len]);
+            let mut all = vec![0; bytes];
+            a.read().read(0, &mut all).unwrap();
+            (all, head, none, again)
+        };
+        assert_eq!(of(true), of(false), "{len} bytes");
+    }
 }

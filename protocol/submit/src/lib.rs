@@ -28,19 +28,6 @@ pub fn is_own(function: &str) -> bool {
     function.starts_with(PREFIX)
 }
 
-/// The function's name for what a module, or who submits it, calls itself.
-pub fn own_name(name: &str) -> Result<String, Malformed> {
-    let whole = match is_own(name) {
-        true => name.to_owned(),
-        false => format!("{PREFIX}{name}"),
-    };
-    let tail = whole.get(PREFIX.len()..).unwrap_or("");
-    vfun_wire::names::check(&whole)
-        .and_then(|()| vfun_wire::names::check(tail))
-        .map_err(|e| Malformed(format!("a function cannot be called '{name}': {e}")))?;
-    Ok(whole)
-}
-
 /// Bytes that are none of these messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(pub String);

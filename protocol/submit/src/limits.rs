@@ -3,20 +3,6 @@
 /// Largest module, bytes: compiling takes about a second for each MiB, and it
 /// has ten.
 pub const MODULE_BYTES_MAX: u32 = 8 << 20;
-/// Largest compiled module, bytes: machine code and its tables are up to six
-/// times the module's size.
-pub const CODE_BYTES_MAX: u64 = 56 << 20;
-/// Longest that checking, compiling and keeping a module may take, ms: the deadline of
-/// `submit`, as long as an activation may take.
-pub const SUBMIT_MS: u32 = 10_000;
-/// How long a service waits for the manager's word on a module, ms: it writes
-/// some MiB to a disk. Part of [`SUBMIT_MS`].
-pub const VERDICT_MS: u32 = 3_000;
-/// Deadline of a submitted function whose author names none, ms.
-pub const DEADLINE_MS_DEFAULT: u32 = 1_000;
-/// Memory of each instance where its author names none, bytes: a stack, some
-/// data, and arguments of some MiB.
-pub const MEMORY_DEFAULT: u64 = 16 << 20;
 /// Most modules that any policy allows a client: a list of them fits one answer.
 pub const MODULES_MAX: u32 = 128;
 /// Bytes of a request before signature and module.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use vfun_submit::limits::{ANSWER_BYTES_MAX, REQUEST_HEAD};
-use vfun_submit::{Answer, Entry, Op, Outcome, Request, is_own, own_name};
+use vfun_submit::{Answer, Entry, Op, Outcome, Request};
 
 fn an_entry() -> impl Strategy<Value = Entry> {
     ("[A-Za-z0-9_][A-Za-z0-9._-]{0,60}", any::<[u8; 32]>(), any::<[u64; 3]>(), any::<[u32; 6]>())
@@ -65,14 +65,6 @@ proptest! {
             prop_assert_eq!(a.encode().unwrap(), bytes);
         }
     }
-
-    #[test]
-    fn own_names_have_the_prefix_once(name in "[A-Za-z0-9_.-]{0,70}") {
-        if let Ok(own) = own_name(&name) {
-            prop_assert!(is_own(&own) && vfun_wire::names::check(&own).is_ok());
-            prop_assert_eq!(own_name(&own).unwrap(), own);
-        }
-    }
 }
 
 #[test]
@@ -94,6 +86,4 @@ fn the_longest_answer_is_within_its_limit() {
     assert_eq!(a.encode().unwrap().len(), ANSWER_BYTES_MAX as usize);
     a.entries.push(e);
     assert!(a.encode().is_err());
-    assert!(own_name(&"x".repeat(62)).is_err() && own_name("my.").is_err());
-    assert!(own_name("-x").is_err() && own_name("my..x").is_err());
 }

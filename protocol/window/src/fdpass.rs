@@ -28,6 +28,14 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(
     if sent == bytes.len() { Ok(()) } else { Err(Error::from(ErrorKind::WriteZero)) }
 }
 
+/// Whether [`send`] failed as there is no room for descriptors now: of a user's only so
+/// many may be sent and not received yet, or the kernel has no memory for the message.
+/// It may help to try again.
+pub fn no_room(e: &Error) -> bool {
+    let full = [rustix::io::Errno::TOOMANYREFS, rustix::io::Errno::NOBUFS];
+    e.raw_os_error().is_some_and(|n| full.iter().any(|f| f.raw_os_error() == n))
+}
+
 /// Receives one message into `bytes`: how many bytes came (0: the peer is
 /// gone), and the descriptors, all close-on-exec.
 pub fn receive(socket: impl AsFd, bytes: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {

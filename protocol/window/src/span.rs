@@ -16,6 +16,91 @@ impl core::fmt::Display for OutOfBounds {
 }
 impl std::error::Error for OutOfBounds {}
 
+/// Words of a line.
+pub(crate) const LINE_WORDS: usize = 8;
+/// Words of a line that bytes are not in: what they are, and how many.
+const HEAD_WORDS: usize = 2;
+
+/// One line of a span, for reading: its eight words, whose bounds were checked once.
+#[derive(Clone, Copy)]
+pub struct ReadLine<'a>(&'a [AtomicU64; LINE_WORDS]);
+
+impl ReadLine<'_> {
+    /// A word of the line.
+    #[inline(always)]
+    pub fn load(self, word: usize, order: Ordering) -> u64 {
+        u64::from_le(self.0[word].load(order))
+    }
+
+    /// Copies the bytes behind the first two words out, each word once: as many as fill
+    /// `to`. Panics if these are more than 48.
+    #[inline(always)]
+    pub fn read(self, to: &mut [u8]) {
+        if !to.is_empty() {
+            copy_out(self.0[HEAD_WORDS..].try_into().expect("six words"), to);
+        }
+    }
+}
+
+/// Apart, so that who has nothing to copy keeps its registers.
+#[inline(never)]
+fn copy_out(words: &[AtomicU64; LINE_WORDS - HEAD_WORDS], to: &mut [u8]) {
+    let load = |word: &AtomicU64| word.load(Ordering::Relaxed).to_ne_bytes();
+    let (whole, rest) = to.as_chunks_mut::<8>();
+    if let Ok(all) = <&mut [[u8; 8]; LINE_WORDS - HEAD_WORDS]>::try_from(&mut *whole) {
+        // A loop of a known length is none any more.
+        all.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = load(word));
+        assert!(rest.is_empty(), "bytes outside their line");
+        return;
+    }
+    assert!(whole.len() < words.len(), "bytes outside their line");
+    whole.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = load(word));
+    if !rest.is_empty() {
+        let last = load(&words[whole.len()]);
+        rest.iter_mut().zip(last).for_each(|(byte, one)| *byte = one);
+    }
+}
+
+#[inline(never)]
+fn copy_in(words: &[AtomicU64; LINE_WORDS - HEAD_WORDS], bytes: &[u8]) {
+    let store = |word: &AtomicU64, bytes: &[u8; 8]| {
+        word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+    };
+    let (whole, rest) = bytes.as_chunks::<8>();
+    if let Ok(all) = <&[[u8; 8]; LINE_WORDS - HEAD_WORDS]>::try_from(whole) {
+        words.iter().zip(all).for_each(|(word, bytes)| store(word, bytes));
+        assert!(rest.is_empty(), "bytes outside their line");
+        return;
+    }
+    assert!(whole.len() < words.len(), "bytes outside their line");
+    words.iter().zip(whole).for_each(|(word, bytes)| store(word, bytes));
+    if !rest.is_empty() {
+        let last = rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        words[whole.len()].store(u64::to_le(last), Ordering::Relaxed);
+    }
+}
+
+/// One line of a span, for writing.
+#[derive(Clone, Copy)]
+pub struct WriteLine<'a>(ReadLine<'a>);
+
+impl WriteLine<'_> {
+    /// Stores a word of the line.
+    #[inline(always)]
+    pub fn store(self, word: usize, value: u64, order: Ordering) {
+        self.0.0[word].store(value.to_le(), order);
+    }
+
+    /// Copies bytes in behind the first two words; what they leave of their last word
+    /// is zero. Panics if they are more than 48.
+    #[inline(always)]
+    pub fn write(self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            copy_in(self.0.0[HEAD_WORDS..].try_into().expect("six words"), bytes);
+        }
+    }
+}
+
 /// A range of shared memory that this side reads. Cloning it shares it.
 #[derive(Clone)]
 pub struct ReadSpan {
@@ -87,10 +172,25 @@ impl ReadSpan {
         u64::from_le(self.word(index).load(order))
     }
 
+    /// The line that begins at word `index`, which is a multiple of eight. Panics
+    /// outside the span, as [`ReadSpan::load`].
+    #[inline(always)]
+    pub fn line(&self, index: usize) -> ReadLine<'_> {
+        let end = index.saturating_mul(8).saturating_add(LINE_WORDS * 8);
+        assert!(end <= self.len, "line outside its span");
+        // SAFETY: as in `word`: the line ends inside the mapping; an array of atomics is
+        // aligned as one of them.
+        unsafe {
+            let p = self.ptr.add(index * 8);
+            debug_assert!((p as usize).is_multiple_of(8));
+            ReadLine(&*p.cast())
+        }
+    }
+
     /// Asks for the line that holds word `index`, without waiting.
     #[inline]
     pub fn prefetch(&self, index: usize) {
-        if index < self.len / 8 {
+        if index.saturating_mul(8) < self.len {
             crate::cpu::prefetch(self.ptr.wrapping_add(index * 8));
         }
     }
@@ -152,6 +252,12 @@ impl WriteSpan {
     #[inline]
     pub fn store(&self, index: usize, value: u64, order: Ordering) {
         self.word(index).store(value.to_le(), order);
+    }
+
+    /// The line that begins at word `index`. As [`ReadSpan::line`].
+    #[inline(always)]
+    pub fn line(&self, index: usize) -> WriteLine<'_> {
+        WriteLine(self.0.line(index))
     }
 
     /// Adds to a word, returning what it was.
@@ -259,6 +365,50 @@ mod tests {
         let fd = memfd("t", 4096).unwrap();
         let m = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
         m.part(0, 15).unwrap().load(1, Relaxed);
+    }
+
+    #[test]
+    fn lines_are_written_and_read_word_by_word() {
+        let fd = memfd("t", 4096).unwrap();
+        let m = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+        let bytes: Vec<u8> = (1..=48).collect();
+        for len in 0..=48 {
+            m.zero();
+            m.line(504).write(&bytes[..len]);
+            let mut got = [0xff; 48];
+            m.read(4032 + 16, &mut got).unwrap();
+            assert_eq!(&got[..len], &bytes[..len]);
+            assert!(got[len..].iter().all(|&b| b == 0), "{len}");
+            let mut got = [0xff; 48];
+            m.reader().line(504).read(&mut got[..len]);
+            assert_eq!((&got[..len], got[len..].iter().all(|&b| b == 0xff)), (&bytes[..len], true));
+        }
+        m.line(0).store(7, 9, Release);
+        assert_eq!((m.load(7, Acquire), m.reader().line(0).load(7, Acquire)), (9, 9));
+    }
+
+    #[test]
+    #[should_panic(expected = "line outside its span")]
+    fn a_line_that_ends_outside_panics() {
+        let fd = memfd("t", 4096).unwrap();
+        let m = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+        m.part(0, 120).unwrap().line(8);
+    }
+
+    #[test]
+    #[should_panic(expected = "line outside its span")]
+    fn a_line_beyond_all_numbers_panics() {
+        let fd = memfd("t", 4096).unwrap();
+        let m = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap();
+        m.read().line(usize::MAX - 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes outside their line")]
+    fn bytes_beyond_a_line_panic() {
+        let fd = memfd("t", 4096).unwrap();
+        let m = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+        m.line(0).write(&[0; 49]);
     }
 
     proptest! {

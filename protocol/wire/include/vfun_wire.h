@@ -33,8 +33,8 @@ extern "C" {
 
 /* ---- versions and features ------------------------------------------ */
 
-#define VFUN_VERSION 1
-#define VFUN_VERSION_MIN 1
+#define VFUN_VERSION 2
+#define VFUN_VERSION_MIN 2
 
 #define VFUN_FEATURE_DOORBELL (UINT64_C(1) << 0)
 #define VFUN_FEATURE_FLOOR (UINT64_C(1) << 1)
@@ -66,6 +66,9 @@ extern "C" {
 #define VFUN_CELL_BYTES_MAX (UINT32_C(1) << 30)
 #define VFUN_CELL_BYTES_DEFAULT 4096
 #define VFUN_INLINE_BYTES 48
+#define VFUN_RANGES_MAX 8
+#define VFUN_SHAPE_BYTES 16
+#define VFUN_MEANING_BYTES 256
 #define VFUN_NAME_BYTES 64
 #define VFUN_CREDENTIAL_BYTES 64
 #define VFUN_SENTENCE_BYTES 512
@@ -84,7 +87,7 @@ extern "C" {
 /* "VIRTFUN1" and "VFATTACH", read as little-endian numbers. */
 #define VFUN_MAGIC UINT64_C(0x314e554654524956)
 #define VFUN_ATTACH_MAGIC UINT64_C(0x4843415454414656)
-#define VFUN_LAYOUT 1
+#define VFUN_LAYOUT 2
 
 #define VFUN_HOST_BEAT_OFF 256
 #define VFUN_HOST_STATE_OFF 264
@@ -96,6 +99,13 @@ extern "C" {
 #define VFUN_REQUESTS_OFF 8192
 #define VFUN_ANSWERS_OFF 24576
 #define VFUN_HEAP_OFF 90112
+#define VFUN_LINK_HEAP_OFF 4096
+
+/* What a window is for; only a control window has control fields in its header. */
+enum vfun_role {
+	VFUN_ROLE_CONTROL = 1,
+	VFUN_ROLE_LINK = 2
+};
 
 /* Page 0, written by the host: the magic last. */
 struct vfun_window_header {
@@ -103,7 +113,7 @@ struct vfun_window_header {
 	uint16_t layout;
 	uint16_t version_min;
 	uint16_t version_max;
-	uint16_t reserved0;
+	uint16_t role;
 	uint64_t window_bytes;
 	uint64_t generation;
 	uint64_t features;
@@ -118,6 +128,7 @@ struct vfun_window_header {
 	uint32_t heap_off;
 	uint32_t reserved1;
 	uint8_t client[VFUN_NAME_BYTES];
+	uint64_t reserved2[7];
 };
 
 /* Page 1, written by the guest. Reached word by word, with atomics. */
@@ -174,6 +185,52 @@ static inline uint16_t vfun_posted_len(uint64_t word) { return (uint16_t)(word >
 /* A handle: an index with a generation, opaque to all but the manager. */
 #define VFUN_HANDLE_NONE UINT64_C(0)
 
+/* ---- ranges --------------------------------------------------------- */
+
+/* Who writes a range; whoever does not may only read it. */
+enum vfun_access {
+	VFUN_ACCESS_APP_WRITES = 1,
+	VFUN_ACCESS_HOST_WRITES = 2,
+	VFUN_ACCESS_BOTH = 3
+};
+
+/* Pages of a window; offset and bytes are multiples of a page, bytes not 0. */
+struct vfun_range {
+	uint16_t window;
+	uint8_t access;
+	uint8_t reserved0;
+	uint32_t reserved1;
+	uint64_t offset;
+	uint64_t bytes;
+};
+
+/*
+ * 1 where all ranges lie in window `window` between `from` and `to`, in whole
+ * pages, apart from each other, with a known access and zeros in what is
+ * reserved; else 0. The same for every kind of channel and for buffers.
+ */
+static inline int vfun_ranges_good(const struct vfun_range *r, unsigned int count,
+				   unsigned int window, uint64_t from, uint64_t to)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < count; i++) {
+		if (r[i].access < VFUN_ACCESS_APP_WRITES || r[i].access > VFUN_ACCESS_BOTH)
+			return 0;
+		if (r[i].reserved0 || r[i].reserved1 || r[i].window != window)
+			return 0;
+		if (!r[i].bytes || ((r[i].offset | r[i].bytes) & (VFUN_PAGE - 1)))
+			return 0;
+		if (r[i].offset < from || r[i].offset > to || r[i].bytes > to - r[i].offset)
+			return 0;
+		for (j = 0; j < i; j++)
+			if (r[i].offset < r[j].offset + r[j].bytes &&
+			    r[j].offset < r[i].offset + r[i].bytes)
+				return 0;
+	}
+	return 1;
+}
+
 /* ---- channels ------------------------------------------------------- */
 
 enum vfun_wire_command {
@@ -189,9 +246,20 @@ enum vfun_cell_state {
 
 enum vfun_channel_kind {
 	VFUN_CHANNEL_KIND_CALLS = 1,
-	VFUN_CHANNEL_KIND_FLOOR = 2,
-	VFUN_CHANNEL_KIND_PACKETS = 3
+	VFUN_CHANNEL_KIND_FLOOR = 2
 };
+
+/* Shape of calls and floor: `dataout` and `datain` of vfun_side_bytes follow from it. */
+struct vfun_calls_shape {
+	uint16_t depth;
+	uint16_t reserved0;
+	uint32_t cell_bytes;
+	uint64_t reserved1;
+};
+
+/* In a service's line: the cell's next call is held open, begun or not (R-CEL-12). */
+#define VFUN_HELD_BEGUN VFUN_CELL_STATE_BUSY
+#define VFUN_HELD_EVENT 3
 
 #define VFUN_FLAG_DATA 1
 #define VFUN_FLAGS VFUN_FLAG_DATA
@@ -240,9 +308,13 @@ static inline uint32_t vfun_word1_status(uint64_t word) { return (uint32_t)(word
 #define VFUN_OUT_SLEEPERS 0
 #define VFUN_OUT_END 8
 
-/* Words of the datain header page. */
+/*
+ * Words of the datain header page. The first three begin the first range that
+ * the host alone writes, whatever the kind of channel.
+ */
 #define VFUN_IN_BROKEN 0
 #define VFUN_IN_ALONE 1
+#define VFUN_IN_NEWS 2
 #define VFUN_IN_SLEEPS 8
 #define VFUN_IN_CURRENT 16
 #define VFUN_IN_NEXT 17
@@ -261,19 +333,6 @@ static inline uint32_t vfun_word1_status(uint64_t word) { return (uint32_t)(word
 
 /* Buckets of service times, from word VFUN_IN_TIMES on: four to an octave. */
 #define VFUN_TIMES 128
-
-/* Where a channel lies in its window, and its shape. */
-struct vfun_geometry {
-	uint64_t dataout_off;
-	uint64_t datain_off;
-	uint64_t side_bytes;
-	uint32_t cell_bytes;
-	uint16_t depth;
-	uint16_t kind;
-	uint16_t vector_out;
-	uint16_t vector_in;
-	uint32_t reserved;
-};
 
 /* Offset of a cell's line from the start of a side. */
 static inline uint64_t vfun_line_off(uint64_t cell)
@@ -397,6 +456,7 @@ struct vfun_hello_ack {
 	uint32_t heartbeat_ms;
 	uint32_t app_id;
 	uint8_t client[VFUN_NAME_BYTES];
+	uint64_t reserved[2];
 };
 
 struct vfun_negotiate {
@@ -405,12 +465,11 @@ struct vfun_negotiate {
 	uint8_t preference;
 	uint8_t wait;
 	uint16_t kind;
-	uint16_t depth;
-	uint16_t reserved2;
-	uint32_t cell_bytes;
 	uint32_t deadline_ms;
-	uint32_t reserved3;
+	uint32_t reserved0;
 	uint64_t signature;
+	uint8_t shape[VFUN_SHAPE_BYTES];
+	uint64_t reserved1[3];
 };
 
 struct vfun_negotiate_ack {
@@ -421,19 +480,25 @@ struct vfun_negotiate_ack {
 	uint32_t version;
 	uint8_t location;
 	uint8_t wait;
-	uint16_t depth;
-	uint32_t cell_bytes;
+	uint16_t kind;
 	uint32_t deadline_ms;
-	uint32_t reserved2;
+	uint8_t shape[VFUN_SHAPE_BYTES];
+	uint64_t reserved[2];
 };
 
 struct vfun_of_grant {
 	uint64_t grant;
 };
 
+/* `count` vfun_range follow, in the order of the kind. */
 struct vfun_activate_ack {
 	uint64_t channel;
-	struct vfun_geometry geometry;
+	uint16_t kind;
+	uint16_t count;
+	uint16_t vector_out;
+	uint16_t vector_in;
+	uint8_t shape[VFUN_SHAPE_BYTES];
+	uint64_t reserved;
 };
 
 struct vfun_stats {
@@ -446,6 +511,7 @@ struct vfun_stats {
 	uint32_t restarts;
 	uint32_t pid;
 	uint64_t age_ms;
+	uint64_t reserved[2];
 };
 
 struct vfun_list {
@@ -467,6 +533,7 @@ struct vfun_list_entry {
 	uint32_t max_result;
 	uint32_t locations;
 	uint32_t deadline_ms;
+	uint64_t reserved;
 };
 
 struct vfun_describe {
@@ -481,25 +548,42 @@ struct vfun_describe_ack {
 	uint32_t max_args;
 	uint32_t max_result;
 	uint32_t text_len;
+	uint32_t reserved0;
+	uint64_t reserved1;
+};
+
+/* A function's own error codes, from the `start`th on. */
+struct vfun_codes {
+	uint8_t function[VFUN_NAME_BYTES];
+	uint32_t start;
 	uint32_t reserved;
+};
+
+/* Follows a vfun_list_ack `count` times. */
+struct vfun_code_entry {
+	int32_t code;
+	uint32_t reserved;
+	uint8_t meaning[VFUN_MEANING_BYTES];
 };
 
 struct vfun_empty {
 	uint64_t reserved;
 };
 
+/* Of vfun_buffer_get: the host's memory behind it is contiguous, too. */
+#define VFUN_BUFFER_CONTIGUOUS 1
+
 struct vfun_buffer_get {
 	uint64_t grant;
 	uint64_t bytes;
 	uint64_t align;
-	uint64_t reserved;
+	uint32_t flags;
+	uint32_t reserved;
 };
 
 struct vfun_buffer_ack {
 	uint64_t buffer;
-	uint64_t offset;
-	uint64_t bytes;
-	uint64_t reserved;
+	struct vfun_range range;
 };
 
 struct vfun_buffer_put {
@@ -507,25 +591,28 @@ struct vfun_buffer_put {
 };
 
 /* Entries of a list that fit one answer. */
-#define VFUN_LIST_ENTRIES 45
+#define VFUN_LIST_ENTRIES 41
+/* Meanings of codes that fit one answer. */
+#define VFUN_CODE_ENTRIES 15
 
 /*
  * Every message, for code made by macro:
  * X(name, number, struct of the request, struct of the ack, first version, features needed)
  */
 #define VFUN_MESSAGES(X) \
-	X(HELLO, 1, vfun_hello, vfun_hello_ack, 1, 0) \
-	X(NEGOTIATE, 2, vfun_negotiate, vfun_negotiate_ack, 1, 0) \
-	X(ACTIVATE, 3, vfun_of_grant, vfun_activate_ack, 1, 0) \
-	X(RELEASE, 4, vfun_of_grant, vfun_stats, 1, 0) \
-	X(LIST, 5, vfun_list, vfun_list_ack, 1, 0) \
-	X(STATS, 6, vfun_of_grant, vfun_stats, 1, 0) \
-	X(KEEP_ALIVE, 7, vfun_empty, vfun_empty, 1, 0) \
-	X(GOODBYE, 8, vfun_empty, vfun_empty, 1, 0) \
-	X(RESET, 9, vfun_empty, vfun_empty, 1, VFUN_FEATURE_MODULE) \
-	X(DESCRIBE, 10, vfun_describe, vfun_describe_ack, 1, VFUN_FEATURE_SIGNATURES) \
-	X(BUFFER_GET, 16, vfun_buffer_get, vfun_buffer_ack, 1, VFUN_FEATURE_BUFFERS) \
-	X(BUFFER_PUT, 17, vfun_buffer_put, vfun_empty, 1, VFUN_FEATURE_BUFFERS)
+	X(HELLO, 1, vfun_hello, vfun_hello_ack, 2, 0) \
+	X(NEGOTIATE, 2, vfun_negotiate, vfun_negotiate_ack, 2, 0) \
+	X(ACTIVATE, 3, vfun_of_grant, vfun_activate_ack, 2, 0) \
+	X(RELEASE, 4, vfun_of_grant, vfun_stats, 2, 0) \
+	X(LIST, 5, vfun_list, vfun_list_ack, 2, 0) \
+	X(STATS, 6, vfun_of_grant, vfun_stats, 2, 0) \
+	X(KEEP_ALIVE, 7, vfun_empty, vfun_empty, 2, 0) \
+	X(GOODBYE, 8, vfun_empty, vfun_empty, 2, 0) \
+	X(RESET, 9, vfun_empty, vfun_empty, 2, VFUN_FEATURE_MODULE) \
+	X(DESCRIBE, 10, vfun_describe, vfun_describe_ack, 2, VFUN_FEATURE_SIGNATURES) \
+	X(CODES, 11, vfun_codes, vfun_list_ack, 2, 0) \
+	X(BUFFER_GET, 16, vfun_buffer_get, vfun_buffer_ack, 2, VFUN_FEATURE_BUFFERS) \
+	X(BUFFER_PUT, 17, vfun_buffer_put, vfun_empty, 2, VFUN_FEATURE_BUFFERS)
 
 #define VFUN_KIND_ENUMERATOR_(name, number, request, ack, since, needs) \
 	VFUN_KIND_##name = number,

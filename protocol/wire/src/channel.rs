@@ -1,5 +1,5 @@
-//! A channel: `dataout` pages that the app writes and `datain` pages that the
-//! service writes.
+//! A channel of calls: its first range is `dataout`, which the app writes, its
+//! second `datain`, which the service writes ([`crate::kind`]).
 //!
 //! Each side is one header page, then `depth` lines, then (from the next page
 //! on) `depth` data spaces of `cell_bytes`. Cell *i* owns line *i* and space
@@ -35,17 +35,11 @@ wire_enum! {
     }
 }
 
-wire_enum! {
-    /// What a channel carries. Packet channels come with ports and links.
-    pub enum ChannelKind: u16 {
-        /// Cells, as in this module.
-        Calls = 1 => "calls",
-        /// Raw lines, each answered by its own first word: the floor under a call, for measuring.
-        Floor = 2 => "floor",
-        /// Packet rings. Not offered by version 0.1.
-        Packets = 3 => "packets",
-    }
-}
+/// State of the service's line while the cell's next call, one more than the
+/// line's sequence number, is held open and was begun (R-CEL-12).
+pub const HELD_BEGUN: u8 = CellState::Busy.to_wire();
+/// The same for a call that waits for an event and was not begun.
+pub const HELD_EVENT: u8 = 3;
 
 /// Flag of a request or answer: the bytes are in the cell's data space, not in its line.
 pub const FLAG_DATA: u8 = 1;
@@ -78,7 +72,7 @@ pub struct OutLine {
 pub struct InLine {
     /// The sequence number of the request that this answers.
     pub seq: U32,
-    /// [`CellState::Done`].
+    /// [`CellState::Done`]; [`HELD_BEGUN`] or [`HELD_EVENT`] while the next call is held open.
     pub state: u8,
     /// [`FLAG_DATA`] or 0.
     pub flags: u8,
@@ -120,6 +114,11 @@ impl Word0 {
             | (self.op as u64) << 32
             | (self.flags as u64) << 40
             | (self.reserved as u64) << 48
+    }
+    /// All of the word above its sequence number, shifted down, with nothing reserved set.
+    #[inline]
+    pub const fn rest(op: u8, flags: u8) -> u64 {
+        op as u64 | (flags as u64) << 8
     }
     /// From a word.
     #[inline]
@@ -169,7 +168,9 @@ pub mod out_header {
 /// sleep meanwhile would take longer than that.
 pub const HANDED: u64 = 1 << 32;
 
-/// Words of the `datain` header page (word index from the page's start).
+/// Words of the `datain` header page (word index from the page's start). The first
+/// line is the same for every kind of channel: it begins the first range that the
+/// host alone writes.
 pub mod in_header {
     use crate::LINE_WORDS;
     /// 0 while the channel serves, else a [`crate::status::BreakReason`].
@@ -177,6 +178,9 @@ pub mod in_header {
     /// 0 while the service has a manager; moves on at least once a second while it
     /// has none (R-CHN-7): whoever waits has nobody else to tell that it lives.
     pub const ALONE: usize = 1;
+    /// Moves on before the host rings the app for this channel (R-CHN-8), so that a
+    /// ring of a shared vector can be told from one for another channel.
+    pub const NEWS: usize = 2;
     /// 1 while the service sleeps on the channel's vector.
     pub const SLEEPS: usize = LINE_WORDS;
     /// The cell being computed: sequence number, and cell index + 1 in the
@@ -234,45 +238,6 @@ pub const fn time_bucket_from(bucket: usize) -> u64 {
     (4 + quarter as u64) << (octave - 2)
 }
 
-/// Where a channel lies in its window, and its shape. Offsets are from the
-/// window's start; all are multiples of a page.
-#[derive(
-    FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug, PartialEq, Eq,
-)]
-#[repr(C)]
-pub struct Geometry {
-    /// Start of `dataout`.
-    pub dataout_off: zerocopy::little_endian::U64,
-    /// Start of `datain`.
-    pub datain_off: zerocopy::little_endian::U64,
-    /// Bytes of each side.
-    pub side_bytes: zerocopy::little_endian::U64,
-    /// Data space of a cell on each side, a multiple of 64; 0 for none.
-    pub cell_bytes: U32,
-    /// Cells, a power of two.
-    pub depth: U16,
-    /// [`ChannelKind`].
-    pub kind: U16,
-    /// Vector the app rings.
-    pub vector_out: U16,
-    /// Vector the service rings.
-    pub vector_in: U16,
-    /// Zero.
-    pub reserved: U32,
-}
-const _: () = assert!(size_of::<Geometry>() == 40);
-
-/// Why a geometry is impossible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GeometryError(pub &'static str);
-
-impl core::fmt::Display for GeometryError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "the channel's layout is impossible: {}", self.0)
-    }
-}
-impl std::error::Error for GeometryError {}
-
 /// Offset of line `cell` from the start of a side.
 #[inline]
 pub const fn line_off(cell: usize) -> usize {
@@ -295,76 +260,10 @@ pub const fn side_bytes(depth: u16, cell_bytes: u32) -> Option<u64> {
     page_up(spaces_off(depth) as u64 + depth as u64 * cell_bytes as u64)
 }
 
-impl Geometry {
-    /// Checks that a channel is possible and lies between `heap_off` and `window_bytes` (R-CHN-1).
-    pub fn check(&self, heap_off: u64, window_bytes: u64) -> Result<(), GeometryError> {
-        let side = side_bytes(self.depth.get(), self.cell_bytes.get())
-            .ok_or(GeometryError("depth or cell size is beyond a limit"))?;
-        if side != self.side_bytes.get() {
-            return Err(GeometryError("the sides' size does not follow from depth and cell size"));
-        }
-        if ChannelKind::from_wire(self.kind.get()).is_none() {
-            return Err(GeometryError("unknown kind of channel"));
-        }
-        let inside = |off: u64| {
-            off.is_multiple_of(PAGE as u64)
-                && off >= heap_off
-                && off.checked_add(side).is_some_and(|end| end <= window_bytes)
-        };
-        let (out, inn) = (self.dataout_off.get(), self.datain_off.get());
-        if !inside(out) || !inside(inn) {
-            return Err(GeometryError("a side lies outside the window's heap"));
-        }
-        if out < inn + side && inn < out + side {
-            return Err(GeometryError("the two sides overlap"));
-        }
-        if self.vector_out.get() >= VECTORS || self.vector_in.get() >= VECTORS {
-            return Err(GeometryError("a doorbell vector is beyond the window's"));
-        }
-        if self.reserved.get() != 0 {
-            return Err(GeometryError("reserved bytes are not zero"));
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use zerocopy::little_endian::U64;
-
-    fn good() -> Geometry {
-        let side = side_bytes(64, 4096).unwrap();
-        Geometry {
-            dataout_off: U64::new(1 << 20),
-            datain_off: U64::new((1 << 20) + side),
-            side_bytes: U64::new(side),
-            cell_bytes: U32::new(4096),
-            depth: U16::new(64),
-            kind: U16::new(1),
-            vector_out: U16::new(1),
-            vector_in: U16::new(1),
-            reserved: U32::new(0),
-        }
-    }
-
-    #[test]
-    fn a_good_geometry_passes_and_wrong_ones_do_not() {
-        let w = 64 << 20;
-        assert_eq!(good().check(90112, w), Ok(()));
-        let mut g = good();
-        g.datain_off = U64::new((1 << 20) + 4096);
-        assert!(g.check(90112, w).unwrap_err().to_string().contains("overlap"));
-        let mut g = good();
-        g.dataout_off = U64::new(u64::MAX - 4095);
-        assert!(g.check(90112, w).is_err());
-        let mut g = good();
-        g.depth = U16::new(63);
-        assert!(g.check(90112, w).is_err());
-        assert!(good().check(90112, 1 << 20).is_err());
-        assert!(good().check(2 << 20, w).is_err(), "below the heap");
-    }
 
     #[test]
     fn shapes_beyond_limits_have_no_size() {
@@ -393,28 +292,6 @@ mod tests {
         fn words_hold_all(w: u64) {
             prop_assert_eq!(Word0::unpack(w).pack(), w);
             prop_assert_eq!(Word1::unpack(w).pack(), w);
-        }
-
-        /// No geometry that passes reaches outside the heap, whatever its bytes.
-        #[test]
-        fn what_passes_is_inside(bytes in proptest::array::uniform32(any::<u8>()), depth in 0u16..2048, cell in 0u32..1_000_000, off in 0u64..100_000_000) {
-            let mut g = good();
-            let mut raw = [0u8; 40];
-            raw[..32].copy_from_slice(&bytes);
-            if bytes[0] & 1 == 0 {
-                g.depth = U16::new(depth);
-                g.cell_bytes = U32::new(cell);
-                g.dataout_off = U64::new(off);
-            } else {
-                g = Geometry::read_from_bytes(&raw).unwrap();
-            }
-            if g.check(90112, 64 << 20).is_ok() {
-                let last = spaces_off(g.depth.get()) as u64 + g.depth.get() as u64 * g.cell_bytes.get() as u64;
-                prop_assert!(last <= g.side_bytes.get());
-                prop_assert!(g.dataout_off.get() + last <= 64 << 20);
-                prop_assert!(g.datain_off.get() + last <= 64 << 20);
-                prop_assert!(line_off(g.depth.get() as usize) <= spaces_off(g.depth.get()));
-            }
         }
     }
 }

@@ -7,8 +7,12 @@
 //! | 8192 | 16384 | guest | control requests ([`crate::control`]) |
 //! | 24576 | 65536 | host | control answers |
 //! | 90112 | rest | | channels and buffers, as the host lays them out |
+//!
+//! A link's window has only page 0 of these; its heap begins behind it.
 
 use crate::limits::*;
+use crate::open_enum::wire_enum;
+use crate::range::Heap;
 use crate::version::Features;
 use crate::{LINE, PAGE};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -17,8 +21,19 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// `VIRTFUN1`, read as a little-endian number.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VIRTFUN1");
 
-/// The layout of these pages; a change of any offset raises it.
-pub const LAYOUT: u16 = 1;
+/// The layout of these pages; a change of any offset raises it. Magic and layout stay
+/// where they are in every layout, so that each side can refuse the other's.
+pub const LAYOUT: u16 = 2;
+
+wire_enum! {
+    /// What a window is for.
+    pub enum Role: u16 {
+        /// Control cells, sessions, and the channels of one VM or program.
+        Control = 1 => "control",
+        /// Memory that exactly two VMs share.
+        Link = 2 => "link",
+    }
+}
 
 /// Page 0. The host fills it before anybody looks (the magic last) and then
 /// changes only the lines from [`HOST_BEAT_OFF`] on.
@@ -33,8 +48,9 @@ pub struct WindowHeader {
     pub version_min: U16,
     /// Highest protocol version the host speaks.
     pub version_max: U16,
-    /// Zero.
-    pub reserved0: U16,
+    /// [`Role`]. Only a control window has control cells, sessions, a guest page and a
+    /// client: the others have zeros there.
+    pub role: U16,
     /// Size of the whole window, a power of two.
     pub window_bytes: U64,
     /// Goes up each time the manager lays the window out anew; handles and
@@ -44,7 +60,7 @@ pub struct WindowHeader {
     pub features: U64,
     /// The client that this window belongs to.
     pub client_id: U32,
-    /// Which of the client's windows this is; 0 is the one with the control cells.
+    /// Which of its VM's windows this is, as ranges name it; 0 is the control window.
     pub window_index: U16,
     /// Control cells.
     pub control_cells: U16,
@@ -64,6 +80,8 @@ pub struct WindowHeader {
     pub reserved1: U32,
     /// The client's name.
     pub client: [u8; NAME_BYTES],
+    /// Zero.
+    pub reserved2: [U64; 7],
 }
 
 /// Offset of a 64-bit counter that the host moves on at each look at the
@@ -82,6 +100,8 @@ pub const REQUESTS_OFF: usize = 2 * PAGE;
 pub const ANSWERS_OFF: usize = REQUESTS_OFF + CONTROL_CELLS * CONTROL_REQUEST_BYTES;
 /// Offset of the first channel.
 pub const HEAP_OFF: usize = ANSWERS_OFF + CONTROL_CELLS * CONTROL_ANSWER_BYTES;
+/// Offset of a link's heap.
+pub const LINK_HEAP_OFF: usize = PAGE;
 
 /// In the guest's page: a counter moved on after each control request is
 /// posted, so that the host looks at one line and not at every cell.
@@ -120,7 +140,7 @@ pub mod host_state {
 }
 
 const _: () = {
-    assert!(size_of::<WindowHeader>() == 136);
+    assert!(size_of::<WindowHeader>() == 192);
     assert!(size_of::<WindowHeader>() <= HOST_BEAT_OFF);
     assert!(size_of::<GuestPage>() == PAGE);
     assert!(SESSIONS_OFF + SESSIONS * LINE <= REQUESTS_OFF);
@@ -154,6 +174,13 @@ pub enum HeaderError {
     },
     /// An offset or count is not the one of this layout.
     Field(&'static str),
+    /// A window of another role than the one looked for.
+    Role {
+        /// What was looked for.
+        wanted: Role,
+        /// What the header says.
+        found: u16,
+    },
 }
 
 impl core::fmt::Display for HeaderError {
@@ -167,9 +194,14 @@ impl core::fmt::Display for HeaderError {
                 f,
                 "no VirtFun window here (magic {m:#018x}): is the manager running on the host, and is this its device?"
             ),
-            HeaderError::Layout(l) => {
-                write!(f, "the window has layout {l}; this version reads layout {LAYOUT}")
-            }
+            HeaderError::Layout(l) if *l < LAYOUT => write!(
+                f,
+                "the window has layout {l}, of an older host; this side reads layout {LAYOUT}: update VirtFun on the host"
+            ),
+            HeaderError::Layout(l) => write!(
+                f,
+                "the window has layout {l}, of a newer host; this side reads layout {LAYOUT}: update VirtFun on this side"
+            ),
             HeaderError::Version { min, max } => write!(
                 f,
                 "the host speaks protocol {min} to {max}, this side {} to {}: update the older one",
@@ -182,6 +214,10 @@ impl core::fmt::Display for HeaderError {
             ),
             HeaderError::Field(name) => {
                 write!(f, "the window's header has an impossible {name}: it is damaged")
+            }
+            HeaderError::Role { wanted, found } => {
+                let found = Role::from_wire(*found).map_or("unknown", Role::text);
+                write!(f, "the window's role is {found}, not {wanted}: connect to another device")
             }
         }
     }
@@ -198,7 +234,7 @@ pub fn check_size(bytes: u64) -> Result<(), HeaderError> {
 }
 
 impl WindowHeader {
-    /// A header as this version lays windows out.
+    /// The header of a control window, as this version lays it out.
     pub fn new(
         window_bytes: u64,
         generation: u64,
@@ -212,7 +248,7 @@ impl WindowHeader {
             layout: U16::new(LAYOUT),
             version_min: U16::new(crate::version::VERSION_MIN),
             version_max: U16::new(crate::version::VERSION),
-            reserved0: U16::new(0),
+            role: U16::new(Role::Control.to_wire()),
             window_bytes: U64::new(window_bytes),
             generation: U64::new(generation),
             features: U64::new(features.0),
@@ -227,11 +263,13 @@ impl WindowHeader {
             heap_off: U32::new(HEAP_OFF as u32),
             reserved1: U32::new(0),
             client,
+            reserved2: [U64::ZERO; 7],
         }
     }
 
-    /// Checks a header that was read once into private memory (R-WIN-2).
-    pub fn check(&self, mapped: u64) -> Result<(), HeaderError> {
+    /// Checks a header that was read once into private memory, of a window that is to
+    /// have the role `wanted` (R-WIN-2, R-WIN-11). The reserved fields are not looked at.
+    pub fn check(&self, mapped: u64, wanted: Role) -> Result<(), HeaderError> {
         if self.magic.get() != MAGIC {
             return Err(HeaderError::Magic(self.magic.get()));
         }
@@ -243,30 +281,57 @@ impl WindowHeader {
         if agree((VERSION_MIN, VERSION), (min, max)).is_none() {
             return Err(HeaderError::Version { min, max });
         }
+        if self.role.get() != wanted.to_wire() {
+            return Err(HeaderError::Role { wanted, found: self.role.get() });
+        }
         check_size(self.window_bytes.get())?;
         if self.window_bytes.get() != mapped {
             return Err(HeaderError::SizeMismatch { header: self.window_bytes.get(), mapped });
         }
+        self.check_fields(wanted)
+    }
+
+    /// The counts and offsets that follow from the role.
+    fn check_fields(&self, role: Role) -> Result<(), HeaderError> {
+        let control = role == Role::Control;
+        let only = |value: usize| if control { value } else { 0 };
+        let heap = if control { HEAP_OFF } else { LINK_HEAP_OFF };
         let fixed = [
-            ("count of control cells", usize::from(self.control_cells.get()), CONTROL_CELLS),
-            ("count of sessions", usize::from(self.sessions.get()), SESSIONS),
-            ("offset of the guest page", self.guest_page_off.get() as usize, GUEST_PAGE_OFF),
-            ("offset of the requests", self.requests_off.get() as usize, REQUESTS_OFF),
-            ("offset of the answers", self.answers_off.get() as usize, ANSWERS_OFF),
-            ("offset of the heap", self.heap_off.get() as usize, HEAP_OFF),
+            ("count of control cells", usize::from(self.control_cells.get()), only(CONTROL_CELLS)),
+            ("count of sessions", usize::from(self.sessions.get()), only(SESSIONS)),
+            ("offset of the guest page", self.guest_page_off.get() as usize, only(GUEST_PAGE_OFF)),
+            ("offset of the requests", self.requests_off.get() as usize, only(REQUESTS_OFF)),
+            ("offset of the answers", self.answers_off.get() as usize, only(ANSWERS_OFF)),
+            ("offset of the heap", self.heap_off.get() as usize, heap),
         ];
         for (name, found, right) in fixed {
             if found != right {
                 return Err(HeaderError::Field(name));
             }
         }
+        if (self.window_index.get() == 0) != control {
+            return Err(HeaderError::Field("window index"));
+        }
         if self.vectors.get() > VECTORS {
             return Err(HeaderError::Field("count of vectors"));
         }
-        if crate::names::decode(&self.client).is_err() {
+        let named = match control {
+            true => crate::names::decode(&self.client).is_ok(),
+            false => self.client == [0; NAME_BYTES] && self.client_id.get() == 0,
+        };
+        if !named {
             return Err(HeaderError::Field("client name"));
         }
         Ok(())
+    }
+
+    /// Where ranges of this window may lie. The header was checked.
+    pub fn heap(&self) -> Heap {
+        Heap {
+            window: self.window_index.get(),
+            from: self.heap_off.get().into(),
+            to: self.window_bytes.get(),
+        }
     }
 }
 
@@ -281,33 +346,111 @@ mod tests {
 
     #[test]
     fn a_good_header_passes() {
-        assert_eq!(good().check(1 << 20), Ok(()));
+        assert_eq!(good().check(1 << 20, Role::Control), Ok(()));
     }
 
     #[test]
     fn each_wrong_field_is_named() {
         let mut h = good();
         h.magic = U64::new(5);
-        assert_eq!(h.check(1 << 20), Err(HeaderError::Magic(5)));
+        assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Magic(5)));
         let mut h = good();
         h.layout = U16::new(9);
-        assert_eq!(h.check(1 << 20), Err(HeaderError::Layout(9)));
+        assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Layout(9)));
         let mut h = good();
         (h.version_min, h.version_max) = (U16::new(40), U16::new(41));
-        assert_eq!(h.check(1 << 20), Err(HeaderError::Version { min: 40, max: 41 }));
+        assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Version { min: 40, max: 41 }));
         let mut h = good();
         h.window_bytes = U64::new(3 << 20);
-        assert_eq!(h.check(1 << 20), Err(HeaderError::Size(3 << 20)));
-        assert!(matches!(good().check(2 << 20), Err(HeaderError::SizeMismatch { .. })));
+        assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Size(3 << 20)));
+        assert!(matches!(
+            good().check(2 << 20, Role::Control),
+            Err(HeaderError::SizeMismatch { .. })
+        ));
         let mut h = good();
         h.answers_off = U32::new(4);
-        assert_eq!(h.check(1 << 20), Err(HeaderError::Field("offset of the answers")));
+        assert_eq!(
+            h.check(1 << 20, Role::Control),
+            Err(HeaderError::Field("offset of the answers"))
+        );
         let mut h = good();
         h.vectors = U16::new(VECTORS + 1);
-        assert_eq!(h.check(1 << 20), Err(HeaderError::Field("count of vectors")));
+        assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Field("count of vectors")));
         let mut h = good();
         h.client = [0; NAME_BYTES];
-        assert_eq!(h.check(1 << 20), Err(HeaderError::Field("client name")));
+        assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Field("client name")));
+        let mut h = good();
+        h.window_index = U16::new(1);
+        assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Field("window index")));
+    }
+
+    /// What a link's window says: nothing of control.
+    fn link() -> WindowHeader {
+        WindowHeader {
+            role: U16::new(Role::Link.to_wire()),
+            window_index: U16::new(1),
+            client_id: U32::ZERO,
+            control_cells: U16::ZERO,
+            sessions: U16::ZERO,
+            guest_page_off: U32::ZERO,
+            requests_off: U32::ZERO,
+            answers_off: U32::ZERO,
+            heap_off: U32::new(LINK_HEAP_OFF as u32),
+            client: [0; NAME_BYTES],
+            ..good()
+        }
+    }
+
+    #[test]
+    fn a_link_has_no_control_fields() {
+        assert_eq!(link().check(1 << 20, Role::Link), Ok(()));
+        assert_eq!((link().heap().window, link().heap().from), (1, 4096));
+        let wrong = |change: fn(&mut WindowHeader)| {
+            let mut h = link();
+            change(&mut h);
+            matches!(h.check(1 << 20, Role::Link), Err(HeaderError::Field(_)))
+        };
+        assert!(wrong(|h| h.control_cells = U16::new(CONTROL_CELLS as u16)));
+        assert!(wrong(|h| h.sessions = U16::new(1)));
+        assert!(wrong(|h| h.guest_page_off = U32::new(GUEST_PAGE_OFF as u32)));
+        assert!(wrong(|h| h.requests_off = U32::new(REQUESTS_OFF as u32)));
+        assert!(wrong(|h| h.answers_off = U32::new(ANSWERS_OFF as u32)));
+        assert!(wrong(|h| h.heap_off = U32::new(HEAP_OFF as u32)));
+        assert!(wrong(|h| h.client[0] = b'x'));
+        assert!(wrong(|h| h.client_id = U32::new(3)));
+        assert!(wrong(|h| h.window_index = U16::ZERO));
+    }
+
+    #[test]
+    fn a_window_of_another_role_is_refused() {
+        let e = link().check(1 << 20, Role::Control).unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "the window's role is link, not control: connect to another device"
+        );
+        assert!(good().check(1 << 20, Role::Link).is_err());
+        let mut h = good();
+        h.role = U16::ZERO;
+        assert!(h.check(1 << 20, Role::Control).unwrap_err().to_string().contains("unknown"));
+    }
+
+    /// The header of a host of layout 1, byte by byte, and the sentence that a newer one gets.
+    #[test]
+    fn another_layout_is_refused_with_what_to_update() {
+        let mut h = good();
+        (h.layout, h.role) = (U16::new(1), U16::ZERO);
+        (h.version_min, h.version_max) = (U16::new(1), U16::new(1));
+        let e = h.check(1 << 20, Role::Control).unwrap_err().to_string();
+        assert_eq!(
+            e,
+            "the window has layout 1, of an older host; this side reads layout 2: update VirtFun on the host"
+        );
+        h.layout = U16::new(3);
+        let e = h.check(1 << 20, Role::Control).unwrap_err().to_string();
+        assert!(e.ends_with("update VirtFun on this side"), "{e}");
+        // Every layout has these two where the first one had them.
+        assert_eq!(core::mem::offset_of!(WindowHeader, magic), 0);
+        assert_eq!(core::mem::offset_of!(WindowHeader, layout), 8);
     }
 
     #[test]

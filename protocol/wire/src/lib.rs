@@ -12,19 +12,25 @@
 pub mod attach;
 pub mod channel;
 pub mod control;
+pub mod dir;
 pub mod frame;
 pub mod handle;
 pub mod header;
 pub mod ivshmem;
+pub mod kind;
 pub mod limits;
 pub mod message;
 pub mod nack;
 pub mod names;
+pub mod place;
+pub mod range;
 pub mod status;
 pub mod version;
 
 #[macro_use]
 mod open_enum;
+#[macro_use]
+mod wire_struct;
 
 pub use handle::Handle;
 pub use nack::{Nack, NackCode};

@@ -32,6 +32,15 @@ pub const CELL_BYTES_DEFAULT: u32 = 4096;
 /// Arguments or results that fit in a cell's own line.
 pub const INLINE_BYTES: usize = 48;
 
+/// Ranges of a channel: calls have two. Eight hold a queue pair with a completion queue
+/// and a doorbell page, or the rings of a packet port; more queues share a range.
+/// A kernel module keeps them in one small array.
+pub const RANGES_MAX: usize = 8;
+/// Bytes of a channel's shape, which its kind gives a meaning: two lengths and a count fit.
+pub const SHAPE_BYTES: usize = 16;
+/// Bytes of the meaning of a driver's error code: a sentence.
+pub const MEANING_BYTES: usize = 256;
+
 /// Bytes of a name (client, app, function), without a terminator when full.
 pub const NAME_BYTES: usize = 64;
 /// Bytes of an app's credential.

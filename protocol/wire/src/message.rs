@@ -4,29 +4,23 @@
 //! are zero and checked. A request's body must have exactly its struct's
 //! size (R-CTL-4).
 
-use crate::channel::Geometry;
+use crate::kind::Shape;
 use crate::limits::*;
 use crate::open_enum::wire_enum;
+use crate::range::Range;
 use crate::version::Features;
-use zerocopy::little_endian::{U16, U32, U64};
+use crate::wire_struct::wire_struct;
+use zerocopy::little_endian::{I32, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
-
-/// Declares a wire struct with its size.
-macro_rules! wire_struct {
-    ($(#[$meta:meta])* $name:ident = $bytes:literal { $($(#[$fmeta:meta])* $field:ident: $ty:ty,)* }) => {
-        $(#[$meta])*
-        #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(C)]
-        pub struct $name { $($(#[$fmeta])* pub $field: $ty,)* }
-        const _: () = assert!(size_of::<$name>() == $bytes);
-    };
-}
 
 /// Room for a name.
 pub type Name = [u8; NAME_BYTES];
 
 wire_struct! {
     /// Opens a session: versions and features both sides have, and who the app is.
+    ///
+    /// Its size and the place of its versions never change, so that sides without a
+    /// version in common can say so to each other (R-NEG-1).
     Hello = 152 {
         /// Lowest version the app's library speaks.
         version_min: U16,
@@ -49,7 +43,7 @@ wire_struct! {
 
 wire_struct! {
     /// Answer to [`Hello`].
-    HelloAck = 96 {
+    HelloAck = 112 {
         /// The version in force.
         version: U16,
         /// Index of this session's line in the guest's page.
@@ -66,6 +60,8 @@ wire_struct! {
         app_id: U32,
         /// The client's name.
         client: Name,
+        /// Zero.
+        reserved: [U64; 2],
     }
 }
 
@@ -118,7 +114,7 @@ impl Location {
 
 wire_struct! {
     /// Asks for a function.
-    Negotiate = 96 {
+    Negotiate = 128 {
         /// The function's name.
         function: Name,
         /// [`crate::version::FunctionVersion`] asked for; 0 for any.
@@ -127,26 +123,24 @@ wire_struct! {
         preference: u8,
         /// [`WaitMode`] wanted of the service.
         wait: u8,
-        /// [`crate::channel::ChannelKind`].
+        /// [`crate::kind::ChannelKind`].
         kind: U16,
-        /// Cells wanted, a power of two; 0 for the default.
-        depth: U16,
-        /// Zero.
-        reserved2: U16,
-        /// Data space wanted per cell and side, rounded up to 64; `u32::MAX` for the default.
-        cell_bytes: U32,
         /// Deadline wanted for each call, ms; 0 for the function's.
         deadline_ms: U32,
         /// Zero.
-        reserved3: U32,
+        reserved0: U32,
         /// Fingerprint of the signature that the caller was made for; 0: none.
         signature: U64,
+        /// Shape wanted, in the words of `kind`.
+        shape: Shape,
+        /// Zero.
+        reserved1: [U64; 3],
     }
 }
 
 wire_struct! {
     /// Answer to [`Negotiate`]: the grant, as recorded.
-    NegotiateAck = 40 {
+    NegotiateAck = 64 {
         /// Handle of the grant.
         grant: U64,
         /// clientID.
@@ -161,14 +155,14 @@ wire_struct! {
         location: u8,
         /// [`WaitMode`] in force: policy may not let an app keep a host's processor busy.
         wait: u8,
-        /// Cells granted.
-        depth: U16,
-        /// Data space granted per cell and side.
-        cell_bytes: U32,
+        /// [`crate::kind::ChannelKind`], as asked.
+        kind: U16,
         /// Deadline of each call, ms.
         deadline_ms: U32,
+        /// Shape granted, in the words of `kind`.
+        shape: Shape,
         /// Zero.
-        reserved2: U32,
+        reserved: [U64; 2],
     }
 }
 
@@ -181,18 +175,29 @@ wire_struct! {
 }
 
 wire_struct! {
-    /// Answer to activate: where the channel lies.
-    ActivateAck = 48 {
+    /// Head of the answer to activate; `count` [`Range`]s follow, in the order of
+    /// the kind. See [`crate::place::Place`].
+    ActivateAck = 40 {
         /// Handle of the channel.
         channel: U64,
-        /// Its place and shape.
-        geometry: Geometry,
+        /// [`crate::kind::ChannelKind`], as granted.
+        kind: U16,
+        /// Ranges that follow, at most [`RANGES_MAX`]; none where there is no shared memory.
+        count: U16,
+        /// Vector the app rings.
+        vector_out: U16,
+        /// Vector the host rings.
+        vector_in: U16,
+        /// Shape, as granted.
+        shape: Shape,
+        /// Zero.
+        reserved: U64,
     }
 }
 
 wire_struct! {
     /// Answer to stats and to release: what the grant did.
-    Stats = 64 {
+    Stats = 80 {
         /// Calls answered.
         calls: U64,
         /// Of these with an error.
@@ -211,6 +216,8 @@ wire_struct! {
         pid: U32,
         /// Age of the grant, ms.
         age_ms: U64,
+        /// Zero.
+        reserved: [U64; 2],
     }
 }
 
@@ -236,7 +243,7 @@ wire_struct! {
 
 wire_struct! {
     /// A function on offer.
-    ListEntry = 88 {
+    ListEntry = 96 {
         /// Its name.
         function: Name,
         /// functionID.
@@ -251,6 +258,8 @@ wire_struct! {
         locations: U32,
         /// Its deadline, ms.
         deadline_ms: U32,
+        /// Zero.
+        reserved: U64,
     }
 }
 
@@ -265,7 +274,7 @@ wire_struct! {
 wire_struct! {
     /// Head of the answer to [`Describe`]; `text_len` bytes of text follow,
     /// the signature in its canonical form.
-    DescribeAck = 32 {
+    DescribeAck = 40 {
         /// functionID.
         function_id: U32,
         /// Its version.
@@ -279,7 +288,33 @@ wire_struct! {
         /// Bytes of text, at most `SIGNATURE_BYTES`; 0 if it has no signature.
         text_len: U32,
         /// Zero.
+        reserved0: U32,
+        /// Zero.
+        reserved1: U64,
+    }
+}
+
+wire_struct! {
+    /// Asks what a function's own error codes mean, from the `start`th on.
+    Codes = 72 {
+        /// The function's name.
+        function: Name,
+        /// How many to pass over.
+        start: U32,
+        /// Zero.
         reserved: U32,
+    }
+}
+
+wire_struct! {
+    /// One error code of a function, after a [`ListAck`].
+    CodeEntry = 264 {
+        /// The code, as a failed call's results bear it.
+        code: I32,
+        /// Zero.
+        reserved: U32,
+        /// What it means, UTF-8, zero-padded.
+        meaning: [u8; MEANING_BYTES],
     }
 }
 
@@ -294,28 +329,29 @@ wire_struct! {
 wire_struct! {
     /// Asks for a buffer that both sides may write (zero-copy remoting).
     BufferGet = 32 {
-        /// The grant that it belongs to.
+        /// The grant that it belongs to; 0 for the session.
         grant: U64,
         /// Bytes wanted.
         bytes: U64,
         /// Alignment wanted, a power of two of at least a page.
         align: U64,
+        /// [`BUFFER_CONTIGUOUS`] or 0.
+        flags: U32,
         /// Zero.
-        reserved: U64,
+        reserved: U32,
     }
 }
+
+/// Flag of [`BufferGet`]: its bytes lie side by side in the host's memory too, as a device wants them.
+pub const BUFFER_CONTIGUOUS: u32 = 1;
 
 wire_struct! {
     /// Answer to [`BufferGet`].
     BufferAck = 32 {
         /// Handle of the buffer.
         buffer: U64,
-        /// Offset from the window's start.
-        offset: U64,
-        /// Bytes.
-        bytes: U64,
-        /// Zero.
-        reserved: U64,
+        /// Where it lies; its access is both's.
+        range: Range,
     }
 }
 
@@ -361,30 +397,32 @@ macro_rules! messages {
 
 messages! {
     /// Opens a session.
-    Hello = 1 "hello": Hello => HelloAck, since 1, needs Features(0);
+    Hello = 1 "hello": Hello => HelloAck, since 2, needs Features(0);
     /// Asks for a function.
-    Negotiate = 2 "negotiate": Negotiate => NegotiateAck, since 1, needs Features(0);
+    Negotiate = 2 "negotiate": Negotiate => NegotiateAck, since 2, needs Features(0);
     /// Starts the service and lays out the channel.
-    Activate = 3 "activate": OfGrant => ActivateAck, since 1, needs Features(0);
+    Activate = 3 "activate": OfGrant => ActivateAck, since 2, needs Features(0);
     /// Gives a grant back.
-    Release = 4 "release": OfGrant => Stats, since 1, needs Features(0);
+    Release = 4 "release": OfGrant => Stats, since 2, needs Features(0);
     /// Functions on offer.
-    List = 5 "list": List => ListAck, since 1, needs Features(0);
+    List = 5 "list": List => ListAck, since 2, needs Features(0);
     /// What a grant did.
-    Stats = 6 "stats": OfGrant => Stats, since 1, needs Features(0);
+    Stats = 6 "stats": OfGrant => Stats, since 2, needs Features(0);
     /// Shows that the app and the manager live.
-    KeepAlive = 7 "keep-alive": Empty => Empty, since 1, needs Features(0);
+    KeepAlive = 7 "keep-alive": Empty => Empty, since 2, needs Features(0);
     /// Ends the session and gives everything back.
-    Goodbye = 8 "goodbye": Empty => Empty, since 1, needs Features(0);
+    Goodbye = 8 "goodbye": Empty => Empty, since 2, needs Features(0);
     /// A guest's kernel module starts: the sessions of the one before it, which
     /// a reset ended without a word, are over. Takes no session.
-    Reset = 9 "reset": Empty => Empty, since 1, needs Features::MODULE;
+    Reset = 9 "reset": Empty => Empty, since 2, needs Features::MODULE;
     /// A function's signature.
-    Describe = 10 "describe": Describe => DescribeAck, since 1, needs Features::SIGNATURES;
+    Describe = 10 "describe": Describe => DescribeAck, since 2, needs Features::SIGNATURES;
+    /// What a function's own error codes mean.
+    Codes = 11 "codes": Codes => ListAck, since 2, needs Features(0);
     /// A buffer both sides write.
-    BufferGet = 16 "buffer-get": BufferGet => BufferAck, since 1, needs Features::BUFFERS;
+    BufferGet = 16 "buffer-get": BufferGet => BufferAck, since 2, needs Features::BUFFERS;
     /// Gives a buffer back.
-    BufferPut = 17 "buffer-put": BufferPut => Empty, since 1, needs Features::BUFFERS;
+    BufferPut = 17 "buffer-put": BufferPut => Empty, since 2, needs Features::BUFFERS;
 }
 
 /// The row of a message.
@@ -405,6 +443,10 @@ const _: () = {
 pub const LIST_ENTRIES: usize =
     (crate::control::ANSWER_BODY - size_of::<ListAck>()) / size_of::<ListEntry>();
 const _: () = assert!(LIST_ENTRIES >= 40, "most hosts' functions fit one answer");
+
+/// Meanings of codes that fit one answer.
+pub const CODE_ENTRIES: usize =
+    (crate::control::ANSWER_BODY - size_of::<ListAck>()) / size_of::<CodeEntry>();
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,9 @@
 //! Protocol versions and features: both are negotiated down.
 
 /// The version this code speaks best.
-pub const VERSION: u16 = 1;
-/// The oldest version this code still speaks.
-pub const VERSION_MIN: u16 = 1;
+pub const VERSION: u16 = 2;
+/// The oldest version this code still speaks: 1 knew no ranges.
+pub const VERSION_MIN: u16 = 2;
 
 /// What a side can do beyond the base protocol, one bit each. What both
 /// sides offer is in force; a bit one of them does not know is ignored.
@@ -44,6 +44,18 @@ impl Features {
     pub const fn with(self, f: Features) -> Features {
         Features(self.0 | f.0)
     }
+}
+
+/// What an app is told whose range of versions has none in common with this host's.
+pub fn no_common(theirs: (u16, u16)) -> String {
+    let update = match theirs.1 < VERSION_MIN {
+        true => "update the app's VirtFun",
+        false => "update VirtFun on the host",
+    };
+    let (min, max) = theirs;
+    format!(
+        "the app speaks protocol {min} to {max}, this host {VERSION_MIN} to {VERSION}: {update}"
+    )
 }
 
 /// The highest version that both ranges hold, or `None` (R-NEG-1).
@@ -103,6 +115,15 @@ mod tests {
         assert_eq!(agree((1, 3), (1, 1)), Some(1));
         assert_eq!(agree((2, 3), (4, 5)), None);
         assert_eq!(agree((2, 3), (3, 2)), None, "an inverted range agrees with nothing");
+    }
+
+    #[test]
+    fn who_is_older_is_told_to_update() {
+        assert_eq!(
+            no_common((1, 1)),
+            "the app speaks protocol 1 to 1, this host 2 to 2: update the app's VirtFun"
+        );
+        assert!(no_common((3, 9)).ends_with("update VirtFun on the host"));
     }
 
     #[test]

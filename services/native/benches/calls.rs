@@ -14,7 +14,8 @@ use std::time::Instant;
 use vfun_ring::{Looked, Memory, sync::Ordering};
 use vfun_supervise::Driver;
 use vfun_window::pause;
-use vfun_wire::channel::{ChannelKind, Command, Word0, line_off};
+use vfun_wire::channel::{Command, Word0, line_off};
+use vfun_wire::kind::ChannelKind;
 
 const ROUNDS: usize = 60;
 const DEPTH: u16 = 64;

@@ -8,7 +8,8 @@ use vfun_ring::{Memory, sync::Ordering};
 use vfun_supervise::ToService;
 use vfun_testdriver::{Mode, SENTENCE};
 use vfun_wire::Status;
-use vfun_wire::channel::{CellState, ChannelKind, in_header, line_off};
+use vfun_wire::channel::{CellState, in_header, line_off};
+use vfun_wire::kind::ChannelKind;
 
 fn asks(mode: Mode, n: u32) -> Vec<u8> {
     [&[mode as u8][..], &n.to_le_bytes()].concat()

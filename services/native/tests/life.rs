@@ -9,7 +9,8 @@ use vfun_ring::{Looked, Memory, sync::Ordering};
 use vfun_supervise::{Driver, EXIT_CANNOT_START, EXIT_DEADLINE, FromService, ToService};
 use vfun_testdriver::Mode;
 use vfun_wire::Status;
-use vfun_wire::channel::{ChannelKind, Command, in_header, line_off};
+use vfun_wire::channel::{Command, in_header, line_off};
+use vfun_wire::kind::ChannelKind;
 use vfun_wire::status::BreakReason;
 
 fn sleep_ms(ms: u64) {
@@ -224,22 +225,27 @@ fn a_channel_that_cannot_be_served_says_why_and_harms_nothing() {
         }
     };
     refused(&App::new(Shape { kind: ChannelKind::Floor, ..Shape::default() }), "does not serve");
-    refused(&App::new(Shape { kind: ChannelKind::Packets, ..Shape::default() }), "does not serve");
+    let mut app = App::new(Shape::default());
+    app.place.kind = 3;
+    refused(&app, "unknown kind");
     let mut app = App::new(Shape::default());
     app.bells = None;
     refused(&app, "descriptors");
     let mut app = App::new(Shape::default());
-    app.datain_off = app.dataout_off + 4096;
+    app.place.ranges[1].2 = app.place.ranges[0].2 + 4096;
     refused(&app, "overlap");
     let mut app = App::new(Shape::default());
-    app.datain_off += 1 << 30;
+    app.place.ranges[1].2 += 1 << 30;
     refused(&app, "the range ends at");
     let mut app = App::new(Shape::default());
-    app.dataout_off += 8;
+    app.place.ranges[0].2 += 8;
     refused(&app, "whole pages");
     let mut app = App::new(Shape::default());
-    app.shape.depth = 3;
+    app.place.shape[0] = 3;
     refused(&app, "beyond a limit");
+    let mut app = App::new(Shape::default());
+    app.place.ranges.swap(0, 1);
+    refused(&app, "another side");
     s.hand(1, &App::new(Shape::default()));
     assert!(matches!(s.hear(), FromService::OpenFailed { channel: 1, .. }), "served already");
     assert_eq!(good.ok(b"ok"), b"ok");

@@ -15,11 +15,11 @@ fn sdk() -> PathBuf {
 }
 
 /// A shared library from C.
-fn from_c(dir: &Path, name: &str, source: &str) -> PathBuf {
+pub fn from_c(dir: &Path, name: &str, source: &str) -> PathBuf {
     let (c, so) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.so")));
     std::fs::write(&c, source).unwrap();
     let out = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-I"])
+        .args(["-shared", "-fPIC", "-pthread", "-O1", "-I"])
         .arg(sdk().join("include"))
         .arg("-o")
         .args([&so, &c])

@@ -4,5 +4,6 @@
 
 mod calls;
 mod common;
+mod later;
 mod life;
 mod loader;

@@ -1,15 +1,15 @@
 //! A kernel that is compiled, and channels of it.
 
 use crate::LoadError;
-use crate::cl::{self, BuildError, Context, Device, Launcher, Program, Space, Way};
+use crate::cl::{self, BuildError, ClError, Context, Device, Launcher, Program, Space, Way};
 use crate::limits::*;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use vfun_kernelmap::{Bound, DeviceChoice, DeviceKind, Launch, Map, Mapping};
+use vfun_kernelmap::{Bound, DeviceChoice, Launch, Map, Mapping};
 use vfun_sdk::loader::{ArgsAt, OutAt};
 use vfun_sdk::service::{Engine, Serve};
-use vfun_sdk::{Config, DriverError, abi};
+use vfun_sdk::{Config, DriverError, Outcome, abi};
 use vfun_signature::Signature;
 
 /// Code of a call that the device refused or did not finish.
@@ -37,12 +37,7 @@ pub struct Channel {
 }
 
 fn shown(d: &Device) -> String {
-    let kind = match d.kind {
-        DeviceKind::Cpu => "cpu",
-        DeviceKind::Gpu => "gpu",
-        DeviceKind::Accelerator | DeviceKind::Any => "accelerator",
-    };
-    format!("'{}' ({kind}) of '{}'", d.name, d.platform)
+    format!("'{}' ({}) of '{}'", d.name, d.kind, d.platform)
 }
 
 /// The device that a manifest asks for.
@@ -52,7 +47,7 @@ pub fn choose(choice: &DeviceChoice, all: Vec<Device>) -> Result<Device, LoadErr
     }
     let part = |of: &str, wanted: &str| of.to_lowercase().contains(&wanted.to_lowercase());
     let fits = |d: &Device| {
-        (choice.kind == DeviceKind::Any || choice.kind == d.kind)
+        choice.kind.is_none_or(|kind| kind == d.kind)
             && part(&d.platform, &choice.platform)
             && part(&d.name, &choice.name)
     };
@@ -215,6 +210,15 @@ impl Loaded {
     }
 }
 
+/// What is said of a call of OpenCL's that failed: whether the device is gone, so that
+/// the channel is served elsewhere, or only this call failed.
+fn driver_error(e: ClError) -> DriverError {
+    match e.device_is_gone() {
+        true => DriverError::device_lost(e.to_string()),
+        false => DriverError::new(DEVICE_FAILED, e.to_string()),
+    }
+}
+
 impl Engine for Loaded {
     type Instance = Channel;
     fn max_args(&self) -> u32 {
@@ -224,7 +228,7 @@ impl Engine for Loaded {
         u32::try_from(self.0.mapping.max_result()).unwrap_or(u32::MAX)
     }
     fn open(&self, _: &Config) -> Result<Channel, DriverError> {
-        self.channel().map_err(|e| DriverError::new(DEVICE_FAILED, e.to_string()))
+        self.channel().map_err(driver_error)
     }
     fn note(&self) -> Option<String> {
         Some(self.describe())
@@ -258,10 +262,10 @@ impl Serve for Channel {
         command: u32,
         args: ArgsAt<'_>,
         mut out: OutAt<'_>,
-    ) -> Result<usize, DriverError> {
+    ) -> Result<Outcome, DriverError> {
         if command == abi::COMMAND_RST {
             // A kernel keeps nothing between calls.
-            return Ok(0);
+            return Ok(Outcome::Done(0));
         }
         self.bind(args)?;
         let len = self.launch.result_len;
@@ -270,7 +274,19 @@ impl Serve for Channel {
         }
         self.launcher
             .run(&self.shared.context, &self.launch, args, &mut out)
-            .map_err(|e| DriverError::new(DEVICE_FAILED, e.to_string()))?;
-        Ok(len)
+            .map_err(driver_error)?;
+        Ok(Outcome::Done(len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_gone_is_told_from_a_call_that_failed() {
+        let of = |code| driver_error(ClError { what: "a launch", code }).code;
+        assert_eq!(of(-2), abi::DEVICE_LOST);
+        assert_eq!(of(-5), DEVICE_FAILED, "too few resources for this call");
     }
 }

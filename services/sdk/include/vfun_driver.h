@@ -1,4 +1,4 @@
-/* The driver interface of VirtFun, version 1: what a shared library must
+/* The driver interface of VirtFun, version 2: what a shared library must
  * export to stand behind a vFunction.
  *
  * A driver is a shared library with four symbols:
@@ -18,7 +18,10 @@
  *
  * Memory: everything that these functions are handed belongs to the service
  * and may be used until the function returns, not longer. Keep a copy of what
- * must live on.
+ * must live on. The handle of an open call and config->service are the two
+ * exceptions; their comments say how long they last.
+ *
+ * A call may be answered later, from any thread: see vfun_driver_later.
  *
  * A driver may crash or hang: it takes only its own service down, which serves
  * one client and one function. The calls under way end with an error that says
@@ -35,8 +38,10 @@
 extern "C" {
 #endif
 
-/* Version of this interface. A service loads drivers of its own version only. */
-#define VFUN_DRIVER_ABI 1u
+/* Version of this interface. Each version only adds to the one before, so a
+ * service loads drivers of its own version and of all earlier ones. Version 2
+ * added calls that are answered later. */
+#define VFUN_DRIVER_ABI 2u
 
 /* Longest name, without the terminating zero. */
 #define VFUN_DRIVER_NAME_BYTES 63u
@@ -58,6 +63,14 @@ extern "C" {
 #define VFUN_DRIVER_RESULT_TOO_LARGE (-2) /* the results do not fit out_capacity */
 #define VFUN_DRIVER_BAD_ARGS (-3)         /* the arguments make no sense */
 #define VFUN_DRIVER_DEVICE_LOST (-4)      /* the device is gone and the call did nothing: a leased grant's is run in software instead */
+#define VFUN_DRIVER_LATER (-5)            /* of vfun_driver_function only: the call is answered later; see vfun_driver_later */
+
+/* Flags of vfun_driver_later. */
+#define VFUN_LATER_EVENT 1u /* the call waits for an event, and nothing was done for it yet */
+
+/* What vfun_driver_answer and vfun_driver_fail return. */
+#define VFUN_ANSWERED 0  /* the answer is on its way */
+#define VFUN_CANCELLED 1 /* the call had ended before: the answer goes nowhere */
 
 /* What the driver is. Constant; read before anything else is called. */
 struct vfun_driver_info {
@@ -92,6 +105,21 @@ struct vfun_driver_config {
     uint64_t settings_count;
     char *sentence;             /* on failure: write why, for people, zero-terminated */
     uint64_t sentence_capacity; /* bytes there, the terminating zero included; at least 64 */
+    const struct vfun_driver_service *service; /* since version 2; good until vfun_driver_exit returns. NULL where no call can be answered later (WebAssembly) */
+};
+
+/* The handle of a call that is answered later. Good from vfun_driver_later
+ * until it is answered, whatever becomes of the call, its channel and its
+ * state meanwhile. Its members are the service's. */
+struct vfun_open_call {
+    const struct vfun_driver_service *service;
+};
+
+/* Call these by the functions at the end of this file. */
+struct vfun_driver_service {
+    struct vfun_open_call *(*later)(const struct vfun_driver_service *service, uint32_t flags);
+    int (*answer)(struct vfun_open_call *call, int code, const void *bytes, uint64_t len);
+    int (*is_open)(const struct vfun_open_call *call);
 };
 
 /* One call. The service fills it; the driver writes out_len, the results and,
@@ -126,11 +154,56 @@ extern const struct vfun_driver_info vfun_driver_info;
 int vfun_driver_init(const struct vfun_driver_config *config, void **state);
 
 /* One call: compute call->args into call->out and set call->out_len.
- * Returns 0, or an error of yours; the caller gets its number and sentence. */
+ * Returns 0, or an error of yours; the caller gets its number and sentence.
+ * Or VFUN_DRIVER_LATER, after vfun_driver_later gave a handle. */
 int vfun_driver_function(void *state, struct vfun_call *call);
 
 /* The channel closes: free the state. Not called when the service is killed. */
 void vfun_driver_exit(void *state);
+
+/* Within vfun_driver_function only: takes a handle of the call under way, by
+ * which it is answered later. Return VFUN_DRIVER_LATER then; if another value is
+ * returned, that is the answer, and the handle's goes nowhere. A second handle
+ * of the same call replaces the first. NULL: this service answers no call later.
+ *
+ * flags 0: the call was begun. Its deadline goes on, counted from now; past it
+ * the caller gets "deadline", and the service goes on. If the service dies, the
+ * caller gets "service lost". A channel moves to another service only once such
+ * calls are answered.
+ * VFUN_LATER_EVENT: nothing was done for the call, it waits for something to
+ * happen. No deadline holds; it stays open as long as its grant. If the service
+ * dies, or the channel moves, the next service's driver gets it as a new call. */
+static inline struct vfun_open_call *vfun_driver_later(const struct vfun_driver_service *service, uint32_t flags)
+{
+    return service ? service->later(service, flags) : (struct vfun_open_call *)0;
+}
+
+/* Answers an open call with len bytes of results, which are copied. From any
+ * thread, at any time, once: the handle is gone afterwards. Results longer than
+ * out_capacity was: the caller gets "results too large".
+ * Returns VFUN_ANSWERED or VFUN_CANCELLED. */
+static inline int vfun_driver_answer(struct vfun_open_call *call, const void *results, uint64_t len)
+{
+    return call->service->answer(call, VFUN_DRIVER_OK, results, len);
+}
+
+/* The same with an error: what vfun_driver_function would return, and a
+ * sentence for people (or NULL). */
+static inline int vfun_driver_fail(struct vfun_open_call *call, int code, const char *sentence)
+{
+    uint64_t len = 0;
+    while (sentence && sentence[len])
+        len++;
+    return call->service->answer(call, code ? code : VFUN_DRIVER_PANIC, sentence, len);
+}
+
+/* Whether an answer can still reach the caller: 0 once the call was cancelled,
+ * by its deadline, its release or the end of its channel. Answer it all the
+ * same: that frees the handle. */
+static inline int vfun_driver_is_open(const struct vfun_open_call *call)
+{
+    return call->service->is_open(call);
+}
 
 #ifdef __cplusplus
 }

@@ -3,8 +3,11 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// Version of the interface.
-pub const ABI: u32 = 1;
+/// Version of the interface that this SDK is of.
+pub const ABI: u32 = 2;
+/// Versions that a service loads. Each one only adds to the one before, and a
+/// driver is told its own in `init`.
+pub const ABIS: std::ops::RangeInclusive<u32> = 1..=ABI;
 /// Longest name of a driver, without the terminating zero.
 pub const NAME_BYTES: usize = 63;
 /// Results up to this many bytes travel in the cell's own line.
@@ -31,6 +34,17 @@ pub const BAD_ARGS: c_int = -3;
 /// The device is gone, and the call did nothing: where the grant may run in
 /// software, it is run there, else it fails with this.
 pub const DEVICE_LOST: c_int = -4;
+/// Of `vfun_driver_function` only: the call is answered later, through the
+/// handle that was taken during it.
+pub const LATER: c_int = -5;
+
+/// Flag of a handle: the call waits for an event, and nothing was done for it yet.
+pub const LATER_EVENT: u32 = 1;
+
+/// What an answer comes to: it is on its way.
+pub const ANSWERED: c_int = 0;
+/// The call had ended before: the answer goes nowhere.
+pub const CANCELLED: c_int = 1;
 
 /// What the driver is.
 #[repr(C)]
@@ -120,6 +134,27 @@ pub struct DriverConfig {
     pub sentence: *mut c_char,
     /// Bytes there.
     pub sentence_capacity: u64,
+    /// Since version 2: answers calls later. Null where nobody does.
+    pub service: *const DriverService,
+}
+
+/// What a driver may ask of its service.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DriverService {
+    /// A handle of the call under way, or null. The channel's thread alone asks.
+    pub later: unsafe extern "C" fn(*const DriverService, u32) -> *mut OpenCall,
+    /// Answers: 0 and results, or an error's code and sentence. The handle ends.
+    pub answer: unsafe extern "C" fn(*mut OpenCall, c_int, *const c_void, u64) -> c_int,
+    /// 1 while the call can be answered, else 0.
+    pub is_open: unsafe extern "C" fn(*const OpenCall) -> c_int,
+}
+
+/// The handle of a call that is answered later. What follows is the service's.
+#[repr(C)]
+pub struct OpenCall {
+    /// Whose it is; good as long as the handle.
+    pub service: *const DriverService,
 }
 
 /// One call.
@@ -155,4 +190,5 @@ pub type ExitFn = unsafe extern "C" fn(*mut c_void);
 const _: () = {
     assert!(size_of::<DriverInfo>() == 96);
     assert!(size_of::<Call>() == 64);
+    assert!(size_of::<usize>() != 8 || size_of::<DriverConfig>() == 88);
 };

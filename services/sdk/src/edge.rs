@@ -15,6 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 struct Slot<D> {
     driver: Option<D>,
     config: Config,
+    /// What answers calls later; null where nothing does.
+    service: *const abi::DriverService,
 }
 
 /// # Safety
@@ -81,7 +83,8 @@ pub unsafe fn init<D: Driver>(config: *const DriverConfig, state: *mut *mut c_vo
         }
         // SAFETY: the interface's version is ours, so the fields are as declared.
         let config = unsafe { read_config(c) };
-        D::init(&config).map(|driver| Box::new(Slot { driver: Some(driver), config }))
+        let service = c.service;
+        D::init(&config).map(|driver| Box::new(Slot { driver: Some(driver), config, service }))
     }));
     match made {
         Ok(Ok(slot)) => {
@@ -113,17 +116,18 @@ pub unsafe fn function<D: Driver>(state: *mut c_void, call: *mut Call) -> c_int 
         match call.command {
             abi::COMMAND_SET => {
                 // SAFETY: both live only inside this closure.
-                let (args, mut out) = unsafe { (Args::from_call(call), Out::from_call(call)) };
+                let (args, mut out) =
+                    unsafe { (Args::from_call(call), Out::from_call(call, slot.service)) };
                 driver.call(&args, &mut out)?;
                 call.out_len = out.len() as u64;
-                Ok(())
+                Ok(if out.is_later() { abi::LATER } else { abi::OK })
             }
-            abi::COMMAND_RST => driver.rst(),
+            abi::COMMAND_RST => driver.rst().map(|()| abi::OK),
             other => Err(DriverError::bad_args(format!("command {other} is unknown"))),
         }
     }));
     match done {
-        Ok(Ok(())) => abi::OK,
+        Ok(Ok(code)) => code,
         // SAFETY: the header promises room for the sentence.
         Ok(Err(e)) => unsafe { refuse(&e, call.sentence, call.sentence_capacity) },
         Err(p) => {

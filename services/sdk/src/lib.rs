@@ -9,7 +9,7 @@
 //! one vFunction. Its loop is `service` (feature `service`), generic over what
 //! computes; native drivers come in through `loader` (feature `loader`).
 //!
-//! Unsafe code is confined to the C edges: `args`, `out`, `edge`, `loader`.
+//! Unsafe code is confined to the C edges: `args`, `out`, `edge`, `later`, `loader`.
 
 pub mod abi;
 mod args;
@@ -19,6 +19,7 @@ mod driver;
 pub mod edge;
 mod error;
 mod export;
+mod later;
 #[cfg(feature = "loader")]
 pub mod loader;
 mod out;
@@ -29,4 +30,5 @@ pub use args::Args;
 pub use config::{BAD_SETTING, Config};
 pub use driver::Driver;
 pub use error::DriverError;
+pub use later::{Answer, Answerer, Cancelled, DROPPED, Held, Hold, OpenCalls, Outcome};
 pub use out::Out;

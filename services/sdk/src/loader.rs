@@ -24,7 +24,7 @@ pub use instance::Instance;
 pub use place::{ArgsAt, OutAt};
 
 use crate::abi::{self, DriverInfo, ExitFn, FunctionFn, InitFn};
-use crate::{Config, DriverError};
+use crate::{Config, DriverError, OpenCalls};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub struct Info {
     pub max_args: u32,
     /// Longest results, bytes.
     pub max_result: u32,
+    /// Version of the driver interface that it was built for.
+    pub abi: u32,
 }
 
 struct Loaded {
@@ -85,10 +87,10 @@ impl Library {
         let info: *const DriverInfo = info.as_raw_ptr().cast();
         // SAFETY: every version of the interface starts with its number.
         let version = unsafe { info.cast::<u32>().read_unaligned() };
-        if version != abi::ABI {
+        if !abi::ABIS.contains(&version) {
             return Err(LoadError::WrongAbi { path: path.to_owned(), found: version });
         }
-        // SAFETY: a library of this version has the struct of this version.
+        // SAFETY: in all these versions the struct is the same.
         let info = unsafe { info.read_unaligned() };
         let bad = |what| LoadError::BadInfo { path: path.to_owned(), what };
         if info.flags != 0 || info.reserved != [0; 3] {
@@ -114,6 +116,7 @@ impl Library {
                 version: (info.version_major, info.version_minor),
                 max_args: info.max_args,
                 max_result: info.max_result,
+                abi: version,
             };
             Ok(Library(Arc::new(Loaded { info, init, function, exit })))
         }
@@ -143,6 +146,15 @@ impl Library {
     /// A fresh state, as for a new channel. Use it on the thread that made it
     /// if the driver needs that; see the header.
     pub fn init(&self, config: &Config) -> Result<Instance, DriverError> {
-        Instance::new(self.0.clone(), config)
+        Instance::new(self.0.clone(), config, std::ptr::null())
+    }
+
+    /// The same for one that may answer calls later; `calls` outlives it.
+    pub(crate) fn init_later(
+        &self,
+        config: &Config,
+        calls: &OpenCalls,
+    ) -> Result<Instance, DriverError> {
+        Instance::new(self.0.clone(), config, calls.service())
     }
 }

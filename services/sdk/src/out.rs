@@ -1,8 +1,9 @@
 //! Where a driver puts a call's results.
 #![allow(unsafe_code)]
 
-use crate::{Args, DriverError, abi};
+use crate::{Answerer, Args, DriverError, Hold, OpenCalls, abi};
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 /// The results of one call: a private buffer, or the cell's data space in
 /// place. Write-only: what was written may not be there when read back.
@@ -10,22 +11,79 @@ pub struct Out<'a> {
     ptr: *mut u8,
     capacity: usize,
     len: usize,
+    /// Null where no call can be answered later.
+    service: *const abi::DriverService,
+    later: bool,
     life: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> Out<'a> {
     /// # Safety
     /// `call` is what a service handed to `vfun_driver_function` and `'a` ends
-    /// before that function returns.
+    /// before that function returns; `service` is what it handed to `init`.
     #[inline]
-    pub(crate) unsafe fn from_call(call: &abi::Call) -> Out<'a> {
+    pub(crate) unsafe fn from_call(
+        call: &abi::Call,
+        service: *const abi::DriverService,
+    ) -> Out<'a> {
         let (ptr, capacity) = (call.out.cast(), call.out_capacity as usize);
-        Out { ptr, capacity, len: 0, life: PhantomData }
+        Out { ptr, capacity, len: 0, service, later: false, life: PhantomData }
     }
 
     /// Results in private memory: for a driver's own tests.
     pub fn private(bytes: &'a mut [u8]) -> Out<'a> {
-        Out { ptr: bytes.as_mut_ptr(), capacity: bytes.len(), len: 0, life: PhantomData }
+        let (ptr, capacity) = (bytes.as_mut_ptr(), bytes.len());
+        let service = std::ptr::null();
+        Out { ptr, capacity, len: 0, service, later: false, life: PhantomData }
+    }
+
+    /// The same for a driver that answers later: `calls` gets the answers.
+    pub fn private_later(bytes: &'a mut [u8], calls: &'a OpenCalls) -> Out<'a> {
+        Out { service: calls.service(), ..Out::private(bytes) }
+    }
+
+    /// The call was begun and is answered later, by what this gives, which may be
+    /// sent to another thread. Return `Ok(())` then; what was written here does
+    /// not count. If an error is returned, that is the answer.
+    ///
+    /// The call's deadline goes on, counted from the return: past it the caller gets "deadline"
+    /// and the service goes on. If the service dies the caller gets "service lost".
+    /// A channel moves to another service only when these calls are answered.
+    ///
+    /// Fails where no call can be answered later (a WebAssembly module).
+    #[cold]
+    pub fn later(&mut self) -> Result<Answerer, DriverError> {
+        self.take_handle(Hold::Begun)
+    }
+
+    /// The same for a call that waits for an event, with nothing done for it: no
+    /// deadline holds, and it stays open as long as its grant. If the service dies
+    /// or the channel moves, the next service's driver gets the call anew.
+    #[cold]
+    pub fn on_event(&mut self) -> Result<Answerer, DriverError> {
+        self.take_handle(Hold::Event)
+    }
+
+    fn take_handle(&mut self, hold: Hold) -> Result<Answerer, DriverError> {
+        let flags = match hold {
+            Hold::Begun => 0,
+            Hold::Event => abi::LATER_EVENT,
+        };
+        let none = || DriverError::new(abi::PANIC, "no call can be answered later here");
+        // SAFETY: null, or the service's table, which lives while this does.
+        let service = unsafe { self.service.as_ref() }.ok_or_else(none)?;
+        // SAFETY: this is the channel's thread, in a call.
+        let call = unsafe { (service.later)(service, flags) };
+        let call = NonNull::new(call).ok_or_else(none)?;
+        self.later = true;
+        // SAFETY: the service made it for this one alone.
+        Ok(unsafe { Answerer::from_raw(call) })
+    }
+
+    /// Whether the call is answered later.
+    #[inline]
+    pub fn is_later(&self) -> bool {
+        self.later
     }
 
     /// Most bytes that fit.
@@ -107,6 +165,41 @@ impl<'a> Out<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_is_answered_later_and_once() {
+        let calls = OpenCalls::new(|| ());
+        let mut room = [0; 8];
+        let mut out = Out::private_later(&mut room, &calls);
+        let call = out.later().unwrap();
+        assert!(out.is_later() && call.is_open());
+        let held = calls.hold().unwrap();
+        std::thread::spawn(move || call.answer(b"late").unwrap()).join().unwrap();
+        assert_eq!(calls.answers(), [(held.key(), Ok(b"late".to_vec()))]);
+        assert!(!calls.has_answers() && calls.hold().is_none());
+
+        let (dropped, failed, late) =
+            (out.later().unwrap(), out.on_event().unwrap(), out.on_event().unwrap());
+        assert!(!dropped.is_open() && !failed.is_open(), "one call has one handle");
+        assert_eq!(failed.fail(&DriverError::new(7, "no")), Err(crate::Cancelled));
+        drop(dropped);
+        assert_eq!(calls.answers(), []);
+        let held = calls.hold().unwrap();
+        assert_eq!(held.key().0, Hold::Event);
+        drop(late);
+        let words = DriverError::new(abi::PANIC, crate::DROPPED);
+        assert_eq!(calls.answers(), [(held.key(), Err(words))]);
+
+        // A call that was cancelled, and a channel that is gone.
+        let call = out.later().unwrap();
+        drop(calls.hold().unwrap());
+        assert_eq!(call.answer(b"too late"), Err(crate::Cancelled));
+        let call = out.later().unwrap();
+        drop(calls);
+        call.answer(b"to nobody").unwrap();
+        let mut out = Out::private(&mut room);
+        assert_eq!(out.later().unwrap_err().code, abi::PANIC);
+    }
 
     #[test]
     fn writes_are_bounded_and_counted() {

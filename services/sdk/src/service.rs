@@ -18,16 +18,20 @@ mod exit;
 mod fault;
 mod filter;
 mod floor;
+mod held;
 mod idle;
 mod log;
 mod meter;
 mod pulse;
 mod standby;
+mod stepped;
 mod throttle;
 mod watch;
 
 pub use desk::Desk;
 pub use engine::{Engine, Serve};
+#[doc(hidden)]
+pub use stepped::Stepped;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;

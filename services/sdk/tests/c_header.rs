@@ -71,8 +71,11 @@ fn layouts_and_numbers_agree() {
             settings_count,
             sentence,
             sentence_capacity,
+            service,
         }
     );
+    layout!(c, "vfun_driver_service", DriverService { later, answer, is_open });
+    layout!(c, "vfun_open_call", OpenCall { service });
     layout!(
         c,
         "vfun_call",
@@ -100,6 +103,10 @@ fn layouts_and_numbers_agree() {
         ("VFUN_DRIVER_RESULT_TOO_LARGE", i64::from(RESULT_TOO_LARGE)),
         ("VFUN_DRIVER_BAD_ARGS", i64::from(BAD_ARGS)),
         ("VFUN_DRIVER_DEVICE_LOST", i64::from(DEVICE_LOST)),
+        ("VFUN_DRIVER_LATER", i64::from(LATER)),
+        ("VFUN_LATER_EVENT", i64::from(LATER_EVENT)),
+        ("VFUN_ANSWERED", i64::from(ANSWERED)),
+        ("VFUN_CANCELLED", i64::from(CANCELLED)),
     ] {
         writeln!(c, "SAME({name}, {value});").unwrap();
     }
@@ -121,9 +128,11 @@ fn the_header_is_plain_c_and_cpp() {
 }
 
 #[test]
-fn the_template_in_c_compiles_without_a_warning() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../template/c/driver.c");
-    compile("cc", "-std=c11", &source);
+fn the_templates_in_c_compile_without_a_warning() {
+    for name in ["driver.c", "later.c"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../template/c");
+        compile("cc", "-std=c11", &folder.join(name));
+    }
 }
 
 #[test]

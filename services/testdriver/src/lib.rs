@@ -2,6 +2,7 @@
 //! manager. The first argument byte says what to do; see [`Mode`].
 
 mod device;
+pub mod late;
 pub mod ledger;
 
 use std::time::{Duration, Instant};
@@ -47,12 +48,33 @@ pub enum Mode {
     Lose = 14,
     /// As [`Mode::Order`], but works for the microseconds in bytes 4 to 7 first.
     Slow = 15,
+    /// Answer the bytes from 5 on later, after the milliseconds in bytes 1 to 4.
+    Later = 16,
+    /// Fail later, at once, with the code in bytes 1 to 4 and a long sentence.
+    LaterCode = 17,
+    /// Answer as [`Mode::Fill`], later, at once.
+    LaterFill = 18,
+    /// Begin, and answer the rest of the arguments on [`Mode::Fire`].
+    Hold = 19,
+    /// Wait for [`Mode::Fire`] as for an event, and answer the rest of the arguments then.
+    Event = 20,
+    /// Have another thread answer what this state holds, the last one first. Answer how
+    /// many that were, u64.
+    Fire = 21,
+    /// Answer how many of those that this state holds were cancelled, u64.
+    Cancelled = 22,
+    /// Let go of what this state holds.
+    DropAll = 23,
+    /// Say *later* by a handle and answer at once all the same: an empty answer.
+    LaterNow = 24,
+    /// On a VF say later that the device is gone; in software as [`Mode::Order`].
+    LoseLater = 25,
 }
 
 /// The long sentence of [`Mode::Code`].
 pub const SENTENCE: &str = "the test driver was told to fail, so it did; nothing is wrong with your arguments or with the driver";
 
-const MODES: [Mode; 16] = [
+const MODES: [Mode; 26] = [
     Mode::Echo,
     Mode::Crash,
     Mode::Hang,
@@ -69,6 +91,16 @@ const MODES: [Mode; 16] = [
     Mode::Order,
     Mode::Lose,
     Mode::Slow,
+    Mode::Later,
+    Mode::LaterCode,
+    Mode::LaterFill,
+    Mode::Hold,
+    Mode::Event,
+    Mode::Fire,
+    Mode::Cancelled,
+    Mode::DropAll,
+    Mode::LaterNow,
+    Mode::LoseLater,
 ];
 
 struct Misbehave {
@@ -79,6 +111,12 @@ struct Misbehave {
     vf: u64,
     /// The VF, while this state is on it.
     device: Option<device::OnVf>,
+    kept: late::Kept,
+}
+
+/// `n` bytes, at most a megabyte.
+fn filled(n: u32) -> Vec<u8> {
+    (0..(n as usize).min(1 << 20)).map(|i| (i % 251) as u8).collect()
 }
 
 fn overflow(n: u64) -> u64 {
@@ -103,6 +141,7 @@ impl Driver for Misbehave {
             last: 0,
             vf: vf.map_or(0, |vf| vf + 1),
             device: vf.map(|vf| device::OnVf::new(vf, vfs)).transpose()?,
+            kept: late::Kept::default(),
         })
     }
 
@@ -131,11 +170,7 @@ impl Driver for Misbehave {
                 Ok(())
             }
             Mode::Count => out.put_u64(self.calls),
-            Mode::Fill => {
-                let n = args.u32_at(1)? as usize;
-                let bytes: Vec<u8> = (0..n.min(1 << 20)).map(|i| (i % 251) as u8).collect();
-                out.put(&bytes)
-            }
+            Mode::Fill => out.put(&filled(args.u32_at(1)?)),
             Mode::Fault => out.put_u64(overflow(std::hint::black_box(0))),
             Mode::Whoami => {
                 out.put(self.app.as_bytes())?;
@@ -151,7 +186,21 @@ impl Driver for Misbehave {
             }
             Mode::Ledger => ledger::enter(args, out),
             Mode::Lose if self.vf > 0 => Err(DriverError::device_lost("it was told to be gone")),
-            Mode::Order | Mode::Lose | Mode::Slow => {
+            Mode::LoseLater if self.vf > 0 => {
+                let gone = DriverError::device_lost("it was told to be gone");
+                late::after(Duration::from_millis(5), out.later()?, Err(gone));
+                Ok(())
+            }
+            Mode::Later
+            | Mode::LaterCode
+            | Mode::LaterFill
+            | Mode::Hold
+            | Mode::Event
+            | Mode::Fire
+            | Mode::Cancelled
+            | Mode::DropAll
+            | Mode::LaterNow => self.later(mode, args, out),
+            Mode::Order | Mode::Lose | Mode::LoseLater | Mode::Slow => {
                 if mode == Mode::Slow {
                     let (start, us) = (Instant::now(), u64::from(args.u32_at(4)?));
                     while start.elapsed() < Duration::from_micros(us) {
@@ -170,6 +219,34 @@ impl Driver for Misbehave {
 
     fn rst(&mut self) -> Result<(), DriverError> {
         self.calls = 0;
+        self.kept.reset();
+        Ok(())
+    }
+}
+
+impl Misbehave {
+    fn later(&mut self, mode: Mode, args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
+        match mode {
+            Mode::Later => {
+                let time = Duration::from_millis(args.u32_at(1)?.into());
+                let answer = args.to_vec(1 << 20)?[5..].to_vec();
+                late::after(time, out.later()?, Ok(answer));
+            }
+            Mode::LaterCode => {
+                let e = DriverError::new(args.u32_at(1)? as i32, SENTENCE);
+                late::after(Duration::ZERO, out.later()?, Err(e));
+            }
+            Mode::LaterFill => {
+                let answer = filled(args.u32_at(1)?);
+                late::after(Duration::ZERO, out.later()?, Ok(answer));
+            }
+            Mode::Hold => self.kept.keep(out.later()?, args.to_vec(1 << 20)?[1..].to_vec()),
+            Mode::Event => self.kept.keep(out.on_event()?, args.to_vec(1 << 20)?[1..].to_vec()),
+            Mode::Fire => return out.put_u64(self.kept.fire()),
+            Mode::Cancelled => return out.put_u64(self.kept.cancelled()),
+            Mode::DropAll => self.kept.drop_all(),
+            _ => _ = out.later()?.answer(&[]),
+        }
         Ok(())
     }
 }

@@ -77,7 +77,7 @@ pub enum LoadError {
     TooSlow,
     /// A driver for another version of the interface.
     #[error(
-        "the module is built for driver interface {found}; this service speaks {}: build it against this version's vfun_driver.h",
+        "the module is built for driver interface {found}; this service speaks 1 to {}: build it against this version's vfun_driver.h",
         vfun_sdk::abi::ABI
     )]
     WrongAbi {

@@ -5,7 +5,7 @@ use crate::limits::*;
 use crate::module::{Compiled, Module};
 use vfun_sdk::loader::{ArgsAt, OutAt};
 use vfun_sdk::service::Serve;
-use vfun_sdk::{Config, DriverError, abi};
+use vfun_sdk::{Config, DriverError, Outcome, abi};
 use wasmtime::{Instance, Memory, Store, StoreLimits, StoreLimitsBuilder, Trap, TypedFunc};
 
 /// A channel's state: an instance with a memory of its own.
@@ -60,19 +60,19 @@ impl Serve for Guest {
         command: u32,
         args: ArgsAt<'_>,
         mut out: OutAt<'_>,
-    ) -> Result<usize, DriverError> {
+    ) -> Result<Outcome, DriverError> {
         if command == abi::COMMAND_RST {
             // Nothing that the module kept outlives its memory.
             self.live = None;
             self.live = Some(Live::new(&self.module.0, &self.config)?);
-            return Ok(0);
+            return Ok(Outcome::Done(0));
         }
         let live = match &mut self.live {
             Some(live) => live,
             none => none.insert(Live::new(&self.module.0, &self.config)?),
         };
         match live.call(command, args, &mut out) {
-            Ok(done) => done,
+            Ok(done) => done.map(Outcome::Done),
             Err(trap) => {
                 self.live = None;
                 Err(trapped(&trap))
@@ -128,7 +128,7 @@ impl Live {
         let exit = instance.get_typed_func(&mut store, "vfun_driver_exit").ok();
         let mut live = Live { store, memory, function, exit, state: 0, area };
         if let Some(init) = init {
-            let told = layout::config(config, &area);
+            let told = layout::config(config, &area, c.info.abi);
             let outside = |_| no_room("its configuration");
             memory.write(&mut live.store, area.args as usize, &told).map_err(outside)?;
             memory.write(&mut live.store, area.sentence as usize, &[0]).map_err(outside)?;

@@ -11,8 +11,9 @@ pub const CALL_BYTES: usize = 64;
 pub const CALL_OUT_LEN: usize = 40;
 /// Bytes of `struct vfun_driver_info`.
 pub const INFO_BYTES: usize = 96;
-/// Bytes of `struct vfun_driver_config`.
-pub const CONFIG_BYTES: usize = 64;
+/// Bytes of `struct vfun_driver_config`. Its last member, the service that answers
+/// calls later, is null: a module has no thread that could.
+pub const CONFIG_BYTES: usize = 72;
 /// Bytes of `struct vfun_driver_setting`.
 pub const SETTING_BYTES: usize = 8;
 
@@ -27,6 +28,8 @@ pub struct Info {
     pub max_args: u32,
     /// Longest results, bytes.
     pub max_result: u32,
+    /// Version of the driver interface that it was built for.
+    pub abi: u32,
 }
 
 fn u32_at(bytes: &[u8], off: usize) -> u32 {
@@ -40,7 +43,7 @@ fn u16_at(bytes: &[u8], off: usize) -> u16 {
 /// Reads `vfun_driver_info`.
 pub fn info(bytes: &[u8; INFO_BYTES]) -> Result<Info, LoadError> {
     let found = u32_at(bytes, 0);
-    if found != abi::ABI {
+    if !abi::ABIS.contains(&found) {
         return Err(LoadError::WrongAbi { found });
     }
     let bad = |what| LoadError::BadInfo { what };
@@ -58,6 +61,7 @@ pub fn info(bytes: &[u8; INFO_BYTES]) -> Result<Info, LoadError> {
         version: (u16_at(bytes, 72), u16_at(bytes, 74)),
         max_args: u32_at(bytes, 76),
         max_result: u32_at(bytes, 80),
+        abi: found,
     })
 }
 
@@ -130,8 +134,8 @@ pub fn config_bytes(config: &Config) -> usize {
 }
 
 /// `struct vfun_driver_config` with all that it points to, as it lies at
-/// `area.args`.
-pub fn config(config: &Config, area: &Area) -> Vec<u8> {
+/// `area.args`, for a module of this version of the interface.
+pub fn config(config: &Config, area: &Area, abi: u32) -> Vec<u8> {
     let (base, settings) = (area.args, config.settings.len());
     let mut bytes = vec![0; CONFIG_BYTES + settings * SETTING_BYTES];
     let text = |bytes: &mut Vec<u8>, text: &str| {
@@ -151,7 +155,7 @@ pub fn config(config: &Config, area: &Area) -> Vec<u8> {
     }
     let (client, app) = (text(&mut bytes, &config.client), text(&mut bytes, &config.app));
     let function = text(&mut bytes, &config.function);
-    put(&mut bytes, 0, &abi::ABI.to_le_bytes());
+    put(&mut bytes, 0, &abi.to_le_bytes());
     put(&mut bytes, 4, &u32::from(config.depth).to_le_bytes());
     put(&mut bytes, 8, &config.channel.to_le_bytes());
     put(&mut bytes, 16, &client.to_le_bytes());
@@ -175,16 +179,17 @@ mod tests {
     fn a_configuration_fits_where_it_is_said_to() {
         let mut c = Config { client: "vm1".into(), app: "a".into(), ..Config::default() };
         let area = Area::at(1 << 16, 48, 48);
-        assert_eq!(config(&c, &area).len(), config_bytes(&c));
+        assert_eq!(config(&c, &area, 1).len(), config_bytes(&c));
         c.settings.insert("key".into(), "value".into());
         c.settings.insert("other".into(), String::new());
-        let bytes = config(&c, &area);
+        let bytes = config(&c, &area, 2);
         assert_eq!(bytes.len(), config_bytes(&c));
         let text = |at: u32| {
             let from = (at - area.args) as usize;
             let end = from + bytes[from..].iter().position(|b| *b == 0).unwrap();
             std::str::from_utf8(&bytes[from..end]).unwrap()
         };
+        assert_eq!(u32_at(&bytes, 0), 2);
         assert_eq!(text(u32_at(&bytes, 16)), "vm1");
         assert_eq!(text(u32_at(&bytes, CONFIG_BYTES)), "key");
         assert_eq!(text(u32_at(&bytes, CONFIG_BYTES + 4)), "value");
@@ -231,6 +236,7 @@ mod tests {
             ("settings_count", 40),
             ("sentence", 48),
             ("sentence_capacity", 56),
+            ("service", 64),
         ];
         let setting = [("key", 0), ("value", 4)];
         let mut c = "#include \"vfun_driver.h\"\n".to_owned();
@@ -286,7 +292,7 @@ mod tests {
             b[at] = v;
             info(&b).unwrap_err().to_string()
         };
-        assert!(with(0, 2).contains("driver interface 2"), "{}", with(0, 2));
+        assert!(with(0, 3).contains("driver interface 3"), "{}", with(0, 3));
         assert!(with(4, 1).contains("must be 0"));
         assert!(with(95, 1).contains("must be 0"));
         assert!(with(8, 0).contains("empty"));

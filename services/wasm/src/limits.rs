@@ -28,6 +28,13 @@ pub const PAGE_BYTES: u64 = 64 << 10;
 /// service may have in all by default. The manager checks it again.
 pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
+/// Deadline of a submitted function whose author names none, ms.
+pub const DEADLINE_MS_DEFAULT: u32 = 1_000;
+
+/// Memory of each instance where its author names none, bytes: a stack, some
+/// data, and arguments of some MiB.
+pub const MEMORY_DEFAULT: u64 = 16 << 20;
+
 /// Between two refusals of a client that asks the manager too often.
 pub const AFTER_TOO_FAST: Duration = Duration::from_millis(20);
 

@@ -189,7 +189,7 @@ fn finish(
     }
     check_exports(module, memory_bytes)?;
     let pre = Linker::new(&engine).instantiate_pre(module).map_err(invalid)?;
-    let unknown = Info { name: String::new(), version: (0, 0), max_args: 0, max_result: 0 };
+    let unknown = Info { name: String::new(), version: (0, 0), max_args: 0, max_result: 0, abi: 1 };
     let mut compiled = Compiled { engine, pre, info: unknown, memory_bytes: memory_bytes as usize };
     compiled.info = ask(&compiled)?;
     Ok(compiled)

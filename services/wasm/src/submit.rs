@@ -4,7 +4,10 @@
 //! The manager never parses a module and never compiles one: all that it takes
 //! from here are lengths, digests and a few numbers, and it checks these again.
 
-use crate::limits::{AFTER_TOO_FAST, COMPILER_STACK_BYTES, MEMORY_BYTES_MAX, PAGE_BYTES};
+use crate::limits::{
+    AFTER_TOO_FAST, COMPILER_STACK_BYTES, DEADLINE_MS_DEFAULT, MEMORY_BYTES_MAX, MEMORY_DEFAULT,
+    PAGE_BYTES,
+};
 use crate::{LoadError, Module};
 use sha2::{Digest, Sha256};
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,9 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vfun_sdk::loader::{ArgsAt, OutAt};
 use vfun_sdk::service::{Desk, Engine, Given, Serve};
-use vfun_sdk::{Config, DriverError, abi};
+use vfun_sdk::{Config, DriverError, Outcome, abi};
 use vfun_submit::limits::*;
-use vfun_submit::{Code, Op, Request, own_name};
+use vfun_submit::{Code, Op, Request};
+use vfun_supervise::submitted::{CODE_BYTES_MAX, VERDICT_MS, own_name};
 use vfun_supervise::{Offered, Verdict, Wish};
 use vfun_window::{Access, Mapping};
 
@@ -85,9 +89,9 @@ impl Serve for Submits {
         command: u32,
         args: ArgsAt<'_>,
         mut out: OutAt<'_>,
-    ) -> Result<usize, DriverError> {
+    ) -> Result<Outcome, DriverError> {
         if command == abi::COMMAND_RST {
-            return Ok(0); // nothing is kept between calls
+            return Ok(Outcome::Done(0)); // nothing is kept between calls
         }
         // Once, into private memory: what is checked is what is compiled.
         let mut bytes = vec![0; args.len()];
@@ -120,7 +124,7 @@ impl Serve for Submits {
             )
         })?;
         match out.write(&answer) {
-            true => Ok(answer.len()),
+            true => Ok(Outcome::Done(answer.len())),
             false => Err(DriverError::too_large(answer.len(), out.capacity())),
         }
     }
@@ -293,7 +297,7 @@ mod tests {
         let n = guest
             .run(abi::COMMAND_SET, ArgsAt::private(&[0; 8]), OutAt::private(&mut room))
             .unwrap();
-        assert_eq!(n, 8);
+        assert_eq!(n.done(), Some(8));
         u64::from_le_bytes(room[..8].try_into().unwrap())
     }
 

@@ -5,11 +5,14 @@ use crate::window::Window;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun_wire::LINE;
-use vfun_wire::channel::{FLAG_DATA, Geometry, Word0, Word1, line_off, spaces_off};
+use vfun_wire::channel::{FLAG_DATA, Word0, Word1, line_off, spaces_off};
 use vfun_wire::control::{self, Posted, WORD_ANSWERED, WORD_CLAIM, WORD_POSTED, WORD_SESSION};
 use vfun_wire::header::SESSIONS_OFF;
+use vfun_wire::kind::{Calls, CallsShape};
 use vfun_wire::limits::*;
-use vfun_wire::message::{ActivateAck, Hello, HelloAck, Kind, Negotiate};
+use vfun_wire::message::{Hello, HelloAck, Kind, Negotiate};
+use vfun_wire::place::ChannelPlace;
+use vfun_wire::version::VERSION;
 use vfun_wire::{Nack, names};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -72,7 +75,7 @@ pub fn ask(
 /// The body of a hello.
 pub fn hello_body(app: &str) -> Hello {
     let mut h = Hello::new_zeroed();
-    (h.version_min, h.version_max) = (U16::new(1), U16::new(1));
+    (h.version_min, h.version_max) = (U16::new(VERSION), U16::new(VERSION));
     h.pid = U32::new(std::process::id());
     h.app = names::encode(app).expect("a name");
     h
@@ -94,8 +97,7 @@ pub fn negotiate_body(function: &str, depth: u16, cell_bytes: u32) -> Negotiate 
     let mut n = Negotiate::new_zeroed();
     n.function = names::encode(function).expect("a name");
     n.kind = U16::new(1);
-    n.depth = U16::new(depth);
-    n.cell_bytes = U32::new(cell_bytes);
+    n.shape = CallsShape::new(depth, cell_bytes).shape();
     n
 }
 
@@ -131,8 +133,8 @@ impl App {
         let got = ask(w, self.cell, Kind::Activate, self.session, &grant.to_le_bytes())?;
         match got {
             Ok(ack) => {
-                let (ack, _) = ActivateAck::read_from_prefix(&ack).ok()?;
-                Channel::new(w, grant, ack.geometry).map(Ok)
+                let (_, place) = ChannelPlace::read(&ack).ok()?;
+                Channel::new(w, grant, &place).map(Ok)
             }
             Err(nack) => Some(Err(nack)),
         }
@@ -173,24 +175,22 @@ pub struct Channel {
     /// The grant's handle.
     pub grant: u64,
     /// Where it lies.
-    pub geometry: Geometry,
+    pub at: Calls,
+    /// The vector that rings its service.
+    pub vector_out: u16,
     /// Laps by cell.
     pub laps: Vec<u32>,
 }
 
 impl Channel {
-    fn new(w: &Window, grant: u64, geometry: Geometry) -> Option<Self> {
-        let depth = usize::from(geometry.depth.get());
-        let end = |off: u64| off.checked_add(geometry.side_bytes.get());
+    fn new(w: &Window, grant: u64, place: &ChannelPlace) -> Option<Self> {
+        let at = Calls::of(place)?;
+        let end = |off: u64| off.checked_add(at.side_bytes);
         let inside = |off: u64| end(off).is_some_and(|e| e <= w.span.len() as u64);
-        let sound = inside(geometry.dataout_off.get())
-            && inside(geometry.datain_off.get())
-            && (1..=usize::from(DEPTH_MAX)).contains(&depth)
-            && spaces_off(geometry.depth.get())
-                .checked_add(depth.checked_mul(geometry.cell_bytes.get() as usize)?)?
-                <= geometry.side_bytes.get() as usize;
+        let sound = inside(at.dataout) && inside(at.datain);
         // An attacker's own scribbling may have reached the answer.
-        sound.then(|| Channel { grant, geometry, laps: vec![0; depth] })
+        let laps = vec![0; at.depth.into()];
+        sound.then(|| Channel { grant, at, vector_out: place.vector_out(), laps })
     }
 
     /// Cells.
@@ -199,11 +199,11 @@ impl Channel {
     }
     /// First word of `dataout`.
     pub fn out(&self) -> usize {
-        self.geometry.dataout_off.get() as usize / 8
+        self.at.dataout as usize / 8
     }
     /// First word of `datain`.
     pub fn inn(&self) -> usize {
-        self.geometry.datain_off.get() as usize / 8
+        self.at.datain as usize / 8
     }
     /// First word of a cell's line in `dataout`.
     pub fn out_line(&self, cell: usize) -> usize {
@@ -215,7 +215,7 @@ impl Channel {
     }
     /// Words of one side.
     pub fn side_words(&self) -> usize {
-        self.geometry.side_bytes.get() as usize / 8
+        self.at.side_bytes as usize / 8
     }
 
     /// Whether the cell's last call is answered.
@@ -230,10 +230,9 @@ impl Channel {
         let line = self.out_line(cell);
         let in_space = args.len() > INLINE_BYTES;
         if in_space {
-            let space = self.out() * 8
-                + spaces_off(self.geometry.depth.get())
-                + cell * self.geometry.cell_bytes.get() as usize;
-            let room = args.len().min(self.geometry.cell_bytes.get() as usize);
+            let space =
+                self.out() * 8 + spaces_off(self.at.depth) + cell * self.at.cell_bytes as usize;
+            let room = args.len().min(self.at.cell_bytes as usize);
             let _ = w.span.write(space, &args[..room]);
         } else {
             let _ = w.span.write(line * 8 + 16, args);
@@ -243,6 +242,6 @@ impl Channel {
         let word0 = Word0 { seq: self.laps[cell], op: 1, flags, reserved: 0 };
         w.span.store(line + 1, word1.pack(), Ordering::Relaxed);
         w.span.store(line, word0.pack(), Ordering::Release);
-        w.ring(self.geometry.vector_out.get());
+        w.ring(self.vector_out);
     }
 }

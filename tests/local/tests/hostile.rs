@@ -11,7 +11,7 @@ use vfun_wire::control::{self, Posted, WORD_CLAIM};
 use vfun_wire::header::HEAP_OFF;
 use vfun_wire::limits::*;
 use vfun_wire::message::Kind;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::IntoBytes;
 
 #[test]
 fn wild_control_requests_are_refused_by_name_and_the_next_one_is_served() {
@@ -170,10 +170,11 @@ fn racing_bytes_are_read_once() {
     let s = raw.hello();
     let grant = raw.ask(Kind::Negotiate, s, negotiate("echo").as_bytes()).unwrap();
     let ack = raw.ask(Kind::Activate, s, &grant[..8]).unwrap();
-    let ack = vfun_wire::message::ActivateAck::read_from_bytes(&ack).unwrap();
-    let out = ack.geometry.dataout_off.get() as usize / 8;
+    let (_, place) = vfun_wire::place::ChannelPlace::read(&ack).unwrap();
+    let place = vfun_wire::kind::Calls::of(&place).unwrap();
+    let out = place.dataout as usize / 8;
     let until = Instant::now() + Duration::from_secs(1);
-    let depth = usize::from(ack.geometry.depth.get());
+    let depth = usize::from(place.depth);
     let mut seq = vec![0u64; depth];
     let mut random = Random(7);
     while Instant::now() < until {

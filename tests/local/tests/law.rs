@@ -1,7 +1,10 @@
 //! The house's laws that a script can check: who may depend on whom, and
 //! where unsafe code may be.
 
-use std::path::Path;
+mod reads;
+
+use reads::{Read, reads};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use vfun_tests_local::repo;
 
@@ -10,9 +13,11 @@ fn allowed(from: &str, package: &str) -> &'static [&'static str] {
     match from {
         "protocol" => &["protocol"],
         "guest" => &["protocol", "guest"],
-        "services" | "functions" => &["protocol", "services"],
+        "services" => &["protocol", "services"],
+        "functions" => &["protocol", "services", "functions"],
         "host" if package == "vfun-gateway" => &["protocol", "host", "guest"],
-        "host" => &["protocol", "host"],
+        // What manager and services speak, and no guest: docs/decisions/0021.
+        "host" => &["protocol", "host", "services/supervise", "services/kernelmap"],
         "cli" | "tests" | "bench" => {
             &["protocol", "host", "guest", "services", "cli", "tests", "bench", "functions"]
         }
@@ -20,9 +25,14 @@ fn allowed(from: &str, package: &str) -> &'static [&'static str] {
     }
 }
 
-fn side<'a>(repo: &Path, manifest: &'a str) -> &'a str {
-    let inside = manifest.strip_prefix(repo.to_str().expect("utf-8")).expect("in the repository");
-    inside.trim_start_matches('/').split('/').next().expect("a folder")
+/// A path inside the repository, from its root.
+fn inside<'a>(repo: &Path, path: &'a str) -> &'a Path {
+    Path::new(path).strip_prefix(repo).expect("in the repository")
+}
+
+fn side<'a>(repo: &Path, path: &'a str) -> &'a str {
+    let first = inside(repo, path).iter().next().expect("a folder");
+    first.to_str().expect("utf-8")
 }
 
 fn packages_of(repo: &Path, manifest: &str) -> Vec<serde_json::Value> {
@@ -36,14 +46,16 @@ fn packages_of(repo: &Path, manifest: &str) -> Vec<serde_json::Value> {
     meta["packages"].as_array().expect("packages").clone()
 }
 
+/// All packages; the second workspace is WebAssembly's.
+fn packages(repo: &Path) -> Vec<serde_json::Value> {
+    let workspaces = ["Cargo.toml", "services/wasm/Cargo.toml"];
+    workspaces.iter().flat_map(|m| packages_of(repo, m)).collect()
+}
+
 #[test]
 fn nobody_depends_across_the_trust_boundary() {
     let repo = repo();
-    // The second is a workspace of its own.
-    let packages: Vec<_> = ["Cargo.toml", "services/wasm/Cargo.toml"]
-        .iter()
-        .flat_map(|m| packages_of(&repo, m))
-        .collect();
+    let packages = packages(&repo);
     let mut seen = 0;
     for p in &packages {
         let (name, manifest) = (p["name"].as_str().unwrap(), p["manifest_path"].as_str().unwrap());
@@ -54,17 +66,17 @@ fn nobody_depends_across_the_trust_boundary() {
             if d["kind"].as_str() == Some("dev") {
                 continue;
             }
-            let to = side(&repo, path);
             seen += 1;
             // A function may bring along, for programs, how it is called; the
             // library that a host loads is built without.
-            if (from, to) == ("functions", "guest") && d["optional"] == true {
+            if (from, side(&repo, path)) == ("functions", "guest") && d["optional"] == true {
                 continue;
             }
+            let to = inside(&repo, path);
             assert!(
-                allowed(from, name).contains(&to),
-                "{name} ({from}/) may not depend on {} ({to}/)",
-                d["name"]
+                allowed(from, name).iter().any(|ok| to.starts_with(ok)),
+                "{name} ({from}/) may not depend on {}",
+                to.display()
             );
         }
     }
@@ -73,6 +85,118 @@ fn nobody_depends_across_the_trust_boundary() {
         "the law looked at {} packages, {seen} dependencies",
         packages.len()
     );
+}
+
+/// A crate: how code names it, its package, and its folder from the repository's root.
+struct Known {
+    library: String,
+    package: String,
+    folder: PathBuf,
+}
+
+fn known(repo: &Path) -> Vec<Known> {
+    let of = |p: &serde_json::Value| {
+        let package = p["name"].as_str().expect("a name").to_owned();
+        let targets = p["targets"].as_array().expect("targets");
+        let library = targets.iter().find(|t| {
+            let kinds = t["kind"].as_array().expect("kinds");
+            kinds.iter().any(|k| k != "bin" && k != "test" && k != "bench" && k != "custom-build")
+        });
+        let library = library.and_then(|t| t["name"].as_str()).unwrap_or(&package);
+        let manifest = inside(repo, p["manifest_path"].as_str().expect("a path"));
+        Known {
+            library: library.replace('-', "_"),
+            folder: manifest.parent().expect("a folder").to_owned(),
+            package,
+        }
+    };
+    packages(repo).iter().map(of).collect()
+}
+
+/// What the file at `at` may not read, as sentences.
+fn breaches(at: &Path, text: &str, known: &[Known], files: &[PathBuf]) -> Vec<String> {
+    let owner = known.iter().filter(|k| at.starts_with(&k.folder));
+    let owner = owner.max_by_key(|k| k.folder.iter().count());
+    let from = at.iter().next().and_then(|f| f.to_str()).expect("a folder");
+    let may = allowed(from, owner.map_or("", |k| &k.package));
+    // Code that calls a function stands beside the function: docs/decisions/0021.
+    let caller = (from == "functions").then_some("guest");
+    let lawful = |to: &Path| may.iter().chain(&caller).any(|ok| to.starts_with(ok));
+    let mut found = vec![];
+    for read in reads(at, text, files) {
+        let to = match &read {
+            Read::Unclear(line) => {
+                found.push(format!("{line}: name the file in a string"));
+                continue;
+            }
+            Read::File(file) => Some(file),
+            Read::Crate(name) => known.iter().find(|k| k.library == *name).map(|k| &k.folder),
+        };
+        if let Some(to) = to.filter(|to| !lawful(to)) {
+            found.push(format!("{} ({from}/) may not read {}", at.display(), to.display()));
+        }
+    }
+    found
+}
+
+/// As Cargo's edges: files that a source includes, and crates that its code names, also
+/// in what a macro writes.
+#[test]
+fn no_source_reads_across_the_trust_boundary() {
+    let repo = repo();
+    let (known, files) = (known(&repo), sources(&repo));
+    let (mut looked, mut found) = (0, vec![]);
+    for at in &files {
+        // What a crate is tested with is not what it is made of.
+        let tests = at.iter().any(|part| ["tests", "benches", "bench"].iter().any(|t| part == *t));
+        let source =
+            at.extension().is_some_and(|e| ["rs", "c", "h", "cpp"].iter().any(|s| e == *s));
+        if source && !tests {
+            let text = std::fs::read_to_string(repo.join(at)).expect("readable");
+            found.extend(breaches(at, &text, &known, &files));
+            looked += 1;
+        }
+    }
+    assert!(looked > 300, "the law looked at {looked} files");
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_breach_is_found_and_what_is_lawful_is_not() {
+    let repo = repo();
+    let (known, files) = (known(&repo), sources(&repo));
+    let found = |at: &str, text: &str| breaches(Path::new(at), text, &known, &files).len();
+    for (at, text) in [
+        ("protocol/wire/src/planted.rs", "quote!(::vfun_sdk::Driver)"),
+        ("protocol/wire/src/planted.rs", "include!(\"../../../guest/client/src/lib.rs\");"),
+        ("protocol/wire/include/planted.h", "#include \"vfun_driver.h\""),
+        ("guest/client/src/planted.rs", "macro_rules! m { () => { ::vfun_supervise::Open } }"),
+        ("guest/client/src/planted.rs", "include_str!(\"../../../host/core/src/lib.rs\")"),
+        ("guest/kmod/planted.c", "#include \"vfun_driver.h\""),
+        ("services/template/c/planted.c", "#include <vfun_function.h>"),
+        ("services/sdk/src/planted.rs", "use vfun::Session;"),
+        ("host/core/src/planted.rs", "use vfun_sdk::abi;"),
+        ("host/metrics/src/planted.rs", "let s: vfun::Session;"),
+    ] {
+        assert_eq!(found(at, text), 1, "{at}: {text}");
+    }
+    for (at, text) in [
+        ("host/gateway/src/planted.rs", "let s: vfun::Session;"),
+        ("host/core/src/planted.rs", "use vfun_supervise::Open;"),
+        ("functions/function/src/planted.rs", "quote!(::vfun::Session, ::vfun_sdk::Args)"),
+        ("services/sdk/src/planted.rs", "#[cfg(test)]\nmod tests {\n    use vfun::Session;\n}"),
+    ] {
+        assert_eq!(found(at, text), 0, "{at}: {text}");
+    }
+}
+
+/// Files of the sides that the law binds, from the repository's root.
+fn sources(repo: &Path) -> Vec<PathBuf> {
+    let mut files = vec![];
+    for side in ["protocol", "guest", "services", "functions", "host"] {
+        files_in(&repo.join(side), &mut files);
+    }
+    files.iter().map(|f| f.strip_prefix(repo).expect("inside").to_owned()).collect()
 }
 
 /// Names of all that a package is built from.
@@ -163,13 +287,22 @@ fn the_core_is_pure() {
     }
 }
 
-fn rust_files(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
+fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    let mut all = vec![];
+    files_in(dir, &mut all);
+    found.extend(all.into_iter().filter(|f| f.extension().is_some_and(|e| e == "rs")));
+}
+
+/// Each file in a folder and below, but for what a build makes.
+fn files_in(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).expect("readable").flatten() {
         let path = entry.path();
-        if path.is_dir() && path.file_name() != Some("target".as_ref()) {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") {
+        if !path.is_dir() {
             found.push(path);
+        } else if !entry.file_name().as_encoded_bytes().starts_with(b".")
+            && entry.file_name() != "target"
+        {
+            files_in(&path, found);
         }
     }
 }

@@ -106,10 +106,10 @@ fn cc(repo: &Path) -> Command {
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]);
     for include in [
-        "protocol/function/include",
+        "functions/function/include",
         "services/sdk/include",
         "guest/client/include",
-        "services/template/one_source",
+        "functions/function/examples",
     ] {
         cc.arg("-I").arg(repo.join(include));
     }
@@ -154,7 +154,7 @@ fn the_same_in_c_with_a_manifest_that_the_library_carries() {
     };
     for name in ["gcd", "mean"] {
         let library = dir.path().join(format!("lib{name}.so"));
-        let source = repo.join(format!("services/template/one_source/{name}.c"));
+        let source = repo.join(format!("functions/function/examples/{name}.c"));
         driver(&mut cc(&repo), &source, &library);
         vfun(&["function", "add", library.to_str().unwrap()]);
     }

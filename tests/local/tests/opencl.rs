@@ -3,7 +3,7 @@
 //! they say so, loudly, and are not run: `packaging/setup.sh` installs one.
 
 use std::path::Path;
-use vfun::{Error, FunctionRequest, NackCode};
+use vfun::{Error, FunctionRequest, Location, NackCode, Preference};
 use vfun_admin::{Ask, Reply, ServiceRow};
 use vfun_jail::Layer;
 use vfun_tests_local::{Stand, programs, repo};
@@ -177,6 +177,46 @@ fn a_compilers_words_reach_the_operator_and_no_tenant() {
     assert_eq!(s.connect("other").function("echo").unwrap().call(b"x").unwrap(), b"x");
 }
 
+/// Needs no GPU: its grants are counted before a service is asked for it.
+#[test]
+fn a_kernel_for_a_gpu_is_scarce_hardware() {
+    let s = stand();
+    let kernels = repo().join("services/opencl/kernels");
+    let text = std::fs::read_to_string(kernels.join("matmul_f32.toml")).unwrap();
+    let text = text.replace("\"matmul_f32.cl\"", &format!("{:?}", kernels.join("matmul_f32.cl")));
+    let gpu = "\n[hardware]\nkind = \"opencl\"\nlocation = \"gpu\"\ninstances = 1\n";
+    s.ask(&Ask::AddFunction { manifest: text + gpu, file: "gpu.toml".into() });
+    match s.ask(&Ask::Functions) {
+        Reply::Functions { functions } => {
+            let f = functions.into_iter().find(|f| f.name == "matmul_f32").expect("it is offered");
+            assert_eq!(f.locations, ["software", "gpu × 1"]);
+        }
+        other => panic!("{other:?}"),
+    }
+    let sessions = ["first", "second"].map(|app| s.connect(app));
+    let wanted = |p| FunctionRequest::new("matmul_f32").cell_bytes(4096).preference(p);
+    let held = sessions[0].negotiate(&wanted(Preference::Hardware)).unwrap();
+    assert_eq!(held.info().location, Location::Gpu);
+    match sessions[1].negotiate(&wanted(Preference::Hardware)) {
+        Err(Error::Refused(n)) => {
+            assert_eq!((n.code, n.software_instead), (NackCode::DeviceBusy, true), "{n}");
+            assert!(n.to_string().contains("all 1 instances of 'matmul_f32' on gpu"), "{n}");
+        }
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    let software = sessions[1].negotiate(&wanted(Preference::Any)).unwrap();
+    assert_eq!(software.info().location, Location::Software);
+    assert_eq!(s.grants().into_iter().filter(|g| g.location == "gpu").count(), 1);
+    if !device("a_kernel_for_a_gpu_is_scarce_hardware") {
+        return;
+    }
+    // PoCL's processors are no GPU.
+    if !Path::new("/dev/dri").exists() && !Path::new("/dev/nvidiactl").exists() {
+        let told = held.activate().map(|_| ()).unwrap_err().to_string();
+        assert!(told.contains("no OpenCL device of this host is what the manifest"), "{told}");
+    }
+}
+
 /// Needs no device: what a manifest promises and its signature lacks is seen
 /// before it is offered.
 #[test]
@@ -203,7 +243,7 @@ fn manifests_that_promise_what_is_not_there_are_refused_with_line_and_place() {
         ("[opencl]\n", "[opencl]\nspeed = 3\n", "unknown field `speed`"),
         ("[opencl]\n", "[opencl]\ndevice = { type = \"tpu\" }\n", "unknown variant `tpu`"),
         ("signature = \"(n: u32, v: [f32]) -> f32\"\n", "", "needs a `signature`"),
-        ("kind = \"opencl\"", "kind = \"native\"", "[opencl] is for kind \"opencl\""),
+        ("kind = \"opencl\"", "kind = \"native\"", "`opencl` is for kind \"opencl\""),
         ("k.cl", "none.cl", "there is no driver library"),
     ] {
         assert!(good.contains(from), "{from}");

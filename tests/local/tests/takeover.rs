@@ -1,10 +1,10 @@
 //! A manager is killed at any moment; the one that takes its place goes on.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use vfun::{Error, FunctionRequest};
 use vfun_admin::{Ask, Reply};
+use vfun_tests_local::vm::{device, pass_rings_on, qemu};
 use vfun_tests_local::{Stand, Stop, number};
 
 fn signal(pid: u32, signal: rustix::process::Signal) {
@@ -181,6 +181,31 @@ fn a_keeper_that_is_killed_is_replaced_and_knows_everything() {
 }
 
 #[test]
+fn windows_of_another_layout_are_laid_out_anew_and_the_log_says_so() {
+    let mut stand = Stand::start();
+    let session = stand.connect("older");
+    let echo = session.function("echo").unwrap();
+    assert_eq!(echo.call(b"before").unwrap(), b"before");
+    stand.kill_vfund();
+    // What a manager of layout 1 leaves: it noted no layout.
+    let socket = stand.root().join("admin/keeper.sock");
+    let (keeper, kept) = vfun_keeper::Keeper::connect(&socket).unwrap();
+    let own = kept.iter().find(|k| k.name == "rim/self").expect("its own numbers are kept");
+    let mut note: serde_json::Value = serde_json::from_str(&own.note).unwrap();
+    let noted = note.as_object_mut().unwrap().remove("layout");
+    assert_eq!(noted, Some(vfun_wire::header::LAYOUT.into()));
+    let change = vfun_keeper::Change { name: own.name.clone(), note: Some(note.to_string()) };
+    keeper.change(vec![change]).unwrap();
+    drop((keeper, kept));
+    stand.start_vfund();
+    assert!(stand.log().contains("its windows have layout 1"), "{}", stand.log());
+    assert_eq!(stand.totals().2, 0, "no grant of before");
+    assert!(echo.call(b"after").is_err());
+    let again = stand.connect("newer").function("echo").unwrap();
+    assert_eq!(again.call(b"after").unwrap(), b"after");
+}
+
+#[test]
 fn a_revoked_grant_stays_revoked_and_old_handles_stay_stale() {
     let mut stand = Stand::start();
     let session = stand.connect("old");
@@ -196,43 +221,19 @@ fn a_revoked_grant_stays_revoked_and_old_handles_stay_stale() {
     drop(again);
 }
 
-/// A QEMU of a VM's client: its connection, and what it was told with it.
-struct Qemu {
-    socket: std::os::unix::net::UnixStream,
-    first: i64,
-    fds: Vec<std::os::fd::OwnedFd>,
-}
-
-fn qemu(stand: &Stand) -> Qemu {
-    let socket = stand.root().join("ivshmem/vm.sock");
-    let socket = std::os::unix::net::UnixStream::connect(socket).unwrap();
-    let (mut first, mut fds) = (None, vec![]);
-    while fds.len() < 17 {
-        let mut word = [0; 8];
-        let (n, more) = vfun_window::fdpass::receive(&socket, &mut word).unwrap();
-        let said = if n == 8 { i64::from_le_bytes(word) } else { i64::MIN };
-        first.get_or_insert(said);
-        if said < -1 {
-            break;
-        }
-        fds.extend(more);
-    }
-    Qemu { socket, first: first.unwrap(), fds }
-}
-
 const VM: &str = "name = \"vm\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-doorbell\"\n";
 
 #[test]
 fn a_vm_keeps_its_window_and_its_place() {
     let mut stand = Stand::start();
     stand.add_client(VM).unwrap();
-    let vm = qemu(&stand);
+    let vm = qemu(&stand, "vm");
     assert_eq!((vm.first, vm.fds.len()), (0, 17));
     let windows = stand.totals().0;
     stand.kill_vfund();
     stand.start_vfund();
     assert_eq!(stand.totals().0, windows);
-    assert_eq!(qemu(&stand).first, -2, "there is one VM of this client already");
+    assert_eq!(qemu(&stand, "vm").first, -2, "there is one VM of this client already");
     // Nor does the next window get this one's number.
     let session = stand.connect("beside");
     assert_eq!(stand.totals().0, windows + 1);
@@ -241,51 +242,18 @@ fn a_vm_keeps_its_window_and_its_place() {
     stand.until("it is gone", |s| s.totals().0 == windows);
 }
 
-/// A made-up PCI device of a VM, whose memory is `window`.
-fn device(folder: &Path, window: &Path) -> PathBuf {
-    let device = folder.join("0000:00:04.0");
-    std::fs::create_dir_all(&device).unwrap();
-    std::fs::write(device.join("vendor"), "0x1af4\n").unwrap();
-    std::fs::write(device.join("device"), "0x1110\n").unwrap();
-    std::fs::write(device.join("resource0"), vec![0xff; 4096]).unwrap();
-    std::os::unix::fs::symlink(window, device.join("resource2")).unwrap();
-    device
-}
-
-/// What it does: rings the host when its doorbell's register is written.
-fn pass_rings_on(device: &Path, bells: &[std::os::fd::OwnedFd], stop: &AtomicBool) {
-    use vfun_window::{Access, Mapping};
-    let mut options = std::fs::File::options();
-    let file = options.read(true).write(true).open(device.join("resource0")).unwrap();
-    let page = Mapping::new(&file, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
-    let word = vfun_wire::ivshmem::REG_DOORBELL / 8;
-    while !stop.load(Ordering::Relaxed) {
-        if page.load(word, Ordering::Acquire) == u64::MAX {
-            std::thread::sleep(Duration::from_micros(200));
-            continue;
-        }
-        // All of them, after the word is free again: a ring between is not lost.
-        page.store(word, u64::MAX, Ordering::SeqCst);
-        for bell in bells {
-            rustix::io::write(bell, &1u64.to_ne_bytes()).unwrap();
-        }
-    }
-}
-
 /// No socket tells an app in a VM that nobody is left: the manager's beat does.
 #[test]
 fn calls_in_a_vm_end_when_manager_keeper_and_service_die_at_once() {
     use rustix::process::Signal;
-    use std::os::fd::AsRawFd;
     let mut stand = Stand::start();
     stand.add_client(VM).unwrap();
     let plain =
         "name = \"plain\"\nkind = \"vm\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n";
     stand.add_client(plain).unwrap();
-    let vm = qemu(&stand);
+    let vm = qemu(&stand, "vm");
     let (with_bells, without) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let memory = format!("/proc/self/fd/{}", vm.fds[0].as_raw_fd());
-    let rings = device(with_bells.path(), Path::new(&memory));
+    let rings = device(with_bells.path(), &vm.memory());
     device(without.path(), &stand.root().join("virtfun-plain"));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -336,7 +304,7 @@ fn a_qemu_that_lets_ringers_hang_gets_no_more_windows() {
     let stand = Stand::start();
     stand.add_client(VM).unwrap();
     let refused = (0..20).any(|_| {
-        let vm = qemu(&stand);
+        let vm = qemu(&stand, "vm");
         if vm.first == -2 {
             return true;
         }

@@ -7,8 +7,10 @@ use vfun::FunctionRequest;
 use vfun_admin::Ask;
 use vfun_tests_local::{Stand, repo};
 use vfun_wire::channel::{Command, Word0, Word1, line_off};
-use vfun_wire::message::{ActivateAck, Kind};
-use zerocopy::{FromBytes, IntoBytes};
+use vfun_wire::kind::Calls;
+use vfun_wire::message::Kind;
+use vfun_wire::place::ChannelPlace;
+use zerocopy::IntoBytes;
 
 fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
@@ -67,7 +69,7 @@ fn a_window_is_laid_out_anew_when_nobody_computes_in_the_one_before() {
     let session = raw.hello();
     let grant = raw.ask(Kind::Negotiate, session, negotiate("misbehave").as_bytes()).unwrap();
     let ack = raw.ask(Kind::Activate, session, &grant[..8]).unwrap();
-    let place = ActivateAck::read_from_bytes(&ack).unwrap().geometry;
+    let place = Calls::of(&ChannelPlace::read(&ack).unwrap().1).unwrap();
     // Another channel of the same service, in another window: the service is
     // not idle when the first one goes.
     let other = stand.options("other").client("vm1").connect().unwrap();
@@ -76,14 +78,14 @@ fn a_window_is_laid_out_anew_when_nobody_computes_in_the_one_before() {
     let pid = stand.grants()[0].pid.expect("it runs");
     assert!(stand.grants().iter().all(|g| g.pid == Some(pid)), "one service");
     // A call that sleeps for half a minute.
-    let at = (place.dataout_off.get() as usize + line_off(0)) / 8;
+    let at = (place.dataout as usize + line_off(0)) / 8;
     let call = [6u8, 0x30, 0x75, 0, 0];
     raw.window.write(8 * at + 16, &call).unwrap();
     let len = Word1 { len: call.len() as u32, status: 0 };
     raw.window.store(at + 1, len.pack(), Ordering::Relaxed);
     let set = Word0 { seq: 1, op: Command::Set.to_wire(), flags: 0, reserved: 0 };
     raw.window.store(at, set.pack(), Ordering::Release);
-    let current = place.datain_off.get() as usize / 8 + vfun_wire::channel::in_header::CURRENT;
+    let current = place.datain as usize / 8 + vfun_wire::channel::in_header::CURRENT;
     stand.until("it computes", |_| raw.window.load(current, Ordering::Acquire) != 0);
     std::fs::File::options().write(true).open(&window).unwrap().set_len(0).unwrap();
     let whole = || std::fs::metadata(&window).unwrap().len() == 2 << 20;

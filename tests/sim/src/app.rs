@@ -7,10 +7,12 @@ use crate::service::answer_to;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use vfun_ring::{Caller, Looked, Ticket, WindowMemory};
-use vfun_wire::channel::{Command, Geometry};
-use vfun_wire::header::HEAP_OFF;
+use vfun_wire::channel::Command;
+use vfun_wire::kind::CallsShape;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::message::*;
+use vfun_wire::place::ChannelPlace;
+use vfun_wire::version::VERSION_MIN;
 use vfun_wire::{Nack, NackCode, Status, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
@@ -54,7 +56,7 @@ struct Asking {
 }
 
 struct Channel {
-    geometry: Geometry,
+    place: ChannelPlace,
     caller: Caller<WindowMemory>,
     open: Vec<(Ticket, u64)>,
     broken: bool,
@@ -176,7 +178,7 @@ impl App {
                 return;
             }
             let h = Hello {
-                version_min: U16::new(1),
+                version_min: U16::new(VERSION_MIN),
                 version_max: U16::new(9),
                 pid: U32::new(1),
                 features: U64::new(u64::MAX),
@@ -198,12 +200,15 @@ impl App {
                     preference,
                     wait: self.rng.u8(0..2),
                     kind: U16::new(1),
-                    depth: U16::new(1 << self.rng.u32(0..4)),
-                    reserved2: U16::new(0),
-                    cell_bytes: U32::new([0, 64, 4096, 20_000][self.rng.usize(0..4)]),
                     deadline_ms: U32::new(0),
-                    reserved3: U32::new(0),
+                    reserved0: U32::ZERO,
                     signature: U64::new(0),
+                    shape: CallsShape::new(
+                        1 << self.rng.u32(0..4),
+                        [0, 64, 4096, 20_000][self.rng.usize(0..4)],
+                    )
+                    .shape(),
+                    reserved1: [U64::ZERO; 3],
                 };
                 self.post(v, What::Negotiate, Kind::Negotiate, n.as_bytes());
             }
@@ -252,7 +257,7 @@ impl App {
                 v.ledger.abandoned(number);
             }
             if !c.broken && !v.revoked.contains(&m.grant) {
-                v.memory.soil(&c.geometry, self.rng.u64(..));
+                v.memory.soil(&c.place, self.rng.u64(..));
             }
         }
         self.post(v, What::Release(m.grant), Kind::Release, &m.grant.to_le_bytes());
@@ -363,22 +368,20 @@ impl App {
                 self.grants.push(Mine { grant: a.grant.get(), channel: None });
             }
             What::Activate(grant) => {
-                let (a, _) = ActivateAck::read_from_prefix(body).expect("a whole answer");
-                assert_eq!(a.channel.get(), grant, "another channel than the one asked for");
-                let geometry = a.geometry;
-                geometry
-                    .check(HEAP_OFF as u64, v.memory.bytes)
-                    .unwrap_or_else(|e| panic!("a geometry that cannot be: {e}"));
+                let (channel, place) = ChannelPlace::read(body).expect("a whole answer");
+                assert_eq!(channel, grant, "another channel than the one asked for");
+                let at = &[v.memory.heap()];
+                place.check(at).unwrap_or_else(|e| panic!("a place that cannot be: {e}"));
                 let Some(m) = self.grants.iter_mut().find(|m| m.grant == grant) else { return };
                 if v.revoked.contains(&grant) {
                     return;
                 }
-                let broken = v.memory.caller(&geometry).broken().is_some();
-                if !broken && let Some(at) = v.memory.dirt(&geometry) {
+                let broken = v.memory.caller(&place).broken().is_some();
+                if !broken && let Some(at) = v.memory.dirt(&place) {
                     panic!("channel {grant:x} is given with what another left in it, at {at}");
                 }
-                let caller = v.memory.caller(&geometry);
-                m.channel = Some(Channel { geometry, caller, open: vec![], broken });
+                let caller = v.memory.caller(&place);
+                m.channel = Some(Channel { place, caller, open: vec![], broken });
             }
             What::Goodbye => self.session = None,
             What::Stats(_) => {

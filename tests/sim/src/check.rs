@@ -2,102 +2,48 @@
 
 use crate::service::Temper;
 use crate::world::World;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use vfun_core::GrantState;
-use vfun_wire::channel::Geometry;
-use vfun_wire::header::HEAP_OFF;
-use vfun_wire::limits::SESSIONS;
+use vfun_wire::place::ChannelPlace;
 
-fn sides(g: &Geometry) -> [(u64, u64); 2] {
-    let side = g.side_bytes.get();
-    [g.dataout_off.get(), g.datain_off.get()].map(|off| (off, off + side))
-}
-
-fn overlap(a: &Geometry, b: &Geometry) -> bool {
-    sides(a).iter().any(|(a0, a1)| sides(b).iter().any(|(b0, b1)| a0 < b1 && b0 < a1))
+fn overlap(a: &ChannelPlace, b: &ChannelPlace) -> bool {
+    a.ranges().iter().any(|a| b.ranges().iter().any(|b| a.meets(b)))
 }
 
 impl World {
-    /// Panics if something is not as it must be.
+    /// Panics if something is not as it must be: of the core ([`vfun_core::Core::check`]),
+    /// of what its catalog allows, and of what services have mapped.
     pub fn check(&self) {
         let Some(m) = &self.manager else { return };
         let core = &m.rim.core;
-        let totals = core.totals();
-        // A window's end may have been noted, and not that of its sessions yet.
-        let fit = totals.sessions <= totals.windows * SESSIONS || !m.resumed();
-        assert!(fit, "more sessions than lines");
-        let windows: BTreeSet<u32> = core.window_ids().collect();
-        // A line that nobody gives back is one app less in this window, for good.
-        let held = windows.iter().find(|w| totals.sessions == 0 && core.has_sessions(**w));
-        assert_eq!(held, None, "lines of sessions are held, and there is no session");
-        let mut ranges: BTreeMap<u32, Vec<(u64, Geometry)>> = BTreeMap::new();
+        core.check();
+        let mut ranges: BTreeMap<u32, Vec<(u64, ChannelPlace)>> = BTreeMap::new();
         let (mut held, mut hardware) = (BTreeMap::<u32, u32>::new(), BTreeMap::<&str, u32>::new());
-        let mut vfs = BTreeSet::new();
-        let mut bytes = 0;
         for (handle, g) in core.grants() {
-            let owned = windows.contains(&g.window) && core.has_session(g.session);
-            assert!(
-                owned || g.state == GrantState::Closing || !m.resumed(),
-                "grant {handle} is {} and nobody's",
-                g.state.text()
-            );
-            if windows.contains(&g.window) {
-                *held.entry(g.client_id).or_default() += 1;
+            *held.entry(g.holder.window).or_default() += 1;
+            if g.subject.location.is_hardware() {
+                *hardware.entry(&g.subject.function).or_default() += 1;
             }
-            if let Some(vf) = g.vf.filter(|_| g.leased) {
-                let new = vfs.insert((&g.function, vf));
-                assert!(new, "VF {vf} of '{}' is two grants'", g.function);
+            let Some(place) = g.channel() else { continue };
+            if let Some(memory) = m.memory(g.holder.window) {
+                place.check(&[memory.heap()]).unwrap_or_else(|e| panic!("grant {handle}: {e}"));
             }
-            if g.location.is_hardware() {
-                *hardware.entry(&g.function).or_default() += 1;
-            }
-            if let Some(service) = g.service
-                && g.state != GrantState::Broken
-            {
-                assert!(
-                    core.knows_service(service),
-                    "grant {handle} is {} by service {service}, which is gone",
-                    g.state.text()
-                );
-            }
-            assert!(
-                g.state != GrantState::Active || g.service.is_some(),
-                "grant {handle} is active and nobody serves it"
-            );
-            let Some(geometry) = g.geometry else { continue };
-            if let Some(memory) = m.memory(g.window) {
-                geometry
-                    .check(HEAP_OFF as u64, memory.bytes)
-                    .unwrap_or_else(|e| panic!("grant {handle}: {e}"));
-            }
-            if windows.contains(&g.window) {
-                bytes += 2 * geometry.side_bytes.get();
-            }
-            for (other, theirs) in ranges.entry(g.window).or_default().iter() {
-                assert!(
-                    !overlap(&geometry, theirs),
-                    "grants {handle} and {other:x} share pages of window {}",
-                    g.window
-                );
-            }
-            ranges.entry(g.window).or_default().push((handle.0, geometry));
+            ranges.entry(g.holder.window).or_default().push((handle.0, place));
         }
-        assert!(bytes <= totals.bytes, "{bytes} bytes are in use, {} counted", totals.bytes);
-        let catalog = core.catalog();
-        for (client, n) in held {
+        for (window, n) in held {
             // A lower limit takes nothing away.
-            assert!(n <= 16, "client {client} holds {n} grants");
+            assert!(n <= 16, "window {window} has {n} grants");
         }
         for (function, n) in hardware {
-            let most = catalog.functions.get(function).and_then(|f| f.hardware.as_ref());
+            let f = core.catalog().functions.get(function);
+            let most = f.and_then(|f| f.hardware.as_ref());
             assert!(most.is_none_or(|h| n <= h.instances), "'{function}' has {n} instances out");
         }
         self.check_maps(&ranges);
     }
 
     /// What services really have mapped is nobody else's.
-    fn check_maps(&self, ranges: &BTreeMap<u32, Vec<(u64, Geometry)>>) {
+    fn check_maps(&self, ranges: &BTreeMap<u32, Vec<(u64, ChannelPlace)>>) {
         let m = self.manager.as_ref().expect("the caller looked");
         let mut maps = vec![];
         let mut on_vfs = BTreeMap::new();
@@ -124,9 +70,9 @@ impl World {
                 if !m.memory(*window).is_some_and(|w| Rc::ptr_eq(w, memory)) {
                     continue;
                 }
-                for (grant, geometry) in given {
+                for (grant, theirs) in given {
                     assert!(
-                        grant == channel || !overlap(g, geometry),
+                        grant == channel || !overlap(g, theirs),
                         "process {pid} has pages of channel {channel:x}, which are given to {grant:x}"
                     );
                 }

@@ -5,6 +5,7 @@ use crate::ledger::Ledger;
 use crate::memory::Memory;
 use std::rc::Rc;
 use vfun_wire::control::REQUEST_BODY;
+use vfun_wire::kind::CallsShape;
 use vfun_wire::limits::{CONTROL_CELLS, CREDENTIAL_BYTES, SESSIONS};
 use vfun_wire::message::*;
 use vfun_wire::names;
@@ -90,7 +91,7 @@ impl Hostile {
         let (kind, body) = match self.rng.u32(0..10) {
             0 | 1 => {
                 let h = Hello {
-                    version_min: U16::new(self.rng.u16(0..3)),
+                    version_min: U16::new(self.rng.u16(0..4)),
                     version_max: U16::new(9),
                     pid: U32::new(1),
                     features: U64::new(self.rng.u64(..)),
@@ -109,12 +110,12 @@ impl Hostile {
                     preference: self.rng.u8(0..4),
                     wait: 0,
                     kind: U16::new(1),
-                    depth: U16::new(1 << self.rng.u32(0..11)),
-                    reserved2: U16::new(0),
-                    cell_bytes: U32::new(self.rng.u32(0..80_000)),
                     deadline_ms: U32::new(0),
-                    reserved3: U32::new(0),
+                    reserved0: U32::ZERO,
                     signature: U64::new(0),
+                    shape: CallsShape::new(1 << self.rng.u32(0..11), self.rng.u32(0..80_000))
+                        .shape(),
+                    reserved1: [U64::ZERO; 3],
                 };
                 (Kind::Negotiate, n.as_bytes().to_vec())
             }

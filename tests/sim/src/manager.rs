@@ -13,10 +13,7 @@ use vfun_core::{Core, Event, Exit, ServiceId, WindowId};
 use vfun_rim::methods::*;
 use vfun_rim::take_up::Left;
 use vfun_rim::window::HostWindow;
-use vfun_rim::{Attached, Rim};
-
-/// The name of the simulated transport.
-pub const TRANSPORT: &str = "simulated";
+use vfun_rim::{Attached, Rim, Transport};
 
 /// The manager was killed here.
 pub struct Killed;
@@ -29,12 +26,6 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Whether it has looked at all that the one before it left. Until then
-    /// there may be grants whose sessions' ends were noted and theirs were not.
-    pub fn resumed(&self) -> bool {
-        !self.rim.events.iter().any(|e| matches!(e, Event::Resume { .. }))
-    }
-
     /// The memory of a window it has.
     pub fn memory(&self, id: WindowId) -> Option<&Rc<Memory>> {
         self.rim.windows.get(&id).map(|a| &a.peer.memory)
@@ -164,12 +155,12 @@ impl World {
         let (generation, id) = (self.next_window_generation(), self.fresh_id());
         let window = HostWindow::lay_out(memory.file(), bytes, generation, client, &name, None);
         let conn = Conn { window: id, memory: memory.clone() };
+        let transport = if host { Transport::Host } else { Transport::IvshmemDoorbell };
         let attached = Attached {
             window: window.expect("a window"),
             client,
-            transport: TRANSPORT,
+            transport,
             peer: Seat { guest, memory },
-            heartbeats: !host,
             proven: false,
             handing: false,
             intake: self.intake(client),

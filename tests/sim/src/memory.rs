@@ -7,12 +7,15 @@ use std::sync::atomic::Ordering;
 use vfun_ring::{Caller, Server, WindowMemory};
 use vfun_window::{Access, Mapping, WriteSpan, memfd};
 use vfun_wire::LINE;
-use vfun_wire::channel::{Geometry, HANDED, in_header, spaces_off};
+use vfun_wire::channel::{HANDED, in_header};
 use vfun_wire::control::{
     ANSWER_BODY, Posted, REQUEST_BODY, WORD_ANSWERED, WORD_POSTED, WORD_SESSION, answer_off,
     request_off,
 };
-use vfun_wire::header::{POSTED_OFF, SESSIONS_OFF};
+use vfun_wire::header::{HEAP_OFF, POSTED_OFF, SESSIONS_OFF};
+use vfun_wire::kind::Calls;
+use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::Heap;
 
 /// Memory that guest, manager and services share: real, so that the real code
 /// of all three works on it.
@@ -41,32 +44,41 @@ impl Memory {
         self.fd.try_clone().expect("a descriptor")
     }
 
-    fn side(&self, off: u64, g: &Geometry) -> WriteSpan {
-        self.span.part(off as usize, g.side_bytes.get() as usize).expect("inside the window")
+    /// Where its channels may lie.
+    pub fn heap(&self) -> Heap {
+        Heap { window: 0, from: HEAP_OFF as u64, to: self.bytes }
     }
 
-    pub fn caller(&self, g: &Geometry) -> Caller<WindowMemory> {
-        let (out, inn) =
-            (self.side(g.dataout_off.get(), g), self.side(g.datain_off.get(), g).reader());
-        let mem = WindowMemory::new(out, inn).expect("two sides as long");
-        Caller::new(mem, g.depth.get(), g.cell_bytes.get())
+    /// Its `dataout` and its `datain`, with what they are.
+    fn sides(&self, place: &ChannelPlace) -> (Calls, WriteSpan, WriteSpan) {
+        let c = Calls::of(place).expect("all are of calls here");
+        let side = |off: u64| {
+            self.span.part(off as usize, c.side_bytes as usize).expect("inside the window")
+        };
+        (c, side(c.dataout), side(c.datain))
     }
 
-    pub fn server(&self, g: &Geometry) -> Server<WindowMemory> {
-        let (out, inn) =
-            (self.side(g.dataout_off.get(), g).reader(), self.side(g.datain_off.get(), g));
-        let mem = WindowMemory::new(inn, out).expect("two sides as long");
-        Server::new(mem, g.depth.get(), g.cell_bytes.get())
+    pub fn caller(&self, place: &ChannelPlace) -> Caller<WindowMemory> {
+        let (c, out, inn) = self.sides(place);
+        let mem = WindowMemory::new(out, inn.reader()).expect("two sides as long");
+        Caller::new(mem, c.depth, c.cell_bytes)
     }
 
-    /// The first word of a channel's headers and lines that is not zero, if any.
+    pub fn server(&self, place: &ChannelPlace) -> Server<WindowMemory> {
+        let (c, out, inn) = self.sides(place);
+        let mem = WindowMemory::new(inn, out.reader()).expect("two sides as long");
+        Server::new(mem, c.depth, c.cell_bytes)
+    }
+
+    /// The first word of those that the host sets to zero which is not, if any.
     /// That its own service, which has served nothing, has handed it on already is no dirt.
-    pub fn dirt(&self, g: &Geometry) -> Option<u64> {
-        let words = spaces_off(g.depth.get()) / 8;
-        [g.dataout_off.get(), g.datain_off.get()].into_iter().find_map(|off| {
-            let side = self.side(off, g);
-            (0..words)
-                .find(|w| match side.reader().load(*w, Ordering::Relaxed) {
+    pub fn dirt(&self, place: &ChannelPlace) -> Option<u64> {
+        place.ranges().iter().zip(place.wants().iter()).find_map(|(range, want)| {
+            let off = range.offset.get();
+            let span =
+                self.span.part(off as usize, want.zeroed as usize).expect("inside the window");
+            (0..want.zeroed as usize / 8)
+                .find(|w| match span.reader().load(*w, Ordering::Relaxed) {
                     0 => false,
                     HANDED => *w != in_header::NEXT,
                     _ => true,
@@ -76,8 +88,8 @@ impl Memory {
     }
 
     /// Writes all over a channel's own side, as an app may.
-    pub fn soil(&self, g: &Geometry, with: u64) {
-        let side = self.side(g.dataout_off.get(), g);
+    pub fn soil(&self, place: &ChannelPlace, with: u64) {
+        let (_, side, _) = self.sides(place);
         for word in [1, 9, 64, 511, 512 + 5] {
             side.store(word, with | 1, Ordering::Relaxed);
         }

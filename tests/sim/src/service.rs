@@ -9,10 +9,10 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use vfun_core::Exit;
 use vfun_ring::{Memory as _, Next, Request, Server, WindowMemory};
-use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService, Open, ToService};
+use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService, ToService};
 use vfun_wire::Status;
-use vfun_wire::channel::{Geometry, in_header, side_bytes};
-use zerocopy::little_endian::{U16, U32, U64};
+use vfun_wire::channel::in_header;
+use vfun_wire::place::ChannelPlace;
 
 /// How a process behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ enum At {
 
 struct Channel {
     memory: Rc<Memory>,
-    geometry: Geometry,
+    place: ChannelPlace,
     deadline_ms: u64,
     server: Option<Server<WindowMemory>>,
     at: At,
@@ -92,22 +92,6 @@ struct Channel {
     broken: Option<String>,
     /// Its call never ends.
     hangs: bool,
-}
-
-/// A channel's layout, as its service is told it.
-fn geometry(open: &Open) -> Geometry {
-    let side = side_bytes(open.depth, open.cell_bytes).expect("what the core grants is possible");
-    Geometry {
-        dataout_off: U64::new(open.dataout_off),
-        datain_off: U64::new(open.datain_off),
-        side_bytes: U64::new(side),
-        cell_bytes: U32::new(open.cell_bytes),
-        depth: U16::new(open.depth),
-        kind: U16::new(open.kind),
-        vector_out: U16::new(0),
-        vector_in: U16::new(0),
-        reserved: U32::new(0),
-    }
 }
 
 /// A service's process.
@@ -174,16 +158,16 @@ impl Process {
         });
     }
 
-    /// What it has mapped, of which windows: handle, memory, geometry, and
+    /// What it has mapped, of which windows: handle, memory, place, and
     /// whether it may touch it.
-    pub fn maps(&self) -> impl Iterator<Item = (u64, &Rc<Memory>, &Geometry, bool)> {
+    pub fn maps(&self) -> impl Iterator<Item = (u64, &Rc<Memory>, &ChannelPlace, bool)> {
         self.channels.iter().filter(|(_, c)| !matches!(c.at, At::Ended)).map(|(h, c)| {
             let touches = match c.at {
                 At::Standing | At::Left => false,
                 At::Opening => c.standby.is_none(),
                 _ => true,
             };
-            (*h, &c.memory, &c.geometry, touches)
+            (*h, &c.memory, &c.place, touches)
         })
     }
 
@@ -230,7 +214,7 @@ impl Process {
         if steady {
             let place = |h: &u64| {
                 let c = &self.channels[h];
-                (c.memory.guest, c.geometry.dataout_off.get())
+                (c.memory.guest, c.place.ranges()[0].offset.get())
             };
             busy.sort_by_key(place);
         }
@@ -285,7 +269,7 @@ impl Process {
                 let alone = !self.linked && baton.is_some();
                 let opening = Channel {
                     memory: memory.expect("it comes along"),
-                    geometry: geometry(&open),
+                    place: open.place.read().expect("what the core grants is possible"),
                     deadline_ms: open.deadline_ms.into(),
                     server: None,
                     at: At::Opening,
@@ -450,7 +434,7 @@ impl Process {
     /// Takes a channel up, as after a crash.
     fn take(&mut self, channel: u64, status: Status) {
         let c = self.channels.get_mut(&channel).expect("listed");
-        let mut server = c.memory.server(&c.geometry);
+        let mut server = c.memory.server(&c.place);
         // As in `Calls::finish_half_done`.
         let left = server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
         if left != 0 {

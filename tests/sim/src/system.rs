@@ -1,7 +1,7 @@
 //! The world as a manager's system: see [`System`].
 
 use crate::keeper::Held;
-use crate::manager::{Killed, TRANSPORT};
+use crate::manager::Killed;
 use crate::memory::Memory;
 use crate::plan::Chance;
 use crate::service::{Baton, Process, Temper, Told};
@@ -249,14 +249,14 @@ impl System for World {
         _: WindowId,
         note: &WindowNote,
         kept: Held,
-    ) -> Result<(HostWindow, &'static str, Seat), String> {
+    ) -> Result<(HostWindow, Seat), String> {
         let Held::Window(memory) = kept else { return Err("no memory was kept of it".into()) };
         if note.handing {
             return Err("its manager was killed while it told the VM of it".into());
         }
         let window = HostWindow::take_up(memory.file(), note.bytes, note.generation, None);
         let seat = Seat { guest: memory.guest, memory };
-        Ok((window.map_err(|e| e.to_string())?, TRANSPORT, seat))
+        Ok((window.map_err(|e| e.to_string())?, seat))
     }
     fn regain_service(&mut self, _: ServiceId, _: &str, kept: Held) -> Result<Service, String> {
         match kept {

@@ -4,6 +4,7 @@ use crate::config;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 use vfun_admin::Reply;
 use vfun_testguest::{Doorbell, Guest, GuestConfig};
 use vfun_tests_local::{Stand, programs, repo};
@@ -11,7 +12,7 @@ use vfun_tests_local::{Stand, programs, repo};
 /// Where the module lies in the guest.
 pub const MODULE: &str = "/lib/vfun.ko";
 /// The test programs in C, in the guest's `/usr/bin`.
-const PROGRAMS: [&str; 4] = ["misuse", "fuzz", "hold", "ringcost"];
+const PROGRAMS: [&str; 5] = ["misuse", "fuzz", "hold", "ranges", "ringcost"];
 
 /// Declares a VM's client and says where its device connects.
 pub fn doorbell_client(stand: &Stand, name: &str, more: &str) -> Doorbell {
@@ -92,6 +93,15 @@ pub fn ok(guest: &Guest, script: &str) -> String {
 pub fn dmesg(guest: &Guest) -> String {
     let said = guest.run("dmesg | grep -E 'vfun|BUG|WARN|Oops' | tail -n 20", crate::LONG);
     said.map(|o| o.text()).unwrap_or_default()
+}
+
+/// Waits until something is so; fails if it does not come.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < end, "{what} did not come to pass");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Loads the module; there is a node then.

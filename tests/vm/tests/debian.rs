@@ -3,7 +3,9 @@
 //! the init system is a small one of the tests, which starts udev as Debian's
 //! does (a whole boot by systemd takes minutes in an emulated machine).
 
-use vfun_testguest::{Guest, RunOutput};
+use vfun_admin::Transport;
+use vfun_testguest::{Guest, GuestConfig, RunOutput, Window};
+use vfun_tests_conform::declare;
 use vfun_tests_local::Stand;
 use vfun_tests_vm::debian::debian_config;
 use vfun_tests_vm::module::{doorbell_client, healthy};
@@ -19,7 +21,11 @@ impl Place {
     fn new() -> Place {
         let stand = Stand::start();
         let window = doorbell_client(&stand, "vm1", "");
-        let guest = boot(&debian_config("debian", vec![window]));
+        let pmem = declare(&stand, "vm2", Transport::Pmem);
+        let size = Transport::Pmem.row().origin + pmem.window_bytes;
+        let pmem = Window { path: pmem.window_file.expect("a file"), size };
+        let pmems = vec![pmem];
+        let guest = boot(&GuestConfig { pmems, ..debian_config("debian", vec![window]) });
         println!("Debian is up after {:?}", guest.boot_time());
         Place { stand, guest }
     }
@@ -74,6 +80,12 @@ fn the_packages_install_work_and_go_in_debians_own_system() {
     let out = p.run(&as_user("stranger", "vfun call factorial 20 2>&1"));
     let said = out.text();
     assert!(out.status == 5 && said.contains("usermod -aG vfun"), "{}: {said}", out.status);
+
+    // Udev loaded what a window in persistent memory needs, too.
+    let path = p.root("VFUN_ENDPOINT=pmem vfun call factorial 20 2>&1");
+    assert!(path.contains("2432902008176640000"), "{path}");
+    let said = p.root("VFUN_ENDPOINT=pmem vfun call null '' 2>&1");
+    assert!(said.contains("pmem (/dev/dax0.0): client vm2"), "{said}");
 
     // Removed while it is there: the device is free again, nothing is left.
     p.root("DEBIAN_FRONTEND=noninteractive apt-get -qq -y remove virtfun-guest virtfun-guest-dkms");

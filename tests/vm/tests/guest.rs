@@ -1,6 +1,6 @@
 //! Programs in real guests call functions of their host.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vfun_testguest::Window;
 use vfun_tests_local::Stand;
 use vfun_tests_vm::{LONG, boot, client, config};
@@ -48,59 +48,6 @@ fn a_program_in_a_guest_negotiates_activates_calls_and_releases() {
         assert!(out.status == 5 && said.contains("a command of the host"), "{command}: {said}");
     }
     guest.shutdown(Duration::from_secs(20)).unwrap();
-}
-
-#[test]
-fn two_apps_of_a_guest_work_side_by_side_and_outlive_the_manager() {
-    let mut stand = Stand::start();
-    let guest = boot(&config("side", vec![client(&stand, "vm1", "")]));
-    std::thread::scope(|scope| {
-        for function in ["echo", "sha256"] {
-            let guest = &guest;
-            scope.spawn(move || {
-                let script = format!(
-                    "for i in 1 2 3; do vfun call {function} --hex 0102 --repeat 2000 || exit 1; done"
-                );
-                guest.run_ok(&script, LONG).unwrap();
-            });
-        }
-    });
-    // A long run of calls; the manager dies in the middle.
-    std::thread::scope(|scope| {
-        let guest = &guest;
-        let calls = scope.spawn(move || {
-            guest.run("vfun call misbehave --hex 060a000000 --repeat 300", LONG).unwrap()
-        });
-        stand.until("the calls", |s| s.grants().iter().any(|g| g.counters.calls > 20));
-        stand.kill_vfund();
-        let out = calls.join().unwrap();
-        // Every call was made; only giving the grant back found nobody.
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(said.contains("300 calls"), "{said}");
-    });
-    let out = guest.run("vfun call echo hello", LONG).unwrap();
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(out.status == 5 && said.contains("manager"), "{}: {said}", out.status);
-    stand.start_vfund();
-    assert_eq!(guest.run_ok("vfun call echo again", LONG).unwrap(), "again");
-}
-
-#[test]
-fn an_app_killed_in_a_guest_is_cleaned_up_by_its_heartbeat() {
-    let stand = Stand::start();
-    let guest = boot(&config("heart", vec![client(&stand, "vm1", "")]));
-    guest
-        .run_ok("vfun call misbehave --hex 0664000000 --repeat 5000 >/dev/null 2>&1 & echo $! >/tmp/pid", LONG)
-        .unwrap();
-    stand.until("the calls", |s| s.grants().iter().any(|g| g.counters.calls > 0));
-    guest.run_ok("kill -9 $(cat /tmp/pid)", LONG).unwrap();
-    assert!(!stand.grants().is_empty());
-    let began = Instant::now();
-    while !stand.grants().is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", stand.grants());
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    assert_eq!(guest.run_ok("vfun call echo next", LONG).unwrap(), "next");
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod guest;
 mod libvirt;
 mod module;
 mod module_host;
+mod module_ranges;
 mod raw;
 mod submit;
+mod transports;
 mod unprivileged;

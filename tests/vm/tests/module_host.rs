@@ -3,21 +3,15 @@
 
 use std::time::{Duration, Instant};
 use vfun_tests_vm::fakehost::{FakeHost, Mood};
-use vfun_tests_vm::module::{dmesg, expect_over, healthy, hold, load, module_config, ok, said_by};
+use vfun_tests_vm::module::{
+    dmesg, expect_over, healthy, hold, load, module_config, ok, said_by, until,
+};
 use vfun_tests_vm::{LONG, boot};
 
 /// What `hold` writes all over its dataout.
 const MARK: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 /// How long a host that answers nonsense is asked.
 const NONSENSE_SECONDS: u32 = 10;
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < end, "{what} did not come to pass");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 #[test]
 fn after_unplug_old_mappings_reach_nothing_of_the_next_device() {

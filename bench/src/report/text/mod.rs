@@ -8,6 +8,7 @@ mod latency;
 mod leases;
 mod module;
 pub(super) mod number;
+mod queues;
 mod summary;
 mod table;
 mod waiting;
@@ -24,6 +25,7 @@ pub use latency::latency;
 pub(super) use latency::what;
 pub use leases::leases;
 pub use module::module;
+pub use queues::queues;
 pub use summary::summary;
 pub use waiting::waiting;
 

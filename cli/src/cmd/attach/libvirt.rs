@@ -1,7 +1,6 @@
 //! Windows in and out of a libvirt domain, by virsh.
 
 use super::{Plugged, Window};
-use super::{Way, wiring};
 use crate::fail::{Exit, Failure, Result};
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
@@ -88,19 +87,14 @@ impl Domain<'_> {
 
     /// Plugs a window in.
     pub fn attach(&self, window: &Window) -> Result<Plugged> {
-        let shmem = wiring::libvirt(&window.client).ok_or_else(|| {
-            let (Way::Plain(file) | Way::Doorbell(file)) = &window.way;
-            Failure::new(
-                Exit::Failed,
-                format!(
-                    "libvirt finds windows in /dev/shm only, and this one is {}",
-                    file.display()
-                ),
-            )
-            .advise("start vfund with --window-dir /dev/shm, or use ivshmem-doorbell")
+        let of_vmm = window.of_vmm()?;
+        let shmem = of_vmm.libvirt().ok_or_else(|| {
+            let path = of_vmm.path.display();
+            Failure::new(Exit::Failed, format!("libvirt cannot give a domain the window {path}"))
+                .advise(of_vmm.not_by_libvirt().replace('\n', " ").trim())
         })?;
         let before = self.xml()?;
-        if let Some(element) = element(&before, &window.id) {
+        if let Some(element) = element(&before, &of_vmm.id) {
             let pci = address(&element);
             return Ok(Plugged { already: true, pci, port: None, took: None });
         }
@@ -117,7 +111,7 @@ impl Domain<'_> {
         let began = Instant::now();
         self.must(&["attach-device", self.name, "/dev/stdin", self.scope()], &shmem)?;
         let took = Some(began.elapsed());
-        let pci = element(&self.xml()?, &window.id).and_then(|e| address(&e));
+        let pci = element(&self.xml()?, &of_vmm.id).and_then(|e| address(&e));
         Ok(Plugged { already: false, pci, port: None, took })
     }
 

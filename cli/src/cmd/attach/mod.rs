@@ -4,10 +4,10 @@ mod libvirt;
 mod ports;
 mod qemu;
 
-use super::client::wiring::{self, Way};
 use crate::admin::Admin;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Output};
+use crate::vmm;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -94,17 +94,15 @@ struct Done {
     port: Option<String>,
     /// What plugging or unplugging took, ms.
     took_ms: Option<f64>,
-    /// Whether the manager sees the VM; none where it cannot (ivshmem-plain).
+    /// Whether the manager sees the VM; none where its window is a file.
     connected: Option<bool>,
     /// From plugging it in until the manager saw it, ms.
     connected_ms: Option<f64>,
 }
 
-/// A window and how it gets into a VM.
+/// A client whose window goes into a VM.
 struct Window {
     client: ClientRow,
-    way: Way,
-    id: String,
 }
 
 /// What a VM did.
@@ -148,13 +146,13 @@ fn window(admin: &Admin, name: &str) -> Result<Window> {
             "`vfun client add {name}` declares it; --client names another; `vfun client list` shows them"
         ))
     })?;
-    let way = wiring::way(&client).ok_or_else(|| {
-        Failure::usage(format!(
+    if vmm::window(&client).is_none() {
+        return Err(Failure::usage(format!(
             "client '{name}' is of kind {}: it has no window for a VM",
             client.kind
-        ))
-    })?;
-    Ok(Window { id: wiring::device_id(name), client, way })
+        )));
+    }
+    Ok(Window { client })
 }
 
 /// Plugs it in.
@@ -168,8 +166,8 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
     };
     let mut done = Done {
         client: window.client.name.clone(),
-        device: window.id.clone(),
-        transport: window.client.transport.clone(),
+        device: vmm::device_id(&window.client.name),
+        transport: window.client.transport.name().to_owned(),
         attached: true,
         already: plugged.already,
         pci: plugged.pci,
@@ -177,7 +175,8 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
         took_ms: plugged.took.map(ms),
         ..Done::default()
     };
-    if matches!(window.way, Way::Doorbell(_)) && !args.no_wait {
+    // Only a VM that connects is seen.
+    if !window.client.transport.in_file() && !args.no_wait {
         connected(admin, &window, target)?;
         done.connected = Some(true);
         done.connected_ms = (!done.already).then(|| ms(began.elapsed()));
@@ -189,7 +188,7 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
 pub fn detach(output: Output, args: &DetachArgs) -> Result<()> {
     let target = &args.target;
     // A client that is gone, or a manager that is, must not keep its device in a VM.
-    let id = wiring::device_id(target.client());
+    let id = vmm::device_id(target.client());
     let unplugged = match &target.qmp {
         Some(socket) => qemu::detach(socket, &id, target.timeout())?,
         None => target.domain().detach(&id, target.timeout())?,
@@ -210,6 +209,12 @@ fn ms(d: Duration) -> f64 {
 }
 
 impl Window {
+    /// For its VMM.
+    fn of_vmm(&self) -> Result<vmm::Window<'_>> {
+        let none = || Failure::usage(format!("client '{}' has no window", self.client.name));
+        vmm::window(&self.client).ok_or_else(none)
+    }
+
     /// Refuses one that is in another VM, before QEMU is asked to connect.
     fn is_free(&self) -> Result<()> {
         match self.client.connected {
@@ -270,14 +275,14 @@ fn show(output: Output, target: &Target, done: &Done) -> Result<()> {
     if let Some(took) = done.took_ms {
         facts = facts.fact("took", format!("{took} ms"));
     }
+    let unseen = done.transport.parse().is_ok_and(vfun_admin::Transport::in_file);
     facts = match (done.attached, done.connected, done.connected_ms) {
         (true, Some(_), Some(took)) => {
             facts.fact("manager", format!("sees the VM, {took} ms after the start"))
         }
         (true, Some(_), None) => facts.fact("manager", "sees the VM"),
-        (true, None, _) if done.transport == "ivshmem-plain" => {
-            facts.fact("manager", "cannot see the VM: ivshmem-plain has no connection")
-        }
+        (true, None, _) if unseen => facts
+            .fact("manager", format!("cannot see the VM: {} has no connection", done.transport)),
         _ => facts,
     };
     out::text(&facts.render())

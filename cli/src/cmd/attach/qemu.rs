@@ -1,13 +1,13 @@
 //! Windows in and out of a plain QEMU, by QMP.
 
 use super::ports::{self, Device};
-use super::{Plugged, Way, Window};
+use super::{Plugged, Window};
 use crate::fail::{Exit, Failure, Result};
 use crate::qmp::{Qmp, Refusal};
+use crate::vmm::HotPlug;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use vfun_wire::limits::VECTORS;
 
 fn devices(qmp: &mut Qmp) -> Result<Vec<Device>> {
     Ok(ports::devices(&qmp.ask("query-pci", Value::Null)?))
@@ -17,14 +17,6 @@ fn devices(qmp: &mut Qmp) -> Result<Vec<Device>> {
 fn has_device(qmp: &mut Qmp, id: &str) -> Result<bool> {
     let list = qmp.try_ask("qom-list", json!({ "path": format!("/machine/peripheral/{id}") }))?;
     Ok(list.is_ok())
-}
-
-/// The device's name in QEMU: the memory of a plain window has the other one.
-fn device_id(window: &Way, id: &str) -> String {
-    match window {
-        Way::Doorbell(_) => id.to_owned(),
-        Way::Plain(_) => format!("{id}-device"),
-    }
 }
 
 /// Ports of QEMU that take devices while the machine runs.
@@ -63,22 +55,6 @@ fn refused(what: &str, r: &Refusal) -> Failure {
     }
 }
 
-/// What stands behind the device: a character device or memory.
-fn add_backend(qmp: &mut Qmp, window: &Window) -> Result<std::result::Result<Value, Refusal>> {
-    match &window.way {
-        Way::Doorbell(socket) => qmp.try_ask(
-            "chardev-add",
-            json!({ "id": window.id, "backend": { "type": "socket", "data": {
-                "server": false, "addr": { "type": "unix", "data": { "path": socket } } } } }),
-        ),
-        Way::Plain(file) => qmp.try_ask(
-            "object-add",
-            json!({ "qom-type": "memory-backend-file", "id": window.id, "share": true,
-                "mem-path": file, "size": window.client.window_bytes }),
-        ),
-    }
-}
-
 /// Takes it away; that there is none is all right.
 fn remove_backend(qmp: &mut Qmp, id: &str) -> Result<()> {
     // Only one of the two is there, and which one is not asked: a client may
@@ -91,7 +67,12 @@ fn remove_backend(qmp: &mut Qmp, id: &str) -> Result<()> {
 /// Plugs a window in.
 pub fn attach(socket: &Path, window: &Window, bus: Option<&str>) -> Result<Plugged> {
     let mut qmp = Qmp::open(socket)?;
-    let id = device_id(&window.way, &window.id);
+    let of_vmm = window.of_vmm()?;
+    let HotPlug { backend, arguments, mut device, device_id: id } =
+        of_vmm.hot_plug().ok_or_else(|| {
+            let transport = window.client.transport;
+            Failure::usage(format!("QEMU has no device that carries a window over {transport}"))
+        })?;
     let before = devices(&mut qmp)?;
     if let Some(d) = before.iter().find(|d| d.id == id) {
         let pci = Some(d.address.clone());
@@ -103,21 +84,15 @@ pub fn attach(socket: &Path, window: &Window, bus: Option<&str>) -> Result<Plugg
         None => free_port(&mut qmp, &before)?,
     };
     // Left by an attempt that did not come to its end.
-    remove_backend(&mut qmp, &window.id)?;
+    remove_backend(&mut qmp, &of_vmm.id)?;
     let began = Instant::now();
-    add_backend(&mut qmp, window)?.map_err(|r| refused("the window", &r))?;
-    let mut device = match &window.way {
-        Way::Doorbell(_) => {
-            json!({ "driver": "ivshmem-doorbell", "chardev": window.id, "vectors": VECTORS })
-        }
-        Way::Plain(_) => json!({ "driver": "ivshmem-plain", "memdev": window.id }),
-    };
+    qmp.try_ask(backend, arguments)?.map_err(|r| refused("the window", &r))?;
     device["id"] = json!(id);
     if let Some(port) = &port {
         device["bus"] = json!(port);
     }
     if let Err(r) = qmp.try_ask("device_add", device)? {
-        remove_backend(&mut qmp, &window.id)?;
+        remove_backend(&mut qmp, &of_vmm.id)?;
         return Err(refused("the device", &r));
     }
     let took = Some(began.elapsed());

@@ -5,7 +5,7 @@ use crate::admin::Admin;
 use crate::connect::read_secret;
 use crate::fail::{self, Failure, Result};
 use std::path::PathBuf;
-use vfun_admin::ClientRow;
+use vfun_admin::{ClientRow, Transport};
 
 /// Declare a client, and print what to give QEMU or libvirt.
 ///
@@ -55,8 +55,8 @@ pub struct Args {
     /// Let this user of the host act for it, besides root and the manager's own. May be given again.
     #[arg(long = "uid", value_name = "UID")]
     uids: Vec<u32>,
-    /// How the window gets into the VM: with doorbells, or as a plain file that both sides look at by the clock [default: ivshmem-doorbell].
-    #[arg(long, value_name = "KIND", value_parser = ["ivshmem-doorbell", "ivshmem-plain"])]
+    /// How the window gets into the VM; docs/transports.md tells them apart [default: ivshmem-doorbell].
+    #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(Transport::names_of_vms()))]
     transport: Option<String>,
     /// Let its apps ask for services that spin: each such channel keeps a processor of this host busy.
     #[arg(long)]

@@ -18,7 +18,7 @@ pub struct Wanted {
     pub secret: Option<Vec<u8>>,
     pub hardware: bool,
     pub uids: Vec<u32>,
-    /// `ivshmem-doorbell` or `ivshmem-plain`; the manager's default if none.
+    /// Its transport's name; the manager's default if none.
     pub transport: Option<String>,
     pub spin: bool,
 }
@@ -123,11 +123,11 @@ mod tests {
             (OverTcp::Proven, false, &[1000, 64055][..])
         );
         assert_eq!(c.functions, ["echo", "sum"]);
-        assert!(!c.doorbell);
+        assert_eq!(c.transport.name(), "ivshmem-plain");
         assert_eq!(c.credential_sha256.unwrap()[..2], [0x1e, 0xc1]);
         let c = vfun_core::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1)
             .unwrap();
-        assert!(c.doorbell, "what a VM gets unless told otherwise");
+        assert_eq!(c.transport.name(), "ivshmem-doorbell", "unless told otherwise");
         assert!(
             c.hardware
                 && c.tcp == OverTcp::Nobody

@@ -9,8 +9,8 @@ pub use add::ensure;
 use crate::admin::Admin;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Output, Table};
+use crate::vmm;
 use vfun_admin::{Ask, ClientRow};
-use wiring::Way;
 
 /// What to do with clients.
 #[derive(clap::Subcommand, Debug)]
@@ -78,12 +78,9 @@ fn render(clients: &[ClientRow]) -> String {
             if c.tcp_open { "open".into() } else { yes(c.tcp) },
             wiring::proof(c),
             c.functions.join(","),
-            c.transport.clone(),
+            c.transport.name().into(),
             if c.socket.is_some() { yes(c.connected) } else { String::new() },
-            match wiring::way(c) {
-                Some(Way::Doorbell(path) | Way::Plain(path)) => path.display().to_string(),
-                None => String::new(),
-            },
+            vmm::window(c).map_or_else(String::new, |w| w.path.display().to_string()),
         ]);
     }
     table.render()

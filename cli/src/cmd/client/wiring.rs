@@ -1,129 +1,19 @@
 //! How a client's window gets into its VM: what to give QEMU or libvirt.
 
 use crate::out::{self, Facts};
+use crate::vmm::{self, quoted};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
 use vfun_admin::ClientRow;
-use vfun_wire::limits::VECTORS;
-
-/// The only folder in which libvirt looks for the memory of an ivshmem-plain device.
-const LIBVIRT_FOLDER: &str = "/dev/shm";
-
-/// A size as QEMU takes it.
-fn qemu_size(bytes: u64) -> String {
-    match bytes {
-        b if b.is_multiple_of(1 << 20) => format!("{}M", b >> 20),
-        b if b.is_multiple_of(1 << 10) => format!("{}K", b >> 10),
-        b => b.to_string(),
-    }
-}
-
-/// How a client's VM gets its window.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// QEMU connects to the manager, which gives it window and doorbells.
-    Doorbell(PathBuf),
-    /// QEMU maps a file; no doorbells.
-    Plain(PathBuf),
-}
-
-/// The way of a client; none on the host.
-pub fn way(c: &ClientRow) -> Option<Way> {
-    let socket = c.socket.clone().map(Way::Doorbell);
-    socket.or_else(|| c.window_file.clone().map(Way::Plain))
-}
-
-/// What a client's device, character device and memory are called in QEMU and libvirt.
-pub fn device_id(client: &str) -> String {
-    format!("virtfun-{client}")
-}
-
-/// QEMU's arguments for a window.
-pub fn qemu(c: &ClientRow) -> Option<[String; 4]> {
-    let id = device_id(&c.name);
-    // In QEMU's options a comma is doubled.
-    let path = |p: &Path| p.display().to_string().replace(',', ",,");
-    Some(match way(c)? {
-        Way::Doorbell(socket) => [
-            "-chardev".into(),
-            format!("socket,id={id},path={}", path(&socket)),
-            "-device".into(),
-            format!("ivshmem-doorbell,id={id},chardev={id},vectors={VECTORS}"),
-        ],
-        Way::Plain(file) => [
-            "-object".into(),
-            format!(
-                "memory-backend-file,id={id},share=on,mem-path={},size={}",
-                path(&file),
-                qemu_size(c.window_bytes)
-            ),
-            "-device".into(),
-            format!("ivshmem-plain,id={id}-device,memdev={id}"),
-        ],
-    })
-}
-
-/// A value within an attribute in single quotes.
-fn xml(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
-}
-
-/// libvirt's element for it; none if libvirt would not find the file.
-pub fn libvirt(c: &ClientRow) -> Option<String> {
-    let id = device_id(&c.name);
-    Some(match way(c)? {
-        Way::Doorbell(socket) => {
-            let socket = xml(&socket.display().to_string());
-            format!(
-                "<shmem name='{id}'>\n  <model type='ivshmem-doorbell'/>\n  <server path='{socket}'/>\n  <msi vectors='{VECTORS}' ioeventfd='on'/>\n</shmem>"
-            )
-        }
-        Way::Plain(file) => {
-            if file != Path::new(LIBVIRT_FOLDER).join(&id) {
-                return None;
-            }
-            let (unit, size) = match c.window_bytes {
-                b if b.is_multiple_of(1 << 20) => ("M", b >> 20),
-                b => ("B", b),
-            };
-            format!(
-                "<shmem name='{id}'>\n  <model type='ivshmem-plain'/>\n  <size unit='{unit}'>{size}</size>\n</shmem>"
-            )
-        }
-    })
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-    match word.chars().all(plain) && !word.is_empty() {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
+use vfun_admin::transport::FoundBy;
 
 /// For programs: the row, with the arguments.
 pub fn object(c: &ClientRow) -> Value {
     let mut value = serde_json::to_value(c).unwrap_or_default();
-    if let (Some(object), Some(arguments)) = (value.as_object_mut(), qemu(c)) {
-        object.insert("qemu".into(), json!(arguments));
-        object.insert("libvirt".into(), json!(libvirt(c)));
+    if let (Some(object), Some(window)) = (value.as_object_mut(), vmm::window(c)) {
+        object.insert("qemu".into(), json!(window.qemu()));
+        object.insert("libvirt".into(), json!(window.libvirt()));
     }
     value
-}
-
-/// What libvirt's user must be allowed.
-fn permission(way: &Way) -> String {
-    match way {
-        Way::Doorbell(socket) => format!(
-            "QEMU runs there as libvirt-qemu, a member of group kvm: the manager gives the socket to\n  that group. Its folders must let that user through: `namei -l {}` shows them.\n",
-            quoted(&socket.display().to_string())
-        ),
-        Way::Plain(file) => format!(
-            "QEMU runs there as another user, who must be let at the window, once a boot of the host:\n\n    setfacl -m u:libvirt-qemu:rw {}\n",
-            quoted(&file.display().to_string())
-        ),
-    }
 }
 
 /// What an app of this client must show, in a word or two.
@@ -163,35 +53,45 @@ pub fn text(c: &ClientRow) -> String {
         .fact("most grants", c.max_grants.to_string())
         .fact("over TCP", over_tcp(c))
         .fact("credential", proof(c));
-    let window = out::bytes(c.window_bytes);
-    let (Some(way), Some(arguments)) = (way(c), qemu(c)) else {
-        facts = facts.fact("window", format!("{window} for each program"));
+    let size = out::bytes(c.window_bytes);
+    let Some(window) = vmm::window(c) else {
+        facts = facts.fact("window", format!("{size} for each program"));
         return facts.render();
     };
-    facts = match &way {
-        Way::Doorbell(socket) => facts
-            .fact("window", format!("{window} from {}", socket.display()))
-            .fact("transport", "ivshmem-doorbell: both sides sleep when there is nothing to do"),
-        Way::Plain(file) => facts
-            .fact("window", format!("{window} in {}", file.display()))
-            .fact("transport", "ivshmem-plain: no doorbells, both sides look by the clock"),
+    let row = c.transport.row();
+    let from = match row.found_by {
+        FoundBy::Socket => "from",
+        FoundBy::File => "in",
     };
-    let [a, b, c1, d] = arguments.map(|w| quoted(&w));
-    let libvirt = match libvirt(c) {
-        Some(xml) => {
-            let indented: String = xml.lines().map(|l| format!("    {l}\n")).collect();
-            format!("libvirt, in <devices>:\n\n{indented}\n  {}", permission(&way))
-        }
-        None => format!(
-            "libvirt finds windows in {LIBVIRT_FOLDER} only: start vfund with --window-dir {LIBVIRT_FOLDER}, or give the\ndomain the arguments above as <qemu:commandline>.\n"
-        ),
-    };
-    format!(
-        "{}\nQEMU, run by the manager's own user or by root:\n\n    {a} {b} \\\n    {c1} {d}\n\n{libvirt}\nA VM that runs already: vfun attach DOMAIN --client {}, or vfun attach --qmp SOCKET --client {}\n\nIn the VM, as root: vfun doctor\n",
-        facts.render(),
-        c.name,
-        c.name
-    )
+    facts = facts
+        .fact("window", format!("{size} {from} {}", window.path.display()))
+        .fact("transport", format!("{}: {}", row.name, row.summary));
+    let mut text = format!("{}\n", facts.render());
+    if let Some(arguments) = window.qemu() {
+        let [a, b, c, d] = arguments.map(|w| quoted(&w));
+        text += &format!(
+            "QEMU, run by the manager's own user or by root:\n\n    {a} {b} \\\n    {c} {d}\n\n"
+        );
+        text += &match window.libvirt() {
+            Some(xml) => {
+                let indented: String = xml.lines().map(|l| format!("    {l}\n")).collect();
+                format!("libvirt, in <devices>:\n\n{indented}\n  {}", window.permission())
+            }
+            None => window.not_by_libvirt().to_owned(),
+        };
+        text += "\n";
+    }
+    let others = window.others();
+    if !others.is_empty() {
+        text += &format!("{others}\n");
+    }
+    if window.hot_plug().is_some() {
+        text += &format!(
+            "A VM that runs already: vfun attach DOMAIN --client {0}, or vfun attach --qmp SOCKET --client {0}\n\n",
+            c.name
+        );
+    }
+    text + "In the VM, as root: vfun doctor\n"
 }
 
 #[cfg(test)]
@@ -205,7 +105,7 @@ mod tests {
             name: "vm1".into(),
             kind: "vm".into(),
             window_bytes: bytes,
-            transport: transport.into(),
+            transport: transport.parse().expect("a transport"),
             window_file: (!doorbell).then(|| path.into()),
             socket: doorbell.then(|| path.into()),
             connected: false,
@@ -273,8 +173,14 @@ mod tests {
              In the VM, as root: vfun doctor\n"
         );
         let odd = row("ivshmem-doorbell", "/a&'b,c/vm1.sock", 1 << 20);
-        assert!(libvirt(&odd).unwrap().contains("path='/a&amp;&apos;b,c/vm1.sock'"));
-        assert!(qemu(&odd).unwrap()[1].ends_with("path=/a&'b,,c/vm1.sock"));
+        assert!(
+            vmm::window(&odd)
+                .unwrap()
+                .libvirt()
+                .unwrap()
+                .contains("path='/a&amp;&apos;b,c/vm1.sock'")
+        );
+        assert!(vmm::window(&odd).unwrap().qemu().unwrap()[1].ends_with("path=/a&'b,,c/vm1.sock"));
     }
 
     #[test]
@@ -300,7 +206,7 @@ mod tests {
             shown.contains("libvirt finds windows in /dev/shm only") && !shown.contains("<shmem")
         );
         let host = ClientRow {
-            transport: "host".into(),
+            transport: vfun_admin::Transport::Host,
             window_file: None,
             kind: "host".into(),
             ..plain("", 1 << 20)

@@ -2,7 +2,7 @@
 
 use super::check::Check;
 use super::{module, window};
-use crate::machine::{PCI, ivshmem_devices};
+use crate::machine::{PCI, ivshmem_devices, pmem_devices};
 use crate::out;
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -13,14 +13,46 @@ use vfun_wire::PAGE;
 /// Looks at each.
 pub fn look() -> Vec<Check> {
     let devices = ivshmem_devices();
+    let memories = pmem_devices();
+    if !memories.is_empty() && devices.is_empty() {
+        return memories.iter().flat_map(|path| pmem(path, true)).collect();
+    }
     if devices.is_empty() {
-        return vec![Check::missing("device", format!("no ivshmem device (PCI 1af4:1110) in {PCI}")).mend(
+        return vec![Check::missing("device", format!("no ivshmem device (PCI 1af4:1110) in {PCI}, and no persistent memory (/dev/daxN.M)")).mend(
             "on the host: `vfun client show NAME` prints what to give QEMU or libvirt; then start the VM anew",
         )];
     }
     let mut checks = module::look(!devices.is_empty());
+    checks.extend(memories.iter().flat_map(|path| pmem(path, false)));
     checks.extend(devices.iter().flat_map(|d| device(d)));
     checks
+}
+
+/// A device of persistent memory, and the window in it. `needed`: there is no other
+/// device.
+fn pmem(path: &Path, needed: bool) -> Vec<Check> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let size = std::fs::read_to_string(format!("/sys/bus/dax/devices/{name}/size"));
+    let bytes = size.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let shown = format!("{} of {}", path.display(), out::bytes(bytes));
+    // As the library does: it must be writable too.
+    let opened = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(io::Error::from);
+    match opened.and_then(|f| Mapping::new(&f, 0, PAGE, Access::Read).map_err(io::Error::other)) {
+        Ok(mapping) => {
+            let mut checks = vec![Check::ok("device", shown)];
+            checks.extend(window::look(&mapping.read(), bytes));
+            checks
+        }
+        Err(e) => {
+            let found = format!("{shown} cannot be mapped: {e}");
+            let check = match needed {
+                true => Check::missing("device", found),
+                false => Check::note("device", found),
+            };
+            vec![check.mend("run as root, or let this user open the device (a udev rule)")]
+        }
+    }
 }
 
 fn device(folder: &Path) -> Vec<Check> {

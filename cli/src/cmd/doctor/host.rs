@@ -208,12 +208,12 @@ fn window(c: &ClientRow) -> Option<Check> {
             Check::missing(&name, format!("{}: {e}", file.display()))
                 .mend("somebody removed it: turn the VM off and start vfund anew"),
         ),
-        Ok(m) if m.len() != c.window_bytes => {
+        Ok(m) if m.len() != c.transport.row().origin + c.window_bytes => {
             let found = format!(
                 "{} has {}, not {}",
                 file.display(),
                 out::bytes(m.len()),
-                out::bytes(c.window_bytes)
+                out::bytes(c.transport.row().origin + c.window_bytes)
             );
             Some(
                 Check::missing(&name, found)

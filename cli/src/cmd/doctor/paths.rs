@@ -35,11 +35,12 @@ pub fn look(host: &Host, who: &Who, start: Option<&[String]>) -> Vec<Check> {
 fn others(host: &Host, who: &Who, taken: Option<&str>) -> Vec<Check> {
     let mut checks = vec![];
     let socket = host.root().join("host.sock");
-    for (name, endpoint) in [
-        ("module", Endpoint::Module(None)),
-        ("ivshmem", Endpoint::Ivshmem(None)),
-        ("host", Endpoint::Host(Some(socket))),
-    ] {
+    for endpoint in Endpoint::automatic() {
+        let name = endpoint.name();
+        let endpoint = match endpoint {
+            Endpoint::Host(None) => Endpoint::Host(Some(socket.clone())),
+            other => other,
+        };
         if taken == Some(name) {
             continue;
         }

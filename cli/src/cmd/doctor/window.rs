@@ -5,7 +5,7 @@ use crate::out;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun_window::ReadSpan;
-use vfun_wire::header::{HOST_BEAT_OFF, HOST_STATE_OFF, MAGIC, WindowHeader, host_state};
+use vfun_wire::header::{HOST_BEAT_OFF, HOST_STATE_OFF, MAGIC, Role, WindowHeader, host_state};
 use vfun_wire::names;
 use vfun_wire::version::Features;
 use zerocopy::FromBytes;
@@ -27,9 +27,9 @@ pub fn look(span: &ReadSpan, bytes: u64) -> Vec<Check> {
     let Ok(header) = WindowHeader::read_from_bytes(&raw) else { return vec![] };
     let client = names::decode(&header.client).unwrap_or("(unreadable)");
     let mut checks = vec![];
-    if let Err(e) = header.check(bytes) {
-        checks
-            .push(Check::missing("window", e.to_string()).mend("use a vfun of the host's version"));
+    if let Err(e) = header.check(bytes, Role::Control) {
+        let mend = "use the same version of VirtFun on both sides, for this VM's device";
+        checks.push(Check::missing("window", e.to_string()).mend(mend));
         return checks;
     }
     checks.push(Check::ok(

@@ -152,7 +152,7 @@ type Files = Vec<(&'static str, String)>;
 
 fn rust(source: Source) -> Files {
     let cargo = include_str!("rust/Cargo.toml.in")
-        .replace("@FUNCTION@", &source.of_crate("protocol/function"))
+        .replace("@FUNCTION@", &source.of_crate("functions/function"))
         .replace("@SDK@", &source.of_crate("services/sdk"))
         .replace("@CLIENT@", &source.of_crate("guest/client"));
     vec![

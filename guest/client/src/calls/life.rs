@@ -22,9 +22,13 @@ pub(super) struct Life(Mutex<Seen>);
 struct Seen {
     looked: Option<Instant>,
     /// The service's signs of life, and since when they have not moved without a manager.
-    signs: u64,
+    signs: Signs,
     still: Option<Instant>,
 }
+
+/// The words of a service that move while it lives: its beat without a manager, the
+/// call under way, calls answered.
+type Signs = [u64; 3];
 
 impl Life {
     /// Looks at a service's words in `memory`; the error of a call that nobody will
@@ -34,25 +38,22 @@ impl Life {
         memory: &impl Memory,
         manager_gone: impl FnOnce() -> bool,
     ) -> Option<Error> {
-        let word = |at| memory.load(at, Ordering::Relaxed);
-        let beat = word(in_header::ALONE);
         // A manager that stands still is taken for gone, too: its service goes on
-        // and beats nothing, but it answers. CURRENT moves with each call.
-        let signs = [beat, word(in_header::CURRENT), word(in_header::CALLS)];
-        let signs = signs.into_iter().fold(0u64, |all, one| all.rotate_left(21) ^ one);
-        self.check_at(Instant::now(), beat, signs, manager_gone)
+        // and beats nothing, but it answers.
+        let words = [in_header::ALONE, in_header::CURRENT, in_header::CALLS];
+        let signs = words.map(|at| memory.load(at, Ordering::Relaxed));
+        self.check_at(Instant::now(), signs, manager_gone)
     }
 
     fn check_at(
         &self,
         now: Instant,
-        beat: u64,
-        signs: u64,
+        signs: Signs,
         manager_gone: impl FnOnce() -> bool,
     ) -> Option<Error> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lately = |at| now.saturating_duration_since(at) < LOOK;
-        let alone = beat != 0
+        let alone = signs[0] != 0
             || match seen.looked.is_some_and(lately) {
                 true => seen.still.is_some(),
                 false => {
@@ -85,7 +86,7 @@ mod tests {
     fn only_a_service_without_a_manager_must_move() {
         let (life, start) = (Life::default(), Instant::now());
         let at = |ms: u64, beat, gone: bool| {
-            life.check_at(start + Duration::from_millis(ms), beat, beat, || gone).is_some()
+            life.check_at(start + Duration::from_millis(ms), [beat, 0, 0], || gone).is_some()
         };
         assert!(!at(0, 0, false) && !at(9_000, 0, false), "it has a manager");
         assert!(!at(10_000, 0, true), "it may not have noticed yet");
@@ -102,7 +103,7 @@ mod tests {
     fn a_service_that_answers_lives_though_its_manager_stands_still() {
         let (life, start) = (Life::default(), Instant::now());
         let at = |s: u64, answered| {
-            life.check_at(start + Duration::from_secs(s), 0, answered, || true).is_some()
+            life.check_at(start + Duration::from_secs(s), [0, 0, answered], || true).is_some()
         };
         assert!(!at(0, 7) && !at(2, 7) && !at(4, 8) && !at(6, 8) && !at(60, 9));
         assert!(at(63, 9));

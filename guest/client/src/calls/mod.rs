@@ -10,6 +10,7 @@ mod results;
 mod tcp;
 mod window;
 
+pub(crate) use open::Placed;
 pub(crate) use peek::Place;
 pub(crate) use raw::RawLines;
 pub use results::Results;
@@ -88,31 +89,66 @@ impl Calls {
         Error::Unsupported("this channel carries raw lines, not calls: negotiate the kind 'calls'")
     }
 
+    /// The window's calls, if that is the way they take.
+    #[inline(always)]
+    fn window(&self) -> Option<&WindowCalls> {
+        match &self.way {
+            Way::Window(w) if self.of.is_current() => Some(w),
+            _ => None,
+        }
+    }
+
     /// Makes a call and waits for its results.
     #[inline(always)]
     pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
+        match self.window() {
+            Some(w) => w.call(command, args, sink),
+            None => self.call_elsewhere(command, args, sink),
+        }
+    }
+
+    #[inline(never)]
+    fn call_elsewhere<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
         match self.way()? {
-            Way::Window(w) => w.call(command, args, sink),
             Way::Tcp(t) => t.call(command, args, sink),
-            Way::Floor(_) => Err(Self::no_calls()),
+            _ => Err(Self::no_calls()),
         }
     }
 
     /// Starts a call; fails if every cell is in use.
     #[inline(always)]
     pub fn submit(&self, command: Command, args: &[u8]) -> Result<Flight> {
+        match self.window() {
+            Some(w) => w.submit(command, args).map(Flight::Cell),
+            None => self.submit_elsewhere(command, args),
+        }
+    }
+
+    #[inline(never)]
+    fn submit_elsewhere(&self, command: Command, args: &[u8]) -> Result<Flight> {
         match self.way()? {
-            Way::Window(w) => w.submit(command, args).map(Flight::Cell),
             Way::Tcp(t) => t.submit(command, args).map(Flight::Frame),
-            Way::Floor(_) => Err(Self::no_calls()),
+            _ => Err(Self::no_calls()),
         }
     }
 
     /// Waits for a call, at most until `until`.
     #[inline(always)]
     pub fn wait<S: Sink>(&self, flight: Flight, until: Option<Instant>, sink: S) -> Landed<S::Out> {
+        match (self.window(), flight) {
+            (Some(w), Flight::Cell(ticket)) => w.wait(ticket, until, sink),
+            (_, flight) => self.wait_elsewhere(flight, until, sink),
+        }
+    }
+
+    #[inline(never)]
+    fn wait_elsewhere<S: Sink>(
+        &self,
+        flight: Flight,
+        until: Option<Instant>,
+        sink: S,
+    ) -> Landed<S::Out> {
         match (self.way(), flight) {
-            (Ok(Way::Window(w)), Flight::Cell(ticket)) => w.wait(ticket, until, sink),
             (Ok(Way::Tcp(t)), Flight::Frame(id)) => t.wait(id, until, sink),
             (Ok(_), _) => Landed::Done(Err(Self::no_calls())),
             (Err(e), _) => Landed::Done(Err(e)),

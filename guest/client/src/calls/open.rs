@@ -7,50 +7,68 @@ use crate::transport::{BellPlace, Bells, Window, map};
 use std::sync::Arc;
 use vfun_ring::WindowMemory;
 use vfun_window::{Access, MapError, Spaces};
-use vfun_wire::channel::{Geometry, spaces_off};
-use vfun_wire::message::ActivateAck;
+use vfun_wire::channel::spaces_off;
+use vfun_wire::kind::{self, CallsShape};
+use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::PlaceError;
 
-/// Where to ring and to sleep for a channel.
-pub(super) fn place(ack: &ActivateAck) -> BellPlace {
-    BellPlace {
-        channel: ack.channel.get(),
-        out: ack.geometry.vector_out.get(),
-        inn: ack.geometry.vector_in.get(),
-    }
+/// A channel as the host's answer says, with its handle: checked, and as granted.
+pub(crate) struct Placed {
+    pub channel: u64,
+    place: ChannelPlace,
+    calls: kind::Calls,
 }
 
-/// A channel's two sides, mapped as the law says: `dataout` for writing,
-/// `datain` for reading only.
-pub(super) fn open_sides(window: &Window, g: &Geometry, info: &GrantInfo) -> Result<WindowMemory> {
-    let heap = u64::from(window.checked.heap_off.get());
-    g.check(heap, window.transport.window_bytes())
-        .map_err(|e| Error::HostNonsense(e.to_string()))?;
-    let granted = (info.depth, info.cell_bytes, info.kind.to_wire());
-    if (g.depth.get(), g.cell_bytes.get(), g.kind.get()) != granted {
-        return Err(Error::HostNonsense(format!(
-            "the channel has {} cells of {} bytes where {} of {} were granted",
-            g.depth, g.cell_bytes, info.depth, info.cell_bytes
-        )));
+impl Placed {
+    /// Reads the answer to activate (R-RNG-1, R-RNG-4).
+    pub fn read(window: &Window, ack: &[u8], info: &GrantInfo) -> Result<Self> {
+        let wrong = |e: PlaceError| Error::HostNonsense(e.to_string());
+        let (channel, place) = ChannelPlace::read(ack).map_err(wrong)?;
+        place.check(&[window.checked.heap()]).map_err(wrong)?;
+        let granted = CallsShape::new(info.depth, info.cell_bytes).shape();
+        if (place.kind(), place.shape()) != (info.kind, granted) {
+            return Err(Error::HostNonsense(format!(
+                "the channel has another kind or shape than the {} of {} cells with {} bytes that were granted",
+                info.kind, info.depth, info.cell_bytes
+            )));
+        }
+        let calls = kind::Calls::of(&place).ok_or_else(|| {
+            Error::HostNonsense("a channel of a kind that was not asked for".into())
+        })?;
+        Ok(Placed { channel, place, calls })
     }
-    let side = usize::try_from(g.side_bytes.get()).map_err(|_| Error::Map(MapError::Shape))?;
-    let at = |off: u64| usize::try_from(off).map_err(|_| Error::Map(MapError::Shape));
-    let transport = &*window.transport;
-    let out = map(transport, at(g.dataout_off.get())?, side, Access::ReadWrite)?;
-    let inn = map(transport, at(g.datain_off.get())?, side, Access::Read)?;
-    let out = out.write().ok_or(Error::Map(MapError::Shape))?;
-    WindowMemory::new(out, inn.read()).map_err(|_| Error::Map(MapError::Shape))
+
+    /// Where to ring and to sleep for it.
+    pub fn bells(&self) -> BellPlace {
+        BellPlace {
+            channel: self.channel,
+            out: self.place.vector_out(),
+            inn: self.place.vector_in(),
+        }
+    }
+
+    /// Its two sides, mapped as the law says: `dataout` for writing, `datain` for
+    /// reading only.
+    pub fn sides(&self, window: &Window) -> Result<WindowMemory> {
+        let number = |n: u64| usize::try_from(n).map_err(|_| Error::Map(MapError::Shape));
+        let (side, transport) = (number(self.calls.side_bytes)?, &*window.transport);
+        let out = map(transport, number(self.calls.dataout)?, side, Access::ReadWrite)?;
+        let inn = map(transport, number(self.calls.datain)?, side, Access::Read)?;
+        let out = out.write().ok_or(Error::Map(MapError::Shape))?;
+        WindowMemory::new(out, inn.read()).map_err(|_| Error::Map(MapError::Shape))
+    }
 }
 
 impl WindowCalls {
     /// Takes an activated channel up.
     pub fn open(
         window: Arc<Window>,
-        ack: &ActivateAck,
+        placed: &Placed,
         info: &GrantInfo,
         policy: &crate::WaitPolicy,
         doorbell: bool,
     ) -> Result<Self> {
-        let memory = open_sides(&window, &ack.geometry, info)?;
+        let memory = placed.sides(&window)?;
         let (off, len) =
             (spaces_off(info.depth), usize::from(info.depth) * info.cell_bytes as usize);
         let shape = |_| Error::Map(MapError::Shape);
@@ -64,6 +82,14 @@ impl WindowCalls {
         };
         // Whoever serves this channel rings only if both sides said that they can.
         let bells = Bells { ring: window.bells.ring, rung: window.bells.rung && doorbell };
-        Ok(Self::new(window, memory, results, spaces, info, policy.clone(), (place(ack), bells)))
+        Ok(Self::new(
+            window,
+            memory,
+            results,
+            spaces,
+            info,
+            policy.clone(),
+            (placed.bells(), bells),
+        ))
     }
 }

@@ -2,15 +2,13 @@
 
 use super::end::Sides;
 use super::life::Life;
-use super::open::{open_sides, place};
+use super::open::Placed;
 use crate::error::{Error, Result};
-use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Window};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfun_ring::{Memory, WindowMemory, broken};
 use vfun_wire::channel::in_header;
-use vfun_wire::message::ActivateAck;
 use vfun_wire::status::BreakReason;
 
 /// A channel of raw lines.
@@ -25,12 +23,12 @@ pub(crate) struct RawLines {
 
 impl RawLines {
     /// Takes an activated channel up.
-    pub fn open(window: Arc<Window>, ack: &ActivateAck, info: &GrantInfo) -> Result<Self> {
-        let memory = open_sides(&window, &ack.geometry, info)?;
+    pub fn open(window: Arc<Window>, placed: &Placed) -> Result<Self> {
+        let memory = placed.sides(&window)?;
         Ok(RawLines {
             memory,
             window,
-            place: place(ack),
+            place: placed.bells(),
             life: Life::default(),
             cut: Mutex::default(),
         })

@@ -1,13 +1,26 @@
 //! Where results go.
 
 use crate::error::{Error, Result};
+use vfun_ring::{Caller, Ticket, WindowMemory};
 use vfun_window::{OutOfBounds, ReadSpan};
+use vfun_wire::limits::INLINE_BYTES;
 
 /// Takes a call's results, once. Either private bytes, or a part of the
 /// window that stays the call's until the sink returns.
 pub(crate) trait Sink {
     type Out;
     fn private(self, bytes: &[u8]) -> Result<Self::Out>;
+    /// Results in the line of an answered call, `len` bytes of at most 48. Frees its
+    /// cell before anybody else's code runs.
+    #[inline(always)]
+    fn inline(self, len: usize, caller: &Caller<WindowMemory>, ticket: Ticket) -> Result<Self::Out>
+    where
+        Self: Sized,
+    {
+        let mut bytes = [0; INLINE_BYTES];
+        let bytes = &mut bytes[..len];
+        if caller.take_inline(ticket, bytes) { self.private(bytes) } else { Err(Error::Released) }
+    }
     /// `off` and `len` were checked against the cell's data space.
     fn shared(self, span: &ReadSpan, off: usize, len: usize) -> Result<Self::Out>;
 }
@@ -44,6 +57,20 @@ impl Sink for Into<'_> {
             None => return Err(Error::BufferTooSmall { len: bytes.len(), room }),
         }
         Ok(bytes.len())
+    }
+    #[inline(always)]
+    fn inline(self, len: usize, caller: &Caller<WindowMemory>, ticket: Ticket) -> Result<usize> {
+        let room = self.0.len();
+        match self.0.get_mut(..len) {
+            Some(to) => match caller.take_inline(ticket, to) {
+                true => Ok(len),
+                false => Err(Error::Released),
+            },
+            None => {
+                caller.take(ticket);
+                Err(Error::BufferTooSmall { len, room })
+            }
+        }
     }
     #[inline(always)]
     fn shared(self, span: &ReadSpan, off: usize, len: usize) -> Result<usize> {

@@ -12,7 +12,7 @@ use crate::wait::{Sleeper, WaitPolicy, wait_long};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Ticket, WindowMemory};
+use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Quick, Ticket, WindowMemory};
 use vfun_wait::Learned;
 use vfun_window::{Bell, ReadSpan, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
@@ -60,6 +60,7 @@ pub(crate) struct WindowCalls {
 }
 
 /// A posted call in one word; never 0.
+#[inline(always)]
 fn name(ticket: &Ticket) -> u64 {
     (ticket.cell() as u64 + 1) << 32 | u64::from(ticket.seq())
 }
@@ -118,7 +119,11 @@ impl WindowCalls {
             None => self.wait_for_cell(None)?,
         };
         let ticket = self.post(claim, command, args)?;
-        self.land(ticket, sink)
+        match self.first_looks(&ticket) {
+            Quick::Inline(len) => sink.inline(len, &self.caller, ticket),
+            Quick::Space(len) => self.finish_space(ticket, len, sink),
+            _ => self.land(ticket, sink),
+        }
     }
 
     /// Claims and posts; fails if every cell is in use.
@@ -128,22 +133,31 @@ impl WindowCalls {
         self.post(self.claim()?, command, args)
     }
 
-    /// Waits for an answer without a limit.
-    #[inline(always)]
-    pub fn land<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
-        match self.wait(ticket, None, sink) {
+    /// Waits for an answer without a limit, after the first looks.
+    #[inline(never)]
+    fn land<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
+        match self.wait_longer(ticket, None, sink) {
             Landed::Done(result) => result,
             Landed::Flying(_) => Err(Error::TimedOut(Duration::ZERO)),
         }
     }
 
     #[inline(always)]
-    pub fn check(&self, len: usize) -> Result<()> {
-        if len > self.max_args {
-            return Err(Error::ArgumentsTooLong { len, max: self.max_args });
-        }
+    fn check(&self, len: usize) -> Result<()> {
         // A channel of an earlier generation may be somebody else's memory now.
-        self.window.check_generation()
+        if len > self.max_args || self.window.is_stale() {
+            return Err(self.refusal(len));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self, len: usize) -> Error {
+        if len > self.max_args {
+            return Error::ArgumentsTooLong { len, max: self.max_args };
+        }
+        self.window.renewed()
     }
 
     /// As [`WindowCalls::check`], for cells that may have been held for long.
@@ -229,15 +243,21 @@ impl WindowCalls {
 
     #[inline(always)]
     pub fn post(&self, claim: Claim, command: Command, args: &[u8]) -> Result<Ticket> {
-        let ticket = if args.len() <= INLINE_BYTES {
-            self.caller.post_inline(claim, command, args)
-        } else {
-            let filled = self.spaces.as_ref().map(|s| s.fill(claim.cell(), args));
-            if !matches!(filled, Some(Ok(()))) {
-                return self.refuse(claim, args.len());
-            }
-            self.caller.post_space(claim, command, args.len() as u32)
-        };
+        if args.len() > INLINE_BYTES {
+            return self.post_filled(claim, command, args);
+        }
+        let ticket = self.caller.post_inline(claim, command, args);
+        self.ring_seen(&ticket);
+        Ok(ticket)
+    }
+
+    #[inline(never)]
+    fn post_filled(&self, claim: Claim, command: Command, args: &[u8]) -> Result<Ticket> {
+        let filled = self.spaces.as_ref().map(|s| s.fill(claim.cell(), args));
+        if !matches!(filled, Some(Ok(()))) {
+            return self.refuse(claim, args.len());
+        }
+        let ticket = self.caller.post_space(claim, command, args.len() as u32);
         self.ring_seen(&ticket);
         Ok(ticket)
     }
@@ -263,18 +283,18 @@ impl WindowCalls {
     #[inline(always)]
     fn ring_seen(&self, ticket: &Ticket) {
         if self.caller.seems_asleep() {
-            self.ring_for(ticket);
+            self.ring_for(name(ticket));
         }
     }
 
     /// Rings, and remembers for which call: one that waits need not ring again
     /// while the service is on its way.
     #[cold]
-    fn ring_for(&self, ticket: &Ticket) {
+    fn ring_for(&self, call: u64) {
         // What was posted is out before the ring, as it would be before a look.
         fence(Ordering::SeqCst);
         self.ring();
-        self.rung.store(name(ticket), Ordering::Relaxed);
+        self.rung.store(call, Ordering::Relaxed);
     }
 
     #[cold]
@@ -284,17 +304,41 @@ impl WindowCalls {
         }
     }
 
+    /// The looks that every wait begins with.
+    #[inline(always)]
+    fn first_looks(&self, ticket: &Ticket) -> Quick {
+        for _ in 0..self.policy.policy().first_looks() {
+            match self.caller.quick(ticket) {
+                Quick::NotYet => pause(),
+                found => return found,
+            }
+        }
+        Quick::NotYet
+    }
+
     /// Waits for an answer and takes it.
     #[inline(always)]
     pub fn wait<S: Sink>(&self, ticket: Ticket, until: Option<Instant>, sink: S) -> Landed<S::Out> {
-        for _ in 0..self.policy.policy().first_looks() {
-            match self.caller.glance(&ticket) {
-                Glance::NotYet => pause(),
-                Glance::Done(outcome) => return Landed::Done(self.finish(ticket, outcome, sink)),
-                Glance::Nonsense => break,
-            }
+        match self.first_looks(&ticket) {
+            Quick::Inline(len) => Landed::Done(sink.inline(len, &self.caller, ticket)),
+            Quick::Space(len) => Landed::Done(self.finish_space(ticket, len, sink)),
+            _ => self.wait_longer(ticket, until, sink),
         }
-        match self.wait_on(&ticket, until) {
+    }
+
+    /// Any other answer, or a longer wait.
+    #[inline(never)]
+    fn wait_longer<S: Sink>(
+        &self,
+        ticket: Ticket,
+        until: Option<Instant>,
+        sink: S,
+    ) -> Landed<S::Out> {
+        let seen = match self.caller.glance(&ticket) {
+            Glance::Done(outcome) => Some(Seen::Answer(outcome)),
+            _ => self.wait_on(&ticket, until),
+        };
+        match seen {
             Some(Seen::Answer(outcome)) => Landed::Done(self.finish(ticket, outcome, sink)),
             Some(Seen::Lost(e)) => {
                 self.abandon(ticket);
@@ -323,10 +367,12 @@ impl WindowCalls {
     /// The results of an answer that is still in its cell.
     pub fn read_kept<S: Sink>(&self, ticket: &Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
         let (off, len) = (ticket.cell() * self.cell_bytes, answer.len as usize);
-        let inline = |len| self.caller.inline_results(ticket, len);
+        let mut room = [0; INLINE_BYTES];
+        let inline = &mut room[..if answer.in_space { 0 } else { len }];
+        self.caller.inline_results(ticket, inline);
         let done = match (answer.status, answer.in_space) {
             (0, true) => sink.shared(&self.results, off, len),
-            (0, false) => sink.private(&inline(answer.len)[..len]),
+            (0, false) => sink.private(inline),
             _ => Err(self.failure(inline, answer, off)),
         };
         // What was read while the channel was let go of is not used.
@@ -345,13 +391,9 @@ impl WindowCalls {
 
     /// Waits for an answer and leaves it in its cell.
     pub fn ready(&self, ticket: &Ticket, until: Option<Instant>) -> bool {
-        for _ in 0..self.policy.policy().first_looks() {
-            match self.caller.glance(ticket) {
-                Glance::NotYet => pause(),
-                Glance::Done(_) | Glance::Nonsense => return true,
-            }
-        }
-        self.poll(ticket) || self.wait_on(ticket, until).is_some()
+        self.first_looks(ticket) != Quick::NotYet
+            || self.poll(ticket)
+            || self.wait_on(ticket, until).is_some()
     }
 
     /// Whether waiting for this call would end at once. Whether anybody is left who
@@ -384,7 +426,9 @@ impl WindowCalls {
         let rung = self.rung.load(Ordering::Relaxed) == name(ticket);
         let mut still = Still::default();
         let look = |hard: bool| match self.see(ticket, hard) {
-            None if hard => still.check(self).or_else(|| self.nobody_left()).map(Seen::Lost),
+            None if hard => {
+                still.check(self, ticket).or_else(|| self.nobody_left()).map(Seen::Lost)
+            }
             seen => seen,
         };
         wait_long(&self.policy, &self.learned, self, rung, until, look)
@@ -413,26 +457,10 @@ impl WindowCalls {
     }
 
     /// Copies results (or an error's words) once, then frees the cell.
-    #[inline(always)]
     fn finish<S: Sink>(&self, ticket: Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
-        if answer.in_space || answer.status != 0 {
-            return self.finish_space(ticket, answer, sink);
+        if !answer.in_space && answer.status == 0 {
+            return sink.inline(answer.len as usize, &self.caller, ticket);
         }
-        let bytes = match answer.len {
-            0 => [0; INLINE_BYTES],
-            len => self.caller.inline_results(&ticket, len),
-        };
-        let stands = self.caller.stands(&ticket);
-        // Their bytes are private: the sink needs no cell.
-        self.caller.take(ticket);
-        match stands {
-            true => sink.private(&bytes[..answer.len as usize]),
-            false => Err(Error::Released),
-        }
-    }
-
-    #[inline]
-    fn finish_space<S: Sink>(&self, ticket: Ticket, answer: Outcome, sink: S) -> Result<S::Out> {
         // Frees the cell even if the sink panics.
         let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
         match &taken.ticket {
@@ -441,19 +469,23 @@ impl WindowCalls {
         }
     }
 
+    /// The same for results in the cell's data space.
+    #[inline(never)]
+    fn finish_space<S: Sink>(&self, ticket: Ticket, len: usize, sink: S) -> Result<S::Out> {
+        let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
+        let Some(ticket) = &taken.ticket else { return Err(Error::Released) };
+        let done = sink.shared(&self.results, ticket.cell() * self.cell_bytes, len);
+        // What was read while the channel was let go of is not used.
+        if self.caller.stands(ticket) { done } else { Err(Error::Released) }
+    }
+
+    /// The error of an answer that is one; its words are `inline` or in the cell's space.
     #[cold]
-    fn failure(
-        &self,
-        inline: impl Fn(u32) -> [u8; INLINE_BYTES],
-        answer: Outcome,
-        off: usize,
-    ) -> Error {
-        let len = answer.len as usize;
-        let mut words = vec![0; len.min(DRIVER_SENTENCE)];
+    fn failure(&self, inline: &[u8], answer: Outcome, off: usize) -> Error {
+        let mut words = inline.to_vec();
         if answer.in_space {
+            words = vec![0; (answer.len as usize).min(DRIVER_SENTENCE)];
             let _ = self.results.read(off, &mut words);
-        } else {
-            words.copy_from_slice(&inline(answer.len)[..len]);
         }
         let broken = || self.lost(self.caller.broken().unwrap_or(BreakReason::NoService));
         match Error::of_status(answer.status, &words) {
@@ -495,7 +527,6 @@ struct Taken<'a> {
 }
 
 impl Drop for Taken<'_> {
-    #[inline(always)]
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.caller.take(ticket);
@@ -508,8 +539,9 @@ impl Drop for Taken<'_> {
 struct Still(Option<(Instant, u64)>);
 
 impl Still {
-    fn check(&mut self, w: &WindowCalls) -> Option<Error> {
-        if w.deadline.is_zero() {
+    fn check(&mut self, w: &WindowCalls, ticket: &Ticket) -> Option<Error> {
+        if w.deadline.is_zero() || w.caller.waits_for_event(ticket) {
+            self.0 = None;
             return None;
         }
         let now = Instant::now();

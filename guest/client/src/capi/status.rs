@@ -47,7 +47,7 @@ pub enum vfun_status {
     ControlBusy = 18,
     /// The host sent bytes that make no sense.
     HostNonsense = 19,
-    /// The window was laid out anew: connect anew.
+    /// The window was laid out anew: connect again.
     StaleGeneration = 20,
     /// Every cell of the channel is in use.
     Full = 21,
@@ -77,7 +77,7 @@ pub enum vfun_status {
     Unanswered = 33,
     /// The channel or transport has no such operation.
     Unsupported = 34,
-    /// The window's device was unplugged: connect anew.
+    /// The window's device was unplugged: connect again.
     DeviceGone = 35,
     /// A driver holds the device: use the kernel module's /dev/vfunN.
     DeviceHeld = 36,
@@ -103,7 +103,9 @@ impl From<&Error> for vfun_status {
             Error::BadOption(_) => vfun_status::BadOption,
             Error::NoHost { .. } => vfun_status::NoHost,
             Error::HostSocket { .. } => vfun_status::HostSocket,
-            Error::NoDevice(_) => vfun_status::NoDevice,
+            Error::NoDevice(_) | Error::NoWindow(_) | Error::NotShared { .. } => {
+                vfun_status::NoDevice
+            }
             Error::Device { .. } => vfun_status::Device,
             Error::SeveralWindows(_) => vfun_status::SeveralWindows,
             Error::NotAWindow { .. } => vfun_status::NotAWindow,

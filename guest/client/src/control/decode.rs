@@ -5,10 +5,10 @@ use crate::grant::{GrantInfo, Stats};
 use crate::session::{Description, FunctionInfo};
 use std::time::Duration;
 use vfun_signature::Signature;
-use vfun_wire::channel::ChannelKind;
+use vfun_wire::kind::{CallsShape, ChannelKind};
 use vfun_wire::limits::*;
 use vfun_wire::message::{
-    self, DescribeAck, HelloAck, ListEntry, Location, NegotiateAck, WaitMode,
+    self, CodeEntry, DescribeAck, HelloAck, ListEntry, Location, NegotiateAck, WaitMode,
 };
 use vfun_wire::names;
 use vfun_wire::version::{FunctionVersion, VERSION, VERSION_MIN};
@@ -71,7 +71,13 @@ pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Resu
     if ack.grant.get() == 0 {
         return nonsense("it gave no grant handle");
     }
-    let (depth, cell_bytes) = (ack.depth.get(), ack.cell_bytes.get());
+    if ack.kind.get() != kind.to_wire() {
+        return nonsense(format!("the grant is of a channel of kind {}, not of {kind}", ack.kind));
+    }
+    let (depth, cell_bytes) = match CallsShape::read(&ack.shape) {
+        Ok(s) => (s.depth.get(), s.cell_bytes.get()),
+        Err(why) => return nonsense(format!("the grant's shape: {why}")),
+    };
     if vfun_wire::channel::side_bytes(depth, cell_bytes).is_none() {
         return nonsense(format!(
             "the grant's shape ({depth} cells of {cell_bytes} bytes) is impossible"
@@ -136,6 +142,15 @@ pub(crate) fn description(body: &[u8], name: &str) -> Result<Description> {
         return nonsense(format!("the fingerprint of '{name}' is not that of its signature"));
     }
     Ok(d)
+}
+
+/// What one error code means.
+pub(crate) fn code(entry: &CodeEntry) -> Result<(i32, String)> {
+    let text = entry.meaning.split(|b| *b == 0).next().unwrap_or_default();
+    match std::str::from_utf8(text) {
+        Ok(text) => Ok((entry.code.get(), text.to_owned())),
+        Err(_) => nonsense(format!("the meaning of code {} is no text", entry.code)),
+    }
 }
 
 /// A function on offer.

@@ -4,7 +4,7 @@ mod cell;
 mod decode;
 mod exchange;
 
-pub(crate) use decode::{description, exact, function_info, grant_info, hello, stats};
+pub(crate) use decode::{code, description, function_info, grant_info, hello, stats};
 pub(crate) use exchange::WindowControl;
 
 use crate::error::Result;
@@ -48,7 +48,7 @@ impl Control {
 #[cfg(fuzzing)]
 pub(crate) fn fuzz(body: &[u8]) {
     let _ = decode::hello(body);
-    let _ = decode::grant_info(body, "f", vfun_wire::channel::ChannelKind::Calls);
+    let _ = decode::grant_info(body, "f", vfun_wire::kind::ChannelKind::Calls);
     let _ = decode::stats(body, "stats");
     let _ = decode::description(body, "f");
     if let Ok((entry, _)) = zerocopy::FromBytes::read_from_prefix(body) {

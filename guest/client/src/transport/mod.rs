@@ -2,28 +2,83 @@
 
 mod beat;
 mod control_pages;
+mod dir;
 mod host;
 mod ivshmem;
 mod module;
 mod pci;
+mod pmem;
 mod window;
 
 pub(crate) use control_pages::ControlPages;
-pub(crate) use host::attach as attach_host;
-pub(crate) use ivshmem::open as open_ivshmem;
-pub(crate) use module::{DEVICES as MODULE_DEVICES, Module};
+pub(crate) use module::Module;
 pub use module::{ModuleBell, ModuleDevice};
-pub(crate) use pci::PCI_DEVICES;
 pub(crate) use window::{Window, map};
 
-use crate::endpoint::TransportKind;
+use crate::endpoint::{Endpoint, TransportKind};
 use crate::error::Result;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use vfun_window::{Access, Bell, MapError, Mapping};
+use vfun_wire::attach::Attach;
 
-/// One way to reach a window. A new one (virtio-pmem) implements this and is
-/// added to [`crate::connect`].
+/// Where windows are looked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    /// Nodes of the kernel module's devices.
+    pub module: PathBuf,
+    /// Folders of PCI devices.
+    pub pci: PathBuf,
+    /// Nodes of persistent memory.
+    pub pmem: PathBuf,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Places {
+            module: module::DEVICES.into(),
+            pci: pci::PCI_DEVICES.into(),
+            pmem: pmem::DEVICES.into(),
+        }
+    }
+}
+
+impl Places {
+    /// Where an endpoint is looked for, for people.
+    pub fn of(&self, endpoint: &Endpoint) -> String {
+        match endpoint {
+            Endpoint::Module(_) => format!("module ({})", self.module.display()),
+            Endpoint::Ivshmem(_) => format!("ivshmem ({})", self.pci.display()),
+            Endpoint::Pmem(_) => format!("pmem ({}/dax*)", self.pmem.display()),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// What a window is asked for with.
+pub(crate) struct Asked<'a> {
+    pub places: &'a Places,
+    /// For the manager of this machine.
+    pub question: &'a Attach,
+    /// Of several windows, the one of this client.
+    pub client: Option<&'a str>,
+}
+
+/// Reaches the window of an endpoint whose control cells this process writes itself;
+/// `None` if it has none.
+pub(crate) fn open(endpoint: &Endpoint, a: &Asked<'_>) -> Option<Result<Arc<dyn Transport>>> {
+    Some(match endpoint {
+        Endpoint::Host(at) => host::attach(at.as_deref(), a.question),
+        Endpoint::Ivshmem(at) => ivshmem::open(&a.places.pci, at.as_deref(), a.client),
+        Endpoint::Pmem(at) => pmem::open(&a.places.pmem, at.as_deref(), a.client),
+        Endpoint::Dir(at) => dir::open(at),
+        _ => return None,
+    })
+}
+
+/// One way to reach a window: a file here, an arm of [`open`], a row in
+/// [`crate::endpoint`].
 pub(crate) trait Transport: Send + Sync {
     /// Its name in every report.
     fn kind(&self) -> TransportKind;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use vfun_window::{Access, MapError, Mapping, ReadSpan};
 use vfun_wire::PAGE;
-use vfun_wire::header::{HOST_BEAT_OFF, HOST_STATE_OFF, WindowHeader, check_size};
+use vfun_wire::header::{HOST_BEAT_OFF, HOST_STATE_OFF, Role, WindowHeader, check_size};
 use vfun_wire::limits::NAME_BYTES;
 use vfun_wire::message::Name;
 use vfun_wire::names;
@@ -39,7 +39,9 @@ impl Window {
         let header = map(&*transport, 0, PAGE, Access::Read)?.read();
         let mut checked = WindowHeader::new_zeroed();
         header.read(0, checked.as_mut_bytes()).map_err(|_| Error::Map(MapError::Shape))?;
-        checked.check(bytes).map_err(|why| Error::NotAWindow { place: place(), why })?;
+        checked
+            .check(bytes, Role::Control)
+            .map_err(|why| Error::NotAWindow { place: place(), why })?;
         let offered = Features(checked.features.get()).has(Features::DOORBELL);
         let bells = if offered { transport.bells()? } else { Bells::default() };
         Ok(Window { transport, checked, bells, header, beat: HostBeat::default() })
@@ -52,23 +54,26 @@ impl Window {
 
     /// Whether the window was laid out anew since, or its device was unplugged.
     #[inline(always)]
+    pub fn is_stale(&self) -> bool {
+        self.header.load(GENERATION_WORD, Ordering::Relaxed) != self.generation()
+    }
+
+    /// The error of a window that was laid out anew, if it was.
+    #[inline(always)]
     pub fn check_generation(&self) -> Result<()> {
-        let found = self.header.load(GENERATION_WORD, Ordering::Relaxed);
-        if found == self.generation() { Ok(()) } else { self.stale(found) }
+        if self.is_stale() { Err(self.renewed()) } else { Ok(()) }
     }
 
+    /// The error of a window that was found to be laid out anew.
     #[cold]
-    fn stale(&self, found: u64) -> Result<()> {
-        match self.transport.device_gone() {
-            true => Err(Error::DeviceGone),
-            false => Err(Error::StaleGeneration { ours: self.generation(), found }),
-        }
-    }
-
-    /// The error of a window that somebody else found to be laid out anew.
     pub fn renewed(&self) -> Error {
-        let found = self.header.load(GENERATION_WORD, Ordering::Relaxed);
-        self.stale(found).err().unwrap_or(Error::DeviceGone)
+        match self.transport.device_gone() {
+            true => Error::DeviceGone,
+            false => Error::StaleGeneration {
+                ours: self.generation(),
+                found: self.header.load(GENERATION_WORD, Ordering::Relaxed),
+            },
+        }
     }
 
     /// Whether the manager is gone, as far as this side can tell: its socket was

@@ -18,12 +18,14 @@ use std::time::Duration;
 use vfun::{BreakReason, ConnectOptions, Endpoint, Features, Nack, NackCode};
 use vfun_window::{Access, Bell, BellWaiter, Mapping, WriteSpan, fdpass, memfd};
 use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
-use vfun_wire::channel::{Geometry, in_header, side_bytes};
+use vfun_wire::channel::{in_header, side_bytes};
 use vfun_wire::control::*;
 use vfun_wire::header::*;
+use vfun_wire::kind::{Calls, CallsShape, ChannelKind};
 use vfun_wire::limits::*;
 use vfun_wire::message::*;
 use vfun_wire::names;
+use vfun_wire::place::ChannelPlace;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -100,7 +102,7 @@ pub struct Host {
     pub releases: AtomicU32,
     pub heap: AtomicU64,
     pub grants: Mutex<Vec<(u64, Negotiate)>>,
-    pub places: Mutex<Vec<(u64, Geometry)>>,
+    pub places: Mutex<Vec<(u64, ChannelPlace)>>,
     pub services: Mutex<Vec<Running>>,
     /// Whose each grant is: the session's handle.
     pub owners: Mutex<Vec<u64>>,
@@ -421,7 +423,7 @@ impl Host {
         let mut all = self.hellos.lock().unwrap();
         all.push(hello);
         let mut ack = HelloAck::new_zeroed();
-        ack.version = U16::new(1);
+        ack.version = U16::new(2);
         ack.session_line = U16::new(all.len() as u16 - 1);
         ack.client_id = U32::new(3);
         ack.features = hello.features;
@@ -445,19 +447,21 @@ impl Host {
             return Err(Nack::new(NackCode::DeviceBusy, "all are taken").offering_software());
         }
         let mut n = n;
-        n.depth = U16::new(if n.depth.get() == 0 { DEPTH_DEFAULT } else { n.depth.get() });
-        n.cell_bytes = U32::new(match n.cell_bytes.get() {
+        let asked = CallsShape::read(&n.shape).unwrap();
+        let depth = if asked.depth.get() == 0 { DEPTH_DEFAULT } else { asked.depth.get() };
+        let cell_bytes = match asked.cell_bytes.get() {
             u32::MAX => CELL_BYTES_DEFAULT,
             bytes => bytes.next_multiple_of(64),
-        });
+        };
+        n.shape = CallsShape::new(depth, cell_bytes).shape();
         let mut ack = NegotiateAck::new_zeroed();
         let mut grants = self.grants.lock().unwrap();
         ack.grant = U64::new(grants.len() as u64 + 1);
         ack.function_id = U32::new(5);
         ack.version = U32::new(0x1_0002);
         ack.location = Location::Software.to_wire();
-        ack.depth = n.depth;
-        ack.cell_bytes = n.cell_bytes;
+        ack.kind = n.kind;
+        ack.shape = n.shape;
         ack.deadline_ms = U32::new(if n.deadline_ms.get() == 0 {
             self.setup.deadline_ms
         } else {
@@ -469,7 +473,9 @@ impl Host {
 
     fn activate(self: &Arc<Self>, grant: u64) -> Result<Vec<u8>, Nack> {
         let n = self.grants.lock().unwrap()[grant as usize - 1].1;
-        let side = side_bytes(n.depth.get(), n.cell_bytes.get()).unwrap();
+        let shape = CallsShape::read(&n.shape).unwrap();
+        let (depth, cell_bytes) = (shape.depth.get(), shape.cell_bytes.get());
+        let side = side_bytes(depth, cell_bytes).unwrap();
         let mut free = self.free.lock().unwrap();
         let at = match free.iter().position(|f| f.1 == side) {
             Some(i) => free.remove(i).0,
@@ -483,25 +489,16 @@ impl Host {
         // wake each other. Bell 0 is the manager's.
         let mut places = self.places.lock().unwrap();
         let vector_out = 1 + places.len() as u16 % (VECTORS - 1);
-        let geometry = Geometry {
-            dataout_off: U64::new(at),
-            datain_off: U64::new(at + side),
-            side_bytes: U64::new(side),
-            cell_bytes: n.cell_bytes,
-            depth: n.depth,
-            kind: n.kind,
-            vector_out: U16::new(vector_out),
-            vector_in: U16::new(2),
-            reserved: U32::ZERO,
-        };
-        places.push((grant, geometry));
+        let calls = Calls { dataout: at, datain: at + side, side_bytes: side, depth, cell_bytes };
+        let kind = ChannelKind::from_wire(n.kind.get()).unwrap();
+        let place = calls.place(kind, (vector_out, 2)).unwrap();
+        places.push((grant, place));
         let (host, factorial) = (self.clone(), names::decode(&n.function) == Ok("factorial"));
         let end = Arc::new(AtomicBool::new(false));
         let ended = end.clone();
-        let run = move || service::run(&host, &geometry, factorial, &ended);
+        let run = move || service::run(&host, &place, factorial, &ended);
         self.services.lock().unwrap().push(Running { grant, end, thread: std::thread::spawn(run) });
-        let ack = ActivateAck { channel: U64::new(grant), geometry };
-        Ok(ack.as_bytes().to_vec())
+        Ok(place.ack(grant))
     }
 
     /// Gives a channel's pages to whoever asks next.
@@ -512,13 +509,13 @@ impl Host {
         let (Some(g), Some(service)) = (place, service) else { return };
         let service = services.remove(service);
         service.end.store(true, Ordering::SeqCst);
-        self.to_host[usize::from(g.vector_out.get())].ring();
+        self.to_host[usize::from(g.vector_out())].ring();
         service.thread.join().unwrap();
-        let broken = g.datain_off.get() as usize / 8 + in_header::BROKEN;
+        let broken = g.head().offset.get() as usize / 8 + in_header::BROKEN;
         let released = u64::from(BreakReason::Released.to_wire());
         self.window.store(broken, released, Ordering::Release);
-        self.to_app[usize::from(g.vector_in.get())].ring();
-        self.free.lock().unwrap().push((g.dataout_off.get(), g.side_bytes.get()));
+        self.to_app[usize::from(g.vector_in())].ring();
+        self.free.lock().unwrap().push((Calls::of(&g).unwrap().dataout, g.head().bytes.get()));
     }
 
     fn list(&self, start: u32) -> Vec<u8> {

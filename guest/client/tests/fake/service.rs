@@ -6,20 +6,22 @@ use std::time::Duration;
 use vfun_ring::{Next, Request, Server, WindowMemory};
 use vfun_window::BellWaiter;
 use vfun_wire::Status;
-use vfun_wire::channel::{ChannelKind, Command, Geometry, line_off, spaces_off};
+use vfun_wire::channel::{Command, line_off, spaces_off};
+use vfun_wire::kind::{Calls, ChannelKind};
+use vfun_wire::place::ChannelPlace;
 
-pub fn run(host: &Host, g: &Geometry, factorial: bool, end: &AtomicBool) {
+pub fn run(host: &Host, place: &ChannelPlace, factorial: bool, end: &AtomicBool) {
     let stopped = || host.stopped() || end.load(Ordering::Relaxed);
-    let side = g.side_bytes.get() as usize;
-    let part = |off: u64| host.window.part(off as usize, side).unwrap();
-    let (out, inn) = (part(g.dataout_off.get()), part(g.datain_off.get()));
+    let calls = Calls::of(place).unwrap();
+    let part = |off: u64| host.window.part(off as usize, calls.side_bytes as usize).unwrap();
+    let (out, inn) = (part(calls.dataout), part(calls.datain));
     let memory = WindowMemory::new(inn, out.reader()).unwrap();
-    if g.kind.get() == ChannelKind::Floor.to_wire() {
-        return floor(&stopped, &memory, g.depth.get().into());
+    if place.kind() == ChannelKind::Floor {
+        return floor(&stopped, &memory, calls.depth.into());
     }
-    let mut server = Server::new(memory, g.depth.get(), g.cell_bytes.get());
-    let waiter = BellWaiter::new(&host.to_host[usize::from(g.vector_out.get())]).unwrap();
-    let mut state = Service { host, g, factorial, kept: 0, held: vec![] };
+    let mut server = Server::new(memory, calls.depth, calls.cell_bytes);
+    let waiter = BellWaiter::new(&host.to_host[usize::from(place.vector_out())]).unwrap();
+    let mut state = Service { host, place, calls, factorial, kept: 0, held: vec![] };
     let mut idle = 0u32;
     while !stopped() {
         if host.let_go.load(Ordering::SeqCst) && !state.held.is_empty() {
@@ -64,7 +66,8 @@ pub fn run(host: &Host, g: &Geometry, factorial: bool, end: &AtomicBool) {
 
 struct Service<'a> {
     host: &'a Host,
-    g: &'a Geometry,
+    place: &'a ChannelPlace,
+    calls: Calls,
     factorial: bool,
     /// What `rst` clears.
     kept: u64,
@@ -74,7 +77,7 @@ struct Service<'a> {
 
 impl Service<'_> {
     fn serve(&mut self, s: &mut Server<WindowMemory>, r: Request) {
-        let space = spaces_off(self.g.depth.get()) + r.cell * self.g.cell_bytes.get() as usize;
+        let space = spaces_off(self.calls.depth) + r.cell * self.calls.cell_bytes as usize;
         let mut args = r.inline[..(r.len as usize).min(48)].to_vec();
         if r.in_space {
             args = vec![0; r.len as usize];
@@ -98,13 +101,13 @@ impl Service<'_> {
         if results.len() <= 48 {
             s.answer_inline(cell, status, results);
         } else {
-            let space = spaces_off(self.g.depth.get()) + cell * self.g.cell_bytes.get() as usize;
+            let space = spaces_off(self.calls.depth) + cell * self.calls.cell_bytes as usize;
             s.memory().mine().write(space, results).unwrap();
             s.answer_space(cell, status, results.len() as u32);
         }
         if s.must_ring() {
-            s.rang();
-            self.host.to_app[usize::from(self.g.vector_in.get())].ring();
+            s.about_to_ring();
+            self.host.to_app[usize::from(self.place.vector_in())].ring();
         }
     }
 

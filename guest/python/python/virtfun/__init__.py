@@ -66,7 +66,8 @@ def connect(
     """Open a session with the host.
 
     endpoint
-        ``auto``, ``host[:SOCKET]``, ``ivshmem[:PCIADDRESS]``, ``tcp:HOST:PORT``,
+        ``auto``, ``host[:SOCKET]``, ``ivshmem[:PCIADDRESS]``,
+        ``pmem[:/dev/daxN.M]``, ``dir:FOLDER``, ``tcp:HOST:PORT``,
         ``tls:HOST:PORT`` (with ``VFUN_TLS_CA``);
         None for the environment's VFUN_ENDPOINT, else the best that is there.
     app

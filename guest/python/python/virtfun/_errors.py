@@ -21,7 +21,7 @@ class ConnectError(Error):
 
 
 class SessionError(Error):
-    """The session is of no use any more: connect anew."""
+    """The session is of no use any more: connect again."""
 
 
 class ControlError(Error):

@@ -15,8 +15,9 @@ pub use wanted::Wanted;
 
 use crate::catalog::Function;
 use vfun_submit::Code;
-use vfun_submit::limits::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX, SUBMIT_MS};
+use vfun_submit::limits::{ANSWER_BYTES_MAX, REQUEST_BYTES_MAX};
 use vfun_supervise::Driver;
+use vfun_supervise::submitted::SUBMIT_MS;
 use vfun_wire::NackCode;
 use vfun_wire::version::FunctionVersion;
 

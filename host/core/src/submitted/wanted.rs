@@ -1,11 +1,12 @@
 //! What a service says of a module, checked: every byte of it may be made up.
 
 use super::Refused;
-use crate::limits::{WASM_MEMORY_MAX, WASM_MEMORY_MIN};
+use vfun_kinds::limits::{WASM_MEMORY_MAX, WASM_MEMORY_MIN};
 use vfun_signature::{Record, Signature};
-use vfun_submit::limits::{CODE_BYTES_MAX, MODULE_BYTES_MAX};
-use vfun_submit::{Code, own_name};
+use vfun_submit::Code;
+use vfun_submit::limits::MODULE_BYTES_MAX;
 use vfun_supervise::Offered;
+use vfun_supervise::submitted::{CODE_BYTES_MAX, own_name};
 use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX, SIGNATURE_BYTES};
 
 /// A module that may be taken, as far as it alone is concerned.

@@ -126,7 +126,7 @@ fn a_crash_loop_opens_the_breaker_and_a_trial_that_lives_closes_it() {
     let s = b.hello(1, b"").unwrap().session.get();
     let (grant, service) = b.active(1, s, "add");
     crash_until_open(&mut b, service);
-    assert_eq!(b.core.grants().next().unwrap().1.state, GrantState::Broken);
+    assert_eq!(b.core.grants().next().unwrap().1.state(), GrantState::Broken);
     assert_eq!(b.core.breakers(b.now).count(), 1);
     b.ask(1, Kind::Release, s, grant.0.as_bytes());
     b.now += 2 * OPEN_MS;
@@ -177,7 +177,7 @@ fn a_host_without_means_to_start_a_service_says_so_and_tries_again() {
         }
     }
     assert!((5..50).contains(&tries), "{tries} tries in 5 s");
-    assert_eq!(b.core.grants().next().unwrap().1.state, GrantState::Active);
+    assert_eq!(b.core.grants().next().unwrap().1.state(), GrantState::Active);
     assert_eq!(b.core.breakers(b.now).count(), 0, "no driver crashed");
 }
 

@@ -29,7 +29,7 @@ fn who_was_given_a_vf_and_never_serves_is_ended() {
     assert!(killed(&decide(&mut b, 1 + MOST), to));
     b.feed(Event::ServiceExited { service: to, exit: Exit::Signal(9) });
     let g = b.core.grants.get(grant).unwrap();
-    assert_eq!((g.vf, g.location), (None, Location::Software));
+    assert_eq!((g.vf(), g.subject.location), (None, Location::Software));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_vf_of_a_grant_that_ended_is_not_kept_by_a_service_that_has_others() {
         let out = b.ask(1, Kind::Activate, s, g.as_bytes());
         play(&mut b, out, |_| false);
         let second = Handle(g.get());
-        assert_eq!(b.core.grants.get(second).unwrap().service, Some(hardware));
+        assert_eq!(b.core.grants.get(second).unwrap().service(), Some(hardware));
         match broken {
             false => drop(b.ask(1, Kind::Release, s, grant.0.as_bytes())),
             true => {
@@ -56,9 +56,9 @@ fn a_vf_of_a_grant_that_ended_is_not_kept_by_a_service_that_has_others() {
         b.now += 1;
         assert!(killed(&b.feed(Event::Tick), hardware), "broken: {broken}");
         b.feed(Event::ServiceExited { service: hardware, exit: Exit::Signal(9) });
-        assert!(b.core.grants().all(|(_, g)| g.vf.is_none()), "broken: {broken}");
+        assert!(b.core.grants().all(|(_, g)| g.vf().is_none()), "broken: {broken}");
         let g = b.core.grants.get(second).unwrap();
-        assert_eq!(g.location, Location::Software, "it goes on there");
+        assert_eq!(g.subject.location, Location::Software, "it goes on there");
     }
 }
 
@@ -70,7 +70,7 @@ fn a_vf_is_not_kept_by_crashing_the_software() {
     let (on_it, hardware, software) = on_a_vf(&mut b, s);
     let (crashing, service) = b.active(1, s, "fast");
     assert_eq!(service, software);
-    while b.core.grants.get(crashing).unwrap().state != GrantState::Broken {
+    while b.core.grants.get(crashing).unwrap().state() != GrantState::Broken {
         let mut out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(11) });
         b.now += 2_000;
         out.extend(b.feed(Event::Tick));
@@ -82,7 +82,7 @@ fn a_vf_is_not_kept_by_crashing_the_software() {
     // Nobody else wants it: it stays.
     lease_by(&mut b, Policy::None);
     decide(&mut b, 100);
-    assert_eq!(b.core.grants.get(on_it).unwrap().state, GrantState::Active);
+    assert_eq!(b.core.grants.get(on_it).unwrap().state(), GrantState::Active);
     let other = b.hello(2, b"secret").unwrap().session.get();
     let (waits, _) = b.active(2, other, "fast");
     lease_by(&mut b, Policy::Activity);
@@ -96,7 +96,7 @@ fn a_vf_is_not_kept_by_crashing_the_software() {
     let told =
         |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
     assert!(out.iter().any(told), "{out:?}");
-    assert_eq!(b.core.grants.get(on_it).unwrap().state, GrantState::Broken);
+    assert_eq!(b.core.grants.get(on_it).unwrap().state(), GrantState::Broken);
     let said = why(&out, on_it).unwrap();
     assert_eq!(said, "its VF is lent to another, and its software crashed too often");
     // Its app is answered by the service, or when that has let go: never by both.
@@ -109,7 +109,7 @@ fn a_vf_is_not_kept_by_crashing_the_software() {
         |a: &Action| matches!(a, Action::BreakChannel { reason: BreakReason::CrashLoop, .. });
     assert!(out.iter().any(told), "{out:?}");
     let g = b.core.grants.get(waits).unwrap();
-    assert!(g.vf == Some(0) && g.moving.is_some(), "{g:?}");
+    assert!(g.vf() == Some(0) && g.moving().is_some(), "{g:?}");
 }
 
 /// The starts of the client whose grant is on the only VF are always used up.
@@ -129,9 +129,9 @@ fn a_vf_is_not_kept_by_using_up_the_starts() {
         let began = b.now;
         let mut left = None;
         for n in 1..=2 * WARMING_MS / 100 {
-            while b.core.starts.take(b.now, 1) {}
+            while b.core.starts.take(b.now, Owner::Client(1)) {}
             b.now += 100;
-            while b.core.starts.take(b.now, 1) {}
+            while b.core.starts.take(b.now, Owner::Client(1)) {}
             let busy = Usage { calls: n * 100, ..Usage::default() };
             let mut out = b.feed(Event::Tick);
             out.extend(b.feed(Event::Usage { values: vec![(waits, busy)] }));
@@ -143,7 +143,7 @@ fn a_vf_is_not_kept_by_using_up_the_starts() {
                 assert!(said.ends_with("its client used up its service starts"), "{said}");
             }
         }
-        let state = b.core.grants.get(on_it).unwrap().state;
+        let state = b.core.grants.get(on_it).unwrap().state();
         if !lent {
             assert_eq!((left, state), (None, GrantState::Active), "nobody else wants it: it stays");
             continue;
@@ -155,7 +155,7 @@ fn a_vf_is_not_kept_by_using_up_the_starts() {
             |a: &Action| matches!(a, Action::BreakChannel { reason: BreakReason::NoService, .. });
         assert!(out.iter().any(told), "its software was never started: {out:?}");
         let g = b.core.grants.get(waits).unwrap();
-        assert!(g.vf == Some(0) && g.moving.is_some(), "{g:?}");
+        assert!(g.vf() == Some(0) && g.moving().is_some(), "{g:?}");
     }
 }
 
@@ -167,8 +167,8 @@ fn who_has_let_go_of_hardware_that_is_not_leased_is_not_ended() {
     let out = b.ask(1, Kind::Activate, s, grant.as_bytes());
     play(&mut b, out, |_| false);
     let grant = Handle(grant.get());
-    let service = b.core.grants.get(grant).unwrap().service.expect("it serves");
-    assert!(b.core.grants.get(grant).unwrap().vf.is_some());
+    let service = b.core.grants.get(grant).unwrap().service().expect("it serves");
+    assert!(b.core.grants.get(grant).unwrap().vf().is_some());
     b.feed(Event::ChannelBroken { service, channel: grant, reason: "x".into() });
     b.feed(Event::ChannelClosed { service, channel: grant });
     b.now += MOST + 1;
@@ -206,7 +206,7 @@ fn who_does_what_it_is_told_each_time_is_not_ended_for_all_of_it_together() {
         b.feed(Event::ChannelStanding { service: leaves, channel: grant });
         b.feed(Event::ChannelOpened { service: leaves, channel: grant });
         (leaves, serves) = (serves, leaves);
-        assert_eq!(b.core.grants.get(grant).unwrap().service, Some(serves), "round {round}");
+        assert_eq!(b.core.grants.get(grant).unwrap().service(), Some(serves), "round {round}");
     }
 }
 
@@ -221,7 +221,7 @@ fn a_client_that_comes_anew_has_its_failures_still() {
     ends(&mut b, grant, software, s);
     assert_eq!(b.core.leases_due(), None, "nothing is to be decided");
     let (grant, _) = b.active(1, s, "fast");
-    assert_eq!(b.core.grants.get(grant).unwrap().moving, None, "it is set aside still");
+    assert_eq!(b.core.grants.get(grant).unwrap().moving(), None, "it is set aside still");
     assert_eq!(b.core.devices(b.now)[0].kept_off.len(), 1);
     ends(&mut b, grant, software, s);
     // They are forgotten in the end, with all that was kept of the device.
@@ -249,7 +249,7 @@ fn nothing_is_kept_of_grants_that_are_gone() {
             b.ask(1, Kind::Release, s, grant.0.as_bytes());
             // The service has not let go of it yet.
             decide(&mut b, 100);
-            let beside = b.core.grants.get(grant).unwrap().also;
+            let beside = b.core.grants.get(grant).unwrap().also();
             for service in beside.into_iter().chain([service]) {
                 b.feed(Event::ChannelClosed { service, channel: grant });
             }

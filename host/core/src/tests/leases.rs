@@ -60,7 +60,7 @@ pub(super) fn killed(out: &[Action], id: ServiceId) -> bool {
 /// grant, who serves it, who is to stand by.
 fn standing_by(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceId) {
     let (grant, from) = b.active(1, session, "fast");
-    let to = b.core.grants.get(grant).unwrap().moving.expect("a move to a VF begins").service;
+    let to = b.core.grants.get(grant).unwrap().moving().expect("a move to a VF begins").service;
     let out = b.feed(Event::ServiceReady { service: to });
     assert_eq!(opened(&out), Some((to, grant)), "it is to stand by");
     (grant, from, to)
@@ -81,7 +81,7 @@ pub(super) fn on_a_vf(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceI
     b.feed(Event::ChannelOpened { service: to, channel: grant });
     b.feed(Event::ChannelClosed { service: from, channel: grant });
     let g = b.core.grants.get(grant).unwrap();
-    assert_eq!((g.location, g.vf, g.moving), (Location::FpgaSimulated, Some(0), None));
+    assert_eq!((g.subject.location, g.vf(), g.moving()), (Location::FpgaSimulated, Some(0), None));
     (grant, to, from)
 }
 
@@ -114,7 +114,7 @@ fn who_does_not_do_what_a_move_needs_is_ended() {
     let out = b.feed(Event::ServiceExited { service: from, exit: Exit::Signal(9) });
     let up = |a: &Action| matches!(a, Action::TakeUp { service, .. } if *service == to);
     assert!(out.iter().any(up), "{out:?}");
-    assert_eq!(b.core.grants.get(grant).unwrap().service, Some(to));
+    assert_eq!(b.core.grants.get(grant).unwrap().service(), Some(to));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_grant_stays_on_what_it_was_granted_when_its_function_changes() {
             let out = decide(&mut b, 100);
             assert_eq!((started(&out), opened(&out)), (None, None), "removed: {removed}");
         }
-        assert_eq!(b.core.grants.get(grant).unwrap().service, Some(hardware));
+        assert_eq!(b.core.grants.get(grant).unwrap().service(), Some(hardware));
     }
 }
 
@@ -180,7 +180,7 @@ fn hardware_that_policy_takes_away_is_taken_from_who_cannot_move() {
     let closed =
         |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
     assert!(out.iter().any(closed), "{out:?}");
-    assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing);
+    assert_eq!(b.core.grants.get(grant).unwrap().state(), GrantState::Closing);
 }
 
 /// Under this policy, with a device of the hardware.
@@ -203,9 +203,12 @@ fn who_may_move_goes_to_software_when_policy_takes_the_device() {
     assert!(b.core.grants.get(pinned).is_err(), "it cannot move");
     play(&mut b, out, |_| false);
     let g = b.core.grants.get(grant).unwrap();
-    assert_eq!((g.state, g.location, g.vf), (GrantState::Active, Location::Software, None));
-    assert_ne!(g.service, Some(hardware));
-    assert_eq!(g.service, Some(software));
+    assert_eq!(
+        (g.state(), g.subject.location, g.vf()),
+        (GrantState::Active, Location::Software, None)
+    );
+    assert_ne!(g.service(), Some(hardware));
+    assert_eq!(g.service(), Some(software));
     let n = b.negotiate(1, s, hard).unwrap_err();
     assert!(n.code == NackCode::Denied && n.software_instead, "{n}");
     assert!(n.sentence.contains("/dev/vfun0") && n.sentence.contains("devices in [default]"));
@@ -222,21 +225,21 @@ fn a_move_to_a_service_that_loses_its_device_is_called_off() {
             Phase::Standby => standing_by(&mut b, s).0,
             _ => handing(&mut b, s).0,
         };
-        let to = b.core.grants.get(grant).unwrap().moving.unwrap();
+        let to = b.core.grants.get(grant).unwrap().moving().unwrap();
         assert_eq!(to.phase, phase);
         let out = b.feed(Event::Catalog(leased()));
         let told = |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == to.service);
         assert_eq!(out.iter().any(told), phase != Phase::Warming, "{phase:?}: {out:?}");
         if phase == Phase::Handing {
-            assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing);
+            assert_eq!(b.core.grants.get(grant).unwrap().state(), GrantState::Closing);
             continue;
         }
         if phase == Phase::Standby {
             b.feed(Event::ChannelClosed { service: to.service, channel: grant });
         }
         let g = b.core.grants.get(grant).unwrap();
-        assert_eq!((g.state, g.moving, g.vf), (GrantState::Active, None, None), "{phase:?}");
-        assert!(!g.location.is_hardware());
+        assert_eq!((g.state(), g.moving(), g.vf()), (GrantState::Active, None, None), "{phase:?}");
+        assert!(!g.subject.location.is_hardware());
     }
 }
 
@@ -260,15 +263,15 @@ fn a_grant_whose_move_off_denied_hardware_fails_does_not_stay_there() {
         let out = b.feed(Event::Catalog(with_device(policy)));
         assert_eq!(opened(&out), None, "its software is not there yet");
         let g = b.core.grants.get(grant).unwrap();
-        assert_eq!(g.moving.map(|m| (m.service, m.phase)), Some((software, Phase::Warming)));
+        assert_eq!(g.moving().map(|m| (m.service, m.phase)), Some((software, Phase::Warming)));
         b.feed(Event::Catalog(anew(policy)));
-        assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Active, "it moves");
+        assert_eq!(b.core.grants.get(grant).unwrap().state(), GrantState::Active, "it moves");
         let reason = "it could not start".to_owned();
         let out = b.feed(Event::ServiceFailed { service: software, reason });
         let told =
             |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
         assert!(out.iter().any(told), "{policy}: {out:?}");
-        assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing, "{policy}");
+        assert_eq!(b.core.grants.get(grant).unwrap().state(), GrantState::Closing, "{policy}");
     }
 }
 
@@ -285,7 +288,7 @@ fn a_vf_that_policy_takes_is_not_kept_by_software_that_does_not_start() {
         for _ in 0..1000 {
             b.now += 200;
             let mut out = b.feed(Event::Tick);
-            if let Some(m) = b.core.grants.get(grant).unwrap().moving {
+            if let Some(m) = b.core.grants.get(grant).unwrap().moving() {
                 let reason = "it could not start".to_owned();
                 out.extend(b.feed(Event::ServiceFailed { service: m.service, reason }));
             }
@@ -297,7 +300,7 @@ fn a_vf_that_policy_takes_is_not_kept_by_software_that_does_not_start() {
         let words = "its client may not have its VF any more, and its software";
         assert!(told.as_deref().is_some_and(|t| t.starts_with(words)), "{policy}: {told:?}");
         let g = b.core.grants.get(grant).unwrap();
-        assert_eq!((g.state, g.service), (GrantState::Broken, Some(hardware)));
+        assert_eq!((g.state(), g.service()), (GrantState::Broken, Some(hardware)));
     }
 }
 
@@ -312,7 +315,7 @@ fn a_grant_that_lands_on_denied_hardware_does_not_stay_there() {
         let out = b.feed(Event::ChannelClosed { service: from, channel: grant });
         let told = |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == to);
         assert!(out.iter().any(told), "{policy}: {out:?}");
-        assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Closing, "{policy}");
+        assert_eq!(b.core.grants.get(grant).unwrap().state(), GrantState::Closing, "{policy}");
     }
 }
 
@@ -323,12 +326,12 @@ fn a_start_that_nobody_waits_for_ends_where_its_device_is_taken() {
         let (mut b, s) = bed(Policy::First);
         b.feed(Event::Catalog(with_device("")));
         let (grant, _) = b.active(1, s, "fast");
-        let to = b.core.grants.get(grant).unwrap().moving.expect("it begins to move").service;
+        let to = b.core.grants.get(grant).unwrap().moving().expect("it begins to move").service;
         assert!(b.core.awaits_ready(to));
         assert!(killed(&b.feed(Event::Catalog(new)), to));
         assert!(!b.core.knows_service(to));
         let g = b.core.grants.get(grant).unwrap();
-        assert_eq!((g.state, g.moving), (GrantState::Active, None));
+        assert_eq!((g.state(), g.moving()), (GrantState::Active, None));
     }
 }
 
@@ -339,15 +342,15 @@ fn a_vf_that_policy_takes_is_not_kept_by_crashing_the_software() {
         let (mut b, s) = bed(Policy::First);
         b.feed(Event::Catalog(with_device("")));
         let (grant, hardware, _) = on_a_vf(&mut b, s);
-        let key = (1, "fast".to_owned(), Location::Software.to_wire());
-        while b.core.check_breaker(b.now, 1, "fast", Location::Software).is_ok() {
+        let key = (Owner::Client(1), "fast".to_owned(), Location::Software.to_wire());
+        while b.core.check_breaker(b.now, Owner::Client(1), "fast", Location::Software).is_ok() {
             let _ = b.core.crashed(b.now, key.clone(), &mut vec![]);
         }
         let out = b.feed(Event::Catalog(with_device(policy)));
         let told =
             |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == hardware);
         assert!(out.iter().any(told), "{policy}: {out:?}");
-        assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Broken, "{policy}");
+        assert_eq!(b.core.grants.get(grant).unwrap().state(), GrantState::Broken, "{policy}");
         let said = why(&out, grant).unwrap();
         let expected =
             "its client may not have its VF any more, and its software crashed too often";
@@ -379,7 +382,7 @@ fn a_vf_that_failed_is_not_lent_to_its_client_for_a_while() {
     b.feed(Event::ChannelLost { service: hardware, channel: grant, reason: "gone".into() });
     let only = Negotiate { preference: Preference::Hardware.to_wire(), ..want("fast") };
     b.negotiate(1, s, only).unwrap();
-    let vfs = |b: &Bed| -> Vec<_> { b.core.grants().filter_map(|(_, g)| g.vf).collect() };
+    let vfs = |b: &Bed| -> Vec<_> { b.core.grants().filter_map(|(_, g)| g.vf()).collect() };
     assert_eq!(vfs(&b), [1], "not the one that failed");
     assert_eq!(b.negotiate(1, s, only).unwrap_err().code, NackCode::DeviceBusy);
     let other = b.hello(2, b"secret").unwrap().session.get();
@@ -402,7 +405,7 @@ pub(super) fn play(b: &mut Bed, out: Vec<Action>, fails: impl Fn(u32) -> bool) -
             }
             Action::HandOver { service, channel } => {
                 let g = b.core.grants.get(channel).unwrap();
-                let (client, to) = (g.client_id, g.moving.expect("it is handed over"));
+                let (client, to) = (g.holder.client_id, g.moving().expect("it is handed over"));
                 let mut more = b.feed(Event::ChannelOpened { service: to.service, channel });
                 more.extend(b.feed(Event::ChannelClosed { service, channel }));
                 if to.to.is_hardware() && fails(client) {
@@ -455,14 +458,14 @@ fn a_vf_that_fails_each_time_is_tried_less_and_less_until_it_works() {
     let failed = live(&mut b, 60 * minute, |_| true, |_| {});
     assert!((11..=13).contains(&failed), "one in five minutes: {failed}");
     // It works, but not for long: the next pause is as long as it was.
-    let on_vf = |b: &Bed| b.core.grants.get(grant).unwrap().location.is_hardware();
+    let on_vf = |b: &Bed| b.core.grants.get(grant).unwrap().subject.location.is_hardware();
     let works = |b: &mut Bed, ms: u64| {
         let mut there = 0;
         live(b, 8 * minute, |_| false, |b| there += u64::from(on_vf(b)));
         assert!(there * 100 >= ms);
     };
     let fails = |b: &mut Bed| {
-        let service = b.core.grants.get(grant).unwrap().service.unwrap();
+        let service = b.core.grants.get(grant).unwrap().service().unwrap();
         let out = b.feed(Event::ChannelLost { service, channel: grant, reason: "gone".into() });
         play(b, out, |_| false);
         assert!(!on_vf(b));
@@ -497,8 +500,9 @@ fn a_client_that_fails_on_purpose_takes_no_vf_from_others() {
             60_000,
             |client| client == 1,
             |b| {
-                let on_vf =
-                    |(_, g): &(Handle, &Grant)| g.client_id == 2 && g.location.is_hardware();
+                let on_vf = |(_, g): &(Handle, &Grant)| {
+                    g.holder.client_id == 2 && g.subject.location.is_hardware()
+                };
                 good += b.core.grants().filter(on_vf).count();
                 looks += vfs as usize;
             },
@@ -625,11 +629,11 @@ fn the_next_manager_ends_a_hand_over_wherever_it_stopped() {
         b.feed(Event::ChannelOpened { service: serves, channel: grant });
         let g = b.core.grants.get(grant).unwrap();
         assert_eq!(
-            (g.service, g.state, g.moving),
+            (g.service(), g.state(), g.moving()),
             (Some(serves), GrantState::Active, None),
             "{case:?}"
         );
         let vf = if to_lives { Some(0) } else { None };
-        assert_eq!((g.location.is_hardware(), g.vf), (to_lives, vf), "{case:?}");
+        assert_eq!((g.subject.location.is_hardware(), g.vf()), (to_lives, vf), "{case:?}");
     }
 }

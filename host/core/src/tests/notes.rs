@@ -4,6 +4,8 @@ use super::*;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use vfun_wire::header::HEAP_OFF;
+use vfun_wire::kind::CallsShape;
+use vfun_wire::range::Access;
 
 fn refused(notes: &BTreeMap<String, String>) -> String {
     let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
@@ -25,9 +27,9 @@ fn full() -> Bed {
 #[test]
 fn a_number_that_no_manager_wrote_is_refused_with_the_name_of_its_note() {
     let b = full();
-    b.core.grants().for_each(|(_, g)| assert_eq!(g.state, GrantState::Active));
+    b.core.grants().for_each(|(_, g)| assert_eq!(g.state(), GrantState::Active));
     let grant = |field: &str| ["core/grant/0".to_owned(), format!("/thing/{field}")];
-    let in_channel = |field: &str| grant(&format!("geometry/{field}"));
+    let in_channel = |field: &str| grant(&format!("place/{field}"));
     let window = |field: &str| ["core/window/1".to_owned(), format!("/{field}")];
     let session = |field: &str| ["core/session/0".to_owned(), format!("/thing/{field}")];
     let heap = HEAP_OFF as u64;
@@ -47,15 +49,20 @@ fn a_number_that_no_manager_wrote_is_refused_with_the_name_of_its_note() {
         (window("held/0/2"), json!(4097)),
         (window("held/0/2"), json!(MIB)),
         // Channels.
-        (in_channel("dataout_off"), json!(heap - 4096)),
-        (in_channel("datain_off"), json!(heap + 64)),
-        (in_channel("datain_off"), json!(MIB)),
-        (in_channel("datain_off"), json!(u64::MAX - 4095)),
-        (in_channel("side_bytes"), json!(4096)),
-        (in_channel("vector_in"), json!(VECTORS)),
-        (grant("depth"), json!(3)),
-        (grant("cell_bytes"), json!(u32::MAX)),
-        (grant("geometry"), Value::Null),
+        (in_channel("ranges/0/2"), json!(heap - 4096)),
+        (in_channel("ranges/1/2"), json!(heap + 64)),
+        (in_channel("ranges/1/2"), json!(MIB)),
+        (in_channel("ranges/1/2"), json!(u64::MAX - 4095)),
+        (in_channel("ranges/0/3"), json!(4096)),
+        (in_channel("ranges/0/1"), json!(2)),
+        (in_channel("ranges/1/1"), json!(9)),
+        (in_channel("ranges/1/0"), json!(1)),
+        (in_channel("vectors/1"), json!(VECTORS)),
+        (in_channel("kind"), json!(2)),
+        (in_channel("shape/0"), json!(8)),
+        (grant("shape/0"), json!(3)),
+        (grant("shape/7"), json!(255)),
+        (grant("place"), Value::Null),
         (grant("state"), json!("Released")),
         (grant("kind"), json!(77)),
         (grant("wait"), json!(77)),
@@ -187,7 +194,7 @@ fn a_function_is_noted_as_earlier_managers_noted_it() {
     let is = |c: &Catalog, name: &str, text: &str| {
         let hash = Sha256::digest(text.as_bytes());
         let print = u64::from_le_bytes(hash[..8].try_into().unwrap());
-        assert_eq!(crate::notes::print(c, 1, name), print, "{text}");
+        assert_eq!(crate::notes::print(c, Owner::Client(1), name), print, "{text}");
     };
     is(&c, "fast", fast);
     is(&c, "nothing", "None");
@@ -210,4 +217,74 @@ fn another_meaning_of_a_code_outdates_no_service() {
     c.functions.get_mut("add").unwrap().max_args = 99;
     b.feed(Event::Catalog(c));
     assert!(b.core.services[&first].outdated);
+}
+
+/// A manager goes on with the notes of an earlier one of its layout: these are the names
+/// of their fields.
+#[test]
+fn notes_of_this_layout_are_read_as_they_stand() {
+    let mut b = Bed::new();
+    b.hello(1, b"").unwrap();
+    let service = json!({"client": 1, "function": "add", "location": Location::Software.to_wire(), "state": "Ready",
+        "ever_ready": true, "delayed": null, "overran": null, "devices": [], "outdated": false,
+        "of": null});
+    b.notes.insert("core/service/1".into(), service.to_string());
+    let heap = HEAP_OFF as u64;
+    let shape = CallsShape::new(4, 64).shape();
+    let place = |n: u64| {
+        let out = (0, Access::AppWrites.to_wire(), heap + n * 32768, 12288);
+        let back = (0, Access::HostWrites.to_wire(), heap + n * 32768 + 16384, 12288);
+        json!({"kind": 1, "shape": shape, "vectors": [1, 1], "ranges": [out, back]})
+    };
+    let grant = |state: &str, place: Value, service: Value, more: &[(&str, Value)]| {
+        let mut g = json!({"session": 7u64 << 32, "window": 1, "client_id": 1, "client": "vm1",
+            "app_id": 1, "app": "app", "function": "add", "location": Location::Software.to_wire(), "kind": 1, "shape": shape,
+            "deadline_ms": 1000, "calls_per_s": 5, "wait": WaitMode::Hybrid.to_wire(), "state": state,
+            "place": place, "service": service, "waiting": null, "since_ms": 3,
+            "closing_ms": 0, "restarts": 2, "asked": [1, 0, 9], "activated": null,
+            "hold_back": false, "device": "", "leased": false, "vf": null, "moving": null,
+            "also": null, "switches": 0, "of": null, "left": null, "over": null});
+        for (field, value) in more {
+            g[*field] = value.clone();
+        }
+        json!({"generation": 7, "thing": g}).to_string()
+    };
+    let leased = [
+        ("device", json!("fast")),
+        ("leased", json!(true)),
+        ("vf", json!(1)),
+        ("moving", json!([Location::FpgaSimulated.to_wire(), 1, "leaving"])),
+        ("switches", json!(4)),
+    ];
+    let closing = [("closing_ms", json!(8)), ("hold_back", json!(true))];
+    let broken = [("closing_ms", json!(8)), ("over", json!(BreakReason::NoService.to_wire()))];
+    for (i, note) in [
+        grant("Granted", Value::Null, Value::Null, &[]),
+        grant("Activating", place(0), json!(1), &[("waiting", json!([1, 2, 3]))]),
+        grant("Active", place(1), json!(1), &leased),
+        grant("Recovering", place(2), json!(1), &[]),
+        grant("Broken", place(3), Value::Null, &broken),
+        grant("Closing", place(4), json!(1), &closing),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        b.notes.insert(format!("core/grant/{i}"), note);
+    }
+    b.restore_from(&b.notes.clone());
+    b.core.check();
+    let all: Vec<&Grant> = b.core.grants().map(|(_, g)| g).collect();
+    let states: Vec<_> = all.iter().map(|g| g.state().text()).collect();
+    assert_eq!(states, ["granted", "activating", "active", "recovering", "broken", "closing"]);
+    assert!(all.iter().all(|g| g.restarts == 2 && g.terms.calls_per_s == 5));
+    let to = ReplyTo { window: 1, cell: 2, seq: 3 };
+    assert!(
+        matches!(all[1].stage, Stage::Activating { service: 1, waiting: Some(w), .. } if w == to)
+    );
+    let lease = all[2].lease.as_ref().unwrap();
+    assert_eq!((lease.device.as_str(), lease.vf, lease.switches), ("fast", Some(1), 4));
+    assert_eq!(lease.moving.map(|m| m.phase), Some(crate::switch::Phase::Leaving));
+    assert!(all.iter().filter(|g| g.lease.is_some()).count() == 1);
+    assert!(matches!(all[4].stage, Stage::Broken { over: Some(BreakReason::NoService), .. }));
+    assert!(matches!(all[5].stage, Stage::Closing { since_ms: 8, hold_back: true, .. }));
 }

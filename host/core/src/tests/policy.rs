@@ -159,10 +159,10 @@ fn a_policy_that_nobody_can_read_grants_nothing_and_starts_nothing() {
     let (grant, service) = b.active(1, s, "add");
     b.feed(Event::Catalog(Catalog { policy_unreadable: true, ..catalog() }));
     refused(&mut b, s, want("add"), NackCode::Denied, &["vfun policy check"]);
-    assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Active, "calls go on");
+    assert_eq!(b.core.grants.get(grant).unwrap().state(), GrantState::Active, "calls go on");
     let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
     assert!(!out.iter().any(|a| matches!(a, Action::StartService { .. })), "{out:?}");
-    assert_eq!(b.core.grants.get(grant).unwrap().state, GrantState::Broken);
+    assert_eq!(b.core.grants.get(grant).unwrap().state(), GrantState::Broken);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_change_takes_back_what_is_no_longer_allowed_and_nothing_else() {
     assert_eq!(told.grants.iter().map(|(h, _)| *h).collect::<Vec<_>>(), [add, fast]);
     assert_eq!(told.rates, [(mul, 50)]);
     let out = b.feed(Event::Catalog(new));
-    let state = |b: &Bed, h| b.core.grants.get(h).map(|g| g.state);
+    let state = |b: &Bed, h| b.core.grants.get(h).map(|g| g.state());
     assert_eq!(state(&b, add), Ok(GrantState::Closing));
     assert!(state(&b, fast).is_err(), "it had no channel");
     assert_eq!(state(&b, mul), Ok(GrantState::Active), "over its quota, but held already");
@@ -237,7 +237,7 @@ fn a_device_that_policy_takes_away_ends_the_services_that_hold_it() {
     let out = b.feed(Event::Catalog(new));
     let said = why(&out, add).expect("it is recorded");
     assert!(said.contains("/dev/vfun0") && said.contains("devices in [client.vm1]"), "{said}");
-    let state = |b: &Bed, h| b.core.grants.get(h).map(|g| g.state);
+    let state = |b: &Bed, h| b.core.grants.get(h).map(|g| g.state());
     assert_eq!(state(&b, add), Ok(GrantState::Closing));
     assert!(state(&b, idle).is_err(), "it had no channel");
     assert_eq!(state(&b, mul), Ok(GrantState::Active), "it has no device");
@@ -260,7 +260,7 @@ fn a_device_that_is_taken_ends_a_service_that_starts_with_it() {
         let s = b.hello(1, b"").unwrap().session.get();
         let g = b.negotiate(1, s, want("add")).unwrap().grant.get();
         b.ask(1, Kind::Activate, s, &g.to_le_bytes());
-        let service = b.core.grants.get(Handle(g)).unwrap().service.unwrap();
+        let service = b.core.grants.get(Handle(g)).unwrap().service().unwrap();
         if left {
             b.ask(1, Kind::Release, s, &g.to_le_bytes());
         }
@@ -284,13 +284,13 @@ fn no_service_starts_again_with_a_device_that_policy_denies() {
     let s = b.hello(1, b"").unwrap().session.get();
     let (add, service) = b.active(1, s, "add");
     b.feed(Event::Catalog(with_device("[default]\ndevices = []", &["0x64/*"])));
-    assert_eq!(b.core.grants.get(add).unwrap().state, GrantState::Active, "it has no device");
+    assert_eq!(b.core.grants.get(add).unwrap().state(), GrantState::Active, "it has no device");
     b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
     b.now += 1000;
     b.feed(Event::Tick);
     let starts = |a: &&Action| matches!(a, Action::StartService { .. });
     assert_eq!(b.log.iter().filter(starts).count(), 1, "{:?}", b.log);
-    assert_eq!(b.core.grants.get(add).unwrap().state, GrantState::Broken);
+    assert_eq!(b.core.grants.get(add).unwrap().state(), GrantState::Broken);
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn a_device_that_a_manifest_takes_away_ends_the_services_that_hold_it() {
         let mut new = with_device("", &all);
         change(&mut new);
         let out = b.feed(Event::Catalog(new));
-        let goes_on = b.core.grants.get(add).is_ok_and(|g| g.state == GrantState::Active);
+        let goes_on = b.core.grants.get(add).is_ok_and(|g| g.state() == GrantState::Active);
         assert_eq!(goes_on, why(&out, add).is_none());
         why(&out, add)
     };
@@ -365,7 +365,7 @@ fn a_device_that_was_taken_while_no_manager_was_there_ends_its_services() {
         let out = b.next_manager(catalog, service);
         let said = why(&out, add).unwrap_or_default();
         assert!(said.contains("/dev/vfun0"), "{said}");
-        assert_eq!(b.core.grants.get(add).unwrap().state, GrantState::Closing);
+        assert_eq!(b.core.grants.get(add).unwrap().state(), GrantState::Closing);
     }
 }
 
@@ -429,7 +429,7 @@ fn devices_that_nobody_noted_are_lost_where_policy_limits_them() {
         // The next one knows as much.
         let out = b.next_manager(catalog, service);
         assert_eq!(why(&out, add), None, "{i}");
-        let state = b.core.grants.get(add).unwrap().state;
+        let state = b.core.grants.get(add).unwrap().state();
         assert_eq!(state == GrantState::Active, ends.is_none(), "{i}: {state:?}");
     }
 }
@@ -469,7 +469,7 @@ fn a_rate_is_told_when_a_channel_opens_and_outlives_the_manager() {
     let notes = b.notes.clone();
     let notes = notes.iter().map(|(name, note)| (name.as_str(), note.as_str()));
     b.core = Core::restore(b.now, 8, under("[default]\ncalls_per_s = 80"), notes).unwrap();
-    assert_eq!(b.core.grants.get(grant).unwrap().calls_per_s, 70);
+    assert_eq!(b.core.grants.get(grant).unwrap().terms.calls_per_s, 70);
     let out = b.feed(Event::Resume { alive: vec![service] });
     assert!(out.iter().any(|a| matches!(a, Action::SetRate { calls_per_s: 80, .. })), "{out:?}");
 }
@@ -492,7 +492,7 @@ fn notes_of_a_manager_without_policy_are_read() {
         })
         .collect();
     b.restore_from(&old);
-    assert_eq!(b.core.grants.get(grant).unwrap().calls_per_s, 0);
+    assert_eq!(b.core.grants.get(grant).unwrap().terms.calls_per_s, 0);
     assert_eq!(b.core.charges(1, None).channels, 1, "its charge is there");
 }
 
@@ -616,7 +616,7 @@ proptest! {
         for (what, x) in steps {
             let c = usize::from(x % 2);
             let window = ids[c];
-            let grants: Vec<_> = b.core.grants().map(|(h, g)| (h, g.window, g.session, g.service)).collect();
+            let grants: Vec<_> = b.core.grants().map(|(h, g)| (h, g.holder.window, g.holder.session, g.service())).collect();
             let some = grants.get(usize::from(x / 2) % grants.len().max(1)).copied();
             let services: Vec<_> = b.core.services.keys().copied().collect();
             let service = services.get(usize::from(x / 2) % services.len().max(1)).copied();
@@ -625,7 +625,7 @@ proptest! {
                     sessions.push((window, a.session.get()));
                 },
                 (1 | 2, ..) => if let Some(&(w, s)) = sessions.get(usize::from(x / 8) % sessions.len().max(1)) {
-                    let n = Negotiate { depth: U16::new(1 << (x / 2 % 6)), cell_bytes: U32::new(u32::from(x)), ..want("add") };
+                    let n = Negotiate { shape: cells(1 << (x / 2 % 6), u32::from(x)), ..want("add") };
                     let _ = b.negotiate(w, s, n);
                 },
                 (3, Some((h, w, s, _)), _) => drop(b.ask(w, Kind::Activate, s.0, &h.0.to_le_bytes())),
@@ -650,7 +650,7 @@ proptest! {
             }
             for client in [1, 2] {
                 let held = b.core.charges(client, None);
-                let mine = b.core.grants().filter(|(_, g)| g.client_id == client);
+                let mine = b.core.grants().filter(|(_, g)| g.holder.client_id == client);
                 prop_assert_eq!(held.channels as usize, mine.count());
                 prop_assert!(held.channels <= 3 && held.in_flight <= 40 && held.bytes <= 200 << 10, "{:?}", held);
             }

@@ -116,7 +116,7 @@ fn a_service_that_does_not_let_go_of_a_channel_is_ended_though_it_serves_another
     }
     assert!(ended.is_some_and(|at| at > 2 * DEADLINE), "{ended:?}");
     b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
-    assert!(b.core.grants().all(|(h, g)| h == other && g.state == GrantState::Recovering));
+    assert!(b.core.grants().all(|(h, g)| h == other && g.state() == GrantState::Recovering));
 }
 
 #[test]

@@ -8,8 +8,9 @@ use std::time::Duration;
 use vfun_gateway::Gateway;
 use vfun_wire::attach::{ATTACH_MAGIC, Attach};
 use vfun_wire::frame::{ACK, ATTACH, CALL, CallAnswer, CallHead, FrameHead, NACK};
+use vfun_wire::kind::CallsShape;
 use vfun_wire::limits::{CREDENTIAL_BYTES, NAME_BYTES};
-use vfun_wire::message::{Hello, HelloAck, Kind, Negotiate, NegotiateAck, OfGrant};
+use vfun_wire::message::{ActivateAck, Hello, HelloAck, Kind, Negotiate, NegotiateAck, OfGrant};
 use vfun_wire::{Nack, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -76,8 +77,8 @@ pub fn attach(client: &str) -> Attach {
 
 pub fn hello() -> Hello {
     Hello {
-        version_min: U16::new(1),
-        version_max: U16::new(1),
+        version_min: U16::new(2),
+        version_max: U16::new(2),
         pid: U32::new(7),
         features: U64::new(3),
         app: names::encode("scripted").unwrap(),
@@ -91,7 +92,7 @@ pub fn negotiate(function: &str) -> Negotiate {
     let mut n = Negotiate::new_zeroed();
     n.function = names::encode(function).unwrap();
     n.kind = U16::new(1);
-    n.cell_bytes = U32::new(u32::MAX);
+    n.shape = CallsShape::new(0, u32::MAX).shape();
     n
 }
 
@@ -147,7 +148,10 @@ impl Peer {
     pub fn activate(&mut self, function: &str) -> u64 {
         let body = self.ask(Kind::Negotiate.to_wire(), negotiate(function).as_bytes()).ack();
         let grant = NegotiateAck::read_from_bytes(&body).unwrap().grant.get();
-        assert_eq!(self.of_grant(Kind::Activate, grant).ack(), [0; 48]);
+        let ack = self.of_grant(Kind::Activate, grant).ack();
+        let ack = ActivateAck::read_from_bytes(&ack).expect("no range follows");
+        assert_eq!((ack.channel.get(), ack.kind.get(), ack.count.get()), (grant, 1, 0));
+        assert_eq!(CallsShape::read(&ack.shape), Ok(CallsShape::new(64, 4096)));
         grant
     }
 

@@ -1,19 +1,22 @@
-//! The lists. Each call has its reason: who makes it, and when. docs/jail.md
-//! says how to find out what a driver needs.
+//! What lists are made of. Each call has its reason: who makes it, and when.
+//! docs/jail.md says how to find out what a driver needs; which kind of service has
+//! which of these is in its row (`vfun-kinds`).
 
 use super::{Answer, Rule, When, number};
-use crate::devices::Requests;
+use crate::Device;
 use libc::*;
 use std::borrow::Cow;
-use vfun_supervise::Driver;
 
-const fn rule(call: c_long, when: &'static [When], answer: Answer) -> Rule {
+/// This answer to a call whose arguments fit.
+pub const fn rule(call: c_long, when: &'static [When], answer: Answer) -> Rule {
     Rule { call: number(call), when: Cow::Borrowed(when), answer }
 }
-const fn allow(call: c_long) -> Rule {
+/// The call is made, whatever its arguments.
+pub const fn allow(call: c_long) -> Rule {
     rule(call, &[], Answer::Allow)
 }
-const fn refuse(call: c_long, error: c_int) -> Rule {
+/// The call fails with this error.
+pub const fn refuse(call: c_long, error: c_int) -> Rule {
     rule(call, &[], Answer::Errno(error))
 }
 const fn kill(call: c_long) -> Rule {
@@ -148,8 +151,8 @@ const SERVICE_OLD: &[Rule] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const SERVICE_OLD: &[Rule] = &[];
 
-/// What native drivers do besides.
-const DRIVER: &[Rule] = &[
+/// What native drivers do besides, and compilers: they read files and ask where they are.
+pub const DRIVER: &[Rule] = &[
     // Libraries it links, and files that its manifest lets it read.
     rule(SYS_openat, &[When::masked(2, WRITING, 0)], Answer::Allow),
     refuse(SYS_openat, EACCES),
@@ -194,7 +197,7 @@ const DRIVER: &[Rule] = &[
 
 /// The same by older names.
 #[cfg(target_arch = "x86_64")]
-const DRIVER_OLD: &[Rule] = &[
+pub const DRIVER_OLD: &[Rule] = &[
     rule(SYS_open, &[When::masked(1, WRITING, 0)], Answer::Allow),
     refuse(SYS_open, EACCES),
     allow(SYS_stat),
@@ -202,20 +205,21 @@ const DRIVER_OLD: &[Rule] = &[
     allow(SYS_access),
     allow(SYS_getrlimit),
 ];
+/// The same by older names: none.
 #[cfg(not(target_arch = "x86_64"))]
-const DRIVER_OLD: &[Rule] = &[];
+pub const DRIVER_OLD: &[Rule] = &[];
 
 /// Memory that is written to but never run: all that a driver needs once it is loaded.
-const DATA: &[Rule] = &[
+pub const DATA: &[Rule] = &[
     rule(SYS_mmap, &[When::masked(2, PROT_EXEC as u32, 0)], Answer::Allow),
     rule(SYS_mprotect, &[When::masked(2, PROT_EXEC as u32, 0)], Answer::Allow),
 ];
 
 /// Code too: the driver's and its libraries', while they are loaded.
-const CODE: &[Rule] = &[allow(SYS_mmap), allow(SYS_mprotect)];
+pub const CODE: &[Rule] = &[allow(SYS_mmap), allow(SYS_mprotect)];
 
 /// The second list, which is installed on top once the driver is there.
-const SECOND: &[Rule] =
+pub const SECOND: &[Rule] =
     &[rule(SYS_seccomp, &[When::is(0, SECCOMP_SET_MODE_FILTER)], Answer::Allow)];
 
 /// Nothing that a driver could mean well makes these.
@@ -276,110 +280,18 @@ const ATTACK_OLD: &[Rule] = &[kill(SYS_iopl), kill(SYS_ioperm), kill(SYS_modify_
 #[cfg(not(target_arch = "x86_64"))]
 const ATTACK_OLD: &[Rule] = &[];
 
-/// A native driver while it is loaded.
-pub fn loading() -> Vec<Rule> {
-    [CODE, SECOND, ADVICE, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD].concat()
-}
+/// Files are read, and nothing is written.
+pub const READ_FILES: &[Rule] =
+    &[rule(SYS_openat, &[When::masked(2, WRITING, 0)], Answer::Allow), refuse(SYS_openat, EACCES)];
 
-/// A native driver that is loaded.
-pub fn native() -> Vec<Rule> {
-    [DATA, ADVICE, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD].concat()
-}
+/// No file is opened. The allocator, giving back much that a thread took, asks the
+/// system's file on memory how it is to, and goes on without.
+pub const NO_FILE: &[Rule] = &[refuse(SYS_openat, EACCES)];
 
-/// What compiling a WebAssembly module takes besides.
-const COMPILER: &[Rule] = &[
-    // The module is read, and nothing is written.
-    rule(SYS_openat, &[When::masked(2, WRITING, 0)], Answer::Allow),
-    refuse(SYS_openat, EACCES),
-    // The list of a module that is compiled is installed on top of this one.
-    rule(SYS_seccomp, &[When::is(0, SECCOMP_SET_MODE_FILTER)], Answer::Allow),
-];
-
-/// A WebAssembly module while it is read and compiled.
-pub fn compiling() -> Vec<Rule> {
-    [CODE, COMPILER, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
-}
-
-/// A module that is compiled: memory for its instances, and no file, and no
-/// more code. Its traps are signals, whose handlers are there by then.
-pub fn wasm() -> Vec<Rule> {
-    [DATA, NO_FILE, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
-}
-
-/// A submitted module while it is compiled, or its code is taken: it comes
-/// through descriptors, so that no file is opened.
-pub fn taking() -> Vec<Rule> {
-    [CODE, SECOND, READING, NO_FILE, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
-}
-
-/// Reading descriptors that came with the first message.
-const READING: &[Rule] = &[allow(SYS_pread64), allow(SYS_lseek)];
-
-/// The function `submit`: it compiles while it serves, and opens no file. A
-/// module's own code runs in it once, to say what the module is.
-pub fn submit() -> Vec<Rule> {
-    [CODE, NO_FILE, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
-}
-
-/// The allocator, giving back much that a thread took, asks the system's file
-/// on memory how it is to, and goes on without.
-const NO_FILE: &[Rule] = &[refuse(SYS_openat, EACCES)];
-
-/// `clone` as a C library starts a program: `CLONE_VM | CLONE_VFORK | SIGCHLD`.
-const PROGRAM: u32 = 0x0000_4111;
-
-/// What compiling an OpenCL kernel takes besides. PoCL's compiler writes
-/// object files and has the system's linker make a library of each kernel,
-/// which it then loads. All of that is over before the first channel is opened;
-/// which program can be started at all is the other layers' to say.
-const BUILDER: &[Rule] = &[
-    // The linker is started, and waited for; it runs under this list too.
-    rule(SYS_clone, &[When::masked(0, u32::MAX, PROGRAM)], Answer::Allow),
-    allow(SYS_execve),
-    allow(SYS_wait4),
-    // Object files and libraries are written.
-    allow(SYS_openat),
-    // PoCL sorts them into folders, under their last names once they are whole.
-    allow(SYS_mkdirat),
-    allow(SYS_renameat),
-    allow(SYS_renameat2),
-    allow(SYS_fdatasync),
-    // What is not needed any more is removed.
-    allow(SYS_unlinkat),
-    // The linker makes its output a program's file.
-    allow(SYS_fchmodat),
-    allow(SYS_umask),
-];
-
-/// The same by older names.
-#[cfg(target_arch = "x86_64")]
-const BUILDER_OLD: &[Rule] =
-    &[allow(SYS_open), allow(SYS_mkdir), allow(SYS_rename), allow(SYS_unlink), allow(SYS_chmod)];
-#[cfg(not(target_arch = "x86_64"))]
-const BUILDER_OLD: &[Rule] = &[];
-
-/// An OpenCL kernel while it is compiled and tried.
-pub fn building() -> Vec<Rule> {
-    // The first rule that fits decides: these go before the refusals below.
-    let first = [BUILDER, BUILDER_OLD].concat();
-    [&first[..], CODE, SECOND, ADVICE, SERVICE, SERVICE_OLD, DRIVER, DRIVER_OLD, ATTACK, ATTACK_OLD]
-        .concat()
-}
-
-/// What serving a kernel takes besides: for each new size of a launch PoCL asks
-/// whether the file of the kernel, which is long loaded, is still there. It
-/// need not be opened again: the loader knows it by its name.
-const KERNEL: &[Rule] = &[
-    #[cfg(target_arch = "x86_64")]
-    allow(SYS_access),
-    allow(SYS_faccessat),
-    allow(SYS_faccessat2),
-];
-
-/// A kernel that is compiled and loaded: no file, no program and no more code.
-/// PoCL's threads, one for each processor, are there by then.
-pub fn opencl() -> Vec<Rule> {
-    [KERNEL, DATA, NO_FILE, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+/// A service's list: these rules, and what every service does. The first rule that
+/// fits a call decides.
+pub fn service(first: &[&[Rule]]) -> Vec<Rule> {
+    [&first.concat()[..], ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
 }
 
 /// Flags of `open` that make or empty a file: no device is opened so.
@@ -396,19 +308,15 @@ const DEVICE_FILES: &[Rule] = &[
     rule(SYS_open, &[When::masked(1, MAKING, 0)], Answer::Allow),
 ];
 
-/// What a driver of devices does besides: opening them, which an OpenCL kernel
-/// does while it is built only (its first list has it), and these requests.
-pub fn devices(driver: &Driver, requests: &[Requests]) -> Vec<Rule> {
-    let opens = if matches!(driver, Driver::Native { .. }) { DEVICE_FILES } else { &[] };
-    let request = |r: &Requests| Rule {
+/// What a driver of devices does besides: these requests, and while it serves, if the
+/// kind's own rules for files are not enough, opening them.
+pub fn devices(devices: &[Device], opens: bool) -> Vec<Rule> {
+    let opens = if opens && !devices.is_empty() { DEVICE_FILES } else { &[] };
+    let request = |r: &crate::devices::Requests| Rule {
         call: number(SYS_ioctl),
         when: Cow::Owned(vec![When::masked(1, r.mask, r.value)]),
         answer: Answer::Allow,
     };
-    opens.iter().cloned().chain(requests.iter().map(request)).collect()
-}
-
-/// Raw lines: no driver, no files.
-pub fn floor() -> Vec<Rule> {
-    [DATA, ADVICE, SERVICE, SERVICE_OLD, ATTACK, ATTACK_OLD].concat()
+    let requests = devices.iter().flat_map(|d| &d.ioctls).map(request);
+    opens.iter().cloned().chain(requests).collect()
 }

@@ -1,5 +1,5 @@
-//! Lists of the system calls that a service may make, one for each kind of
-//! driver, as programs for the kernel.
+//! Lists of the system calls that a service may make, as programs for the kernel:
+//! what lists are made of ([`lists`]), and how one becomes a program ([`Program`]).
 //!
 //! A call is allowed; or refused with an error, where programs are known to
 //! ask and to go on without; or it ends the service. Calls that only an attack
@@ -8,16 +8,15 @@
 //! ([`Answer::Tell`]), so that whoever wrote the driver learns what to leave
 //! out: the call is not made in either case.
 
-mod lists;
+pub mod lists;
 mod names;
 mod program;
 
+pub use lists::devices;
 pub use names::name;
 pub use program::Program;
 
-use crate::devices::{Device, Requests};
 use std::borrow::Cow;
-use vfun_supervise::{Driver, Filters};
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,34 +67,20 @@ pub struct Rule {
 }
 
 /// A constant of the C library as a call's number.
-pub(crate) const fn number(call: libc::c_long) -> u32 {
+pub const fn number(call: libc::c_long) -> u32 {
     call as u32
 }
 
-/// The lists for a driver, as its service installs them: one before it loads
-/// the driver, a stricter one once that is done. `makes_code`: the driver
-/// makes machine code or loads libraries while it serves, so that the second
-/// is as wide as the first. `devices`: those that it may open, and what it may
-/// ask of them.
-pub fn filters(driver: &Driver, makes_code: bool, devices: &[Device]) -> Filters {
-    let (loading, serving) = match driver {
-        Driver::Native { .. } => (lists::loading(), lists::native()),
-        Driver::Wasm { .. } => (lists::compiling(), lists::wasm()),
-        Driver::Submitted { .. } => (lists::taking(), lists::wasm()),
-        Driver::Submit => (lists::compiling(), lists::submit()),
-        Driver::OpenCl { .. } => (lists::building(), lists::opencl()),
-        Driver::Floor => (lists::floor(), vec![]),
+/// What a list says of a call: the first rule that fits, else [`Answer::Tell`].
+/// The kernel's program says the same.
+pub fn answer(rules: &[Rule], call: libc::c_long, arguments: [u64; 6]) -> Answer {
+    let fits = |w: &When| {
+        let argument = arguments[usize::from(w.argument)];
+        let half = if w.upper { (argument >> 32) as u32 } else { argument as u32 };
+        half & w.mask == w.value
     };
-    // A module's code, and a kernel's, is all made before it is served.
-    let makes_code = makes_code && matches!(driver, Driver::Native { .. });
-    let requests: Vec<Requests> = devices.iter().flat_map(|d| d.ioctls.iter().copied()).collect();
-    let words = |rules: Vec<Rule>| match rules.is_empty() {
-        true => vec![],
-        // The first rule that fits decides.
-        false if devices.is_empty() => Program::new(&rules).words(),
-        false => Program::new(&[lists::devices(driver, &requests), rules].concat()).words(),
-    };
-    Filters { serving: if makes_code { vec![] } else { words(serving) }, loading: words(loading) }
+    let mut of_call = rules.iter().filter(|r| r.call == number(call));
+    of_call.find(|r| r.when.iter().all(fits)).map_or(Answer::Tell, |r| r.answer)
 }
 
 /// Whether the kernel has what the lists need.

@@ -77,7 +77,8 @@ impl Program {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{When, lists};
+    use super::super::lists::*;
+    use super::super::{When, answer};
     use super::*;
     use std::borrow::Cow;
 
@@ -133,195 +134,27 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_hold_what_they_say() {
+    fn a_program_says_what_its_list_says() {
         use libc::*;
-        /// Newer than the C library's header.
-        const PR_SET_MEMORY_MERGE: i32 = 67;
-        let native = Program::new(&lists::native());
-        let loading = Program::new(&lists::loading());
-        let floor = Program::new(&lists::floor());
-        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
-        let arg = |n: usize, v: i32| {
-            let mut a = [0; 6];
-            a[n] = v as u64;
-            a
-        };
-        for p in [&native, &loading, &floor] {
-            for call in
-                [SYS_ptrace, SYS_execve, SYS_mount, SYS_bpf, SYS_io_uring_setup, SYS_unshare]
-            {
-                assert_eq!(to(p, call, [0; 6]), KILL_PROCESS, "{call}");
+        let returned_of = |rules: &[Rule], call, args| returned(answer(rules, call, args));
+        let values = [0, 1, 2, 6, 14, SIGSYS, O_RDWR | O_CREAT, 0x3d0f00, 0x4111, -1];
+        let calls = [SYS_openat, SYS_mmap, SYS_clone, SYS_madvise, SYS_prctl, SYS_fcntl];
+        let others = [SYS_rt_sigaction, SYS_ioctl, SYS_prlimit64, SYS_execve, SYS_socket, 4000];
+        for rules in [
+            service(&[DATA]),
+            service(&[CODE, SECOND, DRIVER, DRIVER_OLD]),
+            service(&[DATA, NO_FILE]),
+            service(&[CODE, READ_FILES]),
+        ] {
+            let p = Program::new(&rules);
+            for call in calls.into_iter().chain(others) {
+                for (n, value) in (0..3).flat_map(|n| values.map(|v| (n, v))) {
+                    let mut args = [0; 6];
+                    args[n] = value as u64;
+                    let said = returned_of(&rules, call, args);
+                    assert_eq!(run(&p, ARCH, call as u32, args), said, "{call} {args:?}");
+                }
             }
-            for call in [SYS_socket, SYS_kill, SYS_ftruncate, SYS_memfd_create, SYS_setuid] {
-                assert_eq!(to(p, call, [0; 6]), TRAP, "{call}");
-            }
-            assert_eq!(to(p, SYS_clone3, [0; 6]), ERRNO | ENOSYS as u32);
-            let set = |flags: i32| [3, F_SETFL as u64, flags as u64, 0, 0, 0];
-            assert_eq!(to(p, SYS_fcntl, set(O_NONBLOCK)), ALLOW);
-            assert_eq!(to(p, SYS_fcntl, set(0)), ERRNO | EINVAL as u32, "bells never wait");
-            assert_eq!(to(p, SYS_clone, arg(0, 0x3d0f00)), ALLOW, "a thread");
-            assert_eq!(to(p, SYS_clone, arg(0, SIGCHLD)), TRAP, "a fork");
-            assert_eq!(to(p, SYS_clone, arg(0, 0x3d0f00 | CLONE_NEWNET)), TRAP);
-            assert_eq!(to(p, SYS_futex, [0; 6]), ALLOW);
-            for advice in [0, 1, 2, 3, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103] {
-                assert_eq!(to(p, SYS_madvise, arg(2, advice)), ALLOW, "{advice}");
-            }
-            assert_eq!(to(p, SYS_madvise, arg(2, MADV_MERGEABLE)), ERRNO | EPERM as u32);
-            for advice in [MADV_UNMERGEABLE, MADV_REMOVE, MADV_PAGEOUT, MADV_HWPOISON, 104] {
-                assert_eq!(to(p, SYS_madvise, arg(2, advice)), ERRNO | EINVAL as u32, "{advice}");
-            }
-            let merge_all = [PR_SET_MEMORY_MERGE as u64, 1, 0, 0, 0, 0];
-            assert_eq!(to(p, SYS_prctl, merge_all), ERRNO | EINVAL as u32);
-            assert_eq!(to(p, SYS_rt_sigaction, arg(0, SIGUSR1)), ALLOW);
-            assert_eq!(to(p, SYS_rt_sigaction, arg(0, SIGSYS)), ERRNO | EPERM as u32);
-            // The kernel takes the lower half alone for the signal.
-            let odd = [1 << 32 | SIGSYS as u64, 0, 0, 0, 0, 0];
-            assert_eq!(to(p, SYS_rt_sigaction, odd), ERRNO | EPERM as u32);
-        }
-        assert_eq!(to(&native, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), ALLOW);
-        for flags in [O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE] {
-            assert_eq!(to(&native, SYS_openat, arg(2, flags)), ERRNO | EACCES as u32);
-        }
-        for call in [SYS_mmap, SYS_mprotect] {
-            assert_eq!(to(&loading, call, arg(2, PROT_READ | PROT_EXEC)), ALLOW);
-            assert_eq!(to(&native, call, arg(2, PROT_READ | PROT_EXEC)), TRAP);
-            assert_eq!(to(&native, call, arg(2, PROT_READ | PROT_WRITE)), ALLOW);
-        }
-        assert_eq!(to(&floor, SYS_openat, [0; 6]), TRAP);
-    }
-
-    #[test]
-    fn a_module_gets_files_and_code_only_while_it_is_compiled() {
-        use libc::*;
-        let (compiling, wasm) = (Program::new(&lists::compiling()), Program::new(&lists::wasm()));
-        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
-        let arg = |i: usize, v: i32| {
-            let mut args = [0u64; 6];
-            args[i] = v as u64;
-            args
-        };
-        assert_eq!(to(&compiling, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), ALLOW);
-        assert_eq!(to(&compiling, SYS_openat, arg(2, O_RDWR)), ERRNO | EACCES as u32);
-        assert_eq!(to(&wasm, SYS_openat, arg(2, O_RDONLY | O_CLOEXEC)), ERRNO | EACCES as u32);
-        assert_eq!(to(&wasm, SYS_openat2, [0; 6]), TRAP);
-        for call in [SYS_mmap, SYS_mprotect] {
-            assert_eq!(to(&compiling, call, arg(2, PROT_READ | PROT_EXEC)), ALLOW);
-            assert_eq!(to(&wasm, call, arg(2, PROT_READ | PROT_EXEC)), TRAP);
-            assert_eq!(to(&wasm, call, arg(2, PROT_READ | PROT_WRITE)), ALLOW);
-        }
-        for p in [&compiling, &wasm] {
-            assert_eq!(to(p, SYS_execve, [0; 6]), KILL_PROCESS);
-            assert_eq!(to(p, SYS_socket, [0; 6]), TRAP);
-        }
-    }
-
-    #[test]
-    fn a_kernel_gets_files_programs_and_code_only_while_it_is_built() {
-        use libc::*;
-        let (building, serving) =
-            (Program::new(&lists::building()), Program::new(&lists::opencl()));
-        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
-        let arg = |i: usize, v: i32| {
-            let mut args = [0u64; 6];
-            args[i] = v as u64;
-            args
-        };
-        assert_eq!(to(&building, SYS_openat, arg(2, O_RDWR | O_CREAT)), ALLOW);
-        assert_eq!(to(&building, SYS_execve, [0; 6]), ALLOW, "the linker");
-        assert_eq!(to(&building, SYS_clone, arg(0, CLONE_VM | CLONE_VFORK | SIGCHLD)), ALLOW);
-        assert_eq!(to(&building, SYS_clone, arg(0, SIGCHLD)), TRAP, "no other fork");
-        assert_eq!(to(&building, SYS_mmap, arg(2, PROT_EXEC)), ALLOW);
-        assert_eq!(to(&serving, SYS_openat, arg(2, O_RDONLY)), ERRNO | EACCES as u32);
-        assert_eq!(to(&serving, SYS_openat2, [0; 6]), TRAP);
-        assert_eq!(to(&serving, SYS_execve, [0; 6]), KILL_PROCESS);
-        assert_eq!(to(&serving, SYS_clone, arg(0, CLONE_VM | CLONE_VFORK | SIGCHLD)), TRAP);
-        assert_eq!(to(&serving, SYS_mmap, arg(2, PROT_EXEC)), TRAP);
-        for p in [&building, &serving] {
-            for call in [SYS_ptrace, SYS_mount, SYS_bpf, SYS_execveat] {
-                assert_eq!(to(p, call, [0; 6]), KILL_PROCESS, "{call}");
-            }
-            assert_eq!(to(p, SYS_socket, [0; 6]), TRAP);
-        }
-    }
-
-    #[test]
-    fn submitted_modules_reach_no_file() {
-        use libc::*;
-        let (taking, submit) = (Program::new(&lists::taking()), Program::new(&lists::submit()));
-        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
-        let exec = [0, 0, PROT_EXEC as u64, 0, 0, 0];
-        for p in [&taking, &submit] {
-            assert_eq!(to(p, SYS_mmap, exec), ALLOW, "code is made");
-            assert_eq!(to(p, SYS_mprotect, exec), ALLOW);
-            assert_eq!(to(p, SYS_openat, [0; 6]), ERRNO | EACCES as u32, "what libraries ask");
-            for call in [SYS_openat2, SYS_socket, SYS_memfd_create, SYS_getdents64] {
-                assert_eq!(to(p, call, [0; 6]), TRAP, "{call}");
-            }
-            assert_eq!(to(p, SYS_execve, [0; 6]), KILL_PROCESS);
-        }
-        // Once its code is taken, no more of it.
-        assert_eq!(to(&Program::new(&lists::wasm()), SYS_mmap, exec), TRAP);
-    }
-
-    #[test]
-    fn a_device_gets_its_requests_and_no_others() {
-        use crate::devices::{Device, Requests};
-        use libc::*;
-        let ioctls = vec![
-            Requests { mask: u32::MAX, value: 0x8004_5200 },
-            Requests { mask: 0xff00, value: 0x6400 },
-        ];
-        let devices = [Device { path: "/dev/x".into(), ioctls }];
-        let driver = vfun_supervise::Driver::Native { library: "/x".into() };
-        let of = |devices: &[Device]| {
-            let filters = super::super::filters(&driver, false, devices);
-            [Program(filters.loading), Program(filters.serving)]
-        };
-        let to = |p: &Program, call: c_long, args| run(p, ARCH, call as u32, args);
-        let ioctl = |p: &Program, request: u64| to(p, SYS_ioctl, [3, request, 0, 0, 0, 0]);
-        let open = |p: &Program, flags: i32| to(p, SYS_openat, [0, 0, flags as u64, 0, 0, 0]);
-        for p in &of(&devices) {
-            for request in [0x8004_5200, 0x6400, 0xc010_6409, 0x1_0000_64ff] {
-                assert_eq!(ioctl(p, request), ALLOW, "{request:x}");
-            }
-            for request in [0x4004_5201, 0x8004_5201, 0x5200, 0x5401, 0x65_00] {
-                assert_eq!(ioctl(p, request), ERRNO | ENOTTY as u32, "{request:x}");
-            }
-            assert_eq!(open(p, O_RDWR | O_CLOEXEC), ALLOW);
-            for flags in [O_RDWR | O_CREAT, O_WRONLY | O_TRUNC, O_TMPFILE | O_RDWR] {
-                assert_eq!(open(p, flags), ERRNO | EACCES as u32);
-            }
-        }
-        for p in &of(&[]) {
-            assert_eq!(ioctl(p, 0x8004_5200), ERRNO | ENOTTY as u32);
-            assert_eq!(open(p, O_RDWR), ERRNO | EACCES as u32);
-        }
-    }
-
-    #[test]
-    fn a_list_fits_a_packet() {
-        use crate::constants::REQUESTS_MAX;
-        use crate::devices::{Device, Requests};
-        use vfun_supervise::Driver;
-        let map = Box::new(vfun_supervise::Map {
-            kernel: "k".into(),
-            binary: false,
-            options: String::new(),
-            device: Default::default(),
-            global: vec![],
-            local: vec![],
-            args: vec![],
-            require: vec![],
-            trial: Default::default(),
-            copy: false,
-        });
-        let opencl = Driver::OpenCl { kernel: "/x".into(), signature: String::new(), map };
-        for driver in [Driver::Native { library: "/x".into() }, opencl] {
-            let requests = (0..REQUESTS_MAX as u32).map(|i| Requests { mask: u32::MAX, value: i });
-            let device = Device { path: "/dev/x".into(), ioctls: requests.collect() };
-            let filters = super::super::filters(&driver, false, &[device]);
-            let bytes = serde_json::to_vec(&filters).unwrap().len();
-            assert!(bytes < vfun_supervise::PACKET_BYTES / 2, "{bytes}");
         }
     }
 }

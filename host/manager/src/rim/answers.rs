@@ -1,14 +1,15 @@
 //! The admin interface: answers what people ask.
 
 use super::policy::taken;
-use super::{Daemon, Kind};
+use super::{Daemon, Kind, wiring};
 use crate::admin::counters::Counters;
 use crate::admin::{
     Ask, ClientRow, CodeRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status,
 };
 use crate::audit::Who;
 use crate::core::breakers::State;
-use crate::core::catalog::{Client, ClientKind, Function, OverTcp};
+use crate::core::catalog::{Client, Function, OverTcp};
+use crate::core::services::Owner;
 use crate::core::{DrainOf, Event, Grant};
 use crate::fair::Intake;
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
@@ -21,7 +22,7 @@ use std::time::Duration;
 use vfun_rim::methods::*;
 use vfun_supervise::Driver;
 use vfun_wire::Handle;
-use vfun_wire::channel::ChannelKind;
+use vfun_wire::kind::ChannelKind;
 
 /// A connection and the line it is in the middle of.
 pub(super) struct AdminConnection {
@@ -283,8 +284,9 @@ impl Daemon {
         all.extend(self.submissions_troubles());
         all.extend(keeper);
         let now = self.now();
-        all.extend(self.rim.core.breakers(now).map(|((client, function, _), state)| {
-            let client = self.client_words(*client);
+        all.extend(self.rim.core.breakers(now).map(|((owner, function, _), state)| {
+            let Owner::Client(client) = *owner;
+            let client = self.client_words(client);
             match state {
                 State::Open(until) => format!(
                     "'{function}' of {client} crashed too often: it is tried again in {} ms",
@@ -311,27 +313,16 @@ impl Daemon {
     }
 
     pub(super) fn client_row(&self, c: &Client) -> ClientRow {
+        let place = wiring::of(c.transport).describe(self, c);
         ClientRow {
             id: c.id,
             name: c.name.clone(),
-            kind: match c.kind {
-                ClientKind::Vm => "vm".into(),
-                ClientKind::Host => "host".into(),
-            },
+            kind: c.kind().name().into(),
             window_bytes: c.window_bytes,
-            transport: match (c.kind, c.doorbell) {
-                (ClientKind::Host, _) => super::attach::HOST.into(),
-                (ClientKind::Vm, true) => super::ivshmem::DOORBELL.into(),
-                (ClientKind::Vm, false) => super::ivshmem::PLAIN.into(),
-            },
-            window_file: (c.kind == ClientKind::Vm && !c.doorbell)
-                .then(|| self.window_file(&c.name)),
-            socket: (c.kind == ClientKind::Vm && c.doorbell).then(|| self.tree.vm_socket(&c.name)),
-            connected: self
-                .rim
-                .windows
-                .values()
-                .any(|w| w.client == c.id && w.transport == super::ivshmem::DOORBELL),
+            transport: c.transport,
+            window_file: place.window_file,
+            socket: place.socket,
+            connected: place.connected,
             functions: c.functions.clone(),
             max_grants: c.max_grants,
             tcp: c.tcp != OverTcp::Nobody,
@@ -348,28 +339,28 @@ impl Daemon {
             .core
             .grants()
             .map(|(handle, g)| {
-                let window = self.rim.windows.get(&g.window);
+                let window = self.rim.windows.get(&g.holder.window);
                 GrantRow {
                     grant: handle.to_string(),
-                    client_id: g.client_id,
-                    client: g.client.clone(),
-                    app_id: g.app_id,
-                    app: g.app.clone(),
-                    origin: origin(&g.function).into(),
-                    function: g.function.clone(),
-                    location: g.location.text().into(),
-                    state: g.state.text().into(),
-                    transport: window.map_or("", |w| w.transport).into(),
-                    wait: g.wait.text().into(),
-                    depth: g.depth,
-                    cell_bytes: g.cell_bytes,
-                    pid: g.service.and_then(|s| self.rim.services.get(&s)).map(|p| p.pid as u32),
+                    client_id: g.holder.client_id,
+                    client: g.holder.client.clone(),
+                    app_id: g.holder.app_id,
+                    app: g.holder.app.clone(),
+                    origin: origin(&g.subject.function).into(),
+                    function: g.subject.function.clone(),
+                    location: g.subject.location.text().into(),
+                    state: g.state().text().into(),
+                    transport: window.map_or(String::new(), |w| w.transport.name().into()),
+                    wait: g.terms.wait.text().into(),
+                    depth: g.subject.shape.cells().depth.get(),
+                    cell_bytes: g.subject.shape.cells().cell_bytes.get(),
+                    pid: g.service().and_then(|s| self.rim.services.get(&s)).map(|p| p.pid as u32),
                     age_ms: now.saturating_sub(g.since_ms),
                     restarts: g.restarts,
                     in_flight: window
                         .zip(g.told())
-                        .filter(|_| g.kind == ChannelKind::Calls)
-                        .map_or(0, |(w, geometry)| w.window.in_flight(&geometry)),
+                        .filter(|_| g.subject.shape.kind == ChannelKind::Calls)
+                        .map_or(0, |(w, place)| w.window.in_flight(&place)),
                     counters: self.counters_of(handle, g),
                 }
             })
@@ -379,9 +370,9 @@ impl Daemon {
     /// A grant's counters, as its service keeps them: of a call, when it has ended. The
     /// time of one that lasts is what the manager itself has seen of it.
     fn counters_of(&self, handle: Handle, g: &Grant) -> Counters {
-        let channel = self.rim.windows.get(&g.window).zip(g.told());
-        let Some((a, geometry)) = channel else { return Counters::default() };
-        let mut counters = a.window.counters(&geometry);
+        let channel = self.rim.windows.get(&g.holder.window).zip(g.told());
+        let Some((a, place)) = channel else { return Counters::default() };
+        let mut counters = a.window.counters(&place);
         if let Some(since) = self.rim.core.computing_since(handle) {
             let ns = self.now().saturating_sub(since).saturating_mul(1_000_000);
             counters.busy_ns = counters.busy_ns.saturating_add(ns);
@@ -477,7 +468,7 @@ impl Daemon {
     pub(super) fn add_client(&mut self, text: &str, file: &Path) -> Reply {
         let parsed = manifest::client(file, text, 0).map_err(|e| e.to_string()).and_then(|c| {
             if let Some(old) = self.rim.core.catalog().client(&c.name)
-                && (old.window_bytes, old.kind, old.doorbell) != (c.window_bytes, c.kind, c.doorbell)
+                && (old.window_bytes, old.transport) != (c.window_bytes, c.transport)
             {
                 return Err(format!(
                     "client '{}' exists with another window, kind or transport: remove it first (its VM must be off)",
@@ -498,9 +489,9 @@ impl Daemon {
             ));
         }
         // The window first: a client without one is not declared.
-        if client.kind == ClientKind::Vm
-            && !self.prepared(&client)
-            && let Err(e) = self.prepare_vm(&client)
+        let wiring = wiring::of(client.transport);
+        if !wiring.prepared(self, &client)
+            && let Err(e) = wiring.prepare(self, &client)
         {
             return error(e);
         }
@@ -547,10 +538,7 @@ impl Daemon {
         let tokens = self.tokens.forget(name);
         self.hand_over_tokens(&mut catalog);
         let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
-        self.vm_sockets.remove(&client.id);
-        if client.kind == ClientKind::Vm && !client.doorbell {
-            self.remove_window_file(name);
-        }
+        wiring::of(client.transport).remove(self, &client);
         self.rim.events.push_back(Event::Catalog(catalog));
         let gone = format!("client {name} is gone, with its grants and its window");
         let sentence = match tokens {
@@ -564,19 +552,9 @@ impl Daemon {
     }
 }
 
-/// The file that a driver is, if it is one.
-fn library_of(driver: &Driver) -> Option<&Path> {
-    match driver {
-        Driver::Native { library }
-        | Driver::Wasm { module: library, .. }
-        | Driver::OpenCl { kernel: library, .. } => Some(library),
-        Driver::Floor | Driver::Submit | Driver::Submitted { .. } => None,
-    }
-}
-
 /// A manifest whose libraries are where they were found.
 fn with_absolute_libraries(text: &str, f: &Function) -> String {
-    let path = |d: &Driver| library_of(d).map(|p| p.display().to_string());
+    let path = |d: &Driver| vfun_kinds::file(d).map(|p| p.display().to_string());
     let Ok(mut t) = text.parse::<toml::Table>() else { return text.to_owned() };
     if let Some(p) = f.software.as_ref().and_then(path) {
         t.insert("library".into(), p.into());
@@ -597,7 +575,7 @@ fn own_drivers(f: &Function) -> Result<String, String> {
         if let Driver::Native { library } = driver {
             driver_file::check(library, &f.name, (f.version.major(), f.version.minor()))?;
         }
-        files.extend(library_of(driver).map(|p| p.display().to_string()));
+        files.extend(vfun_kinds::file(driver).map(|p| p.display().to_string()));
     }
     Ok(if files.is_empty() { "built in".into() } else { files.join(", ") })
 }
@@ -626,18 +604,7 @@ fn function_row(f: &Function) -> FunctionRow {
         version: f.version.to_string(),
         summary: f.summary.clone(),
         locations,
-        driver: match driver {
-            Some(
-                Driver::Native { library }
-                | Driver::Wasm { module: library, .. }
-                | Driver::OpenCl { kernel: library, .. },
-            ) => library.display().to_string(),
-            Some(Driver::Floor | Driver::Submit) => "built in".into(),
-            Some(Driver::Submitted { sha256, .. }) => {
-                format!("submitted, sha256 {}", &sha256[..16])
-            }
-            None => String::new(),
-        },
+        driver: driver.map_or_else(String::new, vfun_kinds::shown),
         codes: f.codes.iter().map(|(&code, m)| CodeRow { code, means: m.clone() }).collect(),
         deadline_ms: f.deadline_ms,
         max_args: f.max_args,

@@ -1,27 +1,22 @@
-//! Programs on the host get their windows: one question, one answer.
+//! Which programs on the host get a window: one question, one answer.
 
-use super::{Attached, Daemon, Kind, ivshmem};
+use super::{Daemon, Kind, wiring};
 use crate::core::Refusal;
-use crate::core::catalog::{ClientKind, OverTcp};
+use crate::core::catalog::{Client, ClientKind, OverTcp};
 use crate::fair::{Rate, Rates};
 use crate::in_flight;
 use crate::limits::*;
-use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::{self, EventFlags};
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
+use vfun_admin::Transport;
 use vfun_rim::methods::*;
-use vfun_window::{Bell, fdpass, memfd};
+use vfun_window::fdpass;
 use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
-use vfun_wire::limits::VECTORS;
 use vfun_wire::{Nack, NackCode, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
-
-/// Name of this transport in reports.
-pub(super) const HOST: &str = "host";
 
 /// Who is counted when windows are given: a program by its user, a caller over the
 /// network by the client it acts for.
@@ -61,6 +56,33 @@ impl Attaches {
     }
 }
 
+/// A question that is well formed.
+struct Asked<'a> {
+    client: &'a str,
+    credential: &'a [u8],
+    /// On behalf of a caller over the network.
+    remote: bool,
+}
+
+impl<'a> Asked<'a> {
+    fn of(ask: &'a Attach) -> Result<Self, Nack> {
+        let malformed = |s: &str| Nack::new(NackCode::Malformed, s);
+        if ask.magic.get() != ATTACH_MAGIC || ask.reserved != [0; 5] || ask.remote > 1 {
+            return Err(malformed("this is not a VirtFun attach request"));
+        }
+        let credential = ask
+            .credential
+            .get(..usize::from(ask.credential_len.get()))
+            .ok_or_else(|| malformed("the credential is longer than its room"))?;
+        let client = if ask.client.iter().all(|b| *b == 0) {
+            "host"
+        } else {
+            names::decode(&ask.client).map_err(|e| malformed(&format!("the client's name: {e}")))?
+        };
+        Ok(Asked { client, credential, remote: ask.remote == 1 })
+    }
+}
+
 /// A connection that has not said who it is.
 pub(super) struct Pending {
     stream: UnixStream,
@@ -70,7 +92,7 @@ pub(super) struct Pending {
 }
 
 impl Daemon {
-    pub(super) fn accept_host(&mut self) {
+    pub(super) fn accept_programs(&mut self) {
         for _ in 0..ACCEPTS_A_TURN {
             let stream = match self.host_listener.accept() {
                 Ok((stream, _)) => stream,
@@ -108,7 +130,7 @@ impl Daemon {
         self.spare = None;
         let _ = self.host_listener.accept();
         let _ = self.admin_listener.accept();
-        self.vm_sockets.values().for_each(ivshmem::Socket::turn_away);
+        self.vm_sockets.values().for_each(wiring::ivshmem_doorbell::Socket::turn_away);
         self.spare = spare();
         if self.may_say("the manager's descriptors") {
             tracing::warn!("a connection was refused: the manager is out of file descriptors");
@@ -150,6 +172,7 @@ impl Daemon {
         }
     }
 
+    /// Decides on a question, and hands a window over.
     fn attach(
         &mut self,
         id: u32,
@@ -157,132 +180,76 @@ impl Daemon {
         uid: u32,
         ask: &Attach,
     ) -> Result<(), Nack> {
-        let malformed = |s: &str| Nack::new(NackCode::Malformed, s);
-        let now = self.now();
-        if ask.magic.get() != ATTACH_MAGIC || ask.reserved != [0; 5] || ask.remote > 1 {
-            return Err(malformed("this is not a VirtFun attach request"));
-        }
-        let credential = ask
-            .credential
-            .get(..usize::from(ask.credential_len.get()))
-            .ok_or_else(|| malformed("the credential is longer than its room"))?;
-        let name = if ask.client.iter().all(|b| *b == 0) {
-            "host"
-        } else {
-            names::decode(&ask.client).map_err(|e| malformed(&format!("the client's name: {e}")))?
+        let asked = Asked::of(ask)?;
+        let (client, proven) = self.may_attach(uid, &asked)?;
+        let who = match asked.remote {
+            true => Who::Remote(client.id),
+            false => Who::User(uid),
         };
-        let client = self.rim.core.catalog().client(name).ok_or_else(|| {
-            Nack::new(
-                NackCode::Denied,
-                format!(
-                    "there is no client '{name}' on this host: `vfun client add {name} --kind host` declares one for its programs"
-                ),
-            )
-        })?;
+        self.has_room_for(&client, who)?;
+        stream
+            .and_then(|stream| wiring::host::hand_over(self, id, stream, &client, proven))
+            .map_err(|e| {
+                let why = in_flight::words(&e);
+                no_capacity(format!("the window could not be made: {why}"))
+            })
+    }
+
+    /// The client that somebody may act for, and whether each app in its window must
+    /// show who it is.
+    fn may_attach(&self, uid: u32, asked: &Asked<'_>) -> Result<(Client, bool), Nack> {
+        let denied = |why: String| Err(Nack::new(NackCode::Denied, why));
+        let name = asked.client;
+        let Some(client) = self.rim.core.catalog().client(name) else {
+            return denied(format!(
+                "there is no client '{name}' on this host: `vfun client add {name} --kind host` declares one for its programs"
+            ));
+        };
         let trusted = trusted(uid);
         if !trusted && !client.uids.contains(&uid) {
-            return Err(Nack::new(
-                NackCode::Denied,
-                format!(
-                    "user {uid} may not act for client '{name}': the host's operator lets it act for a client by its number, `vfun client add NAME --kind host --uid {uid}`"
-                ),
+            return denied(format!(
+                "user {uid} may not act for client '{name}': the host's operator lets it act for a client by its number, `vfun client add NAME --kind host --uid {uid}`"
             ));
         }
-        if ask.remote == 1 && client.tcp == OverTcp::Nobody {
-            return Err(Nack::new(
-                NackCode::Denied,
-                format!(
-                    "client '{name}' may not be used over the network: set `tcp = true` in its manifest"
-                ),
+        if asked.remote && client.tcp == OverTcp::Nobody {
+            return denied(format!(
+                "client '{name}' may not be used over the network: set `tcp = true` in its manifest"
             ));
         }
-        if client.kind == ClientKind::Vm && ask.remote == 0 && !trusted {
-            return Err(Nack::new(NackCode::Denied, format!("'{name}' is a VM's client")));
+        if client.kind() == ClientKind::Vm && !asked.remote && !trusted {
+            return denied(format!("'{name}' is a VM's client"));
         }
         // Who has not shown what the client asks for uses up nothing of its own.
-        let prove = ask.remote == 1 && client.tcp == OverTcp::Proven;
-        crate::core::admit(self.rim.core.catalog(), self.now(), client, None, credential, prove)?;
-        let who = match ask.remote {
-            1 => Who::Remote(client.id),
-            _ => Who::User(uid),
-        };
+        let prove = asked.remote && client.tcp == OverTcp::Proven;
+        let catalog = self.rim.core.catalog();
+        crate::core::admit(catalog, self.now(), client, None, asked.credential, prove)?;
+        Ok((client.clone(), prove))
+    }
+
+    /// Whether one more program's window may be made now.
+    fn has_room_for(&mut self, client: &Client, who: Who) -> Result<(), Nack> {
+        let name = &client.name;
+        let now = self.now();
         if let Err((rate, wait)) = self.attaches.take(now, who) {
-            return Err(Nack::new(
-                NackCode::NoCapacity,
-                format!(
-                    "client '{name}' was given {} windows in a row and gets {} a second: try again in {wait} ms",
-                    rate.burst, rate.per_s
-                ),
-            ));
+            return Err(no_capacity(format!(
+                "client '{name}' was given {} windows in a row and gets {} a second: try again in {wait} ms",
+                rate.burst, rate.per_s
+            )));
         }
-        let host_windows = self.rim.windows.values().filter(|w| w.transport == HOST);
-        let (all, mine) = host_windows
+        let of_programs = self.rim.windows.values().filter(|w| w.transport == Transport::Host);
+        let (all, mine) = of_programs
             .fold((0, 0), |(all, mine), w| (all + 1, mine + usize::from(w.client == client.id)));
         if all >= HOST_WINDOWS_MAX || mine >= HOST_WINDOWS_PER_CLIENT {
-            return Err(Nack::new(
-                NackCode::NoCapacity,
-                format!(
-                    "client '{}' has {mine} programs with windows on this host, all clients together {all}: as many as there may be ({HOST_WINDOWS_PER_CLIENT} and {HOST_WINDOWS_MAX})",
-                    client.name
-                ),
-            ));
+            return Err(no_capacity(format!(
+                "client '{name}' has {mine} programs with windows on this host, all clients together {all}: as many as there may be ({HOST_WINDOWS_PER_CLIENT} and {HOST_WINDOWS_MAX})"
+            )));
         }
-        let (client_id, client_name, bytes) = (client.id, client.name.clone(), client.window_bytes);
-        if self.ringers_hang(client_id) {
-            return Err(Nack::new(
-                NackCode::NoCapacity,
-                format!(
-                    "threads that rang windows of client '{client_name}' hang, as only a service can make them that tampers with its bells: end its services"
-                ),
-            ));
+        if self.ringers_hang(client.id) {
+            return Err(no_capacity(format!(
+                "threads that rang windows of client '{name}' hang, as only a service can make them that tampers with its bells: end its services"
+            )));
         }
-        let generation = self.next_window_generation();
-        let made = (|| -> io::Result<()> {
-            let stream = stream?;
-            let (to_host, to_app) = Bells::new_pair()?;
-            let bells = Bells::of_program(to_host, to_app);
-            let fd = memfd(&format!("virtfun-{client_name}"), bytes)?;
-            let control = bells.to_host[0].clone();
-            let window =
-                HostWindow::lay_out(fd, bytes, generation, client_id, &client_name, Some(bells))
-                    .map_err(io::Error::other)?;
-            window.set_state(self.serving_state());
-            let ack = AttachAck {
-                magic: U64::new(ATTACH_MAGIC),
-                code: U32::new(0),
-                sentence_len: U16::new(0),
-                vectors: U16::new(VECTORS),
-                window_bytes: U64::new(bytes),
-                sentence: [0; _],
-            };
-            {
-                let file = window.fd();
-                let b = window.bells().expect("given above");
-                let heard = b.to_app.iter().map(ear).collect::<io::Result<Vec<_>>>()?;
-                let mut fds = vec![file.as_fd()];
-                fds.extend(b.to_host.iter().map(AsFd::as_fd));
-                fds.extend(heard.iter().map(AsFd::as_fd));
-                fdpass::send(&stream, ack.as_bytes(), &fds)?;
-            }
-            self.watch(&stream, Kind::Peer, id, EventFlags::RDHUP)?;
-            self.watch(&control, Kind::Bell, id, EventFlags::IN | EventFlags::ET)?;
-            let attached = Attached {
-                window,
-                client: client_id,
-                transport: HOST,
-                peer: Some(stream),
-                heartbeats: false,
-                proven: prove,
-                handing: false,
-                intake: self.intake(client_id),
-            };
-            self.window_up(id, attached);
-            Ok(())
-        })();
-        made.map_err(|e| {
-            let why = in_flight::words(&e);
-            Nack::new(NackCode::NoCapacity, format!("the window could not be made: {why}"))
-        })
+        Ok(())
     }
 
     /// Notes who may not act for whom. Names that are no client's are not noted:
@@ -313,14 +280,8 @@ pub(super) fn spare() -> Option<std::fs::File> {
     std::fs::File::open("/dev/null").ok()
 }
 
-/// What the app waits on instead of the bell itself: an epoll that holds the
-/// bell. Whoever has an eventfd's descriptor can fill its counter and take
-/// O_NONBLOCK from it, for everybody; the next ring would then hold up the
-/// ringer, manager included, for ever.
-fn ear(bell: &Bell) -> io::Result<OwnedFd> {
-    let ear = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&ear, bell, epoll::EventData::new_u64(0), EventFlags::IN)?;
-    Ok(ear)
+fn no_capacity(why: String) -> Nack {
+    Nack::new(NackCode::NoCapacity, why)
 }
 
 fn refusal(nack: &Nack) -> AttachAck {

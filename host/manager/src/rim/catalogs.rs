@@ -1,13 +1,10 @@
-//! Manifests on disk become what is offered, and VMs' windows become files.
+//! Manifests on disk become what is offered.
 
-use super::{Attached, Daemon};
-use crate::core::catalog::{Catalog, Client, ClientKind, Function};
+use super::Daemon;
+use crate::core::catalog::{Catalog, Client, Function};
 use crate::manifest::{self, ManifestError};
-use crate::window::HostWindow;
-use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::fs;
 use std::path::{Path, PathBuf};
-use vfun_rim::methods::*;
 
 impl Daemon {
     /// Reads one function's manifest: libraries are looked for beside it, then
@@ -79,88 +76,6 @@ impl Daemon {
             }
         }
         (catalog, wrong)
-    }
-
-    /// Where a VM's window is: a file in shared memory, named so that libvirt
-    /// finds it too.
-    pub(super) fn window_file(&self, client: &str) -> PathBuf {
-        self.config.window_dir.join(format!("virtfun-{client}"))
-    }
-
-    /// Makes or takes up a VM's window and lays it out anew.
-    pub(super) fn vm_window(&mut self, client: &Client) -> Result<(), String> {
-        debug_assert_eq!(client.kind, ClientKind::Vm);
-        self.own_window(&client.name)?;
-        let file = self.window_file(&client.name);
-        let at =
-            |what: &str, e: std::io::Error| format!("the window {} {what}: {e}", file.display());
-        // Others can write to the directory: no link is followed, and a file
-        // that somebody else put there is refused.
-        let fd = rustix::fs::open(
-            &file,
-            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::RUSR | Mode::WUSR,
-        )
-        .map_err(|e| at("cannot be opened", e.into()))?;
-        let stat = rustix::fs::fstat(&fd).map_err(|e| at("cannot be looked at", e.into()))?;
-        if stat.st_uid != rustix::process::getuid().as_raw() || stat.st_nlink != 1 {
-            return Err(format!(
-                "the window {} belongs to another user: remove it",
-                file.display()
-            ));
-        }
-        if stat.st_size == 0 {
-            rustix::fs::ftruncate(&fd, client.window_bytes)
-                .map_err(|e| at("cannot be sized", e.into()))?;
-        } else if stat.st_size as u64 != client.window_bytes {
-            return Err(format!(
-                "the window {} has {} bytes, client {} declares {}: turn its VM off and remove the file",
-                file.display(),
-                stat.st_size,
-                client.name,
-                client.window_bytes
-            ));
-        }
-        // All of it now: shared memory that runs out later would end whoever
-        // touches the next page with SIGBUS, this manager included.
-        match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, client.window_bytes) {
-            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
-            Err(e) => {
-                if stat.st_size == 0 {
-                    let _ = std::fs::remove_file(&file); // made just now
-                }
-                return Err(at(
-                    &format!("needs {} bytes of its file system", client.window_bytes),
-                    e.into(),
-                ));
-            }
-        }
-        let window = HostWindow::lay_out(
-            fd,
-            client.window_bytes,
-            self.next_window_generation(),
-            client.id,
-            &client.name,
-            None,
-        )
-        .map_err(|e| format!("the window {}: {e}", file.display()))?;
-        window.set_state(self.serving_state());
-        if let Err(e) = self.tree.window(&client.name, &file) {
-            tracing::warn!("the tree could not show a window: {e}");
-        }
-        let id = self.fresh_id();
-        let attached = Attached {
-            window,
-            client: client.id,
-            transport: super::ivshmem::PLAIN,
-            peer: None,
-            heartbeats: true,
-            proven: false,
-            handing: false,
-            intake: self.intake(client.id),
-        };
-        self.window_up(id, attached);
-        Ok(())
     }
 }
 

@@ -51,8 +51,8 @@ impl Daemon {
         };
         for (_, g) in self.rim.core.grants_of(of) {
             p.grants += 1;
-            if let (Some(geometry), Some(a)) = (g.geometry, self.rim.windows.get(&g.window)) {
-                p.calls += a.window.in_flight(&geometry);
+            if let (Some(place), Some(a)) = (g.channel(), self.rim.windows.get(&g.holder.window)) {
+                p.calls += a.window.in_flight(&place);
             }
         }
         Reply::Draining(p)

@@ -22,10 +22,10 @@ use vfun_jail::group::{Group, Groups};
 use vfun_jail::standing::Meant;
 use vfun_jail::{
     Device, Failure, Launch, Launched, Layer, Limits, Missing, Plan, Progress, Remains, Standing,
-    opencl, seccomp,
+    seccomp,
 };
 use vfun_rim::methods::*;
-use vfun_supervise::{Driver, Start, ToService};
+use vfun_supervise::{Start, ToService};
 
 /// A service that is being made.
 pub(super) struct Launching {
@@ -253,23 +253,11 @@ impl Daemon {
                 (f.reads.clone(), f.makes_code, f.devices_of(&start.driver).to_vec())
             });
         let groups = self.device_groups(&start.client, &devices).map_err(Cannot::Ever)?;
-        match &start.driver {
-            Driver::Native { library: file } | Driver::Wasm { module: file, .. } => {
-                reads.push(file.clone());
-            }
-            Driver::OpenCl { kernel, .. } => {
-                reads.push(kernel.clone());
-                reads.extend(opencl::reads());
-            }
-            Driver::Submitted { .. } | Driver::Submit | Driver::Floor => {}
-        }
+        reads.extend(vfun_kinds::reads(&start.driver));
         let given = self.given(id, &start.client, &mut start.driver).map_err(Cannot::Ever)?;
-        let scratch_bytes = match &start.driver {
-            Driver::OpenCl { .. } => opencl::SCRATCH_BYTES,
-            _ => 0,
-        };
+        let scratch_bytes = vfun_kinds::of(&start.driver).scratch_bytes;
         if !self.jails.lacks(Layer::Seccomp) {
-            start.filters = seccomp::filters(&start.driver, makes_code, &devices);
+            start.filters = vfun_kinds::filters(&start.driver, makes_code, &devices);
         }
         self.jails.made += 1;
         let name = format!("{}-{}-{}", start.function, self.rim.generation, self.jails.made);
@@ -576,7 +564,7 @@ impl Daemon {
                 client: s.client.clone(),
                 function: s.function.clone(),
                 pid: p.pid as u32,
-                channels: self.rim.core.grants().filter(|(_, g)| g.service == Some(*id)).count(),
+                channels: self.rim.core.grants().filter(|(_, g)| g.service() == Some(*id)).count(),
                 user: s.meant.user,
                 limits: s.limits,
                 sandbox: s.standing.clone(),

@@ -1,29 +1,23 @@
 //! The connection to the keeper, and what it gives back: windows and services of
 //! an earlier manager. What is kept, and when, is in `vfun_rim::keep`.
 
-use super::attach::HOST;
-use super::ivshmem::{DOORBELL, PLAIN, refuse};
-use super::{Daemon, Kind};
+use super::{Daemon, Kind, wiring};
 use crate::core::{ServiceId, WindowId};
 use crate::in_flight;
 use crate::limits::{FULL_SAID_AGAIN, KEEPER_AGAIN, TELL_AGAIN};
 use crate::process::{self, Process, Sandbox};
-use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::{self, EventFlags};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 use vfun_jail::Standing;
 use vfun_keeper::{Keeper, Will};
 use vfun_rim::Held;
-use vfun_rim::keep::WindowNote;
 use vfun_rim::methods::*;
 use vfun_rim::take_up::{Left, OWNED};
-use vfun_window::Bell;
+use vfun_window::fdpass::no_room;
 use vfun_wire::header::{HOST_STATE_OFF, host_state};
-use vfun_wire::limits::VECTORS;
 
 #[derive(Serialize, Deserialize)]
 struct ServiceNote {
@@ -40,7 +34,7 @@ struct ServiceNote {
 pub(super) enum Unheld {
     /// A window or a service.
     Thing(Held),
-    /// The lock of a client's plain window.
+    /// The lock of a client's window in a file.
     Owned(String),
 }
 
@@ -95,7 +89,7 @@ impl Daemon {
     /// descriptors it is given again.
     pub(super) fn held(&mut self, what: Unheld, done: io::Result<()>) -> io::Result<()> {
         if let Err(e) = &done
-            && in_flight::full(e)
+            && no_room(e)
         {
             self.say_if_full(e);
             self.unheld.insert(what);
@@ -122,7 +116,7 @@ impl Daemon {
 
     /// Says, now and then, that there is no room for descriptors on their way.
     pub(super) fn say_if_full(&mut self, e: &io::Error) {
-        if in_flight::full(e) && self.said_full.is_none_or(|t| t.elapsed() >= FULL_SAID_AGAIN) {
+        if no_room(e) && self.said_full.is_none_or(|t| t.elapsed() >= FULL_SAID_AGAIN) {
             self.said_full = Some(Instant::now());
             tracing::warn!("services and the keeper are told later: {}", in_flight::words(e));
         }
@@ -135,11 +129,9 @@ impl Daemon {
         };
         let file = a.window.fd();
         let mut fds = vec![file.as_fd()];
-        fds.extend(a.peer.as_ref().map(AsFd::as_fd));
-        if let Some(b) = a.window.bells() {
-            fds.extend(b.to_host.iter().chain(&b.to_app).map(AsFd::as_fd));
-        }
-        let will = Will { offset: HOST_STATE_OFF as u64, value: host_state::AWAY.into() };
+        fds.extend(wiring::of(a.transport).keep(a));
+        let offset = a.window.origin() + HOST_STATE_OFF as u64;
+        let will = Will { offset, value: host_state::AWAY.into() };
         keeper.hold(name, note, Some(will), &fds)
     }
 
@@ -173,55 +165,6 @@ impl Daemon {
         self.tell_keeper(vec![vfun_keeper::Change { name, note: None }]);
     }
 
-    /// Takes a window up whose descriptors were kept, in the order in which they were.
-    pub(super) fn window_of(
-        &mut self,
-        id: WindowId,
-        note: &WindowNote,
-        kept: Vec<OwnedFd>,
-    ) -> Result<(HostWindow, &'static str, Option<UnixStream>), String> {
-        let transport = [HOST, DOORBELL, PLAIN]
-            .into_iter()
-            .find(|t| *t == note.transport)
-            .ok_or("an unknown transport")?;
-        let mut fds = kept.into_iter();
-        let file = fds.next().ok_or("no memory was kept of it")?;
-        let peer: Option<UnixStream> = match transport {
-            PLAIN => None,
-            _ => Some(fds.next().ok_or("no connection was kept of it")?.into()),
-        };
-        if note.handing {
-            // A mere hang-up would let its QEMU wait for ever.
-            peer.iter().for_each(refuse);
-            return Err("its manager was killed while it told the VM of it".into());
-        }
-        let client = self.rim.core.catalog().clients.get(&note.client).map(|c| c.name.clone());
-        if let Some(client) = client.as_deref().filter(|_| transport == PLAIN) {
-            self.own_window(client)?;
-        }
-        let bells = match note.bells {
-            true => Some(bells(fds.collect(), transport)?),
-            false => None,
-        };
-        let control = bells.as_ref().map(|b| b.to_host[0].clone());
-        let mut window = HostWindow::take_up(file, note.bytes, note.generation, bells)
-            .map_err(|e| e.to_string())?;
-        if let Some(client) = &client {
-            window.expect_header(note.client, client);
-        }
-        let watched = (|| -> io::Result<()> {
-            if let Some(peer) = &peer {
-                self.watch(peer, Kind::Peer, id, EventFlags::RDHUP)?;
-            }
-            if let Some(control) = &control {
-                self.watch(control, Kind::Bell, id, EventFlags::IN | EventFlags::ET)?;
-            }
-            Ok(())
-        })();
-        watched.map_err(|e| e.to_string())?;
-        Ok((window, transport, peer))
-    }
-
     /// Takes a service up by its socket and pidfd.
     pub(super) fn service_of(
         &mut self,
@@ -243,18 +186,5 @@ impl Daemon {
             self.submissions.was_started_from(id, build);
         }
         Ok(process)
-    }
-}
-
-fn bells(fds: Vec<OwnedFd>, transport: &str) -> Result<Bells, String> {
-    let vectors = usize::from(VECTORS);
-    if fds.len() != 2 * vectors {
-        return Err(format!("{} bells were kept of it, not {}", fds.len(), 2 * vectors));
-    }
-    let mut all: Vec<Bell> = fds.into_iter().map(Bell::from_fd).collect();
-    let to_app = all.split_off(vectors);
-    match transport {
-        DOORBELL => Bells::of_vm(all, to_app).map_err(|e| e.to_string()),
-        _ => Ok(Bells::of_program(all, to_app)),
     }
 }

@@ -1,20 +1,17 @@
 //! Windows whose pages went away or whose header was overwritten, and windows'
 //! files that are no longer what the manager has mapped.
 //!
-//! A plain window is a file that others may write, so it can be truncated; the
-//! manager's mapping then reads as zeros (`vfun_window::Mapping::guarded`). The
-//! window is taken down by name, and laid out anew once its file is whole or
-//! can be made so. So is one whose header its guest overwrote: no program that
-//! looks at it anew would take it for a window. A file that was removed or replaced changes nothing for the
-//! VM that runs: both sides have the old one mapped.
+//! A window in a file can be truncated by whoever may write the file; the manager's
+//! mapping then reads as zeros (`vfun_window::Mapping::guarded`). The window is taken
+//! down by name, and laid out anew once its file is whole or can be made so. So is one
+//! whose header its guest overwrote. A file that was removed or replaced changes
+//! nothing for the VM that runs: both sides have the old one mapped. What a transport
+//! does about it is in [`wiring`](super::wiring).
 
-use super::Daemon;
-use super::attach::HOST;
-use super::ivshmem::PLAIN;
+use super::{Daemon, wiring};
 use crate::core::WindowId;
-use crate::core::catalog::Client;
+use crate::core::catalog::{Client, ClientKind};
 use crate::limits::{WINDOW_AGAIN, WINDOW_AGAIN_LOOK, WINDOW_FILES_LOOK};
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use vfun_rim::methods::*;
 use vfun_wire::header::{HOST_STATE_OFF, host_state};
@@ -58,68 +55,29 @@ impl Daemon {
     /// What the host says at a window's start is the host's to write, but a VM can.
     fn look_at_headers(&mut self) {
         let state = self.serving_state();
-        let vms = self.rim.windows.iter().filter(|(_, a)| a.transport != HOST);
-        let spoiled = vms.filter(|(_, a)| !a.window.header_stands(state));
-        let spoiled: Vec<WindowId> = spoiled.map(|(id, _)| *id).collect();
-        for id in spoiled {
-            let Some(a) = self.rim.windows.get(&id) else { continue };
-            if a.transport == PLAIN && !a.window.header_is_itself() {
-                self.take_down(id, "its guest overwrote its header");
-                continue;
-            }
-            // That of a window with doorbells was made for this VM alone.
-            let client = a.client;
-            a.window.write_header(state);
-            self.warn_of(
-                client,
-                format_args!(
-                    "window {id}: its guest overwrote its header, which was written again"
-                ),
-            );
-        }
-    }
-
-    fn look_at_files(&mut self) {
-        let plain: Vec<WindowId> = self
-            .rim
-            .windows
-            .iter()
-            .filter(|(_, a)| a.transport == PLAIN)
-            .map(|(id, _)| *id)
+        let vms = self.rim.windows.iter();
+        let vms = vms.filter(|(_, a)| a.transport.row().serves == ClientKind::Vm);
+        let spoilt: Vec<_> = vms
+            .filter(|(_, a)| !a.window.header_stands(state))
+            .map(|(id, a)| (*id, a.transport))
             .collect();
-        let clients = self.rim.windows.values().filter(|a| a.transport == PLAIN).map(|a| a.client);
-        let clients: std::collections::BTreeSet<u32> = clients.collect();
-        self.replaced.retain(|client| clients.contains(client));
-        for id in plain {
-            let Some(a) = self.rim.windows.get(&id) else { continue };
-            let Ok(stat) = rustix::fs::fstat(a.window.fd()) else { continue };
-            if (stat.st_size as u64) < a.window.bytes() {
-                self.window_lost(id);
-                continue;
-            }
-            let client = a.client;
-            let Some(name) = self.rim.core.catalog().clients.get(&client).map(|c| c.name.clone())
-            else {
-                continue;
-            };
-            let file = self.window_file(&name);
-            let there = std::fs::symlink_metadata(&file).ok().map(|m| (m.dev(), m.ino()));
-            let same = there == Some((stat.st_dev, stat.st_ino));
-            if same {
-                self.replaced.remove(&client);
-            } else if self.replaced.insert(client) {
-                let what = if there.is_some() { "replaced by another" } else { "removed" };
-                tracing::warn!(
-                    "client {name}: the file {} of its window was {what}: the VM that runs goes on with the old one; before it starts again, turn it off, remove the file, and declare the client anew",
-                    file.display()
-                );
-            }
-        }
+        spoilt.into_iter().for_each(|(id, transport)| wiring::of(transport).spoilt(self, id));
     }
 
-    fn window_lost(&mut self, id: WindowId) {
+    /// Writes a header again that its guest overwrote.
+    pub(super) fn write_header_again(&mut self, id: WindowId) {
         let Some(a) = self.rim.windows.get(&id) else { return };
-        let bytes = a.window.bytes();
+        a.window.write_header(self.serving_state());
+        let client = a.client;
+        self.warn_of(
+            client,
+            format_args!("window {id}: its guest overwrote its header, which was written again"),
+        );
+    }
+
+    pub(super) fn window_lost(&mut self, id: WindowId) {
+        let Some(a) = self.rim.windows.get(&id) else { return };
+        let bytes = a.window.file_bytes();
         let size = rustix::fs::fstat(a.window.fd()).map_or(0, |s| s.st_size as u64);
         let (why, how) = match size < bytes {
             true => (
@@ -136,31 +94,46 @@ impl Daemon {
         self.take_down(id, why);
     }
 
-    /// Ends a window that cannot go on as it is; a plain one is laid out anew.
-    fn take_down(&mut self, id: WindowId, why: &'static str) {
+    /// Ends a window that cannot go on as it is, by its transport.
+    pub(super) fn take_down(&mut self, id: WindowId, why: &'static str) {
         let Some(a) = self.rim.windows.get(&id) else { return };
-        let (client, plain) = (a.client, a.transport == PLAIN);
+        let (client, transport) = (a.client, a.transport);
         let size = rustix::fs::fstat(a.window.fd()).map_or(0, |s| s.st_size as u64);
         // What is left of it may be read by its apps. Never beyond its end:
         // that would make it longer.
-        if size >= HOST_STATE_OFF as u64 + 8 {
+        let at = a.window.origin() + HOST_STATE_OFF as u64;
+        if size >= at + 8 {
             let ended = u64::from(host_state::ENDED).to_le_bytes();
-            let _ = rustix::io::pwrite(a.window.fd(), &ended, HOST_STATE_OFF as u64);
+            let _ = rustix::io::pwrite(a.window.fd(), &ended, at);
         }
         self.warn_of(client, format_args!("its grants end, its window is taken down: {why}"));
-        self.window_gone(id);
-        if plain {
-            let again = Instant::now() + WINDOW_AGAIN;
-            self.down.push(Down { client, window: Some(id), why, again, said: String::new() });
+        wiring::of(transport).lost(self, id, why);
+    }
+
+    /// A client whose window was taken down gets it laid out anew in a moment.
+    pub(super) fn lay_out_later(&mut self, client: u32, id: WindowId, why: &'static str) {
+        let again = Instant::now() + WINDOW_AGAIN;
+        self.down.push(Down { client, window: Some(id), why, again, said: String::new() });
+    }
+
+    /// Gives a client at the start what its transport needs, unless it goes on with
+    /// what an earlier manager gave it.
+    pub(super) fn prepare_at_start(&mut self, client: &Client) {
+        if wiring::of(client.transport).prepared(self, client) {
+            return;
+        }
+        if let Err(e) = self.prepare_when_free(client) {
+            self.window_failed(client, e);
         }
     }
 
     /// Gives a client its window at the start: at once, or when services that
     /// an earlier manager left no longer touch the one before.
-    pub(super) fn prepare_vm_when_free(&mut self, client: &Client) -> Result<(), String> {
+    fn prepare_when_free(&mut self, client: &Client) -> Result<(), String> {
         let (id, again) = (client.id, Instant::now() + WINDOW_AGAIN);
-        if client.doorbell || self.rim.core.letting_go(|c, _| c == id).next().is_none() {
-            return self.prepare_vm(client);
+        let new_each_time = !client.transport.in_file();
+        if new_each_time || self.rim.core.letting_go(|c, _| c == id).next().is_none() {
+            return wiring::of(client.transport).prepare(self, client);
         }
         let why = "services still let go of the one before";
         self.down.push(Down { client: id, window: None, why, again, said: String::new() });
@@ -168,7 +141,7 @@ impl Daemon {
     }
 
     /// A client has no window after the start: it is tried again.
-    pub(super) fn window_failed(&mut self, client: &Client, said: String) {
+    fn window_failed(&mut self, client: &Client, said: String) {
         tracing::error!("client {}: {said}", client.name);
         let (client, again) = (client.id, Instant::now() + WINDOW_AGAIN);
         self.down.push(Down { client, window: None, why: "", again, said });
@@ -203,7 +176,8 @@ impl Daemon {
             let Some(client) = self.rim.core.catalog().clients.get(&d.client).cloned() else {
                 continue;
             };
-            if self.prepared(&client) {
+            let wiring = wiring::of(client.transport);
+            if wiring.prepared(self, &client) {
                 continue;
             }
             if self.end_those_in(&d) {
@@ -211,7 +185,7 @@ impl Daemon {
                 self.down.push(d);
                 continue;
             }
-            match self.prepare_vm(&client) {
+            match wiring.prepare(self, &client) {
                 Ok(()) => {
                     self.warn_of(client.id, format_args!("its window was laid out anew"));
                     self.settle();

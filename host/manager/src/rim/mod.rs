@@ -3,15 +3,12 @@
 //! is the system under it, and what people ask.
 //!
 //! - [`again`]: the program on disk takes this one's place.
-//! - [`attach`]: programs on the host get their windows.
-//! - [`ivshmem`]: VMs get theirs, with doorbells.
+//! - [`attach`]: which programs on the host get a window. [`wiring`]: how windows get
+//!   to programs and VMs, a file each transport.
 //! - [`drains`]: nothing new is granted.
 //! - [`conditions`]: what a manager needs before it can serve.
 //! - [`keep`]: what outlives this manager.
 //! - [`system`]: what `vfun-rim` needs of it.
-//! - [`attach`]: programs on the host get their windows.
-//! - [`ivshmem`]: VMs get theirs, with doorbells.
-//! - [`drains`]: nothing new is granted.
 //! - [`keep`]: the connection to the keeper, and what it gives back.
 //! - [`leases`]: who holds which VF, for people.
 //! - [`answers`]: the admin interface.
@@ -21,7 +18,6 @@
 //! - [`leftovers`]: what is left of services that are over.
 //! - [`logs`]: services' logs are cut.
 //! - [`lost`]: windows whose pages or files went away.
-//! - [`owner`]: which manager a window belongs to.
 //! - [`progress`]: calls are looked at in windows.
 //! - [`records`]: what became of grants is put on record.
 //! - [`submissions`]: what clients wish for of their own modules.
@@ -34,7 +30,6 @@ mod catalogs;
 mod conditions;
 mod drains;
 mod helpers;
-mod ivshmem;
 mod jails;
 mod keep;
 mod leases;
@@ -42,7 +37,6 @@ mod leftovers;
 mod logs;
 mod lost;
 mod modules;
-mod owner;
 mod policy;
 mod progress;
 mod records;
@@ -50,6 +44,7 @@ mod setup;
 mod submissions;
 mod system;
 mod threads;
+mod wiring;
 
 pub use again::CHECK;
 pub use setup::{Config, StartError, TlsFiles};
@@ -66,9 +61,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
+use vfun_admin::Transport;
 use vfun_keeper::Keeper;
+use vfun_rim::Rim;
 use vfun_rim::methods::*;
-use vfun_rim::{Attached, Rim};
 
 /// What an epoll event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,8 +133,8 @@ pub struct Daemon {
     admin_listener: UnixListener,
     host_listener: UnixListener,
     signals: UnixStream,
-    /// Locks of plain windows, by client.
-    owned: BTreeMap<String, owner::Owned>,
+    /// Locks of windows in files, by client.
+    owned: BTreeMap<String, wiring::owner::Owned>,
     /// Clients whose windows were taken down and are to be laid out anew.
     down: Vec<lost::Down>,
     /// Clients whose windows' files are no longer those that are mapped.
@@ -167,7 +163,7 @@ pub struct Daemon {
     /// Ringers of VMs' windows that are gone, by client: some may hang.
     ringers: Vec<(u32, std::thread::JoinHandle<()>)>,
     /// Where VMs connect, by client.
-    vm_sockets: BTreeMap<u32, ivshmem::Socket>,
+    vm_sockets: BTreeMap<u32, wiring::ivshmem_doorbell::Socket>,
     /// Services that are being made.
     launching: BTreeMap<ServiceId, jails::Launching>,
     jails: jails::Jails,
@@ -346,7 +342,7 @@ impl Daemon {
     fn ready(&mut self, kind: Kind, id: u32) {
         match kind {
             Kind::AdminListener => self.accept_admin(),
-            Kind::HostListener => self.accept_host(),
+            Kind::HostListener => wiring::of(Transport::Host).accept(self, 0),
             Kind::VmListener => self.accept_vm(id),
             Kind::Admin => self.read_admin(id),
             Kind::Pending => self.read_pending(id),
@@ -398,11 +394,15 @@ impl Daemon {
             self.leaving.retain(|p| p.reap().is_none());
             std::thread::sleep(Duration::from_millis(2));
         }
-        let channels: Vec<_> =
-            self.rim.core.grants().filter_map(|(_, g)| Some((g.window, g.geometry?))).collect();
-        for (window, geometry) in channels {
+        let channels: Vec<_> = self
+            .rim
+            .core
+            .grants()
+            .filter_map(|(_, g)| Some((g.holder.window, g.channel()?)))
+            .collect();
+        for (window, place) in channels {
             if let Some(a) = self.rim.windows.get(&window) {
-                a.window.break_channel(&geometry, BreakReason::Shutdown);
+                a.window.break_channel(&place, BreakReason::Shutdown);
             }
         }
         self.put_late_on_record(true);

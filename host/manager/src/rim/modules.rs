@@ -162,13 +162,13 @@ impl Daemon {
     ) -> Result<Vec<OwnedFd>, String> {
         match driver {
             Driver::Submit => {
-                let build = store::build_of(&self.config.wasm_program);
+                let build = store::build_of(&self.config.path_of(&vfun_kinds::WASM_PROGRAM));
                 let (services, launching) = (&self.rim.services, &self.launching);
                 let builds = &mut self.submissions.builds;
                 builds.retain(|id, _| services.contains_key(id) || launching.contains_key(id));
                 builds.insert(service, build);
                 let bytes = u64::from(vfun_submit::limits::MODULE_BYTES_MAX)
-                    + vfun_submit::limits::CODE_BYTES_MAX;
+                    + vfun_supervise::submitted::CODE_BYTES_MAX;
                 let file = vfun_window::memfd("vfun-modules", bytes);
                 Ok(vec![file.map_err(|e| format!("no memory file for modules: {e}"))?])
             }
@@ -183,7 +183,7 @@ impl Daemon {
                 })?;
                 let mut files = vec![module.into()];
                 // Of another build of the program the code is of no use.
-                let build = store::build_of(&self.config.wasm_program);
+                let build = store::build_of(&self.config.path_of(&vfun_kinds::WASM_PROGRAM));
                 let id = self.rim.core.catalog().client(client).map_or(0, |c| c.id);
                 let fits = |c: &str| {
                     let kept = self.submissions.holdings.get(&id).into_iter();

@@ -28,13 +28,13 @@ impl Daemon {
         let mut values = vec![];
         let mut answered = std::collections::BTreeMap::new();
         for (channel, g) in self.rim.core.watched() {
-            let there = self.rim.windows.get(&g.window).zip(g.geometry);
-            let Some((a, geometry)) = there else { continue };
-            let calls = a.window.answered(&geometry);
+            let there = self.rim.windows.get(&g.holder.window).zip(g.channel());
+            let Some((a, place)) = there else { continue };
+            let calls = a.window.answered(&place);
             // Where calls were answered since, those that wait are not looked at.
             let still = self.answered.get(&channel) == Some(&calls);
-            let begun = still && a.window.computes(&geometry);
-            let waits = begun || still && a.window.in_flight(&geometry) > 0;
+            let begun = still && a.window.computes(&place);
+            let waits = begun || still && a.window.any_due(&place);
             values.push((channel, Progress { calls, waits, begun }));
             answered.insert(channel, calls);
         }

@@ -7,18 +7,20 @@ use crate::fair::Rates;
 use crate::limits::CONNECTS;
 use crate::numbers::{self, Found};
 use crate::process;
-use crate::record::LeftService;
+use crate::record::{LeftService, Records};
 use crate::tree::{self, Tree};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 use vfun_keeper::{Keeper, Kept};
+use vfun_kinds::Program;
 use vfun_rim::Rim;
 use vfun_rim::methods::*;
 use vfun_rim::take_up::Left;
@@ -37,10 +39,8 @@ pub struct Config {
     pub drivers: PathBuf,
     /// The program that serves functions.
     pub service_program: PathBuf,
-    /// The program that serves those of kind "wasm"; it may be missing.
-    pub wasm_program: PathBuf,
-    /// The program that serves those of kind "opencl"; it may be missing.
-    pub opencl_program: PathBuf,
+    /// The folder of the programs that serve other kinds; each may be missing.
+    pub service_programs: PathBuf,
     /// The program that puts them into their sandbox.
     pub jail_program: PathBuf,
     /// Layers of the sandbox to leave out, to measure what they cost.
@@ -107,30 +107,28 @@ impl TlsFiles {
 }
 
 impl Config {
-    /// The program that serves functions with such a driver, or why there is none.
-    pub(super) fn program(&self, driver: &Driver) -> Result<PathBuf, String> {
-        match driver {
-            Driver::Wasm { .. } | Driver::Submitted { .. } | Driver::Submit
-                if !self.wasm_program.is_file() =>
-            {
-                Err(lacks("WebAssembly modules", &self.wasm_program, "make wasm"))
-            }
-            Driver::Wasm { .. } | Driver::Submitted { .. } | Driver::Submit => {
-                Ok(self.wasm_program.clone())
-            }
-            Driver::OpenCl { .. } if !self.opencl_program.is_file() => {
-                Err(lacks("OpenCL kernels", &self.opencl_program, "make build"))
-            }
-            Driver::OpenCl { .. } => Ok(self.opencl_program.clone()),
-            Driver::Native { .. } | Driver::Floor => Ok(self.service_program.clone()),
+    /// Where a kind's program is, whether it is there or not.
+    pub(super) fn path_of(&self, program: &Program) -> PathBuf {
+        match *program == vfun_kinds::NATIVE_PROGRAM {
+            true => self.service_program.clone(),
+            false => self.service_programs.join(program.name),
         }
     }
-}
 
-/// What whoever asked is told: not where this host has its programs.
-fn lacks(what: &str, program: &Path, made_by: &str) -> String {
-    let name = program.file_name().unwrap_or_default().display();
-    format!("{what} are served by {name}, which this host does not have: `{made_by}` builds it")
+    /// The program that serves functions with such a driver, or why there is none.
+    pub(super) fn program(&self, driver: &Driver) -> Result<PathBuf, String> {
+        let program = vfun_kinds::of(driver).program;
+        let path = self.path_of(program);
+        // Without the native one no manager starts; a later fault is the launcher's to tell.
+        match path.is_file() || *program == vfun_kinds::NATIVE_PROGRAM {
+            true => Ok(path),
+            // Callers are not told where this host has its programs.
+            false => Err(format!(
+                "{} are served by {}, which this host does not have: `{}` builds it",
+                program.serves, program.name, program.made_by
+            )),
+        }
+    }
 }
 
 /// Why a manager did not come up.
@@ -267,11 +265,37 @@ fn raise_descriptor_limit() {
     }
 }
 
+/// What a manager hears, besides its windows and services.
+struct Open {
+    admin: UnixListener,
+    programs: UnixListener,
+    signals: UnixStream,
+    hangups: UnixStream,
+    epoll: OwnedFd,
+}
+
+impl Open {
+    fn of(tree: &Tree) -> Result<Self, StartError> {
+        let admin = listen(&tree.admin_socket(), 0o600)?;
+        // Anybody may ask for a window; who gets one is policy (uids).
+        let programs = listen(&tree.host_socket(), 0o666)?;
+        let (signals, writer) = UnixStream::pair()?;
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        let (hangups, writer) = UnixStream::pair()?;
+        signal_hook::low_level::pipe::register(signal_hook::consts::SIGHUP, writer)?;
+        hangups.set_nonblocking(true)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
+        Ok(Open { admin, programs, signals, hangups, epoll })
+    }
+}
+
 impl Daemon {
     /// Takes a root over: ends what an earlier manager left, lays windows out,
     /// listens.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        // What a keeper has may have to be gone on with: see `take_over`.
+        // What a keeper has may have to be gone on with: see `find_keeper`.
         if !tree::keeper_socket(&config.root).exists() {
             config.check()?;
         }
@@ -287,28 +311,26 @@ impl Daemon {
         let database = |source| StartError::Database { path: path.clone(), source };
         let (records, found) = numbers::open(&path, used_before).map_err(database)?;
         let generation = records.next_generation().map_err(database)?;
-        let admin_listener = listen(&tree.admin_socket(), 0o600)?;
-        // Anybody may ask for a window; who gets one is policy (uids).
-        let host_listener = listen(&tree.host_socket(), 0o666)?;
-        let tokens_file = tree.tokens();
-        let audit = crate::audit::Audit::open(&tree.audit())?;
-        let (signals, writer) = UnixStream::pair()?;
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
-        }
-        let (hangups, writer) = UnixStream::pair()?;
-        signal_hook::low_level::pipe::register(signal_hook::consts::SIGHUP, writer)?;
-        hangups.set_nonblocking(true)?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
-        let mut daemon = Daemon {
-            tree,
+        let open = Open::of(&tree)?;
+        let mut daemon = Daemon::new(config, tree, lock, records, generation, open)?;
+        daemon.listen_to_what_is_there()?;
+        daemon.begin(found)?;
+        Ok(daemon)
+    }
+
+    /// A manager of a root that has nothing yet.
+    fn new(
+        config: Config,
+        tree: Tree,
+        lock: File,
+        records: Records,
+        generation: u32,
+        open: Open,
+    ) -> Result<Self, StartError> {
+        Ok(Daemon {
             records,
             rim: Rim::new(Core::new(generation, Catalog::default()), generation, clock()),
             began: Instant::now(),
-            epoll,
-            admin_listener,
-            host_listener,
-            signals,
             owned: BTreeMap::new(),
             down: vec![],
             replaced: Default::default(),
@@ -334,16 +356,15 @@ impl Daemon {
             last_progress: Instant::now(),
             ending: false,
             submissions: super::modules::Submissions::new()?,
-            tokens: crate::tokens::Tokens::none(&tokens_file),
+            tokens: crate::tokens::Tokens::none(&tree.tokens()),
             policy_fault: None,
             tokens_fault: None,
             clock_apart: 0,
-            audit,
+            audit: crate::audit::Audit::open(&tree.audit())?,
             again: false,
             trial: None,
             again_by: None,
             not_again: None,
-            hangups,
             keeper: None,
             launching: BTreeMap::new(),
             strays: BTreeMap::new(),
@@ -351,50 +372,52 @@ impl Daemon {
             forbidden: BTreeMap::new(),
             config,
             spare: super::attach::spare(),
+            admin_listener: open.admin,
+            host_listener: open.programs,
+            signals: open.signals,
+            hangups: open.hangups,
+            epoll: open.epoll,
+            tree,
             _lock: lock,
-        };
-        let input = epoll::EventFlags::IN;
-        daemon.watch(&daemon.admin_listener, Kind::AdminListener, 0, input)?;
-        daemon.watch(&daemon.host_listener, Kind::HostListener, 0, input)?;
-        daemon.watch(&daemon.signals, Kind::Signal, 0, input)?;
-        daemon.watch(&daemon.hangups, Kind::Hangup, 0, input)?;
-        daemon.watch_submissions()?;
+        })
+    }
 
+    fn listen_to_what_is_there(&self) -> Result<(), StartError> {
+        let input = epoll::EventFlags::IN;
+        self.watch(&self.admin_listener, Kind::AdminListener, 0, input)?;
+        self.watch(&self.host_listener, Kind::HostListener, 0, input)?;
+        self.watch(&self.signals, Kind::Signal, 0, input)?;
+        self.watch(&self.hangups, Kind::Hangup, 0, input)?;
+        self.watch_submissions()?;
+        Ok(())
+    }
+
+    /// Reads what is offered to whom, goes on where an earlier manager was, and gives
+    /// each client what its window needs.
+    fn begin(&mut self, found: Found) -> Result<(), StartError> {
         let lost = matches!(found, Found::Lost(_));
         if let Found::Mended(what) | Found::Lost(what) = found {
             tracing::error!("{what}");
-            daemon.found = Some(what);
+            self.found = Some(what);
         }
-        let (mut catalog, wrong) = daemon.read_catalog();
-        daemon.read_policy(&mut catalog);
-        daemon.read_submitted(&mut catalog);
+        let (mut catalog, wrong) = self.read_catalog();
+        self.read_policy(&mut catalog);
+        self.read_submitted(&mut catalog);
         for w in wrong {
             tracing::error!("manifest refused: {w}");
         }
-        let vms: Vec<_> = catalog
-            .clients
-            .values()
-            .filter(|c| c.kind == crate::core::catalog::ClientKind::Vm)
-            .cloned()
-            .collect();
-        let goes_on = daemon.take_over(catalog, lost)?;
-        if lost && let Err(e) = daemon.records.has_begun() {
-            daemon.records_fail(format!("the database: {e}"));
+        let clients: Vec<_> = catalog.clients.values().cloned().collect();
+        let goes_on = self.take_over(catalog, lost)?;
+        if lost && let Err(e) = self.records.has_begun() {
+            self.records_fail(format!("the database: {e}"));
         }
-        daemon.note_numbers();
-        if daemon.config.tcp.is_some() {
-            daemon.warn_of_clients_without_proof();
+        self.note_numbers();
+        if self.config.tcp.is_some() {
+            self.warn_of_clients_without_proof();
         }
-        for client in vms {
-            if !daemon.prepared(&client)
-                && let Err(e) = daemon.prepare_vm_when_free(&client)
-            {
-                daemon.window_failed(&client, e);
-            }
-        }
-        daemon.settle();
-        daemon.start_helpers(goes_on)?;
-        Ok(daemon)
+        clients.iter().for_each(|client| self.prepare_at_start(client));
+        self.settle();
+        self.start_helpers(goes_on)
     }
 
     /// Takes over from an earlier manager of this root, if one left anything.
@@ -411,7 +434,9 @@ impl Daemon {
         let restored = match lost && !left.is_empty() {
             // Its clients are numbers that nobody knows any more.
             true => Err("the database and its numbers were lost".into()),
-            false => Core::restore(self.now(), self.rim.generation, catalog.clone(), notes),
+            false => left.check_layout().and_then(|()| {
+                Core::restore(self.now(), self.rim.generation, catalog.clone(), notes)
+            }),
         };
         match restored {
             Ok(core) => self.rim.core = core,
@@ -451,7 +476,7 @@ impl Daemon {
         } else {
             for (client, fds) in std::mem::take(&mut left.owned) {
                 let lock = fds.into_iter().next();
-                self.owned.extend(lock.map(|fd| (client, super::owner::Owned::kept(fd))));
+                self.owned.extend(lock.map(|fd| (client, super::wiring::owner::Owned::kept(fd))));
             }
             let alive = self.take_up(left);
             self.end_left_services(&services);
@@ -558,8 +583,7 @@ impl Config {
             functions: vec![],
             drivers: dir.into(),
             service_program: dir.join("vfun-service"),
-            wasm_program: dir.join("vfun-service-wasm"),
-            opencl_program: dir.join("vfun-service-opencl"),
+            service_programs: dir.into(),
             jail_program: dir.join("vfun-jail"),
             without: Default::default(),
             window_dir: dir.into(),
@@ -585,8 +609,9 @@ mod tests {
         let why = config.program(&wasm).unwrap_err();
         assert!(why.contains("vfun-service-wasm") && why.contains("make wasm"), "{why}");
         assert!(!why.contains('/'), "a guest hears of no path: {why}");
-        std::fs::write(&config.wasm_program, "").unwrap();
-        assert_eq!(config.program(&wasm), Ok(config.wasm_program.clone()));
+        let path = config.path_of(&vfun_kinds::WASM_PROGRAM);
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(config.program(&wasm), Ok(path));
         assert_eq!(config.program(&Driver::Floor), Ok(config.service_program.clone()));
     }
 }

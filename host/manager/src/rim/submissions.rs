@@ -5,6 +5,7 @@
 use super::answers::Noted;
 use super::{Daemon, Kind};
 use crate::admin::Reply;
+use crate::core::services::Owner;
 use crate::core::{Refusal, ServiceId, may_submit};
 use crate::limits::WISHES;
 use crate::submitted::store;
@@ -110,7 +111,8 @@ impl Daemon {
         wish: Wish,
         files: Vec<OwnedFd>,
     ) {
-        let Some((client_id, function)) = self.rim.core.service_of(service) else { return };
+        let Some((owner, function)) = self.rim.core.service_of(service) else { return };
+        let Owner::Client(client_id) = owner;
         // Whatever took over a service of another function has no say here.
         let known = function == vfun_submit::FUNCTION;
         let client = self.rim.core.catalog().clients.get(&client_id).filter(|_| known);
@@ -211,7 +213,7 @@ impl Daemon {
         let rules = self.rim.core.catalog().policy.client(&by.client);
         self.submissions.pace.take(now, by.client_id, rules.submits_per_min)?;
         let mut wanted = Wanted::check(offered)?;
-        let build = store::build_of(&self.config.wasm_program);
+        let build = store::build_of(&self.config.path_of(&vfun_kinds::WASM_PROGRAM));
         let program = self.submissions.build_of(by.service, build.clone());
         if program.is_empty() {
             // Nobody could say who may run it.

@@ -16,6 +16,7 @@ use vfun_keeper::Change;
 use vfun_rim::keep::WindowNote;
 use vfun_rim::{Attached, Heard, Held, Line, Rim, System, Unsent, With};
 use vfun_supervise::{Error, FromService, Start, ToService, Wish};
+use vfun_window::fdpass::no_room;
 use vfun_wire::{Handle, Nack};
 
 impl System for Daemon {
@@ -200,7 +201,7 @@ impl System for Daemon {
         window: WindowId,
         note: &WindowNote,
         kept: Vec<OwnedFd>,
-    ) -> Result<(HostWindow, &'static str, Self::Peer), String> {
+    ) -> Result<(HostWindow, Self::Peer), String> {
         self.window_of(window, note, kept)
     }
     fn regain_service(
@@ -267,9 +268,8 @@ fn gone() -> io::Error {
 fn unsent(e: Error, open: bool) -> Unsent {
     match e {
         Error::Io(e) => match Errno::from_io_error(&e) {
+            _ if no_room(&e) => Unsent::NoRoom,
             Some(Errno::AGAIN) => Unsent::Later,
-            // Of descriptors on their way there may be only so many.
-            Some(Errno::TOOMANYREFS | Errno::NOBUFS) => Unsent::NoRoom,
             // Its end is about to be noticed, and what follows from that
             // is better than a channel that cannot be opened.
             Some(Errno::PIPE | Errno::CONNRESET) => Unsent::Later,

@@ -3,6 +3,7 @@
 
 use super::Daemon;
 use crate::core::ServiceId;
+use crate::core::services::Owner;
 use crate::limits::THREADS_LOOK;
 use crate::process::Process;
 use std::time::{Duration, Instant};
@@ -17,11 +18,10 @@ fn unshared(p: &Process) -> bool {
 impl Daemon {
     /// One more channel is about to be opened: its thread is not one of the driver's.
     pub(super) fn make_room_for_threads(&mut self, id: ServiceId) {
-        let Some(process) = self.rim.services.get_mut(&id) else { return };
-        let of = (&process.sandbox.client, &process.sandbox.function);
+        let Some((Owner::Client(client), function)) = self.rim.core.service_of(id) else { return };
         // Those that other services serve may be on their way here.
-        let all =
-            self.rim.core.grants().filter(|(_, g)| (&g.client, &g.function) == of).count() as u32;
+        let all = self.rim.core.charges(client, Some(function)).channels;
+        let Some(process) = self.rim.services.get_mut(&id) else { return };
         let sandbox = &mut process.sandbox;
         if all <= sandbox.channels {
             return;

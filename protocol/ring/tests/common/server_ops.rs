@@ -4,7 +4,9 @@
 use super::memory::*;
 use vfun_ring::{Next, Request, Server, Violation};
 use vfun_wire::Status;
-use vfun_wire::channel::{CellState, Command, FLAG_DATA, Word0, Word1, in_header};
+use vfun_wire::channel::{
+    CellState, Command, FLAG_DATA, HELD_BEGUN, HELD_EVENT, Word0, Word1, in_header,
+};
 use vfun_wire::status::BreakReason;
 
 /// One step. Cells and indexes are taken modulo what there is.
@@ -145,7 +147,9 @@ impl ServerModel {
                 assert_eq!(peek(&self.inn, in_header::SLEEPS), 1);
                 let asleep = peek(&self.out, 0) != 0;
                 assert_eq!(self.server.must_ring(), asleep);
-                self.server.rang();
+                let news = peek(&self.inn, in_header::NEWS);
+                self.server.about_to_ring();
+                assert_eq!(peek(&self.inn, in_header::NEWS), news.wrapping_add(1));
                 self.server.declare_awake();
                 assert_eq!(peek(&self.inn, in_header::SLEEPS), 0);
             }
@@ -154,6 +158,13 @@ impl ServerModel {
                     self.server.begin(r.cell, r.seq);
                     let current = (r.cell as u64 + 1) << 32 | u64::from(r.seq);
                     assert_eq!(peek(&self.inn, in_header::CURRENT), current);
+                    // And it is held open, with an answer as little as before.
+                    let (begun, before) = (nth % 2 == 0, r.seq.wrapping_sub(1));
+                    self.server.hold(r.cell, begun);
+                    let op = if begun { HELD_BEGUN } else { HELD_EVENT };
+                    let held = Word0 { seq: before, op, flags: 0, reserved: 0 };
+                    assert_eq!(word0(&self.inn, r.cell), held);
+                    assert_eq!(self.server.was_held(&r), Some(begun));
                 }
                 self.server.idle();
             }

@@ -16,7 +16,8 @@ fn compiler(name: &str) -> String {
     std::env::var(var).unwrap_or_else(|_| name.to_string())
 }
 
-fn compile(name: &str, flags: &[&str], source: &str, out: &Path) {
+/// Compiles into a file, warnings being errors.
+pub fn compile(name: &str, flags: &[&str], source: &str, out: &Path) {
     let file = out.with_extension("src");
     std::fs::write(&file, source).unwrap();
     let done = Command::new(compiler(name))

@@ -3,6 +3,7 @@
 //! be Rust's. The table in turn must hold everything that the sources declare.
 
 mod compile;
+mod ranges;
 mod source;
 mod table;
 
@@ -110,6 +111,7 @@ fn the_functions_agree() {
         e(format!("vfun_word1_status({w}u)"), status.into());
         e(format!("vfun_word1({len}u, {status}u)"), Word1 { len, status }.pack());
     }
+    ranges::cases(&mut e);
     e("VFUN_FUNCTION_VERSION(65535, 7)".into(), FunctionVersion::new(65535, 7).0.into());
     let expressions: Vec<String> = expected.iter().map(|x| x.0.clone()).collect();
     let printed = compile::run(&program(&expressions));

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::mem::{offset_of, size_of};
 use vfun_wire::attach::{Attach, AttachAck};
-use vfun_wire::channel::{CellState, ChannelKind, Command, Geometry, InLine, OutLine};
+use vfun_wire::channel::{CellState, Command, InLine, OutLine};
 use vfun_wire::frame::{CallAnswer, CallHead, FrameHead};
-use vfun_wire::header::{GuestPage, WindowHeader};
+use vfun_wire::header::{GuestPage, Role, WindowHeader};
+use vfun_wire::kind::{CallsShape, ChannelKind};
 use vfun_wire::message::*;
 use vfun_wire::nack::{NackBody, NackCode};
+use vfun_wire::range::{Access, Range};
 use vfun_wire::status::{BreakReason, Status};
 use vfun_wire::version::Features;
 use vfun_wire::*;
@@ -58,40 +60,41 @@ macro_rules! structs {
 
 structs! {
     WindowHeader {
-        magic, layout, version_min, version_max, reserved0, window_bytes, generation, features,
+        magic, layout, version_min, version_max, role, window_bytes, generation, features,
         client_id, window_index, control_cells, sessions, vectors, guest_page_off, requests_off,
-        answers_off, heap_off, reserved1, client,
+        answers_off, heap_off, reserved1, client, reserved2,
     }
     GuestPage { posted, sleeps, reserved, sessions }
     OutLine { seq, command, flags, reserved0, len, reserved1, inline }
     InLine { seq, state, flags, reserved, len, status, inline }
-    Geometry {
-        dataout_off, datain_off, side_bytes, cell_bytes, depth, kind, vector_out, vector_in, reserved,
-    }
+    Range { window, access, reserved0, reserved1, offset, bytes }
+    CallsShape { depth, reserved0, cell_bytes, reserved1 }
     NackBody { code, software_instead, reserved, sentence_len, sentence }
     Hello { version_min, version_max, pid, features, app, credential_len, reserved, credential }
-    HelloAck { version, session_line, client_id, features, session, heartbeat_ms, app_id, client }
+    HelloAck { version, session_line, client_id, features, session, heartbeat_ms, app_id, client, reserved }
     Negotiate {
-        function, version, preference, wait, kind, depth, reserved2, cell_bytes, deadline_ms,
-        reserved3, signature,
+        function, version, preference, wait, kind, deadline_ms, reserved0, signature, shape,
+        reserved1,
     }
     NegotiateAck {
-        grant, client_id, app_id, function_id, version, location, wait, depth, cell_bytes,
-        deadline_ms, reserved2,
+        grant, client_id, app_id, function_id, version, location, wait, kind, deadline_ms, shape,
+        reserved,
     }
     OfGrant { grant }
-    ActivateAck { channel, geometry }
-    Stats { calls, errors, bytes_in, bytes_out, slept, rang, restarts, pid, age_ms }
+    ActivateAck { channel, kind, count, vector_out, vector_in, shape, reserved }
+    Stats { calls, errors, bytes_in, bytes_out, slept, rang, restarts, pid, age_ms, reserved }
     List { start, reserved }
     ListAck { count, total }
-    ListEntry { function, function_id, version, max_args, max_result, locations, deadline_ms }
+    ListEntry { function, function_id, version, max_args, max_result, locations, deadline_ms, reserved }
     Describe { function }
     DescribeAck {
-        function_id, version, signature, max_args, max_result, text_len, reserved,
+        function_id, version, signature, max_args, max_result, text_len, reserved0, reserved1,
     }
+    Codes { function, start, reserved }
+    CodeEntry { code, reserved, meaning }
     Empty { reserved }
-    BufferGet { grant, bytes, align, reserved }
-    BufferAck { buffer, offset, bytes, reserved }
+    BufferGet { grant, bytes, align, flags, reserved }
+    BufferAck { buffer, range }
     BufferPut { buffer }
     Attach { magic, client, credential_len, remote, reserved, credential }
     AttachAck { magic, code, sentence_len, vectors, window_bytes, sentence }
@@ -130,27 +133,27 @@ constants! {
     "" [limits] {
         WINDOW_BYTES_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_DEFAULT, CONTROL_CELLS,
         CONTROL_REQUEST_BYTES, CONTROL_ANSWER_BYTES, SESSIONS, DEPTH_MIN, DEPTH_MAX, DEPTH_DEFAULT,
-        CELL_BYTES_MAX, CELL_BYTES_DEFAULT, INLINE_BYTES, NAME_BYTES, CREDENTIAL_BYTES,
+        CELL_BYTES_MAX, CELL_BYTES_DEFAULT, INLINE_BYTES, RANGES_MAX, SHAPE_BYTES, MEANING_BYTES, NAME_BYTES, CREDENTIAL_BYTES,
         SENTENCE_BYTES, VECTORS, SIGNATURE_BYTES, DEADLINE_MS_MAX, DEADLINE_MS_DEFAULT, CLAIM_STALE_MS,
         CONTROL_TIMEOUT_MS, HEARTBEAT_MS, HEARTBEAT_DEAD_MS, FRAME_BYTES_MAX,
     }
     "" [header] {
         MAGIC, LAYOUT, HOST_BEAT_OFF, HOST_STATE_OFF, HOST_SLEEPS_OFF, GUEST_PAGE_OFF, REQUESTS_OFF,
-        ANSWERS_OFF, HEAP_OFF, POSTED_OFF, GUEST_SLEEPS_OFF, SESSIONS_OFF,
+        ANSWERS_OFF, HEAP_OFF, LINK_HEAP_OFF, POSTED_OFF, GUEST_SLEEPS_OFF, SESSIONS_OFF,
     }
     "HOST_" [header::host_state] { SERVING, DRAINING, ENDED, AWAY }
     "" [control] {
         WORD_CLAIM, WORD_POSTED, WORD_SESSION, WORD_BEAT, WORD_ANSWERED, WORD_GENERATION,
         REQUEST_BODY, ANSWER_BODY, ANSWER_ACK, ANSWER_NACK,
     }
-    "" [channel] { FLAG_DATA, FLAGS, HANDED, TIMES }
+    "" [channel] { FLAG_DATA, FLAGS, HANDED, HELD_BEGUN, HELD_EVENT, TIMES }
     "OUT_" [channel::out_header] { SLEEPERS, END }
     "IN_" [channel::in_header] {
-        BROKEN, ALONE, SLEEPS, CURRENT, NEXT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, BUSY_NS,
+        BROKEN, ALONE, NEWS, SLEEPS, CURRENT, NEXT, CALLS, ERRORS, BYTES_IN, BYTES_OUT, SLEPT, RANG, BUSY_NS,
         SPUN_NS, ASLEEP_NS, TIMES,
     }
     "" [version] { VERSION, VERSION_MIN }
-    "" [message] { LIST_ENTRIES }
+    "" [message] { LIST_ENTRIES, CODE_ENTRIES, BUFFER_CONTIGUOUS }
     "" [attach] { ATTACH_MAGIC }
     "" [ivshmem] {
         PCI_VENDOR, PCI_DEVICE, REG_IVPOSITION, REG_DOORBELL, HOST_PEER, FIRST_VM_PEER,
@@ -191,8 +194,14 @@ const OTHER_CONSTANTS: &[&str] = &[
     "version::Features::MODULE",
     "version::Features::SIGNATURES",
     "version::Features::OFFERED",
+    // A file's name: no program in C reaches a window in a folder.
+    "dir::WINDOW",
     // The table of messages: compared row by row.
     "message::TABLE",
+    // The table of kinds: in C only the shape of each.
+    "kind::TABLE",
+    // Zeros.
+    "range::Range::NONE",
 ];
 
 /// Every variant of every enum, from the enum itself.
@@ -212,7 +221,8 @@ macro_rules! enums {
 }
 
 enums! {
-    NackCode, Status, BreakReason, Kind, Command, CellState, ChannelKind, Location, Preference, WaitMode
+    NackCode, Status, BreakReason, Kind, Command, CellState, ChannelKind, Location, Preference,
+    WaitMode, Role, Access
 }
 
 /// The rows of `VFUN_MESSAGES`, found by their number: `columns` are the

@@ -4,16 +4,18 @@ use super::{PATIENCE, Shape};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use vfun_ring::{Answer, Caller, Looked, Ticket, WindowMemory};
+use vfun_supervise::Place;
 use vfun_window::{Access, Bell, BellWaiter, Mapping, memfd, pause};
 use vfun_wire::Status;
 use vfun_wire::channel::{Command, side_bytes, spaces_off};
+use vfun_wire::header::HEAP_OFF;
+use vfun_wire::kind::Calls;
 use vfun_wire::limits::INLINE_BYTES;
 
 pub struct App {
     pub shape: Shape,
     pub window: OwnedFd,
-    pub dataout_off: u64,
-    pub datain_off: u64,
+    pub place: Place,
     /// The one that rings the service, and the one that rings the app.
     pub bells: Option<(Bell, Bell)>,
     pub waiter: Option<BellWaiter>,
@@ -25,16 +27,20 @@ impl App {
     pub fn new(shape: Shape) -> App {
         let side = side_bytes(shape.depth, shape.cell_bytes).unwrap();
         // Something before and between, as in a real window.
-        let (dataout_off, datain_off) = (8192, 8192 + side + 4096);
-        let window = memfd("window", datain_off + side).unwrap();
+        let dataout = HEAP_OFF as u64 + 8192;
+        let datain = dataout + side + 4096;
+        let window = memfd("window", datain + side).unwrap();
         let map = |off| {
             Mapping::new(&window, off, side as usize, Access::ReadWrite).unwrap().write().unwrap()
         };
-        let mem = WindowMemory::new(map(dataout_off), map(datain_off).reader()).unwrap();
+        let mem = WindowMemory::new(map(dataout), map(datain).reader()).unwrap();
         let bells = shape.doorbell.then(|| (Bell::new().unwrap(), Bell::new().unwrap()));
         let waiter = bells.as_ref().map(|(_, app)| BellWaiter::new(app).unwrap());
         let caller = Caller::new(mem, shape.depth, shape.cell_bytes);
-        App { shape, window, dataout_off, datain_off, bells, waiter, caller }
+        let Shape { depth, cell_bytes, kind, .. } = shape;
+        let calls = Calls { dataout, datain, side_bytes: side, depth, cell_bytes };
+        let place = Place::of(&calls.place(kind, (1, 1)).unwrap());
+        App { shape, window, place, bells, waiter, caller }
     }
 
     fn space(&self, cell: usize) -> usize {

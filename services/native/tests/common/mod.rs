@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use vfun_supervise::{Driver, FromService, Open, Start, ToService, pair, receive, send};
-use vfun_wire::channel::ChannelKind;
+use vfun_wire::kind::ChannelKind;
 
 /// Long enough for anything on a crowded machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -124,11 +124,8 @@ impl Service {
         let open = Open {
             channel,
             app: format!("app{channel}"),
-            dataout_off: app.dataout_off,
-            datain_off: app.datain_off,
-            depth: app.shape.depth,
-            cell_bytes: app.shape.cell_bytes,
-            kind: app.shape.kind.to_wire(),
+            origin: 0,
+            place: app.place.clone(),
             deadline_ms: app.shape.deadline_ms,
             calls_per_s: app.shape.calls_per_s,
             wait: 0,

@@ -29,6 +29,13 @@ pub struct ClError {
     pub code: i32,
 }
 
+impl ClError {
+    /// Whether no call of this device will succeed any more.
+    pub fn device_is_gone(&self) -> bool {
+        self.code == cl3::error_codes::CL_DEVICE_NOT_AVAILABLE
+    }
+}
+
 fn failed(what: &'static str) -> impl Fn(i32) -> ClError {
     move |code| ClError { what, code }
 }

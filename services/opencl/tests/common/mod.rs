@@ -59,7 +59,7 @@ pub fn own(source: &str, map: &str, signature: &str) -> Result<Loaded, LoadError
 pub fn call(channel: &mut Channel, args: &[u8], room: usize) -> Result<Vec<u8>, DriverError> {
     let mut out = vec![0xee; room];
     let n = channel.run(abi::COMMAND_SET, ArgsAt::private(args), OutAt::private(&mut out))?;
-    out.truncate(n);
+    out.truncate(n.done().expect("a kernel answers at once"));
     Ok(out)
 }
 

@@ -35,7 +35,7 @@ pub enum LoadError {
     },
     /// A driver for another version of the interface.
     #[error(
-        "{path} is built for driver interface {found}; this service speaks {}: build it against this version's vfun_driver.h",
+        "{path} is built for driver interface {found}; this service speaks 1 to {}: build it against this version's vfun_driver.h",
         crate::abi::ABI
     )]
     WrongAbi {

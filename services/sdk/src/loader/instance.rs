@@ -1,8 +1,8 @@
 //! A driver's state, and calls to it.
 
 use super::{ArgsAt, Loaded, OutAt};
-use crate::abi::{self, Call, DriverConfig, DriverSetting, SENTENCE_BYTES};
-use crate::{Config, DriverError};
+use crate::abi::{self, Call, DriverConfig, DriverService, DriverSetting, SENTENCE_BYTES};
+use crate::{Config, DriverError, Outcome};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -12,7 +12,12 @@ pub struct Instance {
     function: abi::FunctionFn,
     library: Arc<Loaded>,
     sentence: Box<[u8; SENTENCE_BYTES]>,
+    /// It may answer calls later.
+    later: bool,
 }
+
+/// The first version of the interface in which a call can be answered later.
+const ABI_WITH_LATER: u32 = 2;
 
 fn c_text(what: &str, text: &str) -> Result<CString, DriverError> {
     CString::new(text).map_err(|_| {
@@ -29,7 +34,12 @@ fn said(room: &[u8]) -> String {
 }
 
 impl Instance {
-    pub(super) fn new(library: Arc<Loaded>, config: &Config) -> Result<Self, DriverError> {
+    /// `service` is null or lives as long as what this gives.
+    pub(super) fn new(
+        library: Arc<Loaded>,
+        config: &Config,
+        service: *const DriverService,
+    ) -> Result<Self, DriverError> {
         let client = c_text("the client's name", &config.client)?;
         let app = c_text("the app's name", &config.app)?;
         let function = c_text("the function's name", &config.function)?;
@@ -44,7 +54,7 @@ impl Instance {
             .collect();
         let mut sentence = Box::new([0u8; SENTENCE_BYTES]);
         let c = DriverConfig {
-            abi: abi::ABI,
+            abi: library.info.abi,
             depth: config.depth.into(),
             channel: config.channel,
             client: client.as_ptr(),
@@ -57,6 +67,7 @@ impl Instance {
             settings_count: settings.len() as u64,
             sentence: sentence.as_mut_ptr().cast::<c_char>(),
             sentence_capacity: SENTENCE_BYTES as u64,
+            service,
         };
         let mut state = std::ptr::null_mut();
         // SAFETY: all that `c` points to lives until the end of this function;
@@ -65,13 +76,17 @@ impl Instance {
         if code != abi::OK {
             return Err(DriverError { code, sentence: said(&sentence[..]) });
         }
-        Ok(Instance { state, function: library.function, library, sentence })
+        let later = !service.is_null() && library.info.abi >= ABI_WITH_LATER;
+        Ok(Instance { state, function: library.function, library, sentence, later })
     }
 
     /// One call: `args` in, results into `out`; how many bytes came.
     #[inline]
     pub fn call(&mut self, args: &[u8], out: &mut [u8]) -> Result<usize, DriverError> {
-        self.run(abi::COMMAND_SET, ArgsAt::private(args), OutAt::private(out))
+        match self.run(abi::COMMAND_SET, ArgsAt::private(args), OutAt::private(out))? {
+            Outcome::Done(len) => Ok(len),
+            Outcome::Later => Err(DriverError::new(abi::PANIC, "the call is answered later")),
+        }
     }
 
     /// Makes the driver forget what earlier calls left behind.
@@ -86,7 +101,7 @@ impl Instance {
         command: u32,
         args: ArgsAt<'_>,
         out: OutAt<'_>,
-    ) -> Result<usize, DriverError> {
+    ) -> Result<Outcome, DriverError> {
         self.sentence[0] = 0;
         let mut call = Call {
             command,
@@ -103,17 +118,20 @@ impl Instance {
         // (`&mut self`); the places are good for their lengths during the call.
         let code = unsafe { (self.function)(self.state, &mut call) };
         if code != abi::OK {
-            return Err(self.failed(code));
+            return self.not_done(code);
         }
         if call.out_len > out.capacity as u64 {
             return Err(DriverError::too_large(call.out_len as usize, out.capacity));
         }
-        Ok(call.out_len as usize)
+        Ok(Outcome::Done(call.out_len as usize))
     }
 
     #[cold]
-    fn failed(&self, code: c_int) -> DriverError {
-        DriverError { code, sentence: said(&self.sentence[..]) }
+    fn not_done(&self, code: c_int) -> Result<Outcome, DriverError> {
+        match code {
+            abi::LATER if self.later => Ok(Outcome::Later),
+            _ => Err(DriverError { code, sentence: said(&self.sentence[..]) }),
+        }
     }
 }
 

@@ -27,15 +27,11 @@ impl<'a> ArgsAt<'a> {
         off: usize,
         len: usize,
     ) -> Result<Self, vfun_window::OutOfBounds> {
-        match off.checked_add(len) {
-            Some(end) if end <= span.len() => Ok(ArgsAt {
-                ptr: span.as_ptr().wrapping_add(off),
-                len,
-                shared: true,
-                life: PhantomData,
-            }),
-            _ => Err(vfun_window::OutOfBounds),
+        if off > span.len() || len > span.len() - off {
+            return Err(vfun_window::OutOfBounds);
         }
+        let ptr = span.as_ptr().wrapping_add(off);
+        Ok(ArgsAt { ptr, len, shared: true, life: PhantomData })
     }
 
     /// Bytes of arguments.
@@ -107,12 +103,11 @@ impl<'a> OutAt<'a> {
         off: usize,
         capacity: usize,
     ) -> Result<Self, vfun_window::OutOfBounds> {
-        match off.checked_add(capacity) {
-            Some(end) if end <= span.len() => {
-                Ok(OutAt { ptr: span.as_mut_ptr().wrapping_add(off), capacity, life: PhantomData })
-            }
-            _ => Err(vfun_window::OutOfBounds),
+        if off > span.len() || capacity > span.len() - off {
+            return Err(vfun_window::OutOfBounds);
         }
+        let ptr = span.as_mut_ptr().wrapping_add(off);
+        Ok(OutAt { ptr, capacity, life: PhantomData })
     }
 
     /// Most bytes that fit.

@@ -1,7 +1,10 @@
 //! One channel of calls: from a checked request to an answer.
 
+mod open;
+
 use super::engine::Serve;
 use super::fault;
+use super::held::OpenCells;
 use super::idle::{Seen, Work};
 use super::meter::Meter;
 use super::pulse::Pulse;
@@ -9,7 +12,7 @@ use super::throttle::{self, Throttle};
 use crate::abi::{self, INLINE_BYTES};
 use crate::error::cut;
 use crate::loader::{ArgsAt, OutAt};
-use crate::{DriverError, abi::SENTENCE_BYTES};
+use crate::{DriverError, Outcome, abi::SENTENCE_BYTES};
 use std::sync::Arc;
 use std::sync::atomic::fence;
 use vfun_ring::{Memory, Next, Request, Server, WindowMemory, sync::Ordering};
@@ -29,10 +32,13 @@ const LOOKS_AWAKE: u32 = 128;
 pub struct Calls<I> {
     server: Server<WindowMemory>,
     instance: I,
+    open: OpenCells,
     pulse: Arc<Pulse>,
     app: Option<Bell>,
     args_spaces: ReadSpan,
     out_spaces: WriteSpan,
+    /// Where `out_spaces` begins in this side's memory, bytes.
+    out_off: usize,
     cell_bytes: usize,
     /// Lengths of arguments that get to the driver.
     lengths: Lengths,
@@ -77,6 +83,7 @@ impl<I: Serve> Calls<I> {
     pub fn new(
         mem: WindowMemory,
         shape: &Shape,
+        open: OpenCells,
         instance: I,
         pulse: Arc<Pulse>,
         app: Option<Bell>,
@@ -87,6 +94,7 @@ impl<I: Serve> Calls<I> {
         let mut calls = Calls {
             args_spaces: mem.theirs().part(off, bytes)?,
             out_spaces: mem.mine().part(off, bytes)?,
+            out_off: off,
             cell_bytes,
             lengths: lengths(shape),
             signed: shape.args.is_some(),
@@ -103,34 +111,16 @@ impl<I: Serve> Calls<I> {
             behind: vec![],
             server: Server::new(mem, shape.depth, shape.cell_bytes),
             instance,
+            open,
             pulse,
             app,
             current: true,
             unrung: true,
         };
-        calls.finish_half_done(shape.left);
+        let current = calls.server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
+        calls.finish_half_done(current, shape);
         calls.rest();
         Ok(calls)
-    }
-
-    /// A service that died may have left a call half done. It is the manager's
-    /// to answer, which knows why; one that it did not answer is answered here,
-    /// and not computed a second time.
-    fn finish_half_done(&mut self, status: Status) {
-        let left = self.server.memory().load_own(in_header::CURRENT, Ordering::Relaxed);
-        if left == 0 {
-            return;
-        }
-        // The half-done one is answered before any other begins (R-CEL-7):
-        // beginning one would overwrite the mark, and a second crash would
-        // then run the first call again.
-        while let Next::Call(r) = self.server.next_anywhere() {
-            if left == (r.cell as u64 + 1) << 32 | u64::from(r.seq) {
-                self.server.answer_inline(r.cell, status, &[]);
-                break;
-            }
-            self.behind.push(r);
-        }
     }
 
     /// Serves what was taken on the way to the call that was left half done. After
@@ -195,8 +185,13 @@ impl<I: Serve> Calls<I> {
         }
     }
 
-    #[inline]
-    fn compute(&mut self, r: &Request) -> Result<usize, DriverError> {
+    /// From here on no call is timed; for who counts instructions.
+    pub fn time_none(&mut self) {
+        self.meter.time_none();
+    }
+
+    #[inline(always)]
+    fn compute(&mut self, r: &Request) -> Result<Outcome, DriverError> {
         let (command, len) = match r.command {
             Command::Set => (abi::COMMAND_SET, r.len as usize),
             Command::Rst => (abi::COMMAND_RST, 0),
@@ -222,12 +217,8 @@ impl<I: Serve> Calls<I> {
             // As they are: a copy of all 48 bytes would wait for the driver's stores.
             self.server.answer_inline(cell, Status::Ok, &self.private[..len.min(INLINE_BYTES)]);
         } else if len <= INLINE_BYTES {
-            let mut results = [0; INLINE_BYTES];
-            let space = cell * self.cell_bytes;
-            match self.out_spaces.read(space, &mut results[..len]) {
-                Ok(()) => self.server.answer_inline(cell, Status::Ok, &results[..len]),
-                Err(e) => self.refuse(cell, &outside(e)),
-            }
+            let from = (self.out_off + cell * self.cell_bytes) / 8;
+            self.server.answer_own(cell, Status::Ok, from, len);
         } else {
             self.server.answer_space(cell, Status::Ok, len as u32);
         }
@@ -275,8 +266,9 @@ impl<I: Serve> Calls<I> {
             self.pulse.end();
             fault::in_call(self.server.memory(), r, "computed");
             match done {
-                Ok(len) => self.answer(r.cell, len),
-                Err(e) if self.leased && e.code == abi::DEVICE_LOST => return self.lose(r, e),
+                Ok(Outcome::Done(len)) => self.answer(r.cell, len),
+                Ok(Outcome::Later) => return self.hold(r),
+                Err(e) if self.leased && e.code == abi::DEVICE_LOST => return self.lose(r.cell, e),
                 Err(e) => self.refuse(r.cell, &e),
             }
             fault::in_call(self.server.memory(), r, "answered");
@@ -289,11 +281,14 @@ impl<I: Serve> Calls<I> {
 
     /// The call stays in its cell, and whoever serves the channel next begins with it.
     #[cold]
-    fn lose(&mut self, r: &Request, e: DriverError) {
+    fn lose(&mut self, cell: usize, e: DriverError) {
         if self.lost.is_none() {
-            self.lost = Some((r.cell, e.sentence));
+            self.lost = Some((cell, e.sentence));
         }
-        self.pulse.stop();
+        // Not where the channel ends: nobody goes on with it.
+        if !self.pulse.stopping() {
+            self.pulse.hand_over();
+        }
     }
 
     /// What the driver said, if its device is gone.
@@ -317,7 +312,8 @@ impl<I: Serve> Calls<I> {
         if self.owes_ring() && self.server.must_ring() {
             self.ring();
         }
-        throttle::sleep(&self.pulse, wait);
+        let pulse = self.pulse.clone();
+        throttle::sleep(&pulse, wait, || _ = self.deliver(true));
         self.meter.waited(self.server.memory(), 0, wait);
         if self.pulse.stopping() {
             self.throttle.put_back();
@@ -332,7 +328,7 @@ impl<I: Serve> Calls<I> {
     }
 
     #[inline(never)]
-    fn measure(&mut self, r: &Request) -> Result<usize, DriverError> {
+    fn measure(&mut self, r: &Request) -> Result<Outcome, DriverError> {
         let mut from = clock::now();
         if self.meter.turn_is_over(from) {
             std::thread::yield_now();
@@ -341,6 +337,11 @@ impl<I: Serve> Calls<I> {
         let done = self.compute(r);
         let now = clock::now();
         self.meter.took(self.server.memory(), now.saturating_sub(from), now);
+        // A caller that never pauses must not keep others from their answers. Where
+        // this call is held, its own answer may be among them: not before it is.
+        if !matches!(done, Ok(Outcome::Later)) {
+            self.deliver(true);
+        }
         done
     }
 
@@ -373,8 +374,8 @@ impl<I: Serve> Calls<I> {
         if let Some(bell) = &self.app {
             // The answer is out before the ring, as it would be before a look.
             fence(Ordering::SeqCst);
+            self.server.about_to_ring();
             bell.ring();
-            self.server.rang();
             self.unrung = false;
         }
     }
@@ -402,9 +403,9 @@ fn outside(e: OutOfBounds) -> DriverError {
 impl<I: Serve> Work for Calls<I> {
     type Look = Next;
 
-    #[inline]
-    fn next(&mut self) -> Next {
-        self.server.next()
+    #[inline(always)]
+    fn next(&mut self, look: &mut Next) {
+        self.server.next_into(look);
     }
 
     fn next_anywhere(&mut self) -> Next {
@@ -413,11 +414,11 @@ impl<I: Serve> Work for Calls<I> {
 
     #[inline]
     fn seen(next: &Next) -> Seen {
-        match next {
-            Next::Call(_) => Seen::Request,
-            Next::Nothing => Seen::Nothing,
-            Next::Broken(v) => Seen::Broken(*v),
+        // First what is usual: one comparison tells it from all others.
+        if let Next::Call(_) = next {
+            return Seen::Request;
         }
+        if let Next::Broken(v) = next { Seen::Broken(*v) } else { Seen::Nothing }
     }
 
     #[inline]
@@ -437,7 +438,18 @@ impl<I: Serve> Work for Calls<I> {
         }
     }
 
+    #[inline]
+    fn deliver(&mut self, hard: bool) -> bool {
+        // Answers may be of calls that ended otherwise: they take room until they are read.
+        (!self.open.is_empty() || self.open.has_answers()) && self.publish_answers(hard)
+    }
+
+    fn due(&self) -> Option<u64> {
+        self.open.due()
+    }
+
     fn leave(&mut self) {
+        self.finish_begun();
         self.current = false;
         match self.lost.as_ref().map(|(cell, _)| *cell).or(self.put_back) {
             Some(cell) => self.server.leave_at(cell),

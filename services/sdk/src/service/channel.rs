@@ -4,11 +4,12 @@ use super::Work as Behind;
 use super::calls::{Calls, Shape};
 use super::engine::Engine;
 use super::floor::Floor;
+use super::held::OpenCells;
 use super::idle::{Bells, End, Loop, Work as _};
 use super::pulse::Pulse;
 use super::standby::Standby;
 use super::watch::Alarm;
-use crate::Config;
+use crate::{Config, OpenCalls};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -19,7 +20,11 @@ use vfun_supervise::{CHANNEL_THREAD, Lengths, Open, Start};
 use vfun_wait::{Policy, WaitMode};
 use vfun_window::{Access, Baton, BatonWaiter, Bell, BellWaiter, Mapping};
 use vfun_wire::Status;
-use vfun_wire::channel::{ChannelKind, in_header, side_bytes};
+use vfun_wire::channel::in_header;
+use vfun_wire::header::HEAP_OFF;
+use vfun_wire::kind::{self as wire, ChannelKind};
+use vfun_wire::limits::WINDOW_BYTES_MAX;
+use vfun_wire::range::Heap;
 
 /// Stack of a channel's thread. What is not touched costs nothing.
 const STACK_BYTES: usize = 1 << 20;
@@ -106,16 +111,21 @@ impl Running {
     /// Asks the thread to end after the call under way.
     pub fn stop(&self) {
         self.pulse.stop();
+        self.wake_to_end();
+    }
+
+    fn wake_to_end(&self) {
         self.wake();
         if let Some(standby) = &self.standby {
             standby.wake();
         }
     }
 
-    /// The same, and to pass the baton as soon as it is answered.
+    /// The same, and to pass the baton as soon as what was begun is answered.
     pub fn hand_over(&self, baton: Option<OwnedFd>) {
         *self.baton.lock().unwrap_or_else(|e| e.into_inner()) = baton.map(Baton::from_fd);
-        self.stop();
+        self.pulse.hand_over();
+        self.wake_to_end();
     }
 
     /// Nobody will say any more whose turn it is.
@@ -136,19 +146,19 @@ impl Running {
 /// Maps the channel's sides; the descriptors of the window are closed then.
 /// What is mapped from one that is open for reading alone cannot be made
 /// writable afterwards, not even by a driver that has this whole process.
-fn map(open: &Open, reading: OwnedFd, window: OwnedFd) -> Result<WindowMemory, String> {
-    let side = side_bytes(open.depth, open.cell_bytes)
-        .ok_or("its depth or cell size is beyond a limit")?;
-    let (out, inn) = (open.dataout_off, open.datain_off);
-    if out.abs_diff(inn) < side {
-        return Err("its two sides overlap".into());
-    }
-    let len = side as usize;
-    let dataout =
-        Mapping::new(&reading, out, len, Access::Read).map_err(|e| format!("dataout: {e}"))?;
-    let datain =
-        Mapping::new(&window, inn, len, Access::ReadWrite).map_err(|e| format!("datain: {e}"))?;
-    if open.standby {
+fn map(
+    at: &wire::Calls,
+    origin: u64,
+    standby: bool,
+    reading: OwnedFd,
+    window: OwnedFd,
+) -> Result<WindowMemory, String> {
+    let len = at.side_bytes as usize;
+    let dataout = Mapping::new(&reading, origin + at.dataout, len, Access::Read)
+        .map_err(|e| format!("dataout: {e}"))?;
+    let datain = Mapping::new(&window, origin + at.datain, len, Access::ReadWrite)
+        .map_err(|e| format!("datain: {e}"))?;
+    if standby {
         dataout.populate(READY_BYTES);
         datain.populate(READY_BYTES);
     }
@@ -184,8 +194,11 @@ pub fn open<E: Engine>(
     if fds.len() != wanted {
         return Err(format!("{} descriptors came along, {wanted} were due", fds.len()));
     }
-    let kind = ChannelKind::from_wire(open.kind).ok_or("its kind is unknown")?;
-    match (kind, &**behind) {
+    let place = open.place.read().map_err(|e| e.to_string())?;
+    // Where the window ends shows when it is mapped.
+    let heap = Heap { window: 0, from: HEAP_OFF as u64, to: WINDOW_BYTES_MAX };
+    place.check(&[heap]).map_err(|e| e.to_string())?;
+    match (place.kind(), &**behind) {
         (ChannelKind::Calls, Behind::Calls(_)) => {}
         (ChannelKind::Floor, Behind::Floor) if !open.standby => {}
         (kind, _) => {
@@ -200,7 +213,8 @@ pub fn open<E: Engine>(
     let (Some(window), Some(reading)) = (fds.pop(), fds.pop()) else {
         return Err("its window is missing".into());
     };
-    let mem = Arc::new(map(&open, reading, window)?);
+    let at = wire::Calls::of(&place).ok_or("its kind is not one that is served")?;
+    let mem = Arc::new(map(&at, open.origin, open.standby, reading, window)?);
     let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
     let pulse = Arc::new(Pulse::default());
     pulse.set_awake(true);
@@ -224,12 +238,16 @@ pub fn open<E: Engine>(
         function: start.function.clone(),
         version: ((start.version >> 16) as u16, start.version as u16),
         channel: open.channel,
-        depth: open.depth,
-        cell_bytes: open.cell_bytes,
+        depth: at.depth,
+        cell_bytes: at.cell_bytes,
         settings,
     };
     let behind = behind.clone();
-    let asked = Asked { config, mode, args: start.args, standby, leased, stood: false, baton };
+    let deadline = Duration::from_millis(open.deadline_ms.max(1).into());
+    let open_calls = open_calls(pulse.clone(), running.bell.clone());
+    let args = start.args;
+    let asked =
+        Asked { config, mode, args, standby, leased, stood: false, baton, deadline, open_calls };
     // The manager knows these threads by their name: a driver's own give way to them.
     let name = format!("{CHANNEL_THREAD}{}", open.channel);
     let serve = move || serve(&behind, mem, asked, pulse, bells, &teller);
@@ -256,6 +274,18 @@ fn stand(fds: &mut Vec<OwnedFd>) -> Result<(Arc<Standby>, BatonWaiter), String> 
     Ok((Arc::new(standby), waiter))
 }
 
+/// Whoever answers an open call wakes the channel's thread, if that sleeps.
+fn open_calls(pulse: Arc<Pulse>, bell: Option<Bell>) -> OpenCalls {
+    OpenCalls::new(move || {
+        // It declares sleep and then looks for answers: one of the two sees the other.
+        if !pulse.awake()
+            && let Some(bell) = &bell
+        {
+            bell.ring();
+        }
+    })
+}
+
 /// How a channel is to be served.
 struct Asked {
     config: Config,
@@ -267,6 +297,9 @@ struct Asked {
     /// It stood by until its turn came.
     stood: bool,
     baton: Arc<Mutex<Option<Baton>>>,
+    /// Of each call.
+    deadline: Duration,
+    open_calls: OpenCalls,
 }
 
 impl Asked {
@@ -315,7 +348,7 @@ fn serve<E: Engine>(
         Behind::Calls(engine) => {
             // The watch sees init as a call.
             pulse.begin();
-            let made = engine.open(&asked.config);
+            let made = engine.open_later(&asked.config, &asked.open_calls);
             pulse.end();
             if asked.standby.is_some() {
                 warm_up(&mem, asked.config.depth, asked.config.cell_bytes);
@@ -345,7 +378,8 @@ fn serve<E: Engine>(
                 args: asked.args,
             };
             let calls = made.and_then(|(i, _)| {
-                Calls::new(mem, &shape, i, pulse.clone(), app).map_err(|e| e.to_string())
+                let open = OpenCells::new(asked.open_calls.clone(), asked.deadline);
+                Calls::new(mem, &shape, open, i, pulse.clone(), app).map_err(|e| e.to_string())
             });
             match calls {
                 Ok(mut calls) => {
@@ -371,6 +405,7 @@ fn serve<E: Engine>(
                     if let Some(words) = calls.lost() {
                         end = End::Lost(words.to_owned());
                     }
+                    calls.cancel_open();
                     // And the driver's exit.
                     pulse.begin();
                     drop(calls);

@@ -387,8 +387,8 @@ impl<E: Engine> Control<E> {
 
     fn check_deadlines(&mut self, now: Instant) {
         let over = self.channels.iter_mut().find_map(|(&id, c)| {
-            let calls = c.running.pulse.calls();
-            c.watched.as_mut().is_some_and(|w| w.overran(calls, now)).then(|| (id, c.app.clone()))
+            let pulse = &c.running.pulse;
+            c.watched.as_mut().is_some_and(|w| w.overran(pulse, now)).then(|| (id, c.app.clone()))
         });
         if let Some((channel, app)) = over {
             log::line(format_args!(

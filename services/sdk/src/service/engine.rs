@@ -1,7 +1,7 @@
 //! What computes: a native library, or something else with the same shape.
 
 use crate::loader::{ArgsAt, Instance, Library, OutAt};
-use crate::{Config, DriverError};
+use crate::{Config, DriverError, OpenCalls, Outcome};
 
 /// What a service loads once: a driver's code.
 pub trait Engine: Send + Sync + 'static {
@@ -17,15 +17,29 @@ pub trait Engine: Send + Sync + 'static {
     }
     /// A state for a new channel, made on that channel's thread.
     fn open(&self, config: &Config) -> Result<Self::Instance, DriverError>;
+    /// The same for an engine that may answer calls later: through `calls`, which
+    /// outlives the state. Others ignore it.
+    fn open_later(
+        &self,
+        config: &Config,
+        _calls: &OpenCalls,
+    ) -> Result<Self::Instance, DriverError> {
+        self.open(config)
+    }
 }
 
 /// A channel's state.
 pub trait Serve {
     /// One call (`abi::COMMAND_SET`) or one `rst` (`abi::COMMAND_RST`): how
     /// many bytes of results are in `out`. More than fit is for the engine to
-    /// refuse, with [`DriverError::too_large`].
-    fn run(&mut self, command: u32, args: ArgsAt<'_>, out: OutAt<'_>)
-    -> Result<usize, DriverError>;
+    /// refuse, with [`DriverError::too_large`]. Or *later*, if a handle was taken
+    /// of the [`OpenCalls`] meanwhile; `args` and `out` end with this all the same.
+    fn run(
+        &mut self,
+        command: u32,
+        args: ArgsAt<'_>,
+        out: OutAt<'_>,
+    ) -> Result<Outcome, DriverError>;
 }
 
 impl Engine for Library {
@@ -39,6 +53,9 @@ impl Engine for Library {
     fn open(&self, config: &Config) -> Result<Instance, DriverError> {
         self.init(config)
     }
+    fn open_later(&self, config: &Config, calls: &OpenCalls) -> Result<Instance, DriverError> {
+        self.init_later(config, calls)
+    }
 }
 
 impl Serve for Instance {
@@ -48,7 +65,7 @@ impl Serve for Instance {
         command: u32,
         args: ArgsAt<'_>,
         out: OutAt<'_>,
-    ) -> Result<usize, DriverError> {
+    ) -> Result<Outcome, DriverError> {
         Instance::run(self, command, args, out)
     }
 }

@@ -47,8 +47,8 @@ impl Floor {
     #[cold]
     fn ring(&self) {
         if let Some(bell) = &self.app {
+            self.server.about_to_ring();
             bell.ring();
-            self.server.rang();
         }
     }
 }
@@ -57,17 +57,16 @@ impl Work for Floor {
     type Look = Option<(usize, u64)>;
 
     #[inline]
-    fn next(&mut self) -> Self::Look {
-        let found = self.look_at(self.head);
-        if found.is_some() {
-            return found;
+    fn next(&mut self, look: &mut Self::Look) {
+        *look = self.look_at(self.head);
+        if look.is_some() {
+            return;
         }
         self.looks = self.looks.wrapping_add(1);
-        if !self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
-            return None;
+        if self.looks.is_multiple_of(LOOKS_PER_SWEEP) {
+            self.sweep = self.after(self.sweep);
+            *look = self.look_at(self.sweep);
         }
-        self.sweep = self.after(self.sweep);
-        self.look_at(self.sweep)
     }
 
     fn next_anywhere(&mut self) -> Self::Look {

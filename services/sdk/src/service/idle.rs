@@ -45,18 +45,27 @@ pub enum End {
 
 /// What a channel's thread does between looks.
 pub trait Work {
-    /// What a look gives. It is passed on by reference: moving a request that
-    /// was just put together would wait for the stores under way, those to
-    /// lines that the app holds among them.
-    type Look;
+    /// What a look gives; nothing at first. It is put together where it is used:
+    /// moving a request would wait for the stores under way, those to lines that
+    /// the app holds among them.
+    type Look: Default;
     /// Looks for what is expected next.
-    fn next(&mut self) -> Self::Look;
+    fn next(&mut self, look: &mut Self::Look);
     /// Looks everywhere once.
     fn next_anywhere(&mut self) -> Self::Look;
     /// What it is.
     fn seen(look: &Self::Look) -> Seen;
     /// Serves what was seen to be a request, and rings the app if it is seen to sleep.
     fn serve(&mut self, look: &Self::Look);
+    /// Publishes answers to open calls that other threads gave and, if `hard`, ends
+    /// those past their deadline; whether there were any.
+    fn deliver(&mut self, _hard: bool) -> bool {
+        false
+    }
+    /// When the next open call is past its deadline, ns of the clock.
+    fn due(&self) -> Option<u64> {
+        None
+    }
     /// Nothing is being computed: says so in the window.
     fn rest(&mut self);
     /// The channel is let go of between two calls: as [`Work::rest`], and says
@@ -90,6 +99,14 @@ pub struct Loop {
     learned: Learned,
 }
 
+/// How a turn of the loop ended.
+pub enum Turn {
+    /// A call was served.
+    Served,
+    /// The loop ends.
+    Ended(End),
+}
+
 /// What ended a wait.
 enum Outcome<L> {
     /// A request was served.
@@ -109,38 +126,48 @@ impl Loop {
 
     /// Serves until told to stop, or until the channel breaks.
     pub fn run<W: Work>(&self, work: &mut W) -> End {
-        let first_looks = self.policy.first_looks();
         loop {
-            let look = work.next();
-            match W::seen(&look) {
-                Seen::Request => work.serve(&look),
-                Seen::Nothing => {
-                    work.rest();
-                    match self.wait(first_looks, work) {
-                        Outcome::Found(look) => work.serve(&look),
-                        Outcome::End(end) => {
-                            if end == End::Stopped {
-                                work.leave();
-                            }
-                            return end;
-                        }
-                        Outcome::Served => {}
-                    }
-                }
-                Seen::Broken(v) => return End::Broken(v),
-            }
-            if self.pulse.stopping() {
-                work.leave();
-                return End::Stopped;
+            if let Turn::Ended(end) = self.turn(work) {
+                return end;
             }
         }
+    }
+
+    /// Waits for one call and serves it.
+    #[inline(always)]
+    pub fn turn<W: Work>(&self, work: &mut W) -> Turn {
+        let mut look = W::Look::default();
+        work.next(&mut look);
+        match W::seen(&look) {
+            Seen::Request => work.serve(&look),
+            Seen::Nothing => {
+                work.rest();
+                match self.wait(self.policy.first_looks(), work) {
+                    Outcome::Found(look) => work.serve(&look),
+                    Outcome::End(end) => {
+                        if end == End::Stopped {
+                            work.leave();
+                        }
+                        return Turn::Ended(end);
+                    }
+                    Outcome::Served => {}
+                }
+            }
+            Seen::Broken(v) => return Turn::Ended(End::Broken(v)),
+        }
+        if self.pulse.stopping() {
+            work.leave();
+            return Turn::Ended(End::Stopped);
+        }
+        Turn::Served
     }
 
     #[inline]
     fn wait<W: Work>(&self, first_looks: u32, work: &mut W) -> Outcome<W::Look> {
         for _ in 0..first_looks {
             pause();
-            let look = work.next();
+            let mut look = W::Look::default();
+            work.next(&mut look);
             match W::seen(&look) {
                 Seen::Request => {
                     work.serve(&look);
@@ -172,6 +199,12 @@ impl<W: Work> Place for Here<'_, W> {
     type Found = Outcome<W::Look>;
 
     fn look(&mut self, hard: bool) -> Option<Self::Found> {
+        if self.work.deliver(hard) {
+            if hard {
+                self.on.alarm.woke(&self.on.pulse);
+            }
+            return Some(Outcome::Served);
+        }
         if hard {
             let look = self.work.next_anywhere();
             return match W::seen(&look) {
@@ -184,7 +217,8 @@ impl<W: Work> Place for Here<'_, W> {
                 Seen::Broken(v) => Some(Outcome::End(End::Broken(v))),
             };
         }
-        let look = self.work.next();
+        let mut look = W::Look::default();
+        self.work.next(&mut look);
         match W::seen(&look) {
             Seen::Request => {
                 self.work.serve(&look);
@@ -206,8 +240,8 @@ impl<W: Work> Place for Here<'_, W> {
             && self.work.owes_ring()
             && self.work.server().must_ring()
         {
+            self.work.server().about_to_ring();
             bells.app.ring();
-            self.work.server().rang();
         }
     }
 
@@ -232,6 +266,8 @@ impl<W: Work> Place for Here<'_, W> {
             self.nap = (self.nap * 2).min(LOOK_LAST);
             return;
         };
+        let due = self.work.due().map(|due| due.saturating_sub(clock::now()));
+        let limit = [limit, due].into_iter().flatten().min();
         // An error here is a bell that is no bell; look now and then instead.
         if bells.mine.wait(limit.map(Duration::from_nanos)).is_err() {
             std::thread::sleep(LOOK_LAST);

@@ -84,14 +84,16 @@ fn batch(rate: u32) -> (u32, u64) {
     (calls, u64::from(calls) * 1_000_000_000 / u64::from(rate))
 }
 
-/// Sleeps so long, or until the channel is told to stop or is bound otherwise.
-pub fn sleep(pulse: &Pulse, ns: u64) {
+/// Sleeps so long, or until the channel is told to stop or is bound otherwise;
+/// `meanwhile` is done now and then.
+pub fn sleep(pulse: &Pulse, ns: u64, mut meanwhile: impl FnMut()) {
     let (until, rate) = (clock::now().saturating_add(ns), pulse.rate());
     loop {
         let left = until.saturating_sub(clock::now());
         if left == 0 || pulse.stopping() || pulse.rate() != rate {
             return;
         }
+        meanwhile();
         std::thread::sleep(Duration::from_nanos(left).min(SLICE));
     }
 }

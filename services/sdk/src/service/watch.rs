@@ -6,6 +6,7 @@
 use super::pulse::Pulse;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use vfun_wait::clock;
 use vfun_window::Bell;
 
 /// Most and least time between two looks.
@@ -53,9 +54,13 @@ impl Watched {
     }
 
     /// Looks at the pulse. True if one call has been under way for too long.
-    pub fn overran(&mut self, calls: u64, now: Instant) -> bool {
+    pub fn overran(&mut self, pulse: &Pulse, now: Instant) -> bool {
+        let calls = pulse.calls();
         if self.seen.0 != calls {
             self.seen = (calls, now);
+            if calls % 2 == 1 {
+                pulse.sight(calls, clock::now());
+            }
             return false;
         }
         // The first thing under way on every channel is the driver's init.
@@ -117,13 +122,23 @@ mod tests {
         let t = Instant::now();
         let ms = Duration::from_millis;
         let mut w = Watched::new(ms(100), t);
-        assert!(!w.overran(0, t + ms(500)), "idle for long");
-        assert!(!w.overran(1, t + ms(510)));
-        assert!(!w.overran(1, t + ms(609)), "init may take longer");
-        assert!(!w.overran(3, t + ms(610)), "another call");
-        assert!(!w.overran(3, t + ms(709)));
-        assert!(w.overran(3, t + ms(710)));
-        assert!(!w.overran(4, t + ms(900)), "ended at last");
+        let p = Pulse::default();
+        assert!(!w.overran(&p, t + ms(500)), "idle for long");
+        p.begin();
+        assert!(!w.overran(&p, t + ms(510)));
+        assert!(!w.overran(&p, t + ms(609)), "init may take longer");
+        p.end();
+        p.begin();
+        assert!(!w.overran(&p, t + ms(610)), "another call");
+        assert!(!w.overran(&p, t + ms(709)));
+        assert!(w.overran(&p, t + ms(710)));
+        assert_eq!(p.begun_by(), None, "it has not ended");
+        p.end();
+        assert!(!w.overran(&p, t + ms(900)), "ended at last");
+        assert!(p.begun_by().is_some(), "a call that is held then has begun no later");
+        p.begin();
+        p.end();
+        assert_eq!(p.begun_by(), None, "that was the call before");
     }
 
     #[test]

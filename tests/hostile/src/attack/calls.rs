@@ -123,7 +123,7 @@ pub(super) fn giant(f: &mut Field) {
         let bytes = f.random.of(&[64, 4096, 1 << 16, 1 << 20, 1 << 22, 1 << 30, u32::MAX]);
         let got = app.function(&w, "misbehave", depth, bytes);
         let Some(mut channel) = f.got(got) else { continue };
-        let room = channel.geometry.cell_bytes.get();
+        let room = channel.at.cell_bytes;
         for cell in 0..channel.depth().min(16) {
             let fill = with_ms(mode::FILL, f.random.of(&[room, room + 1, 1 << 20, u32::MAX]));
             match f.random.below(2) {

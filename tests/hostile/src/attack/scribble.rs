@@ -48,7 +48,7 @@ pub(super) fn random(f: &mut Field) {
         }
         f.report.deeds += 256;
         w.posted();
-        w.ring(channel.geometry.vector_out.get());
+        w.ring(channel.vector_out);
     }
     leave(f, &w, app);
 }

@@ -11,10 +11,12 @@ use vfun_window::{Access, Bell, Mapping, WriteSpan, fdpass};
 use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
 use vfun_wire::control::{self, Posted, WORD_ANSWERED, WORD_POSTED, WORD_SESSION};
 use vfun_wire::header::POSTED_OFF;
+use vfun_wire::kind::CallsShape;
 use vfun_wire::limits::*;
 use vfun_wire::message::{Hello, HelloAck, Kind, Negotiate};
+use vfun_wire::version::VERSION;
 use vfun_wire::{LINE, Nack, NackCode, names};
-use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A window without the library: every byte of it is this test's to write.
@@ -125,7 +127,7 @@ impl Raw {
 
     pub fn hello(&mut self) -> u64 {
         let mut h = Hello::read_from_bytes(&[0; size_of::<Hello>()]).unwrap();
-        (h.version_min, h.version_max) = (U16::new(1), U16::new(1));
+        (h.version_min, h.version_max) = (U16::new(VERSION), U16::new(VERSION));
         h.app = names::encode("raw").unwrap();
         let ack = self.ask(Kind::Hello, 0, h.as_bytes()).unwrap();
         HelloAck::read_from_bytes(&ack).unwrap().session.get()
@@ -137,6 +139,6 @@ pub fn negotiate(name: &str) -> Negotiate {
     let mut n = Negotiate::read_from_bytes(&[0; size_of::<Negotiate>()]).unwrap();
     n.function = names::encode(name).unwrap();
     n.kind = U16::new(1);
-    n.cell_bytes = U32::new(64);
+    n.shape = CallsShape::new(0, 64).shape();
     n
 }

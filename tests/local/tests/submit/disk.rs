@@ -1,9 +1,10 @@
 //! The disk on which modules are kept: slow, full, spoiled.
 
 use super::{Clients, call, names, refused};
+use crate::failure::Disk;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use vfun::SubmitCode;
 use vfun_admin::Ask;
 use vfun_tests_local::{Stand, args, number};
@@ -62,42 +63,18 @@ fn a_slow_disk_holds_up_who_submits_and_nobody_else() {
     assert_eq!(call(&a, "my.triple", 4), 12);
 }
 
-/// A tmpfs, taken away with its guard.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(at: &Path) -> Option<Self> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(at).unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m,mode=700", "vfun-test"]).arg(at);
-        let done = mount.stderr(Stdio::null()).status();
-        done.is_ok_and(|s| s.success()).then(|| Disk(at.to_owned()))
-    }
-
-    fn fill(&self) -> PathBuf {
-        use std::io::Write;
-        let path = self.0.join("filler");
-        let mut f = std::fs::File::create(&path).unwrap();
-        for size in [4096, 1] {
-            while f.write_all(&vec![1; size]).is_ok() {}
-        }
-        path
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
+/// A small disk in a client's folder.
+fn mounted(at: &Path) -> Option<Disk> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(at).unwrap();
+    Disk::mount(at, "size=1m,mode=700")
 }
 
 #[test]
 #[ignore = "needs `make wasm`"]
 fn a_full_disk_refuses_a_module_and_loses_nothing() {
     let mut disk = None;
-    let c = Clients::on(|| {
-        Stand::prepared(&[], |root| disk = Disk::mount(&root.join("admin/modules")))
-    });
+    let c =
+        Clients::on(|| Stand::prepared(&[], |root| disk = mounted(&root.join("admin/modules"))));
     let Some(disk) = disk else {
         eprintln!("SKIPPED: a tmpfs cannot be mounted here (it takes root)");
         return;

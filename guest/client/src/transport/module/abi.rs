@@ -6,7 +6,7 @@ use rustix::ioctl::{Opcode, opcode};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The ABI that this library speaks.
-pub(super) const ABI: u32 = 1;
+pub(super) const ABI: u32 = 2;
 /// The group of the module's numbers.
 const MAGIC: u8 = b'V';
 

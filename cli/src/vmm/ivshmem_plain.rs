@@ -1,0 +1,57 @@
+//! QEMU maps a file as the memory of an ivshmem device; no doorbells.
+
+use super::{HotPlug, Vmm, Window, memory, memory_argument, quoted};
+use serde_json::json;
+use std::path::Path;
+
+/// The only folder in which libvirt looks for the memory of an ivshmem-plain device.
+const LIBVIRT_FOLDER: &str = "/dev/shm";
+
+/// The transport `ivshmem-plain`.
+pub struct Plain;
+
+impl Vmm for Plain {
+    fn qemu(&self, w: &Window<'_>) -> Option<[String; 4]> {
+        let id = &w.id;
+        Some([
+            "-object".into(),
+            memory_argument(w, w.bytes),
+            "-device".into(),
+            format!("ivshmem-plain,id={id}-device,memdev={id}"),
+        ])
+    }
+
+    fn hot_plug(&self, w: &Window<'_>) -> Option<HotPlug> {
+        Some(HotPlug {
+            backend: "object-add",
+            arguments: memory(w, w.bytes),
+            device: json!({ "driver": "ivshmem-plain", "memdev": w.id }),
+            device_id: format!("{}-device", w.id),
+        })
+    }
+
+    fn libvirt(&self, w: &Window<'_>) -> Option<String> {
+        if w.path != Path::new(LIBVIRT_FOLDER).join(&w.id) {
+            return None;
+        }
+        let (unit, size) = match w.bytes {
+            b if b.is_multiple_of(1 << 20) => ("M", b >> 20),
+            b => ("B", b),
+        };
+        let id = &w.id;
+        Some(format!(
+            "<shmem name='{id}'>\n  <model type='ivshmem-plain'/>\n  <size unit='{unit}'>{size}</size>\n</shmem>"
+        ))
+    }
+
+    fn not_by_libvirt(&self) -> &'static str {
+        "libvirt finds windows in /dev/shm only: start vfund with --window-dir /dev/shm, or give the\ndomain the arguments above as <qemu:commandline>.\n"
+    }
+
+    fn permission(&self, w: &Window<'_>) -> String {
+        format!(
+            "QEMU runs there as another user, who must be let at the window, once a boot of the host:\n\n    setfacl -m u:libvirt-qemu:rw {}\n",
+            quoted(&w.path.display().to_string())
+        )
+    }
+}

@@ -1,0 +1,139 @@
+//! What a VMM is told so that its VM gets a client's window: a file for each
+//! transport of `vfun_admin::transport`.
+
+mod dir;
+mod ivshmem_doorbell;
+mod ivshmem_plain;
+mod pmem;
+
+use serde_json::{Value, json};
+use std::path::Path;
+use vfun_admin::{ClientRow, Transport};
+
+/// A client's window, for its VMM.
+pub struct Window<'a> {
+    /// What its device, character device and memory are called in QEMU and libvirt.
+    pub id: String,
+    /// The socket or file.
+    pub path: &'a Path,
+    /// Size of the window, bytes.
+    pub bytes: u64,
+    vmm: &'static dyn Vmm,
+}
+
+/// What goes into a QEMU that runs, by QMP.
+pub struct HotPlug {
+    /// The command that makes what stands behind the device.
+    pub backend: &'static str,
+    /// Its arguments.
+    pub arguments: Value,
+    /// Arguments of `device_add`, without name and bus.
+    pub device: Value,
+    /// The device's name.
+    pub device_id: String,
+}
+
+/// What VMMs are told for one transport.
+trait Vmm: Sync {
+    /// QEMU's arguments: what stands behind the device, and the device; none if QEMU
+    /// has no such device.
+    fn qemu(&self, w: &Window<'_>) -> Option<[String; 4]>;
+    /// The same for a QEMU that runs.
+    fn hot_plug(&self, w: &Window<'_>) -> Option<HotPlug>;
+    /// libvirt's element; none if libvirt cannot give this window to a domain.
+    fn libvirt(&self, w: &Window<'_>) -> Option<String>;
+    /// Why there is none, and what to do.
+    fn not_by_libvirt(&self) -> &'static str {
+        ""
+    }
+    /// What libvirt's user must be allowed, for people.
+    fn permission(&self, w: &Window<'_>) -> String;
+    /// What else people should know, and other VMMs; may be empty.
+    fn others(&self, _: &Window<'_>) -> String {
+        String::new()
+    }
+}
+
+/// The window of a client's VM; none on the host.
+pub fn window(c: &ClientRow) -> Option<Window<'_>> {
+    let path = c.socket.as_deref().or(c.window_file.as_deref())?;
+    let vmm: &'static dyn Vmm = match c.transport {
+        Transport::Host => return None,
+        Transport::IvshmemDoorbell => &ivshmem_doorbell::Doorbell,
+        Transport::IvshmemPlain => &ivshmem_plain::Plain,
+        Transport::Pmem => &pmem::Pmem,
+        Transport::Dir => &dir::Dir,
+    };
+    Some(Window { id: device_id(&c.name), path, bytes: c.window_bytes, vmm })
+}
+
+/// What a client's device and memory are called in QEMU and libvirt.
+pub fn device_id(client: &str) -> String {
+    format!("virtfun-{client}")
+}
+
+impl Window<'_> {
+    /// QEMU's arguments.
+    pub fn qemu(&self) -> Option<[String; 4]> {
+        self.vmm.qemu(self)
+    }
+    /// The same for a QEMU that runs.
+    pub fn hot_plug(&self) -> Option<HotPlug> {
+        self.vmm.hot_plug(self)
+    }
+    /// libvirt's element for it, if there is one.
+    pub fn libvirt(&self) -> Option<String> {
+        self.vmm.libvirt(self)
+    }
+    /// Why there is none, and what to do.
+    pub fn not_by_libvirt(&self) -> &'static str {
+        self.vmm.not_by_libvirt()
+    }
+    /// What libvirt's user must be allowed, for people.
+    pub fn permission(&self) -> String {
+        self.vmm.permission(self)
+    }
+    /// What else people should know, and other VMMs; may be empty.
+    pub fn others(&self) -> String {
+        self.vmm.others(self)
+    }
+    /// The path as QEMU's options take it: a comma is doubled.
+    fn qemu_path(&self) -> String {
+        self.path.display().to_string().replace(',', ",,")
+    }
+}
+
+/// A size as QEMU takes it.
+fn qemu_size(bytes: u64) -> String {
+    match bytes {
+        b if b.is_multiple_of(1 << 20) => format!("{}M", b >> 20),
+        b if b.is_multiple_of(1 << 10) => format!("{}K", b >> 10),
+        b => b.to_string(),
+    }
+}
+
+/// Memory of a file, as the arguments of `object-add`.
+fn memory(w: &Window<'_>, bytes: u64) -> Value {
+    json!({ "qom-type": "memory-backend-file", "id": w.id, "share": true,
+        "mem-path": w.path, "size": bytes })
+}
+
+/// The same as the argument of `-object`.
+fn memory_argument(w: &Window<'_>, bytes: u64) -> String {
+    let (id, path) = (&w.id, w.qemu_path());
+    format!("memory-backend-file,id={id},share=on,mem-path={path},size={}", qemu_size(bytes))
+}
+
+/// A value within an attribute in single quotes.
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
+}
+
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
+    match word.chars().all(plain) && !word.is_empty() {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}

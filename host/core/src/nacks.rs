@@ -1,0 +1,246 @@
+//! What apps are told when a request is refused: a sentence for each cause. Refusals by
+//! policy are in [`rules`](super::rules), which knows where each rule stands.
+
+use super::catalog::{Client, Function, Hardware};
+use super::grant::{Grant, Shape};
+use super::window::Window;
+use super::{Handle, drain::Drained};
+use vfun_wire::kind::ChannelKind;
+use vfun_wire::limits::*;
+use vfun_wire::message::Kind;
+use vfun_wire::version::{FunctionVersion, no_common};
+use vfun_wire::{Nack, NackCode};
+
+pub(super) fn malformed(what: impl Into<String>) -> Nack {
+    Nack::new(NackCode::Malformed, what)
+}
+
+pub(super) fn length(kind: Kind, is: usize, should: usize) -> Nack {
+    malformed(format!("a {kind} request has {is} bytes of body, not {should}"))
+}
+
+pub(super) fn unknown_message(number: u16) -> Nack {
+    let sentence = format!("message {number} is not one this manager knows");
+    Nack::new(NackCode::Unsupported, sentence)
+}
+
+pub(super) fn lacks_feature(kind: Kind) -> Nack {
+    let sentence = format!("{kind} needs a feature that this host does not offer");
+    Nack::new(NackCode::Unsupported, sentence)
+}
+
+pub(super) fn no_buffers() -> Nack {
+    Nack::new(NackCode::Unsupported, "buffers are not offered by this version")
+}
+
+pub(super) fn client_removed() -> Nack {
+    Nack::new(NackCode::Denied, "this window's client was removed")
+}
+
+pub(super) fn another_windows_session() -> Nack {
+    Nack::new(NackCode::BadHandle, "this session is not of this window")
+}
+
+pub(super) fn no_session(session: Handle) -> Nack {
+    Nack::new(NackCode::BadHandle, format!("there is no session {session}: say hello first"))
+}
+
+pub(super) fn session_ended(session: Handle, why: &str) -> Nack {
+    let sentence = format!("session {session} has ended ({why}): connect again");
+    Nack::new(NackCode::Stale, sentence)
+}
+
+pub(super) fn another_sessions_grant(grant: Handle) -> Nack {
+    Nack::new(NackCode::BadHandle, format!("grant {grant} is not this session's"))
+}
+
+pub(super) fn no_grant(grant: Handle) -> Nack {
+    Nack::new(NackCode::BadHandle, format!("there is no grant {grant}: negotiate first"))
+}
+
+pub(super) fn grant_released(grant: Handle) -> Nack {
+    Nack::new(NackCode::Stale, format!("grant {grant} was released: negotiate again"))
+}
+
+pub(super) fn protocol(min: u16, max: u16) -> Nack {
+    Nack::new(NackCode::WrongProtocol, no_common((min, max)))
+}
+
+pub(super) fn no_line() -> Nack {
+    Nack::new(
+        NackCode::NoCapacity,
+        format!("this window has {SESSIONS} apps already: wait for one to end"),
+    )
+}
+
+/// `near`: what may have been meant.
+pub(super) fn no_function(client: &Client, name: &str, near: &str) -> Nack {
+    Nack::new(
+        NackCode::UnknownFunction,
+        format!(
+            "no function '{name}' is offered to client {}{near}: `vfun list` shows those that are",
+            client.name
+        ),
+    )
+}
+
+pub(super) fn drained(what: Drained<'_>) -> Nack {
+    let sentence = match what {
+        Drained::All => "the host is finishing what is in flight and grants nothing new".to_owned(),
+        Drained::Client(c) => format!("client {c} is drained: nothing new is granted to it"),
+        Drained::Function(f) => format!("'{f}' is drained: nothing new is granted of it"),
+    };
+    Nack::new(NackCode::Draining, sentence)
+}
+
+pub(super) fn version(f: &Function, wanted: FunctionVersion) -> Nack {
+    Nack::new(
+        NackCode::WrongVersion,
+        format!(
+            "'{}' is offered in version {}, which does not serve a caller of {wanted}",
+            f.name, f.version
+        ),
+    )
+}
+
+pub(super) fn signature(f: &Function, callers: u64) -> Nack {
+    let (name, ours) = (&f.name, f.fingerprint());
+    let what = match &f.signature {
+        None => "has no signature here".to_owned(),
+        Some(s) => format!("is {s} ({ours:016x})"),
+    };
+    Nack::new(
+        NackCode::WrongSignature,
+        format!(
+            "the caller was made for another signature of '{name}' ({callers:016x}): make its stubs anew with `vfun bindgen {name}`. The function {what}"
+        ),
+    )
+}
+
+pub(super) fn kind(f: &Function, fits: ChannelKind, kind: ChannelKind) -> Nack {
+    let sentence = format!("'{}' has channels of kind {fits}, not {kind}", f.name);
+    Nack::new(NackCode::Unsupported, sentence)
+}
+
+pub(super) fn shape(shape: &Shape) -> Nack {
+    let (depth, cell_bytes) = (shape.cells().depth, shape.cells().cell_bytes);
+    Nack::new(
+        NackCode::BeyondLimit,
+        format!(
+            "a channel of {depth} cells with {cell_bytes} bytes each is not possible: depth is a power of two up to {DEPTH_MAX}, cells have at most {CELL_BYTES_MAX} bytes"
+        ),
+    )
+}
+
+pub(super) fn cells_too_small(f: &Function, cell_bytes: u32, least: u32) -> Nack {
+    Nack::new(
+        NackCode::BeyondLimit,
+        format!(
+            "cells of {cell_bytes} bytes cannot hold a call of '{}', whose arguments or results have at least {least} bytes: ask for cells of as many",
+            f.name
+        ),
+    )
+}
+
+pub(super) fn larger_than_window(shape: &Shape, w: &Window) -> Nack {
+    Nack::new(
+        NackCode::NoCapacity,
+        format!(
+            "a channel of {} cells with {} bytes of arguments and as many of results takes {} bytes; the window has {} for channels: send less in a call, ask for fewer cells, or give the client a larger window",
+            shape.cells().depth,
+            shape.cells().cell_bytes,
+            shape.bytes(),
+            w.heap.total()
+        ),
+    )
+}
+
+pub(super) fn only_hardware(f: &Function) -> Nack {
+    Nack::new(NackCode::NoCapacity, format!("'{}' runs only on hardware", f.name))
+}
+
+pub(super) fn no_hardware(f: &Function) -> Nack {
+    let sentence = format!("'{}' has no hardware behind it on this host.", f.name);
+    Nack::new(NackCode::NoHardware, sentence)
+}
+
+pub(super) fn hardware_busy(f: &Function, hw: &Hardware) -> Nack {
+    Nack::new(
+        NackCode::DeviceBusy,
+        format!("all {} instances of '{}' on {} are taken.", hw.instances, f.name, hw.location),
+    )
+}
+
+pub(super) fn lost_before_told(grant: Handle, g: &Grant) -> Nack {
+    Nack::new(
+        NackCode::ServiceFailed,
+        format!(
+            "the service of '{}' was lost before anybody was told that it serves grant {grant}: release that, and negotiate again",
+            g.subject.function
+        ),
+    )
+}
+
+pub(super) fn already(grant: Handle, g: &Grant) -> Nack {
+    let sentence = format!("grant {grant} is {} already", g.state().text());
+    Nack::new(NackCode::WrongState, sentence)
+}
+
+pub(super) fn ended_meanwhile(why: &str) -> Nack {
+    Nack::new(NackCode::WrongState, format!("the grant ended while it was being activated: {why}"))
+}
+
+pub(super) fn another_module(g: &Grant) -> Nack {
+    Nack::new(
+        NackCode::UnknownFunction,
+        format!(
+            "the module of '{}' was replaced or removed since it was granted: negotiate it again",
+            g.subject.function
+        ),
+    )
+}
+
+pub(super) fn many_starts(g: &Grant, waiting: usize) -> Nack {
+    Nack::new(
+        NackCode::NoCapacity,
+        format!(
+            "{waiting} services of client {} wait for their start already: try again in a moment",
+            g.holder.client
+        ),
+    )
+}
+
+pub(super) fn window_shut() -> Nack {
+    Nack::new(
+        NackCode::NoCapacity,
+        "very many channels of the window were taken away a moment ago: try again in a second",
+    )
+}
+
+pub(super) fn window_full(shape: &Shape, w: &Window) -> Nack {
+    let (bytes, pieces) = (shape.bytes(), shape.wants().map_or(0, |w| w.len()));
+    let (free, longest) = (w.heap.free_bytes(), w.heap.longest());
+    Nack::new(
+        NackCode::NoCapacity,
+        format!(
+            "the window has no room for {bytes} bytes in {pieces} pieces ({free} free, {longest} in one piece): release another grant, or give the client a larger window"
+        ),
+    )
+}
+
+pub(super) fn crashed_too_often(function: &str, ms: u64) -> Nack {
+    Nack::new(
+        NackCode::ServiceFailed,
+        format!("the service of '{function}' crashed too often: it is tried again in {ms} ms"),
+    )
+}
+
+/// `at`: what it waits for; `log`: where its service's log is.
+pub(super) fn still_starting(function: &str, at: &str, ms: u64, log: &str) -> Nack {
+    Nack::new(
+        NackCode::Starting,
+        format!(
+            "'{function}': {at} after {ms} ms, and goes on: ask again in a few seconds. The host's operator finds more in {log} under the manager's root"
+        ),
+    )
+}

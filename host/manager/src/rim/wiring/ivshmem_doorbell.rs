@@ -1,0 +1,259 @@
+//! The server of ivshmem-doorbell devices: one socket for each VM's client.
+//!
+//! QEMU connects, is given an id, a window and its bells, and says nothing
+//! more; the end of its connection is the end of its VM. Each connection gets
+//! a fresh, sealed window, so that nothing of one VM's life is seen in the next
+//! one, and services that still let go of the old window hold nobody up.
+//! Source of the protocol: docs/specs/ivshmem-spec.rst of QEMU.
+
+use super::{Attached, Place, Wiring, split};
+use crate::core::WindowId;
+use crate::core::catalog::Client;
+use crate::limits::{ACCEPTS_A_TURN, CONNECTS};
+use crate::rim::{Daemon, Kind};
+use crate::window::{Bells, HostWindow};
+use rustix::event::epoll::EventFlags;
+use rustix::fs::FallocateFlags;
+use std::fs::Permissions;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use vfun_admin::Transport;
+use vfun_rim::keep::WindowNote;
+use vfun_rim::methods::*;
+use vfun_window::{fdpass, memfd};
+use vfun_wire::ivshmem::{FIRST_VM_PEER, HOST_PEER};
+
+/// Which transport this is.
+const TRANSPORT: Transport = Transport::IvshmemDoorbell;
+
+/// Version of QEMU's protocol.
+const PROTOCOL: i64 = 0;
+/// Says that the memory comes.
+const MEMORY: i64 = -1;
+/// No message of QEMU's protocol, at no point of it: QEMU gives up with an
+/// error. A mere hang-up in the middle lets it read for ever, its whole VM
+/// with it (seen with 7.2).
+const REFUSED: i64 = -2;
+/// The group whose members run VMs, where there is one: libvirt's QEMU is in it.
+const GROUP: &str = "kvm";
+
+/// The transport `ivshmem-doorbell`.
+pub(in crate::rim) struct Doorbell;
+
+/// Where a client's VM connects.
+pub(in crate::rim) struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Wiring for Doorbell {
+    fn prepare(&self, m: &mut Daemon, client: &Client) -> Result<(), String> {
+        m.listen_for_vm(client)
+    }
+
+    fn prepared(&self, m: &Daemon, client: &Client) -> bool {
+        m.vm_sockets.contains_key(&client.id)
+    }
+
+    fn accept(&self, m: &mut Daemon, client: u32) {
+        for _ in 0..ACCEPTS_A_TURN {
+            let Some(socket) = m.vm_sockets.get(&client) else { return };
+            let stream = match socket.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) => return m.refuse_for_want_of_descriptors(&e),
+            };
+            let Some(c) = m.rim.core.catalog().clients.get(&client).cloned() else { return };
+            match m.vm_may_connect(client) {
+                // A window is memory to fill: one at a time.
+                Ok(()) => return m.let_vm_in(&c, stream),
+                Err(why) => {
+                    m.warn_of(client, format_args!("{why}"));
+                    refuse(&stream);
+                }
+            }
+        }
+    }
+
+    fn take_up(
+        &self,
+        _: &mut Daemon,
+        note: &WindowNote,
+        memory: OwnedFd,
+        kept: Vec<OwnedFd>,
+    ) -> Result<(HostWindow, Option<UnixStream>), String> {
+        let (peer, [to_host, to_app]) = split(kept)?;
+        if note.handing {
+            // A mere hang-up would let its QEMU wait for ever.
+            refuse(&peer);
+            return Err("its manager was killed while it told the VM of it".into());
+        }
+        let bells = Bells::of_vm(to_host, to_app).map_err(|e| e.to_string())?;
+        let window = HostWindow::take_up(memory, note.bytes, note.generation, Some(bells));
+        Ok((window.map_err(|e| e.to_string())?, Some(peer)))
+    }
+
+    fn spoilt(&self, m: &mut Daemon, id: WindowId) {
+        // It was made for this VM alone.
+        m.write_header_again(id);
+    }
+
+    fn lost(&self, m: &mut Daemon, id: WindowId, _: &'static str) {
+        // The VM gets another one when it connects again.
+        m.window_gone(id);
+    }
+
+    fn describe(&self, m: &Daemon, client: &Client) -> Place {
+        let windows = m.rim.windows.values();
+        let its = |w: &&Attached| w.client == client.id && w.transport == TRANSPORT;
+        Place {
+            socket: Some(m.tree.vm_socket(&client.name)),
+            connected: windows.filter(its).count() > 0,
+            ..Place::default()
+        }
+    }
+
+    fn remove(&self, m: &mut Daemon, client: &Client) {
+        m.vm_sockets.remove(&client.id);
+    }
+}
+
+impl Daemon {
+    fn listen_for_vm(&mut self, client: &Client) -> Result<(), String> {
+        let path = self.tree.vm_socket(&client.name);
+        let at = |e: io::Error| format!("the VM's socket {}: {e}", path.display());
+        let _ = std::fs::remove_file(&path); // an earlier manager's; this one holds the lock
+        let listener = UnixListener::bind(&path).map_err(at)?;
+        listener.set_nonblocking(true).map_err(at)?;
+        // Whoever can connect is this VM, so not everybody can.
+        let mode = match kvm_group() {
+            Some(gid) if rustix::fs::chown(&path, None, Some(gid)).is_ok() => 0o660,
+            _ => 0o600,
+        };
+        std::fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(at)?;
+        self.watch(&listener, Kind::VmListener, client.id, EventFlags::IN).map_err(at)?;
+        self.vm_sockets.insert(client.id, Socket { listener, path });
+        Ok(())
+    }
+
+    /// Whether a VM that connects may have a window now; or why not.
+    fn vm_may_connect(&mut self, client: u32) -> Result<(), String> {
+        let now = self.now();
+        if !self.connects.take(now, client) {
+            return Err(format!(
+                "its VM connects again and again: it may do so {} times in a row and {} times a second",
+                CONNECTS.burst, CONNECTS.per_s
+            ));
+        }
+        let mut windows = self.rim.windows.iter();
+        let taken = windows.find(|(_, w)| w.client == client && w.transport == TRANSPORT);
+        if let Some((id, old)) = taken {
+            // A VM that ended a moment ago may not have been noticed yet.
+            if old.peer.as_ref().is_some_and(alive) {
+                return Err("a second VM wants this client's window and is refused: each VM needs a client of its own".into());
+            }
+            let id = *id;
+            self.window_gone(id);
+        }
+        if self.ringers_hang(client) {
+            return Err("a VM is refused: threads that rang its windows before hang, as only a QEMU can make them that tampers with its bells; end that QEMU".into());
+        }
+        Ok(())
+    }
+
+    fn let_vm_in(&mut self, client: &Client, stream: UnixStream) {
+        let again = stream.try_clone();
+        if let Err(e) = self.welcome_vm(client, stream) {
+            again.iter().for_each(refuse);
+            let why = crate::in_flight::words(&e);
+            self.warn_of(client.id, format_args!("a VM could not be given its window: {why}"));
+        }
+    }
+
+    fn welcome_vm(&mut self, client: &Client, stream: UnixStream) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        let bytes = client.window_bytes;
+        let fd = memfd(&format!("virtfun-{}", client.name), bytes)?;
+        // All of it now: memory that runs out later would end whoever touches
+        // the next page with SIGBUS.
+        rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes).map_err(|e| {
+            io::Error::other(format!("there is no memory for a window of {bytes} bytes: {e}"))
+        })?;
+        let (to_host, to_app) = Bells::new_pair()?;
+        let bells = Bells::of_vm(to_host, to_app)?;
+        let generation = self.next_window_generation();
+        let mut window =
+            HostWindow::lay_out(fd, bytes, generation, client.id, &client.name, Some(bells))
+                .map_err(io::Error::other)?;
+        // From its first call on an app can tell whether it moves.
+        window.beat();
+        let peer = self.records.next_peer(&client.name, FIRST_VM_PEER);
+        self.note_numbers();
+        let id = self.fresh_id();
+        self.hear(id, &window, Some(&stream))?;
+        let attached = self.attached(window, client.id, TRANSPORT, Some(stream));
+        // Kept before the VM has it: it cannot ask for another one.
+        self.window_given(id, attached, |daemon| match daemon.rim.windows.get(&id) {
+            Some(Attached { peer: Some(stream), window, .. }) => hand_over(stream, peer, window),
+            _ => Err(io::Error::other("its window is gone")),
+        })?;
+        if self.may_say(&self.client_words(client.id)) {
+            tracing::info!(client = client.name, peer, "a VM is connected");
+        }
+        self.settle();
+        Ok(())
+    }
+}
+
+impl Socket {
+    /// Takes one connection and sends it away.
+    pub(in crate::rim) fn turn_away(&self) {
+        if let Ok((stream, _)) = self.listener.accept() {
+            refuse(&stream);
+        }
+    }
+}
+
+/// Sends a VM away.
+fn refuse(stream: &UnixStream) {
+    let _ = fdpass::send(stream, &REFUSED.to_le_bytes(), &[]);
+}
+
+/// What a newcomer is told, in QEMU's order.
+fn hand_over(stream: &UnixStream, peer: u16, window: &HostWindow) -> io::Result<()> {
+    let say = |value: i64, fd: Option<BorrowedFd<'_>>| {
+        fdpass::send(stream, &value.to_le_bytes(), fd.as_slice())
+    };
+    let file = window.fd();
+    let bells = window.bells().expect("a doorbell window has bells");
+    say(PROTOCOL, None)?;
+    say(peer.into(), None)?;
+    say(MEMORY, Some(file.as_fd()))?;
+    for bell in &bells.to_host {
+        say(HOST_PEER.into(), Some(bell.as_fd()))?;
+    }
+    for bell in &bells.to_app {
+        say(peer.into(), Some(bell.as_fd()))?;
+    }
+    Ok(())
+}
+
+/// Whether the other end of a connection is there.
+fn alive(stream: &UnixStream) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
+    matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0))
+}
+
+/// The group of those who run VMs.
+fn kvm_group() -> Option<rustix::fs::Gid> {
+    uzers::get_group_by_name(GROUP).map(|g| rustix::fs::Gid::from_raw(g.gid()))
+}

@@ -1,0 +1,248 @@
+//! Which manager a plain window belongs to.
+//!
+//! Windows' files of all managers of a host may be in one folder, which is
+//! `/dev/shm` unless said otherwise. Beside each file lies another one that says
+//! whose it is: it holds the root of that manager, which keeps it locked, and the
+//! keeper with it, so that the lock outlives a manager that is killed. Services
+//! never get its descriptor.
+
+use crate::limits::OWNER_LETS_GO;
+use crate::rim::Daemon;
+use crate::tree::one_name;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Longest path that is read from such a file.
+const ROOT_BYTES: u64 = 4096;
+
+/// The lock of one window. Let go of when it is dropped and no keeper has it.
+pub(in crate::rim) struct Owned {
+    file: File,
+}
+
+impl Owned {
+    /// One that an earlier manager of this root held.
+    pub fn kept(fd: OwnedFd) -> Self {
+        Owned { file: fd.into() }
+    }
+
+    /// Takes a window for the manager of `root`, or says whose it is.
+    fn take(path: &Path, client: &str, root: &Path) -> Result<Self, String> {
+        let root = &one_name(root);
+        let at = |e: io::Error| format!("the lock {} of a window: {e}", path.display());
+        let until = Instant::now() + OWNER_LETS_GO;
+        loop {
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let fd =
+                rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|e| at(e.into()))?;
+            let mut file = File::from(fd);
+            let found = file.metadata().map_err(at)?;
+            if found.uid() != rustix::process::getuid().as_raw() || found.nlink() > 1 {
+                return Err(format!(
+                    "the lock {} belongs to another user: remove it",
+                    path.display()
+                ));
+            }
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => {
+                    let owner = root_in(&mut file).map_err(at)?;
+                    // Its own keeper is about to let go of it.
+                    if (owner.as_os_str().is_empty() || owner == *root) && Instant::now() < until {
+                        std::thread::sleep(Duration::from_millis(1));
+                        continue;
+                    }
+                    return Err(taken(client, &owner, "serves it now"));
+                }
+                Err(e) => return Err(at(e.into())),
+            }
+            let there = std::fs::symlink_metadata(path).map(|m| (m.dev(), m.ino()));
+            if there.ok() != Some((found.dev(), found.ino())) {
+                continue; // its owner removed it meanwhile
+            }
+            let owner = root_in(&mut file).map_err(at)?;
+            if owner == *root {
+                return Ok(Owned { file });
+            }
+            if declares(&owner, client) {
+                return Err(taken(client, &owner, "is not running"));
+            }
+            return Self::replace(path, root).map_err(at);
+        }
+    }
+
+    /// Puts another file in the place of one that the caller has locked: whoever reads
+    /// it finds one root or the other, whole, also where this manager ends half way.
+    fn replace(path: &Path, root: &Path) -> io::Result<Self> {
+        let mut new = path.as_os_str().to_owned();
+        new.push(".new");
+        let new = PathBuf::from(new);
+        // That of a manager that ended half way: only who has the lock makes one.
+        let _ = std::fs::remove_file(&new);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut file = File::from(rustix::fs::open(&new, flags, Mode::RUSR | Mode::WUSR)?);
+        // Before anybody can come upon it.
+        let placed = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io::Error::from)
+            .and_then(|()| file.write_all(root.as_os_str().as_bytes()))
+            .and_then(|()| std::fs::rename(&new, path));
+        if placed.is_err() {
+            let _ = std::fs::remove_file(&new);
+        }
+        placed.map(|()| Owned { file })
+    }
+}
+
+impl AsFd for Owned {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// The root that it names, by its one name; empty where its owner is about to name it.
+fn root_in(file: &mut File) -> io::Result<PathBuf> {
+    let mut bytes = vec![];
+    file.rewind()?;
+    file.take(ROOT_BYTES).read_to_end(&mut bytes)?;
+    Ok(one_name(Path::new(std::ffi::OsStr::from_bytes(&bytes))))
+}
+
+/// Whether a manager's root has a client of this name: its VM may have the window
+/// mapped, whether or not that manager runs.
+fn declares(root: &Path, client: &str) -> bool {
+    !root.as_os_str().is_empty()
+        && crate::tree::client_manifest(root, client).try_exists().unwrap_or(true)
+}
+
+fn taken(client: &str, owner: &Path, how: &str) -> String {
+    format!(
+        "another manager has a window for a client '{client}' in this folder: that of {owner}, which {how}. Give the client another name, start vfund with another --window-dir, or remove the client there: `vfun client remove {client} --root {owner}`",
+        owner = owner.display()
+    )
+}
+
+impl Daemon {
+    fn owner_file(&self, client: &str) -> PathBuf {
+        // No window's name begins with a dot.
+        self.config.window_dir.join(format!(".virtfun-{client}.owner"))
+    }
+
+    /// Makes sure that a client's window in a file is this manager's.
+    pub(in crate::rim) fn own_window(&mut self, client: &str) -> Result<(), String> {
+        if self.owned.contains_key(client) {
+            return Ok(());
+        }
+        let owned = Owned::take(&self.owner_file(client), client, &self.config.root)?;
+        self.owned.insert(client.to_owned(), owned);
+        self.hold_owned(client);
+        Ok(())
+    }
+
+    /// Removes the file of a client's window, if it is this manager's. Whether it is.
+    pub(super) fn remove_window_file(&mut self, client: &str, file: &Path) -> bool {
+        let own = self.owned.contains_key(client);
+        if own {
+            let _ = std::fs::remove_file(file);
+            let _ = std::fs::remove_file(self.owner_file(client));
+            self.let_owned_go(client);
+            self.owned.remove(client);
+        }
+        own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(dir: &Path, root: &str) -> Result<Owned, String> {
+        Owned::take(&dir.join(".virtfun-vm1.owner"), "vm1", &dir.join(root))
+    }
+
+    #[test]
+    fn a_window_is_one_managers_at_a_time_and_the_other_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let first = take(dir, "a").unwrap();
+        let why = take(dir, "b").err().unwrap();
+        assert!(why.contains(&dir.join("a").display().to_string()), "{why}");
+        assert!(why.contains("--window-dir"), "{why}");
+        // A keeper that has a copy keeps it locked.
+        let copy = Owned::kept(first.file.try_clone().unwrap().into());
+        drop(first);
+        assert!(take(dir, "b").is_err());
+        drop(copy);
+        take(dir, "b").unwrap();
+    }
+
+    #[test]
+    fn a_root_is_the_same_one_by_whatever_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let manifest = crate::tree::client_manifest(&dir.join("a"), "vm1");
+        std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+        std::fs::write(&manifest, "").unwrap();
+        std::os::unix::fs::symlink("a", dir.join("link")).unwrap();
+        for names in [["link", "a"], ["a", "link"], ["a/", "a/admin/.."], ["link/.", "a"]] {
+            for name in names {
+                if let Err(why) = take(dir, name) {
+                    panic!("{name} of {names:?}: {why}");
+                }
+            }
+            std::fs::remove_file(dir.join(".virtfun-vm1.owner")).unwrap();
+        }
+        // What was written before roots had one name.
+        std::fs::write(dir.join(".virtfun-vm1.owner"), dir.join("link").as_os_str().as_bytes())
+            .unwrap();
+        take(dir, "a").unwrap();
+    }
+
+    #[test]
+    fn who_reads_whose_it_is_finds_a_whole_name_at_any_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let path = dir.join(".virtfun-vm1.owner");
+        drop(take(dir, "a-with-a-longer-name").unwrap());
+        let mut reader = File::open(&path).unwrap();
+        // Where the new name cannot be written, the old one stays.
+        std::fs::create_dir_all(dir.join(".virtfun-vm1.owner.new/in-the-way")).unwrap();
+        assert!(take(dir, "b").is_err());
+        assert_eq!(
+            std::fs::read(&path).unwrap(),
+            dir.join("a-with-a-longer-name").as_os_str().as_bytes()
+        );
+        std::fs::remove_dir_all(dir.join(".virtfun-vm1.owner.new")).unwrap();
+        // What a manager left that ended half way is in nobody's way.
+        std::fs::write(dir.join(".virtfun-vm1.owner.new"), "half").unwrap();
+        let b = take(dir, "b").unwrap();
+        assert_eq!(root_in(&mut reader).unwrap(), dir.join("a-with-a-longer-name"));
+        assert_eq!(std::fs::read(&path).unwrap(), dir.join("b").as_os_str().as_bytes());
+        assert!(!dir.join(".virtfun-vm1.owner.new").exists());
+        // The lock went with it.
+        assert!(take(dir, "c").err().unwrap().contains("serves it now"));
+        drop(b);
+        take(dir, "c").unwrap();
+    }
+
+    #[test]
+    fn a_window_stays_its_clients_while_its_manager_does_not_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let manifest = crate::tree::client_manifest(&dir.join("a"), "vm1");
+        std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+        std::fs::write(&manifest, "").unwrap();
+        drop(take(dir, "a").unwrap());
+        let why = take(dir, "b").err().unwrap();
+        assert!(why.contains("is not running"), "{why}");
+        drop(take(dir, "a").unwrap());
+        std::fs::remove_file(&manifest).unwrap();
+        take(dir, "b").unwrap();
+    }
+}

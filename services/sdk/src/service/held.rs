@@ -1,0 +1,125 @@
+//! The open calls of a channel on its own thread: which cell each one holds, and
+//! when it is past its deadline.
+
+use crate::later::Key;
+use crate::{Answer, Held, Hold, OpenCalls};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// One channel's. There are at most as many as it has cells.
+pub struct OpenCells {
+    calls: OpenCalls,
+    /// Those that were begun come first, the oldest before the others.
+    held: BTreeMap<Key, Cell>,
+    /// How long one that was begun may stay open, ns.
+    deadline: u64,
+}
+
+struct Cell {
+    cell: usize,
+    /// When it is past its deadline, ns.
+    due: u64,
+    _held: Held,
+}
+
+impl OpenCells {
+    pub fn new(calls: OpenCalls, deadline: Duration) -> Self {
+        let deadline = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
+        OpenCells { calls, held: BTreeMap::new(), deadline }
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Whether one of them was begun.
+    pub fn any_begun(&self) -> bool {
+        self.due().is_some()
+    }
+
+    /// The call that has just returned holds this cell: for what. Its deadline counts
+    /// from `begun`, ns. `None` if its driver took no handle.
+    pub fn hold(&mut self, cell: usize, begun: u64) -> Option<Hold> {
+        let held = self.calls.hold()?;
+        let key = held.key();
+        let due = match key.0 {
+            Hold::Begun => begun.saturating_add(self.deadline),
+            Hold::Event => u64::MAX,
+        };
+        self.held.insert(key, Cell { cell, due, _held: held });
+        Some(key.0)
+    }
+
+    #[inline]
+    pub fn has_answers(&self) -> bool {
+        self.calls.has_answers()
+    }
+
+    /// The answers that came, with their cells. They are open no more.
+    pub fn answers(&mut self) -> impl Iterator<Item = (usize, Answer)> {
+        let answers = self.calls.answers().into_iter();
+        answers.filter_map(|(key, answer)| Some((self.held.remove(&key)?.cell, answer)))
+    }
+
+    /// When the next one is past its deadline, ns.
+    pub fn due(&self) -> Option<u64> {
+        let ((hold, _), cell) = self.held.first_key_value()?;
+        (*hold == Hold::Begun).then_some(cell.due)
+    }
+
+    /// The cell of one that is past its deadline; it is open no more.
+    pub fn overdue(&mut self, now: u64) -> Option<usize> {
+        let late = self.due()? <= now;
+        late.then(|| self.held.pop_first().map(|(_, cell)| cell.cell))?
+    }
+
+    /// Waits for an answer, for at most so long.
+    pub fn wait(&self, limit: Duration) {
+        self.calls.wait(limit);
+    }
+
+    /// Answers go nowhere from now on.
+    pub fn cancel(&mut self) {
+        self.held.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_begun_has_a_deadline() {
+        let calls = OpenCalls::new(|| ());
+        let mut open = OpenCells::new(calls.clone(), Duration::from_nanos(100));
+        let event = calls.later(Hold::Event).unwrap();
+        assert_eq!(open.hold(0, 10), Some(Hold::Event));
+        assert_eq!((open.due(), open.overdue(u64::MAX)), (None, None));
+        let (first, second) = (calls.later(Hold::Begun).unwrap(), {
+            assert_eq!(open.hold(1, 20), Some(Hold::Begun));
+            calls.later(Hold::Begun).unwrap()
+        });
+        assert_eq!(open.hold(2, 30), Some(Hold::Begun));
+        assert_eq!(open.hold(3, 40), None, "no handle was taken");
+        assert_eq!((open.due(), open.overdue(119)), (Some(120), None));
+        assert_eq!(open.overdue(120), Some(1));
+        assert!(!first.is_open() && second.is_open() && event.is_open());
+        event.answer(b"e").unwrap();
+        second.answer(b"s").unwrap();
+        assert!(open.any_begun() && first.answer(b"f").is_err());
+        let answers: Vec<_> = open.answers().collect();
+        assert_eq!(answers, [(0, Ok(b"e".to_vec())), (2, Ok(b"s".to_vec()))]);
+        assert!(open.is_empty() && !open.any_begun());
+    }
+
+    #[test]
+    fn what_is_cancelled_cannot_be_answered() {
+        let calls = OpenCalls::new(|| ());
+        let mut open = OpenCells::new(calls.clone(), Duration::from_secs(1));
+        let call = calls.later(Hold::Event).unwrap();
+        open.hold(0, 0);
+        open.cancel();
+        assert!(!call.is_open() && call.answer(&[]).is_err() && !open.has_answers());
+    }
+}

@@ -1,0 +1,154 @@
+//! A manager's start, and its start anew by SIGHUP: what is in the way is named, and
+//! a manager that serves stays.
+
+use crate::failure::{has_trouble, kill, lock_database};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use vfun_admin::{Ask, Reply};
+use vfun_tests_local::{Stand, placed, programs};
+
+/// A start that would fail is not begun: who serves goes on and says why.
+#[test]
+fn a_manager_that_could_not_start_anew_stays() {
+    let stand = Stand::start();
+    let session = stand.connect("stays");
+    let echo = session.function("echo").unwrap();
+    let Some(mut lock) = lock_database(&stand.root().join("admin/virtfun.db")) else {
+        eprintln!("SKIPPED: there is no python3 with sqlite3 here");
+        return;
+    };
+    let generation = stand.status().generation;
+    hang_up(&stand);
+    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
+    assert!(has_trouble(&stand, "locked"), "{:?}", stand.status().troubles);
+    assert_eq!(stand.status().generation, generation);
+    assert_eq!(echo.call(b"goes on").unwrap(), b"goes on");
+    session.ping().unwrap();
+    drop(lock.stdin.take());
+    let _ = lock.wait();
+    hang_up(&stand);
+    stand.until("it starts anew", |s| {
+        s.try_ask(&Ask::Status)
+            .is_ok_and(|r| matches!(r, Reply::Status(s) if s.generation > generation))
+    });
+    assert!(!has_trouble(&stand, "SIGHUP"), "{:?}", stand.status().troubles);
+    assert_eq!(echo.call(b"as before").unwrap(), b"as before");
+}
+
+pub fn hang_up(stand: &Stand) {
+    let pid = rustix::process::Pid::from_raw(stand.pid() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+}
+
+/// A folder with all programs, of which one may be replaced.
+fn replaceable(program: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(programs()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let at = folder.path().join(&name);
+        if entry.path().is_file() && (name.starts_with("vfun") || name.ends_with(".so")) {
+            match name == program || name == "vfund" {
+                true => placed::copy(&entry.path(), &at),
+                false => std::os::unix::fs::symlink(entry.path(), at).unwrap(),
+            }
+        }
+    }
+    // Services look for their libraries as a user of their own.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    folder
+}
+
+/// Another file in a program's place; one that runs keeps its own.
+fn replace(program: &Path, by: impl FnOnce(&Path)) {
+    let new = program.with_extension("new");
+    by(&new);
+    std::fs::rename(new, program).unwrap();
+}
+
+/// A program that replaced the one that runs, and does not run itself.
+#[test]
+fn a_manager_is_not_replaced_by_a_program_that_does_not_start() {
+    let folder = replaceable("vfund");
+    let vfund = folder.path().join("vfund");
+    let stand = Stand::of(&vfund, &[], &[]);
+    let session = stand.connect("stays");
+    replace(&vfund, |new| std::fs::write(new, "not a program").unwrap());
+    hang_up(&stand);
+    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
+    session.ping().unwrap();
+    replace(&vfund, |new| placed::copy(&programs().join("vfund"), new));
+}
+
+/// The next manager would find nothing.
+#[test]
+fn a_manager_whose_keeper_does_not_start_stays() {
+    let folder = replaceable("vfun-keeper");
+    let keeper = folder.path().join("vfun-keeper");
+    let stand = Stand::of(&folder.path().join("vfund"), &[], &[]);
+    let session = stand.connect("stays");
+    let f = session.function("echo").unwrap();
+    // One that runs and ends: the trial looks only whether there is a program.
+    replace(&keeper, |new| placed::script(new, "#!/bin/sh\nexit 1\n"));
+    kill(stand.keeper());
+    stand.until("it has none", |s| s.log().contains("there is no keeper"));
+    hang_up(&stand);
+    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
+    assert!(stand.log().contains("stays as it is: there is no keeper"), "{}", stand.log());
+    assert_eq!(f.call(b"on").unwrap(), b"on");
+    replace(&keeper, |new| placed::copy(&programs().join("vfun-keeper"), new));
+    stand.until("a keeper", |s| s.log().contains("started again"));
+    hang_up(&stand);
+    stand.until("the next manager", |s| s.log().contains("goes on where another manager was"));
+    assert_eq!(f.call(b"again").unwrap(), b"again");
+}
+
+/// What the command line names is looked at before the manager says that it is ready.
+#[test]
+fn a_manager_that_cannot_work_does_not_say_that_it_is_ready() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    for (args, words) in [
+        (["--functions", "/nonexistent"], "--functions /nonexistent"),
+        (["--window-dir", "/nonexistent"], "--window-dir /nonexistent"),
+        (["--tcp", "nonsense"], "--tcp nonsense"),
+        (["--tcp", &taken], "--tcp 127.0.0.1"),
+        (["--metrics", &taken], "--metrics 127.0.0.1"),
+        (["--root", "/proc/nowhere"], "/proc/nowhere"),
+    ] {
+        let mut vfund = Command::new(programs().join("vfund"));
+        if args[0] != "--root" {
+            vfund.arg("--root").arg(dir.path());
+        }
+        let mut child = vfund.args(args).stderr(Stdio::piped()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(30);
+        while child.try_wait().unwrap().is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = child.kill();
+        let out = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains(words) && !said.contains("ready root"), "{args:?}: {said}");
+        let code = if args[0] == "--root" { 1 } else { 2 };
+        assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
+    }
+}
+
+/// A keeper that is there, and answers too late: nothing of it can be gone on with, and
+/// what the command line names need not all be there for that.
+#[test]
+fn a_keeper_that_answers_too_late_is_named_and_keeps_no_manager_from_starting() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stand = Stand::with(&["--functions", folder.path().to_str().unwrap()]);
+    let keeper = rustix::process::Pid::from_raw(stand.keeper() as i32).unwrap();
+    // Only then: the kernel ends a stopped process whose parent ends.
+    stand.kill_vfund();
+    rustix::process::kill_process(keeper, rustix::process::Signal::STOP).unwrap();
+    drop(folder);
+    stand.start_vfund();
+    rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
+    assert!(stand.log().contains("the keeper that is there does not answer"), "{}", stand.log());
+    stand.connect("anew").function("echo").unwrap().call(b"x").unwrap();
+}

@@ -1,0 +1,71 @@
+//! The fake host as it lies.
+
+use super::memory::Request;
+use super::places::{CHANNELS, channel_at};
+use super::{Host, Ordering};
+use vfun_wire::PAGE;
+use vfun_wire::control::{ANSWER_BODY, Posted};
+use vfun_wire::header::{ANSWERS_OFF, HEAP_OFF, HOST_STATE_OFF, WindowHeader};
+
+impl Host {
+    /// A number that nobody can foresee, but the same in each run.
+    fn any(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// An answer with something wrong: any length, number, kind, generation,
+    /// and a body that is right, cut, or anything.
+    pub(super) fn nonsense(&mut self, r: &Request) {
+        let mut body = self.answer(r).unwrap_or_default();
+        for _ in 0..self.any() % 4 {
+            if let Some(n) = (self.any() as usize).checked_rem(body.len()) {
+                body[n] = self.any() as u8;
+            }
+        }
+        if self.any().is_multiple_of(4) {
+            body = (0..self.any() as usize % ANSWER_BODY).map(|_| self.any() as u8).collect();
+        }
+        let len = match self.any() % 4 {
+            0 => self.any() as u16,
+            1 => 0xffff,
+            _ => body.len() as u16,
+        };
+        let seq = if self.any().is_multiple_of(8) { self.any() as u32 } else { r.seq };
+        let kind = if self.any().is_multiple_of(4) { self.any() as u16 } else { 0 };
+        let generation = if self.any().is_multiple_of(8) { self.any() } else { self.generation };
+        self.shared.memory.answer_raw(r.cell, generation, &body, Posted { seq, kind, len });
+    }
+
+    /// Writes at random where a host writes, and rings at random.
+    pub(super) fn scribble(&mut self) {
+        for _ in 0..20 {
+            let word = match self.any() % 8 {
+                0 => HOST_STATE_OFF / 8,
+                1 => self.any() as usize % (size_of::<WindowHeader>() / 8),
+                2..=4 => (ANSWERS_OFF + self.any() as usize % (HEAP_OFF - ANSWERS_OFF)) / 8,
+                _ => {
+                    // The first page of some channel's datain.
+                    let (_, datain) = channel_at(self.any() % CHANNELS);
+                    (datain + self.any() as usize % PAGE) / 8
+                }
+            };
+            let value = if self.any().is_multiple_of(2) { self.any() % 8 } else { self.any() };
+            self.shared.memory.all.store(word, value, Ordering::Relaxed);
+            // Mostly a window that could be one, or nothing gets far.
+            if self.any().is_multiple_of(4) {
+                self.shared.memory.write_header(self.generation);
+            }
+        }
+        for _ in 0..10 {
+            let vector = self.any() as usize % self.shared.memory.to_app.len();
+            self.shared.memory.to_app[vector].ring();
+        }
+        // Cells with a wrong number stay stuck otherwise.
+        if self.any().is_multiple_of(200) {
+            self.lay_out();
+        }
+    }
+}
