@@ -161,11 +161,13 @@ pub trait Act: System {
             return;
         };
         let attached = self.rim().windows.get(&window);
-        let origin = attached.map_or(0, |a| a.window.origin());
+        let (origin, window_bytes) =
+            attached.map_or((0, 0), |a| (a.window.origin(), a.window.bytes()));
         let open = Open {
             channel,
             app,
             origin,
+            window_bytes,
             place: vfun_supervise::Place::of(&place),
             deadline_ms,
             calls_per_s,

@@ -235,8 +235,16 @@ fn a_channel_that_cannot_be_served_says_why_and_harms_nothing() {
     app.place.ranges[1].2 = app.place.ranges[0].2 + 4096;
     refused(&app, "overlap");
     let mut app = App::new(Shape::default());
-    app.place.ranges[1].2 += 1 << 30;
+    app.place.ranges[1].2 += 4096;
+    refused(&app, "outside the window's heap");
+    // And its file is no larger.
+    app.window_bytes += 4096;
     refused(&app, "the range ends at");
+    // No sum of what a manager says wraps around to another place of the file.
+    app.origin = u64::MAX - 4095;
+    refused(&app, "from byte 18446744073709547520 of its file on");
+    app.window_bytes = u64::MAX;
+    refused(&app, "no window has");
     let mut app = App::new(Shape::default());
     app.place.ranges[0].2 += 8;
     refused(&app, "whole pages");

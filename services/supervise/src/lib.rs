@@ -281,8 +281,9 @@ pub struct Open {
     /// Who calls, for the log.
     pub app: String,
     /// Where the window begins in its file, bytes: what `place` says counts from there.
-    #[serde(default)]
     pub origin: u64,
+    /// The window's size, bytes: what `place` says ends there.
+    pub window_bytes: u64,
     /// Where it lies.
     pub place: Place,
     /// Deadline of each call, ms.

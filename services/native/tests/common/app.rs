@@ -15,6 +15,9 @@ use vfun_wire::limits::INLINE_BYTES;
 pub struct App {
     pub shape: Shape,
     pub window: OwnedFd,
+    /// What the service is told of where the window begins in its file, and of its size.
+    pub origin: u64,
+    pub window_bytes: u64,
     pub place: Place,
     /// The one that rings the service, and the one that rings the app.
     pub bells: Option<(Bell, Bell)>,
@@ -29,7 +32,8 @@ impl App {
         // Something before and between, as in a real window.
         let dataout = HEAP_OFF as u64 + 8192;
         let datain = dataout + side + 4096;
-        let window = memfd("window", datain + side).unwrap();
+        let (origin, window_bytes) = (0, datain + side);
+        let window = memfd("window", window_bytes).unwrap();
         let map = |off| {
             Mapping::new(&window, off, side as usize, Access::ReadWrite).unwrap().write().unwrap()
         };
@@ -40,7 +44,7 @@ impl App {
         let Shape { depth, cell_bytes, kind, .. } = shape;
         let calls = Calls { dataout, datain, side_bytes: side, depth, cell_bytes };
         let place = Place::of(&calls.place(kind, (1, 1)).unwrap());
-        App { shape, window, place, bells, waiter, caller }
+        App { shape, window, origin, window_bytes, place, bells, waiter, caller }
     }
 
     fn space(&self, cell: usize) -> usize {

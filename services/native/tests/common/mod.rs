@@ -124,7 +124,8 @@ impl Service {
         let open = Open {
             channel,
             app: format!("app{channel}"),
-            origin: 0,
+            origin: app.origin,
+            window_bytes: app.window_bytes,
             place: app.place.clone(),
             deadline_ms: app.shape.deadline_ms,
             calls_per_s: app.shape.calls_per_s,

@@ -24,6 +24,7 @@ use vfun_wire::channel::in_header;
 use vfun_wire::header::HEAP_OFF;
 use vfun_wire::kind::{self as wire, ChannelKind};
 use vfun_wire::limits::WINDOW_BYTES_MAX;
+use vfun_wire::place::ChannelPlace;
 use vfun_wire::range::Heap;
 
 /// Stack of a channel's thread. What is not touched costs nothing.
@@ -143,6 +144,18 @@ impl Running {
     }
 }
 
+/// The channel's place, which lies in its window, which lies in its file's offsets.
+fn placed(open: &Open) -> Result<ChannelPlace, String> {
+    let (origin, bytes) = (open.origin, open.window_bytes);
+    if bytes > WINDOW_BYTES_MAX || origin.checked_add(bytes).is_none() {
+        return Err(format!("no window has {bytes} bytes from byte {origin} of its file on"));
+    }
+    let place = open.place.read().map_err(|e| e.to_string())?;
+    let heap = Heap { window: 0, from: HEAP_OFF as u64, to: bytes };
+    place.check(&[heap]).map_err(|e| e.to_string())?;
+    Ok(place)
+}
+
 /// Maps the channel's sides; the descriptors of the window are closed then.
 /// What is mapped from one that is open for reading alone cannot be made
 /// writable afterwards, not even by a driver that has this whole process.
@@ -194,10 +207,7 @@ pub fn open<E: Engine>(
     if fds.len() != wanted {
         return Err(format!("{} descriptors came along, {wanted} were due", fds.len()));
     }
-    let place = open.place.read().map_err(|e| e.to_string())?;
-    // Where the window ends shows when it is mapped.
-    let heap = Heap { window: 0, from: HEAP_OFF as u64, to: WINDOW_BYTES_MAX };
-    place.check(&[heap]).map_err(|e| e.to_string())?;
+    let place = placed(&open)?;
     match (place.kind(), &**behind) {
         (ChannelKind::Calls, Behind::Calls(_)) => {}
         (ChannelKind::Floor, Behind::Floor) if !open.standby => {}
