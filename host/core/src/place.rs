@@ -64,9 +64,11 @@ impl Place {
         ChannelPlace::new(shape.kind, shape.shape, (vector, vector), &taken).ok().map(Place)
     }
 
-    /// Takes the room of this very place; false if not all of it is free.
+    /// Takes the room of this very place; false if not all of it is free, or if some of
+    /// it lies in another window than the heap's.
     pub(super) fn take_again(&self, heap: &mut heap::Heap) -> bool {
-        self.ranges().all(|(off, bytes)| heap.take_at(off, bytes))
+        let here = self.0.ranges().iter().all(|r| r.window.get() == CONTROL_WINDOW);
+        here && self.ranges().all(|(off, bytes)| heap.take_at(off, bytes))
     }
 
     /// Its ranges: where each begins, and its bytes.
@@ -109,4 +111,28 @@ pub(super) fn in_pages(off: u64, bytes: u64) -> bool {
         && bytes >= page
         && bytes.is_multiple_of(page)
         && off.checked_add(bytes).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfun_wire::kind::ChannelKind;
+
+    #[test]
+    fn a_range_of_another_window_is_not_taken_from_this_one() {
+        let (from, end) = (HEAP_OFF as u64, 1 << 20);
+        let shape = Shape { kind: ChannelKind::Calls, shape: CallsShape::new(8, 64).shape() };
+        let place = Place::take(&mut heap::Heap::new(from, end), &shape, 1).unwrap();
+        let mut heap = heap::Heap::new(from, end);
+        let total = heap.total();
+        for at in 0..2 {
+            let mut noted = Noted::from(place);
+            noted.ranges[at].0 = 1;
+            let other = Place::try_from(noted).unwrap();
+            assert!(other.check(&shape).unwrap_err().contains("a window that is not here"));
+            assert!(!other.take_again(&mut heap));
+            assert_eq!(heap.free_bytes(), total, "nothing of it was taken");
+        }
+        assert!(place.take_again(&mut heap) && heap.free_bytes() < total);
+    }
 }
