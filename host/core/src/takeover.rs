@@ -135,10 +135,14 @@ impl Core {
     /// A service has a channel, as it should, or should not any more.
     fn still_serves(&mut self, id: ServiceId, channel: Handle, out: &mut Vec<Action>) {
         let Ok(g) = self.grants.get(channel) else { return };
-        out.push(match g.is_over() || g.is_let_go() {
-            true => Action::CloseChannel { service: id, channel },
+        out.push(if g.is_over() {
+            Action::CloseChannel { service: id, channel }
+        } else if g.is_let_go() {
+            // To close it would end the calls that were begun and are answered later.
+            Action::HandOver { service: id, channel }
+        } else {
             // The manager may have been killed before it had said a new one.
-            false => Action::SetRate { service: id, channel, calls_per_s: g.terms.calls_per_s },
+            Action::SetRate { service: id, channel, calls_per_s: g.terms.calls_per_s }
         });
         if g.opens() {
             out.push(Action::TakeUp { service: id, channel, status: Status::DriverCrashed });

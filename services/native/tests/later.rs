@@ -4,11 +4,13 @@
 use crate::common;
 
 use common::{App, PATIENCE, Service, Shape, start_of};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use vfun_ring::{Looked, Memory, Ticket, sync::Ordering};
 use vfun_sdk::{DROPPED, abi};
-use vfun_supervise::{Driver, FromService, ToService};
+use vfun_supervise::{Driver, FromService, ToService, send};
 use vfun_testdriver::{Mode, SENTENCE, late};
+use vfun_window::{BatonWaiter, Bell, Passed};
 use vfun_wire::Status;
 use vfun_wire::channel::{CellState, Command, HELD_BEGUN, HELD_EVENT, Word0, in_header, line_off};
 
@@ -219,6 +221,27 @@ fn a_channel_is_handed_over_when_what_was_begun_is_answered() {
     next.serve(1, &app);
     until("held again", || state(&app, &event) == HELD_EVENT);
     next.child.kill().unwrap();
+    s.stop();
+}
+
+#[test]
+fn a_hand_over_that_is_said_again_ends_no_call_and_loses_no_baton() {
+    let mut s = Service::misbehaving();
+    let app = s.open(1, Shape::default());
+    let event = held(&app, Mode::Event, b"e");
+    let begun = app.post(&later(400, b"here"));
+    until("held", || state(&app, &begun) == HELD_BEGUN);
+    let (giver, taker) = vfun_window::baton().unwrap();
+    let bell = Bell::new().unwrap();
+    let waiter = BatonWaiter::new(taker, &bell).unwrap();
+    send(s.socket(), &ToService::HandOver { channel: 1 }, &[giver.as_fd()]).unwrap();
+    drop(giver);
+    // The next manager says it, too, and has no baton.
+    s.tell(ToService::HandOver { channel: 1 });
+    assert_eq!(s.hear(), FromService::Closed { channel: 1 });
+    assert_eq!(app.finish(begun), (Status::Ok, b"here".to_vec()));
+    assert_eq!(app.caller.look(&event), Looked::NotYet, "it is the next one's");
+    assert!(matches!(waiter.wait().unwrap(), Passed::Here(_)), "the baton was passed");
     s.stop();
 }
 

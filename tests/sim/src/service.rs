@@ -296,7 +296,7 @@ impl Process {
             },
             ToService::HandOver { channel } => match self.channels.get_mut(&channel) {
                 Some(c) if !matches!(c.at, At::Ended) => {
-                    c.passes = baton;
+                    c.passes = baton.or(c.passes.take());
                     c.closing = true;
                 }
                 Some(_) => {

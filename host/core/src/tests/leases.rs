@@ -607,10 +607,13 @@ fn the_next_manager_ends_a_hand_over_wherever_it_stopped() {
         }
         let mut out = restart(&mut b, &alive);
         if has && !from_dies {
-            // It has no baton to pass: it lets go and says so.
+            // It is told again, and no baton comes along: it lets go and says so. Calls
+            // that it began and answers later go on, which a close would end.
             let told =
-                |a: &Action| matches!(a, Action::CloseChannel { service, .. } if *service == from);
+                |a: &Action| matches!(a, Action::HandOver { service, .. } if *service == from);
             assert!(out.iter().any(told), "{case:?}: {out:?}");
+            let ended = |a: &Action| matches!(a, Action::CloseChannel { .. });
+            assert!(!out.iter().any(ended), "{case:?}: {out:?}");
             out = b.feed(Event::ChannelClosed { service: from, channel: grant });
         }
         // Exactly one is told that it is its turn.

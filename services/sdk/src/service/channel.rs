@@ -122,9 +122,13 @@ impl Running {
         }
     }
 
-    /// The same, and to pass the baton as soon as what was begun is answered.
+    /// The same, and to pass the baton as soon as what was begun is answered. Said
+    /// again, by another manager, which has no baton: the one that is here is passed.
     pub fn hand_over(&self, baton: Option<OwnedFd>) {
-        *self.baton.lock().unwrap_or_else(|e| e.into_inner()) = baton.map(Baton::from_fd);
+        if let Some(baton) = baton {
+            let mut here = self.baton.lock().unwrap_or_else(|e| e.into_inner());
+            *here = Some(Baton::from_fd(baton));
+        }
         self.pulse.hand_over();
         self.wake_to_end();
     }
