@@ -246,6 +246,22 @@ fn a_hand_over_that_is_said_again_ends_no_call_and_loses_no_baton() {
 }
 
 #[test]
+fn a_handle_that_a_call_left_answers_no_other_call() {
+    let mut s = Service::misbehaving();
+    let app = s.open(1, Shape::default());
+    let (status, _) = app.call(&with(Mode::TakeAndFail, &[]));
+    assert_eq!(status, Status::DriverError);
+    // A driver that says *later* and has taken no handle.
+    let code = [&[Mode::Code as u8][..], &abi::LATER.to_le_bytes()].concat();
+    let (status, words) = app.call(&code);
+    assert_eq!(status, Status::DriverError, "{}", String::from_utf8_lossy(&words));
+    assert_eq!(words[4..], *b"answered later, but no handle was taken");
+    // And those that take one are answered by it.
+    assert_eq!(app.ok(&later(1, b"own")), b"own");
+    s.stop();
+}
+
+#[test]
 fn a_release_ends_a_hand_over_that_waits_for_answers() {
     let mut s = Service::misbehaving();
     let app = s.open(1, Shape { deadline_ms: 3_600_000, ..Shape::default() });

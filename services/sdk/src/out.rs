@@ -173,10 +173,10 @@ mod tests {
         let mut out = Out::private_later(&mut room, &calls);
         let call = out.later().unwrap();
         assert!(out.is_later() && call.is_open());
-        let held = calls.hold().unwrap();
+        let held = calls.hold(0).unwrap();
         std::thread::spawn(move || call.answer(b"late").unwrap()).join().unwrap();
         assert_eq!(calls.answers(), [(held.key(), Ok(b"late".to_vec()))]);
-        assert!(!calls.has_answers() && calls.hold().is_none());
+        assert!(!calls.has_answers() && calls.hold(0).is_none());
 
         let (dropped, failed, late) =
             (out.later().unwrap(), out.on_event().unwrap(), out.on_event().unwrap());
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(failed.fail(&DriverError::new(7, "no")), Err(crate::Cancelled));
         drop(dropped);
         assert_eq!(calls.answers(), []);
-        let held = calls.hold().unwrap();
+        let held = calls.hold(0).unwrap();
         assert_eq!(held.key().0, Hold::Event);
         drop(late);
         let words = DriverError::new(abi::PANIC, crate::DROPPED);
@@ -192,7 +192,7 @@ mod tests {
 
         // A call that was cancelled, and a channel that is gone.
         let call = out.later().unwrap();
-        drop(calls.hold().unwrap());
+        drop(calls.hold(0).unwrap());
         assert_eq!(call.answer(b"too late"), Err(crate::Cancelled));
         let call = out.later().unwrap();
         drop(calls);

@@ -69,12 +69,14 @@ pub enum Mode {
     LaterNow = 24,
     /// On a VF say later that the device is gone; in software as [`Mode::Order`].
     LoseLater = 25,
+    /// Take a handle, answer by it, and fail the call itself at once all the same.
+    TakeAndFail = 26,
 }
 
 /// The long sentence of [`Mode::Code`].
 pub const SENTENCE: &str = "the test driver was told to fail, so it did; nothing is wrong with your arguments or with the driver";
 
-const MODES: [Mode; 26] = [
+const MODES: [Mode; 27] = [
     Mode::Echo,
     Mode::Crash,
     Mode::Hang,
@@ -101,6 +103,7 @@ const MODES: [Mode; 26] = [
     Mode::DropAll,
     Mode::LaterNow,
     Mode::LoseLater,
+    Mode::TakeAndFail,
 ];
 
 struct Misbehave {
@@ -199,7 +202,8 @@ impl Driver for Misbehave {
             | Mode::Fire
             | Mode::Cancelled
             | Mode::DropAll
-            | Mode::LaterNow => self.later(mode, args, out),
+            | Mode::LaterNow
+            | Mode::TakeAndFail => self.later(mode, args, out),
             Mode::Order | Mode::Lose | Mode::LoseLater | Mode::Slow => {
                 if mode == Mode::Slow {
                     let (start, us) = (Instant::now(), u64::from(args.u32_at(4)?));
@@ -245,6 +249,10 @@ impl Misbehave {
             Mode::Fire => return out.put_u64(self.kept.fire()),
             Mode::Cancelled => return out.put_u64(self.kept.cancelled()),
             Mode::DropAll => self.kept.drop_all(),
+            Mode::TakeAndFail => {
+                _ = out.later()?.answer(b"left over");
+                return Err(DriverError::new(7, SENTENCE));
+            }
             _ => _ = out.later()?.answer(&[]),
         }
         Ok(())

@@ -35,6 +35,8 @@ pub type Answer = Result<Vec<u8>, DriverError>;
 #[derive(Debug)]
 struct Place {
     key: Key,
+    /// During which call it was taken, as [`OpenCalls::of_channel`] counts.
+    during: u64,
     /// Whether an answer can still reach the caller.
     open: AtomicBool,
 }
@@ -56,6 +58,8 @@ struct Shared {
     /// Answers are there.
     news: AtomicBool,
     wake: Box<dyn Fn() + Send + Sync>,
+    /// How often a call began or ended.
+    calls: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
 /// A handle: what drivers see of it comes first.
@@ -83,7 +87,8 @@ impl Shared {
             return None;
         }
         inner.handles += 1;
-        let place = Arc::new(Place { key: (hold, inner.handles), open: AtomicBool::new(true) });
+        let (key, during) = ((hold, inner.handles), (self.calls)());
+        let place = Arc::new(Place { key, during, open: AtomicBool::new(true) });
         if let Some(before) = inner.taken.replace(place.clone()) {
             before.open.store(false, Ordering::Relaxed);
         }
@@ -185,14 +190,25 @@ impl Drop for Held {
 }
 
 impl OpenCalls {
-    /// `wake` is called after each answer, on the thread that gave it.
+    /// `wake` is called after each answer, on the thread that gave it. For who holds
+    /// each call that takes a handle.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
+        OpenCalls::of_channel(wake, || 0)
+    }
+
+    /// Of a channel on which calls may take handles and be answered at once: `calls` is
+    /// how often one began or ended. It must be cheap, and safe on any thread.
+    pub fn of_channel(
+        wake: impl Fn() + Send + Sync + 'static,
+        calls: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
         let shared = Shared {
             table: TABLE,
             inner: Mutex::default(),
             given: Condvar::new(),
             news: AtomicBool::new(false),
             wake: Box::new(wake),
+            calls: Box::new(calls),
         };
         OpenCalls { shared: Arc::new(shared) }
     }
@@ -209,10 +225,12 @@ impl OpenCalls {
         self.shared.as_service()
     }
 
-    /// The call under way returned and is to be held: by the handle that was taken
-    /// last. `None` if none was taken.
-    pub fn hold(&self) -> Option<Held> {
-        self.shared.lock().taken.take().map(|place| Held { place })
+    /// The call that ended last, which is `during` as it was counted inside of it, is to
+    /// be held: by the handle that was taken last. `None` if it took none: one that is
+    /// left over from a call before is no call's any more.
+    pub fn hold(&self, during: u64) -> Option<Held> {
+        let held = self.shared.lock().taken.take().map(|place| Held { place });
+        held.filter(|held| held.place.during == during)
     }
 
     /// Whether answers are there.

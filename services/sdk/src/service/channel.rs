@@ -290,14 +290,16 @@ fn stand(fds: &mut Vec<OwnedFd>) -> Result<(Arc<Standby>, BatonWaiter), String> 
 
 /// Whoever answers an open call wakes the channel's thread, if that sleeps.
 fn open_calls(pulse: Arc<Pulse>, bell: Option<Bell>) -> OpenCalls {
-    OpenCalls::new(move || {
+    let count = pulse.clone();
+    let wake = move || {
         // It declares sleep and then looks for answers: one of the two sees the other.
         if !pulse.awake()
             && let Some(bell) = &bell
         {
             bell.ring();
         }
-    })
+    };
+    OpenCalls::of_channel(wake, move || count.calls())
 }
 
 /// How a channel is to be served.

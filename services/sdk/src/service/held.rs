@@ -39,9 +39,10 @@ impl OpenCells {
     }
 
     /// The call that has just returned holds this cell: for what. Its deadline counts
-    /// from `begun`, ns. `None` if its driver took no handle.
-    pub fn hold(&mut self, cell: usize, begun: u64) -> Option<Hold> {
-        let held = self.calls.hold()?;
+    /// from `begun`, ns. `during` is what [`OpenCalls::of_channel`] counted inside of it.
+    /// `None` if its driver took no handle.
+    pub fn hold(&mut self, cell: usize, begun: u64, during: u64) -> Option<Hold> {
+        let held = self.calls.hold(during)?;
         let key = held.key();
         let due = match key.0 {
             Hold::Begun => begun.saturating_add(self.deadline),
@@ -88,20 +89,22 @@ impl OpenCells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
     fn only_what_was_begun_has_a_deadline() {
         let calls = OpenCalls::new(|| ());
         let mut open = OpenCells::new(calls.clone(), Duration::from_nanos(100));
         let event = calls.later(Hold::Event).unwrap();
-        assert_eq!(open.hold(0, 10), Some(Hold::Event));
+        assert_eq!(open.hold(0, 10, 0), Some(Hold::Event));
         assert_eq!((open.due(), open.overdue(u64::MAX)), (None, None));
         let (first, second) = (calls.later(Hold::Begun).unwrap(), {
-            assert_eq!(open.hold(1, 20), Some(Hold::Begun));
+            assert_eq!(open.hold(1, 20, 0), Some(Hold::Begun));
             calls.later(Hold::Begun).unwrap()
         });
-        assert_eq!(open.hold(2, 30), Some(Hold::Begun));
-        assert_eq!(open.hold(3, 40), None, "no handle was taken");
+        assert_eq!(open.hold(2, 30, 0), Some(Hold::Begun));
+        assert_eq!(open.hold(3, 40, 0), None, "no handle was taken");
         assert_eq!((open.due(), open.overdue(119)), (Some(120), None));
         assert_eq!(open.overdue(120), Some(1));
         assert!(!first.is_open() && second.is_open() && event.is_open());
@@ -118,8 +121,28 @@ mod tests {
         let calls = OpenCalls::new(|| ());
         let mut open = OpenCells::new(calls.clone(), Duration::from_secs(1));
         let call = calls.later(Hold::Event).unwrap();
-        open.hold(0, 0);
+        open.hold(0, 0, 0);
         open.cancel();
         assert!(!call.is_open() && call.answer(&[]).is_err() && !open.has_answers());
+    }
+
+    #[test]
+    fn a_handle_of_a_call_that_was_answered_at_once_is_no_other_calls() {
+        let count = Arc::new(AtomicU64::new(1));
+        let seen = count.clone();
+        let calls = OpenCalls::of_channel(|| (), move || seen.load(Ordering::Relaxed));
+        let mut open = OpenCells::new(calls.clone(), Duration::from_secs(1));
+        let left_over = calls.later(Hold::Begun).unwrap();
+        // That call ended, and the next one begins and ends.
+        count.store(4, Ordering::Relaxed);
+        assert_eq!(open.hold(0, 0, 3), None, "it took no handle");
+        assert!(!left_over.is_open() && left_over.answer(b"of the first").is_err());
+        // It began and ended, and another one takes a handle.
+        count.store(5, Ordering::Relaxed);
+        let call = calls.later(Hold::Begun).unwrap();
+        count.store(6, Ordering::Relaxed);
+        assert_eq!(open.hold(1, 0, 5), Some(Hold::Begun));
+        call.answer(b"its own").unwrap();
+        assert_eq!(open.answers().collect::<Vec<_>>(), [(1, Ok(b"its own".to_vec()))]);
     }
 }

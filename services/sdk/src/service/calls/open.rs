@@ -19,7 +19,8 @@ impl<I: Serve> Calls<I> {
     #[inline(never)]
     pub(super) fn hold(&mut self, r: &Request) {
         let begun = self.pulse.begun_by().unwrap_or_else(clock::now);
-        match self.open.hold(r.cell, begun) {
+        // Inside of it the pulse was one less.
+        match self.open.hold(r.cell, begun, self.pulse.calls().wrapping_sub(1)) {
             // Before CURRENT names it no longer: a crash in between begins it no
             // second time.
             Some(hold) => self.server.hold(r.cell, hold == Hold::Begun),
