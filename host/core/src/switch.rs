@@ -504,7 +504,8 @@ impl Core {
             let services = &self.services;
             let unknown = |id: &ServiceId| !services.contains_key(id);
             let Some(g) = self.grants.get_mut(grant) else { continue };
-            if g.also().is_some_and(|id| unknown(&id)) {
+            let parted = g.also().is_some_and(|id| unknown(&id));
+            if parted {
                 g.set_also(None);
             }
             if let Some(m) = g.moving().filter(|m| unknown(&m.service)) {
@@ -512,6 +513,9 @@ impl Core {
                 if m.to.is_hardware() && g.service() != Some(m.service) {
                     g.set_vf(None);
                 }
+            }
+            if parted && matches!(g.stage, Stage::Broken { .. }) {
+                self.free_vf_of_broken(grant);
             }
         }
     }

@@ -85,7 +85,7 @@ impl Core {
                     g.stage.recover();
                     self.serve(now, grant, out);
                 }
-                Stage::Broken { .. } => g.stage.let_go(),
+                Stage::Broken { .. } => self.off_broken(grant, out),
                 // It is freed in the end.
                 Stage::Closing { .. } | Stage::Granted => {}
             }

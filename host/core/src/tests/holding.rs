@@ -259,3 +259,37 @@ fn nothing_is_kept_of_grants_that_are_gone() {
         assert!(b.core.told_of_leases() <= b.core.grants().count(), "denied: {denied}");
     }
 }
+
+/// Of what ended at once only a part may have been noted: the end of a service, and not
+/// that its broken grant lost it.
+#[test]
+fn a_broken_grant_whose_service_nobody_knows_gives_its_vf_back() {
+    let (mut b, s) = bed(Policy::First);
+    let (grant, hardware, software) = on_a_vf(&mut b, s);
+    b.feed(Event::ChannelBroken { service: hardware, channel: grant, reason: "x".into() });
+    assert_eq!(b.core.grants.get(grant).unwrap().vf(), Some(0), "its service may be on it");
+    b.notes.remove(&format!("core/service/{hardware}"));
+    restart(&mut b, &[(software, &[])]);
+    let g = b.core.grants.get(grant).unwrap();
+    assert_eq!((g.state(), g.service(), g.vf()), (GrantState::Broken, None, None));
+
+    // The same where two services are to part from it, and one or both are unknown.
+    for both in [false, true] {
+        let (mut b, s) = bed(Policy::First);
+        let (grant, from, to) = handing(&mut b, s);
+        b.feed(Event::ChannelBroken { service: from, channel: grant, reason: "x".into() });
+        let g = b.core.grants.get(grant).unwrap();
+        assert_eq!((g.also(), g.vf()), (Some(to), Some(0)));
+        b.notes.remove(&format!("core/service/{to}"));
+        if both {
+            b.notes.remove(&format!("core/service/{from}"));
+        }
+        let has = [grant];
+        let alive: &[(ServiceId, &[Handle])] = if both { &[] } else { &[(from, &has)] };
+        restart(&mut b, alive);
+        let g = b.core.grants.get(grant).unwrap();
+        let service = if both { None } else { Some(from) };
+        assert_eq!((g.state(), g.service(), g.also()), (GrantState::Broken, service, None));
+        assert_eq!(g.vf(), None, "nobody is on it");
+    }
+}
