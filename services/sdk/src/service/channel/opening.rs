@@ -1,0 +1,207 @@
+//! Opens a channel: checks the order, maps the two sides, and starts the thread.
+
+use super::super::Work as Behind;
+use super::super::engine::Engine;
+use super::super::idle::Bells;
+use super::super::pulse::Pulse;
+use super::super::standby::Standby;
+use super::serving::{Asked, Serving};
+use super::{Running, Teller};
+use crate::{Config, OpenCalls};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vfun_ring::WindowMemory;
+use vfun_supervise::{CHANNEL_THREAD, Open, Start};
+use vfun_wait::WaitMode;
+use vfun_window::{Access, BatonWaiter, Bell, BellWaiter, Mapping};
+use vfun_wire::header::HEAP_OFF;
+use vfun_wire::kind::{self as wire, ChannelKind};
+use vfun_wire::limits::WINDOW_BYTES_MAX;
+use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::Heap;
+
+/// Stack of a channel's thread. What is not touched costs nothing.
+const STACK_BYTES: usize = 1 << 20;
+/// What is made ready of each side of a channel that is stood by for: more
+/// than most have, and little to walk through.
+const READY_BYTES: usize = 4 << 20;
+
+/// Opens a channel. The thread tells how that went, and at last that it ended.
+pub fn open<E: Engine>(
+    start: &Start,
+    behind: &Arc<Behind<E>>,
+    open: Open,
+    fds: Vec<OwnedFd>,
+    teller: Teller,
+) -> Result<Running, String> {
+    let at = place(start, behind, &open)?;
+    let came = Came::take(&open, fds)?;
+    let pages = Arc::new(map(&at, open.origin, open.standby, came.reading, came.window)?);
+    let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
+    let (stop, bells) = came.bells.unzip();
+    let pulse = Arc::new(Pulse::default());
+    pulse.set_awake(true);
+    pulse.set_rate(open.calls_per_s);
+    let baton = Arc::new(Mutex::new(None));
+    let running = Running {
+        pulse: pulse.clone(),
+        bell: stop,
+        standby: came.standby.as_ref().map(|(s, _)| s.clone()),
+        baton: baton.clone(),
+        pages: Arc::downgrade(&pages),
+    };
+    let asked = Asked {
+        config: config(start, &open, &at),
+        mode,
+        args: start.args,
+        standby: came.standby,
+        leased: open.vf.is_some(),
+        stood: false,
+        baton,
+        deadline: Duration::from_millis(open.deadline_ms.max(1).into()),
+        open_calls: open_calls(pulse.clone(), running.bell.clone()),
+    };
+    let serving = Serving { asked, pages, pulse, bells };
+    let behind = behind.clone();
+    // The manager knows these threads by their name: a driver's own give way to them.
+    std::thread::Builder::new()
+        .name(format!("{CHANNEL_THREAD}{}", open.channel))
+        .stack_size(STACK_BYTES)
+        .spawn(move || serving.serve(&behind, &teller))
+        .map_err(|e| format!("no thread for it: {e}"))?;
+    Ok(running)
+}
+
+/// The channel's place, which lies in its window, which lies in its file's offsets.
+fn placed(open: &Open) -> Result<ChannelPlace, String> {
+    let (origin, bytes) = (open.origin, open.window_bytes);
+    if bytes > WINDOW_BYTES_MAX || origin.checked_add(bytes).is_none() {
+        return Err(format!("no window has {bytes} bytes from byte {origin} of its file on"));
+    }
+    let place = open.place.read().map_err(|e| e.to_string())?;
+    let heap = Heap { window: 0, from: HEAP_OFF as u64, to: bytes };
+    place.check(&[heap]).map_err(|e| e.to_string())?;
+    Ok(place)
+}
+
+/// Where the channel lies, if it is of the kind that is served here.
+fn place<E>(start: &Start, behind: &Behind<E>, open: &Open) -> Result<wire::Calls, String> {
+    let place = placed(open)?;
+    match (place.kind(), behind) {
+        (ChannelKind::Calls, Behind::Calls(_)) => {}
+        (ChannelKind::Floor, Behind::Floor) if !open.standby => {}
+        (kind, _) => {
+            return Err(format!(
+                "the function {} does not serve channels of {kind}",
+                start.function
+            ));
+        }
+    }
+    wire::Calls::of(&place).ok_or_else(|| "its kind is not one that is served".into())
+}
+
+/// The descriptors that came along with the order, each by what it is for.
+struct Came {
+    /// The window, open for reading alone.
+    reading: OwnedFd,
+    /// The window.
+    window: OwnedFd,
+    /// This process's own bell for the channel's thread, and the channel's two.
+    bells: Option<(Bell, Bells)>,
+    /// With an order to stand by.
+    standby: Option<(Arc<Standby>, BatonWaiter)>,
+}
+
+impl Came {
+    fn take(open: &Open, mut fds: Vec<OwnedFd>) -> Result<Came, String> {
+        let wanted = if open.doorbell { 4 } else { 2 } + usize::from(open.standby);
+        if fds.len() != wanted {
+            return Err(format!("{} descriptors came along, {wanted} were due", fds.len()));
+        }
+        let standby = if open.standby { Some(stand(&mut fds)?) } else { None };
+        let bells = bells(open, &mut fds)?;
+        let (Some(window), Some(reading)) = (fds.pop(), fds.pop()) else {
+            return Err("its window is missing".into());
+        };
+        Ok(Came { reading, window, bells, standby })
+    }
+}
+
+fn stand(fds: &mut Vec<OwnedFd>) -> Result<(Arc<Standby>, BatonWaiter), String> {
+    let why = |e| format!("it cannot be stood by for: {e}");
+    let standby = Standby::new().map_err(why)?;
+    let waiter = standby.waiter(fds.pop().ok_or("its baton is missing")?).map_err(why)?;
+    Ok((Arc::new(standby), waiter))
+}
+
+fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<(Bell, Bells)>, String> {
+    if !open.doorbell {
+        return Ok(None);
+    }
+    let (Some(app), Some(mine)) = (fds.pop(), fds.pop()) else {
+        return Err("its bells are missing".into());
+    };
+    let (mine, app) = (Bell::from_fd(mine), Bell::from_fd(app));
+    let stop = Bell::new().map_err(|e| format!("no bell to stop it by: {e}"))?;
+    // The app holds the first one's descriptor too: it can make ringing it
+    // block for ever, so this process rings only its own.
+    let waiter = BellWaiter::any(&[&mine, &stop])
+        .map_err(|e| format!("its bell cannot be waited on: {e}"))?;
+    Ok(Some((stop, Bells { mine: waiter, app })))
+}
+
+/// Maps the channel's sides; the descriptors of the window are closed then.
+/// What is mapped from one that is open for reading alone cannot be made
+/// writable afterwards, not even by a driver that has this whole process.
+fn map(
+    at: &wire::Calls,
+    origin: u64,
+    standby: bool,
+    reading: OwnedFd,
+    window: OwnedFd,
+) -> Result<WindowMemory, String> {
+    let len = at.side_bytes as usize;
+    let dataout = Mapping::new(&reading, origin + at.dataout, len, Access::Read)
+        .map_err(|e| format!("dataout: {e}"))?;
+    let datain = Mapping::new(&window, origin + at.datain, len, Access::ReadWrite)
+        .map_err(|e| format!("datain: {e}"))?;
+    if standby {
+        dataout.populate(READY_BYTES);
+        datain.populate(READY_BYTES);
+    }
+    let mine = datain.write().ok_or("datain cannot be written")?;
+    WindowMemory::new(mine, dataout.read()).map_err(|e| e.to_string())
+}
+
+/// What the driver is told of the channel.
+fn config(start: &Start, open: &Open, at: &wire::Calls) -> Config {
+    let mut settings = start.settings.clone();
+    if let Some(vf) = open.vf {
+        settings.insert("vf".into(), vf.to_string());
+    }
+    Config {
+        client: start.client.clone(),
+        app: open.app.clone(),
+        function: start.function.clone(),
+        version: ((start.version >> 16) as u16, start.version as u16),
+        channel: open.channel,
+        depth: at.depth,
+        cell_bytes: at.cell_bytes,
+        settings,
+    }
+}
+
+/// An answer to an open call wakes the channel's thread, if that sleeps.
+fn open_calls(pulse: Arc<Pulse>, bell: Option<Bell>) -> OpenCalls {
+    let count = pulse.clone();
+    let wake = move || {
+        // It declares sleep and then looks for answers: one of the two sees the other.
+        if !pulse.awake()
+            && let Some(bell) = &bell
+        {
+            bell.ring();
+        }
+    };
+    OpenCalls::of_channel(wake, move || count.calls())
+}
