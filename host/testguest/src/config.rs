@@ -139,42 +139,51 @@ impl GuestConfig {
 
     /// Refuses what cannot work before anything is started.
     pub(crate) fn check(&self) -> Result<()> {
+        self.check_name()?;
+        self.check_machine()?;
+        self.check_words()?;
+        self.check_counts()?;
+        if let Some(disk) = &self.disk {
+            self.check_disk(disk)?;
+        }
+        self.pmems.iter().try_for_each(|w| self.check_pmem(w))?;
+        self.windows.iter().try_for_each(|w| self.check_window(w))?;
+        self.doorbells.iter().try_for_each(|d| self.check_doorbell(d))
+    }
+
+    fn check_name(&self) -> Result<()> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if self.name.is_empty()
-            || self.name.len() > limits::MAX_NAME_BYTES
-            || !self.name.chars().all(fits)
-        {
+        let most = limits::MAX_NAME_BYTES;
+        if !(1..=most).contains(&self.name.len()) || !self.name.chars().all(fits) {
             return self.refuse(format!(
-                "a name is 1 to {} letters, digits or '-', because it is part of a path",
-                limits::MAX_NAME_BYTES
+                "a name is 1 to {most} letters, digits or '-', because it is part of a path"
             ));
         }
-        let ram = limits::MIN_MEMORY_MIB..=limits::MAX_MEMORY_MIB;
-        if !ram.contains(&self.memory_mib) {
-            return self.refuse(format!(
-                "memory_mib is {}, but must be {} to {}",
-                self.memory_mib,
-                limits::MIN_MEMORY_MIB,
-                limits::MAX_MEMORY_MIB
-            ));
+        Ok(())
+    }
+
+    fn check_machine(&self) -> Result<()> {
+        let (least, most) = (limits::MIN_MEMORY_MIB, limits::MAX_MEMORY_MIB);
+        if !(least..=most).contains(&self.memory_mib) {
+            let is = self.memory_mib;
+            return self.refuse(format!("memory_mib is {is}, but must be {least} to {most}"));
         }
-        if !(1..=limits::MAX_CPUS).contains(&self.cpus) {
-            return self.refuse(format!(
-                "cpus is {}, but must be 1 to {}",
-                self.cpus,
-                limits::MAX_CPUS
-            ));
+        let most = limits::MAX_CPUS;
+        if !(1..=most).contains(&self.cpus) {
+            return self.refuse(format!("cpus is {}, but must be 1 to {most}", self.cpus));
         }
-        if self.hotplug_ports > limits::MAX_HOTPLUG_PORTS {
-            return self.refuse(format!(
-                "hotplug_ports is {}, but must be at most {}",
-                self.hotplug_ports,
-                limits::MAX_HOTPLUG_PORTS
-            ));
+        let (ports, most) = (self.hotplug_ports, limits::MAX_HOTPLUG_PORTS);
+        if ports > most {
+            return self.refuse(format!("hotplug_ports is {ports}, but must be at most {most}"));
         }
         if self.max_life < Duration::from_secs(1) {
             return self.refuse("max_life is under a second".into());
         }
+        Ok(())
+    }
+
+    /// What becomes words of a command line, and names of files.
+    fn check_words(&self) -> Result<()> {
         let cpu_list =
             |s: &str| !s.is_empty() && s.chars().all(|c| c.is_ascii_digit() || ",-:".contains(c));
         if self.pin.as_deref().is_some_and(|p| !cpu_list(p)) {
@@ -186,42 +195,26 @@ impl GuestConfig {
             return self
                 .refuse("kernel_args and extra_args may hold no line feed and no NUL".into());
         }
-        for name in self.modules.iter().chain(&self.spare_modules) {
-            if name.is_empty()
-                || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-            {
-                return self.refuse(format!(
-                    "'{name}' is no module's name: give it without path and '.ko'"
-                ));
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let mut modules = self.modules.iter().chain(&self.spare_modules);
+        if let Some(name) = modules.find(|n| n.is_empty() || !n.chars().all(fits)) {
+            return self
+                .refuse(format!("'{name}' is no module's name: give it without path and '.ko'"));
+        }
+        Ok(())
+    }
+
+    fn check_counts(&self) -> Result<()> {
+        for (count, what, most) in [
+            (self.windows.len(), "windows", limits::MAX_WINDOWS),
+            (self.doorbells.len(), "doorbell devices", limits::MAX_DOORBELLS),
+            (self.pmems.len(), "persistent memories", limits::MAX_PMEMS),
+        ] {
+            if count > most {
+                return self.refuse(format!("{count} {what} are more than {most}"));
             }
         }
-        if self.windows.len() > limits::MAX_WINDOWS {
-            return self.refuse(format!(
-                "{} windows are more than {}",
-                self.windows.len(),
-                limits::MAX_WINDOWS
-            ));
-        }
-        if self.doorbells.len() > limits::MAX_DOORBELLS {
-            return self.refuse(format!(
-                "{} doorbell devices are more than {}",
-                self.doorbells.len(),
-                limits::MAX_DOORBELLS
-            ));
-        }
-        if let Some(disk) = &self.disk {
-            self.check_disk(disk)?;
-        }
-        if self.pmems.len() > limits::MAX_PMEMS {
-            return self.refuse(format!(
-                "{} persistent memories are more than {}",
-                self.pmems.len(),
-                limits::MAX_PMEMS
-            ));
-        }
-        self.pmems.iter().try_for_each(|w| self.check_pmem(w))?;
-        self.windows.iter().try_for_each(|w| self.check_window(w))?;
-        self.doorbells.iter().try_for_each(|d| self.check_doorbell(d))
+        Ok(())
     }
 
     fn check_disk(&self, disk: &Disk) -> Result<()> {

@@ -52,111 +52,139 @@ pub(crate) fn command(
         program: "qemu-system-x86_64".into(),
         package: "qemu-system-x86".into(),
     })?;
-    let mut line: Vec<OsString> = Vec::new();
+    let mut line = Line::default();
     if let Some(cpus) = &config.pin {
-        line.extend(["taskset", "-c", cpus].map(OsString::from));
+        line.add(&["taskset", "-c", cpus]);
     }
     // If even the keeper is killed, the kernel ends QEMU.
     if find("setpriv").is_some() && matches!(wiring, Wiring::Harness) {
-        line.extend(["setpriv", "--pdeathsig", "KILL", "--"].map(OsString::from));
+        line.add(&["setpriv", "--pdeathsig", "KILL", "--"]);
     }
-    line.push(qemu.into());
-    let mut add = |words: &[&str]| line.extend(words.iter().map(OsString::from));
-    add(&["-name", &format!("vfun-{}", config.name)]);
-    add(&["-M", "q35", "-nodefaults", "-no-user-config", "-display", "none"]);
-    match accel {
-        Accel::Kvm => add(&["-accel", "kvm", "-cpu", "host"]),
-        Accel::Tcg | Accel::Auto => add(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
+    line.0.push(qemu.into());
+    line.machine(config, kernel, accel, folder);
+    line.console(folder, wiring)?;
+    line.network_and_disk(config)?;
+    line.hotplug_ports(config);
+    line.windows(config)?;
+    line.doorbells(config)?;
+    line.pmems(config)?;
+    line.0.extend(config.extra_args.iter().map(OsString::from));
+    Ok(line.0)
+}
+
+/// A path that is there, within one of QEMU's options.
+fn there(path: &Path) -> Result<String> {
+    let found = std::fs::canonicalize(path).doing(|| format!("cannot find {}", path.display()))?;
+    quoted(&found)
+}
+
+/// A command line, as it grows.
+#[derive(Default)]
+struct Line(Vec<OsString>);
+
+impl Line {
+    fn add(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(OsString::from));
     }
-    add(&["-m", &memory(config), "-smp", &config.cpus.to_string()]);
-    let image = kernel.image();
-    add(&["-kernel", image.to_str().unwrap_or_default(), "-initrd"]);
-    add(&[folder.join("initramfs").to_str().unwrap_or_default()]);
-    add(&["-append", format!("{KERNEL_ARGS} {}", config.kernel_args).trim_end()]);
-    match wiring {
-        Wiring::Terminal => add(&["-serial", "mon:stdio"]),
-        Wiring::Harness => {
-            let socket = |name: &str| {
-                quoted(&folder.join(name)).map(|p| format!("path={p},server=on,wait=off"))
-            };
-            add(&["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
-            add(&[
-                "-chardev",
-                &format!("socket,id=qmp,{}", socket("qmp")?),
-                "-mon",
-                "chardev=qmp,mode=control",
-            ]);
-            add(&["-chardev", &format!("socket,id=commands,{}", socket("commands")?)]);
-            add(&["-device", "virtio-serial-pci,addr=0x02"]);
-            add(&["-device", "virtserialport,chardev=commands,name=vfun.commands"]);
+
+    fn machine(&mut self, config: &GuestConfig, kernel: &Kernel, accel: Accel, folder: &Path) {
+        self.add(&["-name", &format!("vfun-{}", config.name)]);
+        self.add(&["-M", "q35", "-nodefaults", "-no-user-config", "-display", "none"]);
+        match accel {
+            Accel::Kvm => self.add(&["-accel", "kvm", "-cpu", "host"]),
+            Accel::Tcg | Accel::Auto => self.add(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
+        }
+        self.add(&["-m", &memory(config), "-smp", &config.cpus.to_string()]);
+        let image = kernel.image();
+        self.add(&["-kernel", image.to_str().unwrap_or_default(), "-initrd"]);
+        self.add(&[folder.join("initramfs").to_str().unwrap_or_default()]);
+        self.add(&["-append", format!("{KERNEL_ARGS} {}", config.kernel_args).trim_end()]);
+    }
+
+    /// Where the console goes, and for the harness QEMU's control socket and the way
+    /// that commands take into the guest.
+    fn console(&mut self, folder: &Path, wiring: &Wiring) -> Result<()> {
+        if matches!(wiring, Wiring::Terminal) {
+            self.add(&["-serial", "mon:stdio"]);
+            return Ok(());
+        }
+        let socket = |id: &str, name: &str| {
+            quoted(&folder.join(name))
+                .map(|p| format!("socket,id={id},path={p},server=on,wait=off"))
+        };
+        self.add(&["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+        self.add(&["-chardev", &socket("qmp", "qmp")?, "-mon", "chardev=qmp,mode=control"]);
+        self.add(&["-chardev", &socket("commands", "commands")?]);
+        self.add(&["-device", "virtio-serial-pci,addr=0x02"]);
+        self.add(&["-device", "virtserialport,chardev=commands,name=vfun.commands"]);
+        Ok(())
+    }
+
+    fn network_and_disk(&mut self, config: &GuestConfig) -> Result<()> {
+        if config.net {
+            self.add(&["-netdev", "user,id=net0,ipv6=off"]);
+            self.add(&["-device", "virtio-net-pci,netdev=net0,romfile=,addr=0x03"]);
+        }
+        if let Some(disk) = &config.disk {
+            let image = there(&disk.image)?;
+            // What is written goes to a file that has no name, and is gone with QEMU.
+            let drive = format!("if=none,id=disk,format=raw,snapshot=on,cache=unsafe,file={image}");
+            self.add(&["-drive", &drive, "-device", "virtio-blk-pci,drive=disk,addr=0x04"]);
+        }
+        Ok(())
+    }
+
+    fn hotplug_ports(&mut self, config: &GuestConfig) {
+        for i in 0..config.hotplug_ports {
+            let (slot, chassis) = (FIRST_HOTPLUG_SLOT + i, i + 1);
+            // Room for the largest window in each, and its own slot number.
+            let port = format!(
+                "pcie-root-port,id=hp{i},chassis={chassis},slot={i},addr={slot:#x},pref64-reserve=2G"
+            );
+            self.add(&["-device", &port]);
         }
     }
-    if config.net {
-        add(&[
-            "-netdev",
-            "user,id=net0,ipv6=off",
-            "-device",
-            "virtio-net-pci,netdev=net0,romfile=,addr=0x03",
-        ]);
+
+    fn windows(&mut self, config: &GuestConfig) -> Result<()> {
+        for (i, window) in config.windows.iter().enumerate() {
+            let slot = FIRST_WINDOW_SLOT + i as u32;
+            self.file(&format!("window{i}"), &window.path, window.size)?;
+            let device = format!("ivshmem-plain,id=ivshmem{i},memdev=window{i},addr={slot:#x}");
+            self.add(&["-device", &device]);
+        }
+        Ok(())
     }
-    if let Some(disk) = &config.disk {
-        let image = std::fs::canonicalize(&disk.image)
-            .doing(|| format!("cannot find {}", disk.image.display()))?;
-        // What is written goes to a file that has no name, and is gone with QEMU.
-        let drive =
-            format!("if=none,id=disk,format=raw,snapshot=on,cache=unsafe,file={}", quoted(&image)?);
-        add(&["-drive", &drive, "-device", "virtio-blk-pci,drive=disk,addr=0x04"]);
+
+    fn doorbells(&mut self, config: &GuestConfig) -> Result<()> {
+        for (i, doorbell) in config.doorbells.iter().enumerate() {
+            let (socket, vectors) = (there(&doorbell.socket)?, doorbell.vectors);
+            self.add(&["-chardev", &format!("socket,id=doorbell{i},path={socket}")]);
+            let slot = FIRST_DOORBELL_SLOT + i as u32;
+            let device = format!(
+                "ivshmem-doorbell,id=ivshmem-doorbell{i},chardev=doorbell{i},vectors={vectors},addr={slot:#x}"
+            );
+            self.add(&["-device", &device]);
+        }
+        Ok(())
     }
-    for i in 0..config.hotplug_ports {
-        let slot = FIRST_HOTPLUG_SLOT + i;
-        // Room for the largest window in each, and its own slot number.
-        add(&[
-            "-device",
-            &format!(
-                "pcie-root-port,id=hp{i},chassis={},slot={i},addr={slot:#x},pref64-reserve=2G",
-                i + 1
-            ),
-        ]);
+
+    fn pmems(&mut self, config: &GuestConfig) -> Result<()> {
+        for (i, memory) in config.pmems.iter().enumerate() {
+            let slot = FIRST_PMEM_SLOT + i as u32;
+            self.file(&format!("pmem{i}"), &memory.path, memory.size)?;
+            let device = format!("virtio-pmem-pci,id=pmem-device{i},memdev=pmem{i},addr={slot:#x}");
+            self.add(&["-device", &device]);
+        }
+        Ok(())
     }
-    for (i, window) in config.windows.iter().enumerate() {
-        let path = std::fs::canonicalize(&window.path)
-            .doing(|| format!("cannot find {}", window.path.display()))?;
-        let path = quoted(&path)?;
-        add(&[
-            "-object",
-            &format!(
-                "memory-backend-file,id=window{i},size={},mem-path={path},share=on",
-                window.size
-            ),
-        ]);
-        let slot = FIRST_WINDOW_SLOT + i as u32;
-        add(&["-device", &format!("ivshmem-plain,id=ivshmem{i},memdev=window{i},addr={slot:#x}")]);
+
+    /// Memory that is a file of the host, shared with it.
+    fn file(&mut self, id: &str, path: &Path, bytes: u64) -> Result<()> {
+        let path = there(path)?;
+        let object = format!("memory-backend-file,id={id},size={bytes},mem-path={path},share=on");
+        self.add(&["-object", &object]);
+        Ok(())
     }
-    for (i, doorbell) in config.doorbells.iter().enumerate() {
-        let path = std::fs::canonicalize(&doorbell.socket)
-            .doing(|| format!("cannot find {}", doorbell.socket.display()))?;
-        add(&["-chardev", &format!("socket,id=doorbell{i},path={}", quoted(&path)?)]);
-        let slot = FIRST_DOORBELL_SLOT + i as u32;
-        add(&[
-            "-device",
-            &format!(
-                "ivshmem-doorbell,id=ivshmem-doorbell{i},chardev=doorbell{i},vectors={},addr={slot:#x}",
-                doorbell.vectors
-            ),
-        ]);
-    }
-    for (i, memory) in config.pmems.iter().enumerate() {
-        let path = std::fs::canonicalize(&memory.path)
-            .doing(|| format!("cannot find {}", memory.path.display()))?;
-        let (path, size) = (quoted(&path)?, memory.size);
-        let object = format!("memory-backend-file,id=pmem{i},size={size},mem-path={path},share=on");
-        add(&["-object", &object]);
-        let slot = FIRST_PMEM_SLOT + i as u32;
-        let device = format!("virtio-pmem-pci,id=pmem-device{i},memdev=pmem{i},addr={slot:#x}");
-        add(&["-device", &device]);
-    }
-    line.extend(config.extra_args.iter().map(OsString::from));
-    Ok(line)
 }
 
 /// The argument of `-m`: persistent memory has its place beyond the RAM.

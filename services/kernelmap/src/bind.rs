@@ -155,6 +155,12 @@ fn whole(scalar: Scalar, b: [u8; 8]) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
+/// A call's numbers: as they came, and as whole numbers where they are such.
+struct Read {
+    raw: [[u8; 8]; NUMBERS_MAX],
+    values: [u64; NUMBERS_MAX],
+}
+
 impl Mapping {
     /// Says what to launch for a call whose arguments have `len` bytes. `read`
     /// copies bytes of the arguments from an offset on; it is asked for each
@@ -163,22 +169,50 @@ impl Mapping {
     pub fn bind(
         &self,
         len: usize,
-        mut read: impl FnMut(usize, &mut [u8]),
+        read: impl FnMut(usize, &mut [u8]),
         launch: &mut Launch,
     ) -> Result<(), BindError> {
         if len < self.args_least {
             return Err(BindError::Arguments(len));
         }
-        let mut raw = [[0u8; 8]; NUMBERS_MAX];
-        let mut values = [0u64; NUMBERS_MAX];
         let count = self.args_tail.map(|t| (len - t.offset) as u64 / t.element_bytes.max(1));
+        let read = self.read(count, read)?;
+        let numbers = &read.values[..self.numbers.len()];
+        self.sizes(numbers, launch)?;
+        launch.args.clear();
+        // Behind the fixed ones there may be padding, in which the array begins.
+        launch.result_len = self.results_tail.map_or(self.results_fixed, |t| t.offset);
+        for slot in &self.slots {
+            let bound = self.slot(slot, &read, numbers, count)?;
+            if let Bound::Output { offset, len, .. } = bound {
+                launch.result_len = launch.result_len.max(offset + len);
+            }
+            launch.args.push(bound);
+        }
+        for c in &self.conditions {
+            if !c.holds(numbers)? {
+                return Err(BindError::Condition(c.text.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The call's numbers, each read once.
+    #[inline]
+    fn read(
+        &self,
+        count: Option<u64>,
+        mut read: impl FnMut(usize, &mut [u8]),
+    ) -> Result<Read, BindError> {
+        let mut numbers = Read { raw: [[0; 8]; NUMBERS_MAX], values: [0; NUMBERS_MAX] };
         for (i, number) in self.numbers.iter().enumerate() {
             match number {
-                Number::Count => values[i] = count.unwrap_or(0),
+                Number::Count => numbers.values[i] = count.unwrap_or(0),
                 Number::Scalar { name, offset, scalar } => {
-                    read(*offset, &mut raw[i][..scalar.bytes() as usize]);
+                    let raw = &mut numbers.raw[i];
+                    read(*offset, &mut raw[..scalar.bytes() as usize]);
                     // No formula names a floating-point number.
-                    values[i] = match whole(*scalar, raw[i]) {
+                    numbers.values[i] = match whole(*scalar, *raw) {
                         Some(v) => v,
                         None if self.is_in_a_formula(i) => {
                             return Err(BindError::Negative(name.clone()));
@@ -188,48 +222,46 @@ impl Mapping {
                 }
             }
         }
-        let numbers = &values[..self.numbers.len()];
-        self.sizes(numbers, launch)?;
-        launch.args.clear();
-        // Behind the fixed ones there may be padding, in which the array begins.
-        launch.result_len = self.results_tail.map_or(self.results_fixed, |t| t.offset);
-        for slot in &self.slots {
-            let bound = match slot {
-                Slot::Scalar(n) => {
-                    let Number::Scalar { scalar, .. } = &self.numbers[usize::from(*n)] else {
-                        unreachable!("made of a scalar")
-                    };
-                    Bound::Scalar { bytes: raw[usize::from(*n)], len: scalar.bytes() as usize }
-                }
-                Slot::Formula(e, scalar) => formula(e, *scalar, numbers)?,
-                Slot::Input(place) => {
-                    let there = place.elements.or(count);
-                    let (offset, len) = place.bytes(place.elements(numbers, there)?)?;
-                    Bound::Input { offset, len, align: place.align }
-                }
-                Slot::Output(place) => {
-                    let found = place.elements(numbers, place.elements)?;
-                    let (offset, len) = place.bytes(found)?;
-                    launch.result_len = launch.result_len.max(offset + len);
-                    Bound::Output { offset, len, align: place.align }
-                }
-                Slot::Local(e, bytes) => {
-                    let len = e.value(numbers)?.checked_mul(*bytes);
-                    let len = len.ok_or_else(|| ValueError::TooLarge(e.text().to_owned()))?;
-                    if len == 0 {
-                        return Err(BindError::Empty(e.text().to_owned()));
-                    }
-                    Bound::Local(size(len))
-                }
-            };
-            launch.args.push(bound);
-        }
-        for c in &self.conditions {
-            if !c.holds(numbers)? {
-                return Err(BindError::Condition(c.text.clone()));
+        Ok(numbers)
+    }
+
+    /// What one argument of the kernel is in this call; `count` is the length of the
+    /// array that ends the arguments.
+    #[inline]
+    fn slot(
+        &self,
+        slot: &Slot,
+        read: &Read,
+        numbers: &[u64],
+        count: Option<u64>,
+    ) -> Result<Bound, BindError> {
+        Ok(match slot {
+            Slot::Scalar(n) => {
+                let Number::Scalar { scalar, .. } = &self.numbers[usize::from(*n)] else {
+                    unreachable!("made of a scalar")
+                };
+                Bound::Scalar { bytes: read.raw[usize::from(*n)], len: scalar.bytes() as usize }
             }
-        }
-        Ok(())
+            Slot::Formula(e, scalar) => formula(e, *scalar, numbers)?,
+            Slot::Input(place) => {
+                let there = place.elements.or(count);
+                let (offset, len) = place.bytes(place.elements(numbers, there)?)?;
+                Bound::Input { offset, len, align: place.align }
+            }
+            Slot::Output(place) => {
+                let found = place.elements(numbers, place.elements)?;
+                let (offset, len) = place.bytes(found)?;
+                Bound::Output { offset, len, align: place.align }
+            }
+            Slot::Local(e, bytes) => {
+                let len = e.value(numbers)?.checked_mul(*bytes);
+                let len = len.ok_or_else(|| ValueError::TooLarge(e.text().to_owned()))?;
+                if len == 0 {
+                    return Err(BindError::Empty(e.text().to_owned()));
+                }
+                Bound::Local(size(len))
+            }
+        })
     }
 
     /// A number that is passed on as it is may be below zero; one that sizes

@@ -199,81 +199,109 @@ fn array(s: &Signature, record: &Record, name: &str, side: &str) -> Result<Place
     }
 }
 
-fn slot(
-    a: &Argument,
-    place: &str,
-    s: &Signature,
-    numbers: &mut Numbers<'_>,
-) -> Result<Slot, MapError> {
-    let of = |what: &str| wrong(format!("{place}.{what}"));
-    let kinds = [&a.value, &a.input, &a.output, &a.local];
-    if kinds.iter().filter(|k| k.is_some()).count() != 1 {
-        let reason = "an argument is exactly one of `value`, `input`, `output`, `local`";
-        return Err(wrong(place)(reason.into()));
+/// One argument of a kernel, as the manifest has it, and where it stands there.
+struct Entry<'a> {
+    a: &'a Argument,
+    place: &'a str,
+}
+
+impl Entry<'_> {
+    /// An error of one of its keys.
+    fn of(&self, key: &str) -> impl Fn(String) -> MapError {
+        wrong(format!("{}.{key}", self.place))
     }
-    let unused = |name: &str, there: bool| match there {
-        true => Err(of(name)("it has no meaning here".into())),
-        false => Ok(()),
-    };
-    if a.value.is_none() {
-        unused("type", a.scalar.is_some())?;
+
+    fn unused(&self, key: &str, there: bool) -> Result<(), MapError> {
+        match there {
+            true => Err(self.of(key)("it has no meaning here".into())),
+            false => Ok(()),
+        }
     }
-    if a.input.is_none() && a.output.is_none() {
-        unused("at", a.at.is_some())?;
-        unused("align", a.align.is_some())?;
+
+    fn slot(&self, s: &Signature, numbers: &mut Numbers<'_>) -> Result<Slot, MapError> {
+        let a = self.a;
+        let kinds = [&a.value, &a.input, &a.output, &a.local];
+        if kinds.iter().filter(|k| k.is_some()).count() != 1 {
+            let reason = "an argument is exactly one of `value`, `input`, `output`, `local`";
+            return Err(wrong(self.place)(reason.into()));
+        }
+        if a.value.is_none() {
+            self.unused("type", a.scalar.is_some())?;
+        }
+        if a.input.is_none() && a.output.is_none() {
+            self.unused("at", a.at.is_some())?;
+            self.unused("align", a.align.is_some())?;
+        }
+        match (&a.value, &a.local, &a.input, &a.output) {
+            (Some(text), ..) => self.value(text, numbers),
+            (_, Some(element), ..) => self.local(element, numbers),
+            (_, _, Some(name), _) => self
+                .array(array(s, &s.args, name, "argument").map_err(self.of("input"))?, numbers)
+                .map(Slot::Input),
+            (_, _, _, name) => {
+                let name = name.as_ref().expect("one of them is there");
+                let found = array(s, &s.results, name, "result").map_err(self.of("output"))?;
+                self.written(self.array(found, numbers)?)
+            }
+        }
     }
-    if let Some(text) = &a.value {
-        unused("count", a.count.is_some())?;
-        let Some(name) = &a.scalar else {
-            let (at, scalar) = numbers
-                .scalar(text.trim())
-                .map_err(|e| of("value")(format!("{e} (a formula needs a `type` beside it)")))?;
+
+    /// A number of the call, or a formula of such.
+    fn value(&self, text: &str, numbers: &mut Numbers<'_>) -> Result<Slot, MapError> {
+        self.unused("count", self.a.count.is_some())?;
+        let Some(name) = &self.a.scalar else {
+            let (at, scalar) = numbers.scalar(text.trim()).map_err(|e| {
+                self.of("value")(format!("{e} (a formula needs a `type` beside it)"))
+            })?;
             if scalar == Scalar::Bool {
-                return Err(of("value")("kernels take no bool: declare it as u8".into()));
+                return Err(self.of("value")("kernels take no bool: declare it as u8".into()));
             }
             return Ok(Slot::Scalar(at));
         };
         let scalar = Scalar::named(name)
             .filter(|s| !s.is_float() && *s != Scalar::Bool)
-            .ok_or_else(|| of("type")(format!("'{name}' is not a type of whole numbers")))?;
-        return Ok(Slot::Formula(numbers.formula(text).map_err(of("value"))?, scalar));
+            .ok_or_else(|| self.of("type")(format!("'{name}' is not a type of whole numbers")))?;
+        Ok(Slot::Formula(numbers.formula(text).map_err(self.of("value"))?, scalar))
     }
-    if let Some(element) = &a.local {
+
+    /// Memory that a work group shares.
+    fn local(&self, element: &str, numbers: &mut Numbers<'_>) -> Result<Slot, MapError> {
         let scalar = Scalar::named(element)
             .filter(|s| *s != Scalar::Bool)
-            .ok_or_else(|| of("local")(format!("'{element}' is not a scalar type")))?;
-        let Some(count) = &a.count else {
-            return Err(of("count")("local memory needs one".into()));
+            .ok_or_else(|| self.of("local")(format!("'{element}' is not a scalar type")))?;
+        let Some(count) = &self.a.count else {
+            return Err(self.of("count")("local memory needs one".into()));
         };
-        let count = numbers.formula(count).map_err(of("count"))?;
-        return Ok(Slot::Local(count, scalar.bytes()));
+        let count = numbers.formula(count).map_err(self.of("count"))?;
+        Ok(Slot::Local(count, scalar.bytes()))
     }
-    let (name, record, what) = match (&a.input, &a.output) {
-        (Some(name), _) => (name, &s.args, "input"),
-        (_, name) => (name.as_ref().expect("one of them is there"), &s.results, "output"),
-    };
-    let side = if what == "input" { "argument" } else { "result" };
-    let mut found = array(s, record, name, side).map_err(of(what))?;
-    if let Some(align) = a.align {
-        if !align.is_power_of_two() || align > 4096 {
-            return Err(of("align")("it is a power of two up to 4096".into()));
+
+    /// An array, with what the manifest says of its alignment and its part that is meant.
+    fn array(&self, mut found: Place, numbers: &mut Numbers<'_>) -> Result<Place, MapError> {
+        if let Some(align) = self.a.align {
+            if !align.is_power_of_two() || align > 4096 {
+                return Err(self.of("align")("it is a power of two up to 4096".into()));
+            }
+            found.align = found.align.max(align as usize);
         }
-        found.align = found.align.max(align as usize);
+        let mut formula = |text: &Option<String>, what: &str| match text {
+            None => Ok(None),
+            Some(t) => numbers.formula(t).map(Some).map_err(self.of(what)),
+        };
+        found.at = formula(&self.a.at, "at")?;
+        found.count = formula(&self.a.count, "count")?;
+        Ok(found)
     }
-    let mut formula = |text: &Option<String>, what: &str| match text {
-        None => Ok(None),
-        Some(t) => numbers.formula(t).map(Some).map_err(of(what)),
-    };
-    found.at = formula(&a.at, "at")?;
-    found.count = formula(&a.count, "count")?;
-    if what == "input" {
-        return Ok(Slot::Input(found));
+
+    /// An array of the results.
+    fn written(&self, found: Place) -> Result<Slot, MapError> {
+        if found.elements.is_none() && found.count.is_none() {
+            let reason =
+                "how many elements of the result the kernel writes is for the manifest to say";
+            return Err(self.of("count")(reason.into()));
+        }
+        Ok(Slot::Output(found))
     }
-    if found.elements.is_none() && found.count.is_none() {
-        let reason = "how many elements of the result the kernel writes is for the manifest to say";
-        return Err(of("count")(reason.into()));
-    }
-    Ok(Slot::Output(found))
 }
 
 fn text(what: &str, text: &str, most: usize) -> Result<(), MapError> {
@@ -322,7 +350,7 @@ impl Mapping {
             .args
             .iter()
             .enumerate()
-            .map(|(i, a)| slot(a, &format!("args[{i}]"), s, &mut numbers))
+            .map(|(i, a)| Entry { a, place: &format!("args[{i}]") }.slot(s, &mut numbers))
             .collect::<Result<Vec<_>, _>>()?;
         let conditions = map
             .require
