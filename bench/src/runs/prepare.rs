@@ -148,33 +148,9 @@ impl Bench {
     }
 
     fn with_manager(&mut self, at: &Where, domains: &[Domain]) -> Result<()> {
-        let (program, programs) = at.program_and_folder();
-        let tcp = domains.contains(&Domain::GuestNet);
-        let guest = tcp || domains.contains(&Domain::GuestHost);
         let manager = match &at.root {
             Some(root) => Manager::running(root)?,
-            None => {
-                progress("starting a manager");
-                let functions = lab::functions_folder(at.functions.as_deref(), &program)?;
-                let drivers = at.drivers.clone().unwrap_or_else(|| programs.clone());
-                let (programs, functions, drivers) = (&*programs, &*functions, &*drivers);
-                let service: Vec<_> = self.plan.service().into_iter().collect();
-                let services = &*service;
-                let guest = guest.then(|| at.wiring());
-                let (more, more_in) = (&[][..], None);
-                let start = Start {
-                    programs,
-                    functions,
-                    drivers,
-                    tcp,
-                    guest,
-                    more,
-                    more_in,
-                    services,
-                    without: &[],
-                };
-                self.start(start)?
-            }
+            None => self.own_manager(at, domains)?,
         };
         self.notes.push((
             "manager",
@@ -185,44 +161,77 @@ impl Bench {
                 manager.functions()?.into_iter().map(|f| (f.name, PathBuf::from(f.driver)));
             self.places.push(Box::new(InProcess::new(libraries.collect(), self.plan)));
         }
-        let manager = self.manager.insert(manager);
+        self.manager = Some(manager);
         if domains.contains(&Domain::HostHost) {
-            let endpoint = Endpoint::Host(Some(manager.host_socket()));
-            let client = at.client.as_deref().or(manager.is_own().then_some(HOST_CLIENT));
-            let mut place = OverSession::connect(&endpoint, client)?;
-            if !manager.is_own()
-                && let Err(e) = pin_services(manager, place.calls(), self.plan)
-            {
-                self.notes.push(("services", format!("left where the manager runs them: {e}")));
-            }
-            self.places.push(Box::new(place));
+            self.on_the_host(at)?;
         }
         let ways = [(Domain::GuestHost, false), (Domain::GuestNet, true)];
         let ways: Vec<_> = ways.into_iter().filter(|(d, _)| domains.contains(d)).collect();
-        if ways.is_empty() {
-            return Ok(());
+        if !ways.is_empty() {
+            self.in_a_guest(at, ways)?;
+            self.say_missed();
         }
+        Ok(())
+    }
+
+    fn own_manager(&mut self, at: &Where, domains: &[Domain]) -> Result<Manager> {
+        progress("starting a manager");
+        let (program, programs) = at.program_and_folder();
+        let functions = lab::functions_folder(at.functions.as_deref(), &program)?;
+        let drivers = at.drivers.clone().unwrap_or_else(|| programs.clone());
+        let services: Vec<_> = self.plan.service().into_iter().collect();
+        let tcp = domains.contains(&Domain::GuestNet);
+        let guest = tcp || domains.contains(&Domain::GuestHost);
+        self.start(Start {
+            programs: &programs,
+            functions: &functions,
+            drivers: &drivers,
+            tcp,
+            guest: guest.then(|| at.wiring()),
+            more: &[],
+            more_in: None,
+            services: &services,
+            without: &[],
+        })
+    }
+
+    fn on_the_host(&mut self, at: &Where) -> Result<()> {
+        let manager = self.manager.as_ref().expect("it is there");
+        let endpoint = Endpoint::Host(Some(manager.host_socket()));
+        let client = at.client.as_deref().or(manager.is_own().then_some(HOST_CLIENT));
+        let mut place = OverSession::connect(&endpoint, client)?;
+        if !manager.is_own()
+            && let Err(e) = pin_services(manager, place.calls(), self.plan)
+        {
+            self.notes.push(("services", format!("left where the manager runs them: {e}")));
+        }
+        self.places.push(Box::new(place));
+        Ok(())
+    }
+
+    /// Boots a guest for these domains, each with whether it goes over TCP.
+    fn in_a_guest(&mut self, at: &Where, ways: Vec<(Domain, bool)>) -> Result<()> {
         progress("booting a guest");
-        match LabGuest::boot(manager, &GuestSpec::new(at.wiring(), &self.plan), &program) {
-            Ok(guest) => {
-                let guest = Rc::new(guest);
-                self.notes.push(("guest_window", guest.wiring().to_string()));
-                self.notes.extend(compare_clocks(&guest).map(|words| ("guest_clock", words)));
-                for (domain, net) in ways {
-                    if net && manager.status()?.tcp.is_none() {
-                        self.missed
-                            .push((Some(domain), "no gateway serves callers over TCP".into()));
-                        continue;
-                    }
-                    self.places.push(Box::new(InGuest::new(guest.clone(), net)));
+        let manager = self.manager.as_ref().expect("it is there");
+        let (program, _) = at.program_and_folder();
+        let guest =
+            match LabGuest::boot(manager, &GuestSpec::new(at.wiring(), &self.plan), &program) {
+                Ok(guest) => Rc::new(guest),
+                Err(e) => {
+                    self.missed.extend(ways.into_iter().map(|(d, _)| (Some(d), e.to_string())));
+                    return Ok(());
                 }
-                self.guest = Some(guest);
+            };
+        self.notes.push(("guest_window", guest.wiring().to_string()));
+        self.notes.extend(compare_clocks(&guest).map(|words| ("guest_clock", words)));
+        for (domain, net) in ways {
+            if net && manager.status()?.tcp.is_none() {
+                self.missed.push((Some(domain), "no gateway serves callers over TCP".into()));
+                continue;
             }
-            Err(e) => ways
-                .into_iter()
-                .for_each(|(domain, _)| self.missed.push((Some(domain), e.to_string()))),
+            self.places.push(Box::new(InGuest::new(guest.clone(), net)));
         }
-        self.say_missed();
+        self.guest = Some(guest);
         Ok(())
     }
 

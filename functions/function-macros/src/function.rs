@@ -108,64 +108,9 @@ impl Parts<'_> {
 
     /// The symbols of a driver.
     fn driver(&self) -> TokenStream {
-        let (v, name) = (value(), &self.name);
-        let function = &self.item.sig.ident;
+        let name = &self.name;
         let (major, minor) = self.options.numbers;
-        let types = self.fixed_types();
-        let at = self.offsets();
-        let vars: Vec<_> = (0..types.len()).map(|n| format_ident!("a{n}")).collect();
-        let (tail, tail_var) = match &self.typed.tail {
-            None => (quote!(), quote!()),
-            Some(Arg { ty, .. }) => (
-                quote! {
-                    let mut bytes = ::std::vec![0u8; elements * ARGS.each];
-                    args.read_at(ARGS.tail, &mut bytes)?;
-                    let tail: ::std::vec::Vec<#ty> = bytes
-                        .chunks_exact(ARGS.each)
-                        .map(<#ty as #v>::get)
-                        .collect::<::core::result::Result<_, _>>()
-                        .map_err(|e| ::vfun_sdk::DriverError::bad_args(e.to_string()))?;
-                },
-                quote!(&tail),
-            ),
-        };
-        let call = quote!(super::#function(#(#vars,)* #tail_var));
-        let call = match self.typed.fallible {
-            false => call,
-            true => quote! {
-                #call.map_err(|e| {
-                    ::vfun_sdk::DriverError::new(::vfun_function::OWN_ERROR, e.to_string())
-                })?
-            },
-        };
-        let put = match &self.typed.output {
-            Output::Unit => quote!(let () = #call; ::core::result::Result::Ok(())),
-            Output::Value(ty) => quote! {
-                let result: #ty = #call;
-                let mut room = [0u8; RESULTS.fixed];
-                <#ty as #v>::put(&result, &mut room);
-                out.put(&room)
-            },
-            Output::Vec(ty) => quote! {
-                let result: ::std::vec::Vec<#ty> = #call;
-                let mut room = ::std::vec![0u8; result.len() * RESULTS.each];
-                for (x, to) in result.iter().zip(room.chunks_exact_mut(RESULTS.each)) {
-                    <#ty as #v>::put(x, to);
-                }
-                out.put(&room)
-            },
-        };
-        let fixed = match types.is_empty() {
-            true => quote!(),
-            false => quote! {
-                let mut fixed = [0u8; ARGS.fixed];
-                args.read_at(0, &mut fixed)?;
-                #(
-                    let #vars = <#types as #v>::get(&fixed[#at..])
-                        .map_err(|e| ::vfun_sdk::DriverError::bad_args(e.to_string()))?;
-                )*
-            },
-        };
+        let (fixed, tail, put) = (self.take_fixed(), self.take_tail(), self.put());
         quote! {
             #[cfg(feature = "driver")]
             const _: () = {
@@ -195,12 +140,147 @@ impl Parts<'_> {
         }
     }
 
+    /// The arguments of a fixed size, as `a0`, `a1`….
+    fn vars(&self) -> Vec<syn::Ident> {
+        (0..self.typed.fixed.len()).map(|n| format_ident!("a{n}")).collect()
+    }
+
+    /// A driver reads the arguments of a fixed size.
+    fn take_fixed(&self) -> TokenStream {
+        let (v, types, at, vars) = (value(), self.fixed_types(), self.offsets(), self.vars());
+        match types.is_empty() {
+            true => quote!(),
+            false => quote! {
+                let mut fixed = [0u8; ARGS.fixed];
+                args.read_at(0, &mut fixed)?;
+                #(
+                    let #vars = <#types as #v>::get(&fixed[#at..])
+                        .map_err(|e| ::vfun_sdk::DriverError::bad_args(e.to_string()))?;
+                )*
+            },
+        }
+    }
+
+    /// A driver reads the array that ends the arguments.
+    fn take_tail(&self) -> TokenStream {
+        let v = value();
+        let Some(Arg { ty, .. }) = &self.typed.tail else { return quote!() };
+        quote! {
+            let mut bytes = ::std::vec![0u8; elements * ARGS.each];
+            args.read_at(ARGS.tail, &mut bytes)?;
+            let tail: ::std::vec::Vec<#ty> = bytes
+                .chunks_exact(ARGS.each)
+                .map(<#ty as #v>::get)
+                .collect::<::core::result::Result<_, _>>()
+                .map_err(|e| ::vfun_sdk::DriverError::bad_args(e.to_string()))?;
+        }
+    }
+
+    /// A driver calls the function and writes what it gives.
+    fn put(&self) -> TokenStream {
+        let (v, vars, function) = (value(), self.vars(), &self.item.sig.ident);
+        let tail = self.typed.tail.as_ref().map(|_| quote!(&tail));
+        let call = quote!(super::#function(#(#vars,)* #tail));
+        let call = match self.typed.fallible {
+            false => call,
+            true => quote! {
+                #call.map_err(|e| {
+                    ::vfun_sdk::DriverError::new(::vfun_function::OWN_ERROR, e.to_string())
+                })?
+            },
+        };
+        match &self.typed.output {
+            Output::Unit => quote!(let () = #call; ::core::result::Result::Ok(())),
+            Output::Value(ty) => quote! {
+                let result: #ty = #call;
+                let mut room = [0u8; RESULTS.fixed];
+                <#ty as #v>::put(&result, &mut room);
+                out.put(&room)
+            },
+            Output::Vec(ty) => quote! {
+                let result: ::std::vec::Vec<#ty> = #call;
+                let mut room = ::std::vec![0u8; result.len() * RESULTS.each];
+                for (x, to) in result.iter().zip(room.chunks_exact_mut(RESULTS.each)) {
+                    <#ty as #v>::put(x, to);
+                }
+                out.put(&room)
+            },
+        }
+    }
+
     /// What a program calls.
     fn app(&self) -> TokenStream {
-        let v = value();
-        let function = &self.item.sig.ident;
-        let types = self.fixed_types();
-        let at = self.offsets();
+        let (opening, call) = (self.app_opening(), self.app_call());
+        quote! {
+            /// The function, on a host or in this process.
+            #[cfg(feature = "app")]
+            #[derive(Debug)]
+            pub struct Function {
+                host: ::core::option::Option<::vfun::Function>,
+            }
+
+            #[cfg(feature = "app")]
+            fn nonsense(len: usize) -> ::vfun::Error {
+                ::vfun::Error::HostNonsense(::std::format!("{len} bytes that are no results {SIGNATURE}"))
+            }
+
+            #opening
+
+            #[cfg(feature = "app")]
+            impl Function {
+                /// In this process, whatever a host has.
+                pub fn in_process() -> Self {
+                    Function { host: None }
+                }
+
+                /// The host's function; `None` in this process.
+                pub fn host(&self) -> ::core::option::Option<&::vfun::Function> {
+                    self.host.as_ref()
+                }
+
+                #call
+            }
+        }
+    }
+
+    /// How a program gets it.
+    fn app_opening(&self) -> TokenStream {
+        quote! {
+            /// On the session's host; in this process where it has no such
+            /// function for this client. A host whose function has another
+            /// signature is an error, and so is every other refusal.
+            #[cfg(feature = "app")]
+            pub fn open(session: &::vfun::Session) -> ::vfun::Result<Function> {
+                open_as(session, |request| request)
+            }
+
+            /// The same, with more wanted of it.
+            #[cfg(feature = "app")]
+            pub fn open_as(
+                session: &::vfun::Session,
+                wanted: impl ::core::ops::FnOnce(::vfun::FunctionRequest) -> ::vfun::FunctionRequest,
+            ) -> ::vfun::Result<Function> {
+                let host = ::vfun::offered(session, NAME, VERSION, SIGNATURE, wanted)?;
+                Ok(Function { host })
+            }
+
+            /// On the host that `vfun::ConnectOptions` finds by itself; in this process where
+            /// there is none, or none that offers it.
+            #[cfg(feature = "app")]
+            pub fn anywhere(app: &str) -> ::vfun::Result<Function> {
+                match ::vfun::ConnectOptions::new(app).connect() {
+                    Ok(session) => open(&session),
+                    Err(::vfun::Error::NoHost { .. }) => Ok(Function::in_process()),
+                    Err(e) => Err(e),
+                }
+            }
+        }
+    }
+
+    /// `Function::call`.
+    fn app_call(&self) -> TokenStream {
+        let (v, function) = (value(), &self.item.sig.ident);
+        let (types, at) = (self.fixed_types(), self.offsets());
         let vars: Vec<_> = self.typed.fixed.iter().map(|a| &a.name).collect();
         let (tail_param, tail_var) = match &self.typed.tail {
             None => (quote!(), quote!()),
@@ -215,7 +295,36 @@ impl Parts<'_> {
                 }
             },
         };
-        let (output, host) = match &self.typed.output {
+        let (output, host) = self.app_results();
+        let here = quote!(super::#function(#(#vars,)* #tail_var));
+        let here = match self.typed.fallible {
+            false => quote!(Ok(#here)),
+            true => quote! {
+                #here.map_err(|e| ::vfun::Error::Driver {
+                    code: ::vfun_function::OWN_ERROR,
+                    sentence: e.to_string(),
+                })
+            },
+        };
+        quote! {
+            /// Calls it and waits for what it gives.
+            #[allow(clippy::too_many_arguments)]
+            pub fn call(&self, #(#vars: #types,)* #tail_param) -> ::vfun::Result<#output> {
+                let Some(host) = &self.host else {
+                    return #here;
+                };
+                #[allow(unused_mut)]
+                #fill
+                #( <#types as #v>::put(&#vars, &mut bytes[#at..]); )*
+                #host
+            }
+        }
+    }
+
+    /// What a call gives, and how it is had of the host.
+    fn app_results(&self) -> (TokenStream, TokenStream) {
+        let v = value();
+        match &self.typed.output {
             Output::Unit => (
                 quote!(()),
                 quote! {
@@ -246,83 +355,6 @@ impl Parts<'_> {
                         .collect()
                 },
             ),
-        };
-        let here = quote!(super::#function(#(#vars,)* #tail_var));
-        let here = match self.typed.fallible {
-            false => quote!(Ok(#here)),
-            true => quote! {
-                #here.map_err(|e| ::vfun::Error::Driver {
-                    code: ::vfun_function::OWN_ERROR,
-                    sentence: e.to_string(),
-                })
-            },
-        };
-        quote! {
-            /// The function, on a host or in this process.
-            #[cfg(feature = "app")]
-            #[derive(Debug)]
-            pub struct Function {
-                host: ::core::option::Option<::vfun::Function>,
-            }
-
-            #[cfg(feature = "app")]
-            fn nonsense(len: usize) -> ::vfun::Error {
-                ::vfun::Error::HostNonsense(::std::format!("{len} bytes that are no results {SIGNATURE}"))
-            }
-
-            /// On the session's host; in this process where it has no such
-            /// function for this client. A host whose function has another
-            /// signature is an error, and so is every other refusal.
-            #[cfg(feature = "app")]
-            pub fn open(session: &::vfun::Session) -> ::vfun::Result<Function> {
-                open_as(session, |request| request)
-            }
-
-            /// The same, with more wanted of it.
-            #[cfg(feature = "app")]
-            pub fn open_as(
-                session: &::vfun::Session,
-                wanted: impl ::core::ops::FnOnce(::vfun::FunctionRequest) -> ::vfun::FunctionRequest,
-            ) -> ::vfun::Result<Function> {
-                let host = ::vfun::offered(session, NAME, VERSION, SIGNATURE, wanted)?;
-                Ok(Function { host })
-            }
-
-            /// On the host that `vfun::ConnectOptions` finds by itself; in this process where
-            /// there is none, or none that offers it.
-            #[cfg(feature = "app")]
-            pub fn anywhere(app: &str) -> ::vfun::Result<Function> {
-                match ::vfun::ConnectOptions::new(app).connect() {
-                    Ok(session) => open(&session),
-                    Err(::vfun::Error::NoHost { .. }) => Ok(Function::in_process()),
-                    Err(e) => Err(e),
-                }
-            }
-
-            #[cfg(feature = "app")]
-            impl Function {
-                /// In this process, whatever a host has.
-                pub fn in_process() -> Self {
-                    Function { host: None }
-                }
-
-                /// The host's function; `None` in this process.
-                pub fn host(&self) -> ::core::option::Option<&::vfun::Function> {
-                    self.host.as_ref()
-                }
-
-                /// Calls it and waits for what it gives.
-                #[allow(clippy::too_many_arguments)]
-                pub fn call(&self, #(#vars: #types,)* #tail_param) -> ::vfun::Result<#output> {
-                    let Some(host) = &self.host else {
-                        return #here;
-                    };
-                    #[allow(unused_mut)]
-                    #fill
-                    #( <#types as #v>::put(&#vars, &mut bytes[#at..]); )*
-                    #host
-                }
-            }
         }
     }
 }

@@ -408,16 +408,7 @@ impl Error {
             Error::Full { .. } => "Take finished results, or negotiate a greater depth.",
             Error::Driver { code, .. } => common_code(*code)
                 .map_or("The code is the function's own: see what its author says of it.", |c| c.1),
-            Error::NotAccepted { code, .. } => match code {
-                SubmitCode::BadModule | SubmitCode::Malformed => {
-                    "See docs/wasm.md for what a module must be."
-                }
-                SubmitCode::Denied => {
-                    "Ask the host's operator for the right to (submit in its policy)."
-                }
-                SubmitCode::HostTrouble => "Try again; the host's log says more.",
-                _ => "Do what the host's sentence says.",
-            },
+            Error::NotAccepted { code, .. } => advice_to_submit(*code),
             Error::DriverCrashed => {
                 "The service starts again by itself; repeat the call only if that is harmless."
             }
@@ -556,6 +547,18 @@ fn is_modules(path: &Path) -> bool {
 
 /// Longest sentence of a driver that is carried over, bytes.
 pub(crate) const DRIVER_SENTENCE: usize = 4096;
+
+/// What to do about a module that the host did not accept.
+fn advice_to_submit(code: SubmitCode) -> &'static str {
+    match code {
+        SubmitCode::BadModule | SubmitCode::Malformed => {
+            "See docs/wasm.md for what a module must be."
+        }
+        SubmitCode::Denied => "Ask the host's operator for the right to (submit in its policy).",
+        SubmitCode::HostTrouble => "Try again; the host's log says more.",
+        _ => "Do what the host's sentence says.",
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -62,6 +62,27 @@ pub fn untyped(
     }
 }
 
+/// What a call was given: by place, then by name.
+struct Given<'a, 'py> {
+    args: &'a Bound<'py, PyTuple>,
+    kwargs: Option<&'a Bound<'py, PyDict>>,
+    names: &'a [Py<PyString>],
+    /// So many were found by name.
+    named: usize,
+}
+
+impl<'py> Given<'_, 'py> {
+    fn value(&mut self, i: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if i < self.args.len() {
+            return self.args.get_item(i).map(Some);
+        }
+        let Some(k) = self.kwargs else { return Ok(None) };
+        let found = k.get_item(self.names[i].bind(self.args.py()))?;
+        self.named += usize::from(found.is_some());
+        Ok(found)
+    }
+}
+
 impl Plan {
     pub fn new(py: Python<'_>, function: &str, signature: Signature) -> PyResult<Self> {
         let record = &signature.args;
@@ -85,31 +106,17 @@ impl Plan {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Prepared> {
-        let py = args.py();
         let record = &self.signature.args;
-        let given = args.len();
-        if given > self.names.len() {
+        if args.len() > self.names.len() {
             return Err(PyTypeError::new_err(format!(
-                "{}() takes {} arguments, {given} were given: {}",
+                "{}() takes {} arguments, {} were given: {}",
                 self.function,
                 self.names.len(),
+                args.len(),
                 self.usage()
             )));
         }
-        let mut named = 0;
-        let mut value = |i: usize| -> PyResult<Option<Bound<'_, PyAny>>> {
-            if i < given {
-                return args.get_item(i).map(Some);
-            }
-            match kwargs {
-                None => Ok(None),
-                Some(k) => {
-                    let found = k.get_item(self.names[i].bind(py))?;
-                    named += usize::from(found.is_some());
-                    Ok(found)
-                }
-            }
-        };
+        let mut given = Given { args, kwargs, names: &self.names, named: 0 };
         let head_bytes = match &record.tail {
             Some(t) => t.offset as usize,
             None => record.fixed_bytes as usize,
@@ -122,7 +129,7 @@ impl Plan {
         let head: &mut [u8] =
             if large.is_empty() { &mut small[..head_bytes] } else { &mut large[..] };
         for (i, f) in record.fields.iter().enumerate() {
-            match (value(i)?, &f.default) {
+            match (given.value(i)?, &f.default) {
                 (Some(v), _) => self.field(i, f, &v, head)?,
                 (None, Some(v)) => self.default(f, v, head)?,
                 (None, None) => return Err(self.missing(&f.name)),
@@ -130,16 +137,16 @@ impl Plan {
         }
         let tail = match &record.tail {
             None => None,
-            Some(t) => match value(record.fields.len())? {
+            Some(t) => match given.value(record.fields.len())? {
                 Some(v) => Some(self.tail(t, &v)?),
                 None if t.least == 0 => None,
                 None => return Err(self.missing(&t.name)),
             },
         };
         if let Some(k) = kwargs
-            && k.len() > named
+            && k.len() > given.named
         {
-            return Err(self.strange(k, given));
+            return Err(self.strange(k, args.len()));
         }
         match tail {
             Some(lent) => {

@@ -4,7 +4,9 @@
 use crate::constants::{LAUNCHER_ENDS, USER_BASE};
 use crate::group::Groups;
 use crate::standing::Meant;
-use crate::{Launch, Layer, Limits, Missing, Plan, Progress, Standing, may_become_others, seccomp};
+use crate::{
+    Launch, Launched, Layer, Limits, Missing, Plan, Progress, Standing, may_become_others, seccomp,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 use std::collections::BTreeSet;
@@ -34,11 +36,12 @@ pub fn try_out(program: &Path) -> Result<Standing, String> {
 
 type Failure = (Option<Layer>, String);
 
+fn plain(what: &str) -> impl FnOnce(std::io::Error) -> Failure + use<> {
+    let what = what.to_owned();
+    move |e| (None, format!("{what}: {e}"))
+}
+
 fn once(program: &Path, without: &BTreeSet<Layer>, known: &[Missing]) -> Result<Standing, Failure> {
-    let plain = |what: &str| {
-        let what = what.to_owned();
-        move |e: std::io::Error| (None, format!("{what}: {e}"))
-    };
     let groups = Groups::find(&format!("doctor-{}", std::process::id()));
     let mut missing = known.to_vec();
     missing.extend_from_slice(groups.missing());
@@ -63,49 +66,60 @@ fn once(program: &Path, without: &BTreeSet<Layer>, known: &[Missing]) -> Result<
         group: group.unified(),
         memory_grouped: group.bounds_memory(),
     };
-    let tried = (|| {
-        let (ours, theirs) = vfun_supervise::pair().map_err(plain("a socket"))?;
-        let log = File::options().write(true).open("/dev/null").map_err(plain("/dev/null"))?;
-        let mut launch = Launch::start(program, &plan, theirs, log)
-            .map_err(plain(&program.display().to_string()))?;
-        let done = loop {
-            match launch.hear() {
-                Progress::Done(done) => break done,
-                Progress::Failed(f) => {
-                    launch.remains().wait(LAUNCHER_ENDS);
-                    return Err((f.layer, f.reason));
-                }
-                Progress::Waiting => {
-                    let mut fds = [PollFd::new(&launch, PollFlags::IN)];
-                    if !matches!(poll(&mut fds, Some(&PATIENCE)), Ok(n) if n > 0) {
-                        launch.abandon().wait(LAUNCHER_ENDS);
-                        return Err((None, "the launcher does not answer".into()));
-                    }
-                }
-            }
-        };
-        launch.remains().wait(LAUNCHER_ENDS);
-        missing.extend(done.missing);
-        let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: done.landlock };
-        let mut standing = Standing::of(done.pid, done.pidfd.as_fd(), &meant);
-        // A service installs its list itself.
-        if let Some(at) = standing.missing.iter().position(|m| m.layer == Layer::Seccomp) {
-            match seccomp::available() {
-                Ok(()) => {
-                    standing.missing.remove(at);
-                    standing.layers.insert(Layer::Seccomp);
-                }
-                Err(why) => standing.missing[at].why = why,
-            }
-        }
-        drop(ours);
-        let _ = rustix::process::pidfd_send_signal(&done.pidfd, Signal::KILL);
-        let _ = rustix::process::waitid(WaitId::PidFd(done.pidfd.as_fd()), WaitIdOptions::EXITED);
-        Ok(standing)
-    })();
+    let meant = Meant { user, groups: group.dirs.clone(), missing, landlock: None };
+    let tried = stand_in(program, &plan, meant);
     group.remove();
     groups.end();
     tried
+}
+
+/// Puts the program into a jail, looks how it stands there, and ends it.
+fn stand_in(program: &Path, plan: &Plan, mut meant: Meant) -> Result<Standing, Failure> {
+    let (ours, theirs) = vfun_supervise::pair().map_err(plain("a socket"))?;
+    let log = File::options().write(true).open("/dev/null").map_err(plain("/dev/null"))?;
+    let launch =
+        Launch::start(program, plan, theirs, log).map_err(plain(&program.display().to_string()))?;
+    let done = launched(launch)?;
+    meant.missing.extend(done.missing);
+    meant.landlock = done.landlock;
+    let mut standing = Standing::of(done.pid, done.pidfd.as_fd(), &meant);
+    // A service installs its list itself.
+    if let Some(at) = standing.missing.iter().position(|m| m.layer == Layer::Seccomp) {
+        match seccomp::available() {
+            Ok(()) => {
+                standing.missing.remove(at);
+                standing.layers.insert(Layer::Seccomp);
+            }
+            Err(why) => standing.missing[at].why = why,
+        }
+    }
+    drop(ours);
+    let _ = rustix::process::pidfd_send_signal(&done.pidfd, Signal::KILL);
+    let _ = rustix::process::waitid(WaitId::PidFd(done.pidfd.as_fd()), WaitIdOptions::EXITED);
+    Ok(standing)
+}
+
+/// Waits until the launcher has done its work, or says why it cannot.
+fn launched(mut launch: Launch) -> Result<Launched, Failure> {
+    loop {
+        match launch.hear() {
+            Progress::Done(done) => {
+                launch.remains().wait(LAUNCHER_ENDS);
+                return Ok(done);
+            }
+            Progress::Failed(f) => {
+                launch.remains().wait(LAUNCHER_ENDS);
+                return Err((f.layer, f.reason));
+            }
+            Progress::Waiting => {
+                let mut fds = [PollFd::new(&launch, PollFlags::IN)];
+                if !matches!(poll(&mut fds, Some(&PATIENCE)), Ok(n) if n > 0) {
+                    launch.abandon().wait(LAUNCHER_ENDS);
+                    return Err((None, "the launcher does not answer".into()));
+                }
+            }
+        }
+    }
 }
 
 /// What the lack of layers means, in plain words: one sentence for each way out

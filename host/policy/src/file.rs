@@ -97,11 +97,34 @@ fn cpu(text: &str) -> Result<Option<u32>, String> {
         })
 }
 
-fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> {
-    let at_least = |v: &Option<Spanned<u32>>, least: u32, key: &str| match v {
+/// A number of which a bound is known on one side or on both.
+fn number(
+    src: &Source<'_>,
+    v: &Option<Spanned<u32>>,
+    (least, most): (u32, u32),
+    key: &str,
+) -> Result<Option<u32>, ManifestError> {
+    match v {
         Some(n) if *n.get_ref() < least => Err(src.error(n, format!("{key} is at least {least}"))),
+        Some(n) if *n.get_ref() > most => Err(src.error(n, format!("{key} is at most {most}"))),
         other => Ok(other.as_ref().map(|n| *n.get_ref())),
-    };
+    }
+}
+
+/// Functions by name, or `*`.
+fn functions(src: &Source<'_>, s: &SectionToml) -> Result<Option<Vec<String>>, ManifestError> {
+    let Some(list) = &s.functions else { return Ok(None) };
+    for f in list.get_ref() {
+        if f.get_ref() != "*" {
+            src.name(f)?;
+        }
+    }
+    Ok(Some(list.get_ref().iter().map(|f| f.get_ref().clone()).collect()))
+}
+
+fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> {
+    let within = |v, bounds, key: &str| number(src, v, bounds, key);
+    let at_least = |v, least: u32, key: &str| number(src, v, (least, u32::MAX), key);
     let bytes = |v: &Option<Spanned<String>>, least: u64, key: &str| match v {
         None => Ok(None),
         Some(t) => match size(t.get_ref()) {
@@ -111,17 +134,6 @@ fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> 
             Ok(n) => Ok(Some(n)),
             Err(e) => Err(src.error(t, e)),
         },
-    };
-    let functions = match &s.functions {
-        None => None,
-        Some(list) => {
-            for f in list.get_ref() {
-                if f.get_ref() != "*" {
-                    src.name(f)?;
-                }
-            }
-            Some(list.get_ref().iter().map(|f| f.get_ref().clone()).collect())
-        }
     };
     let deadline_ms = match &s.deadline_ms {
         None => None,
@@ -145,7 +157,7 @@ fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> 
         return Err(src.error(n, format!("lease_priority is from 0 to {most}")));
     }
     Ok(Layered {
-        functions,
+        functions: functions(src, s)?,
         hardware: s.hardware,
         devices: s.devices.as_ref().map(|d| d.get_ref().clone()),
         channels: at_least(&s.channels, 1, "channels")?,
@@ -162,20 +174,9 @@ fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> 
         lease_priority: s.lease_priority.as_ref().map(|n| *n.get_ref()),
         tokens: s.tokens.as_ref().map(|t| *t.get_ref()),
         submit: s.submit.as_ref().map(|v| submit(src, v)).transpose()?,
-        modules: match &s.modules {
-            Some(n) if *n.get_ref() > MODULES_MAX => {
-                return Err(src.error(n, format!("modules is at most {MODULES_MAX}")));
-            }
-            other => at_least(other, 1, "modules")?,
-        },
+        modules: within(&s.modules, (1, MODULES_MAX), "modules")?,
         modules_bytes: bytes(&s.modules_bytes, MODULES_BYTES_MIN, "modules_bytes")?,
-        submits_per_min: match &s.submits_per_min {
-            Some(n) if *n.get_ref() > SUBMITS_PER_MIN_MAX => {
-                let e = format!("submits_per_min is at most {SUBMITS_PER_MIN_MAX}");
-                return Err(src.error(n, e));
-            }
-            other => at_least(other, 1, "submits_per_min")?,
-        },
+        submits_per_min: within(&s.submits_per_min, (1, SUBMITS_PER_MIN_MAX), "submits_per_min")?,
     })
 }
 

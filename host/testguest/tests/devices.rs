@@ -42,36 +42,8 @@ fn windows_files_and_network() {
     });
 
     for (i, file) in files.iter().enumerate() {
-        let path = format!("/sys/bus/pci/devices/{}/resource2", Guest::window_bdf(i));
-        let size: u64 =
-            guest.run_ok(&format!("stat -c %s {path}"), SHORT).unwrap().parse().unwrap();
-        assert_eq!(size, file.metadata().unwrap().len());
-        file.write_all_at(b"from the host", 4096).unwrap();
-        let address = guest
-            .run_ok(
-                &format!("set -- $(sed -n 3p {}); echo $1", path.replace("resource2", "resource")),
-                SHORT,
-            )
-            .unwrap();
-        let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap();
-        // sysfs lets a BAR be mapped, not read; busybox maps /dev/mem.
-        guest.run_ok(&format!("echo 1 >{}", path.replace("resource2", "enable")), SHORT).unwrap();
-        let seen = guest
-            .run_ok(&format!("for i in 0 8; do devmem $(({address} + 4096 + i)) 64; done"), SHORT)
-            .unwrap();
-        let words: Vec<u64> = seen
-            .lines()
-            .map(|l| u64::from_str_radix(l.trim_start_matches("0x"), 16).unwrap())
-            .collect();
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        assert_eq!(&bytes[..13], b"from the host");
-        let value = 0x1234_0000 + i as u32;
-        guest.run_ok(&format!("devmem {} 32 {value:#x}", address + 8192), SHORT).unwrap();
-        let mut word = [0; 4];
-        file.read_exact_at(&mut word, 8192).unwrap();
-        assert_eq!(u32::from_le_bytes(word), value);
+        both_sides_see(&guest, i, file);
     }
-
     // Dynamic programs run, modules and trees are there.
     assert_eq!(guest.run_ok("/usr/bin/env -i A=1 /usr/bin/env", SHORT).unwrap(), "A=1");
     assert!(
@@ -98,6 +70,37 @@ fn windows_files_and_network() {
 
     hot_plug(&guest, &dir.path().join("later"));
     guest.kill();
+}
+
+/// What one side writes into a window the other one reads.
+fn both_sides_see(guest: &Guest, i: usize, file: &fs::File) {
+    let path = format!("/sys/bus/pci/devices/{}/resource2", Guest::window_bdf(i));
+    let size: u64 = guest.run_ok(&format!("stat -c %s {path}"), SHORT).unwrap().parse().unwrap();
+    assert_eq!(size, file.metadata().unwrap().len());
+    file.write_all_at(b"from the host", 4096).unwrap();
+    let address = guest
+        .run_ok(
+            &format!("set -- $(sed -n 3p {}); echo $1", path.replace("resource2", "resource")),
+            SHORT,
+        )
+        .unwrap();
+    let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap();
+    // sysfs lets a BAR be mapped, not read; busybox maps /dev/mem.
+    guest.run_ok(&format!("echo 1 >{}", path.replace("resource2", "enable")), SHORT).unwrap();
+    let seen = guest
+        .run_ok(&format!("for i in 0 8; do devmem $(({address} + 4096 + i)) 64; done"), SHORT)
+        .unwrap();
+    let words: Vec<u64> = seen
+        .lines()
+        .map(|l| u64::from_str_radix(l.trim_start_matches("0x"), 16).unwrap())
+        .collect();
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    assert_eq!(&bytes[..13], b"from the host");
+    let value = 0x1234_0000 + i as u32;
+    guest.run_ok(&format!("devmem {} 32 {value:#x}", address + 8192), SHORT).unwrap();
+    let mut word = [0; 4];
+    file.read_exact_at(&mut word, 8192).unwrap();
+    assert_eq!(u32::from_le_bytes(word), value);
 }
 
 /// A window of the largest size that is plugged in later, and out again.

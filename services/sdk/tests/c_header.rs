@@ -39,6 +39,15 @@ fn layouts_and_numbers_agree() {
         "#include <stddef.h>\n#include \"vfun_driver.h\"\n\
          #define SAME(a, b) _Static_assert((long)(a) == (long)(b), #a)\n",
     );
+    layouts(&mut c);
+    numbers(&mut c);
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("layout.c");
+    std::fs::write(&source, c).unwrap();
+    compile("cc", "-std=c11", &source);
+}
+
+fn layouts(c: &mut String) {
     layout!(
         c,
         "vfun_driver_info",
@@ -91,6 +100,9 @@ fn layouts_and_numbers_agree() {
             sentence_capacity,
         }
     );
+}
+
+fn numbers(c: &mut String) {
     for (name, value) in [
         ("VFUN_DRIVER_ABI", i64::from(ABI)),
         ("VFUN_DRIVER_NAME_BYTES", NAME_BYTES as i64),
@@ -110,10 +122,6 @@ fn layouts_and_numbers_agree() {
     ] {
         writeln!(c, "SAME({name}, {value});").unwrap();
     }
-    let dir = tempfile::tempdir().unwrap();
-    let source = dir.path().join("layout.c");
-    std::fs::write(&source, c).unwrap();
-    compile("cc", "-std=c11", &source);
 }
 
 #[test]

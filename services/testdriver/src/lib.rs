@@ -122,6 +122,13 @@ fn filled(n: u32) -> Vec<u8> {
     (0..(n as usize).min(1 << 20)).map(|i| (i % 251) as u8).collect()
 }
 
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
 fn overflow(n: u64) -> u64 {
     let big = std::hint::black_box([n; 4096]);
     if n == u64::MAX { 0 } else { overflow(n + 1) + big[(n % 4096) as usize] }
@@ -180,11 +187,7 @@ impl Driver for Misbehave {
                 out.write_at(self.app.len() + 1, self.greeting.as_bytes())
             }
             Mode::Spin => {
-                let time = Duration::from_millis(args.u32_at(1)?.into());
-                let start = Instant::now();
-                while start.elapsed() < time {
-                    std::hint::spin_loop();
-                }
+                spin(Duration::from_millis(args.u32_at(1)?.into()));
                 Ok(())
             }
             Mode::Ledger => ledger::enter(args, out),
@@ -204,20 +207,11 @@ impl Driver for Misbehave {
             | Mode::DropAll
             | Mode::LaterNow
             | Mode::TakeAndFail => self.later(mode, args, out),
-            Mode::Order | Mode::Lose | Mode::LoseLater | Mode::Slow => {
-                if mode == Mode::Slow {
-                    let (start, us) = (Instant::now(), u64::from(args.u32_at(4)?));
-                    while start.elapsed() < Duration::from_micros(us) {
-                        std::hint::spin_loop();
-                    }
-                }
-                let call = args.u64_at(8)?;
-                let before = std::mem::replace(&mut self.last, call);
-                let found = self.device.as_ref().map_or(0, |d| d.keep(call));
-                let pid = u64::from(std::process::id());
-                let words = [call, before, self.calls, pid, self.vf, found];
-                out.put(&words.map(u64::to_le_bytes).concat())
+            Mode::Slow => {
+                spin(Duration::from_micros(args.u32_at(4)?.into()));
+                self.order(args, out)
             }
+            Mode::Order | Mode::Lose | Mode::LoseLater => self.order(args, out),
         }
     }
 
@@ -229,6 +223,16 @@ impl Driver for Misbehave {
 }
 
 impl Misbehave {
+    /// Says which calls came here, in which order, and where it ran.
+    fn order(&mut self, args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
+        let call = args.u64_at(8)?;
+        let before = std::mem::replace(&mut self.last, call);
+        let found = self.device.as_ref().map_or(0, |d| d.keep(call));
+        let pid = u64::from(std::process::id());
+        let words = [call, before, self.calls, pid, self.vf, found];
+        out.put(&words.map(u64::to_le_bytes).concat())
+    }
+
     fn later(&mut self, mode: Mode, args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
         match mode {
             Mode::Later => {

@@ -335,10 +335,7 @@ fn signal(pid: u32, signal: rustix::process::Signal) -> bool {
 
 /// Kills the client's service, if it has one that was not killed before.
 fn kill_service(root: &Path, client: &str, last: &mut u32) -> bool {
-    let rows = match vfun_admin::Client::at(root).ask(&Ask::Grants) {
-        Ok(Reply::Grants { grants }) => grants,
-        _ => return false,
-    };
+    let Ok(rows) = vfun_admin::Client::at(root).grants() else { return false };
     let mut active = rows.iter().filter(|g| g.client.starts_with(client) && g.state == "active");
     let Some(pid) = active.find_map(|g| g.pid) else {
         return false;
@@ -350,28 +347,34 @@ fn kill_service(root: &Path, client: &str, last: &mut u32) -> bool {
     true
 }
 
-/// Lets it happen, on a manager of its own.
-pub fn run(plan: &Plan) -> Outcome {
-    let mut stand = Stand::start();
-    // A busy machine may keep a call of some microseconds from ending for longer
-    // than the two seconds of the driver's own manifest.
+/// A manager whose test driver has a deadline that a busy machine keeps: a call of some
+/// microseconds may not end for longer than the two seconds of its own manifest.
+fn patient() -> Stand {
+    let stand = Stand::start();
     let manifest_of = vfun_tests_local::repo().join("services/testdriver/function.toml");
     let text = std::fs::read_to_string(&manifest_of).expect("it is in the repository");
     let text = text.replace("deadline_ms = 2000", "deadline_ms = 10000");
     assert!(text.contains("10000"), "the manifest has another deadline: {text}");
     stand.ask(&Ask::AddFunction { manifest: text, file: manifest_of });
-    let names = |client: &str| -> Vec<ConnectOptions> {
-        let count = plan.services / KILLS_A_NAME + 2;
-        let name = |i: u64| {
-            let name = format!("{client}-{i}");
-            stand.add_client(&manifest(&name)).expect("a client");
-            stand.options("chaos").client(name)
-        };
-        (0..count).map(name).collect()
+    stand
+}
+
+/// The names under which one client connects, one after the other.
+fn names(stand: &Stand, plan: &Plan, client: &str) -> Vec<ConnectOptions> {
+    let name = |i: u64| {
+        let name = format!("{client}-{i}");
+        stand.add_client(&manifest(&name)).expect("a client");
+        stand.options("chaos").client(name)
     };
-    let options = CLIENTS.map(names);
+    (0..plan.services / KILLS_A_NAME + 2).map(name).collect()
+}
+
+/// Lets it happen, on a manager of its own.
+pub fn run(plan: &Plan) -> Outcome {
+    let mut stand = patient();
+    let options = CLIENTS.map(|client| names(&stand, plan, client));
     let hung = AtomicBool::new(false);
-    let ended = [const { AtomicU64::new(0) }; 2];
+    let first_ended = AtomicU64::new(0);
     let mut clients = vec![];
     for (i, options) in options.into_iter().enumerate() {
         clients.push(Client {
@@ -382,62 +385,21 @@ pub fn run(plan: &Plan) -> Outcome {
             seen: Mutex::default(),
             posted: AtomicU64::new(0),
             ended: AtomicU64::new(0),
-            pace: (i == 1).then_some(&ended[0]),
+            pace: (i == 1).then_some(&first_ended),
             hung: &hung,
         });
     }
-    let (each, start) = (plan.calls / 2, Instant::now());
+    let start = Instant::now();
     let mut outcome = Outcome::default();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2 * THREADS)
             .map(|t| {
                 let client = &clients[t % 2];
-                scope.spawn(move || client.work(each, plan.seed.wrapping_add(t as u64)))
+                scope.spawn(move || client.work(plan.calls / 2, plan.seed.wrapping_add(t as u64)))
             })
             .collect();
-        let mut last = [0; 2];
-        let (mut managers, mut moved) = (0, (0, Instant::now()));
-        while threads.iter().any(|t| !t.is_finished()) {
-            let done: Vec<u64> = clients.iter().map(|c| c.ended.load(Ordering::Relaxed)).collect();
-            ended[0].store(done[0], Ordering::Relaxed);
-            let all = done[0] + done[1];
-            if all > moved.0 {
-                moved = (all, Instant::now());
-            } else if moved.1.elapsed() > HUNG {
-                hung.store(true, Ordering::Relaxed);
-                break;
-            }
-            // Spread over the calls, so that each finds them under way.
-            let due =
-                |n: u64, of: u64, at: u64, span: u64| n < of && at * (of + 1) > span * (n + 1);
-            if due(managers, plan.managers, all, 2 * each) {
-                if managers % 2 == 0 {
-                    stand.kill_vfund();
-                    stand.start_vfund();
-                    outcome.kills.0 += 1;
-                } else if let Some((pid, before)) = generation(&stand) {
-                    signal(pid, rustix::process::Signal::HUP);
-                    stand.until("anew", |s| generation(s).is_some_and(|(_, g)| g > before));
-                    outcome.kills.1 += 1;
-                }
-                managers += 1;
-            }
-            if due(outcome.kills.2, plan.services, done[0], each) {
-                let whose = if plan.both { (outcome.kills.2 % 2) as usize } else { 0 };
-                if kill_service(stand.root(), CLIENTS[whose], &mut last[whose]) {
-                    outcome.kills.2 += 1;
-                }
-            }
-            std::thread::sleep(Duration::from_micros(300));
-        }
-        hung.load(Ordering::Relaxed).then(|| {
-            for client in &clients {
-                client.seen.lock().expect("no thread panics").wrong.push(format!(
-                    "nothing moved for {HUNG:?} after {} calls",
-                    client.ended.load(Ordering::Relaxed)
-                ));
-            }
-        });
+        let ended = || threads.iter().all(|t| t.is_finished());
+        kill_until(ended, plan, &mut stand, &clients, &mut outcome);
     });
     outcome.took = start.elapsed();
     for (i, client) in clients.into_iter().enumerate() {
@@ -453,4 +415,61 @@ pub fn run(plan: &Plan) -> Outcome {
         }
     }
     outcome
+}
+
+/// Kills managers and services, as planned, until all threads have ended or nothing moves.
+fn kill_until(
+    ended: impl Fn() -> bool,
+    plan: &Plan,
+    stand: &mut Stand,
+    clients: &[Client<'_>],
+    outcome: &mut Outcome,
+) {
+    let each = plan.calls / 2;
+    let mut last = [0; 2];
+    let (mut managers, mut moved) = (0, (0, Instant::now()));
+    while !ended() {
+        let done: Vec<u64> = clients.iter().map(|c| c.ended.load(Ordering::Relaxed)).collect();
+        if let Some(pace) = clients[1].pace {
+            pace.store(done[0], Ordering::Relaxed);
+        }
+        let all = done[0] + done[1];
+        if all > moved.0 {
+            moved = (all, Instant::now());
+        } else if moved.1.elapsed() > HUNG {
+            return give_up(clients);
+        }
+        // Spread over the calls, so that each finds them under way.
+        let due = |n: u64, of: u64, at: u64, span: u64| n < of && at * (of + 1) > span * (n + 1);
+        if due(managers, plan.managers, all, 2 * each) {
+            if managers % 2 == 0 {
+                stand.kill_vfund();
+                stand.start_vfund();
+                outcome.kills.0 += 1;
+            } else if let Some((pid, before)) = generation(stand) {
+                signal(pid, rustix::process::Signal::HUP);
+                stand.until("anew", |s| generation(s).is_some_and(|(_, g)| g > before));
+                outcome.kills.1 += 1;
+            }
+            managers += 1;
+        }
+        if due(outcome.kills.2, plan.services, done[0], each) {
+            let whose = if plan.both { (outcome.kills.2 % 2) as usize } else { 0 };
+            if kill_service(stand.root(), CLIENTS[whose], &mut last[whose]) {
+                outcome.kills.2 += 1;
+            }
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+/// Nothing moves any more: says so, and lets the threads end.
+fn give_up(clients: &[Client<'_>]) {
+    for client in clients {
+        client.hung.store(true, Ordering::Relaxed);
+        client.seen.lock().expect("no thread panics").wrong.push(format!(
+            "nothing moved for {HUNG:?} after {} calls",
+            client.ended.load(Ordering::Relaxed)
+        ));
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use vfun_admin::{Ask, Client, GrantRow, Reply};
+use vfun_admin::{Client, GrantRow};
 
 /// A process of the host, by what the kernel says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,26 +87,20 @@ pub struct Totals {
 
 /// Asks the manager of this root.
 pub fn totals(root: &Path) -> Result<Totals, String> {
-    match Client::at(root).ask(&Ask::Status) {
-        Ok(Reply::Status(s)) => Ok(Totals {
-            windows: s.windows,
-            sessions: s.sessions,
-            grants: s.grants,
-            services: s.services,
-            window_bytes: s.window_bytes_used,
-        }),
-        other => Err(format!("{other:?}")),
-    }
+    let s = Client::at(root).status().map_err(|e| e.to_string())?;
+    Ok(Totals {
+        windows: s.windows,
+        sessions: s.sessions,
+        grants: s.grants,
+        services: s.services,
+        window_bytes: s.window_bytes_used,
+    })
 }
 
 /// Grants of one client.
 pub fn grants(root: &Path, client: &str) -> Result<Vec<GrantRow>, String> {
-    match Client::at(root).ask(&Ask::Grants) {
-        Ok(Reply::Grants { grants }) => {
-            Ok(grants.into_iter().filter(|g| g.client == client).collect())
-        }
-        other => Err(format!("{other:?}")),
-    }
+    let grants = Client::at(root).grants().map_err(|e| e.to_string())?;
+    Ok(grants.into_iter().filter(|g| g.client == client).collect())
 }
 
 /// The host before an attack.

@@ -102,13 +102,17 @@ fn stolen() -> u64 {
     field.unwrap_or(0) * 10
 }
 
+/// Lets this thread, and all that it starts, run on these processors.
+fn run_on(processors: std::ops::Range<usize>) {
+    let mut set = CpuSet::new();
+    processors.for_each(|c| set.set(c));
+    sched_setaffinity(None, &set).expect("it is ours");
+}
+
 fn measure(pause: Duration, switches: usize, pin: bool) {
     if pin {
-        // For this thread, which gives the orders, and all that it starts: the
-        // host's processes with each of their threads.
-        let mut others = CpuSet::new();
-        (1..CpuSet::MAX_CPU).for_each(|c| others.set(c));
-        sched_setaffinity(None, &others).expect("it is ours");
+        // The thread that gives the orders, and the host's processes.
+        run_on(1..CpuSet::MAX_CPU);
     }
     let stand =
         Stand::with(&["--leases", "none", "--lease-interval-ms", "10", "--lease-hold-ms", "0"]);
@@ -122,9 +126,7 @@ fn measure(pause: Duration, switches: usize, pin: bool) {
     let all = std::thread::scope(|scope| {
         let caller = scope.spawn(|| {
             if pin {
-                let mut first = CpuSet::new();
-                first.set(0);
-                sched_setaffinity(None, &first).expect("it is ours");
+                run_on(0..1);
             }
             calls(&f, pause, &stop, began)
         });
@@ -140,12 +142,27 @@ fn measure(pause: Duration, switches: usize, pin: bool) {
         caller.join().expect("no call failed")
     });
     let crossed: Vec<usize> = (1..all.len()).filter(|&i| all[i].by != all[i - 1].by).collect();
+    let name = if pause.is_zero() { "without a pause".into() } else { format!("each {pause:?}") };
+    println!(
+        "\ncalls {name}{}: {} calls, {} crossed a switch, {} errors; median {} ns; stolen {} ms",
+        if pin { ", pinned" } else { "" },
+        all.len(),
+        crossed.len(),
+        stand.grants().iter().map(|g| g.counters.errors).sum::<u64>(),
+        median(all.iter().map(|c| c.ns)),
+        thefts[thefts.len() - 1].1 - thefts[0].1,
+    );
+    show(&all, &crossed, |at| undisturbed(&thefts, began + Duration::from_nanos(at)));
+}
+
+/// How much longer the calls around a switch took than those near them.
+fn show(all: &[Call], crossed: &[usize], undisturbed: impl Fn(u64) -> bool) {
     let (mut added, mut alone, mut around, mut far) = (vec![], vec![], vec![], vec![]);
-    for &i in &crossed {
+    for &i in crossed {
         let (from, to) = (i.saturating_sub(AROUND), (i + AROUND + 1).min(all.len()));
         let usual = median((from..to).filter(|j| *j != i).map(|j| all[j].ns));
         added.push(all[i].ns.saturating_sub(usual));
-        if undisturbed(&thefts, began + Duration::from_nanos(all[i].at)) {
+        if undisturbed(all[i].at) {
             alone.push(all[i].ns.saturating_sub(usual));
         }
         around.push((from..to).map(|j| all[j].ns.saturating_sub(usual)).sum());
@@ -157,29 +174,19 @@ fn measure(pause: Duration, switches: usize, pin: bool) {
             far.push(all[mid].ns.saturating_sub(usual));
         }
     }
-    let name = if pause.is_zero() { "without a pause".into() } else { format!("each {pause:?}") };
-    println!(
-        "\ncalls {name}{}: {} calls, {} crossed a switch, {} errors; median {} ns; stolen {} ms",
-        if pin { ", pinned" } else { "" },
-        all.len(),
-        crossed.len(),
-        stand.grants().iter().map(|g| g.counters.errors).sum::<u64>(),
-        median(all.iter().map(|c| c.ns)),
-        thefts[thefts.len() - 1].1 - thefts[0].1,
-    );
     println!(
         "{:48} {:>7} {:>9} {:>9} {:>9} {:>9}",
         "µs beyond the median around", "", "p50", "p90", "p99", "most"
     );
-    if !crossed.is_empty() {
-        row("the call that crossed", added);
-        if !alone.is_empty() {
-            row("the same while nothing was stolen", alone);
+    for (what, times) in [
+        ("the call that crossed".to_owned(), added),
+        ("the same while nothing was stolen".to_owned(), alone),
+        (format!("the {} calls around it, together", 2 * AROUND + 1), around),
+        ("a call far from any switch".to_owned(), far),
+    ] {
+        if !times.is_empty() {
+            row(&what, times);
         }
-        row(&format!("the {} calls around it, together", 2 * AROUND + 1), around);
-    }
-    if !far.is_empty() {
-        row("a call far from any switch", far);
     }
 }
 

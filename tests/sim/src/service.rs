@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use vfun_core::Exit;
 use vfun_ring::{Memory as _, Next, Request, Server, WindowMemory};
-use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService, ToService};
+use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService, Open, ToService};
 use vfun_wire::Status;
 use vfun_wire::channel::in_header;
 use vfun_wire::place::ChannelPlace;
@@ -250,41 +250,44 @@ impl Process {
         }
     }
 
+    fn open(&mut self, order: &Open, memory: Rc<Memory>, baton: Option<Baton>) {
+        let channel = order.channel;
+        let refused = if self.stopping {
+            Some("this service is being stopped")
+        } else if self.channels.contains_key(&channel) {
+            Some("a channel with this handle is being served")
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            self.say(FromService::OpenFailed { channel, reason: reason.into() });
+            return;
+        }
+        let opening = Channel {
+            memory,
+            place: order.place.read().expect("what the core grants is possible"),
+            deadline_ms: order.deadline_ms.into(),
+            server: None,
+            at: At::Opening,
+            behind: VecDeque::new(),
+            closing: !self.linked && baton.is_some(),
+            vf: order.vf,
+            standby: baton,
+            turn: None,
+            passes: None,
+            standing: false,
+            opened: false,
+            broken: None,
+            hangs: false,
+        };
+        self.channels.insert(channel, opening);
+    }
+
     fn hear(&mut self) {
         let Told { message, memory, baton } = self.inbox.pop_front().expect("seen");
         match message {
-            ToService::Open(open) => {
-                let channel = open.channel;
-                let refused = if self.stopping {
-                    Some("this service is being stopped")
-                } else if self.channels.contains_key(&channel) {
-                    Some("a channel with this handle is being served")
-                } else {
-                    None
-                };
-                if let Some(reason) = refused {
-                    self.say(FromService::OpenFailed { channel, reason: reason.into() });
-                    return;
-                }
-                let alone = !self.linked && baton.is_some();
-                let opening = Channel {
-                    memory: memory.expect("it comes along"),
-                    place: open.place.read().expect("what the core grants is possible"),
-                    deadline_ms: open.deadline_ms.into(),
-                    server: None,
-                    at: At::Opening,
-                    behind: VecDeque::new(),
-                    closing: alone,
-                    vf: open.vf,
-                    standby: baton,
-                    turn: None,
-                    passes: None,
-                    standing: false,
-                    opened: false,
-                    broken: None,
-                    hangs: false,
-                };
-                self.channels.insert(channel, opening);
+            ToService::Open(order) => {
+                self.open(&order, memory.expect("it comes along"), baton);
             }
             ToService::Close { channel } => match self.channels.get_mut(&channel) {
                 Some(c) if !matches!(c.at, At::Ended) => c.closing = true,
@@ -349,19 +352,7 @@ impl Process {
         let stop = c.closing || self.stopping;
         match std::mem::replace(&mut c.at, At::Ended) {
             At::Ended => unreachable!("not listed"),
-            At::Opening => {
-                if self.temper == Temper::Refuses && self.rng.u32(0..3) == 0 {
-                    self.channels.remove(&channel);
-                    self.say(FromService::OpenFailed { channel, reason: "no memory".into() });
-                    return;
-                }
-                if c.standby.is_some() {
-                    c.standing = true;
-                    c.at = At::Standing;
-                    return self.say(FromService::Standing { channel });
-                }
-                self.take(channel, Status::DriverCrashed);
-            }
+            At::Opening => self.opening(channel),
             At::Standing => match (c.turn, &c.standby) {
                 (Some(status), _) => self.take(channel, status),
                 _ if stop => self.end(channel, None),
@@ -369,66 +360,91 @@ impl Process {
                 _ => c.at = At::Standing,
             },
             At::Left => self.end(channel, None),
-            At::Looking => {
-                let server = c.server.as_mut().expect("open");
-                if stop {
-                    match c.behind.front() {
-                        Some(r) => server.leave_at(r.cell),
-                        None => server.leave(),
-                    }
-                    if let Some(baton) = c.passes.take() {
-                        baton.set(true);
-                        (c.server, c.at) = (None, At::Left);
-                        return;
-                    }
-                    return self.end(channel, None);
-                }
-                if let Some(r) = c.behind.pop_front() {
-                    c.at = At::Took(r);
-                    return;
-                }
-                match server.next_anywhere() {
-                    Next::Call(r) => c.at = At::Took(r),
-                    Next::Nothing => {
-                        server.idle();
-                        c.at = At::Looking;
-                    }
-                    Next::Broken(v) => self.end(channel, Some(v.to_string())),
-                }
-            }
+            At::Looking if stop => self.let_go(channel),
+            At::Looking => self.look(channel),
             At::Took(r) => {
                 c.server.as_ref().expect("open").begin(r.cell, r.seq);
                 c.at = At::Began(r, now);
             }
-            At::Began(r, since) => {
-                // Its device goes: the call stays where it is.
-                if c.vf.is_some() && self.temper == Temper::Refuses && self.rng.u32(0..4) == 0 {
-                    c.server.as_ref().expect("open").leave_at(r.cell);
-                    self.channels.remove(&channel);
-                    let reason = "gone".to_owned();
-                    return self.say(FromService::DeviceLost { channel, reason });
-                }
-                if now > since + c.deadline_ms {
-                    self.say(FromService::Deadline { channel });
-                    return self.die(Exit::Code(EXIT_DEADLINE));
-                }
-                if c.hangs || self.temper == Temper::Hangs && self.rng.u32(0..8) == 0 {
-                    c.hangs = true;
-                    c.at = At::Began(r, since);
-                    return;
-                }
-                let number = u64::from_le_bytes(r.inline[..8].try_into().expect("eight"));
-                if !c.memory.scribbled.get() {
-                    ledger.ran(number);
-                }
-                c.at = At::Computed(r, number);
-            }
+            At::Began(r, since) => self.compute(channel, r, since, now, ledger),
             At::Computed(r, number) => {
                 let server = c.server.as_mut().expect("open");
                 server.answer_inline(r.cell, Status::Ok, &answer_to(number).to_le_bytes());
                 c.at = At::Looking;
             }
         }
+    }
+
+    fn opening(&mut self, channel: u64) {
+        if self.temper == Temper::Refuses && self.rng.u32(0..3) == 0 {
+            self.channels.remove(&channel);
+            self.say(FromService::OpenFailed { channel, reason: "no memory".into() });
+            return;
+        }
+        let c = self.channels.get_mut(&channel).expect("listed");
+        if c.standby.is_some() {
+            c.standing = true;
+            c.at = At::Standing;
+            return self.say(FromService::Standing { channel });
+        }
+        self.take(channel, Status::DriverCrashed);
+    }
+
+    /// Between two calls, and told to stop: leaves the channel, to the next one if that waits.
+    fn let_go(&mut self, channel: u64) {
+        let c = self.channels.get_mut(&channel).expect("listed");
+        let server = c.server.as_mut().expect("open");
+        match c.behind.front() {
+            Some(r) => server.leave_at(r.cell),
+            None => server.leave(),
+        }
+        if let Some(baton) = c.passes.take() {
+            baton.set(true);
+            (c.server, c.at) = (None, At::Left);
+            return;
+        }
+        self.end(channel, None)
+    }
+
+    fn look(&mut self, channel: u64) {
+        let c = self.channels.get_mut(&channel).expect("listed");
+        if let Some(r) = c.behind.pop_front() {
+            c.at = At::Took(r);
+            return;
+        }
+        let server = c.server.as_mut().expect("open");
+        match server.next_anywhere() {
+            Next::Call(r) => c.at = At::Took(r),
+            Next::Nothing => {
+                server.idle();
+                c.at = At::Looking;
+            }
+            Next::Broken(v) => self.end(channel, Some(v.to_string())),
+        }
+    }
+
+    fn compute(&mut self, channel: u64, r: Request, since: u64, now: u64, ledger: &mut Ledger) {
+        let c = self.channels.get_mut(&channel).expect("listed");
+        // Its device goes: the call stays where it is.
+        if c.vf.is_some() && self.temper == Temper::Refuses && self.rng.u32(0..4) == 0 {
+            c.server.as_ref().expect("open").leave_at(r.cell);
+            self.channels.remove(&channel);
+            return self.say(FromService::DeviceLost { channel, reason: "gone".to_owned() });
+        }
+        if now > since + c.deadline_ms {
+            self.say(FromService::Deadline { channel });
+            return self.die(Exit::Code(EXIT_DEADLINE));
+        }
+        if c.hangs || self.temper == Temper::Hangs && self.rng.u32(0..8) == 0 {
+            c.hangs = true;
+            c.at = At::Began(r, since);
+            return;
+        }
+        let number = u64::from_le_bytes(r.inline[..8].try_into().expect("eight"));
+        if !c.memory.scribbled.get() {
+            ledger.ran(number);
+        }
+        c.at = At::Computed(r, number);
     }
 
     /// Takes a channel up, as after a crash.

@@ -428,7 +428,22 @@ impl World {
         assert!(self.ledger.open().next().is_none(), "calls were lost: {:?}", {
             self.ledger.open().collect::<Vec<_>>()
         });
-        // Well-behaved apps give everything back; then the others are turned off.
+        self.give_all_back();
+        // Pages may still be held back, processes be on their way out.
+        for _ in 0..150 {
+            self.round();
+        }
+        self.nothing_is_left();
+        Report {
+            points: self.points,
+            kills: self.kills,
+            calls: self.ledger.totals,
+            answers: self.ledger.answered,
+        }
+    }
+
+    /// Well-behaved apps give everything back; then the others are turned off.
+    fn give_all_back(&mut self) {
         for guest in 0..self.guests.len() {
             if self.guests[guest].hostile.is_some() {
                 self.guests[guest].gone = true;
@@ -449,10 +464,10 @@ impl World {
         assert_eq!(left, (0, 0, 0, 0), "sessions, grants, services, bytes are left: {t:?}");
         let windows = self.guests.iter().filter(|g| g.conn.is_some()).count();
         assert_eq!(t.windows, windows, "a window without a guest is left");
-        // Pages may still be held back, processes be on their way out.
-        for _ in 0..150 {
-            self.round();
-        }
+    }
+
+    /// No process, and nothing with the database or the keeper, that nobody needs.
+    fn nothing_is_left(&self) {
         let m = self.manager.as_ref().expect("it lives");
         assert!(!m.rim.core.needs_tick(), "it waits for something that never comes");
         let alive: Vec<_> = self.processes.iter().filter(|(_, p)| p.lives()).collect();
@@ -468,19 +483,13 @@ impl World {
             .iter()
             .filter(|(name, t)| {
                 let place = t.note.contains("\"thing\":null");
-                // How often what crashed is remembered whoever it was for.
+                // How often a function crashed is remembered when its clients have gone.
                 let memory = name.starts_with("core/breaker/");
                 !(name.ends_with("/self") || name.contains("/window/") || place || memory)
             })
             .map(|(name, _)| name.clone())
             .collect();
         assert!(held.is_empty(), "the keeper holds what nobody has: {held:?}");
-        Report {
-            points: self.points,
-            kills: self.kills,
-            calls: self.ledger.totals,
-            answers: self.ledger.answered,
-        }
     }
 
     /// Everybody goes in turn for so many rounds; the manager is killed now and

@@ -38,76 +38,72 @@ pub fn missing() -> Option<String> {
     (!root).then(|| "libvirtd with folders of its own needs root".into())
 }
 
+/// Makes its folders and writes its configuration: as on a Debian host, but without
+/// AppArmor, whose profiles know nothing of folders in odd places.
+fn configure(dir: &Path, unprivileged: bool) {
+    for (name, _) in FOLDERS {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    std::fs::create_dir(dir.join("run")).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(dir, open).unwrap();
+    let (user, group) = if unprivileged { (USER, "kvm") } else { ("root", "root") };
+    let qemu = format!(
+        "user = \"{user}\"\ngroup = \"{group}\"\ndynamic_ownership = 1\nsecurity_driver = \"none\"\n\
+         stdio_handler = \"file\"\ncgroup_controllers = [ ]\n"
+    );
+    std::fs::write(dir.join("etc/qemu.conf"), qemu).unwrap();
+    let conf = format!(
+        "unix_sock_dir = \"{}\"\nauth_unix_ro = \"none\"\nauth_unix_rw = \"none\"\n",
+        dir.join("run").display()
+    );
+    std::fs::write(dir.join("libvirtd.conf"), conf).unwrap();
+}
+
+/// The script that starts it in a namespace, with its own folders in the usual places.
+fn namespace(dir: &Path) -> String {
+    let mut script = String::from("set -e\n");
+    // libvirt does not start without the user that it was built for, even if
+    // its configuration names another; the package that adds it is not needed.
+    for (file, line) in [
+        ("passwd", format!("{USER}:x:64055:64055::/nonexistent:/usr/sbin/nologin\n")),
+        ("group", format!("{USER}:x:64055:{USER}\nkvm:x:64054:{USER}\n")),
+    ] {
+        let path = format!("/etc/{file}");
+        let mut text = std::fs::read_to_string(&path).unwrap_or_default();
+        for line in line.lines() {
+            let name = line.split_inclusive(':').next().unwrap();
+            if !text.lines().any(|l| l.starts_with(name)) {
+                text += &format!("{line}\n");
+            }
+        }
+        std::fs::write(dir.join(file), text).unwrap();
+        script += &format!("mount --bind {} {path}\n", dir.join(file).display());
+    }
+    for (name, path) in FOLDERS {
+        script += &format!("mkdir -p {path}; mount --bind {} {path}\n", dir.join(name).display());
+    }
+    let run = dir.join("run");
+    script += &format!("mkdir -p /run/libvirt; mount --bind {} /run/libvirt\n", run.display());
+    // The shell stays, as the namespace's first process: it reaps the QEMUs
+    // that libvirt lets go of, which libvirtd would leave as zombies.
+    let (conf, pid) = (dir.join("libvirtd.conf"), dir.join("run/libvirtd.pid"));
+    script + &format!("libvirtd -f {} -p {} &\nwait $!\n", conf.display(), pid.display())
+}
+
 impl Libvirtd {
     /// Starts it and waits until it answers.
     pub fn start() -> Self {
         let dir = tempfile::Builder::new().prefix("vfun-lv-").tempdir_in("/dev/shm").unwrap();
-        let at = |name: &str| dir.path().join(name);
-        for (name, _) in FOLDERS {
-            std::fs::create_dir(at(name)).unwrap();
-        }
-        std::fs::create_dir(at("run")).unwrap();
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(dir.path(), open).unwrap();
         let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
         let unprivileged = groups.lines().any(|l| l.starts_with("kvm:"));
-        let (user, group) = if unprivileged { (USER, "kvm") } else { ("root", "root") };
-        // As on a Debian host, but without AppArmor, whose profiles know nothing
-        // of folders in odd places.
-        let qemu = format!(
-            "user = \"{user}\"\ngroup = \"{group}\"\ndynamic_ownership = 1\nsecurity_driver = \"none\"\n\
-             stdio_handler = \"file\"\ncgroup_controllers = [ ]\n"
-        );
-        std::fs::write(at("etc/qemu.conf"), qemu).unwrap();
-        let conf = format!(
-            "unix_sock_dir = \"{}\"\nauth_unix_ro = \"none\"\nauth_unix_rw = \"none\"\n",
-            at("run").display()
-        );
-        std::fs::write(at("libvirtd.conf"), conf).unwrap();
-        let mut script = String::from("set -e\n");
-        // libvirt does not start without the user that it was built for, even if
-        // its configuration names another; the package that adds it is not needed.
-        for (file, line) in [
-            ("passwd", format!("{USER}:x:64055:64055::/nonexistent:/usr/sbin/nologin\n")),
-            ("group", format!("{USER}:x:64055:{USER}\nkvm:x:64054:{USER}\n")),
-        ] {
-            let path = format!("/etc/{file}");
-            let mut text = std::fs::read_to_string(&path).unwrap_or_default();
-            for line in line.lines() {
-                let name = line.split_inclusive(':').next().unwrap();
-                if !text.lines().any(|l| l.starts_with(name)) {
-                    text += &format!("{line}\n");
-                }
-            }
-            std::fs::write(at(file), text).unwrap();
-            script += &format!("mount --bind {} {path}\n", at(file).display());
-        }
-        for (name, path) in FOLDERS {
-            script += &format!("mkdir -p {path}; mount --bind {} {path}\n", at(name).display());
-        }
-        script +=
-            &format!("mkdir -p /run/libvirt; mount --bind {} /run/libvirt\n", at("run").display());
-        // The shell stays, as the namespace's first process: it reaps the QEMUs
-        // that libvirt lets go of, which libvirtd would leave as zombies.
-        script += &format!(
-            "libvirtd -f {} -p {} &\nwait $!\n",
-            at("libvirtd.conf").display(),
-            at("run/libvirtd.pid").display()
-        );
-        let log = std::fs::File::create(at("libvirtd.log")).unwrap();
+        configure(dir.path(), unprivileged);
+        let script = namespace(dir.path());
+        let log = std::fs::File::create(dir.path().join("libvirtd.log")).unwrap();
         // The kernel ends it if this test is killed.
         let child = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "--", "unshare"])
-            .args([
-                "--mount",
-                "--pid",
-                "--fork",
-                "--kill-child",
-                "--mount-proc",
-                "sh",
-                "-c",
-                &script,
-            ])
+            .args(["--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork"])
+            .args(["--kill-child", "--mount-proc", "sh", "-c", &script])
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)

@@ -4,6 +4,7 @@ use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Instant;
+use vfun_testguest::Adopted;
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::libvirt::{Libvirtd, missing};
 use vfun_tests_vm::{LONG, config};
@@ -80,53 +81,13 @@ fn a_domain_has_its_window_from_the_start_and_while_it_runs() {
     assert_eq!(guest.run_ok(COUNT, LONG).unwrap(), "0");
     let uri = libvirtd.uri();
     // With doorbells once only: see tests/attach.rs.
-    for (round, clients) in [vec![&bell, &plain], vec![&plain]].into_iter().enumerate() {
-        for client in clients {
-            let words = |what| [what, "second", "--client", client, "--connect", &uri];
-            let began = Instant::now();
-            let done = json(&stand, &words("attach"));
-            let attached = began.elapsed();
-            assert_eq!((&done["attached"], &done["already"]), (&true.into(), &false.into()));
-            assert!(done["pci"].as_str().unwrap().starts_with("0000:"), "{done}");
-            let seen = (*client == bell).then_some(true);
-            assert_eq!(done["connected"], serde_json::json!(seen), "{done}");
-            stand.until("the guest to see it", |_| guest.run_ok(COUNT, LONG).unwrap() == "1");
-            let visible = began.elapsed();
-            let twenty = guest.run_ok("vfun call factorial 20", LONG).unwrap();
-            assert_eq!(twenty, "2432902008176640000");
-            let called = began.elapsed();
-            let again = json(&stand, &words("attach"));
-            assert_eq!((&again["already"], &again["pci"]), (&true.into(), &done["pci"]));
-            let began = Instant::now();
-            let gone = json(&stand, &words("detach"));
-            println!(
-                "round {round}, {}: attached in {attached:?} ({}), in the guest after {visible:?}, called after {called:?}; detached in {:?}",
-                done["transport"],
-                done["took_ms"],
-                began.elapsed()
-            );
-            assert_eq!((&gone["attached"], &gone["already"]), (&false.into(), &false.into()));
-            assert_eq!(json(&stand, &words("detach"))["already"], true);
-            assert_eq!(guest.run_ok(COUNT, LONG).unwrap(), "0");
-            if *client == bell {
-                stand.until("the manager to see its end", |_| !connected(&bell));
-            }
+    for (client, seen) in [(&bell, true), (&plain, false), (&plain, false)] {
+        in_and_out(&stand, &guest, client, &uri, seen);
+        if seen {
+            stand.until("the manager to see its end", |_| !connected(client));
         }
     }
-
-    // What goes wrong says why and what to do.
-    let (code, said) = vfun(&stand, &["attach", "nobody", "--client", &bell, "--connect", &uri]);
-    assert!(
-        code == 1 && said.contains("failed to get domain") && said.contains("list"),
-        "{code} {said}"
-    );
-    let (code, said) = vfun(&stand, &["attach", "second", "--connect", &uri]);
-    assert!(code == 3 && said.contains("no client 'second'"), "{code} {said}");
-    let (code, said) = vfun(&stand, &["attach", "first", "--client", &bell, "--connect", &uri]);
-    assert!(code == 1 && said.contains("not running"), "{code} {said}");
-    let nowhere = "qemu+unix:///system?socket=/nowhere";
-    let (code, said) = vfun(&stand, &["attach", "second", "--client", &bell, "--connect", nowhere]);
-    assert!(code == 5 && said.contains("libvirt cannot be reached"), "{code} {said}");
+    what_goes_wrong_says_why(&stand, &bell, &uri);
 
     // A VM's window is in one VM only.
     let other = libvirtd.boot(&config("third", vec![]), "");
@@ -136,4 +97,49 @@ fn a_domain_has_its_window_from_the_start_and_while_it_runs() {
     assert_eq!(guest.run_ok(COUNT, LONG).unwrap(), "0");
     assert_eq!(other.run_ok(COUNT, LONG).unwrap(), "1");
     json(&stand, &["client", "remove", &plain]);
+}
+
+/// Plugs a client's window into the domain that runs, and out again. `seen`: the manager
+/// sees the VM.
+fn in_and_out(stand: &Stand, guest: &Adopted, client: &str, uri: &str, seen: bool) {
+    let words = |what| [what, "second", "--client", client, "--connect", uri];
+    let began = Instant::now();
+    let done = json(stand, &words("attach"));
+    let attached = began.elapsed();
+    assert_eq!((&done["attached"], &done["already"]), (&true.into(), &false.into()));
+    assert!(done["pci"].as_str().unwrap().starts_with("0000:"), "{done}");
+    assert_eq!(done["connected"], serde_json::json!(seen.then_some(true)), "{done}");
+    stand.until("the guest to see it", |_| guest.run_ok(COUNT, LONG).unwrap() == "1");
+    let visible = began.elapsed();
+    let twenty = guest.run_ok("vfun call factorial 20", LONG).unwrap();
+    assert_eq!(twenty, "2432902008176640000");
+    let called = began.elapsed();
+    let again = json(stand, &words("attach"));
+    assert_eq!((&again["already"], &again["pci"]), (&true.into(), &done["pci"]));
+    let began = Instant::now();
+    let gone = json(stand, &words("detach"));
+    println!(
+        "{}: attached in {attached:?} ({}), in the guest after {visible:?}, called after {called:?}; detached in {:?}",
+        done["transport"],
+        done["took_ms"],
+        began.elapsed()
+    );
+    assert_eq!((&gone["attached"], &gone["already"]), (&false.into(), &false.into()));
+    assert_eq!(json(stand, &words("detach"))["already"], true);
+    assert_eq!(guest.run_ok(COUNT, LONG).unwrap(), "0");
+}
+
+fn what_goes_wrong_says_why(stand: &Stand, bell: &str, uri: &str) {
+    let (code, said) = vfun(stand, &["attach", "nobody", "--client", bell, "--connect", uri]);
+    assert!(
+        code == 1 && said.contains("failed to get domain") && said.contains("list"),
+        "{code} {said}"
+    );
+    let (code, said) = vfun(stand, &["attach", "second", "--connect", uri]);
+    assert!(code == 3 && said.contains("no client 'second'"), "{code} {said}");
+    let (code, said) = vfun(stand, &["attach", "first", "--client", bell, "--connect", uri]);
+    assert!(code == 1 && said.contains("not running"), "{code} {said}");
+    let nowhere = "qemu+unix:///system?socket=/nowhere";
+    let (code, said) = vfun(stand, &["attach", "second", "--client", bell, "--connect", nowhere]);
+    assert!(code == 5 && said.contains("libvirt cannot be reached"), "{code} {said}");
 }

@@ -47,28 +47,37 @@ fn compare(
 /// One figure of a row.
 type Figure = fn(&WaitingRow) -> Option<f64>;
 
+type Row<'a> = Option<&'a WaitingRow>;
+
+fn both(a: Row<'_>, b: Row<'_>, f: Figure) -> Option<(f64, f64)> {
+    Some((f(a?)?, f(b?)?))
+}
+
+fn ratio(row: Row<'_>) -> Option<f64> {
+    row.and_then(|r| r.ratio)
+}
+
 fn of(report: &WaitingReport, domain: Domain) -> Vec<Check> {
-    let row = |kind, mode| report.find(domain, kind, mode);
-    let both = |a: Option<&WaitingRow>, b: Option<&WaitingRow>, f: Figure| Some((f(a?)?, f(b?)?));
-    let call = |mode| row(Waiting::NullCall, Some(mode));
+    let mut checks = alone(report, domain);
+    checks.extend(crowd(report, domain));
+    checks.push(idle(report, domain));
+    checks
+}
+
+const P50: Figure = |r| r.p50_ns;
+const PER_S: Figure = |r| r.calls_per_s;
+
+/// One caller and one service.
+fn alone(report: &WaitingReport, domain: Domain) -> Vec<Check> {
+    let call = |mode| report.find(domain, Waiting::NullCall, Some(mode));
     let (hybrid, spin, sleep) = (call(Mode::Hybrid), call(Mode::Spin), call(Mode::Sleep));
-    let bare = row(Waiting::BareDoorbell, None);
-    let crowd = |mode| row(Waiting::Crowd, Some(mode));
-    let alone = |mode| row(Waiting::Alone, Some(mode));
-    let p50: Figure = |r| r.p50_ns;
-    let p99: Figure = |r| r.p99_ns;
-    let per_s: Figure = |r| r.calls_per_s;
-    let ratio = |row: Option<&WaitingRow>| row.and_then(|r| r.ratio);
-    let many = crowd(Mode::Hybrid).map_or(3, |r| r.count);
-    let who = format!("{many} callers, {many} services on two processors, {domain}");
-    let least = crowd(Mode::Hybrid).and_then(|r| r.least_over_most);
-    let idle = row(Waiting::Idle, None).and_then(|r| Some((r.cpu_share?, r.count)));
-    let before = row(Waiting::IdleBefore, None).and_then(|r| r.cpu_share).unwrap_or(0.0);
+    let bare = report.find(domain, Waiting::BareDoorbell, None);
+    let alone = |mode| report.find(domain, Waiting::Alone, Some(mode));
     vec![
         compare(
             format!("null call, hybrid over spin, {domain}"),
             format!("at most {} ×", times(HYBRID_OVER_SPIN)),
-            both(hybrid, spin, p50),
+            both(hybrid, spin, P50),
             ratio(hybrid),
             ns,
             |r| r <= HYBRID_OVER_SPIN,
@@ -76,23 +85,42 @@ fn of(report: &WaitingReport, domain: Domain) -> Vec<Check> {
         compare(
             format!("null call, sleep over a bare doorbell, {domain}"),
             format!("at most {} ×", times(SLEEP_OVER_BARE)),
-            both(sleep, bare, p50),
+            both(sleep, bare, P50),
             ratio(sleep),
             ns,
             |r| r <= SLEEP_OVER_BARE,
         ),
         compare(
+            format!("a pair alone: calls, hybrid over sleep, {domain}"),
+            format!("at least {} ×", times(ALONE)),
+            both(alone(Mode::Hybrid), alone(Mode::Sleep), PER_S),
+            ratio(alone(Mode::Hybrid)),
+            rate,
+            |r| r >= ALONE,
+        ),
+    ]
+}
+
+/// More callers and services than processors.
+fn crowd(report: &WaitingReport, domain: Domain) -> Vec<Check> {
+    let crowd = |mode| report.find(domain, Waiting::Crowd, Some(mode));
+    let (hybrid, sleep) = (crowd(Mode::Hybrid), crowd(Mode::Sleep));
+    let many = hybrid.map_or(3, |r| r.count);
+    let who = format!("{many} callers, {many} services on two processors, {domain}");
+    let least = hybrid.and_then(|r| r.least_over_most);
+    vec![
+        compare(
             format!("{who}: calls, hybrid over sleep"),
             "at least 1 ×".to_owned(),
-            both(crowd(Mode::Hybrid), crowd(Mode::Sleep), per_s),
-            ratio(crowd(Mode::Hybrid)),
+            both(hybrid, sleep, PER_S),
+            ratio(hybrid),
             rate,
             |r| r >= 1.0,
         ),
         compare(
             format!("{who}: p99, hybrid over sleep"),
             format!("at most {} ×", times(CROWD_P99)),
-            both(crowd(Mode::Hybrid), crowd(Mode::Sleep), p99),
+            both(hybrid, sleep, |r| r.p99_ns),
             None,
             ns,
             |r| r <= CROWD_P99,
@@ -103,22 +131,21 @@ fn of(report: &WaitingReport, domain: Domain) -> Vec<Check> {
             least.map_or_else(|| "no figure".to_owned(), times),
             least.map(|l| l >= CROWD_LEAST),
         ),
-        compare(
-            format!("a pair alone: calls, hybrid over sleep, {domain}"),
-            format!("at least {} ×", times(ALONE)),
-            both(alone(Mode::Hybrid), alone(Mode::Sleep), per_s),
-            ratio(alone(Mode::Hybrid)),
-            rate,
-            |r| r >= ALONE,
-        ),
-        Check::new(
-            &format!("{} idle channels, all processes, {domain}", idle.map_or(100, |i| i.1)),
-            format!("under {}", percent(IDLE)),
-            idle.map_or_else(
-                || "no figure".to_owned(),
-                |(share, _)| format!("{} ({} without them)", percent(share), percent(before)),
-            ),
-            idle.map(|(share, _)| share - before < IDLE),
-        ),
     ]
+}
+
+/// Processor time of channels that nobody uses.
+fn idle(report: &WaitingReport, domain: Domain) -> Check {
+    let row = |kind| report.find(domain, kind, None);
+    let idle = row(Waiting::Idle).and_then(|r| Some((r.cpu_share?, r.count)));
+    let before = row(Waiting::IdleBefore).and_then(|r| r.cpu_share).unwrap_or(0.0);
+    Check::new(
+        &format!("{} idle channels, all processes, {domain}", idle.map_or(100, |i| i.1)),
+        format!("under {}", percent(IDLE)),
+        idle.map_or_else(
+            || "no figure".to_owned(),
+            |(share, _)| format!("{} ({} without them)", percent(share), percent(before)),
+        ),
+        idle.map(|(share, _)| share - before < IDLE),
+    )
 }

@@ -3,7 +3,7 @@
 use super::{Bound, identifier, safe};
 use std::fmt::Write;
 use std::path::Path;
-use vfun::signature::{Record, Scalar, Signature, Type};
+use vfun::signature::{Record, Scalar, Signature, Tail, Type};
 
 /// Words of C and C++, and what the stubs call their own.
 pub(super) const WORDS: &[&str] = &[
@@ -215,11 +215,10 @@ impl Stub<'_> {
         }
     }
 
-    fn call(&self, out: &mut String) {
-        let a = &self.s.args;
-        let mut params = vec!["const struct vfun_function *function".to_owned()];
-        let mut fill = String::new();
-        for f in &a.fields {
+    /// The parameters for arguments of a fixed size, and the lines that fill them in.
+    fn fixed(&self) -> (Vec<String>, String) {
+        let (mut params, mut fill) = (vec![], String::new());
+        for f in &self.s.args.fields {
             let name = safe(&f.name, WORDS);
             match &f.ty {
                 Type::Array(of, _) => {
@@ -241,17 +240,21 @@ impl Stub<'_> {
                 }
             }
         }
-        let tail = a.tail.as_ref().map(|t| {
-            let name = safe(&t.name, WORDS);
+        (params, fill)
+    }
+
+    fn call(&self, out: &mut String) {
+        let a = &self.s.args;
+        let (fixed, fill) = self.fixed();
+        let mut params = vec!["const struct vfun_function *function".to_owned()];
+        params.extend(fixed);
+        let tail = a.tail.as_ref().map(|t| (t, safe(&t.name, WORDS)));
+        if let Some((t, name)) = &tail {
             let (base, lengths) = self.parts(&t.element);
-            params.push(if lengths.is_empty() {
-                format!("const {base} *{name}")
-            } else {
-                format!("const void *{name}")
-            });
+            let base = if lengths.is_empty() { &*base } else { "void" };
+            params.push(format!("const {base} *{name}"));
             params.push(format!("size_t {name}_count"));
-            (t, name)
-        });
+        }
         let (more, to, room, after) = self.results();
         params.extend(more);
         let id = &self.id;
@@ -272,53 +275,14 @@ impl Stub<'_> {
         out.push_str(&fill);
         match &tail {
             None => {
-                let (at, n) = if a.fields.is_empty() {
-                    ("NULL".to_owned(), "0".to_owned())
-                } else {
-                    ("&args".to_owned(), a.fixed_bytes.to_string())
+                let (at, n) = match a.fields.is_empty() {
+                    true => ("NULL", 0),
+                    false => ("&args", a.fixed_bytes),
                 };
                 let _ =
                     writeln!(out, "\tstatus = vfun_call(function, {at}, {n}, {to}, {room}, &len);");
             }
-            Some((t, name)) => {
-                let most = a.most_elements();
-                let _ = writeln!(
-                    out,
-                    "\tif ({name}_count > {most}u)\n\t\treturn VFUN_STATUS_ARGUMENTS_TOO_LONG;"
-                );
-                if a.fields.is_empty() {
-                    let _ = writeln!(
-                        out,
-                        "\tstatus = vfun_call(function, {name}, {name}_count * {}, {to}, {room}, &len);",
-                        t.element_bytes
-                    );
-                } else {
-                    let head = (self.sizeof(a)).min(t.offset);
-                    let (off, each) = (t.offset, t.element_bytes);
-                    let _ = writeln!(
-                        out,
-                        "\tstruct vfun_slot *slot;\n\tstruct vfun_pending *pending;\n\tvoid *to;\n\tsize_t cell;\n"
-                    );
-                    let _ = writeln!(
-                        out,
-                        "\tstatus = vfun_borrow(function, &slot, &to, &cell);\n\tif (status != VFUN_STATUS_OK)\n\t\treturn status;"
-                    );
-                    let _ = writeln!(
-                        out,
-                        "\tif (cell < {off} || {name}_count > (cell - {off}) / {each}) {{\n\t\tvfun_give_back(slot);\n\t\treturn VFUN_STATUS_ARGUMENTS_TOO_LONG;\n\t}}"
-                    );
-                    let _ = writeln!(out, "\tmemset(to, 0, {off});\n\tmemcpy(to, &args, {head});");
-                    let _ = writeln!(
-                        out,
-                        "\tif ({name}_count > 0)\n\t\tmemcpy((char *)to + {off}, {name}, {name}_count * {each});"
-                    );
-                    let _ = writeln!(
-                        out,
-                        "\tstatus = vfun_submit_borrowed(slot, {off} + {name}_count * {each}, &pending);\n\tif (status != VFUN_STATUS_OK)\n\t\treturn status;"
-                    );
-                    let _ = writeln!(out, "\tstatus = vfun_wait(pending, {to}, {room}, &len);");
-                }
-            }
+            Some((t, name)) => self.call_with_array(out, t, name, &to, &room),
         }
         if self.s.results.tail.is_some() {
             let _ = writeln!(out, "{after}\treturn status;\n}}\n");
@@ -328,6 +292,47 @@ impl Stub<'_> {
                 "\tif (status != VFUN_STATUS_OK)\n\t\treturn status;\n{after}\treturn VFUN_STATUS_OK;\n}}\n"
             );
         }
+    }
+
+    /// The call itself where arguments end with an array: behind fixed ones it is
+    /// written into the window, with no copy between.
+    fn call_with_array(&self, out: &mut String, t: &Tail, name: &str, to: &str, room: &str) {
+        let a = &self.s.args;
+        let (most, off, each) = (a.most_elements(), t.offset, t.element_bytes);
+        let _ = writeln!(
+            out,
+            "\tif ({name}_count > {most}u)\n\t\treturn VFUN_STATUS_ARGUMENTS_TOO_LONG;"
+        );
+        if a.fields.is_empty() {
+            let _ = writeln!(
+                out,
+                "\tstatus = vfun_call(function, {name}, {name}_count * {each}, {to}, {room}, &len);"
+            );
+            return;
+        }
+        let head = self.sizeof(a).min(off);
+        let _ = writeln!(
+            out,
+            "\tstruct vfun_slot *slot;\n\tstruct vfun_pending *pending;\n\tvoid *to;\n\tsize_t cell;\n"
+        );
+        let _ = writeln!(
+            out,
+            "\tstatus = vfun_borrow(function, &slot, &to, &cell);\n\tif (status != VFUN_STATUS_OK)\n\t\treturn status;"
+        );
+        let _ = writeln!(
+            out,
+            "\tif (cell < {off} || {name}_count > (cell - {off}) / {each}) {{\n\t\tvfun_give_back(slot);\n\t\treturn VFUN_STATUS_ARGUMENTS_TOO_LONG;\n\t}}"
+        );
+        let _ = writeln!(out, "\tmemset(to, 0, {off});\n\tmemcpy(to, &args, {head});");
+        let _ = writeln!(
+            out,
+            "\tif ({name}_count > 0)\n\t\tmemcpy((char *)to + {off}, {name}, {name}_count * {each});"
+        );
+        let _ = writeln!(
+            out,
+            "\tstatus = vfun_submit_borrowed(slot, {off} + {name}_count * {each}, &pending);\n\tif (status != VFUN_STATUS_OK)\n\t\treturn status;"
+        );
+        let _ = writeln!(out, "\tstatus = vfun_wait(pending, {to}, {room}, &len);");
     }
 
     fn open(&self, out: &mut String) {

@@ -62,70 +62,67 @@ pub fn module(functions: &[Bound]) -> String {
          import virtfun\n",
     );
     for f in functions {
-        let (s, id) = (&f.signature, camel(&f.name));
-        let mut params = vec!["self".to_owned()];
-        let mut names = vec![];
-        for a in &s.args.fields {
-            let n = safe(&a.name, WORDS);
-            let value = a.default.as_ref().map_or(String::new(), |v| format!(" = {}", default(v)));
-            params.push(format!("{n}: {}{value}", argument(s, &a.ty)));
-            names.push(n);
-        }
-        if let Some(t) = &s.args.tail {
-            let n = safe(&t.name, WORDS);
-            params.push(format!("{n}: Any"));
-            names.push(n);
-        }
-        let (params, names, gives) = (params.join(", "), names.join(", "), result(s));
-        let value = if gives == "None" { "" } else { "value: " };
-        let _ = write!(
-            out,
-            "\n\nclass {id}:\n    \"\"\"{}\"\"\"\n\n    SIGNATURE = {:#018x}\n",
-            s.of_function(&f.name),
-            s.fingerprint()
-        );
-        for of in &s.structs {
-            let _ = write!(out, "\n    class {}(NamedTuple):\n", camel(&of.name));
-            for m in &of.members {
-                let ty = match &m.ty {
-                    Type::Scalar(of) => scalar(*of).to_owned(),
-                    _ => "Any".into(),
-                };
-                let _ = writeln!(out, "        {}: {ty}", safe(&m.name, WORDS));
-            }
-        }
-        let _ = write!(
-            out,
-            "\n    def __init__(self, session: virtfun.Session, **wanted: Any) -> None:\n        \"\"\"Opens it; refused (WrongSignature) if the host's has another signature.\"\"\"\n        self.function = session.function(\"{0}\", signature=self.SIGNATURE, **wanted)\n\n",
-            f.name
-        );
-        // Without a result a call is a statement: its value is not assigned.
-        if value.is_empty() {
-            let _ = write!(
-                out,
-                "    def __call__({params}) -> None:\n        self.function({names})\n"
-            );
-            let _ = write!(
-                out,
-                "\n    async def acall({params}) -> None:\n        await self.function.acall({names})\n"
-            );
-        } else {
-            let _ = write!(
-                out,
-                "    def __call__({params}) -> {gives}:\n        {value}{gives} = self.function({names})\n        return value\n"
-            );
-            let _ = write!(
-                out,
-                "\n    async def acall({params}) -> {gives}:\n        {value}{gives} = await self.function.acall({names})\n        return value\n"
-            );
-        }
-        let _ = write!(
-            out,
-            "\n    def start({params}) -> virtfun.Pending:\n        return self.function.start({names})\n"
-        );
-        if s.args.tail.is_some() {
-            out.push_str("\n    def empty(self, shape: int | Sequence[int], dtype: Any = None) -> Any:\n        return self.function.empty(shape, dtype)\n");
-        }
+        class(&mut out, f);
     }
     out
+}
+
+/// A function's class.
+fn class(out: &mut String, f: &Bound) {
+    let s = &f.signature;
+    let _ = write!(
+        out,
+        "\n\nclass {}:\n    \"\"\"{}\"\"\"\n\n    SIGNATURE = {:#018x}\n",
+        camel(&f.name),
+        s.of_function(&f.name),
+        s.fingerprint()
+    );
+    for of in &s.structs {
+        let _ = write!(out, "\n    class {}(NamedTuple):\n", camel(&of.name));
+        for m in &of.members {
+            let ty = match &m.ty {
+                Type::Scalar(of) => scalar(*of).to_owned(),
+                _ => "Any".into(),
+            };
+            let _ = writeln!(out, "        {}: {ty}", safe(&m.name, WORDS));
+        }
+    }
+    let _ = write!(
+        out,
+        "\n    def __init__(self, session: virtfun.Session, **wanted: Any) -> None:\n        \"\"\"Opens it; refused (WrongSignature) if the host's has another signature.\"\"\"\n        self.function = session.function(\"{0}\", signature=self.SIGNATURE, **wanted)\n\n",
+        f.name
+    );
+    calls(out, s);
+    if s.args.tail.is_some() {
+        out.push_str("\n    def empty(self, shape: int | Sequence[int], dtype: Any = None) -> Any:\n        return self.function.empty(shape, dtype)\n");
+    }
+}
+
+/// The ways to call it.
+fn calls(out: &mut String, s: &Signature) {
+    let mut params = vec!["self".to_owned()];
+    let mut names = vec![];
+    for a in &s.args.fields {
+        let n = safe(&a.name, WORDS);
+        let value = a.default.as_ref().map_or(String::new(), |v| format!(" = {}", default(v)));
+        params.push(format!("{n}: {}{value}", argument(s, &a.ty)));
+        names.push(n);
+    }
+    if let Some(t) = &s.args.tail {
+        let n = safe(&t.name, WORDS);
+        params.push(format!("{n}: Any"));
+        names.push(n);
+    }
+    let (params, names, gives) = (params.join(", "), names.join(", "), result(s));
+    // Without a result a call is a statement: its value is not assigned.
+    let (value, after) = match gives.as_str() {
+        "None" => (String::new(), ""),
+        _ => (format!("value: {gives} = "), "        return value\n"),
+    };
+    let _ = write!(
+        out,
+        "    def __call__({params}) -> {gives}:\n        {value}self.function({names})\n{after}\
+         \n    async def acall({params}) -> {gives}:\n        {value}await self.function.acall({names})\n{after}\
+         \n    def start({params}) -> virtfun.Pending:\n        return self.function.start({names})\n"
+    );
 }

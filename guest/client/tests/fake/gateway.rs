@@ -4,7 +4,7 @@ use super::{Fake, Host, Setup};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vfun::{ConnectOptions, Endpoint, Status};
@@ -75,11 +75,13 @@ fn read_exact(s: &mut TcpStream, room: &mut [u8], stop: &AtomicBool) -> bool {
     true
 }
 
+/// Kind, number and body of an answer.
+type Answer = (u16, u64, Vec<u8>);
+
 fn serve(host: Arc<Host>, mut s: TcpStream, spoil: Option<SpoilFrame>, stop: Arc<AtomicBool>) {
     s.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     s.set_nodelay(true).unwrap();
-    let held: Mutex<Vec<u64>> = Mutex::default();
-    let mut session = 0;
+    let mut served = Served { host, held: vec![], session: 0 };
     loop {
         let mut head = FrameHead::new_zeroed();
         if !read_exact(&mut s, head.as_mut_bytes(), &stop) {
@@ -89,55 +91,7 @@ fn serve(host: Arc<Host>, mut s: TcpStream, spoil: Option<SpoilFrame>, stop: Arc
         if !read_exact(&mut s, &mut body, &stop) {
             return;
         }
-        let mut answers = vec![];
-        let answer = |status: Status, broken: u32, results: &[u8]| {
-            let a = CallAnswer { status: U32::new(status.to_wire()), broken: U32::new(broken) };
-            [a.as_bytes(), results].concat()
-        };
-        match head.kind.get() {
-            ATTACH => {
-                assert_eq!(session, 0);
-                host.questions.lock().unwrap().push(Attach::read_from_bytes(&body).unwrap());
-                answers.push((ACK, head.id.get(), vec![]));
-            }
-            CALL => {
-                let (_, args) = CallHead::read_from_prefix(&body).unwrap();
-                let id = head.id.get();
-                match args {
-                    b"!hold" => held.lock().unwrap().push(id),
-                    b"!let-go" => {
-                        // The newest first: answers come in any order.
-                        for held in held.lock().unwrap().drain(..).rev() {
-                            answers.push((CALL, held, answer(Status::Ok, 0, b"event")));
-                        }
-                        answers.push((CALL, id, answer(Status::Ok, 0, &[])));
-                    }
-                    b"!driver" => {
-                        answers.push((CALL, id, answer(Status::DriverError, 0, b"\x07\0\0\0no")))
-                    }
-                    b"!broken" => answers.push((CALL, id, answer(Status::ChannelBroken, 2, &[]))),
-                    b"!hang-up" => return,
-                    _ => answers.push((CALL, id, answer(Status::Ok, 0, args))),
-                }
-            }
-            kind => {
-                if kind == 1 {
-                    session = 0;
-                }
-                if kind == Kind::Release.to_wire() {
-                    // One function a connection holds calls: those are this grant's.
-                    for held in held.lock().unwrap().drain(..) {
-                        answers.push((CALL, held, answer(Status::Released, 4, &[])));
-                    }
-                }
-                let (kind, body) = match host.serve(kind, session, &body) {
-                    Ok(body) => (ACK, body),
-                    Err(nack) => (NACK, nack.encode().as_bytes().to_vec()),
-                };
-                session = 1;
-                answers.push((kind, head.id.get(), body));
-            }
-        }
+        let Some(answers) = served.answers(head.kind.get(), head.id.get(), &body) else { return };
         for (kind, id, mut body) in answers {
             let mut head = FrameHead {
                 body_bytes: U32::new(body.len() as u32),
@@ -152,5 +106,74 @@ fn serve(host: Arc<Host>, mut s: TcpStream, spoil: Option<SpoilFrame>, stop: Arc
                 return;
             }
         }
+    }
+}
+
+/// A connection.
+struct Served {
+    host: Arc<Host>,
+    /// Calls that were not answered.
+    held: Vec<u64>,
+    session: u64,
+}
+
+impl Served {
+    /// What is answered to a frame; `None`: the connection is closed.
+    fn answers(&mut self, kind: u16, id: u64, body: &[u8]) -> Option<Vec<Answer>> {
+        match kind {
+            ATTACH => {
+                assert_eq!(self.session, 0);
+                self.host.questions.lock().unwrap().push(Attach::read_from_bytes(body).unwrap());
+                Some(vec![(ACK, id, vec![])])
+            }
+            CALL => {
+                let (_, args) = CallHead::read_from_prefix(body).unwrap();
+                self.call(id, args)
+            }
+            kind => Some(self.control(kind, id, body)),
+        }
+    }
+
+    fn call(&mut self, id: u64, args: &[u8]) -> Option<Vec<Answer>> {
+        let answer = |id, status: Status, broken: u32, results: &[u8]| {
+            let a = CallAnswer { status: U32::new(status.to_wire()), broken: U32::new(broken) };
+            (CALL, id, [a.as_bytes(), results].concat())
+        };
+        Some(match args {
+            b"!hold" => {
+                self.held.push(id);
+                vec![]
+            }
+            b"!let-go" => {
+                // The newest first: answers come in any order.
+                let held = self.held.drain(..).rev();
+                let mut all: Vec<_> = held.map(|h| answer(h, Status::Ok, 0, b"event")).collect();
+                all.push(answer(id, Status::Ok, 0, &[]));
+                all
+            }
+            b"!driver" => vec![answer(id, Status::DriverError, 0, b"\x07\0\0\0no")],
+            b"!broken" => vec![answer(id, Status::ChannelBroken, 2, &[])],
+            b"!hang-up" => return None,
+            _ => vec![answer(id, Status::Ok, 0, args)],
+        })
+    }
+
+    fn control(&mut self, kind: u16, id: u64, body: &[u8]) -> Vec<Answer> {
+        if kind == 1 {
+            self.session = 0;
+        }
+        let mut answers = vec![];
+        if kind == Kind::Release.to_wire() {
+            // One function a connection holds calls: those are this grant's.
+            let a =
+                CallAnswer { status: U32::new(Status::Released.to_wire()), broken: U32::new(4) };
+            answers.extend(self.held.drain(..).map(|held| (CALL, held, a.as_bytes().to_vec())));
+        }
+        answers.push(match self.host.serve(kind, self.session, body) {
+            Ok(body) => (ACK, id, body),
+            Err(nack) => (NACK, id, nack.encode().as_bytes().to_vec()),
+        });
+        self.session = 1;
+        answers
     }
 }

@@ -273,29 +273,24 @@ fn attacker_guest(stand: &Stand) -> GuestConfig {
     c
 }
 
-/// Lets it all happen.
-///
-/// # Errors
-/// The samples cannot be written.
-pub fn run(plan: &Plan) -> std::io::Result<Outcome> {
+/// What takes part, set up: the scene, and the two guests.
+fn set_up() -> std::io::Result<(Arc<Scene>, GuestConfig, GuestConfig)> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let tcp = format!("127.0.0.1:{port}");
     let stand = Stand::with(&["--tcp", &tcp]);
     for name in ["neighbour", "attacker", "mortal"] {
         stand.add_client(&manifest(name)).map_err(std::io::Error::other)?;
     }
-    let vm = "name = \"vm-victim\"\nwindow = \"16 MiB\"\n";
-    let victim = match stand.add_client(vm) {
-        Ok(Reply::ClientAdded(row)) => victim_guest(row.socket.unwrap_or_default()),
-        other => return Err(std::io::Error::other(format!("{other:?}"))),
+    let add = |manifest| match stand.add_client(manifest) {
+        Ok(Reply::ClientAdded(row)) => Ok(row),
+        other => Err(std::io::Error::other(format!("{other:?}"))),
     };
+    let victim = add("name = \"vm-victim\"\nwindow = \"16 MiB\"\n")?;
+    let victim = victim_guest(victim.socket.unwrap_or_default());
     let attacker = attacker_guest(&stand);
     let cutter = "name = \"cutter\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n";
-    let plain = match stand.add_client(cutter) {
-        Ok(Reply::ClientAdded(row)) => row.window_file.unwrap_or_default(),
-        other => return Err(std::io::Error::other(format!("{other:?}"))),
-    };
-    let scene = Arc::new(Scene {
+    let plain = add(cutter)?.window_file.unwrap_or_default();
+    let scene = Scene {
         stand,
         tcp,
         plain,
@@ -305,7 +300,24 @@ pub fn run(plan: &Plan) -> std::io::Result<Outcome> {
         killed_apps: AtomicU64::new(0),
         anew: AtomicU64::new(0),
         wrong: Mutex::default(),
-    });
+    };
+    Ok((Arc::new(scene), victim, attacker))
+}
+
+/// What an attacking guest runs.
+fn attack(random: &mut Random) -> Script {
+    let of: Vec<&str> = ATTACKS.iter().filter(|a| a.in_guests).map(|a| a.name).collect();
+    let (name, seed) = (random.of(&of), random.word());
+    let text = format!("vfun-hostile --attack {name} --seed {seed} --seconds 8 --pci");
+    Script { text, must_work: false }
+}
+
+/// Lets it all happen.
+///
+/// # Errors
+/// The samples cannot be written.
+pub fn run(plan: &Plan) -> std::io::Result<Outcome> {
+    let (scene, victim, attacker) = set_up()?;
     let witness = Witness::start(scene.stand.options("neighbour").client("neighbour"));
     let mut rows = vec![];
     std::thread::scope(|scope| {
@@ -319,16 +331,7 @@ pub fn run(plan: &Plan) -> std::io::Result<Outcome> {
                     must_work: true,
                 });
             });
-            scope.spawn(move || {
-                guests(s, &attacker, plan.seed ^ 4, |random| {
-                    let of: Vec<&str> =
-                        ATTACKS.iter().filter(|a| a.in_guests).map(|a| a.name).collect();
-                    let (name, seed) = (random.of(&of), random.word());
-                    let text =
-                        format!("vfun-hostile --attack {name} --seed {seed} --seconds 8 --pci");
-                    Script { text, must_work: false }
-                });
-            });
+            scope.spawn(move || guests(s, &attacker, plan.seed ^ 4, attack));
         }
         let watched = watch(s, plan, &witness);
         scene.end.store(true, Ordering::Relaxed);
@@ -337,16 +340,7 @@ pub fn run(plan: &Plan) -> std::io::Result<Outcome> {
     })?;
     let calls = witness.calls();
     let mut wrong = witness.end().err().into_iter().collect::<Vec<_>>();
-    let root = scene.stand.root().to_owned();
-    // Whatever guests left is given back by their heartbeats.
-    let until = Instant::now() + Duration::from_secs(60);
-    while crate::watch::totals(&root).is_ok_and(|t| t.grants + t.sessions > 0) {
-        if Instant::now() > until {
-            wrong.push(format!("left at the end: {:?}", crate::watch::totals(&root)));
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    wrong.extend(left_over(scene.stand.root()));
     wrong.extend(scene.wrong.lock().expect("nobody panics with it").drain(..));
     let trends = FIGURES
         .iter()
@@ -369,6 +363,19 @@ pub fn run(plan: &Plan) -> std::io::Result<Outcome> {
         rows.len()
     );
     Ok(Outcome { trends, wrong, done })
+}
+
+/// What is still held a minute after everybody has gone, if anything is: heartbeats give
+/// back what guests left.
+fn left_over(root: &Path) -> Option<String> {
+    let until = Instant::now() + Duration::from_secs(60);
+    while crate::watch::totals(root).is_ok_and(|t| t.grants + t.sessions > 0) {
+        if Instant::now() > until {
+            return Some(format!("left at the end: {:?}", crate::watch::totals(root)));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    None
 }
 
 /// Takes the samples, and starts the manager anew in the first half: in the
