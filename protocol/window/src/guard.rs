@@ -11,7 +11,7 @@
 //! The handler takes no lock and allocates nothing. An entry of the table is
 //! read as under a sequence lock: one that changes meanwhile is some other
 //! mapping's, since the one that faulted is in use and stays where it is. It is
-//! for processes of this project (the manager), not for a library in somebody
+//! for processes of this project (manager, services), not for a library in somebody
 //! else's program.
 
 use std::io;
@@ -20,7 +20,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
 /// Most guarded mappings at once: a manager has one a window, of which there
-/// are some hundreds.
+/// are some hundreds; a service two a channel of a window in a file, of which policy
+/// lets a client have 1024 unless it says otherwise.
 pub const GUARDED_MAX: usize = 2048;
 
 /// A place in the table.

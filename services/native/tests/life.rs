@@ -212,6 +212,23 @@ fn a_service_that_cannot_start_says_why() {
 }
 
 #[test]
+fn a_window_that_is_truncated_ends_no_service() {
+    let mut s = Service::of("echo");
+    let other = s.open(1, Shape::default());
+    for bytes in [0, 4096] {
+        let app = App::in_file(Shape::default());
+        s.serve(2, &app);
+        assert_eq!(app.ok(b"before"), b"before");
+        let file = std::fs::File::from(app.window.try_clone().unwrap());
+        file.set_len(bytes).unwrap();
+        // It looks by the clock, and writes its last words. Its app broke no rule.
+        s.close(2);
+        assert_eq!(other.ok(b"after"), b"after");
+    }
+    s.stop();
+}
+
+#[test]
 fn a_channel_that_cannot_be_served_says_why_and_harms_nothing() {
     let mut s = Service::of("echo");
     let good = s.open(1, Shape::default());

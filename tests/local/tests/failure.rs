@@ -86,6 +86,9 @@ fn a_truncated_window_is_taken_down_by_name_and_laid_out_anew() {
         raw.ask(Kind::Goodbye, session, &[0; 8]).unwrap();
     }
     assert!(stand.status().troubles.is_empty(), "{:?}", stand.status().troubles);
+    // Its services touched pages that were gone.
+    let log = stand.log();
+    assert!(!log.contains(" died: ") && !log.contains(" is broken: "), "{log}");
 }
 
 /// Whatever its guest writes over what the host says at its start, with grants in it

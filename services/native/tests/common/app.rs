@@ -28,12 +28,25 @@ pub struct App {
 impl App {
     /// Lays a channel out in a fresh window.
     pub fn new(shape: Shape) -> App {
+        App::laid_out(shape, |bytes| memfd("window", bytes).unwrap())
+    }
+
+    /// The same in a window that is a file, which can be truncated.
+    pub fn in_file(shape: Shape) -> App {
+        App::laid_out(Shape { doorbell: false, ..shape }, |bytes| {
+            let file = tempfile::tempfile_in("/dev/shm").unwrap();
+            file.set_len(bytes).unwrap();
+            file.into()
+        })
+    }
+
+    fn laid_out(shape: Shape, window: impl FnOnce(u64) -> OwnedFd) -> App {
         let side = side_bytes(shape.depth, shape.cell_bytes).unwrap();
         // Something before and between, as in a real window.
         let dataout = HEAP_OFF as u64 + 8192;
         let datain = dataout + side + 4096;
         let (origin, window_bytes) = (0, datain + side);
-        let window = memfd("window", window_bytes).unwrap();
+        let window = window(window_bytes);
         let map = |off| {
             Mapping::new(&window, off, side as usize, Access::ReadWrite).unwrap().write().unwrap()
         };

@@ -8,7 +8,7 @@ use crate::core::WindowId;
 use crate::core::catalog::Client;
 use crate::rim::Daemon;
 use crate::window::{HostWindow, Memory};
-use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,12 +30,13 @@ pub(super) trait InFile: Sync {
         m.window_folder().join(format!("virtfun-{}", client.name))
     }
 
-    /// Makes the folder that the file is to be in.
+    /// Makes the folder that the file is to be in, if that is one of its own: the folder
+    /// itself, whatever comes to be in its place.
     ///
     /// # Errors
     /// A sentence for people.
-    fn make_room(&self, _file: &Path) -> Result<(), String> {
-        Ok(())
+    fn make_room(&self, _file: &Path) -> Result<Option<OwnedFd>, String> {
+        Ok(None)
     }
 
     /// Writes what is before the window in its file.
@@ -54,9 +55,9 @@ impl<T: InFile> Wiring for T {
     fn prepare(&self, m: &mut Daemon, client: &Client) -> Result<(), String> {
         m.own_window(&client.name)?;
         let file = self.file(m, client);
-        self.make_room(&file)?;
+        let folder = self.make_room(&file)?;
         let (bytes, origin) = (client.window_bytes, Self::TRANSPORT.row().origin);
-        let fd = make(&file, client, origin + bytes)?;
+        let fd = make(folder.as_ref(), &file, client, origin + bytes)?;
         let at = |e: &dyn std::fmt::Display| format!("the window {}: {e}", file.display());
         self.prefix(fd.as_fd(), bytes).map_err(|e| at(&e))?;
         let (memory, generation) = (Memory { file: fd, origin }, m.next_window_generation());
@@ -123,13 +124,24 @@ impl<T: InFile> Wiring for T {
     }
 }
 
-/// Makes the file of a client's window, or opens the one that is there.
-fn make(file: &Path, client: &Client, bytes: u64) -> Result<OwnedFd, String> {
+/// Makes the file of a client's window, or opens the one that is there; in its `folder`,
+/// if it has one of its own.
+fn make(
+    folder: Option<&OwnedFd>,
+    file: &Path,
+    client: &Client,
+    bytes: u64,
+) -> Result<OwnedFd, String> {
     let at = |what: &str, e: io::Error| format!("the window {} {what}: {e}", file.display());
     // Others can write to the directory: no link is followed, and a file
     // that somebody else put there is refused.
-    let fd = rustix::fs::open(
-        file,
+    let (within, name) = match (folder, file.file_name()) {
+        (Some(folder), Some(name)) => (folder.as_fd(), Path::new(name)),
+        _ => (rustix::fs::CWD, file),
+    };
+    let fd = rustix::fs::openat(
+        within,
+        name,
         OFlags::RDWR
             | OFlags::CREATE
             | OFlags::NOFOLLOW
@@ -163,7 +175,7 @@ fn make(file: &Path, client: &Client, bytes: u64) -> Result<OwnedFd, String> {
         Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(fd),
         Err(e) => {
             if stat.st_size == 0 {
-                let _ = std::fs::remove_file(file); // made just now
+                let _ = rustix::fs::unlinkat(within, name, AtFlags::empty()); // made just now
             }
             Err(at(&format!("needs {bytes} bytes of its file system"), e.into()))
         }

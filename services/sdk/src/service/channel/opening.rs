@@ -37,7 +37,7 @@ pub fn open<E: Engine>(
 ) -> Result<Running, String> {
     let at = place(start, behind, &open)?;
     let came = Came::take(&open, fds)?;
-    let pages = Arc::new(map(&at, open.origin, open.standby, came.reading, came.window)?);
+    let pages = Arc::new(map(&at, &open, came.reading, came.window)?);
     let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
     let (stop, bells) = came.bells.unzip();
     let pulse = Arc::new(Pulse::default());
@@ -156,17 +156,20 @@ fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<(Bell, Bells)>, S
 /// writable afterwards, not even by a driver that has this whole process.
 fn map(
     at: &wire::Calls,
-    origin: u64,
-    standby: bool,
+    open: &Open,
     reading: OwnedFd,
     window: OwnedFd,
 ) -> Result<WindowMemory, String> {
     let len = at.side_bytes as usize;
-    let dataout = Mapping::new(&reading, origin + at.dataout, len, Access::Read)
-        .map_err(|e| format!("dataout: {e}"))?;
-    let datain = Mapping::new(&window, origin + at.datain, len, Access::ReadWrite)
-        .map_err(|e| format!("datain: {e}"))?;
-    if standby {
+    let one = |fd: &OwnedFd, from, access| match open.doorbell {
+        // Sealed memory: nobody can truncate it.
+        true => Mapping::new(fd, open.origin + from, len, access),
+        // A file, which others may write to.
+        false => Mapping::guarded(fd, open.origin + from, len, access),
+    };
+    let dataout = one(&reading, at.dataout, Access::Read).map_err(|e| format!("dataout: {e}"))?;
+    let datain = one(&window, at.datain, Access::ReadWrite).map_err(|e| format!("datain: {e}"))?;
+    if open.standby {
         dataout.populate(READY_BYTES);
         datain.populate(READY_BYTES);
     }

@@ -91,10 +91,17 @@ pub struct Serving {
 impl Serving {
     /// Serves, and tells at last how that ended.
     pub fn serve<E: Engine>(self, behind: &Behind<E>, teller: &Teller) {
-        let last = match behind {
+        let pages = self.pages.clone();
+        let mut last = match behind {
             Behind::Floor => self.raw_lines(teller),
             Behind::Calls(engine) => self.calls(engine, teller),
         };
+        // Nobody broke a rule where the pages themselves are gone: the manager sees that too.
+        let lost = pages.mine().is_lost() || pages.theirs().is_lost();
+        if lost && matches!(last, Event::Ended(End::Broken(_))) {
+            last = Event::Ended(End::Stopped);
+        }
+        drop(pages);
         // The driver's exit has run and the pages are unmapped.
         teller.tell(last);
     }
