@@ -46,6 +46,35 @@ def test_the_loop_goes_on_meanwhile(host):
     assert asyncio.run(main()) >= 10
 
 
+@pytest.mark.parametrize("mode", [0, 3], ids=["results", "errors"])
+def test_calls_that_are_answered_at_once_let_others_run(host, monkeypatch, mode):
+    # None of them takes a turn of the loop for its answer.
+    monkeypatch.setattr(virtfun._async, "_HERE", 60.0)
+    f = host.misbehave
+
+    async def main():
+        steps = 0
+
+        async def step():
+            nonlocal steps
+            while True:
+                steps += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(step())
+        for _ in range(20_000):
+            try:
+                await f.acall(struct.pack("<BI", mode, 1))
+            except virtfun.Driver:
+                assert mode == 3
+            if steps >= 5:
+                break
+        other.cancel()
+        return steps
+
+    assert asyncio.run(main()) >= 5
+
+
 def test_many_at_once_and_more_than_there_are_cells(host):
     f = host.function("factorial", depth=4)
 

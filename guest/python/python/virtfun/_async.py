@@ -2,14 +2,17 @@
 
 Each loop has one descriptor (a Waiter) that is readable when one of the calls
 it awaits may be answered. A call that is answered within some 20 microseconds
-is not worth a turn of the loop: that long the loop waits itself.
+is not worth a turn of the loop: that long the loop waits itself. Each millisecond
+such calls let the loop have a turn all the same, for what else there is to do.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import weakref
+from time import monotonic
 from typing import Any
 
 from ._errors import _classes
@@ -19,6 +22,18 @@ _Full = _classes["Full"]
 
 # Seconds: what a turn of the loop costs.
 _HERE = 20e-6
+
+# Seconds: how long calls that are answered here keep everybody else waiting.
+_SLICE = 1e-3
+
+
+class _Turn(threading.local):
+    """When the loop of this thread is to have a turn, at the latest."""
+
+    over = 0.0
+
+
+_turn = _Turn()
 
 
 class _Awaited:
@@ -75,7 +90,14 @@ os.register_at_fork(after_in_child=_after_fork)
 
 async def settled(call: Pending) -> Any:
     """Waits for a call and gives its results."""
-    if not wait_any([call], _HERE):
+    if wait_any([call], _HERE):
+        now = monotonic()
+        if now >= _turn.over:
+            # The next one who calls has a slice of its own, and so has this one then.
+            _turn.over = now + _SLICE
+            await asyncio.sleep(0)
+            _turn.over = monotonic() + _SLICE
+    else:
         loop = asyncio.get_running_loop()
         awaited = _loops.get(loop)
         if awaited is None:
