@@ -83,6 +83,7 @@ pub(crate) use sessions::Session;
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
 use vfun_wire::Handle;
+use vfun_wire::limits::HEARTBEAT_DEAD_MS;
 pub(crate) use window::Window;
 
 /// The state machine.
@@ -114,6 +115,8 @@ pub struct Core {
     /// Since when each grant that moves is at its step, ms. Counted anew by each manager.
     steps: BTreeMap<Handle, (switch::Phase, u64)>,
     watch: watch::Watch,
+    /// How long a heartbeat may stand still, ms.
+    heartbeat_dead_ms: u64,
     /// What [`kept`] noted last, by name.
     noted: BTreeMap<String, String>,
     /// It has looked at all that an earlier manager left, if there was one: until then
@@ -145,6 +148,7 @@ impl Core {
             leases: Default::default(),
             steps: BTreeMap::new(),
             watch: Default::default(),
+            heartbeat_dead_ms: HEARTBEAT_DEAD_MS,
             noted: BTreeMap::new(),
             resumed: true,
         }

@@ -201,7 +201,7 @@ impl Core {
             let (beat, since) = &mut w.beats[usize::from(line)];
             if *beat != value {
                 (*beat, *since) = (value, now);
-            } else if now.saturating_sub(*since) > HEARTBEAT_DEAD_MS {
+            } else if now.saturating_sub(*since) > self.heartbeat_dead_ms {
                 dead.push(handle);
             }
         }
@@ -211,11 +211,18 @@ impl Core {
                 client,
                 level: Level::Info,
                 text: format!(
-                    "app '{app}' has not moved its heartbeat for {HEARTBEAT_DEAD_MS} ms: cleaned up"
+                    "app '{app}' has not moved its heartbeat for {} ms: cleaned up",
+                    self.heartbeat_dead_ms
                 ),
             });
             self.take_session(now, handle, "its heartbeat stopped", out);
         }
+    }
+
+    /// Takes an app for gone when its heartbeat stands still for `ms`, which is at most
+    /// what apps are told ([`HEARTBEAT_DEAD_MS`]). For tests, which would wait long.
+    pub fn miss_heartbeats_after(&mut self, ms: u64) {
+        self.heartbeat_dead_ms = ms.min(HEARTBEAT_DEAD_MS);
     }
 
     pub(super) fn tick(&mut self, now: u64, out: &mut Vec<Action>) {

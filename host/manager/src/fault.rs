@@ -5,6 +5,9 @@
 //! `VFUN_DIE_AT=STEP:WHAT` names the point: `handling` (heard, nothing decided),
 //! `noted` (decided and kept, nothing done yet) or `done`; WHAT is a request by
 //! its name, or `window-up`, `service-ready`, `channel-opened`, `channel-closed`.
+//!
+//! `VFUN_HEARTBEAT_DEAD_MS=MS` lets such a manager take an app for gone whose heartbeat
+//! stands still for so long, at most the 30 s of every other manager.
 
 use crate::core::Event;
 
@@ -14,6 +17,14 @@ pub(crate) enum Step {
     Handling,
     Noted,
     Done,
+}
+
+/// How long a heartbeat may stand still, ms, if a test says so.
+pub(crate) fn heartbeat_dead_ms() -> Option<u64> {
+    match cfg!(feature = "fault-points") {
+        true => std::env::var("VFUN_HEARTBEAT_DEAD_MS").ok()?.parse().ok(),
+        false => None,
+    }
 }
 
 /// What an event is about.

@@ -42,6 +42,10 @@ pub trait End: Sync {
             false => WithoutHeader::GoOn,
         }
     }
+    /// The manager misses an app that died by its heartbeat alone.
+    fn is_missed_by_heartbeat(&self, transport: Transport) -> bool {
+        !transport.row().sees_app_end
+    }
     /// An app survives that the window's file is truncated.
     fn survives_truncation(&self) -> bool {
         false

@@ -111,7 +111,8 @@ impl Stand {
         self.start_with(&[]);
     }
 
-    fn start_with(&mut self, variables: &[(&str, &str)]) {
+    /// The same with these variables, this time only.
+    pub fn start_with(&mut self, variables: &[(&str, &str)]) {
         let log = std::fs::File::options()
             .create(true)
             .append(true)

@@ -40,6 +40,10 @@ impl End for InGuest {
         }
     }
 
+    fn is_missed_by_heartbeat(&self, transport: Transport) -> bool {
+        !self.with_module && !transport.row().sees_app_end
+    }
+
     fn memory(&self, client: &ClientRow) -> Option<Memory> {
         Some(match &client.window_file {
             Some(file) => Memory::open(file, client.transport.row().origin),

@@ -449,6 +449,9 @@ impl Daemon {
                 self.rim.core = Core::new(self.rim.generation, catalog);
             }
         }
+        if let Some(ms) = crate::fault::heartbeat_dead_ms() {
+            self.rim.core.miss_heartbeats_after(ms);
+        }
         // Checked by whoever made the configuration; wrong ones leave what there is.
         if let Err(e) = self.rim.core.set_leases(self.config.leases) {
             tracing::warn!("leases are given as without options: {e}");
