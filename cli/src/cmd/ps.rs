@@ -180,6 +180,10 @@ mod tests {
             age_ms: 65_000,
             restarts: 0,
             in_flight: 0,
+            buffers: 0,
+            buffer_bytes: 0,
+            session_buffers: 0,
+            session_buffer_bytes: 0,
             counters: Counters { calls, bytes_in: 2048, ..Counters::default() },
         }
     }

@@ -107,6 +107,8 @@ pub mod tests {
             grants: 2,
             services: 2,
             window_bytes_used: 1 << 20,
+            buffers: 0,
+            buffer_bytes: 0,
             resident_bytes: 8 << 20,
             tcp: None,
             metrics: None,
@@ -136,6 +138,10 @@ pub mod tests {
             age_ms: 65_000,
             restarts: 1,
             in_flight: 0,
+            buffers: 0,
+            buffer_bytes: 0,
+            session_buffers: 0,
+            session_buffer_bytes: 0,
             counters,
         }
     }

@@ -349,6 +349,12 @@ pub struct Status {
     pub services: usize,
     /// Bytes of windows given out.
     pub window_bytes_used: u64,
+    /// Buffers that both sides write.
+    #[serde(default)]
+    pub buffers: usize,
+    /// Bytes of these; they are among the bytes given out.
+    #[serde(default)]
+    pub buffer_bytes: u64,
     /// Its resident memory, bytes.
     pub resident_bytes: u64,
     /// Where the gateway listens, if there is one.
@@ -507,6 +513,19 @@ pub struct GrantRow {
     /// Calls posted and not answered.
     #[serde(default)]
     pub in_flight: u64,
+    /// Buffers that belong to it.
+    #[serde(default)]
+    pub buffers: u32,
+    /// Bytes of these.
+    #[serde(default)]
+    pub buffer_bytes: u64,
+    /// Buffers of its app's session that belong to no grant; each of the session's
+    /// grants says the same.
+    #[serde(default)]
+    pub session_buffers: u32,
+    /// Bytes of these.
+    #[serde(default)]
+    pub session_buffer_bytes: u64,
     /// Live counters; the time of a call that lasts is in them.
     pub counters: Counters,
 }

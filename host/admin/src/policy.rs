@@ -45,6 +45,12 @@ pub struct Holds {
     pub bytes: u64,
     /// Calls that can be in flight.
     pub in_flight: u32,
+    /// Buffers, those that are being given back included.
+    #[serde(default)]
+    pub buffers: u32,
+    /// Bytes of these.
+    #[serde(default)]
+    pub buffer_bytes: u64,
 }
 
 /// A function's own rules.

@@ -25,7 +25,7 @@ impl Core {
         let owner = Owner::Client(g.holder.client_id);
         let (function, location) = (g.subject.function.clone(), g.subject.location);
         let w = self.windows.get_mut(&g.holder.window).ok_or_else(nacks::client_removed)?;
-        if w.shut.is_some_and(|until| now < until) {
+        if w.control.is_shut(now) {
             return Err(nacks::window_shut());
         }
         let Some(place) = w.take(&shape) else { return Err(nacks::window_full(&shape, w)) };

@@ -36,7 +36,10 @@ impl Core {
             return;
         }
         let Some(place) = g.channel() else { return };
-        let window = g.holder.window;
+        let (window, session) = (g.holder.window, g.holder.session);
+        // Before the channel: its first call may name one.
+        self.bring_buffers(service, session, out);
+        let Ok(g) = self.grants.get(grant) else { return };
         if matches!(g.stage, Stage::Activating { .. }) {
             // Here and not when it is laid out: whichever manager and service
             // it takes until somebody serves it, that one begins with zeros.
@@ -48,6 +51,7 @@ impl Core {
             window,
             place,
             app: g.holder.app.clone(),
+            session: g.holder.session,
             deadline_ms: g.terms.deadline_ms,
             calls_per_s: g.terms.calls_per_s,
             wait: g.terms.wait,

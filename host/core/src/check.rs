@@ -2,11 +2,13 @@
 //! debug builds, and by the simulation, the fuzzers and the tests. Each rule is a
 //! sentence; one that is broken is named by it.
 
+use super::buffer::{Buffer, Stage as BufferStage};
 use super::grant::{Grant, Stage};
+use super::memory::Memory;
+use super::services::Owner;
 use super::{Core, WindowId};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_wire::Handle;
-use vfun_wire::header::HEAP_OFF;
 use vfun_wire::limits::VECTORS;
 
 /// `Err` with what is wrong, where the rule does not hold.
@@ -15,6 +17,28 @@ fn rule(holds: bool, rule: &str, of: impl FnOnce() -> String) -> Result<(), Stri
         true => Ok(()),
         false => Err(format!("{rule}: {}", of())),
     }
+}
+
+/// Of one memory: no two share a byte, and all that is given out is somebody's.
+fn check_memory(
+    (window, index): (WindowId, u16),
+    memory: &Memory,
+    mut ranges: Vec<(u64, u64, Handle)>,
+) -> Result<(), String> {
+    let bytes: u64 = ranges.iter().map(|(from, to, _)| to - from).sum();
+    let of = || format!("{bytes} of memory {index}, window {window}, not {}", memory.given_out());
+    rule(bytes == memory.given_out(), "what is given out is some grant's or buffer's", of)?;
+    ranges.extend(memory.held.iter().map(|(_, off, n)| (*off, off + n, Handle::NONE)));
+    ranges.sort_unstable();
+    let (start, end) = (memory.heap.start(), memory.heap.end());
+    let inside = ranges.iter().all(|(from, to, _)| *from >= start && *to <= end);
+    let of = || format!("memory {index}, window {window}: {ranges:x?}");
+    rule(inside, "ranges lie inside of the heap", of)?;
+    if let Some([a, b]) = ranges.array_windows().find(|[a, b]| a.1 > b.0) {
+        let of = || format!("{} and {} in memory {index}, window {window}", a.2, b.2);
+        rule(false, "no two share a range", of)?;
+    }
+    Ok(())
 }
 
 impl Core {
@@ -36,6 +60,7 @@ impl Core {
         self.check_sessions()?;
         self.check_places()?;
         self.check_vfs()?;
+        self.check_buffers()?;
         self.grants.check()
     }
 
@@ -101,22 +126,57 @@ impl Core {
                 ranges.extend(place.ranges().map(|(off, bytes)| (off, off + bytes, handle)));
                 vectors[usize::from(place.vector())] += 1;
             }
-            let bytes: u64 = ranges.iter().map(|(from, to, _)| to - from).sum();
-            let of = || format!("{bytes} of window {id}, not {}", w.given_out());
-            rule(bytes == w.given_out(), "what is given out is some grant's", of)?;
             let of = || format!("{vectors:?} of window {id}, not {:?}", w.vectors);
             rule(vectors == w.vectors, "places are counted by vector", of)?;
-            ranges.extend(w.held.iter().map(|(_, off, n)| (*off, off + n, Handle::NONE)));
-            ranges.sort_unstable();
-            let end = HEAP_OFF as u64 + w.heap.total();
-            let inside = ranges.iter().all(|(from, to, _)| *from >= HEAP_OFF as u64 && *to <= end);
-            rule(inside, "ranges lie inside of the heap", || format!("window {id}: {ranges:x?}"))?;
-            if let Some([a, b]) = ranges.array_windows().find(|[a, b]| a.1 > b.0) {
-                let of = || format!("grants {} and {} in window {id}", a.2, b.2);
-                rule(false, "no two share a range", of)?;
+            for (index, memory) in w.memories() {
+                // Channels lie in the control window alone.
+                let mut there = if index == 0 { std::mem::take(&mut ranges) } else { vec![] };
+                let here = |b: &Buffer| (b.holder.window, b.memory, b.lost) == (*id, index, false);
+                let buffers = self.buffers.iter().filter(|(_, b)| here(b));
+                there.extend(buffers.map(|(h, b)| (b.offset, b.offset + b.bytes, h)));
+                check_memory((*id, index), memory, there)?;
             }
         }
         Ok(())
+    }
+
+    fn check_buffers(&self) -> Result<(), String> {
+        for (handle, b) in self.buffers.iter() {
+            let of = || format!("buffer {handle} {b:?}");
+            rule(b.check().is_ok(), "a buffer is of whole pages", of)?;
+            rule(b.owing.is_subset(&b.at), "only who was told of a buffer owes an answer", of)?;
+            if !self.resumed {
+                continue;
+            }
+            rule(
+                !b.is_over() || !b.at.is_empty(),
+                "a buffer that is over waits for a service",
+                of,
+            )?;
+            let known = b.at.iter().all(|s| self.services.contains_key(s));
+            rule(known, "services that have a buffer are there", of)?;
+            let own =
+                self.sessions.get(b.holder.session).is_ok_and(|s| s.window == b.holder.window);
+            rule(b.is_over() || own, "a buffer that is not over has an app", of)?;
+            let grant = self.grants.get(b.grant).ok();
+            let granted = b.grant == Handle::NONE
+                || grant.is_some_and(|g| {
+                    g.holder.session == b.holder.session
+                        && !matches!(g.stage, Stage::Closing { .. })
+                });
+            rule(b.is_over() || granted, "a grant's buffer has its grant", of)?;
+            let waits = matches!(b.stage, BufferStage::Given { waiting: Some(_) });
+            rule(!waits || !b.owing.is_empty(), "who waits for a buffer waits for a service", of)?;
+            let client = self.windows.get(&b.holder.window).map(|w| w.client);
+            let same = client.is_none_or(|client| client == b.holder.client_id);
+            rule(same, "a buffer is its window's client's", of)?;
+            let others =
+                b.at.iter()
+                    .filter_map(|s| self.services.get(s))
+                    .any(|s| s.owner != Owner::Client(b.holder.client_id));
+            rule(!others, "a buffer is at services of its client alone", of)?;
+        }
+        self.buffers.check()
     }
 
     fn check_vfs(&self) -> Result<(), String> {

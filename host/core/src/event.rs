@@ -6,6 +6,7 @@ use vfun_admin::DrainOf;
 use vfun_supervise::Driver;
 use vfun_wire::message::Location;
 use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::Range;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{Handle, Nack, Status};
 
@@ -80,6 +81,26 @@ pub enum Event {
         /// Its number.
         window: WindowId,
     },
+    /// Memory was added to a VM's control window. Number 0 is the control window itself:
+    /// then only what is known of its pages changes.
+    MemoryUp {
+        /// The control window.
+        window: WindowId,
+        /// The memory's number in ranges.
+        index: u16,
+        /// Its size, what lies before its heap included.
+        bytes: u64,
+        /// Bytes of a page of the file behind it: 4096, or 2 MiB of a hugetlbfs. 4096 too
+        /// where it begins at an offset of the file that is no multiple of its pages.
+        page: u64,
+    },
+    /// Memory was taken from a VM's control window: what lies there ends.
+    MemoryDown {
+        /// The control window.
+        window: WindowId,
+        /// The memory's number in ranges.
+        index: u16,
+    },
     /// A request.
     Request(ControlRequest),
     /// The heartbeat words of a window's session lines, looked at now.
@@ -93,6 +114,25 @@ pub enum Event {
     ServiceReady {
         /// Which.
         service: ServiceId,
+    },
+    /// A service can be told of buffers: it says what it has taken and let go of.
+    TakesBuffers {
+        /// Which.
+        service: ServiceId,
+    },
+    /// A service has a buffer that it was told of.
+    BufferHere {
+        /// Which service says so.
+        service: ServiceId,
+        /// Which buffer.
+        buffer: Handle,
+    },
+    /// A service no longer touches a buffer.
+    BufferLeft {
+        /// Which service says so.
+        service: ServiceId,
+        /// Which buffer.
+        buffer: Handle,
     },
     /// A service could not be started or cannot serve.
     ServiceFailed {
@@ -276,6 +316,33 @@ pub enum Action {
         /// The channel.
         place: ChannelPlace,
     },
+    /// Set a buffer's pages to zero: nobody uses them now.
+    ZeroBuffer {
+        /// The window.
+        window: WindowId,
+        /// Where in it.
+        range: Range,
+    },
+    /// Give a service a buffer of an app whose channel it serves.
+    BufferCame {
+        /// Which service.
+        service: ServiceId,
+        /// The buffer's handle.
+        buffer: Handle,
+        /// The app's session.
+        session: Handle,
+        /// The app's window.
+        window: WindowId,
+        /// Where in it.
+        range: Range,
+    },
+    /// Take a buffer from a service.
+    BufferGone {
+        /// Which service.
+        service: ServiceId,
+        /// The buffer's handle.
+        buffer: Handle,
+    },
     /// Let a service serve a channel.
     OpenChannel {
         /// Which service.
@@ -288,6 +355,8 @@ pub enum Action {
         place: ChannelPlace,
         /// Who calls.
         app: String,
+        /// Its session.
+        session: Handle,
         /// Deadline of each call, ms.
         deadline_ms: u32,
         /// Calls a second that it takes; 0 for any number.

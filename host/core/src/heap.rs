@@ -12,6 +12,32 @@ pub struct Heap {
     free: BTreeMap<u64, u64>,
 }
 
+/// Room that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Fit {
+    /// Bytes, a multiple of a page.
+    pub bytes: u64,
+    /// What its offset is a multiple of: a power of two, at least a page.
+    pub align: u64,
+    /// It is to lie in one piece of so many bytes, a power of two, counted from offset 0.
+    pub within: Option<u64>,
+}
+
+impl Fit {
+    /// The first offset from `off` on where it may begin.
+    fn first(&self, off: u64) -> Option<u64> {
+        let at = off.checked_next_multiple_of(self.align)?;
+        let Some(piece) = self.within else { return Some(at) };
+        if self.bytes > piece {
+            return None;
+        }
+        if at % piece + self.bytes <= piece {
+            return Some(at);
+        }
+        at.checked_next_multiple_of(piece.max(self.align))
+    }
+}
+
 impl Heap {
     /// All of `start..end`, free. Both are multiples of a page.
     pub fn new(start: u64, end: u64) -> Self {
@@ -29,6 +55,15 @@ impl Heap {
             self.free.insert(off + bytes, len - bytes);
         }
         Some(off)
+    }
+
+    /// Takes room for `fit`; `None` if there is no such room.
+    pub fn take_fitting(&mut self, fit: &Fit) -> Option<u64> {
+        let at = self.free.iter().find_map(|(&off, &len)| {
+            let at = fit.first(off)?;
+            (at.checked_add(fit.bytes)? <= off + len).then_some(at)
+        })?;
+        self.take_at(at, fit.bytes).then_some(at)
     }
 
     /// Takes exactly this range; false if not all of it is free.
@@ -91,6 +126,14 @@ impl Heap {
     pub fn free_bytes(&self) -> u64 {
         self.free.values().sum()
     }
+    /// Where it begins.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+    /// Where it ends.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
     /// Bytes in all.
     pub fn total(&self) -> u64 {
         self.end - self.start
@@ -116,7 +159,40 @@ mod tests {
         assert_eq!(heap.free_bytes(), 0);
     }
 
+    #[test]
+    fn what_is_to_fit_lies_at_its_alignment_and_in_one_piece() {
+        const MIB: u64 = 1 << 20;
+        let mut heap = Heap::new(4096, 16 * MIB);
+        let fit = |bytes, align, within| Fit { bytes, align, within };
+        assert_eq!(heap.take_fitting(&fit(4096, 2 * MIB, None)), Some(2 * MIB));
+        assert_eq!(heap.take_fitting(&fit(8192, 4096, Some(4096))), None, "in no piece");
+        // 2 MiB in one piece of 2 MiB, and then what would lie across two.
+        assert_eq!(heap.take_fitting(&fit(2 * MIB, 4096, Some(2 * MIB))), Some(4 * MIB));
+        assert!(heap.take_at(4096, 2 * MIB - 8192));
+        assert_eq!(heap.take_fitting(&fit(8192, 4096, Some(2 * MIB))), Some(2 * MIB + 4096));
+        assert_eq!(heap.take_fitting(&fit(16 * MIB, 4096, None)), None);
+        assert_eq!(heap.take_fitting(&fit(u64::MAX - 4095, 4096, None)), None);
+    }
+
     proptest! {
+        /// Whatever is taken is free before, aligned, and in one piece if it is to be.
+        #[test]
+        fn takes_what_fits(asks in proptest::collection::vec((1u64..40, 0u32..6, any::<bool>()), 1..60)) {
+            let mut heap = Heap::new(4096, 4096 * 300);
+            let mut held: Vec<(u64, u64)> = vec![];
+            for (pages, shift, contiguous) in asks {
+                let (bytes, align, piece) = (pages * 4096, 4096u64 << shift, 4096 * 16);
+                let fit = Fit { bytes, align, within: contiguous.then_some(piece) };
+                let Some(off) = heap.take_fitting(&fit) else { continue };
+                prop_assert!(off >= 4096 && off + bytes <= 4096 * 300 && off % align == 0);
+                prop_assert!(!contiguous || off / piece == (off + bytes - 1) / piece);
+                prop_assert!(held.iter().all(|(o, b)| off + bytes <= *o || o + b <= off));
+                held.push((off, bytes));
+            }
+            held.into_iter().for_each(|(off, bytes)| heap.give(off, bytes));
+            prop_assert_eq!(heap.longest(), heap.total());
+        }
+
         /// Ranges never overlap, and giving all back makes the heap whole.
         #[test]
         fn takes_and_gives(ops in proptest::collection::vec((any::<bool>(), 1u64..40_000, any::<usize>()), 1..200)) {

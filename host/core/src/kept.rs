@@ -6,6 +6,7 @@
 //! Times are on the machine's monotonic clock, so they mean the same to both
 //! managers. What the rim sees anew by itself (heartbeats, counters) is not noted.
 
+use super::buffer::{Buffer, Buffers};
 use super::grants::Grants;
 use super::notes::{BreakerNote, CoreNote, ServiceNote, Slot, WindowNote, text};
 use super::table::Table;
@@ -99,6 +100,10 @@ impl Core {
             let (generation, thing) = self.grants.place(index);
             put(format!("{PREFIX}/grant/{index}"), Some(text(&Slot { generation, thing })));
         }
+        for index in self.buffers.take_changed() {
+            let (generation, thing) = self.buffers.place(index);
+            put(format!("{PREFIX}/buffer/{index}"), Some(text(&Slot { generation, thing })));
+        }
         for id in self.services.take_changed() {
             let note = self.services.get(&id).map(|s| text(&ServiceNote::of(s, &self.catalog)));
             put(format!("{PREFIX}/service/{id}"), note);
@@ -160,6 +165,7 @@ impl Core {
         }
         core.sessions = Table::of_places(core.generation, tables.sessions);
         core.grants = Grants::new(Table::of_places(core.generation, tables.grants));
+        core.buffers = Buffers::new(Table::of_places(core.generation, tables.buffers));
         core.knit(now)?;
         core.resumed = core.totals() == Totals::default();
         core.windows.take_changed();
@@ -199,6 +205,11 @@ impl Core {
                 let slot = parse::<Slot<Grant>>(note)?.read()?;
                 slot.1.as_ref().map_or(Ok(()), Grant::check)?;
                 tables.grants.insert(place(number()?)?, slot);
+            }
+            "buffer" => {
+                let slot = parse::<Slot<Buffer>>(note)?.read()?;
+                slot.1.as_ref().map_or(Ok(()), Buffer::check)?;
+                tables.buffers.insert(place(number()?)?, slot);
             }
             "service" => {
                 let service = parse::<ServiceNote<_>>(note)?.read(now, &self.catalog);
@@ -248,6 +259,7 @@ impl Core {
                 return Err(format!("grant {handle} has a range that another one has"));
             }
         }
+        self.knit_buffers()?;
         let ids: Vec<WindowId> = self.windows.keys().copied().collect();
         for id in ids {
             if let Some(w) = self.windows.get_mut(&id) {
@@ -263,6 +275,7 @@ impl Core {
 struct Tables {
     sessions: BTreeMap<u32, (u32, Option<Session>)>,
     grants: BTreeMap<u32, (u32, Option<Grant>)>,
+    buffers: BTreeMap<u32, (u32, Option<Buffer>)>,
 }
 
 /// A table has as many places as its highest number says.

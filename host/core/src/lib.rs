@@ -4,6 +4,7 @@
 //!
 //! - [`requests`], [`sessions`], [`negotiate`], [`activate`], [`offers`]: what apps ask
 //!   for, and the checks; [`nacks`]: what they are told when it is refused.
+//! - [`buffers`]: memory that both sides write, and who has it.
 //! - [`rules`]: what policy says to it.
 //! - [`starts`], [`exits`]: services, from their start to their crash.
 //! - [`channels`]: channels, from their opening to their end.
@@ -12,8 +13,8 @@
 //! - [`watch`]: services that do not run, and what takes its time.
 //! - [`breakers`]: what crashed too often is left alone for a while.
 //! - [`drain`]: to whom nothing new is granted.
-//! - [`catalog`], [`grant`], [`grants`], [`place`], [`services`], [`window`], [`heap`],
-//!   [`table`]: what it keeps; [`check`]: what is always so of it.
+//! - [`catalog`], [`grant`], [`grants`], [`place`], [`services`], [`window`],
+//!   [`memory`], [`heap`], [`table`]: what it keeps; [`check`]: what is always so of it.
 //! - [`leases`]: who holds a VF, by a [`contest`], and how a channel comes to it, by
 //!   [`hands`]; [`failures`]: which one failed whom.
 //! - [`switch`]: a channel goes from one service to another between two calls.
@@ -28,6 +29,8 @@
 
 mod activate;
 pub mod breakers;
+mod buffer;
+pub mod buffers;
 pub mod catalog;
 mod channels;
 mod check;
@@ -46,6 +49,7 @@ pub mod leases;
 mod lifecycle;
 pub mod limits;
 pub mod manifest;
+mod memory;
 mod nacks;
 mod negotiate;
 mod notes;
@@ -73,6 +77,8 @@ pub use rules::{Charges, Effects, admit, may_submit};
 pub use vfun_admin::DrainOf;
 pub use vfun_policy as policy;
 
+use buffer::Buffers;
+pub use buffers::Buffer;
 use fair::Rates;
 use grants::Grants;
 use kept::Marked;
@@ -94,6 +100,7 @@ pub struct Core {
     windows: Marked<WindowId, Window>,
     sessions: Table<Session>,
     grants: Grants,
+    buffers: Buffers,
     /// Why the last session of each place ended, and of which window it was.
     ended: BTreeMap<u32, (Handle, WindowId, String)>,
     services: Marked<ServiceId, Service>,
@@ -135,6 +142,7 @@ impl Core {
             windows: Marked::default(),
             sessions: Table::new(generation),
             grants: Grants::new(Table::new(generation)),
+            buffers: Buffers::new(Table::new(generation)),
             ended: BTreeMap::new(),
             services: Marked::default(),
             next_service: 1,
@@ -172,6 +180,7 @@ impl Core {
         );
         self.take(now, event, out);
         self.follow_leases(now, all, out);
+        self.follow_buffers(out);
         #[cfg(debug_assertions)]
         self.check();
     }
@@ -184,6 +193,10 @@ impl Core {
                 self.windows.insert(window, up);
             }
             Event::WindowDown { window } => self.window_down(now, window, out),
+            Event::MemoryUp { window, index, bytes, page } => {
+                self.memory_up(window, index, (bytes, page), out);
+            }
+            Event::MemoryDown { window, index } => self.memory_down(window, index, out),
             Event::Request(request) => self.request(now, request, out),
             Event::Heartbeats { window, values } => self.heartbeats(now, window, &values, out),
             Event::Catalog(catalog) => {
@@ -201,6 +214,9 @@ impl Core {
             Event::Progress { values } => self.progress(now, &values, out),
             Event::Tick => self.tick(now, out),
             Event::ServiceReady { service } => self.service_ready(now, service, out),
+            Event::TakesBuffers { service } => self.takes_buffers(service, out),
+            Event::BufferHere { service, buffer } => self.buffer_here(service, buffer, out),
+            Event::BufferLeft { service, buffer } => self.buffer_left(service, buffer),
             Event::ServiceFailed { service, reason } => {
                 self.service_failed(now, service, &reason, out);
             }
@@ -251,12 +267,13 @@ impl Core {
         self.starts.refused()
     }
 
-    /// How many sessions, grants and services there are, and bytes of windows given out.
+    /// How many sessions, grants, buffers and services there are, and bytes of windows given out.
     pub fn totals(&self) -> Totals {
         Totals {
             windows: self.windows.len(),
             sessions: self.sessions.len(),
             grants: self.grants.len(),
+            buffers: self.buffers.len(),
             services: self.services.len(),
             bytes: self.windows.values().map(Window::given_out).sum(),
         }
@@ -280,15 +297,22 @@ impl Core {
     /// The highest generation of a handle that was given out: a manager that
     /// knows nothing of this one must begin above it.
     pub fn highest_generation(&self) -> u32 {
-        self.grants.highest().max(self.sessions.highest())
+        self.grants.highest().max(self.sessions.highest()).max(self.buffers.highest())
     }
 
-    /// The services of grants that end in windows that are gone, if `of` is
+    /// The services of grants and buffers that end in windows that are gone, if `of` is
     /// their client and their window: they may touch it still.
     pub fn letting_go<'a>(
         &'a self,
-        of: impl Fn(u32, WindowId) -> bool + 'a,
+        of: impl Fn(u32, WindowId) -> bool + Copy + 'a,
     ) -> impl Iterator<Item = ServiceId> + 'a {
+        let buffers = self
+            .buffers()
+            .filter(move |(_, b)| {
+                let (client, window) = (b.holder.client_id, b.holder.window);
+                !self.windows.contains_key(&window) && of(client, window)
+            })
+            .flat_map(|(_, b)| b.at.iter().copied());
         self.grants
             .iter()
             .filter(move |(_, g)| {
@@ -296,6 +320,7 @@ impl Core {
                 !self.windows.contains_key(&window) && of(client, window)
             })
             .flat_map(|(_, g)| g.services())
+            .chain(buffers)
     }
 
     /// Whether a service was started and has not said yet that it can serve.
@@ -334,8 +359,10 @@ pub struct Totals {
     pub sessions: usize,
     /// Grants.
     pub grants: usize,
+    /// Buffers.
+    pub buffers: usize,
     /// Services.
     pub services: usize,
-    /// Bytes of windows given out to channels.
+    /// Bytes of windows given out to channels and buffers.
     pub bytes: u64,
 }

@@ -71,6 +71,7 @@ impl Core {
     }
 
     fn close(&mut self, now: u64, grant: Handle, held: bool, why: &str, out: &mut Vec<Action>) {
+        self.end_buffers_of_grant(grant, held, why, out);
         let Some(g) = self.grants.get_mut(grant) else { return };
         let (place, service, waiting) = match g.stage.take() {
             Stage::Granted => return self.forget(grant, why, out),
@@ -151,6 +152,7 @@ impl Core {
         for grant in self.grants.of(&Key::Session(session)) {
             self.end_grant(now, grant, why, out);
         }
+        self.end_buffers_of(session, false, why, out);
         self.forget_session(session, why);
     }
 
@@ -165,6 +167,8 @@ impl Core {
         for grant in self.grants.of(&Key::Session(session)) {
             self.take_grant(now, grant, why, out);
         }
+        let held = self.session(session).is_ok_and(|s| s.features.has(Features::MODULE));
+        self.end_buffers_of(session, held, why, out);
         self.forget_session(session, why);
     }
 

@@ -9,7 +9,7 @@ use vfun_wire::kind::ChannelKind;
 use vfun_wire::limits::*;
 use vfun_wire::message::Kind;
 use vfun_wire::version::{FunctionVersion, no_common};
-use vfun_wire::{Nack, NackCode};
+use vfun_wire::{Nack, NackCode, PAGE};
 
 pub(super) fn malformed(what: impl Into<String>) -> Nack {
     Nack::new(NackCode::Malformed, what)
@@ -29,8 +29,65 @@ pub(super) fn lacks_feature(kind: Kind) -> Nack {
     Nack::new(NackCode::Unsupported, sentence)
 }
 
-pub(super) fn no_buffers() -> Nack {
-    Nack::new(NackCode::Unsupported, "buffers are not offered by this version")
+pub(super) fn no_buffer(buffer: Handle) -> Nack {
+    Nack::new(NackCode::BadHandle, format!("this session has no buffer {buffer}"))
+}
+
+pub(super) fn buffer_ended(why: &str) -> Nack {
+    Nack::new(NackCode::WrongState, format!("the buffer ended while it was being given: {why}"))
+}
+
+pub(super) fn buffer_align(align: u64) -> Nack {
+    Nack::new(
+        NackCode::BeyondLimit,
+        format!(
+            "a buffer cannot be aligned to {align} bytes: ask for a power of two from {PAGE} to {BUFFER_ALIGN_MAX}"
+        ),
+    )
+}
+
+pub(super) fn buffer_bytes(bytes: u64) -> Nack {
+    Nack::new(
+        NackCode::BeyondLimit,
+        format!("a buffer of {bytes} bytes is not possible: ask for 1 to {WINDOW_BYTES_MAX}"),
+    )
+}
+
+pub(super) fn many_buffers(most: usize) -> Nack {
+    Nack::new(
+        NackCode::OverQuota,
+        format!("this session has {most} buffers, as many as one may have: give one back"),
+    )
+}
+
+/// Why a window has no room for a buffer.
+pub(super) fn no_buffer_room(
+    bytes: u64,
+    align: u64,
+    contiguous: bool,
+    w: &Window,
+    now: u64,
+) -> Nack {
+    let page = w.memories().map(|(_, m)| m.page).max().unwrap_or(PAGE as u64);
+    if contiguous && bytes > page {
+        return Nack::new(
+            NackCode::BeyondLimit,
+            format!(
+                "{bytes} contiguous bytes are more than a page of the window's memory, which has {page}: ask for less, or without the flag; the host's operator can give the VM memory of huge pages (a window on hugetlbfs has pages of 2 MiB)"
+            ),
+        );
+    }
+    if w.memories().any(|(_, m)| m.is_shut(now)) {
+        return window_shut();
+    }
+    let free: u64 = w.memories().map(|(_, m)| m.heap.free_bytes()).sum();
+    let longest = w.memories().map(|(_, m)| m.heap.longest()).max().unwrap_or(0);
+    Nack::new(
+        NackCode::NoCapacity,
+        format!(
+            "the window has no room for a buffer of {bytes} bytes at a multiple of {align} ({free} free, {longest} in one piece): give another buffer or a grant back, or give the client a larger window"
+        ),
+    )
 }
 
 pub(super) fn client_removed() -> Nack {
@@ -150,7 +207,7 @@ pub(super) fn larger_than_window(shape: &Shape, w: &Window) -> Nack {
             shape.cells().depth,
             shape.cells().cell_bytes,
             shape.bytes(),
-            w.heap.total()
+            w.control.heap.total()
         ),
     )
 }
@@ -219,7 +276,7 @@ pub(super) fn window_shut() -> Nack {
 
 pub(super) fn window_full(shape: &Shape, w: &Window) -> Nack {
     let (bytes, pieces) = (shape.bytes(), shape.wants().map_or(0, |w| w.len()));
-    let (free, longest) = (w.heap.free_bytes(), w.heap.longest());
+    let (free, longest) = (w.control.heap.free_bytes(), w.control.heap.longest());
     Nack::new(
         NackCode::NoCapacity,
         format!(

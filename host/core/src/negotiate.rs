@@ -170,7 +170,7 @@ impl Core {
             return Err(nacks::cells_too_small(f, cell_bytes, least));
         }
         let w = self.windows.get(&s.window).ok_or_else(nacks::client_removed)?;
-        match shape.bytes() > w.heap.total() {
+        match shape.bytes() > w.control.heap.total() {
             true => Err(nacks::larger_than_window(&shape, w)),
             false => Ok(shape),
         }

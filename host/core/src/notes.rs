@@ -3,14 +3,16 @@
 //! manager can have written is refused: what is laid out by it later is trusted.
 
 use super::breakers::{self, Breaker};
+use super::memory::{HOLD_MS, Memory};
 use super::place::in_pages;
 use super::services::{Owner, Service, ServiceState};
-use super::window::HOLD_MS;
 use super::{Catalog, ServiceId, Window, serial};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
-use vfun_wire::header::{HEAP_OFF, check_size};
+use vfun_wire::PAGE;
+use vfun_wire::header::check_size;
+use vfun_wire::limits::WINDOW_BYTES_MAX;
 use vfun_wire::message::Location;
 
 #[derive(Serialize, Deserialize)]
@@ -42,6 +44,75 @@ pub(super) struct WindowNote {
     /// Control cells and the last request of each by which something ended.
     #[serde(default)]
     pub ended: Vec<(usize, u32)>,
+    /// Bytes of a page of its file.
+    #[serde(default = "usual_page")]
+    pub page: u64,
+    /// Its other memories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<DataNote>,
+}
+
+fn usual_page() -> u64 {
+    PAGE as u64
+}
+
+/// A memory for buffers.
+#[derive(Serialize, Deserialize)]
+pub(super) struct DataNote {
+    pub index: u16,
+    pub bytes: u64,
+    pub page: u64,
+    #[serde(default)]
+    pub held: Vec<(u64, u64, u64)>,
+    #[serde(default)]
+    pub shut: Option<u64>,
+}
+
+impl DataNote {
+    fn of((index, m): (&u16, &Memory)) -> Self {
+        let (bytes, page) = (m.bytes(), m.page);
+        DataNote { index: *index, bytes, page, held: m.held.clone(), shut: m.shut }
+    }
+
+    fn read(self, now: u64) -> Result<(u16, Memory), String> {
+        if self.index == 0 {
+            return Err("number 0 is the control window's".into());
+        }
+        check_memory(self.bytes, self.page)?;
+        let mut memory = Memory::data(self.bytes, self.page);
+        hold(&mut memory, self.held, self.shut, now)?;
+        Ok((self.index, memory))
+    }
+}
+
+/// Whether a window can have such a memory.
+pub(super) fn check_memory(bytes: u64, page: u64) -> Result<(), String> {
+    let usual = PAGE as u64;
+    if !page.is_power_of_two() || page < usual || page > WINDOW_BYTES_MAX {
+        return Err(format!("a page has no {page} bytes"));
+    }
+    match bytes.is_multiple_of(usual) && (2 * usual..=WINDOW_BYTES_MAX).contains(&bytes) {
+        true => Ok(()),
+        false => Err(format!("a memory of a window has no {bytes} bytes")),
+    }
+}
+
+/// Puts in what is held back of a memory.
+fn hold(
+    memory: &mut Memory,
+    held: Vec<(u64, u64, u64)>,
+    shut: Option<u64>,
+    now: u64,
+) -> Result<(), String> {
+    let latest = now.saturating_add(HOLD_MS);
+    memory.shut = shut.map(|until| until.min(latest));
+    for (until, off, bytes) in held {
+        if !in_pages(off, bytes) || off + bytes > memory.bytes() || off < memory.heap.start() {
+            return Err(format!("{bytes} bytes at {off} cannot be held back in it"));
+        }
+        memory.held.push((until.min(latest), off, bytes));
+    }
+    Ok(())
 }
 
 #[derive(Serialize, Deserialize)]
@@ -99,13 +170,15 @@ impl WindowNote {
     pub fn of(w: &Window) -> Self {
         WindowNote {
             client: w.client,
-            bytes: w.heap.total() + HEAP_OFF as u64,
+            bytes: w.control.bytes(),
             doorbell: w.doorbell,
             death_seen: w.death_seen,
             proven: w.proven,
-            held: w.held.clone(),
-            shut: w.shut,
+            held: w.control.held.clone(),
+            shut: w.control.shut,
             ended: w.ended.iter().enumerate().filter_map(|(c, s)| Some((c, (*s)?))).collect(),
+            page: w.control.page,
+            data: w.data.iter().map(DataNote::of).collect(),
         }
     }
 
@@ -113,17 +186,16 @@ impl WindowNote {
         check_size(self.bytes).map_err(|e| e.to_string())?;
         let mut window = Window::new(self.client, self.bytes, self.doorbell, self.death_seen);
         window.proven = self.proven;
-        let latest = now.saturating_add(HOLD_MS);
-        window.shut = self.shut.map(|until| until.min(latest));
         for (cell, seq) in self.ended {
             let cell = window.ended.get_mut(cell).ok_or("there is no such control cell")?;
             *cell = Some(seq);
         }
-        for (until, off, bytes) in self.held {
-            if !in_pages(off, bytes) || off + bytes > self.bytes {
-                return Err(format!("{bytes} bytes at {off} cannot be held back in it"));
-            }
-            window.held.push((until.min(latest), off, bytes));
+        check_memory(self.bytes, self.page)?;
+        window.control.page = self.page;
+        hold(&mut window.control, self.held, self.shut, now)?;
+        for note in self.data {
+            let (index, memory) = note.read(now)?;
+            window.data.insert(index, memory);
         }
         Ok(window)
     }

@@ -13,7 +13,7 @@ use vfun_wire::place::ChannelPlace;
 use vfun_wire::range::{Heap, PlaceError, Range};
 
 /// Index of the window in which channels lie: the one with the control cells.
-const CONTROL_WINDOW: u16 = 0;
+pub(super) const CONTROL_WINDOW: u16 = 0;
 
 /// The pages of a channel, and the vector by which its ends are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,11 +103,10 @@ impl Place {
     }
 }
 
-/// Whether a range is one that [`Heap`](heap::Heap) gives out.
+/// Whether a range is one that some [`Heap`](heap::Heap) could give out.
 pub(super) fn in_pages(off: u64, bytes: u64) -> bool {
     let page = PAGE as u64;
-    off >= HEAP_OFF as u64
-        && off.is_multiple_of(page)
+    off.is_multiple_of(page)
         && bytes >= page
         && bytes.is_multiple_of(page)
         && off.checked_add(bytes).is_some()

@@ -1,6 +1,7 @@
 //! What apps ask for: every byte comes from a guest and is checked here. What each
 //! request does is with its like: [`sessions`](super::sessions),
-//! [`negotiate`](super::negotiate), [`activate`](super::activate), [`offers`](super::offers).
+//! [`negotiate`](super::negotiate), [`activate`](super::activate), [`offers`](super::offers),
+//! [`buffers`](super::buffers).
 
 use super::catalog::Client;
 use super::nacks::{self, malformed};
@@ -125,7 +126,12 @@ impl Core {
             }
             Kind::Describe => self.describe(r.to.window, &r.body).map(Some),
             Kind::Codes => self.codes(r.to.window, &r.body).map(Some),
-            Kind::BufferGet | Kind::BufferPut => Err(nacks::no_buffers()),
+            Kind::BufferGet => self.buffer_get(now, session, r, out),
+            Kind::BufferPut => {
+                self.buffer_put(session, &r.body, out)?;
+                self.note_end(r.to);
+                Ok(Some(empty()))
+            }
         }
     }
 
@@ -147,7 +153,9 @@ impl Core {
             return false;
         }
         match kind {
-            Kind::Goodbye => out.push(Action::Answer { to, result: Ok(empty()) }),
+            Kind::Goodbye | Kind::BufferPut => {
+                out.push(Action::Answer { to, result: Ok(empty()) });
+            }
             Kind::Release => out.push(Action::AnswerStats {
                 to,
                 channel: None,

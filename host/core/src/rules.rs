@@ -13,9 +13,10 @@ use vfun_jail::Device;
 use vfun_wire::message::Location;
 use vfun_wire::{Handle, Nack, NackCode};
 
-/// What a client's grants add up to. It is counted from the grants themselves
-/// each time, so that a charge ends with its grant whichever way that goes,
-/// and a manager that takes over has nothing to restore.
+/// What a client's grants and buffers add up to. What grants do is counted from the
+/// grants themselves each time, so that a charge ends with its grant whichever way that
+/// goes, and a manager that takes over has nothing to restore. There can be many more
+/// buffers: their sum is kept, and [`Core::check`] compares it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charges {
     /// Grants, those that are being closed included.
@@ -24,11 +25,22 @@ pub struct Charges {
     pub bytes: u64,
     /// Calls that can be in flight: cells.
     pub in_flight: u32,
+    /// Buffers, those that are being given back included. They are a client's: of one
+    /// function there are none.
+    pub buffers: u32,
+    /// Bytes of these.
+    pub buffer_bytes: u64,
 }
 
 impl From<Charges> for Holds {
     fn from(c: Charges) -> Self {
-        Holds { channels: c.channels, bytes: c.bytes, in_flight: c.in_flight }
+        Holds {
+            channels: c.channels,
+            bytes: c.bytes,
+            in_flight: c.in_flight,
+            buffers: c.buffers,
+            buffer_bytes: c.buffer_bytes,
+        }
     }
 }
 
@@ -278,12 +290,17 @@ impl Core {
     /// What a client's grants add up to; of one function only, if one is named.
     pub fn charges(&self, client: u32, function: Option<&str>) -> Charges {
         let all = self.grants.of(&GrantKey::Client(client)).into_iter();
+        let (buffers, buffer_bytes) = match function {
+            None => self.buffers.charged(client),
+            Some(_) => (0, 0),
+        };
         all.filter_map(|h| self.grants.get(h).ok())
             .filter(|g| function.is_none_or(|f| g.subject.function == f))
-            .fold(Charges::default(), |c, g| Charges {
+            .fold(Charges { buffers, buffer_bytes, ..Charges::default() }, |c, g| Charges {
                 channels: c.channels.saturating_add(1),
                 bytes: c.bytes.saturating_add(g.subject.shape.bytes()),
                 in_flight: c.in_flight.saturating_add(g.subject.shape.cells().depth.get().into()),
+                ..c
             })
     }
 
@@ -344,6 +361,27 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Whether a client may have a buffer of so many bytes more.
+    pub(super) fn within_buffer_quota(&self, client: &Client, bytes: u64) -> Result<(), Nack> {
+        readable(&self.catalog)?;
+        let most = self.catalog.policy.client(&client.name).buffer_bytes;
+        let (buffers, held) = self.buffers.charged(client.id);
+        let left = most.saturating_sub(held);
+        if bytes <= left {
+            return Ok(());
+        }
+        let (name, ending) = (&client.name, self.buffers.ending_bytes(client.id));
+        let ending = match ending {
+            0 => String::new(),
+            n => format!(" ({n} of them are being given back: try again in a moment)"),
+        };
+        let what = format!(
+            "a buffer of {bytes} bytes is more than the {left} that client {name} has left of {most}: {buffers} buffers of it have {held} bytes{ending}; give one back, or ask for less"
+        );
+        let (code, key) = (NackCode::OverQuota, Key::BufferBytes);
+        Err(by_policy(&self.catalog, code, client, "", key, what))
     }
 
     /// What another catalog would take from those who have it.

@@ -111,6 +111,9 @@ pub struct Service {
     /// Devices that it was started with; `None` if nobody knows: its manager did not note
     /// them, and its function is another one since.
     pub devices: Option<Vec<Device>>,
+    /// It can be told of buffers: it is of a version that has them.
+    #[serde(default)]
+    pub takes_buffers: bool,
     /// Its function was declared anew since: it keeps its channels and gets no more.
     #[serde(default)]
     pub outdated: bool,
@@ -131,6 +134,7 @@ impl Service {
             overran: None,
             stalled: None,
             devices: Some(vec![]),
+            takes_buffers: false,
             outdated: false,
         }
     }

@@ -24,6 +24,7 @@ impl Core {
         }
         self.mend(now, out);
         self.end_unowned(now, out);
+        self.resume_buffers(out);
         // Policy may have been changed while no manager was there.
         self.apply_policy(now, out);
         // What was told while no manager was there may not have been heard.

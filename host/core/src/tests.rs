@@ -345,7 +345,7 @@ fn every_refusal_has_its_code() {
     let short = b.ask(1, Kind::Negotiate, s, &[1, 2, 3]);
     assert_eq!(answer(&short).unwrap_err().code, NackCode::Malformed);
     let buffers = b.ask(1, Kind::BufferGet, s, &[0; 32]);
-    assert_eq!(answer(&buffers).unwrap_err().code, NackCode::Unsupported);
+    assert_eq!(answer(&buffers).unwrap_err().code, NackCode::BeyondLimit);
     for _ in 0..4 {
         b.negotiate(1, s, want("add")).unwrap();
     }

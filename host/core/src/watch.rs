@@ -188,7 +188,9 @@ impl Core {
 
     /// Whether something is owed whose time is to be looked at.
     pub(super) fn watches(&self) -> bool {
-        !self.asked.is_empty() || self.grants.any(&Key::Timed, |_| true)
+        !self.asked.is_empty()
+            || self.buffers.owing().next().is_some()
+            || self.grants.any(&Key::Timed, |_| true)
     }
 
     /// Those for which time matters.
@@ -202,7 +204,8 @@ impl Core {
     pub(super) fn look_for_life(&mut self, now: u64, out: &mut Vec<Action>) {
         let due = self.timed().filter(|(_, g)| !matches!(g.stage, Stage::Broken { .. }));
         let due = due.filter_map(|(_, g)| g.service());
-        let mut ids: BTreeSet<ServiceId> = due.chain(self.asked.iter().copied()).collect();
+        let due = due.chain(self.asked.iter().copied()).chain(self.buffers.owing());
+        let mut ids: BTreeSet<ServiceId> = due.collect();
         let ready =
             |id: &ServiceId| self.services.get(id).is_some_and(|s| s.state == ServiceState::Ready);
         ids.retain(|id| ready(id) && !self.is_untold(*id));

@@ -4,7 +4,8 @@
 //!
 //! `VFUN_DIE_AT=STEP:WHAT` names the point: `handling` (heard, nothing decided),
 //! `noted` (decided and kept, nothing done yet) or `done`; WHAT is a request by
-//! its name, or `window-up`, `service-ready`, `channel-opened`, `channel-closed`.
+//! its name, or `window-up`, `service-ready`, `channel-opened`, `channel-closed`,
+//! `buffer-here`, `buffer-left`.
 //!
 //! `VFUN_HEARTBEAT_DEAD_MS=MS` lets such a manager take an app for gone whose heartbeat
 //! stands still for so long, at most the 30 s of every other manager.
@@ -51,6 +52,8 @@ impl What {
             Event::ServiceReady { .. } => "service-ready",
             Event::ChannelOpened { .. } => "channel-opened",
             Event::ChannelClosed { .. } => "channel-closed",
+            Event::BufferHere { .. } => "buffer-here",
+            Event::BufferLeft { .. } => "buffer-left",
             _ => "other",
         })
     }

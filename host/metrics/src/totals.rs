@@ -115,6 +115,10 @@ pub(crate) mod tests {
             age_ms: 0,
             restarts: 0,
             in_flight: 0,
+            buffers: 0,
+            buffer_bytes: 0,
+            session_buffers: 0,
+            session_buffer_bytes: 0,
             counters: Counters { calls, ..Counters::default() },
         }
     }

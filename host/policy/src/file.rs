@@ -40,6 +40,7 @@ struct SectionToml {
     devices: Option<Spanned<Vec<String>>>,
     channels: Option<Spanned<u32>>,
     bytes: Option<Spanned<String>>,
+    buffer_bytes: Option<Spanned<String>>,
     calls_per_s: Option<u32>,
     in_flight: Option<Spanned<u32>>,
     deadline_ms: Option<Spanned<u32>>,
@@ -162,6 +163,7 @@ fn section(src: &Source<'_>, s: &SectionToml) -> Result<Layered, ManifestError> 
         devices: s.devices.as_ref().map(|d| d.get_ref().clone()),
         channels: at_least(&s.channels, 1, "channels")?,
         bytes: bytes(&s.bytes, 0, "bytes")?,
+        buffer_bytes: bytes(&s.buffer_bytes, 0, "buffer_bytes")?,
         calls_per_s: s.calls_per_s,
         in_flight: at_least(&s.in_flight, 1, "in_flight")?,
         deadline_ms,
@@ -206,6 +208,9 @@ fn only_a_functions(src: &Source<'_>, s: &SectionToml, client: &str) -> Result<(
     }
     if let Some(v) = &s.modules_bytes {
         return Err(src.error(v, wrong("modules_bytes")));
+    }
+    if let Some(v) = &s.buffer_bytes {
+        return Err(src.error(v, wrong("buffer_bytes")));
     }
     match numbers.into_iter().find_map(|(v, key)| Some((v.as_ref()?, key))) {
         Some((v, key)) => Err(src.error(v, wrong(key))),
@@ -275,6 +280,7 @@ mod tests {
             hardware = false
             channels = 2
             bytes = "3 MiB"
+            buffer_bytes = "4 MiB"
             calls_per_s = 4
             in_flight = 5
             deadline_ms = 6
@@ -304,6 +310,7 @@ mod tests {
             hardware: false,
             channels: 2,
             bytes: 3 << 20,
+            buffer_bytes: 4 << 20,
             calls_per_s: 4,
             in_flight: 5,
             deadline_ms: 6,

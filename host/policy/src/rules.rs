@@ -19,6 +19,8 @@ pub struct Rules {
     pub channels: u32,
     /// Bytes of its windows given out to channels, both sides.
     pub bytes: u64,
+    /// Bytes of its windows given out to buffers.
+    pub buffer_bytes: u64,
     /// Calls a second of each channel; 0 for no bound.
     pub calls_per_s: u32,
     /// Calls that can be in flight at once: the sum of the channels' cells.
@@ -57,6 +59,9 @@ impl Default for Rules {
             channels: 1024,
             // Sixteen windows of the usual size.
             bytes: 1 << 30,
+            // Four windows of the usual size: an app that moves much data has a few
+            // large ones, and channels need no more for it.
+            buffer_bytes: 256 << 20,
             // A bound by count says little about load: `cpu` is the better one.
             calls_per_s: 0,
             // Sixty-four of the deepest channels.
@@ -96,6 +101,8 @@ pub enum Key {
     Channels,
     /// [`Rules::bytes`].
     Bytes,
+    /// [`Rules::buffer_bytes`].
+    BufferBytes,
     /// [`Rules::calls_per_s`].
     CallsPerS,
     /// [`Rules::in_flight`].
@@ -137,6 +144,7 @@ impl Key {
             Key::Devices => "devices",
             Key::Channels => "channels",
             Key::Bytes => "bytes",
+            Key::BufferBytes => "buffer_bytes",
             Key::CallsPerS => "calls_per_s",
             Key::InFlight => "in_flight",
             Key::DeadlineMs => "deadline_ms",
@@ -175,6 +183,8 @@ pub struct Layered {
     pub channels: Option<u32>,
     #[allow(missing_docs)]
     pub bytes: Option<u64>,
+    #[allow(missing_docs)]
+    pub buffer_bytes: Option<u64>,
     #[allow(missing_docs)]
     pub calls_per_s: Option<u32>,
     #[allow(missing_docs)]
@@ -218,6 +228,7 @@ impl Layered {
         set(&mut r.hardware, self.hardware);
         set(&mut r.channels, self.channels);
         set(&mut r.bytes, self.bytes);
+        set(&mut r.buffer_bytes, self.buffer_bytes);
         set(&mut r.calls_per_s, self.calls_per_s);
         set(&mut r.in_flight, self.in_flight);
         set(&mut r.deadline_ms, self.deadline_ms);
@@ -242,6 +253,7 @@ impl Layered {
             Key::Devices => self.devices.is_some(),
             Key::Channels => self.channels.is_some(),
             Key::Bytes => self.bytes.is_some(),
+            Key::BufferBytes => self.buffer_bytes.is_some(),
             Key::CallsPerS => self.calls_per_s.is_some(),
             Key::InFlight => self.in_flight.is_some(),
             Key::DeadlineMs => self.deadline_ms.is_some(),

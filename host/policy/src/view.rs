@@ -6,12 +6,13 @@ use vfun_admin::policy::{ClientView, FunctionView, Holds, RuleView};
 
 impl Key {
     /// All of them, in the order in which people read them.
-    pub const ALL: [Key; 20] = [
+    pub const ALL: [Key; 21] = [
         Key::Functions,
         Key::Hardware,
         Key::Devices,
         Key::Channels,
         Key::Bytes,
+        Key::BufferBytes,
         Key::CallsPerS,
         Key::InFlight,
         Key::DeadlineMs,
@@ -52,6 +53,7 @@ fn value(key: Key, r: &Rules, lists: &Lists<'_>) -> String {
         Key::Hardware => r.hardware.to_string(),
         Key::Channels => r.channels.to_string(),
         Key::Bytes => bytes(r.bytes),
+        Key::BufferBytes => bytes(r.buffer_bytes),
         Key::CallsPerS if r.calls_per_s == 0 => "0 (no bound)".into(),
         Key::CallsPerS => r.calls_per_s.to_string(),
         Key::InFlight => r.in_flight.to_string(),

@@ -7,7 +7,7 @@ use crate::say::Say;
 use crate::system::Line;
 use crate::tell::{Tell, Word};
 use vfun_core::{Action, Event, Level, ReplyTo, ServiceId, WindowId};
-use vfun_supervise::{Open, Start, ToService};
+use vfun_supervise::{BufferCame, Open, Start, ToService};
 use vfun_wire::message::Stats;
 use vfun_wire::place::ChannelPlace;
 use vfun_wire::{Handle, Nack};
@@ -68,6 +68,20 @@ pub trait Act: System {
                 }
             }
             open @ Action::OpenChannel { .. } => self.open(open),
+            Action::BufferCame { service, buffer, session, window, range } => {
+                let memory = range.window.get();
+                let came = BufferCame {
+                    buffer: buffer.0,
+                    session: session.0,
+                    origin: self.origin_of(window, memory),
+                    offset: range.offset.get(),
+                    bytes: range.bytes.get(),
+                };
+                self.tell(service, Word::Buffer(came, window, memory));
+            }
+            Action::BufferGone { service, buffer } => {
+                self.tell(service, Word::Plain(ToService::BufferGone { buffer: buffer.0 }));
+            }
             Action::CloseChannel { service, channel } => {
                 self.tell(service, Word::Plain(ToService::Close { channel: channel.0 }));
             }
@@ -84,7 +98,10 @@ pub trait Act: System {
                 let word = ToService::Rate { channel: channel.0, calls_per_s };
                 self.tell(service, Word::Plain(word));
             }
-            Action::Zero { .. } | Action::FailCurrent { .. } | Action::BreakChannel { .. } => {
+            Action::Zero { .. }
+            | Action::ZeroBuffer { .. }
+            | Action::FailCurrent { .. }
+            | Action::BreakChannel { .. } => {
                 self.act_on_pages(&action);
             }
             Action::Record(g) => {
@@ -151,6 +168,7 @@ pub trait Act: System {
             window,
             place,
             app,
+            session: Handle(session),
             deadline_ms,
             calls_per_s,
             wait,
@@ -166,6 +184,7 @@ pub trait Act: System {
         let open = Open {
             channel,
             app,
+            session,
             origin,
             window_bytes,
             place: vfun_supervise::Place::of(&place),
@@ -180,6 +199,12 @@ pub trait Act: System {
         self.tell(service, Word::Open(open, window, vectors));
     }
 
+    /// Where a memory of a window begins in its file, bytes.
+    fn origin_of(&self, window: WindowId, memory: u16) -> u64 {
+        let attached = self.rim().windows.get(&window).filter(|_| memory == 0);
+        attached.map_or(0, |a| a.window.origin())
+    }
+
     /// Does what is done in a window's own pages.
     fn act_on_pages(&mut self, action: &Action) {
         let windows = &self.rim().windows;
@@ -187,6 +212,11 @@ pub trait Act: System {
             Action::Zero { window, place } => {
                 if let Some(a) = windows.get(window) {
                     a.window.zero(place);
+                }
+            }
+            Action::ZeroBuffer { window, range } => {
+                if let Some(a) = windows.get(window).filter(|_| range.window.get() == 0) {
+                    a.window.zero_buffer(range);
                 }
             }
             Action::FailCurrent { window, place, status } => {

@@ -73,9 +73,18 @@ pub trait Hear: System {
                 }
                 return Said::Enough;
             }
-            FromService::Ready { note, .. } => {
+            FromService::Ready { note, buffers, .. } => {
                 *ready = true;
+                if buffers {
+                    self.push(Event::TakesBuffers { service });
+                }
                 self.loaded(service, note)
+            }
+            FromService::BufferHere { buffer } => {
+                Event::BufferHere { service, buffer: Handle(buffer) }
+            }
+            FromService::BufferLeft { buffer } => {
+                Event::BufferLeft { service, buffer: Handle(buffer) }
             }
             FromService::Failed { reason } => Event::ServiceFailed { service, reason },
             FromService::Opened { channel } => {
@@ -96,8 +105,12 @@ pub trait Hear: System {
             FromService::Broken { channel, reason } => {
                 Event::ChannelBroken { service, channel: Handle(channel), reason }
             }
-            FromService::Channels { channels, more, to } => {
-                return self.reported(service, channels, more, to);
+            FromService::Channels { channels, more, to, buffers } => {
+                let said = self.reported(service, channels, more, to);
+                if buffers && let Said::Event(Event::Serving { .. }) = &said {
+                    self.push(Event::TakesBuffers { service });
+                }
+                return said;
             }
             FromService::Alive => Event::ServiceAlive { service },
             FromService::Forbidden { call } => {

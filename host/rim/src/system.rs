@@ -32,6 +32,8 @@ pub enum With<'a, B> {
     /// A window, with a channel's two vectors, and, where the service is to stand
     /// by, the end of a new baton.
     Window(WindowId, (u16, u16)),
+    /// A memory of a window, for writing, by its number.
+    Memory(WindowId, u16),
     /// The baton to pass, if there is one still.
     Baton(Option<&'a B>),
 }

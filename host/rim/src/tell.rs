@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 use vfun_core::limits::TELL_AGAIN;
 use vfun_core::{Event, ServiceId, WindowId};
-use vfun_supervise::{Open, ToService};
+use vfun_supervise::{BufferCame, Open, ToService};
 use vfun_wire::Handle;
 
 /// Words that may wait for one service: beyond it, it hears nothing any more,
@@ -22,6 +22,8 @@ pub enum Word {
     /// A channel to serve, in this window, with these vectors. Descriptors are
     /// taken when it is sent: those of all that wait would be too many.
     Open(Open, WindowId, (u16, u16)),
+    /// A buffer to map, in this window: its memory of this number.
+    Buffer(BufferCame, WindowId, u16),
     /// To hand a channel over, with the baton to pass, if there is one still.
     HandOver(Handle),
 }
@@ -102,6 +104,10 @@ pub trait Tell: System {
     fn tell_now(&mut self, id: ServiceId, word: &Word) -> Result<(), Unsent> {
         match word {
             Word::Plain(message) => self.send(id, message, With::Nothing).map(drop),
+            Word::Buffer(came, window, memory) => {
+                let message = ToService::BufferCame(came.clone());
+                self.send(id, &message, With::Memory(*window, *memory)).map(drop)
+            }
             Word::HandOver(channel) => {
                 let message = ToService::HandOver { channel: channel.0 };
                 let baton = self.rim_mut().batons.remove(channel);
@@ -131,6 +137,15 @@ pub trait Tell: System {
                 let reason = format!("the channel could not be passed to its service: {e}");
                 let channel = Handle(open.channel);
                 self.push(Event::ChannelOpenFailed { service, channel, reason });
+            }
+            // Nobody waits for a service that will never have it: its driver does not find it.
+            Word::Buffer(came, ..) => {
+                let buffer = Handle(came.buffer);
+                self.log(
+                    Line::Warn,
+                    format_args!("buffer {buffer} could not be passed to service {service}: {e}"),
+                );
+                self.push(Event::BufferHere { service, buffer });
             }
             Word::Plain(_) | Word::HandOver(_) => self.log(
                 Line::Debug,

@@ -20,7 +20,7 @@ use vfun_wire::place::ChannelPlace;
 use vfun_wire::range::Range;
 use vfun_wire::status::BreakReason;
 use vfun_wire::version::Features;
-use vfun_wire::{LINE, Nack, NackCode, Status};
+use vfun_wire::{LINE, Nack, NackCode, PAGE, Status};
 use zerocopy::IntoBytes;
 
 pub use crate::bells::Bells;
@@ -363,16 +363,32 @@ impl HostWindow {
         // the host and a guest without the module have the whole window anyway.
         let all = self.bells.as_ref().is_some_and(Bells::are_a_vms);
         for (range, want) in place.ranges().iter().zip(place.wants().iter()) {
-            use rustix::fs::{FallocateFlags, fallocate};
-            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             let (off, bytes) = (range.offset.get(), range.bytes.get());
-            let at = self.memory.origin + off;
-            if all && fallocate(&self.memory.file, hole, at, bytes).is_ok() {
+            if all && self.punch(range) {
                 continue;
             }
             let zeroed = if all { bytes } else { want.zeroed };
             self.span.part(off as usize, zeroed as usize).expect("laid out by the core").zero();
         }
+    }
+
+    /// Sets all of a buffer to zero before anybody has it: an app, or another app of its
+    /// client, left it as it is.
+    pub fn zero_buffer(&self, range: &Range) {
+        if !self.punch(range) {
+            self.range(range).zero();
+        }
+    }
+
+    /// Gives the pages of a range back to the system, if its file lets that be done: they
+    /// come again as zeros.
+    fn punch(&self, range: &Range) -> bool {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let (at, bytes) = (self.memory.origin + range.offset.get(), range.bytes.get());
+        // Of a file of huge pages a part of one may be left as it is.
+        let page = rustix::fs::fstat(&self.memory.file).map_or(0, |s| s.st_blksize as u64);
+        page == PAGE as u64 && fallocate(&self.memory.file, hole, at, bytes).is_ok()
     }
 
     /// Answers the call that a dead service was computing, if any (R-CEL-7).

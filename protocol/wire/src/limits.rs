@@ -36,6 +36,11 @@ pub const INLINE_BYTES: usize = 48;
 /// and a doorbell page, or the rings of a packet port; more queues share a range.
 /// A kernel module keeps them in one small array.
 pub const RANGES_MAX: usize = 8;
+/// Buffers of a session at once: as many memory regions as an RDMA program of some size
+/// registers. The kernel module's limit of a file (`VFUN_BUFFERS_MAX`), too.
+pub const BUFFERS: usize = 256;
+/// Largest alignment of a buffer, bytes: a huge page of x86-64.
+pub const BUFFER_ALIGN_MAX: u64 = 2 << 20;
 /// Bytes of a channel's shape, which its kind gives a meaning: two lengths and a count fit.
 pub const SHAPE_BYTES: usize = 16;
 /// Bytes of the meaning of a driver's error code: a sentence.

@@ -333,7 +333,7 @@ wire_struct! {
         grant: U64,
         /// Bytes wanted.
         bytes: U64,
-        /// Alignment wanted, a power of two of at least a page.
+        /// Alignment wanted, a power of two from a page to [`BUFFER_ALIGN_MAX`]; 0 for a page.
         align: U64,
         /// [`BUFFER_CONTIGUOUS`] or 0.
         flags: U32,

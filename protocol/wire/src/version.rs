@@ -15,7 +15,7 @@ impl Features {
     pub const DOORBELL: Features = Features(1 << 0);
     /// Raw channels, which measure the floor under a call (`ChannelKind::Floor`).
     pub const FLOOR: Features = Features(1 << 1);
-    /// Buffers that both sides write ([`crate::message::BufferGet`]). Not offered by version 0.1.
+    /// Buffers that both sides write ([`crate::message::BufferGet`]).
     pub const BUFFERS: Features = Features(1 << 2);
     /// More windows than one, plugged and unplugged live. Not offered by version 0.1.
     pub const WINDOWS: Features = Features(1 << 3);
@@ -29,8 +29,9 @@ impl Features {
     pub const SIGNATURES: Features = Features(1 << 6);
 
     /// What this version of the code implements.
-    pub const OFFERED: Features =
-        Features(Self::DOORBELL.0 | Self::FLOOR.0 | Self::MODULE.0 | Self::SIGNATURES.0);
+    pub const OFFERED: Features = Features(
+        Self::DOORBELL.0 | Self::FLOOR.0 | Self::BUFFERS.0 | Self::MODULE.0 | Self::SIGNATURES.0,
+    );
 
     /// What both sides have.
     pub const fn both(self, other: Features) -> Features {

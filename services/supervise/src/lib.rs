@@ -50,6 +50,15 @@ pub enum ToService {
     /// for writing; with a doorbell also the bell that rings the service and
     /// the bell that rings the app.
     Open(Open),
+    /// Memory that an app and this service both write, until [`ToService::BufferGone`].
+    /// Descriptor: the memory that it lies in, for writing. Answered with
+    /// [`FromService::BufferHere`], also where it cannot be mapped.
+    BufferCame(BufferCame),
+    /// Let go of a buffer, as soon as no call uses it: [`FromService::BufferLeft`].
+    BufferGone {
+        /// Its handle.
+        buffer: u64,
+    },
     /// Stop serving a channel; calls in it are the manager's to answer.
     Close {
         /// Its handle.
@@ -280,6 +289,9 @@ pub struct Open {
     pub channel: u64,
     /// Who calls, for the log.
     pub app: String,
+    /// Its session, whose buffers its calls may name; 0: it has none.
+    #[serde(default)]
+    pub session: u64,
     /// Where the window begins in its file, bytes: what `place` says counts from there.
     pub origin: u64,
     /// The window's size, bytes: what `place` says ends there.
@@ -305,6 +317,21 @@ pub struct Open {
     pub standby: bool,
 }
 
+/// A buffer of an app whose channel the service serves, or is about to.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct BufferCame {
+    /// Its handle.
+    pub buffer: u64,
+    /// The app's session: calls of no other find it.
+    pub session: u64,
+    /// Where the memory begins in its file, bytes: `offset` counts from there.
+    pub origin: u64,
+    /// Where it begins, bytes; a multiple of a page.
+    pub offset: u64,
+    /// How long it is, bytes; a multiple of a page.
+    pub bytes: u64,
+}
+
 /// Service to manager.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "from", rename_all = "snake_case")]
@@ -318,6 +345,9 @@ pub enum FromService {
         /// How it computes, for people: a driver's word.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
+        /// Whether it knows buffers; one that is older than they are does not.
+        #[serde(default)]
+        buffers: bool,
     },
     /// It cannot serve; it exits with [`EXIT_CANNOT_START`].
     Failed {
@@ -371,6 +401,20 @@ pub enum FromService {
         /// Whose question it answers; 0 from a service that is older than this.
         #[serde(default)]
         to: u32,
+        /// As in [`FromService::Ready`], which may not have been heard.
+        #[serde(default)]
+        buffers: bool,
+    },
+    /// Answer to [`ToService::BufferCame`]: calls find the buffer from now on, or are told
+    /// why they do not.
+    BufferHere {
+        /// Its handle.
+        buffer: u64,
+    },
+    /// Answer to [`ToService::BufferGone`]: the buffer is no longer touched.
+    BufferLeft {
+        /// Its handle.
+        buffer: u64,
     },
     /// Answer to [`ToService::Live`].
     Alive,
@@ -497,7 +541,7 @@ mod tests {
             assert_eq!(receive::<ToService>(&b).unwrap().unwrap().0, new);
         }
         let old = br#"{"from":"channels","channels":[1],"more":false}"#;
-        let new = FromService::Channels { channels: vec![1], more: false, to: 0 };
+        let new = FromService::Channels { channels: vec![1], more: false, to: 0, buffers: false };
         assert_eq!(serde_json::from_slice::<FromService>(old).unwrap(), new);
         vfun_window::fdpass::send(&a, b"not json", &[]).unwrap();
         assert!(matches!(receive::<ToService>(&b), Err(Error::Unreadable(_))));

@@ -245,7 +245,12 @@ impl Process {
             Temper::DiesLoading => self.die(Exit::Signal(6)),
             _ => {
                 self.loaded = true;
-                self.say(FromService::Ready { max_args: 48, max_result: 48, note: None });
+                self.say(FromService::Ready {
+                    max_args: 48,
+                    max_result: 48,
+                    note: None,
+                    buffers: true,
+                });
             }
         }
     }
@@ -330,9 +335,19 @@ impl Process {
         // In two parts now and then, as a long one would come.
         let cut = if served.len() > 1 && self.rng.bool() { served.len() / 2 } else { 0 };
         if cut > 0 {
-            self.say(FromService::Channels { channels: served[..cut].to_vec(), more: true, to });
+            self.say(FromService::Channels {
+                channels: served[..cut].to_vec(),
+                more: true,
+                to,
+                buffers: true,
+            });
         }
-        self.say(FromService::Channels { channels: served[cut..].to_vec(), more: false, to });
+        self.say(FromService::Channels {
+            channels: served[cut..].to_vec(),
+            more: false,
+            to,
+            buffers: true,
+        });
         let mut again = vec![];
         for (&channel, c) in &self.channels {
             if c.opened {
@@ -501,9 +516,16 @@ impl Process {
             2 => FromService::OpenFailed { channel, reason },
             3 | 4 => FromService::Closed { channel },
             5 => FromService::Broken { channel, reason },
-            6 => FromService::Channels { channels: vec![channel; 3], more: self.rng.bool(), to: 0 },
+            6 => FromService::Channels {
+                channels: vec![channel; 3],
+                more: self.rng.bool(),
+                to: 0,
+                buffers: true,
+            },
             7 => FromService::Deadline { channel },
-            8 => FromService::Ready { max_args: 0, max_result: u32::MAX, note: None },
+            8 => {
+                FromService::Ready { max_args: 0, max_result: u32::MAX, note: None, buffers: true }
+            }
             _ => FromService::Failed { reason },
         };
         self.say(message);

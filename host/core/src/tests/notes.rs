@@ -20,7 +20,7 @@ fn full() -> Bed {
     let (taken, service) = b.active(1, s, "mul");
     b.feed(Event::Revoke { grant: taken });
     b.feed(Event::ChannelClosed { service, channel: taken });
-    assert!(!b.core.windows[&1].held.is_empty(), "something is held back");
+    assert!(!b.core.windows[&1].control.held.is_empty(), "something is held back");
     b
 }
 

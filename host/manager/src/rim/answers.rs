@@ -256,6 +256,8 @@ impl Daemon {
             grants: t.grants,
             services: t.services,
             window_bytes_used: t.bytes,
+            buffers: t.buffers,
+            buffer_bytes: self.rim.core.buffers().map(|(_, b)| b.bytes).sum(),
             resident_bytes: process::resident_bytes(),
             tcp: self.config.tcp.clone().filter(|_| self.helper_runs(&self.config.gateway_program)),
             metrics: self
@@ -340,6 +342,8 @@ impl Daemon {
             .grants()
             .map(|(handle, g)| {
                 let window = self.rim.windows.get(&g.holder.window);
+                let of_grant = self.rim.core.buffers_of(g.holder.session, handle);
+                let of_session = self.rim.core.buffers_of(g.holder.session, Handle::NONE);
                 GrantRow {
                     grant: handle.to_string(),
                     client_id: g.holder.client_id,
@@ -361,6 +365,10 @@ impl Daemon {
                         .zip(g.told())
                         .filter(|_| g.subject.shape.kind == ChannelKind::Calls)
                         .map_or(0, |(w, place)| w.window.in_flight(&place)),
+                    buffers: of_grant.0,
+                    buffer_bytes: of_grant.1,
+                    session_buffers: of_session.0,
+                    session_buffer_bytes: of_session.1,
                     counters: self.counters_of(handle, g),
                 }
             })

@@ -111,10 +111,14 @@ impl System for Daemon {
         message: &ToService,
         with: With<'_, OwnedFd>,
     ) -> Result<Option<OwnedFd>, Unsent> {
-        let open = matches!(with, With::Window(..));
+        let open = matches!(with, With::Window(..) | With::Memory(..));
         let sent = match with {
             With::Nothing => self.send_plain(service, message, None),
             With::Baton(baton) => self.send_plain(service, message, baton),
+            With::Memory(window, memory) => {
+                self.share_window(service, window);
+                self.send_memory(service, message, window, memory)
+            }
             With::Window(window, vectors) => {
                 self.share_window(service, window);
                 self.make_room_for_threads(service);
@@ -230,6 +234,19 @@ impl Daemon {
         let process = self.rim.services.get(&id).ok_or_else(gone)?;
         let fds: Vec<_> = baton.iter().map(|b| b.as_fd()).collect();
         vfun_supervise::send(process.socket(), message, &fds)?;
+        Ok(None)
+    }
+
+    fn send_memory(
+        &self,
+        id: ServiceId,
+        message: &ToService,
+        window: WindowId,
+        memory: u16,
+    ) -> Result<Option<OwnedFd>, Error> {
+        let process = self.rim.services.get(&id).ok_or_else(gone)?;
+        let a = self.rim.windows.get(&window).filter(|_| memory == 0).ok_or_else(gone)?;
+        vfun_supervise::send(process.socket(), message, &[a.window.fd().as_fd()])?;
         Ok(None)
     }
 

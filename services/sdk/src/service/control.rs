@@ -131,7 +131,7 @@ impl<E: Engine> Control<E> {
             epoll,
             rest: Rest::new(Instant::now()),
         };
-        control.say(FromService::Ready { max_args, max_result, note });
+        control.say(FromService::Ready { max_args, max_result, note, buffers: true });
         Ok(control)
     }
 
@@ -216,11 +216,12 @@ impl<E: Engine> Control<E> {
         let served: Vec<u64> = self.channels.keys().copied().collect();
         let mut parts = served.chunks(CHANNELS_PER_REPORT).peekable();
         if parts.peek().is_none() {
-            self.say(FromService::Channels { channels: vec![], more: false, to });
+            self.say(FromService::Channels { channels: vec![], more: false, to, buffers: true });
         }
         while let Some(part) = parts.next() {
             let more = parts.peek().is_some();
-            self.say(FromService::Channels { channels: part.to_vec(), more, to });
+            let channels = part.to_vec();
+            self.say(FromService::Channels { channels, more, to, buffers: true });
         }
         // What was said before may have been heard by the one that was killed
         // and by nobody else.
@@ -241,6 +242,10 @@ impl<E: Engine> Control<E> {
     fn told(&mut self, message: ToService, fds: Vec<OwnedFd>) {
         match message {
             ToService::Open(open) => self.open(open, fds),
+            ToService::BufferCame(came) => {
+                self.say(FromService::BufferHere { buffer: came.buffer });
+            }
+            ToService::BufferGone { buffer } => self.say(FromService::BufferLeft { buffer }),
             ToService::Close { channel } => self.close(channel, |c| c.stop()),
             ToService::HandOver { channel } => {
                 let baton = fds.into_iter().next();
