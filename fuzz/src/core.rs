@@ -142,13 +142,50 @@ impl Bed {
         Handle(b.or(near, Bytes::u64))
     }
 
+    fn buffer(&self, b: &mut Bytes) -> Handle {
+        let all: Vec<_> = self.core.buffers().map(|(h, _)| h.0).collect();
+        let near = all.get(usize::from(b.u8()) % all.len().max(1)).copied();
+        Handle(b.or(near.unwrap_or(0), Bytes::u64))
+    }
+
+    /// What a service says of buffers, and memory that comes and goes.
+    fn of_buffers(&mut self, b: &mut Bytes) {
+        let (service, buffer) = (self.service(b), self.buffer(b));
+        let window = self.windows[usize::from(b.u8() & 1)];
+        let index = u16::from(b.u8() % 3);
+        self.feed(match b.u8() % 6 {
+            0 => Event::TakesBuffers { service },
+            1 | 2 => Event::BufferHere { service, buffer },
+            3 => Event::BufferLeft { service, buffer },
+            4 => {
+                let page = b.or(4096, Bytes::u64);
+                Event::MemoryUp { window, index, bytes: b.or(4 << 20, Bytes::u64), page }
+            }
+            _ => Event::MemoryDown { window, index },
+        });
+    }
+
     fn ask(&mut self, b: &mut Bytes) {
         let window = self.windows[usize::from(b.u8() & 1)];
         let near = self.grant(b.u8());
         let session = near.map_or(u64::from(b.u8() % 8) | 7 << 32, |(_, s)| s);
         let session = b.or(session, Bytes::u64);
         let grant = b.or(near.map_or(0, |(h, _)| h.0), Bytes::u64).to_le_bytes().to_vec();
-        let (kind, body) = match b.u8() % 10 {
+        let (kind, body) = match b.u8() % 12 {
+            10 => {
+                let get = BufferGet {
+                    grant: b.or(0, |b| b.u64()).into(),
+                    bytes: b.or(u64::from(b.u8()) << 9, Bytes::u64).into(),
+                    align: (1u64 << (b.u8() % 24)).into(),
+                    flags: u32::from(b.u8() % 3).into(),
+                    reserved: 0.into(),
+                };
+                (Kind::BufferGet.to_wire(), get.as_bytes().to_vec())
+            }
+            11 => {
+                let buffer = self.buffer(b);
+                (Kind::BufferPut.to_wire(), buffer.0.to_le_bytes().to_vec())
+            }
             0 | 1 => {
                 let h = Hello {
                     version_min: VERSION_MIN.into(),
@@ -197,7 +234,7 @@ impl Bed {
     /// The next thing that happens.
     pub fn step(&mut self, b: &mut Bytes) {
         let reason = String::from("x");
-        match b.u8() % 20 {
+        match b.u8() % 22 {
             0..=6 => self.ask(b),
             7 | 8 => {
                 let service = self.service(b);
@@ -245,6 +282,7 @@ impl Bed {
                 self.feed(Event::Revoke { grant });
             }
             18 => self.take_over(b),
+            20 | 21 => self.of_buffers(b),
             _ => {
                 let ms = u64::from(b.u16() % 40_000);
                 self.time(ms);
@@ -280,8 +318,8 @@ impl Bed {
         }
         let t = self.core.totals();
         assert_eq!(
-            (t.windows, t.sessions, t.grants, t.services, t.bytes),
-            (0, 0, 0, 0, 0),
+            (t.windows, t.sessions, t.grants, t.buffers, t.services, t.bytes),
+            (0, 0, 0, 0, 0, 0),
             "left: {t:?}"
         );
     }

@@ -20,6 +20,7 @@ use vfun_wire::{Nack, NackCode, Status, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
+mod buffers;
 mod crashes;
 mod holding;
 mod invariants;
@@ -147,6 +148,11 @@ impl Bed {
         let told = |c: &Core| {
             let mut places: Vec<_> = c.grants().map(|(h, g)| format!("{h} {g:?}")).collect();
             places.extend(c.sessions.iter().map(|(h, s)| format!("{h} {s:?}")));
+            let buffer = |(h, b): (Handle, &Buffer)| {
+                let b = Buffer { owing: BTreeSet::new(), ..b.clone() };
+                format!("{h} {b:?}")
+            };
+            places.extend(c.buffers().map(buffer));
             places.push(format!("{:?}", c.totals()));
             places
         };
@@ -216,7 +222,10 @@ impl Bed {
             _ => None,
         });
         let opens = match started {
-            Some(service) => self.feed(Event::ServiceReady { service }),
+            Some(service) => {
+                self.feed(Event::TakesBuffers { service });
+                self.feed(Event::ServiceReady { service })
+            }
             None => out,
         };
         let (service, channel) = opened(&opens).expect("a channel is opened");

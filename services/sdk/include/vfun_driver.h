@@ -1,4 +1,4 @@
-/* The driver interface of VirtFun, version 2: what a shared library must
+/* The driver interface of VirtFun, version 3: what a shared library must
  * export to stand behind a vFunction.
  *
  * A driver is a shared library with four symbols:
@@ -18,7 +18,7 @@
  *
  * Memory: everything that these functions are handed belongs to the service
  * and may be used until the function returns, not longer. Keep a copy of what
- * must live on. The handle of an open call and config->service are the two
+ * must live on. The handle of an open call, config->service and buffers are the
  * exceptions; their comments say how long they last.
  *
  * A call may be answered later, from any thread: see vfun_driver_later.
@@ -40,8 +40,8 @@ extern "C" {
 
 /* Version of this interface. Each version only adds to the one before, so a
  * service loads drivers of its own version and of all earlier ones. Version 2
- * added calls that are answered later. */
-#define VFUN_DRIVER_ABI 2u
+ * added calls that are answered later, version 3 buffers. */
+#define VFUN_DRIVER_ABI 3u
 
 /* Longest name, without the terminating zero. */
 #define VFUN_DRIVER_NAME_BYTES 63u
@@ -120,6 +120,7 @@ struct vfun_driver_service {
     struct vfun_open_call *(*later)(const struct vfun_driver_service *service, uint32_t flags);
     int (*answer)(struct vfun_open_call *call, int code, const void *bytes, uint64_t len);
     int (*is_open)(const struct vfun_open_call *call);
+    int (*buffer)(const struct vfun_driver_service *service, uint64_t handle, void **bytes, uint64_t *len); /* since version 3 */
 };
 
 /* One call. The service fills it; the driver writes out_len, the results and,
@@ -195,6 +196,23 @@ static inline int vfun_driver_fail(struct vfun_open_call *call, int code, const 
     while (sentence && sentence[len])
         len++;
     return call->service->answer(call, code ? code : VFUN_DRIVER_PANIC, sentence, len);
+}
+
+/* Within vfun_driver_function only: where a buffer of the app that makes this call
+ * lies, and how many bytes it has (whole pages). The app passes the handle in its
+ * arguments. Of another app, or of none: VFUN_DRIVER_BAD_ARGS, and *bytes and *len
+ * are left as they are; return that, and the caller is told.
+ *
+ * App and driver both write these bytes, at any moment: what you checked may be
+ * another byte when you read it again. So read each byte ONCE into your own memory,
+ * check the copy, use the copy; or hand the memory to a device, which trusts nothing
+ * in it. Nothing that you write there is safe from the app.
+ *
+ * The memory is good until vfun_driver_function returns; if a handle was taken by
+ * vfun_driver_later in this call, until that is answered. */
+static inline int vfun_driver_buffer(const struct vfun_driver_service *service, uint64_t handle, void **bytes, uint64_t *len)
+{
+    return service ? service->buffer(service, handle, bytes, len) : VFUN_DRIVER_BAD_ARGS;
 }
 
 /* Whether an answer can still reach the caller: 0 once the call was cancelled,

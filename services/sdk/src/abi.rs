@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Version of the interface that this SDK is of.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 /// Versions that a service loads. Each one only adds to the one before, and a
 /// driver is told its own in `init`.
 pub const ABIS: std::ops::RangeInclusive<u32> = 1..=ABI;
@@ -148,6 +148,10 @@ pub struct DriverService {
     pub answer: unsafe extern "C" fn(*mut OpenCall, c_int, *const c_void, u64) -> c_int,
     /// 1 while the call can be answered, else 0.
     pub is_open: unsafe extern "C" fn(*const OpenCall) -> c_int,
+    /// Since version 3: where a buffer of the app that makes the call lies, and its
+    /// bytes; [`BAD_ARGS`] if it has no such buffer. The channel's thread alone asks.
+    pub buffer:
+        unsafe extern "C" fn(*const DriverService, u64, *mut *mut c_void, *mut u64) -> c_int,
 }
 
 /// The handle of a call that is answered later. What follows is the service's.

@@ -9,10 +9,11 @@
 //! one vFunction. Its loop is `service` (feature `service`), generic over what
 //! computes; native drivers come in through `loader` (feature `loader`).
 //!
-//! Unsafe code is confined to the C edges: `args`, `out`, `edge`, `later`, `loader`.
+//! Unsafe code is confined to the C edges: `args`, `out`, `buffer`, `edge`, `later`, `loader`.
 
 pub mod abi;
 mod args;
+mod buffer;
 mod config;
 mod driver;
 #[doc(hidden)]
@@ -27,6 +28,7 @@ mod out;
 pub mod service;
 
 pub use args::Args;
+pub use buffer::Buffer;
 pub use config::{BAD_SETTING, Config};
 pub use driver::Driver;
 pub use error::DriverError;

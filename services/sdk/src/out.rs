@@ -1,7 +1,7 @@
 //! Where a driver puts a call's results.
 #![allow(unsafe_code)]
 
-use crate::{Answerer, Args, DriverError, Hold, OpenCalls, abi};
+use crate::{Answerer, Args, Buffer, DriverError, Hold, OpenCalls, abi};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -78,6 +78,28 @@ impl<'a> Out<'a> {
         self.later = true;
         // SAFETY: the service made it for this one alone.
         Ok(unsafe { Answerer::from_raw(call) })
+    }
+
+    /// A buffer of the app that makes this call, by the handle that it passed. One that
+    /// the app has not, whoever else has it, is an error for the caller
+    /// ([`abi::BAD_ARGS`]).
+    ///
+    /// Where it lies ([`Buffer::as_mut_ptr`]) stays good until the call is answered, also
+    /// if it is answered [later](Out::later).
+    pub fn buffer(&self, handle: u64) -> Result<Buffer<'a>, DriverError> {
+        let none = || {
+            let handle = format!("{}.{}", handle as u32, handle >> 32);
+            DriverError::bad_args(format!("this app has no buffer {handle}"))
+        };
+        // SAFETY: null, or the service's table, which lives while this does.
+        let service = unsafe { self.service.as_ref() }.ok_or_else(none)?;
+        let (mut bytes, mut len) = (std::ptr::null_mut(), 0);
+        // SAFETY: this is the channel's thread, in a call; there is room for both.
+        match unsafe { (service.buffer)(service, handle, &mut bytes, &mut len) } {
+            // SAFETY: the service lends them for as long as the call, which outlives 'a.
+            abi::OK => Ok(unsafe { Buffer::from_raw(bytes.cast(), len as usize) }),
+            _ => Err(none()),
+        }
     }
 
     /// Whether the call is answered later.

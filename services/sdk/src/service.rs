@@ -9,6 +9,7 @@
 //! clock reading. It rings the app only if the app has declared that it
 //! sleeps, and when nothing comes it spins for a while, then sleeps itself.
 
+mod buffers;
 mod calls;
 mod channel;
 mod control;

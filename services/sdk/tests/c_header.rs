@@ -83,7 +83,7 @@ fn layouts(c: &mut String) {
             service,
         }
     );
-    layout!(c, "vfun_driver_service", DriverService { later, answer, is_open });
+    layout!(c, "vfun_driver_service", DriverService { later, answer, is_open, buffer });
     layout!(c, "vfun_open_call", OpenCall { service });
     layout!(
         c,

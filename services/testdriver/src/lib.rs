@@ -1,6 +1,7 @@
 //! A driver that misbehaves when told to, for tests of services and of the
 //! manager. The first argument byte says what to do; see [`Mode`].
 
+pub mod buffer;
 mod device;
 pub mod late;
 pub mod ledger;
@@ -69,14 +70,16 @@ pub enum Mode {
     LaterNow = 24,
     /// On a VF say later that the device is gone; in software as [`Mode::Order`].
     LoseLater = 25,
+    /// Use a buffer of the app; see [`buffer`].
+    Buffer = 26,
     /// Take a handle, answer by it, and fail the call itself at once all the same.
-    TakeAndFail = 26,
+    TakeAndFail = 27,
 }
 
 /// The long sentence of [`Mode::Code`].
 pub const SENTENCE: &str = "the test driver was told to fail, so it did; nothing is wrong with your arguments or with the driver";
 
-const MODES: [Mode; 27] = [
+const MODES: [Mode; 28] = [
     Mode::Echo,
     Mode::Crash,
     Mode::Hang,
@@ -103,6 +106,7 @@ const MODES: [Mode; 27] = [
     Mode::DropAll,
     Mode::LaterNow,
     Mode::LoseLater,
+    Mode::Buffer,
     Mode::TakeAndFail,
 ];
 
@@ -191,6 +195,7 @@ impl Driver for Misbehave {
                 Ok(())
             }
             Mode::Ledger => ledger::enter(args, out),
+            Mode::Buffer => buffer::enter(args, out),
             Mode::Lose if self.vf > 0 => Err(DriverError::device_lost("it was told to be gone")),
             Mode::LoseLater if self.vf > 0 => {
                 let gone = DriverError::device_lost("it was told to be gone");

@@ -15,6 +15,10 @@ enum Step {
     ServiceExits(usize, u8),
     Channels(u8),
     WindowBounces(u32),
+    BufferGet(u32, usize, u64, u32, bool),
+    BufferPut(u32, usize),
+    Buffers(usize, bool),
+    Memory(u32, u16, bool),
     TakeOver(u32),
     Time(u64),
 }
@@ -33,7 +37,12 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<usize>().prop_map(Step::ServiceFailed),
         2 => (any::<usize>(), any::<u8>()).prop_map(|(s, e)| Step::ServiceExits(s, e)),
         8 => any::<u8>().prop_map(Step::Channels),
-        1 => w.prop_map(Step::WindowBounces),
+        1 => w.clone().prop_map(Step::WindowBounces),
+        5 => (w.clone(), any::<usize>(), 0u64..70_000, 0u32..12, any::<bool>())
+            .prop_map(|(w, g, n, a, c)| Step::BufferGet(w, g, n, a, c)),
+        4 => (w.clone(), any::<usize>()).prop_map(|(w, b)| Step::BufferPut(w, b)),
+        6 => (any::<usize>(), any::<bool>()).prop_map(|(b, h)| Step::Buffers(b, h)),
+        1 => (w, 1u16..3, any::<bool>()).prop_map(|(w, i, up)| Step::Memory(w, i, up)),
         2 => any::<u32>().prop_map(Step::TakeOver),
         3 => (1u64..5000).prop_map(Step::Time),
     ]
@@ -128,6 +137,49 @@ proptest! {
                     let window = ids[0].max(ids[1]) + 1;
                     ids[c as usize - 1] = window;
                     b.feed(Event::WindowUp { window, client: c, bytes: MIB, doorbell: true, death_seen: false, proven: false });
+                }
+                Step::BufferGet(w, g, bytes, shift, contiguous) => {
+                    let w = ids[w as usize - 1];
+                    let all: Vec<_> = b.core.grants().map(|(h, g)| (h.0, g.holder.session.0)).collect();
+                    let of = sessions.get(g % sessions.len().max(1)).map(|(_, s)| (0, *s));
+                    let of_grant = all.get(g % all.len().max(1)).copied();
+                    let Some((grant, s)) = of_grant.filter(|_| g % 3 == 0).or(of) else { continue };
+                    let want = BufferGet {
+                        grant: U64::new(grant),
+                        bytes: U64::new(bytes),
+                        align: U64::new(if shift == 0 { 0 } else { 2048 << shift }),
+                        flags: U32::new(contiguous.into()),
+                        reserved: U32::ZERO,
+                    };
+                    b.ask(w, Kind::BufferGet, s, want.as_bytes());
+                    asked.insert((w, b.seq));
+                }
+                Step::BufferPut(w, i) => {
+                    let w = ids[w as usize - 1];
+                    let all: Vec<_> = b.core.buffers().map(|(h, b)| (h, b.holder.session)).collect();
+                    let Some((h, s)) = all.get(i % all.len().max(1)).copied() else { continue };
+                    b.ask(w, Kind::BufferPut, s.0, h.0.as_bytes());
+                    asked.insert((w, b.seq));
+                }
+                Step::Buffers(i, here) => {
+                    let ids: Vec<_> = b.core.services.keys().copied().collect();
+                    let Some(&service) = ids.get(i % ids.len().max(1)) else { continue };
+                    b.feed(Event::TakesBuffers { service });
+                    let all: Vec<_> = b.core.buffers().map(|(h, _)| h).collect();
+                    for buffer in all {
+                        b.feed(match here {
+                            true => Event::BufferHere { service, buffer },
+                            false => Event::BufferLeft { service, buffer },
+                        });
+                    }
+                }
+                Step::Memory(c, index, up) => {
+                    let window = ids[c as usize - 1];
+                    let page = if index == 1 { 4096 } else { 2 << 20 };
+                    b.feed(match up {
+                        true => Event::MemoryUp { window, index, bytes: 8 * MIB, page },
+                        false => Event::MemoryDown { window, index },
+                    });
                 }
                 Step::TakeOver(bits) => b.take_over(|id| bits >> (id % 32) & 1 == 1),
                 Step::Time(ms) => {

@@ -124,6 +124,7 @@ impl Service {
         let open = Open {
             channel,
             app: format!("app{channel}"),
+            session: app.shape.session,
             origin: app.origin,
             window_bytes: app.window_bytes,
             place: app.place.clone(),

@@ -2,6 +2,7 @@
 //! own, which alone publishes answers.
 
 use super::Answerer;
+use crate::buffer::{Lend, Pins};
 use crate::{DriverError, abi};
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -60,6 +61,8 @@ struct Shared {
     wake: Box<dyn Fn() + Send + Sync>,
     /// How often a call began or ended.
     calls: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Buffers of the channel's app.
+    lend: Box<dyn Lend>,
 }
 
 /// A handle: what drivers see of it comes first.
@@ -68,9 +71,11 @@ struct Handle {
     seen: abi::OpenCall,
     shared: Arc<Shared>,
     place: Arc<Place>,
+    /// Buffers that the call may use until it is answered.
+    _pins: Option<Pins>,
 }
 
-const TABLE: abi::DriverService = abi::DriverService { later, answer, is_open };
+const TABLE: abi::DriverService = abi::DriverService { later, answer, is_open, buffer };
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -93,7 +98,8 @@ impl Shared {
             before.open.store(false, Ordering::Relaxed);
         }
         let seen = abi::OpenCall { service: self.as_service() };
-        let handle = Box::new(Handle { seen, shared: self.clone(), place });
+        let _pins = self.lend.pins();
+        let handle = Box::new(Handle { seen, shared: self.clone(), place, _pins });
         NonNull::new(Box::into_raw(handle).cast())
     }
 
@@ -161,7 +167,30 @@ unsafe extern "C" fn is_open(call: *const abi::OpenCall) -> c_int {
     handle.place.open.load(Ordering::Relaxed).into()
 }
 
-/// The open calls of one channel. A service makes one for each channel and hands
+/// # Safety
+/// `service` is the table of a living [`OpenCalls`]; there is room at `bytes` and `len`.
+unsafe extern "C" fn buffer(
+    service: *const abi::DriverService,
+    handle: u64,
+    bytes: *mut *mut c_void,
+    len: *mut u64,
+) -> c_int {
+    // SAFETY: as promised, it is what an Arc of a living OpenCalls points to.
+    let shared = unsafe { &*service.cast::<Shared>() };
+    match shared.lend.lend(handle) {
+        Some((ptr, n)) => {
+            // SAFETY: as promised, there is room for both.
+            unsafe {
+                *bytes = ptr.cast();
+                *len = n as u64;
+            }
+            abi::OK
+        }
+        None => abi::BAD_ARGS,
+    }
+}
+
+/// The open calls of one channel, and the buffers that its calls may name. A service makes one for each channel and hands
 /// it to the engine; a driver's own tests make one for
 /// [`Out::private_later`](crate::Out::private_later).
 #[derive(Clone)]
@@ -191,16 +220,18 @@ impl Drop for Held {
 
 impl OpenCalls {
     /// `wake` is called after each answer, on the thread that gave it. For who holds
-    /// each call that takes a handle.
+    /// each call that takes a handle. Its calls find no buffer.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
-        OpenCalls::of_channel(wake, || 0)
+        OpenCalls::of_channel(wake, || 0, ())
     }
 
-    /// Of a channel on which calls may take handles and be answered at once: `calls` is
-    /// how often one began or ended. It must be cheap, and safe on any thread.
-    pub fn of_channel(
+    /// Of a channel on which calls may take handles and be answered at once, with the
+    /// buffers of its app: `calls` is how often one began or ended. It must be cheap,
+    /// and safe on any thread.
+    pub(crate) fn of_channel(
         wake: impl Fn() + Send + Sync + 'static,
         calls: impl Fn() -> u64 + Send + Sync + 'static,
+        lend: impl Lend + 'static,
     ) -> Self {
         let shared = Shared {
             table: TABLE,
@@ -209,6 +240,7 @@ impl OpenCalls {
             news: AtomicBool::new(false),
             wake: Box::new(wake),
             calls: Box::new(calls),
+            lend: Box::new(lend),
         };
         OpenCalls { shared: Arc::new(shared) }
     }

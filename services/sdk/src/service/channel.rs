@@ -6,6 +6,7 @@ mod serving;
 
 pub use opening::open;
 
+use super::buffers::Lender;
 use super::idle::End;
 use super::pulse::Pulse;
 use super::standby::Standby;
@@ -56,6 +57,8 @@ pub struct Running {
     baton: Arc<Mutex<Option<Baton>>>,
     /// Its pages, for as long as the thread has them.
     pages: Weak<WindowMemory>,
+    /// What lends its app's buffers to its calls.
+    pub lender: Arc<Lender>,
 }
 
 impl Running {

@@ -1,6 +1,7 @@
 //! The main thread: talks with the manager, opens and closes channels, and
 //! keeps the watch over deadlines.
 
+use super::buffers::{Buffers, Leaving};
 use super::channel::{Event, Running, Teller, open};
 use super::desk::Asked;
 use super::engine::Engine;
@@ -15,8 +16,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use vfun_supervise::{
-    EXIT_CANNOT_START, EXIT_DEADLINE, Error, FromService, Open, Start, ToService, Verdict,
+    BufferCame, EXIT_CANNOT_START, EXIT_DEADLINE, Error, FromService, Open, Start, ToService,
+    Verdict,
 };
+use vfun_wire::Handle;
 
 const SOCKET: u64 = 0;
 const ALARM: u64 = 1;
@@ -24,6 +27,8 @@ const ALARM: u64 = 1;
 const LET_OTHERS_END: Duration = Duration::from_micros(300);
 /// Channels in one packet of a report: handles have up to 20 digits.
 const CHANNELS_PER_REPORT: usize = 2_000;
+/// Between two looks whether a call that uses a buffer which was taken away has ended.
+const LET_GO_LOOK: Duration = Duration::from_millis(5);
 /// How often a service without a manager shows that it lives (R-CHN-7).
 const BEAT_ALONE: Duration = Duration::from_millis(500);
 /// Longest time that the last message, that of a deadline, may wait for room.
@@ -61,6 +66,9 @@ struct Control<E> {
     waiting: BTreeMap<u64, Sender<Verdict>>,
     next_ask: u64,
     channels: BTreeMap<u64, Channel>,
+    buffers: Arc<Buffers>,
+    /// Those that were taken away, while calls use them.
+    leaving: Leaving,
     alarm: Arc<Alarm>,
     events: Receiver<(u64, Event)>,
     teller: Sender<(u64, Event)>,
@@ -125,6 +133,8 @@ impl<E: Engine> Control<E> {
             waiting: BTreeMap::new(),
             next_ask: 1,
             channels: BTreeMap::new(),
+            buffers: Arc::default(),
+            leaving: Leaving::default(),
             alarm,
             events,
             teller,
@@ -157,7 +167,12 @@ impl<E: Engine> Control<E> {
                 true => limit,
                 false => Some(limit.map_or(BEAT_ALONE, |l| l.min(BEAT_ALONE))),
             };
+            let limit = match self.leaving.is_empty() {
+                true => limit,
+                false => Some(limit.map_or(LET_GO_LOOK, |l| l.min(LET_GO_LOOK))),
+            };
             self.wait(limit)?;
+            self.let_buffers_go();
             if !self.manager && self.beat.elapsed() >= BEAT_ALONE {
                 self.beat_alone();
             }
@@ -242,10 +257,11 @@ impl<E: Engine> Control<E> {
     fn told(&mut self, message: ToService, fds: Vec<OwnedFd>) {
         match message {
             ToService::Open(open) => self.open(open, fds),
-            ToService::BufferCame(came) => {
-                self.say(FromService::BufferHere { buffer: came.buffer });
+            ToService::BufferCame(came) => self.buffer_came(&came, fds),
+            ToService::BufferGone { buffer } => {
+                self.leaving.push(buffer, self.buffers.gone(buffer));
+                self.let_buffers_go();
             }
-            ToService::BufferGone { buffer } => self.say(FromService::BufferLeft { buffer }),
             ToService::Close { channel } => self.close(channel, |c| c.stop()),
             ToService::HandOver { channel } => {
                 let baton = fds.into_iter().next();
@@ -285,6 +301,25 @@ impl<E: Engine> Control<E> {
         }
     }
 
+    fn buffer_came(&mut self, came: &BufferCame, fds: Vec<OwnedFd>) {
+        let memory = fds.into_iter().next().ok_or("its memory is missing".to_owned());
+        if let Err(e) = memory.and_then(|memory| self.buffers.came(came, memory)) {
+            // Calls that name it are told that there is none.
+            log::line(format_args!("buffer {} cannot be mapped: {e}", Handle(came.buffer)));
+        }
+        self.say(FromService::BufferHere { buffer: came.buffer });
+    }
+
+    /// Says which of the buffers that were taken away no call uses any more.
+    fn let_buffers_go(&mut self) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        self.channels.values().for_each(|c| c.running.lender.expire());
+        let left = self.leaving.left();
+        left.into_iter().for_each(|buffer| self.say(FromService::BufferLeft { buffer }));
+    }
+
     fn open(&mut self, message: Open, fds: Vec<OwnedFd>) {
         fault::at(&self.start.settings, "opening");
         let (id, app) = (message.channel, message.app.clone());
@@ -298,7 +333,7 @@ impl<E: Engine> Control<E> {
         } else if self.channels.contains_key(&id) {
             Err("a channel with this handle is being served".to_owned())
         } else {
-            open(&self.start, &self.work, message, fds, teller)
+            open(&self.start, &self.work, &self.buffers, message, fds, teller)
         };
         match opened {
             Ok(running) => {

@@ -130,7 +130,7 @@ mod tests {
     fn a_handle_of_a_call_that_was_answered_at_once_is_no_other_calls() {
         let count = Arc::new(AtomicU64::new(1));
         let seen = count.clone();
-        let calls = OpenCalls::of_channel(|| (), move || seen.load(Ordering::Relaxed));
+        let calls = OpenCalls::of_channel(|| (), move || seen.load(Ordering::Relaxed), ());
         let mut open = OpenCells::new(calls.clone(), Duration::from_secs(1));
         let left_over = calls.later(Hold::Begun).unwrap();
         // That call ended, and the next one begins and ends.

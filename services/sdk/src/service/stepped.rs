@@ -35,7 +35,7 @@ impl<E: Engine> Stepped<E> {
         let alarm = Arc::new(Alarm::new().map_err(|e| e.to_string())?);
         let config = Config { depth, cell_bytes, ..Config::default() };
         let count = pulse.clone();
-        let answers = OpenCalls::of_channel(|| (), move || count.calls());
+        let answers = OpenCalls::of_channel(|| (), move || count.calls(), ());
         let instance = engine.open_later(&config, &answers).map_err(|e| e.to_string())?;
         let open = OpenCells::new(answers, Duration::from_secs(1));
         let shape = Shape {

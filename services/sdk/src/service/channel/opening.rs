@@ -1,6 +1,7 @@
 //! Opens a channel: checks the order, maps the two sides, and starts the thread.
 
 use super::super::Work as Behind;
+use super::super::buffers::{Buffers, Lender};
 use super::super::engine::Engine;
 use super::super::idle::Bells;
 use super::super::pulse::Pulse;
@@ -31,6 +32,7 @@ const READY_BYTES: usize = 4 << 20;
 pub fn open<E: Engine>(
     start: &Start,
     behind: &Arc<Behind<E>>,
+    buffers: &Arc<Buffers>,
     open: Open,
     fds: Vec<OwnedFd>,
     teller: Teller,
@@ -44,12 +46,14 @@ pub fn open<E: Engine>(
     pulse.set_awake(true);
     pulse.set_rate(open.calls_per_s);
     let baton = Arc::new(Mutex::new(None));
+    let lender = Lender::new(buffers.clone(), open.session, pulse.clone());
     let running = Running {
         pulse: pulse.clone(),
         bell: stop,
         standby: came.standby.as_ref().map(|(s, _)| s.clone()),
         baton: baton.clone(),
         pages: Arc::downgrade(&pages),
+        lender: lender.clone(),
     };
     let asked = Asked {
         config: config(start, &open, &at),
@@ -60,7 +64,7 @@ pub fn open<E: Engine>(
         stood: false,
         baton,
         deadline: Duration::from_millis(open.deadline_ms.max(1).into()),
-        open_calls: open_calls(pulse.clone(), running.bell.clone()),
+        open_calls: open_calls(pulse.clone(), running.bell.clone(), lender),
     };
     let serving = Serving { asked, pages, pulse, bells };
     let behind = behind.clone();
@@ -196,7 +200,7 @@ fn config(start: &Start, open: &Open, at: &wire::Calls) -> Config {
 }
 
 /// An answer to an open call wakes the channel's thread, if that sleeps.
-fn open_calls(pulse: Arc<Pulse>, bell: Option<Bell>) -> OpenCalls {
+fn open_calls(pulse: Arc<Pulse>, bell: Option<Bell>, lender: Arc<Lender>) -> OpenCalls {
     let count = pulse.clone();
     let wake = move || {
         // It declares sleep and then looks for answers: one of the two sees the other.
@@ -206,5 +210,5 @@ fn open_calls(pulse: Arc<Pulse>, bell: Option<Bell>) -> OpenCalls {
             bell.ring();
         }
     };
-    OpenCalls::of_channel(wake, move || count.calls())
+    OpenCalls::of_channel(wake, move || count.calls(), lender)
 }

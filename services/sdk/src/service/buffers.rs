@@ -1,0 +1,255 @@
+//! The buffers of the apps whose channels are served here: each is mapped as long as
+//! the manager says, or a call uses it, and found by calls of its own app alone.
+
+use super::pulse::Pulse;
+use crate::buffer::{Lend, Pins};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use vfun_supervise::BufferCame;
+use vfun_window::{Access, Mapping, WriteSpan};
+use vfun_wire::limits::WINDOW_BYTES_MAX;
+
+/// A buffer as it is mapped: gone from this process with the last that has it.
+type Mapped = Arc<WriteSpan>;
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the main thread puts in and channels' threads look up: by handle, of which
+/// session, and where.
+#[derive(Default)]
+pub struct Buffers {
+    all: Mutex<BTreeMap<u64, (u64, Mapped)>>,
+}
+
+impl Buffers {
+    /// Maps one. Told again, of one that is here, it changes nothing.
+    pub fn came(&self, came: &BufferCame, memory: OwnedFd) -> Result<(), String> {
+        if locked(&self.all).contains_key(&came.buffer) {
+            return Ok(());
+        }
+        let (end, bytes) = (came.offset.checked_add(came.bytes), came.bytes);
+        let len = usize::try_from(bytes).ok();
+        let inside = end.is_some_and(|end| end <= WINDOW_BYTES_MAX);
+        let at = came.origin.checked_add(came.offset).filter(|_| inside);
+        let (Some(at), Some(len)) = (at, len) else {
+            return Err("no window is as long".into());
+        };
+        let map = Mapping::new(&memory, at, len, Access::ReadWrite).map_err(|e| e.to_string())?;
+        let span = map.write().ok_or("it cannot be written")?;
+        locked(&self.all).insert(came.buffer, (came.session, Arc::new(span)));
+        Ok(())
+    }
+
+    /// No call finds it any more. Calls that were lent it may use it still.
+    pub fn gone(&self, buffer: u64) -> Option<Weak<WriteSpan>> {
+        locked(&self.all).remove(&buffer).map(|(_, mapped)| Arc::downgrade(&mapped))
+    }
+
+    fn of(&self, session: u64, buffer: u64) -> Option<Mapped> {
+        let all = locked(&self.all);
+        let (owner, mapped) = all.get(&buffer)?;
+        (*owner == session && session != 0).then(|| mapped.clone())
+    }
+}
+
+/// What one call was lent.
+#[derive(Default)]
+struct Lent(Mutex<Vec<Mapped>>);
+
+/// Lends a session's buffers to the calls of one of its channels.
+pub struct Lender {
+    buffers: Arc<Buffers>,
+    session: u64,
+    pulse: Arc<Pulse>,
+    /// Of which call, as the pulse counted, and what it was lent. A call that is answered
+    /// later keeps it by itself.
+    current: Mutex<(u64, Arc<Lent>)>,
+}
+
+impl Lender {
+    pub fn new(buffers: Arc<Buffers>, session: u64, pulse: Arc<Pulse>) -> Arc<Self> {
+        Arc::new(Lender { buffers, session, pulse, current: Mutex::default() })
+    }
+
+    /// Takes back what was lent to a call that has ended.
+    pub fn expire(&self) {
+        drop(self.of_call());
+    }
+
+    /// What the call under way was lent; of an earlier one nothing is left.
+    fn of_call(&self) -> Arc<Lent> {
+        let mut current = locked(&self.current);
+        let calls = self.pulse.calls();
+        if current.0 != calls {
+            *current = (calls, Arc::default());
+        }
+        current.1.clone()
+    }
+}
+
+impl Lend for Arc<Lender> {
+    fn lend(&self, handle: u64) -> Option<(*mut u8, usize)> {
+        let mapped = self.buffers.of(self.session, handle)?;
+        let at = (mapped.as_mut_ptr(), mapped.len());
+        let lent = self.of_call();
+        let mut lent = locked(&lent.0);
+        if !lent.iter().any(|other| Arc::ptr_eq(other, &mapped)) {
+            lent.push(mapped);
+        }
+        Some(at)
+    }
+
+    fn pins(&self) -> Option<Pins> {
+        Some(self.of_call())
+    }
+}
+
+/// Buffers that the manager took away and that a call uses still.
+#[derive(Default)]
+pub struct Leaving(Vec<(u64, Weak<WriteSpan>)>);
+
+impl Leaving {
+    /// One more.
+    pub fn push(&mut self, buffer: u64, mapped: Option<Weak<WriteSpan>>) {
+        self.0.push((buffer, mapped.unwrap_or_default()));
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that nobody uses any more; they are unmapped.
+    pub fn left(&mut self) -> Vec<u64> {
+        let left = |(_, mapped): &mut (u64, Weak<WriteSpan>)| mapped.strong_count() == 0;
+        self.0.extract_if(.., left).map(|(buffer, _)| buffer).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Args, DriverError, OpenCalls, Out};
+    use vfun_window::memfd;
+
+    fn came(buffer: u64, session: u64, offset: u64) -> BufferCame {
+        BufferCame { buffer, session, origin: 4096, offset, bytes: 4096 }
+    }
+
+    struct Bed {
+        buffers: Arc<Buffers>,
+        memory: OwnedFd,
+        window: WriteSpan,
+    }
+
+    /// Two sessions with a buffer each.
+    fn bed() -> Bed {
+        let memory = memfd("t", 1 << 16).unwrap();
+        let window = Mapping::new(&memory, 4096, 1 << 15, Access::ReadWrite).unwrap();
+        let (buffers, window) = (Arc::<Buffers>::default(), window.write().unwrap());
+        for (buffer, session, offset) in [(71, 1, 4096), (72, 2, 8192)] {
+            buffers.came(&came(buffer, session, offset), memory.try_clone().unwrap()).unwrap();
+        }
+        Bed { buffers, memory, window }
+    }
+
+    fn channel(b: &Bed, session: u64) -> (Arc<Pulse>, Arc<Lender>, OpenCalls) {
+        let pulse = Arc::new(Pulse::default());
+        let lender = Lender::new(b.buffers.clone(), session, pulse.clone());
+        (pulse, lender.clone(), OpenCalls::of_channel(|| (), || 0, lender))
+    }
+
+    #[test]
+    fn calls_find_the_buffers_of_their_own_session_alone() {
+        let b = bed();
+        let (pulse, _, calls) = channel(&b, 1);
+        let mut room = [0; 8];
+        let out = Out::private_later(&mut room, &calls);
+        pulse.begin();
+        b.window.write(4096, b"one").unwrap();
+        let own = out.buffer(71).unwrap();
+        let mut got = [0; 3];
+        own.read_at(0, &mut got).unwrap();
+        assert_eq!((&got, own.len()), (b"one", 4096));
+        own.write_at(4093, b"end").unwrap();
+        b.window.read(8189, &mut got).unwrap();
+        assert_eq!(&got, b"end");
+        for other in [72, 73, 0] {
+            let e: DriverError = out.buffer(other).unwrap_err();
+            assert_eq!(e.code, crate::abi::BAD_ARGS, "{}", e.sentence);
+        }
+        let (_, _, nobody) = channel(&b, 0);
+        b.buffers.came(&came(74, 0, 12288), b.memory.try_clone().unwrap()).unwrap();
+        assert!(Out::private_later(&mut [0; 8], &nobody).buffer(74).is_err());
+        assert!(Out::private(&mut [0; 8]).buffer(71).is_err());
+        let _ = Args::private(&[]);
+    }
+
+    #[test]
+    fn a_buffer_is_let_go_of_when_no_call_uses_it() {
+        let b = bed();
+        let (pulse, lender, calls) = channel(&b, 1);
+        let mut room = [0; 8];
+        let mut leaving = Leaving::default();
+        // One that no call was lent, and one that nobody has: at once.
+        leaving.push(72, b.buffers.gone(72));
+        leaving.push(99, b.buffers.gone(99));
+        assert_eq!(leaving.left(), [72, 99]);
+        // One that a call uses: when that ends.
+        pulse.begin();
+        Out::private_later(&mut room, &calls).buffer(71).unwrap();
+        leaving.push(71, b.buffers.gone(71));
+        lender.expire();
+        assert!(leaving.left().is_empty(), "its call is under way");
+        assert!(Out::private_later(&mut room, &calls).buffer(71).is_err(), "found no more");
+        pulse.end();
+        lender.expire();
+        assert_eq!(leaving.left(), [71]);
+        assert!(leaving.is_empty());
+    }
+
+    #[test]
+    fn a_call_that_is_answered_later_keeps_its_buffers() {
+        let b = bed();
+        let (pulse, lender, calls) = channel(&b, 1);
+        let (mut room, mut leaving) = ([0; 8], Leaving::default());
+        pulse.begin();
+        let mut out = Out::private_later(&mut room, &calls);
+        let answerer = out.later().unwrap();
+        // Lent after the handle was taken.
+        let at = out.buffer(71).unwrap();
+        pulse.end();
+        let held = calls.hold(0).unwrap();
+        leaving.push(71, b.buffers.gone(71));
+        lender.expire();
+        assert!(leaving.left().is_empty(), "it is not answered");
+        at.write_at(0, b"late").unwrap();
+        // Cancelled, its driver may write there until it answers.
+        drop(held);
+        lender.expire();
+        assert!(leaving.left().is_empty());
+        let _ = answerer.answer(&[]);
+        assert_eq!(leaving.left(), [71]);
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_refused() {
+        let b = bed();
+        let fd = || b.memory.try_clone().unwrap();
+        let wrong = |change: fn(&mut BufferCame)| {
+            let mut c = came(80, 1, 4096);
+            change(&mut c);
+            b.buffers.came(&c, fd()).unwrap_err()
+        };
+        assert!(wrong(|c| c.bytes = 1 << 20).contains("ends at"));
+        assert!(wrong(|c| c.bytes = 0).contains("whole pages"));
+        assert!(wrong(|c| c.offset = 1).contains("whole pages"));
+        assert!(wrong(|c| c.bytes = u64::MAX - 4095).contains("as long"));
+        assert!(wrong(|c| c.origin = u64::MAX).contains("as long"));
+        b.buffers.came(&came(71, 9, 0), fd()).expect("told again it stays as it is");
+        assert!(b.buffers.of(1, 71).is_some() && b.buffers.of(9, 71).is_none());
+    }
+}
