@@ -15,6 +15,7 @@ use super::notes::check_memory;
 use super::place::CONTROL_WINDOW;
 use super::requests::{body, zero};
 use super::services::ServiceState;
+use super::table::NoSuch;
 use super::{Action, ControlRequest, Core, Level, ServiceId, WindowId};
 use std::collections::BTreeSet;
 use vfun_wire::limits::{BUFFER_ALIGN_MAX, BUFFERS, WINDOW_BYTES_MAX};
@@ -134,12 +135,11 @@ impl Core {
     ) -> Result<(), Nack> {
         let handle = Handle(body::<BufferPut>(bytes, Kind::BufferPut)?.buffer.get());
         match self.buffers.get(handle) {
-            // Also of one that is over: its app has given it back.
-            Ok(b) if b.holder.session != session || b.is_over() => {
-                return Err(nacks::no_buffer(handle));
-            }
+            Ok(b) if b.holder.session != session => return Err(nacks::no_buffer(handle)),
+            Ok(b) if b.is_over() => return Err(nacks::buffer_over(handle)),
             Ok(_) => {}
-            Err(_) => return Err(nacks::no_buffer(handle)),
+            Err(NoSuch::Unknown) => return Err(nacks::no_buffer(handle)),
+            Err(NoSuch::Stale) => return Err(nacks::buffer_over(handle)),
         }
         self.end_buffer(handle, false, "given back by the app", out);
         Ok(())

@@ -33,6 +33,11 @@ pub(super) fn no_buffer(buffer: Handle) -> Nack {
     Nack::new(NackCode::BadHandle, format!("this session has no buffer {buffer}"))
 }
 
+pub(super) fn buffer_over(buffer: Handle) -> Nack {
+    let sentence = format!("buffer {buffer} has ended: it was given back, or its grant has ended");
+    Nack::new(NackCode::Stale, sentence)
+}
+
 pub(super) fn buffer_ended(why: &str) -> Nack {
     Nack::new(NackCode::WrongState, format!("the buffer ended while it was being given: {why}"))
 }

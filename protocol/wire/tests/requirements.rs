@@ -94,3 +94,13 @@ fn the_scan_finds_what_it_should() {
     let want: BTreeSet<String> = ["R-CEL-3", "R-SLP-2"].map(String::from).into();
     assert_eq!(quoted(text), want);
 }
+
+/// A session has as many buffers as the kernel module keeps of one file.
+#[test]
+fn the_kernel_module_keeps_as_many_buffers_as_a_session_has() {
+    let limits = std::fs::read_to_string(root().join("guest/kmod/limits.h")).unwrap();
+    let line = limits.lines().find_map(|l| l.strip_prefix("#define VFUN_BUFFERS_MAX "));
+    let module = line.expect("it has a limit").trim();
+    let same = module == vfun_wire::limits::BUFFERS.to_string() || module == "VFUN_BUFFERS";
+    assert!(same, "the module keeps {module}");
+}

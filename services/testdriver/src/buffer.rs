@@ -14,7 +14,8 @@ pub enum Op {
     Sum = 0,
     /// Set each byte to the value.
     Fill = 1,
-    /// Wait for so many times ten milliseconds as the value says, then set each byte to 1.
+    /// Set the first byte to 1, wait for so many times ten milliseconds as the value says,
+    /// then set each byte to 1.
     SlowFill = 2,
 }
 
@@ -41,6 +42,7 @@ pub(crate) fn enter(args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverErro
         1 | 2 => {
             let slow = op == 2;
             if slow {
+                buffer.write_at(offset, &[1])?;
                 std::thread::sleep(Duration::from_millis(10 * u64::from(value)));
             }
             let piece = [if slow { 1 } else { value }; 4096];

@@ -12,6 +12,7 @@ use vfun_wire::kind::CallsShape;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::message::*;
 use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::Range;
 use vfun_wire::version::VERSION_MIN;
 use vfun_wire::{Nack, NackCode, Status, names};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -47,6 +48,9 @@ enum What {
     List,
     KeepAlive,
     Goodbye,
+    /// A buffer, of this grant if it is not 0.
+    BufferGet(u64),
+    BufferPut(u64),
 }
 
 struct Asking {
@@ -67,6 +71,15 @@ struct Mine {
     channel: Option<Channel>,
 }
 
+struct Mapped {
+    buffer: u64,
+    /// That it belongs to; 0: the session.
+    grant: u64,
+    range: Range,
+    /// Of the world when it was given: if they are others, the session may have ended.
+    fates: (u64, u64),
+}
+
 struct Session {
     handle: u64,
     line: u16,
@@ -83,12 +96,15 @@ pub struct App {
     session: Option<Session>,
     asking: Option<Asking>,
     grants: Vec<Mine>,
+    buffers: Vec<Mapped>,
     beats: u64,
     calls: u64,
     /// It is not there for so many steps.
     pub away: u32,
     /// Calls it makes at once at most.
     eager: usize,
+    /// The grant of the buffer that it gives back.
+    putting: u64,
 }
 
 impl App {
@@ -101,10 +117,12 @@ impl App {
             session: None,
             asking: None,
             grants: vec![],
+            buffers: vec![],
             beats: 0,
             calls: 0,
             away: 0,
             eager,
+            putting: 0,
         }
     }
 
@@ -117,6 +135,7 @@ impl App {
     }
 
     fn lose_all(&mut self, ledger: &mut Ledger) {
+        self.buffers.clear();
         for m in std::mem::take(&mut self.grants) {
             for (_, number) in m.channel.into_iter().flat_map(|c| c.open) {
                 ledger.abandoned(number);
@@ -226,6 +245,16 @@ impl App {
                 }
             }
             46..=50 => self.release(v, false),
+            51..=56 if self.buffers.len() < 3 => self.get_buffer(v),
+            57..=61 if !self.buffers.is_empty() => {
+                let pick = self.rng.usize(0..self.buffers.len());
+                let Mapped { buffer, grant, range, fates } = self.buffers.swap_remove(pick);
+                if !v.revoked.contains(&grant) && fates == (v.losses, v.jumps) {
+                    v.memory.soil_buffer(&range, self.rng.u64(..));
+                }
+                self.putting = grant;
+                self.post(v, What::BufferPut(buffer), Kind::BufferPut, &buffer.to_le_bytes());
+            }
             100 => {
                 let open = |m: &Mine| m.channel.as_ref().is_some_and(|c| !c.open.is_empty());
                 if self.grants.iter().any(|m| !open(m)) {
@@ -236,6 +265,18 @@ impl App {
             }
             _ => self.call(v),
         }
+    }
+
+    fn get_buffer(&mut self, v: &mut View) {
+        let grant = self.grants.first().filter(|_| self.rng.bool()).map_or(0, |m| m.grant);
+        let get = BufferGet {
+            grant: U64::new(grant),
+            bytes: U64::new([1, 4096, 9000, 70_000][self.rng.usize(0..4)]),
+            align: U64::new([0, 4096, 1 << 16][self.rng.usize(0..3)]),
+            flags: U32::ZERO,
+            reserved: U32::ZERO,
+        };
+        self.post(v, What::BufferGet(grant), Kind::BufferGet, get.as_bytes());
     }
 
     fn leave(&mut self, v: &mut View) {
@@ -252,6 +293,7 @@ impl App {
             return;
         }
         let m = self.grants.remove(ready[self.rng.usize(0..ready.len())]);
+        self.buffers.retain(|b| b.grant != m.grant);
         if let Some(c) = m.channel {
             for (_, number) in c.open {
                 v.ledger.abandoned(number);
@@ -389,7 +431,23 @@ impl App {
                     Stats::read_from_bytes(body).expect("an answer as long as the message says");
                 assert!(s.errors.get() <= s.calls.get(), "more errors than calls: {s:?}");
             }
-            What::Release(_) | What::List | What::KeepAlive => {}
+            What::BufferGet(grant) => {
+                let ack = BufferAck::read_from_bytes(body).expect("a whole answer");
+                let range = ack.range;
+                let at = &[v.memory.heap()];
+                vfun_wire::range::check(&[range], at).unwrap_or_else(|e| panic!("a buffer: {e}"));
+                // Its grant or session may have been taken away since.
+                if v.revoked.contains(&grant) || late {
+                    return;
+                }
+                if let Some(at) = v.memory.dirt_in(&range) {
+                    panic!("a buffer is given with what another left in it, at {at}");
+                }
+                v.memory.soil_buffer(&range, self.rng.u64(..));
+                let (buffer, fates) = (ack.buffer.get(), (v.losses, v.jumps));
+                self.buffers.push(Mapped { buffer, grant, range, fates });
+            }
+            What::Release(_) | What::List | What::KeepAlive | What::BufferPut(_) => {}
         }
     }
 
@@ -397,6 +455,9 @@ impl App {
         let gone = matches!(nack.code, NackCode::Stale | NackCode::BadHandle);
         let about = match what {
             What::Activate(g) | What::Release(g) | What::Stats(g) => Some(g),
+            What::BufferGet(g) => Some(g).filter(|g| *g != 0),
+            // It ends with its grant.
+            What::BufferPut(_) => Some(self.putting).filter(|g| *g != 0),
             _ => None,
         };
         if gone {
@@ -426,6 +487,10 @@ impl App {
                 matches!(nack.code, NoCapacity | ServiceFailed | Starting)
                     || about.is_some_and(|g| v.revoked.contains(&g))
             }
+            What::BufferGet(g) => {
+                use NackCode::{Denied, NoCapacity, OverQuota};
+                matches!(nack.code, NoCapacity | OverQuota | Denied) || v.revoked.contains(&g)
+            }
             // The window's client was removed.
             What::List => nack.code == NackCode::Denied,
             _ => false,
@@ -434,6 +499,7 @@ impl App {
     }
 
     fn drop_grant(&mut self, v: &mut View, grant: u64) {
+        self.buffers.retain(|b| b.grant != grant);
         if let Some(i) = self.grants.iter().position(|m| m.grant == grant) {
             for (_, number) in self.grants.remove(i).channel.into_iter().flat_map(|c| c.open) {
                 v.ledger.abandoned(number);

@@ -40,6 +40,31 @@ impl World {
             assert!(most.is_none_or(|h| n <= h.instances), "'{function}' has {n} instances out");
         }
         self.check_maps(&ranges);
+        self.check_buffers();
+    }
+
+    /// What services have mapped of buffers is nobody else's, and their own client's.
+    fn check_buffers(&self) {
+        let m = self.manager.as_ref().expect("the caller looked");
+        let honest = self.processes.iter().filter(|(_, p)| p.temper != Temper::Lies);
+        let mapped =
+            honest.flat_map(|(pid, p)| p.buffers().map(move |(h, mem, r)| (*pid, h, mem, r)));
+        for (pid, buffer, memory, range) in mapped {
+            let of_window = |window| m.memory(window).is_some_and(|w| Rc::ptr_eq(w, memory));
+            for (handle, b) in m.rim.core.buffers().filter(|(_, b)| of_window(b.holder.window)) {
+                assert!(
+                    handle.0 == buffer || !b.range().meets(range),
+                    "process {pid} has pages of buffer {buffer:x}, which are given to {handle}"
+                );
+            }
+            for (handle, g) in m.rim.core.grants().filter(|(_, g)| of_window(g.holder.window)) {
+                let meets = g.channel().is_some_and(|c| c.ranges().iter().any(|r| r.meets(range)));
+                assert!(
+                    !meets,
+                    "process {pid} has pages of buffer {buffer:x}, which are channel {handle}'s"
+                );
+            }
+        }
     }
 
     /// What services really have mapped is nobody else's.

@@ -15,7 +15,7 @@ use vfun_wire::control::{
 use vfun_wire::header::{HEAP_OFF, POSTED_OFF, SESSIONS_OFF};
 use vfun_wire::kind::Calls;
 use vfun_wire::place::ChannelPlace;
-use vfun_wire::range::Heap;
+use vfun_wire::range::{Heap, Range};
 
 /// Memory that guest, manager and services share: real, so that the real code
 /// of all three works on it.
@@ -85,6 +85,26 @@ impl Memory {
                 })
                 .map(|w| off + w as u64 * 8)
         })
+    }
+
+    /// The first word of a buffer that is not zero, if any.
+    pub fn dirt_in(&self, range: &Range) -> Option<u64> {
+        let span = self.part(range);
+        let words = 0..range.bytes.get() as usize / 8;
+        let dirty = |w: &usize| span.load(*w, Ordering::Relaxed) != 0;
+        words.into_iter().find(dirty).map(|w| range.offset.get() + w as u64 * 8)
+    }
+
+    /// Writes all over a buffer, as its app may.
+    pub fn soil_buffer(&self, range: &Range, with: u64) {
+        let span = self.part(range);
+        for word in [0, 100, range.bytes.get() as usize / 8 - 1] {
+            span.store(word, with | 1, Ordering::Relaxed);
+        }
+    }
+
+    fn part(&self, r: &Range) -> WriteSpan {
+        self.span.part(r.offset.get() as usize, r.bytes.get() as usize).expect("inside the window")
     }
 
     /// Writes all over a channel's own side, as an app may.

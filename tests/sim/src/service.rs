@@ -13,6 +13,7 @@ use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService, Open, ToServ
 use vfun_wire::Status;
 use vfun_wire::channel::in_header;
 use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::{Access, Range};
 
 /// How a process behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +110,15 @@ pub struct Process {
     pub inbox: VecDeque<Told>,
     pub outbox: VecDeque<FromService>,
     channels: BTreeMap<u64, Channel>,
+    /// Buffers that it has mapped.
+    buffers: BTreeMap<u64, Buffer>,
+}
+
+struct Buffer {
+    memory: Rc<Memory>,
+    range: Range,
+    /// It was taken away, and a call uses it still.
+    leaving: bool,
 }
 
 impl Process {
@@ -126,6 +136,7 @@ impl Process {
             inbox: VecDeque::new(),
             outbox: VecDeque::new(),
             channels: BTreeMap::new(),
+            buffers: BTreeMap::new(),
         }
     }
 
@@ -133,6 +144,7 @@ impl Process {
         if self.exit.is_none() {
             self.exit = Some(exit);
             self.channels.clear(); // unmapped
+            self.buffers.clear();
             self.inbox.clear();
         }
     }
@@ -171,6 +183,29 @@ impl Process {
         })
     }
 
+    /// The buffers that it has mapped, of which windows.
+    pub fn buffers(&self) -> impl Iterator<Item = (u64, &Rc<Memory>, &Range)> {
+        self.buffers.iter().map(|(h, b)| (*h, &b.memory, &b.range))
+    }
+
+    /// A call writes into a buffer that it has, or one that was taken away is let go of.
+    fn use_buffers(&mut self) {
+        let Some(pick) = self.buffers.len().checked_sub(1).map(|n| self.rng.usize(0..=n)) else {
+            return;
+        };
+        let (&buffer, b) = self.buffers.iter().nth(pick).expect("so many");
+        let (first, word) = (b.range.offset.get() as usize / 8, self.rng.usize(0..512));
+        let value = self.rng.u64(1..);
+        // Its app has written there, so it may have named it in a call.
+        if b.memory.load(first) != 0 {
+            b.memory.store(first + word, value);
+        }
+        if b.leaving && self.rng.bool() {
+            self.buffers.remove(&buffer);
+            self.say(FromService::BufferLeft { buffer });
+        }
+    }
+
     /// The VFs that it is on.
     pub fn vfs(&self) -> impl Iterator<Item = u16> {
         self.channels.values().filter(|c| !matches!(c.at, At::Ended)).filter_map(|c| c.vf)
@@ -199,6 +234,7 @@ impl Process {
         if self.over() {
             return self.die(Exit::Code(0));
         }
+        self.use_buffers();
         while steady && !self.inbox.is_empty() {
             self.hear();
         }
@@ -294,6 +330,17 @@ impl Process {
             ToService::Open(order) => {
                 self.open(&order, memory.expect("it comes along"), baton);
             }
+            ToService::BufferCame(came) => {
+                let range = Range::new(0, Access::Both, came.offset, came.bytes);
+                let memory = memory.expect("it comes along");
+                let b = Buffer { memory, range, leaving: false };
+                self.buffers.entry(came.buffer).or_insert(b);
+                self.say(FromService::BufferHere { buffer: came.buffer });
+            }
+            ToService::BufferGone { buffer } => match self.buffers.get_mut(&buffer) {
+                Some(b) => b.leaving = true,
+                None => self.say(FromService::BufferLeft { buffer }),
+            },
             ToService::Close { channel } => match self.channels.get_mut(&channel) {
                 Some(c) if !matches!(c.at, At::Ended) => c.closing = true,
                 Some(_) => {
@@ -509,7 +556,9 @@ impl Process {
             _ => ledger.handle(self.rng.usize(..)).unwrap_or(1),
         };
         let reason = "a lie".to_owned();
-        let message = match self.rng.u32(0..10) {
+        let message = match self.rng.u32(0..12) {
+            10 => FromService::BufferHere { buffer: channel },
+            11 => FromService::BufferLeft { buffer: channel },
             0 => FromService::Opened { channel },
             1 if self.rng.bool() => FromService::DeviceLost { channel, reason },
             1 => FromService::Standing { channel },

@@ -153,19 +153,20 @@ impl System for World {
         let (memory, baton) = match with {
             With::Nothing => (None, None),
             With::Baton(baton) => (None, baton.cloned()),
-            With::Window(..) if refusal == Some(2) => {
+            With::Window(..) | With::Memory(..) if refusal == Some(2) => {
                 self.unheard.insert(service, message.clone());
                 return Err(Unsent::NoRoom);
             }
-            With::Window(..) if refusal == Some(0) => {
+            With::Window(..) | With::Memory(..) if refusal == Some(0) => {
                 return Err(Unsent::Never(io::Error::other("no descriptors")));
             }
-            With::Window(window, _) => {
+            With::Window(window, _) | With::Memory(window, 0) => {
                 let gone = || Unsent::Never(io::Error::other("its window is gone"));
                 let memory = self.rim().windows.get(&window).map(|a| a.peer.memory.clone());
                 let standby = matches!(message, ToService::Open(open) if open.standby);
                 (Some(memory.ok_or_else(gone)?), standby.then(Baton::default))
             }
+            With::Memory(_, other) => panic!("no window has a memory {other} here"),
         };
         let giver = baton.clone().filter(|_| memory.is_some());
         let pid = self.rim().services.get(&service).map(|s| s.pid);

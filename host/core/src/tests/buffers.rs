@@ -106,7 +106,7 @@ fn a_buffer_is_of_whole_pages_at_its_alignment_and_comes_back() {
     assert_eq!(b.core.totals().buffers, 4);
     for buffer in seen {
         put(&mut b, s, buffer).0.unwrap();
-        assert_eq!(put(&mut b, s, buffer).0.unwrap_err().code, NackCode::BadHandle, "once");
+        assert_eq!(put(&mut b, s, buffer).0.unwrap_err().code, NackCode::Stale, "once");
     }
     assert_eq!((free(&b), b.core.totals().buffers), (all, 0));
     assert!(!b.core.needs_tick());

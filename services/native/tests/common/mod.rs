@@ -44,6 +44,8 @@ pub struct Shape {
     pub calls_per_s: u32,
     pub doorbell: bool,
     pub kind: ChannelKind,
+    /// Of the app, for its buffers.
+    pub session: u64,
 }
 
 impl Default for Shape {
@@ -55,6 +57,7 @@ impl Default for Shape {
             calls_per_s: 0,
             doorbell: true,
             kind: ChannelKind::Calls,
+            session: 0,
         }
     }
 }

@@ -14,7 +14,7 @@ use vfun_wire::header::POSTED_OFF;
 use vfun_wire::kind::CallsShape;
 use vfun_wire::limits::*;
 use vfun_wire::message::{Hello, HelloAck, Kind, Negotiate};
-use vfun_wire::version::VERSION;
+use vfun_wire::version::{Features, VERSION};
 use vfun_wire::{LINE, Nack, NackCode, names};
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, IntoBytes};
@@ -24,6 +24,8 @@ pub struct Raw {
     _socket: Option<OwnedFd>,
     pub window: WriteSpan,
     pub bell: Option<Bell>,
+    /// What this app rings, by vector; none where its window has no doorbells.
+    pub bells: Vec<Bell>,
     /// What the host rings for this app.
     pub ears: Vec<OwnedFd>,
     pub seq: u32,
@@ -63,12 +65,13 @@ impl Raw {
         let map =
             Mapping::new(fds[0].as_fd(), 0, ack.window_bytes.get() as usize, Access::ReadWrite)
                 .unwrap();
-        let bell = Bell::from_fd(fds.remove(1));
-        let ears = fds.split_off(usize::from(VECTORS));
+        let ears = fds.split_off(1 + usize::from(VECTORS));
+        let bells: Vec<Bell> = fds.split_off(1).into_iter().map(Bell::from_fd).collect();
         Ok(Raw {
             _socket: Some(socket),
             window: map.write().unwrap(),
-            bell: Some(bell),
+            bell: bells.first().cloned(),
+            bells,
             ears,
             seq: 0,
         })
@@ -83,7 +86,7 @@ impl Raw {
         // It goes on where another app stopped.
         let last = window.load(control::request_off(0) / 8 + WORD_POSTED, Ordering::Acquire);
         let seq = Posted::unpack(last).seq;
-        Raw { _socket: None, window, bell: None, ears: vec![], seq }
+        Raw { _socket: None, window, bell: None, bells: vec![], ears: vec![], seq }
     }
 
     pub fn ring(&self) {
@@ -126,9 +129,15 @@ impl Raw {
     }
 
     pub fn hello(&mut self) -> u64 {
+        self.hello_with(Features(0))
+    }
+
+    /// As an app that has these features.
+    pub fn hello_with(&mut self, features: Features) -> u64 {
         let mut h = Hello::read_from_bytes(&[0; size_of::<Hello>()]).unwrap();
         (h.version_min, h.version_max) = (U16::new(VERSION), U16::new(VERSION));
         h.app = names::encode("raw").unwrap();
+        h.features = U64::new(features.0);
         let ack = self.ask(Kind::Hello, 0, h.as_bytes()).unwrap();
         HelloAck::read_from_bytes(&ack).unwrap().session.get()
     }

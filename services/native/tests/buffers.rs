@@ -1,0 +1,72 @@
+//! A service and the buffers of its apps: told of them, found by their own calls alone,
+//! and let go of when no call uses them.
+
+use crate::common;
+
+use common::{App, Service, Shape};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use vfun_supervise::{BufferCame, FromService, ToService, send};
+use vfun_testdriver::buffer::{Op, args};
+use vfun_window::{Access, Mapping};
+use vfun_wire::Status;
+use vfun_wire::header::HEAP_OFF;
+
+/// A page in the app's window in which no channel lies.
+fn give(s: &mut Service, app: &App, buffer: u64, session: u64) {
+    let (offset, bytes) = (HEAP_OFF as u64, 4096);
+    let came = BufferCame { buffer, session, origin: 0, offset, bytes };
+    send(s.socket(), &ToService::BufferCame(came), &[app.window.as_fd()]).unwrap();
+    assert_eq!(s.hear(), FromService::BufferHere { buffer });
+}
+
+fn sum(app: &App, buffer: u64) -> Option<u64> {
+    let (status, bytes) = app.call(&args(Op::Sum, 0, buffer, 0, 4096));
+    assert!(matches!(status, Status::Ok | Status::DriverError), "{status:?}");
+    (status == Status::Ok).then(|| u64::from_le_bytes(bytes.try_into().unwrap()))
+}
+
+#[test]
+fn calls_of_one_session_find_its_buffers_and_others_do_not() {
+    let mut s = Service::misbehaving();
+    let one = s.open(1, Shape { session: 11, ..Shape::default() });
+    let two = s.open(2, Shape { session: 12, ..Shape::default() });
+    let nobody = s.open(3, Shape::default());
+    give(&mut s, &one, 7, 11);
+    give(&mut s, &nobody, 8, 0);
+    assert_eq!((sum(&one, 7), sum(&two, 7), sum(&nobody, 7)), (Some(0), None, None));
+    assert_eq!(sum(&nobody, 8), None, "whose session is not known has none");
+    assert_eq!(one.call(&args(Op::Fill, 2, 7, 96, 4000)).0, Status::Ok);
+    assert_eq!(sum(&one, 7), Some(8000));
+    assert_eq!(one.call(&args(Op::Fill, 2, 7, 97, 4000)).0, Status::DriverError);
+    // Told again it is the same; a descriptor that is missing ends nothing.
+    give(&mut s, &one, 7, 11);
+    let came = BufferCame { buffer: 9, session: 11, origin: 0, offset: 0, bytes: 4096 };
+    s.tell(ToService::BufferCame(came));
+    assert_eq!(s.hear(), FromService::BufferHere { buffer: 9 });
+    assert_eq!((sum(&one, 9), sum(&one, 7)), (None, Some(8000)));
+    for buffer in [7, 99] {
+        s.tell(ToService::BufferGone { buffer });
+        assert_eq!(s.hear(), FromService::BufferLeft { buffer });
+    }
+    assert_eq!(sum(&one, 7), None);
+    s.stop();
+}
+
+#[test]
+fn a_buffer_is_left_when_its_call_has_ended() {
+    let mut s = Service::misbehaving();
+    let app = s.open(1, Shape { session: 11, ..Shape::default() });
+    give(&mut s, &app, 7, 11);
+    let slow = app.post(&args(Op::SlowFill, 30, 7, 0, 4096));
+    // Its driver has the buffer once it has written there.
+    let at = Mapping::new(&app.window, HEAP_OFF as u64, 4096, Access::Read).unwrap().read();
+    while at.load(0, Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    s.tell(ToService::BufferGone { buffer: 7 });
+    assert_eq!(s.hear(), FromService::BufferLeft { buffer: 7 });
+    let ended = app.answer_within(&slow, std::time::Duration::ZERO);
+    assert_eq!(ended.expect("the call has ended").0, Status::Ok);
+    s.stop();
+}
