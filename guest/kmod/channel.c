@@ -131,8 +131,8 @@ void vfun_channel_look(struct vfun_channel *ch)
 
 /*
  * Checks a channel's ranges and makes it live, so that its file can map them.
- * -EPROTO: a range that cannot be; -ENXIO: its window is not here. The caller
- * is inside.
+ * -EPROTO: a range that cannot be; -ENXIO: its window is not here; -ENOENT: a
+ * buffer whose grant has ended. The caller is inside.
  */
 int vfun_channel_go_live(struct vfun_channel *ch, u64 generation)
 {
@@ -147,6 +147,8 @@ int vfun_channel_go_live(struct vfun_channel *ch, u64 generation)
 		ret = -ENODEV;
 	else if (generation != vfun_generation(dev))
 		ret = -ESTALE;
+	else if (ch->buffer && ch->grant && !vfun_grant_open(ch->vf, ch->grant))
+		ret = -ENOENT;
 	if (!ret) {
 		vfun_links_look(&killed);
 		ret = vfun_areas_enter(ch, &killed);

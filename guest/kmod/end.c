@@ -79,6 +79,8 @@ void vfun_kill_end(struct list_head *killed)
 		vfun_channel_event(ch);
 		spin_unlock_irqrestore(&win->bell_lock, flags);
 		list_del_init(&ch->killed);
+		if (ch->buffer)
+			vfun_buffer_over(ch);
 		vfun_channel_put(ch);
 	}
 	mutex_unlock(&vfun_lock);

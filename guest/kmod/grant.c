@@ -33,12 +33,57 @@ void vfun_grant_free(struct vfun_grant *grant)
 	kfree(grant);
 }
 
-/* Whether buffers may come to a grant of this file. Under vf->lock. */
+/*
+ * Whether buffers may come to a grant of this file, as far as it is known here.
+ * Under vf->lock.
+ */
 static bool open_to_buffers(struct vfun_file *vf, u64 handle)
 {
 	struct vfun_grant *grant = vfun_grant_find(vf, VFUN_HOLDS_GRANT, handle);
 
-	return grant && !grant->ending;
+	return grant && !grant->ending &&
+	       !(grant->ch && READ_ONCE(grant->ch->dead));
+}
+
+/*
+ * The same, also if the host has ended the grant a moment ago and nobody has
+ * looked since. The caller is inside, and holds map_sem.
+ */
+bool vfun_grant_open(struct vfun_file *vf, u64 handle)
+{
+	struct vfun_grant *grant;
+	bool open;
+
+	spin_lock(&vf->lock);
+	open = open_to_buffers(vf, handle);
+	grant = open ? vfun_grant_find(vf, VFUN_HOLDS_GRANT, handle) : NULL;
+	if (grant && grant->ch && vfun_channel_ended(grant->ch))
+		open = false;
+	spin_unlock(&vf->lock);
+	return open;
+}
+
+/*
+ * A buffer is over: if it went with its grant, its file need not remember it.
+ * One that is just being given back is left to whoever does that.
+ */
+void vfun_buffer_over(struct vfun_channel *ch)
+{
+	struct vfun_grant *record = NULL;
+	struct vfun_file *vf = ch->vf;
+
+	spin_lock(&vf->lock);
+	if (ch->grant && !open_to_buffers(vf, ch->grant))
+		record = vfun_grant_find(vf, VFUN_HOLDS_BUFFER, ch->handle);
+	if (record && record->ch == ch && record->state == VFUN_GRANT_ACTIVE) {
+		list_del(&record->list);
+		vf->held[VFUN_HOLDS_BUFFER]--;
+	} else {
+		record = NULL;
+	}
+	spin_unlock(&vf->lock);
+	if (record)
+		vfun_grant_free(record);
 }
 
 /*
@@ -87,7 +132,7 @@ static int settle(struct vfun_request *r, struct vfun_grant *grant, u64 of,
 		ret = ret ?: -ECANCELED;
 	} else {
 		if (came && of && !open_to_buffers(vf, of))
-			ret = -ECANCELED;
+			ret = -ENOENT;
 		else if (came && vfun_grant_find(vf, grant->what, grant->handle))
 			ret = -EPROTO;
 		if (came && !ret) {
@@ -305,12 +350,21 @@ static struct vfun_channel *buffer_from(struct vfun_request *r,
 	return ERR_PTR(ret);
 }
 
-/* Gives back a buffer that nobody will know of; else it stays to the session's end. */
+/*
+ * Gives back a buffer that nobody will know of; else it stays to the session's
+ * end. Not if its handle is that of another one, which it would end.
+ */
 static void put_unknown(struct vfun_request *r, u64 buffer)
 {
 	struct vfun_buffer_put body = { .buffer = buffer };
-	bool acked = r->x.acked;
+	struct vfun_file *vf = r->vf;
+	bool acked = r->x.acked, known;
 
+	spin_lock(&vf->lock);
+	known = vfun_grant_find(vf, VFUN_HOLDS_BUFFER, buffer);
+	spin_unlock(&vf->lock);
+	if (known)
+		return;
 	memcpy(r->body, &body, sizeof(body));
 	r->x.kind = VFUN_KIND_BUFFER_PUT;
 	r->x.body_len = sizeof(body);
@@ -349,8 +403,8 @@ int vfun_buffer_get(struct vfun_request *r)
 		vfun_kill_one(ch, VFUN_BREAK_REASON_RELEASED);
 		vfun_channel_put(ch);
 	}
-	/* One of a session that ended is not there any more. */
-	if (ret == -ENXIO || ret == -ENOMEM)
+	/* One whose session or grant has ended is not there any more. */
+	if (ret == -ENXIO || ret == -ENOMEM || ret == -EPROTO)
 		put_unknown(r, buffer);
 	return ret;
 }

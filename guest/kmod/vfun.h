@@ -325,6 +325,8 @@ int vfun_negotiate(struct vfun_request *r);
 int vfun_activate(struct vfun_request *r);
 int vfun_give_back(struct vfun_request *r, enum vfun_holding what);
 int vfun_buffer_get(struct vfun_request *r);
+bool vfun_grant_open(struct vfun_file *vf, u64 handle);
+void vfun_buffer_over(struct vfun_channel *ch);
 
 /* session.c */
 int vfun_session_begin(struct vfun_file *vf, u64 generation);

@@ -58,11 +58,11 @@ struct vfun_ioc_info {
  *   EBUSY      HELLO, and there is a session; a grant or buffer that another
  *              thread is activating or giving back; ACTIVATE for the second time
  *   ENOTCONN   no session: HELLO comes first
- *   ENOENT     the grant or buffer is not this file's
+ *   ENOENT     the grant or buffer is not this file's, or the grant has ended
  *   EMFILE     NEGOTIATE, and the file has all the grants it may have (64);
  *              BUFFER_GET, and it has all the buffers (256)
  *   ENXIO      ACTIVATE or BUFFER_GET, and a range lies in a window that is not
- *              in this guest now. The buffer is given back; RELEASE the grant
+ *              in this guest now. RELEASE the grant
  *   ENOSPC     answer_room is too small for this message's ack or for a nack
  *   ESTALE     the window was laid out anew: session and channels are over,
  *              say HELLO again
@@ -71,6 +71,9 @@ struct vfun_ioc_info {
  *   EPROTO     the host's answer makes no sense; nothing of it was believed
  *   ECANCELED  GOODBYE came between
  *   EINTR      a fatal signal
+ *
+ * A buffer that the host gave and the module does not take (ENXIO, EPROTO, ENOMEM)
+ * is given back. A buffer that ended with its grant is not this file's any more.
  */
 struct vfun_ioc_request {
 	__u16 kind;		/* in: VFUN_KIND_... */

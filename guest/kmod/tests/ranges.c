@@ -4,12 +4,17 @@
  *
  *   ranges NODE activate   prints how ACTIVATE and then RELEASE ended
  *   ranges NODE get        prints how BUFFER_GET ended
+ *   ranges NODE twice      prints how two BUFFER_GET ended, and whether the
+ *                          first buffer is there still
  *   ranges NODE window N   prints role and bytes of a window, or the error
  *   ranges NODE buffers    right and wrong uses of buffers
  *   ranges NODE ended      prints "ready", waits until the host has ended the
  *                          channel, and looks what became of its buffers
+ *   ranges NODE unrung     prints "ready", waits for a line of input: the host
+ *                          has ended the channel and rung nobody. Asks for a
+ *                          buffer of it
  *
- * The last two print "ranges: N checks" with status 0, or what failed with 1.
+ * The last three print "ranges: N checks" with status 0, or what failed with 1.
  */
 #include "check.h"
 
@@ -122,6 +127,25 @@ static void of_a_grant(int fd, int other)
 	IS(vt_buffer_put(fd, s.buffer), -ENOENT);
 }
 
+/* Grants that come and go take the places of their buffers along. */
+static void many_grants(int fd)
+{
+	struct vfun_buffer_ack b, last = {};
+	struct vt_channel c;
+	int grants, n;
+
+	for (grants = 0; grants < 3; grants++) {
+		IS(vt_channel_open(fd, "null", &c), 0);
+		for (n = 0; n < 100; n++, last = b)
+			if (vt_buffer_get(fd, c.grant, PAGE, &b))
+				break;
+		IS(n, 100);
+		IS(vt_release(fd, c.grant), 0);
+		IS(vt_buffer_put(fd, last.buffer), -ENOENT);
+		vt_channel_unmap(&c);
+	}
+}
+
 static void too_many(int fd)
 {
 	struct vfun_buffer_ack b;
@@ -144,6 +168,7 @@ static int buffers(void)
 	IS(vt_hello(other, "ranges", NULL), 0);
 	one_buffer(fd, other);
 	of_a_grant(fd, other);
+	many_grants(fd);
 	too_many(fd);
 	close(fd);
 	close(other);
@@ -173,9 +198,30 @@ static int ended(void)
 	IS(c.in[VFUN_IN_BROKEN], VFUN_BREAK_REASON_RELEASED);
 	IS(stands_in(p), 1);
 	IS(stands_in(q), 0);
-	IS(vt_buffer_put(fd, b.buffer), 0);
+	/* It went with the grant, which has no more to come. */
+	IS(vt_buffer_put(fd, b.buffer), -ENOENT);
+	IS(vt_buffer_get(fd, c.grant, PAGE, &b), -ENOENT);
 	IS(vt_release(fd, c.grant), 0);
 	IS(stands_in(q), 0);
+	close(fd);
+	return checked("ranges");
+}
+
+static int unrung(void)
+{
+	struct vfun_buffer_ack b;
+	struct vt_channel c;
+	int fd = vt_open();
+
+	IS(vt_hello(fd, "ranges", NULL), 0);
+	IS(vt_channel_open(fd, "null", &c), 0);
+	printf("ready\n");
+	fflush(stdout);
+	getchar();
+	IS(c.in[VFUN_IN_BROKEN], VFUN_BREAK_REASON_RELEASED);
+	IS(vt_buffer_get(fd, c.grant, PAGE, &b), -ENOENT);
+	/* The channel's own pages are still there: nobody has rung. */
+	IS(vt_release(fd, c.grant), 0);
 	close(fd);
 	return checked("ranges");
 }
@@ -211,6 +257,23 @@ static int get(void)
 	return 0;
 }
 
+static int twice(void)
+{
+	struct vfun_buffer_ack b = {}, again;
+	volatile uint64_t *p;
+	int fd = vt_open();
+
+	if (vt_hello(fd, "ranges", NULL))
+		return 1;
+	printf("get %d\n", -vt_buffer_get(fd, 0, 2 * PAGE, &b));
+	p = map_buffer(fd, &b);
+	printf("get %d\n", -vt_buffer_get(fd, 0, 2 * PAGE, &again));
+	printf("first %s\n", stands_in(p) ? "gone" : "there");
+	fflush(stdout);
+	getchar();
+	return 0;
+}
+
 static int window(unsigned int number)
 {
 	struct vfun_ioc_window w = { .window = number };
@@ -235,12 +298,16 @@ int main(int argc, char **argv)
 		return activate();
 	if (!strcmp(what, "get"))
 		return get();
+	if (!strcmp(what, "twice"))
+		return twice();
 	if (!strcmp(what, "window") && argc > 3)
 		return window(strtoul(argv[3], NULL, 0));
 	if (!strcmp(what, "buffers"))
 		return buffers();
 	if (!strcmp(what, "ended"))
 		return ended();
-	fprintf(stderr, "usage: ranges NODE activate|get|window N|buffers|ended\n");
+	if (!strcmp(what, "unrung"))
+		return unrung();
+	fprintf(stderr, "usage: ranges NODE activate|get|twice|window N|buffers|ended|unrung\n");
 	return 2;
 }

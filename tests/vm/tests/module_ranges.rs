@@ -103,15 +103,18 @@ fn buffers_are_their_owners_and_end_with_them() {
     println!("{}", out.text());
     until("all buffers given back", || host.buffers() == 0);
 
-    // The host ends a grant by itself.
-    ok(
-        &guest,
-        "ranges /dev/vfun0 ended > /tmp/ended 2>&1 & until grep -q ready /tmp/ended; do usleep 20000; done",
-    );
-    host.end_channels();
-    let said =
-        ok(&guest, "until grep -q ranges: /tmp/ended; do usleep 20000; done; cat /tmp/ended");
-    assert!(said.ends_with(" checks"), "{said}\n{}", dmesg(&guest));
+    // The host ends a grant by itself; the second time it has not rung yet.
+    for (what, end) in [
+        ("ended", FakeHost::end_channels as fn(&FakeHost)),
+        ("unrung", FakeHost::end_channels_unrung),
+    ] {
+        assert_eq!(held_open(&guest, what, 1), "ready");
+        end(&host);
+        let seen =
+            "exec 3>&-; until grep -q ranges: /tmp/said; do usleep 20000; done; cat /tmp/said";
+        let said = ok(&guest, seen);
+        assert!(said.ends_with(" checks"), "{what}: {said}\n{}", dmesg(&guest));
+    }
 
     // What a host says of a buffer is checked, and one that cannot be used given back.
     for (what, bend, error) in [
@@ -121,16 +124,35 @@ fn buffers_are_their_owners_and_end_with_them() {
         ("in a window that is not there", |r| r[0].window = U16::new(7), ENXIO),
     ] {
         host.bend(bend);
-        let script = "mkfifo /tmp/go; ranges /dev/vfun0 get < /tmp/go > /tmp/got & exec 3> /tmp/go; \
-             until grep -q get /tmp/got; do usleep 20000; done; cat /tmp/got";
-        assert_eq!(ok(&guest, script), format!("get {error}"), "{what}");
-        if error == ENXIO {
-            until("the buffer given back", || host.buffers() == 0);
-        }
-        ok(&guest, "exec 3>&-; rm /tmp/go /tmp/got");
-        until("the session's end", || host.buffers() == 0);
+        assert_eq!(held_open(&guest, "get", 1), format!("get {error}"), "{what}");
+        until("the buffer given back, while its session lives", || host.buffers() == 0);
+        let_go(&guest);
     }
+    host.bend(|_| {});
+
+    // One that has another's handle is not given back: that would end the other.
+    host.repeat_handles(true);
+    let said = format!("get 0\nget {EPROTO}\nfirst there");
+    assert_eq!(held_open(&guest, "twice", 3), said);
+    assert_eq!(host.buffers(), 2);
+    let_go(&guest);
+    until("the session's end", || host.buffers() == 0);
     healthy(&guest);
+}
+
+/// Starts `ranges` and waits until it has said so many lines, which it answers. Its
+/// input ends, and with that its session, when it is [let go](let_go).
+fn held_open(guest: &Guest, what: &str, lines: u32) -> String {
+    let script = format!(
+        "rm -f /tmp/go /tmp/said; mkfifo /tmp/go; sleep 1000 > /tmp/go 2>&1 & echo $! > /tmp/holder; \
+         ranges /dev/vfun0 {what} < /tmp/go > /tmp/said 2>&1 & \
+         until [ $(cat /tmp/said | wc -l) = {lines} ]; do usleep 20000; done; cat /tmp/said"
+    );
+    ok(guest, &script)
+}
+
+fn let_go(guest: &Guest) {
+    ok(guest, "kill $(cat /tmp/holder)");
 }
 
 fn sees(guest: &Guest, window: u16, what: &str) -> bool {

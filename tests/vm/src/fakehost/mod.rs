@@ -59,6 +59,7 @@ struct Shared {
     requests: AtomicU64,
     resets: AtomicU64,
     buffers: AtomicU64,
+    repeats: AtomicBool,
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -103,6 +104,7 @@ impl FakeHost {
             requests: AtomicU64::new(0),
             resets: AtomicU64::new(0),
             buffers: AtomicU64::new(0),
+            repeats: AtomicBool::new(false),
         });
         let host = Host {
             shared: shared.clone(),
@@ -142,14 +144,24 @@ impl FakeHost {
         }
     }
 
+    /// Gives each buffer the handle of the one before, from now on or no more.
+    pub fn repeat_handles(&self, on: bool) {
+        self.shared.repeats.store(on, Ordering::SeqCst);
+    }
+
     /// Ends all grants by itself, as a host does that takes them away.
     pub fn end_channels(&self) {
+        self.end_channels_unrung();
+        self.shared.memory.to_app[1].ring();
+    }
+
+    /// The same, a moment before it rings.
+    pub fn end_channels_unrung(&self) {
         let released = vfun_wire::status::BreakReason::Released.to_wire();
         for n in 0..places::CHANNELS {
             let (_, datain) = channel_at(n);
             self.shared.memory.store(datain + 8 * in_header::BROKEN, released.into());
         }
-        self.shared.memory.to_app[1].ring();
     }
 
     /// Control requests seen, and resets among them.
@@ -338,7 +350,8 @@ impl Host {
 
     fn buffer_get(&mut self, r: &Request) -> Result<Vec<u8>, Nack> {
         let asked = BufferGet::read_from_bytes(&r.body).expect("its size was checked");
-        let handle = 0x100_0000 + self.next;
+        let before = self.buffers.last().filter(|_| self.shared.repeats.load(Ordering::SeqCst));
+        let handle = before.unwrap_or(0x100_0000 + self.next);
         let range = self.buffers.get(handle, r.session, &asked);
         let range = range.ok_or_else(|| Nack::new(NackCode::NoCapacity, "no room"))?;
         let (offset, bytes) = (range.offset.get() as usize, range.bytes.get() as usize);

@@ -36,6 +36,11 @@ impl Buffers {
         self.0.len() as u64
     }
 
+    /// The handle of the one that was given last.
+    pub fn last(&self) -> Option<u64> {
+        self.0.last().map(|b| b.handle)
+    }
+
     /// The first place where it fits.
     pub fn get(&mut self, handle: u64, session: u64, asked: &BufferGet) -> Option<Range> {
         let bytes = asked.bytes.get().checked_next_multiple_of(PAGE as u64)?.max(PAGE as u64);
