@@ -20,6 +20,8 @@
 //! - [`Function::call`] waits for the result, [`Function::submit`] gives a
 //!   [`Pending`] to wait for later, [`Function::borrow`] a [`Slot`] whose
 //!   bytes are written where the service reads them.
+//! - [`Session::buffer`] gives a [`Buffer`]: memory that this app and a function both
+//!   write, named in a call's arguments by its handle.
 //!
 //! A call makes no system call unless somebody sleeps, takes no lock and
 //! (with [`Function::call_into`]) allocates nothing. The manager is not on its
@@ -28,7 +30,7 @@
 //!
 //! A session belongs to the process that opened it. In a child of `fork` whatever
 //! would use it fails with [`Error::Forked`], and dropping it there leaves the
-//! parent's alone; the child connects by itself. A [`Slot`]'s bytes are not mapped
+//! parent's alone; the child connects by itself. A [`Slot`]'s and a [`Buffer`]'s bytes are not mapped
 //! in a child: touching them ends it. (`exec` after `fork` is fine.)
 //!
 //! [`Function::release`] and [`Session::close`] let go of the window's memory before
@@ -38,6 +40,7 @@
 //! once, checked, then used, and what makes no sense ends in an [`Error`] that
 //! names it.
 
+mod buffer;
 mod calls;
 #[doc(hidden)]
 pub mod capi;
@@ -62,6 +65,7 @@ mod transport;
 mod wait;
 mod waiter;
 
+pub use buffer::{Buffer, BufferRequest};
 pub use calls::Results;
 pub use connect::ConnectOptions;
 pub use endpoint::{Endpoint, TransportKind};

@@ -1,5 +1,6 @@
 //! A session: one app at one window.
 
+use crate::buffer::{Adopted, Over};
 use crate::control::{self, Control};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
@@ -111,6 +112,8 @@ pub(crate) struct SessionInner {
     of: Process,
     /// What was activated in it; nothing more is, once it is being closed.
     functions: Mutex<Option<Vec<Weak<Active>>>>,
+    /// Its own buffers; those of functions are theirs.
+    pub buffers: Adopted,
     /// Ends with the goodbye: the session line may be another app's after it.
     heartbeat: Mutex<Option<Heartbeat>>,
 }
@@ -138,6 +141,7 @@ impl SessionInner {
             closed,
             of,
             functions,
+            buffers: Adopted::default(),
             heartbeat,
         }
     }
@@ -172,12 +176,14 @@ impl SessionInner {
         }
     }
 
-    /// Lets go of the channels of all functions: the goodbye gives their memory back.
+    /// Lets go of the channels of all functions and of all buffers: the goodbye gives
+    /// their memory back.
     fn cut_off(&self) -> Result<()> {
+        let buffers = self.buffers.cut_off(Over::Closed);
         let all = self.functions.lock().unwrap_or_else(|e| e.into_inner()).take();
         let all = all.into_iter().flatten();
         // All of them, also where one fails.
-        all.filter_map(|f| f.upgrade()).map(|f| f.calls.cut_off()).fold(Ok(()), Result::and)
+        all.filter_map(|f| f.upgrade()).map(|f| f.calls.cut_off()).fold(buffers, Result::and)
     }
 
     fn goodbye(&self, timeout: Duration) -> Result<()> {
@@ -313,6 +319,10 @@ impl Session {
     /// Negotiates a function with the defaults and activates it.
     pub fn function(&self, name: &str) -> Result<Function> {
         self.negotiate(&FunctionRequest::new(name))?.activate()
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<SessionInner> {
+        &self.inner
     }
 
     /// Whether nothing that was opened in it lives any more.

@@ -7,6 +7,7 @@
 //! kernel module the module does the same for programs that do not.
 
 use super::window::WindowCalls;
+use crate::buffer::Over;
 use crate::error::{Error, Result};
 use std::sync::atomic::Ordering;
 use vfun_ring::WindowMemory;
@@ -73,7 +74,7 @@ impl Sides<'_> {
 }
 
 impl WindowCalls {
-    /// Lets go of the channel's memory, once. What it holds of answers and of lent
+    /// Lets go of the channel's memory and of its buffers', once. What it holds of answers and of lent
     /// cells stays readable.
     pub fn cut_off(&self) -> Result<()> {
         let mut cut = self.cut.lock().unwrap_or_else(|e| e.into_inner());
@@ -81,6 +82,7 @@ impl WindowCalls {
             return Ok(());
         }
         self.ended.store(true, Ordering::Release);
+        self.buffers.cut_off(Over::Released)?;
         // What nobody will look at is not kept.
         self.abandoned.reap(&self.caller);
         let taken: Vec<_> = self.caller.taken().collect();

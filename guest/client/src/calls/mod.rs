@@ -83,6 +83,11 @@ impl Calls {
         }
     }
 
+    /// Whether its function was released, as far as the channel says.
+    pub fn is_released(&self) -> bool {
+        self.window().is_some_and(WindowCalls::is_released)
+    }
+
     /// The error of a call on a channel that carries none.
     #[cold]
     pub fn no_calls() -> Error {

@@ -5,6 +5,7 @@ use super::end::Sides;
 use super::life::Life;
 use super::results::Sink;
 use super::{Flight, Landed};
+use crate::buffer::Adopted;
 use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
 use crate::transport::{BellPlace, Bells, Waiter, Window};
@@ -57,6 +58,8 @@ pub(crate) struct WindowCalls {
     /// Whether the channel's memory is this process's no longer; see `cut_off`.
     pub(super) ended: AtomicBool,
     pub(super) cut: Mutex<bool>,
+    /// Buffers of this function's own, which end with it.
+    pub buffers: Adopted,
 }
 
 /// A posted call in one word; never 0.
@@ -102,6 +105,7 @@ impl WindowCalls {
             bell: OnceLock::new(),
             ended: AtomicBool::new(false),
             cut: Mutex::new(false),
+            buffers: Adopted::default(),
         }
     }
 
@@ -158,6 +162,11 @@ impl WindowCalls {
             return Error::ArgumentsTooLong { len, max: self.max_args };
         }
         self.window.renewed()
+    }
+
+    /// Whether the function was released, by this app or by the host.
+    pub fn is_released(&self) -> bool {
+        self.ended.load(Ordering::Acquire) || self.caller.broken() == Some(BreakReason::Released)
     }
 
     /// As [`WindowCalls::check`], for cells that may have been held for long.

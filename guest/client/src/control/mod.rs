@@ -4,7 +4,7 @@ mod cell;
 mod decode;
 mod exchange;
 
-pub(crate) use decode::{code, description, function_info, grant_info, hello, stats};
+pub(crate) use decode::{code, description, exact, function_info, grant_info, hello, stats};
 pub(crate) use exchange::WindowControl;
 
 use crate::error::Result;

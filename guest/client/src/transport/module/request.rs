@@ -49,13 +49,20 @@ impl Module {
                 "the kernel module does not believe the answer to '{kind}'"
             )),
             Errno::NOENT => Error::Released,
+            Errno::MFILE if kind == Kind::BufferGet => refused(
+                NackCode::OverQuota,
+                "the kernel module has no room for another buffer of this session: it keeps 256",
+            ),
             Errno::MFILE => refused(
                 NackCode::OverQuota,
                 "the kernel module has no room for another grant of this session",
             ),
+            Errno::NXIO => Error::NoWindow(format!(
+                "what '{kind}' gave lies in a window that is not in this machine"
+            )),
             Errno::BUSY => refused(
                 NackCode::WrongState,
-                "another thread is activating or releasing this grant, or it is active",
+                "another thread is activating or giving back the same, or it is active",
             ),
             Errno::OPNOTSUPP => Error::Unsupported("the kernel module does not make this request"),
             e => Error::Device { path: self.path.clone(), source: e.into() },
@@ -88,6 +95,9 @@ mod tests {
         assert!(matches!(of(Errno::PROTO), Error::HostNonsense(_)));
         assert!(matches!(of(Errno::NOENT), Error::Released));
         assert!(matches!(of(Errno::MFILE), Error::Refused(n) if n.code == NackCode::OverQuota));
+        let buffer = module.failed(Errno::MFILE, Kind::BufferGet, Duration::ZERO);
+        assert!(buffer.to_string().contains("another buffer"), "{buffer}");
+        assert!(matches!(of(Errno::NXIO), Error::NoWindow(_)));
         assert!(matches!(of(Errno::BUSY), Error::Refused(n) if n.code == NackCode::WrongState));
         assert!(of(Errno::FAULT).to_string().contains("/dev/vfun0"));
         // A file that is no device knows nothing of the module's numbers.
