@@ -2,8 +2,8 @@
 //
 // Every function returns a vfun_status; after any but VFUN_STATUS_OK,
 // vfun_last_error() has a sentence. A handle belongs to the caller from the
-// function that gives it until the one that ends it; those say so. Sessions and
-// functions may be used by any number of threads at once, pending calls and
+// function that gives it until the one that ends it; those say so. Sessions,
+// functions and buffers may be used by any number of threads at once, pending calls and
 // slots by one at a time. No function may be given a handle that was ended.
 //
 // Order: calls of a function may be computed and answered in any order, also
@@ -13,7 +13,7 @@
 // Time: every call has its grant's deadline, after which the host ends it. A
 // wait's own limit (vfun_wait_for, vfun_call_for, vfun_wait_any) ends only the
 // wait. Waiting for a call, like every function that asks the manager
-// (vfun_connect, vfun_open, vfun_release, vfun_close, ...), may block; vfun_submit,
+// (vfun_connect, vfun_open, vfun_release, vfun_close, vfun_buffer_get, ...), may block; vfun_submit,
 // vfun_poll, vfun_peek and vfun_arm do not.
 //
 // Signals: no function may be called in a signal handler, but vfun_version; have
@@ -27,11 +27,14 @@
 // and nothing that is written there reaches the host or another function. (What
 // one thread writes there at the very moment of another's release may be lost.)
 //
+// Buffers end with their function or session, too. A buffer's bytes stay where they are
+// until vfun_buffer_put; they are zeros of this process's own then.
+//
 // Fork. Handles belong to the process that opened them. In a child of fork() every
 // function that would use one returns VFUN_STATUS_FORKED and sends nothing; those
 // that end a handle free its memory there and leave the parent's alone. Only
-// vfun_info, vfun_describe and vfun_granted still tell what was. A slot's bytes are
-// not mapped in a child: touching them ends it with SIGSEGV. A child connects by
+// vfun_info, vfun_describe and vfun_granted still tell what was. A slot's and a buffer's
+// bytes are not mapped in a child: touching them ends it with SIGSEGV. A child connects by
 // itself, also beside its parent's handles. exec() after fork() is always fine; a
 // child made by the system calls clone or vfork themselves is not told apart.
 //
@@ -193,6 +196,10 @@ typedef enum vfun_submit_code {
   VFUN_SUBMIT_CODE_HOST_TROUBLE = 9,
 } vfun_submit_code;
 
+// Memory that this app and the services of its host both write. Any number of
+// threads may use it at once.
+typedef struct vfun_buffer vfun_buffer;
+
 // An active function. Any number of threads may use it at once.
 typedef struct vfun_function vfun_function;
 
@@ -350,6 +357,35 @@ typedef struct vfun_stats_info {
   // Age of the grant, ms.
   uint64_t age_ms;
 } vfun_stats_info;
+
+// What is wanted of a buffer. Set all to zero, then size to
+// sizeof(struct vfun_buffer_options), then what is to differ.
+typedef struct vfun_buffer_options {
+  // sizeof(struct vfun_buffer_options), for later versions.
+  size_t size;
+  // Begins at a multiple of so many bytes of the window: a power of two from 4096 to
+  // 2097152; 0 for 4096.
+  size_t align;
+  // The function that it belongs to, and ends with; null: it is the session's.
+  const struct vfun_function *function;
+  // 1: in one piece in the host's memory too, as a device without an address
+  // table of its own needs it. The host refuses one that is longer than a huge page, and
+  // any where the window is not of huge pages.
+  uint32_t contiguous;
+  // 0; anything else is refused.
+  uint32_t reserved;
+} vfun_buffer_options;
+
+// What a buffer is.
+typedef struct vfun_buffer_place {
+  // What names it to the host: pass it in a call's arguments.
+  uint64_t handle;
+  // Where it lies in this process, aligned to a page. The host may write there at
+  // any moment: read once, check, use. It stays mapped until vfun_buffer_put.
+  void *at;
+  // Bytes of it, as asked for.
+  size_t bytes;
+} vfun_buffer_place;
 
 // A WebAssembly module to be submitted. Set all to zero, then size to
 // sizeof(struct vfun_module), module and module_len, then what is to differ.
@@ -650,6 +686,57 @@ enum vfun_status vfun_submit_borrowed(struct vfun_slot *slot,
 // Requires:
 // slot is not used again.
 enum vfun_status vfun_give_back(struct vfun_slot *slot);
+
+// Asks for bytes of memory that this app and the host both write, full of zeros.
+// options may be null: the session's, aligned to a page. *place says where it is; place may
+// be null. *buffer is the caller's, to be ended by vfun_buffer_put, also after its
+// function was released or its session closed: its bytes are zeros of this process's own
+// then. VFUN_STATUS_BAD_OPTION for a size or alignment that cannot be, VFUN_STATUS_REFUSED
+// with what the host says (over quota, no room), VFUN_STATUS_UNSUPPORTED where the host is
+// too old and over TCP.
+//
+// Requires:
+// session is open, and so is options->function, which is of this session; buffer points to
+// room for a pointer, place is null or points to room for a struct vfun_buffer_place.
+enum vfun_status vfun_buffer_get(const struct vfun_session *session,
+                                 size_t bytes,
+                                 const struct vfun_buffer_options *options,
+                                 struct vfun_buffer **buffer,
+                                 struct vfun_buffer_place *place);
+
+// Copies len bytes into a buffer, from offset on. VFUN_STATUS_BAD_OPTION if they do not
+// lie inside: nothing was written.
+//
+// Requires:
+// buffer was not ended; from points to len bytes.
+enum vfun_status vfun_buffer_write(const struct vfun_buffer *buffer,
+                                   size_t offset,
+                                   const void *from,
+                                   size_t len);
+
+// Copies len bytes out of a buffer, from offset on. As vfun_buffer_write.
+//
+// Requires:
+// buffer was not ended; to points to len bytes.
+enum vfun_status vfun_buffer_read(const struct vfun_buffer *buffer,
+                                  size_t offset,
+                                  void *to,
+                                  size_t len);
+
+// Whether a buffer is still shared with the host; if not, why: VFUN_STATUS_RELEASED,
+// VFUN_STATUS_CLOSED, VFUN_STATUS_STALE_GENERATION or VFUN_STATUS_DEVICE_GONE. For
+// programs that use its bytes where they lie.
+//
+// Requires:
+// buffer was not ended.
+enum vfun_status vfun_buffer_check(const struct vfun_buffer *buffer);
+
+// Gives a buffer back; the handle is gone, and its bytes are not mapped any more, whatever
+// the status. Its memory may be another buffer's at once: wait first for calls that use it.
+//
+// Requires:
+// buffer came from vfun_buffer_get and is not used again, and neither are its bytes.
+enum vfun_status vfun_buffer_put(struct vfun_buffer *buffer);
 
 // Brings a WebAssembly module to the host, which checks and compiles it and
 // offers it to this client alone until it is removed: *function says what as

@@ -61,6 +61,17 @@ fn what_outlives_a_release_reaches_nothing_of_the_next_function() {
 }
 
 #[test]
+fn buffers_are_shared_until_they_end() {
+    let fake = Fake::new(fake::Setup { heartbeat_ms: 20, ..Default::default() });
+    let (gateway, dir) = (fake::Gateway::new(None), tempfile::tempdir().unwrap());
+    let program = dir.path().join("program");
+    compile("tests/c/buffers.c", &program);
+    let host = format!("host:{}", fake.socket().display());
+    run(&program, &[&host, &format!("tcp:{}", gateway.address)]);
+    assert!(fake.host.buffers.lock().unwrap().is_empty());
+}
+
+#[test]
 fn a_child_of_fork_is_told_so_and_its_parent_loses_nothing() {
     over_each_transport("tests/c/fork.c");
 }

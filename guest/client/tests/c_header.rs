@@ -8,9 +8,10 @@ fn the_c_header_is_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for file in
-        ["types", "status", "edge", "session", "function", "pending", "slot", "submit", "waiter"]
-    {
+    for file in [
+        "types", "status", "edge", "session", "function", "pending", "slot", "buffer", "submit",
+        "waiter",
+    ] {
         builder = builder.with_src(root.join(format!("src/capi/{file}.rs")));
     }
     let mut made = Vec::new();

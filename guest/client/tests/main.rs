@@ -2,6 +2,7 @@
 //!
 //! One program for all files: linking is most of what a small one costs.
 
+mod buffers;
 mod c_abi;
 mod c_header;
 mod calls;

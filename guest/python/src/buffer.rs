@@ -1,5 +1,5 @@
-//! Memory of the window as Python buffers, and Python buffers as bytes. The
-//! package's only unsafe code: the buffer protocol is C's.
+//! Memory of the window as Python buffers, and Python buffers as bytes. With
+//! [`crate::shared`] the package's only unsafe code: the buffer protocol is C's.
 
 #![allow(unsafe_code)]
 
@@ -83,7 +83,7 @@ impl Drop for Lent {
 ///
 /// # Safety
 /// `view` is the interpreter's; `at` has `len` bytes for as long as `owner` lives.
-unsafe fn fill(
+pub unsafe fn fill(
     owner: &Bound<'_, PyAny>,
     view: *mut ffi::Py_buffer,
     at: *mut u8,

@@ -15,6 +15,7 @@ mod layout;
 mod pending;
 mod results;
 mod session;
+mod shared;
 mod waiter;
 
 use pyo3::prelude::*;
@@ -30,6 +31,8 @@ mod _native {
     use crate::pending::{Pending, wait_any};
     #[pymodule_export]
     use crate::session::Session;
+    #[pymodule_export]
+    use crate::shared::Buffer;
     #[pymodule_export]
     use crate::waiter::Waiter;
 

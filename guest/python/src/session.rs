@@ -3,6 +3,7 @@
 use crate::channel::{Channel, lock};
 use crate::errors;
 use crate::function::{Function, Wanted};
+use crate::shared::{Buffer, Shared};
 use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -19,6 +20,7 @@ pub struct Core {
     of: Process,
     session: RwLock<Option<vfun::Session>>,
     channels: Mutex<Vec<Weak<Channel>>>,
+    pub buffers: Shared,
 }
 
 impl Core {
@@ -100,7 +102,8 @@ impl Session {
         let session = py.detach(|| options.connect()).map_err(|e| errors::of(py, &e))?;
         let describe = session.describe();
         let of = Process::current();
-        let core = Core { of, session: RwLock::new(Some(session)), channels: Mutex::new(vec![]) };
+        let (channels, buffers) = (Mutex::new(vec![]), Shared::default());
+        let core = Core { of, session: RwLock::new(Some(session)), channels, buffers };
         Ok(Session { core: Arc::new(core), named: Mutex::new(HashMap::new()), describe })
     }
 
@@ -140,6 +143,21 @@ impl Session {
         };
         let wanted = Wanted { depth, cell_bytes, deadline, preference, version, signature };
         Py::new(py, Function::open(py, self.core.clone(), name, wanted)?)
+    }
+
+    /// Memory that this program and the host's functions both write: `bytes` of it, full
+    /// of zeros, at a multiple of `align` bytes of the window (a power of two from 4096 to
+    /// 2 MiB), with `contiguous` in one piece in the host's memory too. See
+    /// `virtfun.Buffer`.
+    #[pyo3(signature = (bytes, *, align = None, contiguous = false))]
+    fn buffer(
+        &self,
+        py: Python<'_>,
+        bytes: i64,
+        align: Option<i64>,
+        contiguous: bool,
+    ) -> PyResult<Buffer> {
+        Buffer::get(py, &self.core, bytes, align, contiguous)
     }
 
     /// The function of that name, opened once.
@@ -271,8 +289,8 @@ impl Session {
         Ok(d)
     }
 
-    /// Ends the session. No new calls can be made; arrays in the window that
-    /// are still held stay valid, and the host has its memory back when the
+    /// Ends the session, and its buffers. No new calls can be made; arrays in the window
+    /// that are still held stay valid, and the host has its memory back when the
     /// last of them is collected. A second time does nothing, nor does it in a
     /// child of the process that opened it.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -285,9 +303,10 @@ impl Session {
             let taken = core.session.write().unwrap_or_else(|e| e.into_inner()).take();
             let channels: Vec<_> = lock(&core.channels).drain(..).collect();
             channels.iter().filter_map(Weak::upgrade).for_each(|c| c.close());
+            let buffers = core.buffers.close();
             match taken {
-                Some(session) => session.close_when_free().map(|_| ()),
-                None => Ok(()),
+                Some(session) => session.close_when_free().map(|_| ()).and(buffers),
+                None => buffers,
             }
         });
         done.map_err(|e| errors::of(py, &e))

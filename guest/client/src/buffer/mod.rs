@@ -138,6 +138,13 @@ impl Function {
     }
 }
 
+impl Function {
+    /// Whether it was opened from this session.
+    pub(crate) fn is_of(&self, session: &Session) -> bool {
+        Arc::ptr_eq(&self.inner.hold.session, session.inner())
+    }
+}
+
 impl std::fmt::Debug for Buffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Buffer({:#x}, {} bytes)", self.inner.handle, self.inner.bytes)

@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code, non_camel_case_types)]
 
+mod buffer;
 mod edge;
 mod function;
 mod pending;
@@ -17,6 +18,7 @@ mod submit;
 mod types;
 mod waiter;
 
+pub use buffer::*;
 pub use edge::{vfun_last_advice, vfun_last_code, vfun_last_error, vfun_version};
 pub use function::*;
 pub use pending::*;

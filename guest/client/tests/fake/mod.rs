@@ -26,6 +26,7 @@ use vfun_wire::limits::*;
 use vfun_wire::message::*;
 use vfun_wire::names;
 use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::{Access as Writes, Range};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -108,6 +109,9 @@ pub struct Host {
     pub owners: Mutex<Vec<u64>>,
     /// Pages that were given back, and how many: they are given out again first.
     pub free: Mutex<Vec<(u64, u64)>>,
+    /// Buffers that apps have, with what was asked, and how many there ever were.
+    pub buffers: Mutex<Vec<(u64, BufferGet, Range)>>,
+    pub buffers_given: AtomicU64,
     pub questions: Mutex<Vec<Attach>>,
     pub hellos: Mutex<Vec<Hello>>,
     peers: Mutex<Vec<UnixStream>>,
@@ -174,6 +178,8 @@ impl Fake {
             services: Mutex::default(),
             owners: Mutex::default(),
             free: Mutex::default(),
+            buffers: Mutex::default(),
+            buffers_given: AtomicU64::new(0),
             questions: Mutex::default(),
             hellos: Mutex::default(),
             peers: Mutex::default(),
@@ -398,7 +404,9 @@ impl Host {
             Kind::Release | Kind::Stats => {
                 if kind == Kind::Release {
                     self.releases.fetch_add(1, Ordering::SeqCst);
-                    self.give_back(OfGrant::read_from_bytes(body).unwrap().grant.get());
+                    let grant = OfGrant::read_from_bytes(body).unwrap().grant.get();
+                    self.give_back(grant);
+                    self.end_buffers(|b| b.1.grant.get() == grant);
                 }
                 let mut stats = Stats::new_zeroed();
                 stats.calls = U64::new(42);
@@ -411,11 +419,52 @@ impl Host {
                     self.goodbyes.fetch_add(1, Ordering::SeqCst);
                     let owners = self.owners.lock().unwrap().clone();
                     (1..).zip(owners).filter(|o| o.1 == session).for_each(|o| self.give_back(o.0));
+                    self.end_buffers(|_| true);
                 }
                 Ok(vec![0; 8])
             }
+            Kind::BufferGet => self.buffer_get(&BufferGet::read_from_bytes(body).unwrap()),
+            Kind::BufferPut => {
+                let handle = BufferPut::read_from_bytes(body).unwrap().buffer.get();
+                match self.end_buffers(|b| b.0 == handle) {
+                    0 => Err(Nack::new(NackCode::Stale, "it is gone")),
+                    _ => Ok(vec![0; 8]),
+                }
+            }
             other => Err(Nack::new(NackCode::Unsupported, other.text())),
         }
+    }
+
+    fn buffer_get(&self, asked: &BufferGet) -> Result<Vec<u8>, Nack> {
+        let (bytes, align) = (asked.bytes.get().next_multiple_of(4096), asked.align.get());
+        if asked.flags.get() == BUFFER_CONTIGUOUS && bytes > 2 << 20 {
+            return Err(Nack::new(NackCode::BeyondLimit, "2 MiB at most are contiguous"));
+        }
+        let mut free = self.free.lock().unwrap();
+        let fits = |f: &(u64, u64)| f.1 == bytes && f.0.is_multiple_of(align);
+        let at = match free.iter().position(fits) {
+            Some(i) => free.remove(i).0,
+            None => self.heap.load(Ordering::SeqCst).next_multiple_of(align),
+        };
+        if at + bytes > self.setup.window_bytes {
+            return Err(Nack::new(NackCode::NoCapacity, "the window is full"));
+        }
+        self.heap.fetch_max(at + bytes, Ordering::SeqCst);
+        self.window.part(at as usize, bytes as usize).unwrap().zero();
+        let handle = 0xb000 + self.buffers_given.fetch_add(1, Ordering::SeqCst);
+        let range = Range::new(0, Writes::Both, at, bytes);
+        self.buffers.lock().unwrap().push((handle, *asked, range));
+        Ok(BufferAck { buffer: U64::new(handle), range }.as_bytes().to_vec())
+    }
+
+    /// Takes buffers back, and gives their pages to the next; how many they were.
+    pub fn end_buffers(&self, which: impl Fn(&(u64, BufferGet, Range)) -> bool) -> usize {
+        let mut buffers = self.buffers.lock().unwrap();
+        let (over, left): (Vec<_>, Vec<_>) = buffers.drain(..).partition(which);
+        *buffers = left;
+        let pages = over.iter().map(|b| (b.2.offset.get(), b.2.bytes.get()));
+        self.free.lock().unwrap().extend(pages);
+        over.len()
     }
 
     fn hello(&self, body: &[u8]) -> Vec<u8> {

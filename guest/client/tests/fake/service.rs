@@ -137,6 +137,19 @@ impl Service<'_> {
             b"!deadline" => Some((Status::Deadline, vec![])),
             b"!lost" => Some((Status::ServiceLost, vec![])),
             b"!released" => Some((Status::Released, vec![])),
+            // Sums the words of a buffer, and fills it with the sum.
+            [b'!', b's', b'u', b'm', handle @ ..] => {
+                let handle = u64::from_le_bytes(handle.try_into().unwrap());
+                let buffers = self.host.buffers.lock().unwrap();
+                let Some((_, _, r)) = buffers.iter().find(|b| b.0 == handle) else {
+                    return Some((Status::DriverError, words(9, "no such buffer")));
+                };
+                let at = r.offset.get() as usize / 8..(r.offset.get() + r.bytes.get()) as usize / 8;
+                let load = |w| self.host.window.load(w, Ordering::Relaxed);
+                let sum = at.clone().fold(0u64, |sum, w| sum.wrapping_add(load(w)));
+                at.for_each(|w| self.host.window.store(w, sum, Ordering::Relaxed));
+                ok(sum.to_le_bytes().to_vec())
+            }
             b"!hold" => {
                 self.held.push(cell);
                 None

@@ -42,9 +42,10 @@ import os as _os
 
 from . import _errors
 from ._errors import *  # noqa: F401,F403
-from ._native import Function, Pending, Results, Session, Slot, Waiter, __version__
+from ._native import Buffer, Function, Pending, Results, Session, Slot, Waiter, __version__
 
 __all__ = [
+    "Buffer",
     "Function",
     "Pending",
     "Results",
