@@ -12,7 +12,8 @@ use vfun_admin::counters::{Counters, Rates};
 /// Show who holds which function, with live counters.
 ///
 /// A grant is what a negotiation gave an app. CALLS/S needs two looks: it is
-/// there with --watch.
+/// there with --watch. BUFFERS: those that belong to the grant, then, behind a +, those of
+/// its app's session (each grant of a session says the same), and the bytes of both.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Look again every so many seconds, until interrupted.
@@ -110,6 +111,17 @@ fn show(
     }
 }
 
+/// Buffers that both sides write, in few words: the grant's own + its session's, bytes.
+pub fn buffers(g: &GrantRow) -> String {
+    let bytes = || out::bytes(g.buffer_bytes.saturating_add(g.session_buffer_bytes));
+    match (g.buffers, g.session_buffers) {
+        (0, 0) => String::new(),
+        (own, 0) => format!("{own}, {}", bytes()),
+        (0, of_session) => format!("+{of_session}, {}", bytes()),
+        (own, of_session) => format!("{own}+{of_session}, {}", bytes()),
+    }
+}
+
 fn render(grants: &[GrantRow], rates: Option<&[Option<Rates>]>) -> String {
     let mut columns = vec![
         "GRANT", "CLIENT", "APP", "FUNCTION", "WHERE", "STATE", "VIA", "WAIT", ">CELLS", ">CALLS",
@@ -117,7 +129,7 @@ fn render(grants: &[GrantRow], rates: Option<&[Option<Rates>]>) -> String {
     if rates.is_some() {
         columns.push(">CALLS/S");
     }
-    columns.extend([">ERRORS", ">ARGUMENTS", ">RESULTS", ">PID", ">AGE"]);
+    columns.extend([">ERRORS", ">ARGUMENTS", ">RESULTS", ">BUFFERS", ">PID", ">AGE"]);
     let mut table = Table::new(&columns);
     for (i, g) in grants.iter().enumerate() {
         let mut row = vec![
@@ -149,6 +161,7 @@ fn render(grants: &[GrantRow], rates: Option<&[Option<Rates>]>) -> String {
             out::count(g.counters.errors),
             out::bytes(g.counters.bytes_in),
             out::bytes(g.counters.bytes_out),
+            buffers(g),
             g.pid.map(|p| p.to_string()).unwrap_or_default(),
             out::age(g.age_ms / 1000),
         ]);
@@ -193,8 +206,8 @@ mod tests {
         let one = render(&[grant(1234)], None);
         assert_eq!(
             one,
-            "GRANT  CLIENT  APP   FUNCTION  WHERE     STATE   VIA      WAIT    CELLS  CALLS  ERRORS  ARGUMENTS  RESULTS  PID        AGE\n\
-             0.1    vm1     demo  echo      software  active  ivshmem  hybrid     64  1 234       0      2 KiB      0 B   77  1 min 5 s\n"
+            "GRANT  CLIENT  APP   FUNCTION  WHERE     STATE   VIA      WAIT    CELLS  CALLS  ERRORS  ARGUMENTS  RESULTS  BUFFERS  PID        AGE\n\
+             0.1    vm1     demo  echo      software  active  ivshmem  hybrid     64  1 234       0      2 KiB      0 B            77  1 min 5 s\n"
         );
         let two = render(
             &[grant(1234)],
@@ -216,6 +229,28 @@ mod tests {
         );
         assert_eq!(rate(None, &b, "0.1"), None);
         assert_eq!(rate(Some(&a), &b, "9.9"), None);
+    }
+
+    #[test]
+    fn buffers_are_shown_with_whose_they_are() {
+        let shown = |own: (u32, u64), of_session: (u32, u64)| {
+            let (buffers, buffer_bytes) = own;
+            let (session_buffers, session_buffer_bytes) = of_session;
+            let g = GrantRow {
+                buffers,
+                buffer_bytes,
+                session_buffers,
+                session_buffer_bytes,
+                ..grant(1)
+            };
+            let table = render(std::slice::from_ref(&g), None);
+            assert!(table.contains(&super::buffers(&g)), "{table}");
+            super::buffers(&g)
+        };
+        assert_eq!(shown((0, 0), (0, 0)), "");
+        assert_eq!(shown((2, 8192), (0, 0)), "2, 8 KiB");
+        assert_eq!(shown((0, 0), (1, 1 << 20)), "+1, 1 MiB");
+        assert_eq!(shown((1, 1 << 20), (3, 1 << 20)), "1+3, 2 MiB");
     }
 
     #[test]

@@ -26,6 +26,7 @@ fn render(s: &Status) -> String {
         .fact("root", s.root.display().to_string())
         .fact("generation", s.generation.to_string())
         .fact("windows", format!("{}, {}", s.windows, out::bytes(s.window_bytes_used)))
+        .fact("buffers", format!("{}, {}", s.buffers, out::bytes(s.buffer_bytes)))
         .fact("apps", s.sessions.to_string())
         .fact("grants", s.grants.to_string())
         .fact("services", format!("{} ({})", s.services, s.service_program.display()))

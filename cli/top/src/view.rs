@@ -26,7 +26,7 @@ const fn column(name: &'static str, width: u16, rank: u8) -> Column {
 }
 
 /// How many columns there are.
-const COUNT: usize = 18;
+const COUNT: usize = 19;
 /// A name gets so much room before columns that matter less go.
 const NAME_WIDTH: u16 = 32;
 
@@ -49,6 +49,7 @@ pub const COLUMNS: [Column; COUNT] = [
     column(">BUSY", 5, 2),
     column(">SPIN", 5, 3),
     column(">SLEEP", 5, 3),
+    column(">BUFFERS", 8, 7),
     column(">RESTARTS", 8, 7),
 ];
 
@@ -86,6 +87,7 @@ pub fn cells(g: &Grant) -> [String; COUNT] {
         percent(r.busy),
         percent(r.spin),
         percent(r.asleep),
+        vfun_cli::cmd::ps::buffers(row),
         row.restarts.to_string(),
     ]
 }
@@ -96,7 +98,7 @@ pub fn headline(s: &Sample) -> String {
     let t: &Rates = &s.total;
     let state = if m.draining { ", draining" } else { "" };
     format!(
-        "vfund {}, up {}{state}: {} windows, {} apps, {} grants, {} services, {} given out\n\
+        "vfund {}, up {}{state}: {} windows, {} apps, {} grants, {} services, {} given out, {} buffers\n\
          total: {} calls/s, {} errors/s, p50 {}, p99 {}, in {}/s, out {}/s, busy {}, spin {}, sleep {}\n",
         m.version,
         out::age(m.uptime_s),
@@ -105,6 +107,7 @@ pub fn headline(s: &Sample) -> String {
         m.grants,
         m.services,
         out::bytes(m.window_bytes_used),
+        m.buffers,
         out::rate(t.calls_per_s),
         out::rate(t.errors_per_s),
         time(t.p50_ns),
@@ -319,12 +322,13 @@ n  by name                         q Esc  end
 r  turn the order round
 
 IN-FLIGHT: calls posted and not answered, just now.
+BUFFERS: the grant's own + those of its app's session, and their bytes.
 P50, P99: of the calls sampled since the last look, in the service.
 BUSY, SPIN, SLEEP: shares of the service's time. - : not measured.";
 
 fn draw_help(frame: &mut Frame) {
     let area = frame.area();
-    let (width, height) = (area.width.min(84), area.height.min(14));
+    let (width, height) = (area.width.min(84), area.height.min(15));
     let at = Rect { x: (area.width - width) / 2, y: (area.height - height) / 2, width, height };
     frame.render_widget(Clear, at);
     frame.render_widget(Paragraph::new(HELP).block(Block::bordered().title(" vfun top ")), at);
@@ -356,12 +360,18 @@ mod tests {
 
     #[test]
     fn a_wide_terminal_shows_every_column() {
-        let shown = drawn(&view(), Some(&sample()), 180, 8);
+        let mut s = sample();
+        let row = &mut s.grants[0].row;
+        (row.buffers, row.buffer_bytes) = (1, 1 << 20);
+        (row.session_buffers, row.session_buffer_bytes) = (2, 2 << 20);
+        let shown = drawn(&view(), Some(&s), 185, 8);
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].starts_with("vfund 0.1.0, up 1 min 5 s: 2 windows, 2 apps"), "{shown}");
         assert!(lines[1].starts_with("total: 200 010 calls/s"), "{shown}");
         let heads: Vec<&str> = lines[2].split_whitespace().collect();
         assert_eq!(heads, COLUMNS.map(|c| c.name.trim_start_matches('>')), "{shown}");
+        assert!(lines[0].ends_with(" given out, 0 buffers"), "{shown}");
+        assert!(lines[3].contains("1+2, 3 MiB"), "{shown}");
         let cells: Vec<&str> = lines[3].split_whitespace().collect();
         let grant = ["0.1", "vm1", "demo", "echo", "software", "ivshmem-doorbell", "hybrid"];
         assert_eq!(cells[..7], grant);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use vfun_testguest::Guest;
-use vfun_tests_local::Stand;
+use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::module::{
     MODULE, dmesg, doorbell_client, expect_over, healthy, hold, load, module_config, ok, said_by,
 };
@@ -43,6 +43,30 @@ fn a_goodbye_that_is_killed_is_said_all_the_same() {
     // host stands still for as long as the kernel waits: 2 s.
     let silent = stand.log().matches("has not moved its heartbeat").count();
     assert!(silent <= 4, "{silent} sessions were left:\n{}", stand.log());
+    healthy(&guest);
+}
+
+/// Memory that an app of the guest and a function write, seen from all sides.
+#[test]
+fn a_buffer_is_shared_with_the_host_and_nobody_else_and_goes_with_its_program() {
+    let stand = Stand::start();
+    let mut config = module_config("buffer", vec![doorbell_client(&stand, "vm1", "")]);
+    config.files.push((programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()));
+    let guest = boot(&config);
+    load(&guest);
+    let begin = "vfun-vm-app buffer > /tmp/b 2>&1 & echo $! > /tmp/b.pid; \
+                 until grep -q -E 'shared|error|panicked' /tmp/b; do usleep 20000; done; cat /tmp/b";
+    let said = ok(&guest, begin);
+    assert!(said.ends_with("shared 1048576 bytes, sum 131064401"), "{said}\n{}", stand.log());
+    let grants = stand.grants();
+    assert_eq!((grants[0].session_buffers, grants[0].session_buffer_bytes), (1, 1 << 20));
+    assert_eq!((stand.status().buffers, stand.status().buffer_bytes), (1, 1 << 20));
+    // Another program of the guest reaches the window's header alone.
+    let other = ok(&guest, "vfun-vm-app reach 2>/dev/null");
+    assert!(other.starts_with("read [0] write []"), "{other}");
+    ok(&guest, "kill -9 $(cat /tmp/b.pid)");
+    gone(&stand);
+    stand.until("the buffer given back", |s| s.status().buffers == 0);
     healthy(&guest);
 }
 

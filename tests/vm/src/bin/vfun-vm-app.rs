@@ -6,6 +6,7 @@
 //!   vfun-vm-app reach                       what of the window it can map
 //!   vfun-vm-app first                       from connecting to the first result, µs
 //!   vfun-vm-app null CALLS                  a null call, median and others, ns
+//!   vfun-vm-app buffer                      shares memory with the host until it is killed
 //!   vfun-vm-app any ROUNDS                  waits for one of two calls by a descriptor
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         ["reach"] => reach(),
         ["first"] => first(),
         ["null", calls] => null(number(calls)),
+        ["buffer"] => buffer(),
         ["any", rounds] => any(number(rounds)),
         other => panic!("no such thing to do: {other:?}"),
     };
@@ -119,6 +121,33 @@ fn null(calls: u64) -> Result<()> {
     println!("p10 {} p50 {} p90 {} p99 {}", at(0.1), at(0.5), at(0.9), at(0.99));
     f.release()?;
     session.close()
+}
+
+/// The host writes a buffer and this program reads it, then the other way round. Nothing
+/// of it is in a call's arguments or results.
+fn buffer() -> Result<()> {
+    const BYTES: usize = 1 << 20;
+    const FILL: u8 = 1;
+    const SUM: u8 = 0;
+    let session = connect()?;
+    let f = session.function("misbehave")?;
+    let b = session.buffer(vfun::BufferRequest::new(BYTES).align(2 << 20))?;
+    let ask = |op: u8, value: u8| {
+        let words = [b.handle(), 0, BYTES as u64].map(u64::to_le_bytes).concat();
+        [&[26, op, value, 0, 0, 0, 0, 0], words.as_slice()].concat()
+    };
+    let mut bytes = vec![0; BYTES];
+    f.call(&ask(FILL, 0x5a))?;
+    b.read(0, &mut bytes)?;
+    assert!(bytes.iter().all(|&byte| byte == 0x5a), "the host's bytes");
+    let mine: Vec<u8> = (0..BYTES).map(|i| (i % 251) as u8).collect();
+    b.write(0, &mine)?;
+    let sum: u64 = mine.iter().map(|&byte| u64::from(byte)).sum();
+    assert_eq!(f.call(&ask(SUM, 0))?, sum.to_le_bytes());
+    println!("shared {BYTES} bytes, sum {sum}");
+    loop {
+        std::thread::park();
+    }
 }
 
 /// How often a descriptor told of the first of two answers before its own timer did.
