@@ -8,9 +8,10 @@ use vfun_wire::limits::CONTROL_CELLS;
 type Step = fn(&mut Place<'_>);
 
 /// All steps, in order.
-pub const ALL: [(&str, Step); 10] = [
+pub const ALL: [(&str, Step); 11] = [
     ("a session reports its path, and no feature that is not there", reports),
     ("calls of all sizes, in each mode of waiting", calls),
+    ("memory that an app and a function write", buffers),
     ("many apps at once", many),
     ("a service that dies", service_dies),
     ("the manager is killed and comes back", manager_dies),
@@ -93,6 +94,12 @@ fn calls(p: &mut Place<'_>) {
         assert!(p.ok(&["calls", mode]).contains("made "));
     }
     p.clean();
+}
+
+fn buffers(p: &mut Place<'_>) {
+    assert!(p.ok(&["buffer"]).contains("shared 1048576 bytes"));
+    p.clean();
+    assert_eq!(p.stand.status().buffers, 0);
 }
 
 fn many(p: &mut Place<'_>) {

@@ -32,8 +32,8 @@ impl BufferRequest {
         self
     }
     /// Lies in one piece in the host's memory too, as a device without an address table of
-    /// its own needs it. The host refuses one that is longer than a huge page, and any
-    /// where the window is not of huge pages.
+    /// its own needs it. The host refuses one that is longer than a page of the memory
+    /// behind the window: 4 KiB, or 2 MiB where that is of huge pages.
     pub fn contiguous(mut self, contiguous: bool) -> Self {
         self.contiguous = contiguous;
         self

@@ -6,6 +6,7 @@
 //!     session            which path the session takes
 //!     calls MODE         calls of many sizes, waiting in this mode
 //!     many N             so many apps at once, each with a session of its own
+//!     buffer             memory that this app and a function both write
 //!     crash              a call whose service dies, and those after it
 //!     on FILE            calls until FILE is there; FILE.made counts them
 //!     more FILE          waits until FILE.made has grown by 20
@@ -14,7 +15,9 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use vfun::{ConnectOptions, Error, FunctionRequest, Result, Session, WaitPolicy};
+use vfun::{
+    Buffer, BufferRequest, ConnectOptions, Error, FunctionRequest, Result, Session, WaitPolicy,
+};
 
 /// How long anything may take on a busy, emulated machine.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         ["session"] => app.session(),
         ["calls", mode] => app.calls(mode),
         ["many", n] => app.many(n.parse().expect("a number")),
+        ["buffer"] => app.buffer(),
         ["crash"] => app.crash(),
         ["on", file] => app.on(Path::new(file)),
         ["more", file] => more(Path::new(file)),
@@ -114,6 +118,41 @@ impl App {
         f.release()?;
         session.close()?;
         Ok(format!("made {made}, at most {most} bytes"))
+    }
+
+    /// Nothing of what the two sides write is in a call's arguments or results.
+    fn buffer(&self) -> Result<String> {
+        const BYTES: usize = 1 << 20;
+        const SUM: u8 = 0;
+        const FILL: u8 = 1;
+        let session = self.connect()?;
+        let f = session.function("misbehave")?;
+        let shared = session.buffer(BufferRequest::new(BYTES).align(64 << 10))?;
+        let own = f.buffer(100)?;
+        let ask = |b: &Buffer, op: u8, value: u8| {
+            let words = [b.handle(), 0, b.len() as u64].map(u64::to_le_bytes).concat();
+            [&[26, op, value, 0, 0, 0, 0, 0], words.as_slice()].concat()
+        };
+        let mut bytes = vec![1; BYTES];
+        shared.read(0, &mut bytes)?;
+        assert!(bytes.iter().all(|&b| b == 0), "zeros at first");
+        f.call(&ask(&shared, FILL, 0x5a))?;
+        f.call(&ask(&own, FILL, 0x77))?;
+        shared.read(0, &mut bytes)?;
+        assert!(bytes.iter().all(|&b| b == 0x5a), "what the host wrote");
+        bytes.iter_mut().enumerate().for_each(|(i, b)| *b = (i % 251) as u8);
+        shared.write(0, &bytes)?;
+        let sum: u64 = bytes.iter().map(|&b| u64::from(b)).sum();
+        assert_eq!(f.call(&ask(&shared, SUM, 0))?, sum.to_le_bytes());
+        let gone = ask(&own, SUM, 0);
+        assert_eq!(f.call(&gone)?, 7700u64.to_le_bytes());
+        own.close()?;
+        assert!(matches!(f.call(&gone), Err(Error::Driver { code: -3, .. })), "it was given back");
+        f.release()?;
+        shared.check()?;
+        session.close()?;
+        assert!(matches!(shared.check(), Err(Error::Closed)));
+        Ok(format!("shared {BYTES} bytes, sum {sum}"))
     }
 
     fn many(&self, apps: usize) -> Result<String> {
