@@ -30,7 +30,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Token(sub) => token::run(admin, output, sub),
         Command::Audit(args) => audit::run(admin, output, args),
         Command::Attach(args) => attach::attach(admin, output, args),
-        Command::Detach(args) => attach::detach(output, args),
+        Command::Detach(args) => attach::detach(admin, output, args),
         Command::Drain(args) => switch::drain(admin, output, args),
         Command::Stop(args) => switch::stop(admin, output, args),
         Command::Top(_) => Err(programs::hand_over("top")),

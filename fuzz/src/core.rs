@@ -83,6 +83,7 @@ impl Bed {
         self.feed(Event::WindowUp {
             window,
             client,
+            vm: None,
             bytes: MIB,
             doorbell: true,
             death_seen: false,

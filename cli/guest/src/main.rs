@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use vfun_admin::ClientRow;
+use vfun_admin::{ClientRow, Transport};
 use vfun_cli::admin::Admin;
 use vfun_cli::args::Command;
 use vfun_cli::cmd::client;
@@ -39,13 +39,13 @@ fn run(admin: &Admin, output: Output, args: &Args) -> Result<ExitCode> {
     if added {
         out::note(format!(
             "Declared client '{}' with a window of {}.",
-            row.name,
+            row.shown(),
             out::bytes(row.window_bytes)
         ));
     } else if args.window.is_some() {
         out::note(format!(
             "Client '{}' is there already: its window of {} is used.",
-            row.name,
+            row.shown(),
             out::bytes(row.window_bytes)
         ));
     }
@@ -107,19 +107,33 @@ fn emulated() -> String {
     format!("The guest is emulated, which is slow: {why}.")
 }
 
-/// The client's window, with doorbells or without.
-fn window(row: &ClientRow) -> Result<(Vec<Window>, Vec<Doorbell>)> {
-    match (&row.window_file, &row.socket) {
-        (_, Some(socket)) => Ok((vec![], vec![Doorbell::new(socket)])),
-        (Some(path), None) => {
-            Ok((vec![Window { path: path.clone(), size: row.window_bytes }], vec![]))
+/// Gives the guest its window, as its transport has it.
+fn wire(config: &mut GuestConfig, row: &ClientRow) -> Result<()> {
+    let size = row.transport.row().origin + row.window_bytes;
+    let file = row.window_file.clone().map(|path| Window { path, size });
+    match (row.transport, file, &row.socket) {
+        (Transport::IvshmemDoorbell, _, Some(socket)) => {
+            config.doorbells.push(Doorbell::new(socket));
         }
-        (None, None) => Err(Failure::new(
-            Exit::Usage,
-            format!("client '{}' is of kind {}: it has no window for a VM", row.name, row.kind),
-        )
-        .advise("name another client with --client; it is declared if it is not there")),
+        (Transport::IvshmemPlain, Some(window), _) => config.windows.push(window),
+        (Transport::Pmem, Some(window), _) => config.pmems.push(window),
+        (Transport::Dir, ..) => {
+            return Err(Failure::usage(format!(
+                "the window of client '{}' is a folder (transport \"dir\"), which QEMU cannot give to a guest",
+                row.shown()
+            ))
+            .advise("a container mounts it: `vfun client show` says how; name another client with --client for a guest"));
+        }
+        _ => {
+            return Err(Failure::usage(format!(
+                "client '{}' is of kind {}: it has no window for a VM",
+                row.shown(),
+                row.kind
+            ))
+            .advise("name another client with --client; it is declared if it is not there"));
+        }
     }
+    Ok(())
 }
 
 /// The kernel module to load: it drives devices with doorbells only.
@@ -142,8 +156,7 @@ fn module(args: &Args, doorbells: bool) -> Result<Option<PathBuf>> {
 }
 
 fn config(args: &Args, row: &ClientRow) -> Result<GuestConfig> {
-    let (windows, doorbells) = window(row)?;
-    let kernel_module = module(args, !doorbells.is_empty())?;
+    let kernel_module = module(args, row.transport.row().doorbell)?;
     let vfun = programs::find("vfun").ok_or_else(|| {
         Failure::new(Exit::Failed, "the program vfun is not there to be taken along")
             .advise("build or install it beside vfun-guest")
@@ -166,16 +179,16 @@ fn config(args: &Args, row: &ClientRow) -> Result<GuestConfig> {
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .take(24)
         .collect();
-    Ok(GuestConfig {
-        windows,
-        doorbells,
+    let mut config = GuestConfig {
         kernel_module,
         files,
         memory_mib: memory,
         cpus: args.cpus,
         net: args.net,
         ..GuestConfig::new(&name)
-    })
+    };
+    wire(&mut config, row)?;
+    Ok(config)
 }
 
 /// `FILE` or `FILE:PATH`.
@@ -228,6 +241,36 @@ mod tests {
         assert_eq!(words(&["echo", "a b", "it's"]), r"'echo' 'a b' 'it'\''s'");
         assert_eq!(as_user("root", "id".into()), "id");
         assert_eq!(as_user("app", "echo 'a b'".into()), r"su app -c 'echo '\''a b'\'''");
+    }
+
+    #[test]
+    fn a_guest_gets_its_window_as_its_transport_has_it() {
+        let row = |transport: Transport, host: bool| {
+            let socket = transport == Transport::IvshmemDoorbell;
+            let file = transport.in_file().then(|| "/w");
+            let row = serde_json::json!({
+                "id": 1, "name": "vm1", "kind": if host { "host" } else { "vm" }, "vm": "vm1",
+                "window_bytes": 4 << 20, "transport": transport, "window_file": file,
+                "socket": socket.then_some("/s"), "connected": false, "functions": [],
+                "max_grants": 1, "tcp": false, "tcp_open": false, "credential": false,
+                "tokens": false, "tokens_valid": 0,
+            });
+            serde_json::from_value::<ClientRow>(row).unwrap()
+        };
+        let wired = |transport: Transport| {
+            let mut config = GuestConfig::new("x");
+            wire(&mut config, &row(transport, transport == Transport::Host)).map(|()| {
+                let sizes = |all: &[Window]| all.iter().map(|w| w.size >> 20).collect::<Vec<_>>();
+                (config.doorbells.len(), sizes(&config.windows), sizes(&config.pmems))
+            })
+        };
+        assert_eq!(wired(Transport::IvshmemDoorbell).unwrap(), (1, vec![], vec![]));
+        assert_eq!(wired(Transport::IvshmemPlain).unwrap(), (0, vec![4], vec![]));
+        assert_eq!(wired(Transport::Pmem).unwrap(), (0, vec![], vec![6]), "and what is before it");
+        for (transport, says) in [(Transport::Dir, "is a folder"), (Transport::Host, "no window")] {
+            let e = wired(transport).unwrap_err();
+            assert!(e.exit == Exit::Usage && e.what.contains(says), "{e:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,9 @@ use crate::admin::Admin;
 use crate::fail::Result;
 use crate::out::{self, Output, Table, parse_duration};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vfun_admin::OfVm;
 use vfun_admin::audit::{Query, Row};
+use vfun_admin::vm::owner;
 
 /// Between two looks for new lines.
 const LOOK: Duration = Duration::from_millis(500);
@@ -20,9 +22,9 @@ pub struct Args {
     /// Not before so long ago, such as 1h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     since: Option<Duration>,
-    /// What is about this client.
-    #[arg(long, value_name = "NAME")]
-    client: Option<String>,
+    /// What is about this client, or about one VM of it.
+    #[arg(long, value_name = "CLIENT[/VM]")]
+    client: Option<OfVm>,
     /// Refusals only.
     #[arg(long)]
     refused: bool,
@@ -42,7 +44,8 @@ pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     });
     let first = Query {
         since_ms,
-        client: args.client.clone(),
+        client: args.client.as_ref().map(|c| c.client.clone()),
+        vm: args.client.as_ref().and_then(|c| c.vm.clone()),
         refused: args.refused,
         limit: args.limit,
         after: None,
@@ -103,7 +106,7 @@ fn cells(r: &Row) -> [String; 6] {
         let more = format!("{} more were not recorded", r.missing);
         why = if why.is_empty() { more } else { format!("{why} ({more} before)") };
     }
-    [out::timestamp(r.at_ms), r.client.clone(), who, what, r.outcome.clone(), why]
+    [out::timestamp(r.at_ms), owner(&r.client, r.vm.as_deref()), who, what, r.outcome.clone(), why]
 }
 
 fn render(rows: &[Row]) -> String {

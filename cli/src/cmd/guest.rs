@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 const AFTER: &str = "\
 The guest is a small Linux under QEMU, with KVM if that works here, else emulated. It has busybox, \
-vfun and libvfun.so, and the client's window as an ivshmem device with doorbells. The kernel module is \
+vfun and libvfun.so, and its window as an ivshmem device with doorbells. The kernel module is \
 loaded, if it was built (packaging/kmod.sh does), so that the user `app` may use the window; without it, \
 only root may. It needs a manager that runs (vfund --root DIR) and a kernel (packaging/guest-kernel.sh \
 fetches one). The client is declared if it is not there.
@@ -15,6 +15,7 @@ Examples:
   vfun guest -- vfun call factorial 20
   vfun guest --user app -- vfun call factorial 20    without any right but that of the group vfun
   vfun guest --client vm2 --window 256MiB -- vfun doctor
+  vfun guest --client vm2/b -- vfun list             a second VM of that client, beside the first
   vfun guest --file ./my-app -- my-app               take a program along
 
 The exit code is the command's.";
@@ -26,14 +27,14 @@ The exit code is the command's.";
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// The VM's client. One running VM a client.
-    #[arg(long, value_name = "NAME", default_value = "guest")]
+    /// The client, and of one with several VMs which of them: CLIENT/VM.
+    #[arg(long, value_name = "CLIENT[/VM]", default_value = "guest")]
     pub client: String,
     /// Size of the window, if the client is not declared yet [default: 64 MiB].
     #[arg(long, value_name = "SIZE")]
     pub window: Option<String>,
-    /// How the window gets into the VM, if the client is not declared yet: with doorbells, or as a plain file [default: ivshmem-doorbell].
-    #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(vfun_admin::Transport::names_of_vms()))]
+    /// How the window gets into the VM, if the client is not declared yet: with doorbells, or as a file [default: ivshmem-doorbell].
+    #[arg(long, value_name = "KIND", value_parser = ["ivshmem-doorbell", "ivshmem-plain", "pmem"])]
     pub transport: Option<String>,
     /// Whom the command runs as: root, or a user without rights (app).
     #[arg(long, value_name = "USER", default_value = "root", value_parser = ["root", "app"])]

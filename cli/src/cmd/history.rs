@@ -29,7 +29,7 @@ fn render(rows: &[HistoryRow]) -> String {
         table.row([
             out::timestamp(r.at_ms),
             r.grant.clone(),
-            r.client.clone(),
+            vfun_admin::vm::owner(&r.client, r.vm.as_deref()),
             r.app.clone(),
             r.function.clone(),
             r.location.clone(),

@@ -3,6 +3,7 @@
 use crate::admin::Admin;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Output, Table};
+use vfun_admin::vm::owner;
 use vfun_admin::{Ask, DeviceRow, LeaseRow, LeasesView};
 use vfun_leases::{Move, Policy};
 
@@ -102,7 +103,7 @@ fn list(view: &LeasesView) -> String {
         for g in &d.grants {
             table.row([
                 g.grant.clone(),
-                g.client.clone(),
+                owner(&g.client, g.vm.as_deref()),
                 g.app.clone(),
                 g.vf.map_or_else(|| "-".into(), |v| v.to_string()),
                 g.location.clone(),
@@ -134,7 +135,16 @@ fn step(d: &DeviceRow, m: &Move) -> String {
 
 fn explain(view: &LeasesView, d: &DeviceRow, g: &LeaseRow) -> String {
     Facts::new()
-        .fact("grant", format!("{} ({} of {}, '{}')", g.grant, g.app, g.client, d.function))
+        .fact(
+            "grant",
+            format!(
+                "{} ({} of {}, '{}')",
+                g.grant,
+                g.app,
+                owner(&g.client, g.vm.as_deref()),
+                d.function
+            ),
+        )
         .fact("VF", g.vf.map_or_else(|| "none".into(), |v| format!("{v} of {}", d.vfs)))
         .fact("why", g.why.clone())
         .fact("since", format!("{} ms", g.since_ms))

@@ -6,8 +6,8 @@ use crate::out::{self, Output, Table};
 use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
-use vfun_admin::GrantRow;
 use vfun_admin::counters::{Counters, Rates};
+use vfun_admin::{GrantRow, OfVm};
 
 /// Show who holds which function, with live counters.
 ///
@@ -22,9 +22,9 @@ pub struct Args {
     /// With --watch: end after this many tables.
     #[arg(long, value_name = "N", requires = "watch")]
     count: Option<u64>,
-    /// Only grants of this client.
-    #[arg(long, value_name = "NAME")]
-    client: Option<String>,
+    /// Only grants of this client, or of one VM of it.
+    #[arg(long, value_name = "CLIENT[/VM]")]
+    client: Option<OfVm>,
 }
 
 /// Seconds, as people write pauses.
@@ -47,7 +47,7 @@ pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     let mut shown = 0;
     loop {
         let mut grants = admin.grants()?;
-        grants.retain(|g| args.client.as_ref().is_none_or(|c| *c == g.client));
+        grants.retain(|g| args.client.as_ref().is_none_or(|c| c.has(&g.client, g.vm.as_deref())));
         let now = Look {
             at: Instant::now(),
             counters: grants.iter().map(|g| (g.grant.clone(), g.counters.clone())).collect(),
@@ -134,7 +134,7 @@ fn render(grants: &[GrantRow], rates: Option<&[Option<Rates>]>) -> String {
     for (i, g) in grants.iter().enumerate() {
         let mut row = vec![
             g.grant.clone(),
-            g.client.clone(),
+            g.owner(),
             g.app.clone(),
             match g.origin.as_str() {
                 "submitted" => format!("{} (submitted)", g.function),
@@ -179,6 +179,7 @@ mod tests {
             grant: "0.1".into(),
             client_id: 1,
             client: "vm1".into(),
+            vm: None,
             app_id: 2,
             app: "demo".into(),
             function: "echo".into(),

@@ -87,7 +87,7 @@ fn detail(g: &GrantRow) -> String {
     let c = &g.counters;
     Facts::new()
         .fact("grant", format!("{}, {}, {} old", g.grant, g.state, out::age(g.age_ms / 1000)))
-        .fact("client", format!("{} ({})", g.client, g.client_id))
+        .fact("client", format!("{} ({})", g.owner(), g.client_id))
         .fact("app", format!("{} ({})", g.app, g.app_id))
         .fact("function", format!("{}, on {}", g.function, g.location))
         .fact(

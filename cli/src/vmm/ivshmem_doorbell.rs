@@ -29,9 +29,9 @@ impl Vmm for Doorbell {
     }
 
     fn libvirt(&self, w: &Window<'_>) -> Option<String> {
-        let (id, socket) = (&w.id, xml(&w.path.display().to_string()));
+        let (name, socket) = (&w.name, xml(&w.path.display().to_string()));
         Some(format!(
-            "<shmem name='{id}'>\n  <model type='ivshmem-doorbell'/>\n  <server path='{socket}'/>\n  <msi vectors='{VECTORS}' ioeventfd='on'/>\n</shmem>"
+            "<shmem name='{name}'>\n  <model type='ivshmem-doorbell'/>\n  <server path='{socket}'/>\n  <msi vectors='{VECTORS}' ioeventfd='on'/>\n</shmem>"
         ))
     }
 

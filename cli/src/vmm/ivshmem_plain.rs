@@ -31,16 +31,16 @@ impl Vmm for Plain {
     }
 
     fn libvirt(&self, w: &Window<'_>) -> Option<String> {
-        if w.path != Path::new(LIBVIRT_FOLDER).join(&w.id) {
+        if w.path != Path::new(LIBVIRT_FOLDER).join(&w.name) {
             return None;
         }
         let (unit, size) = match w.bytes {
             b if b.is_multiple_of(1 << 20) => ("M", b >> 20),
             b => ("B", b),
         };
-        let id = &w.id;
+        let name = &w.name;
         Some(format!(
-            "<shmem name='{id}'>\n  <model type='ivshmem-plain'/>\n  <size unit='{unit}'>{size}</size>\n</shmem>"
+            "<shmem name='{name}'>\n  <model type='ivshmem-plain'/>\n  <size unit='{unit}'>{size}</size>\n</shmem>"
         ))
     }
 

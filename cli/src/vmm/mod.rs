@@ -1,4 +1,4 @@
-//! What a VMM is told so that its VM gets a client's window: a file for each
+//! What a VMM is told so that its VM gets its window: a file for each
 //! transport of `vfun_admin::transport`.
 
 mod dir;
@@ -8,12 +8,14 @@ mod pmem;
 
 use serde_json::{Value, json};
 use std::path::Path;
-use vfun_admin::{ClientRow, Transport};
+use vfun_admin::{ClientRow, Transport, VmName};
 
-/// A client's window, for its VMM.
+/// A VM's window, for its VMM.
 pub struct Window<'a> {
-    /// What its device, character device and memory are called in QEMU and libvirt.
+    /// What its device, character device and memory are called in QEMU.
     pub id: String,
+    /// What it is called in libvirt, and in the folder of windows.
+    pub name: String,
     /// The socket or file.
     pub path: &'a Path,
     /// Size of the window, bytes.
@@ -54,8 +56,9 @@ trait Vmm: Sync {
     }
 }
 
-/// The window of a client's VM; none on the host.
+/// The window of the VM whose wiring a row shows; none on the host.
 pub fn window(c: &ClientRow) -> Option<Window<'_>> {
+    let vm = c.vm_name()?;
     let path = c.socket.as_deref().or(c.window_file.as_deref())?;
     let vmm: &'static dyn Vmm = match c.transport {
         Transport::Host => return None,
@@ -64,12 +67,12 @@ pub fn window(c: &ClientRow) -> Option<Window<'_>> {
         Transport::Pmem => &pmem::Pmem,
         Transport::Dir => &dir::Dir,
     };
-    Some(Window { id: device_id(&c.name), path, bytes: c.window_bytes, vmm })
+    Some(Window { id: vm.device_id(), name: name(&vm), path, bytes: c.window_bytes, vmm })
 }
 
-/// What a client's device and memory are called in QEMU and libvirt.
-pub fn device_id(client: &str) -> String {
-    format!("virtfun-{client}")
+/// What a VM's window is called in libvirt.
+pub fn name(vm: &VmName) -> String {
+    format!("virtfun-{}", vm.file_name())
 }
 
 impl Window<'_> {

@@ -71,7 +71,7 @@ pub fn cells(g: &Grant) -> [String; COUNT] {
     let plain = |text: &str| text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     [
         plain(&row.grant),
-        plain(&row.client),
+        plain(&row.owner()),
         plain(&row.app),
         plain(&row.function),
         plain(&row.location),
@@ -161,7 +161,7 @@ impl View {
     fn fits(&self, g: &Grant) -> bool {
         let wanted = self.filter.to_lowercase();
         let r = &g.row;
-        [&r.client, &r.app, &r.function, &r.transport]
+        [&r.owner(), &r.app, &r.function, &r.transport]
             .iter()
             .any(|t| t.to_lowercase().contains(&wanted))
     }
@@ -171,7 +171,7 @@ impl View {
         let mut rows: Vec<&Grant> = s.grants.iter().filter(|g| self.fits(g)).collect();
         let name = |g: &Grant| {
             let r = &g.row;
-            (r.client.clone(), r.app.clone(), r.function.clone(), r.grant.clone())
+            (r.owner(), r.app.clone(), r.function.clone(), r.grant.clone())
         };
         let amount = |g: &Grant| {
             let r = &g.rates;

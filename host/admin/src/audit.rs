@@ -19,6 +19,9 @@ pub struct Row {
     pub what: String,
     /// The client it is about.
     pub client: String,
+    /// The VM that it was in, if it was in one.
+    #[serde(default)]
+    pub vm: Option<String>,
     /// The app that was refused, by the name it gave.
     pub app: String,
     /// The function that was asked for.
@@ -40,6 +43,9 @@ pub struct Query {
     pub since_ms: Option<i64>,
     /// Those about this client.
     pub client: Option<String>,
+    /// Of these, those about this VM of it.
+    #[serde(default)]
+    pub vm: Option<String>,
     /// Refusals only.
     pub refused: bool,
     /// At most this many.

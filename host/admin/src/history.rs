@@ -11,6 +11,9 @@ pub struct HistoryRow {
     pub grant: String,
     /// The client.
     pub client: String,
+    /// The VM that the app was in, if it was in one.
+    #[serde(default)]
+    pub vm: Option<String>,
     /// The app.
     pub app: String,
     /// The function.

@@ -3,7 +3,7 @@
 //!
 //! - [`Ask`], [`Reply`]: questions and answers, with the rows that they carry.
 //! - [`counters`], [`policy`], [`tokens`], [`audit`]: rows of one theme each.
-//! - [`transport`]: how windows get to their other end.
+//! - [`transport`]: how windows get to their other end. [`vm`]: what VMs are called.
 //! - [`Client`]: asks. Every program of ours that talks to the manager uses it.
 
 #![forbid(unsafe_code)]
@@ -17,10 +17,12 @@ pub mod policy;
 pub mod switch;
 pub mod tokens;
 pub mod transport;
+pub mod vm;
 
 pub use client::{AskError, Client};
 pub use drain::DrainOf;
 pub use transport::Transport;
+pub use vm::{OfVm, VmName};
 
 use audit::{Query, Row};
 use counters::Counters;
@@ -81,6 +83,25 @@ pub enum Ask {
     RemoveClient {
         /// Its name.
         name: String,
+    },
+    /// Gives a client one more VM. A client of one VM that its manifest does not name
+    /// keeps that, by the client's name.
+    AddVm {
+        /// The client's name.
+        client: String,
+        /// The VM's.
+        vm: String,
+        /// Size of its window, as a manifest says it; that of the client if none.
+        window: Option<String>,
+        /// Its transport's name; that of the client if none.
+        transport: Option<String>,
+    },
+    /// Takes a VM away, with its grants and its window.
+    RemoveVm {
+        /// The client's name.
+        client: String,
+        /// The VM's.
+        vm: String,
     },
     /// Takes a grant away.
     Revoke {
@@ -285,6 +306,9 @@ pub struct LeaseRow {
     pub number: u64,
     /// Client.
     pub client: String,
+    /// The VM that its app is in, if it is in one.
+    #[serde(default)]
+    pub vm: Option<String>,
     /// App.
     pub app: String,
     /// Where its calls run now.
@@ -447,6 +471,10 @@ pub struct ClientRow {
     pub name: String,
     /// `vm` or `host`.
     pub kind: String,
+    /// The VM that this row shows the wiring of, the next five fields; see
+    /// [`ClientRow::of_vm`]. None of a client of kind `host`.
+    #[serde(default)]
+    pub vm: Option<String>,
     /// Size of its window.
     pub window_bytes: u64,
     /// How its window gets to its VM or program.
@@ -457,6 +485,9 @@ pub struct ClientRow {
     pub socket: Option<PathBuf>,
     /// Whether a VM has connected there.
     pub connected: bool,
+    /// All VMs of it: first the one that has its name, then by name.
+    #[serde(default)]
+    pub vms: Vec<VmRow>,
     /// Functions it may use.
     pub functions: Vec<String>,
     /// Most grants.
@@ -473,6 +504,58 @@ pub struct ClientRow {
     pub tokens_valid: usize,
 }
 
+/// A VM of a client, and how it is wired, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VmRow {
+    /// Its name.
+    pub vm: String,
+    /// Size of its window.
+    pub window_bytes: u64,
+    /// How its window gets to it.
+    pub transport: Transport,
+    /// The window's file, where it is one.
+    pub window_file: Option<PathBuf>,
+    /// Where it connects, if it does.
+    pub socket: Option<PathBuf>,
+    /// Whether it has connected there.
+    pub connected: bool,
+}
+
+impl ClientRow {
+    /// The row with the wiring of one of its VMs.
+    pub fn of_vm(&self, vm: &VmRow) -> ClientRow {
+        let VmRow { vm, window_bytes, transport, window_file, socket, connected } = vm.clone();
+        let vm = Some(vm);
+        ClientRow { vm, window_bytes, transport, window_file, socket, connected, ..self.clone() }
+    }
+
+    /// The same for the VM that a person means: the one that is named; without a name
+    /// the client's only one, or the one that has the client's name. None on the host.
+    ///
+    /// # Errors
+    /// The names that there are, as a person writes them.
+    pub fn meant(&self, vm: Option<&str>) -> Result<ClientRow, Vec<String>> {
+        let found = match (vm, self.vms.as_slice()) {
+            (None, []) => return Ok(self.clone()),
+            (None, [one]) => Some(one),
+            (None, all) => all.iter().find(|v| v.vm == self.name),
+            (Some(name), all) => all.iter().find(|v| v.vm == name),
+        };
+        let all = self.vms.iter().map(|v| VmName::new(&self.name, &v.vm).to_string());
+        found.map(|v| self.of_vm(v)).ok_or_else(|| all.collect())
+    }
+
+    /// What the VM is called whose wiring this row shows.
+    pub fn vm_name(&self) -> Option<VmName> {
+        self.vm.as_deref().map(|vm| VmName::new(&self.name, vm))
+    }
+
+    /// The client, and its VM if that has a name of its own, for people.
+    pub fn shown(&self) -> String {
+        vm::owner(&self.name, self.vm.as_deref())
+    }
+}
+
 /// A grant, for people.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GrantRow {
@@ -482,6 +565,9 @@ pub struct GrantRow {
     pub client_id: u32,
     /// Client.
     pub client: String,
+    /// The VM that its app is in; none of a program on the host or over TCP.
+    #[serde(default)]
+    pub vm: Option<String>,
     /// AppID.
     pub app_id: u32,
     /// App.
@@ -528,6 +614,13 @@ pub struct GrantRow {
     pub session_buffer_bytes: u64,
     /// Live counters; the time of a call that lasts is in them.
     pub counters: Counters,
+}
+
+impl GrantRow {
+    /// The client, and the VM if that has a name of its own, for people.
+    pub fn owner(&self) -> String {
+        vm::owner(&self.client, self.vm.as_deref())
+    }
 }
 
 /// A service that runs, for people.

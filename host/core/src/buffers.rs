@@ -78,7 +78,7 @@ impl Core {
             return Ok((!waits).then(|| ack(handle, b)));
         }
         let asked = Asked::read(&body::<BufferGet>(&r.body, Kind::BufferGet)?)?;
-        let holder = self.holder_of(r.to.window, session)?;
+        let holder = self.holder_in(r.to.window, session)?;
         if asked.grant != Handle::NONE {
             self.grant_of_session(session, asked.grant)?;
         }
@@ -115,13 +115,14 @@ impl Core {
         Ok(waiting.is_none().then(|| ack(handle, b)))
     }
 
-    fn holder_of(&self, window: WindowId, session: Handle) -> Result<Holder, Nack> {
+    fn holder_in(&self, window: WindowId, session: Handle) -> Result<Holder, Nack> {
         let (s, client) = (self.session(session)?, self.client_of(window)?);
         Ok(Holder {
             session,
             window,
             client_id: client.id,
             client: client.name.clone(),
+            vm: self.windows.get(&window).and_then(|w| w.vm.clone()),
             app_id: s.app_id,
             app: s.app.clone(),
         })

@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use vfun_admin::Transport;
 pub use vfun_admin::transport::ClientKind;
+use vfun_admin::{Transport, VmName};
 use vfun_jail::Device;
 use vfun_signature::Signature;
 use vfun_supervise::{Driver, Lengths};
@@ -162,15 +162,21 @@ pub struct Hardware {
     pub usual_gain_ns: u64,
 }
 
-/// A tenant.
+/// A tenant: policy, quota, names and credentials are its; how a window gets into a VM
+/// is the VM's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Client {
     /// clientID: kept for the name's life.
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// Size of its window.
+    /// Whose programs use its windows.
+    pub kind: ClientKind,
+    /// Size of the windows of its programs on the host, or over TCP.
     pub window_bytes: u64,
+    /// Its VMs: first the one that has its name, then by name. None of kind
+    /// [`ClientKind::Host`], at least one of the other.
+    pub vms: Vec<Vm>,
     /// Functions of the host that it may use; `*` for all. Its own, and whether it
     /// may have any, are policy's.
     pub functions: Vec<String>,
@@ -178,9 +184,6 @@ pub struct Client {
     pub max_grants: u32,
     /// Whether it may have hardware.
     pub hardware: bool,
-    /// How its windows get to their other end. It is the VM's: a client with several
-    /// VMs would have one of these for each.
-    pub transport: Transport,
     /// Whether its apps may have services that spin: each such channel keeps a
     /// processor of the host busy, calls or none.
     pub spin: bool,
@@ -190,6 +193,47 @@ pub struct Client {
     pub credential_sha256: Option<[u8; 32]>,
     /// Users of the host that may act for it, besides root and the manager's own.
     pub uids: Vec<u32>,
+}
+
+/// A VM of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vm {
+    /// Its name: no other VM of its client has it.
+    pub name: String,
+    /// How its window gets into it.
+    pub transport: Transport,
+    /// Size of its window.
+    pub window_bytes: u64,
+}
+
+/// Which VM, by the clientID and its name: what things of a VM are kept by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VmId {
+    /// clientID.
+    pub client: u32,
+    /// The VM's name.
+    pub vm: String,
+}
+
+/// A VM with its client.
+#[derive(Clone, Copy, Debug)]
+pub struct VmOf<'a> {
+    /// The client.
+    pub client: &'a Client,
+    /// The VM.
+    pub vm: &'a Vm,
+}
+
+impl VmOf<'_> {
+    /// What it is kept by.
+    pub fn id(&self) -> VmId {
+        VmId { client: self.client.id, vm: self.vm.name.clone() }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> VmName {
+        VmName::new(&self.client.name, &self.vm.name)
+    }
 }
 
 /// Which callers over TCP may act for a client.
@@ -204,9 +248,14 @@ pub enum OverTcp {
 }
 
 impl Client {
-    /// Whose programs use its windows.
-    pub fn kind(&self) -> ClientKind {
-        self.transport.row().serves
+    /// A VM of it.
+    pub fn vm(&self, name: &str) -> Option<VmOf<'_>> {
+        self.vms_of().find(|v| v.vm.name == name)
+    }
+
+    /// All VMs of it.
+    pub fn vms_of(&self) -> impl Iterator<Item = VmOf<'_>> {
+        self.vms.iter().map(|vm| VmOf { client: self, vm })
     }
 
     /// Whether its manifest lets it use a function.
@@ -292,6 +341,11 @@ impl Catalog {
     /// The [`terms`](Function::terms) of a service's function, if it is there.
     pub(super) fn terms(&self, owner: Owner, name: &str) -> Option<String> {
         self.function_of(owner, name).map(Function::terms)
+    }
+
+    /// A VM, if it is there.
+    pub fn vm(&self, id: &VmId) -> Option<VmOf<'_>> {
+        self.clients.get(&id.client)?.vm(&id.vm)
     }
 
     /// A client by name.

@@ -66,6 +66,8 @@ pub enum Event {
         window: WindowId,
         /// Its client.
         client: u32,
+        /// The VM that it is in; none of a program on the host or over TCP.
+        vm: Option<String>,
         /// Its size.
         bytes: u64,
         /// Whether it has doorbells.
@@ -464,6 +466,8 @@ pub enum Level {
 pub struct Refusal {
     /// The client's name; empty if there is none.
     pub client: String,
+    /// The VM that asked, if one did.
+    pub vm: Option<String>,
     /// The app's name, as far as it has said one.
     pub app: String,
     /// The function asked for, if it is about one.
@@ -481,6 +485,8 @@ pub struct GrantRecord {
     pub client_id: u32,
     /// The client's name.
     pub client: String,
+    /// The VM that its app is in; none of a program on the host or over TCP.
+    pub vm: Option<String>,
     /// AppID.
     pub app_id: u32,
     /// The app's name.

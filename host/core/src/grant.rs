@@ -59,6 +59,9 @@ pub struct Holder {
     /// The client's name.
     #[serde(deserialize_with = "serial::name")]
     pub client: String,
+    /// The VM that its app is in; none of a program on the host or over TCP.
+    #[serde(default, deserialize_with = "serial::option_name")]
+    pub vm: Option<String>,
     /// AppID.
     pub app_id: u32,
     /// The app's name.

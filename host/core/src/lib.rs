@@ -187,9 +187,9 @@ impl Core {
 
     fn take(&mut self, now: u64, event: Event, out: &mut Vec<Action>) {
         match event {
-            Event::WindowUp { window, client, bytes, doorbell, death_seen, proven } => {
+            Event::WindowUp { window, client, vm, bytes, doorbell, death_seen, proven } => {
                 let mut up = Window::new(client, bytes, doorbell, death_seen);
-                up.proven = proven;
+                (up.vm, up.proven) = (vm, proven);
                 self.windows.insert(window, up);
             }
             Event::WindowDown { window } => self.window_down(now, window, out),
@@ -300,25 +300,19 @@ impl Core {
         self.grants.highest().max(self.sessions.highest()).max(self.buffers.highest())
     }
 
-    /// The services of grants and buffers that end in windows that are gone, if `of` is
-    /// their client and their window: they may touch it still.
+    /// The services of grants and buffers that end in windows that are gone, of holders for
+    /// whom `of` is so: they may touch the window still.
     pub fn letting_go<'a>(
         &'a self,
-        of: impl Fn(u32, WindowId) -> bool + Copy + 'a,
+        of: impl Fn(&grant::Holder) -> bool + Copy + 'a,
     ) -> impl Iterator<Item = ServiceId> + 'a {
         let buffers = self
             .buffers()
-            .filter(move |(_, b)| {
-                let (client, window) = (b.holder.client_id, b.holder.window);
-                !self.windows.contains_key(&window) && of(client, window)
-            })
+            .filter(move |(_, b)| !self.windows.contains_key(&b.holder.window) && of(&b.holder))
             .flat_map(|(_, b)| b.at.iter().copied());
         self.grants
             .iter()
-            .filter(move |(_, g)| {
-                let (client, window) = (g.holder.client_id, g.holder.window);
-                !self.windows.contains_key(&window) && of(client, window)
-            })
+            .filter(move |(_, g)| !self.windows.contains_key(&g.holder.window) && of(&g.holder))
             .flat_map(|(_, g)| g.services())
             .chain(buffers)
     }
@@ -338,10 +332,10 @@ impl Core {
         self.services.get(&service).map(|s| (s.owner, s.function.as_str()))
     }
 
-    /// The app whose channel this is, if this service serves it.
-    pub fn app_of(&self, service: ServiceId, channel: Handle) -> Option<&str> {
+    /// Whose channel this is, if this service serves it.
+    pub fn holder_of(&self, service: ServiceId, channel: Handle) -> Option<&grant::Holder> {
         let g = self.grants.get(channel).ok()?;
-        (g.service() == Some(service)).then_some(g.holder.app.as_str())
+        (g.service() == Some(service)).then_some(&g.holder)
     }
 
     /// Whether a service was asked what it serves and has not said so yet.

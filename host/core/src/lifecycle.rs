@@ -34,6 +34,7 @@ impl Core {
             grant,
             client_id: g.holder.client_id,
             client: g.holder.client.clone(),
+            vm: g.holder.vm.clone(),
             app_id: g.holder.app_id,
             app: g.holder.app.clone(),
             function_id: function.map_or(0, |f| f.id),

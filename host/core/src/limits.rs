@@ -9,6 +9,9 @@ use std::time::Duration;
 pub const HOST_WINDOWS_MAX: usize = 256;
 /// The same for one client, so that no client takes them all.
 pub const HOST_WINDOWS_PER_CLIENT: usize = 64;
+/// VMs of one client: the window of each is some 26 descriptors of the manager and as
+/// many of its keeper, and its default size of memory: 16 GiB for as many as these.
+pub const VMS_PER_CLIENT: usize = 256;
 /// Connections that have not said who they are yet.
 pub const PENDING_MAX: usize = 32;
 /// Of these, those of one user who is neither root nor the manager's own: the

@@ -3,8 +3,8 @@
 
 mod drivers;
 
-use crate::catalog::{Client, ClientKind, Function, OverTcp};
-use crate::limits::{CODE_MEANING_BYTES, CODES_MAX};
+use crate::catalog::{Client, ClientKind, Function, OverTcp, Vm};
+use crate::limits::{CODE_MEANING_BYTES, CODES_MAX, VMS_PER_CLIENT};
 use drivers::{HardwareToml, OwnKeys};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -265,6 +265,16 @@ struct ClientToml {
     credential_sha256: Option<Spanned<String>>,
     #[serde(default)]
     uids: Vec<u32>,
+    #[serde(default)]
+    vm: BTreeMap<Spanned<String>, VmToml>,
+}
+
+/// How a VM is wired. What it leaves out is as the client says.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VmToml {
+    window: Option<Spanned<String>>,
+    transport: Option<Spanned<String>>,
 }
 
 fn vm() -> Spanned<String> {
@@ -286,11 +296,9 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let t: ClientToml = src.parse()?;
     let name = src.name(&t.name)?;
     let kind = client_kind(&src, &t.kind)?;
-    let transport = transport(&src, kind, t.transport.as_ref())?;
-    let window_bytes = match &t.window {
-        None => WINDOW_BYTES_DEFAULT,
-        Some(w) => window_size(w.get_ref(), transport).map_err(|e| src.error(w, e))?,
-    };
+    let (transport, window_bytes) =
+        wiring(&src, kind, t.transport.as_ref(), t.window.as_ref(), t.vm.is_empty())?;
+    let vms = vms(&src, &name, kind, Vm { name: name.clone(), transport, window_bytes }, &t)?;
     for f in &t.functions {
         if f.get_ref() != "*" {
             src.name(f)?;
@@ -329,12 +337,13 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     Ok(Client {
         id,
         name,
+        kind,
         window_bytes,
+        vms,
         functions: t.functions.into_iter().map(Spanned::into_inner).collect(),
         max_grants,
         hardware: t.hardware,
         spin: t.spin,
-        transport,
         tcp,
         credential_sha256,
         uids: t.uids,
@@ -374,16 +383,84 @@ fn transport(
     })
 }
 
-fn window_size(text: &str, transport: Transport) -> Result<u64, String> {
+/// Transport and size of the window that some keys name. `both`: they are of one window,
+/// so that they must fit together.
+fn wiring(
+    src: &Source<'_>,
+    kind: ClientKind,
+    named: Option<&Spanned<String>>,
+    window: Option<&Spanned<String>>,
+    both: bool,
+) -> Result<(Transport, u64), ManifestError> {
+    let transport = transport(src, kind, named)?;
+    let bytes = match window {
+        None => WINDOW_BYTES_DEFAULT,
+        Some(w) => window_size(w.get_ref()).map_err(|e| src.error(w, e))?,
+    };
+    match (window.or(named), fits(transport, bytes)) {
+        (Some(at), Err(e)) if both => Err(src.error(at, e)),
+        _ => Ok((transport, bytes)),
+    }
+}
+
+fn window_size(text: &str) -> Result<u64, String> {
     let bytes = size(text)?;
     header::check_size(bytes).map_err(|e| e.to_string())?;
-    let min = transport.row().window_min;
-    if bytes < min {
-        return Err(format!(
-            "a window of {bytes} bytes is not possible over {transport}: it has at least {min}"
-        ));
-    }
     Ok(bytes)
+}
+
+/// Whether a window of this size can get into a VM this way.
+fn fits(transport: Transport, bytes: u64) -> Result<(), String> {
+    let min = transport.row().window_min;
+    match bytes < min {
+        true => Err(format!(
+            "a window of {bytes} bytes is not possible over {transport}: it has at least {min}"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The VMs that a manifest declares: its tables, or the one of a client that names none.
+/// `main` has what the client's own keys say.
+fn vms(
+    src: &Source<'_>,
+    client: &str,
+    kind: ClientKind,
+    main: Vm,
+    t: &ClientToml,
+) -> Result<Vec<Vm>, ManifestError> {
+    match (kind, t.vm.keys().next()) {
+        (ClientKind::Vm, None) => return Ok(vec![main]),
+        (ClientKind::Vm, Some(_)) => {}
+        (ClientKind::Host, None) => return Ok(vec![]),
+        (ClientKind::Host, Some(first)) => {
+            return Err(src.error(
+                first,
+                "a client of kind \"host\" has no VMs, its programs run on the host: leave [vm] out, or let kind be \"vm\"",
+            ));
+        }
+    }
+    if let Some(beyond) = t.vm.keys().nth(VMS_PER_CLIENT) {
+        return Err(src.error(beyond, format!("a client has at most {VMS_PER_CLIENT} VMs")));
+    }
+    let vm = |(name, own): (&Spanned<String>, &VmToml)| {
+        let transport = match &own.transport {
+            Some(named) => transport(src, kind, Some(named))?,
+            None => main.transport,
+        };
+        let window_bytes = match &own.window {
+            Some(w) => window_size(w.get_ref()).map_err(|e| src.error(w, e))?,
+            None => main.window_bytes,
+        };
+        if let Err(e) = fits(transport, window_bytes) {
+            let at = own.window.as_ref().or(own.transport.as_ref()).unwrap_or(name);
+            return Err(src.error(at, e));
+        }
+        Ok(Vm { name: src.name(name)?, transport, window_bytes })
+    };
+    let mut all: Vec<Vm> = t.vm.iter().map(vm).collect::<Result<_, _>>()?;
+    all.sort_by(|a, b| (a.name != client, &a.name).cmp(&(b.name != client, &b.name)));
+    Ok(all)
 }
 
 /// The client of programs on the host where no manifest declares one.
@@ -391,13 +468,14 @@ pub fn default_host_client(id: u32) -> Client {
     Client {
         id,
         name: "host".into(),
+        kind: ClientKind::Host,
         window_bytes: 256 << 20,
+        vms: vec![],
         functions: vec!["*".into()],
         max_grants: 1024,
         hardware: true,
         // A program on the host could spin by itself.
         spin: true,
-        transport: Transport::Host,
         tcp: OverTcp::Nobody,
         credential_sha256: None,
         uids: vec![],

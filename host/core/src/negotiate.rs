@@ -106,6 +106,7 @@ impl Core {
                 window: s.window,
                 client_id: client.id,
                 client: client.name.clone(),
+                vm: self.windows.get(&s.window).and_then(|w| w.vm.clone()),
                 app_id: s.app_id,
                 app: s.app.clone(),
             },

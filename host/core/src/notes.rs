@@ -29,6 +29,8 @@ pub(super) struct CoreNote {
 #[derive(Serialize, Deserialize)]
 pub(super) struct WindowNote {
     pub client: u32,
+    #[serde(default, deserialize_with = "serial::option_name")]
+    pub vm: Option<String>,
     pub bytes: u64,
     pub doorbell: bool,
     pub death_seen: bool,
@@ -170,6 +172,7 @@ impl WindowNote {
     pub fn of(w: &Window) -> Self {
         WindowNote {
             client: w.client,
+            vm: w.vm.clone(),
             bytes: w.control.bytes(),
             doorbell: w.doorbell,
             death_seen: w.death_seen,
@@ -185,7 +188,7 @@ impl WindowNote {
     pub fn read(self, now: u64) -> Result<Window, String> {
         check_size(self.bytes).map_err(|e| e.to_string())?;
         let mut window = Window::new(self.client, self.bytes, self.doorbell, self.death_seen);
-        window.proven = self.proven;
+        (window.vm, window.proven) = (self.vm, self.proven);
         for (cell, seq) in self.ended {
             let cell = window.ended.get_mut(cell).ok_or("there is no such control cell")?;
             *cell = Some(seq);

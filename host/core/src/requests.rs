@@ -71,6 +71,7 @@ impl Core {
         }
         Refusal {
             client: self.client_of(r.to.window).map_or(String::new(), |c| c.name.clone()),
+            vm: self.windows.get(&r.to.window).and_then(|w| w.vm.clone()),
             app,
             function,
             nack: nack.clone(),

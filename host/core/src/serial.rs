@@ -100,6 +100,13 @@ pub(super) fn name<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> 
     Ok(name)
 }
 
+/// The same of one that may be missing.
+pub(super) fn option_name<'de, D: Deserializer<'de>>(d: D) -> Result<Option<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Name(#[serde(deserialize_with = "name")] String);
+    Ok(Option::<Name>::deserialize(d)?.map(|n| n.0))
+}
+
 /// A session's line in its window.
 pub(super) fn line<'de, D: Deserializer<'de>>(d: D) -> Result<u16, D::Error> {
     let line = u16::deserialize(d)?;

@@ -2,7 +2,7 @@
 //! what is left when they go, in every order.
 
 use super::breakers::{CRASHES_MAX, OPEN_MS};
-use super::catalog::{Client, Function, Hardware};
+use super::catalog::{Client, ClientKind, Function, Hardware, Vm};
 use super::services::LINGER_MS;
 use super::*;
 use proptest::prelude::*;
@@ -28,6 +28,7 @@ mod leases;
 mod notes;
 mod policy;
 mod takeover;
+mod vms;
 mod watch;
 
 const MIB: u64 = 1 << 20;
@@ -56,16 +57,21 @@ fn client(id: u32, name: &str) -> Client {
     Client {
         id,
         name: name.into(),
+        kind: ClientKind::Vm,
         window_bytes: MIB,
+        vms: vec![vm(name), vm("b")],
         functions: vec!["*".into()],
         max_grants: 4,
         hardware: true,
         spin: false,
-        transport: vfun_admin::Transport::IvshmemDoorbell,
         tcp: crate::catalog::OverTcp::Nobody,
         credential_sha256: None,
         uids: vec![],
     }
+}
+
+fn vm(name: &str) -> Vm {
+    Vm { name: name.into(), transport: vfun_admin::Transport::IvshmemDoorbell, window_bytes: MIB }
 }
 
 fn catalog() -> Catalog {
@@ -117,6 +123,7 @@ impl Bed {
             b.feed(Event::WindowUp {
                 window,
                 client,
+                vm: None,
                 bytes: MIB,
                 doorbell: false,
                 death_seen: false,
@@ -432,6 +439,7 @@ fn a_service_of_a_client_that_is_gone_serves_none_of_its_name() {
     b.feed(Event::WindowUp {
         window: 3,
         client: 1,
+        vm: None,
         bytes: MIB,
         doorbell: false,
         death_seen: false,

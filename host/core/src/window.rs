@@ -11,6 +11,8 @@ use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, VECTORS};
 #[derive(Debug)]
 pub(crate) struct Window {
     pub client: u32,
+    /// The VM that it is in; none of a program on the host or over TCP.
+    pub vm: Option<String>,
     /// Where its control cells and channels lie.
     pub control: Memory,
     /// Its other memories, by their number: buffers alone lie there.
@@ -36,6 +38,7 @@ impl Window {
     pub fn new(client: u32, bytes: u64, doorbell: bool, death_seen: bool) -> Self {
         Window {
             client,
+            vm: None,
             control: Memory::control(bytes),
             data: BTreeMap::new(),
             doorbell,

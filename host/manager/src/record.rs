@@ -44,6 +44,15 @@ fn far_from_all() -> u16 {
     0x8000 + (now % 0x7000) as u16
 }
 
+/// Gives a table its column of VMs; one of managers of clients with one VM has none.
+pub fn add_vm(db: &Connection, table: &str) -> rusqlite::Result<()> {
+    let has = "SELECT count(*) FROM pragma_table_info(?) WHERE name = 'vm'";
+    if db.query_row(has, [table], |r| r.get::<_, i64>(0))? == 0 {
+        db.execute(&format!("ALTER TABLE {table} ADD COLUMN vm TEXT"), [])?;
+    }
+    Ok(())
+}
+
 impl Records {
     /// Opens or makes the database.
     pub fn open(path: &Path) -> rusqlite::Result<Self> {
@@ -66,6 +75,9 @@ impl Records {
                  state TEXT NOT NULL, why TEXT) STRICT;
              CREATE TABLE IF NOT EXISTS services (pid INTEGER PRIMARY KEY, started INTEGER NOT NULL) STRICT;",
         )?;
+        for table in ["grants", "history"] {
+            add_vm(&db, table)?;
+        }
         Ok(Records(db, RefCell::default()))
     }
 
@@ -202,7 +214,7 @@ impl Records {
     pub fn left_out(&self, client: &str, states: u64) -> rusqlite::Result<()> {
         let why = format!("{states} changes of this client's grants were left out");
         self.0.execute(
-            "INSERT INTO history VALUES (?, 0, ?, '', '', '', 'left out', ?)",
+            "INSERT INTO history VALUES (?, 0, ?, '', '', '', 'left out', ?, NULL)",
             params![now_ms(), client, why],
         )?;
         Ok(())
@@ -246,7 +258,7 @@ impl Records {
             self.0.execute("DELETE FROM grants WHERE grant_id = ?", [id])?;
         } else {
             self.0.execute(
-                "INSERT INTO grants VALUES (?,?,?,?,?,?,?,?,?,?)
+                "INSERT INTO grants VALUES (?,?,?,?,?,?,?,?,?,?,?)
                  ON CONFLICT (grant_id) DO UPDATE SET state = excluded.state",
                 params![
                     id,
@@ -258,13 +270,24 @@ impl Records {
                     g.function,
                     g.location.text(),
                     g.state.text(),
-                    now
+                    now,
+                    g.vm
                 ],
             )?;
         }
         self.0.execute(
-            "INSERT INTO history VALUES (?,?,?,?,?,?,?,?)",
-            params![now, id, g.client, g.app, g.function, g.location.text(), g.state.text(), g.why],
+            "INSERT INTO history VALUES (?,?,?,?,?,?,?,?,?)",
+            params![
+                now,
+                id,
+                g.client,
+                g.app,
+                g.function,
+                g.location.text(),
+                g.state.text(),
+                g.why,
+                g.vm
+            ],
         )?;
         // Apps decide how fast it grows, so it is kept short while the manager runs.
         if self.0.last_insert_rowid() % TRIM_EVERY == 0 {
@@ -279,7 +302,7 @@ impl Records {
         let go_on = serde_json::to_string(&go_on).expect("numbers");
         self.0.execute(
             "INSERT INTO history SELECT ?, grant_id, client, app, function, location, 'released',
-                 'the manager started anew' FROM grants
+                 'the manager started anew', vm FROM grants
              WHERE grant_id NOT IN (SELECT value FROM json_each(?))",
             params![now_ms(), go_on],
         )?;
@@ -292,7 +315,7 @@ impl Records {
     /// The newest lines of the history, newest first.
     pub fn history(&self, limit: u32) -> rusqlite::Result<Vec<HistoryRow>> {
         let mut q = self.0.prepare_cached(
-            "SELECT at_ms, grant_id, client, app, function, location, state, why
+            "SELECT at_ms, grant_id, client, app, function, location, state, why, vm
              FROM history ORDER BY rowid DESC LIMIT ?",
         )?;
         q.query_map([limit], |r| {
@@ -300,6 +323,7 @@ impl Records {
                 at_ms: r.get(0)?,
                 grant: vfun_wire::Handle(r.get::<_, i64>(1)? as u64).to_string(),
                 client: r.get(2)?,
+                vm: r.get(8)?,
                 app: r.get(3)?,
                 function: r.get(4)?,
                 location: r.get(5)?,
@@ -356,6 +380,7 @@ mod tests {
             grant: Handle::new(3, 4),
             client_id: 1,
             client: "vm1".into(),
+            vm: None,
             app_id: 2,
             app: "app".into(),
             function_id: 5,

@@ -8,6 +8,7 @@ use crate::core::{GrantRecord, GrantState};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use vfun_admin::VmName;
 
 /// The tree.
 #[derive(Clone, Debug)]
@@ -74,9 +75,9 @@ impl Tree {
     pub fn host_socket(&self) -> PathBuf {
         self.root.join("host.sock")
     }
-    /// Where the QEMU of a client's VM connects.
-    pub fn vm_socket(&self, client: &str) -> PathBuf {
-        self.root.join("ivshmem").join(format!("{client}.sock"))
+    /// Where a VM's QEMU connects.
+    pub fn vm_socket(&self, vm: &VmName) -> PathBuf {
+        self.root.join("ivshmem").join(format!("{}.sock", vm.file_name()))
     }
     /// Where the keeper of this tree's manager is found.
     pub fn keeper_socket(&self) -> PathBuf {
@@ -146,7 +147,7 @@ impl Tree {
             fs::create_dir_all(dir)?;
             let text = serde_json::json!({
                 "grant": g.grant.to_string(),
-                "clientID": g.client_id, "client": g.client,
+                "clientID": g.client_id, "client": g.client, "vm": g.vm,
                 "AppID": g.app_id, "app": g.app,
                 "functionID": g.function_id, "function": g.function,
                 "functionLoc": g.location.text(),
@@ -157,11 +158,15 @@ impl Tree {
         Ok(())
     }
 
-    /// Shows where a client's window is.
-    pub fn window(&self, client: &str, file: &Path) -> io::Result<()> {
-        let dir = self.root.join("vmcli").join(client);
+    /// Shows where a VM's window is: `vmcli/<client>/window`, or `window@<VM>` of one that
+    /// has a name of its own.
+    pub fn window(&self, vm: &VmName, file: &Path) -> io::Result<()> {
+        let dir = self.root.join("vmcli").join(&vm.client);
         fs::create_dir_all(&dir)?;
-        let link = dir.join("window");
+        let link = match vm.is_main() {
+            true => dir.join("window"),
+            false => dir.join(format!("window@{}", vm.vm)),
+        };
         let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(file, link)
     }
@@ -202,6 +207,7 @@ mod tests {
             grant: Handle::new(1, 1),
             client_id: 1,
             client: "vm1".into(),
+            vm: None,
             app_id: 2,
             app: app.into(),
             function_id: 5,

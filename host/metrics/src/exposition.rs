@@ -148,11 +148,12 @@ fn manager(w: &mut Writer, look: &Look) -> fmt::Result {
     let resident = s.resident_bytes as f64;
     w.gauge("manager_resident_memory", "The manager's resident memory", bytes, resident)?;
     {
-        let help = "Whether a VM is connected, of clients with a doorbell";
+        let help = "Whether a VM is connected, of those with a doorbell";
         let mut to = w.family("client_connected", help, None, MetricType::Gauge)?;
-        for c in look.clients.iter().filter(|c| c.socket.is_some()) {
-            let labels = [("client", c.name.as_str())];
-            to.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(c.connected)))?;
+        let vms = look.clients.iter().flat_map(|c| c.vms.iter().map(move |vm| (c, vm)));
+        for (c, vm) in vms.filter(|(_, vm)| vm.socket.is_some()) {
+            let labels = [("client", c.name.as_str()), ("vm", vm.vm.as_str())];
+            to.encode_family(&labels)?.encode_gauge(&f64::from(u8::from(vm.connected)))?;
         }
     }
     // A service is one client's and function's; its grants all tell of it.

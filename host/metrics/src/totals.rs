@@ -101,6 +101,7 @@ pub(crate) mod tests {
             grant: grant.into(),
             client_id: 1,
             client: "vm1".into(),
+            vm: None,
             app_id: 2,
             app: app.into(),
             function: "echo".into(),

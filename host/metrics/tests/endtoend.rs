@@ -56,7 +56,10 @@ fn what_calls_do_is_shown_and_only_rises() {
     assert_eq!(seen.value("virtfun_arguments_bytes_total", &of), Some(21.0));
     assert_eq!(seen.value("virtfun_grants", &of), Some(1.0));
     assert_eq!(seen.value("virtfun_sessions", &[]), Some(1.0));
-    assert_eq!(seen.value("virtfun_client_connected", &[("client", "vm1")]), Some(0.0));
+    assert_eq!(
+        seen.value("virtfun_client_connected", &[("client", "vm1"), ("vm", "vm1")]),
+        Some(0.0)
+    );
     // The same as the manager's own rows.
     assert_eq!(stand.grants()[0].counters.calls, 7);
     let count = seen

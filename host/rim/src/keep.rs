@@ -21,6 +21,9 @@ pub(crate) const OWN: &str = "rim/self";
 pub struct WindowNote {
     /// Its client.
     pub client: u32,
+    /// The VM that it is in, if it is in one; managers of clients with one VM noted none.
+    #[serde(default)]
+    pub vm: Option<String>,
     /// Its size.
     pub bytes: u64,
     /// Which laying-out it is.
@@ -145,6 +148,7 @@ pub trait Keep: System {
         let Some(a) = self.rim().windows.get(&id) else { return };
         let note = text(&WindowNote {
             client: a.client,
+            vm: a.vm.clone(),
             bytes: a.window.bytes(),
             generation: a.window.generation(),
             transport: a.transport,

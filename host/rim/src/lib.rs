@@ -46,6 +46,7 @@ pub mod methods {
 
 use std::collections::{BTreeMap, VecDeque};
 pub use vfun_admin::Transport;
+use vfun_core::catalog::{VmId, VmOf};
 use vfun_core::fair::{Intake, Lines};
 use vfun_core::limits::{LINES, LINES_NAMES};
 use vfun_core::{Core, Event, ServiceId, WindowId};
@@ -57,6 +58,8 @@ pub struct Attached<P> {
     pub window: window::HostWindow,
     /// Its client.
     pub client: u32,
+    /// The VM that it is in; none of a program on the host or over TCP.
+    pub vm: Option<String>,
     /// How it got to its other end.
     pub transport: Transport,
     /// Who holds its other end: the end of that is the window's.
@@ -70,6 +73,16 @@ pub struct Attached<P> {
 }
 
 impl<P> Attached<P> {
+    /// Which VM it is in, if it is in one.
+    pub fn vm_id(&self) -> Option<VmId> {
+        self.vm.clone().map(|vm| VmId { client: self.client, vm })
+    }
+
+    /// Whether it is in this VM.
+    pub fn is_of(&self, vm: VmOf<'_>) -> bool {
+        (self.client, self.vm.as_deref()) == (vm.client.id, Some(vm.vm.name.as_str()))
+    }
+
     /// Whether only a heartbeat shows the end of an app in it.
     pub fn by_heartbeats(&self) -> bool {
         !self.transport.row().sees_app_end

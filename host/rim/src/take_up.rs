@@ -7,6 +7,7 @@ use crate::system::Held;
 use crate::tell::{Tell, Word};
 use crate::{Attached, System, windows};
 use std::collections::BTreeMap;
+use vfun_core::catalog::ClientKind;
 use vfun_core::kept::PREFIX;
 use vfun_core::{Event, ServiceId, WindowId};
 use vfun_supervise::ToService;
@@ -20,7 +21,7 @@ pub struct Left<K> {
     pub windows: Vec<(WindowId, String, K)>,
     /// Services, as well.
     pub services: Vec<(ServiceId, String, K)>,
-    /// Locks of plain windows, by client.
+    /// Locks of windows in files, by the VM's name in these.
     pub owned: Vec<(String, K)>,
     own: Option<OwnNote>,
 }
@@ -148,12 +149,18 @@ pub trait TakeUp: System {
         note: &str,
         kept: Self::Kept,
     ) -> Result<Event, String> {
-        let note: WindowNote = serde_json::from_str(note).map_err(|e| e.to_string())?;
+        let mut note: WindowNote = serde_json::from_str(note).map_err(|e| e.to_string())?;
+        if note.vm.is_none() && note.transport.row().serves == ClientKind::Vm {
+            // That of a client's one VM, which has the client's name.
+            let client = self.rim().core.catalog().clients.get(&note.client);
+            note.vm = client.map(|c| c.name.clone());
+        }
         let (window, peer) = self.regain_window(id, &note, kept)?;
         window.set_state(self.serving_state());
         let attached = Attached {
             window,
             client: note.client,
+            vm: note.vm,
             transport: note.transport,
             peer,
             proven: note.proven,

@@ -85,6 +85,7 @@ pub(crate) fn up<P>(window: WindowId, a: &Attached<P>) -> Event {
     Event::WindowUp {
         window,
         client: a.client,
+        vm: a.vm.clone(),
         bytes: a.window.bytes(),
         doorbell: a.window.bells().is_some(),
         death_seen: !a.by_heartbeats(),

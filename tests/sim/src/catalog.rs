@@ -7,14 +7,16 @@ use vfun_core::manifest;
 /// Functions that apps ask for.
 pub const FUNCTIONS: &[&str] = &["add", "mul", "fast", "moving"];
 
-/// Guests: clientID, client, whether programs on the host, apps, whether hostile.
-pub const GUESTS: [(u32, &str, bool, u64, bool); 6] = [
-    (1, "vm1", false, 3, false),
-    (3, "programs", true, 1, false),
-    (3, "programs", true, 1, false),
-    (4, "vm2", false, 2, false),
-    (2, "evilvm", false, 0, true),
-    (5, "evilprogram", true, 0, true),
+/// Guests: clientID, client, VM, whether programs on the host, apps, whether hostile. Two
+/// are VMs of one client.
+pub const GUESTS: [(u32, &str, &str, bool, u64, bool); 7] = [
+    (1, "vm1", "vm1", false, 3, false),
+    (3, "programs", "", true, 1, false),
+    (3, "programs", "", true, 1, false),
+    (4, "vm2", "vm2", false, 2, false),
+    (1, "vm1", "b", false, 2, false),
+    (2, "evilvm", "evilvm", false, 0, true),
+    (5, "evilprogram", "", true, 0, true),
 ];
 
 /// What an operator may change.
@@ -57,12 +59,14 @@ pub fn catalog(change: &Change) -> Catalog {
         let f = f.unwrap_or_else(|e| panic!("{e}"));
         catalog.functions.insert(name.into(), f);
     }
-    for (id, name, host, ..) in GUESTS {
+    for (id, name, _, host, ..) in GUESTS {
         let kind = if host { "host" } else { "vm" };
-        let text = format!(
+        let mut text = format!(
             "name = \"{name}\"\nkind = \"{kind}\"\nwindow = \"1 MiB\"\nfunctions = [\"*\"]\nhardware = true\nmax_grants = {}\n",
             change.max_grants
         );
+        let vms = GUESTS.iter().filter(|g| g.0 == id && !g.3);
+        text.extend(vms.map(|(_, _, vm, ..)| format!("[vm.{vm}]\n")));
         let c = manifest::client(Path::new("c.toml"), &text, id);
         let c = c.unwrap_or_else(|e| panic!("{e}"));
         catalog.clients.insert(id, c);

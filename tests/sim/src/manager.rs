@@ -148,6 +148,7 @@ impl World {
     fn attach(&mut self, guest: usize) {
         let g = &self.guests[guest];
         let (client, host, bytes) = (g.client, g.host, g.bytes);
+        let vm = (!host).then(|| g.vm.to_owned());
         let m = self.manager.as_ref().expect("a manager lives");
         let declared = m.rim.core.catalog().clients.get(&client);
         let Some(name) = declared.map(|c| c.name.clone()) else { return };
@@ -159,6 +160,7 @@ impl World {
         let attached = Attached {
             window: window.expect("a window"),
             client,
+            vm,
             transport,
             peer: Seat { guest, memory },
             proven: false,

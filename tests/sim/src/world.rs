@@ -33,6 +33,8 @@ pub struct Conn {
 pub struct Guest {
     pub name: String,
     pub client: u32,
+    /// The VM's name; of no use to programs on the host.
+    pub vm: &'static str,
     pub host: bool,
     pub bytes: u64,
     pub conn: Option<Conn>,
@@ -138,7 +140,7 @@ impl World {
             no_room: false,
             packet: vfun_keeper::BATCH_BYTES,
         };
-        for (client, name, host, apps, hostile) in catalog::GUESTS {
+        for (client, name, vm, host, apps, hostile) in catalog::GUESTS {
             if hostile && !plan.may(Chance::Hostile) {
                 continue;
             }
@@ -150,6 +152,7 @@ impl World {
             w.guests.push(Guest {
                 name: name.into(),
                 client,
+                vm,
                 host,
                 bytes: 1 << 20,
                 conn: None,

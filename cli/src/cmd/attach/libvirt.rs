@@ -94,7 +94,7 @@ impl Domain<'_> {
                 .advise(of_vmm.not_by_libvirt().replace('\n', " ").trim())
         })?;
         let before = self.xml()?;
-        if let Some(element) = element(&before, &of_vmm.id) {
+        if let Some(element) = element(&before, &of_vmm.name) {
             let pci = address(&element);
             return Ok(Plugged { already: true, pci, port: None, took: None });
         }
@@ -111,19 +111,19 @@ impl Domain<'_> {
         let began = Instant::now();
         self.must(&["attach-device", self.name, "/dev/stdin", self.scope()], &shmem)?;
         let took = Some(began.elapsed());
-        let pci = element(&self.xml()?, &of_vmm.id).and_then(|e| address(&e));
+        let pci = element(&self.xml()?, &of_vmm.name).and_then(|e| address(&e));
         Ok(Plugged { already: false, pci, port: None, took })
     }
 
     /// Takes a window out.
-    pub fn detach(&self, id: &str, at_most: Duration) -> Result<Plugged> {
-        let Some(shmem) = element(&self.xml()?, id) else {
+    pub fn detach(&self, name: &str, at_most: Duration) -> Result<Plugged> {
+        let Some(shmem) = element(&self.xml()?, name) else {
             return Ok(Plugged { already: true, pci: None, port: None, took: None });
         };
         let began = Instant::now();
         self.must(&["detach-device", self.name, "/dev/stdin", self.scope()], &shmem)?;
         // libvirt asks the guest and does not wait for long.
-        while element(&self.xml()?, id).is_some() {
+        while element(&self.xml()?, name).is_some() {
             if began.elapsed() >= at_most {
                 return Err(Failure::new(
                     Exit::Failed,

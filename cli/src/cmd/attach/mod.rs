@@ -5,16 +5,17 @@ mod ports;
 mod qemu;
 
 use crate::admin::Admin;
+use crate::cmd::client;
 use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Output};
 use crate::vmm;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use vfun_admin::ClientRow;
+use vfun_admin::{ClientRow, OfVm, VmName};
 
 const AFTER: &str = "\
-The window of a client is plugged into a VM that runs, as a PCI device, and taken out again. The VM is \
+The window of a client's VM is plugged into a VM that runs, as a PCI device, and taken out again. The VM is \
 a domain of libvirt (asked through virsh), or a plain QEMU with a control socket \
 (-qmp unix:FILE,server=on,wait=off). A PCIe machine (q35) needs a free port that takes devices while it \
 runs; for a large window, one with room for it:
@@ -25,6 +26,7 @@ Examples:
   vfun attach vm1                              the domain vm1 gets the window of the client vm1
   vfun attach web --client vm1 --persistent    and has it after it was off, too
   vfun attach --qmp /run/vm1.qmp --client vm1 --bus vf0
+  vfun attach web-2 --client web/b             the domain web-2 gets that of the client web's VM b
   vfun detach vm1";
 
 /// Which window, into or out of which VM.
@@ -33,8 +35,8 @@ pub struct Target {
     /// A domain of libvirt.
     #[arg(required_unless_present = "qmp")]
     domain: Option<String>,
-    /// The client whose window it is [default: the domain's name].
-    #[arg(long, value_name = "NAME")]
+    /// The client whose window it is; of one with several VMs, CLIENT/VM [default: the domain's name].
+    #[arg(long, value_name = "CLIENT[/VM]")]
     client: Option<String>,
     /// A plain QEMU's control socket, instead of a domain.
     #[arg(long, value_name = "SOCKET", conflicts_with = "domain", requires = "client")]
@@ -81,7 +83,8 @@ pub struct DetachArgs {
 #[derive(Debug, Default, Serialize)]
 struct Done {
     client: String,
-    /// Its name in QEMU and libvirt.
+    vm: Option<String>,
+    /// Its name in QEMU; in libvirt it is that of its file.
     device: String,
     transport: String,
     /// Whether it is in the VM now.
@@ -100,7 +103,7 @@ struct Done {
     connected_ms: Option<f64>,
 }
 
-/// A client whose window goes into a VM.
+/// What goes into a VM: the row shows the wiring of that VM.
 struct Window {
     client: ClientRow,
 }
@@ -111,6 +114,13 @@ struct Plugged {
     pci: Option<String>,
     port: Option<String>,
     took: Option<Duration>,
+}
+
+impl Done {
+    /// Whose window it is, for people.
+    fn of(&self) -> String {
+        vfun_admin::vm::owner(&self.client, self.vm.as_deref())
+    }
 }
 
 impl Target {
@@ -141,11 +151,7 @@ impl Target {
 }
 
 fn window(admin: &Admin, name: &str) -> Result<Window> {
-    let client = admin.client(name)?.ok_or_else(|| {
-        Failure::new(Exit::Refused, format!("there is no client '{name}'")).advise(format!(
-            "`vfun client add {name}` declares it; --client names another; `vfun client list` shows them"
-        ))
-    })?;
+    let client = client::meant(admin, name)?;
     if vmm::window(&client).is_none() {
         return Err(Failure::usage(format!(
             "client '{name}' is of kind {}: it has no window for a VM",
@@ -166,7 +172,8 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
     };
     let mut done = Done {
         client: window.client.name.clone(),
-        device: vmm::device_id(&window.client.name),
+        vm: window.client.vm.clone(),
+        device: window.of_vmm()?.id,
         transport: window.client.transport.name().to_owned(),
         attached: true,
         already: plugged.already,
@@ -185,16 +192,17 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
 }
 
 /// Takes it out.
-pub fn detach(output: Output, args: &DetachArgs) -> Result<()> {
+pub fn detach(admin: &Admin, output: Output, args: &DetachArgs) -> Result<()> {
     let target = &args.target;
-    // A client that is gone, or a manager that is, must not keep its device in a VM.
-    let id = vmm::device_id(target.client());
+    let vm = to_unplug(admin, target.client())?;
+    let id = vm.device_id();
     let unplugged = match &target.qmp {
         Some(socket) => qemu::detach(socket, &id, target.timeout())?,
-        None => target.domain().detach(&id, target.timeout())?,
+        None => target.domain().detach(&vmm::name(&vm), target.timeout())?,
     };
     let done = Done {
-        client: target.client().to_owned(),
+        client: vm.client,
+        vm: Some(vm.vm),
         device: id,
         already: unplugged.already,
         pci: unplugged.pci,
@@ -204,6 +212,18 @@ pub fn detach(output: Output, args: &DetachArgs) -> Result<()> {
     show(output, target, &done)
 }
 
+/// The VM whose device is to go. A client that is gone, or a manager that is, must not
+/// keep it in a VM: then it is the one that was named.
+fn to_unplug(admin: &Admin, name: &str) -> Result<VmName> {
+    let of: OfVm = name.parse().map_err(Failure::usage)?;
+    let known = admin.client(&of.client).ok().flatten();
+    let known = known.and_then(|row| row.meant(of.vm.as_deref()).ok()?.vm_name());
+    Ok(known.unwrap_or_else(|| {
+        let vm = of.vm.as_ref().unwrap_or(&of.client);
+        VmName::new(&of.client, vm)
+    }))
+}
+
 fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 1e4).round() / 10.0
 }
@@ -211,7 +231,7 @@ fn ms(d: Duration) -> f64 {
 impl Window {
     /// For its VMM.
     fn of_vmm(&self) -> Result<vmm::Window<'_>> {
-        let none = || Failure::usage(format!("client '{}' has no window", self.client.name));
+        let none = || Failure::usage(format!("client '{}' has no window", self.client.shown()));
         vmm::window(&self.client).ok_or_else(none)
     }
 
@@ -221,9 +241,12 @@ impl Window {
             false => Ok(()),
             true => Err(Failure::new(
                 Exit::Failed,
-                format!("the window of client {} is in another VM already", self.client.name),
+                format!("the window of client {} is in another VM already", self.client.shown()),
             )
-            .advise("each VM needs a client of its own: `vfun client add NAME`")),
+            .advise(format!(
+                "each VM has a name of its own: `vfun client add {} --vm NAME`",
+                self.client.name
+            ))),
         }
     }
 }
@@ -231,9 +254,9 @@ impl Window {
 /// Waits until the manager has seen the VM.
 fn connected(admin: &Admin, window: &Window, target: &Target) -> Result<()> {
     let until = Instant::now() + target.timeout();
-    let name = &window.client.name;
+    let (name, vm) = (&window.client.name, window.client.vm.as_deref());
     loop {
-        let row = admin.client(name)?;
+        let row = admin.client(name)?.and_then(|row| row.meant(vm).ok());
         if row.is_some_and(|r| r.connected) {
             return Ok(());
         }
@@ -265,7 +288,7 @@ fn show(output: Output, target: &Target, done: &Done) -> Result<()> {
         (false, true) => "not attached: there was nothing to do",
     };
     let mut facts = Facts::new()
-        .fact("window", format!("of client {} ({})", done.client, done.device))
+        .fact("window", format!("of client {} ({})", done.of(), done.device))
         .fact("VM", target.place())
         .fact("state", state);
     if let Some(pci) = &done.pci {

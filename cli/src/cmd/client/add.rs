@@ -1,17 +1,19 @@
 //! `vfun client add`.
 
-use super::manifest::{self, Wanted};
+use super::manifest::{self, Wanted, WantedVm};
 use crate::admin::Admin;
 use crate::connect::read_secret;
 use crate::fail::{self, Failure, Result};
 use std::path::PathBuf;
-use vfun_admin::{ClientRow, Transport};
+use vfun_admin::{Ask, ClientRow, OfVm, Reply, Transport};
 
-/// Declare a client, and print what to give QEMU or libvirt.
+/// Declare a client, or give one a further VM, and print what to give QEMU or libvirt.
 ///
-/// A client is a tenant: a VM, or programs on the host. Its window is made at
-/// once; the VM gets it as a PCI device. Adding a client again changes its
-/// policy, but not its kind or the size of its window.
+/// A client is a tenant: its VMs, or programs on the host. It has one VM of its own
+/// name, unless --vm or a manifest names others. Each VM has a window, which is made at
+/// once; the VM gets it as a PCI device. Adding a client again changes its policy, but not
+/// its kind, and not how its VMs are wired: those it has stay. A manifest that is
+/// added again says which VMs there are.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Its name: letters, digits, '.', '_' and '-'.
@@ -20,6 +22,10 @@ pub struct Args {
     /// Take everything from this manifest (TOML) instead of options.
     #[arg(short, long, value_name = "FILE", exclusive = true)]
     file: Option<PathBuf>,
+    /// A VM of it, by this name: further to those it has, or its first one if it is not
+    /// there. Only --window and --transport say more of the VM of a client that is there.
+    #[arg(long, value_name = "VM")]
+    vm: Option<String>,
     /// Size of the window: a power of two from 1 MiB [default: 64 MiB].
     #[arg(long, value_name = "SIZE")]
     window: Option<String>,
@@ -84,7 +90,27 @@ impl Args {
             uids: self.uids.clone(),
             transport: self.transport.clone(),
             spin: self.spin,
+            vms: self.vm.iter().map(|vm| WantedVm::named(vm)).collect(),
         })
+    }
+
+    /// Whether one VM of the client was named.
+    pub fn names_vm(&self) -> bool {
+        self.vm.is_some()
+    }
+
+    /// An option that was given and is about the client, not about one VM of it.
+    fn of_client(&self) -> Option<&'static str> {
+        let all = [
+            ("--functions", self.functions.is_some()),
+            ("--max-grants", self.max_grants.is_some()),
+            ("--tcp", self.tcp.is_some()),
+            ("--credential", self.credential.is_some() || self.credential_file.is_some()),
+            ("--no-hardware", self.no_hardware),
+            ("--uid", !self.uids.is_empty()),
+            ("--spin", self.spin),
+        ];
+        all.into_iter().find_map(|(option, given)| given.then_some(option))
     }
 }
 
@@ -95,27 +121,68 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
             let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
             (text, std::path::absolute(file).unwrap_or_else(|_| file.clone()))
         }
-        (None, Some(name)) => (manifest::text(&args.wanted(name)?)?, PathBuf::from("command line")),
+        (None, Some(name)) => {
+            let mut wanted = args.wanted(name)?;
+            match (admin.client(name)?, &args.vm) {
+                (Some(_), Some(vm)) => return more(admin, args, name, vm),
+                // What is not said of them stays.
+                (Some(row), None) => wanted.vms = WantedVm::all_of(&row),
+                (None, _) => {}
+            }
+            (manifest::text(&wanted)?, PathBuf::from("command line"))
+        }
         (None, None) => return Err(Failure::usage("a client needs a name")),
     };
     Ok(admin.add_client(text, file)?)
 }
 
-/// The VM client of this name, declared with its defaults if it is not there;
-/// and whether it was declared just now.
+/// One more VM of a client that is there.
+fn more(admin: &Admin, args: &Args, client: &str, vm: &str) -> Result<ClientRow> {
+    if let Some(option) = args.of_client() {
+        return Err(Failure::usage(format!(
+            "client '{client}' is there, and {option} is about all of it, not about its VM '{vm}'"
+        ))
+        .advise("leave --vm out to change the client, or the other option to add the VM"));
+    }
+    add_vm(admin, client, vm, args.window.as_deref(), args.transport.as_deref())
+}
+
+fn add_vm(
+    admin: &Admin,
+    client: &str,
+    vm: &str,
+    window: Option<&str>,
+    transport: Option<&str>,
+) -> Result<ClientRow> {
+    let (client, vm) = (client.to_owned(), vm.to_owned());
+    let (window, transport) = (window.map(str::to_owned), transport.map(str::to_owned));
+    match admin.ask(&Ask::AddVm { client, vm, window, transport })? {
+        Reply::ClientAdded(row) => Ok(row),
+        other => Err(vfun_admin::AskError::Strange(Box::new(other)).into()),
+    }
+}
+
+/// The VM that `CLIENT` or `CLIENT/VM` means, declared with the defaults, and its client
+/// with it, if it is not there; and whether it was declared just now.
 pub fn ensure(
     admin: &Admin,
     name: &str,
     window: Option<&str>,
     transport: Option<&str>,
 ) -> Result<(ClientRow, bool)> {
-    if let Some(client) = admin.client(name)? {
-        return Ok((client, false));
+    let of: OfVm = name.parse().map_err(Failure::usage)?;
+    match (admin.client(&of.client)?, &of.vm) {
+        (Some(row), Some(vm)) if row.meant(Some(vm)).is_err() => {
+            return Ok((add_vm(admin, &of.client, vm, window, transport)?, true));
+        }
+        (Some(_), _) => return Ok((super::meant(admin, name)?, false)),
+        (None, _) => {}
     }
     let wanted = Wanted {
         window: window.map(str::to_owned),
         transport: transport.map(str::to_owned),
-        ..Wanted::vm(name)
+        vms: of.vm.iter().map(|vm| WantedVm::named(vm)).collect(),
+        ..Wanted::vm(&of.client)
     };
     Ok((admin.add_client(manifest::text(&wanted)?, PathBuf::from("command line"))?, true))
 }

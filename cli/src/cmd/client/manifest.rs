@@ -2,6 +2,7 @@
 
 use crate::fail::{Failure, Result};
 use sha2::{Digest, Sha256};
+use vfun_admin::ClientRow;
 use vfun_wire::limits::CREDENTIAL_BYTES;
 use vfun_wire::{header, names};
 
@@ -21,6 +22,56 @@ pub struct Wanted {
     /// Its transport's name; the manager's default if none.
     pub transport: Option<String>,
     pub spin: bool,
+    /// Its VMs; the one of a manifest that names none, if it is empty.
+    pub vms: Vec<WantedVm>,
+}
+
+/// A VM: what is not said is as the client says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedVm {
+    pub name: String,
+    pub window: Option<String>,
+    pub transport: Option<String>,
+}
+
+impl WantedVm {
+    /// One that is wired as its client says.
+    pub fn named(name: &str) -> Self {
+        WantedVm { name: name.to_owned(), window: None, transport: None }
+    }
+
+    /// The VMs that a client has, as they are; none if it has the one that needs no table.
+    pub fn all_of(row: &ClientRow) -> Vec<Self> {
+        let needs_none = row.vms.len() == 1 && row.vms[0].vm == row.name;
+        let vms = row.vms.iter().filter(|_| !needs_none).map(|vm| WantedVm {
+            name: vm.vm.clone(),
+            window: Some(vm.window_bytes.to_string()),
+            transport: Some(vm.transport.name().into()),
+        });
+        vms.collect()
+    }
+
+    fn table(&self) -> Result<toml::Table> {
+        names::check(&self.name)
+            .map_err(|e| Failure::usage(format!("--vm: the name '{}': {e}", self.name)))?;
+        let mut t = toml::Table::new();
+        wiring(&mut t, self.window.as_deref(), self.transport.as_deref())?;
+        Ok(t)
+    }
+}
+
+/// Size of a window and transport, as keys of a table.
+fn wiring(t: &mut toml::Table, window: Option<&str>, transport: Option<&str>) -> Result<()> {
+    if let Some(window) = window {
+        let bad = |e: String| Failure::usage(format!("--window: {e}"));
+        let bytes = vfun_policy::size(window).map_err(bad)?;
+        header::check_size(bytes).map_err(|e| bad(e.to_string()))?;
+        t.insert("window".into(), bytes.to_string().into());
+    }
+    if let Some(transport) = transport {
+        t.insert("transport".into(), transport.into());
+    }
+    Ok(())
 }
 
 impl Wanted {
@@ -38,6 +89,7 @@ impl Wanted {
             uids: vec![],
             transport: None,
             spin: false,
+            vms: vec![],
         }
     }
 }
@@ -50,12 +102,7 @@ pub fn text(w: &Wanted) -> Result<String> {
         .map_err(|e| Failure::usage(format!("the client's name '{}': {e}", w.name)))?;
     t.insert("name".into(), w.name.clone().into());
     t.insert("kind".into(), w.kind.clone().into());
-    if let Some(window) = &w.window {
-        let bad = |e: String| Failure::usage(format!("--window: {e}"));
-        let bytes = vfun_policy::size(window).map_err(bad)?;
-        header::check_size(bytes).map_err(|e| bad(e.to_string()))?;
-        t.insert("window".into(), bytes.to_string().into());
-    }
+    wiring(&mut t, w.window.as_deref(), w.transport.as_deref())?;
     if let Some(functions) = &w.functions {
         let bad = functions
             .iter()
@@ -84,15 +131,16 @@ pub fn text(w: &Wanted) -> Result<String> {
     if !w.hardware {
         t.insert("hardware".into(), false.into());
     }
-    if let Some(transport) = &w.transport {
-        t.insert("transport".into(), transport.clone().into());
-    }
     if w.spin {
         t.insert("spin".into(), true.into());
     }
     if !w.uids.is_empty() {
         let uids: Vec<i64> = w.uids.iter().map(|u| i64::from(*u)).collect();
         t.insert("uids".into(), uids.into());
+    }
+    if !w.vms.is_empty() {
+        let vms = w.vms.iter().map(|vm| Ok((vm.name.clone(), vm.table()?.into())));
+        t.insert("vm".into(), toml::Value::Table(vms.collect::<Result<_>>()?));
     }
     Ok(t.to_string())
 }
@@ -123,11 +171,11 @@ mod tests {
             (OverTcp::Proven, false, &[1000, 64055][..])
         );
         assert_eq!(c.functions, ["echo", "sum"]);
-        assert_eq!(c.transport.name(), "ivshmem-plain");
+        assert_eq!(c.vms[0].transport.name(), "ivshmem-plain");
         assert_eq!(c.credential_sha256.unwrap()[..2], [0x1e, 0xc1]);
         let c = vfun_core::manifest::client(Path::new("x"), &text(&Wanted::vm("a")).unwrap(), 1)
             .unwrap();
-        assert_eq!(c.transport.name(), "ivshmem-doorbell", "unless told otherwise");
+        assert_eq!(c.vms[0].transport.name(), "ivshmem-doorbell", "unless told otherwise");
         assert!(
             c.hardware
                 && c.tcp == OverTcp::Nobody
@@ -137,9 +185,41 @@ mod tests {
     }
 
     #[test]
+    fn vms_are_tables_and_are_kept_as_they_are() {
+        let b = WantedVm { window: Some("2MiB".into()), ..WantedVm::named("b.1") };
+        let w = Wanted { vms: vec![WantedVm::named("vm-1"), b], ..Wanted::vm("vm-1") };
+        let read = |w: &Wanted| {
+            let text = text(w).unwrap();
+            vfun_core::manifest::client(Path::new("x"), &text, 1).unwrap().vms
+        };
+        let vms = read(&w);
+        let shown = |v: &vfun_core::catalog::Vm| (v.name.clone(), v.window_bytes >> 20);
+        assert_eq!(
+            vms.iter().map(shown).collect::<Vec<_>>(),
+            [("vm-1".into(), 64), ("b.1".into(), 2)]
+        );
+        let row = |v: &vfun_core::catalog::Vm| vfun_admin::VmRow {
+            vm: v.name.clone(),
+            window_bytes: v.window_bytes,
+            transport: v.transport,
+            window_file: None,
+            socket: None,
+            connected: false,
+        };
+        let mut client = super::super::wiring::tests::row("ivshmem-doorbell", "/w", 1 << 20);
+        (client.name, client.vms) = ("vm-1".into(), vms.iter().map(row).collect());
+        let again = Wanted { vms: WantedVm::all_of(&client), ..w };
+        assert_eq!(read(&again), vms);
+        client.vms.truncate(1);
+        assert_eq!(WantedVm::all_of(&client), []);
+    }
+
+    #[test]
     fn wrong_options_are_named() {
         let why = |w: Wanted| text(&w).unwrap_err().what;
         assert!(why(Wanted::vm("a/b")).contains("'a/b'"));
+        let vms = vec![WantedVm::named("a@b")];
+        assert!(why(Wanted { vms, ..Wanted::vm("a") }).starts_with("--vm: the name 'a@b'"));
         assert!(
             why(Wanted { window: Some("3MiB".into()), ..Wanted::vm("a") }).starts_with("--window")
         );

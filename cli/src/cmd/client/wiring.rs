@@ -1,6 +1,6 @@
-//! How a client's window gets into its VM: what to give QEMU or libvirt.
+//! How a VM gets its window: what to give QEMU or libvirt.
 
-use crate::out::{self, Facts};
+use crate::out::{self, Facts, Table};
 use crate::vmm::{self, quoted};
 use serde_json::{Value, json};
 use vfun_admin::ClientRow;
@@ -45,14 +45,42 @@ fn over_tcp(c: &ClientRow) -> String {
     }
 }
 
-/// For people.
-pub fn text(c: &ClientRow) -> String {
-    let mut facts = Facts::new()
+/// What is the client's, whichever of its VMs.
+fn facts(c: &ClientRow) -> Facts {
+    Facts::new()
         .fact("client", format!("{} (id {}, {})", c.name, c.id, c.kind))
         .fact("functions", if c.functions == ["*"] { "all".into() } else { c.functions.join(", ") })
         .fact("most grants", c.max_grants.to_string())
         .fact("over TCP", over_tcp(c))
-        .fact("credential", proof(c));
+        .fact("credential", proof(c))
+}
+
+/// For people, a client with all its VMs.
+pub fn text_of_all(c: &ClientRow) -> String {
+    let mut table = Table::new(&["VM", ">WINDOW", "TRANSPORT", "CONNECTED", "FILE OR SOCKET"]);
+    for vm in super::of_each_vm(c) {
+        table.row([
+            vm.shown(),
+            out::bytes(vm.window_bytes),
+            vm.transport.name().into(),
+            super::connected(&vm),
+            vmm::window(&vm).map_or_else(String::new, |w| w.path.display().to_string()),
+        ]);
+    }
+    format!(
+        "{}\n{}\nWhat to give QEMU or libvirt for one of them: vfun client show {}\n",
+        facts(c).render(),
+        table.render(),
+        c.vms.last().map_or_else(String::new, |vm| c.of_vm(vm).shown()),
+    )
+}
+
+/// For people, a client with the VM whose wiring the row shows.
+pub fn text(c: &ClientRow) -> String {
+    let mut facts = facts(c);
+    if c.vms.len() > 1 {
+        facts = facts.fact("VM", format!("{}, one of {}", c.shown(), c.vms.len()));
+    }
     let size = out::bytes(c.window_bytes);
     let Some(window) = vmm::window(c) else {
         facts = facts.fact("window", format!("{size} for each program"));
@@ -88,17 +116,17 @@ pub fn text(c: &ClientRow) -> String {
     if window.hot_plug().is_some() {
         text += &format!(
             "A VM that runs already: vfun attach DOMAIN --client {0}, or vfun attach --qmp SOCKET --client {0}\n\n",
-            c.name
+            c.shown()
         );
     }
     text + "In the VM, as root: vfun doctor\n"
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn row(transport: &str, path: &str, bytes: u64) -> ClientRow {
+    pub fn row(transport: &str, path: &str, bytes: u64) -> ClientRow {
         let doorbell = transport == "ivshmem-doorbell";
         ClientRow {
             id: 3,
@@ -109,6 +137,8 @@ mod tests {
             window_file: (!doorbell).then(|| path.into()),
             socket: doorbell.then(|| path.into()),
             connected: false,
+            vm: Some("vm1".into()),
+            vms: vec![],
             functions: vec!["*".into()],
             max_grants: 128,
             tcp: false,
@@ -184,6 +214,41 @@ mod tests {
     }
 
     #[test]
+    fn of_several_vms_each_is_shown_by_its_own_name() {
+        let vm = |vm: &str, path: &str| vfun_admin::VmRow {
+            vm: vm.into(),
+            window_bytes: 1 << 20,
+            transport: vfun_admin::Transport::IvshmemPlain,
+            window_file: Some(path.into()),
+            socket: None,
+            connected: false,
+        };
+        let vms = vec![vm("vm1", "/dev/shm/virtfun-vm1"), vm("b", "/dev/shm/virtfun-vm1@b")];
+        let c = ClientRow { vms, ..plain("/dev/shm/virtfun-vm1", 1 << 20) };
+        let all = text_of_all(&c);
+        for line in [
+            "vm1      1 MiB  ivshmem-plain             /dev/shm/virtfun-vm1",
+            "vm1/b    1 MiB  ivshmem-plain             /dev/shm/virtfun-vm1@b",
+            "What to give QEMU or libvirt for one of them: vfun client show vm1/b",
+        ] {
+            assert!(all.lines().any(|l| l == line), "{line}\n{all}");
+        }
+        let b = c.meant(Some("b")).unwrap();
+        let shown = text(&b);
+        for part in [
+            "VM           vm1/b, one of 2",
+            "id=virtfun-vm1.b,share=on,mem-path=/dev/shm/virtfun-vm1@b,",
+            "<shmem name='virtfun-vm1@b'>",
+            "--client vm1/b",
+        ] {
+            assert!(shown.contains(part), "{part}\n{shown}");
+        }
+        assert_eq!(object(&b)["vm"], "b");
+        assert_eq!(c.meant(None).unwrap().vm.as_deref(), Some("vm1"));
+        assert_eq!(c.meant(Some("c")).unwrap_err(), ["vm1", "vm1/b"]);
+    }
+
+    #[test]
     fn a_plain_window_is_a_file_to_both() {
         let shown = text(&plain("/dev/shm/virtfun-vm1", 64 << 20));
         for line in [
@@ -208,6 +273,7 @@ mod tests {
         let host = ClientRow {
             transport: vfun_admin::Transport::Host,
             window_file: None,
+            vm: None,
             kind: "host".into(),
             ..plain("", 1 << 20)
         };

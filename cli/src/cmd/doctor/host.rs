@@ -2,6 +2,7 @@
 
 use super::check::Check;
 use crate::admin::Admin;
+use crate::cmd::client::of_each_vm;
 use crate::fail::Failure;
 use crate::{out, programs};
 use std::fs::{self, OpenOptions};
@@ -18,7 +19,8 @@ const LITTLE_MEMORY: u64 = 512 << 20;
 /// Looks.
 pub fn look(admin: &Admin) -> Vec<Check> {
     let mut checks = vec![kvm(), qemu(), memory(), kernel()];
-    let clients = admin.clients().unwrap_or_default();
+    let clients: Vec<ClientRow> =
+        admin.clients().unwrap_or_default().iter().flat_map(of_each_vm).collect();
     checks.push(window_folder(&clients));
     match admin.status() {
         // A user who only calls functions needs no answer from the manager.
@@ -202,7 +204,7 @@ fn functions(functions: &[FunctionRow]) -> Vec<Check> {
 /// A VM's window whose file is not as it should be.
 fn window(c: &ClientRow) -> Option<Check> {
     let file = c.window_file.as_ref()?;
-    let name = format!("window {}", c.name);
+    let name = format!("window {}", c.shown());
     match fs::metadata(file) {
         Err(e) => Some(
             Check::missing(&name, format!("{}: {e}", file.display()))

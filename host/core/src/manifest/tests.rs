@@ -254,7 +254,7 @@ fn signatures_settle_sizes_or_are_refused() {
 fn wrong_clients_are_refused_with_file_line_and_reason() {
     let vm = c("name = \"vm1\"\n").unwrap();
     assert_eq!(
-        (vm.window_bytes, vm.kind(), vm.may_use("anything")),
+        (vm.window_bytes, vm.kind, vm.may_use("anything")),
         (WINDOW_BYTES_DEFAULT, ClientKind::Vm, true)
     );
     for (text, expect) in [
@@ -279,6 +279,53 @@ fn wrong_clients_are_refused_with_file_line_and_reason() {
         ("name = \"vm1\"\nfunctions = [\"a\",\n \"b c\"]\n", "c.toml:3: name 'b c'"),
     ] {
         let e = c(text).unwrap_err();
+        assert!(e.contains(expect), "{e} should say {expect}");
+    }
+}
+
+#[test]
+fn a_client_has_the_vms_that_its_manifest_names_or_one_of_its_own_name() {
+    let vms = |text: &str| {
+        let client = c(text).unwrap();
+        let shown = |v: &Vm| format!("{} {} {}", v.name, v.transport, v.window_bytes >> 20);
+        client.vms.iter().map(shown).collect::<Vec<_>>()
+    };
+    assert_eq!(vms("name = \"web\"\n"), ["web ivshmem-doorbell 64"]);
+    assert_eq!(vms("name = \"web\"\nkind = \"host\"\n"), [""; 0]);
+    // What a VM leaves out is as the client says.
+    let three = "name = \"web\"\nwindow = \"16 MiB\"\ntransport = \"ivshmem-plain\"\n\
+                 [vm.b]\nwindow = \"1 MiB\"\n[vm.web]\n[vm.a]\ntransport = \"pmem\"\n";
+    assert_eq!(vms(three), ["web ivshmem-plain 16", "a pmem 16", "b ivshmem-plain 1"]);
+    // No VM has the client's name, and the client's own keys are of no VM by themselves.
+    let one = "name = \"web\"\nwindow = \"1 MiB\"\ntransport = \"pmem\"\n\
+               [vm.b]\nwindow = \"2 MiB\"\n";
+    assert_eq!(vms(one), ["b pmem 2"]);
+    let web = c(three).unwrap();
+    assert_eq!(
+        (web.vm("a").unwrap().name().file_name(), web.window_bytes),
+        ("web@a".into(), 16 << 20)
+    );
+    assert!(web.vm("c").is_none());
+}
+
+#[test]
+fn wrong_vms_are_refused_with_file_line_and_reason() {
+    let many: String = (0..=VMS_PER_CLIENT).map(|n| format!("[vm.v{n}]\n")).collect();
+    for (vms, expect) in [
+        ("[vm.\"a b\"]\n", "c.toml:2: name 'a b'"),
+        ("[vm.a]\nwindow = \"3 MiB\"\n", "c.toml:3: a window of 3145728 bytes is not possible"),
+        ("[vm.a]\ntransport = \"host\"\n", "c.toml:3: transport \"host\" is not one of"),
+        ("[vm.a]\ntransport = \"pmem\"\nwindow = \"1 MiB\"\n", "c.toml:4: a window of 1048576"),
+        ("[vm.a]\nmax_grants = 3\n", "c.toml:3: unknown field `max_grants`"),
+        ("[vm.a]\n[vm.a]\n", "c.toml:3:"),
+        ("vm = 3\n", "c.toml:2: invalid type"),
+        ("kind = \"host\"\n[vm.a]\n", "c.toml:3: a client of kind \"host\" has no VMs"),
+        ("window = \"1 MiB\"\n[vm.a]\ntransport = \"pmem\"\n", "c.toml:4: a window of 1048576"),
+        ("window = \"1 MiB\"\ntransport = \"pmem\"\n[vm.a]\n", "c.toml:4: a window of 1048576"),
+        ("window = \"1 MiB\"\ntransport = \"pmem\"\n", "c.toml:2: a window of 1048576"),
+        (many.as_str(), "a client has at most 256 VMs"),
+    ] {
+        let e = c(&format!("name = \"web\"\n{vms}")).unwrap_err();
         assert!(e.contains(expect), "{e} should say {expect}");
     }
 }

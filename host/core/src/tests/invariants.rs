@@ -136,7 +136,7 @@ proptest! {
                     for (_, seq) in waiting { asked.remove(&(w, seq)); }
                     let window = ids[0].max(ids[1]) + 1;
                     ids[c as usize - 1] = window;
-                    b.feed(Event::WindowUp { window, client: c, bytes: MIB, doorbell: true, death_seen: false, proven: false });
+                    b.feed(Event::WindowUp { window, client: c, vm: None, bytes: MIB, doorbell: true, death_seen: false, proven: false });
                 }
                 Step::BufferGet(w, g, bytes, shift, contiguous) => {
                     let w = ids[w as usize - 1];

@@ -103,6 +103,7 @@ fn channels_are_counted_over_all_windows_of_a_client_and_for_each_function() {
     b.feed(Event::WindowUp {
         window: 3,
         client: 1,
+        vm: Some("b".into()),
         bytes: MIB,
         doorbell: true,
         death_seen: true,
@@ -553,6 +554,7 @@ fn who_had_to_prove_itself_for_a_window_does_so_for_each_session() {
     b.feed(Event::WindowUp {
         window: 1,
         client: 1,
+        vm: None,
         bytes: MIB,
         doorbell: true,
         death_seen: true,
@@ -643,7 +645,7 @@ proptest! {
                     b.feed(Event::WindowDown { window });
                     let window = ids[0].max(ids[1]) + 1;
                     ids[c] = window;
-                    b.feed(Event::WindowUp { window, client: c as u32 + 1, bytes: MIB, doorbell: true, death_seen: true, proven: false });
+                    b.feed(Event::WindowUp { window, client: c as u32 + 1, vm: None, bytes: MIB, doorbell: true, death_seen: true, proven: false });
                 }
                 (8, ..) => b.take_over_with(under(policy)),
                 _ => {}

@@ -109,11 +109,19 @@ impl Audit {
     }
 
     /// An app of a client changed something that is its client's own.
-    pub fn of_client(&self, client: &str, app: &str, function: &str, what: String, outcome: &str) {
+    pub fn of_client(
+        &self,
+        (client, vm): (&str, Option<&str>),
+        app: &str,
+        function: &str,
+        what: String,
+        outcome: &str,
+    ) {
         self.put(Row {
             at_ms: now_ms(),
             what,
             client: client.into(),
+            vm: vm.map(str::to_owned),
             app: app.into(),
             function: function.into(),
             outcome: outcome.into(),
@@ -141,6 +149,7 @@ impl Audit {
             uid,
             what: "refused".into(),
             client: r.client.clone(),
+            vm: r.vm.clone(),
             app: r.app.clone(),
             function: r.function.clone(),
             outcome: "refused".into(),

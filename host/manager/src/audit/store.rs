@@ -37,6 +37,7 @@ impl Store {
                  sentence TEXT NOT NULL, missing INTEGER NOT NULL) STRICT;
              CREATE INDEX IF NOT EXISTS audit_outcome ON audit (outcome, id);",
         )?;
+        crate::record::add_vm(&db, "audit")?;
         Ok(Store(db))
     }
 
@@ -47,7 +48,7 @@ impl Store {
         {
             let mut q = t.prepare_cached(
                 "INSERT INTO audit (at_ms, uid, pid, command, what, client, app, function, outcome,
-                     code, sentence, missing) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
+                     code, sentence, missing, vm) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
             )?;
             for r in rows {
                 let id = q.insert(params![
@@ -62,7 +63,8 @@ impl Store {
                     r.outcome,
                     r.code,
                     r.sentence,
-                    r.missing as i64
+                    r.missing as i64,
+                    r.vm
                 ])?;
                 trim |= id % TRIM_EVERY == 0;
             }
@@ -98,14 +100,15 @@ impl Store {
         let order = if q.after.is_some() { "ASC" } else { "DESC" };
         let mut s = self.0.prepare_cached(&format!(
             "SELECT id, at_ms, uid, pid, command, what, client, app, function, outcome, code,
-                 sentence, missing FROM audit
+                 sentence, missing, vm FROM audit
              WHERE id > ?1 AND at_ms >= ?2 AND (?3 IS NULL OR client = ?3)
+                 AND (?6 IS NULL OR vm = ?6)
                  AND (NOT ?4 OR outcome = 'refused')
              ORDER BY id {order} LIMIT ?5"
         ))?;
         let (after, since) = (q.after.unwrap_or(0), q.since_ms.unwrap_or(i64::MIN));
         let limit = q.limit.min(ROWS_READ_MAX);
-        s.query_map(params![after, since, q.client, q.refused, limit], |r| {
+        s.query_map(params![after, since, q.client, q.refused, limit, q.vm], |r| {
             Ok(Row {
                 id: r.get(0)?,
                 at_ms: r.get(1)?,
@@ -114,6 +117,7 @@ impl Store {
                 command: r.get(4)?,
                 what: r.get(5)?,
                 client: r.get(6)?,
+                vm: r.get(13)?,
                 app: r.get(7)?,
                 function: r.get(8)?,
                 outcome: r.get(9)?,

@@ -5,6 +5,7 @@ use vfun_wire::{Nack, NackCode};
 fn refusal(client: &str) -> Refusal {
     Refusal {
         client: client.into(),
+        vm: None,
         app: "a".into(),
         function: "f".into(),
         nack: Nack::new(NackCode::Denied, "no"),

@@ -1,19 +1,17 @@
 //! The admin interface: answers what people ask.
 
 use super::policy::taken;
-use super::{Daemon, Kind, wiring};
+use super::{Daemon, Kind};
 use crate::admin::counters::Counters;
-use crate::admin::{
-    Ask, ClientRow, CodeRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status,
-};
+use crate::admin::{Ask, CodeRow, FunctionRow, GrantRow, HeldUp, LINE_BYTES, Reply, Status};
 use crate::audit::Who;
 use crate::core::breakers::State;
-use crate::core::catalog::{Client, Function, OverTcp};
+use crate::core::catalog::Function;
 use crate::core::services::Owner;
 use crate::core::{DrainOf, Event, Grant};
 use crate::fair::Intake;
 use crate::limits::{ACCEPTS_A_TURN, ADMIN_MAX};
-use crate::{driver_file, manifest, process};
+use crate::{driver_file, process};
 use rustix::event::epoll::EventFlags;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -200,6 +198,10 @@ impl Daemon {
             Ask::AddFunction { manifest, file } => self.add_function(&manifest, &file),
             Ask::RemoveFunction { name, .. } => self.remove_function(&name),
             Ask::AddClient { manifest, file } => self.add_client(&manifest, &file),
+            Ask::AddVm { client, vm, window, transport } => {
+                self.add_vm(&client, &vm, window, transport)
+            }
+            Ask::RemoveVm { client, vm } => self.remove_vm(&client, &vm),
             // Answered when the disk is done, before it comes here.
             Ask::RemoveClient { name } => error(format!("client '{name}' was not removed")),
             Ask::Revoke { grant } => {
@@ -314,27 +316,6 @@ impl Daemon {
         }
     }
 
-    pub(super) fn client_row(&self, c: &Client) -> ClientRow {
-        let place = wiring::of(c.transport).describe(self, c);
-        ClientRow {
-            id: c.id,
-            name: c.name.clone(),
-            kind: c.kind().name().into(),
-            window_bytes: c.window_bytes,
-            transport: c.transport,
-            window_file: place.window_file,
-            socket: place.socket,
-            connected: place.connected,
-            functions: c.functions.clone(),
-            max_grants: c.max_grants,
-            tcp: c.tcp != OverTcp::Nobody,
-            tcp_open: c.tcp == OverTcp::Open,
-            credential: c.credential_sha256.is_some(),
-            tokens: self.rim.core.catalog().policy.client(&c.name).tokens,
-            tokens_valid: self.tokens_valid(c.id),
-        }
-    }
-
     fn grant_rows(&self) -> Vec<GrantRow> {
         let now = self.now();
         self.rim
@@ -348,6 +329,7 @@ impl Daemon {
                     grant: handle.to_string(),
                     client_id: g.holder.client_id,
                     client: g.holder.client.clone(),
+                    vm: g.holder.vm.clone(),
                     app_id: g.holder.app_id,
                     app: g.holder.app.clone(),
                     origin: origin(&g.subject.function).into(),
@@ -388,14 +370,14 @@ impl Daemon {
         counters
     }
 
-    fn write_manifest(&self, path: PathBuf, text: &str) -> Result<(), String> {
+    pub(super) fn write_manifest(&self, path: PathBuf, text: &str) -> Result<(), String> {
         let part = path.with_extension("part");
         std::fs::write(&part, text)
             .and_then(|()| std::fs::rename(&part, &path))
             .map_err(|e| format!("{} could not be written: {e}", path.display()))
     }
 
-    fn id(&self, kind: &str, name: &str) -> Result<u32, String> {
+    pub(super) fn id(&self, kind: &str, name: &str) -> Result<u32, String> {
         let id =
             self.records.id(kind, name).map_err(|e| format!("the database refused an id: {e}"))?;
         // Without it a database that breaks would take the id with it.
@@ -460,103 +442,6 @@ impl Daemon {
                 "function {name} is no longer offered; grants that have it keep it until they are released"
             ),
         }
-    }
-
-    /// The client that is to be declared, if an earlier one of its name left modules.
-    fn left_by_another(&self, text: &str, file: &Path) -> Option<Client> {
-        let client = manifest::client(file, text, 0).ok()?;
-        if self.rim.core.catalog().client(&client.name).is_some() || !self.has_modules(&client.name)
-        {
-            return None;
-        }
-        let id = self.id("client", &client.name).ok()?;
-        (!self.is_leaving(id)).then_some(Client { id, ..client })
-    }
-
-    pub(super) fn add_client(&mut self, text: &str, file: &Path) -> Reply {
-        let parsed = manifest::client(file, text, 0).map_err(|e| e.to_string()).and_then(|c| {
-            if let Some(old) = self.rim.core.catalog().client(&c.name)
-                && (old.window_bytes, old.transport) != (c.window_bytes, c.transport)
-            {
-                return Err(format!(
-                    "client '{}' exists with another window, kind or transport: remove it first (its VM must be off)",
-                    c.name
-                ));
-            }
-            Ok(Client { id: self.id("client", &c.name)?, ..c })
-        });
-        let client = match parsed {
-            Ok(c) => c,
-            Err(sentence) => return Reply::Error { sentence },
-        };
-        let id = client.id;
-        if self.is_leaving(id) {
-            return error(format!(
-                "what an earlier client '{}' submitted is still being removed: try again",
-                client.name
-            ));
-        }
-        // The window first: a client without one is not declared.
-        let wiring = wiring::of(client.transport);
-        if !wiring.prepared(self, &client)
-            && let Err(e) = wiring.prepare(self, &client)
-        {
-            return error(e);
-        }
-        if let Err(sentence) =
-            self.write_manifest(self.tree.clients().join(format!("{}.toml", client.name)), text)
-        {
-            return Reply::Error { sentence };
-        }
-        let row = self.client_row(&client);
-        let mut catalog = self.rim.core.catalog().clone();
-        catalog.clients.insert(id, client);
-        self.hand_over_tokens(&mut catalog);
-        self.rim.events.push_back(Event::Catalog(catalog));
-        Reply::ClientAdded(row)
-    }
-
-    /// Answered when nothing is left of what it submitted.
-    fn remove_client(&mut self, noted: Noted, name: &str) -> Result<(), (Noted, String)> {
-        if name == "host" {
-            let why = "the client 'host' always exists: programs on this host that name no other act for it. What it may use is bounded by [client.host] of the policy (`vfun policy set`)";
-            return Err((noted, why.into()));
-        }
-        let Some(client) = self.rim.core.catalog().client(name).cloned() else {
-            let why = format!("there is no client '{name}': `vfun client list` shows them");
-            return Err((noted, why));
-        };
-        let windows: Vec<_> = self
-            .rim
-            .windows
-            .iter()
-            .filter(|(_, w)| w.client == client.id)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in windows {
-            if let Some(w) = self.rim.windows.get(&id) {
-                w.window.set_state(vfun_wire::header::host_state::ENDED);
-            }
-            self.window_gone(id);
-        }
-        let mut catalog = self.rim.core.catalog().clone();
-        catalog.clients.remove(&client.id);
-        catalog.submitted.remove(&client.id);
-        // Another client of the same name is not this one.
-        let tokens = self.tokens.forget(name);
-        self.hand_over_tokens(&mut catalog);
-        let _ = std::fs::remove_file(self.tree.clients().join(format!("{name}.toml")));
-        wiring::of(client.transport).remove(self, &client);
-        self.rim.events.push_back(Event::Catalog(catalog));
-        let gone = format!("client {name} is gone, with its grants and its window");
-        let sentence = match tokens {
-            Ok(0) => gone,
-            Ok(n) => format!("{gone}, and {n} tokens"),
-            Err(e) => format!("{gone}; its tokens are still there: {e}"),
-        };
-        self.settle();
-        self.forget_submitted(client.id, name, noted, sentence);
-        Ok(())
     }
 }
 

@@ -216,7 +216,7 @@ impl Daemon {
                 "client '{name}' may not be used over the network: set `tcp = true` in its manifest"
             ));
         }
-        if client.kind() == ClientKind::Vm && !asked.remote && !trusted {
+        if client.kind == ClientKind::Vm && !asked.remote && !trusted {
             return denied(format!("'{name}' is a VM's client"));
         }
         // Who has not shown what the client asks for uses up nothing of its own.
@@ -244,7 +244,7 @@ impl Daemon {
                 "client '{name}' has {mine} programs with windows on this host, all clients together {all}: as many as there may be ({HOST_WINDOWS_PER_CLIENT} and {HOST_WINDOWS_MAX})"
             )));
         }
-        if self.ringers_hang(client.id) {
+        if self.ringers_hang(&wiring::Owner::program(client.id)) {
             return Err(no_capacity(format!(
                 "threads that rang windows of client '{name}' hang, as only a service can make them that tampers with its bells: end its services"
             )));
@@ -262,6 +262,7 @@ impl Daemon {
         let client = name.and_then(|n| self.rim.core.catalog().client(n));
         let refusal = Refusal {
             client: client.map_or(String::new(), |c| c.name.clone()),
+            vm: None,
             app: String::new(),
             function: String::new(),
             nack: nack.clone(),

@@ -34,7 +34,7 @@ struct ServiceNote {
 pub(super) enum Unheld {
     /// A window or a service.
     Thing(Held),
-    /// The lock of a client's window in a file.
+    /// The lock of a VM's window in a file.
     Owned(String),
 }
 

@@ -43,6 +43,7 @@ impl Daemon {
                         grant: handle.to_string(),
                         number: handle.0,
                         client: g.holder.client.clone(),
+                        vm: g.holder.vm.clone(),
                         app: g.holder.app.clone(),
                         location: g.subject.location.text().into(),
                         vf: s.vf,

@@ -10,15 +10,16 @@
 
 use super::{Daemon, wiring};
 use crate::core::WindowId;
-use crate::core::catalog::{Client, ClientKind};
+use crate::core::catalog::{ClientKind, VmId, VmOf};
+use crate::core::grant::Holder;
 use crate::limits::{WINDOW_AGAIN, WINDOW_AGAIN_LOOK, WINDOW_FILES_LOOK};
 use std::time::{Duration, Instant};
 use vfun_rim::methods::*;
 use vfun_wire::header::{HOST_STATE_OFF, host_state};
 
-/// A client whose window was taken down.
+/// A VM whose window was taken down.
 pub(super) struct Down {
-    client: u32,
+    vm: VmId,
     /// Which window; none if that was before this manager.
     window: Option<WindowId>,
     /// What happened to it.
@@ -26,6 +27,11 @@ pub(super) struct Down {
     again: Instant,
     /// Why it could not be laid out anew, as it was said.
     said: String,
+}
+
+/// Whether a VM's app has a grant; those of managers of clients with one VM name none.
+fn is_of(h: &Holder, vm: &VmId) -> bool {
+    h.client_id == vm.client && h.vm.as_ref().is_none_or(|name| *name == vm.vm)
 }
 
 impl Daemon {
@@ -110,50 +116,51 @@ impl Daemon {
         wiring::of(transport).lost(self, id, why);
     }
 
-    /// A client whose window was taken down gets it laid out anew in a moment.
-    pub(super) fn lay_out_later(&mut self, client: u32, id: WindowId, why: &'static str) {
+    /// A VM whose window was taken down gets it laid out anew in a moment.
+    pub(super) fn lay_out_later(&mut self, vm: VmId, id: WindowId, why: &'static str) {
         let again = Instant::now() + WINDOW_AGAIN;
-        self.down.push(Down { client, window: Some(id), why, again, said: String::new() });
+        self.down.push(Down { vm, window: Some(id), why, again, said: String::new() });
     }
 
-    /// Gives a client at the start what its transport needs, unless it goes on with
-    /// what an earlier manager gave it.
-    pub(super) fn prepare_at_start(&mut self, client: &Client) {
-        if wiring::of(client.transport).prepared(self, client) {
+    /// Gives a VM at the start what its transport needs, unless it goes on with what an
+    /// earlier manager gave it.
+    pub(super) fn prepare_at_start(&mut self, vm: VmOf<'_>) {
+        if wiring::of(vm.vm.transport).prepared(self, vm) {
             return;
         }
-        if let Err(e) = self.prepare_when_free(client) {
-            self.window_failed(client, e);
+        if let Err(e) = self.prepare_when_free(vm) {
+            self.window_failed(vm, e);
         }
     }
 
-    /// Gives a client its window at the start: at once, or when services that
+    /// Gives a VM its window at the start: at once, or when services that
     /// an earlier manager left no longer touch the one before.
-    fn prepare_when_free(&mut self, client: &Client) -> Result<(), String> {
-        let (id, again) = (client.id, Instant::now() + WINDOW_AGAIN);
-        let new_each_time = !client.transport.in_file();
-        if new_each_time || self.rim.core.letting_go(|c, _| c == id).next().is_none() {
-            return wiring::of(client.transport).prepare(self, client);
+    fn prepare_when_free(&mut self, vm: VmOf<'_>) -> Result<(), String> {
+        let (id, again) = (vm.id(), Instant::now() + WINDOW_AGAIN);
+        let new_each_time = !vm.vm.transport.in_file();
+        let its = |h: &Holder| is_of(h, &id);
+        if new_each_time || self.rim.core.letting_go(its).next().is_none() {
+            return wiring::of(vm.vm.transport).prepare(self, vm);
         }
         let why = "services still let go of the one before";
-        self.down.push(Down { client: id, window: None, why, again, said: String::new() });
+        self.down.push(Down { vm: id, window: None, why, again, said: String::new() });
         Ok(())
     }
 
-    /// A client has no window after the start: it is tried again.
-    fn window_failed(&mut self, client: &Client, said: String) {
-        tracing::error!("client {}: {said}", client.name);
-        let (client, again) = (client.id, Instant::now() + WINDOW_AGAIN);
-        self.down.push(Down { client, window: None, why: "", again, said });
+    /// A VM has no window after the start: it is tried again.
+    fn window_failed(&mut self, vm: VmOf<'_>, said: String) {
+        tracing::error!("client {}: {said}", vm.name());
+        let (vm, again) = (vm.id(), Instant::now() + WINDOW_AGAIN);
+        self.down.push(Down { vm, window: None, why: "", again, said });
     }
 
     /// Ends the services that still let go of a window: once its file is whole
     /// again their mapping is, too, and a call that goes on would write into
     /// what is another's by then. True if there are any: they may take a moment.
     fn end_those_in(&self, d: &Down) -> bool {
-        let of = |client, window| match d.window {
-            Some(id) => window == id,
-            None => client == d.client,
+        let of = |h: &Holder| match d.window {
+            Some(id) => h.window == id,
+            None => is_of(h, &d.vm),
         };
         let mut some = false;
         for service in self.rim.core.letting_go(of) {
@@ -173,11 +180,10 @@ impl Daemon {
         self.down = wait;
         let due: Vec<Down> = due;
         for mut d in due {
-            let Some(client) = self.rim.core.catalog().clients.get(&d.client).cloned() else {
-                continue;
-            };
-            let wiring = wiring::of(client.transport);
-            if wiring.prepared(self, &client) {
+            let client = self.rim.core.catalog().clients.get(&d.vm.client).cloned();
+            let Some(vm) = client.as_ref().and_then(|c| c.vm(&d.vm.vm)) else { continue };
+            let wiring = wiring::of(vm.vm.transport);
+            if wiring.prepared(self, vm) {
                 continue;
             }
             if self.end_those_in(&d) {
@@ -185,14 +191,16 @@ impl Daemon {
                 self.down.push(d);
                 continue;
             }
-            match wiring.prepare(self, &client) {
+            match wiring.prepare(self, vm) {
                 Ok(()) => {
-                    self.warn_of(client.id, format_args!("its window was laid out anew"));
+                    let name = vm.name();
+                    let words = format_args!("the window of {name} was laid out anew");
+                    self.warn_of(vm.client.id, words);
                     self.settle();
                 }
                 Err(e) => {
                     if d.said != e {
-                        tracing::error!("client {}: {e}", client.name);
+                        tracing::error!("client {}: {e}", vm.name());
                         d.said = e;
                     }
                     d.again = now + WINDOW_AGAIN;
@@ -204,13 +212,13 @@ impl Daemon {
 
     /// What is wrong with windows, for people.
     pub(super) fn windows_troubles(&self) -> Vec<String> {
-        let name = |id: &u32| {
-            let client: Option<&Client> = self.rim.core.catalog().clients.get(id);
-            client.map_or_else(|| id.to_string(), |c| c.name.clone())
+        let name = |id: &VmId| match self.rim.core.catalog().vm(id) {
+            Some(vm) => vm.name().to_string(),
+            None => id.vm.clone(),
         };
         let down = self.down.iter().map(|d| {
             let why = if d.said.is_empty() { d.why } else { &d.said };
-            format!("the window of client {} is down: {why}", name(&d.client))
+            format!("the window of client {} is down: {why}", name(&d.vm))
         });
         let replaced = self.replaced.iter().map(|c| {
             format!("the file of client {}'s window is not the one its VM has mapped", name(c))

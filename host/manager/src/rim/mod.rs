@@ -12,7 +12,8 @@
 //! - [`keep`]: the connection to the keeper, and what it gives back.
 //! - [`leases`]: who holds which VF, for people.
 //! - [`answers`]: the admin interface.
-//! - [`catalogs`]: manifests on disk become what is offered.
+//! - [`catalogs`]: manifests on disk become what is offered. [`clients`]: clients and
+//!   their VMs come and go.
 //! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
 //! - [`leftovers`]: what is left of services that are over.
@@ -27,6 +28,7 @@ mod again;
 mod answers;
 mod attach;
 mod catalogs;
+mod clients;
 mod conditions;
 mod drains;
 mod helpers;
@@ -50,6 +52,7 @@ pub use again::CHECK;
 pub use setup::{Config, StartError, TlsFiles};
 
 use crate::core::ServiceId;
+use crate::core::catalog::VmId;
 use crate::fair::Rates;
 use crate::limits::*;
 use crate::process::Process;
@@ -133,12 +136,12 @@ pub struct Daemon {
     admin_listener: UnixListener,
     host_listener: UnixListener,
     signals: UnixStream,
-    /// Locks of windows in files, by client.
+    /// Locks of windows in files, by the VM's name in these.
     owned: BTreeMap<String, wiring::owner::Owned>,
-    /// Clients whose windows were taken down and are to be laid out anew.
+    /// VMs whose windows were taken down and are to be laid out anew.
     down: Vec<lost::Down>,
-    /// Clients whose windows' files are no longer those that are mapped.
-    replaced: std::collections::BTreeSet<u32>,
+    /// VMs whose windows' files are no longer those that are mapped.
+    replaced: std::collections::BTreeSet<VmId>,
     last_files: Instant,
     last_logs: Instant,
     last_threads: Instant,
@@ -158,11 +161,11 @@ pub struct Daemon {
     attaches: attach::Attaches,
     /// How many connections were looked after.
     newcomers: usize,
-    /// How fast VMs connect, by client.
-    connects: Rates<u32>,
-    /// Ringers of VMs' windows that are gone, by client: some may hang.
-    ringers: Vec<(u32, std::thread::JoinHandle<()>)>,
-    /// Where VMs connect, by client.
+    /// How fast VMs connect.
+    connects: Rates<VmId>,
+    /// Ringers of windows that are gone, and whose these were: some may hang.
+    ringers: Vec<(wiring::Owner, std::thread::JoinHandle<()>)>,
+    /// Where VMs connect, by the numbers of these sockets.
     vm_sockets: BTreeMap<u32, wiring::ivshmem_doorbell::Socket>,
     /// Services that are being made.
     launching: BTreeMap<ServiceId, jails::Launching>,
@@ -343,7 +346,7 @@ impl Daemon {
         match kind {
             Kind::AdminListener => self.accept_admin(),
             Kind::HostListener => wiring::of(Transport::Host).accept(self, 0),
-            Kind::VmListener => self.accept_vm(id),
+            Kind::VmListener => wiring::of(Transport::IvshmemDoorbell).accept(self, id),
             Kind::Admin => self.read_admin(id),
             Kind::Pending => self.read_pending(id),
             Kind::Peer => self.window_gone(id),

@@ -62,6 +62,10 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
             (format!("client add {name}"), name)
         }
         Ask::RemoveClient { name } => (format!("client remove {name}"), name.clone()),
+        Ask::AddVm { client, vm, .. } => (format!("client add {client} --vm {vm}"), client.clone()),
+        Ask::RemoveVm { client, vm } => {
+            (format!("client remove {client} --vm {vm}"), client.clone())
+        }
         Ask::Revoke { grant } => (format!("revoke {grant}"), none()),
         Ask::SetPolicy { file, .. } => (format!("policy set {}", file.display()), none()),
         Ask::ReloadPolicy => ("policy reload".into(), none()),

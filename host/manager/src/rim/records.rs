@@ -269,6 +269,7 @@ mod tests {
             grant: Handle::new(index, 1),
             client_id: 1,
             client: "vm1".into(),
+            vm: None,
             app_id: 2,
             app: "app".into(),
             function_id: 5,

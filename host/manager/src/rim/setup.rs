@@ -2,6 +2,7 @@
 
 use super::helpers::Helper;
 use super::{Daemon, Kind, clock};
+use crate::core::catalog::Client;
 use crate::core::{Catalog, Core};
 use crate::fair::Rates;
 use crate::limits::CONNECTS;
@@ -415,7 +416,8 @@ impl Daemon {
         if self.config.tcp.is_some() {
             self.warn_of_clients_without_proof();
         }
-        clients.iter().for_each(|client| self.prepare_at_start(client));
+        let vms = clients.iter().flat_map(Client::vms_of);
+        vms.for_each(|vm| self.prepare_at_start(vm));
         self.settle();
         self.start_helpers(goes_on)
     }
@@ -477,9 +479,9 @@ impl Daemon {
             self.end_left_services(&services);
             self.find_strays();
         } else {
-            for (client, fds) in std::mem::take(&mut left.owned) {
+            for (name, fds) in std::mem::take(&mut left.owned) {
                 let lock = fds.into_iter().next();
-                self.owned.extend(lock.map(|fd| (client, super::wiring::owner::Owned::kept(fd))));
+                self.owned.extend(lock.map(|fd| (name, super::wiring::owner::Owned::kept(fd))));
             }
             let alive = self.take_up(left);
             self.end_left_services(&services);

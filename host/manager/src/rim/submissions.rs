@@ -38,6 +38,7 @@ pub(super) struct By {
     /// Which client of its name.
     generation: u64,
     client: String,
+    vm: Option<String>,
     app: String,
 }
 
@@ -122,11 +123,12 @@ impl Daemon {
             }
             return;
         };
-        let app = self.rim.core.app_of(service, channel).map(str::to_owned);
+        let holder = self.rim.core.holder_of(service, channel);
+        let (app, vm) = (holder.map(|h| h.app.clone()), holder.and_then(|h| h.vm.clone()));
         let generation = self.submissions.generation(client_id);
         let gone = app.is_none();
         let app = app.unwrap_or_default();
-        let by = By { service, ask, client_id, generation, client, app };
+        let by = By { service, ask, client_id, generation, client, vm, app };
         // A service may outlive its channels by a moment, and its client, too:
         // by then another client may have that name.
         let done = match gone {
@@ -364,7 +366,7 @@ impl Daemon {
                     (format!("submit {name} ({bytes} bytes, sha256 {digest}…)"), "submitted")
                 }
             };
-            self.audit.of_client(&by.client, &by.app, name, what, did);
+            self.audit.of_client((&by.client, by.vm.as_deref()), &by.app, name, what, did);
         }
         Answer { outcome, entries: kept.iter().map(|k| k.entry()).collect() }
     }
@@ -399,6 +401,7 @@ impl Daemon {
                 None,
                 &Refusal {
                     client: by.client.clone(),
+                    vm: by.vm.clone(),
                     app: by.app.clone(),
                     function: vfun_submit::FUNCTION.into(),
                     nack: Nack::new(code, r.sentence.clone()),

@@ -1,6 +1,7 @@
 //! The operating system, as the rim needs it.
 
 use super::keep::Unheld;
+use super::wiring::Owner;
 use super::{Daemon, Kind};
 use crate::core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
 use crate::fault::{Step, What};
@@ -91,7 +92,8 @@ impl System for Daemon {
         if let Some(peer) = &a.peer {
             let _ = epoll::delete(&self.epoll, peer);
         }
-        self.ringers.extend(a.window.into_ringer().map(|thread| (a.client, thread)));
+        let of = Owner { client: a.client, vm: a.vm };
+        self.ringers.extend(a.window.into_ringer().map(|thread| (of, thread)));
     }
 
     fn start_service(&mut self, service: ServiceId, start: Start) {

@@ -1,8 +1,8 @@
 //! Windows in a folder that a VM or container mounts: a file named `window` in a folder
-//! of the client's own, and no bells.
+//! of the VM's own, and no bells.
 
 use super::file::InFile;
-use crate::core::catalog::Client;
+use crate::core::catalog::VmOf;
 use crate::rim::Daemon;
 use rustix::fs::{Mode, OFlags};
 use std::io;
@@ -17,10 +17,10 @@ pub(in crate::rim) struct Dir;
 impl InFile for Dir {
     const TRANSPORT: Transport = Transport::Dir;
 
-    /// No client's window in a file is named so, whatever its name: those begin
+    /// No VM's window in a file is named so, whatever its name: those begin
     /// with `virtfun-`.
-    fn file(&self, m: &Daemon, client: &Client) -> PathBuf {
-        m.window_folder().join(format!("virtfun.dir-{}", client.name)).join(WINDOW)
+    fn file(&self, m: &Daemon, vm: VmOf<'_>) -> PathBuf {
+        m.window_folder().join(format!("virtfun.dir-{}", vm.name().file_name())).join(WINDOW)
     }
 
     fn make_room(&self, file: &Path) -> Result<Option<OwnedFd>, String> {

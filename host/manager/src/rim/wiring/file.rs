@@ -5,7 +5,7 @@
 
 use super::{Place, Wiring};
 use crate::core::WindowId;
-use crate::core::catalog::Client;
+use crate::core::catalog::{VmId, VmOf};
 use crate::rim::Daemon;
 use crate::window::{HostWindow, Memory};
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use vfun_admin::Transport;
+use vfun_admin::{Transport, VmName};
 use vfun_rim::keep::WindowNote;
 use vfun_rim::methods::*;
 
@@ -24,10 +24,10 @@ pub(super) trait InFile: Sync {
     /// Which.
     const TRANSPORT: Transport;
 
-    /// Where the file of a client is: in shared memory, named so that libvirt finds
+    /// Where the file of a VM is: in shared memory, named so that libvirt finds
     /// it too.
-    fn file(&self, m: &Daemon, client: &Client) -> PathBuf {
-        m.window_folder().join(format!("virtfun-{}", client.name))
+    fn file(&self, m: &Daemon, vm: VmOf<'_>) -> PathBuf {
+        m.window_folder().join(format!("virtfun-{}", vm.name().file_name()))
     }
 
     /// Makes the folder that the file is to be in, if that is one of its own: the folder
@@ -52,28 +52,29 @@ pub(super) trait InFile: Sync {
 }
 
 impl<T: InFile> Wiring for T {
-    fn prepare(&self, m: &mut Daemon, client: &Client) -> Result<(), String> {
-        m.own_window(&client.name)?;
-        let file = self.file(m, client);
+    fn prepare(&self, m: &mut Daemon, vm: VmOf<'_>) -> Result<(), String> {
+        let (client, name) = (vm.client, vm.name());
+        m.own_window(&name)?;
+        let file = self.file(m, vm);
         let folder = self.make_room(&file)?;
-        let (bytes, origin) = (client.window_bytes, Self::TRANSPORT.row().origin);
-        let fd = make(folder.as_ref(), &file, client, origin + bytes)?;
+        let (bytes, origin) = (vm.vm.window_bytes, Self::TRANSPORT.row().origin);
+        let fd = make(folder.as_ref(), &file, &name, origin + bytes)?;
         let at = |e: &dyn std::fmt::Display| format!("the window {}: {e}", file.display());
         self.prefix(fd.as_fd(), bytes).map_err(|e| at(&e))?;
         let (memory, generation) = (Memory { file: fd, origin }, m.next_window_generation());
         let window = HostWindow::lay_out(memory, bytes, generation, client.id, &client.name, None)
             .map_err(|e| at(&e))?;
-        if let Err(e) = m.tree.window(&client.name, &file) {
+        if let Err(e) = m.tree.window(&name, &file) {
             tracing::warn!("the tree could not show a window: {e}");
         }
         let id = m.fresh_id();
-        let attached = m.attached(window, client.id, Self::TRANSPORT, None);
+        let attached = m.attached(window, vm.id().into(), Self::TRANSPORT, None);
         m.window_up(id, attached);
         Ok(())
     }
 
-    fn prepared(&self, m: &Daemon, client: &Client) -> bool {
-        m.rim.windows.values().any(|w| w.client == client.id && w.transport == Self::TRANSPORT)
+    fn prepared(&self, m: &Daemon, vm: VmOf<'_>) -> bool {
+        m.rim.windows.values().any(|w| w.is_of(vm) && w.transport == Self::TRANSPORT)
     }
 
     fn accept(&self, _: &mut Daemon, _: u32) {
@@ -87,8 +88,8 @@ impl<T: InFile> Wiring for T {
         file: OwnedFd,
         _: Vec<OwnedFd>,
     ) -> Result<(HostWindow, Option<UnixStream>), String> {
-        if let Some(client) = m.rim.core.catalog().clients.get(&note.client) {
-            let name = client.name.clone();
+        let vm = note.vm.clone().map(|vm| VmId { client: note.client, vm });
+        if let Some(name) = vm.and_then(|id| Some(m.rim.core.catalog().vm(&id)?.name())) {
             m.own_window(&name)?;
         }
         let memory = Memory { file, origin: Self::TRANSPORT.row().origin };
@@ -107,31 +108,28 @@ impl<T: InFile> Wiring for T {
 
     fn lost(&self, m: &mut Daemon, id: WindowId, why: &'static str) {
         let Some(a) = m.rim.windows.get(&id) else { return };
-        let client = a.client;
+        let vm = a.vm_id();
         m.window_gone(id);
-        m.lay_out_later(client, id, why);
+        if let Some(vm) = vm {
+            m.lay_out_later(vm, id, why);
+        }
     }
 
-    fn describe(&self, m: &Daemon, client: &Client) -> Place {
-        Place { window_file: Some(self.file(m, client)), ..Place::default() }
+    fn describe(&self, m: &Daemon, vm: VmOf<'_>) -> Place {
+        Place { window_file: Some(self.file(m, vm)), ..Place::default() }
     }
 
-    fn remove(&self, m: &mut Daemon, client: &Client) {
-        let file = self.file(m, client);
-        if m.remove_window_file(&client.name, &file) {
+    fn remove(&self, m: &mut Daemon, vm: VmOf<'_>) {
+        let file = self.file(m, vm);
+        if m.remove_window_file(&vm.name(), &file) {
             self.tidy(&file);
         }
     }
 }
 
-/// Makes the file of a client's window, or opens the one that is there; in its `folder`,
+/// Makes the file of a VM's window, or opens the one that is there; in its `folder`,
 /// if it has one of its own.
-fn make(
-    folder: Option<&OwnedFd>,
-    file: &Path,
-    client: &Client,
-    bytes: u64,
-) -> Result<OwnedFd, String> {
+fn make(folder: Option<&OwnedFd>, file: &Path, vm: &VmName, bytes: u64) -> Result<OwnedFd, String> {
     let at = |what: &str, e: io::Error| format!("the window {} {what}: {e}", file.display());
     // Others can write to the directory: no link is followed, and a file
     // that somebody else put there is refused.
@@ -166,7 +164,7 @@ fn make(
             "the window {} has {} bytes, that of client {} has {bytes}: turn its VM off and remove the file",
             file.display(),
             stat.st_size,
-            client.name,
+            vm,
         ));
     }
     // All of it now: shared memory that runs out later would end whoever
@@ -190,31 +188,31 @@ impl Daemon {
 
     /// Looks whether windows' files are still those that are mapped, and whole.
     pub(in crate::rim) fn look_at_files(&mut self) {
-        let in_files: Vec<(WindowId, u32)> = self
+        let in_files: Vec<(WindowId, VmId)> = self
             .rim
             .windows
             .iter()
             .filter(|(_, a)| a.transport.in_file())
-            .map(|(id, a)| (*id, a.client))
+            .filter_map(|(id, a)| Some((*id, a.vm_id()?)))
             .collect();
-        let clients: BTreeSet<u32> = in_files.iter().map(|(_, client)| *client).collect();
-        self.replaced.retain(|client| clients.contains(client));
-        in_files.into_iter().for_each(|(id, client)| self.look_at_file(id, client));
+        let vms: BTreeSet<&VmId> = in_files.iter().map(|(_, vm)| vm).collect();
+        self.replaced.retain(|vm| vms.contains(vm));
+        in_files.into_iter().for_each(|(id, vm)| self.look_at_file(id, vm));
     }
 
-    fn look_at_file(&mut self, id: WindowId, client: u32) {
+    fn look_at_file(&mut self, id: WindowId, vm: VmId) {
         let Some(a) = self.rim.windows.get(&id) else { return };
         let Ok(stat) = rustix::fs::fstat(a.window.fd().as_fd()) else { return };
         if (stat.st_size as u64) < a.window.file_bytes() {
             return self.window_lost(id);
         }
-        let Some(c) = self.rim.core.catalog().clients.get(&client) else { return };
-        let Some(file) = super::of(c.transport).describe(self, c).window_file else { return };
-        let name = c.name.clone();
+        let Some(of) = self.rim.core.catalog().vm(&vm) else { return };
+        let place = super::of(of.vm.transport).describe(self, of);
+        let (Some(file), name) = (place.window_file, of.name()) else { return };
         let there = std::fs::symlink_metadata(&file).ok().map(|m| (m.dev(), m.ino()));
         if there == Some((stat.st_dev, stat.st_ino)) {
-            self.replaced.remove(&client);
-        } else if self.replaced.insert(client) {
+            self.replaced.remove(&vm);
+        } else if self.replaced.insert(vm) {
             let what = if there.is_some() { "replaced by another" } else { "removed" };
             tracing::warn!(
                 "client {name}: the file {} of its window was {what}: the VM that runs goes on with the old one; before it starts again, turn it off, remove the file, and declare the client anew",

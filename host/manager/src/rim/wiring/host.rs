@@ -1,9 +1,9 @@
 //! Windows of programs on this machine: a memfd and its bells, handed over the
 //! manager's socket. Who may have one is decided in [`attach`](super::super::attach).
 
-use super::{Attached, Place, Wiring, split};
+use super::{Attached, Owner, Place, Wiring, split};
 use crate::core::WindowId;
-use crate::core::catalog::Client;
+use crate::core::catalog::{Client, VmOf};
 use crate::rim::Daemon;
 use crate::window::{Bells, HostWindow};
 use rustix::event::epoll::{self, EventFlags};
@@ -23,11 +23,11 @@ use zerocopy::little_endian::{U16, U32, U64};
 pub(in crate::rim) struct Host;
 
 impl Wiring for Host {
-    fn prepare(&self, _: &mut Daemon, _: &Client) -> Result<(), String> {
+    fn prepare(&self, _: &mut Daemon, _: VmOf<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    fn prepared(&self, _: &Daemon, _: &Client) -> bool {
+    fn prepared(&self, _: &Daemon, _: VmOf<'_>) -> bool {
         true
     }
 
@@ -56,11 +56,11 @@ impl Wiring for Host {
         m.window_gone(id);
     }
 
-    fn describe(&self, _: &Daemon, _: &Client) -> Place {
+    fn describe(&self, _: &Daemon, _: VmOf<'_>) -> Place {
         Place::default()
     }
 
-    fn remove(&self, _: &mut Daemon, _: &Client) {}
+    fn remove(&self, _: &mut Daemon, _: VmOf<'_>) {}
 }
 
 /// Makes a program's window and hands it over. `proven`: each app in it must show
@@ -82,7 +82,7 @@ pub(in crate::rim) fn hand_over(
     let generation = m.next_window_generation();
     let window = HostWindow::lay_out(fd, bytes, generation, client.id, &client.name, Some(bells))
         .map_err(io::Error::other)?;
-    let made = m.attached(window, client.id, Transport::Host, Some(stream));
+    let made = m.attached(window, Owner::program(client.id), Transport::Host, Some(stream));
     let attached = Attached { proven, ..made };
     give(&attached)?;
     m.hear(id, &attached.window, attached.peer.as_ref())?;

@@ -1,4 +1,4 @@
-//! The server of ivshmem-doorbell devices: one socket for each VM's client.
+//! The server of ivshmem-doorbell devices: one socket for each VM.
 //!
 //! QEMU connects, is given an id, a window and its bells, and says nothing
 //! more; the end of its connection is the end of its VM. Each connection gets
@@ -8,7 +8,7 @@
 
 use super::{Attached, Place, Wiring, split};
 use crate::core::WindowId;
-use crate::core::catalog::Client;
+use crate::core::catalog::{VmId, VmOf};
 use crate::limits::{ACCEPTS_A_TURN, CONNECTS};
 use crate::rim::{Daemon, Kind};
 use crate::window::{Bells, HostWindow};
@@ -43,8 +43,10 @@ const GROUP: &str = "kvm";
 /// The transport `ivshmem-doorbell`.
 pub(in crate::rim) struct Doorbell;
 
-/// Where a client's VM connects.
+/// Where a VM connects.
 pub(in crate::rim) struct Socket {
+    /// Which VM.
+    vm: VmId,
     listener: UnixListener,
     path: PathBuf,
 }
@@ -56,27 +58,30 @@ impl Drop for Socket {
 }
 
 impl Wiring for Doorbell {
-    fn prepare(&self, m: &mut Daemon, client: &Client) -> Result<(), String> {
-        m.listen_for_vm(client)
+    fn prepare(&self, m: &mut Daemon, vm: VmOf<'_>) -> Result<(), String> {
+        m.listen_for_vm(vm)
     }
 
-    fn prepared(&self, m: &Daemon, client: &Client) -> bool {
-        m.vm_sockets.contains_key(&client.id)
+    fn prepared(&self, m: &Daemon, vm: VmOf<'_>) -> bool {
+        let id = vm.id();
+        m.vm_sockets.values().any(|s| s.vm == id)
     }
 
-    fn accept(&self, m: &mut Daemon, client: u32) {
+    fn accept(&self, m: &mut Daemon, socket: u32) {
         for _ in 0..ACCEPTS_A_TURN {
-            let Some(socket) = m.vm_sockets.get(&client) else { return };
+            let Some(socket) = m.vm_sockets.get(&socket) else { return };
+            let id = socket.vm.clone();
             let stream = match socket.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(e) => return m.refuse_for_want_of_descriptors(&e),
             };
-            let Some(c) = m.rim.core.catalog().clients.get(&client).cloned() else { return };
-            match m.vm_may_connect(client) {
+            let Some(c) = m.rim.core.catalog().clients.get(&id.client).cloned() else { return };
+            let Some(vm) = c.vm(&id.vm) else { return };
+            match m.vm_may_connect(vm) {
                 // A window is memory to fill: one at a time.
-                Ok(()) => return m.let_vm_in(&c, stream),
+                Ok(()) => return m.let_vm_in(vm, stream),
                 Err(why) => {
-                    m.warn_of(client, format_args!("{why}"));
+                    m.warn_of(c.id, format_args!("{why}"));
                     refuse(&stream);
                 }
             }
@@ -111,24 +116,24 @@ impl Wiring for Doorbell {
         m.window_gone(id);
     }
 
-    fn describe(&self, m: &Daemon, client: &Client) -> Place {
-        let windows = m.rim.windows.values();
-        let its = |w: &&Attached| w.client == client.id && w.transport == TRANSPORT;
+    fn describe(&self, m: &Daemon, vm: VmOf<'_>) -> Place {
+        let its = |w: &Attached| w.is_of(vm) && w.transport == TRANSPORT;
         Place {
-            socket: Some(m.tree.vm_socket(&client.name)),
-            connected: windows.filter(its).count() > 0,
+            socket: Some(m.tree.vm_socket(&vm.name())),
+            connected: m.rim.windows.values().any(its),
             ..Place::default()
         }
     }
 
-    fn remove(&self, m: &mut Daemon, client: &Client) {
-        m.vm_sockets.remove(&client.id);
+    fn remove(&self, m: &mut Daemon, vm: VmOf<'_>) {
+        let id = vm.id();
+        m.vm_sockets.retain(|_, s| s.vm != id);
     }
 }
 
 impl Daemon {
-    fn listen_for_vm(&mut self, client: &Client) -> Result<(), String> {
-        let path = self.tree.vm_socket(&client.name);
+    fn listen_for_vm(&mut self, vm: VmOf<'_>) -> Result<(), String> {
+        let path = self.tree.vm_socket(&vm.name());
         let at = |e: io::Error| format!("the VM's socket {}: {e}", path.display());
         let _ = std::fs::remove_file(&path); // an earlier manager's; this one holds the lock
         let listener = UnixListener::bind(&path).map_err(at)?;
@@ -139,49 +144,59 @@ impl Daemon {
             _ => 0o600,
         };
         std::fs::set_permissions(&path, Permissions::from_mode(mode)).map_err(at)?;
-        self.watch(&listener, Kind::VmListener, client.id, EventFlags::IN).map_err(at)?;
-        self.vm_sockets.insert(client.id, Socket { listener, path });
+        let id = self.fresh_id();
+        self.watch(&listener, Kind::VmListener, id, EventFlags::IN).map_err(at)?;
+        self.vm_sockets.insert(id, Socket { vm: vm.id(), listener, path });
         Ok(())
     }
 
     /// Whether a VM that connects may have a window now; or why not.
-    fn vm_may_connect(&mut self, client: u32) -> Result<(), String> {
-        let now = self.now();
-        if !self.connects.take(now, client) {
+    fn vm_may_connect(&mut self, vm: VmOf<'_>) -> Result<(), String> {
+        let (now, name) = (self.now(), vm.name());
+        // Each VM by itself: one that crashes and comes again keeps no other one of its
+        // client out. How many there are is the operator's choice.
+        if !self.connects.take(now, vm.id()) {
             return Err(format!(
-                "its VM connects again and again: it may do so {} times in a row and {} times a second",
+                "its VM {name} connects again and again: it may do so {} times in a row and {} times a second",
                 CONNECTS.burst, CONNECTS.per_s
             ));
         }
         let mut windows = self.rim.windows.iter();
-        let taken = windows.find(|(_, w)| w.client == client && w.transport == TRANSPORT);
+        let taken = windows.find(|(_, w)| w.is_of(vm) && w.transport == TRANSPORT);
         if let Some((id, old)) = taken {
             // A VM that ended a moment ago may not have been noticed yet.
             if old.peer.as_ref().is_some_and(alive) {
-                return Err("a second VM wants this client's window and is refused: each VM needs a client of its own".into());
+                let client = &vm.client.name;
+                return Err(format!(
+                    "another VM connects as VM {name}, which is connected, and is refused: give it a name of its own, `vfun client add {client} --vm NAME`"
+                ));
             }
             let id = *id;
             self.window_gone(id);
         }
-        if self.ringers_hang(client) {
-            return Err("a VM is refused: threads that rang its windows before hang, as only a QEMU can make them that tampers with its bells; end that QEMU".into());
+        if self.ringers_hang(&vm.id().into()) {
+            return Err(format!(
+                "VM {name} is refused: threads that rang its windows before hang, as only a QEMU can make them that tampers with its bells; end that QEMU"
+            ));
         }
         Ok(())
     }
 
-    fn let_vm_in(&mut self, client: &Client, stream: UnixStream) {
+    fn let_vm_in(&mut self, vm: VmOf<'_>, stream: UnixStream) {
         let again = stream.try_clone();
-        if let Err(e) = self.welcome_vm(client, stream) {
+        if let Err(e) = self.welcome_vm(vm, stream) {
             again.iter().for_each(refuse);
             let why = crate::in_flight::words(&e);
-            self.warn_of(client.id, format_args!("a VM could not be given its window: {why}"));
+            let (client, name) = (vm.client.id, vm.name());
+            self.warn_of(client, format_args!("VM {name} could not be given its window: {why}"));
         }
     }
 
-    fn welcome_vm(&mut self, client: &Client, stream: UnixStream) -> io::Result<()> {
+    fn welcome_vm(&mut self, vm: VmOf<'_>, stream: UnixStream) -> io::Result<()> {
         stream.set_nonblocking(true)?;
-        let bytes = client.window_bytes;
-        let fd = memfd(&format!("virtfun-{}", client.name), bytes)?;
+        let (client, name) = (vm.client, vm.name());
+        let bytes = vm.vm.window_bytes;
+        let fd = memfd(&format!("virtfun-{}", name.file_name()), bytes)?;
         // All of it now: memory that runs out later would end whoever touches
         // the next page with SIGBUS.
         rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes).map_err(|e| {
@@ -195,18 +210,18 @@ impl Daemon {
                 .map_err(io::Error::other)?;
         // From its first call on an app can tell whether it moves.
         window.beat();
-        let peer = self.records.next_peer(&client.name, FIRST_VM_PEER);
+        let peer = self.records.next_peer(&name.file_name(), FIRST_VM_PEER);
         self.note_numbers();
         let id = self.fresh_id();
         self.hear(id, &window, Some(&stream))?;
-        let attached = self.attached(window, client.id, TRANSPORT, Some(stream));
+        let attached = self.attached(window, vm.id().into(), TRANSPORT, Some(stream));
         // Kept before the VM has it: it cannot ask for another one.
         self.window_given(id, attached, |daemon| match daemon.rim.windows.get(&id) {
             Some(Attached { peer: Some(stream), window, .. }) => hand_over(stream, peer, window),
             _ => Err(io::Error::other("its window is gone")),
         })?;
         if self.may_say(&self.client_words(client.id)) {
-            tracing::info!(client = client.name, peer, "a VM is connected");
+            tracing::info!(client = client.name, vm = vm.vm.name, peer, "a VM is connected");
         }
         self.settle();
         Ok(())

@@ -19,7 +19,7 @@ mod pmem;
 
 use super::{Daemon, Kind};
 use crate::core::WindowId;
-use crate::core::catalog::Client;
+use crate::core::catalog::{VmId, VmOf};
 use crate::limits::RINGERS_LEFT_MAX;
 use crate::window::HostWindow;
 use rustix::event::epoll::EventFlags;
@@ -36,7 +36,7 @@ use vfun_wire::limits::VECTORS;
 /// A window of this manager.
 pub(super) type Attached = vfun_rim::Attached<Option<UnixStream>>;
 
-/// What the other end of a client's window is given, for people and tools.
+/// What the other end of a VM's window is given, for people and tools.
 #[derive(Default)]
 pub(super) struct Place {
     /// The file that its VM maps.
@@ -47,20 +47,41 @@ pub(super) struct Place {
     pub connected: bool,
 }
 
+/// Whose a window is: a VM's, or a program's of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    /// clientID.
+    pub client: u32,
+    /// The VM.
+    pub vm: Option<String>,
+}
+
+impl Owner {
+    /// A program of this client.
+    pub fn program(client: u32) -> Self {
+        Owner { client, vm: None }
+    }
+}
+
+impl From<VmId> for Owner {
+    fn from(id: VmId) -> Self {
+        Owner { client: id.client, vm: Some(id.vm) }
+    }
+}
+
 /// What the manager does for one transport.
 pub(super) trait Wiring: Sync {
-    /// Gives a client what its VM needs before it starts.
+    /// Gives a VM what it needs before it starts.
     ///
     /// # Errors
-    /// A sentence for people; the client has no window then.
-    fn prepare(&self, m: &mut Daemon, client: &Client) -> Result<(), String>;
+    /// A sentence for people; the VM has no window then.
+    fn prepare(&self, m: &mut Daemon, vm: VmOf<'_>) -> Result<(), String>;
 
     /// Whether it has been given that.
-    fn prepared(&self, m: &Daemon, client: &Client) -> bool;
+    fn prepared(&self, m: &Daemon, vm: VmOf<'_>) -> bool;
 
-    /// Somebody connects: to the client's own socket, or to that of all programs
-    /// (client 0).
-    fn accept(&self, m: &mut Daemon, client: u32);
+    /// Somebody connects: to a VM's own socket, or to that of all programs (number 0).
+    fn accept(&self, m: &mut Daemon, socket: u32);
 
     /// What the keeper gets of a window, besides its memory, in the order in which
     /// [`Wiring::take_up`] finds it.
@@ -87,11 +108,11 @@ pub(super) trait Wiring: Sync {
     /// The window cannot go on as it is. Its grants have ended when this returns.
     fn lost(&self, m: &mut Daemon, id: WindowId, why: &'static str);
 
-    /// What the other end of a client's window is given.
-    fn describe(&self, m: &Daemon, client: &Client) -> Place;
+    /// What the other end of a VM's window is given.
+    fn describe(&self, m: &Daemon, vm: VmOf<'_>) -> Place;
 
-    /// The client is removed: takes back what [`Wiring::prepare`] gave.
-    fn remove(&self, m: &mut Daemon, client: &Client);
+    /// The VM is removed: takes back what [`Wiring::prepare`] gave.
+    fn remove(&self, m: &mut Daemon, vm: VmOf<'_>);
 }
 
 /// What the manager does for a transport.
@@ -130,6 +151,12 @@ impl Daemon {
             return Err("no memory was kept of it".into());
         }
         let memory = kept.remove(0);
+        let client = self.rim.core.catalog().clients.get(&note.client);
+        if let (Some(client), Some(vm)) = (client, &note.vm)
+            && client.vm(vm).is_none()
+        {
+            return Err(format!("client {} has no VM '{vm}' any more", client.name));
+        }
         let (mut window, peer) = of(note.transport).take_up(self, note, memory, kept)?;
         if let Some(client) = self.rim.core.catalog().clients.get(&note.client) {
             window.expect_header(note.client, &client.name);
@@ -153,26 +180,25 @@ impl Daemon {
     fn attached(
         &self,
         window: HostWindow,
-        client: u32,
+        of: Owner,
         transport: Transport,
         peer: Option<UnixStream>,
     ) -> Attached {
         window.set_state(self.serving_state());
+        let Owner { client, vm } = of;
         let intake = self.intake(client);
-        Attached { window, client, transport, peer, proven: false, handing: false, intake }
+        Attached { window, client, vm, transport, peer, proven: false, handing: false, intake }
     }
 
-    /// A VM connects to its client's socket.
-    pub(super) fn accept_vm(&mut self, client: u32) {
-        let transport = self.rim.core.catalog().clients.get(&client).map(|c| c.transport);
-        if let Some(transport) = transport {
-            of(transport).accept(self, client);
-        }
+    /// The windows of a VM.
+    pub(super) fn windows_of(&self, vm: VmOf<'_>) -> Vec<WindowId> {
+        self.rim.windows.iter().filter(|(_, a)| a.is_of(vm)).map(|(id, _)| *id).collect()
     }
 
-    /// Whether so many ringers of a client's windows hang that it gets no further window.
-    pub(super) fn ringers_hang(&mut self, client: u32) -> bool {
+    /// Whether so many ringers of a VM's windows, or of those of a client's programs, hang
+    /// that it gets no further window.
+    pub(super) fn ringers_hang(&mut self, of: &Owner) -> bool {
         self.ringers.retain(|(_, thread)| !thread.is_finished());
-        self.ringers.iter().filter(|(c, _)| *c == client).count() >= RINGERS_LEFT_MAX
+        self.ringers.iter().filter(|(o, _)| o == of).count() >= RINGERS_LEFT_MAX
     }
 }

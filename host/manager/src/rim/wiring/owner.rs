@@ -18,6 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use vfun_admin::VmName;
 
 /// Longest path that is read from such a file.
 const ROOT_BYTES: u64 = 4096;
@@ -34,7 +35,7 @@ impl Owned {
     }
 
     /// Takes a window for the manager of `root`, or says whose it is.
-    fn take(path: &Path, client: &str, root: &Path) -> Result<Self, String> {
+    fn take(path: &Path, vm: &VmName, root: &Path) -> Result<Self, String> {
         let root = &one_name(root);
         let at = |e: io::Error| format!("the lock {} of a window: {e}", path.display());
         let until = Instant::now() + OWNER_LETS_GO;
@@ -59,7 +60,7 @@ impl Owned {
                         std::thread::sleep(Duration::from_millis(1));
                         continue;
                     }
-                    return Err(taken(client, &owner, "serves it now"));
+                    return Err(taken(vm, &owner, "serves it now"));
                 }
                 Err(e) => return Err(at(e.into())),
             }
@@ -71,8 +72,8 @@ impl Owned {
             if owner == *root {
                 return Ok(Owned { file });
             }
-            if declares(&owner, client) {
-                return Err(taken(client, &owner, "is not running"));
+            if declares(&owner, vm) {
+                return Err(taken(vm, &owner, "is not running"));
             }
             return Self::replace(path, root).map_err(at);
         }
@@ -114,45 +115,60 @@ fn root_in(file: &mut File) -> io::Result<PathBuf> {
     Ok(one_name(Path::new(std::ffi::OsStr::from_bytes(&bytes))))
 }
 
-/// Whether a manager's root has a client of this name: its VM may have the window
-/// mapped, whether or not that manager runs.
-fn declares(root: &Path, client: &str) -> bool {
-    !root.as_os_str().is_empty()
-        && crate::tree::client_manifest(root, client).try_exists().unwrap_or(true)
+/// Whether a manager's root has a VM of this name: it may have the window mapped, whether
+/// or not that manager runs.
+fn declares(root: &Path, vm: &VmName) -> bool {
+    if root.as_os_str().is_empty() {
+        return false;
+    }
+    let file = crate::tree::client_manifest(root, &vm.client);
+    match std::fs::read_to_string(&file) {
+        Err(e) => e.kind() != io::ErrorKind::NotFound,
+        // One that cannot be read may mean it.
+        Ok(text) => {
+            crate::manifest::client(&file, &text, 0).map_or(true, |c| c.vm(&vm.vm).is_some())
+        }
+    }
 }
 
-fn taken(client: &str, owner: &Path, how: &str) -> String {
+fn taken(vm: &VmName, owner: &Path, how: &str) -> String {
+    let (owner, client) = (owner.display(), &vm.client);
+    let (what, part) = match vm.is_main() {
+        true => ("client", String::new()),
+        false => ("VM", format!(" --vm {}", vm.vm)),
+    };
     format!(
-        "another manager has a window for a client '{client}' in this folder: that of {owner}, which {how}. Give the client another name, start vfund with another --window-dir, or remove the client there: `vfun client remove {client} --root {owner}`",
-        owner = owner.display()
+        "another manager has a window for a {what} '{vm}' in this folder: that of {owner}, which {how}. Give the {what} another name, start vfund with another --window-dir, or remove the {what} there: `vfun client remove {client}{part} --root {owner}`"
     )
 }
 
 impl Daemon {
-    fn owner_file(&self, client: &str) -> PathBuf {
+    fn owner_file(&self, vm: &VmName) -> PathBuf {
         // No window's name begins with a dot.
-        self.config.window_dir.join(format!(".virtfun-{client}.owner"))
+        self.config.window_dir.join(format!(".virtfun-{}.owner", vm.file_name()))
     }
 
-    /// Makes sure that a client's window in a file is this manager's.
-    pub(in crate::rim) fn own_window(&mut self, client: &str) -> Result<(), String> {
-        if self.owned.contains_key(client) {
+    /// Makes sure that a VM's window in a file is this manager's.
+    pub(in crate::rim) fn own_window(&mut self, vm: &VmName) -> Result<(), String> {
+        let name = vm.file_name();
+        if self.owned.contains_key(&name) {
             return Ok(());
         }
-        let owned = Owned::take(&self.owner_file(client), client, &self.config.root)?;
-        self.owned.insert(client.to_owned(), owned);
-        self.hold_owned(client);
+        let owned = Owned::take(&self.owner_file(vm), vm, &self.config.root)?;
+        self.owned.insert(name.clone(), owned);
+        self.hold_owned(&name);
         Ok(())
     }
 
-    /// Removes the file of a client's window, if it is this manager's. Whether it is.
-    pub(super) fn remove_window_file(&mut self, client: &str, file: &Path) -> bool {
-        let own = self.owned.contains_key(client);
+    /// Removes the file of a VM's window, if it is this manager's. Whether it is.
+    pub(super) fn remove_window_file(&mut self, vm: &VmName, file: &Path) -> bool {
+        let name = vm.file_name();
+        let own = self.owned.contains_key(&name);
         if own {
             let _ = std::fs::remove_file(file);
-            let _ = std::fs::remove_file(self.owner_file(client));
-            self.let_owned_go(client);
-            self.owned.remove(client);
+            let _ = std::fs::remove_file(self.owner_file(vm));
+            self.let_owned_go(&name);
+            self.owned.remove(&name);
         }
         own
     }
@@ -163,7 +179,7 @@ mod tests {
     use super::*;
 
     fn take(dir: &Path, root: &str) -> Result<Owned, String> {
-        Owned::take(&dir.join(".virtfun-vm1.owner"), "vm1", &dir.join(root))
+        Owned::take(&dir.join(".virtfun-vm1.owner"), &VmName::new("vm1", "vm1"), &dir.join(root))
     }
 
     #[test]
