@@ -372,5 +372,5 @@ fn nobody_answers_after_the_deadline() {
     let start = Instant::now();
     let e = f.call(b"x").unwrap_err();
     assert!(matches!(e, Error::Unanswered(_)), "{e}");
-    assert!((5..9).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    assert!((5..20).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
 }

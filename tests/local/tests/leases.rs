@@ -4,7 +4,7 @@
 use crate::moving::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use vfun::{Function, FunctionRequest, Location, Preference};
+use vfun::{CellState, Function, FunctionRequest, Location, Preference};
 use vfun_admin::Ask;
 use vfun_testdriver::{Mode, ledger};
 use vfun_tests_local::{Stand, Stop, programs, repo};
@@ -180,13 +180,11 @@ fn a_vf_that_is_taken_away_during_a_call_is_left_after_it() {
     let mut slow = order(9);
     slow[0] = Mode::Slow as u8;
     slow[4..8].copy_from_slice(&300_000u32.to_le_bytes());
-    std::thread::scope(|scope| {
-        let long = scope.spawn(|| words(&f.call(&slow).unwrap()));
-        std::thread::sleep(Duration::from_millis(100));
-        lease_by(&stand, vfun_leases::Policy::None);
-        let w = long.join().unwrap();
-        assert_eq!((w[0], w[4]), (9, 1), "it ended where it began");
-    });
+    let long = f.submit(&slow).unwrap();
+    stand.until("it has begun", |_| long.state() != CellState::Wait);
+    lease_by(&stand, vfun_leases::Policy::None);
+    let w = words(&long.wait().unwrap());
+    assert_eq!((w[0], w[4]), (9, 1), "it ended where it began");
     stand.until("it runs in software", |_| !on_vf(&f));
     assert_eq!(errors(&stand), 0);
 }
