@@ -33,6 +33,9 @@ FAILED = TARGET / "failed.txt"
 FAULT_POINTS = ["--features", "vfun-manager/fault-points,vfun-native/fault-points"] if PROFILE == "ci" else []
 # A run of one program that is worth a line of its own, s.
 SLOW = 5.0
+# Programs whose tests mostly wait (for restarts, deadlines, heartbeats): how many of them
+# run at once. The harness runs as many as there are processors.
+AT_ONCE = {"vfun-tests-conform/main": 4, "vfun-tests-local/local": 4}
 # Second tries in a whole run: more is no accident.
 TRIES = int(os.environ.get("VFUN_TRIES") or 3)
 # Whose tests/ folders start real processes or guests: only these have second tries.
@@ -165,7 +168,7 @@ def run(words, arguments, under=()):
         }
         print(f"-- {name}", flush=True)
         began, machine = time.monotonic(), clocks()
-        ended, said = shown([*under, t["program"], "--quiet", *arguments], t["folder"], env)
+        ended, said = shown([*under, t["program"], "--quiet", *at_once(t, arguments), *arguments], t["folder"], env)
         took = time.monotonic() - began
         if took > SLOW:
             print(f"-- {name}: {took:.0f} s", flush=True)
@@ -173,6 +176,13 @@ def run(words, arguments, under=()):
             failed.append(name)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def at_once(test, arguments):
+    """How many tests of a program run at once, where nobody says so."""
+    wanted = AT_ONCE.get(f"{test['package']}/{test['target']}", 0)
+    said = any(a.startswith("--test-threads") for a in arguments) or "RUST_TEST_THREADS" in os.environ
+    return () if said or wanted <= os.cpu_count() else ("--test-threads", str(wanted))
 
 
 def shown(command, folder, env):
