@@ -70,7 +70,8 @@ pub trait Keep: System {
         };
         if rim.noted != Some(own) {
             rim.noted = Some(own);
-            changes.push(Change { name: OWN.into(), note: Some(text(&own)) });
+            // Before the rest: what has no such note beside it is of a manager of layout 1.
+            changes.insert(0, Change { name: OWN.into(), note: Some(text(&own)) });
         }
         if !changes.is_empty() {
             self.tell_keeper(changes);

@@ -52,8 +52,10 @@ impl<K> Left<K> {
     }
 
     /// Fails if its windows are of another layout, which this manager cannot go on with.
+    /// Managers of layout 1 noted none, and each later one notes it before all else.
     pub fn check_layout(&self) -> Result<(), String> {
-        match self.own.map_or(LAYOUT, |own| own.layout) {
+        let unnoted = if self.is_empty() { LAYOUT } else { 1 };
+        match self.own.map_or(unnoted, |own| own.layout) {
             LAYOUT => Ok(()),
             other => Err(format!(
                 "its windows have layout {other} and this manager lays out layout {LAYOUT}; apps connect again, and VMs with a doorbell are turned off and on"
@@ -204,5 +206,12 @@ mod tests {
         let now = serde_json::to_string(&own).unwrap();
         assert_eq!(left(&now).check_layout(), Ok(()));
         assert_eq!(Left::<()>::of([]).check_layout(), Ok(()));
+        // Things without the manager's own note are of no manager of this layout.
+        for name in ["core/session/1", "rim/window/3", "rim/service/4", "rim/owned/vm1"] {
+            let left = Left::of([(name.to_owned(), "{}".to_owned(), ())]);
+            assert!(!left.is_empty(), "{name}");
+            let e = left.check_layout().unwrap_err();
+            assert!(e.starts_with("its windows have layout 1"), "{name}: {e}");
+        }
     }
 }

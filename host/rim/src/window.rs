@@ -418,10 +418,13 @@ impl HostWindow {
     /// Says that a channel no longer serves. Calls that were posted and not
     /// answered see it when they look.
     pub fn break_channel(&self, place: &ChannelPlace, reason: BreakReason) {
-        // The first reason is the one that tells something.
-        let head = self.range(place.head());
-        if head.load(in_header::BROKEN, Ordering::Acquire) == 0 {
-            head.store(in_header::BROKEN, u64::from(reason.to_wire()), Ordering::Release);
+        // The first reason is the one that tells something, but the end of a grant and
+        // of a manager are the manager's to tell: a service may have written another.
+        let ends = [BreakReason::Released, BreakReason::Shutdown].map(|r| u64::from(r.to_wire()));
+        let (head, new) = (self.range(place.head()), u64::from(reason.to_wire()));
+        let stands = head.load(in_header::BROKEN, Ordering::Acquire);
+        if stands == 0 || ends.contains(&new) && !ends.contains(&stands) {
+            head.store(in_header::BROKEN, new, Ordering::Release);
         }
         self.ring_channel(place);
     }
@@ -486,6 +489,45 @@ impl HostWindow {
             spun_ns: at(in_header::SPUN_NS),
             asleep_ns: at(in_header::ASLEEP_NS),
             times: Times::of(|bucket| at(in_header::TIMES + bucket)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfun_wire::kind::ChannelKind;
+
+    #[test]
+    fn what_ends_a_grant_is_told_whatever_its_service_wrote() {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let file = rustix::fs::memfd_create("window", flags).unwrap();
+        rustix::fs::ftruncate(&file, 1 << 20).unwrap();
+        let window = HostWindow::lay_out(file, 1 << 20, 1, 1, "a", None).unwrap();
+        let side_bytes = 2 << 12;
+        let dataout = HEAP_OFF as u64;
+        let datain = dataout + side_bytes;
+        let calls = Calls { dataout, datain, side_bytes, depth: 1, cell_bytes: 0 };
+        let place = calls.place(ChannelKind::Calls, (1, 1)).unwrap();
+        let set = |reason: u64| {
+            window.range(place.head()).store(in_header::BROKEN, reason, Ordering::Relaxed)
+        };
+        let told = || window.range(place.head()).load(in_header::BROKEN, Ordering::Relaxed);
+        let of = |reason: BreakReason| u64::from(reason.to_wire());
+        use BreakReason::{BadSequence, CrashLoop, NoService, Released, Shutdown};
+        for (stands, reason, then) in [
+            (0, CrashLoop, of(CrashLoop)),
+            (of(BadSequence), CrashLoop, of(BadSequence)),
+            (of(BadSequence), Released, of(Released)),
+            // No reason of this list: its service can write there what it likes.
+            (77, Shutdown, of(Shutdown)),
+            (of(Released), Shutdown, of(Released)),
+            (of(Shutdown), Released, of(Shutdown)),
+            (of(Released), NoService, of(Released)),
+        ] {
+            set(stands);
+            window.break_channel(&place, reason);
+            assert_eq!(told(), then, "{stands}, then {reason:?}");
         }
     }
 }

@@ -49,11 +49,12 @@ impl Features {
 
 /// What an app is told whose range of versions has none in common with this host's.
 pub fn no_common(theirs: (u16, u16)) -> String {
-    let update = match theirs.1 < VERSION_MIN {
-        true => "update the app's VirtFun",
-        false => "update VirtFun on the host",
-    };
     let (min, max) = theirs;
+    let update = match () {
+        () if min > max => "no version is in the app's range: update the app's VirtFun",
+        () if max < VERSION_MIN => "update the app's VirtFun",
+        () => "update VirtFun on the host",
+    };
     format!(
         "the app speaks protocol {min} to {max}, this host {VERSION_MIN} to {VERSION}: {update}"
     )
@@ -125,6 +126,8 @@ mod tests {
             "the app speaks protocol 1 to 1, this host 2 to 2: update the app's VirtFun"
         );
         assert!(no_common((3, 9)).ends_with("update VirtFun on the host"));
+        let inverted = "no version is in the app's range: update the app's VirtFun";
+        assert!(no_common((9, 3)).ends_with(inverted), "the host's may be the newest");
     }
 
     #[test]

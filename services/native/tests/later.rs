@@ -397,6 +397,14 @@ void vfun_driver_exit(void *s) { (void)s; }
         let app = s.open(1, Shape::default());
         let (status, words) = app.call(&[]);
         assert_eq!((status, &words[..4]), (Status::DriverError, &code.to_le_bytes()[..]), "{name}");
+        // A caller that sleeps is rung for this answer as for any.
+        app.caller.declare_sleep();
+        let (ticket, waiter) = (app.post(&[]), app.waiter.as_ref().unwrap());
+        while app.caller.look(&ticket) == Looked::NotYet {
+            assert!(waiter.wait(Some(PATIENCE)).unwrap(), "{name}: nobody rang");
+        }
+        app.caller.declare_awake();
+        assert_eq!(app.finish(ticket).0, Status::DriverError, "{name}");
         s.stop();
     }
 }

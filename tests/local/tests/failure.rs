@@ -118,6 +118,23 @@ fn a_window_whose_header_was_overwritten_is_laid_out_anew() {
     }
 }
 
+/// Others can write to the folder of windows. What they put there in a window's place is
+/// not opened for good, and holds nobody up.
+#[test]
+fn what_is_no_file_is_no_window() {
+    let folder = tempfile::Builder::new().prefix("vfun-w").tempdir_in("/dev/shm").unwrap();
+    let stand = Stand::with(&["--window-dir", folder.path().to_str().unwrap()]);
+    let at = folder.path().join("virtfun-vm1");
+    let manifest =
+        "name = \"vm1\"\nkind = \"vm\"\nwindow = \"2 MiB\"\ntransport = \"ivshmem-plain\"\n";
+    let mkfifo = std::process::Command::new("mkfifo").arg(&at).status().unwrap();
+    assert!(mkfifo.success());
+    let why = stand.add_client(manifest).unwrap_err().to_string();
+    assert!(why.contains(&format!("{} is not a file: remove it", at.display())), "{why}");
+    std::fs::remove_file(&at).unwrap();
+    stand.add_client(manifest).unwrap();
+}
+
 /// What a manager says in the file beside a plain window, and the keeper holds on to.
 #[test]
 fn two_managers_with_one_window_folder_share_no_window() {

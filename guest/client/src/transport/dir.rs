@@ -2,14 +2,14 @@
 //! folder of the host that the VMM maps into the VM's memory (virtiofs with DAX).
 //! Nothing rings in either direction.
 
-use super::{BellPlace, Bells, Transport, Waiter};
+use super::Transport;
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfun_window::{Access, Bell, MapError, Mapping};
+use vfun_window::{Access, MapError, Mapping};
 use vfun_wire::dir::WINDOW;
 
 struct Dir {
@@ -87,19 +87,6 @@ impl Transport for Dir {
     ) -> std::result::Result<Arc<Mapping>, MapError> {
         // Others may truncate the file.
         Mapping::guarded(&self.file, off, len, access)
-    }
-    fn bells(&self) -> Result<Bells> {
-        Ok(Bells::default())
-    }
-    fn ring(&self, _at: BellPlace) {}
-    fn waiter(&self, _at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
-        None
-    }
-    fn bell(&self, _at: BellPlace) -> Option<std::io::Result<Bell>> {
-        None
-    }
-    fn host_gone(&self) -> Option<bool> {
-        None
     }
     fn device_gone(&self) -> bool {
         rustix::fs::fstat(&self.file).is_ok_and(|s| (s.st_size as u64) < self.bytes)

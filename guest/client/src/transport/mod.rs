@@ -78,7 +78,8 @@ pub(crate) fn open(endpoint: &Endpoint, a: &Asked<'_>) -> Option<Result<Arc<dyn 
 }
 
 /// One way to reach a window: a file here, an arm of [`open`], a row in
-/// [`crate::endpoint`].
+/// [`crate::endpoint`]. What has a body here is right for a window without doorbells
+/// and without a socket to its manager.
 pub(crate) trait Transport: Send + Sync {
     /// Its name in every report.
     fn kind(&self) -> TransportKind;
@@ -96,18 +97,26 @@ pub(crate) trait Transport: Send + Sync {
     ) -> std::result::Result<Arc<Mapping>, MapError>;
     /// Makes ready what this side has of the doorbells that the window's
     /// header offers. Asked once, and only if it offers them.
-    fn bells(&self) -> Result<Bells>;
-    /// Wakes whoever sleeps on the other side of `at`. Only with [`Bells::ring`].
-    fn ring(&self, at: BellPlace);
+    fn bells(&self) -> Result<Bells> {
+        Ok(Bells::default())
+    }
+    /// Wakes those who sleep on the other side of `at`. Only with [`Bells::ring`].
+    fn ring(&self, _at: BellPlace) {}
     /// A place for one thread to sleep at `at`; `None` without [`Bells::rung`].
-    fn waiter(&self, at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>>;
+    fn waiter(&self, _at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
+        None
+    }
     /// What rings when the other side wakes sleepers at `at`, for those who listen by
     /// a descriptor: its every ring is an edge, and nobody reads it. `None` without
     /// [`Bells::rung`].
-    fn bell(&self, at: BellPlace) -> Option<std::io::Result<Bell>>;
+    fn bell(&self, _at: BellPlace) -> Option<std::io::Result<Bell>> {
+        None
+    }
     /// Whether the manager's socket was closed; `None` where there is none. Says
     /// nothing of the services.
-    fn host_gone(&self) -> Option<bool>;
+    fn host_gone(&self) -> Option<bool> {
+        None
+    }
     /// Whether the device that carries the window is known to be gone.
     fn device_gone(&self) -> bool;
 }

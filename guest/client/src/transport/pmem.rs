@@ -2,15 +2,15 @@
 //! character device `/dev/daxN.M`: the host lays it out so. This process maps it
 //! itself; nothing rings in either direction.
 
+use super::Transport;
 use super::window::client_of;
-use super::{BellPlace, Bells, Transport, Waiter};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfun_window::{Access, Bell, MapError, Mapping};
+use vfun_window::{Access, MapError, Mapping};
 use vfun_wire::PAGE;
 use vfun_wire::header::MAGIC;
 
@@ -127,19 +127,6 @@ impl Transport for Pmem {
     ) -> std::result::Result<Arc<Mapping>, MapError> {
         // Linux takes its pages away when the device is unplugged.
         Mapping::guarded(&self.node, off, len, access)
-    }
-    fn bells(&self) -> Result<Bells> {
-        Ok(Bells::default())
-    }
-    fn ring(&self, _at: BellPlace) {}
-    fn waiter(&self, _at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
-        None
-    }
-    fn bell(&self, _at: BellPlace) -> Option<std::io::Result<Bell>> {
-        None
-    }
-    fn host_gone(&self) -> Option<bool> {
-        None
     }
     fn device_gone(&self) -> bool {
         !self.path.exists()

@@ -48,14 +48,20 @@ impl Module {
             Errno::NODEV => Error::DeviceGone,
             e => device(e),
         })?;
-        if info.abi != abi::ABI {
-            return Err(Error::ModuleVersion { theirs: info.abi, ours: abi::ABI });
-        }
+        same_interface(info.abi)?;
         if info.gone != 0 {
             return Err(Error::DeviceGone);
         }
         let (bytes, vectors) = (info.window_bytes, info.vectors);
         Ok(Module { path: path.to_path_buf(), file: Arc::new(file), bytes, vectors })
+    }
+}
+
+/// Refuses a module of another version of the interface.
+fn same_interface(theirs: u32) -> Result<()> {
+    match theirs {
+        abi::ABI => Ok(()),
+        theirs => Err(Error::ModuleVersion { theirs, ours: abi::ABI }),
     }
 }
 
@@ -131,6 +137,27 @@ impl Waiter for Counted {
             // Unplugged or released, which the next look finds; if it does not
             // yet, this must not become a busy loop.
             Err(_) => std::thread::sleep(timeout.min(Duration::from_millis(1))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_of_another_interface_is_refused_by_the_older_ones_name() {
+        let ours = abi::ABI;
+        assert!(same_interface(ours).is_ok());
+        for (theirs, update) in [
+            (ours - 1, "Install the kernel module of this library's release."),
+            (ours + 1, "Update this library (libvfun) to the module's release."),
+        ] {
+            let e = same_interface(theirs).unwrap_err();
+            let said = format!(
+                "the kernel module speaks version {theirs} of its interface, this library {ours}"
+            );
+            assert_eq!((e.to_string(), e.advice()), (said, update.to_owned()));
         }
     }
 }
