@@ -59,6 +59,9 @@
 // cell_bytes of a function whose arguments and results have at most 48 bytes.
 #define VFUN_CELL_BYTES_NONE UINT32_MAX
 
+// Room for the meaning of an error code, its ending zero included.
+#define VFUN_MEANING_ROOM 257
+
 // Never passes.
 #define VFUN_NO_LIMIT UINT64_MAX
 
@@ -294,6 +297,14 @@ typedef struct vfun_description {
   uint64_t signature;
 } vfun_description;
 
+// What one of a function's own error codes means.
+typedef struct vfun_code {
+  // The code, as vfun_last_code gives it.
+  int32_t code;
+  // Its meaning: UTF-8, ended by a zero.
+  char meaning[VFUN_MEANING_ROOM];
+} vfun_code;
+
 // What is wanted of a function. Set all to zero, then size to
 // sizeof(struct vfun_function_options), then what is to differ.
 typedef struct vfun_function_options {
@@ -498,6 +509,20 @@ enum vfun_status vfun_describe_function(const struct vfun_session *session,
                                         char *text,
                                         size_t room,
                                         size_t *len);
+
+// What a function's own error codes mean, from the lowest code up: the first room of
+// them into codes, and how many there are in all into *count. codes may be null if room
+// is 0. A function without such codes has none, which is no error; one that is not
+// offered gives VFUN_STATUS_REFUSED.
+//
+// Requires:
+// session is open; name is a string; codes points to room structs; count points to a
+// size_t.
+enum vfun_status vfun_function_codes(const struct vfun_session *session,
+                                     const char *name,
+                                     struct vfun_code *codes,
+                                     size_t room,
+                                     size_t *count);
 
 // Ends a session and gives back everything it was granted. The handle is
 // gone, whatever the status; functions opened from it must still be released,

@@ -266,6 +266,15 @@ impl Session {
         Ok(d.signature.map(|s| s.to_string()))
     }
 
+    /// What a function's own error codes mean: a dict of sentences by code.
+    fn function_codes<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
+        let codes = PyDict::new(py);
+        for (code, means) in self.core.with(py, |s| s.function_codes(name))? {
+            codes.set_item(code, means)?;
+        }
+        Ok(codes)
+    }
+
     /// One line that names the path in use.
     fn describe(&self) -> &str {
         &self.describe

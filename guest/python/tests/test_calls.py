@@ -71,6 +71,13 @@ def test_functions_show_what_they_are(host):
     assert not hasattr(host, "no_such")
 
 
+def test_error_codes_have_meanings(host):
+    assert host.function_codes("factorial") == {-3: "fewer than two numbers of 8 bytes"}
+    assert host.function_codes("echo") == {}
+    with pytest.raises(virtfun.UnknownFunction):
+        host.function_codes("no_such")
+
+
 def test_structs_stand_behind_the_function(host):
     shown = "nearest(to: Point, within: f64, among: [Point]) -> Hit; struct Point { x: f64, y: f64 }; struct Hit { "
     f = host.nearest

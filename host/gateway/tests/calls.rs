@@ -7,11 +7,10 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use vfun::{ConnectOptions, Endpoint, Error, FunctionRequest, TransportKind};
+use vfun::{ConnectOptions, Endpoint, Error, FunctionRequest, NackCode, TransportKind};
 use vfun_admin::{Ask, Reply};
 use vfun_gateway::limits::CONNECTIONS_MAX;
 use vfun_tests_local::{Stand, args, number};
-use vfun_wire::NackCode;
 use vfun_wire::frame::{ATTACH, CALL};
 use vfun_wire::message::{Kind, OfGrant};
 use zerocopy::IntoBytes;
@@ -43,6 +42,10 @@ fn the_library_calls_over_tcp() {
     assert_eq!(session.info().client, "far");
     assert!(session.list().unwrap().iter().any(|f| f.name == "factorial" && f.max_args == 16));
     assert!(session.ping().unwrap() < Duration::from_secs(5));
+    let fewer = (-3, "fewer than two numbers of 8 bytes".to_owned());
+    assert_eq!(session.function_codes("factorial").unwrap(), [fewer]);
+    let e = session.function_codes("factoriel").unwrap_err();
+    assert!(matches!(&e, Error::Refused(n) if n.code == NackCode::UnknownFunction), "{e}");
 
     let factorial = session.function("factorial").unwrap();
     assert_eq!(number(&factorial.call(&args(20, 1)).unwrap()), 2_432_902_008_176_640_000);

@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use vfun::{CellState, ChannelKind, Error, FunctionRequest, FunctionVersion, NackCode, Preference};
-use vfun_tests_local::{Stand, args, number};
+use vfun_admin::Ask;
+use vfun_testdriver::Mode;
+use vfun_tests_local::{Stand, args, number, programs, repo};
 use vfun_wire::channel::{in_header, line_off};
 
 #[test]
@@ -181,6 +183,46 @@ fn what_cannot_be_granted_is_refused_by_name() {
     stand.until("room again", |_| {
         session.negotiate(&third()).and_then(vfun::Grant::activate).is_ok()
     });
+}
+
+#[test]
+fn a_functions_own_error_codes_have_meanings() {
+    let stand = Stand::start();
+    let session = stand.connect("codes");
+    let fewer = (-3, "fewer than two numbers of 8 bytes".to_owned());
+    assert_eq!(session.function_codes("factorial").unwrap(), [fewer]);
+    assert_eq!(session.function_codes("echo").unwrap(), [], "it has none");
+    let e = session.function_codes("factoriel").unwrap_err();
+    assert!(matches!(&e, Error::Refused(n) if n.code == NackCode::UnknownFunction), "{e}");
+    assert!(e.to_string().contains("factorial"), "what was probably meant: {e}");
+
+    // As many as take several answers, in order; and `vfun call` says what one means.
+    let file = repo().join("services/testdriver/function.toml");
+    let all: Vec<_> = [-3].into_iter().chain(1..32).map(|c| (c, format!("meaning {c}"))).collect();
+    let codes: String = all.iter().map(|(c, means)| format!("{c} = \"{means}\"\n")).collect();
+    let manifest = std::fs::read_to_string(&file).unwrap() + "\n[codes]\n" + &codes;
+    stand.ask(&Ask::AddFunction { manifest, file });
+    assert_eq!(session.function_codes("misbehave").unwrap(), all);
+    let call = |code: i32| {
+        let hex: String = code.to_le_bytes().iter().map(|b| format!("{b:02x}")).collect();
+        let out = std::process::Command::new(programs().join("vfun"))
+            .arg("--root")
+            .arg(stand.root())
+            .args([
+                "call",
+                "misbehave",
+                "--quiet",
+                "--hex",
+                &format!("{:02x}{hex}", Mode::Code as u8),
+            ])
+            .output()
+            .unwrap();
+        String::from_utf8(out.stderr).unwrap()
+    };
+    let said = call(7);
+    assert!(said.contains("Code 7 of misbehave means: meaning 7."), "{said}");
+    let said = call(77);
+    assert!(said.contains("77") && !said.contains("means:"), "{said}");
 }
 
 #[test]

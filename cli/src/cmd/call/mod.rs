@@ -105,7 +105,8 @@ pub fn run(host: &Host, output: Output, args: &Args) -> Result<()> {
         out::note(session.describe());
     }
     let function = session.negotiate(&request(args, bytes.len())?)?.activate()?;
-    let made = call(&function, &bytes, args)?;
+    let made =
+        call(&function, &bytes, args).map_err(|e| with_meaning(e, &session, &args.function))?;
     let (location, service) = (function.info().location.text(), function.info().wait);
     if let Some(path) = &args.out {
         write(path, &made.results)?;
@@ -163,7 +164,7 @@ fn request(args: &Args, bytes: usize) -> Result<FunctionRequest> {
     Ok(request.cell_bytes(room))
 }
 
-fn call(function: &Function, bytes: &[u8], args: &Args) -> Result<Made> {
+fn call(function: &Function, bytes: &[u8], args: &Args) -> vfun::Result<Made> {
     let mut room = vec![0; function.info().max_args()];
     let mut times = Vec::with_capacity(args.repeat.min(timing::KEPT) as usize);
     let progress = args.repeat > 1 && !args.quiet && std::io::stderr().is_terminal();
@@ -187,6 +188,18 @@ fn call(function: &Function, bytes: &[u8], args: &Args) -> Result<Made> {
     let all = start.elapsed();
     room.truncate(len);
     Ok(Made { results: room, times, all })
+}
+
+/// An error with a code of the function's own: what its manifest says of that code.
+fn with_meaning(e: vfun::Error, session: &Session, function: &str) -> Failure {
+    let vfun::Error::Driver { code, .. } = e else { return e.into() };
+    let failure = Failure::from(e);
+    // A host that knows no meanings refuses the question: the call's error is the news.
+    let codes = session.function_codes(function).unwrap_or_default();
+    match codes.into_iter().find(|(c, _)| *c == code) {
+        Some((_, means)) => failure.advise(format!("code {code} of {function} means: {means}")),
+        None => failure,
+    }
 }
 
 fn write(path: &std::path::Path, results: &[u8]) -> Result<()> {

@@ -201,6 +201,40 @@ pub unsafe extern "C" fn vfun_describe_function(
     })
 }
 
+/// What a function's own error codes mean, from the lowest code up: the first room of
+/// them into codes, and how many there are in all into *count. codes may be null if room
+/// is 0. A function without such codes has none, which is no error; one that is not
+/// offered gives VFUN_STATUS_REFUSED.
+///
+/// # Safety
+/// session is open; name is a string; codes points to room structs; count points to a
+/// size_t.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vfun_function_codes(
+    session: *const vfun_session,
+    name: *const c_char,
+    codes: *mut vfun_code,
+    room: usize,
+    count: *mut usize,
+) -> vfun_status {
+    edge(|| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let s = given(session, "session is null")?;
+            let name = super::edge::text(name, "name is not UTF-8")?
+                .ok_or(Failure::Argument("name is null"))?;
+            let all = s.session.function_codes(name)?;
+            if room > 0 && codes.is_null() {
+                return Err(Failure::Argument("codes is null but has room"));
+            }
+            for (i, code) in all.iter().take(room).enumerate() {
+                put(codes.add(i), code.into(), "codes is null")?;
+            }
+            put(count, all.len(), "count is null")
+        }
+    })
+}
+
 /// Ends a session and gives back everything it was granted. The handle is
 /// gone, whatever the status; functions opened from it must still be released,
 /// which then only frees their handles.

@@ -131,6 +131,20 @@ pub struct vfun_offer {
     pub deadline_ms: u64,
 }
 
+/// Room for the meaning of an error code, its ending zero included.
+pub const VFUN_MEANING_ROOM: usize = 257;
+const _: () = assert!(VFUN_MEANING_ROOM == vfun_wire::limits::MEANING_BYTES + 1);
+
+/// What one of a function's own error codes means.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct vfun_code {
+    /// The code, as vfun_last_code gives it.
+    pub code: i32,
+    /// Its meaning: UTF-8, ended by a zero.
+    pub meaning: [c_char; VFUN_MEANING_ROOM],
+}
+
 /// What a function takes and gives.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -231,6 +245,12 @@ impl From<&FunctionInfo> for vfun_offer {
             locations: i.locations.iter().map(|l| 1 << l.to_wire()).sum(),
             deadline_ms: ms(i.deadline),
         }
+    }
+}
+
+impl From<&(i32, String)> for vfun_code {
+    fn from((code, meaning): &(i32, String)) -> Self {
+        vfun_code { code: *code, meaning: room(meaning) }
     }
 }
 

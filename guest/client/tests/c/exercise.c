@@ -213,6 +213,18 @@ int main(int argc, char **argv) {
   OK(vfun_list(s, &offer, 1, &len));
   CHECK(len == 2 && strcmp(offer.name, "echo") == 0);
   OK(vfun_list(s, NULL, 0, &len));
+  vfun_code codes[3] = {0};
+  OK(vfun_function_codes(s, "echo", codes, 3, &len));
+  CHECK(len == 2 && codes[0].code == -3 && strcmp(codes[0].meaning, "too short") == 0);
+  CHECK(codes[1].code == 7 && strcmp(codes[1].meaning, "too late") == 0 && codes[2].code == 0);
+  codes[1].code = 0;
+  OK(vfun_function_codes(s, "echo", codes, 1, &len));
+  CHECK(len == 2 && codes[1].code == 0);
+  OK(vfun_function_codes(s, "echo", NULL, 0, &len));
+  CHECK(vfun_function_codes(s, "echo", NULL, 1, &len) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_function_codes(s, NULL, codes, 1, &len) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_function_codes(s, "echo", codes, 1, NULL) == VFUN_STATUS_BAD_ARGUMENT);
+  CHECK(vfun_function_codes(NULL, "echo", codes, 1, &len) == VFUN_STATUS_BAD_ARGUMENT);
 
   vfun_function_options want = {.size = sizeof want, .cell_bytes = 4096, .depth = 4, .deadline_ms = 5000};
   vfun_function *f;

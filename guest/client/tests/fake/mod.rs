@@ -27,7 +27,7 @@ use vfun_wire::message::*;
 use vfun_wire::names;
 use vfun_wire::place::ChannelPlace;
 use vfun_wire::range::{Access as Writes, Range};
-use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::little_endian::{I32, U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// An answer on its way, for a test to spoil.
@@ -414,6 +414,7 @@ impl Host {
                 Ok(stats.as_bytes().to_vec())
             }
             Kind::List => Ok(self.list(List::read_from_bytes(body).unwrap().start.get())),
+            Kind::Codes => Ok(codes(Codes::read_from_bytes(body).unwrap().start.get())),
             Kind::Goodbye | Kind::KeepAlive => {
                 if kind == Kind::Goodbye {
                     self.goodbyes.fetch_add(1, Ordering::SeqCst);
@@ -583,4 +584,14 @@ impl Host {
         }
         body
     }
+}
+
+/// Two codes, one an answer.
+fn codes(start: u32) -> Vec<u8> {
+    let all = [(-3, "too short"), (7, "too late")];
+    let head = ListAck { count: U32::new(1), total: U32::new(2) };
+    let (code, text) = all[start as usize];
+    let mut entry = CodeEntry { code: I32::new(code), ..CodeEntry::new_zeroed() };
+    entry.meaning[..text.len()].copy_from_slice(text.as_bytes());
+    [head.as_bytes(), entry.as_bytes()].concat()
 }
