@@ -146,7 +146,7 @@ TEXT
         die "vfun has $size bytes, and a guest is to carry $vfun_max at most: what does it link? (cargo tree -p vfun-cli)"
     install -m 644 "$here/guest/client/include/vfun.h" "$here/protocol/wire/include/vfun_wire.h" \
         "$here/functions/function/include/vfun_function.h" "$here/services/sdk/include/vfun_driver.h" \
-        "$here/guest/kmod/vfun_uapi.h" "$temp/$p/usr/include"
+        "$here/protocol/queue/include/vfun_queue.h" "$here/guest/kmod/vfun_uapi.h" "$temp/$p/usr/include"
     sed "s|@PREFIX@|/usr|g; s|@LIBDIR@|/usr/lib|g; s|@VERSION@|$version|g" \
         "$here/guest/client/vfun.pc.in" >"$temp/$p/usr/lib/pkgconfig/vfun.pc"
     printf 'Licence: Apache-2.0 OR MIT; vfun_uapi.h: GPL-2.0 WITH Linux-syscall-note.\n' \

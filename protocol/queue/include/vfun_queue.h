@@ -110,6 +110,15 @@ static inline uint64_t vfun_queue_producer_bytes(uint32_t entry_bytes, uint32_t 
 	return VFUN_QUEUE_ENTRIES_OFF + ((entries + 4095) & ~(uint64_t)4095);
 }
 
+/* Whether two sides of these lengths in bytes hold a queue of this shape. */
+static inline int vfun_queue_fits(uint64_t producer_bytes, uint64_t consumer_bytes,
+				  uint32_t entry_bytes, uint32_t depth)
+{
+	return vfun_queue_shape_ok(entry_bytes, depth) &&
+	       producer_bytes >= vfun_queue_producer_bytes(entry_bytes, depth) &&
+	       consumer_bytes >= VFUN_QUEUE_CONSUMER_BYTES;
+}
+
 /* ---- both ends ------------------------------------------------------ */
 
 struct vfun_queue_end {
@@ -238,13 +247,15 @@ static inline void vfun_queue_recover_(struct vfun_queue_end *end)
 /*
  * Takes a queue up: where an earlier producer left it, or at 0 where it is
  * freshly laid out (zeroed). `producer` and `consumer` are the two sides, page
- * aligned. 0, or -1 where there are no queues of this shape.
+ * aligned, with the bytes of memory that are mapped of each. 0, or -1 and nothing
+ * was touched: there are no queues of this shape, or a side is too short for it.
  */
 static inline int vfun_queue_producer_init(struct vfun_queue_producer *p, void *producer,
-					   const void *consumer, uint32_t entry_bytes,
+					   uint64_t producer_bytes, const void *consumer,
+					   uint64_t consumer_bytes, uint32_t entry_bytes,
 					   uint32_t depth)
 {
-	if (!vfun_queue_shape_ok(entry_bytes, depth))
+	if (!vfun_queue_fits(producer_bytes, consumer_bytes, entry_bytes, depth))
 		return -1;
 	vfun_queue_end_init_(&p->end, (uint64_t *)producer, (const uint64_t *)consumer,
 			     entry_bytes, depth);
@@ -323,10 +334,11 @@ struct vfun_queue_consumer {
 
 /* As vfun_queue_producer_init, for the other end. */
 static inline int vfun_queue_consumer_init(struct vfun_queue_consumer *c, void *consumer,
-					   const void *producer, uint32_t entry_bytes,
+					   uint64_t consumer_bytes, const void *producer,
+					   uint64_t producer_bytes, uint32_t entry_bytes,
 					   uint32_t depth)
 {
-	if (!vfun_queue_shape_ok(entry_bytes, depth))
+	if (!vfun_queue_fits(producer_bytes, consumer_bytes, entry_bytes, depth))
 		return -1;
 	vfun_queue_end_init_(&c->end, (uint64_t *)consumer, (const uint64_t *)producer,
 			     entry_bytes, depth);

@@ -99,7 +99,8 @@ int consume(struct vfun_queue_consumer *c, void *e, uint32_t n)
 { vfun_queue_declare_sleep(&c->end); return vfun_queue_consume(c, e, n) + vfun_queue_is_there(c); }
 int init(struct vfun_queue_producer *p, struct vfun_queue_consumer *c, void *x, void *y);
 int init(struct vfun_queue_producer *p, struct vfun_queue_consumer *c, void *x, void *y)
-{ return vfun_queue_producer_init(p, x, y, 64, 8) + vfun_queue_consumer_init(c, y, x, 64, 8); }
+{ return vfun_queue_producer_init(p, x, 8192, y, 4096, 64, 8)
+  + vfun_queue_consumer_init(c, y, 4096, x, 8192, 64, 8); }
 ";
 
 /// Names that an object takes from elsewhere.
@@ -180,4 +181,9 @@ proptest! {
             _ => pair::run::<128>(1 << depth, in_c, &ops),
         }
     }
+}
+
+#[test]
+fn a_side_that_is_too_short_is_refused_and_not_touched() {
+    pair::short_sides();
 }

@@ -266,3 +266,28 @@ pub fn run<const N: usize>(depth: u32, in_c: CSide, ops: &[Op]) {
         assert_eq!(differs, None, "{other} in C: the first byte that differs, after {op:?}");
     }
 }
+
+/// Sides that are too short for their queue, and one that is just long enough.
+pub fn short_sides() {
+    let shape = Shape::new(64, 128).unwrap();
+    let (out, into) = (shape.producer_bytes(), shape.consumer_bytes());
+    let window = Window::new(shape);
+    let mut peer = Peer::start(&window);
+    // What an end does at first shows in its header: that it is awake.
+    window.producer.store(header::SLEEPS, 1, Ordering::Relaxed);
+    window.consumer.store(header::SLEEPS, 1, Ordering::Relaxed);
+    let before = window.contents();
+    for end in ['P', 'C'] {
+        for (a, b) in [(out - 1, into), (out - 4096, into), (0, into), (out, into - 1), (out, 0)] {
+            peer.ask('o', a, 0);
+            peer.ask('i', b, 0);
+            assert_eq!(peer.ask(end, 64, 128).0, "-1", "{end}: {a} and {b} bytes");
+            assert_eq!(peer.ask(end, 63, 128).0, "-1", "no such shape");
+            assert!(window.contents() == before, "{end}: {a} and {b} bytes were touched");
+        }
+    }
+    peer.ask('o', out, 0);
+    peer.ask('i', into, 0);
+    assert_eq!((peer.ask('P', 64, 128).0, peer.ask('C', 64, 128).0), ("0".into(), "0".into()));
+    assert!(window.contents() != before);
+}

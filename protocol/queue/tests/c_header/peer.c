@@ -2,7 +2,8 @@
 /*
  * An end of a queue that does what it is told: the other half of the test
  * c_header. Arguments: the window's file, its bytes, and where the consumer's
- * side begins. Reads a command a line, answers a line each.
+ * side begins. Reads a command a line, answers a line each. `o` and `i` say how
+ * long the next end is told that the two sides are, bytes.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 static struct vfun_queue_producer producer;
 static struct vfun_queue_consumer consumer;
 static struct vfun_queue_end *end;
+static uint64_t out_bytes, in_bytes;
 static unsigned char entries[BATCH * VFUN_QUEUE_ENTRY_BYTES_MAX];
 
 /* As tests/common/memory.rs makes them: 8 bytes a word, after the queue's 4. */
@@ -60,12 +62,24 @@ static void answer(char command, uint64_t a, uint32_t b, unsigned char *out, uns
 	switch (command) {
 	case 'P':
 		end = &producer.end;
-		printf("%d", vfun_queue_producer_init(&producer, out, in, (uint32_t)a, b));
+		printf("%d", vfun_queue_producer_init(&producer, out, out_bytes, in, in_bytes,
+						      (uint32_t)a, b));
 		break;
 	case 'C':
 		end = &consumer.end;
-		printf("%d", vfun_queue_consumer_init(&consumer, in, out, (uint32_t)a, b));
+		printf("%d", vfun_queue_consumer_init(&consumer, in, in_bytes, out, out_bytes,
+						      (uint32_t)a, b));
 		break;
+	case 'o':
+		out_bytes = a;
+		printf("0 0 0\n");
+		fflush(stdout);
+		return;
+	case 'i':
+		in_bytes = a;
+		printf("0 0 0\n");
+		fflush(stdout);
+		return;
 	case 'p':
 		produce(a, b);
 		break;
@@ -114,6 +128,8 @@ int main(int argc, char **argv)
 	window = (unsigned char *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (window == MAP_FAILED)
 		return 2;
+	out_bytes = strtoul(argv[3], NULL, 10);
+	in_bytes = bytes - out_bytes;
 	while (scanf(" %c %" SCNu64 " %" SCNu32, &command, &a, &b) == 3)
 		answer(command, a, b, window, window + strtoul(argv[3], NULL, 10));
 	return 0;

@@ -68,7 +68,10 @@ fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
     assert_eq!(std::fs::metadata(unit).and_then(|m| m.modified()).ok(), before);
     assert!(!install.told_linker());
     let there = files(&prefix);
-    for file in ["bin/vfun", "bin/vfund", "lib/libvfun.so", "include/vfun_function.h"] {
+    let headers = ["vfun.h", "vfun_driver.h", "vfun_function.h", "vfun_queue.h", "vfun_wire.h"];
+    let headers = headers.map(|h| format!("include/{h}"));
+    let programs = ["bin/vfun", "bin/vfund", "lib/libvfun.so"].map(str::to_owned);
+    for file in headers.iter().chain(&programs) {
         assert!(there.contains(file), "{file} is not among {there:?}");
     }
     assert!(!there.iter().any(|f| f.ends_with(".service")), "{there:?}");
