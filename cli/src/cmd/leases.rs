@@ -61,10 +61,6 @@ pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     }
 }
 
-fn percent(boost: Option<f64>) -> String {
-    boost.map_or_else(|| "-".into(), |b| format!("{:.0}%", b * 100.0))
-}
-
 fn list(view: &LeasesView) -> String {
     let s = &view.settings;
     let mut text = format!(
@@ -108,7 +104,7 @@ fn list(view: &LeasesView) -> String {
                 g.vf.map_or_else(|| "-".into(), |v| v.to_string()),
                 g.location.clone(),
                 format!("{:.0}", g.per_s),
-                percent(g.boost),
+                out::percent(g.boost),
                 g.switches.to_string(),
                 g.why.clone(),
             ]);
@@ -152,7 +148,7 @@ fn explain(view: &LeasesView, d: &DeviceRow, g: &LeaseRow) -> String {
         .fact("policy", view.settings.policy.to_string())
         .fact("calls/s", format!("{:.0}", g.per_s))
         .fact("score", format!("{:.6}", g.score))
-        .fact("boost", percent(g.boost))
+        .fact("boost", out::percent(g.boost))
         .fact("switches", g.switches.to_string())
         .render()
 }

@@ -49,7 +49,7 @@ pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
 }
 
 fn check(admin: &Admin, output: Output, file: Option<&Path>) -> Result<()> {
-    let usual = admin.root().join("admin/policy.toml");
+    let usual = admin.policy_file();
     let file = file.unwrap_or(&usual);
     let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
     let policy =

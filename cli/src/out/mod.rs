@@ -6,9 +6,9 @@ mod times;
 mod units;
 
 pub use facts::Facts;
-pub use table::{Align, Table};
+pub use table::Table;
 pub use times::parse_duration;
-pub use units::{age, bytes, count, duration, rate, timestamp};
+pub use units::{age, bytes, count, duration, ns, percent, rate, round_ns, timestamp};
 
 use crate::fail::{self, Result};
 use serde::Serialize;

@@ -46,18 +46,42 @@ pub fn rate(per_second: f64) -> String {
 
 /// A short time, three digits.
 pub fn duration(d: Duration) -> String {
-    let ns = d.as_nanos() as f64;
-    let (value, unit) = match ns {
-        n if n < 1e3 => return format!("{n:.0} ns"),
-        n if n < 1e6 => (n / 1e3, "µs"),
-        n if n < 1e9 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    match value {
-        v if v < 10.0 => format!("{v:.2} {unit}"),
-        v if v < 100.0 => format!("{v:.1} {unit}"),
-        v => format!("{v:.0} {unit}"),
+    match d.as_nanos() {
+        // No parts of a nanosecond were measured.
+        whole @ 0..1000 => format!("{whole} ns"),
+        more => ns(more as f64),
     }
+}
+
+/// A time given in nanoseconds, three digits.
+pub fn ns(ns: f64) -> String {
+    let (value, unit) = in_unit(ns);
+    match value.abs() {
+        v if v >= 99.95 => format!("{value:.0} {unit}"),
+        v if v >= 9.995 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.2} {unit}"),
+    }
+}
+
+/// A round time given in nanoseconds, as on an axis: `20 µs`, not `20.0 µs`.
+pub fn round_ns(ns: f64) -> String {
+    let (value, unit) = in_unit(ns);
+    let text = format!("{value:.3}");
+    format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn in_unit(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        n if n < 999.5 => (ns, "ns"),
+        n if n < 999.5e3 => (ns / 1e3, "µs"),
+        n if n < 999.5e6 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    }
+}
+
+/// A share, in whole hundredths; `-` where there is none.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |s| format!("{:.0}%", s * 100.0))
 }
 
 /// A long time, in its two largest units.
@@ -112,6 +136,9 @@ mod tests {
             [0, 999, 1234, 45_600, 789_000_000, 2_000_000_000].map(d),
             ["0 ns", "999 ns", "1.23 µs", "45.6 µs", "789 ms", "2.00 s"]
         );
+        assert_eq!([287.4, 999.6, 0.25].map(ns), ["287 ns", "1.00 µs", "0.25 ns"]);
+        assert_eq!([20e3, 1e6, 1.5e9].map(round_ns), ["20 µs", "1 ms", "1.5 s"]);
+        assert_eq!([Some(0.456), None].map(percent), ["46%", "-"]);
         assert_eq!([5, 65, 3700, 90_000].map(age), ["5 s", "1 min 5 s", "1 h 1 min", "1 d 1 h"]);
     }
 

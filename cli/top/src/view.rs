@@ -53,10 +53,6 @@ pub const COLUMNS: [Column; COUNT] = [
     column(">RESTARTS", 8, 7),
 ];
 
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".into(), |s| format!("{:.0}%", s * 100.0))
-}
-
 fn time(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), |ns| out::duration(Duration::from_nanos(ns)))
 }
@@ -84,9 +80,9 @@ pub fn cells(g: &Grant) -> [String; COUNT] {
         time(r.p99_ns),
         volume(r.bytes_in_per_s),
         volume(r.bytes_out_per_s),
-        percent(r.busy),
-        percent(r.spin),
-        percent(r.asleep),
+        out::percent(r.busy),
+        out::percent(r.spin),
+        out::percent(r.asleep),
         vfun_cli::cmd::ps::buffers(row),
         row.restarts.to_string(),
     ]
@@ -114,9 +110,9 @@ pub fn headline(s: &Sample) -> String {
         time(t.p99_ns),
         volume(t.bytes_in_per_s),
         volume(t.bytes_out_per_s),
-        percent(t.busy),
-        percent(t.spin),
-        percent(t.asleep),
+        out::percent(t.busy),
+        out::percent(t.spin),
+        out::percent(t.asleep),
     )
 }
 

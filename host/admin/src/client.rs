@@ -13,6 +13,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Where a manager keeps everything unless told otherwise.
+pub const ROOT: &str = "/var/lib/virtfun";
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -76,6 +79,10 @@ impl Client {
     /// Where it listens.
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+    /// The policy file that it reads.
+    pub fn policy_file(&self) -> PathBuf {
+        self.socket.with_file_name("policy.toml")
     }
 
     /// Asks, and waits up to 30 s for the answer. A refusal is an error.

@@ -19,7 +19,7 @@ pub mod tokens;
 pub mod transport;
 pub mod vm;
 
-pub use client::{AskError, Client};
+pub use client::{AskError, Client, ROOT};
 pub use drain::DrainOf;
 pub use transport::Transport;
 pub use vm::{OfVm, VmName};

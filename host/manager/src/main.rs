@@ -21,7 +21,7 @@ use vfun_manager::rim::{Config, Daemon, StartError, TlsFiles};
 #[command(name = "vfund", version)]
 struct Args {
     /// Root of the tree.
-    #[arg(long, env = "VFUN_ROOT", default_value = "/var/lib/virtfun")]
+    #[arg(long, env = "VFUN_ROOT", default_value = vfun_admin::ROOT)]
     root: PathBuf,
     /// A directory of functions to offer: DIR/*.toml and DIR/*/function.toml. May be given again.
     #[arg(long = "functions", value_name = "DIR")]

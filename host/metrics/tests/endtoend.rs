@@ -183,7 +183,7 @@ fn without_a_manager_it_says_so() {
     }
     let mut own = std::process::Command::new(vfun_tests_local::programs().join("vfun-metrics"))
         .args(["--listen", &address.to_string(), "--socket"])
-        .arg(stand.admin())
+        .arg(stand.manager().socket())
         .spawn()
         .unwrap();
     let seen = get(&stand, address);

@@ -170,10 +170,7 @@ impl Stand {
 
     /// The manager at a glance.
     pub fn status(&self) -> Status {
-        match self.ask(&Ask::Status) {
-            Reply::Status(s) => s,
-            other => panic!("{other:?}"),
-        }
+        self.manager().status().unwrap_or_else(|e| panic!("{e}\n{}", self.log()))
     }
 
     /// kill -9.
@@ -200,9 +197,9 @@ impl Stand {
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.root().join("vfund.log")).unwrap_or_default()
     }
-    /// Its admin socket.
-    pub fn admin(&self) -> PathBuf {
-        self.root().join("admin/vfund.sock")
+    /// The manager, to be asked.
+    pub fn manager(&self) -> Client {
+        Client::at(self.root())
     }
     /// Asks the manager, expecting an answer.
     pub fn ask(&self, question: &Ask) -> Reply {
@@ -210,21 +207,16 @@ impl Stand {
     }
     /// Asks the manager.
     pub fn try_ask(&self, question: &Ask) -> Result<Reply, AskError> {
-        Client::of_socket(self.admin()).ask(question)
+        self.manager().ask(question)
     }
     /// Grants there are.
     pub fn grants(&self) -> Vec<GrantRow> {
-        match self.ask(&Ask::Grants) {
-            Reply::Grants { grants } => grants,
-            other => panic!("{other:?}"),
-        }
+        self.manager().grants().unwrap_or_else(|e| panic!("{e}\n{}", self.log()))
     }
     /// Totals: windows, sessions, grants, services.
     pub fn totals(&self) -> (usize, usize, usize, usize) {
-        match self.ask(&Ask::Status) {
-            Reply::Status(s) => (s.windows, s.sessions, s.grants, s.services),
-            other => panic!("{other:?}"),
-        }
+        let s = self.manager().status().unwrap_or_else(|e| panic!("{e}\n{}", self.log()));
+        (s.windows, s.sessions, s.grants, s.services)
     }
 
     /// Declares a client or says why not.

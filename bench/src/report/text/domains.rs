@@ -1,12 +1,12 @@
 //! The published experiment as text: a table for each function, and a sentence on what
 //! it shows.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::{
     Domain, DomainRow, DomainsReport, Function, Instance, checks as targets, published, stats,
 };
 use std::collections::BTreeSet;
+use vfun_cli::out::Table;
 
 /// Both tables and what they show.
 pub fn domains(report: &DomainsReport) -> String {
@@ -47,25 +47,25 @@ fn instances(rows: &[&DomainRow]) -> Vec<(Instance, Instance)> {
 }
 
 fn table(rows: &[&DomainRow]) -> Table {
-    let mut table = Table::new();
-    table.column("instance", Align::Left);
+    let mut table = Table::ruled(&[]);
+    table.column("instance");
     let scaled = rows.iter().any(|r| r.instance() != r.published_instance());
     if scaled {
-        table.column("run as", Align::Left);
+        table.column("run as");
     }
     let lines: BTreeSet<_> = rows.iter().map(|r| (r.domain, r.transport.as_str())).collect();
     let published =
         |domain| rows.iter().any(|r| r.domain == domain && r.published_seconds.is_some());
     for &(domain, transport) in &lines {
-        let mut columns = vec!["seconds"];
+        let mut columns = vec![">seconds"];
         if domain != Domain::HostHost {
-            columns.push("× hh");
+            columns.push(">× hh");
         }
         if domain != Domain::InProcess {
-            columns.push("× ip");
+            columns.push(">× ip");
         }
         if published(domain) {
-            columns.push("published");
+            columns.push(">published");
         }
         let name = if domain == Domain::InProcess {
             domain.to_string()

@@ -1,19 +1,19 @@
 //! Starting, memory and idling as text.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::{FootprintReport, FootprintRow, checks as targets};
+use vfun_cli::out::Table;
 
 /// The table, and the targets.
 pub fn footprint(report: &FootprintReport) -> String {
     let mut text =
         head("Footprint: what calling costs beside the calls", &report.machine, &report.settings);
-    let mut table = Table::new();
+    let mut table = Table::ruled(&[]);
     for name in ["domain", "transport", "what", "of", "doorbell"] {
-        table.column(name, Align::Left);
+        table.column(name);
     }
-    for name in ["p50", "most", "memory", "processor", "times"] {
-        table.column(name, Align::Right);
+    for name in [">p50", ">most", ">memory", ">processor", ">times"] {
+        table.column(name);
     }
     let mut rows: Vec<_> = report.rows.iter().collect();
     rows.sort_by_key(|r| (r.kind, r.domain, r.transport.as_str(), r.process.as_str()));

@@ -1,9 +1,9 @@
 //! How small a call may be, as text.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::rows::finest_grain;
 use crate::report::{Domain, GrainReport, GrainRow, checks as targets, published};
+use vfun_cli::out::Table;
 
 /// The table, the finest grain of each line, and the target.
 pub fn grain(report: &GrainReport) -> String {
@@ -12,10 +12,10 @@ pub fn grain(report: &GrainReport) -> String {
     if lines.is_empty() {
         return text + "\nNothing was measured.\n";
     }
-    let mut table = Table::new();
-    table.column("work in a call", Align::Right);
+    let mut table = Table::ruled(&[]);
+    table.column(">work in a call");
     for (domain, transport, _) in &lines {
-        table.column(&format!("{domain} ({transport})"), Align::Right);
+        table.column(&format!(">{domain} ({transport})"));
     }
     let mut works: Vec<f64> = report.rows.iter().map(|r| r.work_ns).collect();
     works.sort_by(f64::total_cmp);

@@ -1,20 +1,20 @@
 //! The figures of isolation as text.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::{IsolationReport, checks as targets};
+use vfun_cli::out::Table;
 
 /// The table, and the targets.
 pub fn isolation(report: &IsolationReport) -> String {
     let mut text =
         head("An innocent client's calls under attack", &report.machine, &report.settings);
-    let mut table = Table::new();
-    table.column("attack", Align::Left);
-    for name in ["threads", "p50", "p99", "idle p50", "idle p99", "p99 over idle"] {
-        table.column(name, Align::Right);
+    let mut table = Table::ruled(&[]);
+    table.column("attack");
+    for name in [">threads", ">p50", ">p99", ">idle p50", ">idle p99", ">p99 over idle"] {
+        table.column(name);
     }
-    table.column("repeats from … to", Align::Left);
-    table.column("calls over idle", Align::Right);
+    table.column("repeats from … to");
+    table.column(">calls over idle");
     let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number::ns);
     let by = |value: f64| format!("{} ×", number::times(value));
     for row in &report.rows {

@@ -1,18 +1,18 @@
 //! Latency, rate and bandwidth as text, each beside its floor.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::{How, Kind, LatencyReport, LatencyRow, checks as targets};
+use vfun_cli::out::Table;
 
 /// The table, and the targets.
 pub fn latency(report: &LatencyReport) -> String {
     let mut text = head("Latency: one call, and many", &report.machine, &report.settings);
-    let mut table = Table::new();
+    let mut table = Table::ruled(&[]);
     for name in ["domain", "transport", "what"] {
-        table.column(name, Align::Left);
+        table.column(name);
     }
-    for name in ["p50", "p99", "p99.9", "against floor", "calls", "bandwidth"] {
-        table.column(name, Align::Right);
+    for name in [">p50", ">p99", ">p99.9", ">against floor", ">calls", ">bandwidth"] {
+        table.column(name);
     }
     let mut rows: Vec<_> = report.rows.iter().collect();
     rows.sort_by_key(|r| {

@@ -1,8 +1,8 @@
 //! The figures of leases as text.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::{Experiment, LeasesReport, LeasesRow, Source, checks as targets};
+use vfun_cli::out::Table;
 
 /// The tables of what was measured, how run and simulated agree, and the targets.
 pub fn leases(report: &LeasesReport) -> String {
@@ -37,21 +37,8 @@ fn rate(value: Option<f64>) -> String {
     value.map_or_else(|| "one after the other".to_owned(), |r| format!("{r:.0}"))
 }
 
-fn table(columns: &[(&str, Align)]) -> Table {
-    let mut table = Table::new();
-    columns.iter().for_each(|(name, align)| table.column(name, *align));
-    table
-}
-
 fn gain(report: &LeasesReport) -> String {
-    use Align::Right;
-    let mut t = table(&[
-        ("bytes", Right),
-        ("calls/s", Right),
-        ("software p50", Right),
-        ("VF p50", Right),
-        ("boost", Right),
-    ]);
+    let mut t = Table::ruled(&[">bytes", ">calls/s", ">software p50", ">VF p50", ">boost"]);
     let mut any = false;
     for r in report.of(Experiment::Gain) {
         let bytes = number::bytes(r.bytes.unwrap_or(0));
@@ -63,19 +50,18 @@ fn gain(report: &LeasesReport) -> String {
 }
 
 fn switch(report: &LeasesReport) -> String {
-    use Align::{Left, Right};
-    let mut t = table(&[
-        ("a call that crosses a switch", Left),
-        ("switches", Right),
-        ("adds p50", Right),
-        ("p99", Right),
-        ("most", Right),
-        ("an ordinary call's p99 − p50", Right),
-        ("calls", Right),
-        ("failed", Right),
-        ("wrong", Right),
-        ("lost", Right),
-        ("repeated", Right),
+    let mut t = Table::ruled(&[
+        "a call that crosses a switch",
+        ">switches",
+        ">adds p50",
+        ">p99",
+        ">most",
+        ">an ordinary call's p99 − p50",
+        ">calls",
+        ">failed",
+        ">wrong",
+        ">lost",
+        ">repeated",
     ]);
     let mut any = false;
     for r in report.of(Experiment::Switch) {
@@ -128,22 +114,21 @@ fn crowds(report: &LeasesReport, experiment: Experiment) -> String {
 }
 
 fn crowd(rows: &[&LeasesRow]) -> Table {
-    use Align::{Left, Right};
-    let mut t = table(&[
-        ("policy", Left),
-        ("group", Left),
-        ("calls/s each", Right),
-        ("time on a VF", Right),
-        ("longest without", Right),
-        ("call p5", Right),
-        ("p25", Right),
-        ("p50", Right),
-        ("p75", Right),
-        ("p95", Right),
-        ("p99", Right),
-        ("switches", Right),
-        ("calls", Right),
-        ("gone wrong", Right),
+    let mut t = Table::ruled(&[
+        "policy",
+        "group",
+        ">calls/s each",
+        ">time on a VF",
+        ">longest without",
+        ">call p5",
+        ">p25",
+        ">p50",
+        ">p75",
+        ">p95",
+        ">p99",
+        ">switches",
+        ">calls",
+        ">gone wrong",
     ]);
     let mut before = None;
     for r in rows {
@@ -172,17 +157,16 @@ fn crowd(rows: &[&LeasesRow]) -> Table {
 }
 
 fn agreement(report: &LeasesReport) -> String {
-    use Align::{Left, Right};
     let Some([calls, shares]) = report.differences() else { return String::new() };
-    let mut t = table(&[
-        ("experiment", Left),
-        ("policy", Left),
-        ("group", Left),
-        ("VF time run", Right),
-        ("simulated", Right),
-        ("call p50 run", Right),
-        ("simulated", Right),
-        ("off by", Right),
+    let mut t = Table::ruled(&[
+        "experiment",
+        "policy",
+        "group",
+        ">VF time run",
+        ">simulated",
+        ">call p50 run",
+        ">simulated",
+        ">off by",
     ]);
     for a in &report.agreement {
         t.row([

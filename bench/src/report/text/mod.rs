@@ -10,12 +10,11 @@ mod module;
 pub(super) mod number;
 mod queues;
 mod summary;
-mod table;
 mod waiting;
 
 use super::checks::Check;
 use super::{Machine, Settings};
-use table::{Align, Table};
+use vfun_cli::out::Table;
 
 pub use domains::domains;
 pub use footprint::footprint;
@@ -39,15 +38,7 @@ fn head(title: &str, machine: &Machine, settings: &Settings) -> String {
 }
 
 fn checks(checks: &[Check]) -> String {
-    let mut table = Table::new();
-    for (name, align) in [
-        ("target", Align::Left),
-        ("asked", Align::Left),
-        ("", Align::Left),
-        ("measured", Align::Left),
-    ] {
-        table.column(name, align);
-    }
+    let mut table = Table::ruled(&["target", "asked", "", "measured"]);
     for check in checks {
         table.row([
             check.what.clone(),

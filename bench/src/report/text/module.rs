@@ -1,20 +1,20 @@
 //! The kernel module's figures as text.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::{ModuleReport, checks as targets};
+use vfun_cli::out::Table;
 
 /// The table, and the targets.
 pub fn module(report: &ModuleReport) -> String {
     let mut text = head("The kernel module", &report.machine, &report.settings);
-    let mut table = Table::new();
+    let mut table = Table::ruled(&[]);
     for name in ["what", "path"] {
-        table.column(name, Align::Left);
+        table.column(name);
     }
-    for name in ["p50", "p99", "over raw"] {
-        table.column(name, Align::Right);
+    for name in [">p50", ">p99", ">over raw"] {
+        table.column(name);
     }
-    table.column("repeats from … to", Align::Left);
+    table.column("repeats from … to");
     let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let mut rows: Vec<_> = report.rows.iter().collect();
     rows.sort_by_key(|r| (r.kind, r.path.as_str()));

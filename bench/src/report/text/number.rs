@@ -1,25 +1,7 @@
-//! Numbers as people read them: three or four digits, and a unit.
+//! Numbers of reports: three or four digits, and a unit. Times and sizes are those of
+//! the command line.
 
-/// A time given in nanoseconds, in the unit that suits it.
-pub fn ns(ns: f64) -> String {
-    let (value, unit) = in_unit(ns);
-    format!("{} {unit}", three_digits(value))
-}
-
-/// A round time given in nanoseconds, as on an axis: `20 µs`, not `20.0 µs`.
-pub fn round_ns(ns: f64) -> String {
-    let (value, unit) = in_unit(ns);
-    format!("{} {unit}", times(value))
-}
-
-fn in_unit(ns: f64) -> (f64, &'static str) {
-    match ns.abs() {
-        n if n < 999.5 => (ns, "ns"),
-        n if n < 999.5e3 => (ns / 1e3, "µs"),
-        n if n < 999.5e6 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    }
-}
+pub use vfun_cli::out::{bytes, ns, round_ns};
 
 /// A ratio: three decimals near 1, where they matter, and fewer far from it.
 pub fn times(ratio: f64) -> String {
@@ -49,15 +31,6 @@ pub fn rate(per_s: f64) -> String {
 /// Bytes a second, in powers of 1000.
 pub fn bandwidth(per_s: f64) -> String {
     format!("{}B/s", scaled(per_s))
-}
-
-/// A number of bytes, in powers of 1024 where it is a whole number of them.
-pub fn bytes(n: u64) -> String {
-    match n {
-        n if n > 0 && n % (1 << 20) == 0 => format!("{} MiB", n >> 20),
-        n if n > 0 && n % (1 << 10) == 0 => format!("{} KiB", n >> 10),
-        n => format!("{n} B"),
-    }
 }
 
 /// Memory in bytes, in powers of 1000 as targets are given.
@@ -109,18 +82,8 @@ mod tests {
 
     #[test]
     fn units_change_where_they_should() {
-        assert_eq!(ns(287.4), "287 ns");
-        assert_eq!(ns(999.6), "1.00 µs");
-        assert_eq!(ns(20e3), "20.0 µs");
-        assert_eq!(ns(8e6), "8.00 ms");
-        assert_eq!(ns(2.5e9), "2.50 s");
-        assert_eq!((round_ns(20e3), round_ns(1e6)), ("20 µs".into(), "1 ms".into()));
         assert_eq!(rate(15e6), "15.0 M/s");
         assert_eq!(bandwidth(15.26e9), "15.3 GB/s");
-        assert_eq!(
-            (bytes(4096), bytes(100), bytes(1 << 20)),
-            ("4 KiB".into(), "100 B".into(), "1 MiB".into())
-        );
         assert_eq!(
             (times(1.25), times(20.0), times(1219.4)),
             ("1.25".into(), "20".into(), "1219".into())

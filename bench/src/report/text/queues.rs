@@ -1,8 +1,8 @@
 //! Queues as text.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::{QueuesReport, QueuesRow, checks as targets};
+use vfun_cli::out::Table;
 
 fn or_dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| "-".to_owned())
@@ -18,9 +18,9 @@ fn ratios(row: &QueuesRow) -> [String; 2] {
 }
 
 fn table(columns: &[&str]) -> Table {
-    let mut table = Table::new();
-    columns.iter().for_each(|name| table.column(name, Align::Right));
-    table.column("repeats from … to", Align::Left);
+    let mut table = Table::ruled(&[]);
+    columns.iter().for_each(|name| table.column(&format!(">{name}")));
+    table.column("repeats from … to");
     table
 }
 

@@ -1,21 +1,21 @@
 //! The ways to wait as text.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::{Waiting, WaitingReport, WaitingRow, checks as targets};
+use vfun_cli::out::Table;
 
 /// The table, and the targets.
 pub fn waiting(report: &WaitingReport) -> String {
     let mut text = head("Waiting: spin, hybrid and sleep", &report.machine, &report.settings);
-    let mut table = Table::new();
+    let mut table = Table::ruled(&[]);
     for name in ["domain", "transport", "what", "mode"] {
-        table.column(name, Align::Left);
+        table.column(name);
     }
-    for name in ["of", "p50", "p99", "calls", "least/most", "processor", "ratio"] {
-        table.column(name, Align::Right);
+    for name in [">of", ">p50", ">p99", ">calls", ">least/most", ">processor", ">ratio"] {
+        table.column(name);
     }
     for name in ["to", "repeats from … to"] {
-        table.column(name, Align::Left);
+        table.column(name);
     }
     let mut rows: Vec<_> = report.rows.iter().collect();
     rows.sort_by_key(|r| (r.domain, r.kind, r.mode));
