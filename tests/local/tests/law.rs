@@ -356,6 +356,74 @@ fn unsafe_code_is_only_where_it_may_be() {
     }
 }
 
+/// Lines of a function, its head included, above which it has two jobs.
+const FUNCTION_LINES: usize = 70;
+/// Longer ones that stay for now, and why.
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[(
+    "host/core/src/tests/invariants.rs",
+    "invariants_hold",
+    "one random walk; its checks move into the core's own",
+)];
+
+/// Names and lengths of the functions in a file, as rustfmt leaves it: a function ends
+/// with a brace below its first letter.
+fn functions(text: &str) -> Vec<(&str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let head = |line: &'_ str| {
+        let before = line.split("fn ").next().unwrap_or_default();
+        let words = ["pub", "const", "async", "unsafe", "extern", "\"C\""];
+        let modifier = |w: &str| words.contains(&w) || w.starts_with("pub(") || w.ends_with(')');
+        line.contains("fn ") && before.split_whitespace().all(modifier)
+    };
+    let mut found = vec![];
+    for (from, line) in lines.iter().enumerate().filter(|(_, line)| head(line)) {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let ends = |l: &&str| l.starts_with(indent) && matches!(&l[indent.len()..], "}" | "},");
+        let body = lines[from..].iter().position(|l| l.ends_with(['{', ';', '}']));
+        let opened = body.is_some_and(|at| lines[from + at].ends_with('{'));
+        let Some(to) = lines[from..].iter().position(|l| ends(&l)).filter(|_| opened) else {
+            continue;
+        };
+        let name = line.split_once("fn ").expect("a head").1;
+        let name = name.split(['(', '<']).next().unwrap_or_default();
+        found.push((name, to + 1));
+    }
+    found
+}
+
+#[test]
+fn functions_are_short() {
+    let repo = repo();
+    let mut files = vec![];
+    for side in ["protocol", "host", "guest", "services", "functions", "cli", "bench", "tests"] {
+        rust_files(&repo.join(side), &mut files);
+    }
+    let (mut seen, mut long) = (0, vec![]);
+    for file in files {
+        let at = file.strip_prefix(&repo).unwrap().to_str().unwrap().to_owned();
+        let text = std::fs::read_to_string(&file).unwrap();
+        for (name, lines) in functions(&text) {
+            seen += 1;
+            let stays = LONG_FUNCTIONS.iter().any(|(f, n, _)| (*f, *n) == (&at, name));
+            if lines > FUNCTION_LINES && !stays {
+                long.push(format!("{at}: {name} has {lines} lines"));
+            }
+        }
+    }
+    assert!(seen > 5000, "only {seen} functions were found");
+    assert!(long.is_empty(), "split by what they do, at most {FUNCTION_LINES} lines:\n{long:#?}");
+}
+
+#[test]
+fn a_long_function_is_found() {
+    let long = format!(
+        "    pub(crate) fn f<T>(\n        a: T,\n    ) {{\n{}    }}\n",
+        "x();\n".repeat(67)
+    );
+    let text = format!("impl A {{\n    fn g();\n{long}    const fn h() {{}}\n}}\n");
+    assert_eq!(functions(&text), [("f", 71)]);
+}
+
 /// Each promise names its tests, and each of these is there.
 #[test]
 fn each_promise_names_tests_that_exist() {
