@@ -9,7 +9,8 @@
 //! - [`act`]: the core handles an event, and what it says is done.
 //! - [`tell`]: words to services. [`hear`]: what they say, and their end.
 //! - [`keep`]: what outlives this manager. [`take_up`]: what an earlier one left.
-//! - [`windows`]: windows come and go. [`requests`]: what is asked in them.
+//! - [`windows`]: windows come and go. [`requests`]: what is asked in them, in whose
+//!   [`turns`].
 //! - [`clock`]: what is due by the clock alone.
 //! - [`say`]: lines of the log that a client causes.
 //! - [`window`]: a window's memory, from the host's side.
@@ -26,6 +27,7 @@ pub mod say;
 mod system;
 pub mod take_up;
 pub mod tell;
+mod turns;
 pub mod window;
 pub mod windows;
 
@@ -107,8 +109,8 @@ pub struct Rim<S: System> {
     pub next_id: u32,
     /// Generation of the window laid out last.
     pub window_generation: u64,
-    /// Windows with requests, in the order of their turns.
-    turns: VecDeque<WindowId>,
+    /// Windows with requests.
+    turns: turns::Turns,
     /// What services' sockets had no room for.
     untold: BTreeMap<ServiceId, VecDeque<tell::Word>>,
     /// For each channel that somebody stands by for, the end of the baton that
@@ -137,7 +139,7 @@ impl<S: System> Rim<S> {
             lines: Lines::new(LINES, LINES_NAMES),
             next_id: 0,
             window_generation: u64::from(generation) << 32,
-            turns: VecDeque::new(),
+            turns: turns::Turns::default(),
             untold: BTreeMap::new(),
             batons: BTreeMap::new(),
             reports: BTreeMap::new(),

@@ -1,4 +1,4 @@
-//! Takes requests out of windows: each window in its turn, none faster than
+//! Takes requests out of windows: each client in its turn, no window faster than
 //! its client may ask; and bells that ring for nothing are not listened to for
 //! a while. See [`vfun_core::fair`].
 
@@ -71,7 +71,7 @@ pub trait Requests: System {
         // One that asked too much is looked at again when it may ask again.
         if !a.intake.queued && a.intake.due.is_none() {
             a.intake.queued = true;
-            rim.turns.push_back(id);
+            rim.turns.push(a.client, id);
         }
     }
 
@@ -128,12 +128,15 @@ pub trait Requests: System {
         }
     }
 
-    /// Gives each window that waits for it one turn.
+    /// Gives one window of each client that waits for it a turn.
     fn serve_turns(&mut self) {
-        for _ in 0..self.rim().turns.len() {
-            let Some(id) = self.rim_mut().turns.pop_front() else { return };
-            if self.serve_turn(id) {
-                self.rim_mut().turns.push_back(id);
+        for _ in 0..self.rim().turns.clients() {
+            let Some(id) = self.rim_mut().turns.pop() else { return };
+            let client = self.rim().windows.get(&id).map(|a| a.client);
+            if let Some(client) = client
+                && self.serve_turn(id)
+            {
+                self.rim_mut().turns.push(client, id);
             }
         }
     }
