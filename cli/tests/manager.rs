@@ -190,6 +190,56 @@ fn clients_come_and_go() {
 }
 
 #[test]
+fn vms_of_a_client_are_added_named_and_shown() {
+    let Some(s) = stand(&[]) else { return };
+    let plain = ["--window", "1MiB", "--transport", "ivshmem-plain"];
+    let client = |words: &'static [&str]| [&["client"][..], words].concat();
+    ok(&s, &[&client(&["add", "web"])[..], &plain].concat());
+    let b = json(&s, &client(&["add", "web", "--vm", "b"]));
+    assert_eq!((b["vm"].as_str(), b["vms"].as_array().map(Vec::len)), (Some("b"), Some(2)));
+    assert_eq!(b["window_file"], s.root().join("virtfun-web@b").display().to_string());
+    assert!(
+        b["qemu"][3].as_str().unwrap().ends_with("id=virtfun-web.b-device,memdev=virtfun-web.b")
+    );
+    let shown = ok(&s, &client(&["show", "web"]));
+    assert!(shown.contains("\nweb ") && shown.contains("\nweb/b ") && !shown.contains("mem-path"));
+    let shown = ok(&s, &client(&["show", "web/b"]));
+    assert!(shown.contains("web/b, one of 2") && shown.contains("--client web/b"), "{shown}");
+    assert_eq!(shown, ok(&s, &client(&["add", "web", "--vm", "b"])));
+    let (code, text) = fails(&s, &client(&["show", "web/c"]));
+    assert!(code == 3 && text.contains("no VM 'c'") && text.contains("has web, web/b"), "{text}");
+    let (code, text) = fails(&s, &client(&["show", "host/c"]));
+    assert!(code == 3 && text.contains("of kind host"), "{text}");
+    assert_eq!(fails(&s, &client(&["show", "web/b/c"])).0, 2);
+    assert_eq!(fails(&s, &["attach", "--qmp", "/nowhere", "--client", "web/c"]).0, 3);
+    assert_eq!(fails(&s, &["ps", "--client", "web/ b"]).0, 2);
+    // What is the client's is not changed in passing, and its VMs stay when it is.
+    let (code, text) = fails(&s, &client(&["add", "web", "--vm", "c", "--functions", "echo"]));
+    assert!(code == 2 && text.contains("--functions"), "{text}");
+    ok(&s, &[&client(&["add", "web", "--functions", "echo"])[..], &plain].concat());
+    let list = ok(&s, &client(&["list"]));
+    let of_web: Vec<_> = list.lines().filter(|l| l.contains(" web")).collect();
+    assert!(of_web.len() == 2 && of_web.iter().all(|l| l.contains("echo")), "{list}");
+    let (code, text) = fails(&s, &client(&["add", "h", "--kind", "host", "--vm", "x"]));
+    assert!(code == 3 && text.contains("has no VMs"), "{text}");
+    // A client whose only VM has another name.
+    ok(&s, &[&client(&["add", "tenant", "--vm", "a"])[..], &plain].concat());
+    assert!(ok(&s, &client(&["show", "tenant"])).contains("virtfun-tenant@a"));
+    ok(&s, &client(&["add", "tenant", "--vm", "b"]));
+    let (code, text) = fails(&s, &["attach", "--qmp", "/nowhere", "--client", "tenant"]);
+    assert!(code == 3 && text.contains("tenant/a, tenant/b"), "{text}");
+    let doctor = |s: &Stand| String::from_utf8(vfun(s, &["doctor"]).stdout).unwrap();
+    assert!(!doctor(&s).contains("window web"));
+    std::fs::remove_file(s.root().join("virtfun-web@b")).unwrap();
+    assert!(doctor(&s).contains("window web/b"));
+    let told = ok(&s, &client(&["rm", "web", "--vm", "b"]));
+    assert!(told.contains("VM web/b is gone"), "{told}");
+    let (code, text) = fails(&s, &client(&["rm", "web", "--vm", "web"]));
+    assert!(code == 3 && text.contains("only VM"), "{text}");
+    assert!(ok(&s, &["audit"]).contains("client remove web --vm b"));
+}
+
+#[test]
 fn a_doorbell_window_is_wired_and_attaching_says_what_is_wrong() {
     let Some(s) = stand(&[]) else { return };
     let row = json(&s, &["client", "add", "vm1", "--window", "1MiB"]);

@@ -7,6 +7,7 @@ pub mod built;
 mod certificates;
 pub mod modules;
 pub mod placed;
+pub mod raw;
 pub mod vm;
 
 pub use certificates::{Issuer, Pair};

@@ -1,7 +1,6 @@
 //! Buffers that an app and its functions both write: whose they are, what is in them, and
 //! what becomes of them.
 
-use crate::raw::{Raw, negotiate};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 use vfun_admin::{Ask, Reply};
@@ -9,6 +8,7 @@ use vfun_ring::{Caller, Looked, Ticket, WindowMemory};
 use vfun_sdk::abi::BAD_ARGS;
 use vfun_testdriver::Mode;
 use vfun_testdriver::buffer::{Op, args};
+use vfun_tests_local::raw::{Raw, negotiate};
 use vfun_tests_local::{Stand, number};
 use vfun_wire::channel::Command;
 use vfun_wire::kind::Calls;

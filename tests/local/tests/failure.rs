@@ -2,7 +2,6 @@
 //! files. docs/failure.md is the table; these are its rows, and so are those in
 //! `means.rs`, `starting.rs`, `takeover.rs` and `trouble.rs`.
 
-use crate::raw::{Raw, negotiate};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use vfun::{CellState, Error, FunctionRequest, NackCode};
 use vfun_admin::DrainOf;
 use vfun_admin::{Ask, Reply};
+use vfun_tests_local::raw::{Raw, negotiate};
 use vfun_tests_local::{Stand, programs};
 use vfun_wire::header::{HEAP_OFF, WindowHeader};
 use vfun_wire::message::Kind;

@@ -1,13 +1,13 @@
 //! Whoever asks, rings or logs without end is held up, by the manager and by
 //! name, and nobody else is.
 
-use crate::raw::{Raw, negotiate};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfun::NackCode;
 use vfun_admin::{Ask, Reply};
 use vfun_core::limits::{ATTACHES, LINES, RECORDS};
 use vfun_core::policy::Rules;
+use vfun_tests_local::raw::{Raw, negotiate};
 use vfun_tests_local::{Stand, Stop};
 use vfun_wire::control::{self, Posted, WORD_ANSWERED, WORD_POSTED, WORD_SESSION};
 use vfun_wire::limits::CONTROL_CELLS;

@@ -1,10 +1,10 @@
 //! An app that writes whatever it likes into its window, beside one that
 //! works: the host refuses it by name or ignores it, and the other never notices.
 
-use crate::raw::{Raw, negotiate};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfun::{NackCode, WindowMemory};
+use vfun_tests_local::raw::{Raw, negotiate};
 use vfun_tests_local::{Stand, number};
 use vfun_wire::LINE;
 use vfun_wire::control::{self, Posted, WORD_CLAIM};

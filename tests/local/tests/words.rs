@@ -1,10 +1,10 @@
 //! What manager and services say to each other, where it is much or late.
 
-use crate::raw::{Raw, negotiate};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use vfun::FunctionRequest;
 use vfun_admin::Ask;
+use vfun_tests_local::raw::{Raw, negotiate};
 use vfun_tests_local::{Stand, repo};
 use vfun_wire::channel::{Command, Word0, Word1, line_off};
 use vfun_wire::kind::Calls;

@@ -13,3 +13,4 @@ mod raw;
 mod submit;
 mod transports;
 mod unprivileged;
+mod vms;

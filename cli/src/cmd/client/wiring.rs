@@ -227,8 +227,8 @@ pub(super) mod tests {
         let c = ClientRow { vms, ..plain("/dev/shm/virtfun-vm1", 1 << 20) };
         let all = text_of_all(&c);
         for line in [
-            "vm1      1 MiB  ivshmem-plain             /dev/shm/virtfun-vm1",
-            "vm1/b    1 MiB  ivshmem-plain             /dev/shm/virtfun-vm1@b",
+            "vm1     1 MiB  ivshmem-plain  -          /dev/shm/virtfun-vm1",
+            "vm1/b   1 MiB  ivshmem-plain  -          /dev/shm/virtfun-vm1@b",
             "What to give QEMU or libvirt for one of them: vfun client show vm1/b",
         ] {
             assert!(all.lines().any(|l| l == line), "{line}\n{all}");

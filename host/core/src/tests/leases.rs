@@ -90,12 +90,12 @@ fn both_services_of_a_move_are_let_go_of_when_the_window_is_gone() {
     let (mut b, s) = bed(Policy::First);
     let (grant, from, to) = handing(&mut b, s);
     let letting_go = |b: &Bed| -> BTreeSet<ServiceId> {
-        b.core.letting_go(|client, window| (client, window) == (1, 1)).collect()
+        b.core.letting_go(|h| (h.client_id, h.window) == (1, 1)).collect()
     };
     assert_eq!(letting_go(&b), [].into(), "the window is there");
     b.feed(Event::WindowDown { window: 1 });
     assert_eq!(letting_go(&b), [from, to].into(), "either may touch it");
-    assert_eq!(b.core.letting_go(|_, window| window == 2).count(), 0, "another window's");
+    assert_eq!(b.core.letting_go(|h| h.window == 2).count(), 0, "another window's");
     for (service, left) in [(from, vec![to]), (to, vec![])] {
         b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
         assert_eq!(letting_go(&b), left.into_iter().collect(), "{service} is gone");

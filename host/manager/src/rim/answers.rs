@@ -204,21 +204,7 @@ impl Daemon {
             Ask::RemoveVm { client, vm } => self.remove_vm(&client, &vm),
             // Answered when the disk is done, before it comes here.
             Ask::RemoveClient { name } => error(format!("client '{name}' was not removed")),
-            Ask::Revoke { grant } => {
-                let found = self
-                    .rim
-                    .core
-                    .grants()
-                    .map(|(handle, _)| handle)
-                    .find(|h| h.to_string() == grant);
-                match found {
-                    Some(grant) => {
-                        self.rim.events.push_back(Event::Revoke { grant });
-                        Reply::Done { sentence: format!("grant {grant} was taken away") }
-                    }
-                    None => error(format!("there is no grant {grant}: `vfun ps` lists them")),
-                }
-            }
+            Ask::Revoke { grant } => self.revoke(&grant),
             Ask::Drain => self.drain(DrainOf::All, true),
             Ask::DrainOf { of, on } => self.drain(of, on),
             Ask::Draining { of } => self.progress(&of),
@@ -241,6 +227,17 @@ impl Daemon {
                 self.ending = true;
                 Reply::Done { sentence: "the manager ends".into() }
             }
+        }
+    }
+
+    fn revoke(&mut self, grant: &str) -> Reply {
+        let mut handles = self.rim.core.grants().map(|(handle, _)| handle);
+        match handles.find(|h| h.to_string() == grant) {
+            Some(handle) => {
+                self.rim.events.push_back(Event::Revoke { grant: handle });
+                Reply::Done { sentence: format!("grant {grant} was taken away") }
+            }
+            None => error(format!("there is no grant {grant}: `vfun ps` lists them")),
         }
     }
 

@@ -62,8 +62,9 @@ impl System for Daemon {
     fn answers(&mut self, _: &ReplyTo, _: &Result<Vec<u8>, Nack>) {}
     fn record(&mut self, g: &GrantRecord, say: bool) {
         if say {
+            let client = vfun_admin::vm::owner(&g.client, g.vm.as_deref());
             tracing::info!(
-                grant = %g.grant, client = %g.client, app = %g.app, function = %g.function,
+                grant = %g.grant, client = %client, app = %g.app, function = %g.function,
                 location = %g.location, why = g.why.as_deref().unwrap_or(""), "{}", g.state.text()
             );
         }

@@ -8,12 +8,17 @@
 //!   vfun-vm-app null CALLS                  a null call, median and others, ns
 //!   vfun-vm-app buffer                      shares memory with the host until it is killed
 //!   vfun-vm-app any ROUNDS                  waits for one of two calls by a descriptor
+//!   vfun-vm-app handles GRANT RESOURCE      what is answered to it without the library, in
+//!                                           the window of this PCI device, for others' handles
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Error, Function, Result, Session, Waiter};
+use vfun_tests_local::raw::Raw;
 use vfun_window::{Access, Mapping};
-use vfun_wire::PAGE;
+use vfun_wire::message::Kind;
+use vfun_wire::{Handle, PAGE};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -29,6 +34,7 @@ fn main() -> ExitCode {
         ["null", calls] => null(number(calls)),
         ["buffer"] => buffer(),
         ["any", rounds] => any(number(rounds)),
+        ["handles", grant, resource] => handles(grant, Path::new(resource)),
         other => panic!("no such thing to do: {other:?}"),
     };
     match done {
@@ -180,6 +186,25 @@ fn readable(waiter: &Waiter, limit: Duration) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let limit = Timespec { tv_sec: 0, tv_nsec: limit.subsec_nanos().into() };
     poll(&mut [PollFd::new(waiter, PollFlags::IN)], Some(&limit)).is_ok_and(|n| n > 0)
+}
+
+/// Asks with a grant's handle that is not this VM's, and with each session's that there
+/// may be, and prints what came of it: sessions of this VM alone are known here.
+fn handles(grant: &str, resource: &Path) -> Result<()> {
+    let (index, generation) = grant.split_once('.').expect("as vfun ps shows it");
+    let grant = Handle::new(number(index) as u32, number(generation) as u32);
+    let mut raw = Raw::of_file(resource);
+    let own = raw.hello();
+    for kind in [Kind::Activate, Kind::Stats, Kind::Release] {
+        let got = raw.ask(kind, own, &grant.0.to_le_bytes());
+        println!("{kind} {}", got.map_or_else(|n| format!("{:?}", n.code), |_| "done".into()));
+    }
+    let generation = Handle(own).generation();
+    let all = (0..16).flat_map(|i| (1..=generation).map(move |g| Handle::new(i, g).0));
+    let granted = all.filter(|s| *s != own && raw.ask(Kind::KeepAlive, *s, &[0; 8]).is_ok());
+    println!("other sessions {}", granted.count());
+    println!("own {}", raw.ask(Kind::Goodbye, own, &[0; 8]).is_ok());
+    Ok(())
 }
 
 /// A batch, so that the clock's own time does not count.

@@ -152,12 +152,18 @@ impl Daemon {
         }
         let memory = kept.remove(0);
         let client = self.rim.core.catalog().clients.get(&note.client);
-        if let (Some(client), Some(vm)) = (client, &note.vm)
-            && client.vm(vm).is_none()
-        {
-            return Err(format!("client {} has no VM '{vm}' any more", client.name));
-        }
+        let undeclared = match (client, &note.vm) {
+            (Some(client), Some(vm)) if client.vm(vm).is_none() => {
+                Some(format!("client {} has no VM '{vm}' any more", client.name))
+            }
+            _ => None,
+        };
         let (mut window, peer) = of(note.transport).take_up(self, note, memory, kept)?;
+        if let Some(why) = undeclared {
+            // Its programs learn it at once.
+            window.set_state(vfun_wire::header::host_state::ENDED);
+            return Err(why);
+        }
         if let Some(client) = self.rim.core.catalog().clients.get(&note.client) {
             window.expect_header(note.client, &client.name);
         }

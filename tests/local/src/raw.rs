@@ -1,12 +1,10 @@
 //! An app without the library: every byte of its window is the test's to write.
 
-#![allow(dead_code)]
-
+use crate::Stand;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vfun_tests_local::Stand;
 use vfun_window::{Access, Bell, Mapping, WriteSpan, fdpass};
 use vfun_wire::attach::{ATTACH_MAGIC, Attach, AttachAck};
 use vfun_wire::control::{self, Posted, WORD_ANSWERED, WORD_POSTED, WORD_SESSION};
