@@ -74,8 +74,12 @@ impl Core {
     ) -> Result<Option<Vec<u8>>, Nack> {
         if let Some((handle, b)) = self.buffers.of(session).find(|(_, b)| b.asked == r.to) {
             // It is read again by a manager that took over before it was answered.
-            let waits = matches!(b.stage, Stage::Given { waiting: Some(_) });
-            return Ok((!waits).then(|| ack(handle, b)));
+            if matches!(b.stage, Stage::Given { waiting: Some(_) }) {
+                return Ok(None);
+            }
+            // Killed before it had set it to zero, perhaps; its app does not know it yet.
+            out.push(Action::ZeroBuffer { window: b.holder.window, range: b.range() });
+            return Ok(Some(ack(handle, b)));
         }
         let asked = Asked::read(&body::<BufferGet>(&r.body, Kind::BufferGet)?)?;
         let holder = self.holder_in(r.to.window, session)?;
@@ -378,6 +382,10 @@ impl Core {
         for buffer in all {
             let Ok(b) = self.buffers.get(buffer) else { continue };
             let (over, at) = (b.is_over(), b.at.clone());
+            if matches!(b.stage, Stage::Given { waiting: Some(_) }) {
+                // As above.
+                out.push(Action::ZeroBuffer { window: b.holder.window, range: b.range() });
+            }
             for service in at {
                 match over {
                     true => out.push(Action::BufferGone { service, buffer }),

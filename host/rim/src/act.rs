@@ -68,17 +68,7 @@ pub trait Act: System {
                 }
             }
             open @ Action::OpenChannel { .. } => self.open(open),
-            Action::BufferCame { service, buffer, session, window, range } => {
-                let memory = range.window.get();
-                let came = BufferCame {
-                    buffer: buffer.0,
-                    session: session.0,
-                    origin: self.origin_of(window, memory),
-                    offset: range.offset.get(),
-                    bytes: range.bytes.get(),
-                };
-                self.tell(service, Word::Buffer(came, window, memory));
-            }
+            came @ Action::BufferCame { .. } => self.bring(came),
             Action::BufferGone { service, buffer } => {
                 self.tell(service, Word::Plain(ToService::BufferGone { buffer: buffer.0 }));
             }
@@ -197,6 +187,22 @@ pub trait Act: System {
         };
         let vectors = (place.vector_out(), place.vector_in());
         self.tell(service, Word::Open(open, window, vectors));
+    }
+
+    /// Gives a service a buffer.
+    fn bring(&mut self, action: Action) {
+        let Action::BufferCame { service, buffer, session, window, range } = action else {
+            return;
+        };
+        let memory = range.window.get();
+        let came = BufferCame {
+            buffer: buffer.0,
+            session: session.0,
+            origin: self.origin_of(window, memory),
+            offset: range.offset.get(),
+            bytes: range.bytes.get(),
+        };
+        self.tell(service, Word::Buffer(came, window, memory));
     }
 
     /// Where a memory of a window begins in its file, bytes.

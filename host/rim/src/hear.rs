@@ -61,30 +61,11 @@ pub trait Hear: System {
     ) -> Said {
         Said::Event(match message {
             FromService::Ready { .. } if *ready || !self.rim().core.awaits_ready(service) => {
-                // Each is a look at its sandbox. One that the core has given
-                // up on may say it once, too, and is being ended anyway.
-                self.kill(service);
-                self.mute(service);
-                if self.rim().core.knows_service(service) {
-                    self.log(
-                        Line::Warn,
-                        format_args!("service {service} says again that it is ready: it is ended"),
-                    );
-                }
-                return Said::Enough;
+                return self.ready_again(service);
             }
             FromService::Ready { note, buffers, .. } => {
                 *ready = true;
-                if buffers {
-                    self.push(Event::TakesBuffers { service });
-                }
-                self.loaded(service, note)
-            }
-            FromService::BufferHere { buffer } => {
-                Event::BufferHere { service, buffer: Handle(buffer) }
-            }
-            FromService::BufferLeft { buffer } => {
-                Event::BufferLeft { service, buffer: Handle(buffer) }
+                self.is_ready(service, note, buffers)
             }
             FromService::Failed { reason } => Event::ServiceFailed { service, reason },
             FromService::Opened { channel } => {
@@ -106,11 +87,13 @@ pub trait Hear: System {
                 Event::ChannelBroken { service, channel: Handle(channel), reason }
             }
             FromService::Channels { channels, more, to, buffers } => {
-                let said = self.reported(service, channels, more, to);
-                if buffers && let Said::Event(Event::Serving { .. }) = &said {
-                    self.push(Event::TakesBuffers { service });
-                }
-                return said;
+                return self.reported(service, channels, more, (to, buffers));
+            }
+            FromService::BufferHere { buffer } => {
+                Event::BufferHere { service, buffer: Handle(buffer) }
+            }
+            FromService::BufferLeft { buffer } => {
+                Event::BufferLeft { service, buffer: Handle(buffer) }
             }
             FromService::Alive => Event::ServiceAlive { service },
             FromService::Forbidden { call } => {
@@ -127,8 +110,38 @@ pub trait Hear: System {
         })
     }
 
-    /// A service says which channels it has; `more` if that is not all.
-    fn reported(&mut self, service: ServiceId, channels: Vec<u64>, more: bool, to: u32) -> Said {
+    /// A service says that it is ready when nobody waits for that. Each is a look at its
+    /// sandbox. One that the core has given up on may say it once, too, and is being ended
+    /// anyway.
+    fn ready_again(&mut self, service: ServiceId) -> Said {
+        self.kill(service);
+        self.mute(service);
+        if self.rim().core.knows_service(service) {
+            self.log(
+                Line::Warn,
+                format_args!("service {service} says again that it is ready: it is ended"),
+            );
+        }
+        Said::Enough
+    }
+
+    /// A service has loaded its driver.
+    fn is_ready(&mut self, service: ServiceId, note: Option<String>, buffers: bool) -> Event {
+        if buffers {
+            self.push(Event::TakesBuffers { service });
+        }
+        self.loaded(service, note)
+    }
+
+    /// A service says which channels it has; `more` if that is not all. `to` whom, and
+    /// whether it knows buffers.
+    fn reported(
+        &mut self,
+        service: ServiceId,
+        channels: Vec<u64>,
+        more: bool,
+        (to, buffers): (u32, bool),
+    ) -> Said {
         // It may have been on its way when the manager that asked was
         // killed: what was opened since is not in it.
         if to != 0 && to != self.rim().generation {
@@ -169,6 +182,9 @@ pub trait Hear: System {
         {
             self.push(failed);
             return Said::Enough;
+        }
+        if buffers {
+            self.push(Event::TakesBuffers { service });
         }
         Said::Event(Event::Serving { service, channels })
     }

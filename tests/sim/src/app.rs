@@ -210,27 +210,7 @@ impl App {
         }
         let chance = if v.finishing { 100 } else { self.rng.u32(0..100) };
         match chance {
-            0..=14 if self.grants.len() < 3 => {
-                let function = v.functions[self.rng.usize(0..v.functions.len())];
-                let preference = if v.hardware { self.rng.u8(0..3) } else { 2 };
-                let n = Negotiate {
-                    function: names::encode(function).expect("short"),
-                    version: U32::new(0),
-                    preference,
-                    wait: self.rng.u8(0..2),
-                    kind: U16::new(1),
-                    deadline_ms: U32::new(0),
-                    reserved0: U32::ZERO,
-                    signature: U64::new(0),
-                    shape: CallsShape::new(
-                        1 << self.rng.u32(0..4),
-                        [0, 64, 4096, 20_000][self.rng.usize(0..4)],
-                    )
-                    .shape(),
-                    reserved1: [U64::ZERO; 3],
-                };
-                self.post(v, What::Negotiate, Kind::Negotiate, n.as_bytes());
-            }
+            0..=14 if self.grants.len() < 3 => self.negotiate(v),
             15..=17 => self.post(v, What::List, Kind::List, &[0; 8]),
             18..=19 => self.post(v, What::KeepAlive, Kind::KeepAlive, &[0; 8]),
             20..=22 if !self.grants.is_empty() => {
@@ -246,15 +226,7 @@ impl App {
             }
             46..=50 => self.release(v, false),
             51..=56 if self.buffers.len() < 3 => self.get_buffer(v),
-            57..=61 if !self.buffers.is_empty() => {
-                let pick = self.rng.usize(0..self.buffers.len());
-                let Mapped { buffer, grant, range, fates } = self.buffers.swap_remove(pick);
-                if !v.revoked.contains(&grant) && fates == (v.losses, v.jumps) {
-                    v.memory.soil_buffer(&range, self.rng.u64(..));
-                }
-                self.putting = grant;
-                self.post(v, What::BufferPut(buffer), Kind::BufferPut, &buffer.to_le_bytes());
-            }
+            57..=61 if !self.buffers.is_empty() => self.put_buffer(v),
             100 => {
                 let open = |m: &Mine| m.channel.as_ref().is_some_and(|c| !c.open.is_empty());
                 if self.grants.iter().any(|m| !open(m)) {
@@ -267,6 +239,28 @@ impl App {
         }
     }
 
+    fn negotiate(&mut self, v: &mut View) {
+        let function = v.functions[self.rng.usize(0..v.functions.len())];
+        let preference = if v.hardware { self.rng.u8(0..3) } else { 2 };
+        let n = Negotiate {
+            function: names::encode(function).expect("short"),
+            version: U32::new(0),
+            preference,
+            wait: self.rng.u8(0..2),
+            kind: U16::new(1),
+            deadline_ms: U32::new(0),
+            reserved0: U32::ZERO,
+            signature: U64::new(0),
+            shape: CallsShape::new(
+                1 << self.rng.u32(0..4),
+                [0, 64, 4096, 20_000][self.rng.usize(0..4)],
+            )
+            .shape(),
+            reserved1: [U64::ZERO; 3],
+        };
+        self.post(v, What::Negotiate, Kind::Negotiate, n.as_bytes());
+    }
+
     fn get_buffer(&mut self, v: &mut View) {
         let grant = self.grants.first().filter(|_| self.rng.bool()).map_or(0, |m| m.grant);
         let get = BufferGet {
@@ -277,6 +271,16 @@ impl App {
             reserved: U32::ZERO,
         };
         self.post(v, What::BufferGet(grant), Kind::BufferGet, get.as_bytes());
+    }
+
+    fn put_buffer(&mut self, v: &mut View) {
+        let pick = self.rng.usize(0..self.buffers.len());
+        let Mapped { buffer, grant, range, fates } = self.buffers.swap_remove(pick);
+        if !v.revoked.contains(&grant) && fates == (v.losses, v.jumps) {
+            v.memory.soil_buffer(&range, self.rng.u64(..));
+        }
+        self.putting = grant;
+        self.post(v, What::BufferPut(buffer), Kind::BufferPut, &buffer.to_le_bytes());
     }
 
     fn leave(&mut self, v: &mut View) {

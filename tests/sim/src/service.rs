@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use vfun_core::Exit;
 use vfun_ring::{Memory as _, Next, Request, Server, WindowMemory};
-use vfun_supervise::{EXIT_CANNOT_START, EXIT_DEADLINE, FromService, Open, ToService};
+use vfun_supervise::{BufferCame, EXIT_CANNOT_START, EXIT_DEADLINE, FromService, Open, ToService};
 use vfun_wire::Status;
 use vfun_wire::channel::in_header;
 use vfun_wire::place::ChannelPlace;
@@ -331,16 +331,9 @@ impl Process {
                 self.open(&order, memory.expect("it comes along"), baton);
             }
             ToService::BufferCame(came) => {
-                let range = Range::new(0, Access::Both, came.offset, came.bytes);
-                let memory = memory.expect("it comes along");
-                let b = Buffer { memory, range, leaving: false };
-                self.buffers.entry(came.buffer).or_insert(b);
-                self.say(FromService::BufferHere { buffer: came.buffer });
+                self.buffer_came(&came, memory.expect("it comes along"));
             }
-            ToService::BufferGone { buffer } => match self.buffers.get_mut(&buffer) {
-                Some(b) => b.leaving = true,
-                None => self.say(FromService::BufferLeft { buffer }),
-            },
+            ToService::BufferGone { buffer } => self.buffer_gone(buffer),
             ToService::Close { channel } => match self.channels.get_mut(&channel) {
                 Some(c) if !matches!(c.at, At::Ended) => c.closing = true,
                 Some(_) => {
@@ -374,6 +367,20 @@ impl Process {
             | ToService::Rate { .. }
             | ToService::Look { .. }
             | ToService::Verdict { .. } => {}
+        }
+    }
+
+    fn buffer_came(&mut self, came: &BufferCame, memory: Rc<Memory>) {
+        let range = Range::new(0, Access::Both, came.offset, came.bytes);
+        let b = Buffer { memory, range, leaving: false };
+        self.buffers.entry(came.buffer).or_insert(b);
+        self.say(FromService::BufferHere { buffer: came.buffer });
+    }
+
+    fn buffer_gone(&mut self, buffer: u64) {
+        match self.buffers.get_mut(&buffer) {
+            Some(b) => b.leaving = true,
+            None => self.say(FromService::BufferLeft { buffer }),
         }
     }
 

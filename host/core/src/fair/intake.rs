@@ -17,8 +17,16 @@ pub const QUANTUM: u32 = 4;
 /// process, weighs more, as measured by the manager's time, roughly.
 pub fn cost(kind: u16) -> u32 {
     match Kind::from_wire(kind) {
-        Some(Kind::Activate) => QUANTUM,
-        Some(Kind::Hello | Kind::Negotiate | Kind::Release | Kind::Goodbye | Kind::Reset) => 2,
+        // Zeros to write, and services to be told.
+        Some(Kind::Activate | Kind::BufferGet) => QUANTUM,
+        Some(
+            Kind::Hello
+            | Kind::Negotiate
+            | Kind::Release
+            | Kind::Goodbye
+            | Kind::Reset
+            | Kind::BufferPut,
+        ) => 2,
         // Also what is no request at all: refusing it is a look-up's work.
         _ => 1,
     }

@@ -342,7 +342,10 @@ fn another_manager_goes_on_with_them_and_asks_again() {
     // Its answer was not written: read again it is the same, and there is one buffer.
     b.take_over(|_| true);
     b.seq -= 1;
-    let again = answer(&ask(&mut b, s, get(0, 8192, 0, 0))).unwrap();
+    let out = ask(&mut b, s, get(0, 8192, 0, 0));
+    let zeroed = |out: &[Action]| out.iter().any(|a| matches!(a, Action::ZeroBuffer { .. }));
+    assert!(zeroed(&out), "the one before may not have done it: {out:?}");
+    let again = answer(&out).unwrap();
     assert_eq!((again, b.core.totals().buffers), (ack, 1));
     // Killed while a service was to map one: the service is asked again.
     let out = ask(&mut b, s, get(0, 4096, 0, 0));
@@ -350,6 +353,7 @@ fn another_manager_goes_on_with_them_and_asks_again() {
     b.log.clear();
     b.take_over(|_| true);
     assert!(told(&b.log).contains(&(true, service, buffer)), "{:?}", b.log);
+    assert!(zeroed(&b.log));
     b.seq -= 1;
     let silent = ask(&mut b, s, get(0, 4096, 0, 0));
     assert!(!silent.iter().any(|a| matches!(a, Action::Answer { .. })), "it is due: {silent:?}");
