@@ -217,6 +217,38 @@ fn waiting_has_modes_crowds_and_idling() {
 }
 
 #[test]
+fn scale_has_calls_memory_and_take_overs() {
+    if !built() {
+        return;
+    }
+    let line = ["scale", "--short", "--repeats", "1", "--idle", "1", "--json", "-"];
+    let report = good(&line);
+    has_fields(
+        &report,
+        &[
+            "clients",
+            "channels",
+            "p50_ns",
+            "ratio",
+            "paced_ratio",
+            "activation_p50_ns",
+            "busy_per_s",
+        ],
+    );
+    let rows = report["rows"].as_array().unwrap();
+    let sizes: Vec<_> = rows.iter().map(|r| (&r["clients"], &r["channels"])).collect();
+    assert_eq!(sizes, [(&1.into(), &4.into()), (&4.into(), &32.into())]);
+    for row in rows {
+        // Of those that were killed another one has gone on with all grants.
+        assert!(row["take_over_ns"].as_f64().unwrap() > 0.0);
+        assert!(row["calls_meanwhile"].as_u64().unwrap() > 0);
+        assert_eq!(row["failed_meanwhile"], 0);
+        assert!(row["manager_bytes"].as_u64().unwrap() > 1_000_000);
+        assert!(row["services_share"].as_f64().is_some());
+    }
+}
+
+#[test]
 fn leases_have_all_experiments_and_lose_no_call() {
     if !built() {
         return;

@@ -359,6 +359,37 @@ fn waiting_targets_and_text() {
 }
 
 #[test]
+fn scale_targets_and_text() {
+    use vfun_bench::report::stats::Percentiles;
+    use vfun_bench::report::{ScaleReport, ScaleRow};
+    let calls = |p50, p99| [Percentiles { p50, p99, p999: p99 }; 2];
+    let row = |clients, channels, bytes| {
+        let mut row = ScaleRow { clients, channels, busy: 8, ..ScaleRow::default() };
+        row.manager_bytes = Some(bytes);
+        row.services_bytes = Some(1_000);
+        row.calls(&calls(120, 260), &calls(100, 200));
+        row.paced(&calls(30_000, 0), &calls(10_000, 0));
+        row.take_overs(&[2e8, 9e8, 3e8]);
+        row
+    };
+    let rows = vec![row(1, 1, 10_000), row(1, 1001, 40_000), row(100, 100, 15_544)];
+    let mut report = ScaleReport::new(sample::machine(), sample::settings(1.0), rows);
+    assert_eq!((report.channel_bytes, report.client_bytes), (Some(30.0), Some(56.0)));
+    let outcomes = |r: &ScaleReport| checks::scale(r).iter().map(|c| c.outcome).collect::<Vec<_>>();
+    let (yes, no) = (Outcome::Reached, Outcome::NotReached);
+    assert_eq!(outcomes(&report), [yes, no, no, yes], "of the row with most channels alone");
+    let text = text::scale(&report);
+    for words in ["1.2 × (120 ns over 100 ns)", "3 × (30.0 µs over 10.0 µs)", "at most 900 ms"]
+    {
+        assert!(text.contains(words), "{words} in {text}");
+    }
+    report.rows[1].failed_meanwhile = 1;
+    assert_eq!(outcomes(&report)[3], no, "no call may fail");
+    report.rows[1].take_over_max_ns = None;
+    assert_eq!(outcomes(&report)[3], Outcome::NotMeasured);
+}
+
+#[test]
 fn queues_targets_and_text() {
     use vfun_bench::report::{QueuesReport, QueuesRow};
     let one_way = |ns: f64| (vec![ns, 2.0 * ns, ns], vec![9.0 * ns; 3]);

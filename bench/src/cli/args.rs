@@ -39,6 +39,8 @@ pub enum Command {
     Module(ModuleArgs),
     /// Entries a second through a queue and their way, beside a bare ring and a bare line.
     Queues(QueuesArgs),
+    /// Up to 100 clients and 1000 channels: one that is busy beside the idle ones, memory, take-over.
+    Scale(ScaleArgs),
     /// An innocent client's calls while its neighbour attacks, in every way there is.
     Isolation(IsolationArgs),
     /// Leases, on a modelled device: what a VF gains, a live switch, and who gets one.
@@ -303,6 +305,35 @@ pub struct QueuesArgs {
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Let the system choose processors, instead of one for each end.
+    #[arg(long)]
+    pub no_pin: bool,
+    /// Write the report as JSON; - means stdout, instead of the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the rows as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// Options of `scale`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ScaleArgs {
+    /// How often calls are measured at each size, and a manager is taken over; medians are reported.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// How long all that is idle is looked at, seconds.
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub idle: u32,
+    /// A few seconds: at most 4 clients and 32 channels.
+    #[arg(long)]
+    pub short: bool,
+    /// The folder of functions [default: those of this checkout, or the installed ones].
+    #[arg(long, value_name = "DIR")]
+    pub functions: Option<PathBuf>,
+    /// The folder of drivers [default: beside this program].
+    #[arg(long, value_name = "DIR")]
+    pub drivers: Option<PathBuf>,
+    /// Let the system choose processors, instead of one for callers and one for manager and services.
     #[arg(long)]
     pub no_pin: bool,
     /// Write the report as JSON; - means stdout, instead of the table.

@@ -2,14 +2,14 @@
 
 use super::args::{
     AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
-    LeasesArgs, ModuleArgs, OutputArgs, QueuesArgs, WaitingArgs, WasmArgs, WhereArgs,
+    LeasesArgs, ModuleArgs, OutputArgs, QueuesArgs, ScaleArgs, WaitingArgs, WasmArgs, WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, Experiment, FootprintReport, Function, text};
 use crate::runs::{
     self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
-    LeasesPlan, ModulePlan, QueuesPlan, WaitingPlan, WasmPlan, Where,
+    LeasesPlan, ModulePlan, QueuesPlan, ScalePlan, WaitingPlan, WasmPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -216,6 +216,23 @@ pub(super) fn queues(args: &QueuesArgs) -> Result<ExitCode> {
     let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
     let plan = QueuesPlan { repeats: args.repeats, pin: !args.no_pin };
     put(&runs::queues(&plan)?, &output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn scale(args: &ScaleArgs) -> Result<ExitCode> {
+    let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
+    let at = Where {
+        functions: args.functions.clone(),
+        drivers: args.drivers.clone(),
+        pin: !args.no_pin,
+        ..Where::default()
+    };
+    let plan = ScalePlan {
+        repeats: args.repeats,
+        idle: Duration::from_secs(args.idle.into()),
+        short: args.short,
+    };
+    put(&runs::scale(&at, &plan)?, &output)?;
     Ok(ExitCode::SUCCESS)
 }
 

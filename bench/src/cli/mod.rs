@@ -55,6 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Wasm(args) => experiments::wasm(&args),
         Command::Isolation(args) => experiments::isolation(&args),
         Command::Queues(args) => experiments::queues(&args),
+        Command::Scale(args) => experiments::scale(&args),
         Command::Module(args) => experiments::module(&args),
         Command::Leases(args) => experiments::leases(&args),
         Command::All(args) => experiments::all(&args),

@@ -6,7 +6,9 @@ use crate::error::Doing;
 use crate::report::jail::{JailReport, JailRow};
 use crate::report::wasm::{WasmReport, WasmRow};
 use crate::report::{DomainsReport, FootprintReport, GrainReport, LatencyReport};
-use crate::report::{IsolationReport, LeasesReport, ModuleReport, QueuesReport, WaitingReport};
+use crate::report::{
+    IsolationReport, LeasesReport, ModuleReport, QueuesReport, ScaleReport, WaitingReport,
+};
 use crate::report::{ReportError, chart, csv, json, text};
 use serde::Serialize;
 use std::io::Write;
@@ -49,6 +51,7 @@ report!(IsolationReport, crate::report::IsolationRow, isolation, no_chart);
 report!(LeasesReport, crate::report::LeasesRow, leases, chart::leases);
 report!(ModuleReport, crate::report::ModuleRow, module, no_chart);
 report!(QueuesReport, crate::report::QueuesRow, queues, no_chart);
+report!(ScaleReport, crate::report::ScaleRow, scale, no_chart);
 report!(WaitingReport, crate::report::WaitingRow, waiting, no_chart);
 
 impl Report for JailReport {

@@ -10,6 +10,14 @@ pub fn resident_bytes(pid: u32) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
+/// Memory of a process in bytes, each page that is shared counted by the part of one who
+/// shares it (PSS); `None` if there is no such process, or it is not ours to look at.
+pub fn proportional_bytes(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("Pss:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
 /// Time that all threads of a process have run so far. From the scheduler, to the
 /// nanosecond, where the kernel keeps that; else in ticks of 10 ms.
 pub fn cpu_time(pid: u32) -> Option<Duration> {
@@ -38,6 +46,7 @@ mod tests {
     fn this_process_runs_and_is_resident() {
         let pid = std::process::id();
         assert!(resident_bytes(pid).unwrap() > 500_000);
+        assert!(proportional_bytes(pid).unwrap() > 100_000);
         let before = cpu_time(pid).unwrap();
         let start = std::time::Instant::now();
         // On a busy machine it may wait for its turn.
@@ -46,5 +55,6 @@ mod tests {
         }
         assert!(ticks(pid).is_some());
         assert_eq!((resident_bytes(u32::MAX), cpu_time(u32::MAX)), (None, None));
+        assert_eq!(proportional_bytes(u32::MAX), None);
     }
 }

@@ -6,6 +6,7 @@ mod isolation;
 mod leases;
 mod module;
 mod queues;
+mod scale;
 mod waiting;
 
 pub use domains::{GUEST_HOST_OVER_HOST_HOST, domains};
@@ -14,6 +15,7 @@ pub use isolation::isolation;
 pub use leases::{PUBLISHED_SWITCH_NS, SWITCH_NS, leases};
 pub use module::module;
 pub use queues::queues;
+pub use scale::scale;
 pub use waiting::waiting;
 
 use super::rows::finest_grain;

@@ -1,10 +1,11 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Eleven reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Twelve reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
 //! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
-//! (calls under attack), [`QueuesReport`] (entries that go one way), [`jail::JailReport`] (the sandbox), [`wasm::WasmReport`] (WebAssembly)
+//! (calls under attack), [`QueuesReport`] (entries that go one way), [`ScaleReport`] (many clients and channels),
+//! [`jail::JailReport`] (the sandbox), [`wasm::WasmReport`] (WebAssembly)
 //! and [`LeasesReport`] (who gets hardware, and what it gains). Each is an object of
 //! `machine`, `settings` (but of sandbox and WebAssembly) and `rows`; their field names are a public format.
 //!
@@ -30,6 +31,7 @@ pub mod names;
 pub mod published;
 pub mod queues;
 pub mod rows;
+pub mod scale;
 pub mod settings;
 pub mod stats;
 pub mod text;
@@ -46,5 +48,6 @@ pub use module::{ModuleFigure, ModuleReport, ModuleRow};
 pub use names::{Domain, Experiment, Function, How, Kind, Mode, Source};
 pub use queues::{QueuesReport, QueuesRow};
 pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};
+pub use scale::{ScaleReport, ScaleRow};
 pub use settings::Settings;
 pub use waiting::{Waiting, WaitingReport, WaitingRow};

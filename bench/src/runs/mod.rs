@@ -10,6 +10,7 @@ pub mod leases;
 mod module;
 mod prepare;
 mod queues;
+mod scale;
 mod waiting;
 mod wasm;
 
@@ -23,6 +24,7 @@ pub use leases::{LeasesPlan, leases};
 pub use module::{ModulePlan, module};
 pub use prepare::{Bench, Where};
 pub use queues::{QueuesPlan, queues};
+pub use scale::{ScalePlan, scale};
 pub use waiting::{WaitingPlan, waiting};
 pub use wasm::{WasmPlan, wasm};
 

@@ -9,6 +9,7 @@ mod leases;
 mod module;
 pub(super) mod number;
 mod queues;
+mod scale;
 mod summary;
 mod waiting;
 
@@ -25,6 +26,7 @@ pub(super) use latency::what;
 pub use leases::leases;
 pub use module::module;
 pub use queues::queues;
+pub use scale::scale;
 pub use summary::summary;
 pub use waiting::waiting;
 
