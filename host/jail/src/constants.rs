@@ -25,7 +25,7 @@ pub const LAUNCHER_ENDS: Duration = Duration::from_secs(2);
 /// compiles kernels to files of some hundred KiB in memory.
 pub const FILE_BYTES: u64 = 1 << 20;
 /// Threads of a service besides those of its channels and of its driver: the
-/// main thread, and the launcher while it makes it.
+/// main thread, the porter, and the launcher while it makes it.
 pub const OWN_THREADS: u32 = 4;
 /// Channels of one service at once, for its threads: as many as policy lets a
 /// client have by itself, and as descriptors last for.

@@ -76,6 +76,20 @@ pub enum Next {
     Broken(Violation),
 }
 
+/// Whether a channel has a request that is neither answered nor held open, by its lines
+/// alone, seen from the service's side. For whoever watches over a channel whose own
+/// thread sleeps; it takes nothing, and what it says is a reason to wake that thread and
+/// no more. Looks at each of the `depth` lines of both sides.
+pub fn is_posted<M: Memory>(mem: &M, depth: u16) -> bool {
+    (0..u32::from(depth)).any(|cell| {
+        let at = line_word(cell);
+        let own = Word0::unpack(mem.load_own(at, Ordering::Relaxed));
+        // The line of a call that is held open bears the number before its own.
+        let taken = own.seq.wrapping_add(u32::from(matches!(own.op, HELD_BEGUN | HELD_EVENT)));
+        Word0::unpack(mem.load(at, Ordering::Acquire)).seq != taken
+    })
+}
+
 /// The service's side of a channel; one thread's.
 pub struct Server<M> {
     mem: M,

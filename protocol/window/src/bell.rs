@@ -48,8 +48,11 @@ impl AsFd for Bell {
 /// One thread's place to wait on a bell, or on whichever of several rings first.
 pub struct BellWaiter {
     epoll: OwnedFd,
-    _bells: Vec<Bell>,
+    bells: Vec<Bell>,
 }
+
+/// A ring is an edge: it is seen once by each who waits.
+const EDGE: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 
 impl BellWaiter {
     /// Registers with `bell`. Rings from before may count as one.
@@ -60,11 +63,26 @@ impl BellWaiter {
     /// Registers with several: each one's ring ends a wait.
     pub fn any(bells: &[&Bell]) -> std::io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         for bell in bells {
-            epoll::add(&epoll, bell, epoll::EventData::new_u64(0), flags)?;
+            epoll::add(&epoll, bell, epoll::EventData::new_u64(0), EDGE)?;
         }
-        Ok(BellWaiter { epoll, _bells: bells.iter().map(|&b| b.clone()).collect() })
+        Ok(BellWaiter { epoll, bells: bells.iter().map(|&b| b.clone()).collect() })
+    }
+
+    /// No longer waits for one of its bells, by its place among them: its rings are
+    /// lost on this waiter from now on. An error if it does not now, or has none there.
+    pub fn deafen(&self, bell: usize) -> std::io::Result<()> {
+        Ok(epoll::delete(&self.epoll, self.at(bell)?)?)
+    }
+
+    /// Waits for it again. If it has ever rung, that counts as a ring now. An error if it
+    /// does so already, or has none there.
+    pub fn listen(&self, bell: usize) -> std::io::Result<()> {
+        Ok(epoll::add(&self.epoll, self.at(bell)?, epoll::EventData::new_u64(0), EDGE)?)
+    }
+
+    fn at(&self, bell: usize) -> std::io::Result<&Bell> {
+        self.bells.get(bell).ok_or_else(|| std::io::ErrorKind::NotFound.into())
     }
 
     /// Sleeps until a bell rings or `timeout` passes (`None`: for ever).
@@ -112,6 +130,21 @@ mod tests {
             assert!(w.wait(none).unwrap());
             assert!(!w.wait(none).unwrap());
         }
+    }
+
+    #[test]
+    fn a_bell_that_is_not_listened_to_counts_when_it_is_again() {
+        let (a, b) = (Bell::new().unwrap(), Bell::new().unwrap());
+        let w = BellWaiter::any(&[&a, &b]).unwrap();
+        let none = Some(Duration::ZERO);
+        w.deafen(0).unwrap();
+        a.ring();
+        assert!(!w.wait(none).unwrap());
+        b.ring();
+        assert!(w.wait(none).unwrap(), "the other one is heard");
+        w.listen(0).unwrap();
+        assert!(w.wait(none).unwrap() && !w.wait(none).unwrap());
+        assert!(w.listen(0).is_err() && w.deafen(2).is_err());
     }
 
     #[test]

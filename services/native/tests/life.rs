@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{App, Service, Shape, built, native, start_of};
+use common::{App, PATIENCE, Service, Shape, built, native, start_of};
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 use vfun_ring::{Looked, Memory, sync::Ordering};
@@ -353,4 +353,53 @@ fn a_service_is_small_and_starts_at_once() {
     println!("exec to Ready {:?} (median of 9); {kb} kB resident with 10 channels", times[4]);
     assert!(kb < 15_000, "{kb} kB");
     assert!(times[4] < Duration::from_millis(200), "{:?}", times[4]);
+}
+
+/// Times that threads of the service went to sleep so far.
+fn sleeps(service: &Service) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", service.child.id())).unwrap();
+    let of = |task: std::fs::DirEntry| -> Option<u64> {
+        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+        let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse().ok()
+    };
+    tasks.filter_map(|task| of(task.unwrap())).sum()
+}
+
+/// Channels that share a bell, once all of them rest.
+#[test]
+fn a_ring_wakes_few_of_many_channels() {
+    const CHANNELS: usize = 40;
+    const CALLS: u64 = 25;
+    let mut service = Service::of("echo");
+    let shape = || Shape { doorbell: true, ..Shape::default() };
+    let mut apps: Vec<App> = (0..CHANNELS).map(|_| App::new(shape())).collect();
+    let bells = apps[0].bells.clone();
+    for (channel, app) in apps.iter_mut().enumerate() {
+        (app.bells, app.bell) = (bells.clone(), 1);
+        service.serve(channel as u64, app);
+        assert_eq!(app.ok(b"awake"), b"awake");
+    }
+    let quiet = |service: &Service| {
+        let before = sleeps(service);
+        std::thread::sleep(Duration::from_millis(600));
+        sleeps(service) - before
+    };
+    let start = Instant::now();
+    while quiet(&service) > 0 {
+        assert!(start.elapsed() < PATIENCE, "its threads do not go to rest");
+    }
+    let before = sleeps(&service);
+    for _ in 0..CALLS {
+        // Long enough for the service to sleep; where it does not nobody is rung.
+        std::thread::sleep(Duration::from_millis(4));
+        assert_eq!(apps[CHANNELS / 2].ok(b"busy"), b"busy");
+    }
+    let slept = sleeps(&service) - before;
+    assert!(slept < 12 * CALLS, "{slept} sleeps for {CALLS} calls on one of {CHANNELS} channels");
+    // And everybody else is woken when it is called.
+    for app in apps.iter().rev() {
+        assert_eq!(app.ok(b"here"), b"here");
+    }
+    service.stop();
 }

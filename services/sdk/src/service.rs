@@ -23,6 +23,7 @@ mod held;
 mod idle;
 mod log;
 mod meter;
+mod porter;
 mod pulse;
 mod standby;
 mod stepped;

@@ -307,6 +307,10 @@ pub struct Open {
     pub wait: u8,
     /// Whether bells come along.
     pub doorbell: bool,
+    /// Which bell rings the service: channels with the same number share one, and no
+    /// other bell of this manager ever had it. 0: that is not known.
+    #[serde(default)]
+    pub bell: u64,
     /// The VF that it is to use, of a device whose VFs are leased. Drivers see
     /// it as the setting `vf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

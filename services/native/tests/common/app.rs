@@ -21,6 +21,8 @@ pub struct App {
     pub place: Place,
     /// The one that rings the service, and the one that rings the app.
     pub bells: Option<(Bell, Bell)>,
+    /// The number of the first one, where others share it; else 0.
+    pub bell: u64,
     pub waiter: Option<BellWaiter>,
     pub caller: Caller<WindowMemory>,
 }
@@ -57,7 +59,7 @@ impl App {
         let Shape { depth, cell_bytes, kind, .. } = shape;
         let calls = Calls { dataout, datain, side_bytes: side, depth, cell_bytes };
         let place = Place::of(&calls.place(kind, (1, 1)).unwrap());
-        App { shape, window, origin, window_bytes, place, bells, waiter, caller }
+        App { shape, window, origin, window_bytes, place, bells, bell: 0, waiter, caller }
     }
 
     fn space(&self, cell: usize) -> usize {

@@ -135,6 +135,7 @@ impl Service {
             calls_per_s: app.shape.calls_per_s,
             wait: 0,
             doorbell: app.shape.doorbell,
+            bell: app.bell,
             vf: None,
             standby: false,
         };

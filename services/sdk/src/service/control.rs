@@ -6,6 +6,7 @@ use super::channel::{Event, Running, Teller, open};
 use super::desk::Asked;
 use super::engine::Engine;
 use super::idle::End;
+use super::porter::Porter;
 use super::watch::{Alarm, Rest, Watched};
 use super::{Work, exit, fault, log};
 use rustix::event::{Timespec, epoll};
@@ -74,6 +75,7 @@ struct Control<E> {
     teller: Sender<(u64, Event)>,
     epoll: OwnedFd,
     rest: Rest,
+    porter: Porter,
 }
 
 /// Serves until told to stop, or until the manager and all channels are gone.
@@ -140,6 +142,7 @@ impl<E: Engine> Control<E> {
             teller,
             epoll,
             rest: Rest::new(Instant::now()),
+            porter: Porter::new()?,
         };
         control.say(FromService::Ready { max_args, max_result, note, buffers: true });
         Ok(control)
@@ -333,7 +336,8 @@ impl<E: Engine> Control<E> {
         } else if self.channels.contains_key(&id) {
             Err("a channel with this handle is being served".to_owned())
         } else {
-            open(&self.start, &self.work, &self.buffers, message, fds, teller)
+            let with = (&self.buffers, &self.porter);
+            open(&self.start, &self.work, with, message, fds, teller)
         };
         match opened {
             Ok(running) => {

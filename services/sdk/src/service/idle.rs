@@ -9,6 +9,7 @@
 //! because an app looks for the declaration without a fence and may miss one
 //! that is made in the same moment.
 
+use super::porter::Porch;
 use super::pulse::Pulse;
 use super::watch::Alarm;
 use std::sync::Arc;
@@ -86,6 +87,8 @@ pub trait Work {
 pub struct Bells {
     /// The app rings it.
     pub mine: BellWaiter,
+    /// Where to wait for it among many.
+    pub porch: Option<Porch>,
     /// This side rings it.
     pub app: Bell,
 }
@@ -268,8 +271,13 @@ impl<W: Work> Place for Here<'_, W> {
         };
         let due = self.work.due().map(|due| due.saturating_sub(clock::now()));
         let limit = [limit, due].into_iter().flatten().min();
+        let limit = limit.map(Duration::from_nanos);
+        let done = match &bells.porch {
+            Some(porch) => porch.wait(&bells.mine, limit),
+            None => bells.mine.wait(limit).map(drop),
+        };
         // An error here is a bell that is no bell; look now and then instead.
-        if bells.mine.wait(limit.map(Duration::from_nanos)).is_err() {
+        if done.is_err() {
             std::thread::sleep(LOOK_LAST);
         }
     }

@@ -4,6 +4,7 @@ use super::super::Work as Behind;
 use super::super::buffers::{Buffers, Lender};
 use super::super::engine::Engine;
 use super::super::idle::Bells;
+use super::super::porter::{Porch, Porter, Resting};
 use super::super::pulse::Pulse;
 use super::super::standby::Standby;
 use super::serving::{Asked, Serving};
@@ -32,7 +33,7 @@ const READY_BYTES: usize = 4 << 20;
 pub fn open<E: Engine>(
     start: &Start,
     behind: &Arc<Behind<E>>,
-    buffers: &Arc<Buffers>,
+    (buffers, porter): (&Arc<Buffers>, &Porter),
     open: Open,
     fds: Vec<OwnedFd>,
     teller: Teller,
@@ -41,7 +42,15 @@ pub fn open<E: Engine>(
     let came = Came::take(&open, fds)?;
     let pages = Arc::new(map(&at, &open, came.reading, came.window)?);
     let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
-    let (stop, bells) = came.bells.unzip();
+    let (stop, bells) = came
+        .bells
+        .map(|mut b| {
+            if matches!(**behind, Behind::Calls(_)) {
+                b.bells.porch = porch(porter, &open, (&b.shared, &b.stop), &pages, at.depth);
+            }
+            (b.stop, b.bells)
+        })
+        .unzip();
     let pulse = Arc::new(Pulse::default());
     pulse.set_awake(true);
     pulse.set_rate(open.calls_per_s);
@@ -111,8 +120,7 @@ struct Came {
     reading: OwnedFd,
     /// The window.
     window: OwnedFd,
-    /// This process's own bell for the channel's thread, and the channel's two.
-    bells: Option<(Bell, Bells)>,
+    bells: Option<Brought>,
     /// With an order to stand by.
     standby: Option<(Arc<Standby>, BatonWaiter)>,
 }
@@ -139,7 +147,16 @@ fn stand(fds: &mut Vec<OwnedFd>) -> Result<(Arc<Standby>, BatonWaiter), String> 
     Ok((Arc::new(standby), waiter))
 }
 
-fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<(Bell, Bells)>, String> {
+/// A channel's bells as they came.
+struct Brought {
+    /// This process's own for the channel's thread.
+    stop: Bell,
+    /// The app's for the service, which other channels may share.
+    shared: Bell,
+    bells: Bells,
+}
+
+fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<Brought>, String> {
     if !open.doorbell {
         return Ok(None);
     }
@@ -152,7 +169,19 @@ fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<(Bell, Bells)>, S
     // block for ever, so this process rings only its own.
     let waiter = BellWaiter::any(&[&mine, &stop])
         .map_err(|e| format!("its bell cannot be waited on: {e}"))?;
-    Ok(Some((stop, Bells { mine: waiter, app })))
+    Ok(Some(Brought { stop, shared: mine, bells: Bells { mine: waiter, app, porch: None } }))
+}
+
+/// Where a channel of calls waits for a bell that it shares.
+fn porch(
+    porter: &Porter,
+    open: &Open,
+    (shared, wake): (&Bell, &Bell),
+    memory: &WindowMemory,
+    depth: u16,
+) -> Option<Porch> {
+    let rests = || Resting { memory: memory.clone(), depth, wake: wake.clone() };
+    (open.bell != 0).then(|| porter.porch(open.bell, open.channel, shared, rests()))
 }
 
 /// Maps the channel's sides; the descriptors of the window are closed then.
