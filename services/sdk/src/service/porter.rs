@@ -226,7 +226,11 @@ impl Porch {
 
     /// This thread listens by itself again, and then the porter no longer has to.
     fn listen(&self, waiter: &BellWaiter) -> Result<()> {
-        waiter.listen(SHARED)?;
+        match waiter.listen(SHARED) {
+            // It never ceased to.
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
         self.leave();
         Ok(())
     }
