@@ -1,8 +1,8 @@
 //! Many clients and channels as text.
 
-use super::table::{Align, Table};
 use super::{checks, head, number};
 use crate::report::{ScaleReport, ScaleRow, checks as targets};
+use vfun_cli::out::Table;
 
 fn or_dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| "-".to_owned())
@@ -13,9 +13,9 @@ fn time(ns: Option<f64>) -> String {
 }
 
 fn table(columns: &[&str]) -> Table {
-    let mut table = Table::new();
+    let mut table = Table::ruled(&[]);
     for name in ["clients", "channels"].iter().chain(columns) {
-        table.column(name, Align::Right);
+        table.column(&format!(">{name}"));
     }
     table
 }
