@@ -82,7 +82,7 @@ impl Inner {
         let mut state = self.state();
         let State::Open(session) = &*state else { return Ok(None) };
         let session = session.clone();
-        // Before the memory goes: who read from it meanwhile looks here afterwards.
+        // Before the memory goes: a reader looks here after it has read.
         self.ended.store(true, Ordering::Release);
         if let Err(e) = self.span.cut_off(|_| ()) {
             self.ended.store(false, Ordering::Release);

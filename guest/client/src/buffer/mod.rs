@@ -92,7 +92,7 @@ impl Buffer {
         Error::BadOption(format!("{len} bytes from {off} on are not inside a buffer of {room}"))
     }
 
-    /// Where it lies in this process, for a library in C or a register of memory. Aligned
+    /// Where it lies in this process, for a library in C. Aligned
     /// to a page. It stays mapped for as long as this `Buffer` lives, also when the buffer
     /// is over. What is done through it is the caller's unsafe code: the host may write
     /// at any moment, so that no reference to these bytes may be made.
