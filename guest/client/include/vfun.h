@@ -380,8 +380,8 @@ typedef struct vfun_buffer_options {
   // The function that it belongs to, and ends with; null: it is the session's.
   const struct vfun_function *function;
   // 1: in one piece in the host's memory too, as a device without an address
-  // table of its own needs it. The host refuses one that is longer than a huge page, and
-  // any where the window is not of huge pages.
+  // table of its own needs it. The host refuses one that is longer than a page of the
+  // memory behind the window: 4 KiB, or 2 MiB where that is of huge pages.
   uint32_t contiguous;
   // 0; anything else is refused.
   uint32_t reserved;
