@@ -247,7 +247,7 @@ mod tests {
     fn a_guest_gets_its_window_as_its_transport_has_it() {
         let row = |transport: Transport, host: bool| {
             let socket = transport == Transport::IvshmemDoorbell;
-            let file = transport.in_file().then(|| "/w");
+            let file = transport.in_file().then_some("/w");
             let row = serde_json::json!({
                 "id": 1, "name": "vm1", "kind": if host { "host" } else { "vm" }, "vm": "vm1",
                 "window_bytes": 4 << 20, "transport": transport, "window_file": file,
