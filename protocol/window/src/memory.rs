@@ -167,9 +167,12 @@ impl Memory for WindowMemory {
     }
     #[inline(always)]
     fn publish_own(&self, at: usize, first: u64, second: u64, from: usize, len: usize) {
-        let (line, from) = (self.mine.line(at), ReadSpan::line(&self.mine, from));
-        for i in 0..len.div_ceil(8).min(LINE_WORDS - 2) {
-            line.store(2 + i, from.load(i, Ordering::Relaxed), Ordering::Relaxed);
+        let line = self.mine.line(at);
+        if len > 0 {
+            let from = ReadSpan::line(&self.mine, from);
+            for i in 0..len.div_ceil(8).min(LINE_WORDS - 2) {
+                line.store(2 + i, from.load(i, Ordering::Relaxed), Ordering::Relaxed);
+            }
         }
         line.store(1, second, Ordering::Relaxed);
         line.store(0, first, Ordering::Release);

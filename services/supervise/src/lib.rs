@@ -162,10 +162,9 @@ impl Lengths {
     /// Whether arguments can have so many bytes.
     #[inline]
     pub fn fit(&self, bytes: u32) -> bool {
-        // Below the least it wraps to far above the most.
-        let over = bytes.wrapping_sub(self.min);
-        over <= self.max.saturating_sub(self.min)
-            && (self.step <= 1 || over.is_multiple_of(self.step))
+        bytes >= self.min
+            && bytes <= self.max
+            && (self.step <= 1 || (bytes - self.min).is_multiple_of(self.step))
     }
 }
 

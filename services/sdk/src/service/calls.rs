@@ -131,9 +131,14 @@ impl<I: Serve> Calls<I> {
                 self.put_back.get_or_insert(r.cell);
                 return;
             }
-            self.serve_request(&r);
+            self.serve_apart(&r);
         }
         self.rest();
+    }
+
+    #[inline(never)]
+    fn serve_apart(&mut self, r: &Request) {
+        self.serve_request(r);
     }
 
     /// Whether the channel is to be left now, for a call that another service begins with.
@@ -155,7 +160,7 @@ impl<I: Serve> Calls<I> {
         loop {
             match look {
                 Next::Call(r) => {
-                    self.serve_request(&r);
+                    self.serve_apart(&r);
                     return self.rest();
                 }
                 Next::Nothing if clock::now().saturating_sub(from) < most => {
@@ -211,7 +216,7 @@ impl<I: Serve> Calls<I> {
         self.instance.run(command, args, out)
     }
 
-    #[inline]
+    #[inline(always)]
     fn answer(&mut self, cell: usize, len: usize) {
         if self.out_bytes == 0 {
             // As they are: a copy of all 48 bytes would wait for the driver's stores.
@@ -244,7 +249,8 @@ impl<I: Serve> Calls<I> {
         self.server.answer_inline(cell, Status::DriverError, &bytes[..n]);
     }
 
-    #[inline]
+    /// Inlined where calls are looked for, so that what the look found stays in registers.
+    #[inline(always)]
     fn serve_request(&mut self, r: &Request) {
         let rate = self.pulse.rate();
         if rate != 0 && (self.put_back.is_some() || !self.hold_back(rate)) {
@@ -259,10 +265,11 @@ impl<I: Serve> Calls<I> {
             self.current = true;
             fault::in_call(self.server.memory(), r, "begun");
             self.pulse.begin();
-            let done = match self.meter.due() {
-                false => self.compute(r),
-                true => self.measure(r),
-            };
+            let timed = self.meter.due().then(|| self.timed_from());
+            let done = self.compute(r);
+            if let Some(from) = timed {
+                self.timed_until(from, matches!(done, Ok(Outcome::Later)));
+            }
             self.pulse.end();
             fault::in_call(self.server.memory(), r, "computed");
             match done {
@@ -327,22 +334,29 @@ impl<I: Serve> Calls<I> {
         self.throttle.used(clock::now)
     }
 
+    /// When the call began that is timed.
+    #[cold]
     #[inline(never)]
-    fn measure(&mut self, r: &Request) -> Result<Outcome, DriverError> {
-        let mut from = clock::now();
+    fn timed_from(&mut self) -> u64 {
+        let from = clock::now();
         if self.meter.turn_is_over(from) {
             std::thread::yield_now();
-            from = clock::now();
+            return clock::now();
         }
-        let done = self.compute(r);
+        from
+    }
+
+    /// That call was computed.
+    #[cold]
+    #[inline(never)]
+    fn timed_until(&mut self, from: u64, later: bool) {
         let now = clock::now();
         self.meter.took(self.server.memory(), now.saturating_sub(from), now);
         // A caller that never pauses must not keep others from their answers. Where
         // this call is held, its own answer may be among them: not before it is.
-        if !matches!(done, Ok(Outcome::Later)) {
+        if !later {
             self.deliver(true);
         }
-        done
     }
 
     /// What `rst` carries does not count.
@@ -421,7 +435,7 @@ impl<I: Serve> Work for Calls<I> {
         if let Next::Broken(v) = next { Seen::Broken(*v) } else { Seen::Nothing }
     }
 
-    #[inline]
+    #[inline(always)]
     fn serve(&mut self, next: &Next) {
         if let Next::Call(r) = next {
             self.serve_request(r);

@@ -139,24 +139,30 @@ impl Loop {
     /// Waits for one call and serves it.
     #[inline(always)]
     pub fn turn<W: Work>(&self, work: &mut W) -> Turn {
-        let mut look = W::Look::default();
-        work.next(&mut look);
-        match W::seen(&look) {
-            Seen::Request => work.serve(&look),
-            Seen::Nothing => {
+        let mut looks = 0;
+        // One place that serves, whichever look finds the call.
+        loop {
+            let mut look = W::Look::default();
+            work.next(&mut look);
+            match W::seen(&look) {
+                Seen::Request => {
+                    work.serve(&look);
+                    break;
+                }
+                Seen::Nothing => {}
+                Seen::Broken(v) => return Turn::Ended(End::Broken(v)),
+            }
+            if looks == 0 {
                 work.rest();
-                match self.wait(self.policy.first_looks(), work) {
-                    Outcome::Found(look) => work.serve(&look),
-                    Outcome::End(end) => {
-                        if end == End::Stopped {
-                            work.leave();
-                        }
-                        return Turn::Ended(end);
-                    }
-                    Outcome::Served => {}
+            }
+            if looks == self.policy.first_looks() {
+                match self.wait_on(work) {
+                    Some(end) => return Turn::Ended(end),
+                    None => break,
                 }
             }
-            Seen::Broken(v) => return Turn::Ended(End::Broken(v)),
+            looks += 1;
+            pause();
         }
         if self.pulse.stopping() {
             work.leave();
@@ -165,28 +171,21 @@ impl Loop {
         Turn::Served
     }
 
-    #[inline]
-    fn wait<W: Work>(&self, first_looks: u32, work: &mut W) -> Outcome<W::Look> {
-        for _ in 0..first_looks {
-            pause();
-            let mut look = W::Look::default();
-            work.next(&mut look);
-            match W::seen(&look) {
-                Seen::Request => {
-                    work.serve(&look);
-                    return Outcome::Served;
-                }
-                Seen::Nothing => {}
-                Seen::Broken(v) => return Outcome::End(End::Broken(v)),
-            }
-        }
-        self.wait_on(work)
-    }
-
+    /// Waits for longer and serves what comes; the loop's end, if that came instead.
     #[inline(never)]
-    fn wait_on<W: Work>(&self, work: &mut W) -> Outcome<W::Look> {
+    fn wait_on<W: Work>(&self, work: &mut W) -> Option<End> {
         let mut here = Here { work, on: self, nap: LOOK_FIRST };
-        wait(&self.policy, &self.learned, &mut here)
+        match wait(&self.policy, &self.learned, &mut here) {
+            Outcome::Served => return None,
+            Outcome::Found(look) => {
+                work.serve(&look);
+                return None;
+            }
+            Outcome::End(End::Stopped) => {}
+            Outcome::End(end) => return Some(end),
+        }
+        work.leave();
+        Some(End::Stopped)
     }
 }
 
