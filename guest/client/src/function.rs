@@ -83,8 +83,7 @@ impl Function {
     /// every cell is in use.
     #[inline]
     pub fn submit(&self, args: &[u8]) -> Result<Pending<'_>> {
-        let flight = self.inner.calls.submit(Command::Set, args)?;
-        Ok(Pending::new(&self.inner, flight))
+        self.inner.calls.submit(Command::Set, args, |flight| Pending::new(&self.inner, flight))
     }
 
     /// Lends a cell out, so that its arguments are written where the service

@@ -28,7 +28,7 @@ impl Function {
     /// As [`Function::submit`] (or, for [`Command::Rst`], [`Function::rst`]), without a borrow.
     #[doc(hidden)]
     pub fn submit_owned(&self, command: Command, args: &[u8]) -> Result<OwnedPending> {
-        let flight = self.inner.calls.submit(command, args)?;
+        let flight = self.inner.calls.submit(command, args, |flight| flight)?;
         Ok(OwnedPending { function: self.inner.clone(), flight: Some(flight) })
     }
 

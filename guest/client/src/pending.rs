@@ -4,6 +4,7 @@ use crate::calls::{Flight, Into, Landed, Results, Sink, ToVec, With};
 use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::waiter::InFlight;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfun_wire::channel::CellState;
@@ -34,18 +35,18 @@ impl<'a> Pending<'a> {
 
     /// Waits for the results.
     pub fn wait(self) -> Result<Vec<u8>> {
-        self.land(None, ToVec)
+        self.land(ToVec)
     }
 
     /// Waits for the results, into a buffer: their length.
     #[inline]
     pub fn wait_into(self, results: &mut [u8]) -> Result<usize> {
-        self.land(None, Into(results))
+        self.land(Into(results))
     }
 
     /// Waits for the results and reads them where they lie.
     pub fn wait_with<T>(self, read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
-        self.land(None, With(read))
+        self.land(With(read))
     }
 
     /// Waits for the results at most this long, else [`Error::TimedOut`]; the
@@ -87,8 +88,11 @@ impl<'a> Pending<'a> {
     }
 
     #[inline]
-    fn land<S: Sink>(mut self, timeout: Option<Duration>, sink: S) -> Result<S::Out> {
-        self.land_within(timeout, sink)
+    fn land<S: Sink>(self, sink: S) -> Result<S::Out> {
+        // From here on there is nothing to abandon: the wait has the call.
+        let mut this = ManuallyDrop::new(self);
+        let Some(flight) = this.flight.take() else { return Err(taken()) };
+        this.function.calls.land(flight, sink)
     }
 
     #[inline]

@@ -15,7 +15,7 @@ use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::status::BreakReason;
 use vfun_wire::{LINE_WORDS, PAGE};
 
-/// A cell's private state: a lap and whether it is taken, on a line of its own.
+/// A cell's private state, a lap and whether it is taken, on a line of its own.
 #[repr(align(64))]
 struct Cell(AtomicU64);
 
@@ -23,8 +23,13 @@ struct Cell(AtomicU64);
 const DONE_INLINE: u64 = Word0::rest(CellState::Done.to_wire(), 0);
 const DONE_SPACE: u64 = Word0::rest(CellState::Done.to_wire(), FLAG_DATA);
 
-const FREE: u64 = 0;
 const TAKEN: u64 = 1;
+
+/// What stands for a free cell that was used so often.
+#[inline(always)]
+fn free(laps: u32) -> u64 {
+    u64::from(laps) << 1
+}
 
 /// Every cell is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +167,7 @@ impl<M: Memory> Caller<M> {
     /// Over freshly laid out (zeroed) memory. `depth` is a power of two.
     pub fn new(mem: M, depth: u16, cell_bytes: u32) -> Self {
         assert!(depth.is_power_of_two());
-        let cells = (0..depth).map(|_| Cell(AtomicU64::new(FREE))).collect();
+        let cells = (0..depth).map(|_| Cell(AtomicU64::new(free(0)))).collect();
         Caller { mem, cell_bytes, mask: u32::from(depth) - 1, turn: AtomicU32::new(0), cells }
     }
 
@@ -192,31 +197,32 @@ impl<M: Memory> Caller<M> {
         }
     }
 
+    /// Whoever finds a cell free has it: an exchange has one winner. What is expected is
+    /// a free cell, so that one that is taken needs no comparison of its own.
     #[inline(always)]
     fn try_claim(&self, cell: u32) -> Option<Claim> {
         let state = &self.cells[cell as usize].0;
-        let now = state.load(Ordering::Relaxed);
-        if now & TAKEN != 0 {
-            return None;
-        }
-        let taken = now | TAKEN;
-        state.compare_exchange(now, taken, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        let was = state.load(Ordering::Relaxed) & !TAKEN;
+        state.compare_exchange(was, was | TAKEN, Ordering::Acquire, Ordering::Relaxed).ok()?;
         self.turn.store((cell + 1) & self.mask, Ordering::Relaxed);
         // The lap counts uses of this cell from 0; its sequence
         // number is one more, so that fresh memory answers nothing.
-        Some(Claim { cell, seq: ((now >> 1) as u32).wrapping_add(1) })
+        Some(Claim { cell, seq: ((was >> 1) as u32).wrapping_add(1) })
     }
 
     /// Any other cell than this, beginning behind it.
     #[cold]
     fn claim_after(&self, cell: u32) -> Result<Claim, Full> {
-        (1..=self.mask).find_map(|i| self.try_claim((cell + i) & self.mask)).ok_or(Full)
+        let others = (1..=self.mask).map(|i| (cell + i) & self.mask);
+        // A look before the exchange: most of these are taken.
+        let seems_free = |&c: &u32| self.cells[c as usize].0.load(Ordering::Relaxed) & TAKEN == 0;
+        others.filter(seems_free).find_map(|c| self.try_claim(c)).ok_or(Full)
     }
 
     /// Gives an unposted cell back. Its sequence number is not used up.
     pub fn unclaim(&self, claim: Claim) {
-        let lap = u64::from(claim.seq.wrapping_sub(1));
-        self.cells[claim.cell()].0.store(lap << 1 | FREE, Ordering::Release);
+        let laps = claim.seq.wrapping_sub(1);
+        self.cells[claim.cell()].0.store(free(laps), Ordering::Release);
     }
 
     /// Posts a call whose arguments go in line (at most 48 bytes). The service
@@ -408,18 +414,15 @@ impl<M: Memory> Caller<M> {
     /// A call that was not answered keeps its cell: the service may still write there.
     #[inline]
     pub fn take(&self, ticket: Ticket) {
-        self.cells[ticket.cell as usize]
-            .0
-            .store(u64::from(ticket.seq) << 1 | FREE, Ordering::Release);
+        self.cells[ticket.cell as usize].0.store(free(ticket.seq), Ordering::Release);
     }
 
     /// As [`Caller::take`], but the cell stays this caller's, for its next call.
     #[inline]
     pub fn keep(&self, ticket: Ticket) -> Claim {
         // The lap that this call used up counts; the cell was never free.
-        self.cells[ticket.cell as usize]
-            .0
-            .store(u64::from(ticket.seq) << 1 | TAKEN, Ordering::Relaxed);
+        let state = &self.cells[ticket.cell as usize].0;
+        state.store(free(ticket.seq) | TAKEN, Ordering::Relaxed);
         Claim { cell: ticket.cell, seq: ticket.seq.wrapping_add(1) }
     }
 

@@ -40,4 +40,4 @@ pub use process::Process;
 pub use registers::Registers;
 pub use slice::{SHORTEST_SLICE, ask_for_slices};
 pub use spaces::{Space, Spaces};
-pub use span::{OutOfBounds, ReadLine, ReadSpan, WriteLine, WriteSpan};
+pub use span::{OutOfBounds, ReadLine, ReadSpan, ReadWord, WriteLine, WriteSpan};

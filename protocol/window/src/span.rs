@@ -101,6 +101,21 @@ impl WriteLine<'_> {
     }
 }
 
+/// A word of shared memory that this side reads often: its bounds were checked once.
+#[derive(Clone)]
+pub struct ReadWord(ReadSpan);
+
+impl ReadWord {
+    /// The word, as it is now.
+    #[inline(always)]
+    pub fn load(&self, order: Ordering) -> u64 {
+        // SAFETY: the span is one whole word of a mapping that it keeps alive, as
+        // `ReadSpan::read_word` has checked; all access to words of shared memory is
+        // atomic.
+        u64::from_le(unsafe { AtomicU64::from_ptr(self.0.ptr.cast()) }.load(order))
+    }
+}
+
 /// A range of shared memory that this side reads. Cloning it shares it.
 #[derive(Clone)]
 pub struct ReadSpan {
@@ -170,6 +185,15 @@ impl ReadSpan {
     #[inline]
     pub fn load(&self, index: usize, order: Ordering) -> u64 {
         u64::from_le(self.word(index).load(order))
+    }
+
+    /// The 64-bit word at byte `8 * index`, to be loaded again and again.
+    pub fn read_word(&self, index: usize) -> Result<ReadWord, OutOfBounds> {
+        let word = self.part(index.checked_mul(8).ok_or(OutOfBounds)?, 8)?;
+        match (word.ptr as usize).is_multiple_of(8) {
+            true => Ok(ReadWord(word)),
+            false => Err(OutOfBounds),
+        }
     }
 
     /// The line that begins at word `index`, which is a multiple of eight. Panics
@@ -357,6 +381,18 @@ mod tests {
         let fd = memfd("t", 4096).unwrap();
         assert!(rustix::fs::ftruncate(&fd, 0).is_err());
         assert!(rustix::fs::ftruncate(&fd, 8192).is_err());
+    }
+
+    #[test]
+    fn a_word_is_checked_when_it_is_made() {
+        let fd = memfd("t", 4096).unwrap();
+        let m = Mapping::new(&fd, 0, 4096, Access::ReadWrite).unwrap().write().unwrap();
+        let last = m.read_word(511).unwrap();
+        m.store(511, 7, Release);
+        assert_eq!(last.load(Acquire), 7);
+        assert!(m.read_word(512).is_err() && m.read_word(usize::MAX).is_err());
+        assert!(m.part(4, 16).unwrap().read_word(0).is_err(), "words are aligned");
+        assert!(m.part(0, 12).unwrap().read_word(1).is_err(), "a part of a word is none");
     }
 
     #[test]

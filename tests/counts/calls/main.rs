@@ -107,6 +107,7 @@ fn transfers() {
         ("4 KiB", shape(MOST, 1, 8)),
         ("null, 8 in flight", shape(0, 8, 8)),
         ("null, 8 in flight, looked for", Shape { polled: true, ..shape(0, 8, 8) }),
+        ("null, 16 in flight", shape(0, 16, 64)),
         ("null, 64 in flight", shape(0, 64, 64)),
         ("48 bytes, 64 in flight", shape(48, 64, 64)),
     ] {
@@ -128,4 +129,8 @@ fn main() {
     let lines = Channel::open(&library, 8, 0);
     plain("null, no data space", &lines, 0);
     plain("48 bytes, no data space", &lines, 48);
+    drop(lines);
+    let many = Channel::open(&library, 64, 0);
+    in_flight("null, no data space, 16 in flight", &many, 16);
+    in_flight("null, no data space, 64 in flight", &many, 64);
 }

@@ -120,12 +120,17 @@ impl Calls {
         }
     }
 
-    /// Starts a call; fails if every cell is in use.
+    /// Starts a call; fails if every cell is in use. Gives what is `made` of it.
     #[inline(always)]
-    pub fn submit(&self, command: Command, args: &[u8]) -> Result<Flight> {
+    pub fn submit<T>(
+        &self,
+        command: Command,
+        args: &[u8],
+        made: impl FnOnce(Flight) -> T,
+    ) -> Result<T> {
         match self.window() {
-            Some(w) => w.submit(command, args).map(Flight::Cell),
-            None => self.submit_elsewhere(command, args),
+            Some(w) => w.submit(command, args, |ticket| made(Flight::Cell(ticket))),
+            None => self.submit_elsewhere(command, args).map(made),
         }
     }
 
@@ -134,6 +139,23 @@ impl Calls {
         match self.way()? {
             Way::Tcp(t) => t.submit(command, args).map(Flight::Frame),
             _ => Err(Self::no_calls()),
+        }
+    }
+
+    /// Waits for a call, however long it takes.
+    #[inline(always)]
+    pub fn land<S: Sink>(&self, flight: Flight, sink: S) -> Result<S::Out> {
+        match (self.window(), flight) {
+            (Some(w), Flight::Cell(ticket)) => w.land(ticket, sink),
+            (_, flight) => self.land_elsewhere(flight, sink),
+        }
+    }
+
+    #[inline(never)]
+    fn land_elsewhere<S: Sink>(&self, flight: Flight, sink: S) -> Result<S::Out> {
+        match self.wait_elsewhere(flight, None, sink) {
+            Landed::Done(result) => result,
+            Landed::Flying(_) => Err(Error::TimedOut(std::time::Duration::ZERO)),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::transport::{BellPlace, Bells, Window, map};
 use std::sync::Arc;
 use vfun_ring::WindowMemory;
 use vfun_window::{Access, MapError, Spaces};
-use vfun_wire::channel::spaces_off;
+use vfun_wire::channel::{in_header, spaces_off};
 use vfun_wire::kind::{self, CallsShape};
 use vfun_wire::place::ChannelPlace;
 use vfun_wire::range::PlaceError;
@@ -73,6 +73,7 @@ impl WindowCalls {
             (spaces_off(info.depth), usize::from(info.depth) * info.cell_bytes as usize);
         let shape = |_| Error::Map(MapError::Shape);
         let results = memory.theirs().part(off, len).map_err(shape)?;
+        let sleeps = memory.theirs().read_word(in_header::SLEEPS).map_err(shape)?;
         let spaces = match info.cell_bytes as usize {
             0 => None,
             bytes => {
@@ -85,7 +86,7 @@ impl WindowCalls {
         Ok(Self::new(
             window,
             memory,
-            results,
+            (results, sleeps),
             spaces,
             info,
             policy.clone(),

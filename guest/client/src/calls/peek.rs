@@ -62,7 +62,7 @@ impl Calls {
         args: &[u8],
         until: Option<Instant>,
     ) -> Result<Flight> {
-        match (self.submit(command, args), self.way()) {
+        match (self.submit(command, args, |flight| flight), self.way()) {
             (Err(Error::Full { .. }), Ok(Way::Window(w))) => {
                 w.post(w.wait_for_cell(until)?, command, args).map(Flight::Cell)
             }

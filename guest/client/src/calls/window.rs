@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Quick, Ticket, WindowMemory};
 use vfun_wait::Learned;
-use vfun_window::{Bell, ReadSpan, Space, Spaces, pause};
+use vfun_window::{Bell, ReadSpan, ReadWord, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
 use vfun_wire::limits::INLINE_BYTES;
 use vfun_wire::status::BreakReason;
@@ -37,6 +37,8 @@ pub(crate) struct WindowCalls {
     window: Arc<Window>,
     pub(super) spaces: Option<Arc<Spaces>>,
     results: ReadSpan,
+    /// Whether the service sleeps.
+    sleeps: ReadWord,
     cell_bytes: usize,
     max_args: usize,
     /// Where to ring and to sleep, and whether either is possible.
@@ -78,7 +80,7 @@ impl WindowCalls {
     pub(super) fn new(
         window: Arc<Window>,
         memory: WindowMemory,
-        results: ReadSpan,
+        (results, sleeps): (ReadSpan, ReadWord),
         spaces: Option<Arc<Spaces>>,
         info: &GrantInfo,
         policy: WaitPolicy,
@@ -89,6 +91,7 @@ impl WindowCalls {
             window,
             spaces,
             results,
+            sleeps,
             cell_bytes: info.cell_bytes as usize,
             max_args: info.max_args(),
             place,
@@ -123,23 +126,41 @@ impl WindowCalls {
             None => self.wait_for_cell(None)?,
         };
         let ticket = self.post(claim, command, args)?;
+        self.land(ticket, sink)
+    }
+
+    /// Claims and posts; fails if every cell is in use. What is made of the ticket is put
+    /// together in its place: a ticket in a result would be moved once more.
+    #[inline(always)]
+    pub fn submit<T>(
+        &self,
+        command: Command,
+        args: &[u8],
+        made: impl FnOnce(Ticket) -> T,
+    ) -> Result<T> {
+        self.check(args.len())?;
+        let claim = self.claim()?;
+        if args.len() > INLINE_BYTES {
+            return self.post_filled(claim, command, args).map(made);
+        }
+        let ticket = self.caller.post_inline(claim, command, args);
+        self.ring_seen(&ticket);
+        Ok(made(ticket))
+    }
+
+    /// Waits for an answer without a limit, and takes it.
+    #[inline(always)]
+    pub fn land<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
         match self.first_looks(&ticket) {
             Quick::Inline(len) => sink.inline(len, &self.caller, ticket),
             Quick::Space(len) => self.finish_space(ticket, len, sink),
-            _ => self.land(ticket, sink),
+            _ => self.land_later(ticket, sink),
         }
     }
 
-    /// Claims and posts; fails if every cell is in use.
-    #[inline(always)]
-    pub fn submit(&self, command: Command, args: &[u8]) -> Result<Ticket> {
-        self.check(args.len())?;
-        self.post(self.claim()?, command, args)
-    }
-
-    /// Waits for an answer without a limit, after the first looks.
+    /// The same after the first looks.
     #[inline(never)]
-    fn land<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
+    fn land_later<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
         match self.wait_longer(ticket, None, sink) {
             Landed::Done(result) => result,
             Landed::Flying(_) => Err(Error::TimedOut(Duration::ZERO)),
@@ -291,7 +312,7 @@ impl WindowCalls {
     /// to sleep; [`Sleeper::nudge`], or its own first short sleep, catches that.
     #[inline(always)]
     fn ring_seen(&self, ticket: &Ticket) {
-        if self.caller.seems_asleep() {
+        if self.sleeps.load(Ordering::Relaxed) != 0 {
             self.ring_for(name(ticket));
         }
     }

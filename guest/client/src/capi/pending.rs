@@ -82,7 +82,7 @@ pub unsafe extern "C" fn vfun_submit(
             put(pending, std::ptr::null_mut(), "pending is null")?;
             let f = given(function, "function is null")?;
             let args = edge::args(args, args_len)?;
-            let flight = f.function.inner.calls.submit(Command::Set, args)?;
+            let flight = f.function.inner.calls.submit(Command::Set, args, |flight| flight)?;
             put(pending, vfun_pending::handle(f.function.inner.clone(), flight), "pending is null")
         }
     })

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use vfun_window::{Access, MapError, Mapping, ReadSpan};
+use vfun_window::{Access, MapError, Mapping, ReadSpan, ReadWord};
 use vfun_wire::PAGE;
 use vfun_wire::header::{HOST_BEAT_OFF, HOST_STATE_OFF, Role, WindowHeader, check_size};
 use vfun_wire::limits::NAME_BYTES;
@@ -27,6 +27,8 @@ pub(crate) struct Window {
     pub bells: Bells,
     /// Page 0, for reading only: for the few words that change.
     header: ReadSpan,
+    /// The header's generation, as it is now.
+    found: ReadWord,
     beat: HostBeat,
 }
 
@@ -44,7 +46,8 @@ impl Window {
             .map_err(|why| Error::NotAWindow { place: place(), why })?;
         let offered = Features(checked.features.get()).has(Features::DOORBELL);
         let bells = if offered { transport.bells()? } else { Bells::default() };
-        Ok(Window { transport, checked, bells, header, beat: HostBeat::default() })
+        let found = header.read_word(GENERATION_WORD).map_err(|_| Error::Map(MapError::Shape))?;
+        Ok(Window { transport, checked, bells, header, found, beat: HostBeat::default() })
     }
 
     /// The generation that was checked.
@@ -55,7 +58,7 @@ impl Window {
     /// Whether the window was laid out anew since, or its device was unplugged.
     #[inline(always)]
     pub fn is_stale(&self) -> bool {
-        self.header.load(GENERATION_WORD, Ordering::Relaxed) != self.generation()
+        self.found.load(Ordering::Relaxed) != self.generation()
     }
 
     /// The error of a window that was laid out anew, if it was.
@@ -71,7 +74,7 @@ impl Window {
             true => Error::DeviceGone,
             false => Error::StaleGeneration {
                 ours: self.generation(),
-                found: self.header.load(GENERATION_WORD, Ordering::Relaxed),
+                found: self.found.load(Ordering::Relaxed),
             },
         }
     }
