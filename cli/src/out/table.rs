@@ -195,9 +195,9 @@ mod tests {
         assert_eq!(
             t.render(),
             "      │ a long name  │ b\n\
-             what  │ p50      p99  │ p50\n\
-             ───────────────────────────\n\
-             call  │   1        2  │ 333\n"
+             what  │ p50     p99  │ p50\n\
+             ──────────────────────────\n\
+             call  │   1       2  │ 333\n"
         );
     }
 }
