@@ -58,21 +58,20 @@ fn ratio(row: Row<'_>) -> Option<f64> {
 }
 
 fn of(report: &WaitingReport, domain: Domain) -> Vec<Check> {
-    let mut checks = alone(report, domain);
+    let mut checks = null_calls(report, domain);
     checks.extend(crowd(report, domain));
-    checks.push(idle(report, domain));
+    checks.extend([pair_alone(report, domain), idle(report, domain)]);
     checks
 }
 
 const P50: Figure = |r| r.p50_ns;
 const PER_S: Figure = |r| r.calls_per_s;
 
-/// One caller and one service.
-fn alone(report: &WaitingReport, domain: Domain) -> Vec<Check> {
+/// One call at a time.
+fn null_calls(report: &WaitingReport, domain: Domain) -> Vec<Check> {
     let call = |mode| report.find(domain, Waiting::NullCall, Some(mode));
     let (hybrid, spin, sleep) = (call(Mode::Hybrid), call(Mode::Spin), call(Mode::Sleep));
     let bare = report.find(domain, Waiting::BareDoorbell, None);
-    let alone = |mode| report.find(domain, Waiting::Alone, Some(mode));
     vec![
         compare(
             format!("null call, hybrid over spin, {domain}"),
@@ -90,15 +89,20 @@ fn alone(report: &WaitingReport, domain: Domain) -> Vec<Check> {
             ns,
             |r| r <= SLEEP_OVER_BARE,
         ),
-        compare(
-            format!("a pair alone: calls, hybrid over sleep, {domain}"),
-            format!("at least {} ×", times(ALONE)),
-            both(alone(Mode::Hybrid), alone(Mode::Sleep), PER_S),
-            ratio(alone(Mode::Hybrid)),
-            rate,
-            |r| r >= ALONE,
-        ),
     ]
+}
+
+/// One caller and one service, with a processor each.
+fn pair_alone(report: &WaitingReport, domain: Domain) -> Check {
+    let alone = |mode| report.find(domain, Waiting::Alone, Some(mode));
+    compare(
+        format!("a pair alone: calls, hybrid over sleep, {domain}"),
+        format!("at least {} ×", times(ALONE)),
+        both(alone(Mode::Hybrid), alone(Mode::Sleep), PER_S),
+        ratio(alone(Mode::Hybrid)),
+        rate,
+        |r| r >= ALONE,
+    )
 }
 
 /// More callers and services than processors.
