@@ -10,6 +10,7 @@ import threading
 import pytest
 
 import virtfun
+from virtfun import _async
 
 
 def sleep(ms):
@@ -49,7 +50,7 @@ def test_the_loop_goes_on_meanwhile(host):
 @pytest.mark.parametrize("mode", [0, 3], ids=["results", "errors"])
 def test_calls_that_are_answered_at_once_let_others_run(host, monkeypatch, mode):
     # None of them takes a turn of the loop for its answer.
-    monkeypatch.setattr(virtfun._async, "_HERE", 60.0)
+    monkeypatch.setattr(_async, "_HERE", 60.0)
     f = host.misbehave
 
     async def main():
