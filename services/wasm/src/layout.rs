@@ -292,7 +292,7 @@ mod tests {
             b[at] = v;
             info(&b).unwrap_err().to_string()
         };
-        assert!(with(0, 3).contains("driver interface 3"), "{}", with(0, 3));
+        assert!(with(0, 4).contains("driver interface 4"), "{}", with(0, 4));
         assert!(with(4, 1).contains("must be 0"));
         assert!(with(95, 1).contains("must be 0"));
         assert!(with(8, 0).contains("empty"));
