@@ -173,6 +173,7 @@ fn app_and_driver_see_what_the_other_writes_and_no_one_else_does() {
     let row = grants.iter().find(|g| g.buffers + g.session_buffers > 0).unwrap();
     assert_eq!((row.session_buffers, row.session_buffer_bytes), (1, 102_400));
     app.put(buffer).unwrap();
+    stand.until("its service let go", |s| s.status().buffers == 0);
     app.sum(buffer).unwrap_err();
     assert_eq!(app.put(buffer).unwrap_err().code, NackCode::Stale);
 }
