@@ -44,13 +44,10 @@ fn header(data: &[u8]) {
     if data.len() % 2 == 0 {
         let mut right = WindowHeader::new(1 << 20, 1, Features::OFFERED, 1, h.client);
         if data.len() % 4 == 0 {
-            let zero = WindowHeader::new_zeroed();
-            right.role = Role::Link.to_wire().into();
-            (right.window_index, right.client_id) = (h.window_index, h.client_id);
-            (right.control_cells, right.sessions) = (zero.control_cells, zero.sessions);
-            right.guest_page_off = zero.guest_page_off;
-            (right.requests_off, right.answers_off) = (zero.requests_off, zero.answers_off);
-            right.heap_off = (LINK_HEAP_OFF as u32).into();
+            let roles = [Role::Link, Role::Data];
+            let key = h.key.map(|word| word.get());
+            right = WindowHeader::further(roles[data.len() / 4 % 2], 1 << 20, 1, key);
+            right.client_id = h.client_id;
         }
         let (given, mut fixed) = (h, right);
         (fixed.window_bytes, fixed.generation) = (given.window_bytes, given.generation);

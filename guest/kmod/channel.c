@@ -150,7 +150,7 @@ int vfun_channel_go_live(struct vfun_channel *ch, u64 generation)
 	else if (ch->buffer && ch->grant && !vfun_grant_open(ch->vf, ch->grant))
 		ret = -ENOENT;
 	if (!ret) {
-		vfun_links_look(&killed);
+		vfun_further_look(dev, &killed);
 		ret = vfun_areas_enter(ch, &killed);
 	}
 	if (!ret) {

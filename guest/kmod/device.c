@@ -21,20 +21,6 @@ void vfun_device_put(struct vfun_device *dev)
 	kref_put(&dev->ref, device_free);
 }
 
-/* The host may be slow or away, and probe shall not wait for it. */
-static void reset_work(struct work_struct *work)
-{
-	struct vfun_device *dev = container_of(work, struct vfun_device,
-					       reset_work);
-	int idx;
-
-	if (!vfun_enter(dev->win, &idx))
-		return;
-	/* Where it fails, the first HELLO tries again. */
-	vfun_ensure_reset(dev, VFUN_RESET_MS);
-	vfun_leave(dev->win, idx);
-}
-
 static struct vfun_device *device_new(struct vfun_window *win)
 {
 	struct vfun_device *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
@@ -48,7 +34,8 @@ static struct vfun_device *device_new(struct vfun_window *win)
 	mutex_init(&dev->reset_lock);
 	INIT_LIST_HEAD(&dev->files);
 	init_waitqueue_head(&dev->control_wq);
-	INIT_WORK(&dev->reset_work, reset_work);
+	INIT_LIST_HEAD(&dev->node);
+	INIT_WORK(&dev->host_work, vfun_further_work);
 	INIT_WORK(&dev->reap_work, vfun_reap);
 	INIT_DELAYED_WORK(&dev->beat_work, vfun_beat);
 	return dev;
@@ -85,7 +72,9 @@ int vfun_device_add(struct vfun_window *win)
 	ret = misc_register(&dev->misc);
 	if (ret)
 		goto bells;
-	queue_work(dev->wq, &dev->reset_work);
+	vfun_further_node(dev, true);
+	/* The host may be slow or away, and probe shall not wait for it. */
+	queue_work(dev->wq, &dev->host_work);
 	dev_info(&win->pdev->dev, "VirtFun window of %llu MiB, generation %llu: /dev/%s\n",
 		 win->bytes >> 20, win->generation, dev->name);
 	return 0;
@@ -133,6 +122,7 @@ void vfun_device_remove(struct vfun_device *dev)
 {
 	misc_deregister(&dev->misc);
 	vfun_device_quiesce(dev);
+	vfun_further_node(dev, false);
 	dev->win->dev = NULL;
 	ida_free(&vfun_ids, dev->id);
 	vfun_device_put(dev);

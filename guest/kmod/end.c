@@ -147,6 +147,7 @@ void vfun_kill_files(struct vfun_device *dev, unsigned int reason)
 	vfun_kill_begin();
 	list_for_each_entry(vf, &dev->files, list)
 		kill_live(vf, reason, &killed);
+	vfun_further_forget(dev, reason, &killed);
 	vfun_kill_end(&killed);
 }
 
@@ -163,9 +164,10 @@ void vfun_kill_device(struct vfun_device *dev)
 	WRITE_ONCE(dev->win->gone, true);
 	list_for_each_entry(vf, &dev->files, list) {
 		kill_live(vf, VFUN_BREAK_REASON_DEVICE_GONE, &killed);
-		unmap_mapping_range(vf->mapping, VFUN_MAP(dev->win->index, 0),
+		unmap_mapping_range(vf->mapping, VFUN_MAP(0, 0),
 				    VFUN_PAGE, 1);
 	}
+	vfun_further_forget(dev, VFUN_BREAK_REASON_DEVICE_GONE, &killed);
 	vfun_kill_end(&killed);
 }
 

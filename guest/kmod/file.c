@@ -236,6 +236,24 @@ static long ioc_eventfd(struct vfun_file *vf,
 	return ret;
 }
 
+static long ioc_buffer(struct vfun_file *vf, struct vfun_ioc_buffer __user *arg)
+{
+	struct vfun_ioc_buffer b;
+	struct vfun_grant *grant;
+	long ret = -ENOENT;
+
+	if (copy_from_user(&b, arg, sizeof(b)))
+		return -EFAULT;
+	if (vfun_gone(vf->dev))
+		return -ENODEV;
+	spin_lock(&vf->lock);
+	grant = vfun_grant_find(vf, VFUN_HOLDS_BUFFER, b.buffer);
+	if (grant)
+		ret = grant->ch && !READ_ONCE(grant->ch->dead) ? 0 : -EPIPE;
+	spin_unlock(&vf->lock);
+	return ret;
+}
+
 static long vfun_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 {
 	struct vfun_file *vf = filp->private_data;
@@ -262,6 +280,9 @@ static long vfun_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 		break;
 	case VFUN_IOC_WINDOW:
 		ret = ioc_window(vf, p);
+		break;
+	case VFUN_IOC_BUFFER:
+		ret = ioc_buffer(vf, p);
 		break;
 	default:
 		return -ENOTTY;

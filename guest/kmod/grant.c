@@ -245,7 +245,7 @@ static struct vfun_channel *channel_from(struct vfun_request *r, u64 grant)
 	if (!ch)
 		return ERR_PTR(-ENOMEM);
 	ret = -EPROTO;
-	if (!ch->head || ch->head->range.window != win->index)
+	if (!ch->head || ch->head->range.window)
 		goto put;
 	ch->grant = grant;
 	ch->vector_out = ack->vector_out;
@@ -378,6 +378,7 @@ int vfun_buffer_get(struct vfun_request *r)
 	const struct vfun_buffer_ack *ack = (void *)r->answer;
 	struct vfun_channel *ch = NULL;
 	struct vfun_grant *grant;
+	u16 window = 0;
 	u64 buffer = 0;
 	int ret;
 
@@ -387,6 +388,7 @@ int vfun_buffer_get(struct vfun_request *r)
 	ret = vfun_request_exchange(r);
 	if (!ret && r->x.acked) {
 		buffer = ack->buffer;
+		window = ack->range.window;
 		ch = buffer_from(r, &asked);
 		if (IS_ERR(ch)) {
 			ret = PTR_ERR(ch);
@@ -406,5 +408,7 @@ int vfun_buffer_get(struct vfun_request *r)
 	/* One whose session or grant has ended is not there any more. */
 	if (ret == -ENXIO || ret == -ENOMEM || ret == -EPROTO)
 		put_unknown(r, buffer);
+	if (ret == -ENXIO)
+		vfun_further_missing(r->vf->dev, window);
 	return ret;
 }

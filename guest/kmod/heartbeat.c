@@ -20,7 +20,7 @@ void vfun_beat(struct work_struct *work)
 	if (!vfun_enter(dev->win, &idx))
 		return;
 	vfun_layout_check(dev);
-	vfun_links_check();
+	vfun_further_check(dev);
 
 	mutex_lock(&vfun_lock);
 	list_for_each_entry(vf, &dev->files, list) {

@@ -33,8 +33,8 @@ static const char *control_wrong(const struct vfun_window *win,
 	    h->requests_off != VFUN_REQUESTS_OFF ||
 	    h->answers_off != VFUN_ANSWERS_OFF || h->heap_off != VFUN_HEAP_OFF)
 		return "offsets";
-	if (h->window_index)
-		return "number";
+	if (h->key[0] || h->key[1])
+		return "key";
 	if (!(h->features & VFUN_FEATURE_DOORBELL))
 		return "features (no doorbell)";
 	if (!h->vectors || (win->vectors && h->vectors > win->vectors))
@@ -45,17 +45,17 @@ static const char *control_wrong(const struct vfun_window *win,
 }
 
 /* R-WIN-11: nothing of control. */
-static const char *link_wrong(const struct vfun_window_header *h)
+static const char *further_wrong(const struct vfun_window_header *h)
 {
 	if (h->control_cells || h->sessions)
 		return "counts";
 	if (h->guest_page_off || h->requests_off || h->answers_off ||
-	    h->heap_off != VFUN_LINK_HEAP_OFF)
+	    h->heap_off != VFUN_FURTHER_HEAP_OFF)
 		return "offsets";
 	if (h->client_id || memchr_inv(h->client, 0, sizeof(h->client)))
 		return "client";
-	if (!h->window_index)
-		return "number";
+	if (!h->key[0] && !h->key[1])
+		return "key";
 	return NULL;
 }
 
@@ -77,8 +77,8 @@ static const char *header_wrong(const struct vfun_window *win,
 		return "generation";
 	if (h->role == VFUN_ROLE_CONTROL)
 		return control_wrong(win, h);
-	if (h->role == VFUN_ROLE_LINK)
-		return link_wrong(h);
+	if (h->role == VFUN_ROLE_LINK || h->role == VFUN_ROLE_DATA)
+		return further_wrong(h);
 	return "role";
 }
 
@@ -125,7 +125,6 @@ bool vfun_layout_refused(struct vfun_window *win,
 void vfun_layout_keep(struct vfun_window *win, const struct vfun_window_header *h)
 {
 	win->role = h->role;
-	win->index = h->window_index;
 	win->heap = h->heap_off;
 	win->vectors = h->vectors;
 	win->features = h->features;
@@ -173,6 +172,8 @@ int vfun_layout_check(struct vfun_device *dev)
 		WRITE_ONCE(win->features, ret ? 0 : h.features);
 		WRITE_ONCE(win->generation, generation);
 		vfun_wake_all(dev);
+		/* The host is to know again which windows are here. */
+		queue_work(dev->wq, &dev->host_work);
 	}
 	mutex_unlock(&dev->layout_lock);
 	return ret ? -EAGAIN : 0;

@@ -2,7 +2,8 @@
 /*
  * VirtFun's module for guests: the driver of QEMU's ivshmem-doorbell device
  * that holds a VirtFun window. From probe to removal: a control window becomes
- * a node, a link is there for ranges of all nodes.
+ * a node, a further window is there for ranges of the node that names it. A
+ * further window needs no doorbell, so it may be an ivshmem-plain device.
  */
 
 #include <linux/delay.h>
@@ -37,11 +38,12 @@ static int first_look(struct vfun_window *win)
 
 static int vfun_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
+	bool doorbells = pci_msix_vec_count(pdev) > 0;
 	struct vfun_window *win;
 	int ret;
 
 	/* ivshmem-plain has the same ids; it cannot ring. */
-	if (pci_msix_vec_count(pdev) <= 0) {
+	if (!doorbells && !vfun_window_is_further(pdev)) {
 		dev_info(&pdev->dev,
 			 "an ivshmem device without doorbell (ivshmem-plain) is left to programs\n");
 		return -ENODEV;
@@ -49,19 +51,23 @@ static int vfun_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	win = vfun_window_new(pdev);
 	if (!win)
 		return -ENOMEM;
-	ret = vfun_window_open(win);
+	ret = vfun_window_open(win, doorbells);
 	if (ret)
 		goto put;
 	ret = first_look(win);
 	if (ret)
 		goto close;
+	ret = -ENODEV;
+	if (!doorbells && win->role == VFUN_ROLE_CONTROL)
+		goto close;
 	/* Interrupts are writes to memory. */
 	pci_set_master(pdev);
 	pci_set_drvdata(pdev, win);
-	if (win->role == VFUN_ROLE_LINK)
-		ret = vfun_link_add(win);
-	else
-		ret = vfun_device_add(win);
+	if (win->role != VFUN_ROLE_CONTROL) {
+		vfun_further_add(win);
+		return 0;
+	}
+	ret = vfun_device_add(win);
 	if (!ret)
 		return 0;
 
@@ -79,8 +85,8 @@ static void vfun_remove(struct pci_dev *pdev)
 {
 	struct vfun_window *win = pci_get_drvdata(pdev);
 
-	if (win->role == VFUN_ROLE_LINK)
-		vfun_link_remove(win);
+	if (win->role != VFUN_ROLE_CONTROL)
+		vfun_further_remove(win);
 	else
 		vfun_device_remove(win->dev);
 	pci_clear_master(pdev);
@@ -95,8 +101,8 @@ static void vfun_shutdown(struct pci_dev *pdev)
 {
 	struct vfun_window *win = pci_get_drvdata(pdev);
 
-	if (win->role == VFUN_ROLE_LINK)
-		vfun_link_remove(win);
+	if (win->role != VFUN_ROLE_CONTROL)
+		vfun_further_remove(win);
 	else
 		vfun_device_quiesce(win->dev);
 	pci_clear_master(pdev);
@@ -121,7 +127,7 @@ static int vfun_resume(struct device *d)
 
 	pci_set_master(win->pdev);
 	if (!dev) {
-		vfun_links_check();
+		vfun_further_changed();
 		return 0;
 	}
 	vfun_layout_check(dev);
@@ -142,7 +148,7 @@ static void vfun_reset_done(struct pci_dev *pdev)
 	if (!win || !vfun_enter(win, &idx))
 		return;
 	if (!win->dev) {
-		vfun_links_check();
+		vfun_further_changed();
 		vfun_leave(win, idx);
 		return;
 	}

@@ -24,7 +24,7 @@ struct message {
 			       offsetof(struct ack, count), \
 			       sizeof_field(struct ack, count), entry, most }
 
-/* Messages that programs may send; RESET is the module's own. */
+/* Messages that programs may send; RESET and WINDOW are the module's own. */
 static const struct message messages[] = {
 	ROW(HELLO, vfun_hello, vfun_hello_ack),
 	ROW(NEGOTIATE, vfun_negotiate, vfun_negotiate_ack),

@@ -4,8 +4,8 @@
  *
  * A window (struct vfun_window) is one PCI device: memory and doorbells. A
  * device (struct vfun_device) is one node: the control cells and sessions of
- * its control window. Link windows have no node; ranges of every node may lie
- * in them. A file (struct vfun_file) is one open of the node, and at most one
+ * its control window. Further windows have no node; each is named by the control
+ * window of one, and ranges of that node may lie in it. A file (struct vfun_file) is one open of the node, and at most one
  * session. A file has grants, and a grant that was activated has a channel
  * (struct vfun_channel): ranges of windows (struct vfun_area), each with who
  * writes it, and doorbells. A buffer is a channel of one range and no doorbell.
@@ -22,7 +22,7 @@
  *
  *  dev->layout_lock  mutex  which generation of the window is in force
  *  dev->reset_lock   mutex  RESET is sent once, before the first HELLO
- *  vfun_lock         mutex  open files of all nodes, and link windows; held
+ *  vfun_lock         mutex  open files of all nodes, and further windows; held
  *                           while pages are taken away from mappings, so that
  *                           their file stays
  *  mmap_lock         (the kernel's; held around faults and mmap)
@@ -38,8 +38,8 @@
  *
  * win->srcu stands for "the window is there": whoever touches its memory or
  * registers is inside (vfun_enter) and may sleep there, but looks at win->gone
- * each time it wakes. Removal sets win->gone, wakes all and waits. A link's
- * memory is touched under vfun_lock alone.
+ * each time it wakes. Removal sets win->gone, wakes all and waits. A further
+ * window's memory is touched under vfun_lock alone.
  *
  * What the host writes is copied once, checked, then used (R-TRU-3). Words
  * that both sides change are reached by the helpers of window.h alone.
@@ -84,18 +84,24 @@ struct vfun_vector {
 struct vfun_window {
 	struct kref ref;
 	struct vfun_device *dev;	/* the node of a control window */
-	struct list_head link;		/* of a link, under vfun_lock and map_sem */
 	u32 pci;
+
+	/* Of a further window, under vfun_lock; changed under map_sem, too. */
+	struct list_head link;
+	struct vfun_device *owner;	/* whose table names it; NULL: no one's */
+	u16 index;
+	bool told;			/* the host knows that it is here */
+	u64 key[2];
 
 	/* Valid inside srcu, as long as !gone. */
 	struct pci_dev *pdev;
 	void *memory;
-	void __iomem *regs;
+	void __iomem *regs;	/* NULL: it has no doorbells */
 	struct srcu_struct srcu;
 	bool gone;
 
 	/* What the header said, as checked; 0 and up: the heap of ranges. */
-	u16 index, role;
+	u16 role;
 	phys_addr_t at;
 	u64 bytes, heap;
 	u64 generation;		/* 0: no window now */
@@ -122,6 +128,7 @@ struct vfun_device {
 	struct mutex reset_lock;	/* reset_done */
 	bool reset_done;
 
+	struct list_head node;		/* of all nodes, under vfun_lock */
 	struct list_head files;		/* under vfun_lock */
 	unsigned int file_count;
 
@@ -129,8 +136,8 @@ struct vfun_device {
 	atomic64_t control_events;
 	DECLARE_BITMAP(cells, VFUN_CONTROL_CELLS);	/* those we hold ourselves */
 
-	struct workqueue_struct *wq;	/* goodbyes and the reset */
-	struct work_struct reset_work;
+	struct workqueue_struct *wq;	/* goodbyes, and what the host is to know */
+	struct work_struct host_work;
 	struct work_struct reap_work;
 	struct delayed_work beat_work;
 };
@@ -226,7 +233,8 @@ struct vfun_file {
 /* window.c */
 struct vfun_window *vfun_window_new(struct pci_dev *pdev);
 void vfun_window_put(struct vfun_window *win);
-int vfun_window_open(struct vfun_window *win);
+int vfun_window_open(struct vfun_window *win, bool doorbells);
+bool vfun_window_is_further(struct pci_dev *pdev);
 void vfun_window_close(struct vfun_window *win);
 
 /* bells.c */
@@ -265,11 +273,17 @@ static inline u64 vfun_generation(const struct vfun_device *dev)
 	return READ_ONCE(dev->win->generation);
 }
 
-/* links.c */
-int vfun_link_add(struct vfun_window *win);
-void vfun_link_remove(struct vfun_window *win);
-void vfun_links_look(struct list_head *killed);
-void vfun_links_check(void);
+/* further.c */
+void vfun_further_add(struct vfun_window *win);
+void vfun_further_remove(struct vfun_window *win);
+void vfun_further_look(struct vfun_device *dev, struct list_head *killed);
+void vfun_further_check(struct vfun_device *dev);
+void vfun_further_changed(void);
+void vfun_further_missing(struct vfun_device *dev, u16 index);
+void vfun_further_forget(struct vfun_device *dev, unsigned int reason,
+			 struct list_head *killed);
+void vfun_further_node(struct vfun_device *dev, bool there);
+void vfun_further_work(struct work_struct *work);
 struct vfun_window *vfun_window_find(struct vfun_device *dev, u16 index);
 
 /* layout.c */

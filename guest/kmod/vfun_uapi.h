@@ -41,7 +41,7 @@ struct vfun_ioc_info {
 
 /*
  * One control request (docs/protocol.md, section 4), with its struct of
- * vfun_wire.h as body. RESET and messages that the module does not know give
+ * vfun_wire.h as body. RESET, WINDOW and messages that the module does not know give
  * EOPNOTSUPP; it must know what a message does to the session. The answer is
  * the host's, byte for byte, once the module has checked it: the ranges of a
  * channel or buffer can be mapped when its ack is here. The kind and the shape
@@ -128,8 +128,8 @@ struct vfun_ioc_eventfd {
 };
 
 /*
- * About a window that ranges of this device may lie in: its control window (0)
- * or a link. ENOENT: there is none of this number now.
+ * About a window that ranges of this device may lie in: its control window (0),
+ * a data window or a link. ENOENT: there is none of this number now.
  */
 struct vfun_ioc_window {
 	__u16 window;		/* in: its number, as ranges have it */
@@ -139,12 +139,23 @@ struct vfun_ioc_window {
 	__u64 generation;	/* out: as checked; 0: none right now */
 };
 
+/*
+ * Whether a buffer is this file's and goes on. One ends without a word where its
+ * window was taken out of this guest, or was laid out anew.
+ *   ENOENT  no such buffer in this file
+ *   EPIPE   the buffer is over
+ */
+struct vfun_ioc_buffer {
+	__u64 buffer;
+};
+
 #define VFUN_IOC_INFO    _IOR(VFUN_IOC_MAGIC, 0, struct vfun_ioc_info)
 #define VFUN_IOC_REQUEST _IOWR(VFUN_IOC_MAGIC, 1, struct vfun_ioc_request)
 #define VFUN_IOC_WAIT    _IOWR(VFUN_IOC_MAGIC, 2, struct vfun_ioc_wait)
 #define VFUN_IOC_RING    _IOW(VFUN_IOC_MAGIC, 3, struct vfun_ioc_ring)
 #define VFUN_IOC_EVENTFD _IOW(VFUN_IOC_MAGIC, 4, struct vfun_ioc_eventfd)
 #define VFUN_IOC_WINDOW  _IOWR(VFUN_IOC_MAGIC, 5, struct vfun_ioc_window)
+#define VFUN_IOC_BUFFER  _IOW(VFUN_IOC_MAGIC, 6, struct vfun_ioc_buffer)
 
 /*
  * mmap's offset of a byte of a window: the window's number above its offset

@@ -44,8 +44,32 @@ struct vfun_window *vfun_window_new(struct pci_dev *pdev)
 	return win;
 }
 
+/*
+ * Whether a device without doorbells holds a further window. Looked at before
+ * anything of it is taken: programs may have another one mapped, or be about to.
+ */
+bool vfun_window_is_further(struct pci_dev *pdev)
+{
+	struct vfun_window_header *h = NULL;
+	bool further = false;
+
+	if (pci_enable_device_mem(pdev))
+		return false;
+	if (pci_resource_len(pdev, BAR_WINDOW) >= VFUN_WINDOW_BYTES_MIN)
+		h = memremap(pci_resource_start(pdev, BAR_WINDOW), VFUN_PAGE,
+			     MEMREMAP_WB);
+	if (h) {
+		further = READ_ONCE(h->magic) == VFUN_MAGIC &&
+			  (READ_ONCE(h->role) == VFUN_ROLE_DATA ||
+			   READ_ONCE(h->role) == VFUN_ROLE_LINK);
+		memunmap(h);
+	}
+	pci_disable_device(pdev);
+	return further;
+}
+
 /* Maps the registers and the memory, for this module alone. */
-int vfun_window_open(struct vfun_window *win)
+int vfun_window_open(struct vfun_window *win, bool doorbells)
 {
 	struct pci_dev *pdev = win->pdev;
 	int ret = pci_enable_device_mem(pdev);
@@ -73,12 +97,11 @@ int vfun_window_open(struct vfun_window *win)
 	win->memory = memremap(win->at, win->bytes, MEMREMAP_WB);
 	if (!win->memory)
 		goto regions;
+	if (!doorbells)
+		return 0;
 	win->regs = pci_iomap(pdev, BAR_REGISTERS, 0);
-	if (!win->regs)
-		goto memory;
-	return 0;
-
-memory:
+	if (win->regs)
+		return 0;
 	memunmap(win->memory);
 regions:
 	pci_release_selected_regions(pdev, BIT(BAR_REGISTERS) | BIT(BAR_WINDOW));
@@ -90,7 +113,8 @@ disable:
 /* Undoes vfun_window_open(). */
 void vfun_window_close(struct vfun_window *win)
 {
-	pci_iounmap(win->pdev, win->regs);
+	if (win->regs)
+		pci_iounmap(win->pdev, win->regs);
 	memunmap(win->memory);
 	pci_release_selected_regions(win->pdev,
 				     BIT(BAR_REGISTERS) | BIT(BAR_WINDOW));

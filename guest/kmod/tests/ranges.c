@@ -8,6 +8,8 @@
  *                          first buffer is there still
  *   ranges NODE window N   prints role and bytes of a window, or the error
  *   ranges NODE buffers    right and wrong uses of buffers
+ *   ranges NODE bulk       gets a buffer and prints where it lies; then, for each line
+ *                          of its input, its first word, and writes the line's number
  *   ranges NODE ended      prints "ready", waits until the host has ended the
  *                          channel, and looks what became of its buffers
  *   ranges NODE unrung     prints "ready", waits for a line of input: the host
@@ -67,6 +69,9 @@ static void one_buffer(int fd, int other)
 	IS(vt_buffer_put(other, b.buffer), -ENOENT);
 	/* It is no channel, and no grant. */
 	IS(vt_ring(fd, b.buffer), -ENOENT);
+	IS(vt_buffer_check(fd, b.buffer), 0);
+	IS(vt_buffer_check(other, b.buffer), -ENOENT);
+	IS(vt_buffer_check(fd, 0), -ENOENT);
 	IS(vt_release(fd, b.buffer), -ENOENT);
 	child = fork();
 	if (!child)
@@ -274,6 +279,39 @@ static int twice(void)
 	return 0;
 }
 
+/*
+ * A buffer of two pages that another side writes. Prints "window N offset N", then for
+ * each line that comes: the first word, whether the buffer goes on (0, or the error).
+ * The line's number, in hexadecimal, is written to the second page.
+ */
+static int bulk(void)
+{
+	struct vfun_buffer_ack b;
+	int fd = vt_open(), ret;
+	volatile uint64_t *p;
+	char line[32];
+
+	if (vt_hello(fd, "bulk", NULL))
+		return 1;
+	ret = vt_buffer_get(fd, 0, 2 * PAGE, &b);
+	if (ret) {
+		printf("get %d\n", -ret);
+		return 1;
+	}
+	p = map_buffer(fd, &b);
+	printf("window %u offset %llu\n", b.range.window,
+	       (unsigned long long)b.range.offset);
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		p[WORDS] = strtoull(line, NULL, 16);
+		printf("word %llx check %d\n", (unsigned long long)p[0],
+		       -vt_buffer_check(fd, b.buffer));
+		fflush(stdout);
+	}
+	printf("put %d\n", -vt_buffer_put(fd, b.buffer));
+	return 0;
+}
+
 static int window(unsigned int number)
 {
 	struct vfun_ioc_window w = { .window = number };
@@ -302,12 +340,14 @@ int main(int argc, char **argv)
 		return twice();
 	if (!strcmp(what, "window") && argc > 3)
 		return window(strtoul(argv[3], NULL, 0));
+	if (!strcmp(what, "bulk"))
+		return bulk();
 	if (!strcmp(what, "buffers"))
 		return buffers();
 	if (!strcmp(what, "ended"))
 		return ended();
 	if (!strcmp(what, "unrung"))
 		return unrung();
-	fprintf(stderr, "usage: ranges NODE activate|get|twice|window N|buffers|ended|unrung\n");
+	fprintf(stderr, "usage: ranges NODE activate|get|twice|bulk|window N|buffers|ended|unrung\n");
 	return 2;
 }

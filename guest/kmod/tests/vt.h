@@ -141,6 +141,14 @@ static inline int vt_buffer_put(int fd, uint64_t buffer)
 	return vt_request(fd, VFUN_KIND_BUFFER_PUT, &p, sizeof(p), NULL, NULL);
 }
 
+/* 0 or -errno: -EPIPE where it is over. */
+static inline int vt_buffer_check(int fd, uint64_t buffer)
+{
+	struct vfun_ioc_buffer b = { buffer };
+
+	return ioctl(fd, VFUN_IOC_BUFFER, &b) ? -errno : 0;
+}
+
 /* off: of window 0, or with VFUN_MAP. */
 static inline void *vt_map(int fd, uint64_t off, uint64_t len, int prot)
 {

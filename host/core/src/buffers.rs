@@ -20,6 +20,7 @@ use super::{Action, ControlRequest, Core, Level, ServiceId, WindowId};
 use std::collections::BTreeSet;
 use vfun_wire::limits::{BUFFER_ALIGN_MAX, BUFFERS, WINDOW_BYTES_MAX};
 use vfun_wire::message::{BUFFER_CONTIGUOUS, BufferAck, BufferGet, BufferPut, Kind};
+use vfun_wire::version::Features;
 use vfun_wire::{Handle, Nack, PAGE, page_up};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
@@ -90,9 +91,10 @@ impl Core {
             return Err(nacks::many_buffers(BUFFERS));
         }
         self.within_buffer_quota(self.client_of(r.to.window)?, asked.bytes)?;
+        let further = self.session(session)?.features.has(Features::WINDOWS);
         let w = self.windows.get_mut(&r.to.window).ok_or_else(nacks::client_removed)?;
-        let Some((memory, offset)) = w.take_buffer(now, asked.bytes, asked.align, asked.contiguous)
-        else {
+        let taken = w.take_buffer(now, further, asked.bytes, asked.align, asked.contiguous);
+        let Some((memory, offset)) = taken else {
             return Err(nacks::no_buffer_room(asked.bytes, asked.align, asked.contiguous, w, now));
         };
         let services = self.services_of(session);

@@ -343,6 +343,11 @@ impl Catalog {
         self.function_of(owner, name).map(Function::terms)
     }
 
+    /// A VM by its name, if it is there.
+    pub fn vm_named(&self, name: &VmName) -> Option<VmOf<'_>> {
+        self.client(&name.client)?.vm(&name.vm)
+    }
+
     /// A VM, if it is there.
     pub fn vm(&self, id: &VmId) -> Option<VmOf<'_>> {
         self.clients.get(&id.client)?.vm(&id.vm)

@@ -103,6 +103,21 @@ pub enum Event {
         /// The memory's number in ranges.
         index: u16,
     },
+    /// A further window was named in a VM's control window. It is memory of that window
+    /// once the guest says that it is there.
+    WindowNamed {
+        /// The control window.
+        window: WindowId,
+        /// What was named.
+        named: super::further::Further,
+    },
+    /// It is named no more: what lies there ends.
+    WindowUnnamed {
+        /// The control window.
+        window: WindowId,
+        /// Its number.
+        index: u16,
+    },
     /// A request.
     Request(ControlRequest),
     /// The heartbeat words of a window's session lines, looked at now.

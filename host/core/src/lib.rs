@@ -40,6 +40,7 @@ pub mod event;
 mod exits;
 pub mod failures;
 pub mod fair;
+pub mod further;
 pub mod grant;
 mod grants;
 mod hands;
@@ -119,6 +120,8 @@ pub struct Core {
     /// Services that were asked what they serve and have not said so yet.
     asked: BTreeSet<ServiceId>,
     leases: leases::Leases,
+    /// A further window may be there whose memory is not given out yet.
+    further_waits: bool,
     /// Since when each grant that moves is at its step, ms. Counted anew by each manager.
     steps: BTreeMap<Handle, (switch::Phase, u64)>,
     watch: watch::Watch,
@@ -154,6 +157,7 @@ impl Core {
             now: 0,
             asked: BTreeSet::new(),
             leases: Default::default(),
+            further_waits: true,
             steps: BTreeMap::new(),
             watch: Default::default(),
             heartbeat_dead_ms: HEARTBEAT_DEAD_MS,
@@ -181,6 +185,7 @@ impl Core {
         self.take(now, event, out);
         self.follow_leases(now, all, out);
         self.follow_buffers(out);
+        self.follow_further(out);
         #[cfg(debug_assertions)]
         self.check();
     }
@@ -197,6 +202,8 @@ impl Core {
                 self.memory_up(window, index, (bytes, page), out);
             }
             Event::MemoryDown { window, index } => self.memory_down(window, index, out),
+            Event::WindowNamed { window, named } => self.window_named(window, named, out),
+            Event::WindowUnnamed { window, index } => self.window_unnamed(window, index, out),
             Event::Request(request) => self.request(now, request, out),
             Event::Heartbeats { window, values } => self.heartbeats(now, window, &values, out),
             Event::Catalog(catalog) => {

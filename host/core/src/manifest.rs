@@ -2,6 +2,7 @@
 //! refused with file, line and reason, and nothing of it is taken.
 
 mod drivers;
+pub mod window;
 
 use crate::catalog::{Client, ClientKind, Function, OverTcp, Vm};
 use crate::limits::{CODE_MEANING_BYTES, CODES_MAX, VMS_PER_CLIENT};

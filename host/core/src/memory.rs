@@ -4,7 +4,7 @@
 
 use super::heap::{Fit, Heap};
 use vfun_wire::PAGE;
-use vfun_wire::header::{HEAP_OFF, LINK_HEAP_OFF};
+use vfun_wire::header::{FURTHER_HEAP_OFF, HEAP_OFF};
 
 /// How long pages of a grant that the host takes away are held back before
 /// they are given out again: a guest whose processor takes no interrupt for as
@@ -37,7 +37,7 @@ impl Memory {
 
     /// Another memory of a window, of so many bytes.
     pub fn data(bytes: u64, page: u64) -> Self {
-        Memory::of(Heap::new(LINK_HEAP_OFF as u64, bytes), page)
+        Memory::of(Heap::new(FURTHER_HEAP_OFF as u64, bytes), page)
     }
 
     fn of(heap: Heap, page: u64) -> Self {

@@ -29,6 +29,11 @@ pub(super) fn lacks_feature(kind: Kind) -> Nack {
     Nack::new(NackCode::Unsupported, sentence)
 }
 
+pub(super) fn no_such_window() -> Nack {
+    let sentence = "the control window names no further window of this key";
+    Nack::new(NackCode::Stale, sentence)
+}
+
 pub(super) fn no_buffer(buffer: Handle) -> Nack {
     Nack::new(NackCode::BadHandle, format!("this session has no buffer {buffer}"))
 }

@@ -3,6 +3,7 @@
 //! manager can have written is refused: what is laid out by it later is trusted.
 
 use super::breakers::{self, Breaker};
+use super::further::Further;
 use super::memory::{HOLD_MS, Memory};
 use super::place::in_pages;
 use super::services::{Owner, Service, ServiceState};
@@ -52,6 +53,9 @@ pub(super) struct WindowNote {
     /// Its other memories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataNote>,
+    /// The further windows that its table names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<Further>,
 }
 
 fn usual_page() -> u64 {
@@ -182,6 +186,7 @@ impl WindowNote {
             ended: w.ended.iter().enumerate().filter_map(|(c, s)| Some((c, (*s)?))).collect(),
             page: w.control.page,
             data: w.data.iter().map(DataNote::of).collect(),
+            further: w.further.values().copied().collect(),
         }
     }
 
@@ -199,6 +204,10 @@ impl WindowNote {
         for note in self.data {
             let (index, memory) = note.read(now)?;
             window.data.insert(index, memory);
+        }
+        for further in self.further {
+            check_memory(further.bytes, further.page)?;
+            window.further.insert(further.index, further);
         }
         Ok(window)
     }

@@ -95,6 +95,9 @@ impl Core {
         if kind == Kind::Reset {
             return self.reset(now, r.to.window, out).map(Some);
         }
+        if kind == Kind::Window {
+            return self.window_here(r.to.window, &r.body, out).map(Some);
+        }
         if self.ended_already(kind, r.to, out) {
             return Ok(None);
         }
@@ -103,7 +106,7 @@ impl Core {
             return Err(nacks::lacks_feature(kind));
         }
         match kind {
-            Kind::Hello | Kind::Reset => unreachable!("handled above"),
+            Kind::Hello | Kind::Reset | Kind::Window => unreachable!("handled above"),
             Kind::Negotiate => self.negotiate(now, session, r.to, &r.body, out).map(Some),
             Kind::Activate => self.activate(now, session, r, out).map(|()| None),
             Kind::Release => {

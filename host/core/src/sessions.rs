@@ -134,6 +134,7 @@ impl Core {
                 self.end_session(now, session, "its guest's kernel started anew", out);
             }
         }
+        self.no_window_here(window, out);
         Ok(empty())
     }
 

@@ -22,6 +22,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 mod buffers;
 mod crashes;
+mod further;
 mod holding;
 mod invariants;
 mod leases;

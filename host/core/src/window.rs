@@ -1,5 +1,6 @@
 //! One window: its memories, and who has which line.
 
+use super::further::Further;
 use super::grant::Shape;
 use super::memory::Memory;
 use super::place::{CONTROL_WINDOW, Place};
@@ -17,6 +18,8 @@ pub(crate) struct Window {
     pub control: Memory,
     /// Its other memories, by their number: buffers alone lie there.
     pub data: BTreeMap<u16, Memory>,
+    /// The further windows that its table names, by their number.
+    pub further: BTreeMap<u16, Further>,
     pub doorbell: bool,
     pub death_seen: bool,
     /// Each app in it must show a credential or a token.
@@ -41,6 +44,7 @@ impl Window {
             vm: None,
             control: Memory::control(bytes),
             data: BTreeMap::new(),
+            further: BTreeMap::new(),
             doorbell,
             death_seen,
             proven: false,
@@ -99,15 +103,17 @@ impl Window {
     }
 
     /// Takes room for a buffer: in which memory, and where. One that is for data is
-    /// better: channels can lie in the control window alone.
+    /// better: channels can lie in the control window alone. `further`: the app can map
+    /// them.
     pub fn take_buffer(
         &mut self,
         now: u64,
+        further: bool,
         bytes: u64,
         align: u64,
         contiguous: bool,
     ) -> Option<(u16, u64)> {
-        let data = self.data.iter_mut().map(|(index, m)| (*index, m));
+        let data = self.data.iter_mut().filter(|_| further).map(|(index, m)| (*index, m));
         let mut all = data.chain(std::iter::once((CONTROL_WINDOW, &mut self.control)));
         all.find_map(|(index, m)| Some((index, m.take(now, bytes, align, contiguous)?)))
     }

@@ -100,8 +100,9 @@ impl Control {
             Kind::Hello => {
                 Err(Nack::new(NackCode::WrongState, "this connection has said hello already"))
             }
-            Kind::Reset => {
-                Err(Nack::new(NackCode::Unsupported, "reset is for a window's kernel module"))
+            Kind::Reset | Kind::Window => {
+                let sentence = format!("{kind} is for a window's kernel module");
+                Err(Nack::new(NackCode::Unsupported, sentence))
             }
             Kind::Describe => self.describe(&body(bytes, kind)?),
             Kind::Codes => self.codes(&body(bytes, kind)?),

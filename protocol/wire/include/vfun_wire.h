@@ -45,7 +45,7 @@ extern "C" {
 #define VFUN_FEATURE_SIGNATURES (UINT64_C(1) << 6)
 #define VFUN_FEATURE_OFFERED \
 	(VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | VFUN_FEATURE_BUFFERS | \
-	 VFUN_FEATURE_MODULE | VFUN_FEATURE_SIGNATURES)
+	 VFUN_FEATURE_WINDOWS | VFUN_FEATURE_MODULE | VFUN_FEATURE_SIGNATURES)
 
 /* A function's version: major in the upper half, minor in the lower. */
 #define VFUN_FUNCTION_VERSION(major, minor) \
@@ -74,6 +74,7 @@ extern "C" {
 #define VFUN_NAME_BYTES 64
 #define VFUN_CREDENTIAL_BYTES 64
 #define VFUN_SENTENCE_BYTES 512
+#define VFUN_WINDOWS_MAX 32
 #define VFUN_VECTORS 8
 #define VFUN_SIGNATURE_BYTES 2048
 #define VFUN_DEADLINE_MS_MAX UINT32_C(3600000)
@@ -101,12 +102,14 @@ extern "C" {
 #define VFUN_REQUESTS_OFF 8192
 #define VFUN_ANSWERS_OFF 24576
 #define VFUN_HEAP_OFF 90112
-#define VFUN_LINK_HEAP_OFF 4096
+#define VFUN_FURTHER_HEAP_OFF 4096
+#define VFUN_WINDOWS_OFF 1024
 
 /* What a window is for; only a control window has control fields in its header. */
 enum vfun_role {
 	VFUN_ROLE_CONTROL = 1,
-	VFUN_ROLE_LINK = 2
+	VFUN_ROLE_LINK = 2,
+	VFUN_ROLE_DATA = 3
 };
 
 /* Page 0, written by the host: the magic last. */
@@ -120,7 +123,7 @@ struct vfun_window_header {
 	uint64_t generation;
 	uint64_t features;
 	uint32_t client_id;
-	uint16_t window_index;
+	uint16_t reserved0;
 	uint16_t control_cells;
 	uint16_t sessions;
 	uint16_t vectors;
@@ -130,7 +133,20 @@ struct vfun_window_header {
 	uint32_t heap_off;
 	uint32_t reserved1;
 	uint8_t client[VFUN_NAME_BYTES];
-	uint64_t reserved2[7];
+	uint64_t key[2];
+	uint64_t reserved2[5];
+};
+
+/*
+ * A further window, as the table at VFUN_WINDOWS_OFF of its VM's control window names it.
+ * The first word is stored last; 0: no entry.
+ */
+struct vfun_window_entry {
+	uint16_t index;
+	uint16_t role;
+	uint32_t reserved;
+	uint64_t bytes;
+	uint64_t key[2];
 };
 
 /* Page 1, written by the guest. Reached word by word, with atomics. */
@@ -592,6 +608,13 @@ struct vfun_buffer_put {
 	uint64_t buffer;
 };
 
+/* A kernel module has one of its VM's further windows now (1), or has not (0). */
+struct vfun_window_here {
+	uint64_t key[2];
+	uint16_t here;
+	uint8_t reserved[6];
+};
+
 /* Entries of a list that fit one answer. */
 #define VFUN_LIST_ENTRIES 41
 /* Meanings of codes that fit one answer. */
@@ -613,6 +636,7 @@ struct vfun_buffer_put {
 	X(RESET, 9, vfun_empty, vfun_empty, 2, VFUN_FEATURE_MODULE) \
 	X(DESCRIBE, 10, vfun_describe, vfun_describe_ack, 2, VFUN_FEATURE_SIGNATURES) \
 	X(CODES, 11, vfun_codes, vfun_list_ack, 2, 0) \
+	X(WINDOW, 12, vfun_window_here, vfun_empty, 2, VFUN_FEATURE_WINDOWS) \
 	X(BUFFER_GET, 16, vfun_buffer_get, vfun_buffer_ack, 2, VFUN_FEATURE_BUFFERS) \
 	X(BUFFER_PUT, 17, vfun_buffer_put, vfun_empty, 2, VFUN_FEATURE_BUFFERS)
 

@@ -8,7 +8,9 @@
 //! | 24576 | 65536 | host | control answers |
 //! | 90112 | rest | | channels and buffers, as the host lays them out |
 //!
-//! A link's window has only page 0 of these; its heap begins behind it.
+//! A further window of a VM ([`Role::Data`], [`Role::Link`]) has only page 0 of these; its
+//! heap begins behind it. Which number it has is said in the control window alone, by the
+//! table of [`WindowEntry`] at [`WINDOWS_OFF`]: no other VM can write there.
 
 use crate::limits::*;
 use crate::open_enum::wire_enum;
@@ -32,6 +34,15 @@ wire_enum! {
         Control = 1 => "control",
         /// Memory that exactly two VMs share.
         Link = 2 => "link",
+        /// More memory that one VM shares with its host: for buffers.
+        Data = 3 => "data",
+    }
+}
+
+impl Role {
+    /// Whether it is one of a VM's further windows, which has no control.
+    pub const fn is_further(self) -> bool {
+        matches!(self, Role::Link | Role::Data)
     }
 }
 
@@ -60,8 +71,8 @@ pub struct WindowHeader {
     pub features: U64,
     /// The client that this window belongs to.
     pub client_id: U32,
-    /// Which of its VM's windows this is, as ranges name it; 0 is the control window.
-    pub window_index: U16,
+    /// Zero.
+    pub reserved0: U16,
     /// Control cells.
     pub control_cells: U16,
     /// Session lines in the guest's page.
@@ -80,8 +91,47 @@ pub struct WindowHeader {
     pub reserved1: U32,
     /// The client's name.
     pub client: [u8; NAME_BYTES],
+    /// Of a further window: random bits that nobody else's window has, by which the
+    /// control window's table names it. Zero in a control window.
+    pub key: [U64; 2],
     /// Zero.
-    pub reserved2: [U64; 7],
+    pub reserved2: [U64; 5],
+}
+
+/// A further window, as the table in page 0 of its VM's control window names it
+/// ([`WINDOWS_OFF`], [`WINDOWS_MAX`] of them). The host alone writes it: a word that is
+/// zero first, then the rest, then the word.
+#[derive(
+    FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug, PartialEq,
+)]
+#[repr(C)]
+pub struct WindowEntry {
+    /// Its number in this VM, as ranges have it; 0: no entry.
+    pub index: U16,
+    /// [`Role`], not of control.
+    pub role: U16,
+    /// Zero.
+    pub reserved: U32,
+    /// Its size.
+    pub bytes: U64,
+    /// What its own header has as key.
+    pub key: [U64; 2],
+}
+
+impl WindowEntry {
+    /// No entry.
+    pub const NONE: WindowEntry = WindowEntry {
+        index: U16::ZERO,
+        role: U16::ZERO,
+        reserved: U32::ZERO,
+        bytes: U64::ZERO,
+        key: [U64::ZERO; 2],
+    };
+
+    /// Where ranges of this window may lie.
+    pub fn heap(&self) -> Heap {
+        Heap { window: self.index.get(), from: FURTHER_HEAP_OFF as u64, to: self.bytes.get() }
+    }
 }
 
 /// Offset of a 64-bit counter that the host moves on at each look at the
@@ -100,8 +150,11 @@ pub const REQUESTS_OFF: usize = 2 * PAGE;
 pub const ANSWERS_OFF: usize = REQUESTS_OFF + CONTROL_CELLS * CONTROL_REQUEST_BYTES;
 /// Offset of the first channel.
 pub const HEAP_OFF: usize = ANSWERS_OFF + CONTROL_CELLS * CONTROL_ANSWER_BYTES;
-/// Offset of a link's heap.
-pub const LINK_HEAP_OFF: usize = PAGE;
+/// Offset of a further window's heap.
+pub const FURTHER_HEAP_OFF: usize = PAGE;
+
+/// Offset of the table of further windows in a control window's page 0.
+pub const WINDOWS_OFF: usize = 1024;
 
 /// In the guest's page: a counter moved on after each control request is
 /// posted, so that the host looks at one line and not at every cell.
@@ -142,6 +195,8 @@ pub mod host_state {
 const _: () = {
     assert!(size_of::<WindowHeader>() == 192);
     assert!(size_of::<WindowHeader>() <= HOST_BEAT_OFF);
+    assert!(size_of::<WindowEntry>() == 32);
+    assert!(WINDOWS_OFF + WINDOWS_MAX * size_of::<WindowEntry>() <= GUEST_PAGE_OFF);
     assert!(size_of::<GuestPage>() == PAGE);
     assert!(SESSIONS_OFF + SESSIONS * LINE <= REQUESTS_OFF);
     assert!(HEAP_OFF == 90112 && HEAP_OFF.is_multiple_of(PAGE));
@@ -253,7 +308,7 @@ impl WindowHeader {
             generation: U64::new(generation),
             features: U64::new(features.0),
             client_id: U32::new(client_id),
-            window_index: U16::new(0),
+            reserved0: U16::new(0),
             control_cells: U16::new(CONTROL_CELLS as u16),
             sessions: U16::new(SESSIONS as u16),
             vectors: U16::new(vectors),
@@ -263,7 +318,24 @@ impl WindowHeader {
             heap_off: U32::new(HEAP_OFF as u32),
             reserved1: U32::new(0),
             client,
-            reserved2: [U64::ZERO; 7],
+            key: [U64::ZERO; 2],
+            reserved2: [U64::ZERO; 5],
+        }
+    }
+
+    /// The header of a further window: nothing of control.
+    pub fn further(role: Role, window_bytes: u64, generation: u64, key: [u64; 2]) -> Self {
+        let none = Self::new(window_bytes, generation, Features(0), 0, [0; NAME_BYTES]);
+        WindowHeader {
+            role: U16::new(role.to_wire()),
+            control_cells: U16::ZERO,
+            sessions: U16::ZERO,
+            guest_page_off: U32::ZERO,
+            requests_off: U32::ZERO,
+            answers_off: U32::ZERO,
+            heap_off: U32::new(FURTHER_HEAP_OFF as u32),
+            key: key.map(U64::new),
+            ..none
         }
     }
 
@@ -295,7 +367,7 @@ impl WindowHeader {
     fn check_fields(&self, role: Role) -> Result<(), HeaderError> {
         let control = role == Role::Control;
         let only = |value: usize| if control { value } else { 0 };
-        let heap = if control { HEAP_OFF } else { LINK_HEAP_OFF };
+        let heap = if control { HEAP_OFF } else { FURTHER_HEAP_OFF };
         let fixed = [
             ("count of control cells", usize::from(self.control_cells.get()), only(CONTROL_CELLS)),
             ("count of sessions", usize::from(self.sessions.get()), only(SESSIONS)),
@@ -309,8 +381,8 @@ impl WindowHeader {
                 return Err(HeaderError::Field(name));
             }
         }
-        if (self.window_index.get() == 0) != control {
-            return Err(HeaderError::Field("window index"));
+        if (self.key == [U64::ZERO; 2]) != control {
+            return Err(HeaderError::Field("key"));
         }
         if self.vectors.get() > VECTORS {
             return Err(HeaderError::Field("count of vectors"));
@@ -325,13 +397,10 @@ impl WindowHeader {
         Ok(())
     }
 
-    /// Where ranges of this window may lie. The header was checked.
+    /// Where ranges of a control window may lie. The header was checked. Of a further
+    /// one its entry says it ([`WindowEntry::heap`]).
     pub fn heap(&self) -> Heap {
-        Heap {
-            window: self.window_index.get(),
-            from: self.heap_off.get().into(),
-            to: self.window_bytes.get(),
-        }
+        Heap { window: 0, from: self.heap_off.get().into(), to: self.window_bytes.get() }
     }
 }
 
@@ -380,31 +449,23 @@ mod tests {
         h.client = [0; NAME_BYTES];
         assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Field("client name")));
         let mut h = good();
-        h.window_index = U16::new(1);
-        assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Field("window index")));
+        h.key[1] = U64::new(1);
+        assert_eq!(h.check(1 << 20, Role::Control), Err(HeaderError::Field("key")));
     }
 
-    /// What a link's window says: nothing of control.
     fn link() -> WindowHeader {
-        WindowHeader {
-            role: U16::new(Role::Link.to_wire()),
-            window_index: U16::new(1),
-            client_id: U32::ZERO,
-            control_cells: U16::ZERO,
-            sessions: U16::ZERO,
-            guest_page_off: U32::ZERO,
-            requests_off: U32::ZERO,
-            answers_off: U32::ZERO,
-            heap_off: U32::new(LINK_HEAP_OFF as u32),
-            client: [0; NAME_BYTES],
-            ..good()
-        }
+        WindowHeader::further(Role::Link, 1 << 20, 7, [3, 5])
     }
 
     #[test]
-    fn a_link_has_no_control_fields() {
+    fn a_further_window_has_no_control_fields() {
         assert_eq!(link().check(1 << 20, Role::Link), Ok(()));
-        assert_eq!((link().heap().window, link().heap().from), (1, 4096));
+        let data = WindowHeader::further(Role::Data, 1 << 20, 7, [0, 5]);
+        assert_eq!(data.check(1 << 20, Role::Data), Ok(()));
+        assert!(data.check(1 << 20, Role::Link).is_err());
+        let (index, bytes) = (U16::new(3), U64::new(1 << 20));
+        let entry = WindowEntry { index, bytes, ..WindowEntry::NONE };
+        assert_eq!(entry.heap(), Heap { window: 3, from: 4096, to: 1 << 20 });
         let wrong = |change: fn(&mut WindowHeader)| {
             let mut h = link();
             change(&mut h);
@@ -418,7 +479,7 @@ mod tests {
         assert!(wrong(|h| h.heap_off = U32::new(HEAP_OFF as u32)));
         assert!(wrong(|h| h.client[0] = b'x'));
         assert!(wrong(|h| h.client_id = U32::new(3)));
-        assert!(wrong(|h| h.window_index = U16::ZERO));
+        assert!(wrong(|h| h.key = [U64::ZERO; 2]));
     }
 
     #[test]

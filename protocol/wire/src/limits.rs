@@ -53,6 +53,10 @@ pub const CREDENTIAL_BYTES: usize = 64;
 /// Bytes of a nack's sentence.
 pub const SENTENCE_BYTES: usize = 512;
 
+/// Further windows of a VM: each is a device behind a port of its own, and machines have
+/// a few dozen. Their table fits the control window's first page.
+pub const WINDOWS_MAX: usize = 32;
+
 /// Doorbell vectors of a window, each way: one for control, the rest shared by
 /// channels. An idle channel costs nothing, so that a few are enough: sharing
 /// one only means that a ring wakes a sleeper of another channel now and then.

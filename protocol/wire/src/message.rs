@@ -363,6 +363,19 @@ wire_struct! {
     }
 }
 
+wire_struct! {
+    /// A guest's kernel module says whether it has one of the windows that the table of
+    /// its control window names ([`crate::header::WindowEntry`]).
+    WindowHere = 24 {
+        /// The window's key, as its own header has it.
+        key: [U64; 2],
+        /// 1: it is there now, and ranges in it can be mapped; 0: it is not.
+        here: U16,
+        /// Zero.
+        reserved: [u8; 6],
+    }
+}
+
 /// One row of the table of messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
@@ -419,6 +432,9 @@ messages! {
     Describe = 10 "describe": Describe => DescribeAck, since 2, needs Features::SIGNATURES;
     /// What a function's own error codes mean.
     Codes = 11 "codes": Codes => ListAck, since 2, needs Features(0);
+    /// A guest's kernel module got one of the VM's further windows, or lost it. Takes no
+    /// session.
+    Window = 12 "window": WindowHere => Empty, since 2, needs Features::WINDOWS;
     /// A buffer both sides write.
     BufferGet = 16 "buffer-get": BufferGet => BufferAck, since 2, needs Features::BUFFERS;
     /// Gives a buffer back.

@@ -32,7 +32,7 @@ impl Access {
 wire_struct! {
     /// Pages of a window, with who writes them.
     Range = 24 {
-        /// The window's index ([`crate::header::WindowHeader::window_index`]).
+        /// The window's number ([`crate::header::WindowEntry::index`]); 0: the control window.
         window: U16,
         /// [`Access`].
         access: u8,
@@ -78,7 +78,7 @@ impl Range {
 }
 
 /// The part of a window in which ranges may lie.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heap {
     /// The window's index.
     pub window: u16,

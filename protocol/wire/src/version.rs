@@ -17,7 +17,8 @@ impl Features {
     pub const FLOOR: Features = Features(1 << 1);
     /// Buffers that both sides write ([`crate::message::BufferGet`]).
     pub const BUFFERS: Features = Features(1 << 2);
-    /// More windows than one, plugged and unplugged live. Not offered by version 0.1.
+    /// More windows than one, plugged and unplugged live. In `hello`: the app can map ranges
+    /// of them.
     pub const WINDOWS: Features = Features(1 << 3);
     /// Packet channels (ports and links). Not offered by version 0.1.
     pub const PACKETS: Features = Features(1 << 4);
@@ -30,7 +31,12 @@ impl Features {
 
     /// What this version of the code implements.
     pub const OFFERED: Features = Features(
-        Self::DOORBELL.0 | Self::FLOOR.0 | Self::BUFFERS.0 | Self::MODULE.0 | Self::SIGNATURES.0,
+        Self::DOORBELL.0
+            | Self::FLOOR.0
+            | Self::BUFFERS.0
+            | Self::WINDOWS.0
+            | Self::MODULE.0
+            | Self::SIGNATURES.0,
     );
 
     /// What both sides have.

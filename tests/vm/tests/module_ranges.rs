@@ -6,7 +6,9 @@ use vfun_testguest::Guest;
 use vfun_tests_vm::fakehost::{BYTES, Bend, FakeHost};
 use vfun_tests_vm::module::{dmesg, healthy, hold, load, module_config, ok, said_by, until};
 use vfun_tests_vm::{LONG, boot};
+use vfun_wire::header::{Role, WindowHeader};
 use vfun_wire::range::{Access, Range};
+use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// What `hold` writes all over the ranges that it may write.
@@ -160,8 +162,9 @@ fn sees(guest: &Guest, window: u16, what: &str) -> bool {
 }
 
 #[test]
-fn a_link_comes_and_goes_while_the_first_window_is_in_use() {
-    let (host, link, next) = (FakeHost::start(), FakeHost::link(3), FakeHost::link(3));
+fn further_windows_come_and_go_while_the_first_one_is_in_use() {
+    let (host, link) = (FakeHost::start(), FakeHost::further(Role::Link, [7, 1]));
+    let next = FakeHost::further(Role::Link, [8, 1]);
     let mut config = module_config("link", vec![host.doorbell()]);
     config.hotplug_ports = 2;
     let guest = boot(&config);
@@ -170,13 +173,25 @@ fn a_link_comes_and_goes_while_the_first_window_is_in_use() {
     assert!(sees(&guest, 3, "error 2"));
     hold(&guest, "plain", "/dev/vfun0");
 
+    // It is nobody's until the control window names it.
     guest.plug_doorbell(0, "link", &link.doorbell()).unwrap();
+    host.names(4, 5, &next);
+    ok(
+        &guest,
+        "until [ $(ls -d /sys/bus/pci/drivers/vfun/0000* | wc -l) = 2 ]; do usleep 20000; done",
+    );
+    assert!(sees(&guest, 3, "error 2") && sees(&guest, 5, "error 2"));
+    assert!(host.here().is_empty(), "{:?}", host.here());
+    host.names(0, 3, &link);
     until("the link", || sees(&guest, 3, "role 2 bytes 4194304 generation 1"));
-    assert!(ok(&guest, "dmesg").contains("VirtFun link window 3 of 4 MiB"));
-    // One of the same number is left alone.
-    guest.plug_doorbell(1, "same", &next.doorbell()).unwrap();
-    until("the refusal", || ok(&guest, "dmesg").contains("there is a link window 3 already"));
-    guest.unplug_doorbell("same", LONG).unwrap();
+    until("the host to be told", || host.here() == [7]);
+    assert!(ok(&guest, "dmesg").contains("VirtFun link window 3 of vfun0: 4 MiB"));
+    guest.plug_doorbell(1, "next", &next.doorbell()).unwrap();
+    until("the next", || sees(&guest, 5, "role 2"));
+    until("the host to be told", || host.here() == [7, 8]);
+    guest.unplug_doorbell("next", LONG).unwrap();
+    until("the host to be told of its end", || host.here() == [7]);
+    assert!(sees(&guest, 5, "error 2"));
 
     host.bend(|r| r.push(in_link(3)));
     hold(&guest, "linked", "/dev/vfun0");
@@ -196,8 +211,11 @@ fn a_link_comes_and_goes_while_the_first_window_is_in_use() {
         assert!(said.lines().any(|l| l == line), "no '{line}' in:\n{said}\n{}", dmesg(&guest));
     }
     assert!(sees(&guest, 3, "error 2"));
+    assert!(host.here().is_empty(), "{:?}", host.here());
 
     // The next comes to lie at the same address. Who wrote into the first still does.
+    host.names(4, 0, &next);
+    host.names(0, 3, &next);
     host.bend(|r| r.push(in_link(3)));
     guest.plug_doorbell(0, "next", &next.doorbell()).unwrap();
     until("the next link", || sees(&guest, 3, "role 2"));
@@ -214,17 +232,63 @@ fn a_link_comes_and_goes_while_the_first_window_is_in_use() {
     until("its end", || said_by(&guest, "fresh").contains("broken 5"));
     hold(&guest, "again", "/dev/vfun0");
     assert!(!said_by(&guest, "plain").contains("broken"));
+    // Named no more, it is the same.
+    host.names(0, 0, &next);
+    until("its end", || said_by(&guest, "again").contains("broken 5"));
+    host.names(0, 3, &next);
+    until("the link", || sees(&guest, 3, "role 2"));
+    hold(&guest, "named", "/dev/vfun0");
 
     // The control window's end ends what is in the link, too.
     let bdf = Guest::doorbell_bdf(0);
     ok(&guest, &format!("echo {bdf} > /sys/bus/pci/drivers/vfun/unbind"));
     until("the end of all", || {
-        ["plain", "again"].iter().all(|n| said_by(&guest, n).contains("broken 6"))
+        ["plain", "named"].iter().all(|n| said_by(&guest, n).contains("broken 6"))
     });
     ok(&guest, "kill $(cat /tmp/*.pid); sleep 0.3; rmmod vfun; insmod /lib/vfun.ko");
     // A link that is there first is known to the node that comes after it.
     ok(&guest, &format!("test -c /dev/vfun0 || echo {bdf} > /sys/bus/pci/drivers/vfun/bind"));
     until("the link", || sees(&guest, 3, "role 2"));
+    until("the host to be told", || host.here() == [8]);
     hold(&guest, "last", "/dev/vfun0");
+    healthy(&guest);
+}
+
+/// The peer of a link writes the link's header. Whatever it says there, the link does
+/// not become the data window for whose number the host gives ranges.
+#[test]
+fn a_link_cannot_pass_for_the_data_window() {
+    let (host, link) = (FakeHost::start(), FakeHost::further(Role::Link, [7, 1]));
+    let data = FakeHost::further(Role::Data, [0x5ec2e7, 2]);
+    let mut config = module_config("passes", vec![host.doorbell()]);
+    config.hotplug_ports = 2;
+    let guest = boot(&config);
+    load(&guest);
+    host.names(0, 1, &data);
+    host.names(1, 2, &link);
+    guest.plug_doorbell(0, "link", &link.doorbell()).unwrap();
+    until("the link", || sees(&guest, 2, "role 2"));
+    hold(&guest, "plain", "/dev/vfun0");
+    // All that the peer can know: the layout, and its own key.
+    let role = std::mem::offset_of!(WindowHeader, role) / 8 * 8;
+    let first = u64::from_le_bytes(
+        WindowHeader::further(Role::Data, BYTES, 1, [7, 1]).as_bytes()[role..role + 8]
+            .try_into()
+            .unwrap(),
+    );
+    link.store(role, first);
+    until("the link's end", || sees(&guest, 2, "error 2"));
+    // A guessed key is no better.
+    link.store(std::mem::offset_of!(WindowHeader, key), 0x5ec2e7);
+    ok(&guest, "usleep 1500000");
+    assert!(sees(&guest, 1, "error 2"), "a link passes for the data window");
+    host.bend(|r| r.push(in_link(1)));
+    assert_eq!(ok(&guest, "ranges /dev/vfun0 activate"), "activate 6\nrelease 0");
+    // The one that has the key does.
+    guest.plug_doorbell(1, "data", &data.doorbell()).unwrap();
+    until("the data window", || sees(&guest, 1, "role 3"));
+    until("the host to be told", || host.here().contains(&0x5ec2e7));
+    assert_eq!(ok(&guest, "ranges /dev/vfun0 activate"), "activate 0\nrelease 0");
+    assert!(!said_by(&guest, "plain").contains("broken"));
     healthy(&guest);
 }

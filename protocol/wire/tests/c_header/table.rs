@@ -5,7 +5,7 @@ use std::mem::{offset_of, size_of};
 use vfun_wire::attach::{Attach, AttachAck};
 use vfun_wire::channel::{CellState, Command, InLine, OutLine};
 use vfun_wire::frame::{CallAnswer, CallHead, FrameHead};
-use vfun_wire::header::{GuestPage, Role, WindowHeader};
+use vfun_wire::header::{GuestPage, Role, WindowEntry, WindowHeader};
 use vfun_wire::kind::{CallsShape, ChannelKind};
 use vfun_wire::message::*;
 use vfun_wire::nack::{NackBody, NackCode};
@@ -61,9 +61,10 @@ macro_rules! structs {
 structs! {
     WindowHeader {
         magic, layout, version_min, version_max, role, window_bytes, generation, features,
-        client_id, window_index, control_cells, sessions, vectors, guest_page_off, requests_off,
-        answers_off, heap_off, reserved1, client, reserved2,
+        client_id, reserved0, control_cells, sessions, vectors, guest_page_off, requests_off,
+        answers_off, heap_off, reserved1, client, key, reserved2,
     }
+    WindowEntry { index, role, reserved, bytes, key }
     GuestPage { posted, sleeps, reserved, sessions }
     OutLine { seq, command, flags, reserved0, len, reserved1, inline }
     InLine { seq, state, flags, reserved, len, status, inline }
@@ -96,6 +97,7 @@ structs! {
     BufferGet { grant, bytes, align, flags, reserved }
     BufferAck { buffer, range }
     BufferPut { buffer }
+    WindowHere { key, here, reserved }
     Attach { magic, client, credential_len, remote, reserved, credential }
     AttachAck { magic, code, sentence_len, vectors, window_bytes, sentence }
     FrameHead { body_bytes, kind, reserved, id }
@@ -134,12 +136,12 @@ constants! {
         WINDOW_BYTES_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_DEFAULT, CONTROL_CELLS,
         CONTROL_REQUEST_BYTES, CONTROL_ANSWER_BYTES, SESSIONS, BUFFERS, BUFFER_ALIGN_MAX, DEPTH_MIN, DEPTH_MAX, DEPTH_DEFAULT,
         CELL_BYTES_MAX, CELL_BYTES_DEFAULT, INLINE_BYTES, RANGES_MAX, SHAPE_BYTES, MEANING_BYTES, NAME_BYTES, CREDENTIAL_BYTES,
-        SENTENCE_BYTES, VECTORS, SIGNATURE_BYTES, DEADLINE_MS_MAX, DEADLINE_MS_DEFAULT, CLAIM_STALE_MS,
+        SENTENCE_BYTES, WINDOWS_MAX, VECTORS, SIGNATURE_BYTES, DEADLINE_MS_MAX, DEADLINE_MS_DEFAULT, CLAIM_STALE_MS,
         CONTROL_TIMEOUT_MS, HEARTBEAT_MS, HEARTBEAT_DEAD_MS, FRAME_BYTES_MAX,
     }
     "" [header] {
         MAGIC, LAYOUT, HOST_BEAT_OFF, HOST_STATE_OFF, HOST_SLEEPS_OFF, GUEST_PAGE_OFF, REQUESTS_OFF,
-        ANSWERS_OFF, HEAP_OFF, LINK_HEAP_OFF, POSTED_OFF, GUEST_SLEEPS_OFF, SESSIONS_OFF,
+        ANSWERS_OFF, HEAP_OFF, FURTHER_HEAP_OFF, WINDOWS_OFF, POSTED_OFF, GUEST_SLEEPS_OFF, SESSIONS_OFF,
     }
     "HOST_" [header::host_state] { SERVING, DRAINING, ENDED, AWAY }
     "" [control] {
@@ -202,6 +204,7 @@ const OTHER_CONSTANTS: &[&str] = &[
     "kind::TABLE",
     // Zeros.
     "range::Range::NONE",
+    "header::WindowEntry::NONE",
 ];
 
 /// Every variant of every enum, from the enum itself.

@@ -9,14 +9,14 @@ use vfun_wire::control::{
     WORD_POSTED, WORD_SESSION, answer_off, request_off,
 };
 use vfun_wire::header::{
-    ANSWERS_OFF, HEAP_OFF, HOST_STATE_OFF, LINK_HEAP_OFF, REQUESTS_OFF, Role, SESSIONS_OFF,
-    WindowHeader,
+    ANSWERS_OFF, HEAP_OFF, HOST_STATE_OFF, REQUESTS_OFF, Role, SESSIONS_OFF, WINDOWS_OFF,
+    WindowEntry, WindowHeader,
 };
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, VECTORS};
 use vfun_wire::version::Features;
 use vfun_wire::{LINE, Nack};
 use zerocopy::IntoBytes;
-use zerocopy::little_endian::{U16, U32};
+use zerocopy::little_endian::{U16, U32, U64};
 
 /// Size of the windows here.
 pub const BYTES: u64 = 4 << 20;
@@ -47,21 +47,9 @@ pub(super) fn control() -> WindowHeader {
     WindowHeader::new(BYTES, 1, Features(Features::OFFERED.0 | Features::BUFFERS.0), 1, name)
 }
 
-/// A link's header.
-pub(super) fn link(index: u16) -> WindowHeader {
-    WindowHeader {
-        role: U16::new(Role::Link.to_wire()),
-        window_index: U16::new(index),
-        client_id: U32::ZERO,
-        client: [0; _],
-        control_cells: U16::ZERO,
-        sessions: U16::ZERO,
-        guest_page_off: U32::ZERO,
-        requests_off: U32::ZERO,
-        answers_off: U32::ZERO,
-        heap_off: U32::new(LINK_HEAP_OFF as u32),
-        ..control()
-    }
+/// A further window's header.
+pub(super) fn further(role: Role, key: [u64; 2]) -> WindowHeader {
+    WindowHeader::further(role, BYTES, 1, key)
 }
 
 impl Memory {
@@ -102,6 +90,28 @@ impl Memory {
         self.all.write(8, &bytes[8..]).expect("inside");
         self.store(HOST_STATE_OFF, SERVING);
         self.store(0, header.magic.get());
+    }
+
+    /// The entry of a further window in this control window's table; none without number.
+    pub fn write_entry(&self, place: usize, index: u16, of: &WindowHeader) {
+        let at = WINDOWS_OFF + place * size_of::<WindowEntry>();
+        self.store(at, 0);
+        let entry = WindowEntry {
+            index: U16::new(index),
+            role: of.role,
+            reserved: U32::ZERO,
+            bytes: U64::new(BYTES),
+            key: of.key,
+        };
+        let bytes = entry.as_bytes();
+        self.all.write(at + 8, &bytes[8..]).expect("inside");
+        self.store(at, u64::from_le_bytes(bytes[..8].try_into().expect("eight")));
+        self.to_app[0].ring();
+    }
+
+    /// The header that it is laid out with.
+    pub fn header(&self) -> &WindowHeader {
+        &self.header
     }
 
     /// What is posted and not answered.

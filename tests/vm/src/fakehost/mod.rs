@@ -8,8 +8,9 @@ mod places;
 
 pub use memory::BYTES;
 
-use memory::{Channel, Memory, Request, control, link};
+use memory::{Channel, Memory, Request, control, further};
 use places::{Buffers, channel_at};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use vfun_testguest::Doorbell;
 use vfun_window::fdpass;
 use vfun_wire::channel::{in_header, side_bytes};
-use vfun_wire::header::WindowHeader;
+use vfun_wire::header::{Role, WindowHeader};
 use vfun_wire::kind::{CallsShape, ChannelKind};
 use vfun_wire::limits::{HEARTBEAT_MS, SESSIONS};
 use vfun_wire::message::*;
@@ -60,6 +61,7 @@ struct Shared {
     resets: AtomicU64,
     buffers: AtomicU64,
     repeats: AtomicBool,
+    here: Mutex<BTreeSet<u64>>,
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -79,9 +81,25 @@ impl FakeHost {
         Self::with(control())
     }
 
-    /// Serves the link window of this number.
-    pub fn link(index: u16) -> Self {
-        Self::with(link(index))
+    /// Serves a further window with this key.
+    pub fn further(role: Role, key: [u64; 2]) -> Self {
+        Self::with(further(role, key))
+    }
+
+    /// Names a further window in the table of this one, a control window, by a number;
+    /// 0 takes the entry back.
+    pub fn names(&self, place: usize, index: u16, window: &FakeHost) {
+        self.shared.memory.write_entry(place, index, window.shared.memory.header());
+    }
+
+    /// Writes a word of the window, as the peer of a link can.
+    pub fn store(&self, off: usize, value: u64) {
+        self.shared.memory.store(off, value);
+    }
+
+    /// The further windows that the guest said are there, by the first word of their keys.
+    pub fn here(&self) -> Vec<u64> {
+        locked(&self.shared.here).iter().copied().collect()
     }
 
     /// Serves a window of another layout.
@@ -105,6 +123,7 @@ impl FakeHost {
             resets: AtomicU64::new(0),
             buffers: AtomicU64::new(0),
             repeats: AtomicBool::new(false),
+            here: Mutex::default(),
         });
         let host = Host {
             shared: shared.clone(),
@@ -261,6 +280,7 @@ impl Host {
         self.generation += 1;
         self.channels.clear();
         self.buffers = Buffers::default();
+        locked(&self.shared.here).clear();
         self.shared.memory.lay_out(self.generation);
         self.shared.memory.to_app[0].ring();
     }
@@ -300,6 +320,16 @@ impl Host {
                 self.shared.resets.fetch_add(1, Ordering::SeqCst);
                 self.channels.clear();
                 self.buffers = Buffers::default();
+                locked(&self.shared.here).clear();
+                vec![0; 8]
+            }
+            Kind::Window => {
+                let w = WindowHere::read_from_bytes(&r.body).expect("its size was checked");
+                let mut here = locked(&self.shared.here);
+                match w.here.get() {
+                    1 => here.insert(w.key[0].get()),
+                    _ => here.remove(&w.key[0].get()),
+                };
                 vec![0; 8]
             }
             Kind::Goodbye => {
