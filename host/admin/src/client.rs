@@ -1,5 +1,6 @@
 //! The client: asks a manager through its admin socket.
 
+use crate::WindowRow;
 use crate::audit::{Query, Row};
 use crate::history::HistoryRow;
 use crate::policy::View;
@@ -122,6 +123,18 @@ impl Client {
     /// A client by name.
     pub fn client(&self, name: &str) -> Result<Option<ClientRow>> {
         Ok(self.clients()?.into_iter().find(|c| c.name == name))
+    }
+    /// Further windows that are declared.
+    pub fn windows(&self) -> Result<Vec<WindowRow>> {
+        expect!(self.ask(&Ask::Windows)?, Reply::Windows { windows } => windows)
+    }
+    /// A further window by name.
+    pub fn window(&self, name: &str) -> Result<Option<WindowRow>> {
+        Ok(self.windows()?.into_iter().find(|w| w.name == name))
+    }
+    /// Declares a further window by its manifest's text; `file` is named in errors.
+    pub fn add_window(&self, manifest: String, file: PathBuf) -> Result<WindowRow> {
+        expect!(self.ask(&Ask::AddWindow { manifest, file })?, Reply::WindowAdded(row) => row)
     }
     /// Grants, with live counters.
     pub fn grants(&self) -> Result<Vec<GrantRow>> {

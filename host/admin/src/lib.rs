@@ -4,6 +4,7 @@
 //! - [`Ask`], [`Reply`]: questions and answers, with the rows that they carry.
 //! - [`counters`], [`policy`], [`tokens`], [`audit`]: rows of one theme each.
 //! - [`transport`]: how windows get to their other end. [`vm`]: what VMs are called.
+//! - [`window`]: their further windows.
 //! - [`Client`]: asks. Every program of ours that talks to the manager uses it.
 
 #![forbid(unsafe_code)]
@@ -18,11 +19,13 @@ pub mod switch;
 pub mod tokens;
 pub mod transport;
 pub mod vm;
+pub mod window;
 
 pub use client::{AskError, Client, ROOT};
 pub use drain::DrainOf;
 pub use transport::Transport;
 pub use vm::{OfVm, VmName};
+pub use window::WindowRow;
 
 use audit::{Query, Row};
 use counters::Counters;
@@ -102,6 +105,20 @@ pub enum Ask {
         client: String,
         /// The VM's.
         vm: String,
+    },
+    /// Further windows of VMs that are declared.
+    Windows,
+    /// Declares a further window by its manifest's text.
+    AddWindow {
+        /// TOML.
+        manifest: String,
+        /// Where it came from, for errors.
+        file: PathBuf,
+    },
+    /// Takes a further window away, with the buffers in it.
+    RemoveWindow {
+        /// Its name.
+        name: String,
     },
     /// Takes a grant away.
     Revoke {
@@ -195,6 +212,11 @@ pub enum Reply {
         /// By id.
         clients: Vec<ClientRow>,
     },
+    /// To [`Ask::Windows`].
+    Windows {
+        /// By name.
+        windows: Vec<WindowRow>,
+    },
     /// To [`Ask::Grants`].
     Grants {
         /// By handle.
@@ -237,6 +259,8 @@ pub enum Reply {
     },
     /// A client was added.
     ClientAdded(ClientRow),
+    /// A further window was added.
+    WindowAdded(WindowRow),
     /// Not done.
     Error {
         /// Why, and what to do.

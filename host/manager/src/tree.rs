@@ -36,6 +36,15 @@ pub fn client_manifest(root: &Path, client: &str) -> PathBuf {
     clients(root).join(format!("{client}.toml"))
 }
 
+fn windows(root: &Path) -> PathBuf {
+    root.join("admin").join("windows")
+}
+
+/// The manifest of a further window that was added to the manager of this root.
+pub fn window_manifest(root: &Path, name: &str) -> PathBuf {
+    windows(root).join(format!("{name}.toml"))
+}
+
 impl Tree {
     /// Makes what is missing of it.
     pub fn new(root: &Path) -> io::Result<Self> {
@@ -45,6 +54,7 @@ impl Tree {
             tree.admin(),
             tree.functions(),
             tree.clients(),
+            tree.windows(),
             root.join("service"),
             root.join("vmcli"),
             root.join("ivshmem"),
@@ -66,6 +76,10 @@ impl Tree {
     /// Manifests of clients that were added.
     pub fn clients(&self) -> PathBuf {
         clients(&self.root)
+    }
+    /// Manifests of further windows that were added.
+    pub fn windows(&self) -> PathBuf {
+        windows(&self.root)
     }
     /// The admin interface.
     pub fn admin_socket(&self) -> PathBuf {

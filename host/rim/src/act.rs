@@ -1,6 +1,7 @@
 //! Lets the core handle what happened, and does what it decided.
 
 use crate::System;
+use crate::data::Data;
 use crate::keep::Keep;
 use crate::requests::Requests;
 use crate::say::Say;
@@ -208,8 +209,9 @@ pub trait Act: System {
 
     /// Where a memory of a window begins in its file, bytes.
     fn origin_of(&self, window: WindowId, memory: u16) -> u64 {
-        let attached = self.rim().windows.get(&window).filter(|_| memory == 0);
-        attached.map_or(0, |a| a.window.origin())
+        let control = self.rim().windows.get(&window).filter(|_| memory == 0);
+        let data = || self.data_of(window, memory).map(|(_, d)| d.pages().origin());
+        control.map(|a| a.window.origin()).or_else(data).unwrap_or(0)
     }
 
     /// Does what is done in a window's own pages.
@@ -222,8 +224,10 @@ pub trait Act: System {
                 }
             }
             Action::ZeroBuffer { window, range } => {
-                if let Some(a) = windows.get(window).filter(|_| range.window.get() == 0) {
-                    a.window.zero_buffer(range);
+                let control = windows.get(window).filter(|_| range.window.get() == 0);
+                let data = || self.data_of(*window, range.window.get()).map(|(_, d)| d.pages());
+                if let Some(pages) = control.map(|a| a.window.pages()).or_else(data) {
+                    pages.zero(range);
                 }
             }
             Action::FailCurrent { window, place, status } => {

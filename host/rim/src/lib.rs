@@ -13,15 +13,18 @@
 //!   [`turns`].
 //! - [`clock`]: what is due by the clock alone.
 //! - [`say`]: lines of the log that a client causes.
-//! - [`window`]: a window's memory, from the host's side.
+//! - [`pages`]: a window's memory. [`window`]: a control window, from the host's side.
+//!   [`data`]: data windows.
 
 #![forbid(unsafe_code)]
 
 pub mod act;
 mod bells;
 pub mod clock;
+pub mod data;
 pub mod hear;
 pub mod keep;
+pub mod pages;
 pub mod requests;
 pub mod say;
 mod system;
@@ -37,6 +40,7 @@ pub use system::{Heard, Held, Line, System, Unsent, With};
 pub mod methods {
     pub use crate::act::Act;
     pub use crate::clock::Clock;
+    pub use crate::data::Data;
     pub use crate::hear::Hear;
     pub use crate::keep::Keep;
     pub use crate::requests::Requests;
@@ -99,6 +103,8 @@ pub struct Rim<S: System> {
     pub generation: u32,
     /// Windows there are.
     pub windows: BTreeMap<WindowId, Attached<S::Peer>>,
+    /// Data windows, by numbers that no window or connection had before.
+    pub data: BTreeMap<WindowId, data::DataWindow>,
     /// Services that run.
     pub services: BTreeMap<ServiceId, S::Process>,
     /// What happened and was not handled yet.
@@ -134,6 +140,7 @@ impl<S: System> Rim<S> {
             core,
             generation,
             windows: BTreeMap::new(),
+            data: BTreeMap::new(),
             services: BTreeMap::new(),
             events: VecDeque::new(),
             lines: Lines::new(LINES, LINES_NAMES),

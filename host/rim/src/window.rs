@@ -1,10 +1,10 @@
 //! The host's side of a window: lays it out, copies requests out once, writes
 //! answers, and settles channels whose service is dead.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use vfun_admin::counters::{Counters, Times};
-use vfun_window::{Access, MapError, Mapping, WriteSpan};
+use vfun_window::{MapError, WriteSpan};
 use vfun_wire::channel::{CellState, HELD_EVENT, Word0, Word1, in_header, line_off};
 use vfun_wire::control::{
     ANSWER_ACK, ANSWER_BODY, ANSWER_NACK, Posted, REQUEST_BODY, WORD_ANSWERED, WORD_GENERATION,
@@ -12,18 +12,18 @@ use vfun_wire::control::{
 };
 use vfun_wire::header::{
     HEAP_OFF, HOST_BEAT_OFF, HOST_SLEEPS_OFF, HOST_STATE_OFF, POSTED_OFF, SESSIONS_OFF,
-    WindowHeader, host_state,
+    WINDOWS_OFF, WindowEntry, WindowHeader, host_state,
 };
 use vfun_wire::kind::Calls;
-use vfun_wire::limits::{CONTROL_CELLS, SESSIONS};
+use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, WINDOWS_MAX};
 use vfun_wire::place::ChannelPlace;
-use vfun_wire::range::Range;
 use vfun_wire::status::BreakReason;
 use vfun_wire::version::Features;
-use vfun_wire::{LINE, Nack, NackCode, PAGE, Status};
+use vfun_wire::{LINE, Nack, NackCode, Status};
 use zerocopy::IntoBytes;
 
 pub use crate::bells::Bells;
+pub use crate::pages::{Memory, Pages};
 
 /// A request as it was copied out.
 #[derive(Debug)]
@@ -54,28 +54,14 @@ impl Waiting {
     }
 }
 
-/// The memory of a window: a file, and where in it the window begins.
-pub struct Memory {
-    /// The file.
-    pub file: OwnedFd,
-    /// Bytes before the window.
-    pub origin: u64,
-}
-
-impl From<OwnedFd> for Memory {
-    fn from(file: OwnedFd) -> Self {
-        Memory { file, origin: 0 }
-    }
-}
-
-/// A window as the manager holds it.
+/// A control window as the manager holds it.
 pub struct HostWindow {
-    memory: Memory,
-    span: WriteSpan,
-    bytes: u64,
+    pages: Pages,
     generation: u64,
     /// What was written at its start, if that is known.
     header: Option<WindowHeader>,
+    /// The further windows that it names, each at its number less one.
+    table: [WindowEntry; WINDOWS_MAX],
     bells: Option<Bells>,
     /// Last sequence number taken from each control cell. Private.
     taken: [u32; CONTROL_CELLS],
@@ -100,19 +86,16 @@ impl HostWindow {
         client: &str,
         bells: Option<Bells>,
     ) -> Result<Self, MapError> {
-        let memory = memory.into();
-        let at = memory.origin;
-        let map = Mapping::guarded(&memory.file, at, bytes as usize, Access::ReadWrite)?;
-        let span = map.write().expect("mapped for writing");
+        let pages = Pages::map(memory.into(), bytes)?;
+        let span = pages.span();
         // Those who still look see at once that it is another generation.
         span.store(0, 0, Ordering::SeqCst);
         span.part(0, HEAP_OFF).expect("the smallest window is larger").zero();
         let mut window = HostWindow {
-            memory,
-            span,
-            bytes,
+            pages,
             generation,
             header: None,
+            table: [WindowEntry::NONE; WINDOWS_MAX],
             bells,
             taken: [0; CONTROL_CELLS],
             first: 0,
@@ -136,33 +119,61 @@ impl HostWindow {
             Features(Features::OFFERED.0 & !Features::DOORBELL.0)
         };
         let name = vfun_wire::names::encode(client).expect("checked when declared");
-        let header = WindowHeader::new(self.bytes, self.generation, features, client_id, name);
+        let header =
+            WindowHeader::new(self.pages.bytes(), self.generation, features, client_id, name);
         self.header = Some(header);
     }
 
     /// Writes what the host says at the window's start, its state included.
     pub fn write_header(&self, state: u32) {
         let Some(header) = &self.header else { return };
-        self.span.write(8, &header.as_bytes()[8..]).expect("inside");
-        self.span.store(word(HOST_STATE_OFF), u64::from(state), Ordering::Relaxed);
+        self.pages.span().write(8, &header.as_bytes()[8..]).expect("inside");
+        (0..WINDOWS_MAX).for_each(|place| self.write_entry(place));
+        self.pages.span().store(word(HOST_STATE_OFF), u64::from(state), Ordering::Relaxed);
         // With a doorbell the app always rings for control: the manager
         // sleeps whenever it is not at work, and control may be slow.
         let sleeps = self.bells.is_some() as u64;
-        self.span.store(word(HOST_SLEEPS_OFF), sleeps, Ordering::Relaxed);
-        self.span.store(0, header.magic.get(), Ordering::Release);
+        self.pages.span().store(word(HOST_SLEEPS_OFF), sleeps, Ordering::Relaxed);
+        self.pages.span().store(0, header.magic.get(), Ordering::Release);
+    }
+
+    /// Names a further window of its VM by a number from 1 to [`WINDOWS_MAX`], or none any
+    /// more ([`WindowEntry::NONE`]).
+    pub fn name_window(&mut self, index: u16, entry: WindowEntry) {
+        let place = usize::from(index).wrapping_sub(1);
+        if let Some(e) = self.table.get_mut(place) {
+            *e = entry;
+            self.write_entry(place);
+        }
+    }
+
+    /// R-WIN-13: who reads it finds it whole, or its first word changed.
+    fn write_entry(&self, place: usize) {
+        let at = WINDOWS_OFF + place * size_of::<WindowEntry>();
+        let bytes = self.table[place].as_bytes();
+        let first = u64::from_le_bytes(bytes[..8].try_into().expect("eight"));
+        let span = self.pages.span();
+        let mut found = [0; size_of::<WindowEntry>()];
+        span.read(at, &mut found).expect("inside");
+        if found == bytes {
+            return; // who reads it meanwhile is not to miss it
+        }
+        span.store(word(at), 0, Ordering::Release);
+        span.write(at + 8, &bytes[8..]).expect("inside");
+        span.store(word(at), first, Ordering::Release);
     }
 
     /// Whether the header is as it was written.
     pub fn header_is_itself(&self) -> bool {
         let Some(header) = &self.header else { return true };
         let mut found = [0; size_of::<WindowHeader>()];
-        self.span.read(0, &mut found).expect("inside");
+        self.pages.span().read(0, &mut found).expect("inside");
         found == header.as_bytes()
     }
 
     /// Whether all that [`HostWindow::write_header`] writes is there.
     pub fn header_stands(&self, state: u32) -> bool {
-        let at = |off| self.span.load(word(off), Ordering::Relaxed);
+        let at = |off| self.pages.span().load(word(off), Ordering::Relaxed);
         self.header_is_itself()
             && at(HOST_STATE_OFF) == u64::from(state)
             && at(HOST_SLEEPS_OFF) == self.bells.is_some() as u64
@@ -176,10 +187,8 @@ impl HostWindow {
         generation: u64,
         bells: Option<Bells>,
     ) -> Result<Self, MapError> {
-        let memory = memory.into();
-        let at = memory.origin;
-        let map = Mapping::guarded(&memory.file, at, bytes as usize, Access::ReadWrite)?;
-        let span = map.write().expect("mapped for writing");
+        let pages = Pages::map(memory.into(), bytes)?;
+        let span = pages.span();
         let answered = |cell| {
             let at = word(answer_off(cell)) + WORD_ANSWERED;
             Posted::unpack(span.load(at, Ordering::Acquire)).seq
@@ -188,13 +197,11 @@ impl HostWindow {
         // So that the first look looks at all cells.
         let posted = !span.load(word(POSTED_OFF), Ordering::Acquire);
         let beat = span.load(word(HOST_BEAT_OFF), Ordering::Relaxed);
-        let header = None;
         Ok(HostWindow {
-            memory,
-            span,
-            bytes,
+            pages,
             generation,
-            header,
+            header: None,
+            table: [WindowEntry::NONE; WINDOWS_MAX],
             bells,
             taken,
             first: 0,
@@ -203,38 +210,33 @@ impl HostWindow {
         })
     }
 
+    /// Its memory, and nothing of control.
+    pub fn pages(&self) -> &Pages {
+        &self.pages
+    }
     /// Whether its pages went away: nobody else sees what is written here.
     pub fn is_lost(&self) -> bool {
-        self.span.is_lost()
+        self.pages.is_lost()
     }
-
     /// Which laying-out this is.
     pub fn generation(&self) -> u64 {
         self.generation
     }
     /// The window's file.
     pub fn fd(&self) -> impl AsFd + '_ {
-        &self.memory.file
+        self.pages.fd()
     }
     /// Where in its file the window begins.
     pub fn origin(&self) -> u64 {
-        self.memory.origin
+        self.pages.origin()
     }
     /// Bytes that its file has at least.
     pub fn file_bytes(&self) -> u64 {
-        self.memory.origin + self.bytes
-    }
-    /// The same, opened for reading alone: what is mapped from this can never
-    /// be made writable.
-    pub fn for_reading(&self) -> std::io::Result<OwnedFd> {
-        use rustix::fs::{Mode, OFlags};
-        use std::os::fd::AsRawFd;
-        let path = format!("/proc/self/fd/{}", self.memory.file.as_raw_fd());
-        Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?)
+        self.pages.file_bytes()
     }
     /// Its size.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.pages.bytes()
     }
     /// Lets go of the window; its ringer's thread, if it has one.
     pub fn into_ringer(self) -> Option<std::thread::JoinHandle<()>> {
@@ -249,17 +251,17 @@ impl HostWindow {
     pub fn beat(&mut self) {
         // After a take-over it began with what the window held.
         self.beat = self.beat.wrapping_add(1);
-        self.span.store(word(HOST_BEAT_OFF), self.beat, Ordering::Relaxed);
+        self.pages.span().store(word(HOST_BEAT_OFF), self.beat, Ordering::Relaxed);
     }
 
     /// Says what the manager is doing.
     pub fn set_state(&self, state: u32) {
-        self.span.store(word(HOST_STATE_OFF), u64::from(state), Ordering::Release);
+        self.pages.span().store(word(HOST_STATE_OFF), u64::from(state), Ordering::Release);
     }
 
     /// Whether anything was posted since the last look: one line to read.
     pub fn anything_posted(&mut self) -> bool {
-        let now = self.span.load(word(POSTED_OFF), Ordering::Acquire);
+        let now = self.pages.span().load(word(POSTED_OFF), Ordering::Acquire);
         now != std::mem::replace(&mut self.posted, now)
     }
 
@@ -267,7 +269,8 @@ impl HostWindow {
     /// that one which is filled again at once keeps no other one waiting.
     pub fn next_request(&mut self) -> Option<Waiting> {
         (0..CONTROL_CELLS).map(|i| (self.first + i) % CONTROL_CELLS).find_map(|cell| {
-            let raw = self.span.load(word(request_off(cell)) + WORD_POSTED, Ordering::Acquire);
+            let raw =
+                self.pages.span().load(word(request_off(cell)) + WORD_POSTED, Ordering::Acquire);
             let posted = Posted::unpack(raw);
             (posted.seq != self.taken[cell]).then_some(Waiting { cell, posted })
         })
@@ -278,7 +281,7 @@ impl HostWindow {
         let at = request_off(cell);
         let last = std::mem::replace(&mut self.taken[cell], posted.seq);
         self.first = (cell + 1) % CONTROL_CELLS;
-        let session = self.span.load(word(at) + WORD_SESSION, Ordering::Relaxed);
+        let session = self.pages.span().load(word(at) + WORD_SESSION, Ordering::Relaxed);
         let body = if posted.seq != last.wrapping_add(1) {
             Err(Nack::new(
                 NackCode::Malformed,
@@ -295,7 +298,7 @@ impl HostWindow {
             ))
         } else {
             let mut body = vec![0; usize::from(posted.len)];
-            self.span.read(at + LINE, &mut body).expect("inside the cell");
+            self.pages.span().read(at + LINE, &mut body).expect("inside the cell");
             Ok(body)
         };
         RawRequest { cell, seq: posted.seq, kind: posted.kind, session, body }
@@ -327,10 +330,10 @@ impl HostWindow {
                 (ANSWER_NACK, nack.as_bytes())
             }
         };
-        self.span.write(at + LINE, body).expect("cut to the cell");
-        self.span.store(word(at) + WORD_GENERATION, self.generation, Ordering::Relaxed);
+        self.pages.span().write(at + LINE, body).expect("cut to the cell");
+        self.pages.span().store(word(at) + WORD_GENERATION, self.generation, Ordering::Relaxed);
         let word0 = Posted { seq, kind, len: body.len() as u16 }.pack();
-        self.span.store(word(at) + WORD_ANSWERED, word0, Ordering::Release);
+        self.pages.span().store(word(at) + WORD_ANSWERED, word0, Ordering::Release);
         if let Some(bells) = &self.bells {
             bells.ring_app(0);
         }
@@ -339,20 +342,16 @@ impl HostWindow {
     /// The heartbeat word of every session line.
     pub fn heartbeats(&self) -> Vec<(u16, u64)> {
         (0..SESSIONS)
-            .map(|i| (i as u16, self.span.load(word(SESSIONS_OFF + i * LINE), Ordering::Relaxed)))
+            .map(|i| {
+                (i as u16, self.pages.span().load(word(SESSIONS_OFF + i * LINE), Ordering::Relaxed))
+            })
             .collect()
-    }
-
-    fn range(&self, r: &Range) -> WriteSpan {
-        self.span
-            .part(r.offset.get() as usize, r.bytes.get() as usize)
-            .expect("laid out by the core inside this window")
     }
 
     /// The lines of a channel of calls or raw lines that the host writes; `None` of
     /// another kind.
     fn datain(&self, place: &ChannelPlace) -> Option<(WriteSpan, Calls)> {
-        Some((self.range(place.head()), Calls::of(place)?))
+        Some((self.pages.range(place.head()), Calls::of(place)?))
     }
 
     /// Sets a channel's ranges to zero before anybody uses it, as far as its kind asks.
@@ -364,31 +363,16 @@ impl HostWindow {
         let all = self.bells.as_ref().is_some_and(Bells::are_a_vms);
         for (range, want) in place.ranges().iter().zip(place.wants().iter()) {
             let (off, bytes) = (range.offset.get(), range.bytes.get());
-            if all && self.punch(range) {
+            if all && self.pages.punch(range) {
                 continue;
             }
             let zeroed = if all { bytes } else { want.zeroed };
-            self.span.part(off as usize, zeroed as usize).expect("laid out by the core").zero();
+            self.pages
+                .span()
+                .part(off as usize, zeroed as usize)
+                .expect("laid out by the core")
+                .zero();
         }
-    }
-
-    /// Sets all of a buffer to zero before anybody has it: an app, or another app of its
-    /// client, left it as it is.
-    pub fn zero_buffer(&self, range: &Range) {
-        if !self.punch(range) {
-            self.range(range).zero();
-        }
-    }
-
-    /// Gives the pages of a range back to the system, if its file lets that be done: they
-    /// come again as zeros.
-    fn punch(&self, range: &Range) -> bool {
-        use rustix::fs::{FallocateFlags, fallocate};
-        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let (at, bytes) = (self.memory.origin + range.offset.get(), range.bytes.get());
-        // Of a file of huge pages a part of one may be left as it is.
-        let page = rustix::fs::fstat(&self.memory.file).map_or(0, |s| s.st_blksize as u64);
-        page == PAGE as u64 && fallocate(&self.memory.file, hole, at, bytes).is_ok()
     }
 
     /// Answers the call that a dead service was computing, if any (R-CEL-7).
@@ -421,7 +405,7 @@ impl HostWindow {
         // The first reason is the one that tells something, but the end of a grant and
         // of a manager are the manager's to tell: a service may have written another.
         let ends = [BreakReason::Released, BreakReason::Shutdown].map(|r| u64::from(r.to_wire()));
-        let (head, new) = (self.range(place.head()), u64::from(reason.to_wire()));
+        let (head, new) = (self.pages.range(place.head()), u64::from(reason.to_wire()));
         let stands = head.load(in_header::BROKEN, Ordering::Acquire);
         if stands == 0 || ends.contains(&new) && !ends.contains(&stands) {
             head.store(in_header::BROKEN, new, Ordering::Release);
@@ -464,7 +448,7 @@ impl HostWindow {
     /// Those whose service's line counts.
     fn unanswered(&self, place: &ChannelPlace, counts: impl Fn(&Word0) -> bool) -> u64 {
         let Some(calls) = Calls::of(place) else { return 0 };
-        let side = |off: u64| self.span.part(off as usize, calls.side_bytes as usize).ok();
+        let side = |off: u64| self.pages.span().part(off as usize, calls.side_bytes as usize).ok();
         let (Some(out), Some(back)) = (side(calls.dataout), side(calls.datain)) else {
             return 0;
         };

@@ -25,4 +25,5 @@ mod takeover;
 mod trouble;
 mod vms;
 mod wasm;
+mod windows;
 mod words;

@@ -185,6 +185,9 @@ impl Daemon {
                     .map(|c| self.client_row(c))
                     .collect(),
             },
+            Ask::Windows => Reply::Windows { windows: self.further_rows() },
+            Ask::AddWindow { manifest, file } => self.add_further(&manifest, &file),
+            Ask::RemoveWindow { name } => self.remove_further(&name),
             Ask::Grants => Reply::Grants { grants: self.grant_rows() },
             Ask::History { limit } => {
                 self.put_late_on_record(false);
@@ -277,6 +280,7 @@ impl Daemon {
             "there is no keeper: if the manager is killed, its windows are lost".to_owned()
         });
         let mut all = self.windows_troubles();
+        all.extend(self.further_troubles());
         all.extend(self.records_trouble());
         all.extend(self.found.clone());
         all.extend(self.lacks.iter().cloned());

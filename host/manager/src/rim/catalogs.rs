@@ -80,7 +80,7 @@ impl Daemon {
 }
 
 /// `DIR/*.toml` and `DIR/*/function.toml`, sorted by name.
-fn manifests(dir: &Path) -> Vec<PathBuf> {
+pub(super) fn manifests(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return vec![] };
     let mut found: Vec<PathBuf> = entries
         .flatten()

@@ -517,9 +517,13 @@ impl Daemon {
     pub(super) fn share_window(&mut self, id: ServiceId, window: WindowId) {
         let Some(process) = self.rim.services.get_mut(&id) else { return };
         let sandbox = &mut process.sandbox;
-        let windows = &self.rim.windows;
+        let (windows, data) = (&self.rim.windows, &self.rim.data);
+        let bytes = |w: WindowId| {
+            let control = windows.get(&w).map(|w| w.window.bytes());
+            control.or_else(|| data.get(&w).map(|d| d.pages().bytes()))
+        };
         let known = sandbox.windows.contains(&window);
-        if sandbox.shares(window, |w| windows.get(&w).map(|w| w.window.bytes()))
+        if sandbox.shares(window, bytes)
             && let Err(e) = sandbox.group.share(&sandbox.limits, sandbox.shared)
         {
             tracing::warn!(service = id, "its bound on memory stays too low: {e}");

@@ -104,6 +104,7 @@ impl Daemon {
         for what in std::mem::take(&mut self.unheld) {
             match what {
                 Unheld::Thing(Held::Window(id)) => self.hold_window(id),
+                Unheld::Thing(Held::Data(id)) => self.hold_data(id),
                 Unheld::Thing(Held::Service(id)) => self.hold_service(id),
                 Unheld::Owned(client) => self.hold_owned(&client),
             }
@@ -133,6 +134,14 @@ impl Daemon {
         let offset = a.window.origin() + HOST_STATE_OFF as u64;
         let will = Will { offset, value: host_state::AWAY.into() };
         keeper.hold(name, note, Some(will), &fds)
+    }
+
+    /// Gives the keeper the memory of a data window.
+    pub(super) fn keep_data(&self, id: WindowId, name: &str, note: &str) -> io::Result<()> {
+        let (Some(keeper), Some(d)) = (&self.keeper, self.rim.data.get(&id)) else {
+            return Ok(());
+        };
+        keeper.hold(name, note, None, &[d.pages().fd().as_fd()])
     }
 
     /// Gives the keeper a service's socket and pidfd.

@@ -14,6 +14,7 @@
 //! - [`answers`]: the admin interface.
 //! - [`catalogs`]: manifests on disk become what is offered. [`clients`]: clients and
 //!   their VMs come and go.
+//! - [`further`]: further windows of VMs.
 //! - [`jails`]: services are started in their sandbox.
 //! - [`helpers`]: processes that stand between the manager and the network.
 //! - [`leftovers`]: what is left of services that are over.
@@ -31,6 +32,7 @@ mod catalogs;
 mod clients;
 mod conditions;
 mod drains;
+mod further;
 mod helpers;
 mod jails;
 mod keep;
@@ -136,6 +138,8 @@ pub struct Daemon {
     admin_listener: UnixListener,
     host_listener: UnixListener,
     signals: UnixStream,
+    /// Further windows that are declared.
+    further: further::Declared,
     /// Locks of windows in files, by the VM's name in these.
     owned: BTreeMap<String, wiring::owner::Owned>,
     /// VMs whose windows were taken down and are to be laid out anew.
@@ -254,6 +258,7 @@ impl Daemon {
             self.requests_patience(),
             self.windows_patience(),
             self.records_patience(),
+            self.further_patience(),
             self.logs_patience(),
             self.threads_patience(),
             self.tell_patience(),
@@ -299,6 +304,7 @@ impl Daemon {
         self.look_around();
         self.take_newcomers(newcomers);
         self.look_after_windows();
+        self.look_after_further();
         self.look_after_logs();
         self.look_at_progress();
         self.look_after_threads();

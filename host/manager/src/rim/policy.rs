@@ -66,6 +66,10 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         Ask::RemoveVm { client, vm } => {
             (format!("client remove {client} --vm {vm}"), client.clone())
         }
+        Ask::AddWindow { manifest, file } => {
+            (format!("window add {}", name(manifest, file)), none())
+        }
+        Ask::RemoveWindow { name } => (format!("window remove {name}"), none()),
         Ask::Revoke { grant } => (format!("revoke {grant}"), none()),
         Ask::SetPolicy { file, .. } => (format!("policy set {}", file.display()), none()),
         Ask::ReloadPolicy => ("policy reload".into(), none()),
@@ -91,6 +95,7 @@ pub(super) fn deed(ask: &Ask) -> Option<(String, String)> {
         Ask::Status
         | Ask::Functions
         | Ask::Clients
+        | Ask::Windows
         | Ask::Grants
         | Ask::Leases
         | Ask::Services

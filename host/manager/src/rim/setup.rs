@@ -332,6 +332,7 @@ impl Daemon {
             records,
             rim: Rim::new(Core::new(generation, Catalog::default()), generation, clock()),
             began: Instant::now(),
+            further: Default::default(),
             owned: BTreeMap::new(),
             down: vec![],
             replaced: Default::default(),
@@ -418,6 +419,10 @@ impl Daemon {
         }
         let vms = clients.iter().flat_map(Client::vms_of);
         vms.for_each(|vm| self.prepare_at_start(vm));
+        for w in self.read_further() {
+            tracing::error!("manifest refused: {w}");
+        }
+        self.look_after_further();
         self.settle();
         self.start_helpers(goes_on)
     }

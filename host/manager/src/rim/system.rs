@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use vfun_keeper::Change;
+use vfun_rim::data::Data;
 use vfun_rim::keep::WindowNote;
 use vfun_rim::{Attached, Heard, Held, Line, Rim, System, Unsent, With};
 use vfun_supervise::{Error, FromService, Start, ToService, Wish};
@@ -119,7 +120,8 @@ impl System for Daemon {
             With::Nothing => self.send_plain(service, message, None),
             With::Baton(baton) => self.send_plain(service, message, baton),
             With::Memory(window, memory) => {
-                self.share_window(service, window);
+                let data = self.data_of(window, memory).map(|(id, _)| id);
+                self.share_window(service, data.unwrap_or(window));
                 self.send_memory(service, message, window, memory)
             }
             With::Window(window, vectors) => {
@@ -189,6 +191,7 @@ impl System for Daemon {
     fn hold(&mut self, name: &str, note: &str, what: Held) -> io::Result<()> {
         let done = match what {
             Held::Window(id) => self.keep_window(id, name, note),
+            Held::Data(id) => self.keep_data(id, name, note),
             Held::Service(id) => self.keep_service(id, name, note),
         };
         self.held(Unheld::Thing(what), done)
@@ -211,6 +214,12 @@ impl System for Daemon {
     ) -> Result<(HostWindow, Self::Peer), String> {
         self.window_of(window, note, kept)
     }
+    fn regain_data(&mut self, kept: Vec<OwnedFd>) -> Result<OwnedFd, String> {
+        kept.into_iter().next().ok_or_else(|| "no memory was kept of it".into())
+    }
+    fn fresh_key(&mut self) -> [u64; 2] {
+        super::further::fresh_key()
+    }
     fn regain_service(
         &mut self,
         service: ServiceId,
@@ -222,6 +231,7 @@ impl System for Daemon {
     fn lost(&mut self, what: Held, why: &str) {
         match what {
             Held::Window(id) => tracing::error!("window {id} could not be taken up: {why}"),
+            Held::Data(id) => tracing::error!("data window {id} could not be taken up: {why}"),
             Held::Service(id) => tracing::error!("service {id} could not be taken up: {why}"),
         }
     }
@@ -248,8 +258,10 @@ impl Daemon {
         memory: u16,
     ) -> Result<Option<OwnedFd>, Error> {
         let process = self.rim.services.get(&id).ok_or_else(gone)?;
-        let a = self.rim.windows.get(&window).filter(|_| memory == 0).ok_or_else(gone)?;
-        vfun_supervise::send(process.socket(), message, &[a.window.fd().as_fd()])?;
+        let control = self.rim.windows.get(&window).filter(|_| memory == 0);
+        let data = || self.data_of(window, memory).map(|(_, d)| d.pages());
+        let pages = control.map(|a| a.window.pages()).or_else(data).ok_or_else(gone)?;
+        vfun_supervise::send(process.socket(), message, &[pages.fd().as_fd()])?;
         Ok(None)
     }
 
@@ -263,7 +275,7 @@ impl Daemon {
         let process = self.rim.services.get(&id).ok_or_else(gone)?;
         let a = self.rim.windows.get(&window).ok_or_else(gone)?;
         let file = a.window.fd();
-        let reading = a.window.for_reading()?;
+        let reading = a.window.pages().for_reading()?;
         let mut fds = vec![reading.as_fd(), file.as_fd()];
         if let Some(bells) = a.window.bells() {
             fds.push(bells.to_host[usize::from(vectors.0)].as_fd());

@@ -37,8 +37,7 @@ impl Buffers {
         let (Some(at), Some(len)) = (at, len) else {
             return Err("no window is as long".into());
         };
-        let map = Mapping::new(&memory, at, len, Access::ReadWrite).map_err(|e| e.to_string())?;
-        let span = map.write().ok_or("it cannot be written")?;
+        let span = map(&memory, at, len)?;
         locked(&self.all).insert(came.buffer, (came.session, Arc::new(span)));
         Ok(())
     }
@@ -53,6 +52,21 @@ impl Buffers {
         let (owner, mapped) = all.get(&buffer)?;
         (*owner == session && session != 0).then(|| mapped.clone())
     }
+}
+
+/// Maps a range of a window's file for writing. Of a file of huge pages whole ones are
+/// mapped: the kernel refuses others.
+fn map(memory: &OwnedFd, at: u64, len: usize) -> Result<WriteSpan, String> {
+    const HUGE: u64 = 2 << 20;
+    let stat = rustix::fs::fstat(memory).map_err(|e| e.to_string())?;
+    // Other file systems have blocks of a megabyte at most.
+    let page = u64::try_from(stat.st_blksize).ok().filter(|b| *b >= HUGE && b.is_power_of_two());
+    let before = at % page.unwrap_or(1);
+    let whole = (before + len as u64).checked_next_multiple_of(page.unwrap_or(1));
+    let whole = whole.and_then(|n| usize::try_from(n).ok()).ok_or("no window is as long")?;
+    let map = Mapping::new(memory, at - before, whole, Access::ReadWrite);
+    let span = map.map_err(|e| e.to_string())?.write().ok_or("it cannot be written")?;
+    span.part(before as usize, len).map_err(|e| e.to_string())
 }
 
 /// What one call was lent.

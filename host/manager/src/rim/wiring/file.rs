@@ -3,6 +3,7 @@
 //! The file stays when its VM ends, so a window that is spoilt is laid out anew in
 //! it. Others may write to it, so it can be truncated or replaced.
 
+use super::owner::Whose;
 use super::{Place, Wiring};
 use crate::core::WindowId;
 use crate::core::catalog::{VmId, VmOf};
@@ -15,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use vfun_admin::{Transport, VmName};
+use vfun_admin::Transport;
 use vfun_rim::keep::WindowNote;
 use vfun_rim::methods::*;
 
@@ -58,7 +59,7 @@ impl<T: InFile> Wiring for T {
         let file = self.file(m, vm);
         let folder = self.make_room(&file)?;
         let (bytes, origin) = (vm.vm.window_bytes, Self::TRANSPORT.row().origin);
-        let fd = make(folder.as_ref(), &file, &name, origin + bytes)?;
+        let fd = make(folder.as_ref(), &file, &format_args!("client {name}"), origin + bytes)?;
         let at = |e: &dyn std::fmt::Display| format!("the window {}: {e}", file.display());
         self.prefix(fd.as_fd(), bytes).map_err(|e| at(&e))?;
         let (memory, generation) = (Memory { file: fd, origin }, m.next_window_generation());
@@ -121,15 +122,20 @@ impl<T: InFile> Wiring for T {
 
     fn remove(&self, m: &mut Daemon, vm: VmOf<'_>) {
         let file = self.file(m, vm);
-        if m.remove_window_file(&vm.name(), &file) {
+        if m.remove_window_file(&Whose::Vm(&vm.name()), &file) {
             self.tidy(&file);
         }
     }
 }
 
-/// Makes the file of a VM's window, or opens the one that is there; in its `folder`,
-/// if it has one of its own.
-fn make(folder: Option<&OwnedFd>, file: &Path, vm: &VmName, bytes: u64) -> Result<OwnedFd, String> {
+/// Makes the file of a window, or opens the one that is there; in its `folder`, if it
+/// has one of its own. `of` is who has the window.
+pub(in crate::rim) fn make(
+    folder: Option<&OwnedFd>,
+    file: &Path,
+    of: &dyn std::fmt::Display,
+    bytes: u64,
+) -> Result<OwnedFd, String> {
     let at = |what: &str, e: io::Error| format!("the window {} {what}: {e}", file.display());
     // Others can write to the directory: no link is followed, and a file
     // that somebody else put there is refused.
@@ -161,10 +167,10 @@ fn make(folder: Option<&OwnedFd>, file: &Path, vm: &VmName, bytes: u64) -> Resul
         rustix::fs::ftruncate(&fd, bytes).map_err(|e| at("cannot be sized", e.into()))?;
     } else if stat.st_size as u64 != bytes {
         return Err(format!(
-            "the window {} has {} bytes, that of client {} has {bytes}: turn its VM off and remove the file",
+            "the window {} has {} bytes, that of {} has {bytes}: turn its VM off and remove the file",
             file.display(),
             stat.st_size,
-            vm,
+            of,
         ));
     }
     // All of it now: shared memory that runs out later would end whoever

@@ -10,7 +10,7 @@
 //! - [`file`]: what all windows in files share. [`owner`]: which manager has one.
 
 mod dir;
-mod file;
+pub(super) mod file;
 pub(super) mod host;
 pub(super) mod ivshmem_doorbell;
 mod ivshmem_plain;

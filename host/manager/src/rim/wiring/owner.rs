@@ -35,7 +35,7 @@ impl Owned {
     }
 
     /// Takes a window for the manager of `root`, or says whose it is.
-    fn take(path: &Path, vm: &VmName, root: &Path) -> Result<Self, String> {
+    fn take(path: &Path, whose: &Whose<'_>, root: &Path) -> Result<Self, String> {
         let root = &one_name(root);
         let at = |e: io::Error| format!("the lock {} of a window: {e}", path.display());
         let until = Instant::now() + OWNER_LETS_GO;
@@ -60,7 +60,7 @@ impl Owned {
                         std::thread::sleep(Duration::from_millis(1));
                         continue;
                     }
-                    return Err(taken(vm, &owner, "serves it now"));
+                    return Err(whose.taken(&owner, "serves it now"));
                 }
                 Err(e) => return Err(at(e.into())),
             }
@@ -72,8 +72,8 @@ impl Owned {
             if owner == *root {
                 return Ok(Owned { file });
             }
-            if declares(&owner, vm) {
-                return Err(taken(vm, &owner, "is not running"));
+            if whose.is_declared(&owner) {
+                return Err(whose.taken(&owner, "is not running"));
             }
             return Self::replace(path, root).map_err(at);
         }
@@ -115,58 +115,96 @@ fn root_in(file: &mut File) -> io::Result<PathBuf> {
     Ok(one_name(Path::new(std::ffi::OsStr::from_bytes(&bytes))))
 }
 
-/// Whether a manager's root has a VM of this name: it may have the window mapped, whether
-/// or not that manager runs.
-fn declares(root: &Path, vm: &VmName) -> bool {
-    if root.as_os_str().is_empty() {
-        return false;
-    }
-    let file = crate::tree::client_manifest(root, &vm.client);
-    match std::fs::read_to_string(&file) {
-        Err(e) => e.kind() != io::ErrorKind::NotFound,
-        // One that cannot be read may mean it.
-        Ok(text) => {
-            crate::manifest::client(&file, &text, 0).map_or(true, |c| c.vm(&vm.vm).is_some())
-        }
-    }
+/// Whose a file is.
+pub(in crate::rim) enum Whose<'a> {
+    /// A VM's: its control window.
+    Vm(&'a VmName),
+    /// A further window's, by its name.
+    Further(&'a str),
 }
 
-fn taken(vm: &VmName, owner: &Path, how: &str) -> String {
-    let (owner, client) = (owner.display(), &vm.client);
-    let (what, part) = match vm.is_main() {
-        true => ("client", String::new()),
-        false => ("VM", format!(" --vm {}", vm.vm)),
-    };
-    format!(
-        "another manager has a window for a {what} '{vm}' in this folder: that of {owner}, which {how}. Give the {what} another name, start vfund with another --window-dir, or remove the {what} there: `vfun client remove {client}{part} --root {owner}`"
-    )
+impl Whose<'_> {
+    /// The part of the lock's name that is its own.
+    fn file_name(&self) -> String {
+        match self {
+            Whose::Vm(vm) => vm.file_name(),
+            // No VM is called so.
+            Whose::Further(name) => format!("@{name}"),
+        }
+    }
+
+    /// Whether a manager's root declares it: a VM may have the window mapped, whether or
+    /// not that manager runs.
+    fn is_declared(&self, root: &Path) -> bool {
+        if root.as_os_str().is_empty() {
+            return false;
+        }
+        let vm = match self {
+            Whose::Vm(vm) => vm,
+            Whose::Further(name) => {
+                return crate::tree::window_manifest(root, name).try_exists().unwrap_or(true);
+            }
+        };
+        let file = crate::tree::client_manifest(root, &vm.client);
+        match std::fs::read_to_string(&file) {
+            Err(e) => e.kind() != io::ErrorKind::NotFound,
+            // One that cannot be read may mean it.
+            Ok(text) => {
+                crate::manifest::client(&file, &text, 0).map_or(true, |c| c.vm(&vm.vm).is_some())
+            }
+        }
+    }
+
+    fn taken(&self, owner: &Path, how: &str) -> String {
+        let owner = owner.display();
+        let (what, remove) = match self {
+            Whose::Vm(vm) if vm.is_main() => {
+                (format!("client '{vm}'"), format!("client remove {vm}"))
+            }
+            Whose::Vm(vm) => {
+                (format!("VM '{vm}'"), format!("client remove {} --vm {}", vm.client, vm.vm))
+            }
+            Whose::Further(name) => {
+                (format!("further window '{name}'"), format!("window remove {name}"))
+            }
+        };
+        let (kind, _) = what.split_once(" '").unwrap_or_default();
+        format!(
+            "another manager has a window for a {what} in this folder: that of {owner}, which {how}. Give the {kind} another name, start vfund with another --window-dir, or remove the {kind} there: `vfun {remove} --root {owner}`"
+        )
+    }
 }
 
 impl Daemon {
-    fn owner_file(&self, vm: &VmName) -> PathBuf {
+    fn owner_file(&self, whose: &Whose<'_>) -> PathBuf {
         // No window's name begins with a dot.
-        self.config.window_dir.join(format!(".virtfun-{}.owner", vm.file_name()))
+        self.config.window_dir.join(format!(".virtfun-{}.owner", whose.file_name()))
     }
 
     /// Makes sure that a VM's window in a file is this manager's.
     pub(in crate::rim) fn own_window(&mut self, vm: &VmName) -> Result<(), String> {
-        let name = vm.file_name();
+        self.own_file(&Whose::Vm(vm))
+    }
+
+    /// Makes sure that a file is this manager's.
+    pub(in crate::rim) fn own_file(&mut self, whose: &Whose<'_>) -> Result<(), String> {
+        let name = whose.file_name();
         if self.owned.contains_key(&name) {
             return Ok(());
         }
-        let owned = Owned::take(&self.owner_file(vm), vm, &self.config.root)?;
+        let owned = Owned::take(&self.owner_file(whose), whose, &self.config.root)?;
         self.owned.insert(name.clone(), owned);
         self.hold_owned(&name);
         Ok(())
     }
 
-    /// Removes the file of a VM's window, if it is this manager's. Whether it is.
-    pub(super) fn remove_window_file(&mut self, vm: &VmName, file: &Path) -> bool {
-        let name = vm.file_name();
+    /// Removes a window's file, if it is this manager's. Whether it is.
+    pub(in crate::rim) fn remove_window_file(&mut self, whose: &Whose<'_>, file: &Path) -> bool {
+        let name = whose.file_name();
         let own = self.owned.contains_key(&name);
         if own {
             let _ = std::fs::remove_file(file);
-            let _ = std::fs::remove_file(self.owner_file(vm));
+            let _ = std::fs::remove_file(self.owner_file(whose));
             self.let_owned_go(&name);
             self.owned.remove(&name);
         }
@@ -179,7 +217,11 @@ mod tests {
     use super::*;
 
     fn take(dir: &Path, root: &str) -> Result<Owned, String> {
-        Owned::take(&dir.join(".virtfun-vm1.owner"), &VmName::new("vm1", "vm1"), &dir.join(root))
+        Owned::take(
+            &dir.join(".virtfun-vm1.owner"),
+            &Whose::Vm(&VmName::new("vm1", "vm1")),
+            &dir.join(root),
+        )
     }
 
     #[test]

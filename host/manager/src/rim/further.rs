@@ -1,0 +1,263 @@
+//! Further windows: what operators declared of them, and their files. How they are laid
+//! out and named is in `vfun_rim::data`.
+//!
+//! One that is declared and not there, because its VM is not declared, its file could
+//! not be made or its pages went away, is tried again now and then.
+
+use super::Daemon;
+use super::wiring::file::make;
+use super::wiring::owner::Whose;
+use crate::admin::Reply;
+use crate::admin::window::{WindowRow, device_id};
+use crate::core::WindowId;
+use crate::core::buffers::Buffer;
+use crate::limits::WINDOW_AGAIN;
+use crate::manifest::window::{FurtherWindow, HUGE, further_window};
+use crate::tree::window_manifest;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use vfun_rim::data::{DataWindow, free_index};
+use vfun_rim::methods::*;
+use vfun_wire::limits::WINDOWS_MAX;
+
+/// Where the system says what is mounted where.
+const MOUNTS: &str = "/proc/self/mounts";
+
+/// What is declared.
+#[derive(Default)]
+pub(super) struct Declared {
+    windows: BTreeMap<String, FurtherWindow>,
+    /// Why some are not there, as it was said.
+    troubles: BTreeMap<String, String>,
+    /// When those are tried again.
+    again: Option<Instant>,
+}
+
+impl Daemon {
+    /// Reads what was declared. What is wrong with it, for people.
+    pub(super) fn read_further(&mut self) -> Vec<String> {
+        let (mut wrong, mut windows) = (vec![], BTreeMap::new());
+        for file in super::catalogs::manifests(&self.tree.windows()) {
+            let read = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()));
+            match read.and_then(|text| further_window(&file, &text).map_err(|e| e.to_string())) {
+                Ok(w) => drop(windows.insert(w.name.clone(), w)),
+                Err(e) => wrong.push(e),
+            }
+        }
+        self.further = Declared { windows, ..Declared::default() };
+        wrong
+    }
+
+    /// Declares a window.
+    pub(super) fn add_further(&mut self, text: &str, file: &Path) -> Reply {
+        match self.declare_further(text, file) {
+            Ok(row) => Reply::WindowAdded(row),
+            Err(sentence) => Reply::Error { sentence },
+        }
+    }
+
+    fn declare_further(&mut self, text: &str, file: &Path) -> Result<WindowRow, String> {
+        let window = further_window(file, text).map_err(|e| e.to_string())?;
+        let name = window.name.clone();
+        match self.further.windows.get(&name) {
+            Some(old) if *old != window => {
+                return Err(format!(
+                    "window '{name}' exists with another VM, size or pages: remove it first (`vfun detach` takes it out of its VM)"
+                ));
+            }
+            Some(_) => {}
+            // The file first: a window without one is not declared.
+            None => self.make_further(&window)?,
+        }
+        if let Err(e) = self.write_manifest(window_manifest(&self.config.root, &name), text) {
+            self.forget_further(&name);
+            return Err(e);
+        }
+        self.further.windows.insert(name.clone(), window);
+        let rows = self.further_rows().into_iter();
+        rows.filter(|r| r.name == name).last().ok_or_else(|| "it is gone again".into())
+    }
+
+    /// Takes a window away, with the buffers in it.
+    pub(super) fn remove_further(&mut self, name: &str) -> Reply {
+        if self.further.windows.remove(name).is_none() {
+            let sentence = format!("there is no window '{name}': `vfun window list` shows them");
+            return Reply::Error { sentence };
+        }
+        self.further.troubles.remove(name);
+        self.forget_further(name);
+        let _ = fs::remove_file(window_manifest(&self.config.root, name));
+        Reply::Done { sentence: format!("window {name} is gone, with the buffers in it") }
+    }
+
+    /// All that are declared.
+    pub(super) fn further_rows(&self) -> Vec<WindowRow> {
+        let row = |w: &FurtherWindow| {
+            let data = self.data_named(&w.name).map(|(_, d)| d.note());
+            let named = data.and_then(|n| Some((n.of?, n.index)));
+            let further = named.and_then(|(of, index)| self.rim.core.further(of, index));
+            let lies = |at| {
+                let there = |b: &Buffer| (b.holder.window, b.memory) == at && !b.lost;
+                self.rim.core.buffers().filter(|(_, b)| there(b)).count()
+            };
+            WindowRow {
+                name: w.name.clone(),
+                vm: w.vm.to_string(),
+                role: "data".into(),
+                bytes: w.bytes,
+                page: w.page,
+                file: self.further_file(w).unwrap_or_default(),
+                index: data.map(|n| n.index),
+                named: further.is_some(),
+                here: further.is_some_and(|f| f.here),
+                buffers: named.map_or(0, lies),
+                trouble: self.further.troubles.get(&w.name).cloned(),
+            }
+        };
+        self.further.windows.values().map(row).collect()
+    }
+
+    /// What is wrong with windows, for people.
+    pub(super) fn further_troubles(&self) -> Vec<String> {
+        let said = |(name, why): (&String, &String)| format!("window {name} is not there: {why}");
+        self.further.troubles.iter().map(said).collect()
+    }
+
+    pub(super) fn further_patience(&self) -> Option<Duration> {
+        self.further.again.map(|t| t.saturating_duration_since(Instant::now()))
+    }
+
+    /// Sees to windows that are not there and to those that should not be, and names all
+    /// where their VMs are.
+    pub(super) fn look_after_further(&mut self) {
+        self.drop_further();
+        let windows = self.further.windows.values();
+        let missing = windows.filter(|w| self.data_named(&w.name).is_none());
+        let missing: Vec<FurtherWindow> = missing.cloned().collect();
+        if missing.is_empty() {
+            self.further.again = None;
+        } else if self.further.again.is_none_or(|t| t <= Instant::now()) {
+            self.further.again = Some(Instant::now() + WINDOW_AGAIN);
+            missing.iter().for_each(|w| self.try_further(w));
+        }
+        self.name_data_windows();
+    }
+
+    fn try_further(&mut self, w: &FurtherWindow) {
+        match self.make_further(w) {
+            Ok(()) => drop(self.further.troubles.remove(&w.name)),
+            Err(why) => {
+                let said = self.further.troubles.insert(w.name.clone(), why.clone());
+                if said.as_ref() != Some(&why) {
+                    tracing::warn!("window {} is not there: {why}; it is tried again", w.name);
+                }
+            }
+        }
+    }
+
+    /// Lets those go that nobody declares any more, whose VM was removed, or whose pages
+    /// went away.
+    fn drop_further(&mut self) {
+        let of = |name: &str| self.further.windows.get(name);
+        let gone = self.rim.data.values().filter_map(|d| {
+            let name = &d.note().name;
+            let vm = of(name).and_then(|w| self.rim.core.catalog().vm_named(&w.vm));
+            let same = vm.is_some_and(|vm| d.is_of(vm.client.id, Some(&vm.vm.name)));
+            let why = match (same, d.pages().is_lost()) {
+                (false, _) => "it or its VM is declared no more",
+                (true, true) => "its pages went away",
+                (true, false) => return None,
+            };
+            Some((name.clone(), why))
+        });
+        let gone: Vec<(String, &str)> = gone.collect();
+        for (name, why) in gone {
+            tracing::warn!("window {name} is taken down: {why}");
+            self.forget_further(&name);
+        }
+    }
+
+    /// The data window of this name, if it is there.
+    fn data_named(&self, name: &str) -> Option<(WindowId, &DataWindow)> {
+        let found = self.rim.data.iter().find(|(_, d)| d.note().name == name);
+        found.map(|(id, d)| (*id, d))
+    }
+
+    /// Makes the file of a window, and the window.
+    fn make_further(&mut self, w: &FurtherWindow) -> Result<(), String> {
+        let Some(vm) = self.rim.core.catalog().vm_named(&w.vm) else {
+            return Err(format!("there is no VM {}: `vfun client list` shows them", w.vm));
+        };
+        let id = vm.id();
+        let index = free_index(self.rim.data.values(), &id)
+            .ok_or_else(|| format!("VM {} has {WINDOWS_MAX} windows, as many as can be", w.vm))?;
+        let file = self.further_file(w)?;
+        self.own_file(&Whose::Further(&w.name))?;
+        let fd = make(None, &file, &format_args!("window {}", w.name), w.bytes).map_err(|e| match w.page {
+            HUGE => format!(
+                "{e}. It needs {} huge pages of 2 MiB: HugePages_Free in /proc/meminfo says how many there are, and `sysctl vm.nr_hugepages=NUMBER` reserves more",
+                w.bytes / HUGE
+            ),
+            _ => e,
+        })?;
+        let window = DataWindow::new(&w.name, fd, id, index, (w.bytes, w.page))
+            .map_err(|e| format!("the window {}: {e}", file.display()))?;
+        self.data_window_up(window);
+        tracing::info!(window = w.name, vm = %w.vm, index, "a further window is there");
+        Ok(())
+    }
+
+    /// Lets a window and its file go.
+    fn forget_further(&mut self, name: &str) {
+        if let Some((id, _)) = self.data_named(name) {
+            self.data_window_down(id);
+            self.settle();
+        }
+        if let Ok(folder) = huge_folder() {
+            let _ = fs::remove_file(folder.join(device_id(name)));
+        }
+        let file = self.config.window_dir.join(device_id(name));
+        self.remove_window_file(&Whose::Further(name), &file);
+    }
+
+    /// Where the file of a window is.
+    fn further_file(&self, w: &FurtherWindow) -> Result<PathBuf, String> {
+        let folder = match w.page {
+            HUGE => huge_folder()?,
+            _ => self.config.window_dir.clone(),
+        };
+        Ok(folder.join(device_id(&w.name)))
+    }
+}
+
+/// 128 random bits. Where the system has none it does not come to this: tokens and
+/// sessions of TLS need them, too.
+pub(super) fn fresh_key() -> [u64; 2] {
+    let mut random = [0; 16];
+    let read = fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut random));
+    if let Err(e) = read {
+        tracing::error!("the system gave no random bytes: {e}");
+    }
+    let [a, b] = [0, 8]
+        .map(|at| u64::from_le_bytes(random[at..at + 8].try_into().expect("eight of sixteen")));
+    [a | 1, b]
+}
+
+/// Where files of huge pages are made.
+fn huge_folder() -> Result<PathBuf, String> {
+    let mounts = fs::read_to_string(MOUNTS).map_err(|e| format!("{MOUNTS}: {e}"))?;
+    let found = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        let (folder, kind) = (words.nth(1)?, words.next()?);
+        let of_2_mib = |folder: &Path| {
+            rustix::fs::statfs(folder).is_ok_and(|s| u64::try_from(s.f_bsize) == Ok(HUGE))
+        };
+        (kind == "hugetlbfs" && of_2_mib(Path::new(folder))).then(|| PathBuf::from(folder))
+    });
+    found.ok_or_else(|| {
+        "this host has no file system of huge pages of 2 MiB: `mount -t hugetlbfs -o pagesize=2M none /dev/hugepages`, and reserve some with `sysctl vm.nr_hugepages=NUMBER`".into()
+    })
+}

@@ -1,0 +1,127 @@
+//! Further windows that are declared: their files, their names in control windows, and
+//! what becomes of them with their VM and their manager.
+
+use std::fs;
+use std::path::Path;
+use vfun_admin::{Ask, AskError, Reply, WindowRow};
+use vfun_tests_local::Stand;
+use vfun_wire::header::{FURTHER_HEAP_OFF, Role, WINDOWS_OFF, WindowEntry, WindowHeader};
+use vfun_wire::limits::WINDOWS_MAX;
+use zerocopy::FromBytes;
+
+fn client(stand: &Stand, name: &str) {
+    let manifest =
+        format!("name = \"{name}\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n");
+    stand.add_client(&manifest).unwrap();
+}
+
+fn add(stand: &Stand, manifest: &str) -> Result<WindowRow, String> {
+    match stand.try_ask(&Ask::AddWindow { manifest: manifest.into(), file: "w.toml".into() }) {
+        Ok(Reply::WindowAdded(row)) => Ok(row),
+        Ok(Reply::Error { sentence }) | Err(AskError::Refused(sentence)) => Err(sentence),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn declared(name: &str, peer: &str, rest: &str) -> String {
+    format!("name = \"{name}\"\npeers = [\"{peer}\"]\nbytes = \"2 MiB\"\n{rest}")
+}
+
+fn row(stand: &Stand, name: &str) -> WindowRow {
+    match stand.ask(&Ask::Windows) {
+        Reply::Windows { windows } => {
+            windows.into_iter().find(|w| w.name == name).expect("it is declared")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The entries of a control window's table that name something.
+fn table(control: &Path) -> Vec<WindowEntry> {
+    let all = fs::read(control).unwrap();
+    let bytes = size_of::<WindowEntry>();
+    let entry =
+        |n: usize| WindowEntry::read_from_bytes(&all[WINDOWS_OFF + n * bytes..][..bytes]).unwrap();
+    (0..WINDOWS_MAX).map(entry).filter(|e| *e != WindowEntry::NONE).collect()
+}
+
+fn header(file: &Path) -> WindowHeader {
+    WindowHeader::read_from_prefix(&fs::read(file).unwrap()).unwrap().0
+}
+
+#[test]
+fn a_window_is_named_by_its_key_and_lives_as_long_as_it_is_declared() {
+    let mut stand = Stand::start();
+    client(&stand, "vm1");
+    let control = stand.root().join("virtfun-vm1");
+    assert_eq!(table(&control), []);
+    let one = add(&stand, &declared("one", "vm1", "")).unwrap();
+    let two = add(&stand, &declared("two", "vm1", "pages = \"4 KiB\"")).unwrap();
+    assert_eq!((one.index, two.index), (Some(1), Some(2)));
+    stand.until("both to be named", |s| row(s, "one").named && row(s, "two").named);
+    assert!(!row(&stand, "one").here, "no guest has it");
+    let entries = table(&control);
+    for (w, e) in [(&one, entries[0]), (&two, entries[1])] {
+        let h = header(&w.file);
+        h.check(2 << 20, Role::Data).unwrap();
+        assert_eq!((e.index.get(), e.key), (w.index.unwrap(), h.key));
+        assert_eq!((e.role, e.heap().from), (h.role, FURTHER_HEAP_OFF as u64));
+    }
+    assert_ne!(entries[0].key, entries[1].key);
+
+    // A manager that is killed leaves all as it is; with the keeper, it is made anew.
+    stand.kill_vfund();
+    stand.start_vfund();
+    assert_eq!(table(&control), entries);
+    assert!(row(&stand, "one").named && row(&stand, "two").index == Some(2));
+    let keeper = stand.keeper();
+    stand.kill_vfund();
+    let _ = std::process::Command::new("kill").args(["-9", &keeper.to_string()]).status();
+    stand.start_vfund();
+    stand.until("both to be named again", |s| row(s, "one").named && row(s, "two").named);
+    let anew = table(&control);
+    assert_eq!(anew.len(), 2);
+    assert!(anew.iter().all(|e| entries.iter().all(|old| old.key != e.key)), "keys are used again");
+
+    // Its VM goes, and comes again.
+    stand.ask(&Ask::RemoveClient { name: "vm1".into() });
+    stand.until("the file to go", |_| !one.file.exists());
+    stand.until("it to be missed", |s| row(s, "one").trouble.is_some());
+    client(&stand, "vm1");
+    stand.until("it to be named", |s| row(s, "one").named && row(s, "one").trouble.is_none());
+    stand.ask(&Ask::RemoveWindow { name: "one".into() });
+    assert!(!one.file.exists() && two.file.exists());
+    let left: Vec<u16> = table(&control).iter().map(|e| e.index.get()).collect();
+    assert_eq!(left.len(), 1);
+}
+
+#[test]
+fn what_cannot_be_declared_is_refused_with_what_to_do() {
+    let stand = Stand::start();
+    client(&stand, "vm1");
+    let refused = |manifest: &str, says: &str| {
+        let e = add(&stand, manifest).unwrap_err();
+        assert!(e.contains(says), "{e}");
+    };
+    refused(&declared("w", "vm2", ""), "there is no VM vm2");
+    refused(&declared("w", "vm1/b", ""), "there is no VM vm1/b");
+    refused(&declared("w", "host", ""), "there is no VM host");
+    refused(&declared("w", "vm1\", \"vm2", ""), "no links");
+    refused("name = \"w\"\npeers = [\"vm1\"]\nbytes = \"1000\"", "w.toml:3");
+    // Where the host has huge pages to spare it works; else it says how to get some.
+    if let Err(e) = add(&stand, &declared("huge", "vm1", "pages = \"2 MiB\"")) {
+        assert!(e.contains("sysctl vm.nr_hugepages="), "{e}");
+    }
+    add(&stand, &declared("w", "vm1", "")).unwrap();
+    add(&stand, &declared("w", "vm1", "")).expect("the same again changes nothing");
+    refused(&declared("w", "vm1", "pages = \"2 MiB\""), "remove it first");
+    // What somebody else put in its place is left alone.
+    fs::write(stand.root().join("virtfun_theirs"), "theirs").unwrap();
+    refused(&declared("theirs", "vm1", ""), "remove the file");
+    match stand.try_ask(&Ask::RemoveWindow { name: "nobody".into() }) {
+        Ok(Reply::Error { sentence }) | Err(AskError::Refused(sentence)) => {
+            assert!(sentence.contains("no window 'nobody'"), "{sentence}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
