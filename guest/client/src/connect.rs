@@ -202,7 +202,7 @@ impl ConnectOptions {
     fn over_module(&self, at: Option<&Path>, mut hello: Hello) -> Result<Session> {
         let module = Arc::new(Module::open(&self.places.module, at, self.client.as_deref())?);
         let (place, window) = (module.place(), Arc::new(Window::open(module.clone())?));
-        hello.features = U64::new(hello.features.get() | Features::MODULE.0);
+        hello.features = U64::new(hello.features.get() | Features::MODULE.0 | Features::WINDOWS.0);
         self.greet(Control::Module(module, window.clone()), Some(window), place, hello)
     }
 
@@ -294,8 +294,9 @@ impl ConnectOptions {
             version_min: U16::new(VERSION_MIN),
             version_max: U16::new(VERSION),
             pid: U32::new(std::process::id()),
-            // Only the kernel module may say that it is there.
-            features: U64::new(Features::OFFERED.0 & !Features::MODULE.0),
+            // Only the kernel module may say that it is there, and it alone maps ranges of
+            // further windows.
+            features: U64::new(Features::OFFERED.0 & !(Features::MODULE.0 | Features::WINDOWS.0)),
             app,
             credential_len,
             reserved: [0; 6],

@@ -27,6 +27,8 @@ pub(crate) enum Over {
     Released,
     /// The window was laid out anew, or is gone.
     Renewed,
+    /// The further window that it lies in is gone; the session goes on.
+    Unplugged,
 }
 
 enum State {
@@ -41,6 +43,8 @@ pub(crate) struct Inner {
     pub bytes: usize,
     pub span: WriteSpan,
     window: Arc<Window>,
+    /// It lies in a further window of the VM, which may be unplugged by itself.
+    further: bool,
     /// Whose it is: a child of fork has none of it.
     of: Process,
     /// The function that it belongs to; none: the session's.
@@ -55,6 +59,7 @@ impl Inner {
     pub fn new(
         (handle, bytes, span): (u64, usize, WriteSpan),
         window: &Arc<Window>,
+        further: bool,
         session: &Arc<SessionInner>,
         function: Option<&Arc<Active>>,
     ) -> Arc<Self> {
@@ -63,6 +68,7 @@ impl Inner {
             bytes,
             span,
             window: window.clone(),
+            further,
             of: Process::current(),
             function: function.map_or_else(Weak::new, Arc::downgrade),
             ended: AtomicBool::new(false),
@@ -102,6 +108,10 @@ impl Inner {
             let over = match self.window.is_stale() {
                 true => Over::Renewed,
                 false if released() => Over::Released,
+                // No word of its own says so: the module is asked, at each look.
+                false if self.further && self.window.transport.buffer_over(self.handle) => {
+                    Over::Unplugged
+                }
                 false => return Ok(()),
             };
             self.end(over)?;
@@ -109,6 +119,9 @@ impl Inner {
         Err(match *self.state() {
             State::Over(Over::Released) => Error::Released,
             State::Over(Over::Renewed) => self.window.renewed(),
+            State::Over(Over::Unplugged) => Error::NoWindow(
+                "the window that this buffer lies in was taken out of this machine".into(),
+            ),
             State::Over(Over::Closed) | State::Open(_) => Error::Closed,
         })
     }

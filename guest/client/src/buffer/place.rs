@@ -7,12 +7,14 @@ use crate::control;
 use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::session::SessionInner;
-use crate::transport::{Window, map};
+use crate::transport::Window;
 use std::sync::Arc;
 use vfun_window::{Access, MapError, WriteSpan};
 use vfun_wire::PAGE;
+use vfun_wire::header::FURTHER_HEAP_OFF;
+use vfun_wire::limits::WINDOW_BYTES_MAX;
 use vfun_wire::message::{BufferAck, BufferGet, Kind};
-use vfun_wire::range;
+use vfun_wire::range::{self, Heap};
 use vfun_wire::version::Features;
 use zerocopy::IntoBytes;
 
@@ -36,13 +38,15 @@ pub(super) fn get(
     let body = session.request(Kind::BufferGet, ask.as_bytes(), control::TIMEOUT)?;
     let ack: BufferAck = control::exact(&body, "buffer-get")?;
     let handle = ack.buffer.get();
-    let span = placed(window, &ack, &ask).inspect_err(|_| {
+    let further = session.info.features.has(Features::WINDOWS);
+    let span = placed(window, further, &ack, &ask).inspect_err(|_| {
         if handle != 0 {
             // Best effort: it is the session's until then.
             let _ = put(session, handle, DROP_TIMEOUT);
         }
     })?;
-    let inner = Inner::new((handle, request.bytes(), span), window, session, function);
+    let further = ack.range.window.get() != 0;
+    let inner = Inner::new((handle, request.bytes(), span), window, further, session, function);
     match function {
         None => session.buffers.adopt(&inner, Over::Closed)?,
         Some(f) => match f.calls.way()? {
@@ -54,11 +58,19 @@ pub(super) fn get(
 }
 
 /// Checks what the host says of a buffer (R-RNG-1, R-RNG-5), and maps it.
-fn placed(window: &Window, ack: &BufferAck, asked: &BufferGet) -> Result<WriteSpan> {
+/// With `further` it may lie in another window of the VM: the kernel module, which
+/// knows how long that is, has checked its end.
+fn placed(window: &Window, further: bool, ack: &BufferAck, asked: &BufferGet) -> Result<WriteSpan> {
     let wrong = |what: String| Error::HostNonsense(format!("the buffer that it gave {what}"));
     let r = ack.range;
-    range::check(&[r], &[window.checked.heap()])
-        .map_err(|e| Error::HostNonsense(format!("of a buffer, {e}")))?;
+    let heap = match r.window.get() {
+        0 => window.checked.heap(),
+        number if further => {
+            Heap { window: number, from: FURTHER_HEAP_OFF as u64, to: WINDOW_BYTES_MAX }
+        }
+        number => return Err(wrong(format!("lies in window {number}, which is not mapped here"))),
+    };
+    range::check(&[r], &[heap]).map_err(|e| Error::HostNonsense(format!("of a buffer, {e}")))?;
     let due = asked.bytes.get().next_multiple_of(PAGE as u64);
     if ack.buffer.get() == 0 {
         return Err(wrong("has no handle".into()));
@@ -73,7 +85,8 @@ fn placed(window: &Window, ack: &BufferAck, asked: &BufferGet) -> Result<WriteSp
         return Err(wrong(format!("begins at {}, no multiple of {}", r.offset, asked.align)));
     }
     let number = |n: u64| usize::try_from(n).map_err(|_| Error::Map(MapError::Shape));
-    let (off, len) = (number(r.offset.get())?, number(r.bytes.get())?);
-    let mapping = map(&*window.transport, off, len, Access::ReadWrite)?;
+    let len = number(r.bytes.get())?;
+    let mapping = window.transport.map_of(r.window.get(), r.offset.get(), len, Access::ReadWrite);
+    let mapping = mapping.map_err(Error::Map)?;
     mapping.write().ok_or(Error::Map(MapError::Shape))
 }

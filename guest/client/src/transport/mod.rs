@@ -95,6 +95,23 @@ pub(crate) trait Transport: Send + Sync {
         len: usize,
         access: Access,
     ) -> std::result::Result<Arc<Mapping>, MapError>;
+    /// Maps a range of one of the VM's windows by its number; 0 is the control window.
+    fn map_of(
+        &self,
+        window: u16,
+        off: u64,
+        len: usize,
+        access: Access,
+    ) -> std::result::Result<Arc<Mapping>, MapError> {
+        match window {
+            0 => self.map(off, len, access),
+            _ => Err(MapError::Shape),
+        }
+    }
+    /// Whether a buffer in a further window is known to be over.
+    fn buffer_over(&self, _buffer: u64) -> bool {
+        false
+    }
     /// Makes ready what this side has of the doorbells that the window's
     /// header offers. Asked once, and only if it offers them.
     fn bells(&self) -> Result<Bells> {

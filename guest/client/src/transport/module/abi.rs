@@ -63,11 +63,22 @@ pub(super) struct Eventfd {
     pub reserved: u32,
 }
 
+/// Whether a buffer goes on.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(super) struct Buffer {
+    pub buffer: u64,
+}
+
+/// In an offset of a mapping the number of the window begins at this bit.
+pub(super) const MAP_SHIFT: u32 = 36;
+
 pub(super) const INFO: Opcode = opcode::read::<Info>(MAGIC, 0);
 pub(super) const REQUEST: Opcode = opcode::read_write::<Request>(MAGIC, 1);
 pub(super) const WAIT: Opcode = opcode::read_write::<Wait>(MAGIC, 2);
 pub(super) const RING: Opcode = opcode::write::<Ring>(MAGIC, 3);
 pub(super) const EVENTFD: Opcode = opcode::write::<Eventfd>(MAGIC, 4);
+pub(super) const BUFFER: Opcode = opcode::write::<Buffer>(MAGIC, 6);
 
 #[cfg(test)]
 mod tests {
@@ -94,12 +105,15 @@ mod tests {
         of!("vfun_ioc_wait", Wait: channel seen timeout_ns);
         of!("vfun_ioc_ring", Ring: channel);
         of!("vfun_ioc_eventfd", Eventfd: channel fd reserved);
+        of!("vfun_ioc_buffer", Buffer: buffer);
+        t.push(("VFUN_MAP_SHIFT".into(), MAP_SHIFT.into()));
         for (name, number) in [
             ("INFO", INFO),
             ("REQUEST", REQUEST),
             ("WAIT", WAIT),
             ("RING", RING),
             ("EVENTFD", EVENTFD),
+            ("BUFFER", BUFFER),
         ] {
             t.push((format!("VFUN_IOC_{name}"), u64::from(number)));
         }

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use super::abi::{self, Eventfd, Info, Request, Ring, Wait};
+use super::abi::{self, Buffer, Eventfd, Info, Request, Ring, Wait};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Setter, Updater, ioctl};
@@ -72,6 +72,12 @@ pub(super) fn wait(
 pub(super) fn ring(fd: BorrowedFd<'_>, channel: u64) -> Result<(), Errno> {
     // SAFETY: RING's number says that the kernel reads a `Ring`.
     unsafe { ioctl(fd, Setter::<{ abi::RING }, Ring>::new(Ring { channel })) }
+}
+
+/// Fails if a buffer is not this file's, or is over.
+pub(super) fn buffer(fd: BorrowedFd<'_>, buffer: u64) -> Result<(), Errno> {
+    // SAFETY: BUFFER's number says that the kernel reads a `Buffer`.
+    unsafe { ioctl(fd, Setter::<{ abi::BUFFER }, Buffer>::new(Buffer { buffer })) }
 }
 
 /// Has an eventfd rung each time a channel's event count moves; it takes the place

@@ -83,6 +83,22 @@ impl Transport for Module {
     ) -> std::result::Result<Arc<Mapping>, MapError> {
         Mapping::new(&self.file, off, len, access)
     }
+    fn map_of(
+        &self,
+        window: u16,
+        off: u64,
+        len: usize,
+        access: Access,
+    ) -> std::result::Result<Arc<Mapping>, MapError> {
+        let at = u64::from(window) << abi::MAP_SHIFT;
+        match off < 1 << abi::MAP_SHIFT {
+            true => Mapping::new(&self.file, at | off, len, access),
+            false => Err(MapError::Shape),
+        }
+    }
+    fn buffer_over(&self, buffer: u64) -> bool {
+        ioctl::buffer(self.file.as_fd(), buffer).is_err()
+    }
     fn bells(&self) -> Result<Bells> {
         let works = self.vectors != 0;
         Ok(Bells { ring: works, rung: works })
