@@ -113,6 +113,9 @@ pub enum Command {
     /// Declare clients: add, remove, list, show.
     #[command(subcommand, alias = "clients")]
     Client(cmd::client::Sub),
+    /// Further windows of VMs: add, remove, list, show.
+    #[command(subcommand, alias = "windows")]
+    Window(cmd::window::Sub),
     /// What each client may use: show, check, set, reload.
     #[command(subcommand)]
     Policy(cmd::policy::Sub),

@@ -25,3 +25,4 @@ pub mod submit;
 pub mod switch;
 pub mod token;
 pub mod top;
+pub mod window;

@@ -8,7 +8,7 @@ mod pmem;
 
 use serde_json::{Value, json};
 use std::path::Path;
-use vfun_admin::{ClientRow, Transport, VmName};
+use vfun_admin::{ClientRow, Transport, VmName, WindowRow};
 
 /// A VM's window, for its VMM.
 pub struct Window<'a> {
@@ -68,6 +68,12 @@ pub fn window(c: &ClientRow) -> Option<Window<'_>> {
         Transport::Dir => &dir::Dir,
     };
     Some(Window { id: vm.device_id(), name: name(&vm), path, bytes: c.window_bytes, vmm })
+}
+
+/// A further window, for its VMM: memory, and no doorbells.
+pub fn further(w: &WindowRow) -> Window<'_> {
+    let id = w.device_id();
+    Window { name: id.clone(), id, path: &w.file, bytes: w.bytes, vmm: &ivshmem_plain::Plain }
 }
 
 /// What a VM's window is called in libvirt.

@@ -14,3 +14,4 @@ mod submit;
 mod transports;
 mod unprivileged;
 mod vms;
+mod windows;

@@ -1,6 +1,6 @@
 //! Windows in and out of a libvirt domain, by virsh.
 
-use super::{Plugged, Window};
+use super::{Goes, Plugged};
 use crate::fail::{Exit, Failure, Result};
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
@@ -86,7 +86,7 @@ impl Domain<'_> {
     }
 
     /// Plugs a window in.
-    pub fn attach(&self, window: &Window) -> Result<Plugged> {
+    pub fn attach(&self, window: &dyn Goes) -> Result<Plugged> {
         let of_vmm = window.of_vmm()?;
         let shmem = of_vmm.libvirt().ok_or_else(|| {
             let path = of_vmm.path.display();

@@ -1,5 +1,6 @@
 //! `vfun attach` and `vfun detach`.
 
+mod further;
 mod libvirt;
 mod ports;
 mod qemu;
@@ -27,7 +28,13 @@ Examples:
   vfun attach web --client vm1 --persistent    and has it after it was off, too
   vfun attach --qmp /run/vm1.qmp --client vm1 --bus vf0
   vfun attach web-2 --client web/b             the domain web-2 gets that of the client web's VM b
-  vfun detach vm1";
+  vfun detach vm1
+
+A further window of the VM (`vfun window add`) comes and goes by its name, while the first one is in \
+use. The VM needs the kernel module, which tells the manager that the window is there. Buffers that lie \
+in it end when it is taken out; all else goes on:
+  vfun attach vm1 --window bulk
+  vfun detach vm1 --window bulk";
 
 /// Which window, into or out of which VM.
 #[derive(clap::Args, Debug)]
@@ -36,10 +43,13 @@ pub struct Target {
     #[arg(required_unless_present = "qmp")]
     domain: Option<String>,
     /// The client whose window it is; of one with several VMs, CLIENT/VM [default: the domain's name].
-    #[arg(long, value_name = "CLIENT[/VM]")]
+    #[arg(long, value_name = "CLIENT[/VM]", group = "whose")]
     client: Option<String>,
+    /// A further window of the VM, by its name, instead of the client's own.
+    #[arg(long, value_name = "NAME", group = "whose")]
+    window: Option<String>,
     /// A plain QEMU's control socket, instead of a domain.
-    #[arg(long, value_name = "SOCKET", conflicts_with = "domain", requires = "client")]
+    #[arg(long, value_name = "SOCKET", conflicts_with = "domain", requires = "whose")]
     qmp: Option<PathBuf>,
     /// Where libvirt is, as virsh takes it [default: virsh's own].
     #[arg(long, value_name = "URI", conflicts_with = "qmp")]
@@ -82,6 +92,8 @@ pub struct DetachArgs {
 /// What was done, for programs.
 #[derive(Debug, Default, Serialize)]
 struct Done {
+    /// Its name, if it is a further window.
+    window: Option<String>,
     client: String,
     vm: Option<String>,
     /// Its name in QEMU; in libvirt it is that of its file.
@@ -106,6 +118,14 @@ struct Done {
 /// What goes into a VM: the row shows the wiring of that VM.
 struct Window {
     client: ClientRow,
+}
+
+/// A window that goes into a VM.
+trait Goes {
+    /// For its VMM.
+    fn of_vmm(&self) -> Result<vmm::Window<'_>>;
+    /// Refuses one that is in another VM, before QEMU is told.
+    fn is_free(&self) -> Result<()>;
 }
 
 /// What a VM did.
@@ -164,6 +184,9 @@ fn window(admin: &Admin, name: &str) -> Result<Window> {
 /// Plugs it in.
 pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
     let target = &args.target;
+    if let Some(name) = &target.window {
+        return further::attach(admin, output, args, name);
+    }
     let window = window(admin, target.client())?;
     let began = Instant::now();
     let plugged = match &target.qmp {
@@ -194,6 +217,9 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
 /// Takes it out.
 pub fn detach(admin: &Admin, output: Output, args: &DetachArgs) -> Result<()> {
     let target = &args.target;
+    if let Some(name) = &target.window {
+        return further::detach(output, target, name);
+    }
     let vm = to_unplug(admin, target.client())?;
     let id = vm.device_id();
     let unplugged = match &target.qmp {
@@ -228,14 +254,12 @@ fn ms(d: Duration) -> f64 {
     (d.as_secs_f64() * 1e4).round() / 10.0
 }
 
-impl Window {
-    /// For its VMM.
+impl Goes for Window {
     fn of_vmm(&self) -> Result<vmm::Window<'_>> {
         let none = || Failure::usage(format!("client '{}' has no window", self.client.shown()));
         vmm::window(&self.client).ok_or_else(none)
     }
 
-    /// Refuses one that is in another VM, before QEMU is asked to connect.
     fn is_free(&self) -> Result<()> {
         match self.client.connected {
             false => Ok(()),
@@ -288,7 +312,13 @@ fn show(output: Output, target: &Target, done: &Done) -> Result<()> {
         (false, true) => "not attached: there was nothing to do",
     };
     let mut facts = Facts::new()
-        .fact("window", format!("of client {} ({})", done.of(), done.device))
+        .fact(
+            "window",
+            match &done.window {
+                Some(name) => format!("{name} ({})", done.device),
+                None => format!("of client {} ({})", done.of(), done.device),
+            },
+        )
         .fact("VM", target.place())
         .fact("state", state);
     if let Some(pci) = &done.pci {

@@ -1,7 +1,7 @@
 //! Windows in and out of a plain QEMU, by QMP.
 
 use super::ports::{self, Device};
-use super::{Plugged, Window};
+use super::{Goes, Plugged};
 use crate::fail::{Exit, Failure, Result};
 use crate::qmp::{Qmp, Refusal};
 use crate::vmm::HotPlug;
@@ -65,13 +65,12 @@ fn remove_backend(qmp: &mut Qmp, id: &str) -> Result<()> {
 }
 
 /// Plugs a window in.
-pub fn attach(socket: &Path, window: &Window, bus: Option<&str>) -> Result<Plugged> {
+pub fn attach(socket: &Path, window: &dyn Goes, bus: Option<&str>) -> Result<Plugged> {
     let mut qmp = Qmp::open(socket)?;
     let of_vmm = window.of_vmm()?;
     let HotPlug { backend, arguments, mut device, device_id: id } =
         of_vmm.hot_plug().ok_or_else(|| {
-            let transport = window.client.transport;
-            Failure::usage(format!("QEMU has no device that carries a window over {transport}"))
+            Failure::usage(format!("QEMU has no device that carries the window {}", of_vmm.id))
         })?;
     let before = devices(&mut qmp)?;
     if let Some(d) = before.iter().find(|d| d.id == id) {

@@ -10,6 +10,8 @@
 //!   vfun-vm-app any ROUNDS                  waits for one of two calls by a descriptor
 //!   vfun-vm-app handles GRANT RESOURCE      what is answered to it without the library, in
 //!                                           the window of this PCI device, for others' handles
+//!   vfun-vm-app bulk                        has the host's driver fill a buffer, says so,
+//!                                           and waits for the buffer's end
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["buffer"] => buffer(),
         ["any", rounds] => any(number(rounds)),
         ["handles", grant, resource] => handles(grant, Path::new(resource)),
+        ["bulk"] => bulk(),
         other => panic!("no such thing to do: {other:?}"),
     };
     match done {
@@ -60,6 +63,33 @@ fn connect() -> Result<Session> {
     let session = ConnectOptions::new("vm-app").connect()?;
     eprintln!("{}", session.describe());
     Ok(session)
+}
+
+/// A buffer that the test driver fills, read until it is over: the error of that. Calls
+/// of the same session go on.
+fn bulk() -> Result<()> {
+    const BYTES: u64 = 3 * PAGE as u64;
+    let session = connect()?;
+    let (driver, echo) = (session.function("misbehave")?, session.function("echo")?);
+    let buffer = session.buffer(BYTES as usize)?;
+    // Its mode for buffers: set each byte to 0x5a.
+    let mut fill = vec![26, 1, 0x5a, 0, 0, 0, 0, 0];
+    fill.extend([buffer.handle(), 0, BYTES].map(u64::to_le_bytes).concat());
+    driver.call(&fill)?;
+    let mut bytes = vec![0; BYTES as usize];
+    buffer.read(0, &mut bytes)?;
+    println!("filled {}", bytes.iter().filter(|b| **b == 0x5a).count());
+    let over = loop {
+        echo.call(b"hello")?;
+        if let Err(e) = buffer.check() {
+            break e;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    echo.call(b"hello")?;
+    let refused = driver.call(&fill).map(drop);
+    println!("over {over}; the driver: {}", refused.is_err());
+    session.buffer(PAGE)?.check()
 }
 
 /// Crashes of a service are one call's error and no reason to end.

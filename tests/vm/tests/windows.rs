@@ -1,0 +1,207 @@
+//! A data window of a real manager, in and out of a guest by `vfun attach` and `detach`,
+//! while programs of the guest call functions through the first window.
+
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::Command;
+use vfun_testguest::{Doorbell, Guest, GuestConfig};
+use vfun_tests_local::{Stand, programs};
+use vfun_tests_vm::boot;
+use vfun_tests_vm::module::{
+    dmesg, doorbell_client, healthy, load, module_config, ok, said_by, until,
+};
+
+fn vfun(stand: &Stand, words: &[&str]) -> (i32, Value) {
+    let out = Command::new(programs().join("vfun"))
+        .arg("--root")
+        .arg(stand.root())
+        .arg("--json")
+        .args(words)
+        .env_remove("VFUN_ENDPOINT")
+        .output()
+        .unwrap();
+    let said = if out.status.success() { out.stdout } else { out.stderr };
+    (out.status.code().unwrap(), serde_json::from_slice(&said).unwrap_or_default())
+}
+
+fn done(stand: &Stand, words: &[&str]) -> Value {
+    let (code, value) = vfun(stand, words);
+    assert_eq!(code, 0, "vfun {words:?}: {value}\n{}", stand.log());
+    value
+}
+
+/// Calls of the one channel that is in use all the time; and that it goes on.
+fn calls(stand: &Stand) -> u64 {
+    let grants = stand.grants();
+    let echo = grants.iter().find(|g| g.function == "echo");
+    let echo = echo.unwrap_or_else(|| panic!("the channel is gone:\n{}", stand.log()));
+    assert_eq!((echo.restarts, echo.counters.errors), (0, 0), "{echo:?}");
+    echo.counters.calls
+}
+
+fn calls_go_on(stand: &Stand, guest: &Guest) {
+    let before = calls(stand);
+    until("another call", || calls(stand) > before);
+    ok(guest, "kill -0 $(cat /tmp/calls.pid)");
+    assert_eq!(said_by(guest, "calls"), "", "{}", dmesg(guest));
+}
+
+/// A program in the guest with a buffer: says where that lies, and goes on at a word.
+struct Bulk<'a> {
+    guest: &'a Guest,
+    name: &'static str,
+    lines: usize,
+}
+
+impl<'a> Bulk<'a> {
+    fn start(guest: &'a Guest, name: &'static str) -> (Self, String) {
+        let script = format!(
+            "rm -f /tmp/{name}.in; mkfifo /tmp/{name}.in; \
+             ranges /dev/vfun0 bulk < /tmp/{name}.in > /tmp/{name}.out 2>&1 & exec 7> /tmp/{name}.in"
+        );
+        ok(guest, &script);
+        let mut bulk = Bulk { guest, name, lines: 0 };
+        let place = bulk.next();
+        (bulk, place)
+    }
+
+    fn next(&mut self) -> String {
+        self.lines += 1;
+        let (name, n) = (self.name, self.lines);
+        let script = format!(
+            "for i in $(seq 500); do [ $(wc -l < /tmp/{name}.out) -ge {n} ] && break; usleep 20000; done; \
+             sed -n {n}p /tmp/{name}.out"
+        );
+        ok(self.guest, &script)
+    }
+
+    /// The first word of the buffer and whether it goes on, once this was written to its
+    /// second page.
+    fn word(&mut self, write: u64) -> String {
+        ok(self.guest, &format!("echo {write:x} >&7"));
+        self.next()
+    }
+
+    fn end(mut self) {
+        ok(self.guest, "exec 7>&-");
+        self.next();
+    }
+}
+
+fn app_config(name: &str, doorbell: Doorbell) -> GuestConfig {
+    let mut c = module_config(name, vec![doorbell]);
+    c.files.push((programs().join("vfun-vm-app"), "/usr/bin/vfun-vm-app".into()));
+    c
+}
+
+fn place(offset: &str) -> u64 {
+    offset.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("an offset")
+}
+
+#[test]
+fn a_data_window_comes_and_goes_while_calls_go_on() {
+    let mut stand = Stand::start();
+    let qmp = stand.root().join("second.qmp").display().to_string();
+    let doorbell = doorbell_client(&stand, "vm1", "");
+    let guest = boot(&GuestConfig {
+        hotplug_ports: 2,
+        extra_args: vec!["-qmp".into(), format!("unix:{qmp},server=on,wait=off")],
+        ..app_config("windows", doorbell)
+    });
+    load(&guest);
+    ok(
+        &guest,
+        "vfun call echo hello --repeat 4000000000 > /tmp/calls.out 2>&1 & echo $! > /tmp/calls.pid",
+    );
+    until("calls", || {
+        let said = said_by(&guest, "calls");
+        assert_eq!(said, "", "{}", dmesg(&guest));
+        stand.grants().iter().any(|g| g.counters.calls > 0)
+    });
+    let (first, at) = Bulk::start(&guest, "first");
+    assert!(at.starts_with("window 0 "), "{at}");
+    first.end();
+
+    let added = done(&stand, &["window", "add", "bulk", "--vm", "vm1", "--size", "4MiB"]);
+    assert_eq!((&added["index"], &added["here"]), (&1.into(), &false.into()), "{added}");
+    let file = PathBuf::from(added["file"].as_str().unwrap());
+    let memory = File::options().read(true).write(true).open(&file).unwrap();
+    let host = |offset: u64| {
+        let mut word = [0; 8];
+        memory.read_exact_at(&mut word, offset).unwrap();
+        u64::from_le_bytes(word)
+    };
+
+    for round in 0..2 {
+        let words = |what| [what, "--qmp", qmp.as_str(), "--window", "bulk"];
+        let plugged = done(&stand, &words("attach"));
+        assert_eq!((&plugged["attached"], &plugged["connected"]), (&true.into(), &true.into()));
+        println!(
+            "plugged in {} ms, there after {} ms",
+            plugged["took_ms"], plugged["connected_ms"]
+        );
+        assert_eq!(done(&stand, &words("attach"))["already"], true);
+        calls_go_on(&stand, &guest);
+
+        let (mut bulk, at) = Bulk::start(&guest, "bulk");
+        assert!(at.starts_with("window 1 "), "{at}\n{}\n{}", dmesg(&guest), stand.log());
+        let at = place(&at);
+        // What was there before is not seen.
+        assert_eq!(bulk.word(0xbee), "word 0 check 0");
+        memory.write_all_at(&0x5eed_u64.to_le_bytes(), at).unwrap();
+        assert_eq!(bulk.word(0xbeef), "word 5eed check 0");
+        assert_eq!(host(at + 4096), 0xbeef, "what the guest writes is in the window's file");
+        assert_eq!(done(&stand, &["window", "show", "bulk"])["buffers"], 1, "{}", stand.log());
+        if round == 1 {
+            // Another manager goes on with it.
+            stand.kill_vfund();
+            assert_eq!(bulk.word(0xcafe), "word 5eed check 0");
+            stand.start_vfund();
+            let row = done(&stand, &["window", "show", "bulk"]);
+            assert_eq!((&row["here"], &row["buffers"]), (&true.into(), &1.into()), "{row}");
+            assert_eq!(bulk.word(0xcafe), "word 5eed check 0");
+            calls_go_on(&stand, &guest);
+            let (second, at) = Bulk::start(&guest, "second");
+            assert!(at.starts_with("window 1 "), "{at}");
+            second.end();
+            ok(&guest, "exec 7> /tmp/bulk.in");
+        }
+
+        // A program with the library, and a driver of the host.
+        ok(&guest, "(vfun-vm-app bulk; echo exit $?) > /tmp/app.out 2>/tmp/app.err &");
+        until("the driver to fill it", || said_by(&guest, "app").contains("filled 12288"));
+
+        let gone = done(&stand, &words("detach"));
+        assert_eq!((&gone["attached"], &gone["already"]), (&false.into(), &false.into()));
+        // 32: EPIPE. The page is the program's own now.
+        assert!(bulk.word(0xdead).ends_with(" check 32"), "{}", said_by(&guest, "bulk"));
+        assert_ne!(host(at + 4096), 0xdead, "it reaches the window still");
+        let row = done(&stand, &["window", "show", "bulk"]);
+        assert_eq!((&row["here"], &row["buffers"]), (&false.into(), &0.into()), "{row}");
+        bulk.end();
+        until("the program to see it", || said_by(&guest, "app").contains("the driver: true"));
+        let said = said_by(&guest, "app");
+        assert!(said.contains("was taken out of this machine"), "{said}");
+        until("its end", || said_by(&guest, "app").ends_with("exit 0"));
+        assert_eq!(done(&stand, &words("detach"))["already"], true);
+        calls_go_on(&stand, &guest);
+        let (first, at) = Bulk::start(&guest, "first");
+        assert!(at.starts_with("window 0 "), "{at}");
+        first.end();
+    }
+
+    // Declared no more while it is there: what lies in it ends.
+    done(&stand, &["attach", "--qmp", &qmp, "--window", "bulk"]);
+    let (mut bulk, at) = Bulk::start(&guest, "bulk");
+    assert!(at.starts_with("window 1 "), "{at}");
+    done(&stand, &["window", "remove", "bulk"]);
+    assert!(!file.exists());
+    until("its end", || bulk.word(1).ends_with(" check 32"));
+    bulk.end();
+    let (code, said) = vfun(&stand, &["attach", "--qmp", &qmp, "--window", "bulk"]);
+    assert_eq!(code, 3, "{said}");
+    calls_go_on(&stand, &guest);
+    healthy(&guest);
+}
