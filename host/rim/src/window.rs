@@ -494,9 +494,9 @@ mod tests {
         let calls = Calls { dataout, datain, side_bytes, depth: 1, cell_bytes: 0 };
         let place = calls.place(ChannelKind::Calls, (1, 1)).unwrap();
         let set = |reason: u64| {
-            window.range(place.head()).store(in_header::BROKEN, reason, Ordering::Relaxed)
+            window.pages.range(place.head()).store(in_header::BROKEN, reason, Ordering::Relaxed)
         };
-        let told = || window.range(place.head()).load(in_header::BROKEN, Ordering::Relaxed);
+        let told = || window.pages.range(place.head()).load(in_header::BROKEN, Ordering::Relaxed);
         let of = |reason: BreakReason| u64::from(reason.to_wire());
         use BreakReason::{BadSequence, CrashLoop, NoService, Released, Shutdown};
         for (stands, reason, then) in [
