@@ -317,6 +317,7 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     "guest/client/tests",
     // The buffer protocol is C's: Python's memory as bytes, the window's as buffers.
     "guest/python/src/buffer.rs",
+    "guest/python/src/shared.rs",
     // Processes in namespaces, mounts' attributes, Landlock: no safe library has these calls.
     "host/jail/src/launcher",
     // The simulated device's C++.

@@ -55,7 +55,7 @@ fn a_buffer_is_shared_with_the_host_and_nobody_else_and_goes_with_its_program() 
     let guest = boot(&config);
     load(&guest);
     let begin = "vfun-vm-app buffer > /tmp/b 2>&1 & echo $! > /tmp/b.pid; \
-                 until grep -q -E 'shared|error|panicked' /tmp/b; do usleep 20000; done; cat /tmp/b";
+                 until grep -q -E '^shared|^error|panicked' /tmp/b; do usleep 20000; done; cat /tmp/b";
     let said = ok(&guest, begin);
     assert!(said.ends_with("shared 1048576 bytes, sum 131064401"), "{said}\n{}", stand.log());
     let grants = stand.grants();
