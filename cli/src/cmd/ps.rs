@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(
             one,
             "GRANT  CLIENT  APP   FUNCTION  WHERE     STATE   VIA      WAIT    CELLS  CALLS  ERRORS  ARGUMENTS  RESULTS  BUFFERS  PID        AGE\n\
-             0.1    vm1     demo  echo      software  active  ivshmem  hybrid     64  1 234       0      2 KiB      0 B            77  1 min 5 s\n"
+             0.1    vm1     demo  echo      software  active  ivshmem  hybrid     64  1 234       0      2 KiB      0 B        -   77  1 min 5 s\n"
         );
         let two = render(
             &[grant(1234)],
