@@ -77,8 +77,8 @@ impl Daemon {
             return Err(e);
         }
         self.further.windows.insert(name.clone(), window);
-        let rows = self.further_rows().into_iter();
-        rows.filter(|r| r.name == name).last().ok_or_else(|| "it is gone again".into())
+        let row = self.further_rows().into_iter().find(|r| r.name == name);
+        row.ok_or_else(|| "it is gone again".into())
     }
 
     /// Takes a window away, with the buffers in it.
