@@ -367,8 +367,14 @@ impl Core {
         Ok(())
     }
 
+    /// Buffers that are over and that a service has.
+    pub(super) fn ending_buffers(&self) -> BTreeSet<Handle> {
+        self.buffers.iter().filter(|(_, b)| b.is_over()).map(|(h, _)| h).collect()
+    }
+
     /// What services were told of buffers, and said of them, may not have been heard.
-    pub(super) fn resume_buffers(&mut self, out: &mut Vec<Action>) {
+    /// `ending`: those that were over before; of others that are, services know since.
+    pub(super) fn resume_buffers(&mut self, ending: &BTreeSet<Handle>, out: &mut Vec<Action>) {
         let unowned = |b: &Buffer| {
             let open = |h| self.grants.get(h).is_ok_and(|g| g.holder.session == b.holder.session);
             let over =
@@ -390,7 +396,10 @@ impl Core {
             }
             for service in at {
                 match over {
-                    true => out.push(Action::BufferGone { service, buffer }),
+                    true if ending.contains(&buffer) => {
+                        out.push(Action::BufferGone { service, buffer });
+                    }
+                    true => {}
                     false => self.give_to(service, buffer, out),
                 }
             }

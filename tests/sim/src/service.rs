@@ -47,6 +47,8 @@ pub type Baton = Rc<Cell<bool>>;
 /// What it is told, with what comes along.
 pub struct Told {
     pub message: ToService,
+    /// Which manager says it.
+    pub by: u32,
     /// The window of a channel to open.
     pub memory: Option<Rc<Memory>>,
     /// The one to wait for, or to pass.
@@ -117,8 +119,8 @@ pub struct Process {
 struct Buffer {
     memory: Rc<Memory>,
     range: Range,
-    /// It was taken away, and a call uses it still.
-    leaving: bool,
+    /// Which manager took it away last, if one did; a call uses it still.
+    gone: Option<u32>,
 }
 
 impl Process {
@@ -200,7 +202,7 @@ impl Process {
         if b.memory.load(first) != 0 {
             b.memory.store(first + word, value);
         }
-        if b.leaving && self.rng.bool() {
+        if b.gone.is_some() && self.rng.bool() {
             self.buffers.remove(&buffer);
             self.say(FromService::BufferLeft { buffer });
         }
@@ -325,7 +327,7 @@ impl Process {
     }
 
     fn hear(&mut self) {
-        let Told { message, memory, baton } = self.inbox.pop_front().expect("seen");
+        let Told { message, by, memory, baton } = self.inbox.pop_front().expect("seen");
         match message {
             ToService::Open(order) => {
                 self.open(&order, memory.expect("it comes along"), baton);
@@ -333,7 +335,7 @@ impl Process {
             ToService::BufferCame(came) => {
                 self.buffer_came(&came, memory.expect("it comes along"));
             }
-            ToService::BufferGone { buffer } => self.buffer_gone(buffer),
+            ToService::BufferGone { buffer } => self.buffer_gone(buffer, by),
             ToService::Close { channel } => match self.channels.get_mut(&channel) {
                 Some(c) if !matches!(c.at, At::Ended) => c.closing = true,
                 Some(_) => {
@@ -372,14 +374,18 @@ impl Process {
 
     fn buffer_came(&mut self, came: &BufferCame, memory: Rc<Memory>) {
         let range = Range::new(0, Access::Both, came.offset, came.bytes);
-        let b = Buffer { memory, range, leaving: false };
+        let b = Buffer { memory, range, gone: None };
         self.buffers.entry(came.buffer).or_insert(b);
         self.say(FromService::BufferHere { buffer: came.buffer });
     }
 
-    fn buffer_gone(&mut self, buffer: u64) {
+    fn buffer_gone(&mut self, buffer: u64, by: u32) {
         match self.buffers.get_mut(&buffer) {
-            Some(b) => b.leaving = true,
+            // Another manager says it again, as nobody may have heard the one before.
+            Some(b) => {
+                let before = b.gone.replace(by);
+                assert_ne!(before, Some(by), "a manager takes buffer {buffer:x} away twice");
+            }
             None => self.say(FromService::BufferLeft { buffer }),
         }
     }

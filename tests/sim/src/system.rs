@@ -176,7 +176,8 @@ impl System for World {
             self.unheard.insert(service, message.clone());
             return Err(Unsent::Later);
         };
-        process.inbox.push_back(Told { message: message.clone(), memory, baton });
+        let by = self.generation;
+        process.inbox.push_back(Told { message: message.clone(), by, memory, baton });
         self.say(|| format!("tell service {service}: {message:?}"));
         Ok(giver)
     }

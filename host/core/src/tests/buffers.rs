@@ -371,6 +371,27 @@ fn another_manager_goes_on_with_them_and_asks_again() {
 }
 
 #[test]
+fn a_manager_that_takes_over_takes_each_buffer_away_once() {
+    let mut b = Bed::new();
+    let s = session(&mut b);
+    let (_, service) = b.active(1, s, "add");
+    let of_session = told(&ask(&mut b, s, get(0, 4096, 0, 0)))[0].2;
+    b.feed(Event::BufferHere { service, buffer: of_session });
+    let put_back = told(&ask(&mut b, s, get(0, 4096, 0, 0)))[0].2;
+    b.feed(Event::BufferHere { service, buffer: put_back });
+    put(&mut b, s, put_back).0.unwrap();
+    // Killed as it noted the session's end, and of its buffers nothing yet.
+    b.notes.retain(|name, _| !name.starts_with("core/session/"));
+    b.log.clear();
+    let notes = b.notes.clone();
+    b.restore_from(&notes);
+    b.feed(Event::Resume { alive: vec![service] });
+    let mut gone = told(&b.log);
+    gone.sort();
+    assert_eq!(gone, [(false, service, of_session), (false, service, put_back)]);
+}
+
+#[test]
 fn get_and_put_ten_thousand_times_leaves_nothing() {
     let mut b = Bed::new();
     let (s, all) = (session(&mut b), free(&b));

@@ -123,12 +123,13 @@ impl Lend for Arc<Lender> {
 
 /// Buffers that the manager took away and that a call uses still.
 #[derive(Default)]
-pub struct Leaving(Vec<(u64, Weak<WriteSpan>)>);
+pub struct Leaving(BTreeMap<u64, Weak<WriteSpan>>);
 
 impl Leaving {
-    /// One more.
+    /// One more. One that is leaving already goes on as it does: another manager says it
+    /// again, and no call finds the buffer any more, but one may use it still.
     pub fn push(&mut self, buffer: u64, mapped: Option<Weak<WriteSpan>>) {
-        self.0.push((buffer, mapped.unwrap_or_default()));
+        self.0.entry(buffer).or_insert(mapped.unwrap_or_default());
     }
 
     /// Whether there are any.
@@ -138,8 +139,15 @@ impl Leaving {
 
     /// Those that nobody uses any more; they are unmapped.
     pub fn left(&mut self) -> Vec<u64> {
-        let left = |(_, mapped): &mut (u64, Weak<WriteSpan>)| mapped.strong_count() == 0;
-        self.0.extract_if(.., left).map(|(buffer, _)| buffer).collect()
+        let mut left = vec![];
+        self.0.retain(|&buffer, mapped| {
+            let used = mapped.strong_count() > 0;
+            if !used {
+                left.push(buffer);
+            }
+            used
+        });
+        left
     }
 }
 
@@ -218,6 +226,9 @@ mod tests {
         leaving.push(71, b.buffers.gone(71));
         lender.expire();
         assert!(leaving.left().is_empty(), "its call is under way");
+        // Another manager says it again.
+        leaving.push(71, b.buffers.gone(71));
+        assert!(leaving.left().is_empty(), "its call is under way still");
         assert!(Out::private_later(&mut room, &calls).buffer(71).is_err(), "found no more");
         pulse.end();
         lender.expire();
