@@ -7,6 +7,7 @@ use common::{App, Service, Shape};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use vfun_supervise::{BufferCame, FromService, ToService, send};
+use vfun_testdriver::Mode;
 use vfun_testdriver::buffer::{Op, args};
 use vfun_window::{Access, Mapping};
 use vfun_wire::Status;
@@ -50,6 +51,20 @@ fn calls_of_one_session_find_its_buffers_and_others_do_not() {
         assert_eq!(s.hear(), FromService::BufferLeft { buffer });
     }
     assert_eq!(sum(&one, 7), None);
+    s.stop();
+}
+
+#[test]
+fn a_channel_that_is_closed_keeps_no_buffer_though_its_driver_has_a_call() {
+    let mut s = Service::misbehaving();
+    let app = s.open(1, Shape { session: 11, ..Shape::default() });
+    give(&mut s, &app, 7, 11);
+    // A thread of the driver has its handle for longer than this test runs.
+    let _open = app.post(&[&[Mode::Later as u8][..], &3_600_000u32.to_le_bytes()].concat());
+    assert_eq!(sum(&app, 7), Some(0));
+    s.close(1);
+    s.tell(ToService::BufferGone { buffer: 7 });
+    assert_eq!(s.hear(), FromService::BufferLeft { buffer: 7 });
     s.stop();
 }
 

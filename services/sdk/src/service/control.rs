@@ -403,6 +403,8 @@ impl<E: Engine> Control<E> {
                 let Some(c) = self.channels.get_mut(&channel) else { return };
                 c.ended = true;
                 c.watched = None;
+                // A driver may keep a handle of an earlier call, and with it the lender.
+                c.running.lender.expire();
                 let closing = c.closing;
                 if let End::Lost(reason) = end {
                     let app = &c.app;
