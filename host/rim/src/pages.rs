@@ -2,7 +2,7 @@
 //! windows have this. What control is, [`crate::window`] knows; what a further window
 //! is, [`crate::data`].
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SealFlags, fallocate, fcntl_get_seals, fstat};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use vfun_window::{Access, MapError, Mapping, WriteSpan};
@@ -93,8 +93,14 @@ impl Pages {
     }
 
     /// Gives the pages of a range back to the system, if its file lets that be done: they
-    /// come again as zeros.
+    /// come again as zeros. Not those of a file in a directory: they were reserved, so that
+    /// a writer needs no room that the file system may not have any more.
     pub fn punch(&self, range: &Range) -> bool {
+        // Only a memfd is sealed.
+        let seals = fcntl_get_seals(&self.memory.file).unwrap_or(SealFlags::empty());
+        if !seals.contains(SealFlags::SHRINK) {
+            return false;
+        }
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let (at, bytes) = (self.memory.origin + range.offset.get(), range.bytes.get());
         // Of a file of huge pages a part of one may be left as it is.

@@ -481,6 +481,30 @@ impl HostWindow {
 mod tests {
     use super::*;
     use vfun_wire::kind::ChannelKind;
+    use vfun_wire::range::Access as Writers;
+
+    #[test]
+    fn a_buffer_in_a_file_is_set_to_zero_and_keeps_its_reserved_blocks() {
+        use rustix::fs::{FallocateFlags, fallocate, fstat};
+        const BYTES: u64 = 1 << 20;
+        let range = Range::new(0, Writers::Both, HEAP_OFF as u64, 8 << 12);
+        // Nobody sealed it: as one in a directory of such a file system.
+        let file = rustix::fs::memfd_create("f", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        fallocate(&file, FallocateFlags::empty(), 0, BYTES).unwrap();
+        for (memory, punched) in [(file, 0), (vfun_window::memfd("w", BYTES).unwrap(), 8 * 8)] {
+            let seen = memory.try_clone().unwrap();
+            let window = HostWindow::lay_out(memory, BYTES, 1, 1, "a", None).unwrap();
+            let buffer = window.pages.range(&range);
+            buffer.write(0, &vec![7; 8 << 12]).unwrap();
+            let before = fstat(&seen).unwrap().st_blocks;
+            window.pages.zero(&range);
+            // In blocks of 512 bytes.
+            assert_eq!(before - fstat(&seen).unwrap().st_blocks, punched);
+            let mut found = vec![1; 8 << 12];
+            buffer.read(0, &mut found).unwrap();
+            assert!(found.iter().all(|byte| *byte == 0));
+        }
+    }
 
     #[test]
     fn what_ends_a_grant_is_told_whatever_its_service_wrote() {
