@@ -11,6 +11,7 @@ use vfun_core::{Action, Event, Level, ReplyTo, ServiceId, WindowId};
 use vfun_supervise::{BufferCame, Open, Start, ToService};
 use vfun_wire::message::Stats;
 use vfun_wire::place::ChannelPlace;
+use vfun_wire::range::Range;
 use vfun_wire::{Handle, Nack};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U32, U64};
@@ -214,20 +215,28 @@ pub trait Act: System {
         control.map(|a| a.window.origin()).or_else(data).unwrap_or(0)
     }
 
+    /// Sets a buffer to zero, which counts among what its window asks for.
+    fn zero_buffer(&mut self, window: WindowId, range: &Range) {
+        let control = self.rim().windows.get(&window).filter(|_| range.window.get() == 0);
+        let data = || self.data_of(window, range.window.get()).map(|(_, d)| d.pages());
+        let Some(pages) = control.map(|a| a.window.pages()).or_else(data) else { return };
+        pages.zero(range);
+        let now = self.now();
+        if let Some(a) = self.rim_mut().windows.get_mut(&window) {
+            a.intake.zeroed(now, range.bytes.get());
+        }
+    }
+
     /// Does what is done in a window's own pages.
     fn act_on_pages(&mut self, action: &Action) {
+        if let Action::ZeroBuffer { window, range } = action {
+            return self.zero_buffer(*window, range);
+        }
         let windows = &self.rim().windows;
         match action {
             Action::Zero { window, place } => {
                 if let Some(a) = windows.get(window) {
                     a.window.zero(place);
-                }
-            }
-            Action::ZeroBuffer { window, range } => {
-                let control = windows.get(window).filter(|_| range.window.get() == 0);
-                let data = || self.data_of(*window, range.window.get()).map(|(_, d)| d.pages());
-                if let Some(pages) = control.map(|a| a.window.pages()).or_else(data) {
-                    pages.zero(range);
                 }
             }
             Action::FailCurrent { window, place, status } => {

@@ -15,6 +15,8 @@ pub struct Bucket {
     rate: Rate,
     /// Thousandths of a token.
     level: u64,
+    /// The same, owed beyond those that were there.
+    owed: u64,
     /// When `level` was right, ms.
     at: u64,
 }
@@ -22,12 +24,15 @@ pub struct Bucket {
 impl Bucket {
     /// A full one.
     pub fn new(rate: Rate, now: u64) -> Self {
-        Bucket { rate, level: u64::from(rate.burst) * 1000, at: now }
+        Bucket { rate, level: u64::from(rate.burst) * 1000, owed: 0, at: now }
     }
 
     /// Another rate from now on; tokens beyond the new burst are lost.
     pub fn set(&mut self, rate: Rate, now: u64) {
         self.fill(now);
+        if rate.per_s == 0 {
+            self.owed = 0;
+        }
         self.rate = rate;
         self.level = self.level.min(self.most());
     }
@@ -41,7 +46,9 @@ impl Bucket {
         self.at = self.at.max(now);
         // A token a second is one thousandth a millisecond.
         let more = passed.saturating_mul(u64::from(self.rate.per_s));
-        self.level = self.level.saturating_add(more).min(self.most());
+        let paid = self.owed.min(more);
+        self.owed -= paid;
+        self.level = self.level.saturating_add(more - paid).min(self.most());
     }
 
     /// What `cost` takes: at most all there can be, so that whatever costs
@@ -64,20 +71,33 @@ impl Bucket {
         true
     }
 
+    /// Takes `cost` tokens that were used already: those that are not there are owed, and
+    /// none is there before they have come back. No more than a full bucket, as for
+    /// [`Bucket::take`]: at a low rate nobody would wait for so long.
+    pub fn owe(&mut self, now: u64, cost: u32) {
+        if self.rate.per_s == 0 {
+            return;
+        }
+        self.fill(now);
+        let (price, level) = (self.price(cost), self.level);
+        self.level = level.saturating_sub(price);
+        self.owed = self.owed.saturating_add(price.saturating_sub(level));
+    }
+
     /// Milliseconds until `cost` tokens will be there; 0 if they are.
     pub fn wait(&mut self, now: u64, cost: u32) -> u64 {
         if self.rate.per_s == 0 {
             return 0;
         }
         self.fill(now);
-        let short = self.price(cost).saturating_sub(self.level);
+        let short = self.price(cost).saturating_sub(self.level).saturating_add(self.owed);
         short.div_ceil(u64::from(self.rate.per_s))
     }
 
     /// Whether it is as if it had never been used.
     pub fn is_full(&mut self, now: u64) -> bool {
         self.fill(now);
-        self.level >= self.most()
+        self.level >= self.most() && self.owed == 0
     }
 }
 

@@ -13,11 +13,15 @@ use vfun_wire::message::Kind;
 /// so that every turn gets something done.
 pub const QUANTUM: u32 = 4;
 
+/// Bytes set to zero that count 1, in the units of [`cost`]: those of small buffers are in
+/// the cost of their request.
+pub const BYTES_A_UNIT: u64 = 1 << 20;
+
 /// What a request costs: 1 is a look-up. What writes records, or may start a
 /// process, weighs more, as measured by the manager's time, roughly.
 pub fn cost(kind: u16) -> u32 {
     match Kind::from_wire(kind) {
-        // Zeros to write, and services to be told.
+        // Services to be told; the zeros of large ones cost more (`Intake::zeroed`).
         Some(Kind::Activate | Kind::BufferGet) => QUANTUM,
         Some(
             Kind::Hello
@@ -48,7 +52,8 @@ pub enum Step {
 pub struct Intake {
     requests: Bucket,
     rings: Bucket,
-    credit: u32,
+    /// Below 0: what it had done for it beyond its turns.
+    credit: i64,
     /// It waits for its turn.
     pub queued: bool,
     /// It has requests that are left unread until this time, ms.
@@ -87,13 +92,14 @@ impl Intake {
     /// Its turn begins.
     pub fn begin_turn(&mut self) {
         self.due = None;
-        self.credit = self.credit.saturating_add(QUANTUM).min(2 * QUANTUM);
+        let quantum = i64::from(QUANTUM);
+        self.credit = self.credit.saturating_add(quantum).min(2 * quantum);
     }
 
     /// A request of this kind is there.
     pub fn next(&mut self, now: u64, kind: u16) -> Step {
         let cost = cost(kind);
-        if cost > self.credit {
+        if i64::from(cost) > self.credit {
             return Step::NextTurn;
         }
         if !self.requests.take(now, cost) {
@@ -102,13 +108,22 @@ impl Intake {
             self.due = Some(until);
             return Step::Until(until);
         }
-        self.credit -= cost;
+        self.credit -= i64::from(cost);
         Step::Serve
+    }
+
+    /// So many bytes were set to zero for it, beside what a request costs: its next requests
+    /// wait for as many turns, and for its client's rate, at most for a whole burst.
+    /// The largest buffer still comes.
+    pub fn zeroed(&mut self, now: u64, bytes: u64) {
+        let cost = u32::try_from(bytes / BYTES_A_UNIT).unwrap_or(u32::MAX);
+        self.credit = self.credit.saturating_sub(i64::from(cost));
+        self.requests.owe(now, cost);
     }
 
     /// Nothing more is there: what it did not use is not saved up.
     pub fn is_empty(&mut self) {
-        self.credit = 0;
+        self.credit = self.credit.min(0);
     }
 
     /// Its bell rang and there was nothing to do. False if that happens too often.
@@ -159,6 +174,34 @@ mod tests {
             }
             assert!(before <= 2, "{before} activations before one keep-alive");
         }
+    }
+
+    #[test]
+    fn a_large_buffer_costs_turns_and_the_clients_rate() {
+        let get = Kind::BufferGet.to_wire();
+        let mut i = Intake::new(PLENTY, PLENTY, 0);
+        i.begin_turn();
+        assert_eq!(i.next(0, get), Step::Serve);
+        i.zeroed(0, 256 << 20);
+        // Also where it asked for nothing meanwhile.
+        i.is_empty();
+        let turns = (1..1000).find(|_| {
+            i.begin_turn();
+            i.next(0, get) == Step::Serve
+        });
+        assert_eq!(turns, Some(65), "256 units, four a turn, and its own");
+        i.zeroed(0, 64 << 10);
+        i.begin_turn();
+        assert_eq!(i.next(0, get), Step::Serve, "a small one costs nothing more");
+        // A rate: what the zeros cost is paid back before the next request.
+        let mut i = Intake::new(Rate { per_s: 100, burst: 10 }, PLENTY, 0);
+        i.begin_turn();
+        assert_eq!(i.next(0, get), Step::Serve);
+        i.zeroed(0, 56 << 20);
+        (0..20).for_each(|_| i.begin_turn());
+        assert_eq!(i.next(0, get), Step::Until(80), "4 of a burst that it owes, and its own 4");
+        i.begin_turn();
+        assert_eq!(i.next(80, get), Step::Serve);
     }
 
     #[test]
