@@ -7,6 +7,7 @@
 
 pub use super::buffer::{Buffer, Stage};
 
+use super::catalog::Client;
 use super::grant::{Holder, Stage as GrantStage};
 use super::grants::Key;
 use super::memory::Memory;
@@ -17,6 +18,7 @@ use super::requests::{body, zero};
 use super::services::ServiceState;
 use super::table::NoSuch;
 use super::{Action, ControlRequest, Core, Level, ServiceId, WindowId};
+use crate::limits::{BUFFERS_MAX, BUFFERS_PER_CLIENT};
 use std::collections::BTreeSet;
 use vfun_wire::limits::{BUFFER_ALIGN_MAX, BUFFERS, WINDOW_BYTES_MAX};
 use vfun_wire::message::{BUFFER_CONTIGUOUS, BufferAck, BufferGet, BufferPut, Kind};
@@ -90,7 +92,9 @@ impl Core {
         if self.buffers.count_of(session) >= BUFFERS {
             return Err(nacks::many_buffers(BUFFERS));
         }
-        self.within_buffer_quota(self.client_of(r.to.window)?, asked.bytes)?;
+        let client = self.client_of(r.to.window)?;
+        self.room_for_a_buffer(client)?;
+        self.within_buffer_quota(client, asked.bytes)?;
         let further = self.session(session)?.features.has(Features::WINDOWS);
         let w = self.windows.get_mut(&r.to.window).ok_or_else(nacks::client_removed)?;
         let taken = w.take_buffer(now, further, asked.bytes, asked.align, asked.contiguous);
@@ -119,6 +123,19 @@ impl Core {
         }
         let b = self.buffers.get(handle).map_err(|_| nacks::no_buffer(handle))?;
         Ok(waiting.is_none().then(|| ack(handle, b)))
+    }
+
+    /// Whether there may be one buffer more. Those that are over count, too: services are
+    /// told of them, and they are noted.
+    fn room_for_a_buffer(&self, client: &Client) -> Result<(), Nack> {
+        let (of_client, _) = self.buffers.charged(client.id);
+        if of_client >= BUFFERS_PER_CLIENT {
+            return Err(nacks::many_buffers_of(client, of_client, BUFFERS_PER_CLIENT));
+        }
+        match self.buffers.len() >= BUFFERS_MAX {
+            true => Err(nacks::many_buffers_of_all(self.buffers.len(), BUFFERS_MAX)),
+            false => Ok(()),
+        }
     }
 
     fn holder_in(&self, window: WindowId, session: Handle) -> Result<Holder, Nack> {

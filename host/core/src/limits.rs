@@ -24,6 +24,13 @@ pub const ADMIN_MAX: usize = 32;
 /// Names of apps of one client that keep their AppID when the app has gone: an
 /// app that says hello under ever new names must not make the manager grow.
 pub const APP_NAMES_KEPT: usize = 512;
+/// Buffers of one client at once, those that are being given back included: as many as
+/// four sessions with all they may have. A service may have to be told of all of them at
+/// once (when a manager takes over), and is ended when 16,384 words wait for it; it maps
+/// each of them, and a process has 65,530 mappings (`vm.max_map_count`).
+pub const BUFFERS_PER_CLIENT: u32 = 1024;
+/// The same of all clients: each is a note, and the keeper has 262,144 in all.
+pub const BUFFERS_MAX: usize = 1 << 16;
 /// Services at once, over all clients: each is a process of 2 to 15 MB.
 pub const SERVICES_MAX: usize = 512;
 

@@ -70,6 +70,25 @@ pub(super) fn many_buffers(most: usize) -> Nack {
     )
 }
 
+pub(super) fn many_buffers_of(client: &Client, has: u32, most: u32) -> Nack {
+    Nack::new(
+        NackCode::OverQuota,
+        format!(
+            "client {} has {has} buffers, those that are being given back included; it may have {most}: give one back, or ask for fewer and larger ones",
+            client.name
+        ),
+    )
+}
+
+pub(super) fn many_buffers_of_all(there: usize, most: usize) -> Nack {
+    Nack::new(
+        NackCode::OverQuota,
+        format!(
+            "there are {there} buffers of all clients, and may be {most}: try again when others have given some back"
+        ),
+    )
+}
+
 /// Why a window has no room for a buffer.
 pub(super) fn no_buffer_room(
     bytes: u64,

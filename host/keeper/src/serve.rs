@@ -117,7 +117,10 @@ fn note(things: &mut BTreeMap<String, Thing>, change: Change) {
             None if room => {
                 things.insert(change.name, Thing { note, fds: vec![], will: None });
             }
-            None => {}
+            None => eprintln!(
+                "vfun-keeper: ERROR: keeps {THINGS_MAX} things, and has no room for '{}': the next manager will not know of it",
+                change.name
+            ),
         },
         Some(_) => {}
     }

@@ -8,14 +8,18 @@ use crate::system::{Held, Line};
 use serde::{Deserialize, Serialize};
 use std::io;
 use vfun_admin::Transport;
+use vfun_core::limits::BUFFERS_MAX;
 use vfun_core::{ServiceId, WindowId};
-use vfun_keeper::Change;
+use vfun_keeper::{Change, THINGS_MAX};
 use vfun_wire::header::{LAYOUT, host_state};
 
 /// What the names of things at the keeper begin with.
 pub(crate) const WINDOW: &str = "rim/window/";
 pub(crate) const SERVICE: &str = "rim/service/";
 pub(crate) const OWN: &str = "rim/self";
+
+// Buffers leave most of the keeper's room to everything else that is noted.
+const _: () = assert!(4 * BUFFERS_MAX <= THINGS_MAX);
 
 /// What the next manager is to know of a window.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use crate::act::Act;
 use crate::system::{Line, Unsent, With};
 use std::io;
 use std::time::Duration;
-use vfun_core::limits::TELL_AGAIN;
+use vfun_core::limits::{BUFFERS_PER_CLIENT, TELL_AGAIN};
 use vfun_core::{Event, ServiceId, WindowId};
 use vfun_supervise::{BufferCame, Open, ToService};
 use vfun_wire::Handle;
@@ -14,6 +14,8 @@ use vfun_wire::Handle;
 /// Words that may wait for one service: beyond it, it hears nothing any more,
 /// and is ended.
 const UNTOLD_MAX: usize = 1 << 14;
+// All buffers of a client at once, with as many channels beside them as it may have.
+const _: () = assert!(4 * BUFFERS_PER_CLIENT as usize <= UNTOLD_MAX);
 
 /// Something that a service is to be told.
 pub enum Word {

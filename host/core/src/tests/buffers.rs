@@ -1,6 +1,7 @@
 //! Buffers: who has them, how they end, and what they count for.
 
 use super::*;
+use crate::limits::{BUFFERS_MAX, BUFFERS_PER_CLIENT};
 use crate::memory::HOLD_MS;
 use crate::policy::parse;
 use std::path::Path;
@@ -329,6 +330,60 @@ fn a_session_has_so_many_and_not_one_more() {
     refused(&mut b, s, get(0, 1, 0, 0), NackCode::OverQuota, &["256 buffers", "give one back"]);
     let other = session(&mut b);
     answer(&ask(&mut b, other, get(0, 1, 0, 0))).unwrap();
+}
+
+#[test]
+fn a_client_has_so_many_over_all_its_sessions() {
+    let mut b = Bed::new();
+    b.feed(Event::MemoryUp { window: 1, index: 1, bytes: 16 * MIB, page: 4096 });
+    let all: Vec<u64> = (0..5).map(|_| session(&mut b)).collect();
+    let (_, service) = b.active(1, all[4], "add");
+    let (last, four) = (all[4], &all[..4]);
+    for s in four {
+        for _ in 0..BUFFERS {
+            answer(&ask(&mut b, *s, get(0, 1, 0, 0))).unwrap();
+        }
+    }
+    let says = &["client vm1 has 1024 buffers", "may have 1024", "give one back"];
+    refused(&mut b, last, get(0, 1, 0, 0), NackCode::OverQuota, says);
+    // One that its service has not let go of is one still.
+    let first = b.core.buffers().next().unwrap().0;
+    put(&mut b, all[0], first).0.unwrap();
+    let out = ask(&mut b, last, get(0, 1, 0, 0));
+    let buffer = told(&out)[0].2;
+    b.feed(Event::BufferHere { service, buffer });
+    put(&mut b, last, buffer).0.unwrap();
+    refused(&mut b, last, get(0, 1, 0, 0), NackCode::OverQuota, says);
+    b.feed(Event::BufferLeft { service, buffer });
+    let out = ask(&mut b, last, get(0, 1, 0, 0));
+    assert_eq!(told(&out).len(), 1, "there is room for one: {out:?}");
+    // Another client has its own.
+    let theirs = b.hello(2, b"secret").unwrap().session.get();
+    let out = b.ask(2, Kind::BufferGet, theirs, get(0, 1, 0, 0).as_bytes());
+    answer(&out).unwrap();
+}
+
+#[test]
+fn all_clients_together_have_so_many() {
+    let mut b = Bed::new();
+    let s = session(&mut b);
+    let (first, ..) = given(&mut b, s, get(0, 1, 0, 0));
+    let like = b.core.buffers.get(first).unwrap().clone();
+    // Others' take what there is, so many each.
+    for i in 1..BUFFERS_MAX as u32 {
+        let mut other = like.clone();
+        other.holder.session = Handle::new(i, 99);
+        other.holder.client_id = 100 + i / BUFFERS_PER_CLIENT;
+        b.core.buffers.insert(other);
+    }
+    // Not by the bed: what it checks is not true of these.
+    let (to, mut out) = (ReplyTo { window: 1, cell: 0, seq: b.seq + 1 }, vec![]);
+    let (kind, body) = (Kind::BufferGet.to_wire(), get(0, 1, 0, 0).as_bytes().to_vec());
+    let request = ControlRequest { to, kind, session: s, body };
+    b.core.handle(b.now, Event::Request(request), &mut out);
+    let n = answer(&out).unwrap_err();
+    assert_eq!(n.code, NackCode::OverQuota);
+    assert!(n.sentence.contains("65536 buffers of all clients, and may be 65536"), "{n}");
 }
 
 #[test]
