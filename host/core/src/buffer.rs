@@ -20,7 +20,7 @@ pub enum Stage {
         /// Who waits until the services of the app's channels have it.
         waiting: Option<ReplyTo>,
     },
-    /// It is over; a service has not let go of it yet.
+    /// It is over; a service has not let go of it yet, or its grant is not freed.
     Ending {
         /// It was taken away from a program that may not know yet: its pages are given
         /// out again a little later only.
@@ -95,6 +95,8 @@ pub(super) struct Buffers {
     due: BTreeSet<Handle>,
     /// Of each service, those that it was told of.
     at: BTreeMap<ServiceId, BTreeSet<Handle>>,
+    /// Of each grant, those that are over.
+    over_of: BTreeMap<Handle, BTreeSet<Handle>>,
 }
 
 impl Buffers {
@@ -106,6 +108,7 @@ impl Buffers {
             charged: BTreeMap::new(),
             due: BTreeSet::new(),
             at: BTreeMap::new(),
+            over_of: BTreeMap::new(),
         };
         let there: Vec<(Handle, Buffer)> = all.table.iter().map(|(h, b)| (h, b.clone())).collect();
         for (handle, b) in there {
@@ -121,8 +124,12 @@ impl Buffers {
     }
 
     fn index(&mut self, handle: Handle, b: &Buffer) {
-        if !b.is_over() {
-            self.by_session.entry(b.holder.session).or_default().insert(handle);
+        match (b.is_over(), b.grant) {
+            (false, _) => {
+                self.by_session.entry(b.holder.session).or_default().insert(handle);
+            }
+            (true, Handle::NONE) => {}
+            (true, grant) => drop(self.over_of.entry(grant).or_default().insert(handle)),
         }
         if !b.owed_by().is_empty() {
             self.due.insert(handle);
@@ -134,6 +141,7 @@ impl Buffers {
 
     fn unindex(&mut self, handle: Handle, b: &Buffer) {
         drop_from(&mut self.by_session, &b.holder.session, handle);
+        drop_from(&mut self.over_of, &b.grant, handle);
         self.due.remove(&handle);
         for service in &b.at {
             drop_from(&mut self.at, service, handle);
@@ -189,8 +197,16 @@ impl Buffers {
 
     /// Bytes of a client's buffers that are over.
     pub fn ending_bytes(&self, client: u32) -> u64 {
-        let due = self.due.iter().filter_map(|h| self.table.get(*h).ok());
-        due.filter(|b| b.is_over() && b.holder.client_id == client).map(|b| b.bytes).sum()
+        // Those of grants also wait for their grant.
+        let of_none = |h: &&Handle| self.table.get(**h).is_ok_and(|b| b.grant == Handle::NONE);
+        let all = self.over_of.values().flatten().chain(self.due.iter().filter(of_none));
+        let all = all.filter_map(|h| self.table.get(*h).ok());
+        all.filter(|b| b.is_over() && b.holder.client_id == client).map(|b| b.bytes).sum()
+    }
+
+    /// Those of a grant that are over.
+    pub fn over_of(&self, grant: Handle) -> Vec<Handle> {
+        self.over_of.get(&grant).map_or(vec![], |all| all.iter().copied().collect())
     }
 
     /// Services that owe an answer about a buffer.
@@ -245,9 +261,9 @@ impl Buffers {
         for (handle, b) in self.table.iter() {
             again.enter(handle, b);
         }
-        let same =
-            (&self.by_session, &self.due, &self.at) == (&again.by_session, &again.due, &again.at);
-        if !same {
+        let indices =
+            |b: &Buffers| (b.by_session.clone(), b.due.clone(), b.at.clone(), b.over_of.clone());
+        if indices(self) != indices(&again) {
             return Err("buffers are not found by what they are".into());
         }
         match self.charged == again.charged {

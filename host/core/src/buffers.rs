@@ -249,7 +249,10 @@ impl Core {
         // One that is not over is still wanted there: its service's word is not enough.
         let over = |b: &Buffer| b.is_over() && b.at.contains(&service);
         if self.buffers.get(buffer).is_ok_and(over) {
-            self.buffers.change(buffer, |b| b.at.remove(&service));
+            self.buffers.change(buffer, |b| {
+                b.owing.remove(&service);
+                b.at.remove(&service);
+            });
             self.free_buffer(buffer);
         }
     }
@@ -267,11 +270,13 @@ impl Core {
         self.free_buffer(buffer);
     }
 
-    /// Gives a buffer's pages back, if it is over and no service has it any more.
+    /// Gives a buffer's pages back, if it is over and no service has it any more. Those of
+    /// a grant that is over wait until that is freed: only then the guest has been told,
+    /// and the time for which they are held back begins.
     fn free_buffer(&mut self, buffer: Handle) {
         let Ok(b) = self.buffers.get(buffer) else { return };
         let Stage::Ending { hold_back } = b.stage else { return };
-        if !b.at.is_empty() {
+        if !b.at.is_empty() || self.grant_closes(b.grant) {
             return;
         }
         let Some(b) = self.buffers.remove(buffer) else { return };
@@ -279,6 +284,16 @@ impl Core {
         if let Some(memory) = window.and_then(|w| w.memory_mut(b.memory)) {
             memory.give(b.offset, b.bytes, hold_back.then_some(self.now));
         }
+    }
+
+    /// Whether a grant is over and its channel has not been closed yet.
+    pub(super) fn grant_closes(&self, grant: Handle) -> bool {
+        self.grants.get(grant).is_ok_and(|g| matches!(g.stage, GrantStage::Closing { .. }))
+    }
+
+    /// A grant is freed: so are those of its buffers that no service has.
+    pub(super) fn free_buffers_of_grant(&mut self, grant: Handle) {
+        self.buffers.over_of(grant).into_iter().for_each(|h| self.free_buffer(h));
     }
 
     /// Ends the buffers of a session.
@@ -394,10 +409,8 @@ impl Core {
     pub(super) fn resume_buffers(&mut self, ending: &BTreeSet<Handle>, out: &mut Vec<Action>) {
         let unowned = |b: &Buffer| {
             let open = |h| self.grants.get(h).is_ok_and(|g| g.holder.session == b.holder.session);
-            let over =
-                |h| self.grants.get(h).is_ok_and(|g| matches!(g.stage, GrantStage::Closing { .. }));
             self.sessions.get(b.holder.session).is_err()
-                || (b.grant != Handle::NONE && (!open(b.grant) || over(b.grant)))
+                || (b.grant != Handle::NONE && (!open(b.grant) || self.grant_closes(b.grant)))
         };
         let gone = |(h, b): (Handle, &Buffer)| (!b.is_over() && unowned(b)).then_some(h);
         let gone: Vec<Handle> = self.buffers.iter().filter_map(gone).collect();

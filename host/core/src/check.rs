@@ -149,8 +149,8 @@ impl Core {
                 continue;
             }
             rule(
-                !b.is_over() || !b.at.is_empty(),
-                "a buffer that is over waits for a service",
+                !b.is_over() || !b.at.is_empty() || self.grant_closes(b.grant),
+                "a buffer that is over waits for a service or its grant",
                 of,
             )?;
             let known = b.at.iter().all(|s| self.services.contains_key(s));

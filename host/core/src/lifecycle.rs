@@ -72,10 +72,12 @@ impl Core {
     }
 
     fn close(&mut self, now: u64, grant: Handle, held: bool, why: &str, out: &mut Vec<Action>) {
-        self.end_buffers_of_grant(grant, held, why, out);
         let Some(g) = self.grants.get_mut(grant) else { return };
         let (place, service, waiting) = match g.stage.take() {
-            Stage::Granted => return self.forget(grant, why, out),
+            Stage::Granted => {
+                self.end_buffers_of_grant(grant, held, why, out);
+                return self.forget(grant, why, out);
+            }
             Stage::Activating { place, service, waiting } => (place, Some(service), waiting),
             Stage::Active { place, service } | Stage::Recovering { place, service } => {
                 (place, Some(service), None)
@@ -87,6 +89,8 @@ impl Core {
             }
         };
         g.stage = Stage::Closing { place, service, since_ms: now, hold_back: held };
+        // Their pages wait for the channel's, which is closing from here on.
+        self.end_buffers_of_grant(grant, held, why, out);
         if let Some(to) = waiting {
             out.push(Action::Answer { to, result: Err(nacks::ended_meanwhile(why)) });
         }
@@ -129,6 +133,8 @@ impl Core {
             out.push(Action::BreakChannel { window, place: place.channel(), status, reason });
             w.give(&place, hold_back.then_some(self.now));
         }
+        // After its guest was told.
+        self.free_buffers_of_grant(grant);
     }
 
     /// Gives out again what was held back for long enough.

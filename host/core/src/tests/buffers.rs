@@ -260,6 +260,7 @@ fn it_ends_with_its_grant_and_with_its_session() {
     let n = answer(&out).unwrap_err();
     assert!(n.sentence.contains("revoked"), "{n}");
     b.feed(Event::BufferLeft { service, buffer });
+    b.feed(Event::ChannelClosed { service, channel: grant });
     b.feed(Event::WindowDown { window: 1 });
     assert_eq!(b.core.totals().buffers, 0);
 }
@@ -283,6 +284,34 @@ fn pages_that_the_host_takes_are_held_back_and_an_apps_own_are_not() {
     b.now += HOLD_MS;
     b.feed(Event::Tick);
     assert_eq!(given(&mut b, s, get(0, 4096, 0, 0)).1, at);
+}
+
+#[test]
+fn pages_of_a_taken_grants_buffers_wait_until_its_guest_is_told() {
+    let mut b = Bed::new();
+    let (s, all) = (session(&mut b), free(&b));
+    let (grant, service) = b.active(1, s, "add");
+    let busy = free(&b);
+    let out = ask(&mut b, s, get(grant.0, 4096, 0, 0));
+    let buffer = told(&out)[0].2;
+    b.feed(Event::BufferHere { service, buffer });
+    // A long call keeps the channel, and another thread of the service let go of the buffer.
+    let out = b.feed(Event::Revoke { grant });
+    assert_eq!(told(&out), [(false, service, buffer)]);
+    b.feed(Event::BufferLeft { service, buffer });
+    b.now += 2 * HOLD_MS;
+    b.feed(Event::Tick);
+    assert_eq!((free(&b), b.core.totals().buffers), (busy - 4096, 1), "they are nobody's yet");
+    let out = b.feed(Event::ChannelClosed { service, channel: grant });
+    let told = out.iter().any(|a| matches!(a, Action::BreakChannel { .. }));
+    assert!(told, "its guest is told: {out:?}");
+    assert_eq!(b.core.totals().buffers, 0);
+    b.now += HOLD_MS - 1;
+    b.feed(Event::Tick);
+    assert_eq!(free(&b), busy - 4096, "held back from then on");
+    b.now += 1;
+    b.feed(Event::Tick);
+    assert_eq!(free(&b), all);
 }
 
 #[test]
