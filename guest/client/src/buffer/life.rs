@@ -150,35 +150,93 @@ pub(super) fn put(session: &SessionInner, buffer: u64, timeout: Duration) -> Res
 }
 
 /// Buffers that end with something: a session, a function. No more are taken once it ends.
-pub(crate) struct Adopted(Mutex<Option<Vec<Weak<Inner>>>>);
-
-impl Default for Adopted {
-    fn default() -> Self {
-        Adopted(Mutex::new(Some(Vec::new())))
-    }
-}
+#[derive(Default)]
+pub(crate) struct Adopted(Mutex<Those<Inner>>);
 
 impl Adopted {
-    fn list(&self) -> MutexGuard<'_, Option<Vec<Weak<Inner>>>> {
+    fn those(&self) -> MutexGuard<'_, Those<Inner>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a buffer; ends it at once if its owner has ended meanwhile.
     pub fn adopt(&self, buffer: &Arc<Inner>, why: Over) -> Result<()> {
-        match &mut *self.list() {
-            Some(all) => {
-                all.retain(|b| b.strong_count() > 0);
-                all.push(Arc::downgrade(buffer));
-                return Ok(());
-            }
-            None => buffer.end(why)?,
-        };
+        let mut those = self.those();
+        those.all.retain(|b| b.strong_count() > 0);
+        those.all.push(Arc::downgrade(buffer));
+        if !those.over {
+            return Ok(());
+        }
+        drop(those);
+        buffer.end(why)?;
         buffer.check()
     }
 
-    /// Ends them all, also where one of them cannot be.
+    /// Ends them all, also where one of them cannot be. That one is ended by the next try.
     pub fn cut_off(&self, why: Over) -> Result<()> {
-        let all = self.list().take().into_iter().flatten();
-        all.filter_map(|b| b.upgrade()).map(|b| b.end(why).map(drop)).fold(Ok(()), Result::and)
+        let (held, done) = self.those().end(|b| b.end(why).map(drop));
+        // The last one of a buffer gives it back, which may take a while.
+        drop(held);
+        done
+    }
+}
+
+/// Buffers of one owner.
+struct Those<T> {
+    /// Whether the owner has ended, or tried to.
+    over: bool,
+    /// Those that may not have ended yet.
+    all: Vec<Weak<T>>,
+}
+
+impl<T> Default for Those<T> {
+    fn default() -> Self {
+        Those { over: false, all: vec![] }
+    }
+}
+
+impl<T> Those<T> {
+    /// Ends them all, and keeps those that could not be ended. What was held
+    /// meanwhile, to be dropped without a lock, and the first error.
+    fn end(&mut self, end: impl Fn(&T) -> Result<()>) -> (Vec<Arc<T>>, Result<()>) {
+        self.over = true;
+        let held: Vec<Arc<T>> = self.all.drain(..).filter_map(|b| b.upgrade()).collect();
+        let mut done = Ok(());
+        for b in &held {
+            let ended = end(b);
+            if ended.is_err() {
+                self.all.push(Arc::downgrade(b));
+            }
+            done = done.and(ended);
+        }
+        (held, done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn what_could_not_be_ended_is_ended_by_the_next_try() {
+        let all: Vec<Arc<AtomicU32>> = (0..3).map(|_| Arc::default()).collect();
+        let mut those = Those { over: false, all: all.iter().map(Arc::downgrade).collect() };
+        let room = AtomicBool::new(false);
+        let end = |b: &AtomicU32| {
+            if std::ptr::eq(b, &*all[1]) && !room.load(Ordering::Relaxed) {
+                return Err(Error::Closed);
+            }
+            b.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        let ended = || -> Vec<u32> { all.iter().map(|b| b.load(Ordering::Relaxed)).collect() };
+        assert!(matches!(those.end(end).1, Err(Error::Closed)));
+        assert_eq!((ended(), those.over), (vec![1, 0, 1], true), "the others ended");
+        assert!(those.end(end).1.is_err(), "and it is not forgotten");
+        room.store(true, Ordering::Relaxed);
+        those.end(end).1.unwrap();
+        assert_eq!(ended(), [1, 1, 1]);
+        those.end(end).1.unwrap();
+        assert_eq!(ended(), [1, 1, 1], "once");
     }
 }
