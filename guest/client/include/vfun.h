@@ -748,9 +748,11 @@ enum vfun_status vfun_buffer_read(const struct vfun_buffer *buffer,
                                   void *to,
                                   size_t len);
 
-// Whether a buffer is still shared with the host; if not, why: VFUN_STATUS_RELEASED,
-// VFUN_STATUS_CLOSED, VFUN_STATUS_STALE_GENERATION or VFUN_STATUS_DEVICE_GONE. For
-// programs that use its bytes where they lie.
+// Whether a buffer is still shared with the host, as far as this process knows; if not,
+// why: VFUN_STATUS_RELEASED, VFUN_STATUS_CLOSED, VFUN_STATUS_STALE_GENERATION or
+// VFUN_STATUS_DEVICE_GONE. For programs that use its bytes where they lie. It asks the
+// host nothing: that the host ended a session whose heartbeat stopped, a buffer of that
+// session does not show; the next request of the session fails then.
 //
 // Requires:
 // buffer was not ended.
