@@ -2,8 +2,9 @@
 //!
 //! One belongs to a session, or to a grant of it, and ends with `buffer-put`, its grant,
 //! its session or its memory. The services that serve a channel of the session are given
-//! it, and no others; the app is answered when they have it, so that its next call may
-//! name it. Its pages are given out again when each of them has let go of it.
+//! it, and no others; one that serves none of them any more keeps it until it ends. The app
+//! is answered when they have it, so that its next call may name it. Its pages are given
+//! out again when each of them has let go of it.
 
 pub use super::buffer::{Buffer, Stage};
 
