@@ -205,6 +205,36 @@ fn another_manager_goes_on_with_the_windows_of_all_vms() {
 }
 
 #[test]
+fn a_vm_is_added_while_the_window_of_another_one_is_down() {
+    let stand = Stand::start();
+    stand.add_client(WEB).unwrap();
+    let first = file(&stand, "web");
+    // Of another size it is left alone until somebody removes it or makes it empty.
+    let length = |bytes| {
+        std::fs::File::options().write(true).open(&first).unwrap().set_len(bytes).unwrap();
+    };
+    length(4096);
+    let is_down = |s: &Stand| {
+        let troubles = s.status().troubles;
+        troubles.iter().any(|t| t.contains("the window of client web is down"))
+    };
+    stand.until("it is taken down", is_down);
+    add_vm(&stand, "b", None);
+    let b = app(&file(&stand, "web@b"), "app");
+    assert_eq!(echo(&b).call(b"x").unwrap(), b"x");
+    assert_eq!(std::fs::metadata(&first).unwrap().len(), 4096, "nobody touched it");
+    length(0);
+    stand.until("it is laid out anew", |s| !is_down(s));
+    assert_eq!(echo(&app(&first, "app")).call(b"x").unwrap(), b"x");
+    // One that is removed while it is down leaves nothing that is tried again.
+    length(4096);
+    stand.until("it is taken down again", is_down);
+    remove_vm(&stand, "web").unwrap();
+    assert!(!is_down(&stand) && !first.exists());
+    assert_eq!(echo(&b).call(b"x").unwrap(), b"x");
+}
+
+#[test]
 fn a_vm_comes_and_goes_and_the_others_of_its_client_stay() {
     let stand = Stand::start();
     let e = remove_vm(&stand, "web").unwrap_err();

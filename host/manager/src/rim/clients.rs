@@ -135,12 +135,13 @@ impl Daemon {
     }
 
     /// Gives each VM of a client what it needs and has not; says which these were. If one
-    /// cannot be given it, none is.
+    /// cannot be given it, none is. One whose window is down gets it when its time has
+    /// come: services may still let go of the one before, and its trouble is no other VM's.
     fn prepare_all<'a>(&mut self, client: &'a Client) -> Result<Vec<VmOf<'a>>, String> {
         let mut made = vec![];
         for vm in client.vms_of() {
             let wiring = wiring::of(vm.vm.transport);
-            if wiring.prepared(self, vm) {
+            if wiring.prepared(self, vm) || self.is_down(vm) {
                 continue;
             }
             if let Err(e) = wiring.prepare(self, vm) {
@@ -157,6 +158,7 @@ impl Daemon {
         for id in self.windows_of(vm) {
             self.end_window(id);
         }
+        self.forget_down(vm);
         wiring::of(vm.vm.transport).remove(self, vm);
     }
 

@@ -122,6 +122,18 @@ impl Daemon {
         self.down.push(Down { vm, window: Some(id), why, again, said: String::new() });
     }
 
+    /// Whether a VM's window was taken down, or could not be laid out, and is tried again.
+    pub(super) fn is_down(&self, vm: VmOf<'_>) -> bool {
+        let id = vm.id();
+        self.down.iter().any(|d| d.vm == id)
+    }
+
+    /// A VM is removed: one of its name that comes later is another one.
+    pub(super) fn forget_down(&mut self, vm: VmOf<'_>) {
+        let id = vm.id();
+        self.down.retain(|d| d.vm != id);
+    }
+
     /// Gives a VM at the start what its transport needs, unless it goes on with what an
     /// earlier manager gave it.
     pub(super) fn prepare_at_start(&mut self, vm: VmOf<'_>) {
