@@ -197,8 +197,13 @@ fn another_manager_goes_on_with_the_windows_of_all_vms() {
     vms.remove("b").unwrap();
     vms.insert("d".into(), toml::Table::new().into());
     std::fs::write(&manifest, text.to_string()).unwrap();
+    let root = stand.root().to_owned();
+    let lock = |vm: &str| root.join(format!(".virtfun-{vm}.owner"));
+    assert!(file(&stand, "web@b").exists() && lock("web@b").exists());
     stand.start_vfund();
     assert!(file(&stand, "web@d").exists());
+    assert!(!file(&stand, "web@b").exists() && !lock("web@b").exists(), "as if it was removed");
+    assert!(lock("web").exists());
     stand.until("b's grants end", |s| vms_of_grants(s) == ["web"]);
     assert_eq!(functions[0].call(b"x").unwrap(), b"x");
     drop(vm.socket);

@@ -19,7 +19,7 @@ mod pmem;
 
 use super::{Daemon, Kind};
 use crate::core::WindowId;
-use crate::core::catalog::{VmId, VmOf};
+use crate::core::catalog::{Vm, VmId, VmOf};
 use crate::limits::RINGERS_LEFT_MAX;
 use crate::window::HostWindow;
 use rustix::event::epoll::EventFlags;
@@ -162,6 +162,7 @@ impl Daemon {
         if let Some(why) = undeclared {
             // Its programs learn it at once.
             window.set_state(vfun_wire::header::host_state::ENDED);
+            self.remove_undeclared(note);
             return Err(why);
         }
         if let Some(client) = self.rim.core.catalog().clients.get(&note.client) {
@@ -169,6 +170,15 @@ impl Daemon {
         }
         self.hear(id, &window, peer.as_ref()).map_err(|e| e.to_string())?;
         Ok((window, peer))
+    }
+
+    /// Takes back what a VM was given that no manifest names any more, as if it was removed
+    /// now: nobody else would find its file and its lock.
+    fn remove_undeclared(&mut self, note: &WindowNote) {
+        let client = self.rim.core.catalog().clients.get(&note.client).cloned();
+        let (Some(client), Some(name)) = (client, note.vm.clone()) else { return };
+        let vm = Vm { name, transport: note.transport, window_bytes: note.bytes };
+        of(note.transport).remove(self, VmOf { client: &client, vm: &vm });
     }
 
     /// Hears a window's control bell and the end of its connection, if it has them.
