@@ -56,6 +56,9 @@ pub struct Buffer {
     /// Of these, those that have not said yet that they have it. Asked anew by each manager.
     #[serde(skip)]
     pub owing: BTreeSet<ServiceId>,
+    /// It is over, and its services were told so by this manager.
+    #[serde(skip)]
+    pub told: bool,
 }
 
 impl Buffer {

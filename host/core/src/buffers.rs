@@ -115,6 +115,7 @@ impl Core {
             lost: false,
             at: services.clone(),
             owing: services.clone(),
+            told: false,
         };
         let (range, window) = (b.range(), r.to.window);
         let handle = self.buffers.insert(b);
@@ -266,9 +267,20 @@ impl Core {
             out.push(Action::Answer { to, result: Err(nacks::buffer_ended(why)) });
         }
         self.buffers.change(buffer, |b| b.stage = Stage::Ending { hold_back: held });
-        let at = self.buffers.get(buffer).map_or(BTreeSet::new(), |b| b.at.clone());
-        out.extend(at.into_iter().map(|service| Action::BufferGone { service, buffer }));
+        self.take_from_services(buffer, out);
         self.free_buffer(buffer);
+    }
+
+    /// Tells the services that have a buffer that it is over, if this manager has not.
+    fn take_from_services(&mut self, buffer: Handle, out: &mut Vec<Action>) {
+        if self.buffers.get(buffer).is_ok_and(|b| b.is_over() && !b.told) {
+            let at = self.buffers.change(buffer, |b| {
+                b.told = true;
+                b.at.clone()
+            });
+            let at = at.into_iter().flatten();
+            out.extend(at.map(|service| Action::BufferGone { service, buffer }));
+        }
     }
 
     /// Gives a buffer's pages back, if it is over and no service has it any more. Those of
@@ -400,14 +412,8 @@ impl Core {
         Ok(())
     }
 
-    /// Buffers that are over and that a service has.
-    pub(super) fn ending_buffers(&self) -> BTreeSet<Handle> {
-        self.buffers.iter().filter(|(_, b)| b.is_over()).map(|(h, _)| h).collect()
-    }
-
     /// What services were told of buffers, and said of them, may not have been heard.
-    /// `ending`: those that were over before; of others that are, services know since.
-    pub(super) fn resume_buffers(&mut self, ending: &BTreeSet<Handle>, out: &mut Vec<Action>) {
+    pub(super) fn resume_buffers(&mut self, out: &mut Vec<Action>) {
         let unowned = |b: &Buffer| {
             let open = |h| self.grants.get(h).is_ok_and(|g| g.holder.session == b.holder.session);
             self.sessions.get(b.holder.session).is_err()
@@ -426,14 +432,11 @@ impl Core {
                 out.push(Action::ZeroBuffer { window: b.holder.window, range: b.range() });
             }
             for service in at {
-                match over {
-                    true if ending.contains(&buffer) => {
-                        out.push(Action::BufferGone { service, buffer });
-                    }
-                    true => {}
-                    false => self.give_to(service, buffer, out),
+                if !over {
+                    self.give_to(service, buffer, out);
                 }
             }
+            self.take_from_services(buffer, out);
             self.answer_for(buffer, out);
             self.free_buffer(buffer);
         }

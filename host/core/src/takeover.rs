@@ -11,7 +11,6 @@ impl Core {
     /// Goes on where another manager was killed. What is still served goes on;
     /// services that ended meanwhile are treated as if they ended now.
     pub(super) fn resume(&mut self, now: u64, alive: &[ServiceId], out: &mut Vec<Action>) {
-        let ending = self.ending_buffers();
         self.forget_standby();
         self.asked = alive.iter().copied().filter(|id| self.services.contains_key(id)).collect();
         let gone: Vec<_> = self
@@ -25,7 +24,7 @@ impl Core {
         }
         self.mend(now, out);
         self.end_unowned(now, out);
-        self.resume_buffers(&ending, out);
+        self.resume_buffers(out);
         // Policy may have been changed while no manager was there.
         self.apply_policy(now, out);
         // What was told while no manager was there may not have been heard.
