@@ -204,8 +204,16 @@ pub trait Act: System {
             origin: self.origin_of(window, memory),
             offset: range.offset.get(),
             bytes: range.bytes.get(),
+            sealed: self.is_sealed(window, memory),
         };
         self.tell(service, Word::Buffer(came, window, memory));
+    }
+
+    /// Whether nobody can make the file of a memory of a window shorter: a control window
+    /// with bells is sealed.
+    fn is_sealed(&self, window: WindowId, memory: u16) -> bool {
+        let attached = self.rim().windows.get(&window).filter(|_| memory == 0);
+        attached.is_some_and(|a| a.window.bells().is_some())
     }
 
     /// Where a memory of a window begins in its file, bytes.

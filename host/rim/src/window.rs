@@ -481,7 +481,7 @@ impl HostWindow {
 mod tests {
     use super::*;
     use vfun_wire::kind::ChannelKind;
-    use vfun_wire::range::Access as Writers;
+    use vfun_wire::range::{Access as Writers, Range};
 
     #[test]
     fn a_buffer_in_a_file_is_set_to_zero_and_keeps_its_reserved_blocks() {

@@ -21,8 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
 
 /// Most guarded mappings at once: a manager has one a window, of which there
 /// are some hundreds; a service two a channel of a window in a file, of which policy
-/// lets a client have 1024 unless it says otherwise.
-pub const GUARDED_MAX: usize = 2048;
+/// lets a client have 1024 unless it says otherwise, and one a buffer there, of which it
+/// maps 1024.
+pub const GUARDED_MAX: usize = 3072;
 
 /// A place in the table.
 struct Entry {

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::{App, Service, Shape};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use vfun_supervise::{BufferCame, FromService, ToService, send};
 use vfun_testdriver::Mode;
@@ -16,8 +16,12 @@ use vfun_wire::header::HEAP_OFF;
 /// A page in the app's window in which no channel lies.
 fn give(s: &mut Service, app: &App, buffer: u64, session: u64) {
     let (offset, bytes) = (HEAP_OFF as u64, 4096);
-    let came = BufferCame { buffer, session, origin: 0, offset, bytes };
-    send(s.socket(), &ToService::BufferCame(came), &[app.window.as_fd()]).unwrap();
+    give_in(s, &app.window, BufferCame { buffer, session, origin: 0, offset, bytes, sealed: true });
+}
+
+fn give_in(s: &mut Service, memory: &OwnedFd, came: BufferCame) {
+    let buffer = came.buffer;
+    send(s.socket(), &ToService::BufferCame(came), &[memory.as_fd()]).unwrap();
     assert_eq!(s.hear(), FromService::BufferHere { buffer });
 }
 
@@ -42,7 +46,8 @@ fn calls_of_one_session_find_its_buffers_and_others_do_not() {
     assert_eq!(one.call(&args(Op::Fill, 2, 7, 97, 4000)).0, Status::DriverError);
     // Told again it is the same; a descriptor that is missing ends nothing.
     give(&mut s, &one, 7, 11);
-    let came = BufferCame { buffer: 9, session: 11, origin: 0, offset: 0, bytes: 4096 };
+    let came =
+        BufferCame { buffer: 9, session: 11, origin: 0, offset: 0, bytes: 4096, sealed: true };
     s.tell(ToService::BufferCame(came));
     assert_eq!(s.hear(), FromService::BufferHere { buffer: 9 });
     assert_eq!((sum(&one, 9), sum(&one, 7)), (None, Some(8000)));
@@ -86,5 +91,29 @@ fn a_buffer_is_left_when_its_call_has_ended() {
     assert_eq!(s.hear(), FromService::BufferLeft { buffer: 7 });
     let ended = app.answer_within(&slow, std::time::Duration::ZERO);
     assert_eq!(ended.expect("the call has ended").0, Status::Ok);
+    s.stop();
+}
+
+#[test]
+fn a_file_that_is_truncated_under_a_call_with_a_buffer_ends_no_service() {
+    let mut s = Service::misbehaving();
+    let app = s.open(1, Shape { session: 11, ..Shape::default() });
+    give(&mut s, &app, 7, 11);
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    file.set_len(4096).unwrap();
+    let (memory, bytes) = (OwnedFd::from(file.try_clone().unwrap()), 4096);
+    let came = BufferCame { buffer: 8, session: 11, origin: 0, offset: 0, bytes, sealed: false };
+    give_in(&mut s, &memory, came);
+    let slow = app.post(&args(Op::SlowFill, 30, 8, 0, bytes));
+    let at = Mapping::guarded(&memory, 0, bytes as usize, Access::Read).unwrap().read();
+    while at.load(0, Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    file.set_len(0).unwrap();
+    // What it writes there reaches nobody. Later calls are told.
+    assert_eq!(app.finish(slow).0, Status::Ok);
+    assert_eq!((sum(&app, 8), sum(&app, 7)), (None, Some(0)));
+    s.tell(ToService::BufferGone { buffer: 8 });
+    assert_eq!(s.hear(), FromService::BufferLeft { buffer: 8 });
     s.stop();
 }

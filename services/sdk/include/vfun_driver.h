@@ -200,8 +200,9 @@ static inline int vfun_driver_fail(struct vfun_open_call *call, int code, const 
 
 /* Within vfun_driver_function only: where a buffer of the app that makes this call
  * lies, and how many bytes it has (whole pages). The app passes the handle in its
- * arguments. Of another app, or of none: VFUN_DRIVER_BAD_ARGS, and *bytes and *len
- * are left as they are; return that, and the caller is told.
+ * arguments. Of another app, or of none: VFUN_DRIVER_BAD_ARGS. One that is not mapped
+ * here, or whose memory is gone: VFUN_DRIVER_PANIC. *bytes and *len are left as they
+ * are then; return the code, and the caller is told.
  *
  * App and driver both write these bytes, at any moment: what you checked may be
  * another byte when you read it again. So read each byte ONCE into your own memory,

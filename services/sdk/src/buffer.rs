@@ -9,18 +9,27 @@ use std::sync::Arc;
 /// What keeps the buffers of a call where they are.
 pub(crate) type Pins = Arc<dyn Any + Send + Sync>;
 
+/// Why a call is not lent a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Its app has none with this handle.
+    Unknown,
+    /// It is not mapped here, or its memory is gone.
+    Unmapped,
+}
+
 /// Where a channel's calls find buffers.
 pub(crate) trait Lend: Send + Sync {
     /// Where a buffer lies, and its bytes, for the call under way; none of another app's.
-    fn lend(&self, handle: u64) -> Option<(*mut u8, usize)>;
+    fn lend(&self, handle: u64) -> Result<(*mut u8, usize), Refused>;
     /// Keeps what the call under way was lent, and what it will be lent.
     fn pins(&self) -> Option<Pins>;
 }
 
 /// Where there are none.
 impl Lend for () {
-    fn lend(&self, _: u64) -> Option<(*mut u8, usize)> {
-        None
+    fn lend(&self, _: u64) -> Result<(*mut u8, usize), Refused> {
+        Err(Refused::Unknown)
     }
     fn pins(&self) -> Option<Pins> {
         None

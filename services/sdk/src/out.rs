@@ -81,16 +81,15 @@ impl<'a> Out<'a> {
     }
 
     /// A buffer of the app that makes this call, by the handle that it passed. One that
-    /// the app has not, whoever else has it, is an error for the caller
-    /// ([`abi::BAD_ARGS`]).
+    /// the app has not, no matter who else has it, is an error for the caller
+    /// ([`abi::BAD_ARGS`]). So is one that is not mapped here, or whose memory is gone
+    /// ([`abi::PANIC`]).
     ///
     /// Where it lies ([`Buffer::as_mut_ptr`]) stays good until the call is answered, also
     /// if it is answered [later](Out::later).
     pub fn buffer(&self, handle: u64) -> Result<Buffer<'a>, DriverError> {
-        let none = || {
-            let handle = format!("{}.{}", handle as u32, handle >> 32);
-            DriverError::bad_args(format!("this app has no buffer {handle}"))
-        };
+        let name = || format!("{}.{}", handle as u32, handle >> 32);
+        let none = || DriverError::bad_args(format!("this app has no buffer {}", name()));
         // SAFETY: null, or the service's table, which lives while this does.
         let service = unsafe { self.service.as_ref() }.ok_or_else(none)?;
         let (mut bytes, mut len) = (std::ptr::null_mut(), 0);
@@ -98,7 +97,14 @@ impl<'a> Out<'a> {
         match unsafe { (service.buffer)(service, handle, &mut bytes, &mut len) } {
             // SAFETY: the service lends them for as long as the call, which outlives 'a.
             abi::OK => Ok(unsafe { Buffer::from_raw(bytes.cast(), len as usize) }),
-            _ => Err(none()),
+            abi::BAD_ARGS => Err(none()),
+            code => Err(DriverError::new(
+                code,
+                format!(
+                    "buffer {} is not mapped: its window is gone, or the service's log says why",
+                    name()
+                ),
+            )),
         }
     }
 

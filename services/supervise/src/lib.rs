@@ -333,6 +333,9 @@ pub struct BufferCame {
     pub offset: u64,
     /// How long it is, bytes; a multiple of a page.
     pub bytes: u64,
+    /// Nobody can make its file shorter. Where that is not known, pages may go away.
+    #[serde(default)]
+    pub sealed: bool,
 }
 
 /// Service to manager.

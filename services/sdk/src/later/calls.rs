@@ -2,7 +2,7 @@
 //! own, which alone publishes answers.
 
 use super::Answerer;
-use crate::buffer::{Lend, Pins};
+use crate::buffer::{Lend, Pins, Refused};
 use crate::{DriverError, abi};
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -178,7 +178,7 @@ unsafe extern "C" fn buffer(
     // SAFETY: as promised, it is what an Arc of a living OpenCalls points to.
     let shared = unsafe { &*service.cast::<Shared>() };
     match shared.lend.lend(handle) {
-        Some((ptr, n)) => {
+        Ok((ptr, n)) => {
             // SAFETY: as promised, there is room for both.
             unsafe {
                 *bytes = ptr.cast();
@@ -186,7 +186,8 @@ unsafe extern "C" fn buffer(
             }
             abi::OK
         }
-        None => abi::BAD_ARGS,
+        Err(Refused::Unknown) => abi::BAD_ARGS,
+        Err(Refused::Unmapped) => abi::PANIC,
     }
 }
 

@@ -2,7 +2,7 @@
 //! the manager says, or a call uses it, and found by calls of its own app alone.
 
 use super::pulse::Pulse;
-use crate::buffer::{Lend, Pins};
+use crate::buffer::{Lend, Pins, Refused};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,26 +10,50 @@ use vfun_supervise::BufferCame;
 use vfun_window::{Access, Mapping, WriteSpan};
 use vfun_wire::limits::WINDOW_BYTES_MAX;
 
-/// A buffer as it is mapped: gone from this process with the last that has it.
-type Mapped = Arc<WriteSpan>;
+/// Most buffers at once that lie in files which others can make shorter. The other places
+/// of [`vfun_window::GUARDED_MAX`] are for channels.
+const GUARDED: usize = 1024;
+
+/// A buffer as it is mapped.
+pub struct Place {
+    span: WriteSpan,
+    /// One of the [`GUARDED`].
+    _guarded: Option<Arc<()>>,
+}
+
+/// It is gone from this process with the last that has it.
+type Mapped = Arc<Place>;
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the main thread puts in and channels' threads look up: by handle, of which
-/// session, and where.
+/// session, and where, if it could be mapped.
 #[derive(Default)]
 pub struct Buffers {
-    all: Mutex<BTreeMap<u64, (u64, Mapped)>>,
+    all: Mutex<BTreeMap<u64, (u64, Option<Mapped>)>>,
+    /// Each guarded one that is mapped has it, too.
+    guarded: Arc<()>,
 }
 
 impl Buffers {
-    /// Maps one. Told again, of one that is here, it changes nothing.
-    pub fn came(&self, came: &BufferCame, memory: OwnedFd) -> Result<(), String> {
-        if locked(&self.all).contains_key(&came.buffer) {
+    /// Maps one. Told again, of one that is mapped, it changes nothing. Calls that name
+    /// one that cannot be mapped are told so.
+    pub fn came(&self, came: &BufferCame, memory: Option<OwnedFd>) -> Result<(), String> {
+        if let Some((_, Some(_))) = locked(&self.all).get(&came.buffer) {
             return Ok(());
         }
+        let mapped = memory.ok_or("its memory is missing".into()).and_then(|m| self.map(came, &m));
+        let (mapped, done) = match mapped {
+            Ok(place) => (Some(Arc::new(place)), Ok(())),
+            Err(e) => (None, Err(e)),
+        };
+        locked(&self.all).insert(came.buffer, (came.session, mapped));
+        done
+    }
+
+    fn map(&self, came: &BufferCame, memory: &OwnedFd) -> Result<Place, String> {
         let (end, bytes) = (came.offset.checked_add(came.bytes), came.bytes);
         let len = usize::try_from(bytes).ok();
         let inside = end.is_some_and(|end| end <= WINDOW_BYTES_MAX);
@@ -37,26 +61,38 @@ impl Buffers {
         let (Some(at), Some(len)) = (at, len) else {
             return Err("no window is as long".into());
         };
-        let span = map(&memory, at, len)?;
-        locked(&self.all).insert(came.buffer, (came.session, Arc::new(span)));
-        Ok(())
+        let guarded = (!came.sealed).then(|| self.guarded.clone());
+        // This one and the table's own are among them.
+        if guarded.is_some() && Arc::strong_count(&self.guarded) - 2 >= GUARDED {
+            return Err(format!(
+                "{GUARDED} buffers of windows in files are mapped already: give some back"
+            ));
+        }
+        let span = map(memory, at, len, came.sealed)?;
+        Ok(Place { span, _guarded: guarded })
     }
 
     /// No call finds it any more. Calls that were lent it may use it still.
-    pub fn gone(&self, buffer: u64) -> Option<Weak<WriteSpan>> {
-        locked(&self.all).remove(&buffer).map(|(_, mapped)| Arc::downgrade(&mapped))
+    pub fn gone(&self, buffer: u64) -> Option<Weak<Place>> {
+        let (_, mapped) = locked(&self.all).remove(&buffer)?;
+        mapped.map(|mapped| Arc::downgrade(&mapped))
     }
 
-    fn of(&self, session: u64, buffer: u64) -> Option<Mapped> {
+    fn of(&self, session: u64, buffer: u64) -> Result<Mapped, Refused> {
         let all = locked(&self.all);
-        let (owner, mapped) = all.get(&buffer)?;
-        (*owner == session && session != 0).then(|| mapped.clone())
+        match all.get(&buffer) {
+            Some((owner, mapped)) if *owner == session && session != 0 => {
+                let whole = mapped.as_ref().filter(|m| !m.span.is_lost());
+                whole.cloned().ok_or(Refused::Unmapped)
+            }
+            _ => Err(Refused::Unknown),
+        }
     }
 }
 
-/// Maps a range of a window's file for writing. Of a file of huge pages whole ones are
-/// mapped: the kernel refuses others.
-fn map(memory: &OwnedFd, at: u64, len: usize) -> Result<WriteSpan, String> {
+/// Maps a range of a window's file for writing, with a guard where others can make the
+/// file shorter. Of a file of huge pages whole ones are mapped: the kernel refuses others.
+fn map(memory: &OwnedFd, at: u64, len: usize, sealed: bool) -> Result<WriteSpan, String> {
     const HUGE: u64 = 2 << 20;
     let stat = rustix::fs::fstat(memory).map_err(|e| e.to_string())?;
     // Other file systems have blocks of a megabyte at most.
@@ -64,7 +100,10 @@ fn map(memory: &OwnedFd, at: u64, len: usize) -> Result<WriteSpan, String> {
     let before = at % page.unwrap_or(1);
     let whole = (before + len as u64).checked_next_multiple_of(page.unwrap_or(1));
     let whole = whole.and_then(|n| usize::try_from(n).ok()).ok_or("no window is as long")?;
-    let map = Mapping::new(memory, at - before, whole, Access::ReadWrite);
+    let map = match sealed {
+        true => Mapping::new(memory, at - before, whole, Access::ReadWrite),
+        false => Mapping::guarded(memory, at - before, whole, Access::ReadWrite),
+    };
     let span = map.map_err(|e| e.to_string())?.write().ok_or("it cannot be written")?;
     span.part(before as usize, len).map_err(|e| e.to_string())
 }
@@ -105,15 +144,15 @@ impl Lender {
 }
 
 impl Lend for Arc<Lender> {
-    fn lend(&self, handle: u64) -> Option<(*mut u8, usize)> {
+    fn lend(&self, handle: u64) -> Result<(*mut u8, usize), Refused> {
         let mapped = self.buffers.of(self.session, handle)?;
-        let at = (mapped.as_mut_ptr(), mapped.len());
+        let at = (mapped.span.as_mut_ptr(), mapped.span.len());
         let lent = self.of_call();
         let mut lent = locked(&lent.0);
         if !lent.iter().any(|other| Arc::ptr_eq(other, &mapped)) {
             lent.push(mapped);
         }
-        Some(at)
+        Ok(at)
     }
 
     fn pins(&self) -> Option<Pins> {
@@ -123,12 +162,12 @@ impl Lend for Arc<Lender> {
 
 /// Buffers that the manager took away and that a call uses still.
 #[derive(Default)]
-pub struct Leaving(BTreeMap<u64, Weak<WriteSpan>>);
+pub struct Leaving(BTreeMap<u64, Weak<Place>>);
 
 impl Leaving {
     /// One more. One that is leaving already goes on as it does: another manager says it
     /// again, and no call finds the buffer any more, but one may use it still.
-    pub fn push(&mut self, buffer: u64, mapped: Option<Weak<WriteSpan>>) {
+    pub fn push(&mut self, buffer: u64, mapped: Option<Weak<Place>>) {
         self.0.entry(buffer).or_insert(mapped.unwrap_or_default());
     }
 
@@ -158,7 +197,7 @@ mod tests {
     use vfun_window::memfd;
 
     fn came(buffer: u64, session: u64, offset: u64) -> BufferCame {
-        BufferCame { buffer, session, origin: 4096, offset, bytes: 4096 }
+        BufferCame { buffer, session, origin: 4096, offset, bytes: 4096, sealed: true }
     }
 
     struct Bed {
@@ -173,7 +212,7 @@ mod tests {
         let window = Mapping::new(&memory, 4096, 1 << 15, Access::ReadWrite).unwrap();
         let (buffers, window) = (Arc::<Buffers>::default(), window.write().unwrap());
         for (buffer, session, offset) in [(71, 1, 4096), (72, 2, 8192)] {
-            buffers.came(&came(buffer, session, offset), memory.try_clone().unwrap()).unwrap();
+            buffers.came(&came(buffer, session, offset), memory.try_clone().ok()).unwrap();
         }
         Bed { buffers, memory, window }
     }
@@ -204,7 +243,7 @@ mod tests {
             assert_eq!(e.code, crate::abi::BAD_ARGS, "{}", e.sentence);
         }
         let (_, _, nobody) = channel(&b, 0);
-        b.buffers.came(&came(74, 0, 12288), b.memory.try_clone().unwrap()).unwrap();
+        b.buffers.came(&came(74, 0, 12288), b.memory.try_clone().ok()).unwrap();
         assert!(Out::private_later(&mut [0; 8], &nobody).buffer(74).is_err());
         assert!(Out::private(&mut [0; 8]).buffer(71).is_err());
         let _ = Args::private(&[]);
@@ -263,7 +302,7 @@ mod tests {
     #[test]
     fn what_cannot_be_mapped_is_refused() {
         let b = bed();
-        let fd = || b.memory.try_clone().unwrap();
+        let fd = || b.memory.try_clone().ok();
         let wrong = |change: fn(&mut BufferCame)| {
             let mut c = came(80, 1, 4096);
             change(&mut c);
@@ -275,6 +314,39 @@ mod tests {
         assert!(wrong(|c| c.bytes = u64::MAX - 4095).contains("as long"));
         assert!(wrong(|c| c.origin = u64::MAX).contains("as long"));
         b.buffers.came(&came(71, 9, 0), fd()).expect("told again it stays as it is");
-        assert!(b.buffers.of(1, 71).is_some() && b.buffers.of(9, 71).is_none());
+        assert!(b.buffers.of(1, 71).is_ok() && b.buffers.of(9, 71).is_err());
+        // Its own app is told another thing of one that is not mapped than of none.
+        assert_eq!(b.buffers.of(1, 80).err(), Some(Refused::Unmapped));
+        assert_eq!(b.buffers.of(2, 80).err(), Some(Refused::Unknown));
+        b.buffers.came(&came(80, 1, 4096), fd()).expect("told again it can be");
+        assert!(b.buffers.of(1, 80).is_ok());
+    }
+
+    #[test]
+    fn buffers_in_files_leave_the_guarded_places_of_channels_free() {
+        let b = bed();
+        let give = |buffer| {
+            let came = BufferCame { sealed: false, ..came(buffer, 1, 4096) };
+            b.buffers.came(&came, b.memory.try_clone().ok())
+        };
+        let (first, beyond) = (1000, 1000 + GUARDED as u64);
+        (first..beyond).for_each(|buffer| give(buffer).unwrap());
+        assert!(give(beyond).unwrap_err().contains("1024 buffers"));
+        let (pulse, lender, calls) = channel(&b, 1);
+        let mut room = [0; 8];
+        let out = Out::private_later(&mut room, &calls);
+        pulse.begin();
+        let e = out.buffer(beyond).unwrap_err();
+        assert!(e.code == crate::abi::PANIC && e.sentence.contains("is not mapped"), "{e}");
+        let of_channel = || Mapping::guarded(&b.memory, 0, 4096, Access::ReadWrite);
+        let _others: Vec<_> = (GUARDED..vfun_window::GUARDED_MAX).map(|_| of_channel()).collect();
+        assert!(_others.iter().all(Result::is_ok) && of_channel().is_err());
+        // One that was given back counts while a call uses it.
+        out.buffer(first).unwrap();
+        b.buffers.gone(first);
+        assert!(give(beyond).is_err());
+        pulse.end();
+        lender.expire();
+        give(beyond).unwrap();
     }
 }

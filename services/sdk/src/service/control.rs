@@ -305,9 +305,8 @@ impl<E: Engine> Control<E> {
     }
 
     fn buffer_came(&mut self, came: &BufferCame, fds: Vec<OwnedFd>) {
-        let memory = fds.into_iter().next().ok_or("its memory is missing".to_owned());
-        if let Err(e) = memory.and_then(|memory| self.buffers.came(came, memory)) {
-            // Calls that name it are told that there is none.
+        if let Err(e) = self.buffers.came(came, fds.into_iter().next()) {
+            // Calls that name it are told that it is not mapped.
             log::line(format_args!("buffer {} cannot be mapped: {e}", Handle(came.buffer)));
         }
         self.say(FromService::BufferHere { buffer: came.buffer });
