@@ -95,8 +95,11 @@ async def settled(call: Pending) -> Any:
         if now >= _turn.over:
             # The next one who calls has a slice of its own, and so has this one then.
             _turn.over = now + _SLICE
+            # Its results first: who is cancelled in the pause leaves no call behind.
+            result = call.wait()
             await asyncio.sleep(0)
             _turn.over = monotonic() + _SLICE
+            return result
     else:
         loop = asyncio.get_running_loop()
         awaited = _loops.get(loop)
