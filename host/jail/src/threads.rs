@@ -4,8 +4,10 @@
 //! between threads, so that otherwise a driver with 64 of them would have 64
 //! parts, and a neighbour one.
 //!
-//! A service's own threads, the main one and one for each channel, keep their
-//! priority. Nothing in a service can undo it: to raise a priority takes a
+//! A service's own threads, the main one, one for each channel and the porter's, keep
+//! their priority. A driver could name a thread of its own like one of them: no more are
+//! spared than the service has itself, so a driver gains one thread at most where no
+//! porter runs yet. Nothing in a service can undo it: to raise a priority takes a
 //! privilege that it does not have (`RLIMIT_NICE` is 0 and all capabilities are
 //! gone).
 
@@ -13,7 +15,7 @@ use crate::Limits;
 use rustix::process::{Pid, Resource, Rlimit, prlimit, setpriority_process};
 use std::fs;
 use std::io;
-use vfun_supervise::CHANNEL_THREAD;
+use vfun_supervise::{CHANNEL_THREAD, PORTER_THREAD};
 
 /// The lowest priority.
 const NICE_MAX: i64 = 19;
@@ -38,8 +40,8 @@ fn field(stat: &str, number: usize) -> Option<i64> {
     after.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
 
-/// Threads of the process that are neither its main thread nor serve one of
-/// its `channels` (of more that say so, the oldest count).
+/// Threads of the process that are neither its main thread, nor its porter's, nor serve
+/// one of its `channels` (of more that say so, the oldest count).
 fn extra(pid: i32, channels: usize) -> Vec<i32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut all: Vec<i32> = tasks
@@ -47,12 +49,14 @@ fn extra(pid: i32, channels: usize) -> Vec<i32> {
         .filter(|tid| *tid != pid)
         .collect();
     all.sort_unstable();
-    let mut spared = 0;
+    let (mut spared, mut porter) = (0, false);
     all.retain(|tid| {
         let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
         let serves = spared < channels && name.starts_with(CHANNEL_THREAD);
         spared += usize::from(serves);
-        !serves
+        let porters = !porter && name.trim_end() == PORTER_THREAD;
+        porter |= porters;
+        !serves && !porters
     });
     all
 }
@@ -135,12 +139,12 @@ mod tests {
             let thread = std::thread::Builder::new().name(name.into()).spawn(body).unwrap();
             (told.recv().unwrap(), thread)
         };
-        let serving = [named("ch 1"), named("ch 2")];
-        let others = [named("x"), named("y"), named("ch 3")];
+        let serving = [named("ch 1"), named("ch 2"), named(PORTER_THREAD)];
+        let others = [named("x"), named("y"), named("ch 3"), named(PORTER_THREAD)];
         let me = std::process::id() as i32;
         // The test's harness has a thread of its own besides.
         let many = give_way(me, 2).unwrap();
-        assert!(many >= 3, "{many}");
+        assert!(many >= 4, "{many}");
         let nice = |tid: i32| {
             let stat = fs::read_to_string(format!("/proc/{me}/task/{tid}/stat")).unwrap();
             field(&stat, 19).unwrap()
@@ -149,7 +153,7 @@ mod tests {
             assert_eq!(nice(*tid), nice(me));
         }
         for (tid, _) in &others {
-            assert!(nice(*tid) >= (nice(me) + nice_of(3)).min(NICE_MAX));
+            assert!(nice(*tid) >= (nice(me) + nice_of(4)).min(NICE_MAX));
         }
         drop(send);
         for (_, thread) in serving.into_iter().chain(others) {

@@ -28,6 +28,8 @@ pub const PACKET_BYTES: usize = 64 << 10;
 /// How the threads of channels are named, before the channel's handle: the
 /// manager tells them from those that a driver starts.
 pub const CHANNEL_THREAD: &str = "ch ";
+/// What the thread is called that listens for channels at rest: a service has one.
+pub const PORTER_THREAD: &str = "porter";
 
 /// Exit status of a service that ended itself because a call ran past its deadline.
 pub const EXIT_DEADLINE: i32 = 86;
