@@ -10,18 +10,26 @@
 //! again before the porter lets go of it, and a bell that is listened to anew counts
 //! as one that has just rung.
 //!
+//! An app can ring without end, and have many lines to look at. So no lock is held
+//! while lines are looked at, bells take turns, and a bell that rang in vain too
+//! often is not listened to for a while. The threads of other bells wait for nothing of it.
+//!
 //! Nothing here makes a decision on what the app wrote: a line that says nonsense
 //! wakes its own channel, whose thread checks it.
 
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Result;
+use std::ops::Bound;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vfun_ring::{WindowMemory, is_posted};
+use vfun_supervise::PORTER_THREAD;
 use vfun_window::{Bell, BellWaiter};
 
 /// Channels that share a bell from which on those without calls go to rest. Below it
@@ -30,43 +38,76 @@ const CROWD: usize = 4;
 /// How long a channel has had no call when it goes to rest: what is called more often
 /// listens by itself.
 const REST_AFTER: Duration = Duration::from_millis(200);
-/// Where a channel's waiter has the shared bell.
+/// Where a channel's waiter has the shared bell, and how many bells it has.
 pub(super) const SHARED: usize = 0;
+const WAITED_FOR: usize = 2;
+/// A thread that listens again, and waits, looks after this at the latest: what it
+/// drained may have been a ring for it. As long as a first sleep.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Stack of the porter's thread, which calls nothing deep.
 const PORTER_STACK: usize = 64 << 10;
 /// What the porter's own bell is called.
 const END: u64 = 0;
+/// The porter looks at this many lines of a bell's channels, or at one channel's, before
+/// it is another bell's turn.
+const LINES_AT_ONCE: usize = 4096;
+/// So many looks in vain within this time, and a bell is not listened to for `DEAF`: an
+/// app may ring it without end.
+const IN_VAIN: (u32, Duration) = (8, Duration::from_millis(10));
+const DEAF: Duration = Duration::from_millis(1);
 
 /// The porter of a service. Its thread begins with the first channel that goes to rest,
 /// and ends with this.
 pub struct Porter(Arc<Lodge>);
 
+/// Which bell: the laying out of the window that it belongs to, which is not 0, and
+/// its number there.
+pub type WhichBell = (u64, u16);
+
 /// What the porter shares with the channels' threads.
 struct Lodge {
     epoll: OwnedFd,
     bells: Mutex<Bells>,
+    /// The thread runs.
+    staffed: Mutex<bool>,
     end: Bell,
     ended: AtomicBool,
     /// Threads that it woke.
     woken: AtomicU64,
+    /// How often it has begun to look at a bell's channels.
+    looks: AtomicU64,
     rest_after: Duration,
 }
 
 #[derive(Default)]
 struct Bells {
-    /// By the number that the manager gave them.
-    of: BTreeMap<u64, Sharers>,
-    /// The thread runs.
-    staffed: bool,
+    of: BTreeMap<WhichBell, u64>,
+    /// By the number that the porter's events bear.
+    by: BTreeMap<u64, Arc<Sharers>>,
+    last: u64,
 }
 
 /// Who shares a bell.
 #[derive(Default)]
 struct Sharers {
-    channels: usize,
-    resting: BTreeMap<u64, Resting>,
+    number: u64,
+    channels: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    resting: BTreeMap<u64, Rest>,
     /// What the porter listens to, while anybody rests.
     listened: Option<Bell>,
+    vain: Vain,
+}
+
+/// A channel that rests.
+struct Rest {
+    of: Resting,
+    /// It was woken and has not left yet. It looks everywhere after that.
+    woken: bool,
 }
 
 /// What the porter has of a channel that rests.
@@ -76,6 +117,43 @@ pub struct Resting {
     pub depth: u16,
     /// The channel's own bell, the only one that its thread listens to.
     pub wake: Bell,
+}
+
+/// Looks at a bell's channels that found nothing.
+#[derive(Default)]
+struct Vain {
+    count: u32,
+    since: Option<Instant>,
+}
+
+impl Vain {
+    /// One more; whether they are too many.
+    fn again(&mut self, now: Instant) -> bool {
+        match self.since {
+            Some(since) if now.saturating_duration_since(since) < IN_VAIN.1 => self.count += 1,
+            _ => (self.since, self.count) = (Some(now), 1),
+        }
+        let many = self.count > IN_VAIN.0;
+        if many {
+            // The next one in vain is one too many as well, for as long as it goes on.
+            self.since = Some(now);
+        }
+        many
+    }
+}
+
+/// A look at a bell's channels under way.
+#[derive(Default)]
+struct Look {
+    /// The channel that was looked at last.
+    after: Option<u64>,
+    found: bool,
+    /// It rang meanwhile: once more from the first one on.
+    again: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Porter {
@@ -90,19 +168,21 @@ impl Porter {
         Ok(Porter(Arc::new(Lodge {
             epoll,
             bells: Mutex::default(),
+            staffed: Mutex::default(),
             end,
             ended: AtomicBool::new(false),
             woken: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
             rest_after,
         })))
     }
 
-    /// A channel's place to wait for the `shared` bell, of this number, which is not 0.
-    pub fn porch(&self, number: u64, channel: u64, shared: &Bell, rests: Resting) -> Porch {
-        self.0.lock().of.entry(number).or_default().channels += 1;
+    /// A channel's place to wait for the `shared` bell.
+    pub fn porch(&self, which: WhichBell, channel: u64, shared: &Bell, rests: Resting) -> Porch {
         Porch {
             lodge: self.0.clone(),
-            number,
+            sharers: lock(&self.0.bells).join(which),
+            which,
             channel,
             shared: shared.clone(),
             rests,
@@ -118,50 +198,194 @@ impl Drop for Porter {
     }
 }
 
-impl Lodge {
-    fn lock(&self) -> MutexGuard<'_, Bells> {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
+impl Bells {
+    /// One channel more.
+    fn join(&mut self, which: WhichBell) -> Arc<Sharers> {
+        let number = *self.of.entry(which).or_insert_with(|| {
+            self.last += 1;
+            self.last
+        });
+        let new = || Arc::new(Sharers { number, ..Sharers::default() });
+        let sharers = self.by.entry(number).or_insert_with(new);
+        sharers.channels.fetch_add(1, Ordering::Relaxed);
+        sharers.clone()
     }
 
+    /// One less.
+    fn part(&mut self, which: WhichBell, sharers: &Sharers) {
+        if sharers.channels.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.by.remove(&sharers.number);
+            self.of.remove(&which);
+        }
+    }
+}
+
+/// Wakes all when the porter's thread ends, also where it unwinds.
+struct Closes<'a>(&'a Lodge);
+
+impl Drop for Closes<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Lodge {
     /// The porter's thread.
     fn serve(&self) {
-        let mut events = [std::mem::MaybeUninit::uninit(); 16];
+        // Nobody may rely on it after it.
+        let _closes = Closes(self);
+        let mut looks = BTreeMap::<u64, Look>::new();
+        let mut deaf = BTreeMap::<u64, Instant>::new();
         while !self.ended.load(Ordering::SeqCst) {
-            let rang: Vec<u64> = match epoll::wait(&self.epoll, &mut events[..], None) {
-                Ok((got, _)) => got.iter().map(|e| e.data.u64()).collect(),
-                Err(rustix::io::Errno::INTR) => continue,
-                // Then nobody may rely on it.
-                Err(_) => return self.close(),
-            };
-            let bells = self.lock();
-            for sharers in rang.iter().filter_map(|number| bells.of.get(number)) {
-                self.wake_busy(sharers);
+            let Ok(rang) = self.rang(limit(&looks, &deaf)) else { return };
+            for number in rang {
+                looks.entry(number).and_modify(|look| look.again = true).or_default();
             }
+            let (now, mut due) = (Instant::now(), vec![]);
+            deaf.retain(|number, at| {
+                let over = *at <= now;
+                due.extend(over.then_some(*number));
+                !over
+            });
+            if due.into_iter().any(|number| self.hear(number).is_err()) {
+                return;
+            }
+            looks.retain(|number, look| {
+                let sharers = lock(&self.bells).by.get(number).cloned();
+                let Some(sharers) = sharers else { return false };
+                if self.look(&sharers, look) {
+                    return true;
+                }
+                if !look.found && self.deafen(&sharers) {
+                    // What rang meanwhile counts when it is listened to again.
+                    deaf.insert(*number, Instant::now() + DEAF);
+                    return false;
+                }
+                std::mem::take(look).again
+            });
         }
     }
 
-    fn wake_busy(&self, sharers: &Sharers) {
-        for channel in sharers.resting.values() {
-            if is_posted(&channel.memory, channel.depth) {
-                channel.wake.ring();
-                self.woken.fetch_add(1, Ordering::Relaxed);
+    /// Waits for bells: which rang.
+    fn rang(&self, limit: Option<Duration>) -> Result<Vec<u64>> {
+        let limit = limit
+            .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+        let mut events = [std::mem::MaybeUninit::uninit(); 16];
+        match epoll::wait(&self.epoll, &mut events[..], limit.as_ref()) {
+            Ok((got, _)) => Ok(got.iter().map(|e| e.data.u64()).collect()),
+            Err(Errno::INTR) => Ok(vec![]),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Looks at some more of a bell's channels, and wakes those that have something to
+    /// serve. Whether there are more.
+    fn look(&self, sharers: &Sharers, look: &mut Look) -> bool {
+        if look.after.is_none() {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut lines = 0;
+        while lines < LINES_AT_ONCE {
+            let Some((channel, of)) = sharers.next(look.after) else { return false };
+            look.after = Some(channel);
+            if let Some(of) = of {
+                lines += usize::from(of.depth);
+                if is_posted(&of.memory, of.depth) && sharers.wake(channel) {
+                    look.found = true;
+                    self.woken.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
+        true
+    }
+
+    /// A look was in vain. Whether the bell is not listened to from now on.
+    fn deafen(&self, sharers: &Sharers) -> bool {
+        let mut state = lock(&sharers.state);
+        if !state.vain.again(Instant::now()) {
+            return false;
+        }
+        // An error: nobody rests, and it is not listened to anyway.
+        state.listened.as_ref().is_some_and(|bell| epoll::delete(&self.epoll, bell).is_ok())
+    }
+
+    /// Listens to a bell again, if anybody rests there. If it rang, it counts as rung now.
+    fn hear(&self, number: u64) -> Result<()> {
+        let sharers = lock(&self.bells).by.get(&number).cloned();
+        let Some(sharers) = sharers else { return Ok(()) };
+        match &lock(&sharers.state).listened {
+            Some(bell) => self.listen(bell, number),
+            None => Ok(()),
+        }
+    }
+
+    fn listen(&self, bell: &Bell, number: u64) -> Result<()> {
+        let flags = EventFlags::IN | EventFlags::ET;
+        match epoll::add(&self.epoll, bell, EventData::new_u64(number), flags) {
+            // All of them left, and others came.
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Its thread runs from now on.
+    fn staff(self: &Arc<Self>) -> Result<()> {
+        let mut staffed = lock(&self.staffed);
+        if !*staffed {
+            let lodge = self.clone();
+            std::thread::Builder::new()
+                .name(PORTER_THREAD.into())
+                .stack_size(PORTER_STACK)
+                .spawn(move || lodge.serve())?;
+            *staffed = true;
+        }
+        Ok(())
     }
 
     /// Wakes all, who then find that nobody listens for them.
     fn close(&self) {
         self.ended.store(true, Ordering::SeqCst);
-        for sharers in self.lock().of.values() {
-            sharers.resting.values().for_each(|channel| channel.wake.ring());
+        let all: Vec<_> = lock(&self.bells).by.values().cloned().collect();
+        for sharers in all {
+            lock(&sharers.state).resting.values().for_each(|rest| rest.of.wake.ring());
         }
+    }
+}
+
+/// How long the porter sleeps at most.
+fn limit(looks: &BTreeMap<u64, Look>, deaf: &BTreeMap<u64, Instant>) -> Option<Duration> {
+    if !looks.is_empty() {
+        return Some(Duration::ZERO);
+    }
+    deaf.values().min().map(|due| due.saturating_duration_since(Instant::now()))
+}
+
+impl Sharers {
+    /// The next one that rests, and what to look at if it was not woken yet.
+    fn next(&self, after: Option<u64>) -> Option<(u64, Option<Resting>)> {
+        let state = lock(&self.state);
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let (channel, rest) = state.resting.range((from, Bound::Unbounded)).next()?;
+        Some((*channel, (!rest.woken).then(|| rest.of.clone())))
+    }
+
+    /// Wakes a channel, if it still rests.
+    fn wake(&self, channel: u64) -> bool {
+        let mut state = lock(&self.state);
+        let Some(rest) = state.resting.get_mut(&channel).filter(|r| !r.woken) else {
+            return false;
+        };
+        rest.woken = true;
+        rest.of.wake.ring();
+        true
     }
 }
 
 /// Where one channel's thread waits.
 pub struct Porch {
     lodge: Arc<Lodge>,
-    number: u64,
+    sharers: Arc<Sharers>,
+    which: WhichBell,
     channel: u64,
     shared: Bell,
     rests: Resting,
@@ -174,9 +398,16 @@ impl Porch {
         if self.resting.get() {
             if limit.is_none() {
                 waiter.wait(None)?;
-                return self.listen(waiter);
             }
             self.listen(waiter)?;
+            // A bell that is listened to anew counts as rung, and would end the next sleep.
+            for _ in 0..WAITED_FOR {
+                waiter.wait(Some(Duration::ZERO))?;
+            }
+            return match limit {
+                None => Ok(()),
+                Some(limit) => waiter.wait(Some(limit.min(LOOK_AGAIN))).map(drop),
+            };
         }
         if limit.is_some() || !self.is_crowded() {
             return waiter.wait(limit).map(drop);
@@ -192,33 +423,23 @@ impl Porch {
     }
 
     fn is_crowded(&self) -> bool {
-        let bells = self.lodge.lock();
-        bells.of.get(&self.number).is_some_and(|s| s.channels > CROWD)
+        self.sharers.channels.load(Ordering::Relaxed) > CROWD
     }
 
     /// The porter listens from now on, and this thread no longer.
     fn go_to_rest(&self, waiter: &BellWaiter) -> Result<()> {
-        let mut bells = self.lodge.lock();
+        self.lodge.staff()?;
+        let mut state = lock(&self.sharers.state);
         if self.lodge.ended.load(Ordering::SeqCst) {
             return Err(std::io::ErrorKind::NotConnected.into());
         }
-        if !bells.staffed {
-            let lodge = self.lodge.clone();
-            std::thread::Builder::new()
-                .name("porter".into())
-                .stack_size(PORTER_STACK)
-                .spawn(move || lodge.serve())?;
-            bells.staffed = true;
+        if state.listened.is_none() {
+            self.lodge.listen(&self.shared, self.sharers.number)?;
+            state.listened = Some(self.shared.clone());
         }
-        let sharers = bells.of.entry(self.number).or_default();
-        if sharers.listened.is_none() {
-            let flags = EventFlags::IN | EventFlags::ET;
-            epoll::add(&self.lodge.epoll, &self.shared, EventData::new_u64(self.number), flags)?;
-            sharers.listened = Some(self.shared.clone());
-        }
-        sharers.resting.insert(self.channel, self.rests.clone());
+        state.resting.insert(self.channel, Rest { of: self.rests.clone(), woken: false });
         self.resting.set(true);
-        drop(bells);
+        drop(state);
         // Where this fails it is merely woken too often.
         let _ = waiter.deafen(SHARED);
         Ok(())
@@ -227,23 +448,29 @@ impl Porch {
     /// This thread listens by itself again, and then the porter no longer has to.
     fn listen(&self, waiter: &BellWaiter) -> Result<()> {
         match waiter.listen(SHARED) {
-            // It never ceased to.
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-            other => other?,
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                // It rests on, and looks before it waits again: it may be woken anew.
+                if let Some(rest) = lock(&self.sharers.state).resting.get_mut(&self.channel) {
+                    rest.woken = false;
+                }
+                return Err(e);
+            }
+            // Or it never ceased to.
+            _ => {}
         }
         self.leave();
         Ok(())
     }
 
-    fn leave(&self) {
+    /// The porter no longer looks at this channel's lines, but for a look under way.
+    pub fn leave(&self) {
         if !self.resting.replace(false) {
             return;
         }
-        let mut bells = self.lodge.lock();
-        let Some(sharers) = bells.of.get_mut(&self.number) else { return };
-        sharers.resting.remove(&self.channel);
-        if sharers.resting.is_empty()
-            && let Some(bell) = sharers.listened.take()
+        let mut state = lock(&self.sharers.state);
+        state.resting.remove(&self.channel);
+        if state.resting.is_empty()
+            && let Some(bell) = state.listened.take()
         {
             let _ = epoll::delete(&self.lodge.epoll, &bell);
         }
@@ -253,13 +480,7 @@ impl Porch {
 impl Drop for Porch {
     fn drop(&mut self) {
         self.leave();
-        let mut bells = self.lodge.lock();
-        if let Some(sharers) = bells.of.get_mut(&self.number) {
-            sharers.channels -= 1;
-            if sharers.channels == 0 {
-                bells.of.remove(&self.number);
-            }
-        }
+        lock(&self.lodge.bells).part(self.which, &self.sharers);
     }
 }
 
@@ -331,7 +552,7 @@ mod tests {
         let bells: Vec<_> = channels.iter().map(|(_, service)| rests(service)).collect();
         std::thread::scope(|scope| {
             for (number, rests) in bells.iter().enumerate() {
-                let porch = porter.porch(1, number as u64, &shared, rests.clone());
+                let porch = porter.porch((1, 0), number as u64, &shared, rests.clone());
                 let waiter = BellWaiter::any(&[&shared, &rests.wake]).unwrap();
                 let ended = &ended;
                 scope.spawn(move || serve(rests.memory.clone(), &porch, &waiter, ended));
@@ -359,9 +580,125 @@ mod tests {
         });
         let woken = porter.0.woken.load(Ordering::Relaxed) as usize;
         assert!(woken > 0, "nobody rested");
-        // With a ring for everybody it would be calls times channels. Some are seen twice.
-        assert!(woken <= 3 * CALLS * CHANNELS, "{woken}");
-        assert!(porter.0.lock().of.is_empty(), "all have left");
+        // Each wakes its own channel once at most. With a ring for everybody it would be
+        // so many for each of them.
+        assert!(woken <= CALLS * CHANNELS, "{woken}");
+        let bells = lock(&porter.0.bells);
+        assert!(bells.of.is_empty() && bells.by.is_empty(), "all have left");
+    }
+
+    /// A porter and channels that rest, whose threads sleep on.
+    struct AtRest {
+        porter: Porter,
+        shared: Bell,
+        apps: Vec<WindowMemory>,
+        porches: Vec<(Porch, BellWaiter)>,
+    }
+
+    fn at_rest(which: WhichBell) -> AtRest {
+        let (porter, shared) = (Porter::with(Duration::ZERO).unwrap(), Bell::new().unwrap());
+        let (apps, services): (Vec<_>, Vec<_>) = (0..2 * CROWD).map(|_| channel()).unzip();
+        let mut porches = vec![];
+        for (channel, service) in services.iter().enumerate() {
+            let rests = rests(service);
+            let waiter = BellWaiter::any(&[&shared, &rests.wake]).unwrap();
+            porches.push((porter.porch(which, channel as u64, &shared, rests), waiter));
+        }
+        for (porch, waiter) in &porches {
+            porch.wait(waiter, None).unwrap();
+            assert!(porch.resting.get());
+        }
+        AtRest { porter, shared, apps, porches }
+    }
+
+    /// Rings on until this is so.
+    fn ring_until(shared: &Bell, mut so: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !so() {
+            assert!(start.elapsed() < PATIENCE, "the porter does not look");
+            shared.ring();
+        }
+    }
+
+    #[test]
+    fn a_channel_that_rests_is_woken_once_and_no_other() {
+        let at = at_rest((1, 1));
+        let caller = Caller::new(at.apps[0].clone(), DEPTH, 0);
+        let ticket = caller.post_inline(caller.claim().unwrap(), Command::Set, &[]);
+        let (lodge, none) = (&at.porter.0, Some(Duration::ZERO));
+        ring_until(&at.shared, || lodge.looks.load(Ordering::Relaxed) > 5);
+        // Those before the last look have ended.
+        assert_eq!(lodge.woken.load(Ordering::Relaxed), 1);
+        let woken = |at: &AtRest| at.porches.iter().map(|(_, w)| w.wait(none).unwrap()).collect();
+        let which: Vec<bool> = woken(&at);
+        assert!(which[0] && which[1..].iter().all(|w| !w), "{which:?}");
+        drop((at, ticket));
+    }
+
+    #[test]
+    fn a_bell_that_rings_without_end_is_looked_at_now_and_then() {
+        let at = at_rest((1, 1));
+        let (start, lodge) = (Instant::now(), &at.porter.0);
+        for _ in 0..20_000 {
+            at.shared.ring();
+            std::thread::yield_now();
+        }
+        ring_until(&at.shared, || lodge.looks.load(Ordering::Relaxed) > u64::from(IN_VAIN.0) + 2);
+        let looks = lodge.looks.load(Ordering::Relaxed);
+        // No more than these, however long it took. The first ones count anew after a pause.
+        let spans = start.elapsed().as_nanos() / DEAF.as_nanos() + 1;
+        let anew = start.elapsed().as_nanos() / IN_VAIN.1.as_nanos() + 1;
+        assert!(u128::from(looks) <= spans + anew * u128::from(IN_VAIN.0), "{looks} in {spans}");
+    }
+
+    #[test]
+    fn a_bell_whose_lock_is_taken_holds_up_no_other_and_no_count() {
+        let at = at_rest((1, 1));
+        let (tell, told) = std::sync::mpsc::channel();
+        let taken = lock(&at.porches[0].0.sharers.state);
+        std::thread::scope(|scope| {
+            let at = (&at.porter, at.porches[1].0.sharers.clone());
+            scope.spawn(move || {
+                assert!(at.1.channels.load(Ordering::Relaxed) > CROWD);
+                let (shared, rests) = (Bell::new().unwrap(), rests(&channel().1));
+                let of = |n| at.0.porch((1, 2), n, &shared, rests.clone());
+                let porches: Vec<_> = (0..=CROWD as u64).map(of).collect();
+                let waiter = BellWaiter::any(&[&shared, &rests.wake]).unwrap();
+                porches[0].wait(&waiter, None).unwrap();
+                assert!(porches[0].resting.get());
+                drop(porches);
+                tell.send(()).unwrap();
+            });
+            let done = told.recv_timeout(PATIENCE);
+            drop(taken);
+            assert!(done.is_ok(), "it waited for another bell's lock");
+        });
+    }
+
+    #[test]
+    fn a_thread_that_listens_again_has_nothing_left_of_its_ring() {
+        let at = at_rest((1, 1));
+        let (porch, waiter) = &at.porches[0];
+        at.shared.ring();
+        porch.rests.wake.ring();
+        porch.wait(waiter, None).unwrap();
+        assert!(!porch.resting.get());
+        assert!(!waiter.wait(Some(Duration::ZERO)).unwrap(), "the next sleep ends at once");
+    }
+
+    #[test]
+    fn a_porter_that_unwinds_wakes_all_and_takes_nobody_any_more() {
+        let at = at_rest((1, 1));
+        let lodge = at.porter.0.clone();
+        let thread = std::thread::spawn(move || {
+            let _closes = Closes(&lodge);
+            panic!("as a thread that unwinds");
+        });
+        assert!(thread.join().is_err());
+        for (porch, waiter) in &at.porches {
+            porch.wait(waiter, None).unwrap();
+            assert!(porch.go_to_rest(waiter).is_err() && !porch.resting.get());
+        }
     }
 
     #[test]
@@ -369,7 +706,7 @@ mod tests {
         let (porter, shared) = (Porter::with(Duration::ZERO).unwrap(), Bell::new().unwrap());
         let rests = rests(&channel().1);
         let porches: Vec<_> =
-            (0..=CROWD as u64).map(|n| porter.porch(7, n, &shared, rests.clone())).collect();
+            (0..=CROWD as u64).map(|n| porter.porch((7, 0), n, &shared, rests.clone())).collect();
         let waiter = BellWaiter::any(&[&shared, &rests.wake]).unwrap();
         let wait = |porch: &Porch| {
             rests.wake.ring();
@@ -379,10 +716,10 @@ mod tests {
         // The ring itself ends the first wait; with none it goes to rest.
         assert!(!wait(&porches[0]));
         porches[0].wait(&waiter, None).unwrap();
-        assert!(porches[0].resting.get() && porter.0.lock().staffed);
+        assert!(porches[0].resting.get() && *lock(&porter.0.staffed));
         assert!(!wait(&porches[0]), "woken, it listens by itself");
         drop(porches);
-        let alone = porter.porch(7, 0, &shared, rests.clone());
+        let alone = porter.porch((7, 0), 0, &shared, rests.clone());
         assert!(waiter.wait(Some(Duration::ZERO)).is_ok());
         assert!(!wait(&alone) && !wait(&alone));
     }

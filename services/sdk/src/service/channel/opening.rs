@@ -181,7 +181,8 @@ fn porch(
     depth: u16,
 ) -> Option<Porch> {
     let rests = || Resting { memory: memory.clone(), depth, wake: wake.clone() };
-    (open.bell != 0).then(|| porter.porch(open.bell, open.channel, shared, rests()))
+    let which = (open.bell, open.place.vectors.0);
+    (open.bell != 0).then(|| porter.porch(which, open.channel, shared, rests()))
 }
 
 /// Maps the channel's sides; the descriptors of the window are closed then.
