@@ -136,6 +136,13 @@ impl Loop {
         }
     }
 
+    /// The channel is another service's from now on: the porter looks at it no more.
+    pub fn leave_porch(&self) {
+        if let Some(porch) = self.bells.as_ref().and_then(|b| b.porch.as_ref()) {
+            porch.leave();
+        }
+    }
+
     /// Waits for one call and serves it.
     #[inline(always)]
     pub fn turn<W: Work>(&self, work: &mut W) -> Turn {

@@ -181,6 +181,7 @@ impl Serving {
             }
         };
         if ended == End::Stopped {
+            served.leave_porch();
             self.asked.pass(calls.used());
         }
         if let Some(words) = calls.lost() {
