@@ -184,7 +184,7 @@ pub trait Act: System {
             calls_per_s,
             wait: wait.to_wire(),
             doorbell: attached.is_some_and(|a| a.window.bells().is_some()),
-            bell: attached.map_or(0, |a| bell(a.window.generation(), place.vector_out())),
+            bell: attached.map_or(0, |a| a.window.generation()),
             vf,
             standby,
         };
@@ -263,11 +263,6 @@ pub trait Act: System {
 }
 
 impl<S: System> Act for S {}
-
-/// The number of a window's bell. Each laying out of a window has bells of its own.
-fn bell(generation: u64, vector: u16) -> u64 {
-    generation << 16 | u64::from(vector)
-}
 
 fn line(level: Level) -> Line {
     match level {

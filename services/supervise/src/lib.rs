@@ -308,8 +308,10 @@ pub struct Open {
     pub wait: u8,
     /// Whether bells come along.
     pub doorbell: bool,
-    /// Which bell rings the service: channels with the same number share one, and no
-    /// other bell of this manager ever had it. 0: that is not known.
+    /// Which bells the window has: the number of its laying out, which no other has, of
+    /// this manager or of an earlier one whose services live on. Channels with the same
+    /// one and the same way out (`place`) share the bell that rings the service. 0: that
+    /// is not known.
     #[serde(default)]
     pub bell: u64,
     /// The VF that it is to use, of a device whose VFs are leased. Drivers see
