@@ -208,7 +208,8 @@ fn a_porter_that_unwinds_wakes_all_and_takes_nobody_any_more() {
     });
     assert!(thread.join().is_err());
     for (porch, waiter) in &at.porches {
-        porch.wait(waiter, None).unwrap();
+        assert!(waiter.wait(Some(PATIENCE)).unwrap(), "it sleeps on");
+        porch.wait(waiter, Some(Duration::ZERO)).unwrap();
         assert!(porch.go_to_rest(waiter).is_err() && !porch.resting.get());
     }
 }
