@@ -35,7 +35,7 @@ FAULT_POINTS = ["--features", "vfun-manager/fault-points,vfun-native/fault-point
 SLOW = 5.0
 # Programs whose tests mostly wait (for restarts, deadlines, heartbeats): how many of them
 # run at once. The harness runs as many as there are processors.
-AT_ONCE = {"vfun-tests-conform/main": 4, "vfun-tests-local/local": 4}
+AT_ONCE = {"vfun-tests-conform/main": 4}
 # Second tries in a whole run: more is no accident.
 TRIES = int(os.environ.get("VFUN_TRIES") or 3)
 # Whose tests/ folders start real processes or guests: only these have second tries.

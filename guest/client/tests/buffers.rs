@@ -219,7 +219,7 @@ fn nonsense_about_a_buffer_is_named_and_the_buffer_given_back() {
         ("outside the window's heap", |a| a.range.offset = U64::new(4096)),
         ("outside the window's heap", |a| a.range.bytes = U64::new(1 << 30)),
         ("whole pages", |a| a.range.offset += 8),
-        ("a window that is not here", |a| a.range.window = U16::new(3)),
+        ("which is not mapped here", |a| a.range.window = U16::new(3)),
         ("no multiple of 8192", |a| a.range.offset += 4096),
     ];
     for (what, bend) in bends {

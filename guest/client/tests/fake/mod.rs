@@ -145,13 +145,8 @@ impl Fake {
             std::fs::write(path.join("resource"), text).unwrap();
             std::fs::write(path.join("resource0"), vec![0xff; 4096]).unwrap();
             let mut o = std::fs::OpenOptions::new();
-            let file = o
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(path.join("resource2"))
-                .unwrap();
+            o.read(true).write(true).create(true).truncate(true);
+            let file = o.open(path.join("resource2")).unwrap();
             file.set_len(setup.window_bytes).unwrap();
             file.into()
         };

@@ -464,21 +464,7 @@ impl Daemon {
             tracing::warn!("leases are given as without options: {e}");
         }
         self.keeper = Some(keeper);
-        let go_on = self.rim.core.grant_records();
-        let ended = self.records.end_left_grants(&go_on).map_err(database)?;
-        if ended > 0 {
-            tracing::warn!(
-                "{ended} grants of an earlier manager are gone; their apps connect again"
-            );
-        }
-        self.records.restate(&go_on).map_err(database)?;
-        let shown = self
-            .tree
-            .clear_grants()
-            .and_then(|()| go_on.iter().try_for_each(|g| self.tree.grant(g)));
-        if let Err(e) = shown {
-            self.records_fail(format!("the tree: {e}"));
-        }
+        self.restate_grants().map_err(database)?;
         let services = self.records.left_services().map_err(database)?;
         if left.is_empty() {
             self.end_left_services(&services);
@@ -500,6 +486,26 @@ impl Daemon {
             self.resume(alive);
         }
         Ok(goes_on)
+    }
+
+    /// Has the records and the tree say which grants there are now.
+    fn restate_grants(&mut self) -> rusqlite::Result<()> {
+        let go_on = self.rim.core.grant_records();
+        let ended = self.records.end_left_grants(&go_on)?;
+        if ended > 0 {
+            tracing::warn!(
+                "{ended} grants of an earlier manager are gone; their apps connect again"
+            );
+        }
+        self.records.restate(&go_on)?;
+        let shown = self
+            .tree
+            .clear_grants()
+            .and_then(|()| go_on.iter().try_for_each(|g| self.tree.grant(g)));
+        if let Err(e) = shown {
+            self.records_fail(format!("the tree: {e}"));
+        }
+        Ok(())
     }
 
     /// The keeper of an earlier manager of this root with what it has; or a new one,
