@@ -410,6 +410,8 @@ impl Daemon {
         }
         let clients: Vec<_> = catalog.clients.values().cloned().collect();
         let goes_on = self.take_over(catalog, lost)?;
+        // Before anything is kept: what a manager leaves without its own note is of layout 1.
+        self.note_changes();
         if lost && let Err(e) = self.records.has_begun() {
             self.records_fail(format!("the database: {e}"));
         }
