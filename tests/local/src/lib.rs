@@ -5,6 +5,7 @@
 
 pub mod built;
 mod certificates;
+pub mod huge;
 pub mod modules;
 pub mod placed;
 pub mod raw;

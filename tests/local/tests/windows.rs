@@ -125,3 +125,29 @@ fn what_cannot_be_declared_is_refused_with_what_to_do() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn windows_of_huge_pages_of_two_managers_are_two_files() {
+    let stands = [Stand::start(), Stand::start()];
+    let pages = vfun_tests_local::huge::HugePages::take(3);
+    let made = stands.each_ref().map(|stand| {
+        client(stand, "vm1");
+        add(stand, &declared("huge", "vm1", "pages = \"2 MiB\""))
+    });
+    match (pages, made) {
+        (Ok(_pages), [Ok(a), Ok(b)]) => {
+            assert_ne!(a.file, b.file);
+            stands[0].ask(&Ask::RemoveWindow { name: "huge".into() });
+            assert!(!a.file.exists() && b.file.exists());
+            stands[1].ask(&Ask::RemoveWindow { name: "huge".into() });
+            assert!(!b.file.exists());
+        }
+        (Err(why), made) => {
+            println!("this machine has no huge pages for it: {why}");
+            for e in made.into_iter().filter_map(Result::err) {
+                assert!(e.contains("sysctl vm.nr_hugepages="), "{e}");
+            }
+        }
+        (Ok(_pages), made) => panic!("{made:?}"),
+    }
+}

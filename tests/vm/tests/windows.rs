@@ -3,15 +3,17 @@
 
 use serde_json::Value;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use vfun_testguest::{Doorbell, Guest, GuestConfig};
+use vfun_tests_local::huge::{self, HUGE, HugePages};
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::boot;
 use vfun_tests_vm::module::{
     dmesg, doorbell_client, healthy, load, module_config, ok, said_by, until,
 };
+use vfun_wire::header::FURTHER_HEAP_OFF;
 
 fn vfun(stand: &Stand, words: &[&str]) -> (i32, Value) {
     let out = Command::new(programs().join("vfun"))
@@ -203,5 +205,96 @@ fn a_data_window_comes_and_goes_while_calls_go_on() {
     let (code, said) = vfun(&stand, &["attach", "--qmp", &qmp, "--window", "bulk"]);
     assert_eq!(code, 3, "{said}");
     calls_go_on(&stand, &guest);
+    healthy(&guest);
+}
+
+/// A window that needs more huge pages than there are is refused, with what to do, and
+/// nothing is left of it.
+fn too_much(stand: &Stand) {
+    let bytes = ((huge::free() + 1) * HUGE).next_power_of_two();
+    let size = format!("{}MiB", bytes >> 20);
+    let words = ["window", "add", "toomuch", "--vm", "vm1", "--size", &size, "--pages", "2MiB"];
+    let (code, said) = vfun(stand, &words);
+    assert_ne!(code, 0, "{said}");
+    assert!(said.to_string().contains("sysctl vm.nr_hugepages="), "{said}");
+    let left = done(stand, &["window", "list"]);
+    assert!(!left.to_string().contains("toomuch"), "{left}");
+}
+
+/// Where the bytes of one kind lie after the header of a window's file: in one piece.
+fn piece(file: &Path, byte: u8) -> (u64, u64) {
+    let mut all = std::fs::read(file).unwrap();
+    all[..FURTHER_HEAP_OFF].fill(0);
+    let at = all.iter().position(|b| *b == byte).expect("it is in the file");
+    let len = all[at..].iter().take_while(|b| **b == byte).count();
+    assert_eq!(all.iter().filter(|b| **b == byte).count(), len, "{byte:x} is in pieces");
+    (at as u64, len as u64)
+}
+
+#[test]
+fn contiguous_buffers_lie_in_huge_pages() {
+    const PART: u64 = HUGE / 4 * 3;
+    let mut stand = Stand::start();
+    let doorbell = doorbell_client(&stand, "vm1", "");
+    let pages = HugePages::take(4);
+    too_much(&stand);
+    if let Err(why) = &pages {
+        println!("not tried, this machine has no huge pages: {why}");
+        return;
+    }
+    let before = huge::free();
+    let add = ["window", "add", "big", "--vm", "vm1", "--size", "8MiB", "--pages", "2MiB"];
+    let file = PathBuf::from(done(&stand, &add)["file"].as_str().unwrap());
+    assert_eq!(std::fs::metadata(&file).unwrap().blksize(), HUGE, "{}", file.display());
+
+    let qmp = stand.root().join("second.qmp").display().to_string();
+    let guest = boot(&GuestConfig {
+        hotplug_ports: 1,
+        extra_args: vec!["-qmp".into(), format!("unix:{qmp},server=on,wait=off")],
+        ..app_config("huge", doorbell)
+    });
+    load(&guest);
+    let plugged = done(&stand, &["attach", "--qmp", &qmp, "--window", "big"]);
+    assert_eq!((&plugged["attached"], &plugged["connected"]), (&true.into(), &true.into()));
+
+    let fill = |stand: &Stand, how: &str, bytes: u64, hex: &str| {
+        let said = ok(&guest, &format!("vfun-vm-app fill {how} {bytes} {hex} 2>&1"));
+        let each = format!("zero {bytes} filled {bytes}");
+        let filled = said.lines().filter(|l| *l == each).count();
+        assert_eq!(filled, hex.len() / 2, "{said}\n{}\n{}", dmesg(&guest), stand.log());
+    };
+    let in_one_page = |byte, bytes| {
+        let (at, len) = piece(&file, byte);
+        assert_eq!((len, at / HUGE), (bytes, (at + len - 1) / HUGE), "{byte:x} at {at}");
+    };
+    // A whole huge page; the same one again, and what was in it is not seen.
+    fill(&stand, "contiguous", HUGE, "11");
+    in_one_page(0x11, HUGE);
+    fill(&stand, "contiguous", HUGE, "22");
+    in_one_page(0x22, HUGE);
+    // Two at once, each in a part of one.
+    fill(&stand, "contiguous", PART, "3344");
+    in_one_page(0x33, PART);
+    in_one_page(0x44, PART);
+    fill(&stand, "anyhow", 2 * HUGE, "55");
+    assert_eq!(piece(&file, 0x55).1, 2 * HUGE);
+    let refused = format!("vfun-vm-app fill contiguous {} 66 2>&1; [ $? = 7 ]", HUGE + 4096);
+    let said = ok(&guest, &refused);
+    assert!(
+        said.contains(
+            "contiguous bytes are more than a page of the window's memory, which has 2097152"
+        ),
+        "{said}"
+    );
+
+    // Another manager goes on with it.
+    stand.kill_vfund();
+    stand.start_vfund();
+    fill(&stand, "contiguous", HUGE, "77");
+    in_one_page(0x77, HUGE);
+    done(&stand, &["detach", "--qmp", &qmp, "--window", "big"]);
+    done(&stand, &["window", "remove", "big"]);
+    assert!(!file.exists());
+    until("the huge pages to be free again", || huge::free() >= before);
     healthy(&guest);
 }

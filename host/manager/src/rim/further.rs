@@ -17,6 +17,7 @@ use crate::tree::window_manifest;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vfun_rim::data::{DataWindow, free_index};
@@ -216,8 +217,8 @@ impl Daemon {
             self.data_window_down(id);
             self.settle();
         }
-        if let Ok(folder) = huge_folder() {
-            let _ = fs::remove_file(folder.join(device_id(name)));
+        if let Ok(file) = self.huge_file(name) {
+            let _ = fs::remove_file(file);
         }
         let file = self.config.window_dir.join(device_id(name));
         self.remove_window_file(&Whose::Further(name), &file);
@@ -225,11 +226,20 @@ impl Daemon {
 
     /// Where the file of a window is.
     fn further_file(&self, w: &FurtherWindow) -> Result<PathBuf, String> {
-        let folder = match w.page {
-            HUGE => huge_folder()?,
-            _ => self.config.window_dir.clone(),
-        };
-        Ok(folder.join(device_id(&w.name)))
+        match w.page {
+            HUGE => self.huge_file(&w.name),
+            _ => Ok(self.config.window_dir.join(device_id(&w.name))),
+        }
+    }
+
+    /// Where that of a window of huge pages is. All managers of the host have their files
+    /// there, and the lock that says whose a window is lies in the window folder: the file
+    /// is named for that folder, too.
+    fn huge_file(&self, name: &str) -> Result<PathBuf, String> {
+        let of = &self.config.window_dir;
+        let of = fs::metadata(of).map_err(|e| format!("{}: {e}", of.display()))?;
+        let id = device_id(name);
+        Ok(huge_folder()?.join(format!("{id}.{:x}-{:x}", of.dev(), of.ino())))
     }
 }
 

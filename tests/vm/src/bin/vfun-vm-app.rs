@@ -12,11 +12,13 @@
 //!                                           the window of this PCI device, for others' handles
 //!   vfun-vm-app bulk                        has the host's driver fill a buffer, says so,
 //!                                           and waits for the buffer's end
+//!   vfun-vm-app fill HOW BYTES HEX          has the host's driver fill a buffer with each byte
+//!                                           of HEX, all at once; HOW may be 'contiguous'
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use vfun::{ConnectOptions, Error, Function, Result, Session, Waiter};
+use vfun::{Buffer, BufferRequest, ConnectOptions, Error, Function, Result, Session, Waiter};
 use vfun_tests_local::raw::Raw;
 use vfun_window::{Access, Mapping};
 use vfun_wire::message::Kind;
@@ -38,6 +40,10 @@ fn main() -> ExitCode {
         ["any", rounds] => any(number(rounds)),
         ["handles", grant, resource] => handles(grant, Path::new(resource)),
         ["bulk"] => bulk(),
+        ["fill", how, size, hex] => {
+            let request = BufferRequest::new(number(size) as usize);
+            fill(request.contiguous(*how == "contiguous"), &bytes(hex))
+        }
         other => panic!("no such thing to do: {other:?}"),
     };
     match done {
@@ -72,13 +78,9 @@ fn bulk() -> Result<()> {
     let session = connect()?;
     let (driver, echo) = (session.function("misbehave")?, session.function("echo")?);
     let buffer = session.buffer(BYTES as usize)?;
-    // Its mode for buffers: set each byte to 0x5a.
-    let mut fill = vec![26, 1, 0x5a, 0, 0, 0, 0, 0];
-    fill.extend([buffer.handle(), 0, BYTES].map(u64::to_le_bytes).concat());
+    let fill = filling(&buffer, 0x5a);
     driver.call(&fill)?;
-    let mut bytes = vec![0; BYTES as usize];
-    buffer.read(0, &mut bytes)?;
-    println!("filled {}", bytes.iter().filter(|b| **b == 0x5a).count());
+    println!("filled {}", count(&buffer, 0x5a)?);
     let over = loop {
         echo.call(b"hello")?;
         if let Err(e) = buffer.check() {
@@ -90,6 +92,35 @@ fn bulk() -> Result<()> {
     let refused = driver.call(&fill).map(drop);
     println!("over {over}; the driver: {}", refused.is_err());
     session.buffer(PAGE)?.check()
+}
+
+/// What asks the test driver, in its mode for buffers, to set each byte of one.
+fn filling(buffer: &Buffer, byte: u8) -> Vec<u8> {
+    let words = [buffer.handle(), 0, buffer.len() as u64].map(u64::to_le_bytes).concat();
+    [&[26, 1, byte, 0, 0, 0, 0, 0], words.as_slice()].concat()
+}
+
+/// How many bytes of it are this one.
+fn count(buffer: &Buffer, byte: u8) -> Result<usize> {
+    let mut bytes = vec![0; buffer.len()];
+    buffer.read(0, &mut bytes)?;
+    Ok(bytes.iter().filter(|b| **b == byte).count())
+}
+
+/// Gets a buffer for each of some bytes, has the driver fill each with its byte, and says
+/// how much of each was zero before and is that byte now.
+fn fill(request: BufferRequest, with: &[u8]) -> Result<()> {
+    let session = connect()?;
+    let driver = session.function("misbehave")?;
+    let mut held = vec![];
+    for &byte in with {
+        let buffer = session.buffer(request)?;
+        let zero = count(&buffer, 0)?;
+        driver.call(&filling(&buffer, byte))?;
+        println!("zero {zero} filled {}", count(&buffer, byte)?);
+        held.push(buffer);
+    }
+    held.into_iter().try_for_each(Buffer::close)
 }
 
 /// Crashes of a service are one call's error and no reason to end.
@@ -167,7 +198,7 @@ fn buffer() -> Result<()> {
     const SUM: u8 = 0;
     let session = connect()?;
     let f = session.function("misbehave")?;
-    let b = session.buffer(vfun::BufferRequest::new(BYTES).align(2 << 20))?;
+    let b = session.buffer(BufferRequest::new(BYTES).align(2 << 20))?;
     let ask = |op: u8, value: u8| {
         let words = [b.handle(), 0, BYTES as u64].map(u64::to_le_bytes).concat();
         [&[26, op, value, 0, 0, 0, 0, 0], words.as_slice()].concat()
