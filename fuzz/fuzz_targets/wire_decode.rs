@@ -17,7 +17,7 @@ use vfun_wire::range::{self, Access, Heap, Range};
 use vfun_wire::status::{BreakReason, Status};
 use vfun_wire::version::{Features, FunctionVersion, agree};
 use vfun_wire::{Handle, PAGE, names, page_up};
-use zerocopy::{FromBytes, FromZeros, IntoBytes};
+use zerocopy::{FromBytes, IntoBytes};
 
 /// The first bytes as a struct, zeros where they end; written back they are the same.
 fn read<T: FromBytes + IntoBytes + zerocopy::Immutable>(data: &[u8]) -> T {

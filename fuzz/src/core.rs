@@ -174,9 +174,10 @@ impl Bed {
         let grant = b.or(near.map_or(0, |(h, _)| h.0), Bytes::u64).to_le_bytes().to_vec();
         let (kind, body) = match b.u8() % 12 {
             10 => {
+                let near = u64::from(b.u8()) << 9;
                 let get = BufferGet {
-                    grant: b.or(0, |b| b.u64()).into(),
-                    bytes: b.or(u64::from(b.u8()) << 9, Bytes::u64).into(),
+                    grant: b.or(0, Bytes::u64).into(),
+                    bytes: b.or(near, Bytes::u64).into(),
                     align: (1u64 << (b.u8() % 24)).into(),
                     flags: u32::from(b.u8() % 3).into(),
                     reserved: 0.into(),
