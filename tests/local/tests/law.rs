@@ -394,7 +394,7 @@ fn functions(text: &str) -> Vec<(&str, usize)> {
         let ends = |l: &&str| l.starts_with(indent) && matches!(&l[indent.len()..], "}" | "},");
         let body = lines[from..].iter().position(|l| l.ends_with(['{', ';', '}']));
         let opened = body.is_some_and(|at| lines[from + at].ends_with('{'));
-        let Some(to) = lines[from..].iter().position(|l| ends(&l)).filter(|_| opened) else {
+        let Some(to) = lines[from..].iter().position(ends).filter(|_| opened) else {
             continue;
         };
         let name = line.split_once("fn ").expect("a head").1;
