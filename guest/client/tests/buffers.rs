@@ -210,7 +210,8 @@ fn a_host_that_is_too_old_is_named() {
 
 #[test]
 fn nonsense_about_a_buffer_is_named_and_the_buffer_given_back() {
-    let bends: &[(&str, fn(&mut BufferAck))] = &[
+    type Bend = (&'static str, fn(&mut BufferAck));
+    let bends: &[Bend] = &[
         ("who writes a range is unknown", |a| a.range.access = 9),
         ("is not for both sides", |a| a.range.access = 1),
         ("reserved", |a| a.range.reserved1 = U32::new(1)),
