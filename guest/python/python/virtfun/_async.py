@@ -96,10 +96,11 @@ async def settled(call: Pending) -> Any:
             # The next one who calls has a slice of its own, and so has this one then.
             _turn.over = now + _SLICE
             # Its results first: who is cancelled in the pause leaves no call behind.
-            result = call.wait()
-            await asyncio.sleep(0)
-            _turn.over = monotonic() + _SLICE
-            return result
+            try:
+                return call.wait()
+            finally:
+                await asyncio.sleep(0)
+                _turn.over = monotonic() + _SLICE
     else:
         loop = asyncio.get_running_loop()
         awaited = _loops.get(loop)
