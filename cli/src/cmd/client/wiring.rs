@@ -78,8 +78,10 @@ pub fn text_of_all(c: &ClientRow) -> String {
 /// For people, a client with the VM whose wiring the row shows.
 pub fn text(c: &ClientRow) -> String {
     let mut facts = facts(c);
-    if c.vms.len() > 1 {
-        facts = facts.fact("VM", format!("{}, one of {}", c.shown(), c.vms.len()));
+    match c.vms.len() {
+        0 | 1 if c.shown() == c.name => {}
+        0 | 1 => facts = facts.fact("VM", c.shown()),
+        all => facts = facts.fact("VM", format!("{}, one of {all}", c.shown())),
     }
     let size = out::bytes(c.window_bytes);
     let Some(window) = vmm::window(c) else {
@@ -244,6 +246,11 @@ pub(super) mod tests {
             assert!(shown.contains(part), "{part}\n{shown}");
         }
         assert_eq!(object(&b)["vm"], "b");
+        // Its only VM is named if its name is not the client's.
+        let one = ClientRow { vms: c.vms[1..].to_vec(), ..c.clone() };
+        assert!(text(&one.meant(None).unwrap()).contains("VM           vm1/b\n"));
+        let main = ClientRow { vms: c.vms[..1].to_vec(), ..c.clone() };
+        assert!(!text(&main.meant(None).unwrap()).contains("VM   "));
         assert_eq!(c.meant(None).unwrap().vm.as_deref(), Some("vm1"));
         assert_eq!(c.meant(Some("c")).unwrap_err(), ["vm1", "vm1/b"]);
     }
