@@ -42,8 +42,8 @@ pub enum Op {
 
 /// The consumer under test and what it must do.
 pub struct ConsumerModel<const N: usize> {
-    pub producer: Pages,
-    pub consumer: Pages,
+    pub producer: Side,
+    pub consumer: Side,
     end: Consumer<Plain, N>,
     depth: u32,
     consumed: u64,

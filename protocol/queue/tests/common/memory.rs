@@ -1,48 +1,20 @@
 //! A queue in this process's memory, which a test may overwrite at will.
 
+pub use self::plain::{Plain, Side, peek, poke};
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use vfun_queue::layout::ENTRIES_OFF;
 use vfun_queue::{Entry, Memory, Shape};
 
-/// One side of a queue.
-pub type Pages = Arc<[AtomicU64]>;
+#[path = "../../../window/tests/common/plain.rs"]
+mod plain;
 
 /// Words of a header page that an end may write.
 pub const WRITTEN: [usize; 3] = [0, 1, 8];
 
-fn pages(bytes: u64) -> Pages {
-    (0..bytes / 8).map(|_| AtomicU64::new(0)).collect()
-}
-
 /// Both sides of a queue, zeroed: the producer's, the consumer's.
-pub fn sides(shape: Shape) -> (Pages, Pages) {
-    (pages(shape.producer_bytes()), pages(shape.consumer_bytes()))
-}
-
-#[derive(Clone)]
-pub struct Plain {
-    pub mine: Pages,
-    pub theirs: Pages,
-}
-
-impl Memory for Plain {
-    fn load(&self, index: usize, order: Ordering) -> u64 {
-        self.theirs[index].load(order)
-    }
-    fn store(&self, index: usize, value: u64, order: Ordering) {
-        self.mine[index].store(value, order);
-    }
-    fn load_own(&self, index: usize, order: Ordering) -> u64 {
-        self.mine[index].load(order)
-    }
-    fn add_own(&self, index: usize, value: u64, order: Ordering) -> u64 {
-        self.mine[index].fetch_add(value, order)
-    }
-    fn sub_own(&self, index: usize, value: u64, order: Ordering) -> u64 {
-        self.mine[index].fetch_sub(value, order)
-    }
+pub fn sides(shape: Shape) -> (Side, Side) {
+    (plain::zeroed(shape.producer_bytes()), plain::zeroed(shape.consumer_bytes()))
 }
 
 /// Memory of a process that is killed: after so many stores there are no more.
@@ -72,14 +44,6 @@ impl Memory for Killed {
     }
 }
 
-pub fn peek(side: &Pages, index: usize) -> u64 {
-    side[index].load(Ordering::Relaxed)
-}
-
-pub fn poke(side: &Pages, index: usize, value: u64) {
-    side[index].store(value, Ordering::Relaxed);
-}
-
 /// The first word of the entry at a position.
 pub fn at<const N: usize>(position: u64, depth: u32) -> usize {
     ENTRIES_OFF / 8 + (position % u64::from(depth)) as usize * N / 8
@@ -96,13 +60,13 @@ pub fn entry<const N: usize>(seed: u64) -> Entry<N> {
 }
 
 /// The entry that stands in memory, as an honest reader sees it.
-pub fn standing<const N: usize>(side: &Pages, position: u64, depth: u32) -> (u32, Entry<N>) {
+pub fn standing<const N: usize>(side: &Side, position: u64, depth: u32) -> (u32, Entry<N>) {
     let from = at::<N>(position, depth);
     let bytes: Vec<u8> = (from..from + N / 8).flat_map(|w| peek(side, w).to_le_bytes()).collect();
     (peek(side, from) as u32, Entry::of(&bytes[4..]))
 }
 
 /// A side as numbers.
-pub fn all(side: &Pages) -> Vec<u64> {
+pub fn all(side: &Side) -> Vec<u64> {
     side.iter().map(|w| w.load(Ordering::Relaxed)).collect()
 }

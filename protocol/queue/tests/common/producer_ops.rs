@@ -43,8 +43,8 @@ pub enum Op {
 
 /// The producer under test and what it must do.
 pub struct ProducerModel<const N: usize> {
-    pub producer: Pages,
-    pub consumer: Pages,
+    pub producer: Side,
+    pub consumer: Side,
     end: Producer<Plain, N>,
     depth: u32,
     produced: u64,

@@ -1,56 +1,21 @@
 //! A channel in this process's memory, which a test may overwrite at will.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+pub use self::plain::{Plain, Side, peek, poke};
 use vfun_ring::Memory;
 use vfun_wire::LINE_WORDS;
 use vfun_wire::channel::{Word0, Word1, line_off, spaces_off};
 
+#[path = "../../../window/tests/common/plain.rs"]
+mod plain;
+
 /// One side of a channel, without its data spaces: the ring never touches them.
-pub type Side = Arc<[AtomicU64]>;
-
 pub fn side(depth: u16) -> Side {
-    (0..spaces_off(depth) / 8).map(|_| AtomicU64::new(0)).collect()
-}
-
-#[derive(Clone)]
-pub struct Plain {
-    pub mine: Side,
-    pub theirs: Side,
-}
-
-impl Memory for Plain {
-    fn load(&self, index: usize, order: Ordering) -> u64 {
-        self.theirs[index].load(order)
-    }
-    fn store(&self, index: usize, value: u64, order: Ordering) {
-        self.mine[index].store(value, order);
-    }
-    fn load_own(&self, index: usize, order: Ordering) -> u64 {
-        self.mine[index].load(order)
-    }
-    fn add_own(&self, index: usize, value: u64, order: Ordering) -> u64 {
-        self.mine[index].fetch_add(value, order)
-    }
-    fn sub_own(&self, index: usize, value: u64, order: Ordering) -> u64 {
-        self.mine[index].fetch_sub(value, order)
-    }
-    fn prefetch(&self, index: usize) {
-        assert!(index < self.theirs.len(), "prefetch outside the side");
-    }
+    plain::zeroed(spaces_off(depth) as u64)
 }
 
 /// Word `word` of line `cell`.
 pub fn at(cell: usize, word: usize) -> usize {
     line_off(cell) / 8 + word
-}
-
-pub fn peek(side: &Side, index: usize) -> u64 {
-    side[index].load(Ordering::Relaxed)
-}
-
-pub fn poke(side: &Side, index: usize, value: u64) {
-    side[index].store(value, Ordering::Relaxed);
 }
 
 pub fn word0(side: &Side, cell: usize) -> Word0 {
