@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod debian;
 pub mod fakehost;
 pub mod libvirt;

@@ -1,30 +1,11 @@
 //! Windows plugged into a plain QEMU by QMP, as `vfun attach --qmp` does it.
 
 use serde_json::Value;
-use std::process::Command;
 use std::time::Instant;
 use vfun_testguest::GuestConfig;
-use vfun_tests_local::{Stand, programs};
+use vfun_tests_local::Stand;
+use vfun_tests_vm::cli::{asked, json};
 use vfun_tests_vm::{LONG, boot, config};
-
-fn vfun(stand: &Stand, words: &[&str]) -> (i32, Value) {
-    let out = Command::new(programs().join("vfun"))
-        .arg("--root")
-        .arg(stand.root())
-        .arg("--json")
-        .args(words)
-        .env_remove("VFUN_ENDPOINT")
-        .output()
-        .unwrap();
-    let said = if out.status.success() { out.stdout } else { out.stderr };
-    (out.status.code().unwrap(), serde_json::from_slice(&said).unwrap_or_default())
-}
-
-fn done(stand: &Stand, words: &[&str]) -> Value {
-    let (code, value) = vfun(stand, words);
-    assert_eq!(code, 0, "vfun {words:?}: {value}\n{}", stand.log());
-    value
-}
 
 /// How many windows the guest sees and has placed.
 const COUNT: &str = "n=0; for d in /sys/bus/pci/devices/*; do read -r v <$d/vendor; read -r c <$d/device; \
@@ -34,7 +15,7 @@ const COUNT: &str = "n=0; for d in /sys/bus/pci/devices/*; do read -r v <$d/vend
 fn a_window_goes_into_a_running_qemu_and_out_again() {
     let stand = Stand::start();
     for (name, transport) in [("bell", "ivshmem-doorbell"), ("plain", "ivshmem-plain")] {
-        done(&stand, &["client", "add", name, "--window", "16MiB", "--transport", transport]);
+        json(&stand, &["client", "add", name, "--window", "16MiB", "--transport", transport]);
     }
     // A control socket of its own: the test's has its one connection.
     let qmp = stand.root().join("second.qmp");
@@ -50,7 +31,7 @@ fn a_window_goes_into_a_running_qemu_and_out_again() {
     for client in ["plain", "plain", "bell"] {
         let words = |what| [what, "--qmp", qmp, "--client", client];
         let began = Instant::now();
-        let plugged = done(&stand, &words("attach"));
+        let plugged = json(&stand, &words("attach"));
         assert_eq!((&plugged["attached"], &plugged["already"]), (&true.into(), &false.into()));
         assert_eq!(plugged["port"], "hp0", "the first that is free");
         assert!(plugged["pci"].as_str().unwrap().starts_with("0000:"), "{plugged}");
@@ -63,37 +44,37 @@ fn a_window_goes_into_a_running_qemu_and_out_again() {
             plugged["took_ms"],
             began.elapsed()
         );
-        let again = done(&stand, &words("attach"));
+        let again = json(&stand, &words("attach"));
         assert_eq!((&again["already"], &again["pci"]), (&true.into(), &plugged["pci"]));
         if client == "bell" {
             assert_eq!(plugged["connected"], true);
             continue;
         }
-        assert_eq!(done(&stand, &words("detach"))["already"], false);
-        assert_eq!(done(&stand, &words("detach"))["already"], true);
+        assert_eq!(json(&stand, &words("detach"))["already"], false);
+        assert_eq!(json(&stand, &words("detach"))["already"], true);
         assert_eq!(guest.run_ok(COUNT, LONG).unwrap(), "0");
     }
 
     // Both at once; then there is no port left.
-    done(&stand, &["attach", "--qmp", qmp, "--client", "plain"]);
+    json(&stand, &["attach", "--qmp", qmp, "--client", "plain"]);
     {
         let add = ["client", "add", "third", "--window", "1MiB", "--transport", "ivshmem-plain"];
-        done(&stand, &add);
+        json(&stand, &add);
     }
     let what = |said: &Value| said["error"]["what"].as_str().unwrap_or_default().to_owned();
-    let (code, said) = vfun(&stand, &["attach", "--qmp", qmp, "--client", "third"]);
+    let (code, said) = asked(&stand, &["attach", "--qmp", qmp, "--client", "third"]);
     assert!(code == 1 && what(&said).contains("no free PCIe port"), "{said}");
     let (code, said) =
-        vfun(&stand, &["attach", "--qmp", qmp, "--client", "third", "--bus", "nowhere"]);
+        asked(&stand, &["attach", "--qmp", qmp, "--client", "third", "--bus", "nowhere"]);
     assert!(code == 1 && what(&said).contains("nowhere"), "{said}");
     // What failed left nothing behind: it works once there is a port.
-    done(&stand, &["detach", "--qmp", qmp, "--client", "plain"]);
-    done(&stand, &["attach", "--qmp", qmp, "--client", "third"]);
-    let (code, said) = vfun(&stand, &["attach", "--qmp", "/nowhere", "--client", "third"]);
+    json(&stand, &["detach", "--qmp", qmp, "--client", "plain"]);
+    json(&stand, &["attach", "--qmp", qmp, "--client", "third"]);
+    let (code, said) = asked(&stand, &["attach", "--qmp", "/nowhere", "--client", "third"]);
     assert_eq!(code, 5, "{said}");
-    let gone = done(&stand, &["detach", "--qmp", qmp, "--client", "bell"]);
+    let gone = json(&stand, &["detach", "--qmp", qmp, "--client", "bell"]);
     assert_eq!((&gone["attached"], &gone["already"]), (&false.into(), &false.into()));
     stand.until("the manager to see its end", |s| {
-        done(s, &["client", "show", "bell"])["connected"] == false
+        json(s, &["client", "show", "bell"])["connected"] == false
     });
 }

@@ -1,32 +1,12 @@
 //! Windows in libvirt's domains, with a real libvirtd and emulated guests.
 
-use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use std::time::Instant;
 use vfun_testguest::Adopted;
-use vfun_tests_local::{Stand, programs};
+use vfun_tests_local::Stand;
+use vfun_tests_vm::cli::{json, vfun};
 use vfun_tests_vm::libvirt::{Libvirtd, missing};
 use vfun_tests_vm::{LONG, config};
-
-/// vfun on the host, as a person runs it.
-fn vfun(stand: &Stand, words: &[&str]) -> (i32, String) {
-    let out = Command::new(programs().join("vfun"))
-        .arg("--root")
-        .arg(stand.root())
-        .args(words)
-        .env_remove("VFUN_ENDPOINT")
-        .output()
-        .unwrap();
-    let said = if out.status.success() { out.stdout } else { out.stderr };
-    (out.status.code().unwrap(), String::from_utf8(said).unwrap())
-}
-
-fn json(stand: &Stand, words: &[&str]) -> Value {
-    let (code, text) = vfun(stand, &[words, &["--json"]].concat());
-    assert_eq!(code, 0, "vfun {words:?}: {text}\n{}", stand.log());
-    serde_json::from_str(&text).unwrap()
-}
 
 /// How many windows the guest sees and has given an address: its kernel shows a
 /// device some milliseconds before its memory.

@@ -1,38 +1,18 @@
 //! A data window of a real manager, in and out of a guest by `vfun attach` and `detach`,
 //! while programs of the guest call functions through the first window.
 
-use serde_json::Value;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use vfun_testguest::{Doorbell, Guest, GuestConfig};
 use vfun_tests_local::huge::{self, HUGE, HugePages};
 use vfun_tests_local::{Stand, programs};
 use vfun_tests_vm::boot;
+use vfun_tests_vm::cli::{asked, json};
 use vfun_tests_vm::module::{
     dmesg, doorbell_client, healthy, load, module_config, ok, said_by, until,
 };
 use vfun_wire::header::FURTHER_HEAP_OFF;
-
-fn vfun(stand: &Stand, words: &[&str]) -> (i32, Value) {
-    let out = Command::new(programs().join("vfun"))
-        .arg("--root")
-        .arg(stand.root())
-        .arg("--json")
-        .args(words)
-        .env_remove("VFUN_ENDPOINT")
-        .output()
-        .unwrap();
-    let said = if out.status.success() { out.stdout } else { out.stderr };
-    (out.status.code().unwrap(), serde_json::from_slice(&said).unwrap_or_default())
-}
-
-fn done(stand: &Stand, words: &[&str]) -> Value {
-    let (code, value) = vfun(stand, words);
-    assert_eq!(code, 0, "vfun {words:?}: {value}\n{}", stand.log());
-    value
-}
 
 /// Calls of the one channel that is in use all the time; and that it goes on.
 fn calls(stand: &Stand) -> u64 {
@@ -127,7 +107,7 @@ fn a_data_window_comes_and_goes_while_calls_go_on() {
     assert!(at.starts_with("window 0 "), "{at}");
     first.end();
 
-    let added = done(&stand, &["window", "add", "bulk", "--vm", "vm1", "--size", "4MiB"]);
+    let added = json(&stand, &["window", "add", "bulk", "--vm", "vm1", "--size", "4MiB"]);
     assert_eq!((&added["index"], &added["here"]), (&1.into(), &false.into()), "{added}");
     let file = PathBuf::from(added["file"].as_str().unwrap());
     let memory = File::options().read(true).write(true).open(&file).unwrap();
@@ -139,13 +119,13 @@ fn a_data_window_comes_and_goes_while_calls_go_on() {
 
     for round in 0..2 {
         let words = |what| [what, "--qmp", qmp.as_str(), "--window", "bulk"];
-        let plugged = done(&stand, &words("attach"));
+        let plugged = json(&stand, &words("attach"));
         assert_eq!((&plugged["attached"], &plugged["connected"]), (&true.into(), &true.into()));
         println!(
             "plugged in {} ms, there after {} ms",
             plugged["took_ms"], plugged["connected_ms"]
         );
-        assert_eq!(done(&stand, &words("attach"))["already"], true);
+        assert_eq!(json(&stand, &words("attach"))["already"], true);
         calls_go_on(&stand, &guest);
 
         let (mut bulk, at) = Bulk::start(&guest, "bulk");
@@ -156,13 +136,13 @@ fn a_data_window_comes_and_goes_while_calls_go_on() {
         memory.write_all_at(&0x5eed_u64.to_le_bytes(), at).unwrap();
         assert_eq!(bulk.word(0xbeef), "word 5eed check 0");
         assert_eq!(host(at + 4096), 0xbeef, "what the guest writes is in the window's file");
-        assert_eq!(done(&stand, &["window", "show", "bulk"])["buffers"], 1, "{}", stand.log());
+        assert_eq!(json(&stand, &["window", "show", "bulk"])["buffers"], 1, "{}", stand.log());
         if round == 1 {
             // Another manager goes on with it.
             stand.kill_vfund();
             assert_eq!(bulk.word(0xcafe), "word 5eed check 0");
             stand.start_vfund();
-            let row = done(&stand, &["window", "show", "bulk"]);
+            let row = json(&stand, &["window", "show", "bulk"]);
             assert_eq!((&row["here"], &row["buffers"]), (&true.into(), &1.into()), "{row}");
             assert_eq!(bulk.word(0xcafe), "word 5eed check 0");
             calls_go_on(&stand, &guest);
@@ -175,19 +155,19 @@ fn a_data_window_comes_and_goes_while_calls_go_on() {
         ok(&guest, "(vfun-vm-app bulk; echo exit $?) > /tmp/app.out 2>/tmp/app.err &");
         until("the driver to fill it", || said_by(&guest, "app").contains("filled 12288"));
 
-        let gone = done(&stand, &words("detach"));
+        let gone = json(&stand, &words("detach"));
         assert_eq!((&gone["attached"], &gone["already"]), (&false.into(), &false.into()));
         // 32: EPIPE. The page is the program's own now.
         assert!(bulk.word(0xdead).ends_with(" check 32"), "{}", said_by(&guest, "bulk"));
         assert_ne!(host(at + 4096), 0xdead, "it reaches the window still");
-        let row = done(&stand, &["window", "show", "bulk"]);
+        let row = json(&stand, &["window", "show", "bulk"]);
         assert_eq!((&row["here"], &row["buffers"]), (&false.into(), &0.into()), "{row}");
         bulk.end();
         until("the program to see it", || said_by(&guest, "app").contains("the driver: true"));
         let said = said_by(&guest, "app");
         assert!(said.contains("was taken out of this machine"), "{said}");
         until("its end", || said_by(&guest, "app").ends_with("exit 0"));
-        assert_eq!(done(&stand, &words("detach"))["already"], true);
+        assert_eq!(json(&stand, &words("detach"))["already"], true);
         calls_go_on(&stand, &guest);
         let (first, at) = Bulk::start(&guest, "first");
         assert!(at.starts_with("window 0 "), "{at}");
@@ -195,14 +175,14 @@ fn a_data_window_comes_and_goes_while_calls_go_on() {
     }
 
     // Declared no more while it is there: what lies in it ends.
-    done(&stand, &["attach", "--qmp", &qmp, "--window", "bulk"]);
+    json(&stand, &["attach", "--qmp", &qmp, "--window", "bulk"]);
     let (mut bulk, at) = Bulk::start(&guest, "bulk");
     assert!(at.starts_with("window 1 "), "{at}");
-    done(&stand, &["window", "remove", "bulk"]);
+    json(&stand, &["window", "remove", "bulk"]);
     assert!(!file.exists());
     until("its end", || bulk.word(1).ends_with(" check 32"));
     bulk.end();
-    let (code, said) = vfun(&stand, &["attach", "--qmp", &qmp, "--window", "bulk"]);
+    let (code, said) = asked(&stand, &["attach", "--qmp", &qmp, "--window", "bulk"]);
     assert_eq!(code, 3, "{said}");
     calls_go_on(&stand, &guest);
     healthy(&guest);
@@ -214,10 +194,10 @@ fn too_much(stand: &Stand) {
     let bytes = ((huge::free() + 1) * HUGE).next_power_of_two();
     let size = format!("{}MiB", bytes >> 20);
     let words = ["window", "add", "toomuch", "--vm", "vm1", "--size", &size, "--pages", "2MiB"];
-    let (code, said) = vfun(stand, &words);
+    let (code, said) = asked(stand, &words);
     assert_ne!(code, 0, "{said}");
     assert!(said.to_string().contains("sysctl vm.nr_hugepages="), "{said}");
-    let left = done(stand, &["window", "list"]);
+    let left = json(stand, &["window", "list"]);
     assert!(!left.to_string().contains("toomuch"), "{left}");
 }
 
@@ -244,7 +224,7 @@ fn contiguous_buffers_lie_in_huge_pages() {
     }
     let before = huge::free();
     let add = ["window", "add", "big", "--vm", "vm1", "--size", "8MiB", "--pages", "2MiB"];
-    let file = PathBuf::from(done(&stand, &add)["file"].as_str().unwrap());
+    let file = PathBuf::from(json(&stand, &add)["file"].as_str().unwrap());
     assert_eq!(std::fs::metadata(&file).unwrap().blksize(), HUGE, "{}", file.display());
 
     let qmp = stand.root().join("second.qmp").display().to_string();
@@ -254,7 +234,7 @@ fn contiguous_buffers_lie_in_huge_pages() {
         ..app_config("huge", doorbell)
     });
     load(&guest);
-    let plugged = done(&stand, &["attach", "--qmp", &qmp, "--window", "big"]);
+    let plugged = json(&stand, &["attach", "--qmp", &qmp, "--window", "big"]);
     assert_eq!((&plugged["attached"], &plugged["connected"]), (&true.into(), &true.into()));
 
     let fill = |stand: &Stand, how: &str, bytes: u64, hex: &str| {
@@ -292,8 +272,8 @@ fn contiguous_buffers_lie_in_huge_pages() {
     stand.start_vfund();
     fill(&stand, "contiguous", HUGE, "77");
     in_one_page(0x77, HUGE);
-    done(&stand, &["detach", "--qmp", &qmp, "--window", "big"]);
-    done(&stand, &["window", "remove", "big"]);
+    json(&stand, &["detach", "--qmp", &qmp, "--window", "big"]);
+    json(&stand, &["window", "remove", "big"]);
     assert!(!file.exists());
     until("the huge pages to be free again", || huge::free() >= before);
     healthy(&guest);
