@@ -127,6 +127,24 @@ fn what_cannot_be_declared_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn a_window_whose_manifest_cannot_be_written_is_as_it_was() {
+    let stand = Stand::start();
+    client(&stand, "vm1");
+    let control = stand.root().join("virtfun-vm1");
+    let first = add(&stand, &declared("first", "vm1", "")).unwrap();
+    let before = table(&control);
+    for name in ["first", "second"] {
+        // A folder where the manifest is written to.
+        fs::create_dir(stand.root().join(format!("admin/windows/{name}.part"))).unwrap();
+        let e = add(&stand, &declared(name, "vm1", "")).unwrap_err();
+        assert!(e.contains("could not be written"), "{e}");
+    }
+    assert_eq!(table(&control), before, "the first one was made anew");
+    assert!(first.file.exists() && row(&stand, "first").named);
+    assert!(!stand.root().join("virtfun_second").exists());
+}
+
+#[test]
 fn windows_of_huge_pages_of_two_managers_are_two_files() {
     let stands = [Stand::start(), Stand::start()];
     let pages = vfun_tests_local::huge::HugePages::take(3);

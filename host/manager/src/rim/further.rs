@@ -63,18 +63,24 @@ impl Daemon {
     fn declare_further(&mut self, text: &str, file: &Path) -> Result<WindowRow, String> {
         let window = further_window(file, text).map_err(|e| e.to_string())?;
         let name = window.name.clone();
-        match self.further.windows.get(&name) {
+        let made = match self.further.windows.get(&name) {
             Some(old) if *old != window => {
                 return Err(format!(
                     "window '{name}' exists with another VM, size or pages: remove it first (`vfun detach` takes it out of its VM)"
                 ));
             }
-            Some(_) => {}
+            Some(_) => false,
             // The file first: a window without one is not declared.
-            None => self.make_further(&window)?,
-        }
+            None => {
+                self.make_further(&window)?;
+                true
+            }
+        };
         if let Err(e) = self.write_manifest(window_manifest(&self.config.root, &name), text) {
-            self.forget_further(&name);
+            // One that was declared before goes on as it was.
+            if made {
+                self.forget_further(&name);
+            }
             return Err(e);
         }
         self.further.windows.insert(name.clone(), window);
