@@ -145,6 +145,37 @@ fn a_window_whose_manifest_cannot_be_written_is_as_it_was() {
 }
 
 #[test]
+fn a_manifest_that_cannot_be_removed_or_has_anothers_name_is_said() {
+    let mut stand = Stand::start();
+    client(&stand, "vm1");
+    let manifests = stand.root().join("admin/windows");
+    let one = add(&stand, &declared("one", "vm1", "")).unwrap();
+    // A folder with something in it is not removed as a file is.
+    let manifest = manifests.join("one.toml");
+    fs::remove_file(&manifest).unwrap();
+    fs::create_dir_all(manifest.join("in-the-way")).unwrap();
+    match stand.try_ask(&Ask::RemoveWindow { name: "one".into() }) {
+        Ok(Reply::Error { sentence }) | Err(AskError::Refused(sentence)) => {
+            assert!(sentence.contains("window one stays"), "{sentence}");
+            assert!(sentence.contains("admin/windows/one.toml"), "{sentence}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(one.file.exists() && row(&stand, "one").named, "half of it went");
+    fs::remove_dir_all(&manifest).unwrap();
+    stand.ask(&Ask::RemoveWindow { name: "one".into() });
+    assert!(!one.file.exists());
+
+    fs::write(manifests.join("copy.toml"), declared("two", "vm1", "")).unwrap();
+    stand.kill_vfund();
+    stand.start_vfund();
+    let said = stand.log();
+    let says = |l: &str| l.contains("copy.toml") && l.contains("'two'") && l.contains("two.toml");
+    assert!(said.lines().any(says), "{said}");
+    assert!(matches!(stand.ask(&Ask::Windows), Reply::Windows { windows } if windows.is_empty()));
+}
+
+#[test]
 fn windows_of_huge_pages_of_two_managers_are_two_files() {
     let stands = [Stand::start(), Stand::start()];
     let pages = vfun_tests_local::huge::HugePages::take(3);

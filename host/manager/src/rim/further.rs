@@ -16,7 +16,7 @@ use crate::manifest::window::{FurtherWindow, HUGE, further_window};
 use crate::tree::window_manifest;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -42,8 +42,7 @@ impl Daemon {
     pub(super) fn read_further(&mut self) -> Vec<String> {
         let (mut wrong, mut windows) = (vec![], BTreeMap::new());
         for file in super::catalogs::manifests(&self.tree.windows()) {
-            let read = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()));
-            match read.and_then(|text| further_window(&file, &text).map_err(|e| e.to_string())) {
+            match read(&file) {
                 Ok(w) => drop(windows.insert(w.name.clone(), w)),
                 Err(e) => wrong.push(e),
             }
@@ -90,13 +89,25 @@ impl Daemon {
 
     /// Takes a window away, with the buffers in it.
     pub(super) fn remove_further(&mut self, name: &str) -> Reply {
-        if self.further.windows.remove(name).is_none() {
+        if !self.further.windows.contains_key(name) {
             let sentence = format!("there is no window '{name}': `vfun window list` shows them");
             return Reply::Error { sentence };
         }
+        // First: a window whose manifest is there comes back at the next start.
+        let manifest = window_manifest(&self.config.root, name);
+        match fs::remove_file(&manifest) {
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                let sentence = format!(
+                    "window {name} stays: its manifest {} could not be removed: {e}",
+                    manifest.display()
+                );
+                return Reply::Error { sentence };
+            }
+            _ => {}
+        }
+        self.further.windows.remove(name);
         self.further.troubles.remove(name);
         self.forget_further(name);
-        let _ = fs::remove_file(window_manifest(&self.config.root, name));
         Reply::Done { sentence: format!("window {name} is gone, with the buffers in it") }
     }
 
@@ -246,6 +257,21 @@ impl Daemon {
         let of = fs::metadata(of).map_err(|e| format!("{}: {e}", of.display()))?;
         let id = device_id(name);
         Ok(huge_folder()?.join(format!("{id}.{:x}-{:x}", of.dev(), of.ino())))
+    }
+}
+
+/// Reads a manifest that was kept. Its file has the name of its window: by that it is
+/// written again and removed.
+fn read(file: &Path) -> Result<FurtherWindow, String> {
+    let text = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let window = further_window(file, &text).map_err(|e| e.to_string())?;
+    match file.file_stem() == Some(window.name.as_ref()) {
+        true => Ok(window),
+        false => Err(format!(
+            "{}: it declares the window '{name}', so its file must be called {name}.toml: rename it, or declare the window with `vfun window add --file`",
+            file.display(),
+            name = window.name
+        )),
     }
 }
 
