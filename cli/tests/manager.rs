@@ -254,6 +254,13 @@ fn a_doorbell_window_is_wired_and_attaching_says_what_is_wrong() {
     assert_eq!(fails(&s, &["attach", "host"]).0, 2, "no VM's client");
     assert_eq!(fails(&s, &["attach"]).0, 2);
     assert_eq!(fails(&s, &["attach", "--qmp", "/x"]).0, 2, "whose window?");
+    // A further window, before its VM has the first one: QEMU is not even asked.
+    ok(&s, &["window", "add", "bulk", "--vm", "vm1", "--size", "1MiB"]);
+    let bulk = ["attach", "--qmp", "/nowhere", "--window", "bulk"];
+    let (code, text) = fails(&s, &bulk);
+    assert!(code == 1 && text.contains("no control window of VM vm1 names it"), "{text}");
+    assert!(text.contains("vfun client show vm1"), "{text}");
+    assert_eq!(fails(&s, &[bulk.as_slice(), &["--no-wait"]].concat()).0, 5, "QEMU is asked");
     // Without virsh on the PATH.
     let out = Command::new(env!("CARGO_BIN_EXE_vfun"))
         .arg("--root")

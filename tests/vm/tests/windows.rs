@@ -83,6 +83,17 @@ fn place(offset: &str) -> u64 {
     offset.rsplit(' ').next().and_then(|n| n.parse().ok()).expect("an offset")
 }
 
+/// A guest without the module never says that it has a window, which is taken out again.
+fn taken_out_again(stand: &Stand, qmp: &str) {
+    done(stand, &["window", "add", "early", "--vm", "vm1", "--size", "1MiB"]);
+    let words = ["attach", "--qmp", qmp, "--window", "early", "--timeout", "1"];
+    let (code, said) = vfun(stand, &words);
+    let what = said["error"]["what"].as_str().unwrap_or_default();
+    assert!(code == 5 && what.contains("was taken out of"), "{said}");
+    assert_eq!(done(stand, &["detach", "--qmp", qmp, "--window", "early"])["already"], true);
+    done(stand, &["window", "remove", "early"]);
+}
+
 #[test]
 fn a_data_window_comes_and_goes_while_calls_go_on() {
     let mut stand = Stand::start();
@@ -93,6 +104,7 @@ fn a_data_window_comes_and_goes_while_calls_go_on() {
         extra_args: vec!["-qmp".into(), format!("unix:{qmp},server=on,wait=off")],
         ..app_config("windows", doorbell)
     });
+    taken_out_again(&stand, &qmp);
     load(&guest);
     ok(
         &guest,

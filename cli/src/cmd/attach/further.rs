@@ -1,6 +1,6 @@
 //! A further window into a VM that runs, and out of it.
 
-use super::{AttachArgs, Done, Goes, Target, ms, qemu, show};
+use super::{AttachArgs, Done, Goes, Plugged, TIMEOUT_S, Target, ms, qemu, show};
 use crate::admin::Admin;
 use crate::cmd::window::find;
 use crate::fail::{Exit, Failure, Result};
@@ -35,6 +35,9 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs, name: &str) -> R
     if let Some(why) = &window.trouble {
         return Err(Failure::new(Exit::Failed, format!("window {name} is not there: {why}")));
     }
+    if !args.no_wait && !window.named {
+        return Err(unnamed(&window));
+    }
     let began = Instant::now();
     let plugged = match &target.qmp {
         Some(socket) => qemu::attach(socket, &window, args.bus.as_deref())?,
@@ -53,7 +56,9 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs, name: &str) -> R
         ..Done::default()
     };
     if !args.no_wait {
-        here(admin, name, target)?;
+        if !comes(admin, name, target)? {
+            return Err(late(&find(admin, name)?, target, !done.already));
+        }
         done.connected = Some(true);
         done.connected_ms = (!done.already).then(|| ms(began.elapsed()));
     }
@@ -64,10 +69,7 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs, name: &str) -> R
 /// is not asked.
 pub fn detach(output: Output, target: &Target, name: &str) -> Result<()> {
     let id = vfun_admin::window::device_id(name);
-    let unplugged = match &target.qmp {
-        Some(socket) => qemu::detach(socket, &id, target.timeout())?,
-        None => target.domain().detach(&id, target.timeout())?,
-    };
+    let unplugged = unplug(target, &id, target.timeout())?;
     let done = Done {
         window: Some(name.to_owned()),
         device: id,
@@ -79,31 +81,58 @@ pub fn detach(output: Output, target: &Target, name: &str) -> Result<()> {
     show(output, target, &done)
 }
 
-/// Waits until the guest has said that it has it.
-fn here(admin: &Admin, name: &str, target: &Target) -> Result<()> {
+fn unplug(target: &Target, id: &str, at_most: Duration) -> Result<Plugged> {
+    match &target.qmp {
+        Some(socket) => qemu::detach(socket, id, at_most),
+        None => target.domain().detach(id, at_most),
+    }
+}
+
+/// Why one is not plugged in that no guest would say it has.
+fn unnamed(w: &WindowRow) -> Failure {
+    Failure::new(
+        Exit::Failed,
+        format!("window {} is of no use now: no control window of VM {} names it", w.name, w.vm),
+    )
+    .advise(format!(
+        "the VM's own window comes first: `vfun client show {}` says how. If the VM has it, services still use what lay in {}: try again in a moment. --no-wait plugs it in all the same",
+        w.vm, w.name
+    ))
+}
+
+/// Waits until the guest has said that it has it; false if it does not in time.
+fn comes(admin: &Admin, name: &str, target: &Target) -> Result<bool> {
     let until = Instant::now() + target.timeout();
-    loop {
-        let window = find(admin, name)?;
-        if window.here {
-            return Ok(());
-        }
+    while !find(admin, name)?.here {
         if Instant::now() >= until {
-            let what = format!(
-                "the device is in {}, but no guest has said within {} s that it has window {name}",
-                target.place(),
-                target.timeout
-            );
-            let advice = match window.named {
-                true => format!(
-                    "is it VM {}, whose window it is? It needs the kernel module: `lsmod` and `dmesg` there tell of vfun",
-                    window.vm
-                ),
-                false => {
-                    format!("VM {} has no control window now: `vfun attach` that first", window.vm)
-                }
-            };
-            return Err(Failure::new(Exit::Unreachable, what).advise(advice));
+            return Ok(false);
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    Ok(true)
+}
+
+/// No guest has said in time that it has it. What this call plugged in is taken out
+/// again: it may be in a VM that it is not for.
+fn late(w: &WindowRow, target: &Target, ours: bool) -> Failure {
+    // A short wait for the guest is no reason to leave the device in it.
+    let at_most = target.timeout().max(Duration::from_secs(TIMEOUT_S));
+    let device = match ours.then(|| unplug(target, &w.device_id(), at_most)) {
+        None => format!("the device, which was there before, stays in {}", target.place()),
+        Some(Ok(_)) => format!("the device was taken out of {} again", target.place()),
+        Some(Err(e)) => format!(
+            "the device is in {} still (`vfun detach --window {}` takes it out): {}",
+            target.place(),
+            w.name,
+            e.what
+        ),
+    };
+    let what = format!(
+        "no guest has said within {} s that it has window {}: {device}",
+        target.timeout, w.name
+    );
+    Failure::new(Exit::Unreachable, what).advise(format!(
+        "is it VM {}, whose window it is? It needs the kernel module: `lsmod` and `dmesg` there tell of vfun",
+        w.vm
+    ))
 }

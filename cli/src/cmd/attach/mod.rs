@@ -36,6 +36,10 @@ in it end when it is taken out; all else goes on:
   vfun attach vm1 --window bulk
   vfun detach vm1 --window bulk";
 
+/// How long a VM may take unless it is said, seconds; and the least that it may take to let
+/// go of what `attach` takes out again.
+const TIMEOUT_S: u64 = 30;
+
 /// Which window, into or out of which VM.
 #[derive(clap::Args, Debug)]
 pub struct Target {
@@ -58,7 +62,7 @@ pub struct Target {
     #[arg(long, conflicts_with = "qmp")]
     persistent: bool,
     /// How long the VM may take, seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = TIMEOUT_S, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
 }
 
