@@ -90,6 +90,11 @@ impl Core {
         self.windows.get(&window)?.further.get(&index)
     }
 
+    /// All further windows that are named, with the control window of each.
+    pub fn all_further(&self) -> impl Iterator<Item = (WindowId, &Further)> {
+        self.windows.iter().flat_map(|(id, w)| w.further.values().map(move |f| (*id, f)))
+    }
+
     /// Gives out memory that came. What came again is given out when all services have
     /// let go of what was there before: they may write to it still.
     pub(super) fn follow_further(&mut self, out: &mut Vec<Action>) {

@@ -138,14 +138,35 @@ pub trait Data: System {
 
     /// One is there no more: what lies in it ends.
     fn data_window_down(&mut self, id: WindowId) {
-        let Some(d) = self.rim_mut().data.remove(&id) else { return };
-        self.forget(format!("{DATA}{id}"));
+        let Some(d) = self.rim().data.get(&id) else { return };
         let DataNote { of, index, .. } = d.note;
-        let Some(window) = of else { return };
+        if let Some(window) = of {
+            self.unname(window, index);
+        }
+        // Noted before the keeper lets go of it. Killed in between, this manager leaves a
+        // window that is kept and not declared, which the next one takes down; not one that
+        // the core names and nobody has.
+        self.settle();
+        self.point("a data window is named no more, and kept");
+        self.rim_mut().data.remove(&id);
+        self.forget(format!("{DATA}{id}"));
+    }
+
+    /// A number in a control window names no data window any more.
+    fn unname(&mut self, window: WindowId, index: u16) {
         if let Some(a) = self.rim_mut().windows.get_mut(&window) {
             a.window.name_window(index, WindowEntry::NONE);
         }
         self.push(Event::WindowUnnamed { window, index });
+    }
+
+    /// The core notes by itself what it names: what of that was not taken up is named no more.
+    fn unname_what_is_gone(&mut self) {
+        let rim = self.rim();
+        let known = rim.core.all_further().map(|(window, f)| (window, f.index));
+        let gone = known.filter(|(window, index)| self.data_of(*window, *index).is_none());
+        let gone: Vec<(WindowId, u16)> = gone.collect();
+        gone.into_iter().for_each(|(window, index)| self.unname(window, index));
     }
 
     /// Names each data window in its VM's control window, if that is there and does not

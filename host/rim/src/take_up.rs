@@ -110,6 +110,7 @@ pub trait TakeUp: System {
                 self.forget(format!("{DATA}{id}"));
             }
         }
+        self.unname_what_is_gone();
         let mut alive = vec![];
         for (id, note, kept) in left.services {
             match self.regain_service(id, &note, kept) {

@@ -5,9 +5,14 @@ use std::fs;
 use std::path::Path;
 use vfun_admin::{Ask, AskError, Reply, WindowRow};
 use vfun_tests_local::Stand;
+use vfun_tests_local::raw::Raw;
+use vfun_wire::Nack;
 use vfun_wire::header::{FURTHER_HEAP_OFF, Role, WINDOWS_OFF, WindowEntry, WindowHeader};
 use vfun_wire::limits::WINDOWS_MAX;
-use zerocopy::FromBytes;
+use vfun_wire::message::{BufferAck, BufferGet, Kind, WindowHere};
+use vfun_wire::version::Features;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
 
 fn client(stand: &Stand, name: &str) {
     let manifest =
@@ -173,6 +178,38 @@ fn a_manifest_that_cannot_be_removed_or_has_anothers_name_is_said() {
     let says = |l: &str| l.contains("copy.toml") && l.contains("'two'") && l.contains("two.toml");
     assert!(said.lines().any(says), "{said}");
     assert!(matches!(stand.ask(&Ask::Windows), Reply::Windows { windows } if windows.is_empty()));
+}
+
+/// Says as a guest's kernel module does that a window is here, or no more.
+fn says(app: &mut Raw, file: &Path, here: u16) -> Result<(), Nack> {
+    let said = WindowHere { key: header(file).key, here: U16::new(here), reserved: [0; 6] };
+    app.ask(Kind::Window, 0, said.as_bytes()).map(drop)
+}
+
+/// The number of the window in which an app of the module gets a buffer.
+fn buffer(app: &mut Raw) -> u16 {
+    let session = app.hello_with(Features::BUFFERS.with(Features::WINDOWS));
+    let (grant, bytes, align) = (U64::ZERO, U64::new(8192), U64::ZERO);
+    let get = BufferGet { grant, bytes, align, flags: U32::ZERO, reserved: U32::ZERO };
+    let ack = app.ask(Kind::BufferGet, session, get.as_bytes()).unwrap();
+    BufferAck::read_from_bytes(&ack).unwrap().range.window.get()
+}
+
+#[test]
+fn no_buffer_lies_in_a_window_that_was_not_taken_up() {
+    let mut stand = Stand::start();
+    client(&stand, "vm1");
+    let one = add(&stand, &declared("one", "vm1", "")).unwrap();
+    let mut app = Raw::of_file(&stand.root().join("virtfun-vm1"));
+    says(&mut app, &one.file, 1).unwrap();
+    assert_eq!(buffer(&mut app), 1);
+    stand.kill_vfund();
+    // Neither its memory nor its manifest is there any more.
+    fs::File::options().write(true).open(&one.file).unwrap().set_len(0).unwrap();
+    fs::remove_file(stand.root().join("admin/windows/one.toml")).unwrap();
+    stand.start_vfund();
+    assert!(stand.log().contains("could not be taken up"), "{}", stand.log());
+    assert_eq!(buffer(&mut app), 0, "{}", stand.log());
 }
 
 #[test]

@@ -232,7 +232,6 @@ impl Daemon {
     fn forget_further(&mut self, name: &str) {
         if let Some((id, _)) = self.data_named(name) {
             self.data_window_down(id);
-            self.settle();
         }
         if let Ok(file) = self.huge_file(name) {
             let _ = fs::remove_file(file);
