@@ -5,7 +5,7 @@
 //! not be made or its pages went away, is tried again now and then.
 
 use super::Daemon;
-use super::wiring::file::make;
+use super::wiring::file::{NotMade, make};
 use super::wiring::owner::Whose;
 use crate::admin::Reply;
 use crate::admin::window::{WindowRow, device_id};
@@ -15,8 +15,10 @@ use crate::limits::WINDOW_AGAIN;
 use crate::manifest::window::{FurtherWindow, HUGE, further_window};
 use crate::tree::window_manifest;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -214,13 +216,8 @@ impl Daemon {
             .ok_or_else(|| format!("VM {} has {WINDOWS_MAX} windows, as many as can be", w.vm))?;
         let file = self.further_file(w)?;
         self.own_file(&Whose::Further(&w.name))?;
-        let fd = make(None, &file, &format_args!("window {}", w.name), w.bytes).map_err(|e| match w.page {
-            HUGE => format!(
-                "{e}. It needs {} huge pages of 2 MiB: HugePages_Free in /proc/meminfo says how many there are, and `sysctl vm.nr_hugepages=NUMBER` reserves more",
-                w.bytes / HUGE
-            ),
-            _ => e,
-        })?;
+        let fd = make(None, &file, &format_args!("window {}", w.name), w.bytes)
+            .map_err(|not| not_made(not, w))?;
         let window = DataWindow::new(&w.name, fd, id, index, (w.bytes, w.page))
             .map_err(|e| format!("the window {}: {e}", file.display()))?;
         self.data_window_up(window);
@@ -287,18 +284,81 @@ pub(super) fn fresh_key() -> [u64; 2] {
     [a | 1, b]
 }
 
+/// Why the file of a window was not made, and what to do where huge pages are short.
+fn not_made(not: NotMade, w: &FurtherWindow) -> String {
+    match not.no_memory && w.page == HUGE {
+        true => format!(
+            "{}. It needs {} huge pages of 2 MiB: HugePages_Free in /proc/meminfo says how many there are, and `sysctl vm.nr_hugepages=NUMBER` reserves more",
+            not.sentence,
+            w.bytes / HUGE
+        ),
+        false => not.sentence,
+    }
+}
+
 /// Where files of huge pages are made.
 fn huge_folder() -> Result<PathBuf, String> {
-    let mounts = fs::read_to_string(MOUNTS).map_err(|e| format!("{MOUNTS}: {e}"))?;
-    let found = mounts.lines().find_map(|line| {
-        let mut words = line.split(' ');
-        let (folder, kind) = (words.nth(1)?, words.next()?);
-        let of_2_mib = |folder: &Path| {
-            rustix::fs::statfs(folder).is_ok_and(|s| u64::try_from(s.f_bsize) == Ok(HUGE))
-        };
-        (kind == "hugetlbfs" && of_2_mib(Path::new(folder))).then(|| PathBuf::from(folder))
-    });
-    found.ok_or_else(|| {
+    let mounts = fs::read(MOUNTS).map_err(|e| format!("{MOUNTS}: {e}"))?;
+    let of_2_mib = |folder: &PathBuf| {
+        rustix::fs::statfs(folder).is_ok_and(|s| u64::try_from(s.f_bsize) == Ok(HUGE))
+    };
+    hugetlbfs(&mounts).find(of_2_mib).ok_or_else(|| {
         "this host has no file system of huge pages of 2 MiB: `mount -t hugetlbfs -o pagesize=2M none /dev/hugepages`, and reserve some with `sysctl vm.nr_hugepages=NUMBER`".into()
     })
+}
+
+/// The folders of this list of mounts in which a hugetlbfs is.
+fn hugetlbfs(mounts: &[u8]) -> impl Iterator<Item = PathBuf> {
+    mounts.split(|b| *b == b'\n').filter_map(|line| {
+        let mut words = line.split(|b| *b == b' ');
+        let (folder, kind) = (words.nth(1)?, words.next()?);
+        (kind == b"hugetlbfs").then(|| OsString::from_vec(unescaped(folder)).into())
+    })
+}
+
+/// A word of such a list, in which a space, a tab, a new line and a backslash are written
+/// as three octal digits.
+fn unescaped(word: &[u8]) -> Vec<u8> {
+    let (mut plain, mut rest) = (vec![], word);
+    while let [first, after @ ..] = rest {
+        let digit = |d: u8| (b'0'..=b'7').contains(&d).then(|| u32::from(d - b'0'));
+        let code = match rest {
+            [b'\\', a, b, c, ..] => (|| Some(digit(*a)? * 64 + digit(*b)? * 8 + digit(*c)?))(),
+            _ => None,
+        };
+        let code = code.and_then(|code| u8::try_from(code).ok());
+        plain.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &rest[4..] } else { after };
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_huge_pages_is_found_whatever_its_name_is() {
+        let mounts = b"proc /proc proc rw 0 0\n\
+            none /dev/hugepages hugetlbfs rw,pagesize=2M 0 0\n\
+            none /srv/of\\040two\\134words\\011\\12 hugetlbfs rw 0 0\n";
+        let found: Vec<PathBuf> = hugetlbfs(mounts).collect();
+        let named = ["/dev/hugepages", "/srv/of two\\words\t\\12"];
+        assert_eq!(found, named.map(PathBuf::from));
+    }
+
+    #[test]
+    fn huge_pages_are_asked_for_only_where_memory_is_short() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let text = "name = \"w\"\npeers = [\"vm1\"]\nbytes = \"4 MiB\"\npages = \"2 MiB\"";
+        let w = further_window(Path::new("w.toml"), text).unwrap();
+        let said = |file: &str, bytes| {
+            let not = make(None, &dir.path().join(file), &"w", bytes).err().unwrap();
+            not_made(not, &w)
+        };
+        let (missing, short) = (said("nowhere/w", w.bytes), said("w", 1 << 50));
+        assert!(missing.contains("cannot be opened") && !missing.contains("sysctl"), "{missing}");
+        let needs = "It needs 2 huge pages of 2 MiB";
+        assert!(short.contains(needs) && short.contains("sysctl vm.nr_hugepages="), "{short}");
+    }
 }

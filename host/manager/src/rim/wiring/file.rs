@@ -10,6 +10,7 @@ use crate::core::catalog::{VmId, VmOf};
 use crate::rim::Daemon;
 use crate::window::{HostWindow, Memory};
 use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -128,6 +129,26 @@ impl<T: InFile> Wiring for T {
     }
 }
 
+/// Why the file of a window was not made.
+pub(in crate::rim) struct NotMade {
+    /// A sentence for people.
+    pub sentence: String,
+    /// There is no memory for it.
+    pub no_memory: bool,
+}
+
+impl From<NotMade> for String {
+    fn from(not: NotMade) -> String {
+        not.sentence
+    }
+}
+
+impl From<String> for NotMade {
+    fn from(sentence: String) -> NotMade {
+        NotMade { sentence, no_memory: false }
+    }
+}
+
 /// Makes the file of a window, or opens the one that is there; in its `folder`, if it
 /// has one of its own. `of` is who has the window.
 pub(in crate::rim) fn make(
@@ -135,8 +156,11 @@ pub(in crate::rim) fn make(
     file: &Path,
     of: &dyn std::fmt::Display,
     bytes: u64,
-) -> Result<OwnedFd, String> {
-    let at = |what: &str, e: io::Error| format!("the window {} {what}: {e}", file.display());
+) -> Result<OwnedFd, NotMade> {
+    let at = |what: &str, e: Errno| NotMade {
+        sentence: format!("the window {} {what}: {}", file.display(), io::Error::from(e)),
+        no_memory: matches!(e, Errno::NOMEM | Errno::NOSPC | Errno::DQUOT),
+    };
     // Others can write to the directory: no link is followed, and a file
     // that somebody else put there is refused.
     let (within, name) = match (folder, file.file_name()) {
@@ -155,33 +179,35 @@ pub(in crate::rim) fn make(
             | OFlags::NOCTTY,
         Mode::RUSR | Mode::WUSR,
     )
-    .map_err(|e| at("cannot be opened", e.into()))?;
-    let stat = rustix::fs::fstat(&fd).map_err(|e| at("cannot be looked at", e.into()))?;
+    .map_err(|e| at("cannot be opened", e))?;
+    let stat = rustix::fs::fstat(&fd).map_err(|e| at("cannot be looked at", e))?;
     if !FileType::from_raw_mode(stat.st_mode).is_file() {
-        return Err(format!("the window {} is not a file: remove it", file.display()));
+        return Err(format!("the window {} is not a file: remove it", file.display()).into());
     }
     if stat.st_uid != rustix::process::getuid().as_raw() || stat.st_nlink != 1 {
-        return Err(format!("the window {} belongs to another user: remove it", file.display()));
+        let theirs = format!("the window {} belongs to another user: remove it", file.display());
+        return Err(theirs.into());
     }
     if stat.st_size == 0 {
-        rustix::fs::ftruncate(&fd, bytes).map_err(|e| at("cannot be sized", e.into()))?;
+        rustix::fs::ftruncate(&fd, bytes).map_err(|e| at("cannot be sized", e))?;
     } else if stat.st_size as u64 != bytes {
-        return Err(format!(
+        let other = format!(
             "the window {} has {} bytes, that of {} has {bytes}: turn its VM off and remove the file",
             file.display(),
             stat.st_size,
             of,
-        ));
+        );
+        return Err(other.into());
     }
     // All of it now: shared memory that runs out later would end whoever
     // touches the next page with SIGBUS, this manager included.
     match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes) {
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(fd),
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(fd),
         Err(e) => {
             if stat.st_size == 0 {
                 let _ = rustix::fs::unlinkat(within, name, AtFlags::empty()); // made just now
             }
-            Err(at(&format!("needs {bytes} bytes of its file system"), e.into()))
+            Err(at(&format!("needs {bytes} bytes of its file system"), e))
         }
     }
 }
