@@ -1,7 +1,7 @@
 //! Lets the core handle what happened, and does what it decided.
 
 use crate::System;
-use crate::data::Data;
+use crate::further::FurtherWindows;
 use crate::keep::Keep;
 use crate::requests::Requests;
 use crate::say::Say;

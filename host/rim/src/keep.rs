@@ -3,7 +3,7 @@
 //! on from there. See [`vfun_keeper`].
 
 use crate::System;
-use crate::data::Data;
+use crate::further::FurtherWindows;
 use crate::system::{Held, Line};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -111,8 +111,8 @@ pub trait Keep: System {
             self.hold_window(id);
             self.point("a new keeper has a window");
         }
-        let data: Vec<_> = self.rim().data.keys().copied().collect();
-        data.into_iter().for_each(|id| self.hold_data(id));
+        let further: Vec<_> = self.rim().further.keys().copied().collect();
+        further.into_iter().for_each(|id| self.hold_further(id));
         let services: Vec<_> = self.rim().services.keys().copied().collect();
         for id in services {
             self.hold_service(id);

@@ -14,14 +14,14 @@
 //! - [`clock`]: what is due by the clock alone.
 //! - [`say`]: lines of the log that a client causes.
 //! - [`pages`]: a window's memory. [`window`]: a control window, from the host's side.
-//!   [`data`]: data windows.
+//!   [`further`]: further windows.
 
 #![forbid(unsafe_code)]
 
 pub mod act;
 mod bells;
 pub mod clock;
-pub mod data;
+pub mod further;
 pub mod hear;
 pub mod keep;
 pub mod pages;
@@ -40,7 +40,7 @@ pub use system::{Heard, Held, Line, System, Unsent, With};
 pub mod methods {
     pub use crate::act::Act;
     pub use crate::clock::Clock;
-    pub use crate::data::Data;
+    pub use crate::further::FurtherWindows;
     pub use crate::hear::Hear;
     pub use crate::keep::Keep;
     pub use crate::requests::Requests;
@@ -103,8 +103,8 @@ pub struct Rim<S: System> {
     pub generation: u32,
     /// Windows there are.
     pub windows: BTreeMap<WindowId, Attached<S::Peer>>,
-    /// Data windows, by numbers that no window or connection had before.
-    pub data: BTreeMap<WindowId, data::DataWindow>,
+    /// Further windows, by numbers that no window or connection had before.
+    pub further: BTreeMap<WindowId, further::HostFurther>,
     /// Services that run.
     pub services: BTreeMap<ServiceId, S::Process>,
     /// What happened and was not handled yet.
@@ -140,7 +140,7 @@ impl<S: System> Rim<S> {
             core,
             generation,
             windows: BTreeMap::new(),
-            data: BTreeMap::new(),
+            further: BTreeMap::new(),
             services: BTreeMap::new(),
             events: VecDeque::new(),
             lines: Lines::new(LINES, LINES_NAMES),

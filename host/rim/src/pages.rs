@@ -1,6 +1,6 @@
 //! Memory that the host shares with one VM or program, and nothing of what is in it: all
 //! windows have this. What control is, [`crate::window`] knows; what a further window
-//! is, [`crate::data`].
+//! is, [`crate::further`].
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, SealFlags, fallocate, fcntl_get_seals, fstat};
 use std::io;

@@ -64,8 +64,8 @@ pub enum Heard {
 pub enum Held {
     /// A window: its memory, its peer and its bells.
     Window(WindowId),
-    /// A data window: its memory.
-    Data(WindowId),
+    /// A further window: its memory.
+    Further(WindowId),
     /// A service: its socket, and what shows its end.
     Service(ServiceId),
 }
@@ -175,8 +175,8 @@ pub trait System: Sized {
         note: &WindowNote,
         kept: Self::Kept,
     ) -> Result<(HostWindow, Self::Peer), String>;
-    /// The memory of a data window that was kept.
-    fn regain_data(&mut self, kept: Self::Kept) -> Result<OwnedFd, String>;
+    /// The memory of a further window that was kept.
+    fn regain_further(&mut self, kept: Self::Kept) -> Result<OwnedFd, String>;
     /// Random bits that nobody can guess, for the key of a further window.
     fn fresh_key(&mut self) -> [u64; 2];
     /// Takes a service up that was kept.

@@ -1,7 +1,7 @@
 //! What an earlier manager left, and how this one goes on with it.
 
 use crate::act::Act;
-use crate::data::{DATA, Data};
+use crate::further::{FURTHER, FurtherWindows};
 use crate::keep::{Keep, OWN, OwnNote, SERVICE, WINDOW, WindowNote};
 use crate::requests::Requests;
 use crate::system::Held;
@@ -20,8 +20,8 @@ pub struct Left<K> {
     pub core: Vec<(String, String)>,
     /// Windows: number, note, and what was kept of each.
     pub windows: Vec<(WindowId, String, K)>,
-    /// Data windows, as well.
-    pub data: Vec<(WindowId, String, K)>,
+    /// Further windows, as well.
+    pub further: Vec<(WindowId, String, K)>,
     /// Services, as well.
     pub services: Vec<(ServiceId, String, K)>,
     /// Locks of windows in files, by the VM's name in these.
@@ -35,14 +35,14 @@ pub const OWNED: &str = "rim/owned/";
 impl<K> Left<K> {
     /// Sorts it, of name, note and what was kept. Things of no known name are dropped.
     pub fn of(kept: impl IntoIterator<Item = (String, String, K)>) -> Self {
-        let (windows, data, services) = (vec![], vec![], vec![]);
-        let mut left = Left { core: vec![], windows, data, services, owned: vec![], own: None };
+        let (windows, further, services) = (vec![], vec![], vec![]);
+        let mut left = Left { core: vec![], windows, further, services, owned: vec![], own: None };
         for (name, note, held) in kept {
             let number = |prefix: &str| name.strip_prefix(prefix).and_then(|n| n.parse().ok());
             if let Some(id) = number(WINDOW) {
                 left.windows.push((id, note, held));
-            } else if let Some(id) = number(DATA) {
-                left.data.push((id, note, held));
+            } else if let Some(id) = number(FURTHER) {
+                left.further.push((id, note, held));
             } else if let Some(id) = number(SERVICE) {
                 left.services.push((id, note, held));
             } else if let Some(client) = name.strip_prefix(OWNED) {
@@ -72,7 +72,7 @@ impl<K> Left<K> {
     pub fn is_empty(&self) -> bool {
         self.core.is_empty()
             && self.windows.is_empty()
-            && self.data.is_empty()
+            && self.further.is_empty()
             && self.services.is_empty()
             && self.owned.is_empty()
     }
@@ -81,12 +81,12 @@ impl<K> Left<K> {
     pub fn names(&self) -> impl Iterator<Item = String> {
         let windows = self.windows.iter().map(|(id, ..)| format!("{WINDOW}{id}"));
         let services = self.services.iter().map(|(id, ..)| format!("{SERVICE}{id}"));
-        let data = self.data.iter().map(|(id, ..)| format!("{DATA}{id}"));
+        let further = self.further.iter().map(|(id, ..)| format!("{FURTHER}{id}"));
         self.core
             .iter()
             .map(|(name, _)| name.clone())
             .chain(windows)
-            .chain(data)
+            .chain(further)
             .chain(services)
             .chain(self.owned.iter().map(|(client, _)| format!("{OWNED}{client}")))
     }
@@ -104,10 +104,10 @@ pub trait TakeUp: System {
             rim.window_generation = rim.window_generation.max(own.window_generation);
         }
         self.take_up_windows(left.windows);
-        for (id, note, kept) in left.data {
-            if let Err(e) = self.take_up_data(id, &note, kept) {
-                self.lost(Held::Data(id), &e);
-                self.forget(format!("{DATA}{id}"));
+        for (id, note, kept) in left.further {
+            if let Err(e) = self.take_up_further(id, &note, kept) {
+                self.lost(Held::Further(id), &e);
+                self.forget(format!("{FURTHER}{id}"));
             }
         }
         self.unname_what_is_gone();

@@ -229,7 +229,7 @@ impl System for World {
         let rim = self.rim();
         let held = match what {
             vfun_rim::Held::Window(id) => Held::Window(rim.windows[&id].peer.memory.clone()),
-            vfun_rim::Held::Data(_) => Held::Nothing,
+            vfun_rim::Held::Further(_) => Held::Nothing,
             vfun_rim::Held::Service(id) => Held::Service(rim.services[&id].pid),
         };
         if let Some(keeper) = self.keeper_that_has_all() {
@@ -261,8 +261,8 @@ impl System for World {
         let seat = Seat { guest: memory.guest, memory };
         Ok((window.map_err(|e| e.to_string())?, seat))
     }
-    fn regain_data(&mut self, _: Held) -> Result<OwnedFd, String> {
-        Err("no VM here has a data window".into())
+    fn regain_further(&mut self, _: Held) -> Result<OwnedFd, String> {
+        Err("no VM here has a further window".into())
     }
     fn fresh_key(&mut self) -> [u64; 2] {
         [1, 1]

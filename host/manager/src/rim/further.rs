@@ -1,5 +1,5 @@
 //! Further windows: what operators declared of them, and their files. How they are laid
-//! out and named is in `vfun_rim::data`.
+//! out and named is in `vfun_rim::further`.
 //!
 //! One that is declared and not there, because its VM is not declared, its file could
 //! not be made or its pages went away, is tried again now and then.
@@ -22,7 +22,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use vfun_rim::data::{DataWindow, free_index};
+use vfun_rim::further::{HostFurther, free_index};
 use vfun_rim::methods::*;
 use vfun_wire::limits::WINDOWS_MAX;
 
@@ -116,8 +116,8 @@ impl Daemon {
     /// All that are declared.
     pub(super) fn further_rows(&self) -> Vec<WindowRow> {
         let row = |w: &FurtherWindow| {
-            let data = self.data_named(&w.name).map(|(_, d)| d.note());
-            let named = data.and_then(|n| Some((n.of?, n.index)));
+            let note = self.laid_out(&w.name).map(|(_, d)| d.note());
+            let named = note.and_then(|n| Some((n.of?, n.index)));
             let further = named.and_then(|(of, index)| self.rim.core.further(of, index));
             let lies = |at| {
                 let there = |b: &Buffer| (b.holder.window, b.memory) == at && !b.lost;
@@ -130,7 +130,7 @@ impl Daemon {
                 bytes: w.bytes,
                 page: w.page,
                 file: self.further_file(w).unwrap_or_default(),
-                index: data.map(|n| n.index),
+                index: note.map(|n| n.index),
                 named: further.is_some(),
                 here: further.is_some_and(|f| f.here),
                 buffers: named.map_or(0, lies),
@@ -155,7 +155,7 @@ impl Daemon {
     pub(super) fn look_after_further(&mut self) {
         self.drop_further();
         let windows = self.further.windows.values();
-        let missing = windows.filter(|w| self.data_named(&w.name).is_none());
+        let missing = windows.filter(|w| self.laid_out(&w.name).is_none());
         let missing: Vec<FurtherWindow> = missing.cloned().collect();
         if missing.is_empty() {
             self.further.again = None;
@@ -163,7 +163,7 @@ impl Daemon {
             self.further.again = Some(Instant::now() + WINDOW_AGAIN);
             missing.iter().for_each(|w| self.try_further(w));
         }
-        self.name_data_windows();
+        self.name_further();
     }
 
     fn try_further(&mut self, w: &FurtherWindow) {
@@ -182,7 +182,7 @@ impl Daemon {
     /// went away.
     fn drop_further(&mut self) {
         let of = |name: &str| self.further.windows.get(name);
-        let gone = self.rim.data.values().filter_map(|d| {
+        let gone = self.rim.further.values().filter_map(|d| {
             let name = &d.note().name;
             let vm = of(name).and_then(|w| self.rim.core.catalog().vm_named(&w.vm));
             let same = vm.is_some_and(|vm| d.is_of(vm.client.id, Some(&vm.vm.name)));
@@ -200,9 +200,9 @@ impl Daemon {
         }
     }
 
-    /// The data window of this name, if it is there.
-    fn data_named(&self, name: &str) -> Option<(WindowId, &DataWindow)> {
-        let found = self.rim.data.iter().find(|(_, d)| d.note().name == name);
+    /// The further window of this name, if it is there.
+    fn laid_out(&self, name: &str) -> Option<(WindowId, &HostFurther)> {
+        let found = self.rim.further.iter().find(|(_, d)| d.note().name == name);
         found.map(|(id, d)| (*id, d))
     }
 
@@ -212,23 +212,23 @@ impl Daemon {
             return Err(format!("there is no VM {}: `vfun client list` shows them", w.vm));
         };
         let id = vm.id();
-        let index = free_index(self.rim.data.values(), &id)
+        let index = free_index(self.rim.further.values(), &id)
             .ok_or_else(|| format!("VM {} has {WINDOWS_MAX} windows, as many as can be", w.vm))?;
         let file = self.further_file(w)?;
         self.own_file(&Whose::Further(&w.name))?;
         let fd = make(None, &file, &format_args!("window {}", w.name), w.bytes)
             .map_err(|not| not_made(not, w))?;
-        let window = DataWindow::new(&w.name, fd, id, index, (w.bytes, w.page))
+        let window = HostFurther::new(&w.name, fd, id, index, (w.bytes, w.page))
             .map_err(|e| format!("the window {}: {e}", file.display()))?;
-        self.data_window_up(window);
+        self.further_up(window);
         tracing::info!(window = w.name, vm = %w.vm, index, "a further window is there");
         Ok(())
     }
 
     /// Lets a window and its file go.
     fn forget_further(&mut self, name: &str) {
-        if let Some((id, _)) = self.data_named(name) {
-            self.data_window_down(id);
+        if let Some((id, _)) = self.laid_out(name) {
+            self.further_down(id);
         }
         if let Ok(file) = self.huge_file(name) {
             let _ = fs::remove_file(file);

@@ -517,10 +517,10 @@ impl Daemon {
     pub(super) fn share_window(&mut self, id: ServiceId, window: WindowId) {
         let Some(process) = self.rim.services.get_mut(&id) else { return };
         let sandbox = &mut process.sandbox;
-        let (windows, data) = (&self.rim.windows, &self.rim.data);
+        let (windows, further) = (&self.rim.windows, &self.rim.further);
         let bytes = |w: WindowId| {
             let control = windows.get(&w).map(|w| w.window.bytes());
-            control.or_else(|| data.get(&w).map(|d| d.pages().bytes()))
+            control.or_else(|| further.get(&w).map(|d| d.pages().bytes()))
         };
         let known = sandbox.windows.contains(&window);
         if sandbox.shares(window, bytes)

@@ -104,7 +104,7 @@ impl Daemon {
         for what in std::mem::take(&mut self.unheld) {
             match what {
                 Unheld::Thing(Held::Window(id)) => self.hold_window(id),
-                Unheld::Thing(Held::Data(id)) => self.hold_data(id),
+                Unheld::Thing(Held::Further(id)) => self.hold_further(id),
                 Unheld::Thing(Held::Service(id)) => self.hold_service(id),
                 Unheld::Owned(client) => self.hold_owned(&client),
             }
@@ -136,9 +136,9 @@ impl Daemon {
         keeper.hold(name, note, Some(will), &fds)
     }
 
-    /// Gives the keeper the memory of a data window.
-    pub(super) fn keep_data(&self, id: WindowId, name: &str, note: &str) -> io::Result<()> {
-        let (Some(keeper), Some(d)) = (&self.keeper, self.rim.data.get(&id)) else {
+    /// Gives the keeper the memory of a further window.
+    pub(super) fn keep_further(&self, id: WindowId, name: &str, note: &str) -> io::Result<()> {
+        let (Some(keeper), Some(d)) = (&self.keeper, self.rim.further.get(&id)) else {
             return Ok(());
         };
         keeper.hold(name, note, None, &[d.pages().fd().as_fd()])

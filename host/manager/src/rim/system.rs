@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use vfun_keeper::Change;
-use vfun_rim::data::Data;
+use vfun_rim::further::FurtherWindows;
 use vfun_rim::keep::WindowNote;
 use vfun_rim::{Attached, Heard, Held, Line, Rim, System, Unsent, With};
 use vfun_supervise::{Error, FromService, Start, ToService, Wish};
@@ -191,7 +191,7 @@ impl System for Daemon {
     fn hold(&mut self, name: &str, note: &str, what: Held) -> io::Result<()> {
         let done = match what {
             Held::Window(id) => self.keep_window(id, name, note),
-            Held::Data(id) => self.keep_data(id, name, note),
+            Held::Further(id) => self.keep_further(id, name, note),
             Held::Service(id) => self.keep_service(id, name, note),
         };
         self.held(Unheld::Thing(what), done)
@@ -214,7 +214,7 @@ impl System for Daemon {
     ) -> Result<(HostWindow, Self::Peer), String> {
         self.window_of(window, note, kept)
     }
-    fn regain_data(&mut self, kept: Vec<OwnedFd>) -> Result<OwnedFd, String> {
+    fn regain_further(&mut self, kept: Vec<OwnedFd>) -> Result<OwnedFd, String> {
         kept.into_iter().next().ok_or_else(|| "no memory was kept of it".into())
     }
     fn fresh_key(&mut self) -> [u64; 2] {
@@ -231,7 +231,9 @@ impl System for Daemon {
     fn lost(&mut self, what: Held, why: &str) {
         match what {
             Held::Window(id) => tracing::error!("window {id} could not be taken up: {why}"),
-            Held::Data(id) => tracing::error!("data window {id} could not be taken up: {why}"),
+            Held::Further(id) => {
+                tracing::error!("further window {id} could not be taken up: {why}")
+            }
             Held::Service(id) => tracing::error!("service {id} could not be taken up: {why}"),
         }
     }

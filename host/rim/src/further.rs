@@ -1,4 +1,4 @@
-//! Data windows: memory that the host shares with one VM beside its control window. The
+//! Further windows: memory that the host shares with a VM beside its control window. The
 //! host alone lays buffers out there, and believes nothing that it reads there, not even
 //! the header that it wrote itself.
 
@@ -20,12 +20,12 @@ use vfun_wire::limits::WINDOWS_MAX;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
-/// What the names of data windows at the keeper begin with.
-pub(crate) const DATA: &str = "rim/data/";
+/// What the names of further windows at the keeper begin with.
+pub(crate) const FURTHER: &str = "rim/further/";
 
-/// What the next manager is to know of a data window.
+/// What the next manager is to know of a further window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DataNote {
+pub struct FurtherNote {
     /// Its name, as the operator declared it.
     pub name: String,
     /// clientID.
@@ -44,13 +44,13 @@ pub struct DataNote {
     pub of: Option<WindowId>,
 }
 
-/// A data window.
-pub struct DataWindow {
-    note: DataNote,
+/// A further window, from the host's side.
+pub struct HostFurther {
+    note: FurtherNote,
     pages: Pages,
 }
 
-impl DataWindow {
+impl HostFurther {
     /// Maps a file, whose pages have `page` bytes, for a VM. It is laid out when a control
     /// window of the VM is there.
     ///
@@ -65,21 +65,21 @@ impl DataWindow {
     ) -> Result<Self, MapError> {
         let pages = Pages::map(Memory::from(file), bytes)?;
         let (name, client, vm) = (name.to_owned(), vm.client, vm.vm);
-        let note = DataNote { name, client, vm, index, bytes, page, key: [0; 2], of: None };
-        Ok(DataWindow { note, pages })
+        let note = FurtherNote { name, client, vm, index, bytes, page, key: [0; 2], of: None };
+        Ok(HostFurther { note, pages })
     }
 
     /// Takes one up where an earlier manager was killed: nothing in it is changed.
     ///
     /// # Errors
     /// Of the system.
-    pub fn take_up(file: OwnedFd, note: DataNote) -> Result<Self, MapError> {
+    pub fn take_up(file: OwnedFd, note: FurtherNote) -> Result<Self, MapError> {
         let pages = Pages::map(Memory::from(file), note.bytes)?;
-        Ok(DataWindow { note, pages })
+        Ok(HostFurther { note, pages })
     }
 
     /// What is known of it.
-    pub fn note(&self) -> &DataNote {
+    pub fn note(&self) -> &FurtherNote {
         &self.note
     }
     /// Its memory.
@@ -114,32 +114,32 @@ impl DataWindow {
     }
 
     fn further(&self) -> Further {
-        let DataNote { index, bytes, page, key, .. } = self.note;
+        let FurtherNote { index, bytes, page, key, .. } = self.note;
         Further { index, key, bytes, page, here: false }
     }
 }
 
-/// The lowest number that no data window of a VM has; none if it has as many as a table holds.
-pub fn free_index<'a>(windows: impl Iterator<Item = &'a DataWindow>, vm: &VmId) -> Option<u16> {
+/// The lowest number that no further window of a VM has; none if it has as many as a table holds.
+pub fn free_index<'a>(windows: impl Iterator<Item = &'a HostFurther>, vm: &VmId) -> Option<u16> {
     let its = windows.filter(|d| d.is_of(vm.client, Some(&vm.vm)));
     let taken: Vec<u16> = its.map(|d| d.note.index).collect();
     (1..=WINDOWS_MAX as u16).find(|index| !taken.contains(index))
 }
 
-/// Data windows come and go.
-pub trait Data: System {
-    /// A data window that is there from now on.
-    fn data_window_up(&mut self, window: DataWindow) {
+/// Further windows come and go.
+pub trait FurtherWindows: System {
+    /// One that is there from now on.
+    fn further_up(&mut self, window: HostFurther) {
         let id = self.fresh_id();
-        self.rim_mut().data.insert(id, window);
-        self.hold_data(id);
-        self.name_data_windows();
+        self.rim_mut().further.insert(id, window);
+        self.hold_further(id);
+        self.name_further();
     }
 
     /// One is there no more: what lies in it ends.
-    fn data_window_down(&mut self, id: WindowId) {
-        let Some(d) = self.rim().data.get(&id) else { return };
-        let DataNote { of, index, .. } = d.note;
+    fn further_down(&mut self, id: WindowId) {
+        let Some(d) = self.rim().further.get(&id) else { return };
+        let FurtherNote { of, index, .. } = d.note;
         if let Some(window) = of {
             self.unname(window, index);
         }
@@ -147,12 +147,12 @@ pub trait Data: System {
         // window that is kept and not declared, which the next one takes down; not one that
         // the core names and nobody has.
         self.settle();
-        self.point("a data window is named no more, and kept");
-        self.rim_mut().data.remove(&id);
-        self.forget(format!("{DATA}{id}"));
+        self.point("a further window is named no more, and kept");
+        self.rim_mut().further.remove(&id);
+        self.forget(format!("{FURTHER}{id}"));
     }
 
-    /// A number in a control window names no data window any more.
+    /// A number in a control window names no window any more.
     fn unname(&mut self, window: WindowId, index: u16) {
         if let Some(a) = self.rim_mut().windows.get_mut(&window) {
             a.window.name_window(index, WindowEntry::NONE);
@@ -169,11 +169,11 @@ pub trait Data: System {
         gone.into_iter().for_each(|(window, index)| self.unname(window, index));
     }
 
-    /// Names each data window in its VM's control window, if that is there and does not
+    /// Names each further window in its VM's control window, if that is there and does not
     /// name it yet. Memory that services may touch still waits.
-    fn name_data_windows(&mut self) {
+    fn name_further(&mut self) {
         let rim = self.rim();
-        let due = rim.data.iter().filter_map(|(data, d)| {
+        let due = rim.further.iter().filter_map(|(data, d)| {
             let its = |(_, a): &(&WindowId, &crate::Attached<Self::Peer>)| {
                 d.is_of(a.client, a.vm.as_deref())
             };
@@ -183,40 +183,45 @@ pub trait Data: System {
         });
         let due: Vec<(WindowId, WindowId)> = due.collect();
         for (data, window) in due {
-            self.name_data_window(data, window);
+            self.name_one(data, window);
         }
     }
 
-    fn name_data_window(&mut self, data: WindowId, window: WindowId) {
+    fn name_one(&mut self, data: WindowId, window: WindowId) {
         let key = self.fresh_key();
         let rim = self.rim_mut();
         rim.window_generation += 1;
         let generation = rim.window_generation;
-        let Some(d) = rim.data.get_mut(&data) else { return };
+        let Some(d) = rim.further.get_mut(&data) else { return };
         d.lay_out(generation, key, window);
         let (entry, further) = (d.entry(), d.further());
         // Noted before the guest can know of it.
-        self.hold_data(data);
-        self.point("a data window is kept, not named");
+        self.hold_further(data);
+        self.point("a further window is kept, not named");
         self.push(Event::WindowNamed { window, named: further });
         if let Some(a) = self.rim_mut().windows.get_mut(&window) {
             a.window.name_window(entry.index.get(), entry);
         }
     }
 
-    /// Takes a data window up that an earlier manager had.
+    /// Takes one up that an earlier manager had.
     ///
     /// # Errors
     /// A sentence for people; it is made anew then, if it is declared.
-    fn take_up_data(&mut self, id: WindowId, note: &str, kept: Self::Kept) -> Result<(), String> {
-        let mut note: DataNote = serde_json::from_str(note).map_err(|e| e.to_string())?;
-        let file = self.regain_data(kept)?;
+    fn take_up_further(
+        &mut self,
+        id: WindowId,
+        note: &str,
+        kept: Self::Kept,
+    ) -> Result<(), String> {
+        let mut note: FurtherNote = serde_json::from_str(note).map_err(|e| e.to_string())?;
+        let file = self.regain_further(kept)?;
         note.of = note.of.filter(|window| self.rim().windows.contains_key(window));
-        let d = DataWindow::take_up(file, note).map_err(|e| e.to_string())?;
+        let d = HostFurther::take_up(file, note).map_err(|e| e.to_string())?;
         let named = d.note.of.map(|window| (window, d.entry(), d.further()));
         let rim = self.rim_mut();
         rim.next_id = rim.next_id.max(id);
-        rim.data.insert(id, d);
+        rim.further.insert(id, d);
         if let Some((window, entry, further)) = named {
             if let Some(a) = self.rim_mut().windows.get_mut(&window) {
                 a.window.name_window(entry.index.get(), entry);
@@ -227,19 +232,19 @@ pub trait Data: System {
     }
 
     /// The data window that a VM's control window names by a number.
-    fn data_of(&self, window: WindowId, index: u16) -> Option<(WindowId, &DataWindow)> {
-        let its = |d: &DataWindow| (d.note.of, d.note.index) == (Some(window), index);
-        self.rim().data.iter().find(|(_, d)| its(d)).map(|(id, d)| (*id, d))
+    fn data_of(&self, window: WindowId, index: u16) -> Option<(WindowId, &HostFurther)> {
+        let its = |d: &HostFurther| (d.note.of, d.note.index) == (Some(window), index);
+        self.rim().further.iter().find(|(_, d)| its(d)).map(|(id, d)| (*id, d))
     }
 
-    /// Gives the keeper a data window.
-    fn hold_data(&mut self, id: WindowId) {
-        let Some(d) = self.rim().data.get(&id) else { return };
+    /// Gives the keeper one.
+    fn hold_further(&mut self, id: WindowId) {
+        let Some(d) = self.rim().further.get(&id) else { return };
         let note = serde_json::to_string(&d.note).expect("plain data");
-        if let Err(e) = self.hold(&format!("{DATA}{id}"), &note, Held::Data(id)) {
-            self.log(Line::Error, format_args!("a data window cannot be kept: {e}"));
+        if let Err(e) = self.hold(&format!("{FURTHER}{id}"), &note, Held::Further(id)) {
+            self.log(Line::Error, format_args!("a further window cannot be kept: {e}"));
         }
     }
 }
 
-impl<S: System> Data for S {}
+impl<S: System> FurtherWindows for S {}
