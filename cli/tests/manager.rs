@@ -274,6 +274,33 @@ fn a_doorbell_window_is_wired_and_attaching_says_what_is_wrong() {
 }
 
 #[test]
+fn a_link_is_declared_and_shown_with_both_of_its_vms() {
+    let Some(s) = stand(&[]) else { return };
+    for client in ["web", "db"] {
+        let plain = ["--window", "1MiB", "--transport", "ivshmem-plain"];
+        ok(&s, &[["client", "add", client].as_slice(), &plain].concat());
+    }
+    let link = ["window", "add", "pair", "--vm", "web", "--vm", "db", "--size", "1MiB"];
+    let row = json(&s, &link);
+    assert_eq!((&row["role"], &row["peers"][1]["vm"]), (&"link".into(), &"web".into()), "{row}");
+    // The other way round it is the same.
+    json(&s, &["window", "add", "pair", "--vm", "db", "--vm", "web", "--size", "1MiB"]);
+    let ready = "db: ready to be attached; web: ready to be attached";
+    s.until("it to be named", |s| ok(s, &["window", "list"]).contains(ready));
+    let row = json(&s, &["window", "show", "pair"]);
+    for (peer, vm) in row["peers"].as_array().unwrap().iter().zip(["db", "web"]) {
+        let said = ["vm", "index", "named", "here"].map(|key| peer[key].clone());
+        let right: [Value; 4] = [vm.into(), 1.into(), true.into(), false.into()];
+        assert_eq!(said, right, "{row}");
+    }
+    let twice = ["window", "add", "own", "--vm", "web", "--vm", "web"];
+    let (code, text) = fails(&s, &twice);
+    assert!(code == 3 && text.contains("VM web is there twice"), "{text}");
+    ok(&s, &["window", "remove", "pair"]);
+    assert_eq!(fails(&s, &["window", "show", "pair"]).0, 3);
+}
+
+#[test]
 fn functions_come_and_go() {
     let Some(s) = stand(&[]) else { return };
     ok(&s, &["function", "remove", "misbehave"]);

@@ -6,19 +6,19 @@ use crate::out::{self, Facts, Output, Table};
 use crate::vmm::{self, quoted};
 use serde_json::json;
 use std::path::PathBuf;
-use vfun_admin::{Ask, WindowRow};
+use vfun_admin::{Ask, WindowPeer, WindowRow};
 
 /// What to do with further windows.
 #[derive(clap::Subcommand, Debug)]
 pub enum Sub {
     Add(Args),
-    /// Take a window away, with the buffers in it. Detach it from its VM first.
+    /// Take a window away, with the buffers in it. Detach it from its VMs first.
     #[command(visible_alias = "rm")]
     Remove {
         /// Its name.
         name: String,
     },
-    /// List windows, and which VM has each.
+    /// List windows, and which VMs have each.
     #[command(visible_alias = "ls")]
     List,
     /// Show a window, and what to give QEMU or libvirt.
@@ -28,10 +28,11 @@ pub enum Sub {
     },
 }
 
-/// Declare a further window of a VM: memory beside its control window, for buffers.
+/// Declare a further window: memory for buffers of a VM, or a link, which two VMs share.
 ///
-/// Its file is made at once; `vfun attach --window NAME` plugs it into the VM while that
-/// runs. The VM needs the kernel module for it.
+/// Its file is made at once; `vfun attach --window NAME` plugs it into a VM while that
+/// runs. The VM needs the kernel module for it. Each of the two VMs of a link can read and
+/// write all that is in the link; the host lays nothing out there.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Its name: letters, digits, '.', '_' and '-'.
@@ -40,9 +41,9 @@ pub struct Args {
     /// Take everything from this manifest (TOML) instead of options.
     #[arg(short, long, value_name = "FILE", exclusive = true)]
     file: Option<PathBuf>,
-    /// The VM that gets it: CLIENT, or CLIENT/VM.
+    /// The VM that gets it: CLIENT, or CLIENT/VM. Given twice: the two VMs that share it.
     #[arg(long, value_name = "VM", required_unless_present = "file")]
-    vm: Option<String>,
+    vm: Vec<String>,
     /// Its size: a power of two from 1 MiB.
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     size: String,
@@ -54,9 +55,8 @@ pub struct Args {
 impl Args {
     fn manifest(&self) -> toml::Table {
         let mut t = toml::Table::new();
-        let text = |s: &Option<String>| toml::Value::from(s.clone().unwrap_or_default());
-        t.insert("name".into(), text(&self.name));
-        t.insert("peers".into(), vec![text(&self.vm)].into());
+        t.insert("name".into(), self.name.clone().unwrap_or_default().into());
+        t.insert("peers".into(), self.vm.clone().into());
         t.insert("bytes".into(), self.size.clone().into());
         t.insert("pages".into(), self.pages.clone().into());
         t
@@ -110,19 +110,36 @@ fn show(output: Output, w: &WindowRow) -> Result<()> {
 
 /// Where it is now.
 fn state(w: &WindowRow) -> String {
-    match (&w.trouble, w.here, w.named) {
-        (Some(why), ..) => format!("not there: {why}"),
-        (None, true, _) => "in its VM".into(),
-        (None, false, true) => "ready to be attached".into(),
-        (None, false, false) => "waits for its VM".into(),
+    let of_each = |p: &WindowPeer| format!("{}: {}", p.vm, of_peer(p));
+    match (&w.trouble, w.peers.as_slice()) {
+        (Some(why), _) => format!("not there: {why}"),
+        (None, [only]) => of_peer(only).into(),
+        (None, peers) => peers.iter().map(of_each).collect::<Vec<_>>().join("; "),
     }
 }
 
+/// Whether a VM has it.
+fn of_peer(p: &WindowPeer) -> &'static str {
+    match (p.here, p.named) {
+        (true, _) => "in its VM",
+        (false, true) => "ready to be attached",
+        (false, false) => "waits for its VM",
+    }
+}
+
+/// Its number in each VM.
+fn numbers(w: &WindowRow) -> String {
+    let numbers = w.peers.iter().filter_map(|p| p.index);
+    numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+}
+
 fn text(w: &WindowRow, window: &vmm::Window<'_>) -> String {
+    let of = if w.peers.len() == 1 { "VM" } else { "VMs" };
     let facts = Facts::new()
-        .fact("window", format!("{} ({}) of VM {}", w.name, w.role, w.vm))
+        .fact("window", format!("{} ({}) of {of} {}", w.name, w.role, w.vms()))
         .fact("size", format!("{} in pages of {}", out::bytes(w.bytes), out::bytes(w.page)))
         .fact("file", w.file.display().to_string())
+        .fact("number", numbers(w))
         .fact("state", state(w));
     let mut text = format!("{}\n", facts.render());
     if let Some([a, b, c, d]) = window.qemu().map(|all| all.map(|word| quoted(&word))) {
@@ -144,13 +161,15 @@ fn text(w: &WindowRow, window: &vmm::Window<'_>) -> String {
 }
 
 fn render(windows: &[WindowRow]) -> String {
-    let mut table =
-        Table::new(&["NAME", "VM", ">NUMBER", ">SIZE", ">PAGES", ">BUFFERS", "STATE", "FILE"]);
+    let mut table = Table::new(&[
+        "NAME", "ROLE", "VM", ">NUMBER", ">SIZE", ">PAGES", ">BUFFERS", "STATE", "FILE",
+    ]);
     for w in windows {
         table.row([
             w.name.clone(),
-            w.vm.clone(),
-            w.index.map_or_else(String::new, |n| n.to_string()),
+            w.role.clone(),
+            w.vms(),
+            numbers(w),
             out::bytes(w.bytes),
             out::bytes(w.page),
             w.buffers.to_string(),
@@ -168,17 +187,31 @@ mod tests {
     fn row(page: u64, file: &str) -> WindowRow {
         WindowRow {
             name: "bulk".into(),
-            vm: "web/b".into(),
             role: "data".into(),
             bytes: 64 << 20,
             page,
             file: file.into(),
-            index: Some(1),
-            named: true,
-            here: false,
+            peers: vec![peer("web/b", 1, false)],
             buffers: 0,
             trouble: None,
         }
+    }
+
+    fn peer(vm: &str, index: u16, here: bool) -> WindowPeer {
+        WindowPeer { vm: vm.into(), index: Some(index), named: true, here }
+    }
+
+    #[test]
+    fn a_link_is_shown_with_both_vms() {
+        let peers = vec![peer("db", 1, true), peer("web/b", 3, false)];
+        let link = WindowRow { role: "link".into(), peers, ..row(4096, "/dev/shm/virtfun_bulk") };
+        let states = "db: in its VM; web/b: ready to be attached";
+        let said = text(&link, &vmm::further(&link));
+        for part in ["bulk (link) of VMs db and web/b", "1, 3", states] {
+            assert!(said.contains(part), "no {part} in:\n{said}");
+        }
+        let list = render(&[link]);
+        assert!(list.contains("db and web/b") && list.contains(states), "{list}");
     }
 
     #[test]
@@ -206,12 +239,13 @@ mod tests {
         let args = Args {
             name: Some("bulk".into()),
             file: None,
-            vm: Some("web/b".into()),
+            vm: vec!["web/b".into(), "db".into()],
             size: "64MiB".into(),
             pages: "2MiB".into(),
         };
         let t = args.manifest();
-        assert_eq!(t["peers"][0].as_str(), Some("web/b"));
+        let peers = [0, 1].map(|n| t["peers"][n].as_str());
+        assert_eq!(peers, [Some("web/b"), Some("db")]);
         assert_eq!((t["bytes"].as_str(), t["pages"].as_str()), (Some("64MiB"), Some("2MiB")));
     }
 }

@@ -25,7 +25,7 @@ pub use client::{AskError, Client, ROOT};
 pub use drain::DrainOf;
 pub use transport::Transport;
 pub use vm::{OfVm, VmName};
-pub use window::WindowRow;
+pub use window::{WindowPeer, WindowRow};
 
 use audit::{Query, Row};
 use counters::Counters;

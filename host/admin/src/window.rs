@@ -8,9 +8,7 @@ use std::path::PathBuf;
 pub struct WindowRow {
     /// Its name.
     pub name: String,
-    /// Its VM, as people write it.
-    pub vm: String,
-    /// What it is for: `data`.
+    /// What it is for: `data`, for buffers of one VM, or `link`, shared by two.
     pub role: String,
     /// Its size.
     pub bytes: u64,
@@ -18,19 +16,39 @@ pub struct WindowRow {
     pub page: u64,
     /// The file that the VM maps.
     pub file: PathBuf,
-    /// Its number in the VM; none while it is not there.
-    pub index: Option<u16>,
-    /// The VM's control window names it.
-    pub named: bool,
-    /// The VM has it, as its kernel module said.
-    pub here: bool,
+    /// The VM that it is for, or the two.
+    pub peers: Vec<WindowPeer>,
     /// Buffers that lie in it.
     pub buffers: usize,
     /// Why it is not there.
     pub trouble: Option<String>,
 }
 
+/// A VM that a further window is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowPeer {
+    /// The VM, as people write it.
+    pub vm: String,
+    /// The window's number in it; none while the window is not there.
+    pub index: Option<u16>,
+    /// Its control window names it.
+    pub named: bool,
+    /// It has it, as its kernel module said.
+    pub here: bool,
+}
+
 impl WindowRow {
+    /// The VMs that it is for, for people: `a`, or `a and b`.
+    pub fn vms(&self) -> String {
+        let vms: Vec<&str> = self.peers.iter().map(|p| p.vm.as_str()).collect();
+        vms.join(" and ")
+    }
+
+    /// How many VMs have it.
+    pub fn here(&self) -> usize {
+        self.peers.iter().filter(|p| p.here).count()
+    }
+
     /// What its device and memory are called in QEMU and libvirt.
     pub fn device_id(&self) -> String {
         device_id(&self.name)

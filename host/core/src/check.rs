@@ -128,6 +128,9 @@ impl Core {
             }
             let of = || format!("{vectors:?} of window {id}, not {:?}", w.vectors);
             rule(vectors == w.vectors, "places are counted by vector", of)?;
+            let link = |index| w.further.get(index).is_some_and(|f| f.link);
+            let of = || format!("{:?} of window {id}", w.further);
+            rule(!w.data.keys().any(link), "nothing is laid out in a link", of)?;
             for (index, memory) in w.memories() {
                 // Channels lie in the control window alone.
                 let mut there = if index == 0 { std::mem::take(&mut ranges) } else { vec![] };

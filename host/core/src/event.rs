@@ -103,8 +103,8 @@ pub enum Event {
         /// The memory's number in ranges.
         index: u16,
     },
-    /// A further window was named in a VM's control window. It is memory of that window
-    /// once the guest says that it is there.
+    /// A further window was named in a VM's control window. A data window is memory of
+    /// that window once the guest says that it is there.
     WindowNamed {
         /// The control window.
         window: WindowId,

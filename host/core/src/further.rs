@@ -1,6 +1,7 @@
-//! Further windows of VMs: memory beside a VM's control window, for buffers. The host
-//! names them in the control window's table, and the guest's kernel module says which of
-//! them it has (R-WIN-14). What is named and there is one of the window's memories.
+//! Further windows of VMs: memory beside a VM's control window. The host names them in the
+//! control window's table, and the guest's kernel module says which of them it has
+//! (R-WIN-14). A data window that is named and there is one of the window's memories, for
+//! buffers. A link is none: what lies there is for its two VMs to say.
 
 use super::nacks;
 use super::requests::{Answer, body, empty, zero};
@@ -20,6 +21,9 @@ pub struct Further {
     pub bytes: u64,
     /// Bytes of a page of the file behind it.
     pub page: u64,
+    /// It is a link: another VM has it, too.
+    #[serde(default)]
+    pub link: bool,
     /// The guest has it, as its kernel module said.
     #[serde(default)]
     pub here: bool,
@@ -105,7 +109,7 @@ impl Core {
             .windows
             .iter()
             .flat_map(|(id, w)| w.further.values().map(move |f| (*id, w, *f)))
-            .filter(|(_, w, f)| f.here && !w.data.contains_key(&f.index))
+            .filter(|(_, w, f)| f.here && !f.link && !w.data.contains_key(&f.index))
             .map(|(id, w, f)| (id, w.client, f))
             .collect();
         for (id, client, f) in came {

@@ -207,6 +207,9 @@ impl WindowNote {
         }
         for further in self.further {
             check_memory(further.bytes, further.page)?;
+            if further.link && window.data.contains_key(&further.index) {
+                return Err(format!("its further window {} is a link, and memory", further.index));
+            }
             window.further.insert(further.index, further);
         }
         Ok(window)

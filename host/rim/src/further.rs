@@ -1,5 +1,6 @@
-//! Further windows: memory that the host shares with a VM beside its control window. The
-//! host alone lays buffers out there, and believes nothing that it reads there, not even
+//! Further windows: memory beside the control windows of VMs. A data window is shared with
+//! one VM, and the host alone lays buffers out there. A link is shared with two VMs, and
+//! what lies there is theirs. The host believes nothing that it reads in either, not even
 //! the header that it wrote itself.
 
 use crate::System;
@@ -28,20 +29,54 @@ pub(crate) const FURTHER: &str = "rim/further/";
 pub struct FurtherNote {
     /// Its name, as the operator declared it.
     pub name: String,
-    /// clientID.
-    pub client: u32,
-    /// The VM.
-    pub vm: String,
-    /// Its number in the VM, from 1.
-    pub index: u16,
+    /// The VM that has it, or the two that share it.
+    pub peers: Vec<PeerNote>,
     /// Its size.
     pub bytes: u64,
     /// Bytes of a page of its file.
     pub page: u64,
-    /// What its header has as key, and the control window's table.
+    /// What its header has as key, and the control windows' tables.
     pub key: [u64; 2],
+}
+
+/// The same of one VM that has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerNote {
+    /// clientID.
+    pub client: u32,
+    /// The VM.
+    pub vm: String,
+    /// The window's number in the VM, from 1.
+    pub index: u16,
     /// The control window that names it.
     pub of: Option<WindowId>,
+}
+
+impl FurtherNote {
+    /// What it is for.
+    pub fn role(&self) -> Role {
+        match self.peers.len() {
+            1 => Role::Data,
+            _ => Role::Link,
+        }
+    }
+}
+
+impl PeerNote {
+    /// Whether it is this VM.
+    pub fn is(&self, client: u32, vm: Option<&str>) -> bool {
+        (self.client, Some(self.vm.as_str())) == (client, vm)
+    }
+
+    /// Which VM it is.
+    pub fn vm_id(&self) -> VmId {
+        VmId { client: self.client, vm: self.vm.clone() }
+    }
+
+    /// Where it is named.
+    pub fn place(&self) -> Option<(WindowId, u16)> {
+        Some((self.of?, self.index))
+    }
 }
 
 /// A further window, from the host's side.
@@ -51,21 +86,22 @@ pub struct HostFurther {
 }
 
 impl HostFurther {
-    /// Maps a file, whose pages have `page` bytes, for a VM. It is laid out when a control
-    /// window of the VM is there.
+    /// Maps a file, whose pages have `page` bytes, for a VM or for two, each with the
+    /// window's number in it. A data window is laid out when a control window of the VM is
+    /// there, a link when it comes [up](FurtherWindows::further_up).
     ///
     /// # Errors
     /// Of the system.
     pub fn new(
         name: &str,
         file: OwnedFd,
-        vm: VmId,
-        index: u16,
+        vms: Vec<(VmId, u16)>,
         (bytes, page): (u64, u64),
     ) -> Result<Self, MapError> {
         let pages = Pages::map(Memory::from(file), bytes)?;
-        let (name, client, vm) = (name.to_owned(), vm.client, vm.vm);
-        let note = FurtherNote { name, client, vm, index, bytes, page, key: [0; 2], of: None };
+        let peer = |(VmId { client, vm }, index)| PeerNote { client, vm, index, of: None };
+        let (name, peers) = (name.to_owned(), vms.into_iter().map(peer).collect());
+        let note = FurtherNote { name, peers, bytes, page, key: [0; 2] };
         Ok(HostFurther { note, pages })
     }
 
@@ -86,50 +122,56 @@ impl HostFurther {
     pub fn pages(&self) -> &Pages {
         &self.pages
     }
-    /// Whether it is this VM's.
-    pub fn is_of(&self, client: u32, vm: Option<&str>) -> bool {
-        (self.note.client, Some(self.note.vm.as_str())) == (client, vm)
+
+    /// Whether a control window names it by this number.
+    fn is_named(&self, window: WindowId, index: u16) -> bool {
+        self.note.peers.iter().any(|p| p.place() == Some((window, index)))
     }
 
     /// Writes its header anew, with another key: from then on nobody takes it for what it was.
-    fn lay_out(&mut self, generation: u64, key: [u64; 2], of: WindowId) {
+    fn lay_out(&mut self, generation: u64, key: [u64; 2]) {
         let span = self.pages.span();
         span.store(0, 0, Ordering::SeqCst);
         span.part(0, vfun_wire::PAGE).expect("a window is larger").zero();
-        let header = WindowHeader::further(Role::Data, self.note.bytes, generation, key);
+        let header = WindowHeader::further(self.note.role(), self.note.bytes, generation, key);
         span.write(8, &header.as_bytes()[8..]).expect("inside");
         span.store(0, header.magic.get(), Ordering::Release);
-        (self.note.key, self.note.of) = (key, Some(of));
+        self.note.key = key;
     }
 
-    /// Its entry in the control window's table.
-    fn entry(&self) -> WindowEntry {
-        WindowEntry {
-            index: U16::new(self.note.index),
-            role: U16::new(Role::Data.to_wire()),
+    /// What one of its VMs is told of it in the control window's table, and the core.
+    fn names(&self, place: usize) -> (WindowEntry, Further) {
+        let FurtherNote { bytes, page, key, .. } = self.note;
+        let (role, index) = (self.note.role(), self.note.peers[place].index);
+        let entry = WindowEntry {
+            index: U16::new(index),
+            role: U16::new(role.to_wire()),
             reserved: U32::ZERO,
-            bytes: U64::new(self.note.bytes),
-            key: self.note.key.map(U64::new),
-        }
-    }
-
-    fn further(&self) -> Further {
-        let FurtherNote { index, bytes, page, key, .. } = self.note;
-        Further { index, key, bytes, page, here: false }
+            bytes: U64::new(bytes),
+            key: key.map(U64::new),
+        };
+        let link = role == Role::Link;
+        (entry, Further { index, key, bytes, page, link, here: false })
     }
 }
 
 /// The lowest number that no further window of a VM has; none if it has as many as a table holds.
 pub fn free_index<'a>(windows: impl Iterator<Item = &'a HostFurther>, vm: &VmId) -> Option<u16> {
-    let its = windows.filter(|d| d.is_of(vm.client, Some(&vm.vm)));
-    let taken: Vec<u16> = its.map(|d| d.note.index).collect();
+    let peers = windows.flat_map(|d| &d.note.peers);
+    let taken = peers.filter(|p| p.is(vm.client, Some(&vm.vm))).map(|p| p.index);
+    let taken: Vec<u16> = taken.collect();
     (1..=WINDOWS_MAX as u16).find(|index| !taken.contains(index))
 }
 
 /// Further windows come and go.
 pub trait FurtherWindows: System {
     /// One that is there from now on.
-    fn further_up(&mut self, window: HostFurther) {
+    fn further_up(&mut self, mut window: HostFurther) {
+        if window.note.role() == Role::Link {
+            // Once (R-WIN-16): when one of its VMs starts again, the other goes on with it.
+            let (generation, key) = (self.next_window_generation(), self.fresh_key());
+            window.lay_out(generation, key);
+        }
         let id = self.fresh_id();
         self.rim_mut().further.insert(id, window);
         self.hold_further(id);
@@ -139,10 +181,8 @@ pub trait FurtherWindows: System {
     /// One is there no more: what lies in it ends.
     fn further_down(&mut self, id: WindowId) {
         let Some(d) = self.rim().further.get(&id) else { return };
-        let FurtherNote { of, index, .. } = d.note;
-        if let Some(window) = of {
-            self.unname(window, index);
-        }
+        let named: Vec<_> = d.note.peers.iter().filter_map(PeerNote::place).collect();
+        named.into_iter().for_each(|(window, index)| self.unname(window, index));
         // Noted before the keeper lets go of it. Killed in between, this manager leaves a
         // window that is kept and not declared, which the next one takes down; not one that
         // the core names and nobody has.
@@ -164,43 +204,50 @@ pub trait FurtherWindows: System {
     fn unname_what_is_gone(&mut self) {
         let rim = self.rim();
         let known = rim.core.all_further().map(|(window, f)| (window, f.index));
-        let gone = known.filter(|(window, index)| self.data_of(*window, *index).is_none());
+        let gone = known.filter(|(w, index)| !rim.further.values().any(|d| d.is_named(*w, *index)));
         let gone: Vec<(WindowId, u16)> = gone.collect();
         gone.into_iter().for_each(|(window, index)| self.unname(window, index));
     }
 
-    /// Names each further window in its VM's control window, if that is there and does not
-    /// name it yet. Memory that services may touch still waits.
+    /// Names each further window in the control window of each of its VMs, if that is there
+    /// and does not name it yet. Memory that services may touch still waits.
     fn name_further(&mut self) {
+        let mut due = vec![];
         let rim = self.rim();
-        let due = rim.further.iter().filter_map(|(data, d)| {
-            let its = |(_, a): &(&WindowId, &crate::Attached<Self::Peer>)| {
-                d.is_of(a.client, a.vm.as_deref())
-            };
-            let (id, _) = rim.windows.iter().find(its)?;
-            let waits = d.note.of != Some(*id) && rim.core.is_touched(d.note.client, d.note.index);
-            (d.note.of != Some(*id) && !waits).then_some((*data, *id))
-        });
-        let due: Vec<(WindowId, WindowId)> = due.collect();
-        for (data, window) in due {
-            self.name_one(data, window);
+        for (id, d) in &rim.further {
+            for (place, p) in d.note.peers.iter().enumerate() {
+                let its = rim.windows.iter().find(|(_, a)| p.is(a.client, a.vm.as_deref()));
+                let Some((window, _)) = its.filter(|(window, _)| p.of != Some(**window)) else {
+                    continue;
+                };
+                let data = d.note.role() == Role::Data;
+                if !(data && rim.core.is_touched(p.client, p.index)) {
+                    due.push((*id, place, *window));
+                }
+            }
         }
+        due.into_iter().for_each(|(id, place, window)| self.name_one(id, place, window));
     }
 
-    fn name_one(&mut self, data: WindowId, window: WindowId) {
-        let key = self.fresh_key();
-        let rim = self.rim_mut();
-        rim.window_generation += 1;
-        let generation = rim.window_generation;
-        let Some(d) = rim.further.get_mut(&data) else { return };
-        d.lay_out(generation, key, window);
-        let (entry, further) = (d.entry(), d.further());
+    fn name_one(&mut self, id: WindowId, place: usize, window: WindowId) {
+        let (generation, key) = (self.next_window_generation(), self.fresh_key());
+        let Some(d) = self.rim_mut().further.get_mut(&id) else { return };
+        if d.note.role() == Role::Data {
+            d.lay_out(generation, key);
+        }
+        d.note.peers[place].of = Some(window);
+        let names = d.names(place);
         // Noted before the guest can know of it.
-        self.hold_further(data);
+        self.hold_further(id);
         self.point("a further window is kept, not named");
-        self.push(Event::WindowNamed { window, named: further });
+        self.name_in(window, names);
+    }
+
+    /// A control window names a further window from now on.
+    fn name_in(&mut self, window: WindowId, (entry, named): (WindowEntry, Further)) {
+        self.push(Event::WindowNamed { window, named });
         if let Some(a) = self.rim_mut().windows.get_mut(&window) {
-            a.window.name_window(entry.index.get(), entry);
+            a.window.name_window(named.index, entry);
         }
     }
 
@@ -215,25 +262,26 @@ pub trait FurtherWindows: System {
         kept: Self::Kept,
     ) -> Result<(), String> {
         let mut note: FurtherNote = serde_json::from_str(note).map_err(|e| e.to_string())?;
+        if !(1..=2).contains(&note.peers.len()) {
+            return Err(format!("it has {} VMs", note.peers.len()));
+        }
         let file = self.regain_further(kept)?;
-        note.of = note.of.filter(|window| self.rim().windows.contains_key(window));
-        let d = HostFurther::take_up(file, note).map_err(|e| e.to_string())?;
-        let named = d.note.of.map(|window| (window, d.entry(), d.further()));
         let rim = self.rim_mut();
+        for peer in &mut note.peers {
+            peer.of = peer.of.filter(|window| rim.windows.contains_key(window));
+        }
+        let d = HostFurther::take_up(file, note).map_err(|e| e.to_string())?;
+        let places = d.note.peers.iter().enumerate();
+        let named: Vec<_> = places.filter_map(|(at, p)| Some((p.of?, d.names(at)))).collect();
         rim.next_id = rim.next_id.max(id);
         rim.further.insert(id, d);
-        if let Some((window, entry, further)) = named {
-            if let Some(a) = self.rim_mut().windows.get_mut(&window) {
-                a.window.name_window(entry.index.get(), entry);
-            }
-            self.push(Event::WindowNamed { window, named: further });
-        }
+        named.into_iter().for_each(|(window, names)| self.name_in(window, names));
         Ok(())
     }
 
     /// The data window that a VM's control window names by a number.
     fn data_of(&self, window: WindowId, index: u16) -> Option<(WindowId, &HostFurther)> {
-        let its = |d: &HostFurther| (d.note.of, d.note.index) == (Some(window), index);
+        let its = |d: &HostFurther| d.note.role() == Role::Data && d.is_named(window, index);
         self.rim().further.iter().find(|(_, d)| its(d)).map(|(id, d)| (*id, d))
     }
 

@@ -2,15 +2,15 @@
 //! what becomes of them with their VM and their manager.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use vfun_admin::{Ask, AskError, Reply, WindowRow};
 use vfun_tests_local::Stand;
 use vfun_tests_local::raw::Raw;
-use vfun_wire::Nack;
 use vfun_wire::header::{FURTHER_HEAP_OFF, Role, WINDOWS_OFF, WindowEntry, WindowHeader};
 use vfun_wire::limits::WINDOWS_MAX;
 use vfun_wire::message::{BufferAck, BufferGet, Kind, WindowHere};
 use vfun_wire::version::Features;
+use vfun_wire::{Nack, NackCode};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -41,6 +41,27 @@ fn row(stand: &Stand, name: &str) -> WindowRow {
     }
 }
 
+/// All VMs that it is for have it in the tables of their control windows.
+fn is_named(stand: &Stand, name: &str) -> bool {
+    row(stand, name).peers.iter().all(|p| p.named)
+}
+
+/// Its number in each of its VMs.
+fn numbers(w: &WindowRow) -> Vec<u16> {
+    w.peers.iter().filter_map(|p| p.index).collect()
+}
+
+/// Which of its VMs have it, as the manager knows.
+fn here(stand: &Stand, name: &str) -> Vec<bool> {
+    row(stand, name).peers.iter().map(|p| p.here).collect()
+}
+
+fn kill_with_keeper(stand: &mut Stand) {
+    let keeper = stand.keeper();
+    stand.kill_vfund();
+    let _ = std::process::Command::new("kill").args(["-9", &keeper.to_string()]).status();
+}
+
 /// The entries of a control window's table that name something.
 fn table(control: &Path) -> Vec<WindowEntry> {
     let all = fs::read(control).unwrap();
@@ -54,6 +75,11 @@ fn header(file: &Path) -> WindowHeader {
     WindowHeader::read_from_prefix(&fs::read(file).unwrap()).unwrap().0
 }
 
+/// Its page 0.
+fn page(file: &Path) -> Vec<u8> {
+    fs::read(file).unwrap()[..vfun_wire::PAGE].to_vec()
+}
+
 #[test]
 fn a_window_is_named_by_its_key_and_lives_as_long_as_it_is_declared() {
     let mut stand = Stand::start();
@@ -62,14 +88,14 @@ fn a_window_is_named_by_its_key_and_lives_as_long_as_it_is_declared() {
     assert_eq!(table(&control), []);
     let one = add(&stand, &declared("one", "vm1", "")).unwrap();
     let two = add(&stand, &declared("two", "vm1", "pages = \"4 KiB\"")).unwrap();
-    assert_eq!((one.index, two.index), (Some(1), Some(2)));
-    stand.until("both to be named", |s| row(s, "one").named && row(s, "two").named);
-    assert!(!row(&stand, "one").here, "no guest has it");
+    assert_eq!((numbers(&one), numbers(&two)), (vec![1], vec![2]));
+    stand.until("both to be named", |s| is_named(s, "one") && is_named(s, "two"));
+    assert_eq!(row(&stand, "one").here(), 0, "no guest has it");
     let entries = table(&control);
     for (w, e) in [(&one, entries[0]), (&two, entries[1])] {
         let h = header(&w.file);
         h.check(2 << 20, Role::Data).unwrap();
-        assert_eq!((e.index.get(), e.key), (w.index.unwrap(), h.key));
+        assert_eq!((vec![e.index.get()], e.key), (numbers(w), h.key));
         assert_eq!((e.role, e.heap().from), (h.role, FURTHER_HEAP_OFF as u64));
     }
     assert_ne!(entries[0].key, entries[1].key);
@@ -78,12 +104,10 @@ fn a_window_is_named_by_its_key_and_lives_as_long_as_it_is_declared() {
     stand.kill_vfund();
     stand.start_vfund();
     assert_eq!(table(&control), entries);
-    assert!(row(&stand, "one").named && row(&stand, "two").index == Some(2));
-    let keeper = stand.keeper();
-    stand.kill_vfund();
-    let _ = std::process::Command::new("kill").args(["-9", &keeper.to_string()]).status();
+    assert!(is_named(&stand, "one") && numbers(&row(&stand, "two")) == [2]);
+    kill_with_keeper(&mut stand);
     stand.start_vfund();
-    stand.until("both to be named again", |s| row(s, "one").named && row(s, "two").named);
+    stand.until("both to be named again", |s| is_named(s, "one") && is_named(s, "two"));
     let anew = table(&control);
     assert_eq!(anew.len(), 2);
     assert!(anew.iter().all(|e| entries.iter().all(|old| old.key != e.key)), "keys are used again");
@@ -93,7 +117,7 @@ fn a_window_is_named_by_its_key_and_lives_as_long_as_it_is_declared() {
     stand.until("the file to go", |_| !one.file.exists());
     stand.until("it to be missed", |s| row(s, "one").trouble.is_some());
     client(&stand, "vm1");
-    stand.until("it to be named", |s| row(s, "one").named && row(s, "one").trouble.is_none());
+    stand.until("it to be named", |s| is_named(s, "one") && row(s, "one").trouble.is_none());
     stand.ask(&Ask::RemoveWindow { name: "one".into() });
     assert!(!one.file.exists() && two.file.exists());
     let left: Vec<u16> = table(&control).iter().map(|e| e.index.get()).collect();
@@ -111,7 +135,9 @@ fn what_cannot_be_declared_is_refused_with_what_to_do() {
     refused(&declared("w", "vm2", ""), "there is no VM vm2");
     refused(&declared("w", "vm1/b", ""), "there is no VM vm1/b");
     refused(&declared("w", "host", ""), "there is no VM host");
-    refused(&declared("w", "vm1\", \"vm2", ""), "no links");
+    refused(&declared("w", "vm1\", \"vm2", ""), "there is no VM vm2");
+    refused(&declared("w", "vm1\", \"vm1/vm1", ""), "w.toml:2: VM vm1 is there twice");
+    refused(&declared("w", "vm1\", \"vm2\", \"vm3", ""), "the two VMs that share it");
     refused("name = \"w\"\npeers = [\"vm1\"]\nbytes = \"1000\"", "w.toml:3");
     // Where the host has huge pages to spare it works; else it says how to get some.
     if let Err(e) = add(&stand, &declared("huge", "vm1", "pages = \"2 MiB\"")) {
@@ -145,7 +171,7 @@ fn a_window_whose_manifest_cannot_be_written_is_as_it_was() {
         assert!(e.contains("could not be written"), "{e}");
     }
     assert_eq!(table(&control), before, "the first one was made anew");
-    assert!(first.file.exists() && row(&stand, "first").named);
+    assert!(first.file.exists() && is_named(&stand, "first"));
     assert!(!stand.root().join("virtfun_second").exists());
 }
 
@@ -166,7 +192,7 @@ fn a_manifest_that_cannot_be_removed_or_has_anothers_name_is_said() {
         }
         other => panic!("{other:?}"),
     }
-    assert!(one.file.exists() && row(&stand, "one").named, "half of it went");
+    assert!(one.file.exists() && is_named(&stand, "one"), "half of it went");
     fs::remove_dir_all(&manifest).unwrap();
     stand.ask(&Ask::RemoveWindow { name: "one".into() });
     assert!(!one.file.exists());
@@ -210,6 +236,119 @@ fn no_buffer_lies_in_a_window_that_was_not_taken_up() {
     stand.start_vfund();
     assert!(stand.log().contains("could not be taken up"), "{}", stand.log());
     assert_eq!(buffer(&mut app), 0, "{}", stand.log());
+}
+
+/// A manager, the VMs vm1 and vm2, of which vm2 has a data window besides, a link of
+/// both, and the control windows of both.
+fn linked() -> (Stand, WindowRow, [PathBuf; 2]) {
+    let stand = Stand::start();
+    ["vm1", "vm2"].iter().for_each(|vm| client(&stand, vm));
+    add(&stand, &declared("bulk", "vm2", "")).unwrap();
+    let link = add(&stand, &declared("pair", "vm2\", \"vm1", "")).unwrap();
+    stand.until("both to be named", |s| is_named(s, "bulk") && is_named(s, "pair"));
+    let controls = ["vm1", "vm2"].map(|vm| stand.root().join(format!("virtfun-{vm}")));
+    (stand, link, controls)
+}
+
+/// What a control window's table says of the window in a file.
+fn entry(control: &Path, further: &Path) -> Option<(u16, u16)> {
+    let key = header(further).key;
+    let found = table(control).into_iter().find(|e| e.key == key);
+    found.map(|e| (e.index.get(), e.role.get()))
+}
+
+/// What its two VMs have in a link, far behind its header.
+const THEIRS: (u64, &[u8]) = (1 << 20, b"what two VMs share");
+
+fn theirs(file: &Path) -> Vec<u8> {
+    fs::read(file).unwrap()[THEIRS.0 as usize..][..THEIRS.1.len()].to_vec()
+}
+
+fn write(file: &Path, offset: u64, bytes: &[u8]) {
+    let file = fs::File::options().write(true).open(file).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, bytes, offset).unwrap();
+}
+
+#[test]
+fn a_link_has_one_key_in_both_vms_and_stays_when_one_of_them_starts_again() {
+    let (stand, link, controls) = linked();
+    let role = Role::Link.to_wire();
+    let is_linked = || controls.each_ref().map(|c| entry(c, &link.file));
+    assert_eq!((link.role.as_str(), numbers(&link)), ("link", vec![1, 2]));
+    assert_eq!(is_linked(), [Some((1, role)), Some((2, role))]);
+    let (first, first_page) = (header(&link.file), page(&link.file));
+    first.check(2 << 20, Role::Link).unwrap();
+    write(&link.file, THEIRS.0, THEIRS.1);
+
+    // The VM's control window goes and another one comes: the guest spoilt it.
+    let (data, before) = (row(&stand, "bulk").file, header(&controls[1]).generation);
+    let data_before = header(&data);
+    write(&controls[1], 0, &[0; 64]);
+    let anew = |s: &Stand| {
+        let h = header(&controls[1]);
+        h.generation.get() > before.get() && is_named(s, "pair") && is_named(s, "bulk")
+    };
+    stand.until("its control window to be laid out anew", anew);
+    assert_ne!(header(&data).key, data_before.key, "a data window is laid out anew with it");
+    assert_eq!(is_linked(), [Some((1, role)), Some((2, role))]);
+    assert_eq!((page(&link.file), theirs(&link.file)), (first_page, THEIRS.1.to_vec()));
+
+    // It goes with one of its VMs, and not with anything else.
+    stand.ask(&Ask::RemoveWindow { name: "bulk".into() });
+    assert!(link.file.exists() && is_named(&stand, "pair"));
+    stand.ask(&Ask::RemoveClient { name: "vm1".into() });
+    stand.until("the file to go", |_| !link.file.exists());
+    assert_eq!(table(&controls[1]), []);
+    stand.until("it to be missed", |s| row(s, "pair").trouble.is_some());
+    client(&stand, "vm1");
+    stand.until("it to be named", |s| is_named(s, "pair"));
+    assert_eq!(numbers(&row(&stand, "pair")), [1, 1]);
+    assert_ne!(header(&link.file).key, first.key);
+    assert_ne!(theirs(&link.file), THEIRS.1);
+    stand.ask(&Ask::RemoveWindow { name: "pair".into() });
+    assert!(!link.file.exists());
+    controls.iter().for_each(|c| assert_eq!(table(c), []));
+}
+
+#[test]
+fn each_vm_of_a_link_says_by_itself_that_it_is_here_and_no_buffer_lies_there() {
+    let (mut stand, link, controls) = linked();
+    client(&stand, "vm3");
+    let mut apps = controls.each_ref().map(|c| Raw::of_file(c));
+    says(&mut apps[0], &link.file, 1).unwrap();
+    assert_eq!(here(&stand, "pair"), [true, false]);
+    says(&mut apps[1], &link.file, 1).unwrap();
+    let data = row(&stand, "bulk").file;
+    says(&mut apps[1], &data, 1).unwrap();
+    // Number 1 in vm2 is a data window, in vm1 it is the link.
+    assert_eq!(apps.each_mut().map(buffer), [0, 1]);
+    // Another VM that has got hold of its key is not one of the two.
+    let mut other = Raw::of_file(&stand.root().join("virtfun-vm3"));
+    let refused = says(&mut other, &link.file, 1).unwrap_err();
+    assert_eq!(refused.code, NackCode::Stale);
+    says(&mut apps[0], &link.file, 0).unwrap();
+    assert_eq!(here(&stand, "pair"), [false, true]);
+
+    let tables = controls.each_ref().map(|c| table(c));
+    let (first, pages) = (header(&link.file), [&link.file, &data].map(|f| page(f)));
+    write(&link.file, THEIRS.0, THEIRS.1);
+    stand.kill_vfund();
+    stand.start_vfund();
+    assert_eq!(here(&stand, "pair"), [false, true]);
+    assert_eq!(controls.each_ref().map(|c| table(c)), tables);
+    assert_eq!([&link.file, &data].map(|f| page(f)), pages);
+    assert_eq!(theirs(&link.file), THEIRS.1);
+    says(&mut apps[0], &link.file, 1).unwrap();
+    assert_eq!(here(&stand, "pair"), [true, true]);
+    assert_eq!(apps.each_mut().map(buffer), [0, 1]);
+
+    // Without the keeper it is made anew: what was in it may be of other VMs.
+    kill_with_keeper(&mut stand);
+    stand.start_vfund();
+    stand.until("it to be named again", |s| is_named(s, "pair"));
+    assert_eq!(here(&stand, "pair"), [false, false]);
+    assert_ne!(header(&link.file).key, first.key);
+    assert_ne!(theirs(&link.file), THEIRS.1, "it was not emptied");
 }
 
 #[test]

@@ -7,24 +7,33 @@ use crate::fail::{Exit, Failure, Result};
 use crate::out::Output;
 use crate::vmm;
 use std::time::{Duration, Instant};
-use vfun_admin::WindowRow;
+use vfun_admin::{WindowPeer, WindowRow};
 
-impl Goes for WindowRow {
+/// A further window that is about to be plugged in.
+struct Plug<'a> {
+    window: &'a WindowRow,
+    /// Until its guest says that it has it.
+    waits: bool,
+}
+
+impl Goes for Plug<'_> {
     fn of_vmm(&self) -> Result<vmm::Window<'_>> {
-        Ok(vmm::further(self))
+        Ok(vmm::further(self.window))
     }
 
     fn is_free(&self) -> Result<()> {
-        match self.here {
+        let w = self.window;
+        let mut without = w.peers.iter().filter(|p| !p.here).peekable();
+        if without.peek().is_none() {
+            let (name, vms) = (&w.name, w.vms());
+            let what = format!("window {name} is in VM {vms} already, and this is another one");
+            return Err(Failure::new(Exit::Failed, what).advise(
+                "`vfun detach` takes it out there; a window of another VM: `vfun window add`",
+            ));
+        }
+        match self.waits && !without.any(|p| p.named) {
+            true => Err(unnamed(w)),
             false => Ok(()),
-            true => Err(Failure::new(
-                Exit::Failed,
-                format!(
-                    "window {} is in VM {} already, and this is another one",
-                    self.name, self.vm
-                ),
-            )
-            .advise("`vfun detach` takes it out there; a window of another VM: `vfun window add`")),
         }
     }
 }
@@ -35,17 +44,18 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs, name: &str) -> R
     if let Some(why) = &window.trouble {
         return Err(Failure::new(Exit::Failed, format!("window {name} is not there: {why}")));
     }
-    if !args.no_wait && !window.named {
+    let plug = Plug { window: &window, waits: !args.no_wait };
+    if plug.waits && !window.peers.iter().any(|p| p.named) {
         return Err(unnamed(&window));
     }
     let began = Instant::now();
     let plugged = match &target.qmp {
-        Some(socket) => qemu::attach(socket, &window, args.bus.as_deref())?,
-        None => target.domain().attach(&window)?,
+        Some(socket) => qemu::attach(socket, &plug, args.bus.as_deref())?,
+        None => target.domain().attach(&plug)?,
     };
     let mut done = Done {
         window: Some(name.to_owned()),
-        client: window.vm.clone(),
+        client: window.vms(),
         device: window.device_id(),
         transport: "ivshmem-plain".into(),
         attached: true,
@@ -55,12 +65,15 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs, name: &str) -> R
         took_ms: plugged.took.map(ms),
         ..Done::default()
     };
-    if !args.no_wait {
-        if !comes(admin, name, target)? {
-            return Err(late(&find(admin, name)?, target, !done.already));
+    if plug.waits {
+        let Some(came) = comes(admin, &window, done.already, target)? else {
+            return Err(late(&window, target, !done.already));
+        };
+        if let Some(vm) = whose(&window, &came, done.already) {
+            done.client = vm;
+            done.connected = Some(true);
+            done.connected_ms = (!done.already).then(|| ms(began.elapsed()));
         }
-        done.connected = Some(true);
-        done.connected_ms = (!done.already).then(|| ms(began.elapsed()));
     }
     show(output, target, &done)
 }
@@ -90,26 +103,51 @@ fn unplug(target: &Target, id: &str, at_most: Duration) -> Result<Plugged> {
 
 /// Why one is not plugged in that no guest would say it has.
 fn unnamed(w: &WindowRow) -> Failure {
+    let missing: Vec<&str> =
+        w.peers.iter().filter(|p| !p.here && !p.named).map(|p| p.vm.as_str()).collect();
+    let (vms, first) = (missing.join(" or "), missing.first().copied().unwrap_or_default());
     Failure::new(
         Exit::Failed,
-        format!("window {} is of no use now: no control window of VM {} names it", w.name, w.vm),
+        format!("window {} is of no use now: no control window of VM {vms} names it", w.name),
     )
     .advise(format!(
-        "the VM's own window comes first: `vfun client show {}` says how. If the VM has it, services still use what lay in {}: try again in a moment. --no-wait plugs it in all the same",
-        w.vm, w.name
+        "the VM's own window comes first: `vfun client show {first}` says how. If the VM has it, services still use what lay in {}: try again in a moment. --no-wait plugs it in all the same",
+        w.name
     ))
 }
 
-/// Waits until the guest has said that it has it; false if it does not in time.
-fn comes(admin: &Admin, name: &str, target: &Target) -> Result<bool> {
+/// Waits until a VM more than before has said that it has it; none if none does in time.
+/// Where the device was there before, that may have been said.
+fn comes(
+    admin: &Admin,
+    before: &WindowRow,
+    already: bool,
+    target: &Target,
+) -> Result<Option<WindowRow>> {
     let until = Instant::now() + target.timeout();
-    while !find(admin, name)?.here {
+    let due = if already { before.here().max(1) } else { before.here() + 1 };
+    loop {
+        let now = find(admin, &before.name)?;
+        if now.here() >= due {
+            return Ok(Some(now));
+        }
         if Instant::now() >= until {
-            return Ok(false);
+            return Ok(None);
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    Ok(true)
+}
+
+/// The VM that has said so; none where nobody can tell whether it is this one: of a link
+/// that was plugged in before, the other VM may have said it.
+fn whose(before: &WindowRow, now: &WindowRow, already: bool) -> Option<String> {
+    let had = |p: &&WindowPeer| before.peers.iter().any(|b| b.vm == p.vm && b.here);
+    let mut came = now.peers.iter().filter(|p| p.here && !had(p));
+    match came.next() {
+        Some(p) if now.peers.len() == 1 || !already => Some(p.vm.clone()),
+        _ if now.here() == now.peers.len() => Some(now.vms()),
+        _ => None,
+    }
 }
 
 /// No guest has said in time that it has it. What this call plugged in is taken out
@@ -133,6 +171,60 @@ fn late(w: &WindowRow, target: &Target, ours: bool) -> Failure {
     );
     Failure::new(Exit::Unreachable, what).advise(format!(
         "is it VM {}, whose window it is? It needs the kernel module: `lsmod` and `dmesg` there tell of vfun",
-        w.vm
+        w.vms().replace(" and ", " or ")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(peers: &[(&str, bool, bool)]) -> WindowRow {
+        let peer = |&(vm, named, here): &(&str, bool, bool)| WindowPeer {
+            vm: vm.into(),
+            index: Some(1),
+            named,
+            here,
+        };
+        WindowRow {
+            name: "pair".into(),
+            role: "link".into(),
+            bytes: 1 << 20,
+            page: 4096,
+            file: "/dev/shm/virtfun_pair".into(),
+            peers: peers.iter().map(peer).collect(),
+            buffers: 0,
+            trouble: None,
+        }
+    }
+
+    #[test]
+    fn a_link_that_both_vms_have_or_the_other_one_cannot_use_is_not_plugged_in() {
+        let refused = |peers: &[(&str, bool, bool)], waits| {
+            let window = window(peers);
+            Plug { window: &window, waits }.is_free().err().map(|e| e.text())
+        };
+        let both = refused(&[("a", true, true), ("b", true, true)], false).unwrap();
+        assert!(both.contains("is in VM a and b already"), "{both}");
+        let other = [("a", true, true), ("b", false, false)];
+        let unnamed = refused(&other, true).unwrap();
+        assert!(unnamed.contains("no control window of VM b names it"), "{unnamed}");
+        assert_eq!(refused(&other, false), None);
+        assert_eq!(refused(&[("a", true, true), ("b", true, false)], true), None);
+    }
+
+    #[test]
+    fn whose_guest_said_it_is_told_only_where_it_is_known() {
+        let [none, a, both] = [(false, false), (true, false), (true, true)]
+            .map(|(a, b)| window(&[("a", true, a), ("b", true, b)]));
+        assert_eq!(whose(&none, &a, false).as_deref(), Some("a"));
+        assert_eq!(whose(&a, &both, false).as_deref(), Some("b"));
+        // It was plugged in before: into which VM, nobody knows.
+        assert_eq!(whose(&a, &a, true), None);
+        assert_eq!(whose(&none, &a, true), None);
+        assert_eq!(whose(&both, &both, true).as_deref(), Some("a and b"));
+        let [out, within] = [false, true].map(|here| window(&[("a", true, here)]));
+        assert_eq!(whose(&out, &within, true).as_deref(), Some("a"));
+        assert_eq!(whose(&within, &within, true).as_deref(), Some("a"));
+    }
 }

@@ -32,7 +32,7 @@ Examples:
 
 A further window of the VM (`vfun window add`) comes and goes by its name, while the first one is in \
 use. The VM needs the kernel module, which tells the manager that the window is there. Buffers that lie \
-in it end when it is taken out; all else goes on:
+in it end when it is taken out; all else goes on. A link goes into each of its two VMs:
   vfun attach vm1 --window bulk
   vfun detach vm1 --window bulk";
 
@@ -332,7 +332,9 @@ fn show(output: Output, target: &Target, done: &Done) -> Result<()> {
     if let Some(took) = done.took_ms {
         facts = facts.fact("took", format!("{took} ms"));
     }
-    let unseen = done.transport.parse().is_ok_and(vfun_admin::Transport::in_file);
+    // The guest's kernel module says of a further window that it has it.
+    let unseen =
+        done.window.is_none() && done.transport.parse().is_ok_and(vfun_admin::Transport::in_file);
     facts = match (done.attached, done.connected, done.connected_ms) {
         (true, Some(_), Some(took)) => {
             facts.fact("manager", format!("sees the VM, {took} ms after the start"))

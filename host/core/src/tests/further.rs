@@ -6,14 +6,22 @@ use crate::further::Further;
 const KEY: [u64; 2] = [11, 12];
 
 fn named(key: [u64; 2]) -> Event {
-    let named = Further { index: 1, key, bytes: 4 * MIB, page: 2 * MIB, here: true };
-    Event::WindowNamed { window: 1, named }
+    named_as(1, 1, key, false)
+}
+
+fn named_as(window: u32, index: u16, key: [u64; 2], link: bool) -> Event {
+    let named = Further { index, key, bytes: 4 * MIB, page: 2 * MIB, link, here: true };
+    Event::WindowNamed { window, named }
 }
 
 fn here(b: &mut Bed, key: [u64; 2], here: u16) -> Result<Vec<u8>, Nack> {
+    here_in(b, 1, key, here)
+}
+
+fn here_in(b: &mut Bed, window: u32, key: [u64; 2], here: u16) -> Result<Vec<u8>, Nack> {
     let key = key.map(U64::new);
     let said = WindowHere { key, here: U16::new(here), reserved: [0; 6] };
-    answer(&b.ask(1, Kind::Window, 0, said.as_bytes()))
+    answer(&b.ask(window, Kind::Window, 0, said.as_bytes()))
 }
 
 fn get(b: &mut Bed, session: u64, flags: u32) -> Vec<Action> {
@@ -125,4 +133,41 @@ fn another_manager_goes_on_with_what_was_named_and_there() {
     assert!(b.core.further(1, 1).unwrap().here);
     assert!(b.core.buffers().any(|(h, x)| h == buffer && x.memory == 1 && !x.is_over()));
     assert_eq!(got(&get(&mut b, session, 0)).1, 1);
+}
+
+#[test]
+fn a_link_is_here_for_each_of_its_vms_and_nothing_is_laid_out_in_it() {
+    let mut b = Bed::new();
+    // In two control windows by one key, with another number in each.
+    b.feed(named_as(1, 1, KEY, true));
+    b.feed(named_as(2, 5, KEY, true));
+    let is_here = |b: &Bed| [(1, 1), (2, 5)].map(|(w, i)| b.core.further(w, i).unwrap().here);
+    assert_eq!(is_here(&b), [false, false]);
+    here(&mut b, KEY, 1).unwrap();
+    assert_eq!(is_here(&b), [true, false]);
+    here_in(&mut b, 2, KEY, 1).unwrap();
+    assert_eq!(is_here(&b), [true, true]);
+    let session = b.hello(1, b"").unwrap().session.get();
+    assert_eq!(got(&get(&mut b, session, 0)).1, 0, "a buffer lies in a link");
+    // It is no memory for a driver's contiguous buffers, either.
+    let refused = answer(&get(&mut b, session, BUFFER_CONTIGUOUS)).unwrap_err();
+    assert_eq!(refused.code, NackCode::BeyondLimit);
+    b.take_over(|_| true);
+    // The rim names what it took up.
+    b.feed(named_as(1, 1, KEY, true));
+    b.feed(named_as(2, 5, KEY, true));
+    assert_eq!(is_here(&b), [true, true]);
+    // A data window beside it is memory.
+    b.feed(named_as(1, 2, [21, 22], false));
+    here(&mut b, [21, 22], 1).unwrap();
+    assert_eq!(got(&get(&mut b, session, 0)).1, 2);
+    // A module that starts anew says again what it has; the other VM's has said it.
+    answer(&b.ask(1, Kind::Reset, 0, &[0; 8])).unwrap();
+    assert_eq!(is_here(&b), [false, true]);
+    here(&mut b, KEY, 1).unwrap();
+    here_in(&mut b, 2, KEY, 0).unwrap();
+    assert_eq!(is_here(&b), [true, false]);
+    b.feed(Event::WindowUnnamed { window: 1, index: 1 });
+    assert_eq!(here(&mut b, KEY, 0).unwrap_err().code, NackCode::Stale);
+    here_in(&mut b, 2, KEY, 1).unwrap();
 }

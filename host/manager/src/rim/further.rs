@@ -5,12 +5,13 @@
 //! not be made or its pages went away, is tried again now and then.
 
 use super::Daemon;
-use super::wiring::file::{NotMade, make};
+use super::wiring::file::{Found, NotMade, make};
 use super::wiring::owner::Whose;
 use crate::admin::Reply;
-use crate::admin::window::{WindowRow, device_id};
+use crate::admin::window::{WindowPeer, WindowRow, device_id};
 use crate::core::WindowId;
 use crate::core::buffers::Buffer;
+use crate::core::catalog::VmId;
 use crate::limits::WINDOW_AGAIN;
 use crate::manifest::window::{FurtherWindow, HUGE, further_window};
 use crate::tree::window_manifest;
@@ -22,7 +23,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use vfun_rim::further::{HostFurther, free_index};
+use vfun_admin::VmName;
+use vfun_rim::further::{HostFurther, PeerNote, free_index};
 use vfun_rim::methods::*;
 use vfun_wire::limits::WINDOWS_MAX;
 
@@ -67,7 +69,7 @@ impl Daemon {
         let made = match self.further.windows.get(&name) {
             Some(old) if *old != window => {
                 return Err(format!(
-                    "window '{name}' exists with another VM, size or pages: remove it first (`vfun detach` takes it out of its VM)"
+                    "window '{name}' exists with other VMs, size or pages: remove it first (`vfun detach` takes it out of its VM)"
                 ));
             }
             Some(_) => false,
@@ -115,29 +117,37 @@ impl Daemon {
 
     /// All that are declared.
     pub(super) fn further_rows(&self) -> Vec<WindowRow> {
+        let lies = |at| {
+            let there = |b: &Buffer| (b.holder.window, b.memory) == at && !b.lost;
+            self.rim.core.buffers().filter(|(_, b)| there(b)).count()
+        };
         let row = |w: &FurtherWindow| {
-            let note = self.laid_out(&w.name).map(|(_, d)| d.note());
-            let named = note.and_then(|n| Some((n.of?, n.index)));
-            let further = named.and_then(|(of, index)| self.rim.core.further(of, index));
-            let lies = |at| {
-                let there = |b: &Buffer| (b.holder.window, b.memory) == at && !b.lost;
-                self.rim.core.buffers().filter(|(_, b)| there(b)).count()
-            };
+            let noted = self.laid_out(&w.name).map_or(&[][..], |(_, d)| d.note().peers.as_slice());
+            let peer = |(at, vm)| self.peer_row(vm, noted.get(at));
             WindowRow {
                 name: w.name.clone(),
-                vm: w.vm.to_string(),
-                role: "data".into(),
+                role: if w.vms.len() == 1 { "data" } else { "link" }.into(),
                 bytes: w.bytes,
                 page: w.page,
                 file: self.further_file(w).unwrap_or_default(),
-                index: note.map(|n| n.index),
-                named: further.is_some(),
-                here: further.is_some_and(|f| f.here),
-                buffers: named.map_or(0, lies),
+                peers: w.vms.iter().enumerate().map(peer).collect(),
+                buffers: noted.iter().filter_map(PeerNote::place).map(&lies).sum(),
                 trouble: self.further.troubles.get(&w.name).cloned(),
             }
         };
         self.further.windows.values().map(row).collect()
+    }
+
+    /// One of its VMs, and what that has of it.
+    fn peer_row(&self, vm: &VmName, note: Option<&PeerNote>) -> WindowPeer {
+        let named = note.and_then(PeerNote::place);
+        let named = named.and_then(|(of, index)| self.rim.core.further(of, index));
+        WindowPeer {
+            vm: vm.to_string(),
+            index: note.map(|n| n.index),
+            named: named.is_some(),
+            here: named.is_some_and(|f| f.here),
+        }
     }
 
     /// What is wrong with windows, for people.
@@ -184,10 +194,10 @@ impl Daemon {
         let of = |name: &str| self.further.windows.get(name);
         let gone = self.rim.further.values().filter_map(|d| {
             let name = &d.note().name;
-            let vm = of(name).and_then(|w| self.rim.core.catalog().vm_named(&w.vm));
-            let same = vm.is_some_and(|vm| d.is_of(vm.client.id, Some(&vm.vm.name)));
-            let why = match (same, d.pages().is_lost()) {
-                (false, _) => "it or its VM is declared no more",
+            let vms = of(name).and_then(|w| self.vms_of(w).ok()).unwrap_or_default();
+            let noted = d.note().peers.iter();
+            let why = match (noted.map(PeerNote::vm_id).eq(vms), d.pages().is_lost()) {
+                (false, _) => "it or a VM of it is declared no more",
                 (true, true) => "its pages went away",
                 (true, false) => return None,
             };
@@ -206,22 +216,35 @@ impl Daemon {
         found.map(|(id, d)| (*id, d))
     }
 
+    /// The VMs that a window is for; an error if one of them is not declared.
+    fn vms_of(&self, w: &FurtherWindow) -> Result<Vec<VmId>, String> {
+        let id = |name| {
+            let vm = self.rim.core.catalog().vm_named(name).map(|vm| vm.id());
+            vm.ok_or_else(|| format!("there is no VM {name}: `vfun client list` shows them"))
+        };
+        w.vms.iter().map(id).collect()
+    }
+
+    /// The number that a window gets in one of its VMs.
+    fn numbered(&self, vm: VmId, name: &VmName) -> Result<(VmId, u16), String> {
+        let index = free_index(self.rim.further.values(), &vm)
+            .ok_or_else(|| format!("VM {name} has {WINDOWS_MAX} windows, as many as can be"))?;
+        Ok((vm, index))
+    }
+
     /// Makes the file of a window, and the window.
     fn make_further(&mut self, w: &FurtherWindow) -> Result<(), String> {
-        let Some(vm) = self.rim.core.catalog().vm_named(&w.vm) else {
-            return Err(format!("there is no VM {}: `vfun client list` shows them", w.vm));
-        };
-        let id = vm.id();
-        let index = free_index(self.rim.further.values(), &id)
-            .ok_or_else(|| format!("VM {} has {WINDOWS_MAX} windows, as many as can be", w.vm))?;
+        let vms = self.vms_of(w)?.into_iter().zip(&w.vms);
+        let vms = vms.map(|(vm, name)| self.numbered(vm, name)).collect::<Result<Vec<_>, _>>()?;
         let file = self.further_file(w)?;
         self.own_file(&Whose::Further(&w.name))?;
-        let fd = make(None, &file, &format_args!("window {}", w.name), w.bytes)
-            .map_err(|not| not_made(not, w))?;
-        let window = HostFurther::new(&w.name, fd, id, index, (w.bytes, w.page))
+        let of = format_args!("window {}", w.name);
+        let fd = make(None, &file, &of, w.bytes, Found::Goes).map_err(|not| not_made(not, w))?;
+        let window = HostFurther::new(&w.name, fd, vms, (w.bytes, w.page))
             .map_err(|e| format!("the window {}: {e}", file.display()))?;
         self.further_up(window);
-        tracing::info!(window = w.name, vm = %w.vm, index, "a further window is there");
+        let vms: Vec<String> = w.vms.iter().map(VmName::to_string).collect();
+        tracing::info!(window = w.name, vms = vms.join(", "), "a further window is there");
         Ok(())
     }
 
@@ -353,7 +376,7 @@ mod tests {
         let text = "name = \"w\"\npeers = [\"vm1\"]\nbytes = \"4 MiB\"\npages = \"2 MiB\"";
         let w = further_window(Path::new("w.toml"), text).unwrap();
         let said = |file: &str, bytes| {
-            let not = make(None, &dir.path().join(file), &"w", bytes).err().unwrap();
+            let not = make(None, &dir.path().join(file), &"w", bytes, Found::Goes).err().unwrap();
             not_made(not, &w)
         };
         let (missing, short) = (said("nowhere/w", w.bytes), said("w", 1 << 50));

@@ -60,7 +60,8 @@ impl<T: InFile> Wiring for T {
         let file = self.file(m, vm);
         let folder = self.make_room(&file)?;
         let (bytes, origin) = (vm.vm.window_bytes, Self::TRANSPORT.row().origin);
-        let fd = make(folder.as_ref(), &file, &format_args!("client {name}"), origin + bytes)?;
+        let of = format_args!("client {name}");
+        let fd = make(folder.as_ref(), &file, &of, origin + bytes, Found::Stays)?;
         let at = |e: &dyn std::fmt::Display| format!("the window {}: {e}", file.display());
         self.prefix(fd.as_fd(), bytes).map_err(|e| at(&e))?;
         let (memory, generation) = (Memory { file: fd, origin }, m.next_window_generation());
@@ -129,6 +130,15 @@ impl<T: InFile> Wiring for T {
     }
 }
 
+/// What becomes of what is in a file that is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::rim) enum Found {
+    /// It stays, but for what is laid out anew.
+    Stays,
+    /// It goes: the window may have been another VM's.
+    Goes,
+}
+
 /// Why the file of a window was not made.
 pub(in crate::rim) struct NotMade {
     /// A sentence for people.
@@ -150,12 +160,13 @@ impl From<String> for NotMade {
 }
 
 /// Makes the file of a window, or opens the one that is there; in its `folder`, if it
-/// has one of its own. `of` is who has the window.
+/// has one of its own. `of` is who has the window; `found` is for what is in it.
 pub(in crate::rim) fn make(
     folder: Option<&OwnedFd>,
     file: &Path,
     of: &dyn std::fmt::Display,
     bytes: u64,
+    found: Found,
 ) -> Result<OwnedFd, NotMade> {
     let at = |what: &str, e: Errno| NotMade {
         sentence: format!("the window {} {what}: {}", file.display(), io::Error::from(e)),
@@ -198,6 +209,10 @@ pub(in crate::rim) fn make(
             of,
         );
         return Err(other.into());
+    } else if found == Found::Goes {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&fd, hole, 0, bytes)
+            .map_err(|e| at("cannot be emptied, so remove it", e))?;
     }
     // All of it now: shared memory that runs out later would end whoever
     // touches the next page with SIGBUS, this manager included.
