@@ -125,6 +125,11 @@ pub fn said_by(guest: &Guest, name: &str) -> String {
     ok(guest, &format!("cat /tmp/{name}.out"))
 }
 
+/// Whether the module says so of the node's window of this number.
+pub fn sees(guest: &Guest, window: u16, what: &str) -> bool {
+    ok(guest, &format!("ranges /dev/vfun0 window {window}")).contains(what)
+}
+
 /// Waits until the `hold` of this name has seen its channel's end, and checks
 /// what it found: how its wait ended, the reason in its datain, and how further
 /// calls ended.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 use vfun_testguest::Guest;
 use vfun_tests_vm::fakehost::{BYTES, Bend, FakeHost};
-use vfun_tests_vm::module::{dmesg, healthy, hold, load, module_config, ok, said_by, until};
+use vfun_tests_vm::module::{dmesg, healthy, hold, load, module_config, ok, said_by, sees, until};
 use vfun_tests_vm::{LONG, boot};
 use vfun_wire::header::{Role, WindowHeader};
 use vfun_wire::range::{Access, Range};
@@ -155,10 +155,6 @@ fn held_open(guest: &Guest, what: &str, lines: u32) -> String {
 
 fn let_go(guest: &Guest) {
     ok(guest, "kill $(cat /tmp/holder)");
-}
-
-fn sees(guest: &Guest, window: u16, what: &str) -> bool {
-    ok(guest, &format!("ranges /dev/vfun0 window {window}")).contains(what)
 }
 
 #[test]

@@ -10,6 +10,8 @@
 //!   vfun-vm-app any ROUNDS                  waits for one of two calls by a descriptor
 //!   vfun-vm-app handles GRANT RESOURCE      what is answered to it without the library, in
 //!                                           the window of this PCI device, for others' handles
+//!   vfun-vm-app word RESOURCE OFFSET [HEX]  the word there in the window of this PCI device,
+//!                                           and writes another one
 //!   vfun-vm-app bulk                        has the host's driver fill a buffer, says so,
 //!                                           and waits for the buffer's end
 //!   vfun-vm-app fill HOW BYTES HEX          has the host's driver fill a buffer with each byte
@@ -39,6 +41,10 @@ fn main() -> ExitCode {
         ["buffer"] => buffer(),
         ["any", rounds] => any(number(rounds)),
         ["handles", grant, resource] => handles(grant, Path::new(resource)),
+        ["word", resource, offset] => word(Path::new(resource), number(offset), None),
+        ["word", resource, offset, hex] => {
+            word(Path::new(resource), number(offset), Some(bytes(hex)))
+        }
         ["bulk"] => bulk(),
         ["fill", how, size, hex] => {
             let request = BufferRequest::new(number(size) as usize);
@@ -265,6 +271,18 @@ fn handles(grant: &str, resource: &Path) -> Result<()> {
     let granted = all.filter(|s| *s != own && raw.ask(Kind::KeepAlive, *s, &[0; 8]).is_ok());
     println!("other sessions {}", granted.count());
     println!("own {}", raw.ask(Kind::Goodbye, own, &[0; 8]).is_ok());
+    Ok(())
+}
+
+/// The word at an offset of a device's window, its first byte first.
+fn word(resource: &Path, offset: u64, write: Option<Vec<u8>>) -> Result<()> {
+    let raw = Raw::of_file(resource);
+    let mut word = [0; 8];
+    raw.window.read(offset as usize, &mut word).expect("inside");
+    println!("{}", word.map(|b| format!("{b:02x}")).concat());
+    if let Some(bytes) = write {
+        raw.window.write(offset as usize, &bytes).expect("inside");
+    }
     Ok(())
 }
 
