@@ -28,6 +28,9 @@ use vfun_wire::{Handle, Nack, PAGE, page_up};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
+/// Why a buffer is over whose memory is gone.
+const MEMORY_TAKEN: &str = "its memory was taken from the VM";
+
 /// What an app asks for, once it is checked.
 struct Asked {
     grant: Handle,
@@ -391,23 +394,29 @@ impl Core {
             if index != CONTROL_WINDOW {
                 self.buffers.change(buffer, |b| b.lost = true);
             }
-            self.end_buffer(buffer, true, "its memory was taken from the VM", out);
+            self.end_buffer(buffer, true, MEMORY_TAKEN, out);
         }
         if let Some(w) = self.windows.get_mut(&window) {
             w.data.remove(&index);
         }
     }
 
-    /// Takes the ranges of buffers that notes tell of.
+    /// Takes the ranges of buffers that notes tell of. A manager may have been killed when
+    /// it had noted that a memory is gone, and not yet that its buffers are: those are lost.
     pub(super) fn knit_buffers(&mut self) -> Result<(), String> {
+        let mut lost = vec![];
         for (handle, b) in self.buffers.iter().filter(|(_, b)| !b.lost) {
             let Some(w) = self.windows.get_mut(&b.holder.window) else { continue };
-            let memory = w.memory_mut(b.memory);
-            let memory =
-                memory.ok_or(format!("buffer {handle} lies in a memory that is not there"))?;
+            let Some(memory) = w.memory_mut(b.memory) else {
+                lost.push(handle);
+                continue;
+            };
             if !memory.heap.take_at(b.offset, b.bytes) {
                 return Err(format!("buffer {handle} has a range that another one has"));
             }
+        }
+        for handle in lost {
+            self.buffers.change(handle, |b| b.lost = true);
         }
         Ok(())
     }
@@ -416,12 +425,17 @@ impl Core {
     pub(super) fn resume_buffers(&mut self, out: &mut Vec<Action>) {
         let unowned = |b: &Buffer| {
             let open = |h| self.grants.get(h).is_ok_and(|g| g.holder.session == b.holder.session);
-            self.sessions.get(b.holder.session).is_err()
+            b.lost
+                || self.sessions.get(b.holder.session).is_err()
                 || (b.grant != Handle::NONE && (!open(b.grant) || self.grant_closes(b.grant)))
         };
         let gone = |(h, b): (Handle, &Buffer)| (!b.is_over() && unowned(b)).then_some(h);
         let gone: Vec<Handle> = self.buffers.iter().filter_map(gone).collect();
-        gone.into_iter().for_each(|h| self.end_buffer(h, true, "its app is gone", out));
+        for buffer in gone {
+            let lost = self.buffers.get(buffer).is_ok_and(|b| b.lost);
+            let why = if lost { MEMORY_TAKEN } else { "its app is gone" };
+            self.end_buffer(buffer, true, why, out);
+        }
         self.follow_buffers(out);
         let all: Vec<Handle> = self.buffers.iter().map(|(h, _)| h).collect();
         for buffer in all {

@@ -517,5 +517,35 @@ fn notes_of_buffers_that_cannot_be_are_refused() {
     assert!(wrong("offset", 1).contains("no buffer has"));
     assert!(wrong("bytes", 0).contains("no buffer has"));
     assert!(wrong("bytes", 1 << 40).contains("another one has"));
-    assert!(wrong("memory", 7).contains("not there"));
+}
+
+#[test]
+fn a_buffer_whose_memory_notes_do_not_tell_of_ends_and_all_else_goes_on() {
+    let mut b = Bed::new();
+    let s = session(&mut b);
+    let (_, service) = b.active(1, s, "add");
+    memory(&mut b, 3, 16 * MIB, 4096);
+    let in_it = told(&ask(&mut b, s, get(0, 4096, 0, 0)))[0].2;
+    b.feed(Event::BufferHere { service, buffer: in_it });
+    let awaited = told(&ask(&mut b, s, get(0, 4096, 0, 0)))[0].2;
+    // Killed as it noted that the memory is gone, and of its buffers nothing yet.
+    let note = b.notes.get_mut("core/window/1").unwrap();
+    let mut window: serde_json::Value = serde_json::from_str(note).unwrap();
+    assert_eq!(window["data"][0]["index"], 3);
+    window["data"] = serde_json::json!([]);
+    *note = window.to_string();
+    let notes = b.notes.clone();
+    b.log.clear();
+    b.restore_from(&notes);
+    assert_eq!((b.core.totals().sessions, b.core.totals().buffers), (1, 2));
+    let out = b.feed(Event::Resume { alive: vec![service] });
+    let n = answer(&out).unwrap_err();
+    assert!(n.sentence.contains("its memory was taken from the VM"), "{n}");
+    assert_eq!(told(&out), [(false, service, in_it), (false, service, awaited)]);
+    assert!(b.core.is_touched(1, 3), "the service may write there until it has let go");
+    for buffer in [in_it, awaited] {
+        b.feed(Event::BufferLeft { service, buffer });
+    }
+    assert!(!b.core.is_touched(1, 3));
+    assert_eq!((b.core.totals().grants, b.core.totals().buffers), (1, 0));
 }
