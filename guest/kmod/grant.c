@@ -288,6 +288,33 @@ int vfun_activate(struct vfun_request *r)
 	return 0;
 }
 
+/*
+ * Buffers of a grant that is given back went with it. Those that were in use are
+ * not remembered any more (vfun_buffer_over); this is for those that had ended
+ * before, with their window. One that is just being given back is left to whoever
+ * does that.
+ */
+static void forget_buffers(struct vfun_request *r, u64 of)
+{
+	struct vfun_file *vf = r->vf;
+	struct vfun_grant *record, *next;
+	LIST_HEAD(over);
+
+	spin_lock(&vf->lock);
+	list_for_each_entry_safe(record, next, &vf->grants, list) {
+		if (vf->epoch != r->epoch ||
+		    record->what != VFUN_HOLDS_BUFFER ||
+		    record->state == VFUN_GRANT_BUSY ||
+		    !record->ch || record->ch->grant != of)
+			continue;
+		list_move(&record->list, &over);
+		vf->held[VFUN_HOLDS_BUFFER]--;
+	}
+	spin_unlock(&vf->lock);
+	list_for_each_entry_safe(record, next, &over, list)
+		vfun_grant_free(record);
+}
+
 /* RELEASE and BUFFER_PUT. */
 int vfun_give_back(struct vfun_request *r, enum vfun_holding what)
 {
@@ -302,10 +329,12 @@ int vfun_give_back(struct vfun_request *r, enum vfun_holding what)
 	if (ret)
 		return ret;
 	/* Before the host can give the pages to others. */
-	if (what == VFUN_HOLDS_GRANT)
+	if (what == VFUN_HOLDS_GRANT) {
 		vfun_kill_grant(vf, handle);
-	else
+		forget_buffers(r, handle);
+	} else {
 		vfun_kill_one(was.ch, VFUN_BREAK_REASON_RELEASED);
+	}
 	if (was.ch)
 		vfun_channel_put(was.ch);
 	ret = vfun_request_exchange(r);

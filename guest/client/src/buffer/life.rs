@@ -15,7 +15,8 @@ use vfun_wire::nack::NackCode;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
-/// How long a buffer that is dropped without [`crate::Buffer::close`] waits to be given back.
+/// How long a buffer that is dropped without [`crate::Buffer::close`], or that is found to be
+/// over, waits to be given back.
 pub(super) const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why a buffer is over.
@@ -114,7 +115,13 @@ impl Inner {
                 }
                 false => return Ok(()),
             };
-            self.end(over)?;
+            let session = self.end(over)?;
+            // What ends with its grant or session is given back with it. This goes on being
+            // one of those that the kernel module keeps for this session.
+            if let (Over::Unplugged, Some(session)) = (over, session) {
+                // Best effort: the module has it back with the session.
+                let _ = put(&session, self.handle, DROP_TIMEOUT);
+            }
         }
         Err(match *self.state() {
             State::Over(Over::Released) => Error::Released,

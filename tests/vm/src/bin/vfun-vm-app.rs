@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use vfun::{Buffer, BufferRequest, ConnectOptions, Error, Function, Result, Session, Waiter};
 use vfun_tests_local::raw::Raw;
 use vfun_window::{Access, Mapping};
+use vfun_wire::limits::BUFFERS;
 use vfun_wire::message::Kind;
 use vfun_wire::{Handle, PAGE};
 
@@ -78,7 +79,7 @@ fn connect() -> Result<Session> {
 }
 
 /// A buffer that the test driver fills, read until it is over: the error of that. Calls
-/// of the same session go on.
+/// of the same session go on, and it may have as many buffers as before.
 fn bulk() -> Result<()> {
     const BYTES: u64 = 3 * PAGE as u64;
     let session = connect()?;
@@ -86,6 +87,8 @@ fn bulk() -> Result<()> {
     let buffer = session.buffer(BYTES as usize)?;
     let fill = filling(&buffer, 0x5a);
     driver.call(&fill)?;
+    // At this one nobody looks before its function is released.
+    let _of_function = echo.buffer(PAGE)?;
     println!("filled {}", count(&buffer, 0x5a)?);
     let over = loop {
         echo.call(b"hello")?;
@@ -97,7 +100,11 @@ fn bulk() -> Result<()> {
     echo.call(b"hello")?;
     let refused = driver.call(&fill).map(drop);
     println!("over {over}; the driver: {}", refused.is_err());
-    session.buffer(PAGE)?.check()
+    for function in [driver, echo] {
+        function.release()?;
+    }
+    let all: Vec<Buffer> = (0..BUFFERS).map(|_| session.buffer(PAGE)).collect::<Result<_>>()?;
+    all.iter().try_for_each(Buffer::check)
 }
 
 /// What asks the test driver, in its mode for buffers, to set each byte of one.
