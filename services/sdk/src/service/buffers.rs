@@ -90,15 +90,25 @@ impl Buffers {
     }
 }
 
+/// What `statfs` says of hugetlbfs.
+const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
+
+/// Bytes of a page of a file of huge pages, by its file system and the size of a block that
+/// it reports. Of others that size is advice on reading, and may be as large (tmpfs with
+/// huge=always, XFS, network file systems).
+fn huge_page(file_system: i64, block: u64) -> Option<u64> {
+    (file_system == HUGETLBFS_MAGIC && block.is_power_of_two()).then_some(block)
+}
+
 /// Maps a range of a window's file for writing, with a guard where others can make the
 /// file shorter. Of a file of huge pages whole ones are mapped: the kernel refuses others.
 fn map(memory: &OwnedFd, at: u64, len: usize, sealed: bool) -> Result<WriteSpan, String> {
-    const HUGE: u64 = 2 << 20;
-    let stat = rustix::fs::fstat(memory).map_err(|e| e.to_string())?;
-    // Other file systems have blocks of a megabyte at most.
-    let page = u64::try_from(stat.st_blksize).ok().filter(|b| *b >= HUGE && b.is_power_of_two());
-    let before = at % page.unwrap_or(1);
-    let whole = (before + len as u64).checked_next_multiple_of(page.unwrap_or(1));
+    let failed = |e: rustix::io::Errno| e.to_string();
+    let file_system = rustix::fs::fstatfs(memory).map_err(failed)?.f_type as i64;
+    let block = u64::try_from(rustix::fs::fstat(memory).map_err(failed)?.st_blksize);
+    let page = block.ok().and_then(|block| huge_page(file_system, block)).unwrap_or(1);
+    let before = at % page;
+    let whole = (before + len as u64).checked_next_multiple_of(page);
     let whole = whole.and_then(|n| usize::try_from(n).ok()).ok_or("no window is as long")?;
     let map = match sealed {
         true => Mapping::new(memory, at - before, whole, Access::ReadWrite),
@@ -320,6 +330,15 @@ mod tests {
         assert_eq!(b.buffers.of(2, 80).err(), Some(Refused::Unknown));
         b.buffers.came(&came(80, 1, 4096), fd()).expect("told again it can be");
         assert!(b.buffers.of(1, 80).is_ok());
+    }
+
+    #[test]
+    fn only_files_of_huge_pages_are_mapped_by_huge_pages() {
+        const TMPFS_MAGIC: i64 = 0x0102_1994;
+        assert_eq!(huge_page(HUGETLBFS_MAGIC, 2 << 20), Some(2 << 20));
+        assert_eq!(huge_page(HUGETLBFS_MAGIC, 1 << 30), Some(1 << 30));
+        assert_eq!(huge_page(TMPFS_MAGIC, 2 << 20), None, "as with huge=always");
+        assert_eq!(huge_page(HUGETLBFS_MAGIC, 3 << 20), None);
     }
 
     #[test]
