@@ -296,9 +296,8 @@ impl Core {
             return;
         }
         let Some(b) = self.buffers.remove(buffer) else { return };
-        let window = self.windows.get_mut(&b.holder.window).filter(|_| !b.lost);
-        if let Some(memory) = window.and_then(|w| w.memory_mut(b.memory)) {
-            memory.give(b.offset, b.bytes, hold_back.then_some(self.now));
+        if let Some(w) = self.windows.get_mut(&b.holder.window).filter(|_| !b.lost) {
+            w.give_range(b.memory, (b.offset, b.bytes), hold_back.then_some(self.now));
         }
     }
 

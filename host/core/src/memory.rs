@@ -10,9 +10,9 @@ use vfun_wire::header::{FURTHER_HEAP_OFF, HEAP_OFF};
 /// they are given out again: a guest whose processor takes no interrupt for as
 /// long has other troubles.
 pub const HOLD_MS: u64 = 1_000;
-/// Ranges of a memory that are held back one by one. They are noted with it,
-/// and a note has a longest length: beyond it nothing of the memory is given
-/// out until all of them are due.
+/// Ranges of a window, all of its memories together, that are held back one by one. They
+/// are noted with it, and a note has a longest length: beyond it nothing is given out of
+/// the memory that has most of them until all of these are due.
 pub const HELD_MAX: usize = 256;
 
 /// One memory.
@@ -60,14 +60,6 @@ impl Memory {
         (!self.is_shut(now)).then(|| self.heap.take_fitting(&Fit { bytes, align, within }))?
     }
 
-    /// Gives a range back; it is held back for [`HOLD_MS`] from `held`, if that is a time.
-    pub fn give(&mut self, off: u64, bytes: u64, held: Option<u64>) {
-        match held {
-            Some(now) => self.hold_back(now, off, bytes),
-            None => self.heap.give(off, bytes),
-        }
-    }
-
     /// Bytes given out.
     pub fn given_out(&self) -> u64 {
         let held: u64 = self.held.iter().map(|(_, _, bytes)| bytes).sum();
@@ -93,14 +85,15 @@ impl Memory {
             at -= 1;
             self.held.remove(at);
         }
-        if self.held.len() < HELD_MAX {
-            return self.held.insert(at, (until, off, bytes));
-        }
-        let all = std::mem::take(&mut self.held);
-        self.shut = all.iter().map(|h| h.0).chain(self.shut).chain([until]).max();
-        for (_, off, bytes) in all.into_iter().chain([(until, off, bytes)]) {
-            self.heap.give(off, bytes);
-        }
+        self.held.insert(at, (until, off, bytes));
+    }
+
+    /// Gives nothing out until all that is held back is due, so that no range of it has to
+    /// be known.
+    pub fn shut(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        self.shut = held.iter().map(|h| h.0).chain(self.shut).max();
+        held.into_iter().for_each(|(_, off, bytes)| self.heap.give(off, bytes));
     }
 
     /// Whether something is held back.
@@ -149,25 +142,17 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn neighbours_are_held_back_as_one_and_too_many_shut_the_memory() {
+    fn neighbours_are_held_back_as_one() {
         let mut m = Memory::control(64 * MIB);
-        let pages: Vec<u64> = (0..4000).map(|_| m.heap.take(4096).unwrap()).collect();
+        let pages: Vec<u64> = (0..4).map(|_| m.heap.take(4096).unwrap()).collect();
         for (now, page) in [(0, 1), (5, 2), (7, 0)] {
             m.hold_back(now, pages[page], 4096);
         }
         assert_eq!(m.held, [(7 + HOLD_MS, pages[0], 3 * 4096)]);
         assert!(!m.held_is_due(HOLD_MS + 6) && m.held_is_due(HOLD_MS + 7));
-        // Every other page, so that none touches the next.
-        for page in pages[4..].iter().step_by(2) {
-            m.hold_back(9, *page, 4096);
-            assert!(m.held.len() <= HELD_MAX);
-        }
-        assert_eq!(m.shut, Some(9 + HOLD_MS), "what is not held by itself is behind this");
-        m.give_held(9 + HOLD_MS);
+        m.give_held(7 + HOLD_MS);
         assert!(!m.holds_back());
-        for page in [3].into_iter().chain((5..4000).step_by(2)) {
-            m.heap.give(pages[page], 4096);
-        }
+        m.heap.give(pages[3], 4096);
         assert_eq!((m.heap.longest(), m.given_out()), (m.heap.total(), 0));
     }
 }
