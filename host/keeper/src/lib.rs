@@ -39,22 +39,40 @@ pub struct Change {
     pub note: Option<String>,
 }
 
+/// A note beyond [`NOTE_BYTES`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// Its name.
+    pub name: String,
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// How [`not_kept`] begins.
+const NOT_KEPT: &str = "not kept: ";
+
+/// What is kept in place of a note beyond [`NOTE_BYTES`], and is no note of anything.
+fn not_kept(bytes: usize) -> String {
+    format!("{NOT_KEPT}{bytes} bytes, {NOTE_BYTES} at most")
+}
+
 /// Cuts changes into packets of at most `most` bytes, each kept whole or not at all,
 /// and gives each to `send`, in order.
 ///
 /// In place of a note beyond [`NOTE_BYTES`] one is sent that is no note of anything:
-/// the one before would be wrong. Returns the names of these.
+/// the one before would be wrong. Returns these.
 pub fn packets(
     changes: Vec<Change>,
     most: usize,
     mut send: impl FnMut(Vec<Change>) -> std::io::Result<()>,
-) -> std::io::Result<Vec<String>> {
+) -> std::io::Result<Vec<TooLong>> {
     let size = |c: &Change| c.name.len() + c.note.as_ref().map_or(0, |n| n.len() * 2) + 64;
     let (mut packet, mut bytes, mut too_long) = (vec![], 0, vec![]);
     for mut change in changes {
         if let Some(note) = change.note.as_mut().filter(|n| n.len() > NOTE_BYTES) {
-            *note = format!("not kept: {} bytes, {NOTE_BYTES} at most", note.len());
-            too_long.push(change.name.clone());
+            let bytes = note.len();
+            *note = not_kept(bytes);
+            too_long.push(TooLong { name: change.name.clone(), bytes });
         }
         if bytes + size(&change) > most && !packet.is_empty() {
             send(std::mem::take(&mut packet))?;

@@ -1,6 +1,8 @@
 //! The manager's side.
 
-use crate::{BATCH_BYTES, Change, FromKeeper, NOTE_BYTES, PACKET_BYTES, ToKeeper, Will, packets};
+use crate::{
+    BATCH_BYTES, Change, FromKeeper, NOTE_BYTES, PACKET_BYTES, ToKeeper, TooLong, Will, packets,
+};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -91,7 +93,7 @@ impl Keeper {
     }
 
     /// Notes what changed, as [`packets`] cuts it.
-    pub fn change(&self, changes: Vec<Change>) -> io::Result<Vec<String>> {
+    pub fn change(&self, changes: Vec<Change>) -> io::Result<Vec<TooLong>> {
         packets(changes, BATCH_BYTES, |packet| self.send(&ToKeeper::Change(packet), &[]))
     }
 

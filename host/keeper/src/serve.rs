@@ -1,6 +1,8 @@
 //! The keeper's side.
 
-use crate::{Change, FromKeeper, NOTE_BYTES, PACKET_BYTES, THINGS_MAX, ToKeeper, Will};
+use crate::{
+    Change, FromKeeper, NOT_KEPT, NOTE_BYTES, PACKET_BYTES, THINGS_MAX, ToKeeper, Will, not_kept,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SocketFlags;
 use std::collections::BTreeMap;
@@ -109,20 +111,28 @@ fn hear(manager: &OwnedFd, room: &mut [u8]) -> Option<(ToKeeper, Vec<OwnedFd>)> 
 }
 
 fn note(things: &mut BTreeMap<String, Thing>, change: Change) {
-    let room = things.len() < THINGS_MAX;
-    match change.note {
-        None => drop(things.remove(&change.name)),
-        Some(note) if note.len() <= NOTE_BYTES => match things.get_mut(&change.name) {
-            Some(thing) => thing.note = note,
-            None if room => {
-                things.insert(change.name, Thing { note, fds: vec![], will: None });
-            }
-            None => eprintln!(
-                "vfun-keeper: ERROR: keeps {THINGS_MAX} things, and has no room for '{}': the next manager will not know of it",
+    let Some(mut note) = change.note else { return drop(things.remove(&change.name)) };
+    let bytes = note.len();
+    if bytes > NOTE_BYTES {
+        // A manager of this version does not send it. The note before it would be wrong.
+        note = not_kept(bytes);
+        if things.get(&change.name).is_none_or(|t| !t.note.starts_with(NOT_KEPT)) {
+            eprintln!(
+                "vfun-keeper: ERROR: the note '{}' has {bytes} bytes, and {NOTE_BYTES} at most are kept: the next manager begins anew",
                 change.name
-            ),
-        },
-        Some(_) => {}
+            );
+        }
+    }
+    let room = things.len() < THINGS_MAX;
+    match things.get_mut(&change.name) {
+        Some(thing) => thing.note = note,
+        None if room => {
+            things.insert(change.name, Thing { note, fds: vec![], will: None });
+        }
+        None => eprintln!(
+            "vfun-keeper: ERROR: keeps {THINGS_MAX} things, and has no room for '{}': the next manager will not know of it",
+            change.name
+        ),
     }
 }
 
@@ -185,7 +195,7 @@ fn tell_all(manager: &OwnedFd, things: &BTreeMap<String, Thing>) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Keeper;
+    use crate::{Keeper, TooLong};
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
     fn keeper(path: &Path) -> std::thread::JoinHandle<io::Result<()>> {
@@ -249,7 +259,8 @@ mod tests {
         assert!(manager.change(changes).unwrap().is_empty());
         for bytes in [NOTE_BYTES + 1, PACKET_BYTES * 2, 8 << 20] {
             let changes = vec![note("a", Some(&"x".repeat(bytes))), note("c", Some("three"))];
-            assert_eq!(manager.change(changes).unwrap(), ["a"]);
+            let too_long = TooLong { name: "a".into(), bytes };
+            assert_eq!(manager.change(changes).unwrap(), [too_long]);
             assert!(manager.hold("d", &"x".repeat(bytes), None, &[]).is_err());
         }
         let (second, kept) = Keeper::connect(&path).unwrap();
@@ -259,6 +270,20 @@ mod tests {
         assert_eq!(&told[1..], [("b", longest.as_str()), ("c", "three")]);
         second.end();
         thread.join().unwrap().unwrap();
+    }
+
+    /// As a manager of another version may send it.
+    #[test]
+    fn a_note_that_is_too_long_takes_the_place_of_the_one_before_as_none() {
+        let mut things = BTreeMap::new();
+        let mut said = |text: String| {
+            super::note(&mut things, note("a", Some(&text)));
+            things["a"].note.clone()
+        };
+        assert_eq!(said("one".into()), "one");
+        let long = NOTE_BYTES + 1;
+        assert_eq!(said("x".repeat(long)), "not kept: 32769 bytes, 32768 at most");
+        assert_eq!(said("two".into()), "two");
     }
 
     #[test]

@@ -4,13 +4,14 @@
 
 use crate::System;
 use crate::further::FurtherWindows;
+use crate::say::Say;
 use crate::system::{Held, Line};
 use serde::{Deserialize, Serialize};
 use std::io;
 use vfun_admin::Transport;
 use vfun_core::limits::BUFFERS_MAX;
 use vfun_core::{ServiceId, WindowId};
-use vfun_keeper::{Change, THINGS_MAX};
+use vfun_keeper::{Change, NOTE_BYTES, THINGS_MAX, TooLong};
 use vfun_wire::header::{LAYOUT, host_state};
 
 /// What the names of things at the keeper begin with.
@@ -196,11 +197,14 @@ pub trait Keep: System {
     }
 
     /// Notes that were not kept as they are: the next manager begins anew then.
-    fn say_too_long(&self, names: &[String]) {
-        for name in names {
-            self.log(Line::Error, format_args!(
-                "{name} is too long to be noted: if this manager is killed now, the next one begins anew"
-            ));
+    fn say_too_long(&mut self, notes: &[TooLong]) {
+        for TooLong { name, bytes } in notes {
+            // Not each time that it changes.
+            if self.may_say(name) {
+                self.log(Line::Error, format_args!(
+                    "the note {name} has {bytes} bytes, and {NOTE_BYTES} at most are kept: if this manager is killed now, the next one begins anew"
+                ));
+            }
         }
     }
 }

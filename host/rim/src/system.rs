@@ -5,7 +5,7 @@ use std::fmt::Arguments;
 use std::io;
 use std::os::fd::OwnedFd;
 use vfun_core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
-use vfun_keeper::Change;
+use vfun_keeper::{Change, TooLong};
 use vfun_supervise::{FromService, Start, ToService, Wish};
 use vfun_wire::{Handle, Nack};
 
@@ -155,9 +155,9 @@ pub trait System: Sized {
         files: Vec<OwnedFd>,
     );
 
-    /// Notes changes with the keeper, if there is one: names of notes that were too
-    /// long, or that the keeper is gone.
-    fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<String>>;
+    /// Notes changes with the keeper, if there is one: notes that were too long, or
+    /// that the keeper is gone.
+    fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<TooLong>>;
     /// Gives the keeper a thing, if there is a keeper.
     fn hold(&mut self, name: &str, note: &str, what: Held) -> io::Result<()>;
     /// What the next manager is to know of a service.

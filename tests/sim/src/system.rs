@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 use vfun_core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
-use vfun_keeper::{BATCH_BYTES, Change};
+use vfun_keeper::{BATCH_BYTES, Change, TooLong};
 use vfun_rim::keep::WindowNote;
 use vfun_rim::methods::*;
 use vfun_rim::window::HostWindow;
@@ -215,7 +215,7 @@ impl System for World {
     // The core hears of modules as a new catalog.
     fn wished(&mut self, _: ServiceId, _: u64, _: Handle, _: Wish, _: Vec<OwnedFd>) {}
 
-    fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<String>> {
+    fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<TooLong>> {
         let most = self.packet;
         vfun_keeper::packets(changes, most, |packet| {
             if let Some(keeper) = self.keeper_that_has_all() {

@@ -13,7 +13,7 @@ use std::fmt::Arguments;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use vfun_keeper::Change;
+use vfun_keeper::{Change, TooLong};
 use vfun_rim::further::FurtherWindows;
 use vfun_rim::keep::WindowNote;
 use vfun_rim::{Attached, Heard, Held, Line, Rim, System, Unsent, With};
@@ -185,7 +185,7 @@ impl System for Daemon {
         Daemon::wished(self, service, ask, channel, wish, files);
     }
 
-    fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<String>> {
+    fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<TooLong>> {
         self.keeper.as_ref().map_or(Ok(vec![]), |keeper| keeper.change(changes))
     }
     fn hold(&mut self, name: &str, note: &str, what: Held) -> io::Result<()> {
