@@ -1,5 +1,5 @@
 # The two commands of a newcomer are `make demo` and `make test`; `make help` lists the rest.
-.PHONY: help setup build demo host-demo guest test test-all test-local test-vm python packages wasm bench sanitize mutants fuzz soak chaos install uninstall clean
+.PHONY: help setup build demo host-demo guest test test-all test-local test-vm python packages wasm docs bench sanitize mutants fuzz soak chaos install uninstall clean
 SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -30,6 +30,9 @@ python: build   ## the Python package: target/wheels, and an environment with it
 
 wasm: setup     ## WebAssembly: its service program and modules, in target/release (minutes, once)
 	@packaging/wasm.sh
+
+docs:           ## these pages and the API references as a site with search: target/book (minutes, once)
+	@packaging/docs.sh
 
 packages: build ## Debian packages for guests: target/deb
 	@packaging/deb.sh

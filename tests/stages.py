@@ -71,6 +71,7 @@ BACKGROUND = [
 STAGES = [
     Stage("setup", "setup", "packaging/setup.sh", LOCAL),
     Stage("format", "format", "cargo fmt --all --check", LOCAL),
+    Stage("links", "links of the documentation", "tests/docs.py", LOCAL),
     Stage("build", "build", "tests/built.py build", LOCAL),
     Stage("unit", "unit and local tests",
           "tests/built.py run -vfun-tests-vm -vfun-testguest -vfun-tests-hostile", LOCAL, needs=("guest-kernel",)),

@@ -54,7 +54,7 @@ fn an_array_is_summed_in_place_from_rust() {
     sums(&programs().join("examples/sum"));
 }
 
-/// What the README's table shows, from C, Rust and the shell; Python's is
+/// What the table of docs/functions.md shows, from C, Rust and the shell; Python's is
 /// tested with the package.
 const OFFLOADED: &str = "zstd true of 220000
 sha256 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad
@@ -133,14 +133,14 @@ fn an_event_loop_takes_calls_beside_its_other_descriptors() {
     assert!(child.wait().unwrap().success());
 }
 
-/// Each `vfun call` in the README's table.
+/// Each `vfun call` in the tables of docs/functions.md.
 #[test]
 fn four_jobs_go_to_the_host_from_the_shell() {
     let (stand, _) = with_kernels();
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("big.log"), b"a line of a log\n".repeat(5000)).unwrap();
     std::fs::write(dir.path().join("photo.rgba"), [9u8, 9, 9, 255].repeat(64 * 48)).unwrap();
-    let page = std::fs::read_to_string(repo().join("README.md")).unwrap();
+    let page = std::fs::read_to_string(repo().join("docs/functions.md")).unwrap();
     let rows = page.lines().filter(|l| l.starts_with("| `"));
     let lines: Vec<_> =
         rows.flat_map(|l| l.split('`')).filter(|code| code.starts_with("vfun call ")).collect();
