@@ -439,13 +439,14 @@ pub enum Action {
         /// What to answer.
         status: Status,
     },
-    /// No service serves this channel again: answer all that is posted, and say why.
+    /// No service serves this channel again: write why into its header and ring the app.
+    /// The app ends each call that has no answer with that reason (R-END-3).
     BreakChannel {
         /// The window.
         window: WindowId,
         /// The channel.
         place: ChannelPlace,
-        /// What to answer.
+        /// Not used: the reason alone tells the app how its calls ended.
         status: Status,
         /// What to write into the channel's header.
         reason: BreakReason,
