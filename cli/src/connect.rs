@@ -12,7 +12,7 @@ pub struct Who {
     /// Client's name; needed on the host and over TCP, as a VM is known by its window.
     #[arg(long, value_name = "NAME", env = "VFUN_CLIENT", hide_env = true)]
     pub client: Option<String>,
-    /// The client's secret, where its manifest asks for one.
+    /// The client's secret, if its manifest asks for one.
     #[arg(long, value_name = "SECRET", env = "VFUN_CREDENTIAL", hide_env_values = true)]
     pub credential: Option<String>,
     /// Read the secret from FILE; a newline at its end is ignored.

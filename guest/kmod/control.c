@@ -225,7 +225,7 @@ static int await_answer(struct cell *c, const struct vfun_exchange *x, u32 seq,
 	}
 	finish_wait(&dev->control_wq, &wait);
 	if (ret == -EPROTO)
-		/* A window laid out anew begins at 0 again. */
+		/* A window that was made again begins at 0 again. */
 		ret = check_host(dev, x) ?: -EPROTO;
 	return ret < 0 ? ret : 0;
 }

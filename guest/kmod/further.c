@@ -102,7 +102,7 @@ static void look_at(struct vfun_device *dev, struct vfun_window *win,
 }
 
 /*
- * Looks which further windows are this node's now. Where one was laid out anew,
+ * Looks which further windows are this node's now. Where one was made again,
  * or is named no more, all that had a range in it is over (R-WIN-5). Between
  * vfun_kill_begin and vfun_kill_end; the caller is inside the node's window.
  */
@@ -303,7 +303,7 @@ void vfun_further_missing(struct vfun_device *dev, u16 index)
 	queue_work(dev->wq, &dev->host_work);
 }
 
-/* Nothing is a node's, which is gone or was laid out anew. Between vfun_kill_begin and _end. */
+/* Nothing is a node's, which is gone or was made again. Between vfun_kill_begin and _end. */
 void vfun_further_forget(struct vfun_device *dev, unsigned int reason,
 			 struct list_head *killed)
 {

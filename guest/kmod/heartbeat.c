@@ -2,7 +2,7 @@
 /*
  * Shows the host that sessions live (R-SES-2): one work for a device, which
  * sleeps while there is no session. It also notices, for programs that ask
- * nothing, that a window was laid out anew.
+ * nothing, that a window was made again.
  */
 
 #include "vfun.h"

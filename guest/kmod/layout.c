@@ -132,7 +132,7 @@ void vfun_layout_keep(struct vfun_window *win, const struct vfun_window_header *
 }
 
 /*
- * Looks whether the window is still the one we know. If it was laid out anew,
+ * Looks whether the window is still the one we know. If it was made again,
  * nothing of what programs had exists any more (R-WIN-5), and its pages may be
  * others' soon: they are taken away here, before any new channel can be asked
  * for. The caller is inside.

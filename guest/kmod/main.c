@@ -119,7 +119,7 @@ static int vfun_suspend(struct device *d)
 	return 0;
 }
 
-/* Rings may have been lost, and the window laid out anew or be another one. */
+/* Rings may have been lost, and the window made again or be another one. */
 static int vfun_resume(struct device *d)
 {
 	struct vfun_window *win = dev_get_drvdata(d);

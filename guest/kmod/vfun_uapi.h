@@ -64,7 +64,7 @@ struct vfun_ioc_info {
  *   ENXIO      ACTIVATE or BUFFER_GET, and a range lies in a window that is not
  *              in this guest now. RELEASE the grant
  *   ENOSPC     answer_room is too small for this message's ack or for a nack
- *   ESTALE     the window was laid out anew: session and channels are over,
+ *   ESTALE     the window was made again: session and channels are over,
  *              say HELLO again
  *   EAGAIN     the host does not serve now, or the window is being laid out
  *   ETIMEDOUT  no answer in time: whether it took effect is not known
@@ -141,7 +141,7 @@ struct vfun_ioc_window {
 
 /*
  * Whether a buffer is this file's and goes on. One ends without a word where its
- * window was taken out of this guest, or was laid out anew.
+ * window was taken out of this guest, or was made again.
  *   ENOENT  no such buffer in this file
  *   EPIPE   the buffer is over
  */
@@ -178,7 +178,7 @@ struct vfun_ioc_buffer {
  * alone, stand in their place. Where it could write, writes go nowhere. The rest
  * is 0, but for word VFUN_IN_BROKEN of its first range that the host alone
  * writes: VFUN_BREAK_REASON_RELEASED after RELEASE, GOODBYE or the host's end of
- * the grant, _SHUTDOWN when a window that it has a range in was laid out anew,
+ * the grant, _SHUTDOWN when a window that it has a range in was made again,
  * _DEVICE_GONE when one is gone. A buffer's pages are taken away in the same way.
  * The header of a device that is gone reads as 0, so its generation too.
  *

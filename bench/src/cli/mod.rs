@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use vfun_cli::fail::{Exit, Failure};
 
-/// Its command line. `vfun bench` gives its own name as the program's.
+/// Measure VirtFun on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "vfun-bench", version, arg_required_else_help = true, max_term_width = 100)]
 pub struct Line {

@@ -15,14 +15,14 @@ const AT_ONCE: u32 = 1000;
 
 /// Show who did what to this host, and who was refused what.
 ///
-/// Oldest first. Of each client's refusals of one kind at most ten are recorded at once,
-/// then one a minute; the rest are counted.
+/// Oldest first. For each client and each kind of refusal, ten refusals are recorded at
+/// once, then one a minute. The rest are counted.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Not before so long ago, such as 1h.
+    /// Only lines from the last TIME, such as 1h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     since: Option<Duration>,
-    /// What is about this client, or about one VM of it.
+    /// Only lines about this client, or about one VM of it.
     #[arg(long, value_name = "CLIENT[/VM]")]
     client: Option<OfVm>,
     /// Refusals only.
@@ -31,7 +31,7 @@ pub struct Args {
     /// At most this many lines: the newest.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Go on and show new lines as they come.
+    /// Keep running and show new lines as they come.
     #[arg(short, long)]
     follow: bool,
 }

@@ -17,7 +17,7 @@ pub enum Sub {
         /// vfun_function.h make them.
         file: PathBuf,
     },
-    /// Take a function away. Those who have it keep it until they release it.
+    /// Take a function away. Apps that have it keep it until they release it.
     #[command(visible_alias = "rm")]
     Remove {
         /// Its name.

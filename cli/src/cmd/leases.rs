@@ -19,15 +19,15 @@ pub enum Sub {
         /// The grant, as `vfun ps` shows it.
         grant: String,
     },
-    /// Lease VFs in another way, until the manager starts anew (its options
-    /// `--leases`, `--lease-interval-ms` and `--lease-hold-ms` count then).
+    /// Change how VFs are leased, until the next start of the manager. (Then its options
+    /// `--leases`, `--lease-interval-ms` and `--lease-hold-ms` count again.)
     Set {
         /// Who gets VFs: none, first, random, fair, activity or gain.
         policy: Option<Policy>,
-        /// Between two decisions, ms.
+        /// Time between two decisions, ms.
         #[arg(long, value_name = "MS")]
         interval_ms: Option<u64>,
-        /// How long who got one keeps it at least, ms.
+        /// Least time that a grant keeps a VF, ms.
         #[arg(long, value_name = "MS")]
         hold_ms: Option<u64>,
     },

@@ -11,12 +11,13 @@ use vfun_admin::{GrantRow, OfVm};
 
 /// Show who holds which function, with live counters.
 ///
-/// A grant is what a negotiation gave an app. CALLS/S needs two looks: it is
-/// there with --watch. BUFFERS: those that belong to the grant, then, behind a +, those of
-/// its app's session (each grant of a session says the same), and the bytes of both.
+/// A grant is an app's right to one function. CALLS/S is shown with --watch only: it needs
+/// two samples. BUFFERS shows the grant's own buffers, then, after a +, the buffers of its
+/// app's session, and the bytes of both. All grants of one session show the same number
+/// after the +.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Look again every so many seconds, until interrupted.
+    /// Print a new table every SECONDS, until interrupted.
     #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
     watch: Option<Duration>,
     /// With --watch: end after this many tables.

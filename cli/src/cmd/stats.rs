@@ -10,7 +10,7 @@ use vfun_admin::counters::Counters;
 
 /// Show what a grant did, or all of them by function.
 ///
-/// Counters of grants that exist now; `vfun history` has those of before.
+/// Counters of grants that exist now; `vfun history` has the grants that ended.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The grant, as `vfun ps` shows it; without one, all grants by client and function.

@@ -18,12 +18,12 @@ one in C or Rust. The function is my.NAME, for this client alone, until it is re
   vfun submit --list
   vfun submit --remove my.double
 A module that carries a manifest (made with #[vfunction] or vfun_function.h) brings its signature,
-memory and deadline along. Whether a client may is its host's policy: submit = true in [client.NAME].";
+memory and deadline along. The host's policy must allow it: submit = true in [client.NAME].";
 
-/// Bring a WebAssembly module of your own, to be called like any function.
+/// Bring a WebAssembly module of your own, and call it like any function.
 ///
-/// Works on the host, in a guest and over TCP. It is checked and compiled on the host, in a
-/// sandbox of this client's.
+/// Works on the host, in a guest and over TCP. The host checks and compiles the module in a
+/// sandbox of this client.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER, override_usage = "vfun submit [OPTIONS] FILE.wasm\n       vfun submit --list\n       vfun submit --remove NAME")]
 pub struct Args {
@@ -42,13 +42,13 @@ pub struct Args {
     /// How long a call may take, ms [default: 1000].
     #[arg(long, value_name = "MS", requires = "file", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
     deadline_ms: Option<u32>,
-    /// Take the place of another module of this name; the same one is compiled anew.
+    /// Replace another module of this name. The same module is compiled again.
     #[arg(long, requires = "file")]
     replace: bool,
     /// List what this client submitted.
     #[arg(long, conflicts_with_all = ["file", "remove"])]
     list: bool,
-    /// Offer a function no more; grants of it keep it until they are released.
+    /// Remove a function. Grants that have it keep it until they are released.
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     remove: Option<String>,
     #[command(flatten)]

@@ -12,9 +12,8 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Grant nothing new; what is active goes on until it is released.
 ///
-/// Calls in flight end as they would, and a service that dies is started again.
-/// What is drained stays so until `--undo`, also when the manager starts anew
-/// in place.
+/// Calls in flight go on, and a service that dies is started again. The drain lasts
+/// until `--undo`, also after SIGHUP, when another manager takes over.
 #[derive(clap::Args, Debug)]
 pub struct DrainArgs {
     /// Only what this client asks for.
@@ -23,26 +22,26 @@ pub struct DrainArgs {
     /// Only this function.
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
-    /// Grant again. Without --client or --function: everything to everybody.
+    /// Grant again. Without --client or --function: everything, to all clients.
     #[arg(long, conflicts_with = "wait")]
     undo: bool,
-    /// Wait until no grant of it is left.
+    /// Wait until no drained grant is left.
     #[arg(long)]
     wait: bool,
-    /// Give up waiting after so many seconds; exit code 1 then.
+    /// Give up waiting after S seconds, with exit code 1.
     #[arg(long, value_name = "S", requires = "wait")]
     timeout: Option<u64>,
 }
 
 /// End the manager and its services.
 ///
-/// Calls under way have three seconds to finish; programs are told.
+/// Calls under way have three seconds to finish. Programs get an error that says why.
 #[derive(clap::Args, Debug)]
 pub struct StopArgs {
     /// First grant nothing new, and wait until no grant is left.
     #[arg(long)]
     drain: bool,
-    /// With --drain: end after so many seconds in any case.
+    /// With --drain: end after S seconds in any case.
     #[arg(long, value_name = "S", requires = "drain")]
     timeout: Option<u64>,
 }

@@ -10,26 +10,26 @@ use vfun_admin::tokens::{Fresh, Kept};
 /// What to do with tokens.
 #[derive(clap::Subcommand, Debug)]
 pub enum Sub {
-    /// Make a token for apps of a client. Its secret is printed once, and kept nowhere.
+    /// Make a token for apps of a client. Its secret is printed once and stored nowhere.
     Add {
         /// The client.
         client: String,
-        /// Apps it is for: their name, in which each * stands for any text.
+        /// Names of the apps that may use it; each * stands for any text.
         #[arg(long, value_name = "PATTERN", default_value = "*")]
         app: String,
-        /// How long it is valid, such as 30d; without it until it is revoked.
+        /// How long it is valid, such as 30d [default: until it is revoked].
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         expires: Option<Duration>,
     },
-    /// Make another token in the place of one; both are valid for a while, so that nobody is lost.
+    /// Replace a token by a new one. Both are valid for a while, so that apps can change over.
     Rotate {
-        /// The one to replace, by its number.
+        /// The token to replace, by its number.
         id: u64,
-        /// How long the old one opens sessions still. Sessions that it opened go on.
+        /// How long the old token still opens sessions. Sessions that it opened go on.
         #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
         grace: Duration,
     },
-    /// List tokens. Secrets are not among what is kept.
+    /// List tokens, without their secrets, which are not stored.
     #[command(visible_alias = "ls")]
     List {
         /// Of this client only.

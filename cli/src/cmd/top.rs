@@ -24,7 +24,7 @@ pub struct Args {
     /// Print one sample as text and end.
     #[arg(long)]
     pub once: bool,
-    /// Print so many samples and end.
+    /// Print N samples and end.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Sort by this.

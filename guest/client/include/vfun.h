@@ -108,7 +108,7 @@ typedef enum vfun_status {
   VFUN_STATUS_CONTROL_BUSY = 18,
   // The host sent bytes that make no sense.
   VFUN_STATUS_HOST_NONSENSE = 19,
-  // The window was laid out anew: connect again.
+  // The window was made again, empty: connect again.
   VFUN_STATUS_STALE_GENERATION = 20,
   // Every cell of the channel is in use.
   VFUN_STATUS_FULL = 21,

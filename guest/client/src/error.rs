@@ -147,7 +147,7 @@ pub enum Error {
     #[error("the host sent nonsense: {0}")]
     HostNonsense(String),
     /// The manager laid the window out anew: sessions and functions from before are gone.
-    #[error("the window was laid out anew (generation {found}, this session is of {ours})")]
+    #[error("the window was made again, empty (generation {found}, this session is of {ours})")]
     StaleGeneration {
         /// Of this session.
         ours: u64,

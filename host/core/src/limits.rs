@@ -126,7 +126,7 @@ pub const WISHES: Rate = Rate { per_s: 50, burst: 100 };
 pub const OWNER_LETS_GO: Duration = Duration::from_secs(1);
 /// Between two looks whether plain windows' files are as they were.
 pub const WINDOW_FILES_LOOK: Duration = Duration::from_secs(1);
-/// Before a window that was truncated is laid out anew, and between two tries:
+/// Before a window that was truncated is made again, and between two tries:
 /// filling one takes time that others want, too.
 pub const WINDOW_AGAIN: Duration = Duration::from_secs(2);
 /// Between two looks whether the services are gone that were ended for it.

@@ -29,20 +29,20 @@ struct Args {
     /// The manager's socket.
     #[arg(long, value_name = "FILE", default_value = "/var/lib/virtfun/host.sock")]
     socket: PathBuf,
-    /// Take callers by TLS only, and show them this certificate (PEM, with those
-    /// between it and its issuer). Read anew when it changes.
+    /// Accept callers by TLS only, and show them this certificate (PEM, with the
+    /// chain up to its issuer). Read again when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Its private key (PEM, not encrypted), which not every user may read.
+    /// The certificate's private key (PEM, not encrypted). Not every user may be able to read it.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Take only callers that show a certificate of one of these issuers (PEM).
+    /// Accept only callers that show a certificate of one of these issuers (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
-    /// Only see whether the files of TLS will do.
+    /// Only check whether the TLS files can be used.
     #[arg(long)]
     check: bool,
-    /// End when standard input closes, so as not to outlive whoever started this.
+    /// End when standard input closes: when the process that started this one ends.
     #[arg(long)]
     until_stdin_closes: bool,
 }

@@ -26,7 +26,7 @@ struct Args {
     /// A directory of functions to offer: DIR/*.toml and DIR/*/function.toml. May be given again.
     #[arg(long = "functions", value_name = "DIR")]
     functions: Vec<PathBuf>,
-    /// Where driver libraries are that a manifest names without a path [default: beside vfund].
+    /// Folder of the driver libraries that a manifest names without a path [default: beside vfund].
     #[arg(long, value_name = "DIR")]
     drivers: Option<PathBuf>,
     /// The program that serves functions [default: vfun-service beside vfund].
@@ -36,20 +36,20 @@ struct Args {
     /// where policy requires it. May be given again.
     #[arg(long, value_name = "LAYER", hide = true)]
     without_layer: Vec<vfun_jail::Layer>,
-    /// Where the windows of VMs are: shared memory, named virtfun-CLIENT.
+    /// Folder of the VMs' windows: shared memory, files virtfun-CLIENT.
     #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     window_dir: PathBuf,
     /// Also serve callers over TCP on this address, such as 127.0.0.1:7733.
     #[arg(long, value_name = "ADDR:PORT")]
     tcp: Option<String>,
-    /// Take callers over TCP by TLS only, and show them this certificate (PEM, with
-    /// those between it and its issuer). Read anew when it changes.
+    /// Accept callers over TCP by TLS only, and show them this certificate (PEM, with
+    /// the chain up to its issuer). Read again when it changes.
     #[arg(long, value_name = "FILE", requires = "tcp", requires = "tcp_tls_key")]
     tcp_tls_cert: Option<PathBuf>,
-    /// Its private key (PEM, not encrypted), which not every user may read.
+    /// The certificate's private key (PEM, not encrypted). Not every user may be able to read it.
     #[arg(long, value_name = "FILE", requires = "tcp_tls_cert")]
     tcp_tls_key: Option<PathBuf>,
-    /// Take only callers over TCP that show a certificate of one of these issuers (PEM).
+    /// Accept only callers over TCP that show a certificate of one of these issuers (PEM).
     #[arg(long, value_name = "FILE", requires = "tcp_tls_cert")]
     tcp_tls_client_ca: Option<PathBuf>,
     /// Show the counters to Prometheus on this address; without one, on 127.0.0.1:9733.
@@ -64,16 +64,16 @@ struct Args {
     /// random, fair, activity or gain.
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Gain)]
     leases: Policy,
-    /// Between two decisions about them, ms.
+    /// Time between two decisions about leases, ms.
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     lease_interval_ms: u64,
-    /// How long who got one keeps it at least, ms.
+    /// Least time that a grant keeps a VF, ms.
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     lease_hold_ms: u64,
-    /// Most VFs of one device that one client holds at once, by lease.
+    /// Most leased VFs of one device that one client holds at once.
     #[arg(long, value_name = "N")]
     lease_client_vfs: Option<u16>,
-    /// Calls a second of a grant beyond which more count for nothing when VFs are leased.
+    /// When VFs are leased, calls of a grant beyond this number a second do not count.
     #[arg(long, value_name = "CALLS")]
     lease_rate_cap: Option<f64>,
     /// Only see whether it could start; a manager asks this before it is started anew.

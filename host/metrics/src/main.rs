@@ -22,14 +22,14 @@ use vfun_metrics::{exposition, http, limits};
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// Address to listen on. There is neither encryption nor a password: names of
-    /// clients, apps and functions can be read by whoever reaches it.
+    /// Address to listen on. There is neither encryption nor a password: everybody who
+    /// reaches it can read the names of clients, apps and functions.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9733")]
     listen: String,
     /// The manager's admin socket.
     #[arg(long, value_name = "FILE", default_value = "/var/lib/virtfun/admin/vfund.sock")]
     socket: PathBuf,
-    /// End when standard input closes, so as not to outlive whoever started this.
+    /// End when standard input closes: when the process that started this one ends.
     #[arg(long)]
     until_stdin_closes: bool,
 }

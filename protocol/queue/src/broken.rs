@@ -49,7 +49,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The queue no longer serves. It stays so until it is laid out anew.
+/// The queue no longer serves. It stays so until it is made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// The producer broke the protocol: the entry at `position` (from 0) bears

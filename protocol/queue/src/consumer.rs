@@ -32,7 +32,7 @@ impl<M: Memory, const N: usize> Consumer<M, N> {
     /// Takes a queue up: where an earlier consumer left it, or at 0 where it is
     /// freshly laid out (zeroed). Entries that the earlier one had copied and
     /// not counted come again (R-QUE-9). A broken queue is never taken up, but
-    /// laid out anew.
+    /// made again.
     ///
     /// # Errors
     /// [`ShapeError`]: no such shape.

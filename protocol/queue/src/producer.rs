@@ -34,7 +34,7 @@ impl<M: Memory, const N: usize> Producer<M, N> {
     /// Takes a queue up: where an earlier producer left it, or at 0 where it is
     /// freshly laid out (zeroed). Entries that the earlier one had not
     /// published yet are gone (R-QUE-9). A broken queue is never taken up, but
-    /// laid out anew.
+    /// made again.
     ///
     /// # Errors
     /// [`ShapeError`]: no such shape.

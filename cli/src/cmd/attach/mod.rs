@@ -25,9 +25,9 @@ runs; for a large window, one with room for it:
 
 Examples:
   vfun attach vm1                              the domain vm1 gets the window of the client vm1
-  vfun attach web --client vm1 --persistent    and has it after it was off, too
+  vfun attach web --client vm1 --persistent    and keeps it after it was off
   vfun attach --qmp /run/vm1.qmp --client vm1 --bus vf0
-  vfun attach web-2 --client web/b             the domain web-2 gets that of the client web's VM b
+  vfun attach web-2 --client web/b             the domain web-2 gets the window of VM b of the client web
   vfun detach vm1
 
 A further window of the VM (`vfun window add`) comes and goes by its name, while the first one is in \
@@ -46,7 +46,7 @@ pub struct Target {
     /// A domain of libvirt.
     #[arg(required_unless_present = "qmp")]
     domain: Option<String>,
-    /// The client whose window it is; of one with several VMs, CLIENT/VM [default: the domain's name].
+    /// The client that has the window; if it has several VMs, CLIENT/VM [default: the domain's name].
     #[arg(long, value_name = "CLIENT[/VM]", group = "whose")]
     client: Option<String>,
     /// A further window of the VM, by its name, instead of the client's own.
@@ -84,7 +84,7 @@ pub struct AttachArgs {
 
 /// Take a client's window out of a VM that runs.
 ///
-/// The VM's programs that use it are told that the device is gone; their grants
+/// Programs of the VM that use it get an error that says that the device is gone; their grants
 /// are given back.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER)]

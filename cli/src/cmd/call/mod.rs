@@ -39,7 +39,7 @@ pub struct Args {
     pub function: String,
     /// Arguments of a function that ships; see below.
     pub words: Vec<String>,
-    /// Arguments in hexadecimal; spaces are passed over.
+    /// Arguments in hexadecimal; spaces are ignored.
     #[arg(long, value_name = "DIGITS", conflicts_with = "words")]
     pub hex: Option<String>,
     /// Arguments from a file; - for standard input.
@@ -54,7 +54,7 @@ pub struct Args {
     /// Write the results' bytes to a file; - for standard output.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Make the call so often, one after the other, and show how long it took.
+    /// Make N calls, one after the other, and show how long they took.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub repeat: u64,
     /// Where it should run.
@@ -69,12 +69,12 @@ pub struct Args {
     /// Room for arguments and for results, bytes [default: the arguments' length, at least 4096].
     #[arg(long, value_name = "BYTES")]
     pub cell_bytes: Option<u32>,
-    /// How to wait for results, and how the service waits for calls: hybrid
-    /// spins while that is likely to pay and then sleeps; spin never sleeps
-    /// (a host may refuse it its service); sleep sleeps after one look.
+    /// How to wait for results, and how the service waits for calls. hybrid: spin
+    /// while that is likely to pay, then sleep. spin: never sleep (a host may refuse
+    /// this for its service). sleep: sleep after one look.
     #[arg(long, value_name = "MODE", default_value = "hybrid", value_parser = ["hybrid", "spin", "sleep"])]
     pub wait: String,
-    /// Say nothing of the path in use.
+    /// Do not name the path in use.
     #[arg(short, long)]
     pub quiet: bool,
     #[command(flatten)]

@@ -9,11 +9,11 @@ use vfun_admin::{Ask, ClientRow, OfVm, Reply, Transport};
 
 /// Declare a client, or give one a further VM, and print what to give QEMU or libvirt.
 ///
-/// A client is a tenant: its VMs, or programs on the host. It has one VM of its own
-/// name, unless --vm or a manifest names others. Each VM has a window, which is made at
-/// once; the VM gets it as a PCI device. Adding a client again changes its policy, but not
-/// its kind, and not how its VMs are wired: those it has stay. A manifest that is
-/// added again says which VMs there are.
+/// A client is a tenant: its VMs, or programs on the host. It has one VM with the client's
+/// name, unless --vm or a manifest names others. Each VM has a window. The window is made at
+/// once, and the VM gets it as a PCI device. Adding a client again changes its rights. It does
+/// not change its kind, its VMs, or their transports and sizes. But a manifest that is added
+/// again says which VMs there are.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Its name: letters, digits, '.', '_' and '-'.
@@ -22,8 +22,8 @@ pub struct Args {
     /// Take everything from this manifest (TOML) instead of options.
     #[arg(short, long, value_name = "FILE", exclusive = true)]
     file: Option<PathBuf>,
-    /// A VM of it, by this name: further to those it has, or its first one if it is not
-    /// there. Only --window and --transport say more of the VM of a client that is there.
+    /// Add a VM with this name to the client. If the client exists, only --window and
+    /// --transport may be given besides; else this VM is its first one.
     #[arg(long, value_name = "VM")]
     vm: Option<String>,
     /// Size of the window: a power of two from 1 MiB [default: 64 MiB].
@@ -32,13 +32,13 @@ pub struct Args {
     /// vm: a virtual machine, with a window of its own; host: programs on this machine or, with --tcp, elsewhere.
     #[arg(long, value_name = "KIND", value_parser = ["vm", "host"], default_value = "vm")]
     kind: String,
-    /// Functions that it may use [default: all].
+    /// Functions that the client may use [default: all].
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     functions: Option<Vec<String>>,
-    /// Most grants that it may hold at once [default: 128].
+    /// Most grants that the client may hold at once [default: 128].
     #[arg(long, value_name = "N")]
     max_grants: Option<u32>,
-    /// Let callers over TCP act for it that show its credential or a token; with =open whoever comes.
+    /// Accept callers over TCP that show the client's credential or a token; with =open every caller.
     #[arg(
         long,
         value_name = "open",
@@ -49,22 +49,22 @@ pub struct Args {
         value_parser = ["proven", "open"]
     )]
     tcp: Option<String>,
-    /// Secret that its apps must show. Only its SHA-256 is kept.
+    /// Secret that the client's apps must show. Only its SHA-256 is kept.
     #[arg(long, value_name = "SECRET")]
     credential: Option<String>,
     /// Read the secret from FILE, so that no list of processes shows it; a newline at its end is ignored.
     #[arg(long, value_name = "FILE", conflicts_with = "credential")]
     credential_file: Option<PathBuf>,
-    /// Never give it hardware.
+    /// Never give this client hardware.
     #[arg(long)]
     no_hardware: bool,
-    /// Let this user of the host act for it, besides root and the manager's own. May be given again.
+    /// A user of the host that may act for this client, besides root and the manager's user. May be given again.
     #[arg(long = "uid", value_name = "UID")]
     uids: Vec<u32>,
     /// How the window gets into the VM; docs/transports.md tells them apart [default: ivshmem-doorbell].
     #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(Transport::names_of_vms()))]
     transport: Option<String>,
-    /// Let its apps ask for services that spin: each such channel keeps a processor of this host busy.
+    /// Let the client's apps ask for services that spin: each such channel keeps a processor of this host busy.
     #[arg(long)]
     spin: bool,
 }

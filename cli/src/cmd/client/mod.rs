@@ -21,7 +21,7 @@ pub enum Sub {
     Remove {
         /// Its name.
         name: String,
-        /// Take only this VM of it away: its other VMs go on. Not its last one.
+        /// Take only this VM of the client away; its other VMs go on. Not possible for its last VM.
         #[arg(long, value_name = "VM")]
         vm: Option<String>,
     },
@@ -30,7 +30,7 @@ pub enum Sub {
     List,
     /// Show a client, and what to give QEMU or libvirt.
     Show {
-        /// Its name; of one with several VMs, CLIENT/VM shows what to give that VM.
+        /// The client; if it has several VMs, CLIENT/VM shows what to give that VM.
         #[arg(value_name = "CLIENT[/VM]")]
         name: String,
     },

@@ -17,7 +17,8 @@ const MARK: &str = "services/sdk/Cargo.toml";
 
 /// Write a small project with a function of your own.
 ///
-/// It builds as it is, has a test, and its library carries its manifest. What to type next is printed.
+/// The project builds as it is, has a test, and its library carries its manifest. The command prints
+/// what to type next.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct Args {
@@ -26,7 +27,7 @@ pub struct Args {
     /// Its language.
     #[arg(long, value_name = "LANGUAGE", value_parser = ["c", "rust"])]
     lang: String,
-    /// Where to write it: a folder that is not there yet [default: NAME].
+    /// Folder to write to; it must not exist yet [default: NAME].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// VirtFun's source tree, or its git address [default: the tree in which this vfun was built].

@@ -26,7 +26,7 @@ pub(crate) enum Over {
     Closed,
     /// Its grant was released.
     Released,
-    /// The window was laid out anew, or is gone.
+    /// The window was made again, or is gone.
     Renewed,
     /// The further window that it lies in is gone; the session goes on.
     Unplugged,

@@ -55,7 +55,7 @@ impl Buffer {
     /// Fails if it is over as far as this process knows, and says why. It asks the host
     /// nothing: it finds that this process gave the buffer back, that its function was
     /// released or taken away by the host, that its session was closed here, and that the
-    /// window was laid out anew or is gone. That the host ended the session, because its
+    /// window was made again or is gone. That the host ended the session, because its
     /// heartbeat stopped, a buffer of the session does not show: a request of that session
     /// does ([`Session::ping`]). Its pages may be another app's of this client then.
     pub fn check(&self) -> Result<()> {

@@ -47,7 +47,7 @@ pub enum vfun_status {
     ControlBusy = 18,
     /// The host sent bytes that make no sense.
     HostNonsense = 19,
-    /// The window was laid out anew: connect again.
+    /// The window was made again, empty: connect again.
     StaleGeneration = 20,
     /// Every cell of the channel is in use.
     Full = 21,

@@ -105,7 +105,7 @@ impl WindowControl {
             } else if a.seq == before {
                 Ok(None)
             } else {
-                // A window laid out anew starts at 0 again; anything else is nonsense.
+                // A window that was made again starts at 0 again; anything else is nonsense.
                 self.window.check_generation()?;
                 Err(Error::HostNonsense(format!(
                     "the answer to '{kind}' bears number {} where {seq} was due",

@@ -55,19 +55,19 @@ impl Window {
         self.checked.generation.get()
     }
 
-    /// Whether the window was laid out anew since, or its device was unplugged.
+    /// Whether the window was made again since, or its device was unplugged.
     #[inline(always)]
     pub fn is_stale(&self) -> bool {
         self.found.load(Ordering::Relaxed) != self.generation()
     }
 
-    /// The error of a window that was laid out anew, if it was.
+    /// The error of a window that was made again, if it was.
     #[inline(always)]
     pub fn check_generation(&self) -> Result<()> {
         if self.is_stale() { Err(self.renewed()) } else { Ok(()) }
     }
 
-    /// The error of a window that was found to be laid out anew.
+    /// The error of a window that was found to be made again.
     #[cold]
     pub fn renewed(&self) -> Error {
         match self.transport.device_gone() {

@@ -75,7 +75,7 @@ _define(
 )
 _define(
     SessionError,
-    ("StaleGeneration", "The window was laid out anew."),
+    ("StaleGeneration", "The window was made again, empty."),
     ("ConnectionLost", "The connection to the gateway ended."),
     ("Closed", "The session or function was closed."),
     ("Forked", "A child process used what its parent opened."),

@@ -3,7 +3,7 @@
 //!
 //! A window in a file can be truncated by whoever may write the file; the manager's
 //! mapping then reads as zeros (`vfun_window::Mapping::guarded`). The window is taken
-//! down by name, and laid out anew once its file is whole or can be made so. So is one
+//! down by name, and made again once its file is whole or can be made so. So is one
 //! whose header its guest overwrote. A file that was removed or replaced changes
 //! nothing for the VM that runs: both sides have the old one mapped. What a transport
 //! does about it is in [`wiring`](super::wiring).
@@ -25,7 +25,7 @@ pub(super) struct Down {
     /// What happened to it.
     why: &'static str,
     again: Instant,
-    /// Why it could not be laid out anew, as it was said.
+    /// Why it could not be made again, as it was said.
     said: String,
 }
 
@@ -116,7 +116,7 @@ impl Daemon {
         wiring::of(transport).lost(self, id, why);
     }
 
-    /// A VM whose window was taken down gets it laid out anew in a moment.
+    /// A VM whose window was taken down gets it made again in a moment.
     pub(super) fn lay_out_later(&mut self, vm: VmId, id: WindowId, why: &'static str) {
         let again = Instant::now() + WINDOW_AGAIN;
         self.down.push(Down { vm, window: Some(id), why, again, said: String::new() });
@@ -206,7 +206,7 @@ impl Daemon {
             match wiring.prepare(self, vm) {
                 Ok(()) => {
                     let name = vm.name();
-                    let words = format_args!("the window of {name} was laid out anew");
+                    let words = format_args!("the window of {name} was made again, empty");
                     self.warn_of(vm.client.id, words);
                     self.settle();
                 }

@@ -142,7 +142,7 @@ pub struct Daemon {
     further: further::Declared,
     /// Locks of windows in files, by the VM's name in these.
     owned: BTreeMap<String, wiring::owner::Owned>,
-    /// VMs whose windows were taken down and are to be laid out anew.
+    /// VMs whose windows were taken down and are to be made again.
     down: Vec<lost::Down>,
     /// VMs whose windows' files are no longer those that are mapped.
     replaced: std::collections::BTreeSet<VmId>,

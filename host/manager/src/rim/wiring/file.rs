@@ -1,6 +1,6 @@
 //! Windows in files, which VMs map by name: what all such transports share.
 //!
-//! The file stays when its VM ends, so a window that is spoilt is laid out anew in
+//! The file stays when its VM ends, so a window that is spoilt is made again in
 //! it. Others may write to it, so it can be truncated or replaced.
 
 use super::owner::Whose;
