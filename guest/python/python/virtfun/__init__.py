@@ -76,7 +76,7 @@ def connect(
     client
         The client to act for, where the endpoint does not settle it.
     credential
-        What proves the right to; None for the environment's VFUN_CREDENTIAL.
+        The client's secret or a token; None for the environment's VFUN_CREDENTIAL.
     wait
         How calls wait: ``hybrid`` spins for a while, then sleeps; ``spin`` never
         sleeps; ``sleep`` sleeps soon.
