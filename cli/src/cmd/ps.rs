@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(
             rate(Some(&b), &look(at + Duration::from_secs(3), 5), "0.1"),
             Some(0.0),
-            "a service that began anew"
+            "a service that started again"
         );
         assert_eq!(rate(None, &b, "0.1"), None);
         assert_eq!(rate(Some(&a), &b, "9.9"), None);

@@ -101,7 +101,7 @@ pub fn run(host: &Host, output: Output, args: &Args) -> Result<()> {
     let how = match &done {
         d if d.already_there => "is offered already".to_owned(),
         d if d.renewed => {
-            format!("was offered already, and was compiled anew in {}", compiled(f))
+            format!("was offered already, and was compiled again in {}", compiled(f))
         }
         d if d.replaced => {
             format!("is offered in the other one's place, compiled in {}", compiled(f))

@@ -394,7 +394,7 @@ impl Error {
             Error::Refused(nack) if nack.software_instead => {
                 "Ask for software: `--on software`, or the preference for software."
             }
-            Error::Refused(_) => "Do what the manager's sentence says.",
+            Error::Refused(_) => "The sentence above says what to do.",
             Error::ManagerGone(_) | Error::Unanswered(_) => {
                 "Start vfund again on the host, then connect again."
             }
@@ -407,7 +407,7 @@ impl Error {
             Error::StaleGeneration { .. } | Error::Closed => "Connect again.",
             Error::Full { .. } => "Take finished results, or negotiate a greater depth.",
             Error::Driver { code, .. } => common_code(*code)
-                .map_or("The code is the function's own: see what its author says of it.", |c| c.1),
+                .map_or("This is one of the function's own codes: see its documentation.", |c| c.1),
             Error::NotAccepted { code, .. } => advice_to_submit(*code),
             Error::DriverCrashed => {
                 "The service starts again by itself; repeat the call only if that is harmless."
@@ -415,7 +415,7 @@ impl Error {
             Error::Deadline => {
                 "Ask for less work a call, or for a longer deadline when negotiating."
             }
-            Error::ServiceLost => "Repeat the call: it was not this one's fault.",
+            Error::ServiceLost => "Repeat the call: another call of this service was at fault.",
             Error::ResultTooLarge => "Ask for greater cell_bytes when negotiating.",
             Error::Broken(_) | Error::Released => "Negotiate the function again.",
             Error::Forked => "Connect in the child itself, after the fork.",
@@ -458,8 +458,8 @@ impl Error {
                 "Mount the folder with DAX, bind-mount it, or use another endpoint."
             }
             Error::NoModule(_) => {
-                "Load it (modprobe vfun) in a VM that has its window; without it a program of root's \
-                 uses the device itself."
+                "Load it (modprobe vfun) in a VM that has its window. Without it only root's programs \
+                 can use the device."
             }
             Error::ModuleVersion { theirs, ours } if theirs < ours => {
                 "Install the kernel module of this library's release."
@@ -472,7 +472,7 @@ impl Error {
                 "Unbind that driver, or load VirtFun's kernel module in its place and use /dev/vfunN."
             }
             Error::Device { path, .. } if self.is_denied() && is_modules(path) => {
-                "Add the user to the group vfun (usermod -aG vfun USER) and log in anew, or run as root."
+                "Add the user to the group vfun (usermod -aG vfun USER) and log in again, or run as root."
             }
             Error::Device { source, .. } if denied(source) => {
                 "Run as root, or load the kernel module (modprobe vfun), whose device is for any user of \
@@ -482,7 +482,7 @@ impl Error {
                 "Check that no other driver holds the device and that it was not unplugged."
             }
             Error::SeveralWindows(_) => {
-                "Name one (module:/dev/vfunN or ivshmem:PCIADDRESS), or the client that it belongs to."
+                "Name one of them (module:/dev/vfunN or ivshmem:PCIADDRESS), or its client."
             }
             Error::NotAWindow { .. } => {
                 "Start vfund on the host before connecting, with the file that backs this device."
@@ -554,9 +554,9 @@ fn advice_to_submit(code: SubmitCode) -> &'static str {
         SubmitCode::BadModule | SubmitCode::Malformed => {
             "See docs/wasm.md for what a module must be."
         }
-        SubmitCode::Denied => "Ask the host's operator for the right to (submit in its policy).",
+        SubmitCode::Denied => "Ask the host's operator to allow it (submit in the host's policy).",
         SubmitCode::HostTrouble => "Try again; the host's log says more.",
-        _ => "Do what the host's sentence says.",
+        _ => "The sentence above says what to do.",
     }
 }
 

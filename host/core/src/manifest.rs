@@ -331,7 +331,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         Some((at, _)) => {
             return Err(src.error(
                 at,
-                "tcp is true (callers with the client's credential or a token), \"open\" (whoever comes) or false",
+                "tcp is true (callers with the client's credential or a token), \"open\" (every caller) or false",
             ));
         }
     };

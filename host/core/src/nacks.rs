@@ -198,7 +198,7 @@ pub(super) fn signature(f: &Function, callers: u64) -> Nack {
     Nack::new(
         NackCode::WrongSignature,
         format!(
-            "the caller was made for another signature of '{name}' ({callers:016x}): make its stubs anew with `vfun bindgen {name}`. The function {what}"
+            "the caller was made for another signature of '{name}' ({callers:016x}): make its stubs again with `vfun bindgen {name}`. The function {what}"
         ),
     )
 }

@@ -242,7 +242,7 @@ pub fn admit(
         return Err(Nack::new(
             NackCode::Denied,
             format!(
-                "client {name} has nothing yet by which callers over the network are known: its operator makes a token (`vfun token add {name}`), gives it a credential, or takes whoever comes (`tcp = \"open\"` in its manifest)"
+                "client {name} has nothing yet by which callers over the network are known: its operator makes a token (`vfun token add {name}`), gives it a credential, or accepts every caller (`tcp = \"open\"` in its manifest)"
             ),
         ));
     }

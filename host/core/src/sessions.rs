@@ -39,7 +39,7 @@ impl Core {
         self.sessions.get(session).map_err(|e| match e {
             NoSuch::Unknown => nacks::no_session(session),
             NoSuch::Stale => {
-                nacks::session_ended(session, "its app is gone, or the manager started anew")
+                nacks::session_ended(session, "its app is gone, or the manager started again")
             }
         })
     }
@@ -131,7 +131,7 @@ impl Core {
         for session in self.sessions_of(window) {
             let s = self.sessions.get(session);
             if s.is_ok_and(|s| s.features.has(Features::MODULE)) {
-                self.end_session(now, session, "its guest's kernel started anew", out);
+                self.end_session(now, session, "its guest's kernel started again", out);
             }
         }
         self.no_window_here(window, out);

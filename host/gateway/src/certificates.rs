@@ -56,7 +56,7 @@ impl Certificates {
         if stamps != now.0 {
             match self.files.read() {
                 Ok(server) => {
-                    tracing::info!("{} was read anew", self.files.cert.display());
+                    tracing::info!("{} was read again", self.files.cert.display());
                     now.1 = server;
                 }
                 Err(e) => tracing::error!("{e}; the certificate from before goes on to be used"),

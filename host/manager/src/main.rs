@@ -88,7 +88,7 @@ fn start_anew() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_else(|| "vfund".into());
     let e = std::process::Command::new(&program).args(arguments).exec();
-    eprintln!("vfund: {} could not be started anew: {e}", program.display());
+    eprintln!("vfund: {} could not be restarted: {e}", program.display());
     ExitCode::FAILURE
 }
 

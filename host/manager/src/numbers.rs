@@ -80,7 +80,7 @@ fn move_aside(database: &Path) -> io::Result<PathBuf> {
 
 fn lost(what: &str, database: &Path) -> String {
     let numbers = beside(database);
-    format!("{what}, and {} too: all windows and services begin anew", numbers.display())
+    format!("{what}, and {} too: all windows and services begin again", numbers.display())
 }
 
 /// Opens the database of a root that was used before or not. One that is
@@ -112,7 +112,9 @@ pub fn open(database: &Path, used_before: bool) -> rusqlite::Result<(Records, Fo
             records.seed(&numbers, false)?;
             Ok((
                 records,
-                Found::Mended(format!("{what}; ids and generations are kept, history begins anew")),
+                Found::Mended(format!(
+                    "{what}; ids and generations are kept, history begins again"
+                )),
             ))
         }
         None => {

@@ -202,7 +202,7 @@ pub trait Keep: System {
             // Not each time that it changes.
             if self.may_say(name) {
                 self.log(Line::Error, format_args!(
-                    "the note {name} has {bytes} bytes, and {NOTE_BYTES} at most are kept: if this manager is killed now, the next one begins anew"
+                    "the note {name} has {bytes} bytes, and {NOTE_BYTES} at most are kept: if this manager is killed now, the next one starts with nothing"
                 ));
             }
         }

@@ -258,7 +258,7 @@ pub fn taken(
     }
     let bytes = read(module, MODULE_BYTES_MAX.into())?;
     if digest(&bytes) != sha256 {
-        return Err("what the host kept of the module is not what was submitted (its digest differs): submit it anew".into());
+        return Err("what the host kept of the module is not what was submitted (its digest differs): submit it again".into());
     }
     Module::new(bytes, memory_bytes).map_err(|e| e.to_string())
 }

@@ -77,7 +77,7 @@ fn a_truncated_window_is_taken_down_by_name_and_laid_out_anew() {
             });
             truncate(&file, 0);
         }
-        stand.until("it is laid out anew", |s| {
+        stand.until("it is laid out again", |s| {
             std::fs::metadata(&file).unwrap().len() == 2 * MIB && s.totals().0 == 2
         });
         let mut raw = Raw::of_file(&file);
@@ -107,7 +107,7 @@ fn a_window_whose_header_was_overwritten_is_laid_out_anew() {
         raw.ask(Kind::Activate, session, &grant.unwrap()[..8]).unwrap();
         raw.window.store(word, 0x5a5a_5a5a, Ordering::Release);
         stand.until("it is said", |s| has_trouble(s, "its guest overwrote its header"));
-        stand.until("it is laid out anew", |s| s.status().troubles.is_empty());
+        stand.until("it is laid out again", |s| s.status().troubles.is_empty());
         let mut raw = Raw::of_file(&file);
         let after = header(&raw);
         assert_eq!((after[0], after[3] > before[3]), (before[0], true), "{what}");
@@ -292,7 +292,7 @@ fn a_broken_or_missing_database_costs_its_history_only() {
         stand.start_vfund();
         assert_eq!(echo.call(b"goes on").unwrap(), b"goes on");
         session.ping().unwrap();
-        assert!(has_trouble(&stand, "history begins anew"), "{:?}", stand.status().troubles);
+        assert!(has_trouble(&stand, "history begins again"), "{:?}", stand.status().troubles);
         let now = stand.status().generation;
         assert!(now > generation + 1000, "no stale handle can come again: {generation}, {now}");
         generation = now;
@@ -315,7 +315,7 @@ fn a_root_that_lost_its_numbers_begins_anew() {
         let _ = std::fs::remove_file(stand.root().join("admin").join(file));
     }
     stand.start_vfund();
-    assert!(has_trouble(&stand, "begin anew"), "{:?}", stand.status().troubles);
+    assert!(has_trouble(&stand, "begin again"), "{:?}", stand.status().troubles);
     stand.until("the service is ended", |_| {
         // A zombie of nobody's is gone as well.
         std::fs::read_to_string(format!("/proc/{service}/stat"))

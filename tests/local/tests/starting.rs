@@ -20,7 +20,7 @@ fn a_manager_that_could_not_start_anew_stays() {
     };
     let generation = stand.status().generation;
     hang_up(&stand);
-    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
+    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not restart the manager"));
     assert!(has_trouble(&stand, "locked"), "{:?}", stand.status().troubles);
     assert_eq!(stand.status().generation, generation);
     assert_eq!(echo.call(b"goes on").unwrap(), b"goes on");
@@ -76,7 +76,7 @@ fn a_manager_is_not_replaced_by_a_program_that_does_not_start() {
     let session = stand.connect("stays");
     replace(&vfund, |new| std::fs::write(new, "not a program").unwrap());
     hang_up(&stand);
-    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
+    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not restart the manager"));
     session.ping().unwrap();
     replace(&vfund, |new| placed::copy(&programs().join("vfund"), new));
 }
@@ -94,7 +94,7 @@ fn a_manager_whose_keeper_does_not_start_stays() {
     kill(stand.keeper());
     stand.until("it has none", |s| s.log().contains("there is no keeper"));
     hang_up(&stand);
-    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not start the manager anew"));
+    stand.until("it says why", |s| has_trouble(s, "SIGHUP did not restart the manager"));
     assert!(stand.log().contains("stays as it is: there is no keeper"), "{}", stand.log());
     assert_eq!(f.call(b"on").unwrap(), b"on");
     replace(&keeper, |new| placed::copy(&programs().join("vfun-keeper"), new));

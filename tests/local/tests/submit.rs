@@ -540,7 +540,7 @@ fn the_command_submits_lists_and_removes() {
     let (_, out, _) = vfun("a", &same);
     assert_eq!(out, "my.double 1.0 is offered already\n");
     let (_, out, _) = vfun("a", &[&same[..], &["--replace"]].concat());
-    let anew = "my.double 1.0 was offered already, and was compiled anew in ";
+    let anew = "my.double 1.0 was offered already, and was compiled again in ";
     assert!(out.starts_with(anew), "{out}");
     let (_, out, _) = vfun("a", &[&["--json"], &same[..], &["--replace"]].concat());
     let again: serde_json::Value = serde_json::from_str(&out).unwrap();

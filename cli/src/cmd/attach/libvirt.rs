@@ -168,7 +168,7 @@ fn refusal(domain: &Domain, stderr: &str) -> Failure {
     }
     if has("No more available PCI slots") || has("no available PCI slots") {
         return failure.advise(format!(
-            "the domain needs a free port: virsh edit {}, add <controller type='pci' model='pcie-root-port'/>, and start it anew",
+            "the domain needs a free port: virsh edit {}, add <controller type='pci' model='pcie-root-port'/>, and start it again",
             domain.name
         ));
     }

@@ -253,7 +253,7 @@ impl Stub<'_> {
 /// The module.
 pub fn module(functions: &[Bound]) -> String {
     let mut out = String::from(
-        "// Made by `vfun bindgen`; make it anew after a function's signature has changed.\n",
+        "// Made by `vfun bindgen`; make it again after a function's signature has changed.\n",
     );
     for f in functions {
         let (id, ty) = (name(&identifier(&f.name)), camel(&f.name));

@@ -37,7 +37,7 @@ fn over_tcp(c: &ClientRow) -> String {
     let proven = c.tokens || c.credential;
     match (c.tcp, c.tcp_open) {
         (false, _) => "no".into(),
-        (true, true) if !proven => "open: whoever reaches the gateway".into(),
+        (true, true) if !proven => "open: every caller who reaches the gateway".into(),
         (true, _) if !proven && c.tokens_valid == 0 => {
             format!("nobody yet: `vfun token add {}`", c.name)
         }

@@ -19,7 +19,7 @@ pub fn look() -> Vec<Check> {
     }
     if devices.is_empty() {
         return vec![Check::missing("device", format!("no ivshmem device (PCI 1af4:1110) in {PCI}, and no persistent memory (/dev/daxN.M)")).mend(
-            "on the host: `vfun client show NAME` prints what to give QEMU or libvirt; then start the VM anew",
+            "on the host: `vfun client show NAME` prints what to give QEMU or libvirt; then start the VM again",
         )];
     }
     let mut checks = module::look(!devices.is_empty());

@@ -154,7 +154,7 @@ fn manager(s: &Status) -> Check {
     }
     match (s.draining, s.version == env!("CARGO_PKG_VERSION")) {
         (true, _) => Check::note("manager", format!("{found}; draining"))
-            .mend("it grants nothing new: start it anew to serve"),
+            .mend("it grants nothing new: start it again to serve"),
         (_, false) => Check::note("manager", found)
             .mend(format!("this vfun is {}: use the manager's version", env!("CARGO_PKG_VERSION"))),
         _ => Check::ok("manager", found),
@@ -208,7 +208,7 @@ fn window(c: &ClientRow) -> Option<Check> {
     match fs::metadata(file) {
         Err(e) => Some(
             Check::missing(&name, format!("{}: {e}", file.display()))
-                .mend("somebody removed it: turn the VM off and start vfund anew"),
+                .mend("somebody removed it: turn the VM off and start vfund again"),
         ),
         Ok(m) if m.len() != c.transport.row().origin + c.window_bytes => {
             let found = format!(
@@ -219,7 +219,7 @@ fn window(c: &ClientRow) -> Option<Check> {
             );
             Some(
                 Check::missing(&name, found)
-                    .mend("turn the VM off, remove the file and start vfund anew"),
+                    .mend("turn the VM off, remove the file and start vfund again"),
             )
         }
         Ok(_) => None,

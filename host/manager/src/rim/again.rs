@@ -185,7 +185,7 @@ impl Daemon {
         }
         if self.again_by.is_some() && !self.unheld.is_empty() {
             tracing::warn!(
-                "told to start anew, and waits until the keeper has {} windows and services more",
+                "told to restart, and waits until the keeper has {} windows and services more",
                 self.unheld.len()
             );
         }
@@ -196,7 +196,7 @@ impl Daemon {
         let Some(until) = self.again_by else { return };
         let kept = self.keeper.is_some() && self.keeper_due.is_none();
         if kept && self.unheld.is_empty() {
-            tracing::info!("told to start anew in place");
+            tracing::info!("told to restart in place");
             self.again = true;
             self.ending = true;
         } else if until <= Instant::now() {
@@ -228,7 +228,7 @@ impl Daemon {
     }
 
     fn stay(&mut self, why: String) {
-        tracing::error!("told to start anew, and stays as it is: {why}");
+        tracing::error!("told to restart, and stays as it is: {why}");
         self.not_again = Some(why);
     }
 }

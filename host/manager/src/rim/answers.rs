@@ -285,7 +285,7 @@ impl Daemon {
         all.extend(self.found.clone());
         all.extend(self.lacks.iter().cloned());
         let stayed = self.not_again.as_ref();
-        all.extend(stayed.map(|why| format!("SIGHUP did not start the manager anew: {why}")));
+        all.extend(stayed.map(|why| format!("SIGHUP did not restart the manager: {why}")));
         all.extend(self.submissions_troubles());
         all.extend(keeper);
         let now = self.now();

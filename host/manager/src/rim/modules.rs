@@ -147,7 +147,7 @@ impl Daemon {
     pub(super) fn submissions_troubles(&self) -> impl Iterator<Item = String> {
         self.submissions.unreadable.iter().map(move |(id, why)| {
             format!(
-                "the list of modules of {} cannot be read, and stays as it is: {why}; mend it and start the manager anew, or remove it",
+                "the list of modules of {} cannot be read, and stays as it is: {why}; mend it and start the manager again, or remove it",
                 self.client_words(*id)
             )
         })
@@ -179,7 +179,7 @@ impl Daemon {
                     if self.may_say(client) {
                         tracing::error!("the module {}: {e}", path.display());
                     }
-                    "the host cannot open its module: submit it anew".to_owned()
+                    "the host cannot open its module: submit it again".to_owned()
                 })?;
                 let mut files = vec![module.into()];
                 // Of another build of the program the code is of no use.

@@ -227,7 +227,7 @@ impl Daemon {
         for c in self.rim.core.catalog().clients.values().filter(unproven) {
             let name = &c.name;
             tracing::warn!(
-                "client {name} takes nobody over TCP: it has neither credential nor token. `vfun token add {name}` makes one; `tcp = \"open\"` in its manifest takes whoever comes"
+                "client {name} takes nobody over TCP: it has neither credential nor token. `vfun token add {name}` makes one; `tcp = \"open\"` in its manifest accepts every caller"
             );
         }
     }

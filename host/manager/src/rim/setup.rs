@@ -450,7 +450,9 @@ impl Daemon {
         match restored {
             Ok(core) => self.rim.core = core,
             Err(e) => {
-                tracing::error!("what the keeper has cannot be read, so all start anew: {e}");
+                tracing::error!(
+                    "what the keeper has cannot be read, so everything starts again, empty: {e}"
+                );
                 let forget = |name: String| vfun_keeper::Change { name, note: None };
                 keeper.change(left.names().map(forget).collect())?;
                 super::keep::end_services(&left);
@@ -532,7 +534,7 @@ impl Daemon {
             Some(Ok((keeper, kept))) => return Ok((keeper, Some(kept))),
             Some(Err(e)) => {
                 tracing::error!(
-                    "the keeper that is there does not answer, so all starts anew: {e}"
+                    "the keeper that is there does not answer, so everything starts again, empty: {e}"
                 );
                 Some(vec![])
             }

@@ -262,7 +262,7 @@ impl Daemon {
         } else if self.replaced.insert(vm) {
             let what = if there.is_some() { "replaced by another" } else { "removed" };
             tracing::warn!(
-                "client {name}: the file {} of its window was {what}: the VM that runs goes on with the old one; before it starts again, turn it off, remove the file, and declare the client anew",
+                "client {name}: the file {} of its window was {what}: the VM that runs goes on with the old one; before it starts again, turn it off, remove the file, and declare the client again",
                 file.display()
             );
         }
