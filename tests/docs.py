@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the pages for people: each relative link leads to a file that is there, and
-to a heading that is in it; docs/SUMMARY.md, the list of contents, names every page.
+to a heading that is in it; docs/SUMMARY.md, the list of contents, names every page;
+the table of parts in docs/architecture.md names every package, by its folder or one above.
 
 usage: tests/docs.py            the pages of this repository
        tests/docs.py FOLDER     those of a copy
@@ -52,8 +53,21 @@ def faults_of(page, root):
             yield f"{where}: {file.name} has no heading #{anchor}"
 
 
+def parts(root):
+    """Packages that the table of parts does not name."""
+    table = (root / "docs/architecture.md").read_text().partition("## The parts\n")[2].partition("\n## ")[0]
+    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("|")]
+    named = {name.rstrip("/") for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    for manifest in sorted(root.glob("[!.]*/**/Cargo.toml")):
+        folder = manifest.parent.relative_to(root)
+        above = {str(f) for f in (folder, *folder.parents)}
+        if folder.parts[0] != "target" and not named & above:
+            yield f"docs/architecture.md: the table of parts does not name {folder}"
+
+
 def faults(root):
     found = [fault for page in pages(root) for fault in faults_of(page, root)]
+    found += parts(root)
     contents = root / "docs/SUMMARY.md"
     listed = {(contents.parent / link).resolve() for link in LINK.findall(contents.read_text())}
     missing = [p for p in pages(root) if p.is_relative_to(root / "docs") and p.resolve() not in listed]
@@ -64,7 +78,10 @@ def self_test():
     """A small set of pages, and each fault in turn."""
     good = {
         "README.md": "# A\n[x](docs/a.md#the-first)\n```\n[no link](gone.md)\n```\n`[code](gone.md)`\n",
-        "docs/SUMMARY.md": "[a](a.md) [b](b.md)\n",
+        "docs/SUMMARY.md": "[a](a.md) [b](b.md) [c](architecture.md)\n",
+        "docs/architecture.md": "## The parts\n| `host/core` | x |\n| `functions/` | of `host` |\n## Next\n`host/more`\n",
+        "host/core/Cargo.toml": "",
+        "functions/f/Cargo.toml": "",
         "docs/a.md": "## The `first`\n[up](../README.md#a) [here](#the-first) [web](https://example.org/x)\n",
         "docs/b.md": "## Twice\n## Twice\n[2](#twice-1)\n",
     }
@@ -72,14 +89,15 @@ def self_test():
         ("README.md", "# A\n[x](docs/gone.md)", "there is no docs/gone.md"),
         ("README.md", "# A\n[x](docs/a.md#second)", "a.md has no heading #second"),
         ("docs/b.md", "[3](#twice-2)", "b.md has no heading #twice-2"),
-        ("docs/SUMMARY.md", "[a](a.md)\n", "docs/SUMMARY.md does not name docs/b.md"),
+        ("docs/SUMMARY.md", "[a](a.md) [c](architecture.md)\n", "docs/SUMMARY.md does not name docs/b.md"),
+        ("host/more/Cargo.toml", "", "the table of parts does not name host/more"),
     ]
     for name, text, due in [(None, None, None), *bad]:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder).resolve()
-            (root / "docs").mkdir()
-            for file, words in good.items():
-                (root / file).write_text(text if file == name else words)
+            for file, words in (good | {name: text} if name else good).items():
+                (root / file).parent.mkdir(parents=True, exist_ok=True)
+                (root / file).write_text(words)
             found = faults(root)
             right = not found if due is None else len(found) == 1 and due in found[0]
             assert right, f"{name}: {text}: found {found}, not {due}"
