@@ -23,7 +23,7 @@ API = """# API references
 def place(page):
     """Where a page of the repository lies among the copies; none if it is no page of the site."""
     if page == REPO / "README.md":
-        return pathlib.Path("README.md")
+        return pathlib.Path("index.md")
     if page == REPO / "CHANGELOG.md":
         return pathlib.Path("CHANGELOG.md")
     docs = REPO / "docs"
@@ -37,9 +37,10 @@ def moved(page, to):
     def link(match):
         words, path, anchor = match[1], match[2], match[3] or ""
         file = (page.parent / path).resolve()
-        if place(file):
+        # The list of contents is the site's menu, and no page of it.
+        if place(file) and file.name != "SUMMARY.md":
             return f"[{words}]({up}{place(file)}{anchor})"
-        if not file.is_file():
+        if not file.is_file() or file.name == "SUMMARY.md":
             return words
         copy = pathlib.Path("source") / f"{file.relative_to(REPO)}.txt"
         (to / copy).parent.mkdir(parents=True, exist_ok=True)

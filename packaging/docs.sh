@@ -31,6 +31,7 @@ fi
 rm -rf "$target/book-pages" "$site"
 packaging/docs.py "$target/book-pages"
 "$mdbook" build "$target/book-pages" --dest-dir "$(realpath -m "$site")"
+rm -f "$site/book.toml"
 
 if [ "${1-}" != --pages ]; then
     packages=()
