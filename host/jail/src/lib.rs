@@ -33,7 +33,7 @@ pub use standing::Standing;
 
 /// Why there is no user for each client where there is none.
 pub const NO_OTHER_USERS: &str =
-    "whoever starts services is an ordinary user, who cannot become another one";
+    "the manager runs as an ordinary user and cannot give services another one";
 
 /// Whether this process may map and become any user.
 pub fn may_become_others() -> bool {

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     if let Ok(address) = listener.local_addr()
         && !address.ip().is_loopback()
     {
-        tracing::warn!("metrics are shown on {address} to whoever reaches it");
+        tracing::warn!("metrics are shown on {address} to everybody who reaches it");
     }
     if args.until_stdin_closes {
         std::thread::spawn(|| {
