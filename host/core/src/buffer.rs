@@ -53,12 +53,16 @@ pub struct Buffer {
     pub lost: bool,
     /// Services that were told of it and have not let go of it.
     pub at: BTreeSet<ServiceId>,
-    /// Of these, those that have not said yet that they have it. Asked anew by each manager.
+    /// Of these, those that have not said yet that they have it, and since when they are to
+    /// say so, ms. Asked anew by each manager.
     #[serde(skip)]
-    pub owing: BTreeSet<ServiceId>,
-    /// It is over, and its services were told so by this manager.
+    pub owing: BTreeMap<ServiceId, u64>,
+    /// It is over, and this manager told its services so: when, ms.
     #[serde(skip)]
-    pub told: bool,
+    pub told: Option<u64>,
+    /// Since when its app waits for it, if it does, ms. Counted anew by each manager.
+    #[serde(skip)]
+    pub since_ms: u64,
 }
 
 impl Buffer {
@@ -80,9 +84,19 @@ impl Buffer {
         }
     }
 
-    /// The services that an answer is due from.
-    fn owed_by(&self) -> &BTreeSet<ServiceId> {
-        if self.is_over() { &self.at } else { &self.owing }
+    /// Who waits until the services have it.
+    pub(super) fn waiting(&self) -> Option<ReplyTo> {
+        match self.stage {
+            Stage::Given { waiting } => waiting,
+            Stage::Ending { .. } => None,
+        }
+    }
+
+    /// The services that an answer is due from, and since when, ms. One that has not said
+    /// that it has it owes that still when it is over.
+    pub(super) fn owed_by(&self) -> impl Iterator<Item = (ServiceId, u64)> {
+        let told = self.told.filter(|_| self.is_over());
+        self.at.iter().filter_map(move |id| Some((*id, *self.owing.get(id).or(told.as_ref())?)))
     }
 }
 
@@ -134,7 +148,7 @@ impl Buffers {
             (true, Handle::NONE) => {}
             (true, grant) => drop(self.over_of.entry(grant).or_default().insert(handle)),
         }
-        if !b.owed_by().is_empty() {
+        if b.owed_by().next().is_some() {
             self.due.insert(handle);
         }
         for service in &b.at {
@@ -212,10 +226,9 @@ impl Buffers {
         self.over_of.get(&grant).map_or(vec![], |all| all.iter().copied().collect())
     }
 
-    /// Services that owe an answer about a buffer.
-    pub fn owing(&self) -> impl Iterator<Item = ServiceId> {
-        let due = self.due.iter().filter_map(|h| self.table.get(*h).ok());
-        due.flat_map(|b| b.owed_by().iter().copied())
+    /// Those from which a service owes an answer.
+    pub fn due(&self) -> impl Iterator<Item = (Handle, &Buffer)> {
+        self.due.iter().filter_map(|h| Some((*h, self.table.get(*h).ok()?)))
     }
 
     /// Services that were told of buffers.

@@ -81,7 +81,7 @@ impl Core {
     ) -> Result<Option<Vec<u8>>, Nack> {
         if let Some((handle, b)) = self.buffers.of(session).find(|(_, b)| b.asked == r.to) {
             // It is read again by a manager that took over before it was answered.
-            if matches!(b.stage, Stage::Given { waiting: Some(_) }) {
+            if b.waiting().is_some() {
                 return Ok(None);
             }
             // Killed before it had set it to zero, perhaps; its app does not know it yet.
@@ -117,8 +117,9 @@ impl Core {
             stage: Stage::Given { waiting },
             lost: false,
             at: services.clone(),
-            owing: services.clone(),
-            told: false,
+            owing: services.iter().map(|id| (*id, now)).collect(),
+            told: None,
+            since_ms: now,
         };
         let (range, window) = (b.range(), r.to.window);
         let handle = self.buffers.insert(b);
@@ -205,9 +206,10 @@ impl Core {
     }
 
     fn give_to(&mut self, service: ServiceId, buffer: Handle, out: &mut Vec<Action>) {
+        let now = self.now;
         let came = self.buffers.change(buffer, |b| {
             b.at.insert(service);
-            b.owing.insert(service);
+            b.owing.insert(service, now);
             let (session, window, range) = (b.holder.session, b.holder.window, b.range());
             Action::BufferCame { service, buffer, session, window, range }
         });
@@ -233,7 +235,7 @@ impl Core {
         buffer: Handle,
         out: &mut Vec<Action>,
     ) {
-        if self.buffers.get(buffer).is_ok_and(|b| b.owing.contains(&service)) {
+        if self.buffers.get(buffer).is_ok_and(|b| b.owing.contains_key(&service)) {
             self.buffers.change(buffer, |b| b.owing.remove(&service));
             self.answer_for(buffer, out);
         }
@@ -242,7 +244,7 @@ impl Core {
     /// Answers who waits for a buffer, if all services have it.
     fn answer_for(&mut self, buffer: Handle, out: &mut Vec<Action>) {
         let Ok(b) = self.buffers.get(buffer) else { return };
-        let Stage::Given { waiting: Some(to) } = b.stage else { return };
+        let Some(to) = b.waiting() else { return };
         if b.owing.is_empty() {
             out.push(Action::Answer { to, result: Ok(ack(buffer, b)) });
             self.buffers.change(buffer, |b| b.stage = Stage::Given { waiting: None });
@@ -264,11 +266,22 @@ impl Core {
 
     /// Ends a buffer. With `held` it is taken from a program that may not know yet.
     fn end_buffer(&mut self, buffer: Handle, held: bool, why: &str, out: &mut Vec<Action>) {
+        self.refuse_buffer(buffer, held, nacks::buffer_ended(why), out);
+    }
+
+    /// The same, with what its app is told if that waits for it.
+    pub(super) fn refuse_buffer(
+        &mut self,
+        buffer: Handle,
+        held: bool,
+        nack: Nack,
+        out: &mut Vec<Action>,
+    ) {
         let Ok(b) = self.buffers.get(buffer) else { return };
-        let Stage::Given { waiting } = b.stage else { return };
-        if let Some(to) = waiting {
-            out.push(Action::Answer { to, result: Err(nacks::buffer_ended(why)) });
+        if b.is_over() {
+            return;
         }
+        out.extend(b.waiting().map(|to| Action::Answer { to, result: Err(nack) }));
         self.buffers.change(buffer, |b| b.stage = Stage::Ending { hold_back: held });
         self.take_from_services(buffer, out);
         self.free_buffer(buffer);
@@ -276,9 +289,10 @@ impl Core {
 
     /// Tells the services that have a buffer that it is over, if this manager has not.
     fn take_from_services(&mut self, buffer: Handle, out: &mut Vec<Action>) {
-        if self.buffers.get(buffer).is_ok_and(|b| b.is_over() && !b.told) {
+        let now = self.now;
+        if self.buffers.get(buffer).is_ok_and(|b| b.is_over() && b.told.is_none()) {
             let at = self.buffers.change(buffer, |b| {
-                b.told = true;
+                b.told = Some(now);
                 b.at.clone()
             });
             let at = at.into_iter().flatten();
@@ -440,9 +454,11 @@ impl Core {
         for buffer in all {
             let Ok(b) = self.buffers.get(buffer) else { continue };
             let (over, at) = (b.is_over(), b.at.clone());
-            if matches!(b.stage, Stage::Given { waiting: Some(_) }) {
+            if b.waiting().is_some() {
                 // As above.
                 out.push(Action::ZeroBuffer { window: b.holder.window, range: b.range() });
+                let now = self.now;
+                self.buffers.change(buffer, |b| b.since_ms = now);
             }
             for service in at {
                 if !over {

@@ -2,7 +2,7 @@
 //! debug builds, and by the simulation, the fuzzers and the tests. Each rule is a
 //! sentence; one that is broken is named by it.
 
-use super::buffer::{Buffer, Stage as BufferStage};
+use super::buffer::Buffer;
 use super::grant::{Grant, Stage};
 use super::memory::Memory;
 use super::services::Owner;
@@ -147,7 +147,11 @@ impl Core {
         for (handle, b) in self.buffers.iter() {
             let of = || format!("buffer {handle} {b:?}");
             rule(b.check().is_ok(), "a buffer is of whole pages", of)?;
-            rule(b.owing.is_subset(&b.at), "only who was told of a buffer owes an answer", of)?;
+            rule(
+                b.owing.keys().all(|s| b.at.contains(s)),
+                "only who was told of a buffer owes an answer",
+                of,
+            )?;
             if !self.resumed {
                 continue;
             }
@@ -168,7 +172,7 @@ impl Core {
                         && !matches!(g.stage, Stage::Closing { .. })
                 });
             rule(b.is_over() || granted, "a grant's buffer has its grant", of)?;
-            let waits = matches!(b.stage, BufferStage::Given { waiting: Some(_) });
+            let waits = b.waiting().is_some();
             rule(!waits || !b.owing.is_empty(), "who waits for a buffer waits for a service", of)?;
             let client = self.windows.get(&b.holder.window).map(|w| w.client);
             let same = client.is_none_or(|client| client == b.holder.client_id);

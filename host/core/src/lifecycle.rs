@@ -240,6 +240,8 @@ impl Core {
         self.give_held(now);
         self.look_for_life(now, out);
         self.end_those_who_keep_channels(now, out);
+        self.end_those_who_keep_buffers(now, out);
+        self.refuse_untaken_buffers(now, out);
         self.tell_of_slow_starts(now, out);
         let ids: Vec<_> = self.services.keys().copied().collect();
         for id in ids {

@@ -31,6 +31,10 @@ pub const APP_NAMES_KEPT: usize = 512;
 pub const BUFFERS_PER_CLIENT: u32 = 1024;
 /// The same of all clients: each is a note, and the keeper has 262,144 in all.
 pub const BUFFERS_MAX: usize = 1 << 16;
+/// After which who waits for a buffer is told that a service does not take it, ms: less
+/// than an app waits for an answer (`CONTROL_TIMEOUT_MS`), which would blame the manager. A
+/// service maps one in less than a millisecond.
+pub const BUFFER_WAIT_MS: u64 = 8_000;
 /// Services at once, over all clients: each is a process of 2 to 15 MB.
 pub const SERVICES_MAX: usize = 512;
 

@@ -47,6 +47,25 @@ pub(super) fn buffer_ended(why: &str) -> Nack {
     Nack::new(NackCode::WrongState, format!("the buffer ended while it was being given: {why}"))
 }
 
+/// `log`: where its service's log is.
+pub(super) fn buffer_untaken(function: &str, ms: u64, log: &str) -> Nack {
+    Nack::new(
+        NackCode::Starting,
+        format!(
+            "the service of '{function}' has not taken the buffer after {ms} ms, so there is no buffer: ask again in a few seconds. The host's operator finds more in {log} under the manager's root"
+        ),
+    )
+}
+
+pub(super) fn buffer_untold(function: &str, ms: u64) -> Nack {
+    Nack::new(
+        NackCode::Starting,
+        format!(
+            "the service of '{function}' could not be told of the buffer for {ms} ms, as the host has no room for descriptors on their way, so there is no buffer: ask again in a few seconds. The host's operator finds more in the manager's log"
+        ),
+    )
+}
+
 pub(super) fn buffer_align(align: u64) -> Nack {
     Nack::new(
         NackCode::BeyondLimit,

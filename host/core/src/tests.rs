@@ -157,7 +157,7 @@ impl Bed {
             let mut places: Vec<_> = c.grants().map(|(h, g)| format!("{h} {g:?}")).collect();
             places.extend(c.sessions.iter().map(|(h, s)| format!("{h} {s:?}")));
             let buffer = |(h, b): (Handle, &Buffer)| {
-                let b = Buffer { owing: BTreeSet::new(), told: false, ..b.clone() };
+                let b = Buffer { owing: BTreeMap::new(), told: None, since_ms: 0, ..b.clone() };
                 format!("{h} {b:?}")
             };
             places.extend(c.buffers().map(buffer));

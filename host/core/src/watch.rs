@@ -5,13 +5,18 @@
 //! - Channels: calls that wait while none is answered, as the window shows.
 //! - The socket: words that an answer is due to. A service is asked for a sign of
 //!   life then, which its main thread gives whatever its driver does.
+//! - Channels and buffers that it does not let go of, and buffers that it does not take,
+//!   for longer than a call may take: a service may lie, so a sign of life is not enough.
+//!   While it has a channel of a buffer's session, a call may use the buffer: one that
+//!   waits for an event may do so for as long as the channel is open.
 //!
 //! All of it is counted anew by each manager.
 
 use super::grant::{Grant, Stage};
 use super::grants::Key;
 use super::services::*;
-use super::{Action, Core, Level, ServiceId, nacks};
+use super::{Action, Buffer, Core, Level, ServiceId, nacks};
+use crate::limits::BUFFER_WAIT_MS;
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_wire::Handle;
 use vfun_wire::kind::ChannelKind;
@@ -57,6 +62,9 @@ pub(super) struct Watch {
     told: BTreeMap<ServiceId, Option<u64>>,
     /// Since when somebody waits for each activation.
     activating: BTreeMap<Handle, u64>,
+    /// Of services that owe a word about buffers of a session: since when they have had no
+    /// channel of it.
+    parted: BTreeMap<(ServiceId, Handle), u64>,
 }
 
 impl Core {
@@ -189,7 +197,7 @@ impl Core {
     /// Whether something is owed whose time is to be looked at.
     pub(super) fn watches(&self) -> bool {
         !self.asked.is_empty()
-            || self.buffers.owing().next().is_some()
+            || self.buffers.due().next().is_some()
             || self.grants.any(&Key::Timed, |_| true)
     }
 
@@ -204,7 +212,8 @@ impl Core {
     pub(super) fn look_for_life(&mut self, now: u64, out: &mut Vec<Action>) {
         let due = self.timed().filter(|(_, g)| !matches!(g.stage, Stage::Broken { .. }));
         let due = due.filter_map(|(_, g)| g.service());
-        let due = due.chain(self.asked.iter().copied()).chain(self.buffers.owing());
+        let of_buffers = self.buffers.due().flat_map(|(_, b)| b.owed_by().map(|(id, _)| id));
+        let due = due.chain(self.asked.iter().copied()).chain(of_buffers);
         let mut ids: BTreeSet<ServiceId> = due.collect();
         let ready =
             |id: &ServiceId| self.services.get(id).is_some_and(|s| s.state == ServiceState::Ready);
@@ -241,6 +250,74 @@ impl Core {
         for (service, app, ms) in late {
             let what = format!("it has not let go of a channel of app '{app}' for {ms} ms");
             self.stalled(service, &what, out);
+        }
+    }
+
+    /// Ends services that owe a word about a buffer for too long: that they have it, or,
+    /// once they have no channel of its session and so no call that may use it, that they
+    /// have let go of it. Its pages cannot be given out again while they run.
+    pub(super) fn end_those_who_keep_buffers(&mut self, now: u64, out: &mut Vec<Action>) {
+        let before = std::mem::take(&mut self.watch.parted);
+        let (mut parted, mut most, mut late) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let all = self.buffers.due().flat_map(|(_, b)| b.owed_by().map(move |owed| (b, owed)));
+        for (b, (service, since)) in all {
+            let of = (service, b.holder.session);
+            let parted = *parted.entry(of).or_insert_with(|| match self.has_channel_of(of) {
+                true => now,
+                false => before.get(&of).copied().unwrap_or(now),
+            });
+            let (since, owes) = match b.owing.contains_key(&service) {
+                true => (since, "taken"),
+                false => (since.max(parted), "let go of"),
+            };
+            let Some(since) = self.counts_from(service, since) else { continue };
+            let ms = now.saturating_sub(since);
+            let most = *most.entry(service).or_insert_with(|| self.service_step_ms(service));
+            // One word of each is enough.
+            if ms > most + OVERDUE_MS && !late.contains_key(&service) {
+                let app = &b.holder.app;
+                let what = format!("it has not {owes} a buffer of app '{app}' for {ms} ms");
+                late.insert(service, what);
+            }
+        }
+        self.watch.parted = parted;
+        for (service, what) in late {
+            self.stalled(service, &what, out);
+        }
+    }
+
+    /// Whether a service has a channel of a session.
+    fn has_channel_of(&self, (service, session): (ServiceId, Handle)) -> bool {
+        self.grants.any(&Key::Session(session), |g| g.services().any(|s| s == service))
+    }
+
+    /// How long a service may take for what it was told, ms: as with the channel of it that
+    /// may take longest. One that has none is ended soon.
+    fn service_step_ms(&self, id: ServiceId) -> u64 {
+        let all = self.grants.of(&Key::Service(id)).into_iter();
+        let all = all.filter_map(|h| self.grants.get(h).ok());
+        all.map(Grant::step_ms).fold(START_MS + CLOSE_GRACE_MS, u64::max)
+    }
+
+    /// Tells those who wait for a buffer, before they give up by themselves, that a service
+    /// does not take it. The buffer ends: its app does not know its handle.
+    pub(super) fn refuse_untaken_buffers(&mut self, now: u64, out: &mut Vec<Action>) {
+        let late =
+            |b: &Buffer| b.waiting().is_some() && now.saturating_sub(b.since_ms) >= BUFFER_WAIT_MS;
+        let late = self.buffers.due().filter(|(_, b)| late(b));
+        let late = late.filter_map(|(h, b)| {
+            let (id, _) = b.owed_by().next()?;
+            let function = &self.services.get(&id)?.function;
+            let log = log_of(&b.holder.client, function);
+            let nack = match self.is_untold(id) {
+                true => nacks::buffer_untold(function, BUFFER_WAIT_MS),
+                false => nacks::buffer_untaken(function, BUFFER_WAIT_MS, &log),
+            };
+            Some((h, nack))
+        });
+        let late: Vec<_> = late.collect();
+        for (buffer, nack) in late {
+            self.refuse_buffer(buffer, false, nack, out);
         }
     }
 

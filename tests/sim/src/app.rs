@@ -492,8 +492,9 @@ impl App {
                     || about.is_some_and(|g| v.revoked.contains(&g))
             }
             What::BufferGet(g) => {
-                use NackCode::{Denied, NoCapacity, OverQuota};
-                matches!(nack.code, NoCapacity | OverQuota | Denied) || v.revoked.contains(&g)
+                use NackCode::{Denied, NoCapacity, OverQuota, Starting};
+                matches!(nack.code, NoCapacity | OverQuota | Denied | Starting)
+                    || v.revoked.contains(&g)
             }
             // The window's client was removed.
             What::List => nack.code == NackCode::Denied,

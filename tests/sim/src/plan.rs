@@ -23,7 +23,7 @@ pub enum Chance {
     ManagerDies = 1,
     /// The keeper is killed, the manager beside it or not.
     KeeperDies = 2,
-    /// Services crash at any step, fail to start, or hang.
+    /// Services crash at any step, fail to start, hang, or keep buffers.
     ServicesDie = 4,
     /// A hostile client's services say what is not so.
     ServicesLie = 8,

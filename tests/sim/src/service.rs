@@ -24,6 +24,8 @@ pub enum Temper {
     Crashes,
     /// A call of it hangs now and then.
     Hangs,
+    /// Takes buffers, keeps them, and says nothing of them.
+    Keeps,
     /// Its driver does not load.
     CannotLoad,
     /// Its driver dies while it loads.
@@ -101,6 +103,8 @@ struct Channel {
 pub struct Process {
     pub function: String,
     pub temper: Temper,
+    /// It is one that [`Temper::Keeps`], and stays so.
+    keeps: bool,
     rng: fastrand::Rng,
     pub exit: Option<Exit>,
     /// Whether its socket's other end is there.
@@ -128,6 +132,7 @@ impl Process {
         Process {
             function: function.into(),
             temper,
+            keeps: temper == Temper::Keeps,
             loads_ms: rng.u64(0..40),
             rng,
             exit: None,
@@ -202,7 +207,7 @@ impl Process {
         if b.memory.load(first) != 0 {
             b.memory.store(first + word, value);
         }
-        if b.gone.is_some() && self.rng.bool() {
+        if b.gone.is_some() && !self.keeps && self.rng.bool() {
             self.buffers.remove(&buffer);
             self.say(FromService::BufferLeft { buffer });
         }
@@ -376,7 +381,9 @@ impl Process {
         let range = Range::new(0, Access::Both, came.offset, came.bytes);
         let b = Buffer { memory, range, gone: None };
         self.buffers.entry(came.buffer).or_insert(b);
-        self.say(FromService::BufferHere { buffer: came.buffer });
+        if !self.keeps {
+            self.say(FromService::BufferHere { buffer: came.buffer });
+        }
     }
 
     fn buffer_gone(&mut self, buffer: u64, by: u32) {
@@ -386,6 +393,7 @@ impl Process {
                 let before = b.gone.replace(by);
                 assert_ne!(before, Some(by), "a manager takes buffer {buffer:x} away twice");
             }
+            None if self.keeps => {}
             None => self.say(FromService::BufferLeft { buffer }),
         }
     }

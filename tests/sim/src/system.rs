@@ -323,6 +323,7 @@ impl World {
             7 => Temper::DiesLoading,
             8 => Temper::LoadsForEver,
             9 => Temper::Refuses,
+            10 => Temper::Keeps,
             _ => Temper::Good,
         }
     }

@@ -106,7 +106,7 @@ _define(
     ("BeyondLimit", "What was asked for is beyond a limit."),
     ("WrongState", "Not in this state."),
     ("WrongSignature", "The caller was made for another signature."),
-    ("Starting", "The function is being started: ask again in a few seconds."),
+    ("Starting", "The function's service is not ready yet: ask again in a few seconds."),
 )
 # Calls.
 _define(

@@ -1,9 +1,11 @@
 //! Buffers: who has them, how they end, and what they count for.
 
+use super::policy::why;
 use super::*;
-use crate::limits::{BUFFERS_MAX, BUFFERS_PER_CLIENT};
+use crate::limits::{BUFFER_WAIT_MS, BUFFERS_MAX, BUFFERS_PER_CLIENT};
 use crate::memory::HOLD_MS;
 use crate::policy::parse;
+use crate::services::{CLOSE_GRACE_MS, OVERDUE_MS, START_MS};
 use std::path::Path;
 use vfun_wire::range::Access;
 
@@ -473,6 +475,170 @@ fn a_manager_that_takes_over_takes_each_buffer_away_once() {
     let mut gone = told(&b.log);
     gone.sort();
     assert_eq!(gone, [(false, service, of_session), (false, service, put_back)]);
+}
+
+/// Time in which all services that are asked for a sign of life give it, and say nothing else.
+fn wait(b: &mut Bed, ms: u64) -> Vec<Action> {
+    let mut all = vec![];
+    for _ in 0..ms / 20 {
+        b.now += 20;
+        let out = b.feed(Event::Tick);
+        for a in &out {
+            if let Action::AskLife { service } = a {
+                b.feed(Event::ServiceAlive { service: *service });
+            }
+        }
+        all.extend(out);
+    }
+    all
+}
+
+fn killed(out: &[Action]) -> Vec<ServiceId> {
+    let killed = out.iter().filter_map(|a| match a {
+        Action::KillService { service } => Some(*service),
+        _ => None,
+    });
+    killed.collect()
+}
+
+fn logged(out: &[Action], words: &str) -> bool {
+    let says = |a: &Action| matches!(a, Action::LogOf { text, .. } if text.contains(words));
+    out.iter().any(says)
+}
+
+/// What is killed where nothing is.
+const NOBODY: [ServiceId; 0] = [];
+
+/// How long a service that lives may owe a word about a buffer, where calls last a second.
+const KEEPS: u64 = START_MS + CLOSE_GRACE_MS + OVERDUE_MS;
+
+#[test]
+fn an_app_is_told_in_time_that_a_service_does_not_take_its_buffer() {
+    let mut b = Bed::new();
+    let s = session(&mut b);
+    let (_, add) = b.active(1, s, "add");
+    let (_, mul) = b.active(1, s, "mul");
+    let all = free(&b);
+    let buffer = told(&ask(&mut b, s, get(0, 4096, 0, 0)))[0].2;
+    b.feed(Event::BufferHere { service: add, buffer });
+    let out = wait(&mut b, BUFFER_WAIT_MS - 20);
+    assert!(!out.iter().any(|a| matches!(a, Action::Answer { .. })), "not yet: {out:?}");
+    let out = wait(&mut b, 20);
+    let n = answer(&out).unwrap_err();
+    assert_eq!(n.code, NackCode::Starting, "it may be asked for again: {n}");
+    for says in ["'mul' has not taken", "8000 ms", "ask again", "service/vm1/mul.log"] {
+        assert!(n.sentence.contains(says), "{n} should say {says}");
+    }
+    // It is over, and nobody's until both have let go.
+    assert_eq!(told(&out), [(false, add, buffer), (false, mul, buffer)]);
+    assert!(b.feed(Event::BufferHere { service: mul, buffer }).is_empty(), "answered once");
+    b.feed(Event::BufferLeft { service: mul, buffer });
+    assert_eq!(free(&b), all - 4096);
+    b.feed(Event::BufferLeft { service: add, buffer });
+    assert_eq!((free(&b), b.core.totals().buffers), (all, 0));
+    // A manager that takes over counts anew.
+    let buffer = told(&ask(&mut b, s, get(0, 4096, 0, 0)))[0].2;
+    b.feed(Event::BufferHere { service: add, buffer });
+    wait(&mut b, BUFFER_WAIT_MS - 20);
+    b.take_over(|_| true);
+    b.feed(Event::BufferHere { service: add, buffer });
+    let out = wait(&mut b, BUFFER_WAIT_MS - 20);
+    assert!(!out.iter().any(|a| matches!(a, Action::Answer { .. })), "not yet: {out:?}");
+    answer(&wait(&mut b, 20)).unwrap_err();
+}
+
+#[test]
+fn an_app_is_told_that_the_host_could_not_tell_a_service_of_its_buffer() {
+    let mut b = Bed::new();
+    let s = session(&mut b);
+    let (_, service) = b.active(1, s, "add");
+    ask(&mut b, s, get(0, 4096, 0, 0));
+    b.core.words_wait(b.now, service, true);
+    let out = wait(&mut b, BUFFER_WAIT_MS);
+    let n = answer(&out).unwrap_err();
+    assert_eq!(n.code, NackCode::Starting, "{n}");
+    assert!(n.sentence.contains("'add' could not be told") && n.sentence.contains("descriptors"));
+    // Nor does it owe anything: what it was not told counts from when it is.
+    assert_eq!(killed(&wait(&mut b, 2 * KEEPS)), NOBODY);
+    b.core.words_wait(b.now, service, false);
+    assert_eq!(killed(&wait(&mut b, KEEPS)), NOBODY);
+    assert_eq!(killed(&wait(&mut b, 20)), [service]);
+}
+
+#[test]
+fn a_service_that_does_not_take_a_buffer_is_ended() {
+    let mut b = Bed::new();
+    let s = session(&mut b);
+    given(&mut b, s, get(0, 4096, 0, 0));
+    // It is told of this one as it opens a channel, and its app waits for nothing.
+    let (_, service) = b.active(1, s, "add");
+    assert!(b.core.needs_tick());
+    assert_eq!(killed(&wait(&mut b, KEEPS)), NOBODY, "it lives");
+    let out = wait(&mut b, 20);
+    assert_eq!(killed(&out), [service]);
+    assert!(logged(&out, "it has not taken a buffer of app 'app' for 13020 ms"), "{out:?}");
+    // Nor does it gain time by a buffer that ends before it has said a word.
+    b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
+    b.feed(Event::ServiceReady { service });
+    let handles: Vec<Handle> = b.core.buffers().map(|(h, _)| h).collect();
+    wait(&mut b, KEEPS);
+    put(&mut b, s, handles[0]).0.unwrap();
+    assert_eq!(killed(&wait(&mut b, 20)), [service]);
+}
+
+#[test]
+fn a_service_that_does_not_let_go_of_a_buffer_is_ended_though_it_serves_others() {
+    let mut b = Bed::new();
+    let (s, other) = (session(&mut b), session(&mut b));
+    let (on, service) = b.active(1, other, "add");
+    let (grant, _) = b.active(1, s, "add");
+    let all = free(&b);
+    let buffer = told(&ask(&mut b, s, get(0, 4096, 0, 0)))[0].2;
+    b.feed(Event::BufferHere { service, buffer });
+    assert_eq!(killed(&wait(&mut b, 2 * KEEPS)), NOBODY, "it owes nothing");
+    // It has no channel of that session any more: no call uses the buffer.
+    b.ask(1, Kind::Release, s, grant.0.as_bytes());
+    b.feed(Event::ChannelClosed { service, channel: grant });
+    let idle = free(&b);
+    assert!(idle > all - 4096);
+    put(&mut b, s, buffer).0.unwrap();
+    assert_eq!(killed(&wait(&mut b, KEEPS)), NOBODY);
+    // Another manager says it again, and counts anew from its first look.
+    b.take_over(|_| true);
+    assert_eq!(killed(&wait(&mut b, 20 + KEEPS)), NOBODY);
+    let out = wait(&mut b, 20);
+    assert_eq!(killed(&out), [service]);
+    assert!(logged(&out, "it has not let go of a buffer of app 'app' for 13020 ms"), "{out:?}");
+    assert_eq!(killed(&wait(&mut b, 20)), NOBODY, "once is enough");
+    assert_eq!(free(&b), idle, "it may write there still");
+    // What others are told, and the record, says why; it counts as a crash.
+    let out = b.feed(Event::ServiceExited { service, exit: Exit::Signal(9) });
+    assert!(why(&out, on).unwrap().contains("it has not let go of a buffer"), "{out:?}");
+    assert!(b.notes.keys().any(|n| n.starts_with("core/breaker/")), "{:?}", b.notes.keys());
+    assert_eq!((free(&b), b.core.totals().buffers), (idle + 4096, 0));
+}
+
+/// A call that waits for an event has no deadline, and may use a buffer that is over.
+#[test]
+fn a_service_may_keep_a_buffer_while_it_has_a_channel_of_its_app() {
+    let mut b = Bed::new();
+    let mut c = catalog();
+    c.functions.get_mut("add").unwrap().deadline_ms = 60_000;
+    b.feed(Event::Catalog(c));
+    let (s, other) = (session(&mut b), session(&mut b));
+    let (grant, service) = b.active(1, s, "add");
+    b.active(1, other, "add");
+    let buffer = told(&ask(&mut b, s, get(0, 4096, 0, 0)))[0].2;
+    b.feed(Event::BufferHere { service, buffer });
+    put(&mut b, s, buffer).0.unwrap();
+    let call = 60_000 + CLOSE_GRACE_MS + OVERDUE_MS;
+    assert_eq!(killed(&wait(&mut b, 2 * call)), NOBODY);
+    // From its channel's end on it has as long as a call of it may take.
+    b.ask(1, Kind::Release, s, grant.0.as_bytes());
+    assert_eq!(killed(&wait(&mut b, 1000)), NOBODY, "a call may be under way");
+    b.feed(Event::ChannelClosed { service, channel: grant });
+    assert_eq!(killed(&wait(&mut b, call)), NOBODY);
+    assert_eq!(killed(&wait(&mut b, 20)), [service]);
 }
 
 #[test]
