@@ -41,10 +41,15 @@ fn a_window_is_memory_once_the_guest_has_it_and_until_it_has_not() {
     let mut b = Bed::new();
     let session = b.hello(1, b"").unwrap().session.get();
     b.feed(named(KEY));
+    // Of another one the guest never says that it is there.
+    let other = Further { index: 2, key: [31, 32], bytes: 4 * MIB, page: 2 * MIB, here: true };
+    b.feed(Event::WindowNamed { window: 1, named: other });
     assert_eq!(got(&get(&mut b, session, 0)).1, 0, "the guest has not said that it is there");
     here(&mut b, KEY, 1).unwrap();
     let (buffer, window) = got(&get(&mut b, session, 0));
     assert_eq!(window, 1);
+    let data = &b.core.windows.get(&1).unwrap().data;
+    assert!(data.keys().eq([&1]), "and no other: {data:?}");
     // Contiguous for a device, as far as its pages go.
     assert_eq!(got(&get(&mut b, session, BUFFER_CONTIGUOUS)).1, 1);
     // Said twice it changes nothing.

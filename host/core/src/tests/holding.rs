@@ -173,6 +173,10 @@ fn who_has_let_go_of_hardware_that_is_not_leased_is_not_ended() {
     b.feed(Event::ChannelClosed { service, channel: grant });
     b.now += MOST + 1;
     assert!(!killed(&b.feed(Event::Tick), service));
+    // Nobody is on it: another manager tells its app at once that it is broken.
+    let out = restart(&mut b, &[(service, &[])]);
+    let told = |a: &Action| matches!(a, Action::BreakChannel { .. });
+    assert!(out.iter().any(told), "{out:?}");
     b.ask(1, Kind::Release, s, grant.0.as_bytes());
     assert!(b.core.grants.get(grant).is_err(), "nothing is waited for");
 }
@@ -193,6 +197,14 @@ fn another_manager_tells_a_service_again_before_it_ends_it() {
 
 #[test]
 fn who_does_what_it_is_told_each_time_is_not_ended_for_all_of_it_together() {
+    // The steps of one move.
+    let (mut b, s) = bed(Policy::First);
+    let (grant, from, to) = standing_by(&mut b, s);
+    decide(&mut b, 1);
+    assert!(!killed(&decide(&mut b, MOST * 3 / 4), to), "its driver's init takes its time");
+    b.feed(Event::ChannelStanding { service: to, channel: grant });
+    assert!(!killed(&decide(&mut b, MOST * 3 / 4), from), "so does the call under way");
+    // One move after the other.
     let (mut b, s) = bed(Policy::First);
     let (grant, from, to) = handing(&mut b, s);
     b.feed(Event::ChannelOpened { service: to, channel: grant });

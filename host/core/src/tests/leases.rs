@@ -58,7 +58,7 @@ pub(super) fn killed(out: &[Action], id: ServiceId) -> bool {
 
 /// A grant in software whose hardware service was just told to stand by: the
 /// grant, who serves it, who is to stand by.
-fn standing_by(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceId) {
+pub(super) fn standing_by(b: &mut Bed, session: u64) -> (Handle, ServiceId, ServiceId) {
     let (grant, from) = b.active(1, session, "fast");
     let to = b.core.grants.get(grant).unwrap().moving().expect("a move to a VF begins").service;
     let out = b.feed(Event::ServiceReady { service: to });
