@@ -10,6 +10,7 @@
 //!     crash              a call whose service dies, and those after it
 //!     on FILE            calls until FILE is there; FILE.made counts them
 //!     more FILE          waits until FILE.made has grown by 20
+//!     stop FILE          makes FILE
 //!     end MS             calls of so many milliseconds until one fails, and says how
 
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         ["crash"] => app.crash(),
         ["on", file] => app.on(Path::new(file)),
         ["more", file] => more(Path::new(file)),
+        ["stop", file] => stop(Path::new(file)),
         ["end", ms] => app.end(ms.parse().expect("a number")),
         _ => panic!("no such thing to do: {words:?}"),
     };
@@ -247,4 +249,9 @@ fn more(file: &Path) -> Result<String> {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok("more".into())
+}
+
+fn stop(file: &Path) -> Result<String> {
+    std::fs::write(file, "").expect("/tmp");
+    Ok("stopped".into())
 }
