@@ -45,7 +45,8 @@ wire_enum! {
         WrongState = 17 => "wrong state",
         /// The caller was made for other argument or result types than the function has.
         WrongSignature = 18 => "wrong signature",
-        /// The function is being started and takes its time: ask again in a few seconds.
+        /// The function is being started, or its service does not take a buffer, and that takes its
+        /// time: ask again in a few seconds.
         Starting = 19 => "still starting",
     }
 }
