@@ -31,8 +31,6 @@ MUTANTS = [
      "        out.push(Action::ZeroBuffer { window, range });\n        for service", "        for service"),
     ("frees-a-buffer-that-a-service-has", CORE + "buffers.rs",
      "        if !b.at.is_empty() || self.grant_closes(b.grant) {\n            return;\n        }\n        let Some(b)", "        let Some(b)"),
-    ("leaves-a-buffer-with-a-silent-service", CORE + "lifecycle.rs",
-     "        self.end_those_who_keep_buffers(now, out);\n", ""),
     ("keeps-buffers-of-a-grant", CORE + "lifecycle.rs",
      "from here on.\n        self.end_buffers_of_grant(grant, held, why, out);", "from here on."),
     ("answers-twice", CORE + "activate.rs",
