@@ -62,22 +62,20 @@ impl ConnectOptions {
         self.endpoint = endpoint;
         self
     }
-    /// Which client to act for, where the endpoint does not settle it: on the
-    /// host itself, over a gateway (where the manager decides whether this may
-    /// be), and where several windows are in this machine.
+    /// The client to act for. Needed on the host itself, over a gateway (where the
+    /// manager decides whether it is allowed), and in a machine with several windows.
     pub fn client(mut self, name: impl Into<String>) -> Self {
         self.client = Some(name.into());
         self
     }
-    /// What proves the right to, where policy asks for it: a token, or the
-    /// client's secret. At most 64 bytes. Without one, that which the variable
-    /// `VFUN_TOKEN_FILE` or `VFUN_TOKEN` names.
+    /// A token, or the client's secret, if policy asks for one. At most 64 bytes.
+    /// Without it, the variable `VFUN_TOKEN_FILE` or `VFUN_TOKEN` counts.
     pub fn credential(mut self, bytes: impl AsRef<[u8]>) -> Self {
         self.credential = bytes.as_ref().to_vec();
         self
     }
-    /// By what this program knows a gateway with TLS, and it this program. What is
-    /// left open there is taken from the variables `VFUN_TLS_*`.
+    /// Certificates for TLS: how this program checks the gateway, and how the gateway
+    /// checks this program. The variables `VFUN_TLS_*` give what is left out.
     pub fn tls(mut self, files: TlsFiles) -> Self {
         self.tls = files;
         self
@@ -87,7 +85,7 @@ impl ConnectOptions {
         self.policy = policy;
         self
     }
-    /// Says that this asks on behalf of a caller elsewhere, which policy may refuse.
+    /// Says that the caller is on another machine; policy may refuse such callers.
     #[doc(hidden)]
     pub fn remote(mut self, remote: bool) -> Self {
         self.remote = remote;
@@ -113,8 +111,7 @@ impl ConnectOptions {
         this.connect_as_is()
     }
 
-    /// Whoever asks for somebody else shows what that one gave, and nothing of
-    /// his own.
+    /// A gateway shows its caller's credential, and no token of its own.
     fn with_token_of_environment(mut self) -> Result<Self> {
         if self.remote || !self.credential.is_empty() {
             return Ok(self);

@@ -57,13 +57,13 @@ impl Function {
         self.inner.calls.call(Command::Set, args, Into(results))
     }
 
-    /// As [`Function::call`], with the results read where they lie: no copy of the whole.
+    /// As [`Function::call`], but reads the results in place, without copying them.
     pub fn call_with<T>(&self, args: &[u8], read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
         self.inner.calls.call(Command::Set, args, With(read))
     }
 
-    /// As [`Function::call`], with a limit to how long it waits in all, for a free cell
-    /// too: [`crate::Error::TimedOut`] after it. A call that was begun goes on then; its
+    /// As [`Function::call`], but waits at most `limit`, the wait for a free cell included.
+    /// Then it ends with [`crate::Error::TimedOut`]. A call that was posted goes on; its
     /// results are dropped.
     pub fn call_for(&self, args: &[u8], limit: Duration) -> Result<Vec<u8>> {
         self.inner.calls.call_for(Command::Set, args, limit, ToVec)
@@ -86,7 +86,7 @@ impl Function {
         self.inner.calls.submit(Command::Set, args, |flight| Pending::new(&self.inner, flight))
     }
 
-    /// Lends a cell out, so that its arguments are written where the service
+    /// Borrows a cell, so that you can write the arguments where the service
     /// reads them. Fails with [`crate::Error::Full`] if every cell is in use.
     pub fn borrow(&self) -> Result<Slot<'_>> {
         Slot::borrow(&self.inner)
@@ -97,13 +97,13 @@ impl Function {
         &self.inner.hold.info
     }
 
-    /// What the grant did so far, by the host's account. Asks the manager.
+    /// What the grant has done so far, as the host counts it. Asks the manager.
     pub fn stats(&self) -> Result<Stats> {
         self.inner.hold.stats()
     }
 
-    /// The raw lines of a channel of kind [`crate::ChannelKind::Floor`]. Who has sent
-    /// some and waits for their answers calls [`Function::wake_floor`] now and then.
+    /// The raw lines of a channel of kind [`crate::ChannelKind::Floor`]. While you wait for
+    /// answers to lines, call [`Function::wake_floor`] now and then.
     pub fn floor(&self) -> Option<&WindowMemory> {
         match self.inner.calls.way() {
             Ok(Way::Floor(lines)) => Some(lines.memory()),
@@ -111,10 +111,10 @@ impl Function {
         }
     }
 
-    /// Whether raw lines are answered still; else why not, as a call would say it:
-    /// [`crate::Error::Released`] once the function was released or its session closed.
-    /// Sending a line tells nothing of that: who gets no answer asks here now and then.
-    /// The channel's own header says so, too, in its word `BROKEN` (R-CHN-3).
+    /// Whether raw lines are still answered. If not, the error says why, as for a call:
+    /// [`crate::Error::Released`] if the function was released or its session closed.
+    /// Sending a line does not show this, so call this now and then if no answer comes.
+    /// The word `BROKEN` of the channel's header says it too (R-CHN-3).
     pub fn check_floor(&self) -> Result<()> {
         match self.inner.calls.way()? {
             Way::Floor(lines) => lines.check(),
@@ -124,10 +124,10 @@ impl Function {
         }
     }
 
-    /// Wakes the service of raw lines if it sleeps: it does when none came for
-    /// a while, and sending one rings nobody. Whether it was rung: `false` also
-    /// where nothing can ring, where it looks by itself every few milliseconds,
-    /// and for functions that are called.
+    /// Wakes the service of raw lines if it sleeps. It sleeps if no line came for
+    /// a while, and sending a line does not ring. Returns whether it was rung: `false` also
+    /// if nothing can ring, if the service looks by itself every few milliseconds,
+    /// and for functions with calls.
     pub fn wake_floor(&self) -> bool {
         match self.inner.calls.way() {
             Ok(Way::Floor(lines)) => lines.wake(),
@@ -135,8 +135,8 @@ impl Function {
         }
     }
 
-    /// Gives the grant back and says what it did; all zeros if the session was
-    /// closed before, which gave it back.
+    /// Gives the grant back and returns what it did; all zeros if the session was
+    /// closed before.
     pub fn release(self) -> Result<Stats> {
         self.inner.end()
     }

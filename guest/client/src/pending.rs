@@ -27,8 +27,8 @@ impl<'a> Pending<'a> {
         self.flight.as_ref().is_none_or(|f| self.function.calls.poll(f))
     }
 
-    /// The published state: ready, computing or finished. Over TCP a call that
-    /// is not finished always says ready: the gateway does not tell.
+    /// The call's state: ready, computing or finished. Over TCP a call that
+    /// is not finished is always *ready*, because the gateway does not say more.
     pub fn state(&self) -> CellState {
         self.flight.as_ref().map_or(CellState::Done, |f| self.function.calls.state(f))
     }
@@ -44,30 +44,30 @@ impl<'a> Pending<'a> {
         self.land(Into(results))
     }
 
-    /// Waits for the results and reads them where they lie.
+    /// Waits for the results and reads them in place.
     pub fn wait_with<T>(self, read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
         self.land(With(read))
     }
 
-    /// Waits for the results at most this long, else [`Error::TimedOut`]; the
-    /// call then goes on, to be waited for again, or abandoned by dropping this.
+    /// Waits for the results at most this long, else [`Error::TimedOut`]. The
+    /// call then goes on: wait again, or drop this to abandon it.
     pub fn wait_for(&mut self, timeout: Duration) -> Result<Vec<u8>> {
         self.land_within(Some(timeout), ToVec)
     }
 
-    /// As [`Pending::wait_for`], into a buffer: their length. One that is too small
-    /// ends the call; [`Pending::peek`] tells the length before.
+    /// As [`Pending::wait_for`], into a buffer: the results' length. A buffer that is too
+    /// small ends the call; [`Pending::peek`] shows the length before.
     pub fn wait_into_for(&mut self, results: &mut [u8], timeout: Duration) -> Result<usize> {
         self.land_within(Some(timeout), Into(results))
     }
 
-    /// The results, if the call is answered; never waits. They are taken then.
+    /// Takes the results, if the call is answered. Never waits.
     pub fn try_wait(&mut self) -> Option<Result<Vec<u8>>> {
         self.poll().then(|| self.land_within(None, ToVec))
     }
 
-    /// Reads results where they lie, if the call is answered, and leaves them there:
-    /// for a look at their length, say, or instead of a copy. `None` if it is not.
+    /// Reads results in place, if the call is answered, and leaves them there: to see
+    /// their length, or instead of a copy. `None` if the call is not answered.
     pub fn peek<T>(&self, read: impl FnOnce(Results<'_>) -> T) -> Option<Result<T>> {
         match &self.flight {
             Some(flight) => self.function.calls.peek(flight, With(read)),
@@ -80,8 +80,8 @@ impl<'a> Pending<'a> {
         InFlight::new(self.function, self.flight.as_ref())
     }
 
-    /// Waits at most this long until the call is answered; whether it is. The
-    /// results stay, to be taken by a wait or left for a later look.
+    /// Waits at most this long until the call is answered, and returns whether it is. The
+    /// results stay for a later wait or look.
     pub fn ready_within(&mut self, timeout: Duration) -> bool {
         let until = Instant::now().checked_add(timeout);
         self.flight.as_ref().is_none_or(|f| self.function.calls.ready(f, until))

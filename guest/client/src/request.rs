@@ -9,8 +9,8 @@ use vfun_wire::names;
 use vfun_wire::version::FunctionVersion;
 use zerocopy::little_endian::{U16, U32, U64};
 
-/// A function, and what is wanted of it. Whatever is not said is left to the
-/// function and its host.
+/// A function, and how it should be opened. The function and its host decide what
+/// you leave out.
 #[derive(Clone, Debug)]
 pub struct FunctionRequest {
     pub(crate) name: String,
@@ -59,8 +59,8 @@ impl FunctionRequest {
         self.cell_bytes = Some(bytes);
         self
     }
-    /// How the service waits for calls; as the session's own calls wait unless
-    /// said otherwise. A host may refuse to spin; the grant says what is in force.
+    /// How the service waits for calls. Default: in the same mode as the session's calls.
+    /// A host may refuse to spin; the grant says what is in force.
     pub fn service_waits(mut self, mode: WaitMode) -> Self {
         self.wait = Some(mode);
         self
@@ -82,7 +82,7 @@ impl FunctionRequest {
         self.deadline = Some(deadline);
         self
     }
-    /// What the channel carries; calls unless said otherwise.
+    /// What the channel carries. Default: calls.
     pub fn kind(mut self, kind: ChannelKind) -> Self {
         self.kind = kind;
         self

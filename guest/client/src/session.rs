@@ -42,8 +42,7 @@ pub struct SessionInfo {
     pub features: Features,
     /// Bytes of the window; 0 where there is none (TCP).
     pub window_bytes: u64,
-    /// Whether this side's sleepers are woken by a doorbell; otherwise they look
-    /// by the clock.
+    /// Whether a doorbell wakes this side's sleepers; otherwise they look by the clock.
     pub doorbell: bool,
     /// The path in use.
     pub transport: TransportKind,
@@ -257,8 +256,8 @@ impl Session {
         all.iter().map(control::function_info).collect()
     }
 
-    /// What a function's own error codes mean, by its manifest, from the lowest up: those
-    /// of [`Error::Driver`] that mean the same for all functions are not among them.
+    /// What a function's own error codes mean, from its manifest, in rising order. Codes of
+    /// [`Error::Driver`] that mean the same for all functions are not included.
     pub fn function_codes(&self, name: &str) -> Result<Vec<(i32, String)>> {
         let function = function_name(name)?;
         let ask = |start| Codes { function, start, reserved: U32::ZERO };
@@ -337,9 +336,9 @@ impl Session {
         Ok(start.elapsed())
     }
 
-    /// Ends the session and gives back everything it was granted. Calls still
-    /// under way that are not answered end with [`Error::Released`], and so do cells
-    /// that are lent when they are submitted.
+    /// Ends the session and gives back everything that it was granted. Calls without an
+    /// answer end with [`Error::Released`]. Borrowed cells end with it too, when they are
+    /// submitted.
     pub fn close(self) -> Result<()> {
         if !self.inner.of.is_current() {
             return Err(Error::Forked);

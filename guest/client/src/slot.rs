@@ -12,10 +12,10 @@ use vfun_wire::channel::Command;
 use vfun_wire::limits::INLINE_BYTES;
 
 /// A cell's data space, to write arguments into. Dropping it gives the cell
-/// back. Its first bytes are what an earlier call left there.
+/// back. At first it contains bytes of an earlier call.
 ///
-/// A session may be closed while cells are lent. Their memory is this process's
-/// own from then on, and submitting them fails with [`Error::Released`].
+/// A session may be closed while cells are borrowed. Their memory is then this
+/// process's own, and submitting them fails with [`Error::Released`].
 pub struct Slot<'a> {
     function: &'a Arc<Active>,
     held: Option<Held>,

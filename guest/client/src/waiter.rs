@@ -69,11 +69,11 @@ impl<'a> From<&'a Pending<'_>> for InFlight<'a> {
 /// Waits for any of several calls, which may be of several functions and sessions.
 ///
 /// Its descriptor ([`AsFd`]) is for `poll`, epoll and event loops: after
-/// [`Waiter::arm`] it is readable once one of the calls may be answered. It is never
-/// to be read: arm again, or disarm. Calls that nobody waits for in this way pay
-/// nothing; while it is armed, their services ring at each answer.
+/// [`Waiter::arm`] it is readable once one of the calls may be answered. Do not read
+/// it: arm again, or disarm. Without an armed waiter calls cost nothing more. While it
+/// is armed, the services of its calls ring at each answer.
 ///
-/// Spurious wakes happen, at most some 7000 a second, whatever others do.
+/// Spurious wakes happen, but at most some 7000 a second.
 pub struct Waiter {
     process: Process,
     epoll: OwnedFd,
@@ -171,9 +171,9 @@ impl Waiter {
         Ok(Waiter { process, epoll, timer, armed, sources, since: None, vain: Vain::default() })
     }
 
-    /// Looks which calls are answered: their places in `calls`. If none is, the
-    /// descriptor becomes readable as soon as one of them may be; sleep on it, then
-    /// arm again, as there are spurious wakes. With no calls it only disarms.
+    /// Returns which calls are answered, as places in `calls`. If none is, the
+    /// descriptor becomes readable as soon as one of them may be answered. Sleep on it,
+    /// then arm again, because there are spurious wakes. Without calls this only disarms.
     ///
     /// # Errors
     /// As [`Waiter::new`].
@@ -185,7 +185,7 @@ impl Waiter {
         self.arm_these(&calls)
     }
 
-    /// The descriptor is not readable any more, and services ring no longer for it.
+    /// Makes the descriptor unreadable; services no longer ring for it.
     pub fn disarm(&mut self) {
         self.lie_down();
         if !self.is_ours() {
@@ -197,8 +197,8 @@ impl Waiter {
         let _ = self.drain();
     }
 
-    /// Waits until one of some calls is answered, or `timeout` has passed (`None`
-    /// for none): its place in `calls`.
+    /// Waits until one of the calls is answered, and returns its place in `calls`; `None`
+    /// if `timeout` has passed first. Without a `timeout` it waits without a limit.
     ///
     /// # Errors
     /// As [`Waiter::new`].
