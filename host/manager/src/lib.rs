@@ -11,6 +11,7 @@ pub mod numbers;
 pub mod privileges;
 pub mod record;
 pub mod rim;
+pub mod settings;
 pub mod submitted;
 pub mod tokens;
 pub mod tree;

@@ -2,14 +2,16 @@
 
 #![forbid(unsafe_code)]
 
-use clap::Parser;
-use std::path::PathBuf;
+use clap::{CommandFactory, FromArgMatches, Parser};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use vfun_leases::{Policy, Settings};
-use vfun_manager::rim::{Config, Daemon, StartError, TlsFiles};
+use vfun_manager::rim::{Config, Daemon, Found, StartError, TlsFiles};
+use vfun_manager::settings;
 
 /// Serves vFunctions of this host to its VMs and programs.
 ///
@@ -20,6 +22,15 @@ use vfun_manager::rim::{Config, Daemon, StartError, TlsFiles};
 #[derive(Parser)]
 #[command(name = "vfund", version)]
 struct Args {
+    /// Take options from this file, too: TOML, with each long option as a key, such as
+    /// `window_dir = "/dev/shm"`. An option of the command line, or VFUN_ROOT, wins.
+    #[arg(long = "config", value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Only say what would be wrong: with the options, the root, addresses, and with what
+    /// the host gives. Ends with 0, with 1 if something would be missing, and with 2 if no
+    /// manager would start.
+    #[arg(long)]
+    check: bool,
     /// Root of the tree.
     #[arg(long, env = "VFUN_ROOT", default_value = vfun_admin::ROOT)]
     root: PathBuf,
@@ -78,7 +89,7 @@ struct Args {
     lease_rate_cap: Option<f64>,
     /// Only see whether it could start; a manager asks this before it is started anew.
     #[arg(long, hide = true)]
-    check: bool,
+    check_again: bool,
 }
 
 /// Becomes the program as it is on disk now, with the same arguments: the
@@ -153,6 +164,45 @@ impl Args {
     }
 }
 
+/// The command line, and what the file says that it names.
+fn arguments() -> Result<Args, String> {
+    let mut line: Vec<OsString> = std::env::args_os().collect();
+    // What it needs besides may be in the file: whether all is there is seen later.
+    let given = Args::command().ignore_errors(true).try_get_matches_from(&line);
+    let given = given.unwrap_or_else(|e| e.exit());
+    if let Some(file) = given.get_one::<PathBuf>("file") {
+        let more = read(file, &given)?;
+        let first = line.len().min(1);
+        line.splice(first..first, more);
+    }
+    let all = Args::command().get_matches_from(line);
+    Ok(Args::from_arg_matches(&all).unwrap_or_else(|e| e.exit()))
+}
+
+fn read(file: &Path, given: &clap::ArgMatches) -> Result<Vec<OsString>, String> {
+    let text =
+        std::fs::read_to_string(file).map_err(|e| format!("--config {}: {e}", file.display()))?;
+    settings::words(&Args::command(), given, file, &text).map_err(|e| e.to_string())
+}
+
+/// Says what a manager like this would lack.
+fn foresee(config: &Config) -> ExitCode {
+    let found = config.foresee();
+    for f in &found {
+        println!("{f}");
+    }
+    let status = Found::exit_status(&found);
+    println!(
+        "{}",
+        match status {
+            0 => "vfund would start.",
+            1 => "vfund would start, without what is marked LACKS.",
+            _ => "vfund would not start: see what is marked WRONG.",
+        }
+    );
+    ExitCode::from(status)
+}
+
 /// Gives up what root may do and this manager does not need.
 fn drop_privileges(config: &Config) -> Result<(), String> {
     let own_users = !config.without.contains(&vfun_jail::Layer::OwnUser);
@@ -168,13 +218,19 @@ fn drop_privileges(config: &Config) -> Result<(), String> {
 
 /// Serves until it is told to end.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
     begin_log();
+    let args = match arguments() {
+        Ok(args) => args,
+        Err(e) => {
+            eprintln!("vfund: {e}");
+            return ExitCode::from(2);
+        }
+    };
     if let Err(e) = args.leases().check() {
         eprintln!("vfund: leases: {e}");
         return ExitCode::from(2);
     }
-    let check = args.check;
+    let (check, check_again) = (args.check, args.check_again);
     let config = args.config();
     if let Err(e) = drop_privileges(&config) {
         eprintln!("vfund: {e}");
@@ -185,6 +241,9 @@ pub fn main() -> ExitCode {
         ExitCode::from(e.exit_status())
     };
     if check {
+        return foresee(&config);
+    }
+    if check_again {
         return config.check_again().map_or_else(refuse, |()| ExitCode::SUCCESS);
     }
     let mut manager = match Daemon::start(config) {

@@ -25,6 +25,11 @@ pub fn keeper_socket(root: &Path) -> PathBuf {
     root.join("admin").join("keeper.sock")
 }
 
+/// Held locked by the manager of this root.
+pub fn lock(root: &Path) -> PathBuf {
+    root.join("admin").join("vfund.lock")
+}
+
 /// The one name of a root, however it was named: through a link, or from another
 /// folder. That it was given, where it cannot be found out.
 pub fn one_name(root: &Path) -> PathBuf {
@@ -119,7 +124,7 @@ impl Tree {
     }
     /// Held locked by the manager of this tree.
     pub fn lock(&self) -> PathBuf {
-        self.admin().join("vfund.lock")
+        lock(&self.root)
     }
     /// The log of a client's service of a function. All functions that it submitted
     /// share one: their names are its to choose, so that one for each would be files

@@ -136,6 +136,85 @@ fn a_manager_that_cannot_work_does_not_say_that_it_is_ready() {
     }
 }
 
+fn vfund(args: &[&str]) -> (Option<i32>, String) {
+    let out = Command::new(programs().join("vfund")).args(args).env_remove("VFUN_ROOT").output();
+    let out = out.unwrap();
+    let said = [out.stdout, out.stderr].concat();
+    (out.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Asked before it is started: what would be wrong, all of it at once.
+#[test]
+fn what_would_be_wrong_is_said_without_a_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let root = root.to_str().unwrap();
+    let (code, said) = vfund(&["--check", "--root", root]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("ok     programs") && said.contains("of 14 layers"), "{said}");
+    assert!(!dir.path().join("root").exists(), "it leaves nothing behind");
+
+    let functions = dir.path().join("functions");
+    std::fs::create_dir(&functions).unwrap();
+    std::fs::write(functions.join("f.toml"), "name = \"f\"\nvershion = \"1\"\n").unwrap();
+    let functions = functions.to_str().unwrap();
+    let (code, said) = vfund(&["--check", "--root", root, "--functions", functions]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("LACKS") && said.contains("f.toml:2"), "{said}");
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let wrong = ["--functions", "/nonexistent", "--window-dir", "/gone", "--tcp", &taken];
+    let (code, said) = vfund(&[&["--check", "--root", root], &wrong[..]].concat());
+    assert_eq!(code, Some(2), "{said}");
+    for words in
+        ["WRONG  --functions /nonexistent", "WRONG  --window-dir /gone", "WRONG  --tcp 127."]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+
+    // One that serves is no fault.
+    let stand = Stand::start();
+    let (code, said) = vfund(&["--check", "--root", stand.root().to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("a manager serves it now"), "{said}");
+}
+
+/// Options from a file; those of the command line win, and what is wrong has its line.
+#[test]
+fn a_manager_takes_its_options_from_a_file_and_reads_it_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("vfund.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "# mine\nroots = \"/x\"\n").unwrap();
+    let (code, said) = vfund(&["--config", path]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("vfund.toml:2: unknown key `roots`"), "{said}");
+    let (code, said) = vfund(&["--config", "/nonexistent"]);
+    assert!(code == Some(2) && said.contains("--config /nonexistent: No such file"), "{said}");
+
+    std::fs::write(&file, "window_dir = \"/gone\"\nfunctions = []\n").unwrap();
+    let (code, said) = vfund(&["--config", path, "--check", "--root", "/tmp/none"]);
+    assert!(code == Some(2) && said.contains("WRONG  --window-dir /gone"), "{said}");
+    // The stand names root and window folder itself.
+    let stand = Stand::with(&["--config", path]);
+    let session = stand.connect("stays");
+
+    // Read anew at SIGHUP; what is wrong then keeps no one from serving.
+    std::fs::write(&file, "metrics = 7\nx = 1").unwrap();
+    hang_up(&stand);
+    stand.until("it says why", |s| has_trouble(s, "vfund.toml:2: unknown key `x`"));
+    session.ping().unwrap();
+    let generation = stand.status().generation;
+    std::fs::write(&file, "lease_interval_ms = 777\n").unwrap();
+    hang_up(&stand);
+    stand.until("the next manager", |s| {
+        s.try_ask(&Ask::Status)
+            .is_ok_and(|r| matches!(r, Reply::Status(s) if s.generation > generation))
+    });
+    session.ping().unwrap();
+}
+
 /// A keeper that is there, and answers too late: nothing of it can be gone on with, and
 /// what the command line names need not all be there for that.
 #[test]

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The argument by which the program only looks.
-pub const CHECK: &str = "--check";
+pub const CHECK: &str = "--check-again";
 /// What is read of its words.
 const WORDS: u64 = 4096;
 

@@ -1,5 +1,6 @@
 //! The admin interface: answers what people ask.
 
+use super::catalogs::{beside, function};
 use super::policy::taken;
 use super::{Daemon, Kind};
 use crate::admin::counters::Counters;
@@ -388,8 +389,7 @@ impl Daemon {
 
     fn add_function(&mut self, text: &str, file: &Path) -> Reply {
         let done = (|| -> Result<_, String> {
-            let beside = file.parent().unwrap_or(Path::new("/"));
-            let parse = |id| self.parse_function(file, text, beside, id);
+            let parse = |id| function(&self.config.drivers, file, text, beside(file), id);
             let name = parse(0).map_err(|e| e.to_string())?.name;
             let f = parse(self.id("function", &name)?).map_err(|e| e.to_string())?;
             let drivers = own_drivers(&f)?;

@@ -6,24 +6,29 @@ use crate::manifest::{self, ManifestError};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-impl Daemon {
-    /// Reads one function's manifest: libraries are looked for beside it, then
-    /// in the driver directory.
-    pub(super) fn parse_function(
-        &self,
-        file: &Path,
-        text: &str,
-        beside: &Path,
-        id: u32,
-    ) -> Result<Function, ManifestError> {
-        match manifest::function(file, text, beside, id) {
-            Err(e) if e.reason.starts_with("there is no driver library") => {
-                manifest::function(file, text, &self.config.drivers, id)
-            }
-            other => other,
+/// Reads one function's manifest: libraries are looked for beside it, then in the
+/// directory of drivers.
+pub(super) fn function(
+    drivers: &Path,
+    file: &Path,
+    text: &str,
+    beside: &Path,
+    id: u32,
+) -> Result<Function, ManifestError> {
+    match manifest::function(file, text, beside, id) {
+        Err(e) if e.reason.starts_with("there is no driver library") => {
+            manifest::function(file, text, drivers, id)
         }
+        other => other,
     }
+}
 
+/// The folder in which a manifest lies.
+pub(super) fn beside(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new("/"))
+}
+
+impl Daemon {
     /// Reads every manifest. A wrong one is left out and said to be, so that
     /// it does not take the others with it.
     pub(super) fn read_catalog(&self) -> (Catalog, Vec<String>) {
@@ -34,8 +39,8 @@ impl Daemon {
         for file in dirs.iter().flat_map(|d| manifests(d)) {
             let read = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()));
             let parsed = read.and_then(|text| {
-                let beside = file.parent().unwrap_or(Path::new("/")).to_owned();
-                let f = self.parse_function(&file, &text, &beside, 0).map_err(|e| e.to_string())?;
+                let f = function(&self.config.drivers, &file, &text, beside(&file), 0)
+                    .map_err(|e| e.to_string())?;
                 let id = self.records.id("function", &f.name).map_err(|e| e.to_string())?;
                 Ok(Function { id, ..f })
             });

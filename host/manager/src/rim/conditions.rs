@@ -40,7 +40,7 @@ impl Config {
         lacks.map(|e| e.to_string()).collect()
     }
 
-    fn check_window_dir(&self) -> Result<(), StartError> {
+    pub(super) fn check_window_dir(&self) -> Result<(), StartError> {
         let needs = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
         let dir = &self.window_dir;
         // As the path of a folder, whatever is there.
@@ -56,7 +56,7 @@ impl Config {
         })
     }
 
-    fn check_programs(&self) -> Result<(), StartError> {
+    pub(super) fn check_programs(&self) -> Result<(), StartError> {
         let mut needed = vec![
             (&self.service_program, "service program"),
             (&self.jail_program, "launcher of services"),
@@ -81,7 +81,7 @@ impl Config {
         Ok(())
     }
 
-    fn addresses(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub(super) fn addresses(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let both = [("--tcp", &self.tcp), ("--metrics", &self.metrics)];
         both.into_iter().filter_map(|(option, address)| Some((option, address.as_deref()?)))
     }

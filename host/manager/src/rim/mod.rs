@@ -6,7 +6,8 @@
 //! - [`attach`]: which programs on the host get a window. [`wiring`]: how windows get
 //!   to programs and VMs, a file each transport.
 //! - [`drains`]: nothing new is granted.
-//! - [`conditions`]: what a manager needs before it can serve.
+//! - [`conditions`]: what a manager needs before it can serve. [`foresee`]: the same for
+//!   people who ask before they start one.
 //! - [`keep`]: what outlives this manager.
 //! - [`system`]: what `vfun-rim` needs of it.
 //! - [`keep`]: the connection to the keeper, and what it gives back.
@@ -32,6 +33,7 @@ mod catalogs;
 mod clients;
 mod conditions;
 mod drains;
+mod foresee;
 mod further;
 mod helpers;
 mod jails;
@@ -51,6 +53,7 @@ mod threads;
 mod wiring;
 
 pub use again::CHECK;
+pub use foresee::Found;
 pub use setup::{Config, StartError, TlsFiles};
 
 use crate::core::ServiceId;
