@@ -70,7 +70,7 @@ lib=$to/lib/virtfun
 
 install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun/functions" \
     "$to/share/virtfun/functions-fpga-simulated" "$to/share/virtfun/functions-model-simulated" \
-    "$to/share/man/man1" "$to/share/bash-completion/completions"
+    "$to/share/man/man1" "$to/share/man/man8" "$to/share/bash-completion/completions"
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
 install -m 755 "$bin"/vfund "$bin"/vfun-keeper "$bin"/vfun-jail "$bin"/vfun-service "$bin"/vfun-gateway "$bin"/vfun-metrics "$lib/"
 install -m 755 "$bin"/libvfun_fn_*.so "$lib/"
@@ -105,6 +105,14 @@ for f in services/fpga/functions/*/function.toml; do
 done
 install -m 644 services/modeldevice/functions/model/function.toml "$to/share/virtfun/functions-model-simulated/model.toml"
 "$bin/vfun" man "$to/share/man/man1" >/dev/null
+packaging/manual.py "$bin/vfund" "$version" packaging/man/vfund.roff > "$to/share/man/man8/vfund.8"
+for p in vfun-gateway vfun-metrics; do
+    packaging/manual.py "$bin/$p" "$version" > "$to/share/man/man8/$p.8"
+done
+sed "s/@VERSION@/$version/" packaging/man/vfun-service.8 > "$to/share/man/man8/vfun-service.8"
+for p in vfun-keeper vfun-jail vfun-service-opencl vfun-service-wasm; do
+    ln -sf vfun-service.8 "$to/share/man/man8/$p.8"
+done
 "$bin/vfun" completions bash > "$to/share/bash-completion/completions/vfun"
 # systemd reads both /usr/lib and /usr/local/lib.
 if [ $system = yes ]; then
