@@ -34,8 +34,11 @@ wasm: setup     ## WebAssembly: its service program and modules, in target/relea
 docs:           ## these pages and the API references as a site with search: target/book (minutes, once)
 	@packaging/docs.sh
 
-packages: build ## Debian packages for guests: target/deb
+packages: build ## Debian packages for hosts and guests, and the Python wheel: target/deb
+	@packaging/wasm.sh
 	@packaging/deb.sh
+	@cp "$$(packaging/python.sh --wheel)" target/deb/
+	@ls target/deb/*.whl
 
 test:           ## every check, real guests included
 	@tests/run.sh

@@ -1,18 +1,24 @@
 #!/bin/sh
-# Builds Debian packages for guests into target/deb:
+# Builds Debian packages into target/deb. It needs no root.
 #
-#   virtfun-guest       vfun, libvfun.so, the headers (needs `make build` first)
-#   virtfun-guest-dkms  the kernel module's source for DKMS, the group vfun and
-#                       the rule that gives it /dev/vfunN
+#   virtfun             a host: vfund and its programs, the functions that ship, the unit
+#   virtfun-cli         the command vfun with its manual, for hosts and guests
+#   virtfun-guest       a guest: the group vfun, and the rule that gives it /dev/vfunN
+#   virtfun-guest-dkms  the kernel module's source, for DKMS
+#   libvfun0            the library for programs in C
+#   libvfun-dev         its headers, the static library, pkg-config's file
+#   python3-virtfun     the Python package
 #
-#   packaging/deb.sh            both
-#   packaging/deb.sh dkms       the second one alone; it needs nothing built
+#   packaging/deb.sh            all of them; needs `make build` first
+#   packaging/deb.sh NAME...    these alone; virtfun-guest and virtfun-guest-dkms need nothing built
 #
 # DEBFULLNAME, DEBEMAIL   whom the packages name as their maintainer
 # CARGO_TARGET_DIR   where `make build` built (default: target)
-# VFUN_PROFILE       the profile that libvfun.so was built by (default: release);
+# VFUN_PROFILE       the profile of what was built (default: release);
 #                    vfun is always built here, by the profile guest: small
 # VFUN_DEB_DIR       where the packages go (default: target/deb)
+# VFUN_DEB_VERSION   their version (default: the project's, and -1)
+# VFUN_DEB_COMPRESS  how dpkg-deb compresses (default: xz); none is fast, for tests
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -24,138 +30,401 @@ vfun=$target/guest/vfun
 # Most bytes of vfun in a guest: each guest carries it. More means that it links
 # what is a host's.
 vfun_max=4000000
+all='virtfun-guest virtfun-guest-dkms virtfun-cli virtfun libvfun0 libvfun-dev python3-virtfun'
 
 say() { printf '%s\n' "deb: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-which=all
-case "${1-}" in
-    '') ;;
-    dkms) which=dkms ;;
-    *) die "unknown argument '$1'; the only one is dkms" ;;
-esac
-command -v dpkg-deb >/dev/null 2>&1 || die "dpkg-deb is missing: these are packages for Debian, built on Debian"
+[ $# -gt 0 ] || set -- $all
+for name; do
+    case " $all " in *" $name "*) ;; *) die "unknown package '$name'; there are: $all" ;; esac
+done
+for tool in dpkg-deb dpkg-shlibdeps dpkg-gensymbols; do
+    command -v $tool >/dev/null 2>&1 || die "$tool is missing: run packaging/setup.sh. These packages are built on Debian"
+done
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/Cargo.toml" | head -n1)
 kmod=$(sed -n 's/^MODULE_VERSION("\(.*\)");/\1/p' "$here/guest/kmod/main.c")
 [ "$version" = "$kmod" ] ||
     die "the module says it is version $kmod, the project $version: make MODULE_VERSION in guest/kmod/main.c the same"
+full=${VFUN_DEB_VERSION:-$version-1}
+# Without Debian's part.
+upstream=${full%-*}
+arch=$(dpkg --print-architecture)
+libdir=usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+# Whoever builds a package answers for it; Debian's tools use the same variables.
+maintainer="${DEBFULLNAME:-VirtFun local build} <${DEBEMAIL:-root@localhost}>"
+# The same package for the same source, whenever it is built.
+epoch=${SOURCE_DATE_EPOCH:-1700000000}
 
 mkdir -p "$out"
 temp=$(mktemp -d "$out/tmp.XXXXXX")
 trap 'rm -rf "$temp"' EXIT
 trap 'exit 1' HUP INT TERM
+# What is installed gets its rights from here, not from who builds.
+umask 022
+# Debian's tools look for these names.
+work=$temp/work
+mkdir -p "$work/debian"
 
-# control PACKAGE ARCHITECTURE DEPENDS RECOMMENDS SUMMARY <description
-control() {
-    mkdir -p "$temp/$1/DEBIAN"
+# package NAME ARCHITECTURE SECTION SUMMARY [FIELD]... <description
+# begins a package; finish makes it.
+package() {
+    p=$1
+    dir=$temp/$p
+    mkdir -p "$dir/DEBIAN"
     {
-        printf 'Package: %s\nVersion: %s\nArchitecture: %s\n' "$1" "$version" "$2"
-        # Whoever builds a package answers for it; Debian's tools use the same variables.
-        printf 'Maintainer: %s <%s>\n' "${DEBFULLNAME:-VirtFun local build}" "${DEBEMAIL:-root@localhost}"
-        printf 'Section: misc\nPriority: optional\n'
-        [ -z "$3" ] || printf 'Depends: %s\n' "$3"
-        [ -z "$4" ] || printf 'Recommends: %s\n' "$4"
-        printf 'Description: %s\n' "$5"
+        printf 'Package: %s\nSource: virtfun\nVersion: %s\nArchitecture: %s\n' "$1" "$full" "$2"
+        printf 'Maintainer: %s\nSection: %s\nPriority: optional\n' "$maintainer" "$3"
+        printf 'Homepage: https://github.com/virtfun/virtfun\n'
+        summary=$4
+        shift 4
+        [ $# = 0 ] || printf '%s\n' "$@"
+        printf 'Description: %s\n' "$summary"
         sed 's/^$/./; s/^/ /'
-    } >"$temp/$1/DEBIAN/control"
+    } >"$temp/control"
 }
 
-# script PACKAGE NAME <text
+# depends [WORDS]: what the package needs besides the libraries that its programs link.
+depends() {
+    programs=$(find "$dir" -type f \( -perm -u+x -o -name '*.so*' \) -exec sh -c \
+        'for f; do case $(head -c 4 "$f" | tr -d "\177") in ELF) printf "%s\n" "$f" ;; esac; done' sh {} +)
+    libs=''
+    if [ -n "$programs" ]; then
+        printf 'Source: virtfun\n\nPackage: %s\nArchitecture: any\n' "$p" >"$work/debian/control"
+        # shellcheck disable=SC2086  # a list of files is meant
+        libs=$(cd "$work" && dpkg-shlibdeps -O --warnings=0 $(printf -- '-e%s ' $programs)) ||
+            die "cannot tell which libraries $p needs (its reason is above)"
+        libs=$(printf '%s\n' "$libs" | sed -n 's/^shlibs:Depends=//p')
+    fi
+    words=$libs${libs:+${1:+, }}${1-}
+    [ -z "$words" ] || sed -i "s/^Section:/Depends: $words\n&/" "$temp/control"
+}
+
+# script NAME <text
 script() {
-    { printf '#!/bin/sh\nset -e\n'; cat; } >"$temp/$1/DEBIAN/$2"
-    chmod 755 "$temp/$1/DEBIAN/$2"
+    { printf '#!/bin/sh\nset -e\n'; cat; } >"$dir/DEBIAN/$1"
+    chmod 755 "$dir/DEBIAN/$1"
+}
+
+# overrides <lines: what lintian is not to say of this package, each with its reason
+overrides() {
+    install -d "$dir/usr/share/lintian/overrides"
+    sed "s/^[^#]/$p: &/" >"$dir/usr/share/lintian/overrides/$p"
+}
+
+# document [PACKAGE OF CARGO]...: licences, those of what is linked too, and what changed
+document() {
+    doc=$dir/usr/share/doc/$p
+    install -d "$doc"
+    {
+        printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n'
+        printf 'Upstream-Name: virtfun\nSource: https://github.com/virtfun/virtfun\n\n'
+        printf 'Files: *\nCopyright: 2026 The VirtFun developers\nLicense: Apache-2.0 or MIT\n\n'
+        [ ! -d "$dir/usr/src" ] ||
+            printf 'Files: *.c *.h\nCopyright: 2026 The VirtFun developers\nLicense: GPL-2\nComment: vfun_wire.h is Apache-2.0 or MIT.\n\n'
+        [ ! -f "$dir/usr/include/vfun_uapi.h" ] ||
+            printf 'Files: usr/include/vfun_uapi.h\nCopyright: 2026 The VirtFun developers\nLicense: GPL-2 with Linux-syscall-note\n\n'
+        printf 'License: Apache-2.0\n On Debian the text is in /usr/share/common-licenses/Apache-2.0.\n\n'
+        printf 'License: MIT\n'
+        sed '1,/^Copyright/d; /./!d; s/^/ /' "$here/LICENSE-MIT"
+        [ ! -d "$dir/usr/src" ] && [ ! -f "$dir/usr/include/vfun_uapi.h" ] ||
+            printf '\nLicense: GPL-2\n On Debian the text is in /usr/share/common-licenses/GPL-2.\n'
+    } >"$doc/copyright"
+    [ $# = 0 ] || "$here/packaging/licences.py" "$@" | gzip -9n >"$doc/linked-crates.gz"
+    {
+        printf 'virtfun (%s) unstable; urgency=medium\n\n' "$full"
+        printf '  * What changed: see changelog.gz beside this file.\n\n'
+        printf ' -- %s  %s\n' "$maintainer" "$(date -u -R -d "@$epoch")"
+    } | gzip -9n >"$doc/changelog.Debian.gz"
+    gzip -9nc "$here/CHANGELOG.md" >"$doc/changelog.gz"
 }
 
 finish() {
-    # The same package for the same source, whenever it is built.
-    find "$temp/$1" -exec touch -h -d "@${SOURCE_DATE_EPOCH:-1700000000}" {} +
-    dpkg-deb --root-owner-group -Zxz --build "$temp/$1" "$out/" >/dev/null
-    ls "$out/$1_${version}"_*.deb
+    find "$dir" -type f \( -name '*.so' -o -name '*.so.*' -o -perm -u+x \) -path '*/usr/*' \
+        -exec sh -c 'for f; do case $(head -c 4 "$f" | tr -d "\177") in ELF) strip --strip-unneeded -R .comment -R .note "$f" ;; esac; done' sh {} +
+    # Libraries are loaded, not run.
+    find "$dir/usr" -type f -name '*.so*' -exec chmod 644 {} +
+    size=$(du -k --apparent-size -s "$dir" | cut -f1)
+    sed "s/^Section:/Installed-Size: $size\n&/" "$temp/control" >"$dir/DEBIAN/control"
+    (cd "$dir" && find . -path ./DEBIAN -prune -o -type f -printf '%P\n' | LC_ALL=C sort | xargs -r md5sum >DEBIAN/md5sums)
+    find "$dir" -exec touch -h -d "@$epoch" {} +
+    dpkg-deb --root-owner-group "-Z${VFUN_DEB_COMPRESS:-xz}" --build "$dir" "$out/" >/dev/null
+    ls "$out/${p}_${full}"_*.deb
 }
 
-dkms() {
-    p=virtfun-guest-dkms
-    control $p all 'dkms, passwd' 'virtfun-guest' 'VirtFun kernel module for guests (DKMS source)' <<TEXT
-The driver of the ivshmem device through which a virtual machine's
-programs call functions of its host. It gives each program its own
-part of the shared memory, as /dev/vfunN, to members of the group vfun.
+# What an install has, once, and which package gets which part of it.
+tree() {
+    [ ! -d "$temp/tree" ] || return 0
+    (cd "$here" && DESTDIR=$temp/tree PREFIX=/usr CARGO_TARGET_DIR=$target packaging/install.sh >/dev/null)
+    usr=$temp/tree/usr
+    # It is the one of the profile guest in a package.
+    rm "$usr/share/virtfun/installed-files" "$usr/bin/vfun"
+    # Links to pages lead to what these are called when they are compressed.
+    find "$usr/share/man" -type f -exec gzip -9n {} +
+    find "$usr/share/man" -type l | while read -r link; do
+        ln -s "$(readlink "$link").gz" "$link.gz"
+        rm "$link"
+    done
+    # Commands that are programs of a host's have their pages with these.
+    for page in "$usr"/share/man/man1/*; do
+        case $page in
+            *vfun-bench* | *vfun-guest* | *vfun-top*) take virtfun usr/share/man/man1 "$page" ;;
+            *) take virtfun-cli usr/share/man/man1 "$page" ;;
+        esac
+    done
+    take virtfun-cli usr/share/bash-completion/completions "$usr/share/bash-completion/completions/vfun"
+    take virtfun-cli usr/share/zsh/vendor-completions "$usr/share/zsh/site-functions/_vfun"
+    take virtfun-cli usr/share/fish/vendor_completions.d "$usr/share/fish/vendor_completions.d/vfun.fish"
+    take libvfun0 "$libdir" "$usr"/lib/libvfun.so.*
+    take libvfun-dev usr "$usr/include"
+    take libvfun-dev "$libdir" "$usr/lib/libvfun.so"
+    take libvfun-dev "$libdir/pkgconfig" "$usr/lib/pkgconfig/vfun.pc"
+    sed -i "s|^libdir=.*|libdir=/$libdir|" "$temp/libvfun-dev/$libdir/pkgconfig/vfun.pc"
+    take virtfun lib "$usr/lib/systemd"
+    take virtfun usr/lib "$usr/lib/virtfun"
+    take virtfun etc/virtfun "$usr/share/virtfun/vfund.toml"
+    take virtfun usr/share "$usr/share/virtfun"
+    take virtfun usr/share/man "$usr/share/man/man8"
+    sed -i 's|^\(ExecStart=[^ ]*\) .*|\1 --config /etc/virtfun/vfund.toml|' \
+        "$temp/virtfun/lib/systemd/system/vfund.service"
+    take virtfun usr/bin "$usr/bin/vfund"
+    left=$(find "$usr" \( -type f -o -type l \))
+    [ -z "$left" ] || die "no package has these: $left"
+}
+take() { # PACKAGE FOLDER FILE...
+    into=$temp/$1/$2
+    install -d "$into"
+    shift 2
+    mv -- "$@" "$into/"
+}
+
+guest() {
+    package virtfun-guest all admin 'VirtFun for guests: who may use the window' \
+        'Recommends: virtfun-guest-dkms' 'Suggests: libvfun0, python3-virtfun' <<TEXT
+Programs in a virtual machine call functions of its host through memory
+that both share. This package makes a machine a guest: it has the group
+vfun, whose members may use the window, and the rule of udev that gives
+it to them.
+
+The kernel module is in virtfun-guest-dkms.
 TEXT
-    src=$temp/$p/usr/src/virtfun-$version
-    install -d "$src" "$temp/$p/usr/lib/udev/rules.d" "$temp/$p/usr/share/doc/$p"
-    install -m 644 "$here"/guest/kmod/*.[ch] "$here/guest/kmod/Kbuild" "$here/guest/kmod/Makefile" \
-        "$here/protocol/wire/include/vfun_wire.h" "$src"
-    sed "s/@VERSION@/$version/" "$here/packaging/guest/dkms.conf" >"$src/dkms.conf"
-    install -m 644 "$here/packaging/guest/60-vfun.rules" "$temp/$p/usr/lib/udev/rules.d"
-    printf 'Licence of the kernel module: GPL-2.0. Of vfun_wire.h: Apache-2.0 OR MIT.\n' \
-        >"$temp/$p/usr/share/doc/$p/copyright"
-    script $p postinst <<TEXT
-if [ "\$1" = configure ]; then
+    install -D -m 644 "$here/packaging/guest/60-vfun.rules" "$dir/lib/udev/rules.d/60-vfun.rules"
+    script postinst <<'TEXT'
+if [ "$1" = configure ]; then
     getent group vfun >/dev/null || groupadd --system vfun
-    /usr/lib/dkms/common.postinst virtfun $version "" "" "\$2"
     if [ -d /run/udev ]; then
         udevadm control --reload || true
         udevadm trigger --subsystem-match=misc || true
-        # A device that is there already gets its driver now.
+    fi
+fi
+TEXT
+    document
+    depends "passwd, virtfun-cli (>= $full)"
+    finish
+}
+
+dkms() {
+    package virtfun-guest-dkms all kernel 'VirtFun kernel module for guests (DKMS source)' <<TEXT
+The driver of the device through which a virtual machine's programs call
+functions of its host. It gives each program its own part of the shared
+memory, as /dev/vfunN, to members of the group vfun.
+
+DKMS builds it for each kernel whose headers are installed.
+TEXT
+    src=$dir/usr/src/virtfun-$upstream
+    install -d "$src"
+    install -m 644 "$here"/guest/kmod/*.[ch] "$here/guest/kmod/Kbuild" "$here/guest/kmod/Makefile" \
+        "$here/protocol/wire/include/vfun_wire.h" "$src"
+    sed "s/@VERSION@/$upstream/" "$here/packaging/guest/dkms.conf" >"$src/dkms.conf"
+    script postinst <<TEXT
+if [ "\$1" = configure ]; then
+    /usr/lib/dkms/common.postinst virtfun $upstream "" "" "\$2"
+    # A device that is there already gets its driver now.
+    if [ -d /run/udev ]; then
         modprobe vfun 2>/dev/null || true
     fi
 fi
 TEXT
-    script $p prerm <<TEXT
+    script prerm <<TEXT
 if [ "\$1" = remove ] || [ "\$1" = upgrade ]; then
     # On the machine that runs, not in the file system of another. Only an idle
     # module goes; the next one is loaded after an upgrade.
     if [ -d /run/udev ] && [ -d /sys/module/vfun ] && ! rmmod vfun 2>/dev/null; then
         echo 'virtfun-guest-dkms: a program still has /dev/vfunN open, so the module stays loaded until the next boot' >&2
     fi
-    if dkms status -m virtfun -v $version 2>/dev/null | grep -q .; then
-        dkms remove -m virtfun -v $version --all
+    if dkms status -m virtfun -v $upstream 2>/dev/null | grep -q .; then
+        dkms remove -m virtfun -v $upstream --all
     fi
 fi
 TEXT
-    finish $p
+    document
+    # The group and the rule; and the command and the module are updated together.
+    depends "dkms, virtfun-guest (= $full)"
+    finish
 }
 
-guest() {
-    p=virtfun-guest
+small_vfun() {
     [ -f "$vfun" ] || say "building vfun for guests (a minute or two, once)"
     command -v cargo >/dev/null 2>&1 ||
         die "cargo is not in PATH: as root by sudo, pass it on: sudo -E env PATH=\"\$PATH\" ..."
     # Whatever the compiler leaves running must not hold a caller's lock.
     (cd "$here" && CARGO_TARGET_DIR=$target cargo build --locked --quiet --profile guest -p vfun-cli 9>&-)
-    for f in "$vfun" "$built/libvfun.so"; do
-        [ -f "$f" ] || die "$f is not there: run \`make build\`, or ask for 'deb.sh dkms' alone"
-    done
-    # The oldest libc that has all that they link to.
-    libc=$(objdump -T "$vfun" "$built/libvfun.so" | sed -n 's/.*GLIBC_\([0-9.]*\).*/\1/p' | sort -V | tail -n1)
-    [ -n "$libc" ] || die "cannot read from $vfun which libc it needs; is objdump (binutils) there?"
-    control $p "$(dpkg --print-architecture)" "libc6 (>= $libc), libgcc-s1" 'virtfun-guest-dkms' 'VirtFun for guests: command line and library' <<TEXT
-Calls functions of the host from inside a virtual machine: the program
-vfun, the library libvfun with its C headers.
-TEXT
-    install -d "$temp/$p/usr/bin" "$temp/$p/usr/lib/pkgconfig" "$temp/$p/usr/include" "$temp/$p/usr/share/doc/$p"
-    install -m 755 "$vfun" "$temp/$p/usr/bin"
-    install -m 644 "$built/libvfun.so" "$temp/$p/usr/lib/libvfun.so.$version"
-    strip --strip-unneeded "$temp/$p/usr/bin/vfun" "$temp/$p/usr/lib/libvfun.so.$version"
-    soname=$(readelf -d "$built/libvfun.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
-    [ -n "$soname" ] || die "$built/libvfun.so has no name for the linker: run \`make build\` again"
-    ln -s "libvfun.so.$version" "$temp/$p/usr/lib/$soname"
-    ln -s "$soname" "$temp/$p/usr/lib/libvfun.so"
-    size=$(stat -c %s "$temp/$p/usr/bin/vfun")
+    size=$(stat -c %s "$vfun")
     [ "$size" -le $vfun_max ] ||
         die "vfun has $size bytes, and a guest is to carry $vfun_max at most: what does it link? (cargo tree -p vfun-cli)"
-    install -m 644 "$here/guest/client/include/vfun.h" "$here/protocol/wire/include/vfun_wire.h" \
-        "$here/functions/function/include/vfun_function.h" "$here/services/sdk/include/vfun_driver.h" \
-        "$here/protocol/queue/include/vfun_queue.h" "$here/guest/kmod/vfun_uapi.h" "$temp/$p/usr/include"
-    sed "s|@PREFIX@|/usr|g; s|@LIBDIR@|/usr/lib|g; s|@VERSION@|$version|g" \
-        "$here/guest/client/vfun.pc.in" >"$temp/$p/usr/lib/pkgconfig/vfun.pc"
-    printf 'Licence: Apache-2.0 OR MIT; vfun_uapi.h: GPL-2.0 WITH Linux-syscall-note.\n' \
-        >"$temp/$p/usr/share/doc/$p/copyright"
-    script $p postinst <<TEXT
-[ "\$1" != configure ] || ldconfig
-TEXT
-    finish $p
 }
 
-dkms
-[ $which = dkms ] || guest
+cli() {
+    small_vfun
+    package virtfun-cli "$arch" admin 'VirtFun: the command vfun' 'Suggests: virtfun, virtfun-guest' <<TEXT
+The command vfun calls functions of the host from inside a virtual
+machine, and on the host it shows and changes what the manager offers.
+TEXT
+    install -D -m 755 "$vfun" "$dir/usr/bin/vfun"
+    tree
+    document vfun-cli
+    depends
+    finish
+}
+
+host() {
+    package virtfun "$arch" admin 'functions of the host for its virtual machines' \
+        'Recommends: virtfun-cli' 'Suggests: qemu-system, pocl-opencl-icd' <<TEXT
+Gives each virtual machine a window of memory shared with its host, and
+runs functions for the programs in it, at the speed of shared memory.
+
+The manager vfund, which starts with the system, the programs that serve
+functions in a sandbox, and the functions that ship.
+TEXT
+    tree
+    [ -x "$dir/usr/lib/virtfun/vfun-service-wasm" ] ||
+        say "virtfun is made without WebAssembly: run packaging/wasm.sh for it"
+    script postinst <<'TEXT'
+case $1 in
+    configure | abort-upgrade | abort-deconfigure | abort-remove)
+        deb-systemd-helper unmask vfund.service >/dev/null || true
+        if deb-systemd-helper --quiet was-enabled vfund.service; then
+            deb-systemd-helper enable vfund.service >/dev/null || true
+        else
+            deb-systemd-helper update-state vfund.service >/dev/null || true
+        fi
+        if [ -d /run/systemd/system ]; then
+            systemctl --system daemon-reload >/dev/null || true
+            # A manager that runs becomes the new program; guests and their calls go on.
+            if systemctl is-active --quiet vfund.service; then
+                systemctl reload vfund.service ||
+                    echo 'virtfun: vfund could not be reloaded and goes on as it was; `vfun status` says why' >&2
+            else
+                deb-systemd-invoke start vfund.service >/dev/null || true
+            fi
+        fi
+        ;;
+esac
+TEXT
+    script prerm <<'TEXT'
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    deb-systemd-invoke stop vfund.service >/dev/null || true
+fi
+TEXT
+    script postrm <<'TEXT'
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl --system daemon-reload >/dev/null || true
+fi
+if [ "$1" = purge ]; then
+    if command -v deb-systemd-helper >/dev/null 2>&1; then
+        deb-systemd-helper purge vfund.service >/dev/null || true
+    fi
+    rm -rf /var/lib/virtfun
+fi
+TEXT
+    printf '/etc/virtfun/vfund.toml\n' >"$dir/DEBIAN/conffiles"
+    overrides <"$here/packaging/deb/virtfun.lintian"
+    document vfun-manager vfun-keeper vfun-jail vfun-native vfun-gateway vfun-metrics vfun-opencl vfun-bench \
+        vfun-guest vfun-top
+    depends "init-system-helpers (>= 1.52), virtfun-cli (>= $full)"
+    finish
+}
+
+library() {
+    tree
+    soname=$(readelf -d "$temp/libvfun0/$libdir"/libvfun.so.*.*.* | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+    [ "$soname" = libvfun.so.0 ] ||
+        die "the library's name is '$soname' and the package's libvfun0: give the package the number of the ABI, too"
+    package libvfun0 "$arch" libs 'call functions of the host: library' 'Multi-Arch: same' <<TEXT
+Programs in a virtual machine call functions of its host through memory
+that both share. This is the library for programs in C and in languages
+that use its interface.
+TEXT
+    printf 'libvfun 0 libvfun0 (>= %s)\n' "$upstream" >"$dir/DEBIAN/shlibs"
+    printf 'activate-noawait ldconfig\n' >"$dir/DEBIAN/triggers"
+    printf 'Source: virtfun\n\nPackage: libvfun0\nArchitecture: any\n' >"$work/debian/control"
+    (cd "$work" && dpkg-gensymbols -q -plibvfun0 "-v$version" "-P$dir" "-I$here/packaging/deb/libvfun0.symbols" \
+        "-O$dir/DEBIAN/symbols" -c4) ||
+        die "libvfun exports other symbols than packaging/deb/libvfun0.symbols says (above). New ones: add them there. \
+Some are gone: programs break, so raise ABI in guest/client/build.rs, too"
+    document vfun
+    depends
+    finish
+}
+
+development() {
+    tree
+    say "building the static library"
+    (cd "$here" && CARGO_TARGET_DIR=$target cargo rustc --locked --quiet --profile "$profile" -p vfun --lib \
+        --crate-type staticlib 9>&-)
+    package libvfun-dev "$arch" libdevel 'call functions of the host: headers and static library' \
+        'Multi-Arch: same' 'Suggests: pkg-config' <<TEXT
+What programs in C need to be built with libvfun, and drivers and
+functions of one's own in C: headers, libvfun.so, libvfun.a, and the file
+for pkg-config.
+TEXT
+    install -m 644 "$here/guest/kmod/vfun_uapi.h" "$dir/usr/include"
+    install -m 644 "$built/libvfun.a" "$dir/$libdir"
+    strip --strip-debug "$dir/$libdir/libvfun.a"
+    document vfun
+    depends "libvfun0 (= $full)"
+    finish
+}
+
+python() {
+    [ -f "$built/libvirtfun_native.so" ] || die "$built/libvirtfun_native.so is not there: run \`make build\`"
+    package python3-virtfun "$arch" python 'call functions of the host: Python' 'Suggests: python3-numpy' <<TEXT
+Programs in a virtual machine call functions of its host through memory
+that both share. This is the package virtfun for Python; arrays of numpy
+in the window are not copied.
+TEXT
+    modules=$dir/usr/lib/python3/dist-packages
+    install -d "$modules/virtfun" "$modules/virtfun-$upstream.dist-info"
+    (cd "$here/guest/python/python/virtfun" && install -m 644 ./*.py ./*.pyi py.typed "$modules/virtfun")
+    # By the stable interface of Python 3.11: one library for all that follow.
+    install -m 644 "$built/libvirtfun_native.so" "$modules/virtfun/_native.abi3.so"
+    printf 'Metadata-Version: 2.1\nName: virtfun\nVersion: %s\nRequires-Python: >=3.11\n' "$upstream" \
+        >"$modules/virtfun-$upstream.dist-info/METADATA"
+    printf 'dpkg\n' >"$modules/virtfun-$upstream.dist-info/INSTALLER"
+    script postinst <<'TEXT'
+if [ "$1" = configure ] && command -v py3compile >/dev/null 2>&1; then
+    py3compile -p python3-virtfun
+fi
+TEXT
+    script prerm <<'TEXT'
+if command -v py3clean >/dev/null 2>&1; then
+    py3clean -p python3-virtfun
+fi
+TEXT
+    document vfun-python
+    depends 'python3 (>= 3.11)'
+    finish
+}
+
+for name; do
+    case $name in
+        virtfun-guest) guest ;;
+        virtfun-guest-dkms) dkms ;;
+        virtfun-cli) cli ;;
+        virtfun) host ;;
+        libvfun0) library ;;
+        libvfun-dev) development ;;
+        python3-virtfun) python ;;
+    esac
+done

@@ -43,9 +43,9 @@ esac
 # Everything that goes into our packages, and how they are put in.
 inputs() {
     find "$here/guest/kmod" -maxdepth 1 -type f
-    find "$here/packaging/guest" "$here/guest/client/include" "$here/protocol/wire/include" -type f
+    find "$here/packaging/guest" "$here/packaging/deb" "$here/protocol/wire/include" -type f
     printf '%s\n' "$here/packaging/debian-guest.sh" "$here/packaging/debian-base.sh" "$here/packaging/deb.sh" \
-        "$here/guest/client/vfun.pc.in" "$here/Cargo.toml" "$here/Cargo.lock" "$built/vfun" "$built/libvfun.so"
+        "$here/packaging/install.sh" "$here/Cargo.toml" "$here/Cargo.lock" "$built/vfun" "$built/libvfun.so"
 }
 newer() { inputs | while read -r f; do [ ! "$f" -nt "$dir/complete" ] || printf '%s\n' "$f"; done; }
 up_to_date() {
@@ -66,7 +66,9 @@ if [ $base_only = no ] && [ $refresh = no ] && up_to_date; then
     exit 0
 fi
 
-if [ $base_only = yes ] && [ $refresh = no ] && [ -s "$dir/base.tar" ]; then exit 0; fi
+# Of the packages that are wanted now.
+has_base() { [ -s "$dir/base.tar" ] && [ "$(cat "$dir/base.of" 2>/dev/null)" = "$packages" ]; }
+if [ $base_only = yes ] && [ $refresh = no ] && has_base; then exit 0; fi
 [ "$(id -u)" = 0 ] ||
     die "needs root to make files of root's in $dir: run 'sudo -E packaging/debian-guest.sh' (up to date, it needs none)"
 for tool in mmdebstrap mke2fs unshare dpkg-deb; do
@@ -84,12 +86,14 @@ chmod 755 "$temp"
 base() {
     say "making a system of Debian's packages"
     debian_base $suite $packages "$dir/base.tar" || exit 1
+    printf '%s\n' "$packages" >"$dir/base.of"
 }
-[ $refresh = no ] && [ -s "$dir/base.tar" ] || base
+[ $refresh = no ] && has_base || base
 [ $base_only = no ] || exit 0
 
 say "building our packages"
-VFUN_DEB_DIR=$temp/deb "$here/packaging/deb.sh" >/dev/null
+VFUN_DEB_DIR=$temp/deb VFUN_DEB_COMPRESS=none \
+    "$here/packaging/deb.sh" virtfun-guest virtfun-guest-dkms virtfun-cli libvfun0 >/dev/null
 hash=$(cd "$temp/deb" && sha256sum -- *.deb "$here/packaging/debian-guest.sh" "$dir/base.tar" | cut -c1-64 | tr '\n' ' ')
 if [ "$(cat "$dir/complete" 2>/dev/null)" = "$hash" ] && [ -s "$dir/disk" ]; then
     touch "$dir/complete"
@@ -111,10 +115,8 @@ set -e
 mount -t proc proc "$1/proc"
 mount --rbind /dev "$1/dev"
 exec chroot "$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends \
-    -o Dpkg::Use-Pty=0 install ./deb/virtfun-guest-dkms.deb ./deb/virtfun-guest.deb
+    DEBIAN_FRONTEND=noninteractive sh -c 'apt-get -qq -y --no-install-recommends -o Dpkg::Use-Pty=0 install /deb/*.deb'
 TEXT
-for p in virtfun-guest-dkms virtfun-guest; do mv "$root/deb/$p"_*.deb "$root/deb/$p.deb"; done
 unshare --mount --net sh "$temp/install" "$root" >"$temp/log" 2>&1 || {
     cat "$temp/log" >&2
     find "$root/var/lib/dkms" -name make.log -exec cat {} + >&2 2>/dev/null || true

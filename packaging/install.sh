@@ -70,7 +70,8 @@ lib=$to/lib/virtfun
 
 install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun/functions" \
     "$to/share/virtfun/functions-fpga-simulated" "$to/share/virtfun/functions-model-simulated" \
-    "$to/share/man/man1" "$to/share/man/man8" "$to/share/bash-completion/completions"
+    "$to/share/man/man1" "$to/share/man/man8" "$to/share/bash-completion/completions" \
+    "$to/share/zsh/site-functions" "$to/share/fish/vendor_completions.d"
 # vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
 install -m 755 "$bin"/vfund "$bin"/vfun-keeper "$bin"/vfun-jail "$bin"/vfun-service "$bin"/vfun-gateway "$bin"/vfun-metrics "$lib/"
 install -m 755 "$bin"/libvfun_fn_*.so "$lib/"
@@ -113,7 +114,11 @@ sed "s/@VERSION@/$version/" packaging/man/vfun-service.8 > "$to/share/man/man8/v
 for p in vfun-keeper vfun-jail vfun-service-opencl vfun-service-wasm; do
     ln -sf vfun-service.8 "$to/share/man/man8/$p.8"
 done
+# An example here; a package has it in /etc/virtfun.
+sed "s|@PREFIX@|$prefix|g" packaging/vfund.toml > "$to/share/virtfun/vfund.toml"
 "$bin/vfun" completions bash > "$to/share/bash-completion/completions/vfun"
+"$bin/vfun" completions zsh > "$to/share/zsh/site-functions/_vfun"
+"$bin/vfun" completions fish > "$to/share/fish/vendor_completions.d/vfun.fish"
 # systemd reads both /usr/lib and /usr/local/lib.
 if [ $system = yes ]; then
     install -d "$to/lib/systemd/system"

@@ -32,6 +32,7 @@ libelf1                  /usr/lib/x86_64-linux-gnu/libelf.so.1
 util-linux               /usr/bin/taskset
 mmdebstrap               /usr/bin/mmdebstrap
 e2fsprogs                /sbin/mke2fs
+dpkg-dev                 /usr/bin/dpkg-gensymbols
 libc-bin                 /usr/bin/ldd
 qemu-system-x86          /usr/bin/qemu-system-x86_64
 busybox-static           busybox

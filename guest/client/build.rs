@@ -1,18 +1,17 @@
-//! Gives libvfun.so its name for the linker at run time, `libvfun.so.MAJOR` (of
-//! a version 0: `libvfun.so.0.MINOR`), so that a program never loads a library
-//! with another ABI. A link of that name lies beside the library, for programs
-//! that are linked with it before it is installed.
+//! Gives libvfun.so its name for the linker at run time, `libvfun.so.ABI`, so that a
+//! program never loads a library with another ABI. A link of that name lies beside
+//! the library, for programs that are linked with it before it is installed.
 
 use std::path::{Path, PathBuf};
 
+/// Not the version: raised when a program that was linked with the library before would
+/// not run with it any more, because a function of vfun.h is gone, or it or a struct of
+/// it has another shape or meaning. The package libvfun0 has this number in its name.
+const ABI: u32 = 0;
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let part =
-        |name: &str| std::env::var(format!("CARGO_PKG_VERSION_{name}")).expect("cargo sets it");
-    let soname = match part("MAJOR").as_str() {
-        "0" => format!("libvfun.so.0.{}", part("MINOR")),
-        major => format!("libvfun.so.{major}"),
-    };
+    let soname = format!("libvfun.so.{ABI}");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
     // OUT_DIR is PROFILE/build/vfun-HASH/out; the library comes into PROFILE and PROFILE/deps.
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));

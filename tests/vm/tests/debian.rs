@@ -88,10 +88,10 @@ fn the_packages_install_work_and_go_in_debians_own_system() {
     assert!(said.contains("pmem (/dev/dax0.0): client vm2"), "{said}");
 
     // Removed while it is there: the device is free again, nothing is left.
-    p.root("DEBIAN_FRONTEND=noninteractive apt-get -qq -y remove virtfun-guest virtfun-guest-dkms");
+    p.root("DEBIAN_FRONTEND=noninteractive apt-get -qq -y remove virtfun-cli virtfun-guest-dkms libvfun0");
     let left = p.root(
         "ls -d /dev/vfun* /sys/module/vfun /usr/src/virtfun-* /var/lib/dkms/virtfun \
-         /usr/bin/vfun /usr/lib/libvfun.so /usr/lib/udev/rules.d/60-vfun.rules 2>/dev/null; \
+         /usr/bin/vfun /usr/lib/*/libvfun.so* /usr/lib/udev/rules.d/60-vfun.rules 2>/dev/null; \
          find /lib/modules -name 'vfun.ko*'; grep -h vfun /lib/modules/*/modules.alias; \
          dkms status",
     );

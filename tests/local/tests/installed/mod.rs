@@ -78,11 +78,17 @@ fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
     }
     assert!(!there.iter().any(|f| f.ends_with(".service")), "{there:?}");
 
-    // Each option of the manager is in its page.
+    // Each option of the manager is in its page, and the example of its file holds.
     let page = std::fs::read_to_string(prefix.join("share/man/man8/vfund.8")).unwrap();
     for option in ["\\-\\-config <FILE>", "\\-\\-window\\-dir <DIR>", "\\-\\-check"] {
         assert!(page.contains(option), "{option} is not in {page}");
     }
+    let example = prefix.join("share/virtfun/vfund.toml");
+    let root = install.at("root");
+    let mut check = Command::new(prefix.join("bin/vfund"));
+    check.arg("--check").arg("--root").arg(root).arg("--config").arg(example);
+    let said = good(&check.output().unwrap());
+    assert!(said.contains("share/virtfun/functions: ") && said.contains("would start"), "{said}");
 
     // What is installed works without the folder where it was built.
     let version = |program: &str| {
@@ -105,7 +111,7 @@ fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
     let needs = good(&needs);
     let name = needs.lines().find(|l| l.contains("[libvfun.so")).expect("it needs the library");
     let name = name.split(['[', ']']).nth(1).unwrap();
-    assert!(name.starts_with("libvfun.so."), "the library's name has its ABI's version: {name}");
+    assert_eq!(name, "libvfun.so.0", "the library's name has the number of its ABI");
     assert!(there.contains(&format!("lib/{name}")), "{there:?}");
 
     // Something that is somebody else's stays, and so does its folder.
