@@ -225,7 +225,7 @@ mod tests {
         for index in (1..=u16::MAX).rev().take(WINDOWS_MAX) {
             w.data.insert(index, Memory::data(bytes, page));
             let key = [u64::MAX; 2];
-            w.further.insert(index, Further { index, key, bytes, page, here: false });
+            w.further.insert(index, Further { index, key, bytes, page, link: true, here: false });
         }
         // The longest numbers there are, in whichever memories they lie.
         let indices: Vec<u16> = w.memories().map(|(index, _)| index).collect();

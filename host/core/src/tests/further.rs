@@ -42,7 +42,8 @@ fn a_window_is_memory_once_the_guest_has_it_and_until_it_has_not() {
     let session = b.hello(1, b"").unwrap().session.get();
     b.feed(named(KEY));
     // Of another one the guest never says that it is there.
-    let other = Further { index: 2, key: [31, 32], bytes: 4 * MIB, page: 2 * MIB, here: true };
+    let other =
+        Further { index: 2, key: [31, 32], bytes: 4 * MIB, page: 2 * MIB, link: false, here: true };
     b.feed(Event::WindowNamed { window: 1, named: other });
     assert_eq!(got(&get(&mut b, session, 0)).1, 0, "the guest has not said that it is there");
     here(&mut b, KEY, 1).unwrap();
