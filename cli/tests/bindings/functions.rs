@@ -1,4 +1,4 @@
-// Made by `vfun bindgen`; make it anew after a function's signature has changed.
+// Made by `vfun bindgen`; make it again after a function's signature has changed.
 
 /// The function `factorial`.
 #[allow(dead_code, unused_mut, clippy::all)]

@@ -359,7 +359,7 @@ pub fn header(functions: &[Bound], file: Option<&Path>) -> String {
         file.and_then(|f| f.file_name()).map_or("functions.h".into(), |n| n.to_string_lossy());
     let guard = format!("VFUN_BINDGEN_{}", identifier(&stem).to_ascii_uppercase());
     let mut out = format!(
-        "// Made by `vfun bindgen`; make it anew after a function's signature has changed.\n\
+        "// Made by `vfun bindgen`; make it again after a function's signature has changed.\n\
          #ifndef {guard}\n#define {guard}\n\n\
          #include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n#include <vfun.h>\n\n\
          #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__\n#error \"these stubs are for little-endian machines\"\n#endif\n\n\

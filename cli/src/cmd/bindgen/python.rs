@@ -56,7 +56,7 @@ fn result(s: &Signature) -> String {
 /// The module.
 pub fn module(functions: &[Bound]) -> String {
     let mut out = String::from(
-        "# Made by `vfun bindgen`; make it anew after a function's signature has changed.\n\
+        "# Made by `vfun bindgen`; make it again after a function's signature has changed.\n\
          from __future__ import annotations\n\n\
          from typing import Any, NamedTuple, Sequence\n\n\
          import virtfun\n",
