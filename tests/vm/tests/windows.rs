@@ -446,9 +446,10 @@ fn a_link_is_one_memory_in_two_guests() {
     let [a, b] = &linked(&stand, &guests, &qmps);
     [a, b].iter().for_each(|vm| vm.is_in());
     calls_go_on(&stand, a.guest);
-    // Declared no more, it is in neither.
+    // Declared no more, it is in neither: the module looks when a program asks for something.
     json(&stand, &["window", "remove", "pair"]);
     for vm in [a, b] {
+        assert_eq!(ok(vm.guest, "vfun call echo x"), "x");
         until("its end", || sees(vm.guest, vm.number, "error 2"));
         json(&stand, &["detach", "--qmp", vm.qmp, "--window", "pair"]);
     }
