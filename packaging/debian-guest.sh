@@ -23,8 +23,9 @@ built=${CARGO_TARGET_DIR:-$here/target}/${VFUN_PROFILE:-release}
 suite=bookworm
 # The kernel with its headers; DKMS brings the compiler, and kmod the module's
 # loading by its alias. There is no init system: the tests' own init does what
-# is needed (etc/vfun-start, below).
-packages=linux-image-cloud-amd64,linux-headers-cloud-amd64,dkms,udev,kmod
+# is needed (etc/vfun-start, below). Python is for our packages' own test
+# (packaging/deb-test.sh), which has this base, too.
+packages=linux-image-cloud-amd64,linux-headers-cloud-amd64,dkms,udev,kmod,python3
 # Size of the file system: twice what is in it now. Only what is used takes room.
 disk_size=1200M
 

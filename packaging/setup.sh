@@ -5,6 +5,7 @@
 #
 #   packaging/setup.sh           install what is missing
 #   packaging/setup.sh --check   only say what is missing (status 1 if any)
+#   packaging/setup.sh --lintian   install lintian, too, which `make test-all` asks about our packages
 set -eu
 
 # package                the file that shows it is there
@@ -52,7 +53,9 @@ check_only=no
 case "${1-}" in
     '') ;;
     --check) check_only=yes ;;
-    *) die "unknown argument '$1'; the only one is --check" ;;
+    --lintian) wanted="$wanted
+lintian /usr/bin/lintian" ;;
+    *) die "unknown argument '$1'; there are --check and --lintian" ;;
 esac
 
 # Debian has two packages with /bin/busybox, and only the static one works in
