@@ -13,8 +13,10 @@ use crate::wait::{Sleeper, WaitPolicy, wait_long};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Quick, Ticket, WindowMemory};
-use vfun_wait::Learned;
+use vfun_ring::{
+    Caller, Claim, Memory, Outcome, PollAnswer, PollOutcome, PollQuick, Ticket, WindowMemory,
+};
+use vfun_wait::WaitHistory;
 use vfun_window::{Bell, ReadSpan, ReadWord, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
 use vfun_wire::limits::INLINE_BYTES;
@@ -46,8 +48,8 @@ pub(crate) struct WindowCalls {
     bells: Bells,
     deadline: Duration,
     policy: WaitPolicy,
-    learned: Learned,
-    learned_of_claims: Learned,
+    learned: WaitHistory,
+    learned_of_claims: WaitHistory,
     /// The last call after whose post the service was rung; 0: none.
     rung: AtomicU64,
     pub(super) abandoned: Abandoned,
@@ -98,8 +100,8 @@ impl WindowCalls {
             bells,
             deadline: info.deadline,
             policy: if bells.rung { policy } else { policy.without_doorbell() },
-            learned: Learned::default(),
-            learned_of_claims: Learned::default(),
+            learned: WaitHistory::default(),
+            learned_of_claims: WaitHistory::default(),
             rung: AtomicU64::new(0),
             abandoned: Abandoned::default(),
             life: Life::default(),
@@ -152,8 +154,8 @@ impl WindowCalls {
     #[inline(always)]
     pub fn land<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
         match self.first_looks(&ticket) {
-            Quick::Inline(len) => sink.inline(len, &self.caller, ticket),
-            Quick::Space(len) => self.finish_space(ticket, len, sink),
+            PollQuick::Inline(len) => sink.inline(len, &self.caller, ticket),
+            PollQuick::Space(len) => self.finish_space(ticket, len, sink),
             _ => self.land_later(ticket, sink),
         }
     }
@@ -336,22 +338,22 @@ impl WindowCalls {
 
     /// The looks that every wait begins with.
     #[inline(always)]
-    fn first_looks(&self, ticket: &Ticket) -> Quick {
+    fn first_looks(&self, ticket: &Ticket) -> PollQuick {
         for _ in 0..self.policy.policy().first_looks() {
-            match self.caller.quick(ticket) {
-                Quick::NotYet => pause(),
+            match self.caller.poll_quick(ticket) {
+                PollQuick::NotYet => pause(),
                 found => return found,
             }
         }
-        Quick::NotYet
+        PollQuick::NotYet
     }
 
     /// Waits for an answer and takes it.
     #[inline(always)]
     pub fn wait<S: Sink>(&self, ticket: Ticket, until: Option<Instant>, sink: S) -> Landed<S::Out> {
         match self.first_looks(&ticket) {
-            Quick::Inline(len) => Landed::Done(sink.inline(len, &self.caller, ticket)),
-            Quick::Space(len) => Landed::Done(self.finish_space(ticket, len, sink)),
+            PollQuick::Inline(len) => Landed::Done(sink.inline(len, &self.caller, ticket)),
+            PollQuick::Space(len) => Landed::Done(self.finish_space(ticket, len, sink)),
             _ => self.wait_longer(ticket, until, sink),
         }
     }
@@ -364,8 +366,8 @@ impl WindowCalls {
         until: Option<Instant>,
         sink: S,
     ) -> Landed<S::Out> {
-        let seen = match self.caller.glance(&ticket) {
-            Glance::Done(outcome) => Some(Seen::Answer(outcome)),
+        let seen = match self.caller.poll_outcome(&ticket) {
+            PollOutcome::Done(outcome) => Some(Seen::Answer(outcome)),
             _ => self.wait_on(&ticket, until),
         };
         match seen {
@@ -421,7 +423,7 @@ impl WindowCalls {
 
     /// Waits for an answer and leaves it in its cell.
     pub fn ready(&self, ticket: &Ticket, until: Option<Instant>) -> bool {
-        self.first_looks(ticket) != Quick::NotYet
+        self.first_looks(ticket) != PollQuick::NotYet
             || self.poll(ticket)
             || self.wait_on(ticket, until).is_some()
     }
@@ -468,16 +470,16 @@ impl WindowCalls {
     pub(super) fn see(&self, ticket: &Ticket, hard: bool) -> Option<Seen> {
         let looked = if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
         match looked {
-            Looked::Done(a) => {
+            PollAnswer::Done(a) => {
                 Some(Seen::Answer(Outcome { status: a.status, len: a.len, in_space: a.in_space }))
             }
-            Looked::Broken(reason) => Some(Seen::Lost(self.lost(reason))),
-            Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
+            PollAnswer::Broken(reason) => Some(Seen::Lost(self.lost(reason))),
+            PollAnswer::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
                 "the answer in cell {} has an impossible state or length",
                 ticket.cell()
             )))),
-            Looked::NotYet if hard => self.window.check_generation().err().map(Seen::Lost),
-            Looked::NotYet => None,
+            PollAnswer::NotYet if hard => self.window.check_generation().err().map(Seen::Lost),
+            PollAnswer::NotYet => None,
         }
     }
 

@@ -4,7 +4,7 @@ use super::policy::WaitPolicy;
 use super::slack::Slack;
 use crate::transport::Waiter;
 use std::time::{Duration, Instant};
-use vfun_wait::{Learned, Place, clock, wait};
+use vfun_wait::{WaitHistory, WaitSteps, clock, wait};
 use vfun_window::pause;
 
 /// Longest sleep with a doorbell: the channel and the window are checked this often.
@@ -34,7 +34,7 @@ pub(crate) trait Sleeper {
 /// `rung`: the other side was rung after what is waited for was posted.
 pub(crate) fn wait_long<T>(
     policy: &WaitPolicy,
-    learned: &Learned,
+    learned: &WaitHistory,
     sleeper: &impl Sleeper,
     rung: bool,
     until: Option<Instant>,
@@ -57,7 +57,7 @@ struct Here<'a, S, F> {
     slack: Option<Slack>,
 }
 
-impl<T, S: Sleeper, F: FnMut(bool) -> Option<T>> Place for Here<'_, S, F> {
+impl<T, S: Sleeper, F: FnMut(bool) -> Option<T>> WaitSteps for Here<'_, S, F> {
     /// `None`: the time limit has passed.
     type Found = Option<T>;
 

@@ -15,7 +15,7 @@ use super::watch::Alarm;
 use std::sync::Arc;
 use std::time::Duration;
 use vfun_ring::{Server, Violation, WindowMemory};
-use vfun_wait::{Learned, Place, Policy, clock, wait};
+use vfun_wait::{Policy, WaitHistory, WaitSteps, clock, wait};
 use vfun_window::{Bell, BellWaiter, pause};
 
 /// Without a doorbell: first and longest pause between two looks. At the
@@ -99,7 +99,7 @@ pub struct Loop {
     alarm: Arc<Alarm>,
     bells: Option<Bells>,
     policy: Policy,
-    learned: Learned,
+    learned: WaitHistory,
 }
 
 /// How a turn of the loop ended.
@@ -124,7 +124,7 @@ impl Loop {
     pub fn new(pulse: Arc<Pulse>, alarm: Arc<Alarm>, bells: Option<Bells>, policy: Policy) -> Self {
         // Without a doorbell a sleep may last for milliseconds: worth any spin.
         let policy = if bells.is_some() { policy } else { policy.steady() };
-        Loop { pulse, alarm, bells, policy, learned: Learned::default() }
+        Loop { pulse, alarm, bells, policy, learned: WaitHistory::default() }
     }
 
     /// Serves until told to stop, or until the channel breaks.
@@ -204,7 +204,7 @@ struct Here<'a, W> {
     nap: Duration,
 }
 
-impl<W: Work> Place for Here<'_, W> {
+impl<W: Work> WaitSteps for Here<'_, W> {
     type Found = Outcome<W::Look>;
 
     fn look(&mut self, hard: bool) -> Option<Self::Found> {

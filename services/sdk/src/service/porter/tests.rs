@@ -1,6 +1,6 @@
 use super::*;
 use std::time::Instant;
-use vfun_ring::{Caller, Looked, Memory, Next, Server};
+use vfun_ring::{Caller, Memory, Next, PollAnswer, Server};
 use vfun_window::{Access, Mapping, memfd};
 use vfun_wire::Status;
 use vfun_wire::channel::{Command, in_header, side_bytes};
@@ -42,7 +42,7 @@ fn call(caller: &Caller<WindowMemory>, shared: &Bell) {
         shared.ring();
     }
     let start = Instant::now();
-    while caller.look(&ticket) == Looked::NotYet {
+    while caller.look(&ticket) == PollAnswer::NotYet {
         assert!(start.elapsed() < PATIENCE, "nobody woke the channel");
         std::thread::yield_now();
     }
