@@ -11,7 +11,7 @@ use vfun_manager::submitted::writer::{Did, Task};
 use vfun_submit::limits::MODULE_BYTES_MAX;
 use vfun_submit::{Answer, Code, Outcome, is_own};
 use vfun_supervise::submitted::CODE_BYTES_MAX;
-use vfun_supervise::{FromService, Offered, Wish};
+use vfun_supervise::{FromService, ModuleRequest, Offered};
 use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX};
 
 fn digest(bytes: &[u8]) -> String {
@@ -131,7 +131,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..400), text in "\\PC{0,80}",
     ) {
         let _ = serde_json::from_slice::<FromService>(&bytes);
-        let wish = Wish::Remove { name: text };
+        let wish = ModuleRequest::Remove { name: text };
         let message = FromService::Submission { ask: u64::MAX, channel: 0, wish };
         let json = serde_json::to_vec(&message).unwrap();
         prop_assert_eq!(serde_json::from_slice::<FromService>(&json).unwrap(), message);

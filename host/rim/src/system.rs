@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use vfun_core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
 use vfun_keeper::Change;
-use vfun_supervise::{FromService, Start, ToService, Wish};
+use vfun_supervise::{FromService, ModuleRequest, Start, ToService};
 use vfun_wire::{Handle, Nack};
 
 use crate::keep::WindowNote;
@@ -151,7 +151,7 @@ pub trait System: Sized {
         service: ServiceId,
         ask: u64,
         channel: Handle,
-        wish: Wish,
+        wish: ModuleRequest,
         files: Vec<OwnedFd>,
     );
 

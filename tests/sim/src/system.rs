@@ -17,7 +17,7 @@ use vfun_rim::keep::WindowNote;
 use vfun_rim::methods::*;
 use vfun_rim::window::HostWindow;
 use vfun_rim::{Attached, Heard, Line, Rim, System, Unsent, With};
-use vfun_supervise::{Start, ToService, Wish};
+use vfun_supervise::{ModuleRequest, Start, ToService};
 use vfun_wire::{Handle, Nack};
 
 /// Which guest has a window, and its memory.
@@ -213,7 +213,7 @@ impl System for World {
     // Only the sentence of its end changes by it.
     fn forbidden(&mut self, _: ServiceId, _: u32) {}
     // The core hears of modules as a new catalog.
-    fn wished(&mut self, _: ServiceId, _: u64, _: Handle, _: Wish, _: Vec<OwnedFd>) {}
+    fn wished(&mut self, _: ServiceId, _: u64, _: Handle, _: ModuleRequest, _: Vec<OwnedFd>) {}
 
     fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<String>> {
         let most = self.packet;

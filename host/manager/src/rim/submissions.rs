@@ -19,7 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use vfun_rim::methods::*;
 use vfun_rim::tell::Word;
 use vfun_submit::{Answer, Code, Outcome};
-use vfun_supervise::{Offered, ToService, Verdict, Wish};
+use vfun_supervise::{ModuleRequest, ModuleVerdict, Offered, ToService};
 use vfun_wire::{Handle, Nack};
 
 /// Words that a service has not listened to yet, beyond which it gets no
@@ -109,7 +109,7 @@ impl Daemon {
         service: ServiceId,
         ask: u64,
         channel: Handle,
-        wish: Wish,
+        wish: ModuleRequest,
         files: Vec<OwnedFd>,
     ) {
         let Some((owner, function)) = self.rim.core.service_of(service) else { return };
@@ -134,13 +134,13 @@ impl Daemon {
         let done = match gone {
             true => Err(Refused::new(Code::Denied, "the channel of this request was released")),
             false => self.allowed(&by).and_then(|()| self.in_time(&by)).and_then(|()| match wish {
-                Wish::List => {
+                ModuleRequest::List => {
                     let held = self.submissions.holdings.get(&client_id);
                     let entries = held.map_or(vec![], Holding::entries);
                     Ok(Some(Answer { outcome: Outcome::Listed, entries }))
                 }
-                Wish::Remove { name } => self.remove_own(&by, &name),
-                Wish::Add(offered) => self.add_own(&by, *offered, files),
+                ModuleRequest::Remove { name } => self.remove_own(&by, &name),
+                ModuleRequest::Add(offered) => self.add_own(&by, *offered, files),
             }),
         };
         self.answer_if_done(&by, done);
@@ -415,9 +415,9 @@ impl Daemon {
                 const DIGITS: &[u8; 16] = b"0123456789abcdef";
                 let pairs = bytes.iter().flat_map(|b| [b >> 4, b & 15]);
                 let answer = pairs.map(|d| char::from(DIGITS[usize::from(d)])).collect();
-                Verdict::Done { answer }
+                ModuleVerdict::Done { answer }
             }
-            Err(r) => Verdict::Refused { code: r.code.number(), sentence: r.sentence },
+            Err(r) => ModuleVerdict::Refused { code: r.code.number(), sentence: r.sentence },
         };
         // One that does not listen is told no more: its calls end by their time.
         let deaf = self.words_waiting(by.service) >= VERDICTS_UNHEARD;

@@ -17,7 +17,7 @@ use vfun_keeper::Change;
 use vfun_rim::data::Data;
 use vfun_rim::keep::WindowNote;
 use vfun_rim::{Attached, Heard, Held, Line, Rim, System, Unsent, With};
-use vfun_supervise::{Error, FromService, Start, ToService, Wish};
+use vfun_supervise::{Error, FromService, ModuleRequest, Start, ToService};
 use vfun_window::fdpass::no_room;
 use vfun_wire::{Handle, Nack};
 
@@ -179,7 +179,7 @@ impl System for Daemon {
         service: ServiceId,
         ask: u64,
         channel: Handle,
-        wish: Wish,
+        wish: ModuleRequest,
         files: Vec<OwnedFd>,
     ) {
         Daemon::wished(self, service, ask, channel, wish, files);
