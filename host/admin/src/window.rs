@@ -6,13 +6,11 @@ use std::path::PathBuf;
 /// A further window that was declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowRow {
-    /// Its name.
     pub name: String,
     /// Its VM, as people write it.
     pub vm: String,
     /// What it is for: `data`.
     pub role: String,
-    /// Its size.
     pub bytes: u64,
     /// Bytes of a page of its file.
     pub page: u64,

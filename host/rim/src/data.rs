@@ -6,7 +6,7 @@ use crate::System;
 use crate::act::Act;
 use crate::keep::Keep;
 use crate::pages::{Memory, Pages};
-use crate::system::{Held, Line};
+use crate::system::{KeptThing, Line};
 use crate::windows::Windows;
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
@@ -28,13 +28,11 @@ pub(crate) const DATA: &str = "rim/data/";
 pub struct DataNote {
     /// Its name, as the operator declared it.
     pub name: String,
-    /// clientID.
+    /// Number of the client, as on the wire.
     pub client: u32,
-    /// The VM.
     pub vm: String,
     /// Its number in the VM, from 1.
     pub index: u16,
-    /// Its size.
     pub bytes: u64,
     /// Bytes of a page of its file.
     pub page: u64,
@@ -44,7 +42,7 @@ pub struct DataNote {
     pub of: Option<WindowId>,
 }
 
-/// A data window.
+/// A further window of a VM, for buffers alone.
 pub struct DataWindow {
     note: DataNote,
     pages: Pages,
@@ -82,7 +80,6 @@ impl DataWindow {
     pub fn note(&self) -> &DataNote {
         &self.note
     }
-    /// Its memory.
     pub fn pages(&self) -> &Pages {
         &self.pages
     }
@@ -215,7 +212,7 @@ pub trait Data: System {
     fn hold_data(&mut self, id: WindowId) {
         let Some(d) = self.rim().data.get(&id) else { return };
         let note = serde_json::to_string(&d.note).expect("plain data");
-        if let Err(e) = self.hold(&format!("{DATA}{id}"), &note, Held::Data(id)) {
+        if let Err(e) = self.hold(&format!("{DATA}{id}"), &note, KeptThing::Data(id)) {
             self.log(Line::Error, format_args!("a data window cannot be kept: {e}"));
         }
     }
