@@ -39,6 +39,7 @@ qemu-system-x86          /usr/bin/qemu-system-x86_64
 busybox-static           busybox
 python3                  /usr/bin/python3
 python3-venv             ensurepip
+python3-dev              /usr/bin/python3-config
 libvirt-daemon           /usr/sbin/libvirtd
 libvirt-daemon-driver-qemu /usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so
 libvirt-clients          /usr/bin/virsh

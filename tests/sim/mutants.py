@@ -72,7 +72,7 @@ MUTANTS = [
     ("tells-ahead-of-what-waits", RIM + "tell.rs",
      "            true => Err(Unsent::Later),", "            true => self.tell_now(id, &word),"),
     ("takes-a-part-for-the-whole-report", RIM + "hear.rs",
-     "        if more {\n            return Said::Nothing;\n        }", "        let _ = more;"),
+     "        if more {\n            return ServiceSaid::Nothing;\n        }", "        let _ = more;"),
     ("answers-stats-with-another-length", RIM + "act.rs",
      "Ok(stats.as_bytes().to_vec())", "Ok(vec![0; stats.as_bytes().len() + 8])"),
     ("keeps-a-window-that-is-gone", RIM + "windows.rs",

@@ -172,7 +172,7 @@ typedef enum vfun_preference {
   VFUN_PREFERENCE_ANY = 0,
   // Hardware or a refusal.
   VFUN_PREFERENCE_HARDWARE = 1,
-  // Software.
+  // In software, on the host's processors.
   VFUN_PREFERENCE_SOFTWARE = 2,
 } vfun_preference;
 
@@ -245,19 +245,19 @@ typedef struct vfun_connect_options {
 
 // What the host said of a session.
 typedef struct vfun_session_info {
-  // The client's name.
+  // Name of the client, UTF-8, zero-terminated.
   char client[VFUN_NAME_ROOM];
   // The path in use: host, ivshmem or tcp.
   char transport[VFUN_TRANSPORT_ROOM];
   // 1 if sleepers are woken by a doorbell.
   uint8_t doorbell;
-  // clientID.
+  // Number of the client on its host.
   uint32_t client_id;
-  // AppID.
+  // Number of this session among the client's apps.
   uint32_t app_id;
   // Protocol version in force.
   uint32_t protocol;
-  // Features in force.
+  // Features that both the library and the host offered, a bit each.
   uint64_t features;
   // Bytes of the window; 0 over TCP.
   uint64_t window_bytes;
@@ -267,15 +267,15 @@ typedef struct vfun_session_info {
 
 // A function on offer.
 typedef struct vfun_offer {
-  // Its name.
+  // Its name, UTF-8, zero-terminated.
   char name[VFUN_NAME_ROOM];
-  // functionID.
+  // Number of the function on its host.
   uint32_t function_id;
   // major << 16 | minor.
   uint32_t version;
-  // Longest arguments, bytes.
+  // Longest arguments of a call, bytes.
   uint32_t max_args;
-  // Longest results, bytes.
+  // Longest results of a call, bytes.
   uint32_t max_result;
   // Where it can run: bit 1 software, 2 GPU, 3 FPGA, 4 simulated FPGA.
   uint32_t locations;
@@ -285,13 +285,13 @@ typedef struct vfun_offer {
 
 // What a function takes and gives.
 typedef struct vfun_description {
-  // functionID.
+  // Number of the function on its host.
   uint32_t function_id;
   // major << 16 | minor.
   uint32_t version;
-  // Longest arguments, bytes.
+  // Longest arguments of a call, bytes.
   uint32_t max_args;
-  // Longest results, bytes.
+  // Longest results of a call, bytes.
   uint32_t max_result;
   // Fingerprint of the signature; 0 if the function has none.
   uint64_t signature;
@@ -312,7 +312,7 @@ typedef struct vfun_function_options {
   size_t size;
   // major << 16 | minor; 0 for any.
   uint32_t version;
-  // A vfun_preference.
+  // One of enum vfun_preference.
   uint32_t preference;
   // Calls that can be under way at once, a power of two; 0 for the default.
   uint32_t depth;
@@ -333,7 +333,7 @@ typedef struct vfun_function_options {
 typedef struct vfun_grant_info {
   // Its handle, for the host's own tools.
   uint64_t grant;
-  // functionID.
+  // Number of the function on its host.
   uint32_t function_id;
   // major << 16 | minor.
   uint32_t version;

@@ -7,7 +7,7 @@ use crate::heartbeat::Heartbeat;
 use crate::session::{Session, SessionInfo, SessionInner};
 use crate::tcp::Connection;
 use crate::tls::TlsFiles;
-use crate::transport::{self, Asked, ControlPages, Module, Places, Transport, Window};
+use crate::transport::{self, ControlPages, Module, Places, Transport, Window, WindowRequest};
 use crate::wait::WaitPolicy;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Opens the session.
+    /// Connects and opens the session, by the best path there is unless an endpoint was named.
     pub fn connect(self) -> Result<Session> {
         vfun_wait::clock::start();
         let this = self.with_token_of_environment()?;
@@ -176,7 +176,7 @@ impl ConnectOptions {
             }
             window => {
                 let client = self.client.as_deref();
-                let asked = Asked { places: &self.places, question, client };
+                let asked = WindowRequest { places: &self.places, question, client };
                 let opened = transport::open(window, &asked);
                 let unknown = || Err(Error::BadEndpoint(window.to_string()));
                 self.over_window(opened.unwrap_or_else(unknown)?, hello)

@@ -26,7 +26,7 @@ pub enum Error {
     BadName {
         /// Which of the names.
         what: &'static str,
-        /// As given.
+        /// The name, as it was given.
         name: String,
         /// What is wrong with it.
         why: vfun_wire::names::NameError,
@@ -43,7 +43,6 @@ pub enum Error {
     /// The manager's socket could not be reached.
     #[error("cannot reach the manager's socket {}: {source}", .path.display())]
     HostSocket {
-        /// The socket.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
@@ -57,7 +56,6 @@ pub enum Error {
     /// A file that is no memory shared with the host.
     #[error("{} is on {by}, which keeps pages of its own: it is no memory shared with the host", path.display())]
     NotShared {
-        /// Which file.
         path: PathBuf,
         /// The kind of file system.
         by: &'static str,
@@ -68,17 +66,16 @@ pub enum Error {
     /// The guest's kernel module speaks another version of its interface.
     #[error("the kernel module speaks version {theirs} of its interface, this library {ours}")]
     ModuleVersion {
-        /// The module's.
+        /// Version of the module's interface.
         theirs: u32,
-        /// This library's.
+        /// Version that this library speaks.
         ours: u32,
     },
     /// A driver holds the device, so that no program can map it.
     #[error("the device {address} is held by the driver '{driver}'")]
     DeviceHeld {
-        /// PCI address.
+        /// Address on the PCI bus, such as `0000:00:05.0`.
         address: String,
-        /// The driver.
         driver: String,
     },
     /// The device that carried the window was unplugged.
@@ -87,7 +84,6 @@ pub enum Error {
     /// The device is there but cannot be opened or mapped.
     #[error("cannot open the window {}: {source}", .path.display())]
     Device {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
@@ -98,7 +94,7 @@ pub enum Error {
     /// What was mapped is not a window that this version reads.
     #[error("{place}: {why}")]
     NotAWindow {
-        /// Where.
+        /// Where it was looked for.
         place: String,
         /// What is wrong with it.
         why: HeaderError,
@@ -109,7 +105,7 @@ pub enum Error {
     /// The TCP connection could not be made.
     #[error("cannot connect to the gateway {address}: {source}")]
     Gateway {
-        /// As given.
+        /// The address, as it was given.
         address: String,
         /// What the system said.
         source: std::io::Error,
@@ -118,7 +114,7 @@ pub enum Error {
     /// program was given for it will not do.
     #[error("no TLS with the gateway {address}: {why}")]
     Tls {
-        /// As given.
+        /// The address, as it was given.
         address: String,
         /// What is wrong, and what to do.
         why: String,
@@ -135,9 +131,9 @@ pub enum Error {
     /// The manager did not answer a control request in time.
     #[error("the manager did not answer '{request}' within {} ms", .waited.as_millis())]
     ControlTimeout {
-        /// What was asked.
+        /// Name of the request, such as `activate`.
         request: &'static str,
-        /// How long.
+        /// How long this app waited.
         waited: Duration,
     },
     /// All control cells stayed in use.
@@ -149,7 +145,7 @@ pub enum Error {
     /// The manager laid the window out anew: sessions and functions from before are gone.
     #[error("the window was made again, empty (generation {found}, this session is of {ours})")]
     StaleGeneration {
-        /// Of this session.
+        /// Generation with which this session began.
         ours: u64,
         /// Of the window now.
         found: u64,
@@ -163,15 +159,15 @@ pub enum Error {
     /// More arguments than a cell of this channel takes; nothing was sent.
     #[error("the arguments have {len} bytes, a cell of this channel takes at most {max}")]
     ArgumentsTooLong {
-        /// As given.
+        /// Bytes of the arguments.
         len: usize,
-        /// What fits.
+        /// Bytes that fit.
         max: usize,
     },
     /// The results do not fit the caller's buffer. The call was made.
     #[error("the results have {len} bytes, the buffer {room}")]
     BufferTooSmall {
-        /// Bytes of results.
+        /// Bytes of the results.
         len: usize,
         /// Bytes of the buffer.
         room: usize,

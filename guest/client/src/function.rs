@@ -1,8 +1,8 @@
 //! An active function.
 
-use crate::calls::{Calls, Into, Results, ToVec, Way, With};
+use crate::calls::{Calls, IntoBuffer, ReadWith, Results, ToVec, Way};
 use crate::error::{Error, Result};
-use crate::grant::{GrantInfo, Hold, Stats};
+use crate::grant::{GrantInfo, HeldGrant, Stats};
 use crate::pending::Pending;
 use crate::slot::Slot;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Function {
 pub(crate) struct Active {
     /// First, so that the channel is unmapped before the grant goes back.
     pub calls: Calls,
-    pub hold: Hold,
+    pub hold: HeldGrant,
 }
 
 impl Active {
@@ -39,7 +39,7 @@ impl Drop for Active {
 }
 
 impl Function {
-    pub(crate) fn new(hold: Hold, calls: Calls) -> Self {
+    pub(crate) fn new(hold: HeldGrant, calls: Calls) -> Self {
         let inner = Arc::new(Active { calls, hold });
         inner.hold.session.adopt(&inner);
         Function { inner }
@@ -54,12 +54,12 @@ impl Function {
     /// As [`Function::call`], into a buffer: the length of the results. Allocates nothing.
     #[inline]
     pub fn call_into(&self, args: &[u8], results: &mut [u8]) -> Result<usize> {
-        self.inner.calls.call(Command::Set, args, Into(results))
+        self.inner.calls.call(Command::Set, args, IntoBuffer(results))
     }
 
     /// As [`Function::call`], but reads the results in place, without copying them.
     pub fn call_with<T>(&self, args: &[u8], read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
-        self.inner.calls.call(Command::Set, args, With(read))
+        self.inner.calls.call(Command::Set, args, ReadWith(read))
     }
 
     /// As [`Function::call`], but waits at most `limit`, the wait for a free cell included.
@@ -71,12 +71,12 @@ impl Function {
 
     /// As [`Function::call_for`], into a buffer: the length of the results.
     pub fn call_into_for(&self, args: &[u8], results: &mut [u8], limit: Duration) -> Result<usize> {
-        self.inner.calls.call_for(Command::Set, args, limit, Into(results))
+        self.inner.calls.call_for(Command::Set, args, limit, IntoBuffer(results))
     }
 
     /// Clears what the function keeps between calls of this channel.
     pub fn rst(&self) -> Result<()> {
-        self.inner.calls.call(Command::Rst, &[], With(|_: Results<'_>| ()))
+        self.inner.calls.call(Command::Rst, &[], ReadWith(|_: Results<'_>| ()))
     }
 
     /// Starts a call and returns at once. Fails with [`crate::Error::Full`] if

@@ -1,6 +1,6 @@
 //! A grant: what a negotiation gave.
 
-use crate::calls::{Calls, Placed, RawLines, TcpCalls, Way, WindowCalls};
+use crate::calls::{Calls, GrantedChannel, RawLines, TcpCalls, Way, WindowCalls};
 use crate::control::{self, Control};
 use crate::error::{Error, Result};
 use crate::function::Function;
@@ -23,13 +23,10 @@ const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct GrantInfo {
     /// Its handle, for the host's own tools.
     pub grant: u64,
-    /// The function's name.
     pub function: String,
-    /// functionID.
     pub function_id: u32,
-    /// The function's version.
     pub version: FunctionVersion,
-    /// Where it runs.
+    /// Where calls are computed: in software or on which kind of hardware.
     pub location: Location,
     /// Calls that can be under way at once.
     pub depth: u16,
@@ -75,17 +72,17 @@ pub struct Stats {
 
 /// A function granted, not yet running. Dropping it gives it back.
 pub struct Grant {
-    hold: Hold,
+    hold: HeldGrant,
 }
 
 /// A grant held: released once, at the latest when dropped.
-pub(crate) struct Hold {
+pub(crate) struct HeldGrant {
     pub session: Arc<SessionInner>,
     pub info: GrantInfo,
     released: AtomicBool,
 }
 
-impl Hold {
+impl HeldGrant {
     fn request(&self, kind: Kind, timeout: Duration) -> Result<Vec<u8>> {
         let of = OfGrant { grant: U64::new(self.info.grant) };
         self.session.request(kind, of.as_bytes(), timeout)
@@ -107,7 +104,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for HeldGrant {
     fn drop(&mut self) {
         if !self.released.load(Ordering::Acquire) {
             // Best effort: the host gives it back with the session.
@@ -118,7 +115,7 @@ impl Drop for Hold {
 
 impl Grant {
     pub(crate) fn new(session: Arc<SessionInner>, info: GrantInfo) -> Self {
-        Grant { hold: Hold { session, info, released: AtomicBool::new(false) } }
+        Grant { hold: HeldGrant { session, info, released: AtomicBool::new(false) } }
     }
 
     /// The grant as the host recorded it.
@@ -138,7 +135,7 @@ impl Grant {
                 let window =
                     window.as_ref().ok_or(Error::Unsupported("the session has no window"))?;
                 let (info, policy) = (&self.hold.info, &session.policy);
-                let placed = Placed::read(window, &body, info)?;
+                let placed = GrantedChannel::read(window, &body, info)?;
                 match info.kind {
                     ChannelKind::Calls => {
                         let bell = session.info.doorbell;

@@ -2,12 +2,12 @@
 //! languages: calls, cells and results that keep their function alive, and
 //! ends that do not wait for them.
 
-use crate::calls::{Calls, Flight, Landed, Results, Sink, ToVec, Way, With};
+use crate::calls::{CallEnd, Calls, Flight, ReadWith, Results, Sink, ToVec, Way};
 use crate::error::{Error, Result};
 use crate::function::{Active, Function};
 use crate::grant::Stats;
 use crate::session::Session;
-use crate::slot::Held;
+use crate::slot::BorrowedCell;
 use crate::waiter::InFlight;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ impl Function {
     #[doc(hidden)]
     pub fn submit_parts(&self, parts: &[&[u8]]) -> Result<OwnedPending> {
         let len = parts.iter().map(|p| p.len()).sum();
-        let mut held = Held::borrow(&self.inner)?;
+        let mut held = BorrowedCell::borrow(&self.inner)?;
         let mut at = 0;
         for part in parts {
             if let Some(to) = held.bytes_mut().get_mut(at..at + part.len()) {
@@ -73,7 +73,7 @@ impl<'a> From<&'a OwnedPending> for InFlight<'a> {
 impl<'a> From<&'a OwnedCell> for InFlight<'a> {
     fn from(cell: &'a OwnedCell) -> Self {
         let flight = match &cell.now {
-            Now::Flying(flight) => Some(flight),
+            CellUse::Flying(flight) => Some(flight),
             _ => None,
         };
         InFlight::new(&cell.function, flight)
@@ -99,8 +99,8 @@ impl OwnedPending {
             return Err(Error::Unsupported("the call's results were taken already"));
         };
         match self.function.calls.wait(flight, None, Append(out)) {
-            Landed::Done(result) => result,
-            Landed::Flying(flight) => {
+            CallEnd::Done(result) => result,
+            CallEnd::Flying(flight) => {
                 self.flight = Some(flight);
                 Err(Error::Unsupported("the wait ended without an answer"))
             }
@@ -123,9 +123,9 @@ enum Bytes {
 }
 
 /// To bytes that outlive the sink: private, or still in the window.
-struct Kept;
+struct KeepSink;
 
-impl Sink for Kept {
+impl Sink for KeepSink {
     type Out = Bytes;
     fn private(self, bytes: &[u8]) -> Result<Bytes> {
         Ok(Bytes::Private(bytes.to_vec()))
@@ -175,9 +175,9 @@ impl OwnedPending {
     pub fn wait_with<T>(mut self, read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
         match self.flight.take() {
             None => Err(taken()),
-            Some(flight) => match self.function.calls.wait(flight, None, With(read)) {
-                Landed::Done(result) => result,
-                Landed::Flying(flight) => {
+            Some(flight) => match self.function.calls.wait(flight, None, ReadWith(read)) {
+                CallEnd::Done(result) => result,
+                CallEnd::Flying(flight) => {
                     self.flight = Some(flight);
                     Err(Error::Unsupported("the wait ended without an answer"))
                 }
@@ -198,7 +198,7 @@ impl OwnedPending {
                     bytes: Bytes::Private(vec![]),
                 };
                 let Some(ticket) = &kept.cell else { return Err(taken()) };
-                kept.bytes = w.read_kept(ticket, outcome, Kept)?;
+                kept.bytes = w.read_kept(ticket, outcome, KeepSink)?;
                 if let (Bytes::Private(_), Some(ticket)) =
                     (&kept.bytes, kept.cell.take_if(|_| !outcome.in_space))
                 {
@@ -207,13 +207,13 @@ impl OwnedPending {
                 Ok(kept)
             }
             (_, Some(flight)) => match function.calls.wait(flight, None, ToVec) {
-                Landed::Done(Ok(bytes)) => Ok(KeptResults {
+                CallEnd::Done(Ok(bytes)) => Ok(KeptResults {
                     function: function.clone(),
                     cell: None,
                     bytes: Bytes::Private(bytes),
                 }),
-                Landed::Done(Err(e)) => Err(e),
-                Landed::Flying(_) => Err(Error::Unsupported("the wait ended without an answer")),
+                CallEnd::Done(Err(e)) => Err(e),
+                CallEnd::Flying(_) => Err(Error::Unsupported("the wait ended without an answer")),
             },
             (_, None) => Err(taken()),
         }
@@ -230,11 +230,11 @@ fn taken() -> Error {
 #[doc(hidden)]
 pub struct OwnedCell {
     function: Arc<Active>,
-    now: Now,
+    now: CellUse,
     room: Room,
 }
 
-enum Now {
+enum CellUse {
     Idle(Claim),
     Flying(Flight),
     /// Over TCP, or a cell that was lost with its channel.
@@ -259,11 +259,11 @@ impl Function {
                     Some(space) => Room::Space(space),
                     None => Room::Private(vec![0; INLINE_BYTES]),
                 };
-                (Now::Idle(claim), room)
+                (CellUse::Idle(claim), room)
             }
             Way::Tcp(t) => {
                 t.check_open()?;
-                (Now::Nothing, Room::Private(vec![0; t.max_args()]))
+                (CellUse::Nothing, Room::Private(vec![0; t.max_args()]))
             }
             Way::Floor(_) => return Err(Calls::no_calls()),
         };
@@ -291,7 +291,7 @@ impl OwnedCell {
 
     /// Whether a call is under way in it.
     pub fn busy(&self) -> bool {
-        matches!(self.now, Now::Flying(_))
+        matches!(self.now, CellUse::Flying(_))
     }
 
     /// Starts a call with the first `len` bytes as arguments.
@@ -305,16 +305,16 @@ impl OwnedCell {
             Room::Private(bytes) => bytes,
         };
         let way = self.function.calls.way()?;
-        let flight = match (way, std::mem::replace(&mut self.now, Now::Nothing)) {
-            (_, Now::Flying(flight)) => {
-                self.now = Now::Flying(flight);
+        let flight = match (way, std::mem::replace(&mut self.now, CellUse::Nothing)) {
+            (_, CellUse::Flying(flight)) => {
+                self.now = CellUse::Flying(flight);
                 return Err(Error::Unsupported(
                     "a call is under way in this cell: wait for it first",
                 ));
             }
-            (Way::Window(w), Now::Idle(claim)) => {
+            (Way::Window(w), CellUse::Idle(claim)) => {
                 if let Err(e) = w.check_open() {
-                    self.now = Now::Idle(claim);
+                    self.now = CellUse::Idle(claim);
                     return Err(e);
                 }
                 let posted = match len <= INLINE_BYTES {
@@ -323,21 +323,21 @@ impl OwnedCell {
                 };
                 Flight::Cell(posted?)
             }
-            (Way::Tcp(t), Now::Nothing) => {
+            (Way::Tcp(t), CellUse::Nothing) => {
                 t.submit(Command::Set, &bytes[..len]).map(Flight::Frame)?
             }
             _ => {
                 return Err(Error::Unsupported("the cell was lost with its channel: take another"));
             }
         };
-        self.now = Now::Flying(flight);
+        self.now = CellUse::Flying(flight);
         Ok(())
     }
 
     /// Whether the call is answered, so that waiting ends at once.
     pub fn poll(&self) -> bool {
         match &self.now {
-            Now::Flying(flight) => self.function.calls.poll(flight),
+            CellUse::Flying(flight) => self.function.calls.poll(flight),
             _ => true,
         }
     }
@@ -346,7 +346,7 @@ impl OwnedCell {
     pub fn ready_within(&self, timeout: Duration) -> bool {
         let until = Instant::now().checked_add(timeout);
         match &self.now {
-            Now::Flying(flight) => self.function.calls.ready(flight, until),
+            CellUse::Flying(flight) => self.function.calls.ready(flight, until),
             _ => true,
         }
     }
@@ -355,16 +355,16 @@ impl OwnedCell {
     /// until the next call in this cell.
     pub fn finish<T>(&mut self, read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
         let calls = &self.function.calls;
-        match (calls.way()?, std::mem::replace(&mut self.now, Now::Nothing)) {
-            (Way::Window(w), Now::Flying(Flight::Cell(ticket))) => {
+        match (calls.way()?, std::mem::replace(&mut self.now, CellUse::Nothing)) {
+            (Way::Window(w), CellUse::Flying(Flight::Cell(ticket))) => {
                 let (ticket, outcome) = w.wait_kept(ticket)?;
-                let done = w.read_kept(&ticket, outcome, With(read));
-                self.now = Now::Idle(w.keep(ticket));
+                let done = w.read_kept(&ticket, outcome, ReadWith(read));
+                self.now = CellUse::Idle(w.keep(ticket));
                 done
             }
-            (_, Now::Flying(flight)) => match calls.wait(flight, None, With(read)) {
-                Landed::Done(done) => done,
-                Landed::Flying(_) => Err(Error::Unsupported("the wait ended without an answer")),
+            (_, CellUse::Flying(flight)) => match calls.wait(flight, None, ReadWith(read)) {
+                CallEnd::Done(done) => done,
+                CallEnd::Flying(_) => Err(Error::Unsupported("the wait ended without an answer")),
             },
             (_, now) => {
                 self.now = now;
@@ -379,9 +379,9 @@ impl Drop for OwnedCell {
         // First: whoever claims the cell next borrows this space.
         self.room = Room::Private(vec![]);
         let calls = &self.function.calls;
-        match (calls.way(), std::mem::replace(&mut self.now, Now::Nothing)) {
-            (Ok(Way::Window(w)), Now::Idle(claim)) => w.unclaim(claim),
-            (_, Now::Flying(flight)) => calls.abandon(flight),
+        match (calls.way(), std::mem::replace(&mut self.now, CellUse::Nothing)) {
+            (Ok(Way::Window(w)), CellUse::Idle(claim)) => w.unclaim(claim),
+            (_, CellUse::Flying(flight)) => calls.abandon(flight),
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
 //! A call under way.
 
-use crate::calls::{Flight, Into, Landed, Results, Sink, ToVec, With};
+use crate::calls::{CallEnd, Flight, IntoBuffer, ReadWith, Results, Sink, ToVec};
 use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::waiter::InFlight;
@@ -41,12 +41,12 @@ impl<'a> Pending<'a> {
     /// Waits for the results, into a buffer: their length.
     #[inline]
     pub fn wait_into(self, results: &mut [u8]) -> Result<usize> {
-        self.land(Into(results))
+        self.land(IntoBuffer(results))
     }
 
     /// Waits for the results and reads them in place.
     pub fn wait_with<T>(self, read: impl FnOnce(Results<'_>) -> T) -> Result<T> {
-        self.land(With(read))
+        self.land(ReadWith(read))
     }
 
     /// Waits for the results at most this long, else [`Error::TimedOut`]. The
@@ -58,7 +58,7 @@ impl<'a> Pending<'a> {
     /// As [`Pending::wait_for`], into a buffer: the results' length. A buffer that is too
     /// small ends the call; [`Pending::peek`] shows the length before.
     pub fn wait_into_for(&mut self, results: &mut [u8], timeout: Duration) -> Result<usize> {
-        self.land_within(Some(timeout), Into(results))
+        self.land_within(Some(timeout), IntoBuffer(results))
     }
 
     /// Takes the results, if the call is answered. Never waits.
@@ -70,7 +70,7 @@ impl<'a> Pending<'a> {
     /// their length, or instead of a copy. `None` if the call is not answered.
     pub fn peek<T>(&self, read: impl FnOnce(Results<'_>) -> T) -> Option<Result<T>> {
         match &self.flight {
-            Some(flight) => self.function.calls.peek(flight, With(read)),
+            Some(flight) => self.function.calls.peek(flight, ReadWith(read)),
             None => Some(Err(taken())),
         }
     }
@@ -100,8 +100,8 @@ impl<'a> Pending<'a> {
         let until = timeout.and_then(|t| Instant::now().checked_add(t));
         let Some(flight) = self.flight.take() else { return Err(taken()) };
         match self.function.calls.wait(flight, until, sink) {
-            Landed::Done(result) => result,
-            Landed::Flying(flight) => {
+            CallEnd::Done(result) => result,
+            CallEnd::Flying(flight) => {
                 self.flight = Some(flight);
                 Err(Error::TimedOut(timeout.unwrap_or_default()))
             }

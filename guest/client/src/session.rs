@@ -30,15 +30,12 @@ const DROP_TIMEOUT: Duration = Duration::from_millis(500);
 /// What the host said of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
-    /// The client's name.
     pub client: String,
-    /// clientID.
     pub client_id: u32,
-    /// AppID.
     pub app_id: u32,
     /// Protocol version in force.
     pub version: u16,
-    /// Features in force.
+    /// Features that both this library and the host offered.
     pub features: Features,
     /// Bytes of the window; 0 where there is none (TCP).
     pub window_bytes: u64,
@@ -53,15 +50,12 @@ pub struct SessionInfo {
 /// A function on offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionInfo {
-    /// Its name.
     pub name: String,
-    /// functionID.
     pub function_id: u32,
-    /// Its version.
     pub version: FunctionVersion,
-    /// Longest arguments, bytes.
+    /// Longest arguments of a call, bytes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes.
     pub max_result: u32,
     /// Where it can run.
     pub locations: Vec<Location>,
@@ -72,15 +66,12 @@ pub struct FunctionInfo {
 /// What a function takes and gives, as its manifest declares it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
-    /// Its name.
     pub name: String,
-    /// functionID.
     pub function_id: u32,
-    /// Its version.
     pub version: FunctionVersion,
-    /// Longest arguments, bytes.
+    /// Longest arguments of a call, bytes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes.
     pub max_result: u32,
     /// Its signature, if it has one.
     pub signature: Option<Signature>,

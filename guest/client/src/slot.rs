@@ -1,6 +1,6 @@
 //! A cell lent out: arguments written where the service reads them.
 
-use crate::calls::{Calls, Flight, Into, Way};
+use crate::calls::{Calls, Flight, IntoBuffer, Way};
 use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::pending::Pending;
@@ -18,11 +18,11 @@ use vfun_wire::limits::INLINE_BYTES;
 /// process's own, and submitting them fails with [`Error::Released`].
 pub struct Slot<'a> {
     function: &'a Arc<Active>,
-    held: Option<Held>,
+    held: Option<BorrowedCell>,
 }
 
 /// A borrowed cell without its borrower, for handles of the C interface.
-pub(crate) enum Held {
+pub(crate) enum BorrowedCell {
     /// Memory that the service reads.
     Space(Claim, Space),
     /// A channel without data spaces: at most what fits the line.
@@ -31,20 +31,20 @@ pub(crate) enum Held {
     Frame(Vec<u8>),
 }
 
-impl Held {
-    pub fn borrow(function: &Active) -> Result<Held> {
+impl BorrowedCell {
+    pub fn borrow(function: &Active) -> Result<BorrowedCell> {
         match function.calls.way()? {
             Way::Window(w) => {
                 w.check_open()?;
                 let claim = w.claim()?;
                 Ok(match w.space(&claim) {
-                    Some(space) => Held::Space(claim, space),
-                    None => Held::Line(claim, [0; INLINE_BYTES]),
+                    Some(space) => BorrowedCell::Space(claim, space),
+                    None => BorrowedCell::Line(claim, [0; INLINE_BYTES]),
                 })
             }
             Way::Tcp(t) => {
                 t.check_open()?;
-                Ok(Held::Frame(vec![0; t.max_args()]))
+                Ok(BorrowedCell::Frame(vec![0; t.max_args()]))
             }
             Way::Floor(_) => Err(Calls::no_calls()),
         }
@@ -52,17 +52,17 @@ impl Held {
 
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Held::Space(_, space) => space,
-            Held::Line(_, line) => line,
-            Held::Frame(frame) => frame,
+            BorrowedCell::Space(_, space) => space,
+            BorrowedCell::Line(_, line) => line,
+            BorrowedCell::Frame(frame) => frame,
         }
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
-            Held::Space(_, space) => space,
-            Held::Line(_, line) => line,
-            Held::Frame(frame) => frame,
+            BorrowedCell::Space(_, space) => space,
+            BorrowedCell::Line(_, line) => line,
+            BorrowedCell::Frame(frame) => frame,
         }
     }
 
@@ -81,7 +81,7 @@ impl Held {
             return Err(e);
         }
         match (way, self) {
-            (Way::Window(w), Held::Space(claim, space)) => {
+            (Way::Window(w), BorrowedCell::Space(claim, space)) => {
                 if len <= INLINE_BYTES {
                     // One line less to fetch for the service.
                     let mut line = [0; INLINE_BYTES];
@@ -93,10 +93,10 @@ impl Held {
                 drop(space);
                 w.post_written(claim, Command::Set, len).map(Flight::Cell)
             }
-            (Way::Window(w), Held::Line(claim, line)) => {
+            (Way::Window(w), BorrowedCell::Line(claim, line)) => {
                 w.post(claim, Command::Set, &line[..len]).map(Flight::Cell)
             }
-            (Way::Tcp(t), Held::Frame(frame)) => {
+            (Way::Tcp(t), BorrowedCell::Frame(frame)) => {
                 t.submit(Command::Set, &frame[..len]).map(Flight::Frame)
             }
             _ => Err(Calls::no_calls()),
@@ -105,13 +105,13 @@ impl Held {
 
     pub fn give_back(self, function: &Active) {
         let claim = match self {
-            Held::Space(claim, space) => {
+            BorrowedCell::Space(claim, space) => {
                 // First: whoever claims the cell next borrows this space.
                 drop(space);
                 claim
             }
-            Held::Line(claim, _) => claim,
-            Held::Frame(_) => return,
+            BorrowedCell::Line(claim, _) => claim,
+            BorrowedCell::Frame(_) => return,
         };
         if let Ok(Way::Window(w)) = function.calls.way() {
             w.unclaim(claim);
@@ -121,7 +121,7 @@ impl Held {
 
 impl<'a> Slot<'a> {
     pub(crate) fn borrow(function: &'a Arc<Active>) -> Result<Self> {
-        Ok(Slot { function, held: Some(Held::borrow(function)?) })
+        Ok(Slot { function, held: Some(BorrowedCell::borrow(function)?) })
     }
 
     /// Starts the call with the first `len` bytes as its arguments.
@@ -137,9 +137,9 @@ impl<'a> Slot<'a> {
         let function = self.function;
         let held = self.held.take().ok_or(Calls::no_calls())?;
         let flight = held.submit(function, len)?;
-        match function.calls.wait(flight, None, Into(results)) {
-            crate::calls::Landed::Done(result) => result,
-            crate::calls::Landed::Flying(flight) => {
+        match function.calls.wait(flight, None, IntoBuffer(results)) {
+            crate::calls::CallEnd::Done(result) => result,
+            crate::calls::CallEnd::Flying(flight) => {
                 function.calls.abandon(flight);
                 Err(Error::TimedOut(std::time::Duration::ZERO))
             }
@@ -150,13 +150,13 @@ impl<'a> Slot<'a> {
 impl Deref for Slot<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        self.held.as_ref().map_or(&[], Held::bytes)
+        self.held.as_ref().map_or(&[], BorrowedCell::bytes)
     }
 }
 
 impl DerefMut for Slot<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.held.as_mut().map_or(&mut [], Held::bytes_mut)
+        self.held.as_mut().map_or(&mut [], BorrowedCell::bytes_mut)
     }
 }
 

@@ -67,7 +67,6 @@ impl<'a> Submission<'a> {
 pub struct OwnFunction {
     /// Its name, such as `my.double`.
     pub name: String,
-    /// Its version.
     pub version: FunctionVersion,
     /// SHA-256 of its module.
     pub sha256: [u8; 32],
@@ -77,9 +76,9 @@ pub struct OwnFunction {
     pub memory_bytes: u64,
     /// The longest that a call may take.
     pub deadline: Duration,
-    /// Longest arguments, bytes.
+    /// Longest arguments of a call, bytes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes.
     pub max_result: u32,
     /// Fingerprint of its signature; 0 if it has none.
     pub signature: u64,

@@ -84,10 +84,10 @@ pub struct Waiter {
     sources: Vec<Source>,
     /// Since when it has been armed again and again, and how often.
     since: Option<(Instant, u32)>,
-    vain: Vain,
+    vain: VainWakes,
 }
 
-/// What wakes.
+/// A descriptor that wakes the waiter, by what it belongs to.
 enum Source {
     Bell(Bell),
     /// A connection, and what tells of what other threads read from it.
@@ -128,13 +128,13 @@ fn wakes(function: &Active) -> Wakes {
 
 /// Rings that brought nothing.
 #[derive(Default)]
-struct Vain {
+struct VainWakes {
     count: u32,
     since: Option<Instant>,
     deaf_until: Option<Instant>,
 }
 
-impl Vain {
+impl VainWakes {
     fn ring(&mut self, now: Instant) {
         match self.since {
             Some(since) if now.saturating_duration_since(since) < IN_VAIN.1 => self.count += 1,
@@ -168,7 +168,15 @@ impl Waiter {
         };
         let (epoll, timer) = made().map_err(failed)?;
         let (armed, sources, process) = (vec![], vec![], Process::current());
-        Ok(Waiter { process, epoll, timer, armed, sources, since: None, vain: Vain::default() })
+        Ok(Waiter {
+            process,
+            epoll,
+            timer,
+            armed,
+            sources,
+            since: None,
+            vain: VainWakes::default(),
+        })
     }
 
     /// Returns which calls are answered, as places in `calls`. If none is, the
@@ -437,7 +445,7 @@ mod tests {
 
     #[test]
     fn rings_in_vain_are_not_listened_to_for_ever() {
-        let (mut vain, start) = (Vain::default(), Instant::now());
+        let (mut vain, start) = (VainWakes::default(), Instant::now());
         let at = |us: u64| start + Duration::from_micros(us);
         // One in a millisecond is anybody's.
         (0..1000).for_each(|ms| vain.ring(at(ms * 1000)));

@@ -155,7 +155,7 @@ pub enum Held {
     Kept(Ours<KeptResults>, Holds),
     /// In the cell of a slot.
     InSlot(Ours<ReadSpan>, InUse),
-    /// Private.
+    /// In memory of this process alone.
     Bytes(Vec<u8>),
 }
 

@@ -118,7 +118,6 @@ impl SlotCell {
         address.checked_sub(self.base).filter(|off| *off < self.len)
     }
 
-    /// The cell.
     pub fn lock(&self) -> PyResult<MutexGuard<'_, OwnedCell>> {
         self.cell.get().map(lock)
     }

@@ -19,7 +19,6 @@ pub enum Shape {
     Bytes,
     /// A `Results`, without a look at it.
     Raw,
-    /// Nothing.
     Nothing,
     /// One number or truth value.
     Scalar(Scalar),

@@ -17,7 +17,7 @@ use vfun_window::Process;
 
 /// Buffers of a session, which end with it.
 #[derive(Default)]
-pub struct Shared(Mutex<Vec<Weak<Held>>>);
+pub struct Shared(Mutex<Vec<Weak<HeldMapping>>>);
 
 impl Shared {
     /// Gives all of them back. Without the interpreter, and not in a child.
@@ -27,7 +27,7 @@ impl Shared {
         held.map(|b| b.close()).fold(Ok(()), Result::and)
     }
 
-    fn adopt(&self, held: &Arc<Held>) {
+    fn adopt(&self, held: &Arc<HeldMapping>) {
         let mut all = lock(&self.0);
         all.retain(|b| b.strong_count() > 0);
         all.push(Arc::downgrade(held));
@@ -35,12 +35,12 @@ impl Shared {
 }
 
 /// A buffer, until the last that looks at it is collected.
-struct Held {
+struct HeldMapping {
     buffer: Ours<vfun::Buffer>,
     closed: AtomicBool,
 }
 
-impl Held {
+impl HeldMapping {
     fn close(&self) -> Result<(), vfun::Error> {
         match self.buffer.get() {
             Ok(buffer) if !self.closed.swap(true, Ordering::AcqRel) => buffer.close_shared(),
@@ -54,7 +54,7 @@ impl Held {
 #[pyclass(frozen, weakref, module = "virtfun")]
 pub struct Buffer {
     of: Process,
-    held: Arc<Held>,
+    held: Arc<HeldMapping>,
     handle: u64,
     len: usize,
 }
@@ -78,7 +78,8 @@ impl Buffer {
         }
         let buffer = core.with(py, |s| s.buffer(request))?;
         let (handle, len) = (buffer.handle(), buffer.len());
-        let held = Arc::new(Held { buffer: Ours::new(buffer), closed: AtomicBool::new(false) });
+        let held =
+            Arc::new(HeldMapping { buffer: Ours::new(buffer), closed: AtomicBool::new(false) });
         core.buffers.adopt(&held);
         Ok(Buffer { of: Process::current(), held, handle, len })
     }

@@ -36,7 +36,7 @@ pub struct Row {
     pub missing: u64,
 }
 
-/// Which rows.
+/// Which rows of the audit log are asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Query {
     /// Not before this, Unix ms.

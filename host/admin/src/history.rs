@@ -9,14 +9,11 @@ pub struct HistoryRow {
     pub at_ms: i64,
     /// The grant's handle.
     pub grant: String,
-    /// The client.
     pub client: String,
     /// The VM that the app was in, if it was in one.
     #[serde(default)]
     pub vm: Option<String>,
-    /// The app.
     pub app: String,
-    /// The function.
     pub function: String,
     /// Where it ran.
     pub location: String,

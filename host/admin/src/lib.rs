@@ -62,14 +62,13 @@ pub enum Ask {
     },
     /// Declares a function by its manifest's text; replaces one of the same name.
     AddFunction {
-        /// TOML.
+        /// The manifest's text, TOML.
         manifest: String,
         /// Where it came from, for errors; libraries are looked for beside it too.
         file: PathBuf,
     },
     /// Takes a function away; those who have it keep it until they release it.
     RemoveFunction {
-        /// Its name.
         name: String,
         /// The client that submitted it, if one did.
         #[serde(default)]
@@ -77,20 +76,16 @@ pub enum Ask {
     },
     /// Declares a client by its manifest's text.
     AddClient {
-        /// TOML.
+        /// The manifest's text, TOML.
         manifest: String,
         /// Where it came from, for errors.
         file: PathBuf,
     },
     /// Takes a client away, with its grants and its window.
-    RemoveClient {
-        /// Its name.
-        name: String,
-    },
+    RemoveClient { name: String },
     /// Gives a client one more VM. A client of one VM that its manifest does not name
     /// keeps that, by the client's name.
     AddVm {
-        /// The client's name.
         client: String,
         /// The VM's.
         vm: String,
@@ -101,7 +96,6 @@ pub enum Ask {
     },
     /// Takes a VM away, with its grants and its window.
     RemoveVm {
-        /// The client's name.
         client: String,
         /// The VM's.
         vm: String,
@@ -110,21 +104,15 @@ pub enum Ask {
     Windows,
     /// Declares a further window by its manifest's text.
     AddWindow {
-        /// TOML.
+        /// The manifest's text, TOML.
         manifest: String,
         /// Where it came from, for errors.
         file: PathBuf,
     },
     /// Takes a further window away, with the buffers in it.
-    RemoveWindow {
-        /// Its name.
-        name: String,
-    },
+    RemoveWindow { name: String },
     /// Takes a grant away.
-    Revoke {
-        /// Its handle.
-        grant: String,
-    },
+    Revoke { grant: String },
     /// The policy in force.
     Policy {
         /// Of this client only.
@@ -132,7 +120,7 @@ pub enum Ask {
     },
     /// Puts a policy in the place of the one there is.
     SetPolicy {
-        /// TOML.
+        /// The policy's text, TOML.
         text: String,
         /// Where it came from, for errors.
         file: PathBuf,
@@ -141,7 +129,6 @@ pub enum Ask {
     ReloadPolicy,
     /// Makes a token for apps of a client.
     AddToken {
-        /// The client.
         client: String,
         /// Apps it is for: a name in which each `*` stands for any text.
         app: String,
@@ -156,10 +143,7 @@ pub enum Ask {
         grace_ms: i64,
     },
     /// Takes a token away, with the sessions that it opened.
-    RevokeToken {
-        /// Its number.
-        id: u64,
-    },
+    RevokeToken { id: u64 },
     /// Tokens there are.
     Tokens {
         /// Of this client only.
@@ -204,7 +188,7 @@ pub enum Reply {
     Status(Status),
     /// To [`Ask::Functions`].
     Functions {
-        /// By name.
+        /// Functions, sorted by name.
         functions: Vec<FunctionRow>,
     },
     /// To [`Ask::Clients`].
@@ -214,7 +198,7 @@ pub enum Reply {
     },
     /// To [`Ask::Windows`].
     Windows {
-        /// By name.
+        /// Windows, sorted by name.
         windows: Vec<WindowRow>,
     },
     /// To [`Ask::Grants`].
@@ -252,7 +236,7 @@ pub enum Reply {
         /// Newest first, but for [`Query::after`].
         rows: Vec<Row>,
     },
-    /// Done.
+    /// It is done.
     Done {
         /// What was done, for people.
         sentence: String,
@@ -274,7 +258,7 @@ pub struct SandboxView {
     /// Whether a service has it, as the kernel told; if not, none has run yet
     /// and this is what the manager expects of the host.
     pub seen: bool,
-    /// Its layers.
+    /// The layers that hold, and those that are missing, with the reason.
     pub standing: vfun_jail::Standing,
 }
 
@@ -311,7 +295,7 @@ pub struct DeviceRow {
 /// A VF that failed a client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeptOff {
-    /// Which one.
+    /// Number of the VF on its device, from 0.
     pub vf: u16,
     /// Whom: nobody else is kept off it.
     pub client: String,
@@ -328,12 +312,10 @@ pub struct LeaseRow {
     pub grant: String,
     /// The same as a number, as in [`DeviceRow::next`].
     pub number: u64,
-    /// Client.
     pub client: String,
     /// The VM that its app is in, if it is in one.
     #[serde(default)]
     pub vm: Option<String>,
-    /// App.
     pub app: String,
     /// Where its calls run now.
     pub location: String,
@@ -375,9 +357,8 @@ pub struct Progress {
 /// The manager at a glance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// Its version.
     pub version: String,
-    /// Its process.
+    /// Number of its process, on the host.
     pub pid: u32,
     /// Root of the tree.
     pub root: PathBuf,
@@ -391,7 +372,6 @@ pub struct Status {
     pub windows: usize,
     /// Apps connected.
     pub sessions: usize,
-    /// Grants.
     pub grants: usize,
     /// Service processes.
     pub services: usize,
@@ -447,12 +427,10 @@ pub struct HeldUp {
 pub struct FunctionRow {
     /// functionID.
     pub id: u32,
-    /// Name.
     pub name: String,
     /// The client that submitted it, and alone may use it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Version.
     pub version: String,
     /// One line.
     pub summary: String,
@@ -480,7 +458,7 @@ pub struct FunctionRow {
 /// An error code of a function.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CodeRow {
-    /// The code.
+    /// The function's own error code, or -3.
     pub code: i32,
     /// What it means.
     pub means: String,
@@ -491,7 +469,6 @@ pub struct CodeRow {
 pub struct ClientRow {
     /// clientID.
     pub id: u32,
-    /// Name.
     pub name: String,
     /// `vm` or `host`.
     pub kind: String,
@@ -531,7 +508,6 @@ pub struct ClientRow {
 /// A VM of a client, and how it is wired, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmRow {
-    /// Its name.
     pub vm: String,
     /// Size of its window.
     pub window_bytes: u64,
@@ -583,20 +559,15 @@ impl ClientRow {
 /// A grant, for people.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GrantRow {
-    /// Handle.
+    /// The grant's handle, as people type it: `INDEX.GENERATION`.
     pub grant: String,
-    /// clientID.
     pub client_id: u32,
-    /// Client.
     pub client: String,
     /// The VM that its app is in; none of a program on the host or over TCP.
     #[serde(default)]
     pub vm: Option<String>,
-    /// AppID.
     pub app_id: u32,
-    /// App.
     pub app: String,
-    /// Function.
     pub function: String,
     /// Who brought it: `host`, or `submitted` by its client.
     #[serde(default)]
@@ -610,7 +581,6 @@ pub struct GrantRow {
     /// How its service waits.
     #[serde(default)]
     pub wait: String,
-    /// Cells.
     pub depth: u16,
     /// Data space per cell and side.
     pub cell_bytes: u32,
@@ -650,13 +620,12 @@ impl GrantRow {
 /// A service that runs, for people.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServiceRow {
-    /// Its number.
     pub id: u32,
     /// Whom it serves.
     pub client: String,
     /// What it serves.
     pub function: String,
-    /// Its process.
+    /// Number of its process, on the host.
     pub pid: u32,
     /// Channels that it serves.
     pub channels: usize,

@@ -26,7 +26,6 @@ pub struct View {
 /// A client's rules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClientView {
-    /// Its name.
     pub client: String,
     /// What it holds now.
     pub holds: Holds,
@@ -39,7 +38,7 @@ pub struct ClientView {
 /// What a client is charged with.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Holds {
-    /// Grants.
+    /// Grants that are active.
     pub channels: u32,
     /// Bytes of windows.
     pub bytes: u64,
@@ -56,7 +55,6 @@ pub struct Holds {
 /// A function's own rules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FunctionView {
-    /// Its name.
     pub function: String,
     /// Those that its section sets.
     pub rules: Vec<RuleView>,
@@ -65,7 +63,6 @@ pub struct FunctionView {
 /// One rule.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct RuleView {
-    /// Its name.
     pub key: String,
     /// Its value, as the file has it.
     pub value: String,

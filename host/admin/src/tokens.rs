@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 pub struct Kept {
     /// Its number; never used again.
     pub id: u64,
-    /// The client's name.
     pub client: String,
     /// SHA-256 of the secret, in hexadecimal digits.
     pub sha256: String,

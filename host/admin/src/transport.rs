@@ -55,10 +55,8 @@ pub enum FoundBy {
 
 /// What is true of a transport.
 #[derive(Debug)]
-pub struct Row {
-    /// Which transport.
+pub struct TransportRow {
     pub transport: Transport,
-    /// Its name.
     pub name: &'static str,
     /// Which kind of client it serves.
     pub serves: ClientKind,
@@ -80,8 +78,8 @@ pub struct Row {
 use vfun_wire::limits::WINDOW_BYTES_MIN;
 
 /// Each transport once, in the order of [`Transport`].
-static ROWS: [Row; 5] = [
-    Row {
+static ROWS: [TransportRow; 5] = [
+    TransportRow {
         transport: Transport::Host,
         name: "host",
         serves: ClientKind::Host,
@@ -92,7 +90,7 @@ static ROWS: [Row; 5] = [
         window_min: WINDOW_BYTES_MIN,
         summary: "both sides sleep when there is nothing to do",
     },
-    Row {
+    TransportRow {
         transport: Transport::IvshmemDoorbell,
         name: "ivshmem-doorbell",
         serves: ClientKind::Vm,
@@ -103,7 +101,7 @@ static ROWS: [Row; 5] = [
         window_min: WINDOW_BYTES_MIN,
         summary: "both sides sleep when there is nothing to do",
     },
-    Row {
+    TransportRow {
         transport: Transport::IvshmemPlain,
         name: "ivshmem-plain",
         serves: ClientKind::Vm,
@@ -114,7 +112,7 @@ static ROWS: [Row; 5] = [
         window_min: WINDOW_BYTES_MIN,
         summary: "no doorbells, both sides look by the clock",
     },
-    Row {
+    TransportRow {
         transport: Transport::Pmem,
         name: "pmem",
         serves: ClientKind::Vm,
@@ -125,7 +123,7 @@ static ROWS: [Row; 5] = [
         window_min: PMEM_UNIT,
         summary: "no doorbells, both sides look by the clock",
     },
-    Row {
+    TransportRow {
         transport: Transport::Dir,
         name: "dir",
         serves: ClientKind::Vm,
@@ -145,12 +143,11 @@ impl Transport {
     /// That of VMs whose client names none.
     pub const VM_DEFAULT: Transport = Transport::IvshmemDoorbell;
 
-    /// Its row.
-    pub fn row(self) -> &'static Row {
+    /// What is true of windows of this transport.
+    pub fn row(self) -> &'static TransportRow {
         &ROWS[self as usize]
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         self.row().name
     }

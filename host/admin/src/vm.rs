@@ -58,7 +58,6 @@ impl fmt::Display for VmName {
 /// several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfVm {
-    /// The client's name.
     pub client: String,
     /// The VM's, if one was named.
     pub vm: Option<String>,

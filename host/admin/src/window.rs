@@ -6,11 +6,9 @@ use std::path::PathBuf;
 /// A further window that was declared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowRow {
-    /// Its name.
     pub name: String,
     /// What it is for: `data`, for buffers of one VM, or `link`, shared by two.
     pub role: String,
-    /// Its size.
     pub bytes: u64,
     /// Bytes of a page of its file.
     pub page: u64,

@@ -15,19 +15,19 @@ use vfun_wire::message::Location;
 /// Crashes in [`CRASH_WINDOW_MS`] after which nothing is started for a while:
 /// a driver that dies six times in half a minute will die a seventh time.
 pub const CRASHES_MAX: usize = 6;
-/// See [`CRASHES_MAX`].
+/// Time within which crashes are counted, ms.
 pub const CRASH_WINDOW_MS: u64 = 30_000;
 /// How long nothing is started at first.
 pub const OPEN_MS: u64 = 5_000;
-/// At most.
+/// Longest time for which nothing is started, ms: it doubles from [`OPEN_MS`].
 pub const OPEN_MOST_MS: u64 = 300_000;
 /// Before the start that follows so many crashes, ms.
 const DELAYS: [u64; CRASHES_MAX] = [0, 20, 100, 400, 1_000, 2_000];
 
 /// What crashed: whose it was, function's name, location.
-pub type Key = (Owner, String, u8);
+pub type BreakerKey = (Owner, String, u8);
 
-/// Where it stands.
+/// Whether services may be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Starts are made.
@@ -38,10 +38,10 @@ pub enum State {
     HalfOpen,
 }
 
-/// One breaker.
+/// Stops starts of what crashed too often: of one function, for one owner, at one location.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Breaker {
-    /// Recent crashes, ms.
+    /// When it crashed, within [`CRASH_WINDOW_MS`], ms.
     crashes: Vec<u64>,
     /// Nothing is started until then, ms.
     open_until: Option<u64>,
@@ -78,7 +78,7 @@ impl Breaker {
         }
     }
 
-    /// Where it stands.
+    /// Whether services may be started at this time, ms.
     pub fn state(&self, now: u64) -> State {
         match (self.open_until, self.trial) {
             (None, _) => State::Closed,
@@ -143,14 +143,14 @@ impl Core {
     pub(super) fn crashed(
         &mut self,
         now: u64,
-        key: Key,
+        key: BreakerKey,
         out: &mut Vec<Action>,
     ) -> Result<u64, u64> {
         let (owner, function) = (key.0, key.1.clone());
         let mut breaker = match self.breakers.remove(&key) {
             Some(known) => known,
             None => {
-                let over: Vec<Key> = self
+                let over: Vec<BreakerKey> = self
                     .breakers
                     .iter()
                     .filter(|(_, b)| b.is_over(now))
@@ -173,7 +173,7 @@ impl Core {
     }
 
     /// Breakers that are not closed, for people.
-    pub fn breakers(&self, now: u64) -> impl Iterator<Item = (&Key, State)> {
+    pub fn breakers(&self, now: u64) -> impl Iterator<Item = (&BreakerKey, State)> {
         self.breakers
             .iter()
             .map(move |(k, b)| (k, b.state(now)))

@@ -19,9 +19,7 @@ use vfun_wire::version::FunctionVersion;
 pub struct Function {
     /// functionID: kept for the name's life.
     pub id: u32,
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: FunctionVersion,
     /// One line for people.
     pub summary: String,
@@ -31,9 +29,9 @@ pub struct Function {
     pub hardware: Option<Hardware>,
     /// Deadline of a call, ms; the most a caller may ask for.
     pub deadline_ms: u32,
-    /// Longest arguments, bytes.
+    /// Longest arguments of a call, bytes; the signature's, where there is one.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes; the signature's, where there is one.
     pub max_result: u32,
     /// Settings for the driver.
     pub settings: BTreeMap<String, String>,
@@ -77,8 +75,8 @@ impl Function {
     /// summary, which was in it before, as all else was: managers compare the texts of
     /// one another, so that no field of before leaves it or comes elsewhere.
     pub fn terms(&self) -> String {
-        struct Terms<'a>(&'a Function);
-        impl fmt::Debug for Terms<'_> {
+        struct ComparedTerms<'a>(&'a Function);
+        impl fmt::Debug for ComparedTerms<'_> {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let Function {
                     id,
@@ -115,7 +113,7 @@ impl Function {
                     .finish()
             }
         }
-        format!("{:?}", Terms(self))
+        format!("{:?}", ComparedTerms(self))
     }
 
     /// Fingerprint of its signature; 0 if it has none.
@@ -144,12 +142,11 @@ impl Function {
     }
 }
 
-/// A function's hardware.
+/// A function's driver for hardware, beside the one in software.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hardware {
-    /// What it is.
+    /// What kind of hardware it is, as callers are told.
     pub location: Location,
-    /// The driver.
     pub driver: Driver,
     /// The device whose VFs they are; functions that name the same one share them.
     pub device: String,
@@ -168,7 +165,6 @@ pub struct Hardware {
 pub struct Client {
     /// clientID: kept for the name's life.
     pub id: u32,
-    /// Its name.
     pub name: String,
     /// Whose programs use its windows.
     pub kind: ClientKind,
@@ -209,18 +205,15 @@ pub struct Vm {
 /// Which VM, by the clientID and its name: what things of a VM are kept by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VmId {
-    /// clientID.
+    /// Number of the client, as on the wire.
     pub client: u32,
-    /// The VM's name.
     pub vm: String,
 }
 
 /// A VM with its client.
 #[derive(Clone, Copy, Debug)]
 pub struct VmOf<'a> {
-    /// The client.
     pub client: &'a Client,
-    /// The VM.
     pub vm: &'a Vm,
 }
 
@@ -239,7 +232,6 @@ impl VmOf<'_> {
 /// Which callers over TCP may act for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverTcp {
-    /// None.
     Nobody,
     /// Those that show its credential or a token.
     Proven,
@@ -290,10 +282,10 @@ impl Token {
     }
 }
 
-/// All of it.
+/// Every function and client that manifests declare.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// By name.
+    /// Functions by name.
     pub functions: BTreeMap<String, Function>,
     /// What clients submitted, by clientID and name: each is offered to that
     /// client alone.

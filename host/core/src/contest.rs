@@ -13,7 +13,7 @@ use vfun_leases::{Engine, GrantId, Sample, Settings, Vf};
 /// What a competitor counted since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Calls answered.
+    /// Calls answered since the grant was activated.
     pub calls: u64,
     /// Of these, with an error.
     pub errors: u64,
@@ -45,7 +45,7 @@ pub(super) struct At {
     pub switches: u64,
 }
 
-/// One who competes.
+/// A grant that competes for a VF.
 #[derive(Clone, Copy)]
 pub(super) struct Competitor {
     pub owner: u32,
@@ -54,7 +54,7 @@ pub(super) struct Competitor {
     pub usual_ns: f64,
 }
 
-/// Who there is.
+/// The grants that compete for one device.
 #[derive(Default)]
 pub(super) struct Field {
     pub competitors: BTreeMap<GrantId, Competitor>,

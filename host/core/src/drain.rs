@@ -5,13 +5,13 @@ use super::{Core, DrainOf, Grant, nacks};
 use std::collections::BTreeSet;
 use vfun_wire::{Handle, Nack};
 
-/// What is drained.
+/// What is granted no more: all, some clients, some functions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Drain {
     pub all: bool,
-    /// By name.
+    /// Names of clients that are granted nothing new.
     pub clients: BTreeSet<String>,
-    /// By name.
+    /// Names of functions that are not granted any more.
     pub functions: BTreeSet<String>,
 }
 

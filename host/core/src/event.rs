@@ -19,9 +19,8 @@ pub type ServiceId = u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "(WindowId, usize, u32)", try_from = "(WindowId, usize, u32)")]
 pub struct ReplyTo {
-    /// Which window.
     pub window: WindowId,
-    /// Which control cell.
+    /// Index of the control cell that the request came in.
     pub cell: usize,
     /// The request's sequence number.
     pub seq: u32,
@@ -36,7 +35,7 @@ pub struct ControlRequest {
     pub kind: u16,
     /// Session as it stood there.
     pub session: u64,
-    /// The body.
+    /// Body of the message, copied out of the window and not checked.
     pub body: Vec<u8>,
 }
 
@@ -62,13 +61,10 @@ pub enum Exit {
 pub enum Event {
     /// A window was laid out.
     WindowUp {
-        /// Its number.
         window: WindowId,
-        /// Its client.
         client: u32,
         /// The VM that it is in; none of a program on the host or over TCP.
         vm: Option<String>,
-        /// Its size.
         bytes: u64,
         /// Whether it has doorbells.
         doorbell: bool,
@@ -79,10 +75,7 @@ pub enum Event {
         proven: bool,
     },
     /// A window is gone, with everybody in it.
-    WindowDown {
-        /// Its number.
-        window: WindowId,
-    },
+    WindowDown { window: WindowId },
     /// Memory was added to a VM's control window. Number 0 is the control window itself:
     /// then only what is known of its pages changes.
     MemoryUp {
@@ -115,53 +108,41 @@ pub enum Event {
     WindowUnnamed {
         /// The control window.
         window: WindowId,
-        /// Its number.
         index: u16,
     },
     /// A request.
     Request(ControlRequest),
     /// The heartbeat words of a window's session lines, looked at now.
     Heartbeats {
-        /// The window.
         window: WindowId,
-        /// (line, value).
+        /// Session lines and what each holds.
         values: Vec<(u16, u64)>,
     },
     /// A service loaded its driver.
-    ServiceReady {
-        /// Which.
-        service: ServiceId,
-    },
+    ServiceReady { service: ServiceId },
     /// A service can be told of buffers: it says what it has taken and let go of.
-    TakesBuffers {
-        /// Which.
-        service: ServiceId,
-    },
+    TakesBuffers { service: ServiceId },
     /// A service has a buffer that it was told of.
     BufferHere {
         /// Which service says so.
         service: ServiceId,
-        /// Which buffer.
         buffer: Handle,
     },
     /// A service no longer touches a buffer.
     BufferLeft {
         /// Which service says so.
         service: ServiceId,
-        /// Which buffer.
         buffer: Handle,
     },
     /// A service could not be started or cannot serve.
     ServiceFailed {
-        /// Which.
         service: ServiceId,
-        /// Why.
+        /// Why, as a sentence for people.
         reason: String,
     },
     /// The host has no process, descriptor or memory for a service now. That is
     /// no fault of its driver.
     ServiceDelayed {
-        /// Which.
         service: ServiceId,
         /// What there is none of.
         reason: String,
@@ -170,14 +151,12 @@ pub enum Event {
     ChannelOpened {
         /// Which service says so.
         service: ServiceId,
-        /// Which channel.
         channel: Handle,
     },
     /// A channel's device is gone; its service has let go of it, and nothing of it is answered.
     ChannelLost {
         /// Which service says so.
         service: ServiceId,
-        /// Which channel.
         channel: Handle,
         /// What its driver said.
         reason: String,
@@ -186,61 +165,52 @@ pub enum Event {
     ChannelStanding {
         /// Which service says so.
         service: ServiceId,
-        /// Which channel.
         channel: Handle,
     },
     /// A service cannot serve a channel.
     ChannelOpenFailed {
         /// Which service says so.
         service: ServiceId,
-        /// Which channel.
         channel: Handle,
-        /// Why.
+        /// Why, as a sentence for people.
         reason: String,
     },
     /// A service no longer touches a channel.
     ChannelClosed {
         /// Which service says so.
         service: ServiceId,
-        /// Which channel.
         channel: Handle,
     },
     /// An app broke the protocol.
     ChannelBroken {
         /// Which service says so.
         service: ServiceId,
-        /// Which channel.
         channel: Handle,
-        /// How.
+        /// How it broke, as a sentence for people.
         reason: String,
     },
     /// A call ran past its deadline; the service is about to exit.
     CallOverran {
         /// Which service says so.
         service: ServiceId,
-        /// Which channel.
         channel: Handle,
     },
     /// A service process ended.
     ServiceExited {
-        /// Which.
         service: ServiceId,
-        /// How.
+        /// How its process ended.
         exit: Exit,
     },
     /// The manifests changed.
     Catalog(super::Catalog),
     /// A manager goes on where another one was killed: these services live,
     /// and will say what they serve.
-    Resume {
-        /// Which.
-        alive: Vec<ServiceId>,
-    },
+    Resume { alive: Vec<ServiceId> },
     /// What a service serves, said when asked.
     Serving {
         /// Which service says so.
         service: ServiceId,
-        /// Its channels.
+        /// Handles of the channels that it has.
         channels: Vec<Handle>,
     },
     /// What the channels of leased grants counted so far.
@@ -254,20 +224,14 @@ pub enum Event {
         values: Vec<(Handle, super::watch::Progress)>,
     },
     /// A service gave the sign of life that it was asked for.
-    ServiceAlive {
-        /// Which.
-        service: ServiceId,
-    },
+    ServiceAlive { service: ServiceId },
     /// A person takes a grant away.
-    Revoke {
-        /// Which.
-        grant: Handle,
-    },
+    Revoke { grant: Handle },
     /// Grant nothing new.
     Drain,
     /// Grant nothing new to some, or grant to them again.
     DrainOf {
-        /// To whom.
+        /// Whom nothing new is granted.
         of: DrainOf,
         /// Whether nothing new is granted from now on.
         on: bool,
@@ -281,35 +245,30 @@ pub enum Event {
 pub enum Action {
     /// Answer a request.
     Answer {
-        /// Where.
+        /// The control cell that the request came in.
         to: ReplyTo,
         /// Body of the ack, or the nack.
         result: Result<Vec<u8>, Nack>,
     },
     /// Answer a request with a channel's counters.
     AnswerStats {
-        /// Where.
+        /// The control cell that the request came in.
         to: ReplyTo,
         /// The channel's window and place, if it is active.
         channel: Option<(WindowId, ChannelPlace)>,
         /// Starts after the first.
         restarts: u32,
-        /// The service.
         service: Option<ServiceId>,
         /// Age of the grant, ms.
         age_ms: u64,
     },
     /// Start a service process.
     StartService {
-        /// Its number.
         service: ServiceId,
-        /// Client's name.
         client: String,
-        /// Function's name.
         function: String,
-        /// Function's version.
         version: u32,
-        /// Driver and settings.
+        /// What is loaded, and with which settings.
         driver: Driver,
         /// Settings for the driver.
         settings: std::collections::BTreeMap<String, String>,
@@ -317,62 +276,39 @@ pub enum Action {
         args: Option<vfun_supervise::Lengths>,
     },
     /// Tell a service to exit when its calls are done.
-    StopService {
-        /// Which.
-        service: ServiceId,
-    },
+    StopService { service: ServiceId },
     /// End a service now.
-    KillService {
-        /// Which.
-        service: ServiceId,
-    },
+    KillService { service: ServiceId },
     /// Set a channel's pages to zero: nobody uses them now.
-    Zero {
-        /// The window.
-        window: WindowId,
-        /// The channel.
-        place: ChannelPlace,
-    },
+    Zero { window: WindowId, place: ChannelPlace },
     /// Set a buffer's pages to zero: nobody uses them now.
     ZeroBuffer {
-        /// The window.
         window: WindowId,
-        /// Where in it.
+        /// Where the memory lies in the window.
         range: Range,
     },
     /// Give a service a buffer of an app whose channel it serves.
     BufferCame {
-        /// Which service.
         service: ServiceId,
-        /// The buffer's handle.
         buffer: Handle,
-        /// The app's session.
+        /// Session of the app that has the buffer.
         session: Handle,
-        /// The app's window.
+        /// Control window of that app.
         window: WindowId,
-        /// Where in it.
+        /// Where the memory lies in the window.
         range: Range,
     },
     /// Take a buffer from a service.
-    BufferGone {
-        /// Which service.
-        service: ServiceId,
-        /// The buffer's handle.
-        buffer: Handle,
-    },
+    BufferGone { service: ServiceId, buffer: Handle },
     /// Let a service serve a channel.
     OpenChannel {
-        /// Which service.
         service: ServiceId,
-        /// The channel's handle.
         channel: Handle,
-        /// Its window.
         window: WindowId,
         /// Its place and shape.
         place: ChannelPlace,
-        /// Who calls.
+        /// Name of the app that calls.
         app: String,
-        /// Its session.
         session: Handle,
         /// Deadline of each call, ms.
         deadline_ms: u32,
@@ -387,44 +323,22 @@ pub enum Action {
     },
     /// Tell a service how many calls a second a channel takes from now on.
     SetRate {
-        /// Which service.
         service: ServiceId,
-        /// Which channel.
         channel: Handle,
         /// Calls a second; 0 for any number.
         calls_per_s: u32,
     },
     /// Ask a service for a sign of life.
-    AskLife {
-        /// Which.
-        service: ServiceId,
-    },
+    AskLife { service: ServiceId },
     /// Tell a service to look at a channel: calls wait there that it does not begin.
-    Look {
-        /// Which service.
-        service: ServiceId,
-        /// Which channel.
-        channel: Handle,
-    },
+    Look { service: ServiceId, channel: Handle },
     /// Tell a service to stop serving a channel.
-    CloseChannel {
-        /// Which service.
-        service: ServiceId,
-        /// Which channel.
-        channel: Handle,
-    },
+    CloseChannel { service: ServiceId, channel: Handle },
     /// Tell a service to pass a channel on to the one that stands by for it.
-    HandOver {
-        /// Which service.
-        service: ServiceId,
-        /// Which channel.
-        channel: Handle,
-    },
+    HandOver { service: ServiceId, channel: Handle },
     /// Tell a service that stands by that it is its turn.
     TakeUp {
-        /// Which service.
         service: ServiceId,
-        /// Which channel.
         channel: Handle,
         /// What a call that was left half done is answered with.
         status: Status,
@@ -432,19 +346,15 @@ pub enum Action {
     /// The service that computed in this channel is dead: answer the call it
     /// was computing, if any, with this status; leave the others.
     FailCurrent {
-        /// The window.
         window: WindowId,
-        /// The channel.
         place: ChannelPlace,
-        /// What to answer.
+        /// Status that the call is answered with.
         status: Status,
     },
     /// No service serves this channel again: write why into its header and ring the app.
     /// The app ends each call that has no answer with that reason (R-END-3).
     BreakChannel {
-        /// The window.
         window: WindowId,
-        /// The channel.
         place: ChannelPlace,
         /// Not used: the reason alone tells the app how its calls ended.
         status: Status,
@@ -459,11 +369,11 @@ pub enum Action {
     Log(Level, String),
     /// The same, caused by a client: no more of them are written than it deserves.
     LogOf {
-        /// clientID.
+        /// Number of the client, as on the wire.
         client: u32,
         /// Who should read it.
         level: Level,
-        /// The line.
+        /// What the line says, without time and weight.
         text: String,
     },
 }
@@ -495,23 +405,16 @@ pub struct Refusal {
 /// A grant as it is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantRecord {
-    /// Its handle.
     pub grant: Handle,
-    /// clientID.
     pub client_id: u32,
-    /// The client's name.
     pub client: String,
     /// The VM that its app is in; none of a program on the host or over TCP.
     pub vm: Option<String>,
-    /// AppID.
     pub app_id: u32,
-    /// The app's name.
     pub app: String,
-    /// functionID.
     pub function_id: u32,
-    /// The function's name.
     pub function: String,
-    /// functionLoc.
+    /// Where the function runs.
     pub location: Location,
     /// What it is now.
     pub state: GrantState,

@@ -44,7 +44,7 @@ impl End {
         }
     }
 
-    /// For people.
+    /// How the process ended, in words.
     fn how(&self) -> String {
         if let Some(stalled) = &self.stalled {
             return format!("it did not run and was ended: {stalled}");

@@ -49,22 +49,19 @@ impl GrantState {
 /// Who has a grant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its app's session.
+    /// Session of the app that has it.
     #[serde(with = "serial")]
     pub session: Handle,
     /// The window of that.
     pub window: WindowId,
     /// clientID, kept beside the window: it is needed when that is gone.
     pub client_id: u32,
-    /// The client's name.
     #[serde(deserialize_with = "serial::name")]
     pub client: String,
     /// The VM that its app is in; none of a program on the host or over TCP.
     #[serde(default, deserialize_with = "serial::option_name")]
     pub vm: Option<String>,
-    /// AppID.
     pub app_id: u32,
-    /// The app's name.
     #[serde(deserialize_with = "serial::name")]
     pub app: String,
 }
@@ -72,7 +69,7 @@ pub struct Holder {
 /// What a channel was asked to be like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
-    /// What it carries.
+    /// What its channel carries.
     #[serde(with = "serial")]
     pub kind: ChannelKind,
     /// How large it is, in the words of its kind.
@@ -82,22 +79,20 @@ pub struct Shape {
 /// What is granted: a channel to a function.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Subject {
-    /// The function's name.
     #[serde(deserialize_with = "serial::name")]
     pub function: String,
-    /// Where it runs.
+    /// Where its calls are computed.
     #[serde(with = "serial")]
     pub location: Location,
     /// Of a client's own function: which module it was when it was granted.
     /// Another may have its name when it is activated.
     #[serde(default)]
     pub of: Option<u64>,
-    /// The channel.
     #[serde(flatten)]
     pub shape: Shape,
 }
 
-/// On which terms.
+/// On which terms calls are served.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Terms {
     /// Deadline of each call, ms.
@@ -118,7 +113,7 @@ pub enum Stage {
     Granted,
     /// Its place is laid out; its service is to open it.
     Activating {
-        /// Where it lies.
+        /// Where the channel lies in its window.
         place: Place,
         /// Who is to serve it.
         service: ServiceId,
@@ -127,25 +122,25 @@ pub enum Stage {
     },
     /// Calls are served.
     Active {
-        /// Where it lies.
+        /// Where the channel lies in its window.
         place: Place,
-        /// Who serves it.
+        /// The service that answers its calls.
         service: ServiceId,
     },
     /// Its service died; calls wait for the next one.
     Recovering {
-        /// Where it lies.
+        /// Where the channel lies in its window.
         place: Place,
         /// Who is to serve it.
         service: ServiceId,
     },
     /// Its channel broke; it can only be released.
     Broken {
-        /// Where it lies.
+        /// Where the channel lies in its window.
         place: Place,
         /// Who has not let go of it yet.
         service: Option<ServiceId>,
-        /// Since when, ms.
+        /// When this began, ms of the manager's clock.
         #[serde(rename = "closing_ms")]
         since_ms: u64,
         /// Why its app is to be told that it is broken, once no service is on its channel
@@ -155,11 +150,11 @@ pub enum Stage {
     },
     /// Released; a service has not let go of it yet.
     Closing {
-        /// Where it lies.
+        /// Where the channel lies in its window.
         place: Place,
         /// Who has not let go of it yet, of those that served it.
         service: Option<ServiceId>,
-        /// Since when, ms.
+        /// When this began, ms of the manager's clock.
         #[serde(rename = "closing_ms")]
         since_ms: u64,
         /// It was taken away from a program that may not know yet: its pages are given
@@ -306,16 +301,15 @@ pub struct Replay {
     pub activated: Option<ReplyTo>,
 }
 
-/// One grant.
+/// One grant: a function that an app may call, and the channel for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Grant {
-    /// Whose.
+    /// Whose it is: window, session, app.
     #[serde(flatten)]
     pub holder: Holder,
-    /// Of what.
+    /// Function, location and channel that were granted.
     #[serde(flatten)]
     pub subject: Subject,
-    /// On which terms.
     #[serde(flatten)]
     pub terms: Terms,
     /// How far it is.
@@ -324,7 +318,7 @@ pub struct Grant {
     /// Its part in a competition for VFs, if its function's are leased.
     #[serde(flatten, with = "lease")]
     pub lease: Option<Lease>,
-    /// What it answered.
+    /// The last answer, for a request that comes again.
     #[serde(flatten)]
     pub replay: Replay,
     /// When it was granted, ms.

@@ -191,53 +191,44 @@ impl Grants {
         }
     }
 
-    /// See [`Table::insert`].
     pub fn insert(&mut self, g: Grant) -> Handle {
         let handle = self.table.insert(g);
         self.stale.insert(handle.index());
         handle
     }
 
-    /// See [`Table::get`].
     pub fn get(&self, h: Handle) -> Result<&Grant, NoSuch> {
         self.table.get(h)
     }
 
-    /// See [`Table::get_mut`].
     pub fn get_mut(&mut self, h: Handle) -> Option<&mut Grant> {
         let g = self.table.get_mut(h)?;
         self.stale.insert(h.index());
         Some(g)
     }
 
-    /// See [`Table::remove`].
     pub fn remove(&mut self, h: Handle) -> Option<Grant> {
         let g = self.table.remove(h)?;
         self.stale.insert(h.index());
         Some(g)
     }
 
-    /// See [`Table::iter`].
     pub fn iter(&self) -> impl Iterator<Item = (Handle, &Grant)> {
         self.table.iter()
     }
 
-    /// See [`Table::len`].
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// See [`Table::highest`].
     pub fn highest(&self) -> u32 {
         self.table.highest()
     }
 
-    /// See [`Table::take_changed`].
     pub fn take_changed(&mut self) -> BTreeSet<u32> {
         self.table.take_changed()
     }
 
-    /// See [`Table::place`].
     pub fn place(&self, index: u32) -> (u32, Option<&Grant>) {
         self.table.place(index)
     }

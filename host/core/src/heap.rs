@@ -126,15 +126,15 @@ impl Heap {
     pub fn free_bytes(&self) -> u64 {
         self.free.values().sum()
     }
-    /// Where it begins.
+    /// First offset that it may give out.
     pub fn start(&self) -> u64 {
         self.start
     }
-    /// Where it ends.
+    /// Offset after the last that it may give out.
     pub fn end(&self) -> u64 {
         self.end
     }
-    /// Bytes in all.
+    /// Bytes between the two, given out or not.
     pub fn total(&self) -> u64 {
         self.end - self.start
     }

@@ -16,7 +16,7 @@ use vfun_wire::Handle;
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     settings: Settings,
-    /// By device.
+    /// Contests by the device's name.
     pub contests: BTreeMap<String, Contest>,
     /// Grants on a VF that is lent to another client, and that are not on their way off it
     /// further than *warming*: since when, ms. Counted from when the VF was lent and not
@@ -31,7 +31,7 @@ pub(super) struct Leases {
 pub struct Device<'a> {
     /// Its name: that of its function, unless several share it.
     pub function: &'a str,
-    /// How many.
+    /// How many VFs the device has.
     pub vfs: u16,
     /// VFs that failed a client and are not lent to it for a while: client, VF.
     pub kept_off: Vec<((u32, Vf), Failure)>,

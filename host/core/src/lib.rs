@@ -93,7 +93,7 @@ use vfun_wire::Handle;
 use vfun_wire::limits::HEARTBEAT_DEAD_MS;
 pub(crate) use window::Window;
 
-/// The state machine.
+/// The manager's decisions: takes events, gives actions, and touches nothing outside.
 #[derive(Debug)]
 pub struct Core {
     generation: u32,
@@ -112,7 +112,7 @@ pub struct Core {
     next_app: u32,
     drain: drain::Drain,
     /// What crashed lately, by owner, function and location.
-    breakers: Marked<breakers::Key, breakers::Breaker>,
+    breakers: Marked<breakers::BreakerKey, breakers::Breaker>,
     /// How fast services are started, by owner.
     starts: Rates<Owner>,
     /// The time of the event that is handled, ms.
@@ -356,13 +356,9 @@ impl Core {
 pub struct Totals {
     /// Windows laid out.
     pub windows: usize,
-    /// Apps.
     pub sessions: usize,
-    /// Grants.
     pub grants: usize,
-    /// Buffers.
     pub buffers: usize,
-    /// Services.
     pub services: usize,
     /// Bytes of windows given out to channels and buffers.
     pub bytes: u64,

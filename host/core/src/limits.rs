@@ -138,7 +138,7 @@ pub const WINDOW_AGAIN_LOOK: Duration = Duration::from_millis(20);
 /// States of one client's grants put on record at once: each is two files and
 /// a row, 0.3 ms. Beyond it they are put on record later, as they are then.
 pub const RECORDS: Rate = Rate { per_s: 100, burst: 500 };
-/// How much later.
+/// How much later a state is put on record that was beyond [`RECORDS`].
 pub const RECORDS_LATER: Duration = Duration::from_millis(200);
 /// Before a database or tree that took nothing is tried again.
 pub const RECORDS_AGAIN: Duration = Duration::from_secs(2);

@@ -18,7 +18,7 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
 /// What a request asks for, as far as it can be read by itself.
-struct Wanted<'a> {
+struct WantedChannel<'a> {
     function: &'a str,
     version: FunctionVersion,
     signature: u64,
@@ -30,7 +30,7 @@ struct Wanted<'a> {
     deadline_ms: u32,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> WantedChannel<'a> {
     fn read(n: &'a Negotiate) -> Result<Self, Nack> {
         let reserved = n.reserved0.get() == 0 && n.reserved1 == [U64::ZERO; 3];
         zero("negotiate's reserved bytes", reserved)?;
@@ -42,7 +42,7 @@ impl<'a> Wanted<'a> {
             .ok_or_else(|| malformed(format!("{} is not a way to wait", n.wait)))?;
         let kind = ChannelKind::from_wire(n.kind.get())
             .ok_or_else(|| malformed(format!("{} is not a kind of channel", n.kind)))?;
-        Ok(Wanted {
+        Ok(WantedChannel {
             function,
             version: FunctionVersion(n.version.get()),
             signature: n.signature.get(),
@@ -71,7 +71,7 @@ impl Core {
         if let Some((handle, g)) = mine.find(|(_, g)| g.holder.session == session) {
             return Ok(self.negotiate_ack(handle, g));
         }
-        let grant = self.to_be_granted(now, session, to, &Wanted::read(&n)?)?;
+        let grant = self.to_be_granted(now, session, to, &WantedChannel::read(&n)?)?;
         let handle = self.grants.insert(grant.clone());
         self.record(handle, None, out);
         Ok(self.negotiate_ack(handle, &grant))
@@ -83,7 +83,7 @@ impl Core {
         now: u64,
         session: Handle,
         to: ReplyTo,
-        n: &Wanted<'_>,
+        n: &WantedChannel<'_>,
     ) -> Result<Grant, Nack> {
         let s = self.session(session)?;
         let client = self.client_of(s.window)?;
@@ -129,7 +129,7 @@ impl Core {
         &'a self,
         client: &Client,
         s: &Session,
-        n: &Wanted<'_>,
+        n: &WantedChannel<'_>,
     ) -> Result<&'a Function, Nack> {
         let found = self.catalog.function(client.id, n.function);
         let f = found.ok_or_else(|| self.no_such_function(client, n.function))?;
@@ -153,7 +153,12 @@ impl Core {
     }
 
     /// The channel that a request asks for, if its window could ever have room for it.
-    fn wanted_shape(&self, s: &Session, f: &Function, n: &Wanted<'_>) -> Result<Shape, Nack> {
+    fn wanted_shape(
+        &self,
+        s: &Session,
+        f: &Function,
+        n: &WantedChannel<'_>,
+    ) -> Result<Shape, Nack> {
         let depth = match n.cells.depth.get() {
             0 => DEPTH_DEFAULT,
             d => d,

@@ -50,7 +50,7 @@ pub(super) struct WindowNote {
     /// Bytes of a page of its file.
     #[serde(default = "usual_page")]
     pub page: u64,
-    /// Its other memories.
+    /// Its further windows, for buffers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub data: Vec<DataNote>,
     /// The further windows that its table names.
@@ -242,7 +242,7 @@ impl ServiceNote<Service> {
 }
 
 impl BreakerNote {
-    pub fn read(self, now: u64) -> (breakers::Key, Breaker) {
+    pub fn read(self, now: u64) -> (breakers::BreakerKey, Breaker) {
         ((self.owner, self.function, self.location.to_wire()), self.breaker.kept_until(now))
     }
 }

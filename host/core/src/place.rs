@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use vfun_supervise::Place as Noted;
 use vfun_wire::PAGE;
 use vfun_wire::header::HEAP_OFF;
-use vfun_wire::kind::{CallsShape, Wants, row};
+use vfun_wire::kind::{CallsShape, RequiredRanges, row};
 use vfun_wire::limits::WINDOW_BYTES_MAX;
 use vfun_wire::place::ChannelPlace;
 use vfun_wire::range::{Heap, PlaceError, Range};
@@ -35,7 +35,7 @@ impl TryFrom<Noted> for Place {
 
 impl Shape {
     /// The ranges of a place of this shape; an error beyond what a channel can be.
-    pub(super) fn wants(&self) -> Result<Wants, PlaceError> {
+    pub(super) fn wants(&self) -> Result<RequiredRanges, PlaceError> {
         (row(self.kind).wants)(&self.shape)
     }
 

@@ -32,7 +32,7 @@ pub const WARMING_MS: u64 = 3 * START_MS;
 /// Between two tries to start a service while the host has no process,
 /// descriptor or memory for it: at first, and at most. Twice as long each time.
 pub const DELAY_MS: u64 = 100;
-/// See [`DELAY_MS`].
+/// Longest delay before a start, ms: it doubles from [`DELAY_MS`].
 pub const DELAY_MOST_MS: u64 = 2_000;
 /// How long that is tried before its channels are broken off.
 pub const DELAYED_MS: u64 = 60_000;
@@ -78,13 +78,12 @@ pub enum ServiceState {
     Stopping,
 }
 
-/// One service.
+/// One service: a process that answers calls of one owner to one function.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Service {
-    /// Whose it is.
+    /// Whom it serves.
     #[serde(rename = "client")]
     pub owner: Owner,
-    /// Function's name.
     #[serde(deserialize_with = "serial::name")]
     pub function: String,
     /// Software, or which hardware.
@@ -140,7 +139,7 @@ impl Service {
     }
 
     /// By what its crashes are counted.
-    pub fn key(&self) -> super::breakers::Key {
+    pub fn key(&self) -> super::breakers::BreakerKey {
         (self.owner, self.function.clone(), self.location.to_wire())
     }
 }

@@ -19,7 +19,7 @@ pub struct Table<T> {
 /// Why a handle names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSuch {
-    /// It never did.
+    /// The handle never named anything.
     Unknown,
     /// It did in an earlier generation.
     Stale,
@@ -123,7 +123,7 @@ impl<T> Table<T> {
             .filter_map(|(i, (g, t))| t.as_ref().map(|t| (Handle::new(i as u32, *g), t)))
     }
 
-    /// How many.
+    /// How many entries are in use.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

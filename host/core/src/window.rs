@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use vfun_wire::Handle;
 use vfun_wire::limits::{CONTROL_CELLS, SESSIONS, VECTORS};
 
-/// One window.
+/// One control window: its memory, its sessions and what it was last told.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub client: u32,

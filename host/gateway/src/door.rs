@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vfun_wire::{Nack, NackCode};
 
-/// The counts.
+/// Connections that are open, in all and by their caller's address.
 #[derive(Default)]
 pub struct Door {
     served: AtomicUsize,

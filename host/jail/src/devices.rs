@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// A device of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its node.
+    /// Path of its node below `/dev`.
     pub path: PathBuf,
     /// Requests that may be made.
     pub ioctls: Vec<Requests>,

@@ -40,7 +40,6 @@ pub struct Failure {
 /// A service in its jail.
 #[derive(Debug)]
 pub struct Launched {
-    /// Its process id.
     pub pid: i32,
     /// The same as a descriptor.
     pub pidfd: OwnedFd,

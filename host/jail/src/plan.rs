@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub struct Plan {
     /// The program to run.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program, without its name.
     pub arguments: Vec<String>,
     /// Files and directories it may read, besides the system's libraries.
     pub reads: Vec<PathBuf>,
@@ -25,7 +25,6 @@ pub struct Plan {
     pub scratch_bytes: u64,
     /// User and group of the host to run as; `None`: those of the manager.
     pub user: Option<u32>,
-    /// Its bounds.
     pub limits: Limits,
     /// Layers to leave out.
     pub without: BTreeSet<Layer>,
@@ -40,7 +39,6 @@ pub struct Plan {
 /// A layer that is not there, and why.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Missing {
-    /// Which.
     pub layer: Layer,
     /// Why, for people.
     pub why: String,

@@ -34,14 +34,18 @@ pub fn try_out(program: &Path) -> Result<Standing, String> {
     Err("no layer can be had".into())
 }
 
-type Failure = (Option<Layer>, String);
+type ProbeFailure = (Option<Layer>, String);
 
-fn plain(what: &str) -> impl FnOnce(std::io::Error) -> Failure + use<> {
+fn plain(what: &str) -> impl FnOnce(std::io::Error) -> ProbeFailure + use<> {
     let what = what.to_owned();
     move |e| (None, format!("{what}: {e}"))
 }
 
-fn once(program: &Path, without: &BTreeSet<Layer>, known: &[Missing]) -> Result<Standing, Failure> {
+fn once(
+    program: &Path,
+    without: &BTreeSet<Layer>,
+    known: &[Missing],
+) -> Result<Standing, ProbeFailure> {
     let groups = Groups::find(&format!("doctor-{}", std::process::id()));
     let mut missing = known.to_vec();
     missing.extend_from_slice(groups.missing());
@@ -74,7 +78,7 @@ fn once(program: &Path, without: &BTreeSet<Layer>, known: &[Missing]) -> Result<
 }
 
 /// Puts the program into a jail, looks how it stands there, and ends it.
-fn stand_in(program: &Path, plan: &Plan, mut meant: Meant) -> Result<Standing, Failure> {
+fn stand_in(program: &Path, plan: &Plan, mut meant: Meant) -> Result<Standing, ProbeFailure> {
     let (ours, theirs) = vfun_supervise::pair().map_err(plain("a socket"))?;
     let log = File::options().write(true).open("/dev/null").map_err(plain("/dev/null"))?;
     let launch =
@@ -100,7 +104,7 @@ fn stand_in(program: &Path, plan: &Plan, mut meant: Meant) -> Result<Standing, F
 }
 
 /// Waits until the launcher has done its work, or says why it cannot.
-fn launched(mut launch: Launch) -> Result<Launched, Failure> {
+fn launched(mut launch: Launch) -> Result<Launched, ProbeFailure> {
     loop {
         match launch.hear() {
             Progress::Done(done) => {

@@ -33,7 +33,7 @@ pub const THINGS_MAX: usize = 1 << 18;
 /// A note under its name; without a note the name is forgotten, its descriptors with it.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Change {
-    /// Under which name.
+    /// Name under which the keeper holds it.
     pub name: String,
     /// What to know of it.
     pub note: Option<String>,
@@ -91,13 +91,13 @@ pub fn packets(
 /// the first of a thing's descriptors.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Will {
-    /// Where.
+    /// Bytes from the file's start.
     pub offset: u64,
-    /// What.
+    /// Number to write there.
     pub value: u64,
 }
 
-/// Manager to keeper.
+/// What a manager says to the keeper.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ToKeeper {
@@ -116,6 +116,6 @@ enum ToKeeper {
 enum FromKeeper {
     /// One thing, with its descriptors.
     Kept { name: String, note: String },
-    /// That was all.
+    /// All that was kept has been sent.
     All,
 }

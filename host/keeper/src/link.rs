@@ -19,11 +19,10 @@ const BACKLOG: i32 = 4;
 /// Something that was kept.
 #[derive(Debug)]
 pub struct Kept {
-    /// Its name.
     pub name: String,
     /// What was noted of it.
     pub note: String,
-    /// Its descriptors.
+    /// Descriptors that were given with it, in their order.
     pub fds: Vec<OwnedFd>,
 }
 

@@ -44,7 +44,7 @@ pub static KIND: Kind = Kind {
 };
 
 #[derive(Deserialize)]
-struct OwnKeys {
+struct OpenclKeys {
     opencl: Option<Spanned<Map>>,
 }
 
@@ -55,10 +55,10 @@ fn declare(part: &Part<'_>) -> Result<Driver, ManifestError> {
     let needs = "a function of kind \"opencl\" needs `library`, the kernel's source or binary";
     let other = part.software.filter(|_| part.library.is_none());
     let kernel = other.unwrap_or(part).library(needs)?;
-    let mut section = part.keys::<OwnKeys>()?.opencl;
+    let mut section = part.keys::<OpenclKeys>()?.opencl;
     let mut inherited = false;
     if let (None, Some(software)) = (&section, part.software) {
-        section = software.keys::<OwnKeys>()?.opencl;
+        section = software.keys::<OpenclKeys>()?.opencl;
         inherited = true;
     }
     let Some(section) = section else {

@@ -59,7 +59,7 @@ fn serving() -> Vec<Rule> {
 const DESCRIPTORS: &[Rule] = &[allow(SYS_pread64), allow(SYS_lseek)];
 
 #[derive(Deserialize)]
-struct OwnKeys {
+struct WasmKeys {
     memory: Option<Spanned<String>>,
 }
 
@@ -68,7 +68,7 @@ fn declare(part: &Part<'_>) -> Result<Driver, ManifestError> {
     if let (Some(at), Err(wrong)) = (part.library, begins_as_module(&module)) {
         return Err(part.src.error(at, wrong));
     }
-    let memory_bytes = match part.keys::<OwnKeys>()?.memory {
+    let memory_bytes = match part.keys::<WasmKeys>()?.memory {
         None => WASM_MEMORY_DEFAULT,
         Some(m) => match size(m.get_ref()) {
             Ok(b) if (WASM_MEMORY_MIN..=WASM_MEMORY_MAX).contains(&b) => b,

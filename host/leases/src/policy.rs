@@ -23,7 +23,6 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them.
     pub const ALL: [Policy; 6] =
         [Policy::None, Policy::First, Policy::Random, Policy::Fair, Policy::Activity, Policy::Gain];
 

@@ -18,7 +18,7 @@ pub enum Reason {
     Drawn,
     /// It was not drawn.
     NotDrawn,
-    /// Its turn.
+    /// Its turn has come.
     Turn,
     /// Others have their turn; this many wait before it.
     Waits {
@@ -121,7 +121,6 @@ pub struct Standing {
     pub vf: Option<Vf>,
     /// Since when it holds it or runs without, ms.
     pub since_ms: u64,
-    /// Why.
     pub reason: Reason,
     /// Its score by the policy in force.
     pub score: f64,

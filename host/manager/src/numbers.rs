@@ -16,12 +16,12 @@ pub const JUMP: u32 = 1 << 24;
 /// Where clocks begin that stand in for a generation that nobody knows: 2024.
 const EPOCH_S: u64 = 1_704_067_200;
 
-/// The numbers.
+/// Numbers of functions and clients, which stay the same over managers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbers {
     /// The last manager's generation.
     pub generation: u32,
-    /// Kind, name, id.
+    /// What each number is of: kind, name and number.
     pub ids: Vec<(String, String, u32)>,
     /// Key of the client's peers, and the last one.
     pub peers: Vec<(String, i64)>,

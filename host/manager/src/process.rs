@@ -14,17 +14,15 @@ use vfun_supervise::ToService;
 /// What a service is kept in.
 #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Sandbox {
-    /// Whom it serves.
+    /// Name of the client that it serves.
     pub client: String,
-    /// What it serves.
+    /// Name of the function that it serves.
     pub function: String,
     /// As the kernel told last.
     pub standing: Standing,
     /// As it was meant.
     pub meant: Meant,
-    /// Its control groups.
     pub group: Group,
-    /// Its bounds.
     pub limits: vfun_jail::Limits,
     /// How it computes, in its own words.
     #[serde(default)]
@@ -57,11 +55,9 @@ impl Sandbox {
     }
 }
 
-/// A running service.
+/// A service's process, and its control socket.
 pub struct Process {
-    /// Its process id.
     pub pid: i32,
-    /// Its sandbox.
     pub sandbox: Sandbox,
     socket: OwnedFd,
     pidfd: OwnedFd,
@@ -83,12 +79,12 @@ impl Process {
         self.pidfd.as_fd()
     }
 
-    /// Tells it something.
+    /// Sends a message to it, with descriptors.
     pub fn send(&self, message: &ToService, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         Ok(vfun_supervise::send(&self.socket, message, fds)?)
     }
 
-    /// Ends it now.
+    /// Kills it: SIGKILL.
     pub fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }

@@ -23,7 +23,7 @@ struct Content {
     tokens: Vec<Kept>,
 }
 
-/// All of them.
+/// The tokens of all clients, and the file that keeps them.
 pub struct Tokens {
     file: PathBuf,
     content: Content,
@@ -141,7 +141,7 @@ impl Tokens {
         Ok(fresh)
     }
 
-    /// Takes one away.
+    /// Revokes a token, which opens no session any more.
     pub fn revoke(&mut self, id: u64) -> Result<Kept, String> {
         let kept = self.get(id).cloned().ok_or_else(|| no_such(id))?;
         let mut next = self.content.clone();

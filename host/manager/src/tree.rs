@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use vfun_admin::VmName;
 
-/// The tree.
+/// Paths of the manager's files below its root.
 #[derive(Clone, Debug)]
 pub struct Tree {
     root: PathBuf,
@@ -86,7 +86,7 @@ impl Tree {
     pub fn windows(&self) -> PathBuf {
         windows(&self.root)
     }
-    /// The admin interface.
+    /// Path of the socket on which the manager is asked.
     pub fn admin_socket(&self) -> PathBuf {
         self.admin().join("vfund.sock")
     }
@@ -102,7 +102,6 @@ impl Tree {
     pub fn keeper_socket(&self) -> PathBuf {
         keeper_socket(&self.root)
     }
-    /// The database.
     pub fn database(&self) -> PathBuf {
         self.admin().join("virtfun.db")
     }

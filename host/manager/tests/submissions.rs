@@ -7,11 +7,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use vfun_core::policy::{Layered, Policy};
 use vfun_core::submitted::{Holding, Pace, Wanted};
 use vfun_manager::submitted::store;
-use vfun_manager::submitted::writer::{Did, Task};
+use vfun_manager::submitted::writer::{Task, TaskOutcome};
 use vfun_submit::limits::MODULE_BYTES_MAX;
 use vfun_submit::{Answer, Code, Outcome, is_own};
 use vfun_supervise::submitted::CODE_BYTES_MAX;
-use vfun_supervise::{FromService, Offered, Wish};
+use vfun_supervise::{FromService, ModuleRequest, Offered};
 use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX};
 
 fn digest(bytes: &[u8]) -> String {
@@ -131,7 +131,7 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..400), text in "\\PC{0,80}",
     ) {
         let _ = serde_json::from_slice::<FromService>(&bytes);
-        let wish = Wish::Remove { name: text };
+        let wish = ModuleRequest::Remove { name: text };
         let message = FromService::Submission { ask: u64::MAX, channel: 0, wish };
         let json = serde_json::to_vec(&message).unwrap();
         prop_assert_eq!(serde_json::from_slice::<FromService>(&json).unwrap(), message);
@@ -222,29 +222,29 @@ fn what_is_whole_is_not_written_again_and_what_is_not_is() {
     let dir = tempfile::tempdir().unwrap();
     let (dir, o) = (dir.path().join("modules/vm1"), offered("my.f"));
     let file = || memory(b"modulecode");
-    assert_eq!(keep(file(), &o, None, "build").run(&dir), Ok(Did::Written));
+    assert_eq!(keep(file(), &o, None, "build").run(&dir), Ok(TaskOutcome::Written));
     let mut held = Holding::default();
     held.put(Wanted::check(o.clone()).unwrap(), "build", "app", 1);
     let again = |program| keep(file(), &o, Some(&held), program).run(&dir).unwrap();
-    assert_eq!(again("build"), Did::Whole);
-    assert_eq!(again("another build"), Did::Written);
+    assert_eq!(again("build"), TaskOutcome::Whole);
+    assert_eq!(again("another build"), TaskOutcome::Written);
     let (module, code) =
         (store::module_file(&dir, &o.sha256), store::code_file(&dir, &o.code_sha256));
     for (path, right) in [(&module, &b"module"[..]), (&code, b"code")] {
         let flipped: Vec<u8> = right.iter().map(|b| b ^ 1).collect();
         for wrong in [&right[1..], &flipped, b"", &[right, b"more"].concat()] {
             std::fs::write(path, wrong).unwrap();
-            assert_eq!(again("build"), Did::Written, "{wrong:?}");
+            assert_eq!(again("build"), TaskOutcome::Written, "{wrong:?}");
             assert_eq!(std::fs::read(path).unwrap(), right);
-            assert_eq!(again("build"), Did::Whole);
+            assert_eq!(again("build"), TaskOutcome::Whole);
         }
         std::fs::remove_file(path).unwrap();
-        assert_eq!(again("build"), Did::Written);
+        assert_eq!(again("build"), TaskOutcome::Written);
         // A link is none of ours, whatever is behind it.
         let elsewhere = dir.join("elsewhere");
         std::fs::rename(path, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, path).unwrap();
-        assert_eq!(again("build"), Did::Written);
+        assert_eq!(again("build"), TaskOutcome::Written);
         assert!(path.symlink_metadata().unwrap().is_file());
     }
 }
@@ -275,12 +275,12 @@ fn a_list_that_cannot_be_written_leaves_what_was_and_what_it_names() {
         assert!(store::module_file(&dir, &o.sha256).is_file(), "either list may be the one");
     }
     // The link is out of the way now.
-    assert_eq!(list(), Ok(Did::Written));
+    assert_eq!(list(), Ok(TaskOutcome::Written));
     assert_eq!(store::load(&dir).unwrap(), held);
     // Without the list nothing of it is of use.
-    assert_eq!(Task::Sweep { held: Holding::default() }.run(&dir), Ok(Did::Written));
+    assert_eq!(Task::Sweep { held: Holding::default() }.run(&dir), Ok(TaskOutcome::Written));
     assert!(!store::module_file(&dir, &f.sha256).exists());
-    assert_eq!(Task::Forget.run(&dir), Ok(Did::Written));
+    assert_eq!(Task::Forget.run(&dir), Ok(TaskOutcome::Written));
     assert!(!dir.exists());
     // A link in the place of a folder is not followed.
     let elsewhere = dir.with_extension("elsewhere");
@@ -290,7 +290,7 @@ fn a_list_that_cannot_be_written_leaves_what_was_and_what_it_names() {
     store::sweep(&dir, &[]);
     assert!(store::load(&dir).unwrap_err().contains("is no folder"));
     assert!(keep(memory(b"modulecode"), &f, None, "build").run(&dir).is_err());
-    assert_eq!(Task::Forget.run(&dir), Ok(Did::Written));
+    assert_eq!(Task::Forget.run(&dir), Ok(TaskOutcome::Written));
     assert!(elsewhere.join("a.part").exists() && !dir.exists());
 }
 
@@ -328,10 +328,10 @@ fn what_is_offered_until_the_next_list_is_stays_as_long() {
     // The list is written, and the manager has not heard of it: whoever asks for
     // my.f now has its service started.
     let held = Holding::default();
-    assert_eq!(Task::List { held: held.clone(), before }.run(&dir), Ok(Did::Written));
+    assert_eq!(Task::List { held: held.clone(), before }.run(&dir), Ok(TaskOutcome::Written));
     assert_eq!(store::load(&dir).unwrap(), held);
     let files = [store::module_file(&dir, &f.sha256), store::code_file(&dir, &f.code_sha256)];
     assert!(files.iter().all(|f| f.is_file()), "a service may be started from them");
-    assert_eq!(Task::Sweep { held }.run(&dir), Ok(Did::Written));
+    assert_eq!(Task::Sweep { held }.run(&dir), Ok(TaskOutcome::Written));
     assert!(files.iter().all(|f| !f.exists()));
 }

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Status.
+    /// HTTP's status code.
     pub status: u16,
     /// Type of the body.
     pub content_type: &'static str,
-    /// Body.
+    /// The text that follows the head.
     pub body: String,
 }
 

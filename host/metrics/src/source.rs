@@ -11,7 +11,6 @@ use vfun_admin::{AskError, Client, ClientRow, GrantRow, Status};
 pub struct Look {
     /// The manager at a glance.
     pub status: Status,
-    /// Its clients.
     pub clients: Vec<ClientRow>,
     /// Grants there are.
     pub grants: Vec<GrantRow>,

@@ -8,7 +8,6 @@ use vfun_admin::counters::Counters;
 /// What a series is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Client.
     pub client: String,
     /// App, or [`OTHER`].
     pub app: String,

@@ -11,7 +11,7 @@ use vfun_wire::names;
 #[derive(Debug, thiserror::Error)]
 #[error("{}{}: {reason}", file.display(), line.map_or(String::new(), |l| format!(":{l}")))]
 pub struct ManifestError {
-    /// Which file.
+    /// The file that it was read from.
     pub file: PathBuf,
     /// Which line, from 1, if one is to blame.
     pub line: Option<usize>,

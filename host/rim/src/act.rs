@@ -6,7 +6,7 @@ use crate::keep::Keep;
 use crate::requests::Requests;
 use crate::say::Say;
 use crate::system::Line;
-use crate::tell::{Tell, Word};
+use crate::tell::{ServiceMessage, Tell};
 use vfun_core::{Action, Event, Level, ReplyTo, ServiceId, WindowId};
 use vfun_supervise::{BufferCame, Open, Start, ToService};
 use vfun_wire::message::Stats;
@@ -16,7 +16,7 @@ use vfun_wire::{Handle, Nack};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U32, U64};
 
-/// Events and actions.
+/// Hands events to the state machine, and does what it says.
 pub trait Act: System {
     /// Lets the core handle what happened, and does what it says, until nothing is left.
     fn settle(&mut self) {
@@ -61,7 +61,7 @@ pub trait Act: System {
             }
             Action::StopService { service } => {
                 if !self.abandon_start(service) {
-                    self.tell(service, Word::Plain(ToService::Stop));
+                    self.tell(service, ServiceMessage::Plain(ToService::Stop));
                 }
             }
             Action::KillService { service } => {
@@ -72,23 +72,30 @@ pub trait Act: System {
             open @ Action::OpenChannel { .. } => self.open(open),
             came @ Action::BufferCame { .. } => self.bring(came),
             Action::BufferGone { service, buffer } => {
-                self.tell(service, Word::Plain(ToService::BufferGone { buffer: buffer.0 }));
+                self.tell(
+                    service,
+                    ServiceMessage::Plain(ToService::BufferGone { buffer: buffer.0 }),
+                );
             }
             Action::CloseChannel { service, channel } => {
-                self.tell(service, Word::Plain(ToService::Close { channel: channel.0 }));
+                self.tell(service, ServiceMessage::Plain(ToService::Close { channel: channel.0 }));
             }
-            Action::AskLife { service } => self.tell(service, Word::Plain(ToService::Live)),
+            Action::AskLife { service } => {
+                self.tell(service, ServiceMessage::Plain(ToService::Live))
+            }
             Action::Look { service, channel } => {
-                self.tell(service, Word::Plain(ToService::Look { channel: channel.0 }));
+                self.tell(service, ServiceMessage::Plain(ToService::Look { channel: channel.0 }));
             }
-            Action::HandOver { service, channel } => self.tell(service, Word::HandOver(channel)),
+            Action::HandOver { service, channel } => {
+                self.tell(service, ServiceMessage::HandOver(channel))
+            }
             Action::TakeUp { service, channel, status } => {
                 let word = ToService::TakeUp { channel: channel.0, status: status.to_wire() };
-                self.tell(service, Word::Plain(word));
+                self.tell(service, ServiceMessage::Plain(word));
             }
             Action::SetRate { service, channel, calls_per_s } => {
                 let word = ToService::Rate { channel: channel.0, calls_per_s };
-                self.tell(service, Word::Plain(word));
+                self.tell(service, ServiceMessage::Plain(word));
             }
             Action::Zero { .. }
             | Action::ZeroBuffer { .. }
@@ -111,7 +118,7 @@ pub trait Act: System {
         }
     }
 
-    /// Answers a request.
+    /// Writes the answer to a request into the cell that it came in.
     fn answer(&mut self, to: ReplyTo, result: Result<Vec<u8>, Nack>) {
         if let Err(nack) = &result {
             self.log(Line::Debug, format_args!("window {}: refused: {nack}", to.window));
@@ -189,7 +196,7 @@ pub trait Act: System {
             standby,
         };
         let vectors = (place.vector_out(), place.vector_in());
-        self.tell(service, Word::Open(open, window, vectors));
+        self.tell(service, ServiceMessage::Open(open, window, vectors));
     }
 
     /// Gives a service a buffer.
@@ -206,7 +213,7 @@ pub trait Act: System {
             bytes: range.bytes.get(),
             sealed: self.is_sealed(window, memory),
         };
-        self.tell(service, Word::Buffer(came, window, memory));
+        self.tell(service, ServiceMessage::Buffer(came, window, memory));
     }
 
     /// Whether nobody can make the file of a memory of a window shorter: a control window

@@ -7,7 +7,7 @@ use crate::System;
 use crate::act::Act;
 use crate::keep::Keep;
 use crate::pages::{Memory, Pages};
-use crate::system::{Held, Line};
+use crate::system::{KeptThing, Line};
 use crate::windows::Windows;
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
@@ -289,7 +289,7 @@ pub trait FurtherWindows: System {
     fn hold_further(&mut self, id: WindowId) {
         let Some(d) = self.rim().further.get(&id) else { return };
         let note = serde_json::to_string(&d.note).expect("plain data");
-        if let Err(e) = self.hold(&format!("{FURTHER}{id}"), &note, Held::Further(id)) {
+        if let Err(e) = self.hold(&format!("{FURTHER}{id}"), &note, KeptThing::Further(id)) {
             self.log(Line::Error, format_args!("a further window cannot be kept: {e}"));
         }
     }

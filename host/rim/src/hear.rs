@@ -4,7 +4,7 @@ use crate::System;
 use crate::act::Act;
 use crate::keep::Keep;
 use crate::say::Say;
-use crate::system::{Heard, Line};
+use crate::system::{Line, SocketFound};
 use std::os::fd::OwnedFd;
 use vfun_core::limits::{LAST_WORDS, REPORT_CHANNELS_MAX};
 use vfun_core::{Event, ServiceId};
@@ -14,8 +14,8 @@ use vfun_wire::Handle;
 /// What a message comes to.
 // One is made, taken apart and gone: its size on the stack costs nothing.
 #[allow(clippy::large_enum_variant)]
-pub enum Said {
-    /// Something happened.
+pub enum ServiceSaid {
+    /// Something happened that the state machine decides about.
     Event(Event),
     /// Nothing that the core must know.
     Nothing,
@@ -23,7 +23,7 @@ pub enum Said {
     Enough,
 }
 
-/// Messages of services.
+/// Takes the messages of services.
 pub trait Hear: System {
     /// Hears what a service says, at most so many messages.
     fn hear_service(&mut self, id: ServiceId, most: usize) {
@@ -33,9 +33,9 @@ pub trait Hear: System {
                 return;
             }
             let (message, files) = match self.receive(id) {
-                Heard::Message(message, files) => (message, files),
-                Heard::Nothing => return,
-                Heard::Nonsense(why) => {
+                SocketFound::Message(message, files) => (message, files),
+                SocketFound::Nothing => return,
+                SocketFound::Nonsense(why) => {
                     // A service that speaks nonsense has been taken over by its driver.
                     self.kill(id);
                     self.mute(id);
@@ -44,9 +44,9 @@ pub trait Hear: System {
                 }
             };
             match self.said(id, message, files, &mut ready) {
-                Said::Event(event) => self.push(event),
-                Said::Nothing => {}
-                Said::Enough => return,
+                ServiceSaid::Event(event) => self.push(event),
+                ServiceSaid::Nothing => {}
+                ServiceSaid::Enough => return,
             }
         }
     }
@@ -58,8 +58,8 @@ pub trait Hear: System {
         message: FromService,
         files: Vec<OwnedFd>,
         ready: &mut bool,
-    ) -> Said {
-        Said::Event(match message {
+    ) -> ServiceSaid {
+        ServiceSaid::Event(match message {
             FromService::Ready { .. } if *ready || !self.rim().core.awaits_ready(service) => {
                 return self.ready_again(service);
             }
@@ -98,11 +98,11 @@ pub trait Hear: System {
             FromService::Alive => Event::ServiceAlive { service },
             FromService::Forbidden { call } => {
                 self.forbidden(service, call);
-                return Said::Nothing;
+                return ServiceSaid::Nothing;
             }
             FromService::Submission { ask, channel, wish } => {
                 self.wished(service, ask, Handle(channel), wish, files);
-                return Said::Nothing;
+                return ServiceSaid::Nothing;
             }
             FromService::Deadline { channel } => {
                 Event::CallOverran { service, channel: Handle(channel) }
@@ -113,7 +113,7 @@ pub trait Hear: System {
     /// A service says that it is ready when nobody waits for that. Each is a look at its
     /// sandbox. One that the core has given up on may say it once, too, and is being ended
     /// anyway.
-    fn ready_again(&mut self, service: ServiceId) -> Said {
+    fn ready_again(&mut self, service: ServiceId) -> ServiceSaid {
         self.kill(service);
         self.mute(service);
         if self.rim().core.knows_service(service) {
@@ -122,7 +122,7 @@ pub trait Hear: System {
                 format_args!("service {service} says again that it is ready: it is ended"),
             );
         }
-        Said::Enough
+        ServiceSaid::Enough
     }
 
     /// A service has loaded its driver.
@@ -141,11 +141,11 @@ pub trait Hear: System {
         channels: Vec<u64>,
         more: bool,
         (to, buffers): (u32, bool),
-    ) -> Said {
+    ) -> ServiceSaid {
         // It may have been on its way when the manager that asked was
         // killed: what was opened since is not in it.
         if to != 0 && to != self.rim().generation {
-            return Said::Nothing;
+            return ServiceSaid::Nothing;
         }
         if !self.rim().core.awaits_report(service) {
             self.rim_mut().reports.remove(&service);
@@ -155,7 +155,7 @@ pub trait Hear: System {
                     format_args!("a report of service {service} that nobody asked for is ignored"),
                 );
             }
-            return Said::Nothing;
+            return ServiceSaid::Nothing;
         }
         let said = self.rim_mut().reports.entry(service).or_default();
         if said.len() + channels.len() > REPORT_CHANNELS_MAX {
@@ -168,11 +168,11 @@ pub trait Hear: System {
                     "service {service} reports more channels than there can be: it is ended"
                 ),
             );
-            return Said::Enough;
+            return ServiceSaid::Enough;
         }
         said.extend(channels.into_iter().map(Handle));
         if more {
-            return Said::Nothing;
+            return ServiceSaid::Nothing;
         }
         let channels = self.rim_mut().reports.remove(&service).unwrap_or_default();
         // Its word that it is ready may have gone with the manager that
@@ -181,12 +181,12 @@ pub trait Hear: System {
             && let failed @ Event::ServiceFailed { .. } = self.loaded(service, None)
         {
             self.push(failed);
-            return Said::Enough;
+            return ServiceSaid::Enough;
         }
         if buffers {
             self.push(Event::TakesBuffers { service });
         }
-        Said::Event(Event::Serving { service, channels })
+        ServiceSaid::Event(Event::Serving { service, channels })
     }
 
     /// A service may have ended.

@@ -5,7 +5,7 @@
 use crate::System;
 use crate::further::FurtherWindows;
 use crate::say::Say;
-use crate::system::{Held, Line};
+use crate::system::{KeptThing, Line};
 use serde::{Deserialize, Serialize};
 use std::io;
 use vfun_admin::Transport;
@@ -25,12 +25,10 @@ const _: () = assert!(4 * BUFFERS_MAX <= THINGS_MAX);
 /// What the next manager is to know of a window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WindowNote {
-    /// Its client.
     pub client: u32,
     /// The VM that it is in, if it is in one; managers of clients with one VM noted none.
     #[serde(default)]
     pub vm: Option<String>,
-    /// Its size.
     pub bytes: u64,
     /// Which laying-out it is.
     pub generation: u64,
@@ -165,7 +163,7 @@ pub trait Keep: System {
             bells: a.window.bells().is_some(),
             handing: a.handing,
         });
-        if let Err(e) = self.hold(&format!("{WINDOW}{id}"), &note, Held::Window(id)) {
+        if let Err(e) = self.hold(&format!("{WINDOW}{id}"), &note, KeptThing::Window(id)) {
             self.log(Line::Error, format_args!("a window cannot be kept: {e}"));
         }
     }
@@ -176,7 +174,7 @@ pub trait Keep: System {
             return;
         }
         let note = self.service_note(id);
-        if let Err(e) = self.hold(&format!("{SERVICE}{id}"), &note, Held::Service(id)) {
+        if let Err(e) = self.hold(&format!("{SERVICE}{id}"), &note, KeptThing::Service(id)) {
             self.log(Line::Error, format_args!("a service cannot be kept: {e}"));
         }
     }

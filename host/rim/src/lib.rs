@@ -34,7 +34,7 @@ mod turns;
 pub mod window;
 pub mod windows;
 
-pub use system::{Heard, Held, Line, System, Unsent, With};
+pub use system::{KeptThing, Line, SocketFound, System, Unsent, With};
 
 /// All that the rim does, as methods of each [`System`].
 pub mod methods {
@@ -60,9 +60,7 @@ use vfun_wire::Handle;
 
 /// A window and how it is reached.
 pub struct Attached<P> {
-    /// Its memory.
     pub window: window::HostWindow,
-    /// Its client.
     pub client: u32,
     /// The VM that it is in; none of a program on the host or over TCP.
     pub vm: Option<String>,
@@ -97,11 +95,10 @@ impl<P> Attached<P> {
 
 /// What a manager has, besides what its [`System`] keeps for itself.
 pub struct Rim<S: System> {
-    /// The state machine.
     pub core: Core,
     /// Larger than that of every manager before.
     pub generation: u32,
-    /// Windows there are.
+    /// Control windows that are laid out, by number.
     pub windows: BTreeMap<WindowId, Attached<S::Peer>>,
     /// Further windows, by numbers that no window or connection had before.
     pub further: BTreeMap<WindowId, further::HostFurther>,
@@ -115,10 +112,10 @@ pub struct Rim<S: System> {
     pub next_id: u32,
     /// Generation of the window laid out last.
     pub window_generation: u64,
-    /// Windows with requests.
+    /// Windows whose requests wait for their turn.
     turns: turns::Turns,
     /// What services' sockets had no room for.
-    untold: BTreeMap<ServiceId, VecDeque<tell::Word>>,
+    untold: BTreeMap<ServiceId, VecDeque<tell::ServiceMessage>>,
     /// For each channel that somebody stands by for, the end of the baton that
     /// whoever serves it is to pass.
     batons: BTreeMap<Handle, S::Baton>,

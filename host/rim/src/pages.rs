@@ -11,7 +11,6 @@ use vfun_wire::range::Range;
 
 /// The memory of a window: a file, and where in it the window begins.
 pub struct Memory {
-    /// The file.
     pub file: OwnedFd,
     /// Bytes before the window.
     pub origin: u64,
@@ -45,11 +44,9 @@ impl Pages {
     pub fn span(&self) -> &WriteSpan {
         &self.span
     }
-    /// Its size.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    /// Its file.
     pub fn fd(&self) -> impl AsFd + '_ {
         &self.memory.file
     }

@@ -10,7 +10,7 @@ use vfun_core::fair::{Intake, Rate, Step};
 use vfun_core::limits::{BELL_DEAF, LOOK_BUSY, RINGS_BURST};
 use vfun_core::{Action, ControlRequest, Event, ReplyTo, WindowId};
 
-/// Requests of windows.
+/// Takes the requests of windows, each window in its turn.
 pub trait Requests: System {
     /// How fast a client's window may ask, and ring with nothing to say. What a
     /// request costs is [`vfun_core::fair::cost`].

@@ -5,7 +5,7 @@ use crate::system::Line;
 use std::fmt::Arguments;
 use vfun_core::fair;
 
-/// Lines about clients.
+/// Writes lines about clients into the log, so many a second at most.
 pub trait Say: System {
     /// Whether a line about this client may be written now.
     fn may_say(&mut self, name: &str) -> bool {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use vfun_core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
 use vfun_keeper::{Change, TooLong};
-use vfun_supervise::{FromService, Start, ToService, Wish};
+use vfun_supervise::{FromService, ModuleRequest, Start, ToService};
 use vfun_wire::{Handle, Nack};
 
 use crate::keep::WindowNote;
@@ -17,7 +17,7 @@ use crate::window::HostWindow;
 pub enum Line {
     /// For whoever looks for a fault.
     Debug,
-    /// News.
+    /// What an operator may want to know.
     Info,
     /// Something that should not be.
     Warn,
@@ -27,7 +27,6 @@ pub enum Line {
 
 /// What goes to a service along with a message.
 pub enum With<'a, B> {
-    /// Nothing.
     Nothing,
     /// A window, with a channel's two vectors, and, where the service is to stand
     /// by, the end of a new baton.
@@ -50,7 +49,7 @@ pub enum Unsent {
 }
 
 /// What a service's socket holds.
-pub enum Heard {
+pub enum SocketFound {
     /// A message, with the descriptors that came along.
     Message(FromService, Vec<OwnedFd>),
     /// Nothing now, or nothing ever again.
@@ -61,7 +60,7 @@ pub enum Heard {
 
 /// What is given to the keeper besides a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Held {
+pub enum KeptThing {
     /// A window: its memory, its peer and its bells.
     Window(WindowId),
     /// A further window: its memory.
@@ -86,9 +85,9 @@ pub trait System: Sized {
     /// What an event is about, for [`System::noted`] and [`System::done`].
     type What: Copy;
 
-    /// The manager's own.
+    /// What the manager has besides its surroundings.
     fn rim(&self) -> &Rim<Self>;
-    /// The manager's own.
+    /// What the manager has besides its surroundings.
     fn rim_mut(&mut self) -> &mut Rim<Self>;
     /// Milliseconds on a clock that never goes back, the same for all managers.
     fn now(&self) -> u64;
@@ -121,7 +120,6 @@ pub trait System: Sized {
     fn start_service(&mut self, service: ServiceId, start: Start);
     /// Ends one that is being started; false if it is not.
     fn abandon_start(&mut self, service: ServiceId) -> bool;
-    /// Its process id.
     fn pid(process: &Self::Process) -> u32;
     /// Tells a service something. With [`With::Window`] for one that stands by:
     /// the baton's other end.
@@ -132,7 +130,7 @@ pub trait System: Sized {
         with: With<'_, Self::Baton>,
     ) -> Result<Option<Self::Baton>, Unsent>;
     /// The next message of a service, without waiting.
-    fn receive(&mut self, service: ServiceId) -> Heard;
+    fn receive(&mut self, service: ServiceId) -> SocketFound;
     /// Ends a service at once.
     fn kill(&mut self, service: ServiceId);
     /// Hears nothing of a service any more but its end.
@@ -151,7 +149,7 @@ pub trait System: Sized {
         service: ServiceId,
         ask: u64,
         channel: Handle,
-        wish: Wish,
+        wish: ModuleRequest,
         files: Vec<OwnedFd>,
     );
 
@@ -159,7 +157,7 @@ pub trait System: Sized {
     /// that the keeper is gone.
     fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<TooLong>>;
     /// Gives the keeper a thing, if there is a keeper.
-    fn hold(&mut self, name: &str, note: &str, what: Held) -> io::Result<()>;
+    fn hold(&mut self, name: &str, note: &str, what: KeptThing) -> io::Result<()>;
     /// What the next manager is to know of a service.
     fn service_note(&self, service: ServiceId) -> String;
     /// Starts a keeper in the place of one that is gone.
@@ -187,5 +185,5 @@ pub trait System: Sized {
         kept: Self::Kept,
     ) -> Result<Self::Process, String>;
     /// Something kept could not be taken up: all there is of it is let go of.
-    fn lost(&mut self, what: Held, why: &str);
+    fn lost(&mut self, what: KeptThing, why: &str);
 }

@@ -4,8 +4,8 @@ use crate::act::Act;
 use crate::further::{FURTHER, FurtherWindows};
 use crate::keep::{Keep, OWN, OwnNote, SERVICE, WINDOW, WindowNote};
 use crate::requests::Requests;
-use crate::system::Held;
-use crate::tell::{Tell, Word};
+use crate::system::KeptThing;
+use crate::tell::{ServiceMessage, Tell};
 use crate::{Attached, System, windows};
 use std::collections::BTreeMap;
 use vfun_core::catalog::ClientKind;
@@ -15,7 +15,7 @@ use vfun_supervise::ToService;
 use vfun_wire::header::LAYOUT;
 
 /// What an earlier manager left, sorted.
-pub struct Left<K> {
+pub struct EarlierManager<K> {
     /// The core's notes, by name.
     pub core: Vec<(String, String)>,
     /// Windows: number, note, and what was kept of each.
@@ -32,11 +32,12 @@ pub struct Left<K> {
 /// What the names of windows' locks at the keeper begin with.
 pub const OWNED: &str = "rim/owned/";
 
-impl<K> Left<K> {
+impl<K> EarlierManager<K> {
     /// Sorts it, of name, note and what was kept. Things of no known name are dropped.
     pub fn of(kept: impl IntoIterator<Item = (String, String, K)>) -> Self {
         let (windows, further, services) = (vec![], vec![], vec![]);
-        let mut left = Left { core: vec![], windows, further, services, owned: vec![], own: None };
+        let mut left =
+            EarlierManager { core: vec![], windows, further, services, owned: vec![], own: None };
         for (name, note, held) in kept {
             let number = |prefix: &str| name.strip_prefix(prefix).and_then(|n| n.parse().ok());
             if let Some(id) = number(WINDOW) {
@@ -97,7 +98,7 @@ impl<K> Left<K> {
 pub trait TakeUp: System {
     /// Takes up what an earlier manager left. Whatever cannot be taken up counts
     /// as gone. Which services live is for [`TakeUp::resume`].
-    fn take_up(&mut self, left: Left<Self::Kept>) -> Vec<ServiceId> {
+    fn take_up(&mut self, left: EarlierManager<Self::Kept>) -> Vec<ServiceId> {
         if let Some(own) = left.own {
             let rim = self.rim_mut();
             rim.next_id = rim.next_id.max(own.next_id);
@@ -106,7 +107,7 @@ pub trait TakeUp: System {
         self.take_up_windows(left.windows);
         for (id, note, kept) in left.further {
             if let Err(e) = self.take_up_further(id, &note, kept) {
-                self.lost(Held::Further(id), &e);
+                self.lost(KeptThing::Further(id), &e);
                 self.forget(format!("{FURTHER}{id}"));
             }
         }
@@ -119,7 +120,7 @@ pub trait TakeUp: System {
                     alive.push(id);
                 }
                 Err(e) => {
-                    self.lost(Held::Service(id), &e);
+                    self.lost(KeptThing::Service(id), &e);
                     self.let_service_go(id);
                 }
             }
@@ -147,7 +148,7 @@ pub trait TakeUp: System {
                     }
                 }
                 Err(e) => {
-                    self.lost(Held::Window(id), &e);
+                    self.lost(KeptThing::Window(id), &e);
                     self.let_window_go(id);
                 }
             }
@@ -199,7 +200,7 @@ pub trait TakeUp: System {
         // behind what else it is told, as its report is read.
         let by = self.rim().generation;
         for id in alive {
-            self.tell(id, Word::Plain(ToService::Report { by }));
+            self.tell(id, ServiceMessage::Plain(ToService::Report { by }));
             self.point("asked a service what it serves");
         }
     }
@@ -213,17 +214,17 @@ mod tests {
 
     #[test]
     fn what_a_manager_of_layout_1_left_is_refused_by_name() {
-        let left = |note: &str| Left::of([(OWN.to_owned(), note.to_owned(), ())]);
+        let left = |note: &str| EarlierManager::of([(OWN.to_owned(), note.to_owned(), ())]);
         let of_layout_1 = r#"{"next_id":3,"window_generation":7}"#;
         let e = left(of_layout_1).check_layout().unwrap_err();
         assert!(e.starts_with("its windows have layout 1"), "{e}");
         let own = OwnNote { next_id: 3, window_generation: 7, layout: LAYOUT };
         let now = serde_json::to_string(&own).unwrap();
         assert_eq!(left(&now).check_layout(), Ok(()));
-        assert_eq!(Left::<()>::of([]).check_layout(), Ok(()));
+        assert_eq!(EarlierManager::<()>::of([]).check_layout(), Ok(()));
         // Things without the manager's own note are of no manager of this layout.
         for name in ["core/session/1", "rim/window/3", "rim/service/4", "rim/owned/vm1"] {
-            let left = Left::of([(name.to_owned(), "{}".to_owned(), ())]);
+            let left = EarlierManager::of([(name.to_owned(), "{}".to_owned(), ())]);
             assert!(!left.is_empty(), "{name}");
             let e = left.check_layout().unwrap_err();
             assert!(e.starts_with("its windows have layout 1"), "{name}: {e}");

@@ -18,7 +18,7 @@ const UNTOLD_MAX: usize = 1 << 14;
 const _: () = assert!(4 * BUFFERS_PER_CLIENT as usize <= UNTOLD_MAX);
 
 /// Something that a service is to be told.
-pub enum Word {
+pub enum ServiceMessage {
     /// A message that comes without descriptors.
     Plain(ToService),
     /// A channel to serve, in this window, with these vectors. Descriptors are
@@ -30,10 +30,10 @@ pub enum Word {
     HandOver(Handle),
 }
 
-/// Words to services.
+/// Sends messages to services, now or when their sockets have room.
 pub trait Tell: System {
     /// Tells a service something, now or later.
-    fn tell(&mut self, id: ServiceId, word: Word) {
+    fn tell(&mut self, id: ServiceId, word: ServiceMessage) {
         if !self.rim().services.contains_key(&id) {
             return self.untellable(id, &word, &io::Error::other("its service is gone"));
         }
@@ -103,14 +103,14 @@ pub trait Tell: System {
     }
 
     /// Tells a service something now or not at all.
-    fn tell_now(&mut self, id: ServiceId, word: &Word) -> Result<(), Unsent> {
+    fn tell_now(&mut self, id: ServiceId, word: &ServiceMessage) -> Result<(), Unsent> {
         match word {
-            Word::Plain(message) => self.send(id, message, With::Nothing).map(drop),
-            Word::Buffer(came, window, memory) => {
+            ServiceMessage::Plain(message) => self.send(id, message, With::Nothing).map(drop),
+            ServiceMessage::Buffer(came, window, memory) => {
                 let message = ToService::BufferCame(came.clone());
                 self.send(id, &message, With::Memory(*window, *memory)).map(drop)
             }
-            Word::HandOver(channel) => {
+            ServiceMessage::HandOver(channel) => {
                 let message = ToService::HandOver { channel: channel.0 };
                 let baton = self.rim_mut().batons.remove(channel);
                 let sent = self.send(id, &message, With::Baton(baton.as_ref()));
@@ -121,7 +121,7 @@ pub trait Tell: System {
                 }
                 sent.map(drop)
             }
-            Word::Open(open, window, vectors) => {
+            ServiceMessage::Open(open, window, vectors) => {
                 let message = ToService::Open(open.clone());
                 let giver = self.send(id, &message, With::Window(*window, *vectors))?;
                 if let Some(giver) = giver {
@@ -133,15 +133,15 @@ pub trait Tell: System {
     }
 
     /// A service will never be told this: a channel that it was to open has none.
-    fn untellable(&mut self, service: ServiceId, word: &Word, e: &io::Error) {
+    fn untellable(&mut self, service: ServiceId, word: &ServiceMessage, e: &io::Error) {
         match word {
-            Word::Open(open, ..) => {
+            ServiceMessage::Open(open, ..) => {
                 let reason = format!("the channel could not be passed to its service: {e}");
                 let channel = Handle(open.channel);
                 self.push(Event::ChannelOpenFailed { service, channel, reason });
             }
             // Nobody waits for a service that will never have it: its driver does not find it.
-            Word::Buffer(came, ..) => {
+            ServiceMessage::Buffer(came, ..) => {
                 let buffer = Handle(came.buffer);
                 self.log(
                     Line::Warn,
@@ -149,7 +149,7 @@ pub trait Tell: System {
                 );
                 self.push(Event::BufferHere { service, buffer });
             }
-            Word::Plain(_) | Word::HandOver(_) => self.log(
+            ServiceMessage::Plain(_) | ServiceMessage::HandOver(_) => self.log(
                 Line::Debug,
                 format_args!("service {service} could not be told something: {e}"),
             ),

@@ -28,13 +28,11 @@ pub use crate::pages::{Memory, Pages};
 /// A request as it was copied out.
 #[derive(Debug)]
 pub struct RawRequest {
-    /// Which cell.
     pub cell: usize,
-    /// Its sequence number.
     pub seq: u32,
-    /// Message number.
+    /// Number of the message, unchecked.
     pub kind: u16,
-    /// Session.
+    /// Handle of the session, unchecked.
     pub session: u64,
     /// Body; or why there is none.
     pub body: Result<Vec<u8>, Nack>,
@@ -222,7 +220,6 @@ impl HostWindow {
     pub fn generation(&self) -> u64 {
         self.generation
     }
-    /// The window's file.
     pub fn fd(&self) -> impl AsFd + '_ {
         self.pages.fd()
     }
@@ -234,7 +231,6 @@ impl HostWindow {
     pub fn file_bytes(&self) -> u64 {
         self.pages.file_bytes()
     }
-    /// Its size.
     pub fn bytes(&self) -> u64 {
         self.pages.bytes()
     }

@@ -5,7 +5,7 @@ use crate::keep::Keep;
 use crate::{Attached, System};
 use vfun_core::{Event, WindowId};
 
-/// Windows.
+/// Makes and takes down control windows.
 pub trait Windows: System {
     /// A number that no window or connection had before.
     fn fresh_id(&mut self) -> u32 {

@@ -16,7 +16,7 @@ use crate::{GuestConfig, Kernel, Result, RunOutput, qemu};
 /// port named `vfun.commands`, a UNIX socket on the host, for [`Adopted`].
 #[derive(Clone, Debug)]
 pub struct BootFiles {
-    /// The kernel.
+    /// Path of the kernel's image.
     pub kernel: PathBuf,
     /// The initramfs, in the folder that was named.
     pub initramfs: PathBuf,

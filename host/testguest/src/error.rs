@@ -61,7 +61,6 @@ pub enum GuestError {
     MissingLibrary {
         /// The program that needs it.
         program: PathBuf,
-        /// The library.
         library: String,
     },
     /// The operating system refused something.
@@ -165,7 +164,7 @@ pub enum GuestError {
     Qmp {
         /// The guest's name.
         guest: String,
-        /// The command.
+        /// The command that ended so.
         command: String,
         /// QEMU's class of error.
         class: String,

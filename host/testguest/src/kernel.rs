@@ -67,7 +67,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// The folder.
+    /// Folder with the kernel and its modules.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -27,7 +27,7 @@ pub(crate) enum Failed {
 }
 
 #[derive(Default)]
-struct State {
+struct QmpState {
     closed: bool,
     ready: bool,
     last_id: u64,
@@ -37,18 +37,18 @@ struct State {
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct QmpShared {
+    state: Mutex<QmpState>,
     changed: Condvar,
     stream: Mutex<Option<UnixStream>>,
 }
 
 /// One connection, for any number of threads.
 #[derive(Clone, Default)]
-pub(crate) struct Qmp(Arc<Shared>);
+pub(crate) struct Qmp(Arc<QmpShared>);
 
 impl Qmp {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QmpState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,7 +141,7 @@ impl Qmp {
         let (tell, answer) = mpsc::sync_channel(1);
         let id = {
             let state = self.lock();
-            let busy = |s: &mut State| !s.ready && !s.closed;
+            let busy = |s: &mut QmpState| !s.ready && !s.closed;
             let waited = self.0.changed.wait_timeout_while(state, limits::QEMU_START, busy);
             let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
             if state.closed {

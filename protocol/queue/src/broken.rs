@@ -55,9 +55,9 @@ pub enum Broken {
     /// The producer broke the protocol: the entry at `position` (from 0) bears
     /// neither its own number nor that of the lap before.
     Stamp {
-        /// Which entry.
+        /// Position of the entry, counted from the queue's first.
         position: u64,
-        /// The number found.
+        /// Stamp that the window shows there.
         found: u32,
     },
     /// The consumer broke the protocol: its count went back, or beyond what was
@@ -65,9 +65,9 @@ pub enum Broken {
     Count {
         /// What it was known to have consumed.
         known: u64,
-        /// What was produced.
+        /// Entries that this side has produced.
         produced: u64,
-        /// The count found.
+        /// Entries that the other side says it has consumed.
         found: u64,
     },
     /// A side ended the queue: the peer, or this side when it closed it.

@@ -30,7 +30,6 @@ impl<const N: usize> Entry<N> {
         entry
     }
 
-    /// The payload.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.0[STAMP_BYTES..]

@@ -32,4 +32,4 @@ pub use entry::Entry;
 pub use producer::Producer;
 pub use shape::{Shape, ShapeError};
 pub use vfun_window::{Memory, WindowMemory};
-pub use waiting::{Around, Bells, End, wait};
+pub use waiting::{Bells, End, WaitEnvironment, wait};

@@ -66,7 +66,7 @@ impl Shape {
         self.entry_bytes
     }
 
-    /// How many entries.
+    /// Entries that the queue holds at once.
     pub const fn depth(&self) -> u32 {
         self.depth
     }

@@ -2,7 +2,7 @@
 
 use crate::broken::Broken;
 use std::time::Duration;
-use vfun_wait::{Learned, Place, Policy, clock};
+use vfun_wait::{Policy, WaitHistory, WaitSteps, clock};
 use vfun_window::{Bell, BellWaiter, pause};
 
 /// Sleep by the clock where a doorbell fails (R-SLP-7).
@@ -27,7 +27,7 @@ pub trait End {
 }
 
 /// What a wait needs of the process around it.
-pub trait Around {
+pub trait WaitEnvironment {
     /// Rings the other side.
     fn ring(&self);
     /// Sleeps until rung, or for at most `limit` (`None`: as long as this side may).
@@ -36,12 +36,12 @@ pub trait Around {
     fn give_way(&self) {
         std::thread::yield_now();
     }
-    /// Between two looks.
+    /// What the processor does between two looks.
     #[inline(always)]
     fn pause(&self) {
         pause();
     }
-    /// The time, ns.
+    /// Monotonic time, ns.
     #[inline]
     fn now(&self) -> u64 {
         clock::now()
@@ -56,7 +56,7 @@ pub struct Bells {
     pub theirs: Bell,
 }
 
-impl Around for Bells {
+impl WaitEnvironment for Bells {
     fn ring(&self) {
         self.theirs.ring();
     }
@@ -68,16 +68,16 @@ impl Around for Bells {
 }
 
 /// Waits until `end` is ready; `false` if the time `until` (ns of
-/// [`Around::now`]) came first. `rung`: the other side was rung after what this
+/// [`WaitEnvironment::now`]) came first. `rung`: the other side was rung after what this
 /// side did last, and need not be looked at again.
 ///
 /// # Errors
 /// [`Broken`]: nothing will come any more.
-pub fn wait<E: End, A: Around>(
+pub fn wait<E: End, A: WaitEnvironment>(
     end: &mut E,
     around: &A,
     rung: bool,
-    (policy, learned): (&Policy, &Learned),
+    (policy, learned): (&Policy, &WaitHistory),
     until: Option<u64>,
 ) -> Result<bool, Broken> {
     for _ in 0..policy.first_looks() {
@@ -86,17 +86,17 @@ pub fn wait<E: End, A: Around>(
         }
         around.pause();
     }
-    vfun_wait::wait(policy, learned, &mut Here { end, around, rung, until })
+    vfun_wait::wait(policy, learned, &mut WaitingEnd { end, around, rung, until })
 }
 
-struct Here<'a, E, A> {
+struct WaitingEnd<'a, E, A> {
     end: &'a mut E,
     around: &'a A,
     rung: bool,
     until: Option<u64>,
 }
 
-impl<E: End, A: Around> Place for Here<'_, E, A> {
+impl<E: End, A: WaitEnvironment> WaitSteps for WaitingEnd<'_, E, A> {
     type Found = Result<bool, Broken>;
 
     #[inline]

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 use vfun_queue::layout::{CONSUMER_BYTES, header};
 use vfun_queue::*;
-use vfun_wait::{Learned, Policy, WaitMode};
+use vfun_wait::{Policy, WaitHistory, WaitMode};
 use vfun_window::{Access, Bell, BellWaiter, Mapping, WriteSpan, memfd};
 
 type Ends<const N: usize> = (Producer<WindowMemory, N>, Consumer<WindowMemory, N>);
@@ -112,7 +112,7 @@ fn two_threads(out: WaitMode, inn: WaitMode, count: u64) {
     let (mut p, mut c) = queue::<32>(4);
     let (here, there) = bells();
     let consumer = thread::spawn(move || {
-        let (policy, learned) = (Policy::service(inn), Learned::default());
+        let (policy, learned) = (Policy::service(inn), WaitHistory::default());
         let (mut next, mut got) = (0, [Entry::default(); 3]);
         while next < count {
             assert_eq!(wait(&mut c, &there, true, (&policy, &learned), None), Ok(true));
@@ -129,7 +129,7 @@ fn two_threads(out: WaitMode, inn: WaitMode, count: u64) {
         let end = wait(&mut c, &there, true, (&policy, &learned), None);
         assert_eq!(end, Err(Broken::Ended(Reason::Closed)));
     });
-    let (policy, learned) = (Policy::caller(out), Learned::default());
+    let (policy, learned) = (Policy::caller(out), WaitHistory::default());
     let mut next = 0;
     while next < count {
         assert_eq!(wait(&mut p, &here, true, (&policy, &learned), None), Ok(true));
@@ -160,7 +160,7 @@ fn two_threads_wait_in_any_modes() {
 fn a_wait_ends_at_its_time() {
     let (_p, mut c) = queue::<16>(2);
     let (here, _there) = bells();
-    let (policy, learned) = (Policy::service(WaitMode::Sleep), Learned::default());
+    let (policy, learned) = (Policy::service(WaitMode::Sleep), WaitHistory::default());
     let from = here.now();
     let until = from + Duration::from_millis(5).as_nanos() as u64;
     assert_eq!(wait(&mut c, &here, true, (&policy, &learned), Some(until)), Ok(false));

@@ -58,7 +58,7 @@ impl Claim {
     }
 }
 
-/// A posted call.
+/// Names a posted call, to poll and to take its answer with.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a posted call that is dropped keeps its cell"]
 pub struct Ticket {
@@ -67,12 +67,11 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Which cell.
     #[inline]
     pub fn cell(&self) -> usize {
         self.cell as usize
     }
-    /// Its sequence number.
+    /// Sequence number by which the answer is told from earlier ones of this cell.
     #[inline]
     pub fn seq(&self) -> u32 {
         self.seq
@@ -84,7 +83,7 @@ impl Ticket {
 pub struct Answer {
     /// [`vfun_wire::Status`] as it stands on the wire.
     pub status: u32,
-    /// Bytes of results.
+    /// Bytes of results; at most what the cell has room for.
     pub len: u32,
     /// The results are in the cell's data space, not in `inline`.
     pub in_space: bool,
@@ -97,42 +96,37 @@ pub struct Answer {
 pub struct Outcome {
     /// [`vfun_wire::Status`] as it stands on the wire.
     pub status: u32,
-    /// Bytes of results.
+    /// Bytes of results; at most what the cell has room for.
     pub len: u32,
     /// The results are in the cell's data space, not in its line.
     pub in_space: bool,
 }
 
-/// A glance at a posted call.
+/// What [`Caller::poll_outcome`] found of a posted call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Glance {
-    /// Not answered yet.
+pub enum PollOutcome {
     NotYet,
-    /// Answered.
     Done(Outcome),
     /// The answer makes no sense: the host's side is broken.
     Nonsense,
 }
 
-/// A quick look at a posted call, for the answers that most have.
+/// What [`Caller::poll_quick`] found of a posted call: the answers that most calls have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quick {
-    /// Not answered yet.
+pub enum PollQuick {
     NotYet,
     /// Answered with success, and so many bytes of results in its line.
     Inline(usize),
     /// Answered with success, and so many bytes of results in its data space.
     Space(usize),
-    /// Anything else: see [`Caller::glance`].
+    /// Anything else: ask [`Caller::poll_outcome`].
     Other,
 }
 
-/// A look at a posted call.
+/// What [`Caller::look`] and [`Caller::look_hard`] found of a posted call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Looked {
-    /// Not answered yet.
+pub enum PollAnswer {
     NotYet,
-    /// Answered.
     Done(Answer),
     /// Not answered, and the channel no longer serves.
     Broken(BreakReason),
@@ -175,7 +169,7 @@ impl<M: Memory> Caller<M> {
     pub fn memory(&self) -> &M {
         &self.mem
     }
-    /// Cells.
+    /// Cells of the channel: so many calls can be posted at once.
     pub fn depth(&self) -> usize {
         self.cells.len()
     }
@@ -277,38 +271,38 @@ impl<M: Memory> Caller<M> {
     /// they are: in-line ones are for [`Caller::inline_results`]. The answer
     /// stays until taken.
     #[inline(always)]
-    pub fn glance(&self, ticket: &Ticket) -> Glance {
+    pub fn poll_outcome(&self, ticket: &Ticket) -> PollOutcome {
         let at = line_word(ticket.cell);
         let Some([first, second]) = self.mem.head(at, |seq| seq == ticket.seq) else {
-            return Glance::NotYet;
+            return PollOutcome::NotYet;
         };
         let Word1 { len, status } = Word1::unpack(second);
         let (in_space, room) = match first >> 32 {
             DONE_INLINE => (false, INLINE_BYTES as u32),
             DONE_SPACE => (true, self.cell_bytes),
-            _ => return Glance::Nonsense,
+            _ => return PollOutcome::Nonsense,
         };
         if len > room {
-            return Glance::Nonsense;
+            return PollOutcome::Nonsense;
         }
-        Glance::Done(Outcome { status, len, in_space })
+        PollOutcome::Done(Outcome { status, len, in_space })
     }
 
-    /// As [`Caller::glance`], in fewer steps where a call succeeded.
+    /// As [`Caller::poll_outcome`], in fewer steps where a call succeeded.
     #[inline(always)]
-    pub fn quick(&self, ticket: &Ticket) -> Quick {
+    pub fn poll_quick(&self, ticket: &Ticket) -> PollQuick {
         let Some([first, len]) = self.mem.head(line_word(ticket.cell), |seq| seq == ticket.seq)
         else {
-            return Quick::NotYet;
+            return PollQuick::NotYet;
         };
         // The upper half of the second word is the status: 0.
         let kind = first >> 32;
         if kind == DONE_INLINE && len <= INLINE_BYTES as u64 {
-            Quick::Inline(len as usize)
+            PollQuick::Inline(len as usize)
         } else if kind == DONE_SPACE && len <= u64::from(self.cell_bytes) {
-            Quick::Space(len as usize)
+            PollQuick::Space(len as usize)
         } else {
-            Quick::Other
+            PollQuick::Other
         }
     }
 
@@ -350,30 +344,30 @@ impl<M: Memory> Caller<M> {
     /// Looks whether a call was answered, and copies in-line results. The
     /// answer stays until taken.
     #[inline]
-    pub fn look(&self, ticket: &Ticket) -> Looked {
-        match self.glance(ticket) {
-            Glance::NotYet => Looked::NotYet,
-            Glance::Nonsense => Looked::Nonsense,
-            Glance::Done(Outcome { status, len, in_space }) => {
+    pub fn look(&self, ticket: &Ticket) -> PollAnswer {
+        match self.poll_outcome(ticket) {
+            PollOutcome::NotYet => PollAnswer::NotYet,
+            PollOutcome::Nonsense => PollAnswer::Nonsense,
+            PollOutcome::Done(Outcome { status, len, in_space }) => {
                 let mut inline = [0; INLINE_BYTES];
                 if !in_space {
                     self.inline_results(ticket, &mut inline[..len as usize]);
                 }
-                Looked::Done(Answer { status, len, in_space, inline })
+                PollAnswer::Done(Answer { status, len, in_space, inline })
             }
         }
     }
 
     /// As [`Caller::look`], but an unanswered call of a broken channel says so.
-    pub fn look_hard(&self, ticket: &Ticket) -> Looked {
+    pub fn look_hard(&self, ticket: &Ticket) -> PollAnswer {
         match self.look(ticket) {
-            Looked::NotYet => {}
+            PollAnswer::NotYet => {}
             other => return other,
         }
-        let Some(reason) = self.broken() else { return Looked::NotYet };
+        let Some(reason) = self.broken() else { return PollAnswer::NotYet };
         // It may have been answered just before it broke.
         match self.look(ticket) {
-            Looked::NotYet => Looked::Broken(reason),
+            PollAnswer::NotYet => PollAnswer::Broken(reason),
             other => other,
         }
     }
@@ -397,7 +391,7 @@ impl<M: Memory> Caller<M> {
 
     /// The published state of a posted call.
     pub fn state(&self, ticket: &Ticket) -> CellState {
-        if !matches!(self.look(ticket), Looked::NotYet) {
+        if !matches!(self.look(ticket), PollAnswer::NotYet) {
             return CellState::Done;
         }
         let busy = u64::from(ticket.cell + 1) << 32 | u64::from(ticket.seq);

@@ -15,6 +15,8 @@
 mod caller;
 mod server;
 
-pub use caller::{Answer, Caller, Claim, Full, Glance, Looked, Outcome, Quick, Ticket, broken};
+pub use caller::{
+    Answer, Caller, Claim, Full, Outcome, PollAnswer, PollOutcome, PollQuick, Ticket, broken,
+};
 pub use server::{Next, Request, Server, Violation, is_posted};
 pub use vfun_window::{Memory, WindowMemory, sync};

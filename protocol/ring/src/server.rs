@@ -19,7 +19,7 @@ const LOOKS_PER_SWEEP: u32 = 32;
 /// What the server knows of a cell. Private: what the window says of the past
 /// is not believed.
 #[derive(Clone, Copy)]
-struct Taken {
+struct CellRecord {
     /// The last sequence number taken.
     seq: u32,
     /// Taken and not answered.
@@ -29,11 +29,8 @@ struct Taken {
 /// A request, read once and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which cell.
     pub cell: usize,
-    /// Its sequence number.
     pub seq: u32,
-    /// What to do.
     pub command: Command,
     /// Bytes of arguments: at most 48, or at most the data space.
     pub len: u32,
@@ -46,11 +43,10 @@ pub struct Request {
 /// The peer broke the protocol in a way that leaves nothing to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which cell.
     pub cell: usize,
     /// The number that was due: the next one, or the last one while that call is unanswered.
     pub expected: u32,
-    /// The number found.
+    /// Sequence number that the cell shows.
     pub found: u32,
 }
 
@@ -95,7 +91,7 @@ pub struct Server<M> {
     mem: M,
     cell_bytes: u32,
     mask: u32,
-    taken: Box<[Taken]>,
+    taken: Box<[CellRecord]>,
     head: u32,
     /// How far beyond `head` the sweep has looked since something was found.
     sweep: u32,
@@ -120,8 +116,8 @@ impl<M: Memory> Server<M> {
     pub fn new(mem: M, depth: u16, cell_bytes: u32) -> Self {
         assert!(depth.is_power_of_two());
         let answered = |c| Word0::unpack(mem.load_own(line_word(c), Ordering::Relaxed)).seq;
-        let taken: Box<[Taken]> =
-            (0..u32::from(depth)).map(|c| Taken { seq: answered(c), open: false }).collect();
+        let taken: Box<[CellRecord]> =
+            (0..u32::from(depth)).map(|c| CellRecord { seq: answered(c), open: false }).collect();
         let own = |i| mem.load_own(i, Ordering::Relaxed);
         let own_head = own(in_header::NEXT) as u32;
         Server {
@@ -228,7 +224,7 @@ impl<M: Memory> Server<M> {
             *found = self.break_off(cell, seq);
             return true;
         }
-        *taken = Taken { seq, open: true };
+        *taken = CellRecord { seq, open: true };
         self.advance(cell);
         let kind = first >> 32;
         let command = match kind & !DATA {

@@ -8,7 +8,7 @@ use common::caller_ops::{self, CallerModel};
 use common::memory::{Plain, side};
 use common::server_ops::{self, ServerModel};
 use proptest::prelude::*;
-use vfun_ring::{Caller, Claim, Full, Looked, Next, Request, Server, Ticket};
+use vfun_ring::{Caller, Claim, Full, Next, PollAnswer, Request, Server, Ticket};
 use vfun_wire::Status;
 use vfun_wire::channel::Command;
 
@@ -225,11 +225,11 @@ impl Pair {
             }
             Step::Take(n) => {
                 for c in self.calls.iter().filter(|c| c.answer.is_none()) {
-                    assert_eq!(self.caller.look(&c.ticket), Looked::NotYet);
+                    assert_eq!(self.caller.look(&c.ticket), PollAnswer::NotYet);
                 }
                 let Some(i) = self.nth(n, |c| c.answer.is_some()) else { return };
                 let call = self.calls.swap_remove(i);
-                let Looked::Done(a) = self.caller.look_hard(&call.ticket) else { panic!() };
+                let PollAnswer::Done(a) = self.caller.look_hard(&call.ticket) else { panic!() };
                 assert_eq!(a.inline[..a.len as usize], call.answer.unwrap());
                 self.caller.take(call.ticket);
             }

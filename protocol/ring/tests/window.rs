@@ -31,7 +31,7 @@ fn a_call_goes_there_and_back() {
     let (c, mut s, _) = pair(4, 128);
     let claim = c.claim().unwrap();
     let t = c.post_inline(claim, Command::Set, b"hello, cell");
-    assert_eq!(c.look(&t), Looked::NotYet);
+    assert_eq!(c.look(&t), PollAnswer::NotYet);
     assert_eq!(c.state(&t), CellState::Wait);
     let r = next(&mut s);
     assert_eq!((r.command, &r.inline[..r.len as usize]), (Command::Set, &b"hello, cell"[..]));
@@ -41,7 +41,7 @@ fn a_call_goes_there_and_back() {
     s.idle();
     assert_eq!(c.state(&t), CellState::Done);
     match c.look(&t) {
-        Looked::Done(a) => assert_eq!((a.status, a.len, a.inline), (0, 48, [7; 48])),
+        PollAnswer::Done(a) => assert_eq!((a.status, a.len, a.inline), (0, 48, [7; 48])),
         other => panic!("{other:?}"),
     }
     c.take(t);
@@ -82,12 +82,12 @@ fn an_open_call_does_not_stop_the_others() {
         };
         assert_eq!(&r.inline[..4], &i.to_le_bytes());
         s.answer_inline(r.cell, Status::Ok, &r.inline[..4]);
-        assert!(matches!(c.look(&t), Looked::Done(_)));
+        assert!(matches!(c.look(&t), PollAnswer::Done(_)));
         c.take(t);
     }
-    assert_eq!(c.look(&open), Looked::NotYet);
+    assert_eq!(c.look(&open), PollAnswer::NotYet);
     s.answer_inline(held.cell, Status::Ok, b"event");
-    assert!(matches!(c.look(&open), Looked::Done(_)));
+    assert!(matches!(c.look(&open), PollAnswer::Done(_)));
 }
 
 /// What a service holds open is known to its caller, and to the next service.
@@ -101,7 +101,7 @@ fn a_held_call_says_whether_it_was_begun() {
     }
     s.hold(begun.cell(), true);
     s.hold(event.cell(), false);
-    assert_eq!([&begun, &event, &plain].map(|t| c.look(t)), [Looked::NotYet; 3]);
+    assert_eq!([&begun, &event, &plain].map(|t| c.look(t)), [PollAnswer::NotYet; 3]);
     let (busy, wait) = (CellState::Busy, CellState::Wait);
     assert_eq!([&begun, &event, &plain].map(|t| c.state(t)), [busy, busy, wait]);
     assert_eq!([&begun, &event, &plain].map(|t| c.waits_for_event(t)), [false, true, false]);
@@ -118,7 +118,7 @@ fn a_held_call_says_whether_it_was_begun() {
     }
     assert!(!s.any_was_held());
     for ticket in [begun, event, plain] {
-        assert!(matches!(c.look(&ticket), Looked::Done(_)));
+        assert!(matches!(c.look(&ticket), PollAnswer::Done(_)));
         c.take(ticket);
     }
     // Used once more: what its line says is of the call before.
@@ -167,10 +167,10 @@ fn a_wild_sequence_breaks_the_channel_and_says_so() {
     let v = Violation { cell: 1, expected: 1, found: 77 };
     assert_eq!(s.next_anywhere(), Next::Broken(v));
     assert_eq!(s.next(), Next::Broken(v));
-    assert!(matches!(c.look_hard(&t), Looked::Done(_)), "what was answered counts");
+    assert!(matches!(c.look_hard(&t), PollAnswer::Done(_)), "what was answered counts");
     c.take(t);
     let t = c.post_inline(c.claim().unwrap(), Command::Set, &[]);
-    assert_eq!(c.look_hard(&t), Looked::Broken(BreakReason::BadSequence));
+    assert_eq!(c.look_hard(&t), PollAnswer::Broken(BreakReason::BadSequence));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_server_taken_up_again_serves_what_was_posted_and_repeats_nothing() {
     assert_eq!(&r.inline[..1], b"b");
     assert_eq!(s2.next_anywhere(), Next::Nothing);
     s2.answer_inline(r.cell, Status::Ok, b"B");
-    assert!(matches!(c.look(&a), Looked::Done(_)) && matches!(c.look(&b), Looked::Done(_)));
+    assert!(matches!(c.look(&a), PollAnswer::Done(_)) && matches!(c.look(&b), PollAnswer::Done(_)));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_server_that_lets_go_says_where_it_was_and_that_another_comes() {
     s2.answer_inline(r.cell, Status::Ok, b"B");
     s2.settle();
     assert!(!c.is_handed());
-    assert!(matches!(c.look(&a), Looked::Done(_)) && matches!(c.look(&b), Looked::Done(_)));
+    assert!(matches!(c.look(&a), PollAnswer::Done(_)) && matches!(c.look(&b), PollAnswer::Done(_)));
     // And if that one dies without another word, the next one begins in turn too.
     let mut s3 = Server::new(s2.memory().clone(), 4, 0);
     let _third = c.post_inline(c.claim().unwrap(), Command::Set, b"c");
@@ -221,7 +221,7 @@ fn nonsense_from_the_host_is_named() {
     let host = s.memory();
     host.store(at + 1, Word1 { len: 65, status: 0 }.pack(), sync::Ordering::Relaxed);
     host.store(at, Word0 { seq: 1, op: 2, flags: 1, reserved: 0 }.pack(), sync::Ordering::Release);
-    assert_eq!(c.look(&t), Looked::Nonsense);
+    assert_eq!(c.look(&t), PollAnswer::Nonsense);
 }
 
 #[test]
@@ -263,11 +263,11 @@ fn many_threads_share_a_channel() {
                         let mut looks = 0;
                         loop {
                             match c.look(&t) {
-                                Looked::Done(a) => {
+                                PollAnswer::Done(a) => {
                                     assert_eq!(&a.inline[..4], &args);
                                     break;
                                 }
-                                Looked::NotYet => looks += 1,
+                                PollAnswer::NotYet => looks += 1,
                                 other => panic!("{other:?}"),
                             }
                             if looks % 50 == 0 {

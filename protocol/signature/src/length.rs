@@ -2,14 +2,14 @@
 
 use crate::Record;
 
-/// Why they cannot.
+/// Bytes of arguments or results that the signature does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LengthError {
-    /// As given.
+    /// Bytes that were given.
     pub bytes: u64,
-    /// Fewest.
+    /// Fewest bytes that the signature allows.
     pub min: u64,
-    /// Most.
+    /// Most bytes that the signature allows.
     pub max: u64,
     /// Of an element of the variable array; 1 where there is none.
     pub step: u64,

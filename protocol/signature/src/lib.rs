@@ -49,7 +49,7 @@ pub const STRUCTS_MAX: usize = 64;
 pub const NESTING_MAX: usize = 8;
 /// Largest arguments or results of a signature: a cell's largest data space.
 pub const BYTES_MAX: u64 = vfun_wire::limits::CELL_BYTES_MAX as u64;
-/// Longest text.
+/// Longest text in its canonical form, bytes.
 pub const TEXT_MAX: usize = vfun_wire::limits::SIGNATURE_BYTES;
 
 /// A function's arguments and results.
@@ -57,9 +57,7 @@ pub const TEXT_MAX: usize = vfun_wire::limits::SIGNATURE_BYTES;
 pub struct Signature {
     /// Structs, each made of scalars, arrays and structs before it.
     pub structs: Vec<Struct>,
-    /// Arguments.
     pub args: Record,
-    /// Results.
     pub results: Record,
     /// The result is one value without a name.
     pub bare_result: bool,

@@ -8,9 +8,8 @@ use crate::{BYTES_MAX, Value};
 pub struct Field {
     /// Its name; empty for a result without one.
     pub name: String,
-    /// Its type.
     pub ty: Type,
-    /// Where it begins.
+    /// Bytes from the record's start.
     pub offset: u64,
     /// What a caller who leaves it out means; scalars only.
     pub default: Option<Value>,
@@ -23,17 +22,17 @@ pub struct Tail {
     pub name: String,
     /// What it is an array of.
     pub element: Type,
-    /// Where it begins.
+    /// Bytes from the record's start.
     pub offset: u64,
     /// Bytes of an element.
     pub element_bytes: u64,
-    /// Fewest elements.
+    /// Fewest elements that a caller may give.
     pub least: u64,
     /// Most elements, where the function says so.
     pub most: Option<u64>,
 }
 
-/// Arguments, or results.
+/// Arguments, or results: fields as in a C struct, then at most one array of any length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// Fields of a fixed size, in order.
@@ -99,7 +98,7 @@ impl Record {
         Some(Record { fields, tail, fixed_bytes, align })
     }
 
-    /// Fewest bytes.
+    /// Bytes of the fixed part and of the fewest elements.
     pub fn min_bytes(&self) -> u64 {
         match &self.tail {
             None => self.fixed_bytes,
@@ -107,7 +106,7 @@ impl Record {
         }
     }
 
-    /// Most bytes.
+    /// Bytes of the fixed part and of the most elements.
     pub fn max_bytes(&self) -> u64 {
         match &self.tail {
             None => self.fixed_bytes,

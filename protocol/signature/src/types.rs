@@ -7,21 +7,13 @@ use crate::Signature;
 pub enum Scalar {
     /// One byte: 0 or 1.
     Bool,
-    /// Unsigned, 8 bits.
     U8,
-    /// Unsigned, 16 bits.
     U16,
-    /// Unsigned, 32 bits.
     U32,
-    /// Unsigned, 64 bits.
     U64,
-    /// Signed, 8 bits.
     I8,
-    /// Signed, 16 bits.
     I16,
-    /// Signed, 32 bits.
     I32,
-    /// Signed, 64 bits.
     I64,
     /// IEEE 754, 32 bits.
     F32,
@@ -30,7 +22,6 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// All of them.
     pub const ALL: [Scalar; 11] = [
         Scalar::Bool,
         Scalar::U8,
@@ -62,7 +53,7 @@ impl Scalar {
         }
     }
 
-    /// By its name.
+    /// The scalar that a signature calls so.
     pub fn named(name: &str) -> Option<Scalar> {
         Scalar::ALL.into_iter().find(|s| s.name() == name)
     }
@@ -86,7 +77,6 @@ impl Scalar {
 /// What a member is: of a fixed size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A scalar.
     Scalar(Scalar),
     /// The struct of this index in [`Signature::structs`].
     Struct(usize),
@@ -94,27 +84,23 @@ pub enum Type {
     Array(Box<Type>, u64),
 }
 
-/// A struct.
+/// A struct that a signature declares, laid out as in C.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Struct {
-    /// Its name.
     pub name: String,
     /// Its members, at least one.
     pub members: Vec<StructMember>,
     /// Bytes, padding at the end included.
     pub bytes: u64,
-    /// Its alignment.
     pub align: u64,
 }
 
 /// A member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StructMember {
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub ty: Type,
-    /// Where it begins.
+    /// Bytes from the struct's start.
     pub offset: u64,
 }
 

@@ -7,11 +7,10 @@ use crate::{Record, Signature};
 /// A value of some type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A truth value.
     Bool(bool),
-    /// An unsigned number.
+    /// Of `u8` to `u64`.
     Unsigned(u64),
-    /// A signed number.
+    /// Of `i8` to `i64`.
     Signed(i64),
     /// A floating-point number of 32 bits.
     Float(f32),
@@ -19,7 +18,7 @@ pub enum Value {
     Double(f64),
     /// A struct's members, in order.
     Struct(Vec<Value>),
-    /// An array's elements.
+    /// Elements of a fixed or a variable array.
     Array(Vec<Value>),
 }
 

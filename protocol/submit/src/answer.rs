@@ -5,10 +5,10 @@ use crate::{Malformed, number};
 use vfun_wire::limits::NAME_BYTES;
 use vfun_wire::names;
 
-/// What was done.
+/// What was done to the client's modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing: a list.
+    /// Nothing was changed: the entries are all that the client has.
     Listed,
     /// The module is offered now.
     Accepted,
@@ -47,7 +47,7 @@ impl Outcome {
     }
 }
 
-/// A submitted function.
+/// A function that the client submitted, as the host keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its name, such as `my.double`.
@@ -62,9 +62,9 @@ pub struct Entry {
     pub at_s: u64,
     /// Its version, `major << 16 | minor`.
     pub version: u32,
-    /// Longest arguments, bytes.
+    /// Longest arguments of a call, bytes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes.
     pub max_result: u32,
     /// Deadline of its calls, ms.
     pub deadline_ms: u32,
@@ -87,14 +87,12 @@ pub struct Entry {
 /// | 120 | 6 × 4 | version, longest arguments, longest results, deadline in ms, bytes of the module, us that it took to compile |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What was done.
     pub outcome: Outcome,
-    /// About which functions.
+    /// The functions that it was done to; all of the client's for a list.
     pub entries: Vec<Entry>,
 }
 
 impl Answer {
-    /// As bytes.
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         if self.entries.len() > MODULES_MAX as usize {
             return Err(Malformed(format!("more than {MODULES_MAX} entries")));

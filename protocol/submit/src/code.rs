@@ -8,15 +8,12 @@ macro_rules! codes {
         pub enum Code { $($(#[$doc])* $name = $n,)* }
 
         impl Code {
-            /// All of them.
             pub const ALL: &'static [Code] = &[$(Code::$name,)*];
             /// The code behind a number.
             pub const fn from_number(n: u32) -> Option<Self> {
                 match n { $($n => Some(Code::$name),)* _ => None }
             }
-            /// Its number.
             pub const fn number(self) -> u32 { self as u32 }
-            /// Its name.
             pub const fn text(self) -> &'static str {
                 match self { $(Code::$name => $text,)* }
             }

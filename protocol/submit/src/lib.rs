@@ -18,7 +18,7 @@ pub use answer::{Answer, Entry, Outcome};
 pub use code::Code;
 pub use request::{Op, Request};
 
-/// The function's name.
+/// Name of the function that takes modules: every host has it.
 pub const FUNCTION: &str = "submit";
 /// What names of submitted functions begin with, and no other function's does.
 pub const PREFIX: &str = "my.";

@@ -14,5 +14,5 @@ pub const REQUEST_BYTES_MAX: u32 =
 pub const ANSWER_HEAD: usize = 8;
 /// Bytes of an entry.
 pub const ENTRY_BYTES: usize = 144;
-/// Longest answer.
+/// Longest answer, bytes: a list of all modules that a client may have.
 pub const ANSWER_BYTES_MAX: u32 = ANSWER_HEAD as u32 + MODULES_MAX * ENTRY_BYTES as u32;

@@ -5,7 +5,7 @@ use crate::{Malformed, number};
 use vfun_wire::limits::{NAME_BYTES, SIGNATURE_BYTES};
 use vfun_wire::names;
 
-/// What to do.
+/// What a client asks to be done with its modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Check a module, compile it, and offer it to this client.
@@ -40,7 +40,6 @@ impl Op {
 /// | 88 | | the signature's text, then the module |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What to do.
     pub op: Op,
     /// Whether a module of the same name gives way.
     pub replace: bool,
@@ -52,7 +51,6 @@ pub struct Request<'a> {
     pub name: Option<&'a str>,
     /// The signature's text; empty: none.
     pub signature: &'a str,
-    /// The module.
     pub module: &'a [u8],
 }
 
@@ -70,7 +68,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// As bytes.
     pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
         let name = match self.name {
             None => [0; NAME_BYTES],

@@ -13,9 +13,8 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", file.display())]
 pub struct FileError {
-    /// Which.
     pub file: PathBuf,
-    /// A sentence.
+    /// A sentence for people: why it is of no use.
     pub why: String,
 }
 

@@ -124,7 +124,6 @@ impl Line {
         Ok(Line { tcp, tls: Some(Mutex::new(tls)) })
     }
 
-    /// The socket.
     pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }

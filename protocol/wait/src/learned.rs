@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// What waits of one channel found out.
 #[derive(Debug)]
-pub struct Learned {
+pub struct WaitHistory {
     /// How long waits were, newer ones counting for more.
     lengths: [AtomicU32; BUCKETS],
     /// How long to wait awake, as of the last wait; `u64::MAX`: nothing known.
@@ -22,9 +22,9 @@ pub struct Learned {
     suspected: AtomicU64,
 }
 
-impl Default for Learned {
+impl Default for WaitHistory {
     fn default() -> Self {
-        Learned {
+        WaitHistory {
             lengths: [const { AtomicU32::new(0) }; BUCKETS],
             budget: AtomicU64::new(u64::MAX),
             waits: AtomicU32::new(0),
@@ -46,7 +46,7 @@ fn end(bucket: usize) -> u64 {
     BUCKET_FIRST << bucket
 }
 
-impl Learned {
+impl WaitHistory {
     /// How long to wait awake: at most what the policy allows, at least
     /// [`SPIN_MIN`] where it allows that.
     pub fn budget(&self, policy: &Policy, now: u64) -> u64 {
@@ -130,7 +130,7 @@ impl Learned {
         self.crowded.store(stretch, Relaxed);
     }
 
-    /// Spinning brought it.
+    /// Notes that spinning brought the answer.
     pub fn note_roomy(&self) {
         if self.stretch.load(Relaxed) != 0 {
             self.stretch.store(0, Relaxed);
@@ -172,7 +172,7 @@ mod tests {
     use crate::WaitMode;
 
     fn taught(policy: &Policy, lengths: &[u64]) -> u64 {
-        let l = Learned::default();
+        let l = WaitHistory::default();
         lengths.iter().cycle().take(100).for_each(|&ns| l.lasted(policy, ns));
         l.budget.load(Relaxed)
     }
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_was_learned_is_unlearned() {
-        let (p, l) = (Policy::service(WaitMode::Hybrid), Learned::default());
+        let (p, l) = (Policy::service(WaitMode::Hybrid), WaitHistory::default());
         (0..10_000).for_each(|_| l.lasted(&p, 300_000));
         assert!((0..31).all(|_| l.budget(&p, 0) == SPIN_MIN));
         assert_eq!(l.budget(&p, 0), SERVICE_SPIN, "now and then it tries");
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_steady_policy_learns_nothing() {
-        let (p, l) = (Policy::service(WaitMode::Hybrid).steady(), Learned::default());
+        let (p, l) = (Policy::service(WaitMode::Hybrid).steady(), WaitHistory::default());
         (0..100).for_each(|_| l.lasted(&p, 300_000_000));
         assert_eq!(l.budget(&p, 0), SERVICE_SPIN);
     }

@@ -3,9 +3,9 @@
 //!
 //! A wait is a few looks on the caller's own path ([`Policy::first_looks`]),
 //! and if they are in vain, [`wait`]: spin for a budget that the channel's
-//! earlier waits have taught ([`Learned`]), give way, then declare sleep,
+//! earlier waits have taught ([`WaitHistory`]), give way, then declare sleep,
 //! fence, look once more, and sleep on the doorbell. The steps are the same on
-//! both sides and in the model tests; what a step is, each says by [`Place`].
+//! both sides and in the model tests; what a step is, each says by [`WaitSteps`].
 //!
 //! Three modes: `spin` never sleeps, `sleep` sleeps after one look, `hybrid`
 //! (the default) chooses. Times are in nanoseconds of [`clock::now`].
@@ -22,8 +22,8 @@ mod plan;
 mod policy;
 mod wait;
 
-pub use learned::Learned;
+pub use learned::WaitHistory;
 pub use plan::{Plan, Step};
 pub use policy::Policy;
 pub use vfun_wire::message::WaitMode;
-pub use wait::{Place, wait};
+pub use wait::{WaitSteps, wait};

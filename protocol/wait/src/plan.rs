@@ -1,7 +1,7 @@
 //! One wait: what to do next, from nothing but readings of the clock.
 
 use crate::limits::*;
-use crate::{Learned, Policy, WaitMode};
+use crate::{Policy, WaitHistory, WaitMode};
 
 /// What to do before looking again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Step {
 /// A wait whose first looks were in vain.
 pub struct Plan<'a> {
     policy: &'a Policy,
-    learned: &'a Learned,
+    learned: &'a WaitHistory,
     start: u64,
     /// The last reading, and what was done since.
     last: (u64, Option<Step>),
@@ -33,7 +33,7 @@ pub struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Begins at `now`.
-    pub fn new(policy: &'a Policy, learned: &'a Learned, now: u64) -> Self {
+    pub fn new(policy: &'a Policy, learned: &'a WaitHistory, now: u64) -> Self {
         let asleep = policy.mode() == WaitMode::Sleep;
         let crowded = !asleep && learned.crowded(now);
         let budget = if asleep || crowded { 0 } else { learned.budget(policy, now) };
@@ -165,7 +165,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// When it began.
+    /// When the wait began, ns.
     pub fn start(&self) -> u64 {
         self.start
     }
@@ -179,11 +179,16 @@ mod tests {
 
     const BEGAN: u64 = 1 << 40;
 
-    fn steps(policy: &Policy, learned: &Learned, times: &[u64]) -> Vec<Step> {
+    fn steps(policy: &Policy, learned: &WaitHistory, times: &[u64]) -> Vec<Step> {
         steps_from(BEGAN, policy, learned, times)
     }
 
-    fn steps_from(mut now: u64, policy: &Policy, learned: &Learned, times: &[u64]) -> Vec<Step> {
+    fn steps_from(
+        mut now: u64,
+        policy: &Policy,
+        learned: &WaitHistory,
+        times: &[u64],
+    ) -> Vec<Step> {
         let mut plan = Plan::new(policy, learned, now);
         let mut all = vec![];
         for t in times {
@@ -202,7 +207,7 @@ mod tests {
         for (p, most) in
             [(Policy::service(WaitMode::Hybrid), 50), (Policy::caller(WaitMode::Hybrid), 100)]
         {
-            let got = steps(&p, &Learned::default(), &[1_000; 200]);
+            let got = steps(&p, &WaitHistory::default(), &[1_000; 200]);
             assert_eq!(spun(&got), most);
             assert!(got[most..].iter().all(|s| *s == Step::Sleep));
         }
@@ -211,14 +216,14 @@ mod tests {
     #[test]
     fn without_a_doorbell_it_gives_way_before_it_sleeps() {
         let p = Policy::caller(WaitMode::Hybrid).without_doorbell();
-        let got = steps(&p, &Learned::default(), &[1_000; 20_000]);
+        let got = steps(&p, &WaitHistory::default(), &[1_000; 20_000]);
         assert_eq!((spun(&got), got[100]), (100, Step::Yield));
         assert_eq!(got.iter().position(|s| *s == Step::Sleep), Some(10_100));
     }
 
     #[test]
     fn a_long_spin_ends_as_soon_as_others_want_the_processor() {
-        let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+        let (p, l) = (Policy::caller(WaitMode::Hybrid), WaitHistory::default());
         (0..50).for_each(|_| l.lasted(&p, 900_000));
         assert_eq!(spun(&steps(&p, &l, &[1_000; 2_000])), 1_024);
         let mut times = [1_000; 2_000];
@@ -234,7 +239,7 @@ mod tests {
 
     /// A wait from `from` on that spins in vain and is woken `woken` after it went to
     /// sleep: for how long it spun.
-    fn in_vain(p: &Policy, l: &Learned, from: u64, woken: u64) -> u64 {
+    fn in_vain(p: &Policy, l: &WaitHistory, from: u64, woken: u64) -> u64 {
         let (mut plan, mut now) = (Plan::new(p, l, from), from);
         while plan.step(now) != Step::Sleep {
             now += 1_000;
@@ -245,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_peer_on_the_same_processor_is_given_way_by_sleeping() {
-        let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+        let (p, l) = (Policy::caller(WaitMode::Hybrid), WaitHistory::default());
         let mut from = BEGAN;
         let mut one = |woken: u64| {
             from += 1_000_000;
@@ -265,7 +270,7 @@ mod tests {
     fn now_and_then_a_prompt_wake_changes_nothing() {
         // With an answer between two that is there while the caller spins, or with time.
         for between in [true, false] {
-            let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+            let (p, l) = (Policy::caller(WaitMode::Hybrid), WaitHistory::default());
             for n in 0..100 {
                 let from = BEGAN + n * (SUSPECTED + 1_000_000);
                 let spun = in_vain(&p, &l, from, 5_000);
@@ -281,7 +286,7 @@ mod tests {
 
     #[test]
     fn threads_that_waited_at_the_same_time_saw_one_thing() {
-        let (p, l) = (Policy::caller(WaitMode::Hybrid), Learned::default());
+        let (p, l) = (Policy::caller(WaitMode::Hybrid), WaitHistory::default());
         for n in 0..8 {
             assert_eq!(in_vain(&p, &l, BEGAN + n, 5_000), 100_000);
         }
@@ -294,17 +299,21 @@ mod tests {
         let p = Policy::caller(WaitMode::Hybrid);
         let mut times = vec![1_000; 30];
         times[5] = 30_000;
-        assert_eq!(spun(&steps(&p, &Learned::default(), &times)), 30, "one may be an interrupt");
+        assert_eq!(
+            spun(&steps(&p, &WaitHistory::default(), &times)),
+            30,
+            "one may be an interrupt"
+        );
         times[9] = 30_000;
-        assert_eq!(spun(&steps(&p, &Learned::default(), &times)), 10);
+        assert_eq!(spun(&steps(&p, &WaitHistory::default(), &times)), 10);
         // Looks that are slow by themselves are no gaps.
-        assert_eq!(spun(&steps(&p, &Learned::default(), &[15_000; 6])), 6);
+        assert_eq!(spun(&steps(&p, &WaitHistory::default(), &[15_000; 6])), 6);
     }
 
     #[test]
     fn yields_that_return_late_end_in_sleep() {
         let p = Policy::caller(WaitMode::Hybrid).spin_at_most(Duration::ZERO).without_doorbell();
-        let got = steps(&p, &Learned::default(), &[60_000; 8]);
+        let got = steps(&p, &WaitHistory::default(), &[60_000; 8]);
         assert_eq!(got[..4], [Step::Yield; 4]);
         assert_eq!(got[4], Step::Sleep);
     }
@@ -312,7 +321,7 @@ mod tests {
     #[test]
     fn a_peer_that_needs_the_processor_gets_it_at_once_from_then_on() {
         let p = Policy::caller(WaitMode::Hybrid).without_doorbell();
-        let l = Learned::default();
+        let l = WaitHistory::default();
         let from = std::cell::Cell::new(BEGAN);
         let one = |spins: usize| {
             let mut now = from.replace(from.get() + 1_000_000);
@@ -332,7 +341,7 @@ mod tests {
 
     #[test]
     fn what_slept_is_taken_to_have_come_earlier() {
-        let (p, l) = (Policy::service(WaitMode::Hybrid), Learned::default());
+        let (p, l) = (Policy::service(WaitMode::Hybrid), WaitHistory::default());
         for _ in 0..64 {
             let plan = Plan::new(&p, &l, 0);
             plan.found_asleep(2_000, 2_000 + 10_000 + WAKE);
@@ -359,7 +368,7 @@ mod tests {
             let p = if service { Policy::service(mode) } else { Policy::caller(mode) };
             let p = p.spin_at_most(Duration::from_nanos(spin));
             let p = if doorbell { p } else { p.without_doorbell() };
-            let l = Learned::default();
+            let l = WaitHistory::default();
             lengths.iter().for_each(|&ns| l.lasted(&p, ns));
             (0..crowd).for_each(|n| l.note_crowded(BEGAN + n - 8, BEGAN + n - 7));
             let got = steps(&p, &l, &times);
@@ -392,7 +401,7 @@ mod tests {
         ) {
             let p = if service { Policy::service(WaitMode::Hybrid) } else { Policy::caller(WaitMode::Hybrid) };
             let p = p.spin_at_most(Duration::from_nanos(spin));
-            let l = Learned::default();
+            let l = WaitHistory::default();
             for ns in lengths {
                 l.lasted(&p, ns);
                 let budget = l.budget(&p, 0);
@@ -409,7 +418,7 @@ mod tests {
         ) {
             let p = Policy::service(WaitMode::Hybrid);
             let teach = |more: u64| {
-                let l = Learned::default();
+                let l = WaitHistory::default();
                 lengths.iter().for_each(|&ns| l.lasted(&p, ns));
                 (0..1_000).for_each(|_| l.lasted(&p, more));
                 l.budget(&p, 0)
@@ -424,7 +433,7 @@ mod tests {
         ) {
             // All waits longer than any that pays: nothing is spun for.
             let p = Policy::service(WaitMode::Hybrid);
-            let (short, long) = (Learned::default(), Learned::default());
+            let (short, long) = (WaitHistory::default(), WaitHistory::default());
             for ns in &first {
                 short.lasted(&p, *ns);
                 long.lasted(&p, ns + 10_000_000);

@@ -21,19 +21,19 @@ fn ns(d: Duration) -> u64 {
 }
 
 impl Policy {
-    /// An app's threads.
+    /// The policy of an app's threads, which wait for answers.
     pub const fn caller(mode: WaitMode) -> Self {
         let (first, spin, worth) = (CALLER_SPIN, CALLER_SPIN_MOST, CALLER_WORTH);
         Policy { mode, first, spin, yields: 0, worth, learns: true }
     }
 
-    /// A service's threads.
+    /// The policy of a service's threads, which wait for requests.
     pub const fn service(mode: WaitMode) -> Self {
         let (first, spin, worth) = (SERVICE_SPIN, SERVICE_SPIN, SERVICE_WORTH);
         Policy { mode, first, spin, yields: 0, worth, learns: true }
     }
 
-    /// The longest spin.
+    /// Spins at most so long before it sleeps.
     pub fn spin_at_most(mut self, spin: Duration) -> Self {
         self.spin = ns(spin);
         self.first = self.first.min(self.spin);
@@ -56,7 +56,6 @@ impl Policy {
         self
     }
 
-    /// The mode.
     #[inline]
     pub const fn mode(&self) -> WaitMode {
         self.mode

@@ -1,10 +1,10 @@
 //! The steps of a wait, in their order (R-SLP-1 to 4).
 
 use crate::limits::*;
-use crate::{Learned, Plan, Policy, Step, WaitMode};
+use crate::{Plan, Policy, Step, WaitHistory, WaitMode};
 
 /// One side's way of doing the steps.
-pub trait Place {
+pub trait WaitSteps {
     /// What ends a wait.
     type Found;
     /// Looks for it. A hard look looks everywhere, and checks what changes seldom.
@@ -24,21 +24,21 @@ pub trait Place {
     fn doze(&mut self, limit: Option<u64>);
     /// Lets others run.
     fn give_way(&mut self);
-    /// Between two looks.
+    /// What the processor does between two looks.
     fn pause(&self);
     /// Whether what is waited for is about to come, so that a sleep would last
     /// longer (R-SLP-8).
     fn soon(&self) -> bool {
         false
     }
-    /// The time, ns.
+    /// Monotonic time, ns.
     fn now(&self) -> u64;
     /// How the wait's time was spent, when it ends: awake and asleep, ns.
     fn spent(&mut self, _awake: u64, _asleep: u64) {}
 }
 
 /// Waits until something is found or the wait is given up.
-pub fn wait<P: Place>(policy: &Policy, learned: &Learned, place: &mut P) -> P::Found {
+pub fn wait<P: WaitSteps>(policy: &Policy, learned: &WaitHistory, place: &mut P) -> P::Found {
     place.nudge(false);
     let start = place.now();
     let mut plan = Plan::new(policy, learned, start);
@@ -81,7 +81,7 @@ pub fn wait<P: Place>(policy: &Policy, learned: &Learned, place: &mut P) -> P::F
 /// Looks for a while longer instead of sleeping, if that is worth it.
 #[cold]
 #[inline(never)]
-fn stay<P: Place>(policy: &Policy, place: &mut P) -> Option<P::Found> {
+fn stay<P: WaitSteps>(policy: &Policy, place: &mut P) -> Option<P::Found> {
     if policy.mode() == WaitMode::Sleep || !place.soon() {
         return None;
     }
@@ -100,7 +100,7 @@ fn stay<P: Place>(policy: &Policy, place: &mut P) -> Option<P::Found> {
 }
 
 #[inline]
-fn spin<P: Place>(place: &mut P) -> Option<P::Found> {
+fn spin<P: WaitSteps>(place: &mut P) -> Option<P::Found> {
     for _ in 0..LOOKS {
         place.pause();
         let found = place.look(false);
@@ -114,7 +114,7 @@ fn spin<P: Place>(place: &mut P) -> Option<P::Found> {
 /// Declare, fence, look once more, sleep; and again until something is found.
 #[cold]
 #[inline(never)]
-fn asleep<P: Place>(policy: &Policy, plan: Plan<'_>, place: &mut P, slept: u64) -> P::Found {
+fn asleep<P: WaitSteps>(policy: &Policy, plan: Plan<'_>, place: &mut P, slept: u64) -> P::Found {
     // A sleeper that was declared without being seen looks again soon.
     let mut limit = Some(FIRST_SLEEP);
     let (found, late) = loop {
@@ -168,7 +168,7 @@ mod tests {
         spent: Option<(u64, u64)>,
     }
 
-    impl Place for Diary {
+    impl WaitSteps for Diary {
         type Found = u32;
         fn look(&mut self, hard: bool) -> Option<u32> {
             if hard {
@@ -218,7 +218,7 @@ mod tests {
     fn coming(mode: WaitMode, after: u32, soon: u32) -> Diary {
         let (said, looks, time, spent) = (vec![], 0, Cell::new(0), None);
         let mut d = Diary { said, looks, after, time, spent, soon: Cell::new(soon) };
-        wait(&Policy::service(mode), &Learned::default(), &mut d);
+        wait(&Policy::service(mode), &WaitHistory::default(), &mut d);
         d
     }
 

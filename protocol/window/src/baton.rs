@@ -25,7 +25,7 @@ pub struct BatonWaiter {
 
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passed {
+pub enum BatonEvent {
     /// The baton is here, with the word that came with it, if one did.
     Here(Option<u64>),
     /// The bell rang, or a signal came, or nobody can pass it any more.
@@ -68,26 +68,26 @@ impl BatonWaiter {
     }
 
     /// Sleeps until one of the two.
-    pub fn wait(&self) -> Result<Passed> {
+    pub fn wait(&self) -> Result<BatonEvent> {
         let mut events = [std::mem::MaybeUninit::uninit(); 2];
         let told = match epoll::wait(&self.epoll, &mut events[..], None) {
             Ok((got, _)) => got.iter().find(|e| e.data.u64() == BATON).map(|e| e.flags),
             Err(rustix::io::Errno::INTR) => None,
             Err(e) => return Err(e.into()),
         };
-        let Some(told) = told else { return Ok(Passed::Not) };
+        let Some(told) = told else { return Ok(BatonEvent::Not) };
         if told.contains(epoll::EventFlags::IN) {
             let mut word = [0; 8];
             return match rustix::io::read(&self.baton, &mut word) {
-                Ok(8) => Ok(Passed::Here(Some(u64::from_le_bytes(word)))),
-                Ok(1..) => Ok(Passed::Here(None)),
-                _ => Ok(Passed::Not),
+                Ok(8) => Ok(BatonEvent::Here(Some(u64::from_le_bytes(word)))),
+                Ok(1..) => Ok(BatonEvent::Here(None)),
+                _ => Ok(BatonEvent::Not),
             };
         }
         // Whoever had the other end is gone: only the bell is left.
         self.gone.store(true, Ordering::Relaxed);
         epoll::delete(&self.epoll, self.baton.as_fd())?;
-        Ok(Passed::Not)
+        Ok(BatonEvent::Not)
     }
 }
 
@@ -101,10 +101,10 @@ mod tests {
         let (giver, taker) = baton().unwrap();
         let w = BatonWaiter::new(taker, &bell).unwrap();
         bell.ring();
-        assert_eq!(w.wait().unwrap(), Passed::Not, "only the bell");
+        assert_eq!(w.wait().unwrap(), BatonEvent::Not, "only the bell");
         Baton::from_fd(giver).pass(7);
-        assert_eq!(w.wait().unwrap(), Passed::Here(Some(7)));
-        assert_eq!(w.wait().unwrap(), Passed::Not, "its other end is gone");
+        assert_eq!(w.wait().unwrap(), BatonEvent::Here(Some(7)));
+        assert_eq!(w.wait().unwrap(), BatonEvent::Not, "its other end is gone");
     }
 
     #[test]
@@ -113,11 +113,11 @@ mod tests {
         let (giver, taker) = baton().unwrap();
         let w = BatonWaiter::new(taker, &bell).unwrap();
         bell.ring();
-        assert_eq!((w.wait().unwrap(), w.is_gone()), (Passed::Not, false));
+        assert_eq!((w.wait().unwrap(), w.is_gone()), (BatonEvent::Not, false));
         drop(giver);
-        assert_eq!((w.wait().unwrap(), w.is_gone()), (Passed::Not, true));
+        assert_eq!((w.wait().unwrap(), w.is_gone()), (BatonEvent::Not, true));
         bell.ring();
-        assert_eq!(w.wait().unwrap(), Passed::Not);
+        assert_eq!(w.wait().unwrap(), BatonEvent::Not);
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let sleeper = std::thread::spawn(move || w.wait().unwrap());
         std::thread::sleep(std::time::Duration::from_millis(20));
         Baton::from_fd(giver).pass(0);
-        assert_eq!(sleeper.join().unwrap(), Passed::Here(Some(0)));
+        assert_eq!(sleeper.join().unwrap(), BatonEvent::Here(Some(0)));
     }
 
     #[test]

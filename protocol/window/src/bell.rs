@@ -15,7 +15,7 @@ use std::time::Duration;
 pub struct Bell(Arc<OwnedFd>);
 
 impl Bell {
-    /// A new bell.
+    /// Makes a new eventfd, which does not block.
     pub fn new() -> std::io::Result<Self> {
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Bell(Arc::new(fd)))

@@ -29,7 +29,7 @@ mod spaces;
 mod span;
 pub mod sync;
 
-pub use baton::{Baton, BatonWaiter, Passed, baton};
+pub use baton::{Baton, BatonEvent, BatonWaiter, baton};
 pub use bell::{Bell, BellWaiter};
 pub use cpu::{cycles, pause, prefetch};
 pub use guard::GUARDED_MAX;

@@ -29,7 +29,7 @@ pub enum MapError {
         /// Where the range would end.
         end: u64,
     },
-    /// The system refused.
+    /// The system refused to map it.
     Os(std::io::Error),
 }
 
@@ -196,7 +196,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Bytes mapped.
+    /// Bytes of the mapping, whole pages.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -307,7 +307,7 @@ impl WriteSpan {
         )
     }
 
-    /// Copies bytes in.
+    /// Copies bytes to `off`.
     #[inline]
     pub fn write(&self, off: usize, from: &[u8]) -> Result<(), OutOfBounds> {
         let to = self.range(off, from.len())?;

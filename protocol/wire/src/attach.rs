@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// `VFATTACH`, read as a little-endian number.
 pub const ATTACH_MAGIC: u64 = u64::from_le_bytes(*b"VFATTACH");
 
-/// The question.
+/// What a caller over TCP or a socket says first: for which client, and by what right.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct Attach {
@@ -30,7 +30,7 @@ pub struct Attach {
     pub credential: [u8; CREDENTIAL_BYTES],
 }
 
-/// The answer.
+/// What the host says to an [`Attach`].
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct AttachAck {

@@ -28,7 +28,6 @@ wire_enum! {
     pub enum CellState: u8 {
         /// Ready: nothing handed over, or not yet begun.
         Wait = 0 => "wait",
-        /// Computing.
         Busy = 1 => "busy",
         /// Finished: the results are there.
         Done = 2 => "done",
@@ -96,18 +95,15 @@ const _: () = {
 /// First word of either line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Word0 {
-    /// Sequence number.
     pub seq: u32,
-    /// Command or state.
+    /// A [`Command`] in the app's line, a [`CellState`] in the service's.
     pub op: u8,
-    /// Flags.
     pub flags: u8,
     /// Reserved, zero.
     pub reserved: u16,
 }
 
 impl Word0 {
-    /// As a word.
     #[inline]
     pub const fn pack(self) -> u64 {
         self.seq as u64
@@ -120,7 +116,6 @@ impl Word0 {
     pub const fn rest(op: u8, flags: u8) -> u64 {
         op as u64 | (flags as u64) << 8
     }
-    /// From a word.
     #[inline]
     pub const fn unpack(w: u64) -> Self {
         Word0 {
@@ -142,12 +137,10 @@ pub struct Word1 {
 }
 
 impl Word1 {
-    /// As a word.
     #[inline]
     pub const fn pack(self) -> u64 {
         self.len as u64 | (self.status as u64) << 32
     }
-    /// From a word.
     #[inline]
     pub const fn unpack(w: u64) -> Self {
         Word1 { len: w as u32, status: (w >> 32) as u32 }

@@ -65,11 +65,9 @@ pub const ANSWER_ACK: u16 = 0;
 pub const ANSWER_NACK: u16 = 1;
 
 impl Posted {
-    /// As a word.
     pub const fn pack(self) -> u64 {
         self.seq as u64 | (self.kind as u64) << 32 | (self.len as u64) << 48
     }
-    /// From a word.
     pub const fn unpack(word: u64) -> Self {
         Posted { seq: word as u32, kind: (word >> 32) as u16, len: (word >> 48) as u16 }
     }

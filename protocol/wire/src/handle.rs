@@ -7,7 +7,7 @@
 pub struct Handle(pub u64);
 
 impl Handle {
-    /// No handle.
+    /// Names nothing: no table gives it out.
     pub const NONE: Handle = Handle(0);
 
     /// From its halves. Generations start at 1, so no valid handle is [`Handle::NONE`].

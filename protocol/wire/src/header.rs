@@ -73,7 +73,7 @@ pub struct WindowHeader {
     pub client_id: U32,
     /// Zero.
     pub reserved0: U16,
-    /// Control cells.
+    /// How many control cells follow; each holds one request at a time.
     pub control_cells: U16,
     /// Session lines in the guest's page.
     pub sessions: U16,
@@ -89,7 +89,6 @@ pub struct WindowHeader {
     pub heap_off: U32,
     /// Zero.
     pub reserved1: U32,
-    /// The client's name.
     pub client: [u8; NAME_BYTES],
     /// Of a further window: random bits that nobody else's window has, by which the
     /// control window's table names it. Zero in a control window.
@@ -112,14 +111,13 @@ pub struct WindowEntry {
     pub role: U16,
     /// Zero.
     pub reserved: U32,
-    /// Its size.
     pub bytes: U64,
     /// What its own header has as key.
     pub key: [U64; 2],
 }
 
 impl WindowEntry {
-    /// No entry.
+    /// An entry of the table that no window has.
     pub const NONE: WindowEntry = WindowEntry {
         index: U16::ZERO,
         role: U16::ZERO,
@@ -181,7 +179,7 @@ pub struct GuestPage {
 
 /// Values of the host's state word.
 pub mod host_state {
-    /// Requests are served.
+    /// The host serves control requests.
     pub const SERVING: u32 = 1;
     /// What is in flight is finished, nothing new is granted.
     pub const DRAINING: u32 = 2;
@@ -215,16 +213,16 @@ pub enum HeaderError {
     Layout(u16),
     /// No protocol version in common.
     Version {
-        /// The host's lowest.
+        /// Lowest protocol version that the host speaks.
         min: u16,
-        /// The host's highest.
+        /// Highest protocol version that the host speaks.
         max: u16,
     },
     /// The header says another size than the mapping has.
     SizeMismatch {
         /// What the header says.
         header: u64,
-        /// What is mapped.
+        /// Bytes that are mapped.
         mapped: u64,
     },
     /// An offset or count is not the one of this layout.

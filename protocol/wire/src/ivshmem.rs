@@ -4,9 +4,9 @@
 //! The host is a peer of the device's server like the VM itself, always the
 //! same one, so that a guest needs to be told nothing to ring it.
 
-/// PCI vendor.
+/// Vendor of the ivshmem device: Red Hat.
 pub const PCI_VENDOR: u16 = 0x1af4;
-/// PCI device.
+/// Number of the ivshmem device among its vendor's.
 pub const PCI_DEVICE: u16 = 0x1110;
 
 /// BAR 0, 256 bytes of registers: this peer's own id.

@@ -16,8 +16,8 @@ pub type Shape = [u8; SHAPE_BYTES];
 
 /// A range that follows from a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Want {
-    /// Who writes it.
+pub struct RequiredRange {
+    /// The side that may write the range.
     pub access: Access,
     /// Its bytes, whole pages.
     pub bytes: u64,
@@ -27,18 +27,18 @@ pub struct Want {
 
 /// The ranges that follow from a shape, in order.
 #[derive(Clone, Copy, Debug)]
-pub struct Wants {
-    list: [Want; RANGES_MAX],
+pub struct RequiredRanges {
+    list: [RequiredRange; RANGES_MAX],
     count: usize,
 }
 
-impl Wants {
-    fn of<const N: usize>(all: [Want; N]) -> Self {
+impl RequiredRanges {
+    fn of<const N: usize>(all: [RequiredRange; N]) -> Self {
         const { assert!(N <= RANGES_MAX) };
-        let none = Want { access: Access::HostWrites, bytes: 0, zeroed: 0 };
+        let none = RequiredRange { access: Access::HostWrites, bytes: 0, zeroed: 0 };
         let mut list = [none; RANGES_MAX];
         list[..N].copy_from_slice(&all);
-        Wants { list, count: N }
+        RequiredRanges { list, count: N }
     }
 
     /// Bytes of all of them; `None` beyond 64 bits.
@@ -47,24 +47,23 @@ impl Wants {
     }
 }
 
-impl core::ops::Deref for Wants {
-    type Target = [Want];
-    fn deref(&self) -> &[Want] {
+impl core::ops::Deref for RequiredRanges {
+    type Target = [RequiredRange];
+    fn deref(&self) -> &[RequiredRange] {
         &self.list[..self.count]
     }
 }
 
 /// One row of the table of kinds.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// Number and name.
+pub struct KindRow {
     pub kind: ChannelKind,
-    /// Features it needs.
+    /// Features without which no such channel is granted.
     pub needs: Features,
     /// Checks a granted shape and says which ranges follow from it. At least one of
     /// them is the host's alone: it begins with the words of
     /// [`crate::channel::in_header`]'s first line.
-    pub wants: fn(&Shape) -> Result<Wants, PlaceError>,
+    pub wants: fn(&Shape) -> Result<RequiredRanges, PlaceError>,
 }
 
 macro_rules! kinds {
@@ -74,8 +73,8 @@ macro_rules! kinds {
             pub enum ChannelKind: u16 { $($(#[$meta])* $name = $number => $text,)* }
         }
         /// Every kind: number, shape and ranges, feature.
-        pub const TABLE: &[Row] =
-            &[$(Row { kind: ChannelKind::$name, needs: $needs, wants: $wants },)*];
+        pub const TABLE: &[KindRow] =
+            &[$(KindRow { kind: ChannelKind::$name, needs: $needs, wants: $wants },)*];
     };
 }
 
@@ -87,11 +86,11 @@ kinds! {
 }
 
 /// The row of a kind.
-pub fn row(kind: ChannelKind) -> &'static Row {
+pub fn row(kind: ChannelKind) -> &'static KindRow {
     TABLE.iter().find(|r| r.kind == kind).expect("the macro makes a row for every kind")
 }
 
-impl Row {
+impl KindRow {
     /// Checks that these are the ranges of a channel of this kind and shape, wherever
     /// they lie ([`crate::range::check`]).
     pub fn check(&self, shape: &Shape, ranges: &[Range]) -> Result<(), PlaceError> {
@@ -152,14 +151,14 @@ impl CallsShape {
     }
 
     /// `dataout`, then `datain`, equally large.
-    fn wants(shape: &Shape) -> Result<Wants, PlaceError> {
+    fn wants(shape: &Shape) -> Result<RequiredRanges, PlaceError> {
         let s = CallsShape::read(shape)?;
         let bytes = side_bytes(s.depth.get(), s.cell_bytes.get())
             .ok_or(PlaceError("depth or cell size is beyond a limit"))?;
         let zeroed = spaces_off(s.depth.get()) as u64;
-        Ok(Wants::of([
-            Want { access: Access::AppWrites, bytes, zeroed },
-            Want { access: Access::HostWrites, bytes, zeroed },
+        Ok(RequiredRanges::of([
+            RequiredRange { access: Access::AppWrites, bytes, zeroed },
+            RequiredRange { access: Access::HostWrites, bytes, zeroed },
         ]))
     }
 }
@@ -173,7 +172,6 @@ pub struct Calls {
     pub datain: u64,
     /// Bytes of each side.
     pub side_bytes: u64,
-    /// Cells.
     pub depth: u16,
     /// Data space of a cell on each side, bytes.
     pub cell_bytes: u32,
@@ -190,7 +188,8 @@ impl Calls {
         let shape = CallsShape::new(self.depth, self.cell_bytes).shape();
         let wants = CallsShape::wants(&shape)?;
         let offsets = [self.dataout, self.datain];
-        let range = |(want, off): (&Want, &u64)| Range::new(0, want.access, *off, want.bytes);
+        let range =
+            |(want, off): (&RequiredRange, &u64)| Range::new(0, want.access, *off, want.bytes);
         let ranges: Vec<Range> = wants.iter().zip(&offsets).map(range).collect();
         ChannelPlace::new(kind, shape, vectors, &ranges)
     }
@@ -225,8 +224,9 @@ mod tests {
             let shape = CallsShape::new(depth, cell_bytes).shape();
             for r in TABLE {
                 let wants = (r.wants)(&shape).unwrap();
-                let whole =
-                    |w: &Want| w.bytes.is_multiple_of(crate::PAGE as u64) && w.zeroed <= w.bytes;
+                let whole = |w: &RequiredRange| {
+                    w.bytes.is_multiple_of(crate::PAGE as u64) && w.zeroed <= w.bytes
+                };
                 assert!(wants.iter().all(whole));
                 assert!(wants.iter().any(|w| w.access == Access::HostWrites), "for its head");
                 assert!(wants.bytes().unwrap() >= 4 * crate::PAGE as u64);

@@ -56,9 +56,7 @@ wire_struct! {
         session: U64,
         /// How often the session's heartbeat must move, ms; 0: death is seen another way.
         heartbeat_ms: U32,
-        /// AppID.
         app_id: U32,
-        /// The client's name.
         client: Name,
         /// Zero.
         reserved: [U64; 2],
@@ -72,7 +70,6 @@ wire_enum! {
         Any = 0 => "any",
         /// Hardware or a nack, which says whether software would do.
         Hardware = 1 => "hardware",
-        /// Software.
         Software = 2 => "software",
     }
 }
@@ -115,7 +112,6 @@ impl Location {
 wire_struct! {
     /// Asks for a function.
     Negotiate = 128 {
-        /// The function's name.
         function: Name,
         /// [`crate::version::FunctionVersion`] asked for; 0 for any.
         version: U32,
@@ -143,11 +139,8 @@ wire_struct! {
     NegotiateAck = 64 {
         /// Handle of the grant.
         grant: U64,
-        /// clientID.
         client_id: U32,
-        /// AppID.
         app_id: U32,
-        /// functionID.
         function_id: U32,
         /// Version granted.
         version: U32,
@@ -244,11 +237,8 @@ wire_struct! {
 wire_struct! {
     /// A function on offer.
     ListEntry = 96 {
-        /// Its name.
         function: Name,
-        /// functionID.
         function_id: U32,
-        /// Its version.
         version: U32,
         /// Longest arguments, bytes.
         max_args: U32,
@@ -266,7 +256,6 @@ wire_struct! {
 wire_struct! {
     /// Asks for a function's signature.
     Describe = 64 {
-        /// The function's name.
         function: Name,
     }
 }
@@ -275,9 +264,7 @@ wire_struct! {
     /// Head of the answer to [`Describe`]; `text_len` bytes of text follow,
     /// the signature in its canonical form.
     DescribeAck = 40 {
-        /// functionID.
         function_id: U32,
-        /// Its version.
         version: U32,
         /// Fingerprint of the signature; 0 if the function has none.
         signature: U64,
@@ -297,7 +284,6 @@ wire_struct! {
 wire_struct! {
     /// Asks what a function's own error codes mean, from the `start`th on.
     Codes = 72 {
-        /// The function's name.
         function: Name,
         /// How many to pass over.
         start: U32,
@@ -378,7 +364,7 @@ wire_struct! {
 
 /// One row of the table of messages.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct MessageRow {
     /// Number on the wire.
     pub kind: Kind,
     /// Size of the request's body.
@@ -398,7 +384,7 @@ macro_rules! messages {
             pub enum Kind: u16 { $($(#[$meta])* $name = $number => $text,)* }
         }
         /// Every message: number, structs, first version, feature.
-        pub const TABLE: &[Row] = &[$(Row {
+        pub const TABLE: &[MessageRow] = &[$(MessageRow {
             kind: Kind::$name,
             request_bytes: size_of::<$request>(),
             ack_bytes: size_of::<$ack>(),
@@ -442,7 +428,7 @@ messages! {
 }
 
 /// The row of a message.
-pub fn row(kind: Kind) -> &'static Row {
+pub fn row(kind: Kind) -> &'static MessageRow {
     TABLE.iter().find(|r| r.kind == kind).expect("the macro makes a row for every kind")
 }
 

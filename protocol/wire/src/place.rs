@@ -1,6 +1,6 @@
 //! A channel's place: its kind, shape and vectors, and the ranges it is made of.
 
-use crate::kind::{self, ChannelKind, Shape, Wants};
+use crate::kind::{self, ChannelKind, RequiredRanges, Shape};
 use crate::limits::*;
 use crate::message::ActivateAck;
 use crate::range::{self, Access, Heap, PlaceError, Range};
@@ -102,7 +102,7 @@ impl ChannelPlace {
     }
 
     /// What its kind asks of each range.
-    pub fn wants(&self) -> Wants {
+    pub fn wants(&self) -> RequiredRanges {
         (kind::row(self.kind).wants)(&self.shape).expect("checked when it was made")
     }
 

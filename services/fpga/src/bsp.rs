@@ -51,16 +51,12 @@ pub enum BspError {
     /// The device refused an access (AXI's SLVERR): no such register, not
     /// aligned, read only, or not now.
     Refused {
-        /// Which register.
         register: u32,
         /// Whether it was written.
         written: bool,
     },
     /// The register is not in this VF's window; the device was not asked.
-    OutOfWindow {
-        /// Which register.
-        register: u32,
-    },
+    OutOfWindow { register: u32 },
     /// The port does not answer at all.
     Silent,
     /// The device reads as all ones: it was unplugged or fell off its bus.
@@ -71,9 +67,9 @@ pub enum BspError {
     Taken(String),
     /// The system refused something.
     Os {
-        /// What was tried.
+        /// What was tried, as words for a sentence.
         what: String,
-        /// What it said.
+        /// The system's error.
         error: std::io::Error,
     },
 }

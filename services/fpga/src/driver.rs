@@ -19,7 +19,6 @@ pub enum Function {
 }
 
 impl Function {
-    /// The vFunction's name.
     pub const fn name(self) -> &'static str {
         match self {
             Function::Factorial => "factorial",
@@ -34,7 +33,7 @@ impl Function {
             Function::Sha256 => DATA_BYTES,
         }
     }
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes.
     pub const fn max_result(self) -> u32 {
         match self {
             Function::Factorial | Function::Fibonacci => 8,

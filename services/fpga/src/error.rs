@@ -20,7 +20,6 @@ const _: () = assert!(BAD_SETTING == 2, "2 is the SDK's, so it is none of ours")
 /// Why a driver could not be set up or a call not be computed.
 #[derive(Debug)]
 pub enum FpgaError {
-    /// The board.
     Bsp(BspError),
     /// It computes, or takes no data, for longer than allowed.
     Hung {
@@ -31,7 +30,7 @@ pub enum FpgaError {
     WrongDevice(String),
     /// It is neither busy nor done.
     Confused {
-        /// Its status register.
+        /// Status register of the core, as it was read.
         status: u32,
     },
 }

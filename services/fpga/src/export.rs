@@ -49,7 +49,7 @@ macro_rules! export_fpga_driver {
 pub struct Exported<B: OpenBsp>(DeviceDriver<B>);
 
 impl<B: OpenBsp> Exported<B> {
-    /// A channel opens.
+    /// Takes a VF for a channel that opens.
     pub fn open(config: &Config, function: Function) -> Result<Self, DriverError> {
         let limit = settings::answer_within(config)?;
         let driver = device_driver_init(B::open(config)?, function, limit)?;
@@ -65,12 +65,12 @@ impl<B: OpenBsp> Exported<B> {
         Ok(Exported(driver))
     }
 
-    /// One call.
+    /// Computes one call on the channel's VF.
     pub fn call(&mut self, args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
         self.0.driver_function(args, out)
     }
 
-    /// Forget.
+    /// Resets the VF, which forgets all.
     pub fn rst(&mut self) -> Result<(), DriverError> {
         Ok(self.0.rst()?)
     }

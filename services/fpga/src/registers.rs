@@ -38,11 +38,11 @@ pub const DIGEST: u32 = 0x0C0;
 /// Write only: data of the computation under way, the first byte lowest.
 pub const STREAM: u32 = 0x100;
 
-/// Begin.
+/// Bit of CONTROL: begin to compute.
 pub const CONTROL_START: u32 = 1;
 /// Forget everything: every bit of the VF is as after power-on.
 pub const CONTROL_RESET: u32 = 2;
-/// It computes.
+/// Bit of STATUS: the core computes.
 pub const STATUS_BUSY: u32 = 1;
 /// It has computed; the results are there.
 pub const STATUS_DONE: u32 = 2;

@@ -20,11 +20,10 @@ pub enum BindError {
     /// A buffer reaches beyond its array.
     #[error("{name}: {end} elements wanted, {elements} there")]
     Short {
-        /// The array.
         name: String,
         /// One past the last element.
         end: u64,
-        /// Elements there.
+        /// Elements that the arguments have for it.
         elements: u64,
     },
     /// A buffer of nothing.
@@ -35,12 +34,7 @@ pub enum BindError {
     NoWork(String),
     /// The device's rule: whole work-groups.
     #[error("work size {global} is not a multiple of {local}")]
-    Uneven {
-        /// The global size.
-        global: u64,
-        /// The local size.
-        local: u64,
-    },
+    Uneven { global: u64, local: u64 },
     /// Shorter than the signature's fixed part.
     #[error("arguments: {0} bytes are too few")]
     Arguments(usize),
@@ -53,14 +47,13 @@ pub enum Bound {
     Scalar {
         /// The number; the rest is zero.
         bytes: [u8; 8],
-        /// Its size.
         len: usize,
     },
     /// A range of the arguments.
     Input {
         /// Where it begins, bytes.
         offset: usize,
-        /// Bytes.
+        /// Bytes of it.
         len: usize,
         /// What its address must be a multiple of to be used in place.
         align: usize,
@@ -69,7 +62,7 @@ pub enum Bound {
     Output {
         /// Where it begins, bytes.
         offset: usize,
-        /// Bytes.
+        /// Bytes of it.
         len: usize,
         /// What its address must be a multiple of to be used in place.
         align: usize,
@@ -85,9 +78,8 @@ pub struct Launch {
     pub global: [usize; DIMENSIONS_MAX],
     /// Work-items of a work-group, unless the device is to choose.
     pub local: Option<[usize; DIMENSIONS_MAX]>,
-    /// The kernel's arguments.
     pub args: Vec<Bound>,
-    /// Bytes of results.
+    /// Bytes of results that the kernel writes.
     pub result_len: usize,
 }
 

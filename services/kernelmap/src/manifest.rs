@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The `[opencl]` section.
+/// The section `[opencl]` of a manifest: how arguments become the kernel's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Map {
@@ -15,7 +15,7 @@ pub struct Map {
     /// Options for the device's compiler.
     #[serde(default)]
     pub options: String,
-    /// Where it runs.
+    /// On what kind of device the kernel runs.
     #[serde(default)]
     pub device: DeviceChoice,
     /// Work-items in each dimension: formulas.

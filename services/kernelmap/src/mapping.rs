@@ -11,7 +11,7 @@ use vfun_signature::{Record, Scalar, Signature, Type};
 pub struct MapError {
     /// Where in the section, such as `args[2].count`.
     pub place: String,
-    /// What is wrong.
+    /// What is wrong, as a sentence for people.
     pub reason: String,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Place {
     pub align: usize,
 }
 
-/// A kernel's argument.
+/// Where the value of a kernel's argument comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// A scalar argument of the call, as it lies.
@@ -401,7 +401,6 @@ impl Mapping {
     pub fn dimensions(&self) -> usize {
         self.global.len()
     }
-    /// The kernel's arguments.
     pub fn args(&self) -> usize {
         self.slots.len()
     }
@@ -409,7 +408,7 @@ impl Mapping {
     pub fn max_args(&self) -> u64 {
         self.max_args
     }
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes.
     pub fn max_result(&self) -> u64 {
         self.max_result
     }

@@ -5,7 +5,7 @@ use vfun_sdk::{Args, DriverError, Out};
 
 /// Where the data begins.
 pub(crate) const DATA_AT: usize = 16;
-/// Longest arguments.
+/// Longest arguments of a call, bytes.
 pub const MAX_ARGS: u32 = (DATA_AT + DATA_MAX) as u32;
 /// Longest results: the checksum and what may be told.
 pub const MAX_RESULT: u32 = 8 * 4;
@@ -57,7 +57,7 @@ pub(crate) struct Call {
     pub number: u64,
     pub units: u32,
     pub tell: bool,
-    /// Bytes of data.
+    /// Bytes of data that follow the numbers.
     pub data: usize,
 }
 

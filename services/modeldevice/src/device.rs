@@ -28,7 +28,6 @@ pub const NO_VF: i32 = 5;
 struct Kept {
     /// The last arguments, and the last result.
     registers: [u64; 4],
-    /// Calls.
     calls: u64,
 }
 

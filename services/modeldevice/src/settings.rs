@@ -7,7 +7,7 @@ use vfun_sdk::{BAD_SETTING, Config, DriverError};
 /// How long calls take in one place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Every call, ns.
+    /// Time that each call takes, whatever its size, ns.
     pub fixed_ns: f64,
     /// Besides, for each unit that it asks for.
     pub unit_ns: f64,
@@ -41,7 +41,7 @@ impl Times {
         all.min(CALL_NS_MAX)
     }
 
-    /// The same.
+    /// The time that a call of this size takes.
     pub fn time(&self, units: u32, bytes: usize) -> Duration {
         Duration::from_nanos(self.ns(units, bytes) as u64)
     }

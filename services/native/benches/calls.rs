@@ -11,7 +11,7 @@ mod common;
 
 use common::{App, Service, Shape, native, start_of};
 use std::time::Instant;
-use vfun_ring::{Looked, Memory, sync::Ordering};
+use vfun_ring::{Memory, PollAnswer, sync::Ordering};
 use vfun_supervise::Driver;
 use vfun_window::pause;
 use vfun_wire::channel::{Command, Word0, line_off};
@@ -24,8 +24,8 @@ fn wait(app: &App, ticket: &vfun_ring::Ticket) {
     let mut looks = 0u32;
     loop {
         match app.caller.look(ticket) {
-            Looked::Done(_) => return,
-            Looked::NotYet => pause(),
+            PollAnswer::Done(_) => return,
+            PollAnswer::NotYet => pause(),
             other => panic!("{other:?}"),
         }
         looks += 1;

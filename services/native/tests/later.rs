@@ -6,11 +6,11 @@ use crate::common;
 use common::{App, PATIENCE, Service, Shape, start_of};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use vfun_ring::{Looked, Memory, Ticket, sync::Ordering};
+use vfun_ring::{Memory, PollAnswer, Ticket, sync::Ordering};
 use vfun_sdk::{DROPPED, abi};
 use vfun_supervise::{Driver, FromService, ToService, send};
 use vfun_testdriver::{Mode, SENTENCE, late};
-use vfun_window::{BatonWaiter, Bell, Passed};
+use vfun_window::{BatonEvent, BatonWaiter, Bell};
 use vfun_wire::Status;
 use vfun_wire::channel::{CellState, Command, HELD_BEGUN, HELD_EVENT, Word0, in_header, line_off};
 
@@ -64,7 +64,7 @@ fn answers_come_in_any_order_and_other_calls_go_on_meanwhile() {
         }
         until("it rests", || word(&app, in_header::CURRENT) == 0);
         for ticket in &open {
-            assert_eq!(app.caller.look(ticket), Looked::NotYet);
+            assert_eq!(app.caller.look(ticket), PollAnswer::NotYet);
             assert_eq!(app.caller.state(ticket), CellState::Busy);
         }
         assert_eq!(word(&app, in_header::CALLS), 100, "only answers count");
@@ -87,7 +87,7 @@ fn an_answer_wakes_who_sleeps() {
     let ticket = app.post(&later(300, b"late"));
     app.caller.declare_sleep();
     let waiter = app.waiter.as_ref().unwrap();
-    while app.caller.look(&ticket) == Looked::NotYet {
+    while app.caller.look(&ticket) == PollAnswer::NotYet {
         assert!(waiter.wait(Some(PATIENCE)).unwrap(), "nobody rang");
     }
     app.caller.declare_awake();
@@ -146,7 +146,7 @@ fn a_deadline_ends_what_was_begun_and_nothing_else() {
         assert!(from.elapsed().as_millis() >= 700, "early: {:?}", from.elapsed());
         assert_eq!(app.finish(second), (Status::Deadline, vec![]));
         // The same service goes on, and its driver's late answers go nowhere.
-        assert_eq!(app.caller.look(&event), Looked::NotYet);
+        assert_eq!(app.caller.look(&event), PollAnswer::NotYet);
         assert_eq!(number(&app.ok(&with(Mode::Cancelled, &[]))), 2);
         assert_eq!(number(&app.ok(&with(Mode::Fire, &[]))), 3);
         assert_eq!(app.finish(event), (Status::Ok, b"event".to_vec()));
@@ -191,7 +191,7 @@ fn a_channel_that_is_closed_waits_for_no_answer() {
     let timed = app.post(&later(19_000, &[]));
     s.close(1);
     for ticket in [&begun, &event, &timed] {
-        assert_eq!(app.caller.look(ticket), Looked::NotYet);
+        assert_eq!(app.caller.look(ticket), PollAnswer::NotYet);
     }
     // The timer's answer comes when the channel is gone; the service lives on.
     let other = s.open(2, Shape::default());
@@ -216,7 +216,7 @@ fn a_channel_is_handed_over_when_what_was_begun_is_answered() {
     // Both ended before it was let go of; what waits for an event did not.
     assert_eq!(app.finish(answered), (Status::Ok, b"here".to_vec()));
     assert_eq!(app.finish(forgotten), (Status::Deadline, vec![]));
-    assert_eq!(app.caller.look(&event), Looked::NotYet);
+    assert_eq!(app.caller.look(&event), PollAnswer::NotYet);
     let mut next = Service::misbehaving();
     next.serve(1, &app);
     until("held again", || state(&app, &event) == HELD_EVENT);
@@ -239,8 +239,8 @@ fn a_hand_over_that_is_said_again_ends_no_call_and_loses_no_baton() {
     s.tell(ToService::HandOver { channel: 1 });
     assert_eq!(s.hear(), FromService::Closed { channel: 1 });
     assert_eq!(app.finish(begun), (Status::Ok, b"here".to_vec()));
-    assert_eq!(app.caller.look(&event), Looked::NotYet, "it is the next one's");
-    assert!(matches!(waiter.wait().unwrap(), Passed::Here(_)), "the baton was passed");
+    assert_eq!(app.caller.look(&event), PollAnswer::NotYet, "it is the next one's");
+    assert!(matches!(waiter.wait().unwrap(), BatonEvent::Here(_)), "the baton was passed");
     s.stop();
 }
 
@@ -276,7 +276,7 @@ fn a_release_ends_a_hand_over_that_waits_for_answers() {
         }
     };
     s.close(1);
-    assert_eq!(app.caller.look(&waits), Looked::NotYet, "it is the next one's");
+    assert_eq!(app.caller.look(&waits), PollAnswer::NotYet, "it is the next one's");
     s.stop();
 }
 
@@ -287,7 +287,7 @@ fn who_is_held_back_by_a_rate_gets_its_answers_still() {
     let first = app.post(&later(20, b"first"));
     let second = app.post(&with(Mode::Echo, b"second"));
     assert_eq!(app.finish(first), (Status::Ok, b"first".to_vec()));
-    assert_eq!(app.caller.look(&second), Looked::NotYet, "it counts as a call when it begins");
+    assert_eq!(app.caller.look(&second), PollAnswer::NotYet, "it counts as a call when it begins");
     assert_eq!(app.finish(second), (Status::Ok, b"second".to_vec()));
     s.stop();
 }
@@ -302,7 +302,7 @@ fn a_caller_without_pause_does_not_hold_up_answers() {
     let mut posted: Vec<_> = (0..1000).map(|_| app.post(&work)).collect();
     assert_eq!(app.finish(ticket), (Status::Ok, b"late".to_vec()));
     let last = posted.pop().unwrap();
-    assert_eq!(app.caller.look(&last), Looked::NotYet, "it came after all others");
+    assert_eq!(app.caller.look(&last), PollAnswer::NotYet, "it came after all others");
     s.close(1);
 }
 
@@ -407,7 +407,7 @@ void vfun_driver_exit(void *s) { (void)s; }
         // A caller that sleeps is rung for this answer as for any.
         app.caller.declare_sleep();
         let (ticket, waiter) = (app.post(&[]), app.waiter.as_ref().unwrap());
-        while app.caller.look(&ticket) == Looked::NotYet {
+        while app.caller.look(&ticket) == PollAnswer::NotYet {
             assert!(waiter.wait(Some(PATIENCE)).unwrap(), "{name}: nobody rang");
         }
         app.caller.declare_awake();

@@ -5,7 +5,7 @@ use crate::common;
 use common::{App, PATIENCE, Service, Shape, built, native, start_of};
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
-use vfun_ring::{Looked, Memory, sync::Ordering};
+use vfun_ring::{Memory, PollAnswer, sync::Ordering};
 use vfun_supervise::{Driver, EXIT_CANNOT_START, EXIT_DEADLINE, FromService, ToService};
 use vfun_testdriver::Mode;
 use vfun_wire::Status;
@@ -36,7 +36,7 @@ fn a_call_past_its_deadline_ends_the_service_which_says_so() {
             (ticket.cell() as u64 + 1) << 32 | u64::from(ticket.seq()),
             "names the call"
         );
-        assert_eq!(app.caller.look(&ticket), Looked::NotYet, "the manager answers it");
+        assert_eq!(app.caller.look(&ticket), PollAnswer::NotYet, "the manager answers it");
     }
 }
 
@@ -75,7 +75,7 @@ fn a_crash_is_a_signal_and_the_next_service_goes_on_without_repeating_the_call()
         (0..3).map(|_| app.post_quietly(Command::Set, &[Mode::Count as u8])).collect();
     app.ring();
     assert!(s.end().signal().is_some());
-    assert_eq!(app.caller.look(&crash), Looked::NotYet);
+    assert_eq!(app.caller.look(&crash), PollAnswer::NotYet);
     let mut next = Service::misbehaving();
     next.serve(1, &app);
     assert_eq!(app.finish(crash), (Status::DriverCrashed, vec![]));

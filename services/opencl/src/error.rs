@@ -28,10 +28,7 @@ pub enum LoadError {
     },
     /// Beyond [`PROGRAM_BYTES_MAX`].
     #[error("the kernel's file has {bytes} bytes, at most {PROGRAM_BYTES_MAX} are taken")]
-    TooLarge {
-        /// Its size.
-        bytes: u64,
-    },
+    TooLarge { bytes: u64 },
     /// Refused by the compiler.
     #[error(
         "the kernel does not compile; the compiler's words are in the service's log on the host"
@@ -43,33 +40,33 @@ pub enum LoadError {
     /// The source has no such kernel.
     #[error("the program has no kernel '{kernel}'")]
     NoKernel {
-        /// The manifest's.
+        /// The kernel that the manifest names.
         kernel: String,
-        /// Those there are.
+        /// The kernels that the program has.
         details: String,
     },
     /// The manifest's section contradicts its signature.
     #[error("the manifest does not fit the function's signature")]
     Map {
-        /// How.
+        /// Where the two contradict each other.
         details: String,
     },
     /// The manifest's arguments are not the kernel's.
     #[error("the manifest's arguments are not the kernel's")]
     Arguments {
-        /// Which, and how.
+        /// Which argument, and what is wrong with it.
         details: String,
     },
     /// The smallest call cannot be made.
     #[error("the kernel's trial call failed")]
     Trial {
-        /// Why.
+        /// What was tried, and its error.
         details: String,
     },
     /// The device failed.
     #[error("the OpenCL device failed while it was set up")]
     Device {
-        /// What and how.
+        /// What was asked of the device, and its error.
         details: String,
     },
 }

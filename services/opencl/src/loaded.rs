@@ -9,7 +9,7 @@ use std::sync::Arc;
 use vfun_kernelmap::{Bound, DeviceChoice, Launch, Map, Mapping};
 use vfun_sdk::loader::{ArgsAt, OutAt};
 use vfun_sdk::service::{Engine, Serve};
-use vfun_sdk::{Config, DriverError, Outcome, abi};
+use vfun_sdk::{CallOutcome, Config, DriverError, abi};
 use vfun_signature::Signature;
 
 /// Code of a call that the device refused or did not finish.
@@ -262,10 +262,10 @@ impl Serve for Channel {
         command: u32,
         args: ArgsAt<'_>,
         mut out: OutAt<'_>,
-    ) -> Result<Outcome, DriverError> {
+    ) -> Result<CallOutcome, DriverError> {
         if command == abi::COMMAND_RST {
             // A kernel keeps nothing between calls.
-            return Ok(Outcome::Done(0));
+            return Ok(CallOutcome::Done(0));
         }
         self.bind(args)?;
         let len = self.launch.result_len;
@@ -275,7 +275,7 @@ impl Serve for Channel {
         self.launcher
             .run(&self.shared.context, &self.launch, args, &mut out)
             .map_err(driver_error)?;
-        Ok(Outcome::Done(len))
+        Ok(CallOutcome::Done(len))
     }
 }
 

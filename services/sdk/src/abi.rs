@@ -15,7 +15,7 @@ pub const INLINE_BYTES: usize = 48;
 /// Bytes for a sentence, the terminating zero included.
 pub const SENTENCE_BYTES: usize = 256;
 
-/// Command: compute.
+/// Command of a call: compute.
 pub const COMMAND_SET: u32 = 1;
 /// Command: forget what the channel's state keeps.
 pub const COMMAND_RST: u32 = 3;
@@ -23,7 +23,7 @@ pub const COMMAND_RST: u32 = 3;
 /// Flag of a call: the caller can change the arguments while they are read.
 pub const CALL_SHARED_ARGS: u32 = 1;
 
-/// Success.
+/// What a driver's function returns when it succeeded.
 pub const OK: c_int = 0;
 /// The driver caught itself in a bug; the Rust SDK: it panicked.
 pub const PANIC: c_int = -1;
@@ -60,9 +60,9 @@ pub struct DriverInfo {
     pub version_major: u16,
     /// The function's version.
     pub version_minor: u16,
-    /// Longest arguments, bytes.
+    /// Longest arguments of a call, bytes; longer ones do not reach the driver.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes; up to 48 `out` is a private buffer.
     pub max_result: u32,
     /// Zero.
     pub reserved: [u32; 3],
@@ -99,9 +99,8 @@ impl DriverInfo {
 /// One of the manifest's settings.
 #[repr(C)]
 pub struct DriverSetting {
-    /// Its name.
     pub key: *const c_char,
-    /// Its value.
+    /// The setting's text, whatever type it has in the manifest.
     pub value: *const c_char,
 }
 
@@ -114,11 +113,10 @@ pub struct DriverConfig {
     pub depth: u32,
     /// The channel's handle, for logs.
     pub channel: u64,
-    /// The tenant.
+    /// The client that the service works for.
     pub client: *const c_char,
-    /// Its application.
+    /// The client's app that opened the channel.
     pub app: *const c_char,
-    /// The function's name.
     pub function: *const c_char,
     /// The function's version.
     pub version_major: u16,
@@ -128,11 +126,11 @@ pub struct DriverConfig {
     pub cell_bytes: u32,
     /// Settings, sorted by key.
     pub settings: *const DriverSetting,
-    /// How many.
+    /// Entries of `settings`.
     pub settings_count: u64,
     /// Room for a sentence that says why `init` failed.
     pub sentence: *mut c_char,
-    /// Bytes there.
+    /// Bytes that `sentence` has room for, its zero included.
     pub sentence_capacity: u64,
     /// Since version 2: answers calls later. Null where nobody does.
     pub service: *const DriverService,
@@ -161,26 +159,26 @@ pub struct OpenCall {
     pub service: *const DriverService,
 }
 
-/// One call.
+/// One call: the service fills it, the driver writes results, `out_len` and the sentence.
 #[repr(C)]
 pub struct Call {
     /// [`COMMAND_SET`] or [`COMMAND_RST`].
     pub command: u32,
     /// [`CALL_SHARED_ARGS`] or 0.
     pub flags: u32,
-    /// The arguments.
+    /// The arguments; `flags` says whether the caller can change them meanwhile.
     pub args: *const c_void,
-    /// Bytes of them.
+    /// Bytes of `args`; at most the driver's `max_args`.
     pub args_len: u64,
-    /// Where results go.
+    /// Where results go. To be written only: what is read back may differ.
     pub out: *mut c_void,
-    /// Bytes there.
+    /// Bytes that `out` has room for.
     pub out_capacity: u64,
     /// Bytes of results; the driver sets it.
     pub out_len: u64,
     /// Room for a sentence that says why the call failed.
     pub sentence: *mut c_char,
-    /// Bytes there.
+    /// Bytes that `sentence` has room for, its zero included.
     pub sentence_capacity: u64,
 }
 

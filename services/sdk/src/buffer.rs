@@ -11,7 +11,7 @@ pub(crate) type Pins = Arc<dyn Any + Send + Sync>;
 
 /// Why a call is not lent a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum BufferRefused {
     /// Its app has none with this handle.
     Unknown,
     /// It is not mapped here, or its memory is gone.
@@ -19,17 +19,17 @@ pub(crate) enum Refused {
 }
 
 /// Where a channel's calls find buffers.
-pub(crate) trait Lend: Send + Sync {
+pub(crate) trait LendBuffers: Send + Sync {
     /// Where a buffer lies, and its bytes, for the call under way; none of another app's.
-    fn lend(&self, handle: u64) -> Result<(*mut u8, usize), Refused>;
+    fn lend(&self, handle: u64) -> Result<(*mut u8, usize), BufferRefused>;
     /// Keeps what the call under way was lent, and what it will be lent.
     fn pins(&self) -> Option<Pins>;
 }
 
 /// Where there are none.
-impl Lend for () {
-    fn lend(&self, _: u64) -> Result<(*mut u8, usize), Refused> {
-        Err(Refused::Unknown)
+impl LendBuffers for () {
+    fn lend(&self, _: u64) -> Result<(*mut u8, usize), BufferRefused> {
+        Err(BufferRefused::Unknown)
     }
     fn pins(&self) -> Option<Pins> {
         None

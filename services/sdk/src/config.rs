@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 /// A channel, as its driver's `init` sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The tenant.
+    /// The client that the service works for.
     pub client: String,
-    /// Its application.
+    /// The client's app that opened the channel.
     pub app: String,
-    /// The function's name.
     pub function: String,
     /// The function's version, major and minor.
     pub version: (u16, u16),

@@ -9,10 +9,10 @@ use crate::{Args, Config, DriverError, Out};
 /// error [`abi::PANIC`](crate::abi::PANIC) with the panic's words, the value is
 /// dropped, and the next call starts with a fresh one from `init`.
 pub trait Driver: Sized {
-    /// A channel opens.
+    /// Makes the state of a channel that opens. An error refuses the channel, with its sentence.
     fn init(config: &Config) -> Result<Self, DriverError>;
 
-    /// One call.
+    /// Computes one call: reads the arguments, writes the results.
     fn call(&mut self, args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError>;
 
     /// `rst`: forget what is kept from earlier calls.

@@ -39,26 +39,26 @@
 
 mod calls;
 
-pub use calls::{Answer, Held, Hold, Key, OpenCalls};
+pub use calls::{Answer, HeldCall, Key, OpenCalls, WaitsFor};
 
 use crate::{DriverError, abi};
 use std::ptr::NonNull;
 
 /// What a call came to on the channel's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// So many bytes of results are there.
     Done(usize),
     /// It is answered later, through the handle that was taken during it.
     Later,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// Bytes of results, if they are there.
     pub fn done(self) -> Option<usize> {
         match self {
-            Outcome::Done(len) => Some(len),
-            Outcome::Later => None,
+            CallOutcome::Done(len) => Some(len),
+            CallOutcome::Later => None,
         }
     }
 }

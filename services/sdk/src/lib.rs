@@ -32,5 +32,5 @@ pub use buffer::Buffer;
 pub use config::{BAD_SETTING, Config};
 pub use driver::Driver;
 pub use error::DriverError;
-pub use later::{Answer, Answerer, Cancelled, DROPPED, Held, Hold, OpenCalls, Outcome};
+pub use later::{Answer, Answerer, CallOutcome, Cancelled, DROPPED, HeldCall, OpenCalls, WaitsFor};
 pub use out::Out;

@@ -31,13 +31,12 @@ use std::sync::Arc;
 /// What a loaded driver says of itself, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// The function's name.
     pub name: String,
     /// The function's version, major and minor.
     pub version: (u16, u16),
-    /// Longest arguments, bytes.
+    /// Longest arguments that the driver takes, bytes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results that the driver gives, bytes.
     pub max_result: u32,
     /// Version of the driver interface that it was built for.
     pub abi: u32,

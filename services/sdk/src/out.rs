@@ -1,7 +1,7 @@
 //! Where a driver puts a call's results.
 #![allow(unsafe_code)]
 
-use crate::{Answerer, Args, Buffer, DriverError, Hold, OpenCalls, abi};
+use crate::{Answerer, Args, Buffer, DriverError, OpenCalls, WaitsFor, abi};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -53,7 +53,7 @@ impl<'a> Out<'a> {
     /// Fails where no call can be answered later (a WebAssembly module).
     #[cold]
     pub fn later(&mut self) -> Result<Answerer, DriverError> {
-        self.take_handle(Hold::Begun)
+        self.take_handle(WaitsFor::Begun)
     }
 
     /// The same for a call that waits for an event, with nothing done for it: no
@@ -61,13 +61,13 @@ impl<'a> Out<'a> {
     /// or the channel moves, the next service's driver gets the call anew.
     #[cold]
     pub fn on_event(&mut self) -> Result<Answerer, DriverError> {
-        self.take_handle(Hold::Event)
+        self.take_handle(WaitsFor::Event)
     }
 
-    fn take_handle(&mut self, hold: Hold) -> Result<Answerer, DriverError> {
+    fn take_handle(&mut self, hold: WaitsFor) -> Result<Answerer, DriverError> {
         let flags = match hold {
-            Hold::Begun => 0,
-            Hold::Event => abi::LATER_EVENT,
+            WaitsFor::Begun => 0,
+            WaitsFor::Event => abi::LATER_EVENT,
         };
         let none = || DriverError::new(abi::PANIC, "no call can be answered later here");
         // SAFETY: null, or the service's table, which lives while this does.
@@ -213,7 +213,7 @@ mod tests {
         drop(dropped);
         assert_eq!(calls.answers(), []);
         let held = calls.hold(0).unwrap();
-        assert_eq!(held.key().0, Hold::Event);
+        assert_eq!(held.key().0, WaitsFor::Event);
         drop(late);
         let words = DriverError::new(abi::PANIC, crate::DROPPED);
         assert_eq!(calls.answers(), [(held.key(), Err(words))]);

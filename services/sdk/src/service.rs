@@ -13,7 +13,6 @@ mod buffers;
 mod calls;
 mod channel;
 mod control;
-mod desk;
 mod engine;
 mod exit;
 mod fault;
@@ -22,6 +21,7 @@ mod floor;
 mod held;
 mod idle;
 mod log;
+mod manager_link;
 mod meter;
 mod porter;
 mod pulse;
@@ -30,8 +30,8 @@ mod stepped;
 mod throttle;
 mod watch;
 
-pub use desk::Desk;
 pub use engine::{Engine, Serve};
+pub use manager_link::ManagerLink;
 #[doc(hidden)]
 pub use stepped::Stepped;
 
@@ -41,37 +41,37 @@ use std::sync::Arc;
 use vfun_supervise::{Driver, EXIT_CANNOT_START, FromService, Start, ToService};
 
 /// What stands behind the channels.
-pub(crate) enum Work<E> {
+pub(crate) enum Backend<E> {
     /// Calls, computed by an engine.
     Calls(E),
-    /// Raw lines.
+    /// Nothing: raw lines, for what a call costs at the least.
     Floor,
 }
 
 /// Serves until told to stop; `load` makes the engine that the manager's
 /// first message asks for, or says in a sentence why it cannot.
 pub fn run<E: Engine>(load: impl FnOnce(&Start) -> Result<E, String>) -> ExitCode {
-    match Begun::receive() {
+    match StartingService::receive() {
         Ok(begun) => begun.serve(|start, _| load(start)),
         Err(code) => code,
     }
 }
 
 /// A service that knows what it is to serve, and has not begun to load it.
-pub struct Begun {
+pub struct StartingService {
     start: Start,
     fds: Vec<OwnedFd>,
 }
 
 /// What an engine may be made with, besides what the first message says.
-pub struct Given {
+pub struct EngineInputs {
     /// Descriptors that came with the first message.
     pub fds: Vec<OwnedFd>,
     /// The way to the manager.
-    pub desk: Desk,
+    pub manager: ManagerLink,
 }
 
-impl Begun {
+impl StartingService {
     /// Waits for the manager's first message. An error is the process's exit
     /// status: what there is to say is said.
     pub fn receive() -> Result<Self, ExitCode> {
@@ -82,7 +82,7 @@ impl Begun {
         exit::no_core_dumps();
         exit::own_session();
         match vfun_supervise::receive::<ToService>(std::io::stdin().as_fd()) {
-            Ok(Some((ToService::Start(start), fds))) => Ok(Begun { start, fds }),
+            Ok(Some((ToService::Start(start), fds))) => Ok(StartingService { start, fds }),
             Ok(Some(_)) => Err(cannot_start("the manager's first message was not Start")),
             Ok(None) => Err(cannot_start("the manager went away before it said what to serve")),
             Err(e) => Err(cannot_start(&format!(
@@ -99,9 +99,9 @@ impl Begun {
     /// Serves until told to stop; see [`run`].
     pub fn serve<E: Engine>(
         self,
-        load: impl FnOnce(&Start, Given) -> Result<E, String>,
+        load: impl FnOnce(&Start, EngineInputs) -> Result<E, String>,
     ) -> ExitCode {
-        let Begun { start, fds } = self;
+        let StartingService { start, fds } = self;
         log::name(&start.client, &start.function);
         fault::at(&start.settings, "started");
         if let Err(e) = pin(&start.cpus) {
@@ -114,17 +114,17 @@ impl Begun {
             Ok(alarm) => Arc::new(alarm),
             Err(e) => return fail(format!("no bell for its watch: {e}")),
         };
-        let (desk, asked) = Desk::new(alarm.clone());
+        let (manager, questions) = ManagerLink::new(alarm.clone());
         if let Err(e) = filter::install(&start.filters.loading) {
             return fail(format!("its list of system calls cannot be installed: {e}"));
         }
         let work = match &start.driver {
-            Driver::Floor => Work::Floor,
+            Driver::Floor => Backend::Floor,
             _ => {
                 // Whoever waits for one that takes long is pointed to this log.
                 log::line(format_args!("loads its driver"));
-                match load(&start, Given { fds, desk }) {
-                    Ok(engine) => Work::Calls(engine),
+                match load(&start, EngineInputs { fds, manager }) {
+                    Ok(engine) => Backend::Calls(engine),
                     Err(reason) => return fail(reason),
                 }
             }
@@ -133,7 +133,7 @@ impl Begun {
             return fail(format!("its second list of system calls cannot be installed: {e}"));
         }
         fault::at(&start.settings, "loaded");
-        control::serve(start, work, alarm, asked)
+        control::serve(start, work, alarm, questions)
     }
 }
 

@@ -42,7 +42,7 @@ pub const EXIT_FORBIDDEN: i32 = 88;
 /// first process of a process namespace cannot die of its own SIGABRT.
 pub const EXIT_ABORTED: i32 = 128 + 6;
 
-/// Manager to service.
+/// What the manager says to a service.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "to", rename_all = "snake_case")]
 pub enum ToService {
@@ -57,33 +57,22 @@ pub enum ToService {
     /// [`FromService::BufferHere`], also where it cannot be mapped.
     BufferCame(BufferCame),
     /// Let go of a buffer, as soon as no call uses it: [`FromService::BufferLeft`].
-    BufferGone {
-        /// Its handle.
-        buffer: u64,
-    },
+    BufferGone { buffer: u64 },
     /// Stop serving a channel; calls in it are the manager's to answer.
-    Close {
-        /// Its handle.
-        channel: u64,
-    },
+    Close { channel: u64 },
     /// As [`ToService::Close`], but whoever stands by for it is let in as soon
     /// as the call under way is answered, before the driver ends: the
     /// descriptor that comes along, if one does, is the baton to pass.
-    HandOver {
-        /// Its handle.
-        channel: u64,
-    },
+    HandOver { channel: u64 },
     /// Take up a channel that it stands by for, if it has not done so by
     /// itself: whoever served it no longer does.
     TakeUp {
-        /// Its handle.
         channel: u64,
         /// A `vfun_wire::Status`: what a call that was left half done is answered with.
         status: u32,
     },
     /// Take so many calls a second of a channel from now on.
     Rate {
-        /// Its handle.
         channel: u64,
         /// Calls a second; 0 for any number.
         calls_per_s: u32,
@@ -91,18 +80,14 @@ pub enum ToService {
     /// Finish the call under way in each channel, then exit.
     Stop,
     /// Look whether calls wait on a channel, though nobody rang.
-    Look {
-        /// Its handle.
-        channel: u64,
-    },
+    Look { channel: u64 },
     /// Give a sign of life: [`FromService::Alive`].
     Live,
     /// What became of a [`FromService::Submission`].
     Verdict {
-        /// Its number.
         ask: u64,
-        /// The manager's word.
-        verdict: Verdict,
+        /// What became of it.
+        verdict: ModuleVerdict,
     },
     /// Say which channels are served: a manager that started anew asks.
     Report {
@@ -118,7 +103,6 @@ pub enum ToService {
 pub struct Start {
     /// The client it works for, for the log.
     pub client: String,
-    /// The function's name.
     pub function: String,
     /// The function's version, `major << 16 | minor`.
     pub version: u32,
@@ -152,9 +136,9 @@ pub struct Filters {
 /// to `max`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Lengths {
-    /// Fewest bytes.
+    /// Fewest bytes that arguments have.
     pub min: u32,
-    /// Most bytes.
+    /// Most bytes that arguments have.
     pub max: u32,
     /// Bytes of an element of the variable array at the end; 1 without one.
     pub step: u32,
@@ -176,12 +160,12 @@ impl Lengths {
 pub enum Driver {
     /// A shared library with the driver's C ABI.
     Native {
-        /// Where it is.
+        /// Absolute path of the library.
         library: PathBuf,
     },
     /// A WebAssembly module with the driver's C ABI; `vfun-service-wasm` serves it.
     Wasm {
-        /// Where it is.
+        /// Absolute path of the module.
         module: PathBuf,
         /// Most linear memory of each channel's instance, bytes.
         memory_bytes: u64,
@@ -192,7 +176,7 @@ pub enum Driver {
         kernel: PathBuf,
         /// The function's signature, whose arguments become the kernel's.
         signature: String,
-        /// How they do.
+        /// How a call's arguments and results become the kernel's.
         map: Box<Map>,
     },
     /// A WebAssembly module that its client submitted. Descriptors of
@@ -216,16 +200,13 @@ pub enum Driver {
 /// What a client wants of its modules, as a service passes it on.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "wish", rename_all = "snake_case")]
-pub enum Wish {
+pub enum ModuleRequest {
     /// Keep this module and offer it. With it comes the memory file that the
     /// service was given at its start: from its first byte on the module, and
     /// behind it its compiled code.
     Add(Box<Offered>),
     /// Offer one no more.
-    Remove {
-        /// Its name.
-        name: String,
-    },
+    Remove { name: String },
     /// Say which there are.
     List,
 }
@@ -233,13 +214,12 @@ pub enum Wish {
 /// A module that a service has checked and compiled.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Offered {
-    /// The function's name.
     pub name: String,
     /// The function's version, `major << 16 | minor`.
     pub version: u32,
-    /// Longest arguments, bytes.
+    /// Longest arguments that the module takes, bytes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results that the module gives, bytes.
     pub max_result: u32,
     /// Its signature's text; empty if it has none.
     pub signature: String,
@@ -264,8 +244,8 @@ pub struct Offered {
 /// What became of a wish.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "is", rename_all = "snake_case")]
-pub enum Verdict {
-    /// Done.
+pub enum ModuleVerdict {
+    /// It is done.
     Done {
         /// What the caller is answered, in hexadecimal digits.
         answer: String,
@@ -286,7 +266,6 @@ pub enum Verdict {
 /// the app. What is mapped from the first can never be made writable.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Open {
-    /// Its handle.
     pub channel: u64,
     /// Who calls, for the log.
     pub app: String,
@@ -297,7 +276,7 @@ pub struct Open {
     pub origin: u64,
     /// The window's size, bytes: what `place` says ends there.
     pub window_bytes: u64,
-    /// Where it lies.
+    /// Where the channel lies in its window.
     pub place: Place,
     /// Deadline of each call, ms.
     pub deadline_ms: u32,
@@ -327,7 +306,6 @@ pub struct Open {
 /// A buffer of an app whose channel the service serves, or is about to.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct BufferCame {
-    /// Its handle.
     pub buffer: u64,
     /// The app's session: calls of no other find it.
     pub session: u64,
@@ -342,7 +320,7 @@ pub struct BufferCame {
     pub sealed: bool,
 }
 
-/// Service to manager.
+/// What a service says to the manager.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum FromService {
@@ -365,38 +343,26 @@ pub enum FromService {
         reason: String,
     },
     /// A channel is served.
-    Opened {
-        /// Its handle.
-        channel: u64,
-    },
+    Opened { channel: u64 },
     /// A channel's driver says that its device is gone. The channel is no longer
     /// touched; the call that met it waits in its cell for whoever serves it next.
     DeviceLost {
-        /// Its handle.
         channel: u64,
         /// What the driver said.
         reason: String,
     },
     /// Everything is ready to serve a channel that another service serves still.
-    Standing {
-        /// Its handle.
-        channel: u64,
-    },
+    Standing { channel: u64 },
     /// A channel cannot be served.
     OpenFailed {
-        /// Its handle.
         channel: u64,
         /// A sentence for people.
         reason: String,
     },
     /// A channel is no longer touched.
-    Closed {
-        /// Its handle.
-        channel: u64,
-    },
+    Closed { channel: u64 },
     /// The app broke the protocol; the channel is no longer served.
     Broken {
-        /// Its handle.
         channel: u64,
         /// A sentence for people.
         reason: String,
@@ -404,7 +370,7 @@ pub enum FromService {
     /// Answer to [`ToService::Report`]: the channels that are open or being
     /// opened. Channels beyond a packet's room follow in further answers.
     Channels {
-        /// Their handles.
+        /// Handles of the channels that the service has.
         channels: Vec<u64>,
         /// More follow.
         more: bool,
@@ -417,15 +383,9 @@ pub enum FromService {
     },
     /// Answer to [`ToService::BufferCame`]: calls find the buffer from now on, or are told
     /// why they do not.
-    BufferHere {
-        /// Its handle.
-        buffer: u64,
-    },
+    BufferHere { buffer: u64 },
     /// Answer to [`ToService::BufferGone`]: the buffer is no longer touched.
-    BufferLeft {
-        /// Its handle.
-        buffer: u64,
-    },
+    BufferLeft { buffer: u64 },
     /// Answer to [`ToService::Live`].
     Alive,
     /// A client wants something of its modules; the service waits for the
@@ -435,18 +395,15 @@ pub enum FromService {
         ask: u64,
         /// The handle of the channel that it came through.
         channel: u64,
-        /// What.
-        wish: Wish,
+        /// What the client asks for.
+        wish: ModuleRequest,
     },
     /// A call ran past its deadline; the service exits with [`EXIT_DEADLINE`].
-    Deadline {
-        /// The channel's handle.
-        channel: u64,
-    },
+    Deadline { channel: u64 },
     /// The driver made a system call that is not on its list; the service
     /// exits with [`EXIT_FORBIDDEN`].
     Forbidden {
-        /// The call's number.
+        /// Sequence number of the call.
         call: u32,
     },
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 use vfun_sdk::{Args, DriverError, Out};
 
-/// What to do.
+/// What a call does with a buffer.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {

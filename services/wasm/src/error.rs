@@ -18,7 +18,6 @@ pub enum LoadError {
         "the module has {bytes} bytes, at most {MODULE_BYTES_MAX} are served: strip it (wasm-ld -s), or make it smaller"
     )]
     TooLarge {
-        /// Its size.
         bytes: u64,
     },
     /// Something else.
@@ -43,7 +42,6 @@ pub enum LoadError {
     /// An export is not there.
     #[error("the module does not export {name}, {what} (see vfun_driver.h and docs/wasm.md)")]
     MissingExport {
-        /// The export.
         name: &'static str,
         /// What it is to be.
         what: &'static str,
@@ -51,7 +49,6 @@ pub enum LoadError {
     /// An export is something else.
     #[error("the module's export {name} is not {what}")]
     WrongExport {
-        /// The export.
         name: &'static str,
         /// What it is to be.
         what: &'static str,
@@ -69,7 +66,7 @@ pub enum LoadError {
     /// It trapped before it could say what it is.
     #[error("the module could not be started: {why}")]
     Start {
-        /// What it did.
+        /// The trap, in wasmtime's words.
         why: String,
     },
     /// Beyond [`LOAD_MAX`].
@@ -81,7 +78,7 @@ pub enum LoadError {
         vfun_sdk::abi::ABI
     )]
     WrongAbi {
-        /// What it says.
+        /// The interface's version that it says.
         found: u32,
     },
     /// `vfun_driver_info` makes no sense.
@@ -95,25 +92,24 @@ pub enum LoadError {
         "the manifest says function {wanted}, but the module is that of {found}: correct name or library"
     )]
     WrongName {
-        /// The manifest's.
+        /// What the manifest says.
         wanted: String,
-        /// The module's.
+        /// What the module says of itself.
         found: String,
     },
     /// Another version's module.
     #[error("the manifest says {name} {}.{}, but the module is version {}.{}: correct version or library", .wanted.0, .wanted.1, .found.0, .found.1)]
     WrongVersion {
-        /// The function.
         name: String,
-        /// The manifest's.
+        /// What the manifest says.
         wanted: (u16, u16),
-        /// The module's.
+        /// What the module says of itself.
         found: (u16, u16),
     },
     /// This machine cannot run any.
     #[error("WebAssembly cannot be run here: {why}")]
     Engine {
-        /// The reason.
+        /// What the machine lacks, in wasmtime's words.
         why: String,
     },
 }

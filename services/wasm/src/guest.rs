@@ -5,7 +5,7 @@ use crate::limits::*;
 use crate::module::{Compiled, Module};
 use vfun_sdk::loader::{ArgsAt, OutAt};
 use vfun_sdk::service::Serve;
-use vfun_sdk::{Config, DriverError, Outcome, abi};
+use vfun_sdk::{Config, DriverError, CallOutcome, abi};
 use wasmtime::{Instance, Memory, Store, StoreLimits, StoreLimitsBuilder, Trap, TypedFunc};
 
 /// A channel's state: an instance with a memory of its own.
@@ -60,19 +60,19 @@ impl Serve for Guest {
         command: u32,
         args: ArgsAt<'_>,
         mut out: OutAt<'_>,
-    ) -> Result<Outcome, DriverError> {
+    ) -> Result<CallOutcome, DriverError> {
         if command == abi::COMMAND_RST {
             // Nothing that the module kept outlives its memory.
             self.live = None;
             self.live = Some(Live::new(&self.module.0, &self.config)?);
-            return Ok(Outcome::Done(0));
+            return Ok(CallOutcome::Done(0));
         }
         let live = match &mut self.live {
             Some(live) => live,
             none => none.insert(Live::new(&self.module.0, &self.config)?),
         };
         match live.call(command, args, &mut out) {
-            Ok(done) => done.map(Outcome::Done),
+            Ok(done) => done.map(CallOutcome::Done),
             Err(trap) => {
                 self.live = None;
                 Err(trapped(&trap))

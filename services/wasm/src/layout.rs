@@ -20,13 +20,12 @@ pub const SETTING_BYTES: usize = 8;
 /// What a module says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// The function's name.
     pub name: String,
     /// The function's version, major and minor.
     pub version: (u16, u16),
-    /// Longest arguments, bytes.
+    /// Longest arguments that the module takes, bytes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results that the module gives, bytes.
     pub max_result: u32,
     /// Version of the driver interface that it was built for.
     pub abi: u32,
@@ -74,7 +73,6 @@ pub struct Area {
     pub sentence: u32,
     /// Where `vfun_driver_init` puts the state.
     pub state: u32,
-    /// Arguments.
     pub args: u32,
     /// Most bytes of them.
     pub args_room: u32,

@@ -5,12 +5,12 @@
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
-use vfun_sdk::service::Begun;
+use vfun_sdk::service::StartingService;
 use vfun_supervise::{Driver, Start};
 use vfun_wasm::{Checker, Module, taken};
 
 fn main() -> ExitCode {
-    let begun = match Begun::receive() {
+    let begun = match StartingService::receive() {
         Ok(begun) => begun,
         Err(code) => return code,
     };

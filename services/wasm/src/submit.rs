@@ -14,19 +14,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vfun_sdk::loader::{ArgsAt, OutAt};
-use vfun_sdk::service::{Desk, Engine, Given, Serve};
-use vfun_sdk::{Config, DriverError, Outcome, abi};
+use vfun_sdk::service::{ManagerLink, Engine, EngineInputs, Serve};
+use vfun_sdk::{Config, DriverError, CallOutcome, abi};
 use vfun_submit::limits::*;
 use vfun_submit::{Code, Op, Request};
 use vfun_supervise::submitted::{CODE_BYTES_MAX, VERDICT_MS, own_name};
-use vfun_supervise::{Offered, Verdict, Wish};
+use vfun_supervise::{Offered, ModuleVerdict, ModuleRequest};
 use vfun_window::{Access, Mapping};
 
-/// The function `submit`.
+/// Checks and compiles what a client submits: the function `submit`.
 pub struct Checker(Arc<Shared>);
 
 struct Shared {
-    desk: Desk,
+    manager: ManagerLink,
     /// By which modules and their code go to the manager: one at a time.
     room: Mutex<Room>,
     /// Held by who waits after it asked too often.
@@ -50,8 +50,8 @@ fn refused(code: Code, sentence: impl Into<String>) -> DriverError {
 
 impl Checker {
     /// With what came with the manager's first message.
-    pub fn new(given: Given) -> Result<Self, String> {
-        let Given { mut fds, desk } = given;
+    pub fn new(given: EngineInputs) -> Result<Self, String> {
+        let EngineInputs { mut fds, manager } = given;
         let file = fds.pop().ok_or("the memory file for modules is missing")?;
         let len = (u64::from(MODULE_BYTES_MAX) + CODE_BYTES_MAX) as usize;
         let map = Mapping::new(&file, 0, len, Access::ReadWrite)
@@ -60,7 +60,7 @@ impl Checker {
         // with the first engine: before the stricter list is there.
         Module::checked(MINIMAL, PAGE_BYTES).err();
         Ok(Checker(Arc::new(Shared {
-            desk,
+            manager,
             room: Mutex::new(Room { file, map }),
             pause: Mutex::new(()),
         })))
@@ -89,9 +89,9 @@ impl Serve for Submits {
         command: u32,
         args: ArgsAt<'_>,
         mut out: OutAt<'_>,
-    ) -> Result<Outcome, DriverError> {
+    ) -> Result<CallOutcome, DriverError> {
         if command == abi::COMMAND_RST {
-            return Ok(Outcome::Done(0)); // nothing is kept between calls
+            return Ok(CallOutcome::Done(0)); // nothing is kept between calls
         }
         // Once, into private memory: what is checked is what is compiled.
         let mut bytes = vec![0; args.len()];
@@ -100,16 +100,16 @@ impl Serve for Submits {
             Request::decode(&bytes).map_err(|e| refused(Code::Malformed, e.to_string()))?;
         let verdict = match request.op {
             Op::Submit => self.submit(&request)?,
-            Op::List => self.ask(Wish::List, None),
+            Op::List => self.ask(ModuleRequest::List, None),
             Op::Remove => {
                 let name = request.name.unwrap_or("");
                 let name = own_name(name).map_err(|e| refused(Code::Malformed, e.to_string()))?;
-                self.ask(Wish::Remove { name }, None)
+                self.ask(ModuleRequest::Remove { name }, None)
             }
         };
         let answer = match verdict {
-            Some(Verdict::Done { answer }) => unhex(&answer),
-            Some(Verdict::Refused { code, sentence }) => {
+            Some(ModuleVerdict::Done { answer }) => unhex(&answer),
+            Some(ModuleVerdict::Refused { code, sentence }) => {
                 if code == Code::TooFast.number() {
                     self.pause();
                 }
@@ -124,7 +124,7 @@ impl Serve for Submits {
             )
         })?;
         match out.write(&answer) {
-            true => Ok(Outcome::Done(answer.len())),
+            true => Ok(CallOutcome::Done(answer.len())),
             false => Err(DriverError::too_large(answer.len(), out.capacity())),
         }
     }
@@ -138,12 +138,12 @@ impl Submits {
         std::thread::sleep(AFTER_TOO_FAST);
     }
 
-    fn ask(&self, wish: Wish, file: Option<&OwnedFd>) -> Option<Verdict> {
+    fn ask(&self, wish: ModuleRequest, file: Option<&OwnedFd>) -> Option<ModuleVerdict> {
         let patience = Duration::from_millis(VERDICT_MS.into());
-        self.shared.desk.ask(self.channel, wish, file.map(AsFd::as_fd), patience)
+        self.shared.manager.ask(self.channel, wish, file.map(AsFd::as_fd), patience)
     }
 
-    fn submit(&self, r: &Request<'_>) -> Result<Option<Verdict>, DriverError> {
+    fn submit(&self, r: &Request<'_>) -> Result<Option<ModuleVerdict>, DriverError> {
         let memory_bytes = match r.memory_bytes {
             0 => MEMORY_DEFAULT,
             n if (PAGE_BYTES..=MEMORY_BYTES_MAX).contains(&n) => n,
@@ -166,7 +166,7 @@ impl Submits {
         let hex = |bytes: &[u8]| -> String {
             Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
         };
-        let wish = Wish::Add(Box::new(Offered {
+        let wish = ModuleRequest::Add(Box::new(Offered {
             name,
             version: u32::from(info.version.0) << 16 | u32::from(info.version.1),
             max_args: info.max_args,
@@ -236,7 +236,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 /// A submitted module, with its code where the manager has some that fits.
 pub fn taken(
-    given: Given,
+    given: EngineInputs,
     sha256: &str,
     code: Option<&str>,
     memory_bytes: u64,

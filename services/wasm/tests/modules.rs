@@ -2,7 +2,7 @@
 
 use vfun_sdk::loader::{ArgsAt, OutAt};
 use vfun_sdk::service::{Engine, Serve};
-use vfun_sdk::{Config, DriverError, Outcome, abi};
+use vfun_sdk::{CallOutcome, Config, DriverError, abi};
 use vfun_wasm::limits::{MODULE_BYTES_MAX, PAGE_BYTES};
 use vfun_wasm::{Guest, LoadError, Module};
 
@@ -58,7 +58,7 @@ fn call(guest: &mut Guest, args: &[u8]) -> Result<Vec<u8>, DriverError> {
     Ok(room)
 }
 
-fn rst(guest: &mut Guest) -> Result<Outcome, DriverError> {
+fn rst(guest: &mut Guest) -> Result<CallOutcome, DriverError> {
     guest.run(abi::COMMAND_RST, ArgsAt::private(&[]), OutAt::private(&mut []))
 }
 
@@ -180,7 +180,7 @@ fn rst_forgets_all_that_the_module_kept() {
     let mut guest = open(counter());
     assert_eq!(call(&mut guest, &[]).unwrap(), 1u64.to_le_bytes());
     assert_eq!(call(&mut guest, &[]).unwrap(), 2u64.to_le_bytes());
-    assert_eq!(rst(&mut guest), Ok(Outcome::Done(0)));
+    assert_eq!(rst(&mut guest), Ok(CallOutcome::Done(0)));
     assert_eq!(call(&mut guest, &[]).unwrap(), 1u64.to_le_bytes());
 }
 

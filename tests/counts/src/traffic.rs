@@ -2,7 +2,7 @@
 
 use crate::{Lines, Side, View};
 use std::collections::VecDeque;
-use vfun_ring::{Caller, Looked, Next, Server, Ticket};
+use vfun_ring::{Caller, Next, PollAnswer, Server, Ticket};
 use vfun_wire::Status;
 use vfun_wire::channel::{Command, side_bytes, spaces_off};
 use vfun_wire::limits::INLINE_BYTES;
@@ -65,7 +65,7 @@ impl Channel {
         self.post();
         if self.shape.polled {
             let newest = self.posted.back().expect("just posted");
-            assert_eq!(self.caller.look(newest), Looked::NotYet);
+            assert_eq!(self.caller.look(newest), PollAnswer::NotYet);
         }
         self.serve();
         self.take();
@@ -111,7 +111,7 @@ impl Channel {
 
     fn take(&mut self) {
         let ticket = self.posted.pop_front().expect("a call under way");
-        let Looked::Done(answer) = self.caller.look(&ticket) else { panic!("not answered") };
+        let PollAnswer::Done(answer) = self.caller.look(&ticket) else { panic!("not answered") };
         assert_eq!(answer.len as usize, self.shape.bytes);
         if answer.in_space {
             self.caller.memory().read_bytes(self.space(ticket.cell()), self.shape.bytes);

@@ -4,7 +4,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 use vfun_admin::{Ask, Reply};
-use vfun_ring::{Caller, Looked, Ticket, WindowMemory};
+use vfun_ring::{Caller, PollAnswer, Ticket, WindowMemory};
 use vfun_sdk::abi::BAD_ARGS;
 use vfun_testdriver::Mode;
 use vfun_testdriver::buffer::{Op, args};
@@ -98,11 +98,11 @@ impl App {
 
     fn done(&self, ticket: &Ticket) -> Option<(Status, Vec<u8>)> {
         match self.caller.look(ticket) {
-            Looked::Done(a) => {
+            PollAnswer::Done(a) => {
                 let status = Status::from_wire(a.status).expect("a known status");
                 Some((status, a.inline[..a.len as usize].to_vec()))
             }
-            Looked::NotYet => None,
+            PollAnswer::NotYet => None,
             other => panic!("{other:?}"),
         }
     }

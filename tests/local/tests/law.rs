@@ -1,6 +1,7 @@
 //! The house's laws that a script can check: who may depend on whom, and
 //! where unsafe code may be.
 
+mod names;
 mod reads;
 
 use reads::{Read, reads};
@@ -355,6 +356,35 @@ fn unsafe_code_is_only_where_it_may_be() {
             assert!(!found, "{at}:{}: unsafe code may not be here", n + 1);
         }
     }
+}
+
+/// A name says which type it is, without the module that it is in.
+#[test]
+fn no_crate_has_two_types_of_one_name() {
+    let repo = repo();
+    let sides = ["protocol", "host", "guest", "services", "functions", "cli", "bench"];
+    let (known, mut files, mut found) = (known(&repo), vec![], vec![]);
+    for side in sides {
+        rust_files(&repo.join(side), &mut files);
+    }
+    let mut of_crate: Vec<Vec<(PathBuf, String)>> = known.iter().map(|_| vec![]).collect();
+    for file in files {
+        let at = file.strip_prefix(&repo).expect("inside");
+        let tests = at.iter().any(|part| part == "tests" || part == "tests.rs");
+        let owner = (0..known.len())
+            .filter(|k| at.starts_with(known[*k].folder.join("src")))
+            .max_by_key(|k| known[*k].folder.iter().count());
+        if let Some(owner) = owner.filter(|_| !tests) {
+            let text = std::fs::read_to_string(&file).expect("readable");
+            of_crate[owner].push((at.to_owned(), text));
+        }
+    }
+    for (krate, sources) in known.iter().zip(&of_crate) {
+        found.extend(names::twice(&krate.package, sources));
+    }
+    let looked: usize = of_crate.iter().map(Vec::len).sum();
+    assert!(looked > 300, "the law looked at {looked} files");
+    assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 /// Lines of a function, its head included, above which it has two jobs.

@@ -19,6 +19,7 @@ mod modeldevice;
 mod moving;
 mod opencl;
 mod policy;
+mod projects;
 mod starting;
 mod submit;
 mod takeover;

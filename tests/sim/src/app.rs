@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::service::answer_to;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use vfun_ring::{Caller, Looked, Ticket, WindowMemory};
+use vfun_ring::{Caller, PollAnswer, Ticket, WindowMemory};
 use vfun_wire::channel::Command;
 use vfun_wire::kind::CallsShape;
 use vfun_wire::limits::CREDENTIAL_BYTES;
@@ -337,11 +337,11 @@ impl App {
             let mut left = vec![];
             for (ticket, number) in std::mem::take(&mut c.open) {
                 let how = match c.caller.look_hard(&ticket) {
-                    Looked::NotYet => {
+                    PollAnswer::NotYet => {
                         left.push((ticket, number));
                         continue;
                     }
-                    Looked::Done(a) if a.status == Status::Ok.to_wire() => {
+                    PollAnswer::Done(a) if a.status == Status::Ok.to_wire() => {
                         let got = u64::from_le_bytes(a.inline[..8].try_into().expect("eight"));
                         assert!(
                             a.len == 8 && got == answer_to(number),
@@ -350,7 +350,7 @@ impl App {
                         c.caller.take(ticket);
                         "ok".to_owned()
                     }
-                    Looked::Done(a) => {
+                    PollAnswer::Done(a) => {
                         c.caller.take(ticket);
                         let status = Status::from_wire(a.status);
                         assert!(
@@ -364,11 +364,11 @@ impl App {
                         );
                         format!("status {}", a.status)
                     }
-                    Looked::Broken(reason) => {
+                    PollAnswer::Broken(reason) => {
                         c.broken = true;
                         format!("broken: {reason:?}")
                     }
-                    Looked::Nonsense => panic!("the answer to call {number} makes no sense"),
+                    PollAnswer::Nonsense => panic!("the answer to call {number} makes no sense"),
                 };
                 v.told.push(format!("{}: app {id}: call {number}: {how}", v.now));
                 v.ledger.ended(number, &how);

@@ -8,7 +8,7 @@ use vfun_keeper::Change;
 
 /// What was handed to it besides a note.
 #[derive(Clone)]
-pub enum Held {
+pub enum KeptThing {
     /// A note only.
     Nothing,
     /// A window and the connection of whoever has it.
@@ -21,7 +21,7 @@ pub enum Held {
 #[derive(Clone)]
 pub struct Thing {
     pub note: String,
-    pub held: Held,
+    pub held: KeptThing,
 }
 
 /// See [`vfun_keeper`].
@@ -37,7 +37,7 @@ impl Keeper {
             match &c.note {
                 None => drop(self.things.remove(&c.name)),
                 Some(note) => {
-                    let fresh = || Thing { note: String::new(), held: Held::Nothing };
+                    let fresh = || Thing { note: String::new(), held: KeptThing::Nothing };
                     self.things.entry(c.name.clone()).or_insert_with(fresh).note = note.clone();
                 }
             }
@@ -45,7 +45,7 @@ impl Keeper {
     }
 
     /// Takes a thing with what belongs to it.
-    pub fn hold(&mut self, name: String, note: String, held: Held) {
+    pub fn hold(&mut self, name: String, note: String, held: KeptThing) {
         self.things.insert(name, Thing { note, held });
     }
 
@@ -54,9 +54,9 @@ impl Keeper {
         let (mut pids, mut windows) = (BTreeSet::new(), BTreeSet::new());
         for (name, thing) in &self.things {
             match &thing.held {
-                Held::Nothing => {}
-                Held::Service(pid) => drop(pids.insert(*pid)),
-                Held::Window(_) => {
+                KeptThing::Nothing => {}
+                KeptThing::Service(pid) => drop(pids.insert(*pid)),
+                KeptThing::Window(_) => {
                     let id = name.rsplit('/').next().and_then(|id| id.parse().ok());
                     windows.insert(id.expect("a window's name ends with its number"));
                 }

@@ -11,7 +11,7 @@ use vfun_core::kept::PREFIX;
 use vfun_core::limits::MESSAGES_A_TURN;
 use vfun_core::{Core, Event, Exit, ServiceId, WindowId};
 use vfun_rim::methods::*;
-use vfun_rim::take_up::Left;
+use vfun_rim::take_up::EarlierManager;
 use vfun_rim::window::HostWindow;
 use vfun_rim::{Attached, Rim, Transport};
 
@@ -62,7 +62,9 @@ impl World {
             self.lost_all();
         }
         self.say(|| format!("manager {generation} starts; the keeper has {} things", kept.len()));
-        let left = Left::of(kept.into_iter().map(|(name, thing)| (name, thing.note, thing.held)));
+        let left = EarlierManager::of(
+            kept.into_iter().map(|(name, thing)| (name, thing.note, thing.held)),
+        );
         let notes = left.core.iter().map(|(name, note)| (name.as_str(), note.as_str()));
         let mut core = Core::restore(self.now, generation, self.catalog.clone(), notes)
             .unwrap_or_else(|e| panic!("notes of a manager cannot be read: {e}"));

@@ -1,6 +1,6 @@
 //! The world as a manager's system: see [`System`].
 
-use crate::keeper::Held;
+use crate::keeper::KeptThing;
 use crate::manager::Killed;
 use crate::memory::Memory;
 use crate::plan::Chance;
@@ -16,8 +16,8 @@ use vfun_keeper::{BATCH_BYTES, Change, TooLong};
 use vfun_rim::keep::WindowNote;
 use vfun_rim::methods::*;
 use vfun_rim::window::HostWindow;
-use vfun_rim::{Attached, Heard, Line, Rim, System, Unsent, With};
-use vfun_supervise::{Start, ToService, Wish};
+use vfun_rim::{Attached, Line, Rim, SocketFound, System, Unsent, With};
+use vfun_supervise::{ModuleRequest, Start, ToService};
 use vfun_wire::{Handle, Nack};
 
 /// Which guest has a window, and its memory.
@@ -55,7 +55,7 @@ impl System for World {
     type Process = Service;
     type Peer = Seat;
     type Baton = Baton;
-    type Kept = Held;
+    type Kept = KeptThing;
     type What = ();
 
     fn rim(&self) -> &Rim<Self> {
@@ -181,12 +181,12 @@ impl System for World {
         self.say(|| format!("tell service {service}: {message:?}"));
         Ok(giver)
     }
-    fn receive(&mut self, service: ServiceId) -> Heard {
+    fn receive(&mut self, service: ServiceId) -> SocketFound {
         let pid = self.rim().services.get(&service).map(|s| s.pid);
         let process = pid.and_then(|pid| self.processes.get_mut(&pid));
         match process.and_then(|p| p.outbox.pop_front()) {
-            Some(message) => Heard::Message(message, vec![]),
-            None => Heard::Nothing,
+            Some(message) => SocketFound::Message(message, vec![]),
+            None => SocketFound::Nothing,
         }
     }
     fn kill(&mut self, service: ServiceId) {
@@ -213,7 +213,7 @@ impl System for World {
     // Only the sentence of its end changes by it.
     fn forbidden(&mut self, _: ServiceId, _: u32) {}
     // The core hears of modules as a new catalog.
-    fn wished(&mut self, _: ServiceId, _: u64, _: Handle, _: Wish, _: Vec<OwnedFd>) {}
+    fn wished(&mut self, _: ServiceId, _: u64, _: Handle, _: ModuleRequest, _: Vec<OwnedFd>) {}
 
     fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<TooLong>> {
         let most = self.packet;
@@ -225,12 +225,14 @@ impl System for World {
             Ok(())
         })
     }
-    fn hold(&mut self, name: &str, note: &str, what: vfun_rim::Held) -> io::Result<()> {
+    fn hold(&mut self, name: &str, note: &str, what: vfun_rim::KeptThing) -> io::Result<()> {
         let rim = self.rim();
         let held = match what {
-            vfun_rim::Held::Window(id) => Held::Window(rim.windows[&id].peer.memory.clone()),
-            vfun_rim::Held::Further(_) => Held::Nothing,
-            vfun_rim::Held::Service(id) => Held::Service(rim.services[&id].pid),
+            vfun_rim::KeptThing::Window(id) => {
+                KeptThing::Window(rim.windows[&id].peer.memory.clone())
+            }
+            vfun_rim::KeptThing::Further(_) => KeptThing::Nothing,
+            vfun_rim::KeptThing::Service(id) => KeptThing::Service(rim.services[&id].pid),
         };
         if let Some(keeper) = self.keeper_that_has_all() {
             keeper.hold(name.into(), note.into(), held);
@@ -251,9 +253,9 @@ impl System for World {
         &mut self,
         _: WindowId,
         note: &WindowNote,
-        kept: Held,
+        kept: KeptThing,
     ) -> Result<(HostWindow, Seat), String> {
-        let Held::Window(memory) = kept else { return Err("no memory was kept of it".into()) };
+        let KeptThing::Window(memory) = kept else { return Err("no memory was kept of it".into()) };
         if note.handing {
             return Err("its manager was killed while it told the VM of it".into());
         }
@@ -261,20 +263,25 @@ impl System for World {
         let seat = Seat { guest: memory.guest, memory };
         Ok((window.map_err(|e| e.to_string())?, seat))
     }
-    fn regain_further(&mut self, _: Held) -> Result<OwnedFd, String> {
+    fn regain_further(&mut self, _: KeptThing) -> Result<OwnedFd, String> {
         Err("no VM here has a further window".into())
     }
     fn fresh_key(&mut self) -> [u64; 2] {
         [1, 1]
     }
-    fn regain_service(&mut self, _: ServiceId, _: &str, kept: Held) -> Result<Service, String> {
+    fn regain_service(
+        &mut self,
+        _: ServiceId,
+        _: &str,
+        kept: KeptThing,
+    ) -> Result<Service, String> {
         match kept {
-            Held::Service(pid) => Ok(Service { pid, child: false }),
+            KeptThing::Service(pid) => Ok(Service { pid, child: false }),
             _ => Err("no process was kept of it".into()),
         }
     }
-    fn lost(&mut self, what: vfun_rim::Held, _: &str) {
-        if let vfun_rim::Held::Window(id) = what {
+    fn lost(&mut self, what: vfun_rim::KeptThing, _: &str) {
+        if let vfun_rim::KeptThing::Window(id) = what {
             self.hang_up_window(id);
         }
     }

@@ -121,9 +121,9 @@ pub(crate) fn camel(name: &str) -> String {
     if out.starts_with(|c: char| c.is_ascii_alphabetic()) { out } else { format!("F{out}") }
 }
 
-/// Whether it is a word of C, C++ or Rust, or one that stubs use.
+/// Whether it is a word of C, C++, Rust or Python, or one that stubs use.
 pub(crate) fn is_word(name: &str) -> bool {
-    c::WORDS.contains(&name) || rust::WORDS.contains(&name)
+    [c::WORDS, rust::WORDS, python::WORDS].iter().any(|words| words.contains(&name))
 }
 
 /// A member's name that is a word of the language gets a `_`.

@@ -4,7 +4,7 @@ use super::{Bound, camel, safe};
 use std::fmt::Write;
 use vfun::signature::{Scalar, Signature, Type, Value};
 
-const WORDS: &[&str] = &[
+pub(super) const WORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
     "def", "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import",
     "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "self", "try",

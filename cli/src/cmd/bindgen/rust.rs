@@ -25,11 +25,11 @@ fn param(n: &str) -> String {
     super::safe(&name(n), OWN)
 }
 
-struct Stub<'a> {
+struct RustStub<'a> {
     s: &'a Signature,
 }
 
-impl Stub<'_> {
+impl RustStub<'_> {
     fn ty(&self, ty: &Type) -> String {
         match ty {
             Type::Scalar(s) => s.name().into(),
@@ -257,7 +257,7 @@ pub fn module(functions: &[Bound]) -> String {
     );
     for f in functions {
         let (id, ty) = (name(&identifier(&f.name)), camel(&f.name));
-        let stub = Stub { s: &f.signature };
+        let stub = RustStub { s: &f.signature };
         let _ = write!(
             out,
             "\n/// The function `{}`.\n#[allow(dead_code, unused_mut, clippy::all)]\npub mod {id} {{\n",

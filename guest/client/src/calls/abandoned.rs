@@ -3,7 +3,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use vfun_ring::{Caller, Looked, Memory, Ticket};
+use vfun_ring::{Caller, Memory, PollAnswer, Ticket};
 
 /// Claims between two walks of the list while some of it may be answered.
 const CLAIMS_A_WALK: u32 = 64;
@@ -52,7 +52,7 @@ impl Abandoned {
         let mut i = 0;
         while i < tickets.len() {
             // Nonsense keeps its cell: nobody knows whether the host is done with it.
-            if matches!(caller.look(&tickets[i]), Looked::Done(_)) {
+            if matches!(caller.look(&tickets[i]), PollAnswer::Done(_)) {
                 caller.take(tickets.swap_remove(i));
             } else {
                 i += 1;

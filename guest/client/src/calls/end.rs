@@ -17,13 +17,13 @@ use vfun_wire::channel::{FLAG_DATA, Word0, Word1, in_header, line_off, spaces_of
 use vfun_wire::status::BreakReason;
 
 /// A channel's two sides, for what is to be kept of them.
-pub(super) struct Sides<'a> {
+pub(super) struct ChannelSides<'a> {
     pub memory: &'a WindowMemory,
     pub depth: usize,
     pub cell_bytes: usize,
 }
 
-impl Sides<'_> {
+impl ChannelSides<'_> {
     fn space_off(&self, cell: usize) -> usize {
         spaces_off(self.depth as u16) + cell * self.cell_bytes
     }

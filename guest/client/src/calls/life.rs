@@ -16,21 +16,21 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What the waits of a channel saw of its service.
 #[derive(Default)]
-pub(super) struct Life(Mutex<Seen>);
+pub(super) struct ServiceLife(Mutex<SeenSigns>);
 
 #[derive(Default)]
-struct Seen {
+struct SeenSigns {
     looked: Option<Instant>,
     /// The service's signs of life, and since when they have not moved without a manager.
-    signs: Signs,
+    signs: LifeSigns,
     still: Option<Instant>,
 }
 
 /// The words of a service that move while it lives: its beat without a manager, the
 /// call under way, calls answered.
-type Signs = [u64; 3];
+type LifeSigns = [u64; 3];
 
-impl Life {
+impl ServiceLife {
     /// Looks at a service's words in `memory`; the error of a call that nobody will
     /// answer. `manager_gone` is asked now and then, if the service has not said so.
     pub fn check(
@@ -48,7 +48,7 @@ impl Life {
     fn check_at(
         &self,
         now: Instant,
-        signs: Signs,
+        signs: LifeSigns,
         manager_gone: impl FnOnce() -> bool,
     ) -> Option<Error> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn only_a_service_without_a_manager_must_move() {
-        let (life, start) = (Life::default(), Instant::now());
+        let (life, start) = (ServiceLife::default(), Instant::now());
         let at = |ms: u64, beat, gone: bool| {
             life.check_at(start + Duration::from_millis(ms), [beat, 0, 0], || gone).is_some()
         };
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_service_that_answers_lives_though_its_manager_stands_still() {
-        let (life, start) = (Life::default(), Instant::now());
+        let (life, start) = (ServiceLife::default(), Instant::now());
         let at = |s: u64, answered| {
             life.check_at(start + Duration::from_secs(s), [0, 0, answered], || true).is_some()
         };

@@ -10,11 +10,11 @@ mod results;
 mod tcp;
 mod window;
 
-pub(crate) use open::Placed;
+pub(crate) use open::GrantedChannel;
 pub(crate) use peek::Place;
 pub(crate) use raw::RawLines;
 pub use results::Results;
-pub(crate) use results::{Into, Sink, ToVec, With};
+pub(crate) use results::{IntoBuffer, ReadWith, Sink, ToVec};
 pub(crate) use tcp::TcpCalls;
 pub(crate) use window::WindowCalls;
 
@@ -35,7 +35,7 @@ pub(crate) struct Calls {
 pub(crate) enum Way {
     /// Cells in the window.
     Window(Box<WindowCalls>),
-    /// Frames.
+    /// As frames over a connection to a gateway.
     Tcp(TcpCalls),
     /// Raw lines: no calls at all.
     Floor(RawLines),
@@ -44,14 +44,14 @@ pub(crate) enum Way {
 /// A call under way, to be waited for or abandoned.
 #[derive(Debug)]
 pub(crate) enum Flight {
-    /// In a cell.
+    /// In a cell of the channel.
     Cell(Ticket),
     /// In a frame of this id.
     Frame(u64),
 }
 
 /// What waiting for a call came to.
-pub(crate) enum Landed<T> {
+pub(crate) enum CallEnd<T> {
     /// The call ended so.
     Done(Result<T>),
     /// The time limit passed; the call goes on.
@@ -154,14 +154,19 @@ impl Calls {
     #[inline(never)]
     fn land_elsewhere<S: Sink>(&self, flight: Flight, sink: S) -> Result<S::Out> {
         match self.wait_elsewhere(flight, None, sink) {
-            Landed::Done(result) => result,
-            Landed::Flying(_) => Err(Error::TimedOut(std::time::Duration::ZERO)),
+            CallEnd::Done(result) => result,
+            CallEnd::Flying(_) => Err(Error::TimedOut(std::time::Duration::ZERO)),
         }
     }
 
     /// Waits for a call, at most until `until`.
     #[inline(always)]
-    pub fn wait<S: Sink>(&self, flight: Flight, until: Option<Instant>, sink: S) -> Landed<S::Out> {
+    pub fn wait<S: Sink>(
+        &self,
+        flight: Flight,
+        until: Option<Instant>,
+        sink: S,
+    ) -> CallEnd<S::Out> {
         match (self.window(), flight) {
             (Some(w), Flight::Cell(ticket)) => w.wait(ticket, until, sink),
             (_, flight) => self.wait_elsewhere(flight, until, sink),
@@ -174,11 +179,11 @@ impl Calls {
         flight: Flight,
         until: Option<Instant>,
         sink: S,
-    ) -> Landed<S::Out> {
+    ) -> CallEnd<S::Out> {
         match (self.way(), flight) {
             (Ok(Way::Tcp(t)), Flight::Frame(id)) => t.wait(id, until, sink),
-            (Ok(_), _) => Landed::Done(Err(Self::no_calls())),
-            (Err(e), _) => Landed::Done(Err(e)),
+            (Ok(_), _) => CallEnd::Done(Err(Self::no_calls())),
+            (Err(e), _) => CallEnd::Done(Err(e)),
         }
     }
 

@@ -13,13 +13,13 @@ use vfun_wire::place::ChannelPlace;
 use vfun_wire::range::PlaceError;
 
 /// A channel as the host's answer says, with its handle: checked, and as granted.
-pub(crate) struct Placed {
+pub(crate) struct GrantedChannel {
     pub channel: u64,
     place: ChannelPlace,
     calls: kind::Calls,
 }
 
-impl Placed {
+impl GrantedChannel {
     /// Reads the answer to activate (R-RNG-1, R-RNG-4).
     pub fn read(window: &Window, ack: &[u8], info: &GrantInfo) -> Result<Self> {
         let wrong = |e: PlaceError| Error::HostNonsense(e.to_string());
@@ -35,7 +35,7 @@ impl Placed {
         let calls = kind::Calls::of(&place).ok_or_else(|| {
             Error::HostNonsense("a channel of a kind that was not asked for".into())
         })?;
-        Ok(Placed { channel, place, calls })
+        Ok(GrantedChannel { channel, place, calls })
     }
 
     /// Where to ring and to sleep for it.
@@ -63,7 +63,7 @@ impl WindowCalls {
     /// Takes an activated channel up.
     pub fn open(
         window: Arc<Window>,
-        placed: &Placed,
+        placed: &GrantedChannel,
         info: &GrantInfo,
         policy: &crate::WaitPolicy,
         doorbell: bool,

@@ -1,8 +1,8 @@
 //! Results that are looked at and stay where they are, and calls with a time limit.
 
 use super::results::Sink;
-use super::window::Seen;
-use super::{Calls, Flight, Landed, TcpCalls, Way, WindowCalls};
+use super::window::LookOutcome;
+use super::{CallEnd, Calls, Flight, TcpCalls, Way, WindowCalls};
 use crate::error::{Error, Result};
 use std::time::{Duration, Instant};
 use vfun_ring::Ticket;
@@ -48,8 +48,8 @@ impl Calls {
             e => e,
         })?;
         match self.wait(flight, until, sink) {
-            Landed::Done(result) => result,
-            Landed::Flying(flight) => {
+            CallEnd::Done(result) => result,
+            CallEnd::Flying(flight) => {
                 self.abandon(flight);
                 Err(Error::TimedOut(limit))
             }
@@ -78,8 +78,8 @@ impl WindowCalls {
     fn peek<S: Sink>(&self, ticket: &Ticket, sink: S) -> Option<Result<S::Out>> {
         Some(match self.see(ticket, true) {
             None => Err(self.nobody_left()?),
-            Some(Seen::Answer(outcome)) => self.read_kept(ticket, outcome, sink),
-            Some(Seen::Lost(e)) => Err(e),
+            Some(LookOutcome::Answer(outcome)) => self.read_kept(ticket, outcome, sink),
+            Some(LookOutcome::Lost(e)) => Err(e),
         })
     }
 }

@@ -1,8 +1,8 @@
 //! Raw lines, the app's side: memory, and a way to wake who answers them.
 
-use super::end::Sides;
-use super::life::Life;
-use super::open::Placed;
+use super::end::ChannelSides;
+use super::life::ServiceLife;
+use super::open::GrantedChannel;
 use crate::error::{Error, Result};
 use crate::transport::{BellPlace, Window};
 use std::sync::atomic::{Ordering, fence};
@@ -16,20 +16,20 @@ pub(crate) struct RawLines {
     memory: WindowMemory,
     window: Arc<Window>,
     place: BellPlace,
-    life: Life,
+    life: ServiceLife,
     /// Whether its memory is its own by now.
     cut: Mutex<bool>,
 }
 
 impl RawLines {
     /// Takes an activated channel up.
-    pub fn open(window: Arc<Window>, placed: &Placed) -> Result<Self> {
+    pub fn open(window: Arc<Window>, placed: &GrantedChannel) -> Result<Self> {
         let memory = placed.sides(&window)?;
         Ok(RawLines {
             memory,
             window,
             place: placed.bells(),
-            life: Life::default(),
+            life: ServiceLife::default(),
             cut: Mutex::default(),
         })
     }
@@ -43,7 +43,7 @@ impl RawLines {
     pub fn cut_off(&self) -> Result<()> {
         let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
         if !*cut {
-            Sides { memory: &self.memory, depth: 0, cell_bytes: 0 }.cut_off(&[], &[])?;
+            ChannelSides { memory: &self.memory, depth: 0, cell_bytes: 0 }.cut_off(&[], &[])?;
             *cut = true;
         }
         Ok(())

@@ -45,9 +45,9 @@ impl Sink for ToVec {
 }
 
 /// To the start of a buffer; gives their length.
-pub(crate) struct Into<'a>(pub &'a mut [u8]);
+pub(crate) struct IntoBuffer<'a>(pub &'a mut [u8]);
 
-impl Sink for Into<'_> {
+impl Sink for IntoBuffer<'_> {
     type Out = usize;
     #[inline(always)]
     fn private(self, bytes: &[u8]) -> Result<usize> {
@@ -84,35 +84,35 @@ impl Sink for Into<'_> {
 }
 
 /// Read where they lie, by a function of the caller's.
-pub(crate) struct With<F>(pub F);
+pub(crate) struct ReadWith<F>(pub F);
 
-impl<T, F: FnOnce(Results<'_>) -> T> Sink for With<F> {
+impl<T, F: FnOnce(Results<'_>) -> T> Sink for ReadWith<F> {
     type Out = T;
     fn private(self, bytes: &[u8]) -> Result<T> {
-        Ok((self.0)(Results(Held::Private(bytes))))
+        Ok((self.0)(Results(ResultBytes::Private(bytes))))
     }
     fn shared(self, span: &ReadSpan, off: usize, len: usize) -> Result<T> {
         let part = span.part(off, len).map_err(outside)?;
-        Ok((self.0)(Results(Held::Shared(part))))
+        Ok((self.0)(Results(ResultBytes::Shared(part))))
     }
 }
 
 /// A call's results where they lie, for one look without a copy of the whole.
 /// The host may change them at any time: copy a part out once, check the
 /// copy, use the copy.
-pub struct Results<'a>(Held<'a>);
+pub struct Results<'a>(ResultBytes<'a>);
 
-enum Held<'a> {
+enum ResultBytes<'a> {
     Private(&'a [u8]),
     Shared(ReadSpan),
 }
 
 impl Results<'_> {
-    /// Bytes of results.
+    /// Bytes of results, as the answer says; checked against the cell's room.
     pub fn len(&self) -> usize {
         match &self.0 {
-            Held::Private(b) => b.len(),
-            Held::Shared(s) => s.len(),
+            ResultBytes::Private(b) => b.len(),
+            ResultBytes::Shared(s) => s.len(),
         }
     }
     /// Whether there are none.
@@ -124,18 +124,18 @@ impl Results<'_> {
         let (len, room) = (off.saturating_add(to.len()), self.len());
         let short = || Error::BufferTooSmall { len, room };
         match &self.0 {
-            Held::Private(bytes) => {
+            ResultBytes::Private(bytes) => {
                 to.copy_from_slice(bytes.get(off..len).ok_or_else(short)?);
                 Ok(())
             }
-            Held::Shared(span) => span.read(off, to).map_err(|_| short()),
+            ResultBytes::Shared(span) => span.read(off, to).map_err(|_| short()),
         }
     }
     /// The shared memory itself, if the results lie there.
     pub fn span(&self) -> Option<&ReadSpan> {
         match &self.0 {
-            Held::Private(_) => None,
-            Held::Shared(span) => Some(span),
+            ResultBytes::Private(_) => None,
+            ResultBytes::Shared(span) => Some(span),
         }
     }
 }

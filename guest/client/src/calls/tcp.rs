@@ -1,7 +1,7 @@
 //! Calls in frames to a gateway: copied, pipelined.
 
 use super::results::Sink;
-use super::{Flight, Landed};
+use super::{CallEnd, Flight};
 use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
 use crate::tcp::{Connection, Frame, Load};
@@ -92,8 +92,8 @@ impl TcpCalls {
     pub fn call<S: Sink>(&self, command: Command, args: &[u8], sink: S) -> Result<S::Out> {
         let id = self.submit_until(command, args, None)?;
         match self.wait(id, None, sink) {
-            Landed::Done(result) => result,
-            Landed::Flying(_) => Err(Error::TimedOut(Duration::ZERO)),
+            CallEnd::Done(result) => result,
+            CallEnd::Flying(_) => Err(Error::TimedOut(Duration::ZERO)),
         }
     }
 
@@ -115,11 +115,11 @@ impl TcpCalls {
         sent
     }
 
-    pub fn wait<S: Sink>(&self, id: u64, until: Option<Instant>, sink: S) -> Landed<S::Out> {
+    pub fn wait<S: Sink>(&self, id: u64, until: Option<Instant>, sink: S) -> CallEnd<S::Out> {
         match self.connection.wait(id, until) {
-            Ok(Some(frame)) => Landed::Done(read(&frame, sink)),
-            Ok(None) => Landed::Flying(Flight::Frame(id)),
-            Err(e) => Landed::Done(Err(e)),
+            Ok(Some(frame)) => CallEnd::Done(read(&frame, sink)),
+            Ok(None) => CallEnd::Flying(Flight::Frame(id)),
+            Err(e) => CallEnd::Done(Err(e)),
         }
     }
 

@@ -1,20 +1,22 @@
 //! Calls through a channel in the window: the hot path.
 
 use super::abandoned::Abandoned;
-use super::end::Sides;
-use super::life::Life;
+use super::end::ChannelSides;
+use super::life::ServiceLife;
 use super::results::Sink;
-use super::{Flight, Landed};
+use super::{CallEnd, Flight};
 use crate::buffer::Adopted;
 use crate::error::{DRIVER_SENTENCE, Error, Result};
 use crate::grant::GrantInfo;
-use crate::transport::{BellPlace, Bells, Waiter, Window};
+use crate::transport::{BellPlace, Bells, DoorbellWaiter, Window};
 use crate::wait::{Sleeper, WaitPolicy, wait_long};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use vfun_ring::{Caller, Claim, Glance, Looked, Memory, Outcome, Quick, Ticket, WindowMemory};
-use vfun_wait::Learned;
+use vfun_ring::{
+    Caller, Claim, Memory, Outcome, PollAnswer, PollOutcome, PollQuick, Ticket, WindowMemory,
+};
+use vfun_wait::WaitHistory;
 use vfun_window::{Bell, ReadSpan, ReadWord, Space, Spaces, pause};
 use vfun_wire::channel::{CellState, Command, in_header};
 use vfun_wire::limits::INLINE_BYTES;
@@ -46,15 +48,15 @@ pub(crate) struct WindowCalls {
     bells: Bells,
     deadline: Duration,
     policy: WaitPolicy,
-    learned: Learned,
-    learned_of_claims: Learned,
+    learned: WaitHistory,
+    learned_of_claims: WaitHistory,
     /// The last call after whose post the service was rung; 0: none.
     rung: AtomicU64,
     pub(super) abandoned: Abandoned,
-    life: Life,
+    life: ServiceLife,
     /// A hint: threads that poll at once may lose a count.
     polls: AtomicU32,
-    waiters: Mutex<Vec<Box<dyn Waiter>>>,
+    waiters: Mutex<Vec<Box<dyn DoorbellWaiter>>>,
     /// What rings for programs that wait by a descriptor, once one did.
     bell: OnceLock<Option<Bell>>,
     /// Whether the channel's memory is this process's no longer; see `cut_off`.
@@ -71,7 +73,7 @@ fn name(ticket: &Ticket) -> u64 {
 }
 
 /// What a look that is not in vain found.
-pub(super) enum Seen {
+pub(super) enum LookOutcome {
     Answer(Outcome),
     Lost(Error),
 }
@@ -98,11 +100,11 @@ impl WindowCalls {
             bells,
             deadline: info.deadline,
             policy: if bells.rung { policy } else { policy.without_doorbell() },
-            learned: Learned::default(),
-            learned_of_claims: Learned::default(),
+            learned: WaitHistory::default(),
+            learned_of_claims: WaitHistory::default(),
             rung: AtomicU64::new(0),
             abandoned: Abandoned::default(),
-            life: Life::default(),
+            life: ServiceLife::default(),
             polls: AtomicU32::new(0),
             waiters: Mutex::new(Vec::new()),
             bell: OnceLock::new(),
@@ -112,9 +114,9 @@ impl WindowCalls {
         }
     }
 
-    pub(super) fn sides(&self) -> Sides<'_> {
+    pub(super) fn sides(&self) -> ChannelSides<'_> {
         let (memory, depth) = (self.caller.memory(), self.caller.depth());
-        Sides { memory, depth, cell_bytes: self.cell_bytes }
+        ChannelSides { memory, depth, cell_bytes: self.cell_bytes }
     }
 
     /// Claims, posts, waits, takes.
@@ -152,8 +154,8 @@ impl WindowCalls {
     #[inline(always)]
     pub fn land<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
         match self.first_looks(&ticket) {
-            Quick::Inline(len) => sink.inline(len, &self.caller, ticket),
-            Quick::Space(len) => self.finish_space(ticket, len, sink),
+            PollQuick::Inline(len) => sink.inline(len, &self.caller, ticket),
+            PollQuick::Space(len) => self.finish_space(ticket, len, sink),
             _ => self.land_later(ticket, sink),
         }
     }
@@ -162,8 +164,8 @@ impl WindowCalls {
     #[inline(never)]
     fn land_later<S: Sink>(&self, ticket: Ticket, sink: S) -> Result<S::Out> {
         match self.wait_longer(ticket, None, sink) {
-            Landed::Done(result) => result,
-            Landed::Flying(_) => Err(Error::TimedOut(Duration::ZERO)),
+            CallEnd::Done(result) => result,
+            CallEnd::Flying(_) => Err(Error::TimedOut(Duration::ZERO)),
         }
     }
 
@@ -336,22 +338,27 @@ impl WindowCalls {
 
     /// The looks that every wait begins with.
     #[inline(always)]
-    fn first_looks(&self, ticket: &Ticket) -> Quick {
+    fn first_looks(&self, ticket: &Ticket) -> PollQuick {
         for _ in 0..self.policy.policy().first_looks() {
-            match self.caller.quick(ticket) {
-                Quick::NotYet => pause(),
+            match self.caller.poll_quick(ticket) {
+                PollQuick::NotYet => pause(),
                 found => return found,
             }
         }
-        Quick::NotYet
+        PollQuick::NotYet
     }
 
     /// Waits for an answer and takes it.
     #[inline(always)]
-    pub fn wait<S: Sink>(&self, ticket: Ticket, until: Option<Instant>, sink: S) -> Landed<S::Out> {
+    pub fn wait<S: Sink>(
+        &self,
+        ticket: Ticket,
+        until: Option<Instant>,
+        sink: S,
+    ) -> CallEnd<S::Out> {
         match self.first_looks(&ticket) {
-            Quick::Inline(len) => Landed::Done(sink.inline(len, &self.caller, ticket)),
-            Quick::Space(len) => Landed::Done(self.finish_space(ticket, len, sink)),
+            PollQuick::Inline(len) => CallEnd::Done(sink.inline(len, &self.caller, ticket)),
+            PollQuick::Space(len) => CallEnd::Done(self.finish_space(ticket, len, sink)),
             _ => self.wait_longer(ticket, until, sink),
         }
     }
@@ -363,18 +370,18 @@ impl WindowCalls {
         ticket: Ticket,
         until: Option<Instant>,
         sink: S,
-    ) -> Landed<S::Out> {
-        let seen = match self.caller.glance(&ticket) {
-            Glance::Done(outcome) => Some(Seen::Answer(outcome)),
+    ) -> CallEnd<S::Out> {
+        let seen = match self.caller.poll_outcome(&ticket) {
+            PollOutcome::Done(outcome) => Some(LookOutcome::Answer(outcome)),
             _ => self.wait_on(&ticket, until),
         };
         match seen {
-            Some(Seen::Answer(outcome)) => Landed::Done(self.finish(ticket, outcome, sink)),
-            Some(Seen::Lost(e)) => {
+            Some(LookOutcome::Answer(outcome)) => CallEnd::Done(self.finish(ticket, outcome, sink)),
+            Some(LookOutcome::Lost(e)) => {
                 self.abandon(ticket);
-                Landed::Done(Err(e))
+                CallEnd::Done(Err(e))
             }
-            None => Landed::Flying(Flight::Cell(ticket)),
+            None => CallEnd::Flying(Flight::Cell(ticket)),
         }
     }
 
@@ -382,8 +389,8 @@ impl WindowCalls {
     /// until [`WindowCalls::take`] or [`WindowCalls::keep`].
     pub fn wait_kept(&self, ticket: Ticket) -> Result<(Ticket, Outcome)> {
         match self.wait_on(&ticket, None) {
-            Some(Seen::Answer(outcome)) => Ok((ticket, outcome)),
-            Some(Seen::Lost(e)) => {
+            Some(LookOutcome::Answer(outcome)) => Ok((ticket, outcome)),
+            Some(LookOutcome::Lost(e)) => {
                 self.abandon(ticket);
                 Err(e)
             }
@@ -421,7 +428,7 @@ impl WindowCalls {
 
     /// Waits for an answer and leaves it in its cell.
     pub fn ready(&self, ticket: &Ticket, until: Option<Instant>) -> bool {
-        self.first_looks(ticket) != Quick::NotYet
+        self.first_looks(ticket) != PollQuick::NotYet
             || self.poll(ticket)
             || self.wait_on(ticket, until).is_some()
     }
@@ -452,12 +459,12 @@ impl WindowCalls {
 
     #[cold]
     #[inline(never)]
-    fn wait_on(&self, ticket: &Ticket, until: Option<Instant>) -> Option<Seen> {
+    fn wait_on(&self, ticket: &Ticket, until: Option<Instant>) -> Option<LookOutcome> {
         let rung = self.rung.load(Ordering::Relaxed) == name(ticket);
-        let mut still = Still::default();
+        let mut still = AnswerWatch::default();
         let look = |hard: bool| match self.see(ticket, hard) {
             None if hard => {
-                still.check(self, ticket).or_else(|| self.nobody_left()).map(Seen::Lost)
+                still.check(self, ticket).or_else(|| self.nobody_left()).map(LookOutcome::Lost)
             }
             seen => seen,
         };
@@ -465,19 +472,23 @@ impl WindowCalls {
     }
 
     /// What there is to see of a call; a hard look checks what changes seldom.
-    pub(super) fn see(&self, ticket: &Ticket, hard: bool) -> Option<Seen> {
+    pub(super) fn see(&self, ticket: &Ticket, hard: bool) -> Option<LookOutcome> {
         let looked = if hard { self.caller.look_hard(ticket) } else { self.caller.look(ticket) };
         match looked {
-            Looked::Done(a) => {
-                Some(Seen::Answer(Outcome { status: a.status, len: a.len, in_space: a.in_space }))
-            }
-            Looked::Broken(reason) => Some(Seen::Lost(self.lost(reason))),
-            Looked::Nonsense => Some(Seen::Lost(Error::HostNonsense(format!(
+            PollAnswer::Done(a) => Some(LookOutcome::Answer(Outcome {
+                status: a.status,
+                len: a.len,
+                in_space: a.in_space,
+            })),
+            PollAnswer::Broken(reason) => Some(LookOutcome::Lost(self.lost(reason))),
+            PollAnswer::Nonsense => Some(LookOutcome::Lost(Error::HostNonsense(format!(
                 "the answer in cell {} has an impossible state or length",
                 ticket.cell()
             )))),
-            Looked::NotYet if hard => self.window.check_generation().err().map(Seen::Lost),
-            Looked::NotYet => None,
+            PollAnswer::NotYet if hard => {
+                self.window.check_generation().err().map(LookOutcome::Lost)
+            }
+            PollAnswer::NotYet => None,
         }
     }
 
@@ -492,7 +503,7 @@ impl WindowCalls {
             return sink.inline(answer.len as usize, &self.caller, ticket);
         }
         // Frees the cell even if the sink panics.
-        let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
+        let taken = FreedOnDrop { caller: &self.caller, ticket: Some(ticket) };
         match &taken.ticket {
             Some(ticket) => self.read_kept(ticket, answer, sink),
             None => Err(Error::Released),
@@ -502,7 +513,7 @@ impl WindowCalls {
     /// The same for results in the cell's data space.
     #[inline(never)]
     fn finish_space<S: Sink>(&self, ticket: Ticket, len: usize, sink: S) -> Result<S::Out> {
-        let taken = Taken { caller: &self.caller, ticket: Some(ticket) };
+        let taken = FreedOnDrop { caller: &self.caller, ticket: Some(ticket) };
         let Some(ticket) = &taken.ticket else { return Err(Error::Released) };
         let done = sink.shared(&self.results, ticket.cell() * self.cell_bytes, len);
         // What was read while the channel was let go of is not used.
@@ -551,12 +562,12 @@ impl WindowCalls {
 }
 
 /// A cell that is freed when this goes.
-struct Taken<'a> {
+struct FreedOnDrop<'a> {
     caller: &'a Caller<WindowMemory>,
     ticket: Option<Ticket>,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for FreedOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.caller.take(ticket);
@@ -566,9 +577,9 @@ impl Drop for Taken<'_> {
 
 /// Tells a slow channel from one that nobody serves: calls answered since.
 #[derive(Default)]
-struct Still(Option<(Instant, u64)>);
+struct AnswerWatch(Option<(Instant, u64)>);
 
-impl Still {
+impl AnswerWatch {
     fn check(&mut self, w: &WindowCalls, ticket: &Ticket) -> Option<Error> {
         if w.deadline.is_zero() || w.caller.waits_for_event(ticket) {
             self.0 = None;
@@ -596,7 +607,7 @@ impl Sleeper for WindowCalls {
         }
     }
 
-    fn declare(&self) -> Option<Box<dyn Waiter>> {
+    fn declare(&self) -> Option<Box<dyn DoorbellWaiter>> {
         if !self.bells.rung {
             return None;
         }
@@ -607,7 +618,7 @@ impl Sleeper for WindowCalls {
         Some(waiter)
     }
 
-    fn awake(&self, waiter: Box<dyn Waiter>) {
+    fn awake(&self, waiter: Box<dyn DoorbellWaiter>) {
         self.caller.declare_awake();
         self.waiters.lock().unwrap_or_else(|e| e.into_inner()).push(waiter);
     }
@@ -622,8 +633,8 @@ struct NoBell;
 
 impl Sleeper for NoBell {
     fn nudge(&self) {}
-    fn declare(&self) -> Option<Box<dyn Waiter>> {
+    fn declare(&self) -> Option<Box<dyn DoorbellWaiter>> {
         None
     }
-    fn awake(&self, _: Box<dyn Waiter>) {}
+    fn awake(&self, _: Box<dyn DoorbellWaiter>) {}
 }

@@ -22,14 +22,14 @@ impl From<Error> for Failure {
 
 pub(super) type Edge<T> = Result<T, Failure>;
 
-struct Last {
+struct LastError {
     sentence: CString,
     advice: CString,
     code: i32,
 }
 
 thread_local! {
-    static LAST: RefCell<Last> = RefCell::new(Last {
+    static LAST: RefCell<LastError> = RefCell::new(LastError {
         sentence: CString::default(),
         advice: CString::default(),
         code: 0,
@@ -39,7 +39,9 @@ thread_local! {
 fn remember(sentence: String, advice: String, code: i32) {
     // A sentence may quote bytes of the host's; C's end at the first zero.
     let c = |s: String| CString::new(s.replace('\0', "?")).unwrap_or_default();
-    LAST.with_borrow_mut(|last| *last = Last { sentence: c(sentence), advice: c(advice), code });
+    LAST.with_borrow_mut(|last| {
+        *last = LastError { sentence: c(sentence), advice: c(advice), code }
+    });
 }
 
 /// Runs an edge function's body.

@@ -4,7 +4,7 @@ use super::edge::{self, Edge, Failure, edge, given, put, taken};
 use super::function::{finish, vfun_function};
 use super::status::vfun_status;
 use super::waiter::limit;
-use crate::calls::{Flight, Into, Landed, Place};
+use crate::calls::{CallEnd, Flight, IntoBuffer, Place};
 use crate::error::{Error, Result};
 use crate::function::Active;
 use crate::waiter::InFlight;
@@ -46,9 +46,9 @@ impl vfun_pending {
     fn land(&mut self, limit: Option<Duration>, results: &mut [u8]) -> Edge<Result<usize>> {
         let flight = self.flight.take().ok_or(WAITED_FOR)?;
         let until = limit.and_then(|l| Instant::now().checked_add(l));
-        match self.function.calls.wait(flight, until, Into(results)) {
-            Landed::Done(done) => Ok(done),
-            Landed::Flying(flight) => {
+        match self.function.calls.wait(flight, until, IntoBuffer(results)) {
+            CallEnd::Done(done) => Ok(done),
+            CallEnd::Flying(flight) => {
                 self.flight = Some(flight);
                 Err(Error::TimedOut(limit.unwrap_or_default()).into())
             }

@@ -5,7 +5,7 @@ use super::function::vfun_function;
 use super::pending::vfun_pending;
 use super::status::vfun_status;
 use crate::function::Active;
-use crate::slot::Held;
+use crate::slot::BorrowedCell;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// thread at a time may use it.
 pub struct vfun_slot {
     function: Arc<Active>,
-    held: Option<Held>,
+    held: Option<BorrowedCell>,
 }
 
 impl Drop for vfun_slot {
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn vfun_borrow(
             put(bytes, std::ptr::null_mut(), "bytes is null")?;
             put(room, 0, "room is null")?;
             let function = given(function, "function is null")?.function.inner.clone();
-            let held = Held::borrow(&function)?;
+            let held = BorrowedCell::borrow(&function)?;
             // Boxed first: bytes that lie in the slot itself must not move.
             let mut lent = Box::new(vfun_slot { function, held: Some(held) });
             if let Some(held) = &mut lent.held {

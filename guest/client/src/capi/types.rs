@@ -57,7 +57,7 @@ pub enum vfun_preference {
     Any = 0,
     /// Hardware or a refusal.
     Hardware = 1,
-    /// Software.
+    /// In software, on the host's processors.
     Software = 2,
 }
 
@@ -70,7 +70,7 @@ pub struct vfun_function_options {
     pub size: usize,
     /// major << 16 | minor; 0 for any.
     pub version: u32,
-    /// A vfun_preference.
+    /// One of enum vfun_preference.
     pub preference: u32,
     /// Calls that can be under way at once, a power of two; 0 for the default.
     pub depth: u32,
@@ -91,19 +91,19 @@ pub struct vfun_function_options {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vfun_session_info {
-    /// The client's name.
+    /// Name of the client, UTF-8, zero-terminated.
     pub client: [c_char; VFUN_NAME_ROOM],
     /// The path in use: host, ivshmem or tcp.
     pub transport: [c_char; VFUN_TRANSPORT_ROOM],
     /// 1 if sleepers are woken by a doorbell.
     pub doorbell: u8,
-    /// clientID.
+    /// Number of the client on its host.
     pub client_id: u32,
-    /// AppID.
+    /// Number of this session among the client's apps.
     pub app_id: u32,
     /// Protocol version in force.
     pub protocol: u32,
-    /// Features in force.
+    /// Features that both the library and the host offered, a bit each.
     pub features: u64,
     /// Bytes of the window; 0 over TCP.
     pub window_bytes: u64,
@@ -115,15 +115,15 @@ pub struct vfun_session_info {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vfun_offer {
-    /// Its name.
+    /// Its name, UTF-8, zero-terminated.
     pub name: [c_char; VFUN_NAME_ROOM],
-    /// functionID.
+    /// Number of the function on its host.
     pub function_id: u32,
     /// major << 16 | minor.
     pub version: u32,
-    /// Longest arguments, bytes.
+    /// Longest arguments of a call, bytes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes.
     pub max_result: u32,
     /// Where it can run: bit 1 software, 2 GPU, 3 FPGA, 4 simulated FPGA.
     pub locations: u32,
@@ -149,13 +149,13 @@ pub struct vfun_code {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vfun_description {
-    /// functionID.
+    /// Number of the function on its host.
     pub function_id: u32,
     /// major << 16 | minor.
     pub version: u32,
-    /// Longest arguments, bytes.
+    /// Longest arguments of a call, bytes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Longest results of a call, bytes.
     pub max_result: u32,
     /// Fingerprint of the signature; 0 if the function has none.
     pub signature: u64,
@@ -167,7 +167,7 @@ pub struct vfun_description {
 pub struct vfun_grant_info {
     /// Its handle, for the host's own tools.
     pub grant: u64,
-    /// functionID.
+    /// Number of the function on its host.
     pub function_id: u32,
     /// major << 16 | minor.
     pub version: u32,

@@ -24,7 +24,7 @@ pub(super) struct ControlCell<'a> {
 
 /// What was last seen of another app's claim, and since when.
 #[derive(Clone, Copy)]
-struct Seen {
+struct SeenClaim {
     claim: u64,
     beat: u64,
     since: Instant,
@@ -34,7 +34,7 @@ struct Seen {
 pub(super) fn claim(pages: &ControlPages, timeout: Duration) -> Result<ControlCell<'_>> {
     let token = random::token();
     let start = Instant::now();
-    let mut seen: [Option<Seen>; CONTROL_CELLS] = [None; CONTROL_CELLS];
+    let mut seen: [Option<SeenClaim>; CONTROL_CELLS] = [None; CONTROL_CELLS];
     loop {
         // Apps begin at different cells, so that they seldom meet.
         for n in 0..CONTROL_CELLS {
@@ -80,7 +80,7 @@ impl ControlCell<'_> {
         posted.seq != self.answered().seq
     }
 
-    fn try_take(&self, seen: &mut Option<Seen>) -> bool {
+    fn try_take(&self, seen: &mut Option<SeenClaim>) -> bool {
         let claim = self.load(WORD_CLAIM);
         if self.pending() {
             *seen = None;
@@ -96,7 +96,7 @@ impl ControlCell<'_> {
                     }
                 }
                 _ => {
-                    *seen = Some(Seen { claim, beat, since: now });
+                    *seen = Some(SeenClaim { claim, beat, since: now });
                     return false;
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::cell::{ControlCell, claim};
 use crate::error::{Error, Result};
-use crate::transport::{BellPlace, Bells, ControlPages, Waiter, Window};
+use crate::transport::{BellPlace, Bells, ControlPages, DoorbellWaiter, Window};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -122,7 +122,7 @@ impl WindowControl {
         let waiter = || self.window.transport.waiter(BellPlace::CONTROL)?.ok();
         let mut waiter = self.bells.rung.then(waiter).flatten();
         let mut sleep = if waiter.is_some() { Duration::from_millis(1) } else { TIMED_SLEEP.0 };
-        let mut life = Life::new(self);
+        let mut life = HostLife::new(self);
         let mut rung = Instant::now();
         loop {
             if let Some(a) = self.sleep(waiter.as_deref_mut(), sleep, look)? {
@@ -150,7 +150,7 @@ impl WindowControl {
     /// Declares sleep, looks once more, sleeps, looks again.
     fn sleep(
         &self,
-        waiter: Option<&mut (dyn Waiter + 'static)>,
+        waiter: Option<&mut (dyn DoorbellWaiter + 'static)>,
         timeout: Duration,
         look: impl Fn() -> Result<Option<Posted>>,
     ) -> Result<Option<Posted>> {
@@ -203,17 +203,17 @@ impl WindowControl {
 }
 
 /// Whether a host without a doorbell still looks at its control cells.
-struct Life<'a> {
+struct HostLife<'a> {
     control: &'a WindowControl,
     beat: u64,
     moved: Instant,
     away: Option<Instant>,
 }
 
-impl<'a> Life<'a> {
+impl<'a> HostLife<'a> {
     fn new(control: &'a WindowControl) -> Self {
         let beat = control.window.host_word(HOST_BEAT_OFF);
-        Life { control, beat, moved: Instant::now(), away: None }
+        HostLife { control, beat, moved: Instant::now(), away: None }
     }
 
     fn check(&mut self) -> Result<()> {

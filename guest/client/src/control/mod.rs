@@ -24,7 +24,7 @@ pub(crate) enum Control {
     Window(WindowControl),
     /// By the guest's kernel module, which uses these cells for this process.
     Module(Arc<Module>, Arc<Window>),
-    /// In frames.
+    /// As frames over a connection to a gateway.
     Tcp(Arc<Connection>),
 }
 

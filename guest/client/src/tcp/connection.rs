@@ -31,7 +31,7 @@ const ONE_PIECE: usize = 64 << 10;
 /// Frames that one [`Connection::poll`] reads at most, so that it stays short.
 const POLL_FRAMES: usize = 64;
 
-/// A connection, attached.
+/// A TCP or TLS connection to a gateway that has let this client in.
 pub(crate) struct Connection {
     line: Line,
     writing: Mutex<()>,
@@ -45,7 +45,7 @@ pub(crate) type Load = Arc<AtomicUsize>;
 
 struct Shared {
     /// By id: what was asked and not taken yet.
-    asked: HashMap<u64, Asked>,
+    asked: HashMap<u64, AwaitedAnswer>,
     /// Here while nobody reads.
     reader: Option<Reader>,
     dead: Option<String>,
@@ -53,12 +53,12 @@ struct Shared {
     listening: Vec<Weak<Bell>>,
 }
 
-struct Asked {
-    state: State,
+struct AwaitedAnswer {
+    state: AnswerState,
     load: Option<Load>,
 }
 
-enum State {
+enum AnswerState {
     Waiting,
     Abandoned,
     Arrived(Frame),
@@ -161,7 +161,7 @@ impl Connection {
         {
             let mut shared = self.lock();
             check_alive(&shared)?;
-            shared.asked.insert(id, Asked { state: State::Waiting, load });
+            shared.asked.insert(id, AwaitedAnswer { state: AnswerState::Waiting, load });
         }
         let sent = self.send(&head, body, bytes);
         if let Err(e) = sent {
@@ -181,7 +181,7 @@ impl Connection {
         }
         let mut shared = self.lock();
         match shared.asked.remove(&id).map(|a| a.state) {
-            Some(State::Arrived(frame)) => Ok(Some(frame)),
+            Some(AnswerState::Arrived(frame)) => Ok(Some(frame)),
             _ => match check_alive(&shared) {
                 Err(e) => Err(e),
                 Ok(()) => Err(Error::HostNonsense(format!("answer {id} was taken already"))),
@@ -226,7 +226,7 @@ impl Connection {
         }
         let shared = self.lock();
         match shared.asked.get(&id).map(|a| &a.state) {
-            Some(State::Arrived(frame)) => Some(Ok(read(frame))),
+            Some(AnswerState::Arrived(frame)) => Some(Ok(read(frame))),
             _ => check_alive(&shared).err().map(Err),
         }
     }
@@ -257,10 +257,10 @@ impl Connection {
         let mut shared = self.lock();
         if let Some(asked) = shared.asked.get_mut(&id) {
             match asked.state {
-                State::Arrived(_) => {
+                AnswerState::Arrived(_) => {
                     shared.asked.remove(&id);
                 }
-                _ => asked.state = State::Abandoned,
+                _ => asked.state = AnswerState::Abandoned,
             }
         }
     }
@@ -364,23 +364,26 @@ fn check_alive(shared: &Shared) -> Result<()> {
 impl Shared {
     fn settled(&self, id: u64) -> bool {
         self.dead.is_some()
-            || !matches!(self.asked.get(&id), Some(Asked { state: State::Waiting, .. }))
+            || !matches!(
+                self.asked.get(&id),
+                Some(AwaitedAnswer { state: AnswerState::Waiting, .. })
+            )
     }
 
     fn arrivals(&self) -> usize {
-        self.asked.values().filter(|a| matches!(a.state, State::Arrived(_))).count()
+        self.asked.values().filter(|a| matches!(a.state, AnswerState::Arrived(_))).count()
     }
 
     fn deliver(&mut self, frame: Frame) {
         let id = frame.id;
         match self.asked.get_mut(&id) {
-            Some(asked) if !matches!(asked.state, State::Arrived(_)) => {
+            Some(asked) if !matches!(asked.state, AnswerState::Arrived(_)) => {
                 if let Some(load) = asked.load.take() {
                     load.fetch_sub(1, Ordering::Release);
                 }
                 match asked.state {
-                    State::Abandoned => drop(self.asked.remove(&id)),
-                    _ => asked.state = State::Arrived(frame),
+                    AnswerState::Abandoned => drop(self.asked.remove(&id)),
+                    _ => asked.state = AnswerState::Arrived(frame),
                 }
             }
             _ => self.die(format!("it answered {id}, which was not asked or was answered before")),

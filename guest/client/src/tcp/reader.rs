@@ -13,7 +13,7 @@ use zerocopy::FromBytes;
 const FETCH: usize = 64 << 10;
 const HEAD: usize = size_of::<FrameHead>();
 
-/// A frame, private.
+/// A frame in private memory, whole.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub kind: u16,
@@ -24,11 +24,11 @@ pub(crate) struct Frame {
 /// How long to wait for a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Patience {
-    /// Not at all.
+    /// Takes what is there and does not wait.
     Now,
-    /// Until then.
+    /// Waits until then.
     Until(Instant),
-    /// For ever.
+    /// Waits for as long as the connection is there.
     Always,
 }
 

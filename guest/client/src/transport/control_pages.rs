@@ -17,7 +17,7 @@ pub(crate) struct ControlPages {
 }
 
 impl ControlPages {
-    /// Maps them.
+    /// Maps the pages of a window.
     pub fn open(window: Arc<Window>) -> Result<Self> {
         let transport: &dyn Transport = &*window.transport;
         let guest =

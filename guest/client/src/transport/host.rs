@@ -1,7 +1,7 @@
 //! The manager of this machine: one question over its socket brings the
 //! window and its bells; then the socket only says that both sides live.
 
-use super::{BellPlace, Bells, Transport, Waiter};
+use super::{BellPlace, Bells, DoorbellWaiter, Transport};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -123,9 +123,9 @@ impl Transport for Host {
             bell.ring();
         }
     }
-    fn waiter(&self, at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
+    fn waiter(&self, at: BellPlace) -> Option<std::io::Result<Box<dyn DoorbellWaiter>>> {
         let bell = self.inn.get(usize::from(at.inn))?;
-        Some(BellWaiter::new(bell).map(|w| Box::new(w) as Box<dyn Waiter>))
+        Some(BellWaiter::new(bell).map(|w| Box::new(w) as Box<dyn DoorbellWaiter>))
     }
     fn bell(&self, at: BellPlace) -> Option<std::io::Result<Bell>> {
         self.inn.get(usize::from(at.inn)).cloned().map(Ok)
@@ -145,7 +145,7 @@ impl Transport for Host {
     }
 }
 
-impl Waiter for BellWaiter {
+impl DoorbellWaiter for BellWaiter {
     fn wait(&mut self, timeout: Duration) {
         // A wait that fails is a look too early: whoever waits looks again.
         if BellWaiter::wait(self, Some(timeout)).is_err() {

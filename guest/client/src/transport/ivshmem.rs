@@ -4,7 +4,7 @@
 
 use super::pci::{Device, devices};
 use super::window::client_of;
-use super::{BellPlace, Bells, Transport, Waiter};
+use super::{BellPlace, Bells, DoorbellWaiter, Transport};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
@@ -141,7 +141,7 @@ impl Transport for Ivshmem {
             registers.store32(REG_DOORBELL, ring_host(at.out));
         }
     }
-    fn waiter(&self, _at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
+    fn waiter(&self, _at: BellPlace) -> Option<std::io::Result<Box<dyn DoorbellWaiter>>> {
         None
     }
     fn bell(&self, _at: BellPlace) -> Option<std::io::Result<Bell>> {

@@ -57,7 +57,7 @@ impl Places {
 }
 
 /// What a window is asked for with.
-pub(crate) struct Asked<'a> {
+pub(crate) struct WindowRequest<'a> {
     pub places: &'a Places,
     /// For the manager of this machine.
     pub question: &'a Attach,
@@ -67,7 +67,10 @@ pub(crate) struct Asked<'a> {
 
 /// Reaches the window of an endpoint whose control cells this process writes itself;
 /// `None` if it has none.
-pub(crate) fn open(endpoint: &Endpoint, a: &Asked<'_>) -> Option<Result<Arc<dyn Transport>>> {
+pub(crate) fn open(
+    endpoint: &Endpoint,
+    a: &WindowRequest<'_>,
+) -> Option<Result<Arc<dyn Transport>>> {
     Some(match endpoint {
         Endpoint::Host(at) => host::attach(at.as_deref(), a.question),
         Endpoint::Ivshmem(at) => ivshmem::open(&a.places.pci, at.as_deref(), a.client),
@@ -120,7 +123,7 @@ pub(crate) trait Transport: Send + Sync {
     /// Wakes those who sleep on the other side of `at`. Only with [`Bells::ring`].
     fn ring(&self, _at: BellPlace) {}
     /// A place for one thread to sleep at `at`; `None` without [`Bells::rung`].
-    fn waiter(&self, _at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
+    fn waiter(&self, _at: BellPlace) -> Option<std::io::Result<Box<dyn DoorbellWaiter>>> {
         None
     }
     /// What rings when the other side wakes sleepers at `at`, for those who listen by
@@ -167,7 +170,7 @@ impl BellPlace {
 }
 
 /// One thread's place to sleep on a doorbell.
-pub(crate) trait Waiter: Send {
+pub(crate) trait DoorbellWaiter: Send {
     /// Sleeps until rung or `timeout` passes; rings from before may count.
     fn wait(&mut self, timeout: Duration);
 }

@@ -8,12 +8,12 @@ use vfun_wire::ivshmem::{PCI_DEVICE, PCI_VENDOR};
 /// Where Linux lists PCI devices.
 pub(crate) const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 
-/// An ivshmem device.
+/// An ivshmem device on this machine's PCI bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// Its PCI address.
+    /// Address on the PCI bus, such as `0000:00:05.0`.
     pub address: String,
-    /// Its folder.
+    /// Its folder in sysfs.
     folder: PathBuf,
 }
 

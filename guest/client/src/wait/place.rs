@@ -2,9 +2,9 @@
 
 use super::policy::WaitPolicy;
 use super::slack::Slack;
-use crate::transport::Waiter;
+use crate::transport::DoorbellWaiter;
 use std::time::{Duration, Instant};
-use vfun_wait::{Learned, Place, clock, wait};
+use vfun_wait::{WaitHistory, WaitSteps, clock, wait};
 use vfun_window::pause;
 
 /// Longest sleep with a doorbell: the channel and the window are checked this often.
@@ -20,9 +20,9 @@ pub(crate) trait Sleeper {
     /// Makes sure that the other side is awake.
     fn nudge(&self);
     /// Takes a place to sleep and declares it; `None` without a doorbell.
-    fn declare(&self) -> Option<Box<dyn Waiter>>;
+    fn declare(&self) -> Option<Box<dyn DoorbellWaiter>>;
     /// Takes the declaration back, and the place.
-    fn awake(&self, waiter: Box<dyn Waiter>);
+    fn awake(&self, waiter: Box<dyn DoorbellWaiter>);
     /// Whether an answer is about to come, although nobody serves just now.
     fn soon(&self) -> bool {
         false
@@ -34,18 +34,18 @@ pub(crate) trait Sleeper {
 /// `rung`: the other side was rung after what is waited for was posted.
 pub(crate) fn wait_long<T>(
     policy: &WaitPolicy,
-    learned: &Learned,
+    learned: &WaitHistory,
     sleeper: &impl Sleeper,
     rung: bool,
     until: Option<Instant>,
     look: impl FnMut(bool) -> Option<T>,
 ) -> Option<T> {
     let began = None;
-    let mut here = Here { sleeper, look, until, rung, began, waiter: None, slack: None };
+    let mut here = LongWait { sleeper, look, until, rung, began, waiter: None, slack: None };
     wait(policy.policy(), learned, &mut here)
 }
 
-struct Here<'a, S, F> {
+struct LongWait<'a, S, F> {
     sleeper: &'a S,
     look: F,
     until: Option<Instant>,
@@ -53,11 +53,11 @@ struct Here<'a, S, F> {
     /// When the first sleep began, by the clock of waits.
     began: Option<u64>,
     /// Where to sleep, while sleep is declared.
-    waiter: Option<Box<dyn Waiter>>,
+    waiter: Option<Box<dyn DoorbellWaiter>>,
     slack: Option<Slack>,
 }
 
-impl<T, S: Sleeper, F: FnMut(bool) -> Option<T>> Place for Here<'_, S, F> {
+impl<T, S: Sleeper, F: FnMut(bool) -> Option<T>> WaitSteps for LongWait<'_, S, F> {
     /// `None`: the time limit has passed.
     type Found = Option<T>;
 

@@ -35,7 +35,7 @@ impl WaitPolicy {
     pub fn hybrid() -> Self {
         WaitMode::Hybrid.into()
     }
-    /// Never sleeps.
+    /// Looks all the time and never sleeps.
     pub fn spin() -> Self {
         WaitMode::Spin.into()
     }
@@ -51,7 +51,6 @@ impl WaitPolicy {
     pub(crate) fn without_doorbell(self) -> Self {
         WaitPolicy(self.0.without_doorbell())
     }
-    /// Its mode.
     pub fn mode(&self) -> WaitMode {
         self.0.mode()
     }

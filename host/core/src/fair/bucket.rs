@@ -22,7 +22,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// A bucket that is full at first.
     pub fn new(rate: Rate, now: u64) -> Self {
         Bucket { rate, level: u64::from(rate.burst) * 1000, owed: 0, at: now }
     }

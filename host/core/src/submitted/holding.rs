@@ -45,7 +45,6 @@ impl PartialEq for Print {
 pub struct KeptCode {
     /// Its digest, which is its file's name.
     pub sha256: String,
-    /// Bytes.
     pub bytes: u64,
     /// Which build of the service's program made it; another one makes its own.
     pub program: String,

@@ -24,14 +24,13 @@ use vfun_wire::version::FunctionVersion;
 /// Why a wish was not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// For programs.
+    /// Which refusal it is, for programs.
     pub code: Code,
-    /// For people.
+    /// Why, as a sentence for people.
     pub sentence: String,
 }
 
 impl Refused {
-    /// With its sentence.
     pub fn new(code: Code, sentence: impl Into<String>) -> Self {
         Refused { code, sentence: sentence.into() }
     }

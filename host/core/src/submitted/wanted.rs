@@ -14,7 +14,7 @@ use vfun_wire::limits::{CELL_BYTES_MAX, DEADLINE_MS_MAX, SIGNATURE_BYTES};
 pub struct Wanted {
     /// As it was said, with lengths cut to what the signature allows.
     pub offered: Offered,
-    /// Its signature.
+    /// Absent where the module takes and gives bytes.
     pub signature: Option<Signature>,
 }
 

@@ -69,7 +69,7 @@ impl Program {
         Program(p)
     }
 
-    /// Its instructions.
+    /// The instructions, each packed into a word.
     pub fn words(self) -> Vec<u64> {
         self.0
     }

@@ -31,9 +31,9 @@ const LAST_ROWS: Duration = Duration::from_secs(2);
 /// Somebody who asks through the admin socket, as the kernel tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Who {
-    /// User.
+    /// User that the process runs as.
     pub uid: u32,
-    /// Process.
+    /// Number of the process, as the manager sees it.
     pub pid: i32,
     /// The program it runs, if that can be seen.
     pub command: String,
@@ -52,7 +52,7 @@ impl Who {
     }
 }
 
-/// Where rows go.
+/// Hands rows of the audit log to the thread that writes them.
 pub struct Audit {
     to: Option<SyncSender<Message>>,
     pace: Arc<Mutex<Pace>>,
@@ -85,7 +85,7 @@ impl Audit {
         let (end, done) = sync_channel(1);
         let pace = Arc::new(Mutex::new(Pace::default()));
         let (path, theirs) = (path.to_owned(), pace.clone());
-        let writer = Writer { path: path.clone(), store: None, pace: theirs, said: None };
+        let writer = AuditWriter { path: path.clone(), store: None, pace: theirs, said: None };
         std::thread::Builder::new().name("audit".into()).spawn(move || {
             writer.run(&from);
             let _ = end.send(());
@@ -136,8 +136,8 @@ impl Audit {
             (client, _) => client.to_owned(),
         };
         let missing = match lock(&self.pace).may(now_ms(), &about, r.nack.code) {
-            pace::May::Yes { missing } => missing,
-            pace::May::No { first } => {
+            pace::RecordDecision::Yes { missing } => missing,
+            pace::RecordDecision::No { first } => {
                 if first {
                     self.send(Message::LeftOut);
                 }
@@ -194,7 +194,7 @@ impl Drop for Audit {
     }
 }
 
-struct Writer {
+struct AuditWriter {
     path: std::path::PathBuf,
     store: Option<Store>,
     pace: Arc<Mutex<Pace>>,
@@ -202,7 +202,7 @@ struct Writer {
     said: Option<std::time::Instant>,
 }
 
-impl Writer {
+impl AuditWriter {
     fn run(mut self, from: &Receiver<Message>) {
         let mut left_out = false;
         loop {

@@ -37,7 +37,7 @@ pub struct Pace {
 
 /// Whether a refusal is recorded.
 #[derive(Debug, PartialEq, Eq)]
-pub enum May {
+pub enum RecordDecision {
     /// With the number of those before it that were not.
     Yes { missing: u64 },
     /// It is counted; the first one since the last that was recorded or told of.
@@ -46,7 +46,7 @@ pub enum May {
 
 impl Pace {
     /// Whether a refusal of this client, of this kind, is recorded now.
-    pub fn may(&mut self, now: i64, who: &str, code: NackCode) -> May {
+    pub fn may(&mut self, now: i64, who: &str, code: NackCode) -> RecordDecision {
         let about = (who.to_owned(), code.to_wire());
         if !self.about.contains_key(&about) && self.about.len() >= APART {
             self.about.retain(|_, o| o.left_out > 0 || o.even > now);
@@ -58,13 +58,13 @@ impl Pace {
         one.even = one.even.clamp(now, now + BURST * EVERY_MS);
         if one.even + EVERY_MS <= now + BURST * EVERY_MS {
             one.even += EVERY_MS;
-            return May::Yes { missing: std::mem::take(&mut one.left_out) };
+            return RecordDecision::Yes { missing: std::mem::take(&mut one.left_out) };
         }
         if one.left_out == 0 {
             one.since = now;
         }
         one.left_out += 1;
-        May::No { first: one.left_out == 1 }
+        RecordDecision::No { first: one.left_out == 1 }
     }
 
     /// How many were left out of whom and of which kind, where that is due to be said, and
@@ -92,24 +92,28 @@ mod tests {
     fn a_flood_is_a_few_lines_and_a_number() {
         let mut p = Pace::default();
         let flood: Vec<_> = (0..1000).map(|_| p.may(5, "vm1", NO)).collect();
-        let yes = flood.iter().filter(|m| **m == May::Yes { missing: 0 }).count();
+        let yes = flood.iter().filter(|m| **m == RecordDecision::Yes { missing: 0 }).count();
         assert_eq!(yes as i64, BURST);
-        assert_eq!(flood.iter().filter(|m| **m == May::No { first: true }).count(), 1);
-        assert_eq!(p.may(5, "vm2", NO), May::Yes { missing: 0 }, "others are heard");
+        assert_eq!(flood.iter().filter(|m| **m == RecordDecision::No { first: true }).count(), 1);
+        assert_eq!(p.may(5, "vm2", NO), RecordDecision::Yes { missing: 0 }, "others are heard");
         let other = p.may(5, "vm1", NackCode::OverQuota);
-        assert_eq!(other, May::Yes { missing: 0 }, "another kind of the same one is heard");
+        assert_eq!(
+            other,
+            RecordDecision::Yes { missing: 0 },
+            "another kind of the same one is heard"
+        );
         assert_eq!(p.summaries(6, false), (vec![], true));
         assert_eq!(
             p.summaries(5 + SUMMARY_MS, false),
             (vec![("vm1".into(), NO, 1000 - BURST as u64)], false)
         );
         let later = 5 + EVERY_MS;
-        assert_eq!(p.may(later, "vm1", NO), May::Yes { missing: 0 });
-        assert_eq!(p.may(later, "vm1", NO), May::No { first: true });
-        assert_eq!(p.may(later + EVERY_MS, "vm1", NO), May::Yes { missing: 1 });
+        assert_eq!(p.may(later, "vm1", NO), RecordDecision::Yes { missing: 0 });
+        assert_eq!(p.may(later, "vm1", NO), RecordDecision::No { first: true });
+        assert_eq!(p.may(later + EVERY_MS, "vm1", NO), RecordDecision::Yes { missing: 1 });
         // A clock that is set back silences nobody for longer than one pause.
-        assert_eq!(p.may(-1_000_000_000, "vm2", NO), May::No { first: true });
-        assert_eq!(p.may(-1_000_000_000 + EVERY_MS, "vm2", NO), May::Yes { missing: 1 });
+        assert_eq!(p.may(-1_000_000_000, "vm2", NO), RecordDecision::No { first: true });
+        assert_eq!(p.may(-1_000_000_000 + EVERY_MS, "vm2", NO), RecordDecision::Yes { missing: 1 });
         // Ever new names make it grow no further.
         for i in 0..3 * APART {
             let _ = p.may(9, &format!("x{i}"), NO);

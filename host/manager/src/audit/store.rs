@@ -18,7 +18,7 @@ pub const ROWS_READ_MAX: u32 = 1000;
 /// How long a writer and a reader wait for each other.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// The database.
+/// The audit log's database.
 pub struct Store(Connection);
 
 impl Store {

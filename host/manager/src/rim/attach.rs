@@ -21,15 +21,15 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Who is counted when windows are given: a program by its user, a caller over the
 /// network by the client it acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Who {
+pub(super) enum CountedUser {
     User(u32),
     Remote(u32),
 }
 
 /// How fast users get windows: each by itself, and trusted ones faster.
 pub(super) struct Attaches {
-    strangers: Rates<Who>,
-    own: Rates<Who>,
+    strangers: Rates<CountedUser>,
+    own: Rates<CountedUser>,
 }
 
 impl Attaches {
@@ -39,9 +39,9 @@ impl Attaches {
 
     /// Whether this one gets a window now, or the rate that it has used up, and for how
     /// many milliseconds. Callers over the network are never trusted.
-    fn take(&mut self, now: u64, who: Who) -> Result<(), (Rate, u64)> {
+    fn take(&mut self, now: u64, who: CountedUser) -> Result<(), (Rate, u64)> {
         let (rates, rate) = match who {
-            Who::User(uid) if trusted(uid) => (&mut self.own, OWN_ATTACHES),
+            CountedUser::User(uid) if trusted(uid) => (&mut self.own, OWN_ATTACHES),
             _ => (&mut self.strangers, ATTACHES),
         };
         match rates.take(now, who) {
@@ -57,14 +57,14 @@ impl Attaches {
 }
 
 /// A question that is well formed.
-struct Asked<'a> {
+struct AttachQuestion<'a> {
     client: &'a str,
     credential: &'a [u8],
     /// On behalf of a caller over the network.
     remote: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> AttachQuestion<'a> {
     fn of(ask: &'a Attach) -> Result<Self, Nack> {
         let malformed = |s: &str| Nack::new(NackCode::Malformed, s);
         if ask.magic.get() != ATTACH_MAGIC || ask.reserved != [0; 5] || ask.remote > 1 {
@@ -79,7 +79,7 @@ impl<'a> Asked<'a> {
         } else {
             names::decode(&ask.client).map_err(|e| malformed(&format!("the client's name: {e}")))?
         };
-        Ok(Asked { client, credential, remote: ask.remote == 1 })
+        Ok(AttachQuestion { client, credential, remote: ask.remote == 1 })
     }
 }
 
@@ -180,11 +180,11 @@ impl Daemon {
         uid: u32,
         ask: &Attach,
     ) -> Result<(), Nack> {
-        let asked = Asked::of(ask)?;
+        let asked = AttachQuestion::of(ask)?;
         let (client, proven) = self.may_attach(uid, &asked)?;
         let who = match asked.remote {
-            true => Who::Remote(client.id),
-            false => Who::User(uid),
+            true => CountedUser::Remote(client.id),
+            false => CountedUser::User(uid),
         };
         self.has_room_for(&client, who)?;
         stream
@@ -197,7 +197,7 @@ impl Daemon {
 
     /// The client that somebody may act for, and whether each app in its window must
     /// show who it is.
-    fn may_attach(&self, uid: u32, asked: &Asked<'_>) -> Result<(Client, bool), Nack> {
+    fn may_attach(&self, uid: u32, asked: &AttachQuestion<'_>) -> Result<(Client, bool), Nack> {
         let denied = |why: String| Err(Nack::new(NackCode::Denied, why));
         let name = asked.client;
         let Some(client) = self.rim.core.catalog().client(name) else {
@@ -227,7 +227,7 @@ impl Daemon {
     }
 
     /// Whether one more program's window may be made now.
-    fn has_room_for(&mut self, client: &Client, who: Who) -> Result<(), Nack> {
+    fn has_room_for(&mut self, client: &Client, who: CountedUser) -> Result<(), Nack> {
         let name = &client.name;
         let now = self.now();
         if let Err((rate, wait)) = self.attaches.take(now, who) {
@@ -301,7 +301,7 @@ fn refusal(nack: &Nack) -> AttachAck {
 mod tests {
     use super::*;
 
-    fn given(attaches: &mut Attaches, now: u64, who: Who) -> u32 {
+    fn given(attaches: &mut Attaches, now: u64, who: CountedUser) -> u32 {
         (0..10_000).take_while(|_| attaches.take(now, who).is_ok()).count() as u32
     }
 
@@ -310,15 +310,17 @@ mod tests {
         let mut attaches = Attaches::new();
         let own = rustix::process::getuid().as_raw();
         let stranger = (1..).find(|uid| *uid != own).unwrap();
-        assert_eq!(given(&mut attaches, 0, Who::User(0)), OWN_ATTACHES.burst);
-        let (rate, wait) = attaches.take(0, Who::User(0)).unwrap_err();
+        assert_eq!(given(&mut attaches, 0, CountedUser::User(0)), OWN_ATTACHES.burst);
+        let (rate, wait) = attaches.take(0, CountedUser::User(0)).unwrap_err();
         assert_eq!((rate, wait), (OWN_ATTACHES, 1_000 / u64::from(OWN_ATTACHES.per_s)));
-        assert_eq!(given(&mut attaches, 100, Who::User(0)), OWN_ATTACHES.per_s / 10);
+        assert_eq!(given(&mut attaches, 100, CountedUser::User(0)), OWN_ATTACHES.per_s / 10);
         let left = if own == 0 { 0 } else { OWN_ATTACHES.burst };
-        assert_eq!(given(&mut attaches, 100, Who::User(own)), left);
+        assert_eq!(given(&mut attaches, 100, CountedUser::User(own)), left);
         // What root uses up takes nothing from others, nor the other way round; who
         // comes over the network is no user of this host.
-        for who in [Who::User(stranger), Who::Remote(0), Who::Remote(own.max(1))] {
+        for who in
+            [CountedUser::User(stranger), CountedUser::Remote(0), CountedUser::Remote(own.max(1))]
+        {
             assert_eq!(given(&mut attaches, 100, who), ATTACHES.burst, "{who:?}");
         }
         assert!(attaches.refused() >= 6);

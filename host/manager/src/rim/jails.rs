@@ -30,12 +30,12 @@ use vfun_supervise::{Start, ToService};
 /// A service that is being made.
 pub(super) struct Launching {
     pub launch: Launch,
-    pub begun: Begun,
+    pub begun: StartingProcess,
     since: Instant,
 }
 
 /// What it will be.
-pub(super) struct Begun {
+pub(super) struct StartingProcess {
     socket: OwnedFd,
     start: Start,
     /// Files that go with it.
@@ -162,14 +162,14 @@ fn root_is_root(map: &str) -> bool {
 }
 
 /// Why a service is not started.
-pub(super) enum Cannot {
+pub(super) enum StartRefusal {
     /// The host has not the means for it now.
     Now(String),
     /// It would not help to try again.
     Ever(String),
 }
 
-impl Cannot {
+impl StartRefusal {
     /// The system's error decides, if there is one.
     fn of(errno: Option<i32>, reason: String) -> Self {
         use rustix::io::Errno;
@@ -183,23 +183,23 @@ impl Cannot {
             Errno::TOOMANYREFS,
         ];
         match errno {
-            Some(e) if means.iter().any(|m| m.raw_os_error() == e) => Cannot::Now(reason),
-            _ => Cannot::Ever(reason),
+            Some(e) if means.iter().any(|m| m.raw_os_error() == e) => StartRefusal::Now(reason),
+            _ => StartRefusal::Ever(reason),
         }
     }
 
     /// This failed, doing that.
     fn doing(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Self {
-        move |e| Cannot::of(e.raw_os_error(), format!("{what}: {}", in_flight::words(&e)))
+        move |e| StartRefusal::of(e.raw_os_error(), format!("{what}: {}", in_flight::words(&e)))
     }
 }
 
 impl Daemon {
     /// A service that is wanted could not be started.
-    pub(super) fn not_started(&mut self, service: ServiceId, cannot: Cannot) {
+    pub(super) fn not_started(&mut self, service: ServiceId, cannot: StartRefusal) {
         self.rim.events.push_back(match cannot {
-            Cannot::Now(reason) => Event::ServiceDelayed { service, reason },
-            Cannot::Ever(reason) => Event::ServiceFailed { service, reason },
+            StartRefusal::Now(reason) => Event::ServiceDelayed { service, reason },
+            StartRefusal::Ever(reason) => Event::ServiceFailed { service, reason },
         });
     }
 
@@ -230,16 +230,22 @@ impl Daemon {
     }
 
     /// Begins to start a service. What comes of it is an event.
-    pub(super) fn launch_service(&mut self, id: ServiceId, mut start: Start) -> Result<(), Cannot> {
+    pub(super) fn launch_service(
+        &mut self,
+        id: ServiceId,
+        mut start: Start,
+    ) -> Result<(), StartRefusal> {
         if self.rim.services.len() + self.launching.len() >= SERVICES_MAX {
-            return Err(Cannot::Now(format!("the host runs {SERVICES_MAX} services already")));
+            return Err(StartRefusal::Now(format!(
+                "the host runs {SERVICES_MAX} services already"
+            )));
         }
-        let program = self.config.program(&start.driver).map_err(Cannot::Ever)?;
+        let program = self.config.program(&start.driver).map_err(StartRefusal::Ever)?;
         let required = self.required_layers();
         if let Some(layer) = required.iter().find(|l| self.jails.lacks(**l)) {
             let lacking = Standing { missing: self.jails.missing.clone(), ..Standing::default() };
             let sentence = lacking.lacks(&BTreeSet::from([*layer]), &[]).unwrap_or_default();
-            return Err(Cannot::Ever(sentence));
+            return Err(StartRefusal::Ever(sentence));
         }
         let limits = self.jail_limits(&start.client, &start.function);
         let client = self.rim.core.catalog().client(&start.client).map_or(0, |c| c.id);
@@ -252,9 +258,9 @@ impl Daemon {
             .map_or_else(Default::default, |f| {
                 (f.reads.clone(), f.makes_code, f.devices_of(&start.driver).to_vec())
             });
-        let groups = self.device_groups(&start.client, &devices).map_err(Cannot::Ever)?;
+        let groups = self.device_groups(&start.client, &devices).map_err(StartRefusal::Ever)?;
         reads.extend(vfun_kinds::reads(&start.driver));
-        let given = self.given(id, &start.client, &mut start.driver).map_err(Cannot::Ever)?;
+        let given = self.given(id, &start.client, &mut start.driver).map_err(StartRefusal::Ever)?;
         let scratch_bytes = vfun_kinds::of(&start.driver).scratch_bytes;
         if !self.jails.lacks(Layer::Seccomp) {
             start.filters = vfun_kinds::filters(&start.driver, makes_code, &devices);
@@ -267,7 +273,7 @@ impl Daemon {
             .then(|| USER_BASE + client);
         if let Some(sentence) = self.jails.refuses_user(user, None) {
             self.remove_group(group);
-            return Err(Cannot::Ever(sentence));
+            return Err(StartRefusal::Ever(sentence));
         }
         let plan = Plan {
             program,
@@ -315,17 +321,17 @@ impl Daemon {
         plan: Plan,
         meant: Meant,
         group: Group,
-    ) -> Result<(), Cannot> {
-        let begun = (|| -> Result<_, Cannot> {
-            let log = self.log_of(&start).map_err(Cannot::doing("it has no log"))?;
+    ) -> Result<(), StartRefusal> {
+        let begun = (|| -> Result<_, StartRefusal> {
+            let log = self.log_of(&start).map_err(StartRefusal::doing("it has no log"))?;
             let (socket, theirs) = vfun_supervise::pair()
                 .and_then(|pair| {
                     rustix::io::ioctl_fionbio(&pair.0, true).map(|()| pair).map_err(Into::into)
                 })
-                .map_err(Cannot::doing("no socket for it"))?;
+                .map_err(StartRefusal::doing("no socket for it"))?;
             let program = &self.config.jail_program;
             let launch = Launch::start(program, &plan, theirs, log)
-                .map_err(Cannot::doing(format!("{} cannot be started", program.display())))?;
+                .map_err(StartRefusal::doing(format!("{} cannot be started", program.display())))?;
             Ok((launch, socket))
         })();
         let (launch, socket) = match begun {
@@ -338,9 +344,9 @@ impl Daemon {
         if let Err(e) = self.watch(&launch, Kind::Launch, id, EventFlags::IN | EventFlags::RDHUP) {
             self.reap(launch.abandon());
             self.remove_group(group);
-            return Err(Cannot::Now(format!("its launcher cannot be watched: {e}")));
+            return Err(StartRefusal::Now(format!("its launcher cannot be watched: {e}")));
         }
-        let begun = Begun { socket, start, given, plan, meant, group };
+        let begun = StartingProcess { socket, start, given, plan, meant, group };
         self.launching.insert(id, Launching { launch, begun, since: Instant::now() });
         Ok(())
     }
@@ -359,14 +365,19 @@ impl Daemon {
             Progress::Waiting => return,
             Progress::Done(done) => self.jailed(id, begun, done),
             Progress::Failed(Failure { layer, reason, errno }) => {
-                match (layer, Cannot::of(errno, reason.clone())) {
+                match (layer, StartRefusal::of(errno, reason.clone())) {
                     // A host that is short of something lacks no layer.
-                    (Some(layer), Cannot::Ever(_)) if !begun.plan.without.contains(&layer) => {
+                    (Some(layer), StartRefusal::Ever(_))
+                        if !begun.plan.without.contains(&layer) =>
+                    {
                         self.launch_without(id, begun, layer, reason)
                     }
                     _ => {
                         self.remove_group(begun.group);
-                        Err(Cannot::of(errno, format!("its sandbox could not be made: {reason}")))
+                        Err(StartRefusal::of(
+                            errno,
+                            format!("its sandbox could not be made: {reason}"),
+                        ))
                     }
                 }
             }
@@ -380,10 +391,10 @@ impl Daemon {
     fn launch_without(
         &mut self,
         id: ServiceId,
-        mut l: Begun,
+        mut l: StartingProcess,
         layer: Layer,
         reason: String,
-    ) -> Result<(), Cannot> {
+    ) -> Result<(), StartRefusal> {
         let missing = Missing::new(layer, &reason);
         l.meant.missing.push(missing.clone());
         let lacking = Standing { missing: vec![missing], ..Standing::default() };
@@ -393,13 +404,13 @@ impl Daemon {
             .and_then(|l| lacking.lacks(&BTreeSet::from([*l]), &[]))
         {
             self.remove_group(l.group);
-            return Err(Cannot::Ever(sentence));
+            return Err(StartRefusal::Ever(sentence));
         }
         if layer == Layer::OwnUser
             && let Some(sentence) = self.jails.refuses_user(None, Some(&reason))
         {
             self.remove_group(l.group);
-            return Err(Cannot::Ever(sentence));
+            return Err(StartRefusal::Ever(sentence));
         }
         tracing::warn!(service = id, "the sandbox's layer '{layer}' failed: {reason}");
         l.plan.without.insert(layer);
@@ -416,7 +427,12 @@ impl Daemon {
     }
 
     /// A service is in its jail; told what to serve, it loads its driver.
-    fn jailed(&mut self, id: ServiceId, mut l: Begun, done: Launched) -> Result<(), Cannot> {
+    fn jailed(
+        &mut self,
+        id: ServiceId,
+        mut l: StartingProcess,
+        done: Launched,
+    ) -> Result<(), StartRefusal> {
         l.meant.missing.extend(done.missing);
         l.meant.landlock = done.landlock;
         let standing = Standing::of(done.pid, done.pidfd.as_fd(), &l.meant);
@@ -444,14 +460,14 @@ impl Daemon {
         }
         let given: Vec<_> = l.given.iter().map(AsFd::as_fd).collect();
         let told = match lacking {
-            Some(sentence) => Err(Cannot::Ever(sentence)),
+            Some(sentence) => Err(StartRefusal::Ever(sentence)),
             None => process
                 .send(&ToService::Start(l.start), &given)
                 .and_then(|()| {
                     self.watch(process.socket(), Kind::ServiceSocket, id, EventFlags::IN)
                 })
                 .and_then(|()| self.watch(process.pidfd(), Kind::ServiceEnd, id, EventFlags::IN))
-                .map_err(Cannot::doing("it cannot be told what to serve")),
+                .map_err(StartRefusal::doing("it cannot be told what to serve")),
         };
         if let Err(cannot) = told {
             process.kill();
@@ -585,14 +601,16 @@ mod tests {
 
     #[test]
     fn the_error_decides_whether_it_may_help_to_try_again() {
-        let now = |errno, reason: &str| matches!(Cannot::of(errno, reason.into()), Cannot::Now(_));
+        let now = |errno, reason: &str| {
+            matches!(StartRefusal::of(errno, reason.into()), StartRefusal::Now(_))
+        };
         assert!(now(Some(11), "no process for it"));
         assert!(now(Some(12), "x"));
         // Descriptors of another program of this user are on their way.
         let full = io::Error::from_raw_os_error(109);
         let told = vfun_supervise::Error::Io(full).into();
-        let cannot = Cannot::doing("it cannot be told what to serve")(told);
-        let Cannot::Now(why) = cannot else { panic!("it may be told later") };
+        let cannot = StartRefusal::doing("it cannot be told what to serve")(told);
+        let StartRefusal::Now(why) = cannot else { panic!("it may be told later") };
         assert!(why.contains("told what to serve: too many descriptors of user"), "{why}");
         assert!(!now(Some(2), "x"));
         // Words of a driver's file, or of anybody, decide nothing.

@@ -13,9 +13,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use vfun_jail::Standing;
 use vfun_keeper::{Keeper, Will};
-use vfun_rim::Held;
+use vfun_rim::KeptThing;
 use vfun_rim::methods::*;
-use vfun_rim::take_up::{Left, OWNED};
+use vfun_rim::take_up::{EarlierManager, OWNED};
 use vfun_window::fdpass::no_room;
 use vfun_wire::header::{HOST_STATE_OFF, host_state};
 
@@ -31,16 +31,16 @@ struct ServiceNote {
 
 /// What the keeper is still to be given, as there was no room for its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unheld {
+pub(super) enum UnkeptThing {
     /// A window or a service.
-    Thing(Held),
+    Thing(KeptThing),
     /// The lock of a VM's window in a file.
     Owned(String),
 }
 
 /// Ends the services among what is left: nobody goes on with them. When it returns
 /// they touch nothing any more.
-pub(super) fn end_services(left: &Left<Vec<OwnedFd>>) {
+pub(super) fn end_services(left: &EarlierManager<Vec<OwnedFd>>) {
     let all: Vec<_> = left.services.iter().filter_map(|(_, _, fds)| fds.get(1)).collect();
     for pidfd in &all {
         let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
@@ -87,7 +87,7 @@ impl Daemon {
 
     /// What came of giving the keeper something. Where there was no room for its
     /// descriptors it is given again.
-    pub(super) fn held(&mut self, what: Unheld, done: io::Result<()>) -> io::Result<()> {
+    pub(super) fn held(&mut self, what: UnkeptThing, done: io::Result<()>) -> io::Result<()> {
         if let Err(e) = &done
             && no_room(e)
         {
@@ -103,10 +103,10 @@ impl Daemon {
     pub(super) fn hold_again(&mut self) {
         for what in std::mem::take(&mut self.unheld) {
             match what {
-                Unheld::Thing(Held::Window(id)) => self.hold_window(id),
-                Unheld::Thing(Held::Further(id)) => self.hold_further(id),
-                Unheld::Thing(Held::Service(id)) => self.hold_service(id),
-                Unheld::Owned(client) => self.hold_owned(&client),
+                UnkeptThing::Thing(KeptThing::Window(id)) => self.hold_window(id),
+                UnkeptThing::Thing(KeptThing::Further(id)) => self.hold_further(id),
+                UnkeptThing::Thing(KeptThing::Service(id)) => self.hold_service(id),
+                UnkeptThing::Owned(client) => self.hold_owned(&client),
             }
         }
     }
@@ -164,7 +164,7 @@ impl Daemon {
     pub(super) fn hold_owned(&mut self, client: &str) {
         let (Some(keeper), Some(owned)) = (&self.keeper, self.owned.get(client)) else { return };
         let done = keeper.hold(&format!("{OWNED}{client}"), "", None, &[owned.as_fd()]);
-        if let Err(e) = self.held(Unheld::Owned(client.to_owned()), done) {
+        if let Err(e) = self.held(UnkeptThing::Owned(client.to_owned()), done) {
             tracing::error!("the lock of a window cannot be kept: {e}");
         }
     }

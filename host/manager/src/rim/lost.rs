@@ -18,7 +18,7 @@ use vfun_rim::methods::*;
 use vfun_wire::header::{HOST_STATE_OFF, host_state};
 
 /// A VM whose window was taken down.
-pub(super) struct Down {
+pub(super) struct TakenDownVm {
     vm: VmId,
     /// Which window; none if that was before this manager.
     window: Option<WindowId>,
@@ -119,7 +119,7 @@ impl Daemon {
     /// A VM whose window was taken down gets it made again in a moment.
     pub(super) fn lay_out_later(&mut self, vm: VmId, id: WindowId, why: &'static str) {
         let again = Instant::now() + WINDOW_AGAIN;
-        self.down.push(Down { vm, window: Some(id), why, again, said: String::new() });
+        self.down.push(TakenDownVm { vm, window: Some(id), why, again, said: String::new() });
     }
 
     /// Whether a VM's window was taken down, or could not be laid out, and is tried again.
@@ -155,7 +155,7 @@ impl Daemon {
             return wiring::of(vm.vm.transport).prepare(self, vm);
         }
         let why = "services still let go of the one before";
-        self.down.push(Down { vm: id, window: None, why, again, said: String::new() });
+        self.down.push(TakenDownVm { vm: id, window: None, why, again, said: String::new() });
         Ok(())
     }
 
@@ -163,13 +163,13 @@ impl Daemon {
     fn window_failed(&mut self, vm: VmOf<'_>, said: String) {
         tracing::error!("client {}: {said}", vm.name());
         let (vm, again) = (vm.id(), Instant::now() + WINDOW_AGAIN);
-        self.down.push(Down { vm, window: None, why: "", again, said });
+        self.down.push(TakenDownVm { vm, window: None, why: "", again, said });
     }
 
     /// Ends the services that still let go of a window: once its file is whole
     /// again their mapping is, too, and a call that goes on would write into
     /// what is another's by then. True if there are any: they may take a moment.
-    fn end_those_in(&self, d: &Down) -> bool {
+    fn end_those_in(&self, d: &TakenDownVm) -> bool {
         let of = |h: &Holder| match d.window {
             Some(id) => h.window == id,
             None => is_of(h, &d.vm),
@@ -190,7 +190,7 @@ impl Daemon {
         let now = Instant::now();
         let (due, wait) = std::mem::take(&mut self.down).into_iter().partition(|d| d.again <= now);
         self.down = wait;
-        let due: Vec<Down> = due;
+        let due: Vec<TakenDownVm> = due;
         for mut d in due {
             let client = self.rim.core.catalog().clients.get(&d.vm.client).cloned();
             let Some(vm) = client.as_ref().and_then(|c| c.vm(&d.vm.vm)) else { continue };

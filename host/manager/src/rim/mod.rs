@@ -146,20 +146,20 @@ pub struct Daemon {
     /// Locks of windows in files, by the VM's name in these.
     owned: BTreeMap<String, wiring::owner::Owned>,
     /// VMs whose windows were taken down and are to be made again.
-    down: Vec<lost::Down>,
+    down: Vec<lost::TakenDownVm>,
     /// VMs whose windows' files are no longer those that are mapped.
     replaced: std::collections::BTreeSet<VmId>,
     last_files: Instant,
     last_logs: Instant,
     last_threads: Instant,
     /// What is not on record yet.
-    book: records::Book,
+    book: records::PendingRecords,
     /// What the start found instead of a database, for people.
     found: Option<String>,
     /// What it was given and goes on without, for people.
     lacks: Vec<String>,
     /// What the keeper is still to be given.
-    unheld: std::collections::BTreeSet<keep::Unheld>,
+    unheld: std::collections::BTreeSet<keep::UnkeptThing>,
     /// When it was last said that there is no room for descriptors on their way.
     said_full: Option<Instant>,
     /// When another keeper is to be started.

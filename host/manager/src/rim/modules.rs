@@ -4,7 +4,7 @@
 
 use super::Daemon;
 use super::answers::Noted;
-use super::submissions::Then;
+use super::submissions::AfterTask;
 use crate::admin::Reply;
 use crate::core::catalog::Client;
 use crate::core::{Event, ServiceId};
@@ -24,7 +24,7 @@ use vfun_supervise::Driver;
 pub(super) struct Submissions {
     /// By clientID: what is on the disk and offered.
     pub holdings: BTreeMap<u32, Holding>,
-    pub writer: Writer<Then>,
+    pub writer: Writer<AfterTask>,
     /// Clients of which a change is on its way: one at a time, so that each
     /// begins from what the one before it left.
     pub busy: BTreeSet<u32>,
@@ -207,7 +207,7 @@ impl Daemon {
 
     /// Hands something to the thread that writes; what cannot be handed over is
     /// done with at once.
-    pub(super) fn write_down(&mut self, client: &str, task: Task, of: Then) {
+    pub(super) fn write_down(&mut self, client: &str, task: Task, of: AfterTask) {
         let dir = self.modules_of(client);
         if let Err((of, refused)) = self.submissions.writer.hand(Job { dir, task, of }) {
             self.written(of, Err(refused));
@@ -270,7 +270,7 @@ impl Daemon {
         self.submissions.busy.insert(id);
         let generation = self.submissions.generation(id);
         let task = Task::List { held: held.clone(), before };
-        let of = Then::Withdrawn { noted, id, generation, client: client.clone(), name, held };
+        let of = AfterTask::Withdrawn { noted, id, generation, client: client.clone(), name, held };
         self.write_down(&client, task, of);
         Ok(())
     }
@@ -305,7 +305,11 @@ impl Daemon {
         s.leaving.insert(id);
         self.not_busy(id);
         let generation = self.submissions.generation(id);
-        self.write_down(client, Task::Forget, Then::Forgotten { noted, id, generation, sentence });
+        self.write_down(
+            client,
+            Task::Forget,
+            AfterTask::Forgotten { noted, id, generation, sentence },
+        );
     }
 
     /// A client's files are gone, or cannot be removed.
@@ -346,7 +350,7 @@ impl Daemon {
     ) -> Result<(), (Noted, String)> {
         self.submissions.leaving.insert(client.id);
         let (id, text, file) = (client.id, text.to_owned(), file.to_owned());
-        self.write_down(&client.name, Task::Forget, Then::Cleared { noted, id, text, file });
+        self.write_down(&client.name, Task::Forget, AfterTask::Cleared { noted, id, text, file });
         Ok(())
     }
 

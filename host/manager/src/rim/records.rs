@@ -35,7 +35,7 @@ struct Trouble {
 }
 
 /// What is not on record yet, and why.
-pub(super) struct Book {
+pub(super) struct PendingRecords {
     rates: Rates<u32>,
     late: BTreeMap<Handle, Late>,
     /// How many of these each client has.
@@ -49,9 +49,9 @@ pub(super) struct Book {
     again: Option<Instant>,
 }
 
-impl Book {
+impl PendingRecords {
     pub fn new() -> Self {
-        Book {
+        PendingRecords {
             rates: Rates::new(RECORDS),
             late: BTreeMap::new(),
             waiting: BTreeMap::new(),
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn what_came_and_went_is_counted_only_and_nothing_piles_up() {
         use GrantState::*;
-        let mut book = Book::new();
+        let mut book = PendingRecords::new();
         for i in 0..10_000 {
             for state in [Granted, Active, Closing, Released] {
                 assert!(!book.put_off(&record(i, state), false), "the tree never had it");
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn what_was_put_off_comes_in_its_order_and_no_faster_than_the_rate() {
         use GrantState::*;
-        let mut book = Book::new();
+        let mut book = PendingRecords::new();
         // Later handles first.
         let all = 2 * RECORDS.burst;
         assert!((0..all).rev().all(|i| !book.put_off(&record(i, Active), false)));

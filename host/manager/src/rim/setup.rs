@@ -24,7 +24,7 @@ use vfun_keeper::{Keeper, Kept};
 use vfun_kinds::Program;
 use vfun_rim::Rim;
 use vfun_rim::methods::*;
-use vfun_rim::take_up::Left;
+use vfun_rim::take_up::EarlierManager;
 use vfun_supervise::Driver;
 
 /// How a manager is set up.
@@ -52,9 +52,9 @@ pub struct Config {
     pub tcp: Option<String>,
     /// What these callers' gateway shows them by TLS, if anything.
     pub tcp_tls: TlsFiles,
-    /// The gateway's program.
+    /// Path of `vfun-gateway`.
     pub gateway_program: PathBuf,
-    /// The keeper's program.
+    /// Path of `vfun-keeper`.
     pub keeper_program: PathBuf,
     /// Address on which Prometheus finds the counters, if any.
     pub metrics: Option<String>,
@@ -65,9 +65,9 @@ pub struct Config {
 /// Files of the gateway's TLS, which it alone reads.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
-    /// Its certificate.
+    /// File (PEM) of the gateway's certificate.
     pub cert: Option<PathBuf>,
-    /// Its private key.
+    /// File (PEM) of the gateway's private key.
     pub key: Option<PathBuf>,
     /// Issuers of callers' certificates.
     pub client_ca: Option<PathBuf>,
@@ -138,7 +138,6 @@ pub enum StartError {
     /// A file or directory.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
         path: PathBuf,
         /// The system's word.
         source: std::io::Error,
@@ -146,10 +145,9 @@ pub enum StartError {
     /// Another manager has this root.
     #[error("another manager already serves {}: stop it, or choose another --root", .0.display())]
     Running(PathBuf),
-    /// The database.
+    /// The database cannot be opened or read.
     #[error("the database {}: {source}", path.display())]
     Database {
-        /// Which.
         path: PathBuf,
         /// SQLite's word.
         source: rusqlite::Error,
@@ -178,7 +176,6 @@ pub enum StartError {
     /// The root is another user's.
     #[error("the root {}: {source}. Run vfund as root, or choose a folder of your own with --root DIR (or VFUN_ROOT)", root.display())]
     Root {
-        /// Which.
         root: PathBuf,
         /// The system's word.
         source: std::io::Error,
@@ -186,9 +183,8 @@ pub enum StartError {
     /// A folder that was named cannot be used.
     #[error("{option} {}: {source}. Name a folder that is there and that this user may {}", path.display(), match *option { "--functions" => "read", _ => "write into" })]
     Folder {
-        /// By which option.
+        /// The option of `vfund` that named it.
         option: &'static str,
-        /// Which.
         path: PathBuf,
         /// The system's word.
         source: std::io::Error,
@@ -198,14 +194,13 @@ pub enum StartError {
         "{option} {address}: {source}. Name an address of this machine and a port that is free, such as 127.0.0.1:7733 (`ss -ltnp` shows who has which)"
     )]
     Address {
-        /// By which option.
+        /// The option of `vfund` that named it.
         option: &'static str,
-        /// Which.
         address: String,
         /// The system's word.
         source: std::io::Error,
     },
-    /// The system.
+    /// The system refused something that every manager needs.
     #[error("the manager could not be set up: {0}")]
     Os(#[from] std::io::Error),
 }
@@ -339,7 +334,7 @@ impl Daemon {
             last_files: Instant::now(),
             last_logs: Instant::now(),
             last_threads: Instant::now(),
-            book: super::records::Book::new(),
+            book: super::records::PendingRecords::new(),
             found: None,
             lacks: vec![],
             unheld: Default::default(),
@@ -438,7 +433,7 @@ impl Daemon {
         let goes_on = kept.is_some();
         self.watch(&keeper, Kind::KeeperEnd, 0, epoll::EventFlags::RDHUP)?;
         let kept = kept.into_iter().flatten().map(|k| (k.name, k.note, k.fds));
-        let mut left = Left::of(kept);
+        let mut left = EarlierManager::of(kept);
         let notes = left.core.iter().map(|(name, note)| (name.as_str(), note.as_str()));
         let restored = match lost && !left.is_empty() {
             // Its clients are numbers that nobody knows any more.
@@ -456,7 +451,7 @@ impl Daemon {
                 let forget = |name: String| vfun_keeper::Change { name, note: None };
                 keeper.change(left.names().map(forget).collect())?;
                 super::keep::end_services(&left);
-                left = Left::of([]);
+                left = EarlierManager::of([]);
                 self.rim.core = Core::new(self.rim.generation, catalog);
             }
         }

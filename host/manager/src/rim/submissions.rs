@@ -9,7 +9,7 @@ use crate::core::services::Owner;
 use crate::core::{Refusal, ServiceId, may_submit};
 use crate::limits::WISHES;
 use crate::submitted::store;
-use crate::submitted::writer::{Did, Task};
+use crate::submitted::writer::{Task, TaskOutcome};
 use crate::submitted::{Holding, Refused, Wanted};
 use rustix::event::epoll::EventFlags;
 use std::io;
@@ -17,9 +17,9 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfun_rim::methods::*;
-use vfun_rim::tell::Word;
+use vfun_rim::tell::ServiceMessage;
 use vfun_submit::{Answer, Code, Outcome};
-use vfun_supervise::{Offered, ToService, Verdict, Wish};
+use vfun_supervise::{ModuleRequest, ModuleVerdict, Offered, ToService};
 use vfun_wire::{Handle, Nack};
 
 /// Words that a service has not listened to yet, beyond which it gets no
@@ -31,7 +31,7 @@ const CHANGES_MAX: usize = 64;
 
 /// Who wishes for something, and where the answer goes.
 #[derive(Clone, Debug)]
-pub(super) struct By {
+pub(super) struct Requester {
     service: ServiceId,
     ask: u64,
     client_id: u32,
@@ -43,17 +43,17 @@ pub(super) struct By {
 }
 
 /// What is to be done when the disk is done.
-pub(super) enum Then {
+pub(super) enum AfterTask {
     /// A module's files are there: it is put on the list.
     Listed {
-        by: By,
+        by: Requester,
         wanted: Box<Wanted>,
         /// Which build made its code.
         program: String,
     },
     /// The list is written: that is what the client has.
     Offered {
-        by: By,
+        by: Requester,
         held: Holding,
         name: String,
         outcome: Outcome,
@@ -76,7 +76,7 @@ pub(super) enum Then {
     },
     /// What is offered no more is gone from the disk: whoever wished is told.
     Swept {
-        by: By,
+        by: Requester,
         answer: Answer,
     },
     /// The same for an operator.
@@ -109,7 +109,7 @@ impl Daemon {
         service: ServiceId,
         ask: u64,
         channel: Handle,
-        wish: Wish,
+        wish: ModuleRequest,
         files: Vec<OwnedFd>,
     ) {
         let Some((owner, function)) = self.rim.core.service_of(service) else { return };
@@ -128,25 +128,25 @@ impl Daemon {
         let generation = self.submissions.generation(client_id);
         let gone = app.is_none();
         let app = app.unwrap_or_default();
-        let by = By { service, ask, client_id, generation, client, vm, app };
+        let by = Requester { service, ask, client_id, generation, client, vm, app };
         // A service may outlive its channels by a moment, and its client, too:
         // by then another client may have that name.
         let done = match gone {
             true => Err(Refused::new(Code::Denied, "the channel of this request was released")),
             false => self.allowed(&by).and_then(|()| self.in_time(&by)).and_then(|()| match wish {
-                Wish::List => {
+                ModuleRequest::List => {
                     let held = self.submissions.holdings.get(&client_id);
                     let entries = held.map_or(vec![], Holding::entries);
                     Ok(Some(Answer { outcome: Outcome::Listed, entries }))
                 }
-                Wish::Remove { name } => self.remove_own(&by, &name),
-                Wish::Add(offered) => self.add_own(&by, *offered, files),
+                ModuleRequest::Remove { name } => self.remove_own(&by, &name),
+                ModuleRequest::Add(offered) => self.add_own(&by, *offered, files),
             }),
         };
         self.answer_if_done(&by, done);
     }
 
-    fn answer_if_done(&mut self, by: &By, done: SoFar) {
+    fn answer_if_done(&mut self, by: &Requester, done: SoFar) {
         match done {
             Ok(Some(answer)) => self.answer_wish(by, Ok(answer)),
             Ok(None) => {} // when it is written
@@ -154,7 +154,7 @@ impl Daemon {
         }
     }
 
-    fn allowed(&self, by: &By) -> Result<(), Refused> {
+    fn allowed(&self, by: &Requester) -> Result<(), Refused> {
         if self.submissions.fault(by.client_id).is_some() {
             return Err(Refused::new(
                 Code::HostTrouble,
@@ -179,7 +179,7 @@ impl Daemon {
     }
 
     /// No more than the manager has time for: others wait for it meanwhile.
-    fn in_time(&mut self, by: &By) -> Result<(), Refused> {
+    fn in_time(&mut self, by: &Requester) -> Result<(), Refused> {
         let (now, s) = (self.now(), &mut self.submissions);
         if s.wishes.take(now, by.client_id) {
             return Ok(());
@@ -194,7 +194,7 @@ impl Daemon {
     }
 
     /// Marks that a change of a client's is on its way.
-    fn begin_change(&mut self, by: &By) -> Result<(), Refused> {
+    fn begin_change(&mut self, by: &Requester) -> Result<(), Refused> {
         if self.submissions.busy.len() >= CHANGES_MAX {
             return Err(Refused::new(
                 Code::HostTrouble,
@@ -210,7 +210,7 @@ impl Daemon {
         }
     }
 
-    fn add_own(&mut self, by: &By, offered: Offered, files: Vec<OwnedFd>) -> SoFar {
+    fn add_own(&mut self, by: &Requester, offered: Offered, files: Vec<OwnedFd>) -> SoFar {
         let now = self.now();
         let rules = self.rim.core.catalog().policy.client(&by.client);
         self.submissions.pace.take(now, by.client_id, rules.submits_per_min)?;
@@ -235,7 +235,7 @@ impl Daemon {
         self.begin_change(by)?;
         let offered = Box::new(wanted.offered.clone());
         let task = Task::Keep { file, offered, same, program: build, held };
-        let of = Then::Listed { by: by.clone(), wanted: Box::new(wanted), program };
+        let of = AfterTask::Listed { by: by.clone(), wanted: Box::new(wanted), program };
         self.write_down(&by.client, task, of);
         Ok(None)
     }
@@ -248,25 +248,25 @@ impl Daemon {
     }
 
     /// Goes on with what waited for the disk.
-    pub(super) fn written(&mut self, of: Then, did: Result<Did, Refused>) {
+    pub(super) fn written(&mut self, of: AfterTask, did: Result<TaskOutcome, Refused>) {
         match of {
-            Then::Listed { by, wanted, program } if self.is_current(&by) => {
+            AfterTask::Listed { by, wanted, program } if self.is_current(&by) => {
                 // What could not be written is gone already.
                 let kept = did.is_ok();
                 let done = did.and_then(|did| self.list(&by, *wanted, &program, did));
                 if kept && done.is_err() {
-                    self.sweep(by.client_id, &by.client, Then::Nothing);
+                    self.sweep(by.client_id, &by.client, AfterTask::Nothing);
                 }
                 if !matches!(done, Ok(None)) {
                     self.not_busy(by.client_id);
                 }
                 self.answer_if_done(&by, done);
             }
-            Then::Offered { by, held, name, outcome } if self.is_current(&by) => {
+            AfterTask::Offered { by, held, name, outcome } if self.is_current(&by) => {
                 match did.map(|_| self.offer(&by, held, &name, outcome)) {
                     Ok(answer) => {
                         let (id, client) = (by.client_id, by.client.clone());
-                        self.sweep(id, &client, Then::Swept { by, answer });
+                        self.sweep(id, &client, AfterTask::Swept { by, answer });
                         self.not_busy(id);
                     }
                     Err(refused) => {
@@ -275,13 +275,13 @@ impl Daemon {
                     }
                 }
             }
-            Then::Swept { by, answer } => self.answer_wish(&by, Ok(answer)),
+            AfterTask::Swept { by, answer } => self.answer_wish(&by, Ok(answer)),
             // Its client is gone; its files go with the rest of that client's.
-            Then::Listed { by, .. } | Then::Offered { by, .. } => {
+            AfterTask::Listed { by, .. } | AfterTask::Offered { by, .. } => {
                 let gone = "the client was removed from this host meanwhile";
                 self.answer_wish(&by, Err(Refused::new(Code::Denied, gone)));
             }
-            Then::Withdrawn { noted, id, generation, client, name, held } => {
+            AfterTask::Withdrawn { noted, id, generation, client, name, held } => {
                 let current = self.submissions.generation(id) == generation;
                 let done = |sentence| Reply::Done { sentence };
                 match did {
@@ -290,7 +290,11 @@ impl Daemon {
                         let reply = done(format!(
                             "{name} of client {client} is no longer offered; grants that have it keep it until they are released"
                         ));
-                        self.sweep(id, &client, Then::SweptFor { noted, reply: Box::new(reply) });
+                        self.sweep(
+                            id,
+                            &client,
+                            AfterTask::SweptFor { noted, reply: Box::new(reply) },
+                        );
                     }
                     Ok(_) => self
                         .answer_late(noted, done(format!("client {client} was removed meanwhile"))),
@@ -300,31 +304,31 @@ impl Daemon {
                     self.not_busy(id);
                 }
             }
-            Then::SweptFor { noted, reply } => self.answer_late(noted, *reply),
-            Then::Forgotten { noted, id, generation, sentence } => {
+            AfterTask::SweptFor { noted, reply } => self.answer_late(noted, *reply),
+            AfterTask::Forgotten { noted, id, generation, sentence } => {
                 self.forgotten(noted, id, generation, sentence, did.map(|_| ()));
             }
-            Then::Cleared { noted, id, text, file } => {
+            AfterTask::Cleared { noted, id, text, file } => {
                 self.cleared(noted, id, (&text, &file), did.map(|_| ()));
             }
-            Then::Nothing => {}
+            AfterTask::Nothing => {}
         }
     }
 
     /// Whether the client is the one that wished.
-    fn is_current(&self, by: &By) -> bool {
+    fn is_current(&self, by: &Requester) -> bool {
         self.submissions.generation(by.client_id) == by.generation
     }
 
     /// Removes what is of nothing that a client has: not before something else is
     /// offered in its place, as until then a service may be started from it.
-    fn sweep(&mut self, id: u32, client: &str, then: Then) {
+    fn sweep(&mut self, id: u32, client: &str, then: AfterTask) {
         let held = self.submissions.holdings.get(&id).cloned().unwrap_or_default();
         self.write_down(client, Task::Sweep { held }, then);
     }
 
     /// A module's files are on the disk.
-    fn list(&mut self, by: &By, wanted: Wanted, program: &str, did: Did) -> SoFar {
+    fn list(&mut self, by: &Requester, wanted: Wanted, program: &str, did: TaskOutcome) -> SoFar {
         // Policy may be another one since.
         self.allowed(by)?;
         let policy = &self.rim.core.catalog().policy;
@@ -332,11 +336,11 @@ impl Daemon {
         let mut held = before.clone();
         let name = wanted.offered.name.clone();
         let outcome = match (held.admit(&wanted, policy, &by.client)?, did) {
-            (outcome @ Outcome::AlreadyThere, Did::Whole) => {
+            (outcome @ Outcome::AlreadyThere, TaskOutcome::Whole) => {
                 let entries = held.modules.get(&name).map(|k| k.entry()).into_iter().collect();
                 return Ok(Some(Answer { outcome, entries }));
             }
-            (Outcome::AlreadyThere, Did::Written) => {
+            (Outcome::AlreadyThere, TaskOutcome::Written) => {
                 held.has_room(&wanted, policy, &by.client)?;
                 Outcome::Renewed
             }
@@ -345,13 +349,13 @@ impl Daemon {
         let at_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         held.put(wanted, program, &by.app, at_s);
         let task = Task::List { held: held.clone(), before };
-        let of = Then::Offered { by: by.clone(), held, name, outcome };
+        let of = AfterTask::Offered { by: by.clone(), held, name, outcome };
         self.write_down(&by.client, task, of);
         Ok(None)
     }
 
     /// The list is on the disk.
-    fn offer(&mut self, by: &By, held: Holding, name: &str, outcome: Outcome) -> Answer {
+    fn offer(&mut self, by: &Requester, held: Holding, name: &str, outcome: Outcome) -> Answer {
         let kept = match outcome {
             Outcome::Removed => self.submissions.holdings.get(&by.client_id),
             _ => Some(&held),
@@ -371,7 +375,7 @@ impl Daemon {
         Answer { outcome, entries: kept.iter().map(|k| k.entry()).collect() }
     }
 
-    fn remove_own(&mut self, by: &By, name: &str) -> SoFar {
+    fn remove_own(&mut self, by: &Requester, name: &str) -> SoFar {
         let before = self.submissions.holdings.get(&by.client_id).cloned().unwrap_or_default();
         let mut held = before.clone();
         if !held.remove(name) {
@@ -383,11 +387,15 @@ impl Daemon {
         self.begin_change(by)?;
         let task = Task::List { held: held.clone(), before };
         let (name, outcome) = (name.to_owned(), Outcome::Removed);
-        self.write_down(&by.client, task, Then::Offered { by: by.clone(), held, name, outcome });
+        self.write_down(
+            &by.client,
+            task,
+            AfterTask::Offered { by: by.clone(), held, name, outcome },
+        );
         Ok(None)
     }
 
-    fn answer_wish(&mut self, by: &By, done: Result<Answer, Refused>) {
+    fn answer_wish(&mut self, by: &Requester, done: Result<Answer, Refused>) {
         if let Err(r) = &done
             && r.code == Code::HostTrouble
             && self.may_say(&by.client)
@@ -415,14 +423,17 @@ impl Daemon {
                 const DIGITS: &[u8; 16] = b"0123456789abcdef";
                 let pairs = bytes.iter().flat_map(|b| [b >> 4, b & 15]);
                 let answer = pairs.map(|d| char::from(DIGITS[usize::from(d)])).collect();
-                Verdict::Done { answer }
+                ModuleVerdict::Done { answer }
             }
-            Err(r) => Verdict::Refused { code: r.code.number(), sentence: r.sentence },
+            Err(r) => ModuleVerdict::Refused { code: r.code.number(), sentence: r.sentence },
         };
         // One that does not listen is told no more: its calls end by their time.
         let deaf = self.words_waiting(by.service) >= VERDICTS_UNHEARD;
         if self.rim.services.contains_key(&by.service) && !deaf {
-            self.tell(by.service, Word::Plain(ToService::Verdict { ask: by.ask, verdict }));
+            self.tell(
+                by.service,
+                ServiceMessage::Plain(ToService::Verdict { ask: by.ask, verdict }),
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The operating system, as the rim needs it.
 
-use super::keep::Unheld;
+use super::keep::UnkeptThing;
 use super::wiring::Owner;
 use super::{Daemon, Kind};
 use crate::core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
@@ -16,8 +16,8 @@ use std::os::unix::net::UnixStream;
 use vfun_keeper::{Change, TooLong};
 use vfun_rim::further::FurtherWindows;
 use vfun_rim::keep::WindowNote;
-use vfun_rim::{Attached, Heard, Held, Line, Rim, System, Unsent, With};
-use vfun_supervise::{Error, FromService, Start, ToService, Wish};
+use vfun_rim::{Attached, KeptThing, Line, Rim, SocketFound, System, Unsent, With};
+use vfun_supervise::{Error, FromService, ModuleRequest, Start, ToService};
 use vfun_window::fdpass::no_room;
 use vfun_wire::{Handle, Nack};
 
@@ -135,16 +135,16 @@ impl System for Daemon {
         }
         sent.map_err(|e| unsent(e, open))
     }
-    fn receive(&mut self, service: ServiceId) -> Heard {
-        let Some(process) = self.rim.services.get(&service) else { return Heard::Nothing };
+    fn receive(&mut self, service: ServiceId) -> SocketFound {
+        let Some(process) = self.rim.services.get(&service) else { return SocketFound::Nothing };
         match vfun_supervise::receive::<FromService>(process.socket()) {
-            Ok(Some((message, files))) => Heard::Message(message, files),
+            Ok(Some((message, files))) => SocketFound::Message(message, files),
             Ok(None) => {
                 self.mute(service);
-                Heard::Nothing
+                SocketFound::Nothing
             }
-            Err(Error::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => Heard::Nothing,
-            Err(e) => Heard::Nonsense(e.to_string()),
+            Err(Error::Io(e)) if e.kind() == io::ErrorKind::WouldBlock => SocketFound::Nothing,
+            Err(e) => SocketFound::Nonsense(e.to_string()),
         }
     }
     fn kill(&mut self, service: ServiceId) {
@@ -179,7 +179,7 @@ impl System for Daemon {
         service: ServiceId,
         ask: u64,
         channel: Handle,
-        wish: Wish,
+        wish: ModuleRequest,
         files: Vec<OwnedFd>,
     ) {
         Daemon::wished(self, service, ask, channel, wish, files);
@@ -188,13 +188,13 @@ impl System for Daemon {
     fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<TooLong>> {
         self.keeper.as_ref().map_or(Ok(vec![]), |keeper| keeper.change(changes))
     }
-    fn hold(&mut self, name: &str, note: &str, what: Held) -> io::Result<()> {
+    fn hold(&mut self, name: &str, note: &str, what: KeptThing) -> io::Result<()> {
         let done = match what {
-            Held::Window(id) => self.keep_window(id, name, note),
-            Held::Further(id) => self.keep_further(id, name, note),
-            Held::Service(id) => self.keep_service(id, name, note),
+            KeptThing::Window(id) => self.keep_window(id, name, note),
+            KeptThing::Further(id) => self.keep_further(id, name, note),
+            KeptThing::Service(id) => self.keep_service(id, name, note),
         };
-        self.held(Unheld::Thing(what), done)
+        self.held(UnkeptThing::Thing(what), done)
     }
     fn service_note(&self, service: ServiceId) -> String {
         self.note_of_service(service)
@@ -228,13 +228,13 @@ impl System for Daemon {
     ) -> Result<Process, String> {
         self.service_of(service, note, kept)
     }
-    fn lost(&mut self, what: Held, why: &str) {
+    fn lost(&mut self, what: KeptThing, why: &str) {
         match what {
-            Held::Window(id) => tracing::error!("window {id} could not be taken up: {why}"),
-            Held::Further(id) => {
+            KeptThing::Window(id) => tracing::error!("window {id} could not be taken up: {why}"),
+            KeptThing::Further(id) => {
                 tracing::error!("further window {id} could not be taken up: {why}")
             }
-            Held::Service(id) => tracing::error!("service {id} could not be taken up: {why}"),
+            KeptThing::Service(id) => tracing::error!("service {id} could not be taken up: {why}"),
         }
     }
 }

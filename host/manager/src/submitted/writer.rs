@@ -29,7 +29,7 @@ pub enum Task {
     /// Write down what a client has now. What is only of what it had stays, as
     /// that is offered still.
     List {
-        /// Now.
+        /// What the client has from now on.
         held: Holding,
         /// Until now: what the list says if this fails.
         before: Holding,
@@ -45,7 +45,7 @@ pub enum Task {
 
 /// A task and its place.
 pub struct Job<T> {
-    /// The client's folder.
+    /// Folder of the client's modules.
     pub dir: PathBuf,
     /// What is to be done there.
     pub task: Task,
@@ -55,23 +55,23 @@ pub struct Job<T> {
 
 /// What came of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
+pub enum TaskOutcome {
     /// It is on the disk.
     Written,
     /// It was there already, byte for byte.
     Whole,
 }
 
-/// The thread.
+/// The thread that writes clients' modules to the disk.
 pub struct Writer<T> {
     to: Sender<Job<T>>,
-    done: Receiver<(T, Result<Did, Refused>)>,
+    done: Receiver<(T, Result<TaskOutcome, Refused>)>,
     /// Readable when something is done.
     bell: UnixStream,
 }
 
 impl<T: Send + 'static> Writer<T> {
-    /// Starts it.
+    /// Starts the thread.
     pub fn start() -> io::Result<Self> {
         // As long as there are changes under way, which is one a client, and
         // orders of the operator's that wait for an answer.
@@ -105,7 +105,7 @@ impl<T: Send + 'static> Writer<T> {
     }
 
     /// What is done, in the order in which it was handed over.
-    pub fn done(&self) -> Vec<(T, Result<Did, Refused>)> {
+    pub fn done(&self) -> Vec<(T, Result<TaskOutcome, Refused>)> {
         let mut rings = [0; 64];
         while (&self.bell).read(&mut rings).is_ok_and(|n| n > 0) {}
         self.done.try_iter().collect()
@@ -114,12 +114,12 @@ impl<T: Send + 'static> Writer<T> {
 
 impl Task {
     /// Does it. What was there before is there after a failure.
-    pub fn run(self, dir: &std::path::Path) -> Result<Did, Refused> {
+    pub fn run(self, dir: &std::path::Path) -> Result<TaskOutcome, Refused> {
         match self {
             Task::Keep { file, offered, same, program, held } => {
                 let (module, code) = store::read(file.as_fd(), &offered)?;
                 if same.is_some_and(|kept| store::is_whole(dir, &kept, &program)) {
-                    return Ok(Did::Whole);
+                    return Ok(TaskOutcome::Whole);
                 }
                 store::keep(dir, &offered, &module, &code)
                     .inspect_err(|_| store::sweep(dir, &[&held]))?;
@@ -135,6 +135,6 @@ impl Task {
             Task::Forget => store::forget(dir)
                 .map_err(|e| Refused::new(Code::HostTrouble, format!("{}: {e}", dir.display())))?,
         }
-        Ok(Did::Written)
+        Ok(TaskOutcome::Written)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use vfun_queue::*;
-use vfun_wait::{Learned, Policy, WaitMode, limits::LOOKS};
+use vfun_wait::{Policy, WaitHistory, WaitMode, limits::LOOKS};
 
 /// What is left out, to show that it matters.
 #[derive(Clone, Copy, PartialEq)]
@@ -88,7 +88,7 @@ struct Made {
     time: Cell<u64>,
 }
 
-impl Around for Made {
+impl WaitEnvironment for Made {
     fn ring(&self) {
         self.theirs.ring();
     }
@@ -115,7 +115,7 @@ fn around<E>(end: &Ends<E>, mine: &Bell, theirs: &Bell, dozes: bool) -> Made {
 }
 
 fn wait_on<E: End>(end: &mut Ends<E>, around: &Made, policy: &Policy) -> Result<bool, Broken> {
-    let found = wait(end, around, true, (policy, &Learned::default()), None);
+    let found = wait(end, around, true, (policy, &WaitHistory::default()), None);
     if found == Err(ASLEEP) && end.without == Without::Order {
         end.end.declare_sleep();
     }

@@ -2,7 +2,7 @@
 //! hold on the app's side after each.
 
 use super::memory::*;
-use vfun_ring::{Answer, Caller, Claim, Full, Looked, Ticket};
+use vfun_ring::{Answer, Caller, Claim, Full, PollAnswer, Ticket};
 use vfun_wire::channel::{
     CellState, Command, FLAG_DATA, FLAGS, Word0, Word1, in_header, out_header,
 };
@@ -99,7 +99,7 @@ impl CallerModel {
             }
             Op::Take { nth } => {
                 let Some(i) = index(self.tickets.len(), nth) else { return };
-                if let Looked::Done(_) = self.look(i) {
+                if let PollAnswer::Done(_) = self.look(i) {
                     let ticket = self.tickets.swap_remove(i);
                     self.cells[ticket.cell()].1 = Use::Free;
                     self.caller.take(ticket);
@@ -153,7 +153,7 @@ impl CallerModel {
     }
 
     /// Looks in every way; each must say what the line says.
-    fn look(&self, i: usize) -> Looked {
+    fn look(&self, i: usize) -> PollAnswer {
         let ticket = &self.tickets[i];
         let (w0, w1) = (word0(&self.inn, ticket.cell()), word1(&self.inn, ticket.cell()));
         let in_space = w0.flags & FLAG_DATA != 0;
@@ -162,9 +162,9 @@ impl CallerModel {
             w0.op == CellState::Done.to_wire() && w0.flags & !FLAGS == 0 && w0.reserved == 0;
         let found = self.caller.look(ticket);
         match found {
-            Looked::NotYet => assert_ne!(w0.seq, ticket.seq()),
-            Looked::Nonsense => assert!(w0.seq == ticket.seq() && !(clean && w1.len <= room)),
-            Looked::Done(Answer { status, len, in_space: space, inline: bytes }) => {
+            PollAnswer::NotYet => assert_ne!(w0.seq, ticket.seq()),
+            PollAnswer::Nonsense => assert!(w0.seq == ticket.seq() && !(clean && w1.len <= room)),
+            PollAnswer::Done(Answer { status, len, in_space: space, inline: bytes }) => {
                 assert!(w0.seq == ticket.seq() && clean && w1.len <= room);
                 assert_eq!((status, len, space), (w1.status, w1.len, in_space));
                 if !space {
@@ -172,23 +172,23 @@ impl CallerModel {
                     assert_eq!(bytes[..len], inline(&self.inn, ticket.cell())[..len]);
                 }
             }
-            Looked::Broken(_) => panic!("look does not ask for that"),
+            PollAnswer::Broken(_) => panic!("look does not ask for that"),
         }
         let reason = peek(&self.inn, in_header::BROKEN) as u32;
         assert_eq!(self.caller.broken().is_some(), reason != 0);
         match self.caller.look_hard(ticket) {
-            Looked::Broken(why) => {
-                assert_eq!(found, Looked::NotYet);
+            PollAnswer::Broken(why) => {
+                assert_eq!(found, PollAnswer::NotYet);
                 assert_ne!(reason, 0);
                 assert!(BreakReason::from_wire(reason).is_none_or(|r| r == why));
             }
             other => {
                 assert_eq!(other, found);
-                assert!(found != Looked::NotYet || reason == 0);
+                assert!(found != PollAnswer::NotYet || reason == 0);
             }
         }
         let state = self.caller.state(ticket);
-        assert_eq!(state == CellState::Done, found != Looked::NotYet);
+        assert_eq!(state == CellState::Done, found != PollAnswer::NotYet);
         found
     }
 }

@@ -77,13 +77,13 @@ fn serve(server: &mut Server<Model>, r: &Request) {
 
 fn finish(caller: &Caller<Model>, ticket: Ticket, n: u64) -> Result<(), Ticket> {
     match caller.look(&ticket) {
-        Looked::Done(a) => {
+        PollAnswer::Done(a) => {
             assert_eq!((a.status, a.len), (0, 8));
             assert_eq!(a.inline[..8], f(n).to_le_bytes(), "somebody else's answer");
             caller.take(ticket);
             Ok(())
         }
-        Looked::NotYet => Err(ticket),
+        PollAnswer::NotYet => Err(ticket),
         other => panic!("{other:?}"),
     }
 }
@@ -221,7 +221,7 @@ fn sleep_until_finished(caller: &Caller<Model>, bell: &Bell, mut ticket: Ticket,
             Err(again) => ticket = again,
         }
         caller.declare_sleep();
-        if matches!(caller.look(&ticket), Looked::NotYet) {
+        if matches!(caller.look(&ticket), PollAnswer::NotYet) {
             bell.wait();
         }
         caller.declare_awake();
@@ -283,7 +283,7 @@ fn caller_sleeps_on(must_ring: fn(&Server<Model>) -> bool, look_again: bool) -> 
         serve(&mut server, &r);
         must_ring(&server)
     });
-    let not_yet = |t: &Ticket| caller.look(t) == Looked::NotYet;
+    let not_yet = |t: &Ticket| caller.look(t) == PollAnswer::NotYet;
     let sleeps = not_yet(&ticket) && {
         caller.declare_sleep();
         !look_again || not_yet(&ticket)

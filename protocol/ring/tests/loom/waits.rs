@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 use std::cell::Cell;
 use vfun_ring::*;
-use vfun_wait::{Learned, Place, Policy, WaitMode, limits::LOOKS, wait};
+use vfun_wait::{Policy, WaitHistory, WaitMode, WaitSteps, limits::LOOKS, wait};
 
 /// What is left out, to show that it matters.
 #[derive(Clone, Copy, PartialEq)]
@@ -94,7 +94,7 @@ impl Service {
     }
 }
 
-impl Place for Service {
+impl WaitSteps for Service {
     type Found = Ended;
 
     fn look(&mut self, hard: bool) -> Option<Ended> {
@@ -175,7 +175,7 @@ impl App {
     }
 }
 
-impl Place for App {
+impl WaitSteps for App {
     type Found = Ended;
 
     fn look(&mut self, hard: bool) -> Option<Ended> {
@@ -183,11 +183,11 @@ impl Place for App {
             return None;
         }
         match self.caller.look(&self.ticket) {
-            Looked::Done(a) => {
+            PollAnswer::Done(a) => {
                 assert_eq!(a.inline[..8], f(self.n).to_le_bytes(), "somebody else's answer");
                 Some(Ended::Found)
             }
-            Looked::NotYet => None,
+            PollAnswer::NotYet => None,
             other => panic!("{other:?}"),
         }
     }
@@ -242,7 +242,7 @@ fn service_sleeps_on(mode: WaitMode, without: Without) -> bool {
     let common = Common::new(&to_service, &to_app, false, without);
     let service = thread::spawn(move || {
         let mut here = Service { server, unrung: false, common };
-        wait(&Policy::service(mode), &Learned::default(), &mut here)
+        wait(&Policy::service(mode), &WaitHistory::default(), &mut here)
     });
     let mut app = App::post(&caller, 5, Common::new(&to_app, &to_service, false, without));
     app.nudge(false); // a wait begins
@@ -261,7 +261,7 @@ fn app_sleeps_on(mode: WaitMode, without: Without) -> bool {
         assert_eq!(here.look(true), Some(Ended::Found), "posted before");
         here.nudge(false); // a wait begins
     });
-    let ended = wait(&Policy::caller(mode), &Learned::default(), &mut app);
+    let ended = wait(&Policy::caller(mode), &WaitHistory::default(), &mut app);
     service.join().unwrap();
     ended == Ended::Asleep && !to_app.rung()
 }
@@ -298,12 +298,12 @@ fn one_call(app: WaitMode, service: WaitMode) {
         let common = Common::new(&to_service, &to_app, true, Without::Nothing);
         let served = thread::spawn(move || {
             let mut here = Service { server, unrung: false, common };
-            wait(&Policy::service(service), &Learned::default(), &mut here);
+            wait(&Policy::service(service), &WaitHistory::default(), &mut here);
             here.nudge(false); // the next wait begins
         });
         let common = Common::new(&to_app, &to_service, true, Without::Nothing);
         let mut here = App::post(&caller, 5, common);
-        wait(&Policy::caller(app), &Learned::default(), &mut here);
+        wait(&Policy::caller(app), &WaitHistory::default(), &mut here);
         caller.take(here.ticket);
         served.join().unwrap();
     });

@@ -15,7 +15,7 @@ use std::path::Path;
 use vfun_sdk::{BAD_SETTING, Config, DriverError};
 use vfun_window::Registers;
 
-/// A memory-mapped VF.
+/// A VF whose registers are mapped into this process.
 pub struct Bar {
     registers: Registers,
     interrupts: Option<Interrupts>,

@@ -2,7 +2,7 @@
 
 use super::pins::{Inputs, Outputs};
 
-/// There is none.
+/// The simulated device, in a build without it: there is no value of this type.
 pub enum Model {}
 
 impl Model {

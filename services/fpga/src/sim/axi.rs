@@ -70,7 +70,7 @@ impl Master {
         self.model.state()
     }
 
-    /// Reads a word.
+    /// Reads the register at `address` by the bus's own signals.
     pub fn read(&mut self, address: u16) -> Result<Result<u32, Refused>, Silent> {
         self.inputs.araddr = address;
         self.inputs.arvalid = 1;
@@ -89,7 +89,7 @@ impl Master {
         self.silent()
     }
 
-    /// Writes a word.
+    /// Writes the register at `address` by the bus's own signals.
     pub fn write(&mut self, address: u16, word: u32) -> Result<Result<(), Refused>, Silent> {
         self.write_all(address, &[word])
     }

@@ -13,7 +13,7 @@ unsafe extern "C" {
     fn vfun_fpga_state(model: *mut c_void, to: *mut u8, capacity: usize) -> usize;
 }
 
-/// A simulated device.
+/// A simulated device: the C++ that Verilator made of the RTL.
 pub struct Model(NonNull<c_void>);
 
 // SAFETY: the model holds no thread's own data: whoever has it may use it, one

@@ -98,7 +98,6 @@ pub struct SimulatedVf {
 }
 
 impl SimulatedVf {
-    /// Its number.
     pub fn number(&self) -> u16 {
         self.number
     }

@@ -3,7 +3,7 @@
 use super::{PATIENCE, Shape};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
-use vfun_ring::{Answer, Caller, Looked, Ticket, WindowMemory};
+use vfun_ring::{Answer, Caller, PollAnswer, Ticket, WindowMemory};
 use vfun_supervise::Place;
 use vfun_window::{Access, Bell, BellWaiter, Mapping, memfd, pause};
 use vfun_wire::Status;
@@ -108,11 +108,11 @@ impl App {
         loop {
             for _ in 0..100 {
                 match self.caller.look(ticket) {
-                    Looked::Done(a) => {
+                    PollAnswer::Done(a) => {
                         let status = Status::from_wire(a.status).expect("a known status");
                         return Some((status, self.results(ticket, &a)));
                     }
-                    Looked::NotYet => pause(),
+                    PollAnswer::NotYet => pause(),
                     other => panic!("{other:?}"),
                 }
             }

@@ -23,9 +23,9 @@ use vfun_kernelmap::DeviceKind;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {} ({code})", cl3::error_codes::error_text(*code))]
 pub struct ClError {
-    /// What was done.
+    /// The OpenCL function that failed.
     pub what: &'static str,
-    /// OpenCL's number.
+    /// OpenCL's error code, negative.
     pub code: i32,
 }
 
@@ -44,11 +44,10 @@ fn failed(what: &'static str) -> impl Fn(i32) -> ClError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     id: usize,
-    /// Its own name.
+    /// Name that the device's driver gives.
     pub name: String,
-    /// Its platform's.
+    /// Name of the platform that the device belongs to.
     pub platform: String,
-    /// What it is.
     pub kind: DeviceKind,
     /// It works on the host's memory.
     pub unified: bool,
@@ -158,7 +157,6 @@ impl Context {
             .map_err(failed("a context for the device"))
     }
 
-    /// A queue.
     pub fn queue(&self, device: &Device) -> Result<Queue, ClError> {
         // SAFETY: both are of OpenCL, and this context is of that device.
         unsafe { command_queue::create_command_queue(self.0, device.id as *mut c_void, 0) }
@@ -247,11 +245,9 @@ impl Program {
 /// Where a kernel wants an argument to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// A buffer.
     Buffer,
     /// Memory of a work-group.
     Local,
-    /// A value.
     Value,
 }
 

@@ -2,7 +2,7 @@
 //! own, which alone publishes answers.
 
 use super::Answerer;
-use crate::buffer::{Lend, Pins, Refused};
+use crate::buffer::{BufferRefused, LendBuffers, Pins};
 use crate::{DriverError, abi};
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -17,7 +17,7 @@ const WAITING_MAX: usize = 2048;
 
 /// What an open call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hold {
+pub enum WaitsFor {
     /// Its own work, which was begun: its deadline goes on, and it is never begun
     /// a second time.
     Begun,
@@ -27,14 +27,14 @@ pub enum Hold {
 }
 
 /// Which of a channel's open calls: for what, and in the order of their handles.
-pub type Key = (Hold, u64);
+pub type Key = (WaitsFor, u64);
 
 /// An answer: results, or an error.
 pub type Answer = Result<Vec<u8>, DriverError>;
 
 /// One call's place between its driver and its channel.
 #[derive(Debug)]
-struct Place {
+struct OpenPlace {
     key: Key,
     /// During which call it was taken, as [`OpenCalls::of_channel`] counts.
     during: u64,
@@ -46,7 +46,7 @@ struct Place {
 struct Inner {
     handles: u64,
     /// The handle that was taken last, until its call is known to be held.
-    taken: Option<Arc<Place>>,
+    taken: Option<Arc<OpenPlace>>,
     answers: Vec<(Key, Answer)>,
 }
 
@@ -56,13 +56,13 @@ struct Shared {
     table: abi::DriverService,
     inner: Mutex<Inner>,
     given: Condvar,
-    /// Answers are there.
+    /// Answers are there that the channel's thread has not published.
     news: AtomicBool,
     wake: Box<dyn Fn() + Send + Sync>,
     /// How often a call began or ended.
     calls: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Buffers of the channel's app.
-    lend: Box<dyn Lend>,
+    lend: Box<dyn LendBuffers>,
 }
 
 /// A handle: what drivers see of it comes first.
@@ -70,7 +70,7 @@ struct Shared {
 struct Handle {
     seen: abi::OpenCall,
     shared: Arc<Shared>,
-    place: Arc<Place>,
+    place: Arc<OpenPlace>,
     /// Buffers that the call may use until it is answered.
     _pins: Option<Pins>,
 }
@@ -86,14 +86,14 @@ impl Shared {
         Arc::as_ptr(self).cast()
     }
 
-    fn handle(self: &Arc<Self>, hold: Hold) -> Option<NonNull<abi::OpenCall>> {
+    fn handle(self: &Arc<Self>, hold: WaitsFor) -> Option<NonNull<abi::OpenCall>> {
         let mut inner = self.lock();
         if inner.answers.len() >= WAITING_MAX {
             return None;
         }
         inner.handles += 1;
         let (key, during) = ((hold, inner.handles), (self.calls)());
-        let place = Arc::new(Place { key, during, open: AtomicBool::new(true) });
+        let place = Arc::new(OpenPlace { key, during, open: AtomicBool::new(true) });
         if let Some(before) = inner.taken.replace(place.clone()) {
             before.open.store(false, Ordering::Relaxed);
         }
@@ -104,7 +104,7 @@ impl Shared {
     }
 
     /// Takes an answer in; false if its call has ended.
-    fn give(&self, place: &Place, answer: Answer) -> bool {
+    fn give(&self, place: &OpenPlace, answer: Answer) -> bool {
         {
             let mut inner = self.lock();
             if !place.open.swap(false, Ordering::Relaxed) {
@@ -123,8 +123,8 @@ impl Shared {
 /// `service` is the table of a living [`OpenCalls`].
 unsafe extern "C" fn later(service: *const abi::DriverService, flags: u32) -> *mut abi::OpenCall {
     let hold = match flags {
-        0 => Hold::Begun,
-        abi::LATER_EVENT => Hold::Event,
+        0 => WaitsFor::Begun,
+        abi::LATER_EVENT => WaitsFor::Event,
         _ => return std::ptr::null_mut(),
     };
     let shared = service.cast::<Shared>();
@@ -186,8 +186,8 @@ unsafe extern "C" fn buffer(
             }
             abi::OK
         }
-        Err(Refused::Unknown) => abi::BAD_ARGS,
-        Err(Refused::Unmapped) => abi::PANIC,
+        Err(BufferRefused::Unknown) => abi::BAD_ARGS,
+        Err(BufferRefused::Unmapped) => abi::PANIC,
     }
 }
 
@@ -201,18 +201,17 @@ pub struct OpenCalls {
 
 /// A call that is held: what its channel keeps of it.
 #[derive(Debug)]
-pub struct Held {
-    place: Arc<Place>,
+pub struct HeldCall {
+    place: Arc<OpenPlace>,
 }
 
-impl Held {
-    /// Which it is.
+impl HeldCall {
     pub fn key(&self) -> Key {
         self.place.key
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldCall {
     /// Nobody waits for its answer any more.
     fn drop(&mut self) {
         self.place.open.store(false, Ordering::Relaxed);
@@ -232,7 +231,7 @@ impl OpenCalls {
     pub(crate) fn of_channel(
         wake: impl Fn() + Send + Sync + 'static,
         calls: impl Fn() -> u64 + Send + Sync + 'static,
-        lend: impl Lend + 'static,
+        lend: impl LendBuffers + 'static,
     ) -> Self {
         let shared = Shared {
             table: TABLE,
@@ -248,7 +247,7 @@ impl OpenCalls {
 
     /// A handle of the call under way, for an engine that is no C driver. `None`
     /// where too many answers wait.
-    pub fn later(&self, hold: Hold) -> Option<Answerer> {
+    pub fn later(&self, hold: WaitsFor) -> Option<Answerer> {
         // SAFETY: it was made for this one alone.
         self.shared.handle(hold).map(|call| unsafe { Answerer::from_raw(call) })
     }
@@ -261,8 +260,8 @@ impl OpenCalls {
     /// The call that ended last, which is `during` as it was counted inside of it, is to
     /// be held: by the handle that was taken last. `None` if it took none: one that is
     /// left over from a call before is no call's any more.
-    pub fn hold(&self, during: u64) -> Option<Held> {
-        let held = self.shared.lock().taken.take().map(|place| Held { place });
+    pub fn hold(&self, during: u64) -> Option<HeldCall> {
+        let held = self.shared.lock().taken.take().map(|place| HeldCall { place });
         held.filter(|held| held.place.during == during)
     }
 

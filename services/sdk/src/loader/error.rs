@@ -20,7 +20,7 @@ pub enum LoadError {
     /// The system's loader refused it.
     #[error("{path} is not a shared library that this machine can load: {why}")]
     NotALibrary {
-        /// Where it is.
+        /// Path of the library.
         path: String,
         /// The loader's words.
         why: String,
@@ -28,9 +28,9 @@ pub enum LoadError {
     /// A shared library, but no driver.
     #[error("{path} lacks the symbol {symbol}, so it is not a VirtFun driver (see vfun_driver.h)")]
     MissingSymbol {
-        /// Where it is.
+        /// Path of the library.
         path: String,
-        /// What it lacks.
+        /// The symbol that it lacks.
         symbol: &'static str,
     },
     /// A driver for another version of the interface.
@@ -39,15 +39,15 @@ pub enum LoadError {
         crate::abi::ABI
     )]
     WrongAbi {
-        /// Where it is.
+        /// Path of the library.
         path: String,
-        /// What it says.
+        /// The interface's version that it says.
         found: u32,
     },
     /// `vfun_driver_info` makes no sense.
     #[error("{path} has a wrong vfun_driver_info: {what}")]
     BadInfo {
-        /// Where it is.
+        /// Path of the library.
         path: String,
         /// What is wrong.
         what: &'static str,
@@ -57,19 +57,18 @@ pub enum LoadError {
         "the manifest says function {wanted}, but the driver is that of {found}: correct name or library"
     )]
     WrongName {
-        /// The manifest's.
+        /// What the manifest says.
         wanted: String,
-        /// The driver's.
+        /// What the driver says of itself.
         found: String,
     },
     /// Another version's driver.
     #[error("the manifest says {name} {}.{}, but the driver is version {}.{}: correct version or library", .wanted.0, .wanted.1, .found.0, .found.1)]
     WrongVersion {
-        /// The function.
         name: String,
-        /// The manifest's.
+        /// What the manifest says.
         wanted: (u16, u16),
-        /// The driver's.
+        /// What the driver says of itself.
         found: (u16, u16),
     },
 }

@@ -2,7 +2,7 @@
 
 use super::{ArgsAt, Loaded, OutAt};
 use crate::abi::{self, Call, DriverConfig, DriverService, DriverSetting, SENTENCE_BYTES};
-use crate::{Config, DriverError, Outcome};
+use crate::{CallOutcome, Config, DriverError};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -84,8 +84,8 @@ impl Instance {
     #[inline]
     pub fn call(&mut self, args: &[u8], out: &mut [u8]) -> Result<usize, DriverError> {
         match self.run(abi::COMMAND_SET, ArgsAt::private(args), OutAt::private(out))? {
-            Outcome::Done(len) => Ok(len),
-            Outcome::Later => Err(DriverError::new(abi::PANIC, "the call is answered later")),
+            CallOutcome::Done(len) => Ok(len),
+            CallOutcome::Later => Err(DriverError::new(abi::PANIC, "the call is answered later")),
         }
     }
 
@@ -101,7 +101,7 @@ impl Instance {
         command: u32,
         args: ArgsAt<'_>,
         out: OutAt<'_>,
-    ) -> Result<Outcome, DriverError> {
+    ) -> Result<CallOutcome, DriverError> {
         self.sentence[0] = 0;
         let mut call = Call {
             command,
@@ -123,13 +123,13 @@ impl Instance {
         if call.out_len > out.capacity as u64 {
             return Err(DriverError::too_large(call.out_len as usize, out.capacity));
         }
-        Ok(Outcome::Done(call.out_len as usize))
+        Ok(CallOutcome::Done(call.out_len as usize))
     }
 
     #[cold]
-    fn not_done(&self, code: c_int) -> Result<Outcome, DriverError> {
+    fn not_done(&self, code: c_int) -> Result<CallOutcome, DriverError> {
         match code {
-            abi::LATER if self.later => Ok(Outcome::Later),
+            abi::LATER if self.later => Ok(CallOutcome::Later),
             _ => Err(DriverError { code, sentence: said(&self.sentence[..]) }),
         }
     }

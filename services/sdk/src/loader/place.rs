@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-/// Where arguments are.
+/// Where the arguments of a call are, and whether the caller can change them.
 #[derive(Clone, Copy)]
 pub struct ArgsAt<'a> {
     pub(super) ptr: *const u8,
@@ -81,7 +81,7 @@ impl<'a> ArgsAt<'a> {
     }
 }
 
-/// Where results go.
+/// Where the results of a call go, and how many bytes fit there.
 pub struct OutAt<'a> {
     pub(super) ptr: *mut u8,
     pub(super) capacity: usize,

@@ -2,7 +2,7 @@
 //! the manager says, or a call uses it, and found by calls of its own app alone.
 
 use super::pulse::Pulse;
-use crate::buffer::{Lend, Pins, Refused};
+use crate::buffer::{BufferRefused, LendBuffers, Pins};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,14 +15,14 @@ use vfun_wire::limits::WINDOW_BYTES_MAX;
 const GUARDED: usize = 1024;
 
 /// A buffer as it is mapped.
-pub struct Place {
+pub struct MappedBuffer {
     span: WriteSpan,
     /// One of the [`GUARDED`].
     _guarded: Option<Arc<()>>,
 }
 
 /// It is gone from this process with the last that has it.
-type Mapped = Arc<Place>;
+type Mapped = Arc<MappedBuffer>;
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
@@ -53,7 +53,7 @@ impl Buffers {
         done
     }
 
-    fn map(&self, came: &BufferCame, memory: &OwnedFd) -> Result<Place, String> {
+    fn map(&self, came: &BufferCame, memory: &OwnedFd) -> Result<MappedBuffer, String> {
         let (end, bytes) = (came.offset.checked_add(came.bytes), came.bytes);
         let len = usize::try_from(bytes).ok();
         let inside = end.is_some_and(|end| end <= WINDOW_BYTES_MAX);
@@ -69,23 +69,23 @@ impl Buffers {
             ));
         }
         let span = map(memory, at, len, came.sealed)?;
-        Ok(Place { span, _guarded: guarded })
+        Ok(MappedBuffer { span, _guarded: guarded })
     }
 
     /// No call finds it any more. Calls that were lent it may use it still.
-    pub fn gone(&self, buffer: u64) -> Option<Weak<Place>> {
+    pub fn gone(&self, buffer: u64) -> Option<Weak<MappedBuffer>> {
         let (_, mapped) = locked(&self.all).remove(&buffer)?;
         mapped.map(|mapped| Arc::downgrade(&mapped))
     }
 
-    fn of(&self, session: u64, buffer: u64) -> Result<Mapped, Refused> {
+    fn of(&self, session: u64, buffer: u64) -> Result<Mapped, BufferRefused> {
         let all = locked(&self.all);
         match all.get(&buffer) {
             Some((owner, mapped)) if *owner == session && session != 0 => {
                 let whole = mapped.as_ref().filter(|m| !m.span.is_lost());
-                whole.cloned().ok_or(Refused::Unmapped)
+                whole.cloned().ok_or(BufferRefused::Unmapped)
             }
-            _ => Err(Refused::Unknown),
+            _ => Err(BufferRefused::Unknown),
         }
     }
 }
@@ -120,21 +120,21 @@ fn map(memory: &OwnedFd, at: u64, len: usize, sealed: bool) -> Result<WriteSpan,
 
 /// What one call was lent.
 #[derive(Default)]
-struct Lent(Mutex<Vec<Mapped>>);
+struct LentBuffers(Mutex<Vec<Mapped>>);
 
 /// Lends a session's buffers to the calls of one of its channels.
-pub struct Lender {
+pub struct BufferLender {
     buffers: Arc<Buffers>,
     session: u64,
     pulse: Arc<Pulse>,
     /// Of which call, as the pulse counted, and what it was lent. A call that is answered
     /// later keeps it by itself.
-    current: Mutex<(u64, Arc<Lent>)>,
+    current: Mutex<(u64, Arc<LentBuffers>)>,
 }
 
-impl Lender {
+impl BufferLender {
     pub fn new(buffers: Arc<Buffers>, session: u64, pulse: Arc<Pulse>) -> Arc<Self> {
-        Arc::new(Lender { buffers, session, pulse, current: Mutex::default() })
+        Arc::new(BufferLender { buffers, session, pulse, current: Mutex::default() })
     }
 
     /// Takes back what was lent to a call that has ended.
@@ -143,7 +143,7 @@ impl Lender {
     }
 
     /// What the call under way was lent; of an earlier one nothing is left.
-    fn of_call(&self) -> Arc<Lent> {
+    fn of_call(&self) -> Arc<LentBuffers> {
         let mut current = locked(&self.current);
         let calls = self.pulse.calls();
         if current.0 != calls {
@@ -153,8 +153,8 @@ impl Lender {
     }
 }
 
-impl Lend for Arc<Lender> {
-    fn lend(&self, handle: u64) -> Result<(*mut u8, usize), Refused> {
+impl LendBuffers for Arc<BufferLender> {
+    fn lend(&self, handle: u64) -> Result<(*mut u8, usize), BufferRefused> {
         let mapped = self.buffers.of(self.session, handle)?;
         let at = (mapped.span.as_mut_ptr(), mapped.span.len());
         let lent = self.of_call();
@@ -172,12 +172,12 @@ impl Lend for Arc<Lender> {
 
 /// Buffers that the manager took away and that a call uses still.
 #[derive(Default)]
-pub struct Leaving(BTreeMap<u64, Weak<Place>>);
+pub struct LeavingBuffers(BTreeMap<u64, Weak<MappedBuffer>>);
 
-impl Leaving {
+impl LeavingBuffers {
     /// One more. One that is leaving already goes on as it does: another manager says it
     /// again, and no call finds the buffer any more, but one may use it still.
-    pub fn push(&mut self, buffer: u64, mapped: Option<Weak<Place>>) {
+    pub fn push(&mut self, buffer: u64, mapped: Option<Weak<MappedBuffer>>) {
         self.0.entry(buffer).or_insert(mapped.unwrap_or_default());
     }
 
@@ -227,9 +227,9 @@ mod tests {
         Bed { buffers, memory, window }
     }
 
-    fn channel(b: &Bed, session: u64) -> (Arc<Pulse>, Arc<Lender>, OpenCalls) {
+    fn channel(b: &Bed, session: u64) -> (Arc<Pulse>, Arc<BufferLender>, OpenCalls) {
         let pulse = Arc::new(Pulse::default());
-        let lender = Lender::new(b.buffers.clone(), session, pulse.clone());
+        let lender = BufferLender::new(b.buffers.clone(), session, pulse.clone());
         (pulse, lender.clone(), OpenCalls::of_channel(|| (), || 0, lender))
     }
 
@@ -264,7 +264,7 @@ mod tests {
         let b = bed();
         let (pulse, lender, calls) = channel(&b, 1);
         let mut room = [0; 8];
-        let mut leaving = Leaving::default();
+        let mut leaving = LeavingBuffers::default();
         // One that no call was lent, and one that nobody has: at once.
         leaving.push(72, b.buffers.gone(72));
         leaving.push(99, b.buffers.gone(99));
@@ -289,7 +289,7 @@ mod tests {
     fn a_call_that_is_answered_later_keeps_its_buffers() {
         let b = bed();
         let (pulse, lender, calls) = channel(&b, 1);
-        let (mut room, mut leaving) = ([0; 8], Leaving::default());
+        let (mut room, mut leaving) = ([0; 8], LeavingBuffers::default());
         pulse.begin();
         let mut out = Out::private_later(&mut room, &calls);
         let answerer = out.later().unwrap();
@@ -326,8 +326,8 @@ mod tests {
         b.buffers.came(&came(71, 9, 0), fd()).expect("told again it stays as it is");
         assert!(b.buffers.of(1, 71).is_ok() && b.buffers.of(9, 71).is_err());
         // Its own app is told another thing of one that is not mapped than of none.
-        assert_eq!(b.buffers.of(1, 80).err(), Some(Refused::Unmapped));
-        assert_eq!(b.buffers.of(2, 80).err(), Some(Refused::Unknown));
+        assert_eq!(b.buffers.of(1, 80).err(), Some(BufferRefused::Unmapped));
+        assert_eq!(b.buffers.of(2, 80).err(), Some(BufferRefused::Unknown));
         b.buffers.came(&came(80, 1, 4096), fd()).expect("told again it can be");
         assert!(b.buffers.of(1, 80).is_ok());
     }

@@ -5,14 +5,14 @@ mod open;
 use super::engine::Serve;
 use super::fault;
 use super::held::OpenCells;
-use super::idle::{Seen, Work};
+use super::idle::{ChannelWork, LookOutcome};
 use super::meter::Meter;
 use super::pulse::Pulse;
 use super::throttle::{self, Throttle};
 use crate::abi::{self, INLINE_BYTES};
 use crate::error::cut;
 use crate::loader::{ArgsAt, OutAt};
-use crate::{DriverError, Outcome, abi::SENTENCE_BYTES};
+use crate::{CallOutcome, DriverError, abi::SENTENCE_BYTES};
 use std::sync::Arc;
 use std::sync::atomic::fence;
 use vfun_ring::{Memory, Next, Request, Server, WindowMemory, sync::Ordering};
@@ -196,7 +196,7 @@ impl<I: Serve> Calls<I> {
     }
 
     #[inline(always)]
-    fn compute(&mut self, r: &Request) -> Result<Outcome, DriverError> {
+    fn compute(&mut self, r: &Request) -> Result<CallOutcome, DriverError> {
         let (command, len) = match r.command {
             Command::Set => (abi::COMMAND_SET, r.len as usize),
             Command::Rst => (abi::COMMAND_RST, 0),
@@ -268,13 +268,13 @@ impl<I: Serve> Calls<I> {
             let timed = self.meter.due().then(|| self.timed_from());
             let done = self.compute(r);
             if let Some(from) = timed {
-                self.timed_until(from, matches!(done, Ok(Outcome::Later)));
+                self.timed_until(from, matches!(done, Ok(CallOutcome::Later)));
             }
             self.pulse.end();
             fault::in_call(self.server.memory(), r, "computed");
             match done {
-                Ok(Outcome::Done(len)) => self.answer(r.cell, len),
-                Ok(Outcome::Later) => return self.hold(r),
+                Ok(CallOutcome::Done(len)) => self.answer(r.cell, len),
+                Ok(CallOutcome::Later) => return self.hold(r),
                 Err(e) if self.leased && e.code == abi::DEVICE_LOST => return self.lose(r.cell, e),
                 Err(e) => self.refuse(r.cell, &e),
             }
@@ -414,7 +414,7 @@ fn outside(e: OutOfBounds) -> DriverError {
     DriverError::new(abi::PANIC, format!("the service's fault: {e}"))
 }
 
-impl<I: Serve> Work for Calls<I> {
+impl<I: Serve> ChannelWork for Calls<I> {
     type Look = Next;
 
     #[inline(always)]
@@ -427,12 +427,12 @@ impl<I: Serve> Work for Calls<I> {
     }
 
     #[inline]
-    fn seen(next: &Next) -> Seen {
+    fn seen(next: &Next) -> LookOutcome {
         // First what is usual: one comparison tells it from all others.
         if let Next::Call(_) = next {
-            return Seen::Request;
+            return LookOutcome::Request;
         }
-        if let Next::Broken(v) = next { Seen::Broken(*v) } else { Seen::Nothing }
+        if let Next::Broken(v) = next { LookOutcome::Broken(*v) } else { LookOutcome::Nothing }
     }
 
     #[inline(always)]

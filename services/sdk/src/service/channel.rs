@@ -6,7 +6,7 @@ mod serving;
 
 pub use opening::open;
 
-use super::buffers::Lender;
+use super::buffers::BufferLender;
 use super::idle::End;
 use super::pulse::Pulse;
 use super::standby::Standby;
@@ -58,7 +58,7 @@ pub struct Running {
     /// Its pages, for as long as the thread has them.
     pages: Weak<WindowMemory>,
     /// What lends its app's buffers to its calls.
-    pub lender: Arc<Lender>,
+    pub lender: Arc<BufferLender>,
 }
 
 impl Running {

@@ -1,14 +1,14 @@
 //! The main thread: talks with the manager, opens and closes channels, and
 //! keeps the watch over deadlines.
 
-use super::buffers::{Buffers, Leaving};
+use super::buffers::{Buffers, LeavingBuffers};
 use super::channel::{Event, Running, Teller, open};
-use super::desk::Asked;
 use super::engine::Engine;
 use super::idle::End;
+use super::manager_link::ManagerQuestion;
 use super::porter::Porter;
-use super::watch::{Alarm, Rest, Watched};
-use super::{Work, exit, fault, log};
+use super::watch::{Alarm, NextCheck, Watched};
+use super::{Backend, exit, fault, log};
 use rustix::event::{Timespec, epoll};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use vfun_supervise::{
-    BufferCame, EXIT_CANNOT_START, EXIT_DEADLINE, Error, FromService, Open, Start, ToService,
-    Verdict,
+    BufferCame, EXIT_CANNOT_START, EXIT_DEADLINE, Error, FromService, ModuleVerdict, Open, Start,
+    ToService,
 };
 use vfun_wire::Handle;
 
@@ -54,7 +54,7 @@ struct Channel {
 
 struct Control<E> {
     start: Start,
-    work: Arc<Work<E>>,
+    work: Arc<Backend<E>>,
     /// False once the manager is gone.
     manager: bool,
     /// When it showed last that it lives, once the manager is gone.
@@ -62,30 +62,30 @@ struct Control<E> {
     stopping: bool,
     unsent: VecDeque<(FromService, Option<OwnedFd>)>,
     /// What calls ask of the manager.
-    desk: Receiver<Asked>,
+    questions: Receiver<ManagerQuestion>,
     /// Who waits for its word.
-    waiting: BTreeMap<u64, Sender<Verdict>>,
+    waiting: BTreeMap<u64, Sender<ModuleVerdict>>,
     next_ask: u64,
     channels: BTreeMap<u64, Channel>,
     buffers: Arc<Buffers>,
     /// Those that were taken away, while calls use them.
-    leaving: Leaving,
+    leaving: LeavingBuffers,
     alarm: Arc<Alarm>,
     events: Receiver<(u64, Event)>,
     teller: Sender<(u64, Event)>,
     epoll: OwnedFd,
-    rest: Rest,
+    rest: NextCheck,
     porter: Porter,
 }
 
 /// Serves until told to stop, or until the manager and all channels are gone.
 pub fn serve<E: Engine>(
     start: Start,
-    work: Work<E>,
+    work: Backend<E>,
     alarm: Arc<Alarm>,
-    desk: Receiver<Asked>,
+    questions: Receiver<ManagerQuestion>,
 ) -> ExitCode {
-    match Control::new(start, work, alarm, desk).and_then(Control::run) {
+    match Control::new(start, work, alarm, questions).and_then(Control::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             log::line(format_args!("the service cannot go on: {e}"));
@@ -103,9 +103,9 @@ fn went(e: &std::io::Error) -> bool {
 impl<E: Engine> Control<E> {
     fn new(
         start: Start,
-        work: Work<E>,
+        work: Backend<E>,
         alarm: Arc<Alarm>,
-        desk: Receiver<Asked>,
+        questions: Receiver<ManagerQuestion>,
     ) -> std::io::Result<Self> {
         let stdin = std::io::stdin();
         let flags = rustix::fs::fcntl_getfl(&stdin)?;
@@ -120,8 +120,8 @@ impl<E: Engine> Control<E> {
             EventFlags::IN | EventFlags::ET,
         )?;
         let (max_args, max_result, note) = match &work {
-            Work::Calls(engine) => (engine.max_args(), engine.max_result(), engine.note()),
-            Work::Floor => (8, 8, None),
+            Backend::Calls(engine) => (engine.max_args(), engine.max_result(), engine.note()),
+            Backend::Floor => (8, 8, None),
         };
         let (teller, events) = channel();
         let mut control = Control {
@@ -131,17 +131,17 @@ impl<E: Engine> Control<E> {
             beat: Instant::now(),
             stopping: false,
             unsent: VecDeque::new(),
-            desk,
+            questions,
             waiting: BTreeMap::new(),
             next_ask: 1,
             channels: BTreeMap::new(),
             buffers: Arc::default(),
-            leaving: Leaving::default(),
+            leaving: LeavingBuffers::default(),
             alarm,
             events,
             teller,
             epoll,
-            rest: Rest::new(Instant::now()),
+            rest: NextCheck::new(Instant::now()),
             porter: Porter::new()?,
         };
         control.say(FromService::Ready { max_args, max_result, note, buffers: true });
@@ -182,7 +182,7 @@ impl<E: Engine> Control<E> {
             while let Ok((channel, event)) = self.events.try_recv() {
                 self.happened(channel, event);
             }
-            while let Ok(asked) = self.desk.try_recv() {
+            while let Ok(asked) = self.questions.try_recv() {
                 self.pass_on(asked);
             }
         }
@@ -325,7 +325,7 @@ impl<E: Engine> Control<E> {
     fn open(&mut self, message: Open, fds: Vec<OwnedFd>) {
         fault::at(&self.start.settings, "opening");
         let (id, app) = (message.channel, message.app.clone());
-        let calls = matches!(*self.work, Work::Calls(_));
+        let calls = matches!(*self.work, Backend::Calls(_));
         let watched = calls.then(|| {
             Watched::new(Duration::from_millis(message.deadline_ms.max(1).into()), Instant::now())
         });
@@ -455,8 +455,8 @@ impl<E: Engine> Control<E> {
     }
 
     /// Asks the manager what a call wants to know.
-    fn pass_on(&mut self, asked: Asked) {
-        let Asked { channel, wish, file, reply } = asked;
+    fn pass_on(&mut self, asked: ManagerQuestion) {
+        let ManagerQuestion { channel, wish, file, reply } = asked;
         if !self.manager {
             return; // who asked is told by its channel's end
         }

@@ -1,11 +1,11 @@
 //! What computes: a native library, or something else with the same shape.
 
 use crate::loader::{ArgsAt, Instance, Library, OutAt};
-use crate::{Config, DriverError, OpenCalls, Outcome};
+use crate::{CallOutcome, Config, DriverError, OpenCalls};
 
 /// What a service loads once: a driver's code.
 pub trait Engine: Send + Sync + 'static {
-    /// A channel's state.
+    /// The state of one channel.
     type Instance: Serve;
     /// Longest arguments, bytes; longer ones are refused before they get there.
     fn max_args(&self) -> u32;
@@ -28,7 +28,7 @@ pub trait Engine: Send + Sync + 'static {
     }
 }
 
-/// A channel's state.
+/// The state of one channel, which computes its calls.
 pub trait Serve {
     /// One call (`abi::COMMAND_SET`) or one `rst` (`abi::COMMAND_RST`): how
     /// many bytes of results are in `out`. More than fit is for the engine to
@@ -39,7 +39,7 @@ pub trait Serve {
         command: u32,
         args: ArgsAt<'_>,
         out: OutAt<'_>,
-    ) -> Result<Outcome, DriverError>;
+    ) -> Result<CallOutcome, DriverError>;
 }
 
 impl Engine for Library {
@@ -65,7 +65,7 @@ impl Serve for Instance {
         command: u32,
         args: ArgsAt<'_>,
         out: OutAt<'_>,
-    ) -> Result<Outcome, DriverError> {
+    ) -> Result<CallOutcome, DriverError> {
         Instance::run(self, command, args, out)
     }
 }

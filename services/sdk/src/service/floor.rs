@@ -2,7 +2,7 @@
 //! service's line of the same cell as soon as it changes. No sequence, no
 //! checks, no driver: what a call costs beyond this is the protocol's doing.
 
-use super::idle::{Seen, Work};
+use super::idle::{ChannelWork, LookOutcome};
 use vfun_ring::{Memory, Server, WindowMemory, sync::Ordering};
 use vfun_window::Bell;
 use vfun_wire::channel::line_off;
@@ -53,7 +53,7 @@ impl Floor {
     }
 }
 
-impl Work for Floor {
+impl ChannelWork for Floor {
     type Look = Option<(usize, u64)>;
 
     #[inline]
@@ -74,8 +74,8 @@ impl Work for Floor {
     }
 
     #[inline]
-    fn seen(look: &Self::Look) -> Seen {
-        if look.is_some() { Seen::Request } else { Seen::Nothing }
+    fn seen(look: &Self::Look) -> LookOutcome {
+        if look.is_some() { LookOutcome::Request } else { LookOutcome::Nothing }
     }
 
     #[inline]
@@ -92,7 +92,7 @@ impl Work for Floor {
 
     fn rest(&mut self) {}
 
-    /// Raw lines ring nobody but on the way of [`Work::serve`].
+    /// Raw lines ring nobody but on the way of [`ChannelWork::serve`].
     fn owes_ring(&mut self) -> bool {
         true
     }

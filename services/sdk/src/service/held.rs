@@ -2,7 +2,7 @@
 //! when it is past its deadline.
 
 use crate::later::Key;
-use crate::{Answer, Held, Hold, OpenCalls};
+use crate::{Answer, HeldCall, OpenCalls, WaitsFor};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ struct Cell {
     cell: usize,
     /// When it is past its deadline, ns.
     due: u64,
-    _held: Held,
+    _held: HeldCall,
 }
 
 impl OpenCells {
@@ -41,12 +41,12 @@ impl OpenCells {
     /// The call that has just returned holds this cell: for what. Its deadline counts
     /// from `begun`, ns. `during` is what [`OpenCalls::of_channel`] counted inside of it.
     /// `None` if its driver took no handle.
-    pub fn hold(&mut self, cell: usize, begun: u64, during: u64) -> Option<Hold> {
+    pub fn hold(&mut self, cell: usize, begun: u64, during: u64) -> Option<WaitsFor> {
         let held = self.calls.hold(during)?;
         let key = held.key();
         let due = match key.0 {
-            Hold::Begun => begun.saturating_add(self.deadline),
-            Hold::Event => u64::MAX,
+            WaitsFor::Begun => begun.saturating_add(self.deadline),
+            WaitsFor::Event => u64::MAX,
         };
         self.held.insert(key, Cell { cell, due, _held: held });
         Some(key.0)
@@ -66,7 +66,7 @@ impl OpenCells {
     /// When the next one is past its deadline, ns.
     pub fn due(&self) -> Option<u64> {
         let ((hold, _), cell) = self.held.first_key_value()?;
-        (*hold == Hold::Begun).then_some(cell.due)
+        (*hold == WaitsFor::Begun).then_some(cell.due)
     }
 
     /// The cell of one that is past its deadline; it is open no more.
@@ -96,14 +96,14 @@ mod tests {
     fn only_what_was_begun_has_a_deadline() {
         let calls = OpenCalls::new(|| ());
         let mut open = OpenCells::new(calls.clone(), Duration::from_nanos(100));
-        let event = calls.later(Hold::Event).unwrap();
-        assert_eq!(open.hold(0, 10, 0), Some(Hold::Event));
+        let event = calls.later(WaitsFor::Event).unwrap();
+        assert_eq!(open.hold(0, 10, 0), Some(WaitsFor::Event));
         assert_eq!((open.due(), open.overdue(u64::MAX)), (None, None));
-        let (first, second) = (calls.later(Hold::Begun).unwrap(), {
-            assert_eq!(open.hold(1, 20, 0), Some(Hold::Begun));
-            calls.later(Hold::Begun).unwrap()
+        let (first, second) = (calls.later(WaitsFor::Begun).unwrap(), {
+            assert_eq!(open.hold(1, 20, 0), Some(WaitsFor::Begun));
+            calls.later(WaitsFor::Begun).unwrap()
         });
-        assert_eq!(open.hold(2, 30, 0), Some(Hold::Begun));
+        assert_eq!(open.hold(2, 30, 0), Some(WaitsFor::Begun));
         assert_eq!(open.hold(3, 40, 0), None, "no handle was taken");
         assert_eq!((open.due(), open.overdue(119)), (Some(120), None));
         assert_eq!(open.overdue(120), Some(1));
@@ -120,7 +120,7 @@ mod tests {
     fn what_is_cancelled_cannot_be_answered() {
         let calls = OpenCalls::new(|| ());
         let mut open = OpenCells::new(calls.clone(), Duration::from_secs(1));
-        let call = calls.later(Hold::Event).unwrap();
+        let call = calls.later(WaitsFor::Event).unwrap();
         open.hold(0, 0, 0);
         open.cancel();
         assert!(!call.is_open() && call.answer(&[]).is_err() && !open.has_answers());
@@ -132,16 +132,16 @@ mod tests {
         let seen = count.clone();
         let calls = OpenCalls::of_channel(|| (), move || seen.load(Ordering::Relaxed), ());
         let mut open = OpenCells::new(calls.clone(), Duration::from_secs(1));
-        let left_over = calls.later(Hold::Begun).unwrap();
+        let left_over = calls.later(WaitsFor::Begun).unwrap();
         // That call ended, and the next one begins and ends.
         count.store(4, Ordering::Relaxed);
         assert_eq!(open.hold(0, 0, 3), None, "it took no handle");
         assert!(!left_over.is_open() && left_over.answer(b"of the first").is_err());
         // It began and ended, and another one takes a handle.
         count.store(5, Ordering::Relaxed);
-        let call = calls.later(Hold::Begun).unwrap();
+        let call = calls.later(WaitsFor::Begun).unwrap();
         count.store(6, Ordering::Relaxed);
-        assert_eq!(open.hold(1, 0, 5), Some(Hold::Begun));
+        assert_eq!(open.hold(1, 0, 5), Some(WaitsFor::Begun));
         call.answer(b"its own").unwrap();
         assert_eq!(open.answers().collect::<Vec<_>>(), [(1, Ok(b"its own".to_vec()))]);
     }

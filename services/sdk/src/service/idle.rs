@@ -9,13 +9,13 @@
 //! because an app looks for the declaration without a fence and may miss one
 //! that is made in the same moment.
 
-use super::porter::Porch;
+use super::porter::SleepPlace;
 use super::pulse::Pulse;
 use super::watch::Alarm;
 use std::sync::Arc;
 use std::time::Duration;
 use vfun_ring::{Server, Violation, WindowMemory};
-use vfun_wait::{Learned, Place, Policy, clock, wait};
+use vfun_wait::{Policy, WaitHistory, WaitSteps, clock, wait};
 use vfun_window::{Bell, BellWaiter, pause};
 
 /// Without a doorbell: first and longest pause between two looks. At the
@@ -24,7 +24,7 @@ const LOOK_FIRST: Duration = Duration::from_micros(50);
 const LOOK_LAST: Duration = Duration::from_millis(8);
 
 /// What a look found, in short.
-pub enum Seen {
+pub enum LookOutcome {
     /// Something to serve.
     Request,
     /// Nothing new.
@@ -45,17 +45,17 @@ pub enum End {
 }
 
 /// What a channel's thread does between looks.
-pub trait Work {
+pub trait ChannelWork {
     /// What a look gives; nothing at first. It is put together where it is used:
     /// moving a request would wait for the stores under way, those to lines that
     /// the app holds among them.
     type Look: Default;
     /// Looks for what is expected next.
     fn next(&mut self, look: &mut Self::Look);
-    /// Looks everywhere once.
+    /// Looks at every cell once.
     fn next_anywhere(&mut self) -> Self::Look;
     /// What it is.
-    fn seen(look: &Self::Look) -> Seen;
+    fn seen(look: &Self::Look) -> LookOutcome;
     /// Serves what was seen to be a request, and rings the app if it is seen to sleep.
     fn serve(&mut self, look: &Self::Look);
     /// Publishes answers to open calls that other threads gave and, if `hard`, ends
@@ -69,13 +69,13 @@ pub trait Work {
     }
     /// Nothing is being computed: says so in the window.
     fn rest(&mut self);
-    /// The channel is let go of between two calls: as [`Work::rest`], and says
+    /// The channel is let go of between two calls: as [`ChannelWork::rest`], and says
     /// where whoever serves it next begins.
     fn leave(&mut self) {
         self.rest();
     }
     /// Whether requests were answered for which the app was not rung: by
-    /// [`Work::serve`], which saw no sleeper, or on the way of a look (R-SLP-5).
+    /// [`ChannelWork::serve`], which saw no sleeper, or on the way of a look (R-SLP-5).
     fn owes_ring(&mut self) -> bool;
     /// How a wait's time was spent, ns.
     fn spent(&mut self, awake: u64, asleep: u64);
@@ -83,12 +83,12 @@ pub trait Work {
     fn server(&self) -> &Server<WindowMemory>;
 }
 
-/// A channel's doorbells.
-pub struct Bells {
+/// A channel's doorbells: the one that wakes its thread, and the app's.
+pub struct ChannelBells {
     /// The app rings it.
     pub mine: BellWaiter,
     /// Where to wait for it among many.
-    pub porch: Option<Porch>,
+    pub sleep_place: Option<SleepPlace>,
     /// This side rings it.
     pub app: Bell,
 }
@@ -97,9 +97,9 @@ pub struct Bells {
 pub struct Loop {
     pulse: Arc<Pulse>,
     alarm: Arc<Alarm>,
-    bells: Option<Bells>,
+    bells: Option<ChannelBells>,
     policy: Policy,
-    learned: Learned,
+    learned: WaitHistory,
 }
 
 /// How a turn of the loop ended.
@@ -111,7 +111,7 @@ pub enum Turn {
 }
 
 /// What ended a wait.
-enum Outcome<L> {
+enum WaitEnd<L> {
     /// A request was served.
     Served,
     /// A request was found.
@@ -121,14 +121,19 @@ enum Outcome<L> {
 
 impl Loop {
     /// Waits as `policy` says.
-    pub fn new(pulse: Arc<Pulse>, alarm: Arc<Alarm>, bells: Option<Bells>, policy: Policy) -> Self {
+    pub fn new(
+        pulse: Arc<Pulse>,
+        alarm: Arc<Alarm>,
+        bells: Option<ChannelBells>,
+        policy: Policy,
+    ) -> Self {
         // Without a doorbell a sleep may last for milliseconds: worth any spin.
         let policy = if bells.is_some() { policy } else { policy.steady() };
-        Loop { pulse, alarm, bells, policy, learned: Learned::default() }
+        Loop { pulse, alarm, bells, policy, learned: WaitHistory::default() }
     }
 
     /// Serves until told to stop, or until the channel breaks.
-    pub fn run<W: Work>(&self, work: &mut W) -> End {
+    pub fn run<W: ChannelWork>(&self, work: &mut W) -> End {
         loop {
             if let Turn::Ended(end) = self.turn(work) {
                 return end;
@@ -137,27 +142,27 @@ impl Loop {
     }
 
     /// The channel is another service's from now on: the porter looks at it no more.
-    pub fn leave_porch(&self) {
-        if let Some(porch) = self.bells.as_ref().and_then(|b| b.porch.as_ref()) {
-            porch.leave();
+    pub fn leave_sleep_place(&self) {
+        if let Some(sleep_place) = self.bells.as_ref().and_then(|b| b.sleep_place.as_ref()) {
+            sleep_place.leave();
         }
     }
 
     /// Waits for one call and serves it.
     #[inline(always)]
-    pub fn turn<W: Work>(&self, work: &mut W) -> Turn {
+    pub fn turn<W: ChannelWork>(&self, work: &mut W) -> Turn {
         let mut looks = 0;
         // One place that serves, whichever look finds the call.
         loop {
             let mut look = W::Look::default();
             work.next(&mut look);
             match W::seen(&look) {
-                Seen::Request => {
+                LookOutcome::Request => {
                     work.serve(&look);
                     break;
                 }
-                Seen::Nothing => {}
-                Seen::Broken(v) => return Turn::Ended(End::Broken(v)),
+                LookOutcome::Nothing => {}
+                LookOutcome::Broken(v) => return Turn::Ended(End::Broken(v)),
             }
             if looks == 0 {
                 work.rest();
@@ -180,16 +185,16 @@ impl Loop {
 
     /// Waits for longer and serves what comes; the loop's end, if that came instead.
     #[inline(never)]
-    fn wait_on<W: Work>(&self, work: &mut W) -> Option<End> {
-        let mut here = Here { work, on: self, nap: LOOK_FIRST };
+    fn wait_on<W: ChannelWork>(&self, work: &mut W) -> Option<End> {
+        let mut here = WaitingChannel { work, on: self, nap: LOOK_FIRST };
         match wait(&self.policy, &self.learned, &mut here) {
-            Outcome::Served => return None,
-            Outcome::Found(look) => {
+            WaitEnd::Served => return None,
+            WaitEnd::Found(look) => {
                 work.serve(&look);
                 return None;
             }
-            Outcome::End(End::Stopped) => {}
-            Outcome::End(end) => return Some(end),
+            WaitEnd::End(End::Stopped) => {}
+            WaitEnd::End(end) => return Some(end),
         }
         work.leave();
         Some(End::Stopped)
@@ -197,49 +202,49 @@ impl Loop {
 }
 
 /// A channel while its thread waits.
-struct Here<'a, W> {
+struct WaitingChannel<'a, W> {
     work: &'a mut W,
     on: &'a Loop,
     /// Without a doorbell: the next pause.
     nap: Duration,
 }
 
-impl<W: Work> Place for Here<'_, W> {
-    type Found = Outcome<W::Look>;
+impl<W: ChannelWork> WaitSteps for WaitingChannel<'_, W> {
+    type Found = WaitEnd<W::Look>;
 
     fn look(&mut self, hard: bool) -> Option<Self::Found> {
         if self.work.deliver(hard) {
             if hard {
                 self.on.alarm.woke(&self.on.pulse);
             }
-            return Some(Outcome::Served);
+            return Some(WaitEnd::Served);
         }
         if hard {
             let look = self.work.next_anywhere();
             return match W::seen(&look) {
-                Seen::Request => {
+                LookOutcome::Request => {
                     // Before anything is computed: the watch may be at rest.
                     self.on.alarm.woke(&self.on.pulse);
-                    Some(Outcome::Found(look))
+                    Some(WaitEnd::Found(look))
                 }
-                Seen::Nothing => None,
-                Seen::Broken(v) => Some(Outcome::End(End::Broken(v))),
+                LookOutcome::Nothing => None,
+                LookOutcome::Broken(v) => Some(WaitEnd::End(End::Broken(v))),
             };
         }
         let mut look = W::Look::default();
         self.work.next(&mut look);
         match W::seen(&look) {
-            Seen::Request => {
+            LookOutcome::Request => {
                 self.work.serve(&look);
-                Some(Outcome::Served)
+                Some(WaitEnd::Served)
             }
-            Seen::Nothing => None,
-            Seen::Broken(v) => Some(Outcome::End(End::Broken(v))),
+            LookOutcome::Nothing => None,
+            LookOutcome::Broken(v) => Some(WaitEnd::End(End::Broken(v))),
         }
     }
 
     fn given_up(&mut self) -> Option<Self::Found> {
-        self.on.pulse.stopping().then_some(Outcome::End(End::Stopped))
+        self.on.pulse.stopping().then_some(WaitEnd::End(End::Stopped))
     }
 
     fn nudge(&mut self, _again: bool) {
@@ -278,8 +283,8 @@ impl<W: Work> Place for Here<'_, W> {
         let due = self.work.due().map(|due| due.saturating_sub(clock::now()));
         let limit = [limit, due].into_iter().flatten().min();
         let limit = limit.map(Duration::from_nanos);
-        let done = match &bells.porch {
-            Some(porch) => porch.wait(&bells.mine, limit),
+        let done = match &bells.sleep_place {
+            Some(sleep_place) => sleep_place.wait(&bells.mine, limit),
             None => bells.mine.wait(limit).map(drop),
         };
         // An error here is a bell that is no bell; look now and then instead.

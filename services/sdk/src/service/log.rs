@@ -43,7 +43,7 @@ impl Bucket {
     }
 }
 
-/// Writes one line.
+/// Writes one line to the service's log, unless too many were written of late.
 pub fn line(words: Arguments<'_>) {
     let name = NAME.get().map_or("vfun-service", String::as_str);
     let taken = BUCKET.lock().unwrap_or_else(|e| e.into_inner()).take(Instant::now());

@@ -20,7 +20,7 @@ const PRESSED: u64 = 100_000_000;
 /// How long a thread serves without a pause while they are, ns.
 const TURN: u64 = 1_000_000;
 
-/// One channel's.
+/// Counts what one channel did and how long it took.
 pub struct Meter {
     /// Calls until one is timed.
     left: u32,

@@ -58,17 +58,17 @@ const DEAF: Duration = Duration::from_millis(1);
 
 /// The porter of a service. Its thread begins with the first channel that goes to rest,
 /// and ends with this.
-pub struct Porter(Arc<Lodge>);
+pub struct Porter(Arc<PorterState>);
 
 /// Which bell: the laying out of the window that it belongs to, which is not 0, and
 /// its number there.
 pub type WhichBell = (u64, u16);
 
 /// What the porter shares with the channels' threads.
-struct Lodge {
+struct PorterState {
     epoll: OwnedFd,
-    bells: Mutex<Bells>,
-    /// The thread runs.
+    bells: Mutex<SharedBells>,
+    /// Whether the porter's thread runs.
     staffed: Mutex<bool>,
     end: Bell,
     ended: AtomicBool,
@@ -80,7 +80,7 @@ struct Lodge {
 }
 
 #[derive(Default)]
-struct Bells {
+struct SharedBells {
     of: BTreeMap<WhichBell, u64>,
     /// By the number that the porter's events bear.
     by: BTreeMap<u64, Arc<Sharers>>,
@@ -97,14 +97,14 @@ struct Sharers {
 
 #[derive(Default)]
 struct State {
-    resting: BTreeMap<u64, Rest>,
+    resting: BTreeMap<u64, RestingChannel>,
     /// What the porter listens to, while anybody rests.
     listened: Option<Bell>,
-    vain: Vain,
+    vain: VainLooks,
 }
 
 /// A channel that rests.
-struct Rest {
+struct RestingChannel {
     of: Resting,
     /// It was woken and has not left yet. It looks everywhere after that.
     woken: bool,
@@ -121,12 +121,12 @@ pub struct Resting {
 
 /// Looks at a bell's channels that found nothing.
 #[derive(Default)]
-struct Vain {
+struct VainLooks {
     count: u32,
     since: Option<Instant>,
 }
 
-impl Vain {
+impl VainLooks {
     /// One more; whether they are too many.
     fn again(&mut self, now: Instant) -> bool {
         match self.since {
@@ -144,7 +144,7 @@ impl Vain {
 
 /// A look at a bell's channels under way.
 #[derive(Default)]
-struct Look {
+struct LookUnderWay {
     /// The channel that was looked at last.
     after: Option<u64>,
     found: bool,
@@ -165,7 +165,7 @@ impl Porter {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let end = Bell::new()?;
         epoll::add(&epoll, &end, EventData::new_u64(END), EventFlags::IN | EventFlags::ET)?;
-        Ok(Porter(Arc::new(Lodge {
+        Ok(Porter(Arc::new(PorterState {
             epoll,
             bells: Mutex::default(),
             staffed: Mutex::default(),
@@ -178,8 +178,14 @@ impl Porter {
     }
 
     /// A channel's place to wait for the `shared` bell.
-    pub fn porch(&self, which: WhichBell, channel: u64, shared: &Bell, rests: Resting) -> Porch {
-        Porch {
+    pub fn sleep_place(
+        &self,
+        which: WhichBell,
+        channel: u64,
+        shared: &Bell,
+        rests: Resting,
+    ) -> SleepPlace {
+        SleepPlace {
             lodge: self.0.clone(),
             sharers: lock(&self.0.bells).join(which),
             which,
@@ -198,7 +204,7 @@ impl Drop for Porter {
     }
 }
 
-impl Bells {
+impl SharedBells {
     /// One channel more.
     fn join(&mut self, which: WhichBell) -> Arc<Sharers> {
         let number = *self.of.entry(which).or_insert_with(|| {
@@ -221,20 +227,20 @@ impl Bells {
 }
 
 /// Wakes all when the porter's thread ends, also where it unwinds.
-struct Closes<'a>(&'a Lodge);
+struct WakesAllOnDrop<'a>(&'a PorterState);
 
-impl Drop for Closes<'_> {
+impl Drop for WakesAllOnDrop<'_> {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
-impl Lodge {
+impl PorterState {
     /// The porter's thread.
     fn serve(&self) {
         // Nobody may rely on it after it.
-        let _closes = Closes(self);
-        let mut looks = BTreeMap::<u64, Look>::new();
+        let _closes = WakesAllOnDrop(self);
+        let mut looks = BTreeMap::<u64, LookUnderWay>::new();
         let mut deaf = BTreeMap::<u64, Instant>::new();
         while !self.ended.load(Ordering::SeqCst) {
             let Ok(rang) = self.rang(limit(&looks, &deaf)) else { return };
@@ -280,7 +286,7 @@ impl Lodge {
 
     /// Looks at some more of a bell's channels, and wakes those that have something to
     /// serve. Whether there are more.
-    fn look(&self, sharers: &Sharers, look: &mut Look) -> bool {
+    fn look(&self, sharers: &Sharers, look: &mut LookUnderWay) -> bool {
         if look.after.is_none() {
             self.looks.fetch_add(1, Ordering::Relaxed);
         }
@@ -353,7 +359,7 @@ impl Lodge {
 }
 
 /// How long the porter sleeps at most.
-fn limit(looks: &BTreeMap<u64, Look>, deaf: &BTreeMap<u64, Instant>) -> Option<Duration> {
+fn limit(looks: &BTreeMap<u64, LookUnderWay>, deaf: &BTreeMap<u64, Instant>) -> Option<Duration> {
     if !looks.is_empty() {
         return Some(Duration::ZERO);
     }
@@ -382,8 +388,8 @@ impl Sharers {
 }
 
 /// Where one channel's thread waits.
-pub struct Porch {
-    lodge: Arc<Lodge>,
+pub struct SleepPlace {
+    lodge: Arc<PorterState>,
     sharers: Arc<Sharers>,
     which: WhichBell,
     channel: u64,
@@ -392,7 +398,7 @@ pub struct Porch {
     resting: Cell<bool>,
 }
 
-impl Porch {
+impl SleepPlace {
     /// Waits until a bell rings or `limit` has passed; it may end early. Look after it.
     pub fn wait(&self, waiter: &BellWaiter, limit: Option<Duration>) -> Result<()> {
         if self.resting.get() {
@@ -437,7 +443,7 @@ impl Porch {
             self.lodge.listen(&self.shared, self.sharers.number)?;
             state.listened = Some(self.shared.clone());
         }
-        state.resting.insert(self.channel, Rest { of: self.rests.clone(), woken: false });
+        state.resting.insert(self.channel, RestingChannel { of: self.rests.clone(), woken: false });
         self.resting.set(true);
         drop(state);
         // Where this fails it is merely woken too often.
@@ -477,7 +483,7 @@ impl Porch {
     }
 }
 
-impl Drop for Porch {
+impl Drop for SleepPlace {
     fn drop(&mut self) {
         self.leave();
         lock(&self.lodge.bells).part(self.which, &self.sharers);

@@ -30,7 +30,7 @@ impl Pulse {
     pub fn begin(&self) {
         self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
-    /// It ended.
+    /// Says that the call under way has ended.
     #[inline]
     pub fn end(&self) {
         self.begin();

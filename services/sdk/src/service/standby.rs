@@ -4,7 +4,7 @@
 use super::pulse::Pulse;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use vfun_window::{BatonWaiter, Bell, Passed};
+use vfun_window::{BatonEvent, BatonWaiter, Bell};
 use vfun_wire::Status;
 
 /// Told to nobody yet.
@@ -64,8 +64,8 @@ impl Standby {
                 return None;
             }
             match waiter.wait() {
-                Ok(Passed::Here(used)) => return Some((Status::DriverCrashed, used)),
-                Ok(Passed::Not) => {}
+                Ok(BatonEvent::Here(used)) => return Some((Status::DriverCrashed, used)),
+                Ok(BatonEvent::Not) => {}
                 // It cannot be waited on: the manager tells as well, later.
                 Err(_) => std::thread::sleep(std::time::Duration::from_millis(1)),
             }
@@ -102,7 +102,7 @@ mod tests {
         // The same in the other order, and whoever is told all the same has its turn.
         let (standby, baton, waiter) = standing();
         drop(baton);
-        assert_eq!(waiter.wait().unwrap(), Passed::Not);
+        assert_eq!(waiter.wait().unwrap(), BatonEvent::Not);
         standby.leave_alone();
         assert_eq!(standby.wait(&waiter, &pulse), None);
         standby.take(Status::Deadline.to_wire());

@@ -15,7 +15,7 @@ const BATCHES_PER_S: u32 = 1000;
 /// changed.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// One channel's.
+/// The bound on how many calls one channel begins in a second.
 #[derive(Default)]
 pub struct Throttle {
     /// The bound that the rest was worked out for.

@@ -75,13 +75,13 @@ impl Watched {
 }
 
 /// When to look next.
-pub struct Rest {
+pub struct NextCheck {
     quiet_since: Instant,
 }
 
-impl Rest {
+impl NextCheck {
     pub fn new(now: Instant) -> Self {
-        Rest { quiet_since: now }
+        NextCheck { quiet_since: now }
     }
 
     /// How long the main thread may sleep: `None` for ever. `awake` says
@@ -146,7 +146,7 @@ mod tests {
         let t = Instant::now();
         let alarm = Alarm::new().unwrap();
         let pulse = Pulse::default();
-        let mut rest = Rest::new(t);
+        let mut rest = NextCheck::new(t);
         let every = Some(Duration::from_millis(5));
         assert_eq!(rest.until(&alarm, t, None, || true), None, "nothing to watch");
         alarm.woke(&pulse);

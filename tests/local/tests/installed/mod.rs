@@ -114,6 +114,8 @@ fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
     assert_eq!(name, "libvfun.so.0", "the library's name has the number of its ABI");
     assert!(there.contains(&format!("lib/{name}")), "{there:?}");
 
+    new_projects_build(&prefix, &install.at("projects"));
+
     // Something that is somebody else's stays, and so does its folder.
     std::fs::write(prefix.join("bin/other"), "").unwrap();
     good(&install.run(&prefix, "", &["--remove"]));
@@ -121,6 +123,26 @@ fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
     assert!(!prefix.join("share").exists());
     let again = install.run(&prefix, "", &["--remove"]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("nothing is installed under"));
+}
+
+/// With the headers that are installed, and no source tree.
+fn new_projects_build(prefix: &Path, projects: &Path) {
+    let run = |line: &str| {
+        let mut sh = Command::new("sh");
+        sh.args(["-ec", line]).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+        sh.env("LD_LIBRARY_PATH", prefix.join("lib"));
+        sh.output().unwrap()
+    };
+    let (vfun, at) = (prefix.join("bin/vfun"), projects.display());
+    for lang in ["c", "wasm"] {
+        good(&run(&format!("{} new mine --lang {lang} --dir {at}/{lang}", vfun.display())));
+        good(&run(&format!("make -C {at}/{lang} test && make -C {at}/{lang}")));
+        let makefile = std::fs::read_to_string(projects.join(lang).join("Makefile")).unwrap();
+        assert!(makefile.contains("PKG_CONFIG ?= pkg-config\n"), "{makefile}");
+    }
+    let rust = run(&format!("{} new mine --lang rust --dir {at}/rust", vfun.display()));
+    let words = String::from_utf8_lossy(&rust.stderr).into_owned();
+    assert!(rust.status.code() == Some(1) && words.contains("--source"), "{words}");
 }
 
 #[test]

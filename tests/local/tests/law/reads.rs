@@ -42,7 +42,7 @@ fn rust(at: &Path, text: &str) -> Vec<Read> {
 
 /// Rust's text without comments, and without the unit tests at its end: what a crate is
 /// tested with is not what it is made of.
-fn shipped(text: &str) -> String {
+pub fn shipped(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests {").next().expect("one part at least");
     text.lines().map(|l| l.split("//").next().expect("one part").to_owned() + "\n").collect()
 }

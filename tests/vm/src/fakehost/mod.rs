@@ -286,7 +286,7 @@ impl Host {
     }
 
     fn answer(&mut self, r: &Request) -> Result<Vec<u8>, Nack> {
-        let size = |m: &Row| m.request_bytes == r.body.len();
+        let size = |m: &MessageRow| m.request_bytes == r.body.len();
         let kind = Kind::from_wire(r.kind).filter(|&k| size(row(k)));
         let kind = kind.ok_or_else(|| Nack::new(NackCode::Malformed, "not a request"))?;
         self.next += 1;

@@ -66,7 +66,7 @@ pub(super) struct Eventfd {
 /// Whether a buffer goes on.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
 #[repr(C)]
-pub(super) struct Buffer {
+pub(super) struct BufferQuestion {
     pub buffer: u64,
 }
 
@@ -78,7 +78,7 @@ pub(super) const REQUEST: Opcode = opcode::read_write::<Request>(MAGIC, 1);
 pub(super) const WAIT: Opcode = opcode::read_write::<Wait>(MAGIC, 2);
 pub(super) const RING: Opcode = opcode::write::<Ring>(MAGIC, 3);
 pub(super) const EVENTFD: Opcode = opcode::write::<Eventfd>(MAGIC, 4);
-pub(super) const BUFFER: Opcode = opcode::write::<Buffer>(MAGIC, 6);
+pub(super) const BUFFER: Opcode = opcode::write::<BufferQuestion>(MAGIC, 6);
 
 #[cfg(test)]
 mod tests {
@@ -105,7 +105,7 @@ mod tests {
         of!("vfun_ioc_wait", Wait: channel seen timeout_ns);
         of!("vfun_ioc_ring", Ring: channel);
         of!("vfun_ioc_eventfd", Eventfd: channel fd reserved);
-        of!("vfun_ioc_buffer", Buffer: buffer);
+        of!("vfun_ioc_buffer", BufferQuestion: buffer);
         t.push(("VFUN_MAP_SHIFT".into(), MAP_SHIFT.into()));
         for (name, number) in [
             ("INFO", INFO),

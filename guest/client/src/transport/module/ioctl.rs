@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use super::abi::{self, Buffer, Eventfd, Info, Request, Ring, Wait};
+use super::abi::{self, BufferQuestion, Eventfd, Info, Request, Ring, Wait};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Setter, Updater, ioctl};
@@ -77,7 +77,7 @@ pub(super) fn ring(fd: BorrowedFd<'_>, channel: u64) -> Result<(), Errno> {
 /// Fails if a buffer is not this file's, or is over.
 pub(super) fn buffer(fd: BorrowedFd<'_>, buffer: u64) -> Result<(), Errno> {
     // SAFETY: BUFFER's number says that the kernel reads a `Buffer`.
-    unsafe { ioctl(fd, Setter::<{ abi::BUFFER }, Buffer>::new(Buffer { buffer })) }
+    unsafe { ioctl(fd, Setter::<{ abi::BUFFER }, BufferQuestion>::new(BufferQuestion { buffer })) }
 }
 
 /// Has an eventfd rung each time a channel's event count moves; it takes the place

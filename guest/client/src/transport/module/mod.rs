@@ -14,7 +14,7 @@ pub use bell::ModuleBell;
 pub(crate) use find::DEVICES;
 pub use report::ModuleDevice;
 
-use super::{BellPlace, Bells, Transport, Waiter};
+use super::{BellPlace, Bells, DoorbellWaiter, Transport};
 use crate::endpoint::TransportKind;
 use crate::error::{Error, Result};
 use rustix::fs::{Mode, OFlags};
@@ -108,14 +108,13 @@ impl Transport for Module {
         // found by the look that follows.
         let _ = ioctl::ring(self.file.as_fd(), at.channel);
     }
-    fn waiter(&self, at: BellPlace) -> Option<std::io::Result<Box<dyn Waiter>>> {
+    fn waiter(&self, at: BellPlace) -> Option<std::io::Result<Box<dyn DoorbellWaiter>>> {
         let counted = ioctl::wait(self.file.as_fd(), at.channel, 0, Duration::ZERO);
         let file = self.file.clone();
-        Some(
-            counted.map_err(Into::into).map(|seen| {
-                Box::new(Counted { file, channel: at.channel, seen }) as Box<dyn Waiter>
-            }),
-        )
+        Some(counted.map_err(Into::into).map(|seen| {
+            Box::new(EventCountWaiter { file, channel: at.channel, seen })
+                as Box<dyn DoorbellWaiter>
+        }))
     }
     fn bell(&self, at: BellPlace) -> Option<std::io::Result<Bell>> {
         let made = Bell::new().and_then(|bell| {
@@ -138,13 +137,13 @@ impl Transport for Module {
 /// A thread's place to sleep: the channel's event count as it last saw it. It
 /// was read before the thread declares its sleep, so that a ring after the
 /// declaration makes it differ, and the wait end at once.
-struct Counted {
+struct EventCountWaiter {
     file: Arc<OwnedFd>,
     channel: u64,
     seen: u64,
 }
 
-impl Waiter for Counted {
+impl DoorbellWaiter for EventCountWaiter {
     fn wait(&mut self, timeout: Duration) {
         match ioctl::wait(self.file.as_fd(), self.channel, self.seen, timeout) {
             Ok(seen) => self.seen = seen,

@@ -23,7 +23,6 @@ use vfun_rim::methods::*;
 
 /// A transport whose windows are files.
 pub(super) trait InFile: Sync {
-    /// Which.
     const TRANSPORT: Transport;
 
     /// Where the file of a VM is: in shared memory, named so that libvirt finds

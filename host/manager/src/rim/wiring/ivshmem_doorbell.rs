@@ -45,7 +45,6 @@ pub(in crate::rim) struct Doorbell;
 
 /// Where a VM connects.
 pub(in crate::rim) struct Socket {
-    /// Which VM.
     vm: VmId,
     listener: UnixListener,
     path: PathBuf,

@@ -50,9 +50,8 @@ pub(super) struct Place {
 /// Whose a window is: a VM's, or a program's of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
-    /// clientID.
+    /// Number of the client, as on the wire.
     pub client: u32,
-    /// The VM.
     pub vm: Option<String>,
 }
 

@@ -4,7 +4,7 @@ use super::{Calls, Shape};
 use crate::abi::{self, INLINE_BYTES};
 use crate::service::engine::Serve;
 use crate::service::fault;
-use crate::{Answer, DriverError, Hold};
+use crate::{Answer, DriverError, WaitsFor};
 use std::time::Duration;
 use vfun_ring::{Next, Request};
 use vfun_wait::clock;
@@ -23,7 +23,7 @@ impl<I: Serve> Calls<I> {
         match self.open.hold(r.cell, begun, self.pulse.calls().wrapping_sub(1)) {
             // Before CURRENT names it no longer: a crash in between begins it no
             // second time.
-            Some(hold) => self.server.hold(r.cell, hold == Hold::Begun),
+            Some(hold) => self.server.hold(r.cell, hold == WaitsFor::Begun),
             None => {
                 let words = "answered later, but no handle was taken";
                 self.refuse(r.cell, &DriverError::new(abi::PANIC, words));

@@ -1,13 +1,13 @@
 //! Opens a channel: checks the order, maps the two sides, and starts the thread.
 
-use super::super::Work as Behind;
-use super::super::buffers::{Buffers, Lender};
+use super::super::Backend;
+use super::super::buffers::{BufferLender, Buffers};
 use super::super::engine::Engine;
-use super::super::idle::Bells;
-use super::super::porter::{Porch, Porter, Resting};
+use super::super::idle::ChannelBells;
+use super::super::porter::{Porter, Resting, SleepPlace};
 use super::super::pulse::Pulse;
 use super::super::standby::Standby;
-use super::serving::{Asked, Serving};
+use super::serving::{Serving, ServingTerms};
 use super::{Running, Teller};
 use crate::{Config, OpenCalls};
 use std::os::fd::OwnedFd;
@@ -32,21 +32,22 @@ const READY_BYTES: usize = 4 << 20;
 /// Opens a channel. The thread tells how that went, and at last that it ended.
 pub fn open<E: Engine>(
     start: &Start,
-    behind: &Arc<Behind<E>>,
+    behind: &Arc<Backend<E>>,
     (buffers, porter): (&Arc<Buffers>, &Porter),
     open: Open,
     fds: Vec<OwnedFd>,
     teller: Teller,
 ) -> Result<Running, String> {
     let at = place(start, behind, &open)?;
-    let came = Came::take(&open, fds)?;
+    let came = OrderDescriptors::take(&open, fds)?;
     let pages = Arc::new(map(&at, &open, came.reading, came.window)?);
     let mode = WaitMode::from_wire(open.wait).ok_or("its way to wait is unknown")?;
     let (stop, bells) = came
         .bells
         .map(|mut b| {
-            if matches!(**behind, Behind::Calls(_)) {
-                b.bells.porch = porch(porter, &open, (&b.shared, &b.stop), &pages, at.depth);
+            if matches!(**behind, Backend::Calls(_)) {
+                b.bells.sleep_place =
+                    sleep_place(porter, &open, (&b.shared, &b.stop), &pages, at.depth);
             }
             (b.stop, b.bells)
         })
@@ -55,7 +56,7 @@ pub fn open<E: Engine>(
     pulse.set_awake(true);
     pulse.set_rate(open.calls_per_s);
     let baton = Arc::new(Mutex::new(None));
-    let lender = Lender::new(buffers.clone(), open.session, pulse.clone());
+    let lender = BufferLender::new(buffers.clone(), open.session, pulse.clone());
     let running = Running {
         pulse: pulse.clone(),
         bell: stop,
@@ -64,7 +65,7 @@ pub fn open<E: Engine>(
         pages: Arc::downgrade(&pages),
         lender: lender.clone(),
     };
-    let asked = Asked {
+    let asked = ServingTerms {
         config: config(start, &open, &at),
         mode,
         args: start.args,
@@ -99,11 +100,11 @@ fn placed(open: &Open) -> Result<ChannelPlace, String> {
 }
 
 /// Where the channel lies, if it is of the kind that is served here.
-fn place<E>(start: &Start, behind: &Behind<E>, open: &Open) -> Result<wire::Calls, String> {
+fn place<E>(start: &Start, behind: &Backend<E>, open: &Open) -> Result<wire::Calls, String> {
     let place = placed(open)?;
     match (place.kind(), behind) {
-        (ChannelKind::Calls, Behind::Calls(_)) => {}
-        (ChannelKind::Floor, Behind::Floor) if !open.standby => {}
+        (ChannelKind::Calls, Backend::Calls(_)) => {}
+        (ChannelKind::Floor, Backend::Floor) if !open.standby => {}
         (kind, _) => {
             return Err(format!(
                 "the function {} does not serve channels of {kind}",
@@ -115,18 +116,17 @@ fn place<E>(start: &Start, behind: &Behind<E>, open: &Open) -> Result<wire::Call
 }
 
 /// The descriptors that came along with the order, each by what it is for.
-struct Came {
+struct OrderDescriptors {
     /// The window, open for reading alone.
     reading: OwnedFd,
-    /// The window.
     window: OwnedFd,
-    bells: Option<Brought>,
+    bells: Option<ReceivedBells>,
     /// With an order to stand by.
     standby: Option<(Arc<Standby>, BatonWaiter)>,
 }
 
-impl Came {
-    fn take(open: &Open, mut fds: Vec<OwnedFd>) -> Result<Came, String> {
+impl OrderDescriptors {
+    fn take(open: &Open, mut fds: Vec<OwnedFd>) -> Result<OrderDescriptors, String> {
         let wanted = if open.doorbell { 4 } else { 2 } + usize::from(open.standby);
         if fds.len() != wanted {
             return Err(format!("{} descriptors came along, {wanted} were due", fds.len()));
@@ -136,7 +136,7 @@ impl Came {
         let (Some(window), Some(reading)) = (fds.pop(), fds.pop()) else {
             return Err("its window is missing".into());
         };
-        Ok(Came { reading, window, bells, standby })
+        Ok(OrderDescriptors { reading, window, bells, standby })
     }
 }
 
@@ -148,15 +148,15 @@ fn stand(fds: &mut Vec<OwnedFd>) -> Result<(Arc<Standby>, BatonWaiter), String> 
 }
 
 /// A channel's bells as they came.
-struct Brought {
+struct ReceivedBells {
     /// This process's own for the channel's thread.
     stop: Bell,
     /// The app's for the service, which other channels may share.
     shared: Bell,
-    bells: Bells,
+    bells: ChannelBells,
 }
 
-fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<Brought>, String> {
+fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<ReceivedBells>, String> {
     if !open.doorbell {
         return Ok(None);
     }
@@ -169,20 +169,24 @@ fn bells(open: &Open, fds: &mut Vec<OwnedFd>) -> Result<Option<Brought>, String>
     // block for ever, so this process rings only its own.
     let waiter = BellWaiter::any(&[&mine, &stop])
         .map_err(|e| format!("its bell cannot be waited on: {e}"))?;
-    Ok(Some(Brought { stop, shared: mine, bells: Bells { mine: waiter, app, porch: None } }))
+    Ok(Some(ReceivedBells {
+        stop,
+        shared: mine,
+        bells: ChannelBells { mine: waiter, app, sleep_place: None },
+    }))
 }
 
 /// Where a channel of calls waits for a bell that it shares.
-fn porch(
+fn sleep_place(
     porter: &Porter,
     open: &Open,
     (shared, wake): (&Bell, &Bell),
     memory: &WindowMemory,
     depth: u16,
-) -> Option<Porch> {
+) -> Option<SleepPlace> {
     let rests = || Resting { memory: memory.clone(), depth, wake: wake.clone() };
     let which = (open.bell, open.place.vectors.0);
-    (open.bell != 0).then(|| porter.porch(which, open.channel, shared, rests()))
+    (open.bell != 0).then(|| porter.sleep_place(which, open.channel, shared, rests()))
 }
 
 /// Maps the channel's sides; the descriptors of the window are closed then.
@@ -230,7 +234,7 @@ fn config(start: &Start, open: &Open, at: &wire::Calls) -> Config {
 }
 
 /// An answer to an open call wakes the channel's thread, if that sleeps.
-fn open_calls(pulse: Arc<Pulse>, bell: Option<Bell>, lender: Arc<Lender>) -> OpenCalls {
+fn open_calls(pulse: Arc<Pulse>, bell: Option<Bell>, lender: Arc<BufferLender>) -> OpenCalls {
     let count = pulse.clone();
     let wake = move || {
         // It declares sleep and then looks for answers: one of the two sees the other.

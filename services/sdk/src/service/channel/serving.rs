@@ -1,12 +1,12 @@
 //! A channel's thread: makes the driver's state, waits for its turn where it stands
 //! by, serves until it is told to stop, and lets go.
 
-use super::super::Work as Behind;
+use super::super::Backend;
 use super::super::calls::{Calls, Shape};
 use super::super::engine::{Engine, Serve};
 use super::super::floor::Floor;
 use super::super::held::OpenCells;
-use super::super::idle::{Bells, End, Loop, Work as _};
+use super::super::idle::{ChannelBells, ChannelWork as _, End, Loop};
 use super::super::pulse::Pulse;
 use super::super::standby::Standby;
 use super::{Event, Teller};
@@ -37,7 +37,7 @@ const GIVE_WAY: u32 = 4;
 const LET_IT_BEGIN: Duration = Duration::from_millis(1);
 
 /// How a channel is to be served.
-pub struct Asked {
+pub struct ServingTerms {
     pub config: Config,
     pub mode: WaitMode,
     pub args: Option<Lengths>,
@@ -47,18 +47,18 @@ pub struct Asked {
     /// It stood by until its turn came.
     pub stood: bool,
     pub baton: Arc<Mutex<Option<Baton>>>,
-    /// Of each call.
+    /// Longest time that a call may take.
     pub deadline: Duration,
     pub open_calls: OpenCalls,
 }
 
 /// What a service that begins with a channel knows of the one before it: what a call
 /// is answered with that was left half done, and what was said of the bound on its rate.
-type Left = (Status, Option<u64>);
+type LeftByOther = (Status, Option<u64>);
 
-impl Asked {
+impl ServingTerms {
     /// Waits for its turn, if it stands by; `None` if it is to stop instead.
-    fn turn(&mut self, pulse: &Pulse, teller: &Teller) -> Option<Left> {
+    fn turn(&mut self, pulse: &Pulse, teller: &Teller) -> Option<LeftByOther> {
         let Some((standby, waiter)) = &self.standby else {
             return Some((Status::DriverCrashed, None));
         };
@@ -82,19 +82,19 @@ impl Asked {
 
 /// A channel's thread and all that it has.
 pub struct Serving {
-    pub asked: Asked,
+    pub asked: ServingTerms,
     pub pages: Arc<WindowMemory>,
     pub pulse: Arc<Pulse>,
-    pub bells: Option<Bells>,
+    pub bells: Option<ChannelBells>,
 }
 
 impl Serving {
     /// Serves, and tells at last how that ended.
-    pub fn serve<E: Engine>(self, behind: &Behind<E>, teller: &Teller) {
+    pub fn serve<E: Engine>(self, behind: &Backend<E>, teller: &Teller) {
         let pages = self.pages.clone();
         let mut last = match behind {
-            Behind::Floor => self.raw_lines(teller),
-            Behind::Calls(engine) => self.calls(engine, teller),
+            Backend::Floor => self.raw_lines(teller),
+            Backend::Calls(engine) => self.calls(engine, teller),
         };
         // Nobody broke a rule where the pages themselves are gone: the manager sees that too.
         let lost = pages.mine().is_lost() || pages.theirs().is_lost();
@@ -142,7 +142,7 @@ impl Serving {
         &self,
         engine: &E,
         instance: E::Instance,
-        (left, used): Left,
+        (left, used): LeftByOther,
     ) -> Result<Calls<E::Instance>, String> {
         let asked = &self.asked;
         let shape = Shape {
@@ -181,7 +181,7 @@ impl Serving {
             }
         };
         if ended == End::Stopped {
-            served.leave_porch();
+            served.leave_sleep_place();
             self.asked.pass(calls.used());
         }
         if let Some(words) = calls.lost() {
@@ -192,7 +192,7 @@ impl Serving {
         ended
     }
 
-    /// The app's bell.
+    /// The bell that wakes the app, where there is one.
     fn app(&self) -> Option<Bell> {
         self.bells.as_ref().map(|b| b.app.clone())
     }

@@ -1,6 +1,6 @@
 use super::*;
 use std::time::Instant;
-use vfun_ring::{Caller, Looked, Memory, Next, Server};
+use vfun_ring::{Caller, Memory, Next, PollAnswer, Server};
 use vfun_window::{Access, Mapping, memfd};
 use vfun_wire::Status;
 use vfun_wire::channel::{Command, in_header, side_bytes};
@@ -19,13 +19,13 @@ fn channel() -> (WindowMemory, WindowMemory) {
 }
 
 /// A channel's thread, in the order of the sleeping rules.
-fn serve(memory: WindowMemory, porch: &Porch, waiter: &BellWaiter, ended: &AtomicBool) {
+fn serve(memory: WindowMemory, sleep_place: &SleepPlace, waiter: &BellWaiter, ended: &AtomicBool) {
     let mut server = Server::new(memory, DEPTH, 0);
     while !ended.load(Ordering::SeqCst) {
         server.declare_sleep();
         let mut next = server.next_anywhere();
         if next == Next::Nothing {
-            porch.wait(waiter, None).unwrap();
+            sleep_place.wait(waiter, None).unwrap();
         }
         server.declare_awake();
         while let Next::Call(r) = next {
@@ -42,7 +42,7 @@ fn call(caller: &Caller<WindowMemory>, shared: &Bell) {
         shared.ring();
     }
     let start = Instant::now();
-    while caller.look(&ticket) == Looked::NotYet {
+    while caller.look(&ticket) == PollAnswer::NotYet {
         assert!(start.elapsed() < PATIENCE, "nobody woke the channel");
         std::thread::yield_now();
     }
@@ -64,10 +64,10 @@ fn every_call_wakes_its_channel_and_few_others() {
     let bells: Vec<_> = channels.iter().map(|(_, service)| rests(service)).collect();
     std::thread::scope(|scope| {
         for (number, rests) in bells.iter().enumerate() {
-            let porch = porter.porch((1, 0), number as u64, &shared, rests.clone());
+            let sleep_place = porter.sleep_place((1, 0), number as u64, &shared, rests.clone());
             let waiter = BellWaiter::any(&[&shared, &rests.wake]).unwrap();
             let ended = &ended;
-            scope.spawn(move || serve(rests.memory.clone(), &porch, &waiter, ended));
+            scope.spawn(move || serve(rests.memory.clone(), &sleep_place, &waiter, ended));
         }
         let callers: Vec<_> = channels
             .iter()
@@ -104,23 +104,23 @@ struct AtRest {
     porter: Porter,
     shared: Bell,
     apps: Vec<WindowMemory>,
-    porches: Vec<(Porch, BellWaiter)>,
+    sleep_places: Vec<(SleepPlace, BellWaiter)>,
 }
 
 fn at_rest(which: WhichBell) -> AtRest {
     let (porter, shared) = (Porter::with(Duration::ZERO).unwrap(), Bell::new().unwrap());
     let (apps, services): (Vec<_>, Vec<_>) = (0..2 * CROWD).map(|_| channel()).unzip();
-    let mut porches = vec![];
+    let mut sleep_places = vec![];
     for (channel, service) in services.iter().enumerate() {
         let rests = rests(service);
         let waiter = BellWaiter::any(&[&shared, &rests.wake]).unwrap();
-        porches.push((porter.porch(which, channel as u64, &shared, rests), waiter));
+        sleep_places.push((porter.sleep_place(which, channel as u64, &shared, rests), waiter));
     }
-    for (porch, waiter) in &porches {
-        porch.wait(waiter, None).unwrap();
-        assert!(porch.resting.get());
+    for (sleep_place, waiter) in &sleep_places {
+        sleep_place.wait(waiter, None).unwrap();
+        assert!(sleep_place.resting.get());
     }
-    AtRest { porter, shared, apps, porches }
+    AtRest { porter, shared, apps, sleep_places }
 }
 
 /// Rings on until this is so.
@@ -141,7 +141,7 @@ fn a_channel_that_rests_is_woken_once_and_no_other() {
     ring_until(&at.shared, || lodge.looks.load(Ordering::Relaxed) > 5);
     // Those before the last look have ended.
     assert_eq!(lodge.woken.load(Ordering::Relaxed), 1);
-    let woken = |at: &AtRest| at.porches.iter().map(|(_, w)| w.wait(none).unwrap()).collect();
+    let woken = |at: &AtRest| at.sleep_places.iter().map(|(_, w)| w.wait(none).unwrap()).collect();
     let which: Vec<bool> = woken(&at);
     assert!(which[0] && which[1..].iter().all(|w| !w), "{which:?}");
     drop((at, ticket));
@@ -167,18 +167,18 @@ fn a_bell_that_rings_without_end_is_looked_at_now_and_then() {
 fn a_bell_whose_lock_is_taken_holds_up_no_other_and_no_count() {
     let at = at_rest((1, 1));
     let (tell, told) = std::sync::mpsc::channel();
-    let taken = lock(&at.porches[0].0.sharers.state);
+    let taken = lock(&at.sleep_places[0].0.sharers.state);
     std::thread::scope(|scope| {
-        let at = (&at.porter, at.porches[1].0.sharers.clone());
+        let at = (&at.porter, at.sleep_places[1].0.sharers.clone());
         scope.spawn(move || {
             assert!(at.1.channels.load(Ordering::Relaxed) > CROWD);
             let (shared, rests) = (Bell::new().unwrap(), rests(&channel().1));
-            let of = |n| at.0.porch((1, 2), n, &shared, rests.clone());
-            let porches: Vec<_> = (0..=CROWD as u64).map(of).collect();
+            let of = |n| at.0.sleep_place((1, 2), n, &shared, rests.clone());
+            let sleep_places: Vec<_> = (0..=CROWD as u64).map(of).collect();
             let waiter = BellWaiter::any(&[&shared, &rests.wake]).unwrap();
-            porches[0].wait(&waiter, None).unwrap();
-            assert!(porches[0].resting.get());
-            drop(porches);
+            sleep_places[0].wait(&waiter, None).unwrap();
+            assert!(sleep_places[0].resting.get());
+            drop(sleep_places);
             tell.send(()).unwrap();
         });
         let done = told.recv_timeout(PATIENCE);
@@ -190,11 +190,11 @@ fn a_bell_whose_lock_is_taken_holds_up_no_other_and_no_count() {
 #[test]
 fn a_thread_that_listens_again_has_nothing_left_of_its_ring() {
     let at = at_rest((1, 1));
-    let (porch, waiter) = &at.porches[0];
+    let (sleep_place, waiter) = &at.sleep_places[0];
     at.shared.ring();
-    porch.rests.wake.ring();
-    porch.wait(waiter, None).unwrap();
-    assert!(!porch.resting.get());
+    sleep_place.rests.wake.ring();
+    sleep_place.wait(waiter, None).unwrap();
+    assert!(!sleep_place.resting.get());
     assert!(!waiter.wait(Some(Duration::ZERO)).unwrap(), "the next sleep ends at once");
 }
 
@@ -203,14 +203,14 @@ fn a_porter_that_unwinds_wakes_all_and_takes_nobody_any_more() {
     let at = at_rest((1, 1));
     let lodge = at.porter.0.clone();
     let thread = std::thread::spawn(move || {
-        let _closes = Closes(&lodge);
+        let _closes = WakesAllOnDrop(&lodge);
         panic!("as a thread that unwinds");
     });
     assert!(thread.join().is_err());
-    for (porch, waiter) in &at.porches {
+    for (sleep_place, waiter) in &at.sleep_places {
         assert!(waiter.wait(Some(PATIENCE)).unwrap(), "it sleeps on");
-        porch.wait(waiter, Some(Duration::ZERO)).unwrap();
-        assert!(porch.go_to_rest(waiter).is_err() && !porch.resting.get());
+        sleep_place.wait(waiter, Some(Duration::ZERO)).unwrap();
+        assert!(sleep_place.go_to_rest(waiter).is_err() && !sleep_place.resting.get());
     }
 }
 
@@ -218,21 +218,21 @@ fn a_porter_that_unwinds_wakes_all_and_takes_nobody_any_more() {
 fn few_channels_do_not_go_to_rest() {
     let (porter, shared) = (Porter::with(Duration::ZERO).unwrap(), Bell::new().unwrap());
     let rests = rests(&channel().1);
-    let porches: Vec<_> =
-        (0..=CROWD as u64).map(|n| porter.porch((7, 0), n, &shared, rests.clone())).collect();
+    let sleep_places: Vec<_> =
+        (0..=CROWD as u64).map(|n| porter.sleep_place((7, 0), n, &shared, rests.clone())).collect();
     let waiter = BellWaiter::any(&[&shared, &rests.wake]).unwrap();
-    let wait = |porch: &Porch| {
+    let wait = |sleep_place: &SleepPlace| {
         rests.wake.ring();
-        porch.wait(&waiter, None).unwrap();
-        porch.resting.get()
+        sleep_place.wait(&waiter, None).unwrap();
+        sleep_place.resting.get()
     };
     // The ring itself ends the first wait; with none it goes to rest.
-    assert!(!wait(&porches[0]));
-    porches[0].wait(&waiter, None).unwrap();
-    assert!(porches[0].resting.get() && *lock(&porter.0.staffed));
-    assert!(!wait(&porches[0]), "woken, it listens by itself");
-    drop(porches);
-    let alone = porter.porch((7, 0), 0, &shared, rests.clone());
+    assert!(!wait(&sleep_places[0]));
+    sleep_places[0].wait(&waiter, None).unwrap();
+    assert!(sleep_places[0].resting.get() && *lock(&porter.0.staffed));
+    assert!(!wait(&sleep_places[0]), "woken, it listens by itself");
+    drop(sleep_places);
+    let alone = porter.sleep_place((7, 0), 0, &shared, rests.clone());
     assert!(waiter.wait(Some(Duration::ZERO)).is_ok());
     assert!(!wait(&alone) && !wait(&alone));
 }

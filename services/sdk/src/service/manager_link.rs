@@ -5,31 +5,30 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use vfun_supervise::{Verdict, Wish};
+use vfun_supervise::{ModuleRequest, ModuleVerdict};
 
 /// Something to be asked.
-pub(crate) struct Asked {
+pub(crate) struct ManagerQuestion {
     /// The channel whose call asks.
     pub channel: u64,
-    /// What.
-    pub wish: Wish,
+    pub wish: ModuleRequest,
     /// What comes with it.
     pub file: Option<OwnedFd>,
     /// Where the answer goes.
-    pub reply: Sender<Verdict>,
+    pub reply: Sender<ModuleVerdict>,
 }
 
 /// Asks the manager, from any channel's thread.
-pub struct Desk {
-    to: Mutex<Sender<Asked>>,
+pub struct ManagerLink {
+    to: Mutex<Sender<ManagerQuestion>>,
     alarm: Arc<Alarm>,
 }
 
-impl Desk {
-    /// A desk, and where the main thread hears what is asked there.
-    pub(crate) fn new(alarm: Arc<Alarm>) -> (Self, Receiver<Asked>) {
+impl ManagerLink {
+    /// A link, and where the main thread hears what is asked by it.
+    pub(crate) fn new(alarm: Arc<Alarm>) -> (Self, Receiver<ManagerQuestion>) {
         let (to, heard) = channel();
-        (Desk { to: Mutex::new(to), alarm }, heard)
+        (ManagerLink { to: Mutex::new(to), alarm }, heard)
     }
 
     /// Asks and waits; `None` if no answer came in time, or no manager is
@@ -37,16 +36,16 @@ impl Desk {
     pub fn ask(
         &self,
         channel: u64,
-        wish: Wish,
+        wish: ModuleRequest,
         file: Option<BorrowedFd<'_>>,
         patience: Duration,
-    ) -> Option<Verdict> {
+    ) -> Option<ModuleVerdict> {
         let file = file.map(|f| f.try_clone_to_owned()).transpose().ok()?;
         let (reply, verdict) = std::sync::mpsc::channel();
         self.to
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .send(Asked { channel, wish, file, reply })
+            .send(ManagerQuestion { channel, wish, file, reply })
             .ok()?;
         self.alarm.bell().ring();
         verdict.recv_timeout(patience).ok()
