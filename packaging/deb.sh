@@ -290,7 +290,7 @@ TEXT
 
 host() {
     package virtfun "$arch" admin 'functions of the host for its virtual machines' \
-        'Recommends: virtfun-cli' 'Suggests: qemu-system, pocl-opencl-icd' <<TEXT
+        'Suggests: qemu-system, pocl-opencl-icd' <<TEXT
 Gives each virtual machine a window of memory shared with its host, and
 runs functions for the programs in it, at the speed of shared memory.
 
