@@ -73,7 +73,10 @@ apt install /deb/new/*.deb
 [ "$(module)" = 1 ] || fail "DKMS has not built the module anew, or has the old one still: $(dkms status)"
 # What the package does where systemd runs: it reloads the unit.
 kill -HUP $manager
-upgraded() { [ "$(generation)" != "$was" ]; }
+upgraded() {
+    now=$(generation) # nothing, while there is no manager
+    [ -n "$now" ] && [ "$now" != "$was" ]
+}
 eventually upgraded
 serves
 grep -q '^lease_interval_ms = 500' /etc/virtfun/vfund.toml || fail 'the configuration is the new package'"'"'s'
