@@ -319,6 +319,8 @@ const UNSAFE_MAY_BE_IN: &[&str] = &[
     // The buffer protocol is C's: Python's memory as bytes, the window's as buffers.
     "guest/python/src/buffer.rs",
     "guest/python/src/shared.rs",
+    // Memory slots and registers of a virtual machine, and the code that it begins in.
+    "bench/barevm/src/machine.rs",
     // Processes in namespaces, mounts' attributes, Landlock: no safe library has these calls.
     "host/jail/src/launcher",
     // The simulated device's C++.
