@@ -36,6 +36,9 @@ pub enum BenchError {
     /// A guest's answer was no answer.
     #[error("the guest did not measure: {0}")]
     Inside(String),
+    /// No bare virtual machine, or none that runs code.
+    #[error("{0}")]
+    BareVm(String),
     /// A driver could not be called in this process.
     #[error("in-process: {0}")]
     Driver(String),
@@ -81,6 +84,12 @@ pub enum BenchError {
     /// The options contradict each other.
     #[error("{0}")]
     Options(String),
+}
+
+impl From<vfun_barevm::NoMachine> for BenchError {
+    fn from(e: vfun_barevm::NoMachine) -> Self {
+        Self::BareVm(e.to_string())
+    }
 }
 
 impl BenchError {

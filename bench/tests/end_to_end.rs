@@ -8,7 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use vfun_bench::report::{
-    DomainsReport, Experiment, Function, GrainReport, LatencyReport, LeasesReport, Source,
+    Domain, DomainsReport, Experiment, Function, GrainReport, Kind, LatencyReport, LeasesReport,
+    Source,
 };
 
 /// One at a time: each keeps both processors busy.
@@ -141,6 +142,35 @@ fn latency_has_every_kind_beside_its_floor() {
     assert!(
         report.rows.iter().filter(unread).all(|r| r.p50_ns.is_some() && r.bytes_per_s.is_none())
     );
+}
+
+#[test]
+fn a_bare_machine_calls_beside_the_host() {
+    if !built() {
+        return;
+    }
+    let args = ["latency", "--repeats", "1", "--domain", "kvm-bare", "--json", "-"];
+    if let Err(why) = vfun_barevm::tried() {
+        println!("not measured, because this host runs no bare machine: {why}");
+        let output = run(&args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("kvm-bare"), "{said}");
+        return;
+    }
+    let report = good(&args);
+    let more = report["settings"]["kvm_bare"].as_str().unwrap();
+    assert!(more.starts_with("user-mode code in a bare KVM virtual machine, without"), "{more}");
+    let report: LatencyReport = serde_json::from_value(report).unwrap();
+    let row = |domain, kind| {
+        let row = report.rows.iter().find(|r| (r.domain, r.kind) == (domain, kind));
+        row.unwrap_or_else(|| panic!("no {kind} of {domain}")).p50_ns.unwrap()
+    };
+    for domain in [Domain::KvmBare, Domain::HostHost] {
+        assert!(row(domain, Kind::NullCall) > 0.0 && row(domain, Kind::Floor) > 0.0);
+    }
+    let refused = run(&["grain", "--domain", "kvm-bare"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("measure it with `latency`"), "{said}");
 }
 
 #[test]

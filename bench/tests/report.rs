@@ -138,7 +138,7 @@ fn json_has_the_schema() {
     let expected = "floor null_call unix tcp floor_in_flight pipelined bandwidth memcpy";
     assert_eq!(kinds, expected.split(' ').collect::<Vec<_>>());
     let names: Vec<_> = Domain::ALL.iter().map(|d| serde_json::to_value(d).unwrap()).collect();
-    assert_eq!(names, ["in-process", "host-host", "guest-host", "guest-net"]);
+    assert_eq!(names, ["in-process", "host-host", "kvm-bare", "guest-host", "guest-net"]);
 
     let grain = serde_json::to_value(sample::grain()).unwrap();
     has(&grain, "machine settings rows finest_grain_ns");

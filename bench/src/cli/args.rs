@@ -133,7 +133,7 @@ fn endpoint(text: &str) -> Result<Endpoint, String> {
 /// On what to measure.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct WhereArgs {
-    /// The domains, separated by commas: in-process, host-host, guest-host, guest-net [default: all that apply].
+    /// The domains, separated by commas: in-process, host-host, guest-host, guest-net; for `latency` also kvm-bare, user-mode code in a bare KVM virtual machine without a guest kernel [default: all that apply].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = domain)]
     pub domain: Vec<Domain>,
     /// The root of a manager that runs already, instead of starting one.

@@ -24,6 +24,19 @@ fn domains_of(at: &WhereArgs, usual: &[Domain]) -> Vec<Domain> {
     }
 }
 
+/// Where work can be done: a bare virtual machine makes null calls only.
+const WORK: &[Domain] = &[Domain::InProcess, Domain::HostHost, Domain::GuestHost, Domain::GuestNet];
+
+/// The same for what measures more than null calls.
+fn work_domains_of(at: &WhereArgs, usual: &[Domain]) -> Result<Vec<Domain>> {
+    if at.domain.contains(&Domain::KvmBare) {
+        return Err(BenchError::Options(
+            "kvm-bare makes null calls only: measure it with `latency`".into(),
+        ));
+    }
+    Ok(domains_of(at, usual))
+}
+
 /// Failure if a domain that was named could not be measured.
 fn status(bench: &Bench, at: &WhereArgs) -> ExitCode {
     let named = |d: &Option<Domain>| d.is_some_and(|d| at.domain.contains(&d));
@@ -38,7 +51,7 @@ fn functions(named: &[Function]) -> Vec<Function> {
 }
 
 pub(super) fn domains(args: &DomainsArgs) -> Result<ExitCode> {
-    let mut bench = Bench::prepare(&args.at.to_where(), &domains_of(&args.at, Domain::ALL))?;
+    let mut bench = Bench::prepare(&args.at.to_where(), &work_domains_of(&args.at, WORK)?)?;
     let plan = DomainsPlan {
         scale: args.scale,
         repeats: args.repeats,
@@ -61,7 +74,7 @@ pub(super) fn grain(args: &GrainArgs) -> Result<ExitCode> {
                 .into(),
         ));
     }
-    let mut domains = domains_of(&args.at, &[Domain::HostHost, Domain::GuestHost]);
+    let mut domains = work_domains_of(&args.at, &[Domain::HostHost, Domain::GuestHost])?;
     if !domains.contains(&Domain::InProcess) {
         domains.insert(0, Domain::InProcess);
     }
@@ -75,7 +88,7 @@ pub(super) fn footprint(args: &FootprintArgs) -> Result<ExitCode> {
     let output = OutputArgs { json: args.json.clone(), csv: args.csv.clone(), chart: Vec::new() };
     let plan =
         FootprintPlan { activations: args.repeats, idle: Duration::from_secs(args.idle.into()) };
-    let domains = domains_of(&args.at, &[Domain::HostHost, Domain::GuestHost]);
+    let domains = work_domains_of(&args.at, &[Domain::HostHost, Domain::GuestHost])?;
     // A manager with a guest's window looks at it now and then, so what a system with
     // nothing but doorbells takes is measured first, and by itself.
     let (host, others): (Vec<_>, Vec<_>) = domains.iter().partition(|&&d| d == Domain::HostHost);
@@ -95,7 +108,7 @@ pub(super) fn footprint(args: &FootprintArgs) -> Result<ExitCode> {
             }
             (Err(e), None) => return Err(e),
         };
-        let all = Domain::ALL;
+        let all = WORK;
         let mut report =
             runs::footprint(&mut bench, if part.is_empty() { all } else { &part }, &plan)?;
         if status(&bench, &args.at) == ExitCode::FAILURE {
@@ -128,7 +141,7 @@ pub(super) fn waiting(args: &WaitingArgs) -> Result<ExitCode> {
         idle: Duration::from_secs(args.idle.into()),
     };
     let at = args.at.to_where();
-    let mut bench = Bench::prepare(&at, &domains_of(&args.at, &[Domain::HostHost]))?;
+    let mut bench = Bench::prepare(&at, &work_domains_of(&args.at, &[Domain::HostHost])?)?;
     put(&runs::waiting(&mut bench, &at, &plan)?, &output)?;
     Ok(status(&bench, &args.at))
 }
@@ -144,7 +157,7 @@ pub(super) fn all(args: &AllArgs) -> Result<ExitCode> {
         std::fs::create_dir_all(folder)
             .doing(|| format!("cannot make the folder {}", folder.display()))?;
     }
-    let chosen = domains_of(&args.at, Domain::ALL);
+    let chosen = work_domains_of(&args.at, WORK)?;
     let footprints = FootprintPlan { activations: 10, idle: Duration::from_secs(3) };
     let mut with_doorbells = match chosen.contains(&Domain::HostHost) {
         true => {

@@ -18,7 +18,7 @@ use vfun_wire::channel::line_off;
 
 /// How long a line may stay unanswered. Whoever answers is woken where it sleeps and
 /// may have to wait for its processor; only one that is gone stays silent for so long.
-const GONE: Duration = Duration::from_secs(10);
+pub(super) const GONE: Duration = Duration::from_secs(10);
 /// An answer that stays out for longer was held up: its service slept, or had no
 /// processor. A little longer than the service looks for lines before it sleeps.
 const HELD_UP: Duration = Duration::from_millis(3);
@@ -44,6 +44,19 @@ impl Floor {
             floor.wait(line)?;
         }
         Ok(floor)
+    }
+
+    /// The lines, and the word that was sent last on the first, for somebody else who
+    /// sends from now on.
+    pub(super) fn lend(&self) -> Option<(&WindowMemory, u64)> {
+        Some((self.lines()?, *self.sent.first()?))
+    }
+
+    /// Whether lines are answered still; wakes who answers them.
+    pub(super) fn nudge(&self) -> Result<()> {
+        self.function.check_floor()?;
+        self.function.wake_floor();
+        Ok(())
     }
 
     #[inline]
@@ -82,8 +95,7 @@ impl Floor {
     fn wait_long(&mut self, line: usize) -> Result<()> {
         let start = Instant::now();
         while start.elapsed() < GONE {
-            self.function.check_floor()?;
-            self.function.wake_floor();
+            self.nudge()?;
             if self.look(line) {
                 self.held_up += u32::from(start.elapsed() > HELD_UP);
                 return Ok(());

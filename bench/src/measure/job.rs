@@ -1,5 +1,6 @@
 //! What a place is asked to measure, and its answer: sent to guests as JSON.
 
+use super::BareVm;
 use crate::report::{Function, LatencyRow, Mode};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,15 @@ pub enum Job {
     },
     /// The null call, and the raw floor where there is shared memory, in turns.
     RoundTrips {
+        /// Turns.
+        rounds: u32,
+        /// Most samples of each in a turn.
+        samples: u32,
+        /// Most time for each in a turn, ms.
+        millis: u32,
+    },
+    /// The same from a bare virtual machine, and from this process in turns.
+    BareVm {
         /// Turns.
         rounds: u32,
         /// Most samples of each in a turn.
@@ -148,6 +158,8 @@ pub enum Outcome {
     NsPerCall(f64),
     /// Rows of a latency report.
     Rows(Vec<LatencyRow>),
+    /// Of [`Job::BareVm`].
+    BareVm(BareVm),
     /// Of [`Job::Activations`], nanoseconds.
     Activations(Vec<Activation>),
     /// Of [`Job::Clock`]: nanoseconds a cycle of the processor's counter.

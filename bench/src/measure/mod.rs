@@ -5,6 +5,7 @@
 
 mod activation;
 mod bandwidth;
+mod bare_vm;
 mod bells;
 mod calls;
 mod clock;
@@ -23,6 +24,7 @@ mod work;
 
 pub use activation::activations;
 pub use bandwidth::bandwidth;
+pub use bare_vm::{BareVm, TRANSPORT as BARE_VM_TRANSPORT, bare_vm};
 pub use bells::{bare_doorbell, guest_doorbell};
 pub use calls::{Calls, open};
 pub use clock::Clock;

@@ -1,9 +1,11 @@
 //! Where work runs.
 
+mod bare_vm;
 mod guest;
 mod in_process;
 mod session;
 
+pub use bare_vm::InBareVm;
 pub use guest::InGuest;
 pub use in_process::InProcess;
 pub use session::OverSession;

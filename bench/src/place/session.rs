@@ -55,6 +55,9 @@ impl Place for OverSession {
             Job::RoundTrips { rounds, samples, millis } => {
                 Outcome::Rows(measure::round_trips(calls, rounds, samples, ms(millis))?)
             }
+            Job::BareVm { rounds, samples, millis } => {
+                Outcome::BareVm(measure::bare_vm(calls, rounds, samples, ms(millis))?)
+            }
             Job::Rates { ref in_flight, rounds, millis } => {
                 Outcome::Rows(measure::rates(calls, in_flight, rounds, ms(millis))?)
             }

@@ -91,6 +91,16 @@ impl Machine {
         }
     }
 
+    /// What ran the guest's processor, behind a title; nothing if no guest took part.
+    pub fn guest_words(&self) -> String {
+        match self.accel.as_deref() {
+            Some("kvm") => " (guest under KVM)".to_owned(),
+            Some("tcg") => " (guest emulated, TCG)".to_owned(),
+            Some(other) => format!(" (guest under {other})"),
+            None => String::new(),
+        }
+    }
+
     /// One line for people: what and when.
     pub fn line(&self) -> String {
         let mut parts =

@@ -34,6 +34,9 @@ names! {
         InProcess = "in-process",
         /// Caller and service on the host, over shared memory.
         HostHost = "host-host",
+        /// Caller in user-mode code in a bare KVM virtual machine, without a guest kernel;
+        /// service on the host, over shared memory.
+        KvmBare = "kvm-bare",
         /// Caller in a guest, service on the host, over the guest's window.
         GuestHost = "guest-host",
         /// Caller in a guest, service on the host, over the guest's network.

@@ -37,6 +37,10 @@ impl LatencyPlan {
         let copies = |bytes| {
             (format!("memcpy, {bytes} bytes"), Job::Copies { bytes, rounds: few, millis: 10 })
         };
+        // It has a job of its own.
+        if domain == Domain::KvmBare {
+            return Vec::new();
+        }
         if domain == Domain::InProcess {
             return self.sizes.iter().copied().map(copies).collect();
         }
@@ -79,11 +83,13 @@ pub fn latency(bench: &mut Bench, plan: &LatencyPlan) -> Result<LatencyReport> {
         }
         let extra = match domain {
             Domain::HostHost => sockets(bench, plan.rounds),
+            Domain::KvmBare => super::bare_vm::bare_vm(bench, i, plan.rounds),
             Domain::GuestNet => bare_network(bench, i, plan.rounds),
             _ => Ok(Vec::new()),
         };
         match extra {
             Ok(more) => rows.extend(more),
+            Err(e) if domain == Domain::KvmBare => bench.miss(domain, "round trips", &e),
             Err(e) => bench.miss(domain, "sockets", &e),
         }
     }

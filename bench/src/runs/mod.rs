@@ -1,5 +1,6 @@
 //! The experiments: which work in which place, how often and in which order.
 
+mod bare_vm;
 mod domains;
 mod footprint;
 mod grain;

@@ -3,7 +3,7 @@
 use super::progress;
 use crate::lab::{self, GuestSpec, HOST_CLIENT, LabGuest, Manager, Pinned, Plan, Start, Wiring};
 use crate::measure::{Calls, Clock, Floor, Job, Outcome};
-use crate::place::{InGuest, InProcess, OverSession, Place};
+use crate::place::{InBareVm, InGuest, InProcess, OverSession, Place};
 use crate::report::{Domain, Machine, Settings, machine};
 use crate::{BenchError, Result};
 use std::path::{Path, PathBuf};
@@ -165,12 +165,15 @@ impl Bench {
         if domains.contains(&Domain::HostHost) {
             self.on_the_host(at)?;
         }
+        if domains.contains(&Domain::KvmBare) {
+            self.in_a_bare_machine(at);
+        }
         let ways = [(Domain::GuestHost, false), (Domain::GuestNet, true)];
         let ways: Vec<_> = ways.into_iter().filter(|(d, _)| domains.contains(d)).collect();
         if !ways.is_empty() {
             self.in_a_guest(at, ways)?;
-            self.say_missed();
         }
+        self.say_missed();
         Ok(())
     }
 
@@ -209,6 +212,17 @@ impl Bench {
         Ok(())
     }
 
+    fn in_a_bare_machine(&mut self, at: &Where) {
+        progress("trying a bare virtual machine");
+        let manager = self.manager.as_ref().expect("it is there");
+        let endpoint = Endpoint::Host(Some(manager.host_socket()));
+        let client = at.client.as_deref().or(manager.is_own().then_some(HOST_CLIENT));
+        match InBareVm::connect(&endpoint, client) {
+            Ok(place) => self.places.push(Box::new(place)),
+            Err(e) => self.missed.push((Some(Domain::KvmBare), e.to_string())),
+        }
+    }
+
     /// Boots a guest for these domains, each with whether it goes over TCP.
     fn in_a_guest(&mut self, at: &Where, ways: Vec<(Domain, bool)>) -> Result<()> {
         progress("booting a guest");
@@ -222,6 +236,10 @@ impl Bench {
                     return Ok(());
                 }
             };
+        progress(match guest.accel() {
+            "kvm" => "the guest runs under KVM",
+            _ => "the guest is emulated (TCG): KVM boots no guest here, or was not wanted",
+        });
         self.notes.push(("guest_window", guest.wiring().to_string()));
         self.notes.extend(compare_clocks(&guest).map(|words| ("guest_clock", words)));
         for (domain, net) in ways {
@@ -295,6 +313,11 @@ impl Bench {
     pub fn miss(&mut self, domain: Domain, what: &str, why: &BenchError) {
         progress(format_args!("{domain}, {what}: {why}"));
         self.missed.push((Some(domain), format!("{what}: {why}")));
+    }
+
+    /// Something that reports say of this run.
+    pub fn note(&mut self, name: &'static str, words: String) {
+        self.notes.push((name, words));
     }
 
     /// What could not be measured, with the reason.

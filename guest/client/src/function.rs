@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::grant::{GrantInfo, HeldGrant, Stats};
 use crate::pending::Pending;
 use crate::slot::Slot;
+use crate::wait::Sleeper;
 use std::sync::Arc;
 use std::time::Duration;
 use vfun_ring::WindowMemory;
@@ -132,6 +133,26 @@ impl Function {
         match self.inner.calls.way() {
             Ok(Way::Floor(lines)) => lines.wake(),
             _ => false,
+        }
+    }
+
+    /// The memory of a channel of calls without data space, for another caller than this
+    /// one, such as code in a virtual machine that has this program's memory. Only one of
+    /// the two may call, from the first call on.
+    #[doc(hidden)]
+    pub fn cells(&self) -> Option<&WindowMemory> {
+        match self.inner.calls.way() {
+            Ok(Way::Window(w)) => w.memory_without_spaces(),
+            _ => None,
+        }
+    }
+
+    /// Rings the service if it has declared that it sleeps (R-SLP-2), for a caller that
+    /// cannot.
+    #[doc(hidden)]
+    pub fn nudge(&self) {
+        if let Ok(Way::Window(w)) = self.inner.calls.way() {
+            w.nudge();
         }
     }
 

@@ -17,6 +17,7 @@ pub fn color(domain: Domain, transport: usize) -> RGBColor {
     let RGBColor(r, g, b) = match domain {
         Domain::InProcess => RGBColor(0x99, 0x99, 0x99),
         Domain::HostHost => RGBColor(0x00, 0x72, 0xb2),
+        Domain::KvmBare => RGBColor(0x00, 0x9e, 0x73),
         Domain::GuestHost => RGBColor(0xe6, 0x9f, 0x00),
         Domain::GuestNet => RGBColor(0xcc, 0x79, 0xa7),
     };

@@ -32,7 +32,8 @@ pub use waiting::waiting;
 
 fn head(title: &str, machine: &Machine, settings: &Settings) -> String {
     format!(
-        "{title}\n  on    {}\n  noise {}\n  how   {}\n",
+        "{title}{}\n  on    {}\n  noise {}\n  how   {}\n",
+        machine.guest_words(),
         machine.line(),
         machine.noise_line(),
         settings.line()

@@ -114,6 +114,11 @@ impl WindowCalls {
         }
     }
 
+    /// The channel's memory, if no part of it is lent out as plain bytes.
+    pub fn memory_without_spaces(&self) -> Option<&WindowMemory> {
+        self.spaces.is_none().then(|| self.caller.memory())
+    }
+
     pub(super) fn sides(&self) -> ChannelSides<'_> {
         let (memory, depth) = (self.caller.memory(), self.caller.depth());
         ChannelSides { memory, depth, cell_bytes: self.cell_bytes }
