@@ -2,7 +2,7 @@
 //! it makes no system call, allocates nothing, and comes back within milliseconds.
 
 use vfun_ring::sync::Ordering;
-use vfun_ring::{Caller, Memory, Quick, Ticket, WindowMemory};
+use vfun_ring::{Caller, Memory, PollQuick, Ticket, WindowMemory};
 use vfun_window::{cycles, pause};
 use vfun_wire::channel::{Command, line_off};
 
@@ -121,9 +121,9 @@ impl<'a, const N: usize> Calls<'a, N> {
     #[inline(always)]
     fn land(&mut self, ticket: Ticket) -> Option<Stop> {
         for _ in 0..LOOKS {
-            match self.caller.quick(&ticket) {
-                Quick::NotYet => pause(),
-                Quick::Inline(len) => {
+            match self.caller.poll_quick(&ticket) {
+                PollQuick::NotYet => pause(),
+                PollQuick::Inline(len) => {
                     let mut results = [0; N];
                     let stood = self.caller.take_inline(ticket, &mut results);
                     let right = stood && len == N && results == self.args();
