@@ -2,6 +2,7 @@
 //!
 //! - [`report`]: what a measurement says and how it is shown. It measures nothing.
 //! - [`measure`]: takes the figures: one piece of work, in the place where it runs.
+//! - [`method`]: how two things are compared on a machine that is not quiet.
 //! - [`place`]: where work runs: in this process, from the host, from a guest.
 //! - [`lab`]: a manager and a guest of one's own, which leave nothing behind.
 //! - [`leases`]: many clients and few VFs, in simulated time.
@@ -18,6 +19,7 @@ mod error;
 pub mod lab;
 pub mod leases;
 pub mod measure;
+pub mod method;
 pub mod place;
 pub mod report;
 pub mod runs;

@@ -98,7 +98,11 @@ fn domains_have_the_published_shape() {
             "seconds_mean",
             "seconds_sd",
             "ratio_to_host_host",
+            "ratio_to_host_host_low",
+            "ratio_to_host_host_high",
+            "ratio_to_host_host_dropped",
             "published_seconds",
+            "published_ratio_to_host_host",
         ],
     );
     let report: DomainsReport = serde_json::from_value(report).unwrap();
@@ -107,8 +111,13 @@ fn domains_have_the_published_shape() {
         report
             .rows
             .iter()
-            .all(|r| r.seconds_mean > 0.0 && r.repeats == 2 && r.paired_ratio.is_some())
+            .all(|r| r.seconds_mean > 0.0 && r.repeats == 2 && r.to_host_host().is_some())
     );
+    // Of each pair both slices ran, however many were disturbed.
+    for row in report.rows.iter().filter(|r| r.domain == Domain::HostHost) {
+        let compared = row.to_in_process().unwrap();
+        assert!(compared.pairs >= 2 && compared.dropped <= compared.pairs, "{row:?}");
+    }
 }
 
 #[test]
@@ -195,7 +204,8 @@ fn grain_has_its_finest() {
     has_fields(&report, &["domain", "work_ns", "slowdown"]);
     assert!(report["finest_grain_ns"].get("host-host").is_some());
     let report: GrainReport = serde_json::from_value(report).unwrap();
-    assert!(report.rows.iter().all(|r| r.work_ns > 0.0 && r.slowdown > 0.0));
+    assert!(report.rows.iter().all(|r| r.work_ns > 0.0 && r.pairs == 9));
+    assert!(report.rows.iter().all(|r| r.slowdown.is_none_or(|s| s > 0.0)));
     assert_eq!(fs::read_to_string(csv).unwrap().lines().count(), report.rows.len() + 1);
 }
 

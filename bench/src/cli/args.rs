@@ -11,6 +11,10 @@ use vfun::Endpoint;
 ///
 /// Without options it starts a manager and boots a guest of its own, with this program
 /// inside, and removes both afterwards.
+///
+/// What is compared runs in turns, in slices of milliseconds. Slices that the kernel says were disturbed
+/// are dropped. Each ratio has an interval that holds it in 95 of 100 runs; what the interval
+/// does not settle is "cannot tell".
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// What to measure.
@@ -192,11 +196,11 @@ pub struct OutputArgs {
 /// Options of `domains`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DomainsArgs {
-    /// The part of the published work that each call does; 1 is all of it, and takes half an hour.
+    /// The part of the published work that each call does; 1 is all of it, and takes an hour.
     #[arg(long, value_name = "S", default_value = "0.02", value_parser = scale)]
     pub scale: f64,
-    /// How often each instance is run.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// How often each instance is run, in slices that take turns with the other domains'. A ratio needs 6 undisturbed slices.
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// The functions, separated by commas: factorial, fibonacci [default: both].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = function)]
@@ -210,7 +214,7 @@ pub struct DomainsArgs {
 /// Options of `latency`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LatencyArgs {
-    /// How often each figure is taken; medians are reported.
+    /// How often each figure is taken, and 6 times as many slices of what is compared; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     #[command(flatten)]
@@ -222,7 +226,7 @@ pub struct LatencyArgs {
 /// Options of `grain`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GrainArgs {
-    /// How often each amount of work is measured; medians are reported.
+    /// How often each amount of work is measured, each time in 9 pairs of slices.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// What computes: factorial or fibonacci.
@@ -256,7 +260,7 @@ pub struct FootprintArgs {
 /// Options of `waiting`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct WaitingArgs {
-    /// How often each figure is taken; medians are reported.
+    /// How often each figure is taken, and 6 times as many slices of null calls; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// How long callers that are too many call at a time, ms.
@@ -301,7 +305,7 @@ pub struct ModuleArgs {
 /// Options of `queues`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct QueuesArgs {
-    /// How often each figure is taken; medians are reported.
+    /// How often each figure is taken, each time in 6 pairs of slices; medians are reported.
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Let the system choose processors, instead of one for each end.
@@ -410,8 +414,8 @@ pub struct AllArgs {
     /// The part of the published work that each call does; 1 is all of it.
     #[arg(long, value_name = "S", default_value = "0.02", value_parser = scale)]
     pub scale: f64,
-    /// How often the published experiment's instances are run, and the grain's.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// How often the published experiment's instances are run, and the grain's. A ratio needs 6 undisturbed slices.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     #[command(flatten)]
     pub at: WhereArgs,

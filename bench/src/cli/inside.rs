@@ -3,7 +3,7 @@
 use super::output::say;
 use crate::lab::Inside;
 use crate::measure::{self, Job};
-use crate::place::{OverSession, Place};
+use crate::place::{OverSession, Place, serve};
 use crate::{BenchError, Result};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,8 +18,14 @@ pub(super) fn run(job: &str) -> Result<ExitCode> {
             measure::load_module(module.as_ref(), device.as_ref())?
         }
         Job::AwaitDevice { device } => measure::await_device(device.as_ref())?,
-        job => OverSession::connect(&inside.endpoint.parse()?, inside.client.as_deref())?
-            .run(job, Duration::ZERO)?,
+        job => {
+            let client = inside.client.as_deref();
+            let mut place = OverSession::connect(&inside.endpoint.parse()?, client)?;
+            match job {
+                Job::Serve { address } => serve(address, |job| place.run(job, Duration::ZERO))?,
+                job => place.run(job, Duration::ZERO)?,
+            }
+        }
     };
     let line = serde_json::to_string(&outcome).map_err(|e| BenchError::Inside(e.to_string()))?;
     say(&format!("{line}\n"));

@@ -3,7 +3,7 @@
 //! word. Where they do, a caller that waits slows the very service that it waits for.
 
 use super::pin::{self, Pinned, Plan};
-use crate::report::stats;
+use crate::method::{Compared, Watch, turns};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -12,7 +12,7 @@ use vfun_window::pause;
 /// Steps of a piece of work: about a millisecond.
 const STEPS: u64 = 1_000_000;
 /// Pieces of each sort, in turns.
-const TURNS: usize = 15;
+const TURNS: usize = 31;
 
 fn work() -> f64 {
     let start = Instant::now();
@@ -26,12 +26,12 @@ fn work() -> f64 {
 
 /// How many times as long work takes on the services' processor while the caller's
 /// spins; `None` without two processors.
-pub fn slowed_by_spinning(plan: &Plan) -> Option<f64> {
+pub fn slowed_by_spinning(plan: &Plan) -> Option<Compared> {
     let (caller, service) = (plan.caller()?, plan.service()?);
     let _there = Pinned::to(Some(service));
     let (spin, end) = (AtomicBool::new(false), AtomicBool::new(false));
-    let mut ratios = Vec::with_capacity(TURNS);
-    std::thread::scope(|scope| {
+    let watch = Watch::new(&plan.both(), []);
+    let turns = std::thread::scope(|scope| {
         let spinner = scope.spawn(|| {
             pin::to(Some(caller));
             while !end.load(Ordering::Acquire) {
@@ -48,14 +48,12 @@ pub fn slowed_by_spinning(plan: &Plan) -> Option<f64> {
             std::thread::sleep(std::time::Duration::from_micros(200));
             work()
         };
-        for _ in 0..TURNS {
-            let (alone, beside) = (set(false), set(true));
-            ratios.push(beside / alone);
-        }
+        let turns = turns(TURNS, 2, &watch, |variant, _| Ok(Some(set(variant == 1))));
         end.store(true, Ordering::Release);
         spinner.thread().unpark();
+        turns
     });
-    stats::median(&ratios)
+    turns.ok().map(|turns| turns.over(1, 0, |seconds| *seconds))
 }
 
 #[cfg(test)]
@@ -68,6 +66,7 @@ mod tests {
         let plan = Plan::new(true);
         let ratio = slowed_by_spinning(&plan);
         assert_eq!(ratio.is_some(), plan.caller().is_some());
+        let ratio = ratio.and_then(|c| c.ratio);
         assert!(ratio.is_none_or(|r| r > 0.2 && r < 20.0), "{ratio:?}");
     }
 }

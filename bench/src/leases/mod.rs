@@ -13,5 +13,5 @@ mod simulation;
 
 pub use crowd::{Crowd, Group, Latencies};
 pub use experience::{Experience, Trouble};
-pub use pace::Pace;
+pub use pace::{Lots, Pace};
 pub use simulation::simulate;

@@ -5,10 +5,30 @@ use std::time::Duration;
 /// A gap between two calls differs from the mean by at most this part.
 const UNEVEN: f64 = 0.2;
 
+/// Numbers that look drawn by lot, and are the same for the same seed: splitmix64.
+#[derive(Clone, Debug)]
+pub struct Lots(u64);
+
+impl Lots {
+    /// From a seed.
+    pub fn new(seed: u64) -> Self {
+        Lots(seed)
+    }
+
+    /// From 0 to 1.
+    pub fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
 /// A client's calls: at its rate, slightly unevenly, and the same for the same seed.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    state: u64,
+    lots: Lots,
     mean_ns: f64,
     next_ns: f64,
 }
@@ -18,33 +38,24 @@ impl Pace {
     pub fn new(seed: u64, client: u64, per_s: f64) -> Self {
         let mean_ns = 1e9 / per_s.max(1e-3);
         let mut pace = Pace {
-            state: seed ^ client.wrapping_mul(0xd134_2543_de82_ef95),
+            lots: Lots::new(seed ^ client.wrapping_mul(0xd134_2543_de82_ef95)),
             mean_ns,
             next_ns: 0.0,
         };
-        pace.next_ns = pace.draw() * mean_ns;
+        pace.next_ns = pace.lots.unit() * mean_ns;
         pace
     }
 
     /// When the next call is due, ns since the beginning. Each is due later than the one before.
     pub fn due_ns(&mut self) -> u64 {
         let due = self.next_ns;
-        self.next_ns += self.mean_ns * (1.0 + UNEVEN * (2.0 * self.draw() - 1.0));
+        self.next_ns += self.mean_ns * (1.0 + UNEVEN * (2.0 * self.lots.unit() - 1.0));
         due as u64
     }
 
     /// The same as a time.
     pub fn due(&mut self) -> Duration {
         Duration::from_nanos(self.due_ns())
-    }
-
-    /// From 0 to 1: splitmix64.
-    fn draw(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.state;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 

@@ -1,10 +1,11 @@
 //! The floor under a call between sleepers: two doorbells, rung in turns by two threads
 //! that wait for them asleep, and nothing else.
 
+use super::Clock;
 use super::samples::{chain, percentiles, warm_up};
-use super::{Clock, Outcome};
 use crate::error::Doing;
 use crate::lab::pin;
+use crate::method::farewell;
 use crate::report::stats::Percentiles;
 use crate::{BenchError, Result};
 use std::path::Path;
@@ -14,7 +15,7 @@ use vfun::ModuleBell;
 use vfun_window::{Bell, BellWaiter};
 
 const WARM: u32 = 300;
-const WARM_FOR: Duration = Duration::from_millis(50);
+const WARM_FOR: Duration = Duration::from_millis(3);
 /// A ring that is lost would show as a trip of this length, not as a hang.
 const LOST: Duration = Duration::from_secs(1);
 
@@ -40,6 +41,7 @@ pub fn bare_doorbell(
                     here.ring();
                 }
             }
+            farewell();
         });
         let mut trip = || {
             there.ring();
@@ -53,26 +55,23 @@ pub fn bare_doorbell(
     })
 }
 
-/// Percentiles of round trips between this guest and a host that does nothing but ring
+/// Round trips between this guest and a host that does nothing but ring
 /// back ([`BarePeer`](crate::lab::BarePeer)): one ring and one sleep by the kernel module's
 /// system calls.
-pub fn guest_doorbell(
-    clock: &Clock,
-    device: &Path,
-    samples: u32,
-    limit: Duration,
-) -> Result<Outcome> {
-    let mut bell = ModuleBell::open(device)?;
-    let mut trip = || -> Result<()> {
-        bell.ring().doing(|| "cannot ring a doorbell".into())?;
-        match bell.wait(LOST) {
+pub(super) struct Trips(ModuleBell);
+
+impl Trips {
+    pub(super) fn open(device: &Path) -> Result<Self> {
+        Ok(Trips(ModuleBell::open(device)?))
+    }
+
+    pub(super) fn trip(&mut self) -> Result<()> {
+        self.0.ring().doing(|| "cannot ring a doorbell".into())?;
+        match self.0.wait(LOST) {
             true => Ok(()),
             false => Err(BenchError::Inside("a bare doorbell was not answered".into())),
         }
-    };
-    warm_up(clock, WARM, WARM_FOR, &mut trip)?;
-    let p = percentiles(clock, chain(clock, samples, limit, &mut trip)?);
-    Ok(Outcome::Bells(p.p50 as f64, p.p99 as f64))
+    }
 }
 
 #[cfg(test)]

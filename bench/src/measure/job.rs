@@ -1,6 +1,7 @@
 //! What a place is asked to measure, and its answer: sent to guests as JSON.
 
 use super::BareVm;
+use crate::report::stats::Percentiles;
 use crate::report::{Function, LatencyRow, Mode};
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "job", rename_all = "snake_case")]
 pub enum Job {
-    /// The published experiment: so many calls of so much work, one after the other.
+    /// So many calls of so much work, one after the other.
     Work {
         /// What is computed.
         function: Function,
@@ -17,24 +18,19 @@ pub enum Job {
         /// Calls.
         iterations: u64,
     },
-    /// The typical time of one call.
-    Grain {
-        /// What is computed.
-        function: Function,
-        /// Computations within a call.
-        repetitions: u64,
-        /// Calls in a batch.
-        calls: u64,
-        /// Batches, of which the median counts.
-        batches: u32,
+    /// Other jobs, one after the other, each a line of JSON that comes over a TCP connection and whose
+    /// outcome goes back there, until its other end is closed.
+    Serve {
+        /// Where to connect.
+        address: String,
     },
-    /// The null call, and the raw floor where there is shared memory, in turns.
-    RoundTrips {
-        /// Turns.
-        rounds: u32,
-        /// Most samples of each in a turn.
+    /// Round trips of nothing, each timed.
+    Trips {
+        /// What goes there and back.
+        of: Trip,
+        /// Most samples.
         samples: u32,
-        /// Most time for each in a turn, ms.
+        /// Most time for them, ms.
         millis: u32,
     },
     /// The same from a bare virtual machine, and from this process in turns.
@@ -46,13 +42,13 @@ pub enum Job {
         /// Most time for each in a turn, ms.
         millis: u32,
     },
-    /// Null calls, and lines of the floor, with several under way.
-    Rates {
-        /// How many at once; each is a power of two.
-        in_flight: Vec<u32>,
-        /// Turns.
-        rounds: u32,
-        /// Time for each in a turn, ms.
+    /// The same with several under way.
+    Rate {
+        /// What goes there and back: the floor or the null call.
+        of: Trip,
+        /// How many at once: a power of two.
+        in_flight: u32,
+        /// Time, ms.
         millis: u32,
     },
     /// Calls that carry data.
@@ -94,13 +90,6 @@ pub enum Job {
         /// For how long, ms.
         millis: u64,
     },
-    /// One turn of null calls in each way to wait.
-    Modes {
-        /// Most samples of each.
-        samples: u32,
-        /// Most time for each, ms.
-        millis: u32,
-    },
     /// Null calls one after the other in one way to wait, all timed.
     Load {
         /// How caller and service wait.
@@ -110,15 +99,6 @@ pub enum Job {
         /// Whether to begin only when others are ready: makes the file
         /// [`READY`](crate::lab::READY) and waits for [`GO`](crate::lab::GO).
         together: bool,
-    },
-    /// Round trips of a bare doorbell, by the kernel module.
-    Bells {
-        /// The module's device.
-        device: String,
-        /// Most samples.
-        samples: u32,
-        /// Most time, ms.
-        millis: u32,
     },
     /// Loads the kernel module and calls. Needs no session.
     LoadModule {
@@ -148,13 +128,27 @@ pub enum Job {
     Clock,
 }
 
+/// What goes there and back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trip {
+    /// Raw lines of the function `floor`.
+    Floor,
+    /// A null call, waiting as callers do by default.
+    Null,
+    /// A null call in one way to wait.
+    Mode(Mode),
+    /// Rings of a bare doorbell, by the kernel module's device.
+    Bell(String),
+}
+
 /// What came of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Of [`Job::Work`]: for all calls.
     Seconds(f64),
-    /// Of [`Job::Grain`] and [`Job::Rings`].
+    /// Of [`Job::Rings`].
     NsPerCall(f64),
     /// Rows of a latency report.
     Rows(Vec<LatencyRow>),
@@ -171,12 +165,12 @@ pub enum Outcome {
         /// To the call's result, ns.
         called: f64,
     },
-    /// Of [`Job::Hold`], [`Job::Idle`] and [`Job::AwaitDevice`].
+    /// Of [`Job::Hold`], [`Job::Idle`], [`Job::AwaitDevice`] and [`Job::Serve`].
     Held,
-    /// Of [`Job::Modes`]: p50 and p99 of a null call, ns.
-    Modes(Vec<(Mode, f64, f64)>),
-    /// Of [`Job::Bells`]: p50 and p99 of a round trip, ns.
-    Bells(f64, f64),
+    /// Of [`Job::Trips`].
+    Trips(Percentiles),
+    /// Of [`Job::Rate`], a second.
+    PerS(f64),
     /// Of [`Job::Load`].
     Load(Load),
 }

@@ -1,9 +1,8 @@
 //! Calls a second with several under way, and lines of the floor beside them.
 
 use super::samples::{rate, warm_up};
-use super::{Calls, Clock, Floor, open};
+use super::{Calls, Clock, Floor, Trip, open};
 use crate::Result;
-use crate::report::{Kind, LatencyRow};
 use std::collections::VecDeque;
 use std::time::Duration;
 use vfun::{Function, FunctionRequest, Pending};
@@ -59,39 +58,19 @@ fn floor_rate(calls: &Calls, clock: &Clock, in_flight: u32, time: Duration) -> R
     Ok(best)
 }
 
-/// Two rows for each number in flight: pipelined null calls and, where memory is shared,
-/// the floor with as many lines.
-pub fn rates(
-    calls: &mut Calls,
-    in_flight: &[u32],
-    rounds: u32,
-    time: Duration,
-) -> Result<Vec<LatencyRow>> {
+/// Null calls, or lines of the floor, a second with so many under way.
+pub fn rate_of(calls: &mut Calls, of: &Trip, in_flight: u32, time: Duration) -> Result<f64> {
     let clock = *calls.clock();
-    let most = in_flight.iter().copied().max().unwrap_or(1) as u16;
-    // Null calls have nothing beyond their lines.
-    let request = FunctionRequest::new("echo").depth(most).cell_bytes(0);
-    let mut rows = Vec::new();
-    for &n in in_flight {
-        let (mut floors, mut nulls) = (Vec::new(), Vec::new());
-        for _ in 0..rounds {
-            if calls.shares_memory() {
-                floors.push(floor_rate(calls, &clock, n, time)?);
-            }
-            let echo = open(calls.session(), &request)?;
-            let mut queue = Queue::fill(&echo, n)?;
-            warm_up(&clock, WARM * n, WARM_FOR, || queue.step())?;
-            let batch = if calls.shares_memory() { BATCH } else { n };
-            let (done, seconds) = rate(&clock, time, batch, || queue.step())?;
-            nulls.push(done as f64 / seconds);
-            queue.drain()?;
-        }
-        let row = |kind| LatencyRow::new(calls.domain(), calls.transport(), kind);
-        let pipelined = row(Kind::Pipelined).with_calls_per_s(n, &nulls);
-        rows.push(pipelined.against(&nulls, &floors));
-        if !floors.is_empty() {
-            rows.push(row(Kind::FloorInFlight).with_calls_per_s(n, &floors));
-        }
+    if *of == Trip::Floor {
+        return floor_rate(calls, &clock, in_flight, time);
     }
-    Ok(rows)
+    // Null calls have nothing beyond their lines.
+    let request = FunctionRequest::new("echo").depth(in_flight as u16).cell_bytes(0);
+    let echo = open(calls.session(), &request)?;
+    let mut queue = Queue::fill(&echo, in_flight)?;
+    warm_up(&clock, WARM * in_flight, WARM_FOR, || queue.step())?;
+    let batch = if calls.shares_memory() { BATCH } else { in_flight };
+    let (done, seconds) = rate(&clock, time, batch, || queue.step())?;
+    queue.drain()?;
+    Ok(done as f64 / seconds)
 }

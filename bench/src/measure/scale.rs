@@ -2,6 +2,7 @@
 
 use super::Clock;
 use super::samples::{chain, percentiles, warm_up};
+use crate::method::SLICE;
 use crate::report::stats::Percentiles;
 use crate::{BenchError, Result};
 use std::sync::Barrier;
@@ -10,12 +11,13 @@ use vfun::Function;
 use vfun_window::cycles;
 
 const WARM: u32 = 2_000;
-const WARM_FOR: Duration = Duration::from_millis(20);
-/// Most calls of a figure, and most time for them.
+const WARM_FOR: Duration = Duration::from_millis(2);
+/// Most calls of a slice.
 const CALLS: u32 = 50_000;
+/// Time of several callers at once.
 const CALLS_FOR: Duration = Duration::from_millis(60);
-/// Calls with pauses, and a pause: both sides are asleep by then.
-const PACED: u32 = 60;
+/// Calls with pauses in a slice, and a pause: both sides are asleep by then.
+const PACED: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(3);
 
 fn null_call(function: &Function) -> Result<()> {
@@ -28,7 +30,7 @@ fn null_call(function: &Function) -> Result<()> {
 /// [`BenchError::Vfun`]: a call failed.
 pub fn null_calls(clock: &Clock, function: &Function) -> Result<Percentiles> {
     warm_up(clock, WARM, WARM_FOR, || null_call(function))?;
-    let samples = chain(clock, CALLS, CALLS_FOR, || null_call(function))?;
+    let samples = chain(clock, CALLS, SLICE, || null_call(function))?;
     Ok(percentiles(clock, samples))
 }
 

@@ -1,6 +1,6 @@
 //! Null calls in each way to wait.
 
-use super::samples::{chain, percentiles, warm_up};
+use super::samples::warm_up;
 use super::{Calls, Load, open};
 use crate::error::Doing;
 use crate::lab::{GO, READY};
@@ -19,33 +19,21 @@ const SESSION_CHANNELS: u32 = 50;
 const TOGETHER: Duration = Duration::from_secs(60);
 
 /// A function of its own session; dropped in this order.
-struct Null {
+pub(super) struct Null {
     function: Function,
     _session: Session,
 }
 
 impl Null {
-    fn open(calls: &Calls, mode: Mode) -> Result<Self> {
+    pub(super) fn open(calls: &Calls, mode: Mode) -> Result<Self> {
         let session = calls.again(mode.into())?;
         let request = FunctionRequest::new("echo").depth(4).cell_bytes(0);
         Ok(Null { function: open(&session, &request)?, _session: session })
     }
 
-    fn call(&self) -> Result<()> {
+    pub(super) fn call(&self) -> Result<()> {
         Ok(self.function.call_into(&[], &mut []).map(|_| ())?)
     }
-}
-
-/// p50 and p99 of a null call in each mode, one mode after the other.
-pub fn modes(calls: &mut Calls, samples: u32, limit: Duration) -> Result<Vec<(Mode, f64, f64)>> {
-    let clock = *calls.clock();
-    let one = |&mode: &Mode| {
-        let null = Null::open(calls, mode)?;
-        warm_up(&clock, WARM, WARM_FOR, || null.call())?;
-        let p = percentiles(&clock, chain(&clock, samples, limit, || null.call())?);
-        Ok((mode, p.p50 as f64, p.p99 as f64))
-    };
-    Mode::ALL.iter().map(one).collect()
 }
 
 /// Null calls one after the other for a while.

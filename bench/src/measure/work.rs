@@ -1,13 +1,15 @@
 //! The published experiment's work: calls of `factorial` and `fibonacci`, whose results
 //! are checked, so that no compiler and no fault can leave the work out.
 
-use crate::report::{Function, stats};
+use crate::report::Function;
 use crate::{BenchError, Result};
 use std::time::{Duration, Instant};
 
-/// Calls before those that count, and the time they may take.
-const WARM: u64 = 1_000;
-const WARM_FOR: Duration = Duration::from_millis(5);
+/// Time of the calls before those that count: a service that slept is awake, and what is
+/// learned of waiting, learned.
+const WARM_FOR: Duration = Duration::from_millis(1);
+/// Above so many repetitions, some milliseconds, one call is longer than a slice.
+const WARM_REPETITIONS: u64 = 200_000;
 
 /// What can be called with a function's arguments.
 pub trait Callee {
@@ -56,13 +58,22 @@ fn checked(callee: &mut impl Callee, function: Function, args: &[u8], wanted: u6
     Err(BenchError::wrong(function, &result[..len.min(8)], wanted))
 }
 
-fn warm_up(callee: &mut impl Callee, function: Function, wanted: u64) -> Result<()> {
-    let (args, start) = (arguments(function, 1), Instant::now());
-    for _ in 0..WARM {
-        checked(callee, function, &args, wanted)?;
-        if start.elapsed() > WARM_FOR {
-            break;
-        }
+/// Calls of the work that follows, if a few of them take no longer than a slice; else one of
+/// little work, which wakes the service.
+fn warm_up(
+    callee: &mut impl Callee,
+    function: Function,
+    repetitions: u64,
+    wanted: u64,
+) -> Result<()> {
+    let (least, most) = (arguments(function, 1), arguments(function, repetitions));
+    checked(callee, function, &least, wanted)?;
+    if repetitions > WARM_REPETITIONS {
+        return Ok(());
+    }
+    let start = Instant::now();
+    while start.elapsed() < WARM_FOR {
+        checked(callee, function, &most, wanted)?;
     }
     Ok(())
 }
@@ -75,35 +86,13 @@ pub fn seconds(
     iterations: u64,
 ) -> Result<f64> {
     let wanted = expected(function);
-    warm_up(&mut callee, function, wanted)?;
+    warm_up(&mut callee, function, repetitions, wanted)?;
     let args = arguments(function, repetitions);
     let start = Instant::now();
     for _ in 0..iterations {
         checked(&mut callee, function, &args, wanted)?;
     }
     Ok(start.elapsed().as_secs_f64())
-}
-
-/// Nanoseconds of a call of `repetitions`: the median over `batches` of their mean.
-pub fn ns_per_call(
-    mut callee: impl Callee,
-    function: Function,
-    repetitions: u64,
-    calls: u64,
-    batches: u32,
-) -> Result<f64> {
-    let wanted = expected(function);
-    warm_up(&mut callee, function, wanted)?;
-    let args = arguments(function, repetitions);
-    let mut means = Vec::with_capacity(batches as usize);
-    for _ in 0..batches.max(1) {
-        let start = Instant::now();
-        for _ in 0..calls.max(1) {
-            checked(&mut callee, function, &args, wanted)?;
-        }
-        means.push(start.elapsed().as_nanos() as f64 / calls.max(1) as f64);
-    }
-    Ok(stats::median(&means).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -132,6 +121,16 @@ mod tests {
         assert!(e.contains("factorial gave 3 where 18284192274659147776 is right"), "{e}");
         let right = expected(Function::Fibonacci);
         assert!(seconds(Fixed(right, 0), Function::Fibonacci, 1, 5).unwrap() >= 0.0);
-        assert!(ns_per_call(Fixed(right, 0), Function::Fibonacci, 1, 10, 3).unwrap() >= 0.0);
+        // A long call is not made twice.
+        struct Count<'a>(&'a mut u64);
+        impl Callee for Count<'_> {
+            fn call(&mut self, args: &[u8], result: &mut [u8]) -> Result<usize> {
+                *self.0 += u64::from(args[8..] == (WARM_REPETITIONS + 1).to_le_bytes());
+                Fixed(expected(Function::Factorial), 0).call(args, result)
+            }
+        }
+        let mut long = 0;
+        seconds(Count(&mut long), Function::Factorial, WARM_REPETITIONS + 1, 2).unwrap();
+        assert_eq!(long, 2);
     }
 }

@@ -70,16 +70,6 @@ impl Place for InProcess {
                 let driver = self.driver(function)?;
                 Ok(Outcome::Seconds(measure::seconds(driver, function, repetitions, iterations)?))
             }
-            Job::Grain { function, repetitions, calls, batches } => {
-                let driver = self.driver(function)?;
-                Ok(Outcome::NsPerCall(measure::ns_per_call(
-                    driver,
-                    function,
-                    repetitions,
-                    calls,
-                    batches,
-                )?))
-            }
             Job::Copies { bytes, rounds, millis } => {
                 let time = Duration::from_millis(millis.into());
                 let row = measure::copies(&Clock::calibrate(), self.domain(), bytes, rounds, time)?;

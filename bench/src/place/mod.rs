@@ -1,11 +1,13 @@
 //! Where work runs.
 
 mod bare_vm;
+mod errand;
 mod guest;
 mod in_process;
 mod session;
 
 pub use bare_vm::InBareVm;
+pub use errand::serve;
 pub use guest::InGuest;
 pub use in_process::InProcess;
 pub use session::OverSession;
@@ -24,18 +26,18 @@ pub trait Place {
     /// Measures. `work` is about how long the pure work takes, for time limits.
     fn run(&mut self, job: &Job, work: Duration) -> Result<Outcome>;
 
+    /// Stays where it is between jobs, so that one may take milliseconds, until told to leave.
+    fn stay(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends what [`stay`](Place::stay) began.
+    fn leave(&mut self) {}
+
     /// Seconds of a [`Job::Work`].
     fn seconds(&mut self, job: &Job, work: Duration) -> Result<f64> {
         match self.run(job, work)? {
             Outcome::Seconds(s) => Ok(s),
-            _ => Err(self.unfit("work")),
-        }
-    }
-
-    /// Nanoseconds a call of a [`Job::Grain`].
-    fn ns_per_call(&mut self, job: &Job, work: Duration) -> Result<f64> {
-        match self.run(job, work)? {
-            Outcome::NsPerCall(ns) => Ok(ns),
             _ => Err(self.unfit("work")),
         }
     }

@@ -42,24 +42,14 @@ impl Place for OverSession {
                 let callee = calls.function(function.as_str())?;
                 Outcome::Seconds(measure::seconds(&*callee, function, repetitions, iterations)?)
             }
-            Job::Grain { function, repetitions, calls: count, batches } => {
-                let callee = calls.function(function.as_str())?;
-                Outcome::NsPerCall(measure::ns_per_call(
-                    &*callee,
-                    function,
-                    repetitions,
-                    count,
-                    batches,
-                )?)
-            }
-            Job::RoundTrips { rounds, samples, millis } => {
-                Outcome::Rows(measure::round_trips(calls, rounds, samples, ms(millis))?)
+            Job::Trips { ref of, samples, millis } => {
+                Outcome::Trips(measure::trips(calls, of, samples, ms(millis))?)
             }
             Job::BareVm { rounds, samples, millis } => {
                 Outcome::BareVm(measure::bare_vm(calls, rounds, samples, ms(millis))?)
             }
-            Job::Rates { ref in_flight, rounds, millis } => {
-                Outcome::Rows(measure::rates(calls, in_flight, rounds, ms(millis))?)
+            Job::Rate { ref of, in_flight, millis } => {
+                Outcome::PerS(measure::rate_of(calls, of, in_flight, ms(millis))?)
             }
             Job::Bandwidth { bytes, rounds, millis } => {
                 Outcome::Rows(measure::bandwidth(calls, bytes, rounds, ms(millis))?)
@@ -82,17 +72,11 @@ impl Place for OverSession {
                 std::thread::sleep(Duration::from_millis(millis));
                 Outcome::Held
             }
-            Job::Modes { samples, millis } => {
-                Outcome::Modes(measure::modes(calls, samples, ms(millis))?)
-            }
             Job::Load { mode, millis, together } => {
                 Outcome::Load(measure::load(calls, mode, ms(millis), together)?)
             }
-            Job::Bells { ref device, samples, millis } => {
-                measure::guest_doorbell(calls.clock(), device.as_ref(), samples, ms(millis))?
-            }
             Job::Rings { ref device } => measure::rings(calls.clock(), device.as_ref())?,
-            Job::LoadModule { .. } | Job::AwaitDevice { .. } => {
+            Job::LoadModule { .. } | Job::AwaitDevice { .. } | Job::Serve { .. } => {
                 return Err(self.unfit("what precedes a session"));
             }
             Job::Idle { channels, millis } => {

@@ -12,15 +12,16 @@ mod waiting;
 pub use domains::{GUEST_HOST_OVER_HOST_HOST, domains};
 pub use footprint::{ACTIVATION_NS, IDLE_SHARE, NO_SHARE, RESIDENT_BYTES, footprint};
 pub use isolation::isolation;
-pub use leases::{PUBLISHED_SWITCH_NS, SWITCH_NS, leases};
+pub use leases::{SWITCH_NS, leases};
 pub use module::module;
 pub use queues::queues;
 pub use scale::scale;
 pub use waiting::waiting;
 
-use super::rows::finest_grain;
+use super::rows::Finest;
 use super::text::number::{ns, rate, round_ns, times};
 use super::{Domain, GrainReport, How, Kind, LatencyReport, LatencyRow, published};
+use crate::method::{Compared, Says};
 use std::fmt;
 
 /// A null call from host to host takes at most this many times the floor.
@@ -44,6 +45,8 @@ pub enum Outcome {
     Reached,
     /// The measurement misses it.
     NotReached,
+    /// It was measured, and the target lies within what the measurement leaves open.
+    CannotTell,
     /// The report lacks what it takes to tell.
     NotMeasured,
 }
@@ -53,6 +56,7 @@ impl fmt::Display for Outcome {
         f.pad(match self {
             Self::Reached => "reached",
             Self::NotReached => "not reached",
+            Self::CannotTell => "cannot tell",
             Self::NotMeasured => "not measured",
         })
     }
@@ -79,6 +83,25 @@ impl Check {
             None => Outcome::NotMeasured,
         };
         Self { what: what.to_owned(), target, measured, outcome }
+    }
+
+    /// A target of a comparison; not measured if there is none.
+    fn compared(
+        what: &str,
+        target: String,
+        compared: Option<Compared>,
+        says: impl Fn(&Compared) -> Says,
+        words: impl Fn(&Compared) -> String,
+    ) -> Self {
+        let Some(compared) = compared.filter(|c| c.pairs > 0) else {
+            return Self::new(what, target, "not compared".to_owned(), None);
+        };
+        let outcome = match says(&compared) {
+            Says::Yes => Outcome::Reached,
+            Says::No => Outcome::NotReached,
+            Says::CannotTell => Outcome::CannotTell,
+        };
+        Self { what: what.to_owned(), target, measured: words(&compared), outcome }
     }
 
     /// Whether the target was reached.
@@ -130,15 +153,17 @@ fn over_floor(report: &LatencyReport, domain: Domain, limit: f64) -> Check {
     let Some(row) = null_call(report, domain) else {
         return Check::new(&what, target, "no null call".to_owned(), None);
     };
-    match (p50(row), floor_of(report, row)) {
-        (Some(call), Some(floor)) => {
-            let ratio = row.against_floor.unwrap_or(call / floor);
-            let measured =
-                format!("{} × ({} over {}, {})", times(ratio), ns(call), ns(floor), row.transport);
-            Check::new(&what, target, measured, Some(ratio <= limit))
-        }
-        _ => Check::new(&what, target, format!("no floor of {domain}"), None),
-    }
+    let Some((call, floor)) = p50(row).zip(floor_of(report, row)) else {
+        return Check::new(&what, target, format!("no floor of {domain}"), None);
+    };
+    let figures = format!("({} over {}, {})", ns(call), ns(floor), row.transport);
+    Check::compared(
+        &what,
+        target,
+        row.to_floor(),
+        |c| c.at_most(limit),
+        |c| format!("{} {figures}", c.words()),
+    )
 }
 
 fn network(report: &LatencyReport) -> Check {
@@ -171,8 +196,8 @@ fn pipelined(report: &LatencyReport) -> Check {
     }
     measured += &match floor_in_flight_of(report, row) {
         Some(floor) => {
-            let share = row.against_floor.unwrap_or(calls / floor);
-            format!(", {:.0} % of the floor in flight ({})", 100.0 * share, rate(floor))
+            let share = 100.0 * row.against_floor.unwrap_or(calls / floor);
+            format!(", {share:.0} % of the floor in flight ({})", rate(floor))
         }
         None => ", no floor in flight to compare".to_owned(),
     };
@@ -218,17 +243,19 @@ pub fn grain(report: &GrainReport) -> Vec<Check> {
     let lines = report.lines();
     let lines = lines.iter().filter(|(domain, ..)| shared(domain));
     let checks = lines.map(|(domain, transport, rows)| {
-        let finest = finest_grain(rows);
-        let measured =
-            finest.map_or_else(|| "at no work measured".to_owned(), |n| format!("from {}", ns(n)));
-        let what = format!("grain {domain} ({transport})");
-        let target = format!("within 2.8 % from {}", round_ns(published::TARGET_GRAIN_NS));
-        Check::new(
-            &what,
-            target,
-            measured,
-            Some(finest.is_some_and(|n| n <= published::TARGET_GRAIN_NS)),
-        )
+        let limit = published::TARGET_GRAIN_NS;
+        let finest = Finest::of(rows);
+        let outcome = match (finest.low, finest.high) {
+            (_, Some(high)) if high <= limit => Outcome::Reached,
+            (Some(low), _) if low <= limit => Outcome::CannotTell,
+            _ => Outcome::NotReached,
+        };
+        Check {
+            what: format!("grain {domain} ({transport})"),
+            target: format!("within 2.8 % from {}", round_ns(limit)),
+            measured: finest.words(),
+            outcome,
+        }
     });
     checks.collect()
 }

@@ -1,6 +1,7 @@
 //! What the sandbox of services costs.
 
 use super::{Machine, stats};
+use crate::method::Compared;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -26,14 +27,20 @@ pub struct JailReport {
     pub machine: Machine,
     /// Starts.
     pub rows: Vec<JailRow>,
-    /// The null call in the whole sandbox, ns: the median of the rounds' medians.
+    /// The null call in the whole sandbox, ns: the median of undisturbed slices.
     pub call_ns: f64,
     /// The same without a sandbox, in turns with the other.
     pub call_without_ns: f64,
-    /// The median of the rounds' ratios.
-    pub call_ratio: f64,
-    /// Least and greatest of them.
-    pub call_ratios: (f64, f64),
+    /// The median of the ratios of undisturbed pairs; null if more than half of the pairs were disturbed.
+    pub call_ratio: Option<f64>,
+    /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
+    pub call_ratio_low: Option<f64>,
+    /// The upper end.
+    pub call_ratio_high: Option<f64>,
+    /// Pairs of slices that ran.
+    pub pairs: u32,
+    /// Those that were dropped, as the kernel counted a disturbance.
+    pub dropped: u32,
 }
 
 impl JailRow {
@@ -70,14 +77,15 @@ impl JailReport {
                 r.p99_ns / 1e6
             );
         }
+        let (pairs, dropped) = (self.pairs, self.dropped);
+        let (low, high) = (self.call_ratio_low, self.call_ratio_high);
+        let ratio = Compared { ratio: self.call_ratio, low, high, pairs, dropped };
         let _ = writeln!(
             text,
-            "\na null call: {:.0} ns with, {:.0} ns without; ratio {:.3} (rounds {:.3} to {:.3})",
+            "\na null call: {:.0} ns with, {:.0} ns without; ratio {} ({dropped} of {pairs} pairs dropped)",
             self.call_ns,
             self.call_without_ns,
-            self.call_ratio,
-            self.call_ratios.0,
-            self.call_ratios.1
+            ratio.words()
         );
         text
     }

@@ -1,5 +1,6 @@
 //! Leases: what a VF gains, what a switch costs, and who gets one.
 
+use super::published::PublishedLeases;
 use super::{Experiment, Machine, Settings, Source, stats};
 use crate::leases::{Crowd, Experience, Trouble};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ pub struct LeasesReport {
     pub machine: Machine,
     /// How.
     pub settings: Settings,
+    /// What was published beside.
+    pub published: PublishedLeases,
     /// The rows, experiment by experiment.
     pub rows: Vec<LeasesRow>,
     /// Calls of one client over time, while its lease is given and taken.
@@ -241,7 +244,15 @@ impl LeasesReport {
     /// A report without rows.
     pub fn new(machine: Machine, settings: Settings) -> Self {
         let (rows, agreement) = (Vec::new(), Vec::new());
-        LeasesReport { machine, settings, rows, timeline: Timeline::default(), agreement }
+        let published = PublishedLeases::default();
+        LeasesReport {
+            machine,
+            settings,
+            published,
+            rows,
+            timeline: Timeline::default(),
+            agreement,
+        }
     }
 
     /// Puts side by side what was both run and simulated with as many clients.

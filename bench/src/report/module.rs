@@ -1,6 +1,7 @@
 //! What the kernel module costs and how soon it serves.
 
 use super::{Machine, Settings, stats};
+use crate::method::{Compared, over_in_turns};
 use serde::{Deserialize, Serialize};
 
 /// What a row measures.
@@ -63,6 +64,10 @@ pub struct ModuleRow {
     pub p99_ns: Option<f64>,
     /// The p50 over that of the raw path, of each repeat, at the median.
     pub over_raw: Option<f64>,
+    /// The lower end of the interval that holds it in 95 of 100 runs; null with fewer than 6 repeats.
+    pub over_raw_low: Option<f64>,
+    /// The upper end.
+    pub over_raw_high: Option<f64>,
     /// How often it was measured.
     pub repeats: u32,
     /// The lowest repeat's p50.
@@ -81,6 +86,8 @@ impl ModuleRow {
             p50_ns: stats::median(p50),
             p99_ns: stats::median(p99),
             over_raw: None,
+            over_raw_low: None,
+            over_raw_high: None,
             repeats: p50.len() as u32,
             spread_min,
             spread_max,
@@ -90,8 +97,20 @@ impl ModuleRow {
     /// With each repeat's p50 over the raw path's of the same repeat.
     #[must_use]
     pub fn over_raw(mut self, p50: &[f64], raw: &[f64]) -> Self {
-        let ratios: Vec<_> = p50.iter().zip(raw).map(|(a, b)| a / b).collect();
-        self.over_raw = stats::median(&ratios);
+        let compared = over_in_turns(p50, raw);
+        self.over_raw = compared.ratio;
+        (self.over_raw_low, self.over_raw_high) = (compared.low, compared.high);
         self
+    }
+
+    /// That ratio. Turns of seconds, between which the module is loaded: none is dropped.
+    pub fn compared(&self) -> Compared {
+        Compared {
+            ratio: self.over_raw,
+            low: self.over_raw_low,
+            high: self.over_raw_high,
+            pairs: if self.over_raw.is_some() { self.repeats } else { 0 },
+            dropped: 0,
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Queues: how soon an entry is there, and how many go through.
 
-use super::{Machine, Settings, stats};
+use super::stats::{self, Percentiles};
+use super::{Machine, Settings};
+use crate::method::{Compared, Turns};
 use serde::{Deserialize, Serialize};
 
 /// The report.
@@ -14,7 +16,7 @@ pub struct QueuesReport {
     pub rows: Vec<QueuesRow>,
 }
 
-/// One shape; medians over the repeats. What does not apply is null.
+/// One shape; medians of undisturbed slices. What does not apply is null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueuesRow {
     /// Bytes of an entry.
@@ -36,26 +38,26 @@ pub struct QueuesRow {
     pub entries_per_s: Option<f64>,
     /// Entries a second of a ring at the speed of memcpy.
     pub ring_per_s: Option<f64>,
-    /// Of each repeat, the time over the floor's, or the entries over the ring's,
-    /// at the median.
+    /// The time over the floor's, or the entries over the ring's, in the slice beside it, at the median of
+    /// undisturbed pairs; null if more than half of the pairs were disturbed.
     pub ratio: Option<f64>,
-    /// The lowest repeat's ratio.
-    pub ratio_min: Option<f64>,
-    /// The highest repeat's.
-    pub ratio_max: Option<f64>,
-    /// The lowest repeat's p50 or entries a second.
-    pub spread_min: Option<f64>,
-    /// The highest repeat's.
-    pub spread_max: Option<f64>,
-    /// How often it was measured.
-    pub repeats: u32,
+    /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
+    pub ratio_low: Option<f64>,
+    /// The upper end.
+    pub ratio_high: Option<f64>,
+    /// Pairs of slices that ran.
+    pub pairs: u32,
+    /// Those that were dropped, as the kernel counted a disturbance.
+    pub dropped: u32,
+}
+
+/// Half of a round trip is one way.
+fn one_way(trips: &[Percentiles], by: fn(&Percentiles) -> u64) -> Option<f64> {
+    stats::median(&trips.iter().map(|p| by(p) as f64 / 2.0).collect::<Vec<_>>())
 }
 
 impl QueuesRow {
-    fn new(entry_bytes: u32, batch: Option<u32>, figures: &[f64], others: &[f64]) -> Self {
-        let ratios: Vec<_> = figures.iter().zip(others).map(|(a, b)| a / b).collect();
-        let (ratio_min, ratio_max) = stats::range(&ratios).unzip();
-        let (spread_min, spread_max) = stats::range(figures).unzip();
+    fn new(entry_bytes: u32, batch: Option<u32>, ratio: Compared) -> Self {
         QueuesRow {
             entry_bytes,
             batch,
@@ -66,39 +68,44 @@ impl QueuesRow {
             ring_p50_ns: None,
             entries_per_s: None,
             ring_per_s: None,
-            ratio: stats::median(&ratios),
-            ratio_min,
-            ratio_max,
-            spread_min,
-            spread_max,
-            repeats: figures.len() as u32,
+            ratio: ratio.ratio,
+            ratio_low: ratio.low,
+            ratio_high: ratio.high,
+            pairs: ratio.pairs,
+            dropped: ratio.dropped,
         }
     }
 
-    /// From each repeat's p50 and p99, one way: of the queue and of the floor; and
-    /// the p50 of the ring.
-    pub fn latency(
-        entry_bytes: u32,
-        queue: &(Vec<f64>, Vec<f64>),
-        floor: &(Vec<f64>, Vec<f64>),
-        ring: &[f64],
-    ) -> Self {
-        QueuesRow {
-            p50_ns: stats::median(&queue.0),
-            p99_ns: stats::median(&queue.1),
-            floor_p50_ns: stats::median(&floor.0),
-            floor_p99_ns: stats::median(&floor.1),
-            ring_p50_ns: stats::median(ring),
-            ..Self::new(entry_bytes, None, &queue.0, &floor.0)
+    /// Its ratio.
+    pub fn compared(&self) -> Compared {
+        Compared {
+            ratio: self.ratio,
+            low: self.ratio_low,
+            high: self.ratio_high,
+            pairs: self.pairs,
+            dropped: self.dropped,
         }
     }
 
-    /// From each repeat's entries a second, of the queue and of the ring.
-    pub fn rate(entry_bytes: u32, batch: u32, queue: &[f64], ring: &[f64]) -> Self {
+    /// From round trips in turns: the queue's, the floor's, the ring's.
+    pub fn latency(entry_bytes: u32, turns: &Turns<Percentiles>) -> Self {
+        let (queue, floor, ring) = (turns.kept(0), turns.kept(1), turns.kept(2));
         QueuesRow {
-            entries_per_s: stats::median(queue),
-            ring_per_s: stats::median(ring),
-            ..Self::new(entry_bytes, Some(batch), queue, ring)
+            p50_ns: one_way(&queue, |p| p.p50),
+            p99_ns: one_way(&queue, |p| p.p99),
+            floor_p50_ns: one_way(&floor, |p| p.p50),
+            floor_p99_ns: one_way(&floor, |p| p.p99),
+            ring_p50_ns: one_way(&ring, |p| p.p50),
+            ..Self::new(entry_bytes, None, turns.over(0, 1, |p| p.p50 as f64))
+        }
+    }
+
+    /// From entries a second in turns: the queue's and the ring's.
+    pub fn rate(entry_bytes: u32, batch: u32, turns: &Turns<f64>) -> Self {
+        QueuesRow {
+            entries_per_s: stats::median(&turns.kept(0)),
+            ring_per_s: stats::median(&turns.kept(1)),
+            ..Self::new(entry_bytes, Some(batch), turns.over(0, 1, |per_s| *per_s))
         }
     }
 }

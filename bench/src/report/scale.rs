@@ -2,6 +2,7 @@
 
 use super::stats::{self, Percentiles};
 use super::{Machine, Settings};
+use crate::method::{Compared, Turns};
 use serde::{Deserialize, Serialize};
 
 /// The report.
@@ -52,20 +53,37 @@ pub struct ScaleRow {
     pub control_p50_ns: Option<f64>,
     /// The control's p99.
     pub control_p99_ns: Option<f64>,
-    /// Of each repeat the p50 over the control's, at the median.
+    /// The p50 over the control's in the slice beside it, at the median of undisturbed pairs; null if more
+    /// than half of the pairs were disturbed.
     pub ratio: Option<f64>,
-    /// The lowest repeat's.
-    pub ratio_min: Option<f64>,
-    /// The highest repeat's.
-    pub ratio_max: Option<f64>,
-    /// The same of the p99, at the median.
+    /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
+    pub ratio_low: Option<f64>,
+    /// The upper end.
+    pub ratio_high: Option<f64>,
+    /// The same of the p99.
     pub ratio_p99: Option<f64>,
+    /// Its interval's lower end.
+    pub ratio_p99_low: Option<f64>,
+    /// The upper end.
+    pub ratio_p99_high: Option<f64>,
+    /// Pairs of slices that ran.
+    pub pairs: u32,
+    /// Those that were dropped, as the kernel counted a disturbance.
+    pub dropped: u32,
     /// A null call after a pause of 3 ms, which wakes the service: half took no longer.
     pub paced_p50_ns: Option<f64>,
     /// The same call on the control.
     pub control_paced_p50_ns: Option<f64>,
-    /// Of each repeat the first over the second, at the median.
+    /// The first over the second, as `ratio`.
     pub paced_ratio: Option<f64>,
+    /// Its interval's lower end.
+    pub paced_ratio_low: Option<f64>,
+    /// The upper end.
+    pub paced_ratio_high: Option<f64>,
+    /// Pairs of slices that ran.
+    pub paced_pairs: u32,
+    /// Those that were dropped.
+    pub paced_dropped: u32,
     /// Eight busy channels, or as many as there are: how many.
     pub busy: u32,
     /// Null calls a second of all of these.
@@ -85,7 +103,7 @@ pub struct ScaleRow {
     pub calls_meanwhile: u64,
     /// Those of them that failed.
     pub failed_meanwhile: u64,
-    /// How often calls were measured, and a manager was taken over.
+    /// How often a manager was taken over.
     pub repeats: u32,
 }
 
@@ -93,10 +111,6 @@ type Part = fn(&Percentiles) -> u64;
 
 fn each(of: &[Percentiles], part: Part) -> Vec<f64> {
     of.iter().map(|p| part(p) as f64).collect()
-}
-
-fn ratios(calls: &[Percentiles], control: &[Percentiles], part: Part) -> Vec<f64> {
-    each(calls, part).iter().zip(each(control, part)).map(|(a, b)| a / b).collect()
 }
 
 impl ScaleRow {
@@ -107,25 +121,45 @@ impl ScaleRow {
         self.activation_max_ns = stats::range(others).map(|(_, most)| most);
     }
 
-    /// With each repeat's calls, and the control's beside them.
-    pub fn calls(&mut self, calls: &[Percentiles], control: &[Percentiles]) {
-        let ratios = |f| ratios(calls, control, f);
-        self.p50_ns = stats::median(&each(calls, |p| p.p50));
-        self.p99_ns = stats::median(&each(calls, |p| p.p99));
-        self.control_p50_ns = stats::median(&each(control, |p| p.p50));
-        self.control_p99_ns = stats::median(&each(control, |p| p.p99));
-        let p50 = ratios(|p| p.p50);
-        self.ratio = stats::median(&p50);
-        (self.ratio_min, self.ratio_max) = stats::range(&p50).unzip();
-        self.ratio_p99 = stats::median(&ratios(|p| p.p99));
-        self.repeats = calls.len() as u32;
+    /// With its calls, and the control's in turns with them.
+    pub fn calls(&mut self, turns: &Turns<Percentiles>) {
+        let (calls, control) = (turns.kept(0), turns.kept(1));
+        self.p50_ns = stats::median(&each(&calls, |p| p.p50));
+        self.p99_ns = stats::median(&each(&calls, |p| p.p99));
+        self.control_p50_ns = stats::median(&each(&control, |p| p.p50));
+        self.control_p99_ns = stats::median(&each(&control, |p| p.p99));
+        let p50 = turns.over(0, 1, |p| p.p50 as f64);
+        (self.ratio, self.ratio_low, self.ratio_high) = (p50.ratio, p50.low, p50.high);
+        let p99 = turns.over(0, 1, |p| p.p99 as f64);
+        (self.ratio_p99, self.ratio_p99_low, self.ratio_p99_high) = (p99.ratio, p99.low, p99.high);
+        (self.pairs, self.dropped) = (p50.pairs, p50.dropped);
     }
 
     /// The same of calls with pauses.
-    pub fn paced(&mut self, calls: &[Percentiles], control: &[Percentiles]) {
-        self.paced_p50_ns = stats::median(&each(calls, |p| p.p50));
-        self.control_paced_p50_ns = stats::median(&each(control, |p| p.p50));
-        self.paced_ratio = stats::median(&ratios(calls, control, |p| p.p50));
+    pub fn paced(&mut self, turns: &Turns<Percentiles>) {
+        self.paced_p50_ns = stats::median(&each(&turns.kept(0), |p| p.p50));
+        self.control_paced_p50_ns = stats::median(&each(&turns.kept(1), |p| p.p50));
+        let c = turns.over(0, 1, |p| p.p50 as f64);
+        (self.paced_ratio, self.paced_ratio_low, self.paced_ratio_high) = (c.ratio, c.low, c.high);
+        (self.paced_pairs, self.paced_dropped) = (c.pairs, c.dropped);
+    }
+
+    /// The p50 over the control's.
+    pub fn p50_compared(&self) -> Compared {
+        let (ratio, low, high) = (self.ratio, self.ratio_low, self.ratio_high);
+        Compared { ratio, low, high, pairs: self.pairs, dropped: self.dropped }
+    }
+
+    /// The p99 over the control's.
+    pub fn p99_compared(&self) -> Compared {
+        let (ratio, low, high) = (self.ratio_p99, self.ratio_p99_low, self.ratio_p99_high);
+        Compared { ratio, low, high, pairs: self.pairs, dropped: self.dropped }
+    }
+
+    /// The p50 after a pause over the control's.
+    pub fn paced_compared(&self) -> Compared {
+        let (ratio, low, high) = (self.paced_ratio, self.paced_ratio_low, self.paced_ratio_high);
+        Compared { ratio, low, high, pairs: self.paced_pairs, dropped: self.paced_dropped }
     }
 
     /// With each take-over's time, ns.

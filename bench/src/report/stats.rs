@@ -75,16 +75,6 @@ pub fn range(values: &[f64]) -> Option<(f64, f64)> {
     Some(values.iter().fold((first, first), |(low, high), &v| (low.min(v), high.max(v))))
 }
 
-/// The standard deviation of `a / b` from those of `a` and `b`, taken as independent
-/// and small against the values; `None` if either is unknown or a value is zero.
-pub fn ratio_sd(a: f64, sd_a: Option<f64>, b: f64, sd_b: Option<f64>) -> Option<f64> {
-    let (sd_a, sd_b) = (sd_a?, sd_b?);
-    if a == 0.0 || b == 0.0 {
-        return None;
-    }
-    Some((a / b).abs() * (sd_a / a).hypot(sd_b / b))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,7 +118,6 @@ mod tests {
             sample_sd(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]),
             Some((32.0f64 / 7.0).sqrt())
         );
-        assert_eq!(ratio_sd(2.0, Some(0.2), 1.0, Some(0.0)), Some(0.2));
     }
 
     proptest! {

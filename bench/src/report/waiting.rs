@@ -1,6 +1,7 @@
 //! The ways to wait: what a call takes in each, what many callers get, what idling costs.
 
 use super::{Domain, Machine, Mode, Settings, stats};
+use crate::method::Compared;
 use serde::{Deserialize, Serialize};
 
 /// What a row measures.
@@ -81,8 +82,17 @@ pub struct WaitingRow {
     pub least_over_most: Option<f64>,
     /// Share of one processor, all processes together, 0 to 1.
     pub cpu_share: Option<f64>,
-    /// The main figure over that of `against`, of each repeat, at the median.
+    /// The main figure over that of `against` beside it, at the median: of undisturbed pairs of slices for a null
+    /// call, of turns for many callers. Null if it cannot be told, or is of nothing.
     pub ratio: Option<f64>,
+    /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
+    pub ratio_low: Option<f64>,
+    /// The upper end.
+    pub ratio_high: Option<f64>,
+    /// Pairs that ran.
+    pub pairs: Option<u32>,
+    /// Those that were dropped, as the kernel counted a disturbance.
+    pub dropped: Option<u32>,
     /// What `ratio` compares with.
     pub against: Option<String>,
     /// How often it was measured.
@@ -108,6 +118,10 @@ impl WaitingRow {
             least_over_most: None,
             cpu_share: None,
             ratio: None,
+            ratio_low: None,
+            ratio_high: None,
+            pairs: None,
+            dropped: None,
             against: None,
             repeats: 0,
             spread_min: None,
@@ -146,12 +160,19 @@ impl WaitingRow {
         self
     }
 
-    /// With each repeat's figure over another's of the same repeat.
+    /// With its ratio to another row's figure.
     #[must_use]
-    pub fn over(mut self, what: &str, repeats: &[f64], others: &[f64]) -> Self {
-        let ratios: Vec<_> = repeats.iter().zip(others).map(|(a, b)| a / b).collect();
-        self.ratio = stats::median(&ratios);
-        self.against = self.ratio.map(|_| what.to_owned());
+    pub fn over(mut self, what: &str, compared: Compared) -> Self {
+        self.ratio = compared.ratio;
+        (self.ratio_low, self.ratio_high) = (compared.low, compared.high);
+        (self.pairs, self.dropped) = (Some(compared.pairs), Some(compared.dropped));
+        self.against = Some(what.to_owned());
         self
+    }
+
+    /// That ratio, if there is one.
+    pub fn compared(&self) -> Option<Compared> {
+        let (ratio, low, high) = (self.ratio, self.ratio_low, self.ratio_high);
+        Some(Compared { ratio, low, high, pairs: self.pairs?, dropped: self.dropped? })
     }
 }

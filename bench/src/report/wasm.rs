@@ -2,6 +2,7 @@
 //! submitted one is there.
 
 use super::{Machine, stats};
+use crate::method::{Compared, Turns, median_interval};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -10,16 +11,22 @@ use std::fmt::Write;
 pub struct WasmRow {
     /// What was called.
     pub what: String,
-    /// Native, ns: the median of the rounds' medians.
+    /// Native, ns: the median of undisturbed slices.
     pub native_ns: f64,
     /// In WebAssembly, ns, in turns with it.
     pub wasm_ns: f64,
-    /// The median of the rounds' differences, ns.
-    pub more_ns: f64,
-    /// The median of the rounds' ratios.
-    pub ratio: f64,
-    /// Least and greatest of them.
-    pub ratios: (f64, f64),
+    /// The median of the pairs' differences, ns; null if more than half of the pairs were disturbed.
+    pub more_ns: Option<f64>,
+    /// The interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
+    pub more_ns_interval: Option<(f64, f64)>,
+    /// The median of the pairs' ratios.
+    pub ratio: Option<f64>,
+    /// Its interval.
+    pub ratio_interval: Option<(f64, f64)>,
+    /// Pairs of slices that ran.
+    pub pairs: u32,
+    /// Those that were dropped, as the kernel counted a disturbance.
+    pub dropped: u32,
 }
 
 /// How long it took from handing a module over to the new function's first result.
@@ -53,21 +60,42 @@ pub struct WasmReport {
 }
 
 impl WasmRow {
-    /// Of rounds of both in turns, ns.
-    pub fn of(what: &str, native: &[f64], wasm: &[f64]) -> Self {
-        let each = |f: fn(f64, f64) -> f64| -> Vec<f64> {
-            native.iter().zip(wasm).map(|(n, w)| f(*n, *w)).collect()
-        };
+    /// Of both in turns, the native one first, ns.
+    pub fn of(what: &str, turns: &Turns<f64>) -> Self {
         let median = |v: &[f64]| stats::median(v).unwrap_or_default();
-        let ratios = each(|n, w| w / n);
+        let ratio = turns.over(1, 0, |ns| *ns);
+        let pairs = turns.pairs(1, 0, |ns| *ns);
+        let kept = pairs.iter().filter(|p| !p.disturbed);
+        let more: Vec<_> = kept.map(|p| p.figure - p.base).collect();
         WasmRow {
             what: what.into(),
-            native_ns: median(native),
-            wasm_ns: median(wasm),
-            more_ns: median(&each(|n, w| w - n)),
-            ratio: median(&ratios),
-            ratios: stats::range(&ratios).unwrap_or_default(),
+            native_ns: median(&turns.kept(0)),
+            wasm_ns: median(&turns.kept(1)),
+            more_ns: ratio.ratio.and_then(|_| stats::median(&more)),
+            more_ns_interval: ratio.interval().and_then(|_| median_interval(&more)),
+            ratio: ratio.ratio,
+            ratio_interval: ratio.interval(),
+            pairs: ratio.pairs,
+            dropped: ratio.dropped,
         }
+    }
+
+    /// In one line.
+    fn text(&self) -> String {
+        let (low, high) = self.ratio_interval.unzip();
+        let (pairs, dropped) = (self.pairs, self.dropped);
+        let ratio = Compared { ratio: self.ratio, low, high, pairs, dropped };
+        let more = match (self.more_ns, self.more_ns_interval) {
+            (Some(more), Some((low, high))) => format!("{more:+.1} ns ({low:+.1} … {high:+.1})"),
+            _ => "cannot tell".to_owned(),
+        };
+        format!(
+            "  {:<34} native {:9.1} ns  WebAssembly {:9.1} ns  more {more}  ratio {} ({dropped} of {pairs} dropped)",
+            self.what,
+            self.native_ns,
+            self.wasm_ns,
+            ratio.words()
+        )
     }
 }
 
@@ -95,11 +123,7 @@ impl WasmReport {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n\n", self.machine.line());
         for r in &self.rows {
-            let _ = writeln!(
-                text,
-                "  {:<34} native {:9.1} ns  WebAssembly {:9.1} ns  more {:+7.1} ns  ratio {:.3} (rounds {:.3} to {:.3})",
-                r.what, r.native_ns, r.wasm_ns, r.more_ns, r.ratio, r.ratios.0, r.ratios.1
-            );
+            let _ = writeln!(text, "{}", r.text());
         }
         let _ = writeln!(
             text,

@@ -1,19 +1,18 @@
 //! How small a call may be: slowdown against a plain function call as the work shrinks.
 
+use super::in_turns::InTurns;
 use super::{Bench, progress};
-use crate::measure::Job;
+use crate::measure::{Job, Outcome};
+use crate::method::SLICE;
 use crate::report::{Domain, Function, GrainReport, GrainRow, stats};
 use crate::{BenchError, Result};
 use std::time::Duration;
 
 /// Repetitions with which their time is taken.
 const CALIBRATION: u64 = 20_000;
-/// Time of a batch of calls, ns: long enough for the clock, short enough that most
-/// batches see no interruption.
-const BATCH_NS: f64 = 3e6;
-/// Batches of which the median counts.
-const BATCHES: u32 = 9;
-/// Most calls in a batch; and over a network, where a call takes a fraction of a
+/// Turns of an amount of work in each repeat.
+const TURNS: u32 = 9;
+/// Most calls in a slice; and over a network, where a call takes a fraction of a
 /// millisecond whatever its work.
 const CALLS_MOST: u64 = 10_000;
 const CALLS_NET: u64 = 10;
@@ -44,62 +43,60 @@ fn repetitions(work_ns: f64, ns_each: f64) -> u64 {
 
 fn calls(work_ns: f64, domain: Domain) -> u64 {
     let most = if domain == Domain::GuestNet { CALLS_NET } else { CALLS_MOST };
-    ((BATCH_NS / work_ns.max(1.0)) as u64).clamp(1, most)
+    ((SLICE.as_nanos() as f64 / work_ns.max(1.0)) as u64).clamp(1, most)
 }
 
-/// Runs it. In each repeat every amount of work is done in process and then in each
-/// domain, so that each slowdown is of two measurements next to each other.
+/// Nanoseconds a call.
+fn ns_a_call(outcome: Outcome, calls: u64) -> Option<f64> {
+    match outcome {
+        Outcome::Seconds(s) => Some(s * 1e9 / calls as f64),
+        _ => None,
+    }
+}
+
+/// Runs it: each amount of work in process and in each domain in turns.
 pub fn grain(bench: &mut Bench, plan: &GrainPlan) -> Result<GrainReport> {
     let Some(base) = bench.find(Domain::InProcess) else {
         return Err(BenchError::Options(
             "grain compares with in-process, for which the manager's drivers are needed: leave --endpoint out".into(),
         ));
     };
-    let others: Vec<_> = (0..bench.len()).filter(|&p| p != base).collect();
-    let job = |repetitions, calls| Job::Grain {
-        function: plan.function,
-        repetitions,
-        calls,
-        batches: BATCHES,
-    };
-    let ns_each =
-        bench.place(base).ns_per_call(&job(CALIBRATION, 5), Duration::ZERO)? / CALIBRATION as f64;
-    let mut failed = vec![false; bench.len()];
-    let mut works = vec![Vec::new(); plan.work_ns.len()];
-    let mut slowdowns = vec![vec![Vec::new(); plan.work_ns.len()]; bench.len()];
-    for repeat in 0..plan.repeats {
-        progress(format_args!("grain: repeat {} of {}", repeat + 1, plan.repeats));
-        for (i, &wanted) in plan.work_ns.iter().enumerate() {
+    let function = plan.function;
+    let mut rows = Vec::new();
+    {
+        // In-process is the first.
+        let others = (0..bench.len()).filter(|&p| p != base);
+        let all = [base].into_iter().chain(others).collect();
+        let mut places = InTurns::new(bench, "grain", all);
+        let job = |repetitions, iterations| Job::Work { function, repetitions, iterations };
+        let taken = places.once(0, &job(CALIBRATION, 5), Duration::ZERO);
+        let ns_each = taken.and_then(|t| ns_a_call(t, 5)).map(|ns| ns / CALIBRATION as f64);
+        let ns_each =
+            ns_each.ok_or_else(|| BenchError::Options("in-process did not work".into()))?;
+        for &wanted in &plan.work_ns {
             let n = repetitions(wanted, ns_each);
-            let job = |domain| job(n, calls(wanted.max(n as f64 * ns_each), domain));
-            let time = Duration::from_nanos((BATCH_NS.max(wanted) * f64::from(BATCHES)) as u64);
-            let work = bench.place(base).ns_per_call(&job(Domain::InProcess), time)?;
-            works[i].push(work);
-            for &place in &others {
-                if failed[place] {
-                    continue;
-                }
-                let domain = bench.place(place).domain();
-                match bench.place(place).ns_per_call(&job(domain), time) {
-                    Ok(ns) => slowdowns[place][i].push(ns / work),
-                    Err(e) => {
-                        failed[place] = true;
-                        bench.miss(domain, "grain", &e);
-                    }
-                }
+            let work = n as f64 * ns_each;
+            progress(format_args!("grain: {work:.0} ns"));
+            let domains: Vec<_> = (0..places.len()).map(|v| places.domain(v)).collect();
+            let count = |variant: usize| calls(work, domains[variant]);
+            let time = SLICE.max(Duration::from_nanos(work as u64));
+            let turns = places.run(
+                (plan.repeats * TURNS) as usize,
+                |variant, _| (job(n, count(variant)), time),
+                |variant, _, outcome| ns_a_call(outcome, count(variant)),
+            )?;
+            let work = stats::median(&turns.kept(0)).unwrap_or_default();
+            for variant in 1..places.len() {
+                let (domain, transport) = (places.domain(variant), places.transport(variant));
+                let slowdown = turns.over(variant, 0, |ns| *ns);
+                rows.push((variant, GrainRow::new(domain, &transport, work, slowdown)));
             }
         }
+        rows.retain(|(variant, _)| !places.failed(*variant));
     }
     let mut report = GrainReport::new(bench.machine(), bench.settings(1.0, plan.repeats));
-    report.settings = report.settings.with("function", plan.function.as_str());
-    for place in others.into_iter().filter(|&p| !failed[p]) {
-        let (domain, transport) =
-            (bench.place(place).domain(), bench.place(place).transport().to_owned());
-        for (i, slow) in slowdowns[place].iter().enumerate() {
-            let work = stats::median(&works[i]).unwrap_or_default();
-            report.rows.extend(GrainRow::from_repeats(domain, &transport, work, slow));
-        }
-    }
+    report.settings = report.settings.with("function", function.as_str());
+    report.rows = rows.into_iter().map(|(_, row)| row).collect();
     report.finish();
     Ok(report)
 }
@@ -109,11 +106,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_becomes_repetitions_and_batches() {
+    fn work_becomes_repetitions_and_slices() {
         assert_eq!(repetitions(20e3, 18.0), 1111);
         assert_eq!(repetitions(0.0, 18.0), 1);
         assert_eq!(calls(1e7, Domain::HostHost), 1);
-        assert_eq!(calls(20e3, Domain::HostHost), 150);
+        assert_eq!(calls(20e3, Domain::HostHost), 200);
         assert_eq!(calls(18.0, Domain::HostHost), CALLS_MOST);
         assert_eq!(calls(18.0, Domain::GuestNet), CALLS_NET);
         let plan = GrainPlan::new(5);

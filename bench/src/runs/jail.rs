@@ -2,6 +2,7 @@
 
 use super::{Where, progress};
 use crate::lab::{HOST_CLIENT, Manager, Pinned, Plan};
+use crate::method::{Watch, turns};
 use crate::report::jail::{JailReport, JailRow};
 use crate::report::{Machine, stats};
 use crate::{BenchError, Result};
@@ -12,10 +13,11 @@ use vfun::{ConnectOptions, Endpoint, FunctionRequest, Session};
 const FUNCTIONS: [&str; 5] = ["factorial", "fibonacci", "sum", "sha256", "null"];
 /// How long a service stays without a grant, and some.
 const LINGER: Duration = Duration::from_millis(1_300);
-/// Rounds of null calls, with and without in turns, and calls of a round.
-const ROUNDS: usize = 15;
-const BATCHES: usize = 40;
+/// Turns of null calls, with and without.
+const TURNS: usize = 101;
+/// Null calls of a batch, and batches of a slice: some 2 ms.
 const BATCH: u32 = 500;
+const BATCHES: usize = 9;
 
 /// How it is run.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +91,11 @@ pub fn jail(at: &Where, plan: &JailPlan) -> Result<JailReport> {
             Err(e) => return Err(e),
         }
     }
+    calls(at, rows)
+}
+
+/// Null calls, with the whole sandbox and without one.
+fn calls(at: &Where, rows: Vec<JailRow>) -> Result<JailReport> {
     progress("jail: null calls");
     // Caller and service each have a processor, as in other measurements of a call.
     let pins = Plan::new(true);
@@ -97,26 +104,31 @@ pub fn jail(at: &Where, plan: &JailPlan) -> Result<JailReport> {
     let all: Vec<String> = vfun_jail::Layer::ALL.iter().map(|l| l.name().to_owned()).collect();
     let none = at.manager_without(&[], None, &services, &all)?;
     let _pinned = Pinned::to(pins.caller());
-    let mut figures: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-    for _ in 0..ROUNDS {
-        for (manager, figures) in [&whole, &none].into_iter().zip(&mut figures) {
-            // Of its own each time, so that the other's service does not spin meanwhile.
-            let session = session(manager)?;
-            let null = session.function("null")?;
-            null_call(&null)?;
-            figures.push(null_call(&null)?);
-            null.release()?;
-        }
-    }
-    let [with, without] = figures;
-    let ratios: Vec<f64> = with.iter().zip(&without).map(|(a, b)| a / b).collect();
-    let median = |v: &[f64]| stats::median(v).unwrap_or_default();
+    let both = [&whole, &none].map(|manager| {
+        let session = session(manager)?;
+        let null = session.function("null")?;
+        null_call(&null)?;
+        let pid = null.stats()?.pid;
+        Ok((null, session, pid))
+    });
+    let both = both.into_iter().collect::<Result<Vec<_>>>()?;
+    let watch = Watch::new(&pins.both(), both.iter().map(|b| b.2));
+    let turns = turns(TURNS, 2, &watch, |which, _| {
+        // Awake, and warm. The other's service is asleep by then.
+        null_call(&both[which].0)?;
+        null_call(&both[which].0).map(Some)
+    })?;
+    let median = |which| stats::median(&turns.kept(which)).unwrap_or_default();
+    let ratio = turns.over(0, 1, |ns| *ns);
     Ok(JailReport {
         machine: Machine::collect(),
         rows,
-        call_ns: median(&with),
-        call_without_ns: median(&without),
-        call_ratio: median(&ratios),
-        call_ratios: stats::range(&ratios).unwrap_or_default(),
+        call_ns: median(0),
+        call_without_ns: median(1),
+        call_ratio: ratio.ratio,
+        call_ratio_low: ratio.low,
+        call_ratio_high: ratio.high,
+        pairs: ratio.pairs,
+        dropped: ratio.dropped,
     })
 }

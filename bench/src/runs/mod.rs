@@ -4,6 +4,7 @@ mod bare_vm;
 mod domains;
 mod footprint;
 mod grain;
+mod in_turns;
 mod isolation;
 mod jail;
 mod latency;

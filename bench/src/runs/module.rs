@@ -5,7 +5,7 @@ use super::{Where, progress};
 use crate::lab::{
     DEVICE, GUEST_CLIENT, GuestSpec, LabGuest, MODULE, Manager, Pinned, Plan, READY, Wiring,
 };
-use crate::measure::{Job, Outcome};
+use crate::measure::{Job, Outcome, Trip};
 use crate::report::{Machine, Mode, ModuleFigure, ModuleReport, ModuleRow, Settings, machine};
 use crate::{BenchError, Result};
 use std::time::{Duration, Instant};
@@ -98,12 +98,11 @@ fn strange() -> BenchError {
 
 /// A null call in hybrid mode: p50 and p99.
 fn null_call(guest: &LabGuest, wiring: Wiring) -> Result<(f64, f64)> {
-    let job = Job::Modes { samples: CALLS.0, millis: CALLS.1 };
-    let Outcome::Modes(modes) = guest.run_at(wiring.endpoint(), None, &job, Duration::ZERO)? else {
-        return Err(strange());
-    };
-    let hybrid = modes.into_iter().find(|(mode, ..)| *mode == Mode::Hybrid);
-    hybrid.map(|(_, p50, p99)| (p50, p99)).ok_or_else(strange)
+    let job = Job::Trips { of: Trip::Mode(Mode::Hybrid), samples: CALLS.0, millis: CALLS.1 };
+    match guest.run_at(wiring.endpoint(), None, &job, Duration::ZERO)? {
+        Outcome::Trips(p) => Ok((p.p50 as f64, p.p99 as f64)),
+        _ => Err(strange()),
+    }
 }
 
 /// Without the module, loading it, and with it.

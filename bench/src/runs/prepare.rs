@@ -3,11 +3,12 @@
 use super::progress;
 use crate::lab::{self, GuestSpec, HOST_CLIENT, LabGuest, Manager, Pinned, Plan, Start, Wiring};
 use crate::measure::{Calls, Clock, Floor, Job, Outcome};
+use crate::method::Watch;
 use crate::place::{InBareVm, InGuest, InProcess, OverSession, Place};
 use crate::report::{Domain, Machine, Settings, machine};
 use crate::{BenchError, Result};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use vfun::Endpoint;
 
@@ -91,7 +92,7 @@ impl Where {
 pub struct Bench {
     // In this order they are taken down.
     places: Vec<Box<dyn Place>>,
-    guest: Option<Rc<LabGuest>>,
+    guest: Option<Arc<LabGuest>>,
     manager: Option<Manager>,
     missed: Vec<(Option<Domain>, String)>,
     machine: Machine,
@@ -117,7 +118,8 @@ impl Bench {
             _pinned: Pinned::to(plan.caller()),
         };
         if let Some(times) = lab::slowed_by_spinning(&plan) {
-            let words = format!("work takes {times:.3} × as long while the other processor spins");
+            let words =
+                format!("work while the other processor spins over work alone: {}", times.words());
             bench.notes.push(("processors", words));
         }
         match &at.endpoint {
@@ -230,7 +232,7 @@ impl Bench {
         let (program, _) = at.program_and_folder();
         let guest =
             match LabGuest::boot(manager, &GuestSpec::new(at.wiring(), &self.plan), &program) {
-                Ok(guest) => Rc::new(guest),
+                Ok(guest) => Arc::new(guest),
                 Err(e) => {
                     self.missed.extend(ways.into_iter().map(|(d, _)| (Some(d), e.to_string())));
                     return Ok(());
@@ -300,8 +302,16 @@ impl Bench {
     }
 
     /// The guest that was booted.
-    pub fn guest(&self) -> Option<Rc<LabGuest>> {
+    pub fn guest(&self) -> Option<Arc<LabGuest>> {
         self.guest.clone()
+    }
+
+    /// What disturbs slices here: this process, the guest's, and all services that run now.
+    pub fn watch(&self) -> Watch {
+        let grants = self.manager.as_ref().and_then(|m| m.grants().ok()).unwrap_or_default();
+        let services = grants.into_iter().filter_map(|g| g.pid);
+        let guest = self.guest.as_ref().map(|g| g.pid());
+        Watch::new(&self.plan.both(), services.chain(guest))
     }
 
     /// Which processor does what.

@@ -5,16 +5,15 @@ use super::progress;
 use crate::Result;
 use crate::lab::{Pinned, Plan};
 use crate::measure::{Clock, Line, Queue, Ring, entries_per_s, entry_trips};
-use crate::report::stats::Percentiles;
+use crate::method::{SLICE, Watch, turns};
 use crate::report::{Machine, QueuesReport, QueuesRow, Settings};
-use std::time::Duration;
 
 /// Entries put in or taken at a time.
 const BATCHES: [u32; 3] = [1, 8, 32];
-/// Most round trips of a figure, and most time for them.
-const TRIPS: (u32, Duration) = (20_000, Duration::from_millis(60));
-/// Time for a rate.
-const COUNTED: Duration = Duration::from_millis(30);
+/// Most round trips of a slice.
+const TRIPS: u32 = 20_000;
+/// Turns of a figure in each repeat.
+const TURNS: u32 = 6;
 
 /// How it is run.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +32,12 @@ pub fn queues(plan: &QueuesPlan) -> Result<QueuesReport> {
     let machine = Machine::collect();
     let pins = Plan::new(plan.pin);
     let _pinned = Pinned::to(pins.caller());
-    let at = At { clock: Clock::calibrate(), there: pins.service(), repeats: plan.repeats };
+    let at = At {
+        clock: Clock::calibrate(),
+        there: pins.service(),
+        turns: (plan.repeats * TURNS) as usize,
+        watch: Watch::new(&pins.both(), []),
+    };
     let rows = [at.size::<16>()?, at.size::<32>()?, at.size::<64>()?, at.size::<128>()?].concat();
     let pinning = pins.words();
     let settings = Settings { repeats: plan.repeats, pinning, ..Settings::default() };
@@ -43,12 +47,8 @@ pub fn queues(plan: &QueuesPlan) -> Result<QueuesReport> {
 struct At {
     clock: Clock,
     there: Option<usize>,
-    repeats: u32,
-}
-
-/// One way is half of a round trip.
-fn one_way(trips: &[Percentiles]) -> (Vec<f64>, Vec<f64>) {
-    trips.iter().map(|p| (p.p50 as f64 / 2.0, p.p99 as f64 / 2.0)).unzip()
+    turns: usize,
+    watch: Watch,
 }
 
 impl At {
@@ -61,25 +61,28 @@ impl At {
         Ok(rows)
     }
 
-    /// All in each round, so that all see the same machine.
     fn latency<const N: usize>(&self) -> Result<QueuesRow> {
-        let (mut queue, mut ring, mut floor) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..self.repeats {
-            floor.push(entry_trips::<Line>(&self.clock, self.there, TRIPS)?);
-            queue.push(entry_trips::<Queue<N>>(&self.clock, self.there, TRIPS)?);
-            ring.push(entry_trips::<Ring<N>>(&self.clock, self.there, TRIPS)?);
-        }
-        let (queue, ring, floor) = (one_way(&queue), one_way(&ring), one_way(&floor));
-        Ok(QueuesRow::latency(N as u32, &queue, &floor, &ring.0))
+        let (clock, there, trips) = (&self.clock, self.there, (TRIPS, SLICE));
+        let turns = turns(self.turns, 3, &self.watch, |variant, _| {
+            let trips = match variant {
+                0 => entry_trips::<Queue<N>>(clock, there, trips),
+                1 => entry_trips::<Line>(clock, there, trips),
+                _ => entry_trips::<Ring<N>>(clock, there, trips),
+            };
+            trips.map(Some)
+        })?;
+        Ok(QueuesRow::latency(N as u32, &turns))
     }
 
     fn rate<const N: usize>(&self, batch: u32) -> Result<QueuesRow> {
-        let (mut queue, mut ring) = (Vec::new(), Vec::new());
         let (clock, there, size) = (&self.clock, self.there, batch as usize);
-        for _ in 0..self.repeats {
-            ring.push(entries_per_s::<Ring<N>>(clock, there, size, COUNTED)?);
-            queue.push(entries_per_s::<Queue<N>>(clock, there, size, COUNTED)?);
-        }
-        Ok(QueuesRow::rate(N as u32, batch, &queue, &ring))
+        let turns = turns(self.turns, 2, &self.watch, |variant, _| {
+            let per_s = match variant {
+                0 => entries_per_s::<Queue<N>>(clock, there, size, SLICE),
+                _ => entries_per_s::<Ring<N>>(clock, there, size, SLICE),
+            };
+            per_s.map(Some)
+        })?;
+        Ok(QueuesRow::rate(N as u32, batch, &turns))
     }
 }

@@ -3,6 +3,7 @@
 use super::{Where, progress};
 use crate::lab::{Manager, Pinned, Plan, cpu_time, proportional_bytes};
 use crate::measure::{Clock, busy_callers, null_calls, paced_calls};
+use crate::method::{Turns, Watch, turns};
 use crate::report::stats::Percentiles;
 use crate::report::{Machine, ScaleReport, ScaleRow, Settings, stats};
 use crate::{BenchError, Result};
@@ -29,6 +30,9 @@ const GONE: Duration = Duration::from_secs(10);
 /// Between two calls while a manager is taken over: the service has its processor.
 const PACE: Duration = Duration::from_millis(1);
 
+/// Turns of a comparison in each repeat.
+const TURNS: u32 = 6;
+
 /// How it is run.
 #[derive(Clone, Copy, Debug)]
 pub struct ScalePlan {
@@ -50,12 +54,12 @@ pub fn scale(at: &Where, plan: &ScalePlan) -> Result<ScaleReport> {
     raise_descriptors();
     let _pinned = Pinned::to(pins.caller());
     let control = Crowd::open(at, &pins, 1, CONTROL)?;
-    let bench = Scale { plan: *plan, clock: Clock::calibrate(), control };
+    let bench = Scale { plan: *plan, clock: Clock::calibrate(), pins, control };
     let mut rows = Vec::new();
     let sizes = if plan.short { &SHORT[..] } else { &SIZES };
     for &(clients, channels) in sizes {
         progress(format_args!("scale: {clients} clients, {channels} channels"));
-        rows.push(bench.size(at, &pins, clients, channels)?);
+        rows.push(bench.size(at, clients, channels)?);
     }
     let settings = Settings { repeats: plan.repeats, pinning: pins.words(), ..Settings::default() };
     let settings = settings.with("idle_seconds", plan.idle.as_secs_f64());
@@ -214,21 +218,23 @@ type Measure = fn(&Clock, &Function) -> Result<Percentiles>;
 struct Scale {
     plan: ScalePlan,
     clock: Clock,
+    pins: Plan,
     control: Crowd,
 }
 
 impl Scale {
-    fn size(&self, at: &Where, pins: &Plan, clients: u32, channels: u32) -> Result<ScaleRow> {
-        let mut crowd = Crowd::open(at, pins, clients, channels)?;
+    fn size(&self, at: &Where, clients: u32, channels: u32) -> Result<ScaleRow> {
+        let mut crowd = Crowd::open(at, &self.pins, clients, channels)?;
         let settle = if self.plan.short { SETTLE_SHORT } else { SETTLE };
         let idle = (settle + self.plan.idle).as_secs_f64();
         progress(format_args!("scale: all idle for {idle} s"));
         crowd.look_at_idle(settle, self.plan.idle)?;
         progress("scale: calls, and a manager that is killed");
-        let (calls, control) = self.both(&crowd, null_calls)?;
-        crowd.row.calls(&calls, &control);
-        let (calls, control) = self.both(&crowd, paced_calls)?;
-        crowd.row.paced(&calls, &control);
+        let calls = self.both(&crowd, null_calls)?;
+        crowd.row.calls(&calls);
+        let calls = self.both(&crowd, paced_calls)?;
+        crowd.row.paced(&calls);
+        crowd.row.repeats = self.plan.repeats;
         self.busy(&mut crowd)?;
         let take_over = (0..self.plan.repeats).map(|_| crowd.take_over());
         let take_overs = take_over.collect::<Result<Vec<_>>>()?;
@@ -236,22 +242,14 @@ impl Scale {
         Ok(crowd.row)
     }
 
-    /// One channel of these and one of the control in turns; who is first changes.
-    fn both(
-        &self,
-        crowd: &Crowd,
-        measure: Measure,
-    ) -> Result<(Vec<Percentiles>, Vec<Percentiles>)> {
-        let (mut calls, mut control) = (Vec::new(), Vec::new());
-        for turn in 0..self.plan.repeats {
-            let early = turn % 2 == 1;
-            for first in [early, !early] {
-                let (of, to) =
-                    if first { (crowd, &mut calls) } else { (&self.control, &mut control) };
-                to.push(measure(&self.clock, of.one())?);
-            }
-        }
-        Ok((calls, control))
+    /// One channel of these and one of the control in turns.
+    fn both(&self, crowd: &Crowd, measure: Measure) -> Result<Turns<Percentiles>> {
+        let services = [crowd.one().stats()?.pid, self.control.one().stats()?.pid];
+        let watch = Watch::new(&self.pins.both(), services);
+        turns((self.plan.repeats * TURNS) as usize, 2, &watch, |variant, _| {
+            let of = if variant == 0 { crowd } else { &self.control };
+            measure(&self.clock, of.one()).map(Some)
+        })
     }
 
     fn busy(&self, crowd: &mut Crowd) -> Result<()> {

@@ -3,10 +3,13 @@
 //! One pair is measured pinned like everywhere else. Too many callers and services are
 //! let run on either of the same two processors, as the system likes.
 
+use super::in_turns::InTurns;
 use super::{Bench, Where, progress};
 use crate::lab::{BARE_DEVICE, GO, GuestSpec, LabGuest, Manager, Pinned, READY, cpu_time};
-use crate::measure::{Clock, Job, Load, Outcome, bare_doorbell};
+use crate::measure::{Clock, Job, Load, Outcome, Trip, bare_doorbell};
+use crate::method::{SLICE, over_in_turns};
 use crate::place::{OverSession, Place};
+use crate::report::stats::Percentiles;
 use crate::report::{Domain, Mode, Waiting, WaitingReport, WaitingRow};
 use crate::{BenchError, Result};
 use std::collections::BTreeMap;
@@ -25,8 +28,10 @@ const CHANNELS: u32 = 100;
 const IDLE_REPEATS: u32 = 3;
 /// What services do after their last call until they are at rest, their watch included.
 const SETTLE: Duration = Duration::from_millis(2_500);
-/// Most round trips in a turn, and most time for them.
-const TRIPS: (u32, u32) = (20_000, 250);
+/// Most round trips in a slice, and most time for them, ms: a sleeper's take 70 µs.
+const TRIPS: (u32, u32) = (20_000, 8);
+/// Turns of the null calls in each repeat.
+const TURNS: u32 = 6;
 
 /// How it is run.
 #[derive(Clone, Debug)]
@@ -107,67 +112,81 @@ fn rates(
     let row = |(&mode, r): (&Mode, &Repeats)| {
         let row = WaitingRow::new(domain, transport, kind, Some(mode));
         let row = row.with_times(&r.p50, &r.p99).with_rates(count, &r.per_s, &r.least_over_most);
-        if mode == Mode::Sleep { row } else { row.over("sleep", &r.per_s, &sleep) }
+        if mode == Mode::Sleep { row } else { row.over("sleep", over_in_turns(&r.per_s, &sleep)) }
     };
     by_mode.iter().map(row).collect()
 }
 
 /// One caller and one service on a processor each.
 fn pair(bench: &mut Bench, i: usize, plan: &WaitingPlan) -> Result<Vec<WaitingRow>> {
-    let (domain, service) = (bench.place(i).domain(), bench.plan().service());
+    let domain = bench.place(i).domain();
     let transport = bench.place(i).transport().to_owned();
-    let clock = Clock::calibrate();
-    let mut bare: Vec<(f64, f64)> = Vec::new();
-    let mut calls: BTreeMap<Mode, Repeats> = BTreeMap::new();
+    let mut rows = null_calls(bench, i, &transport, plan)?;
     let mut alone: BTreeMap<Mode, Repeats> = BTreeMap::new();
     for _ in 0..plan.repeats {
-        if domain == Domain::HostHost {
-            let limit = Duration::from_millis(TRIPS.1.into());
-            let p = bare_doorbell(&clock, service, TRIPS.0, limit)?;
-            bare.push((p.p50 as f64, p.p99 as f64));
-        } else if bench.guest().is_some_and(|g| g.has_bare_doorbell()) {
-            let device = BARE_DEVICE.to_owned();
-            let job = Job::Bells { device, samples: TRIPS.0, millis: TRIPS.1 };
-            match bench.place(i).run(&job, Duration::ZERO)? {
-                Outcome::Bells(p50, p99) => bare.push((p50, p99)),
-                _ => return Err(bench.place(i).unfit("doorbells")),
-            }
-        }
-        let job = Job::Modes { samples: TRIPS.0, millis: TRIPS.1 };
-        let place = bench.place(i);
-        let Outcome::Modes(modes) = place.run(&job, Duration::ZERO)? else {
-            return Err(place.unfit("ways to wait"));
-        };
-        for (mode, p50, p99) in modes {
-            let r = calls.entry(mode).or_default();
-            r.p50.push(p50);
-            r.p99.push(p99);
-        }
         for mode in [Mode::Hybrid, Mode::Sleep] {
-            let load = one_load(place, mode, plan.load / 3)?;
+            let load = one_load(bench.place(i), mode, plan.load / 3)?;
             alone.entry(mode).or_default().add(&[load]);
         }
     }
-    let spin = calls.get(&Mode::Spin).map(|r| r.p50.clone()).unwrap_or_default();
-    let (floor, floor_p99): (Vec<_>, Vec<_>) = bare.into_iter().unzip();
-    let mut rows: Vec<_> = calls
-        .iter()
-        .map(|(&mode, r)| {
-            let row = WaitingRow::new(domain, &transport, Waiting::NullCall, Some(mode));
-            let row = row.with_times(&r.p50, &r.p99);
-            match mode {
-                Mode::Spin => row,
-                Mode::Hybrid => row.over("spin", &r.p50, &spin),
-                Mode::Sleep => row.over("bare doorbell", &r.p50, &floor),
-            }
-        })
-        .collect();
-    if !floor.is_empty() {
-        let way = if domain == Domain::HostHost { "eventfd" } else { &transport };
-        let row = WaitingRow::new(domain, way, Waiting::BareDoorbell, None);
-        rows.push(row.with_times(&floor, &floor_p99));
-    }
     rows.extend(rates(domain, &transport, Waiting::Alone, 1, &alone));
+    Ok(rows)
+}
+
+/// A call in each mode and, beside them, a bare doorbell.
+fn null_calls(
+    bench: &mut Bench,
+    i: usize,
+    transport: &str,
+    plan: &WaitingPlan,
+) -> Result<Vec<WaitingRow>> {
+    let (domain, service, clock) =
+        (bench.place(i).domain(), bench.plan().service(), Clock::calibrate());
+    let mut of: Vec<_> = Mode::ALL.iter().map(|&mode| Trip::Mode(mode)).collect();
+    let has_bell =
+        domain == Domain::HostHost || bench.guest().is_some_and(|g| g.has_bare_doorbell());
+    if has_bell {
+        of.push(Trip::Bell(BARE_DEVICE.to_owned()));
+    }
+    let bell = Mode::ALL.len();
+    let mut places = InTurns::new(bench, "one pair", vec![i; of.len()]);
+    let job =
+        |v: usize, _| (Job::Trips { of: of[v].clone(), samples: TRIPS.0, millis: TRIPS.1 }, SLICE);
+    let turns = places.turns((plan.repeats * TURNS) as usize, |places, v, turn| {
+        // On the host it needs no session and no device.
+        if v == bell && domain == Domain::HostHost {
+            let limit = Duration::from_millis(TRIPS.1.into());
+            return bare_doorbell(&clock, service, TRIPS.0, limit).map(Some);
+        }
+        let (job, work) = job(v, turn);
+        Ok(places.once(v, &job, work).and_then(|outcome| match outcome {
+            Outcome::Trips(percentiles) => Some(percentiles),
+            _ => None,
+        }))
+    })?;
+    let of_mode = |mode| Mode::ALL.iter().position(|&m| m == mode).unwrap_or_default();
+    let over = |v, base| turns.over(v, base, |p| p.p50 as f64);
+    let mut rows = Vec::new();
+    for v in (0..of.len()).filter(|&v| !turns.figures(v).is_empty()) {
+        let mode = Mode::ALL.get(v).copied();
+        let kept = turns.kept(v);
+        let each =
+            |f: fn(&Percentiles) -> u64| kept.iter().map(|p| f(p) as f64).collect::<Vec<_>>();
+        let (p50, p99) = (each(|p| p.p50), each(|p| p.p99));
+        let row = match mode {
+            Some(_) => WaitingRow::new(domain, transport, Waiting::NullCall, mode),
+            None if domain == Domain::HostHost => {
+                WaitingRow::new(domain, "eventfd", Waiting::BareDoorbell, None)
+            }
+            None => WaitingRow::new(domain, transport, Waiting::BareDoorbell, None),
+        };
+        let row = row.with_times(&p50, &p99);
+        rows.push(match mode {
+            Some(Mode::Hybrid) => row.over("spin", over(v, of_mode(Mode::Spin))),
+            Some(Mode::Sleep) if has_bell => row.over("bare doorbell", over(v, bell)),
+            _ => row,
+        });
+    }
     Ok(rows)
 }
 

@@ -4,6 +4,7 @@
 use super::{Where, progress};
 use crate::error::Doing;
 use crate::lab::{HOST_CLIENT, Manager, Pinned, Plan};
+use crate::method::{Watch, turns};
 use crate::report::wasm::{SubmitRow, WasmReport, WasmRow};
 use crate::report::{Machine, stats};
 use crate::{BenchError, Result};
@@ -12,14 +13,14 @@ use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Endpoint, Function, Session, Submission};
 use vfun_admin::Ask;
 
-/// Rounds of native and WebAssembly in turns.
-const ROUNDS: usize = 31;
-/// Null calls of a batch, and batches of a round.
+/// Turns of native and WebAssembly.
+const TURNS: usize = 201;
+/// Null calls of a batch, and batches of a slice: some 2 ms.
 const BATCH: u32 = 500;
-const BATCHES: usize = 40;
-/// Factorials in one call, and calls of a round.
+const BATCHES: usize = 9;
+/// Factorials in one call: some 3 ms.
 const REPETITIONS: u64 = 100_000;
-const WORKS: usize = 5;
+const WORKS: usize = 1;
 /// How long a service stays without a grant, and some.
 const LINGER: Duration = Duration::from_millis(1_300);
 /// Who measures may submit, as fast as it does.
@@ -82,19 +83,25 @@ fn in_turns(
     [native, wasm]: [&str; 2],
     time: fn(&Function) -> Result<f64>,
 ) -> Result<WasmRow> {
-    let mut figures: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-    for round in 0..ROUNDS {
-        // Who begins changes, as whoever comes second finds things warm.
-        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
-        for which in order {
-            let session = session(manager)?;
-            let function = session.function([native, wasm][which])?;
-            time(&function)?;
-            figures[which].push(time(&function)?);
-            function.release()?;
-        }
+    // Both services are there, which are then watched.
+    let both = [native, wasm].map(|name| {
+        let session = session(manager)?;
+        let function = session.function(name)?;
+        time(&function)?;
+        let pid = function.stats()?.pid;
+        Ok((function, session, pid))
+    });
+    let both = both.into_iter().collect::<Result<Vec<_>>>()?;
+    let watch = Watch::new(&Plan::new(true).both(), both.iter().map(|b| b.2));
+    let turns = turns(TURNS, 2, &watch, |which, _| {
+        // Awake, and warm.
+        time(&both[which].0)?;
+        time(&both[which].0).map(Some)
+    })?;
+    for (function, ..) in both {
+        function.release()?;
     }
-    Ok(WasmRow::of(what, &figures[0], &figures[1]))
+    Ok(WasmRow::of(what, &turns))
 }
 
 /// The module with something in it that makes it another one, and means nothing.

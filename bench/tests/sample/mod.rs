@@ -3,27 +3,42 @@
 mod machine;
 
 pub use machine::{machine, settings};
+use vfun_bench::method::{Compared, Pair};
 use vfun_bench::report::stats::Percentiles;
 use vfun_bench::report::{
     Domain, DomainRow, DomainsReport, Function, GrainReport, GrainRow, How, Kind, LatencyReport,
     LatencyRow, instances,
 };
 
+/// Noise of slices, or repeats, one after the other.
+const NOISE: [f64; 9] = [0.998, 1.0, 1.001, 0.999, 1.002, 1.0, 0.997, 1.003, 1.0];
+
+/// A ratio as slices would show it: three of twelve pairs were disturbed.
+pub fn compared(ratio: f64) -> Compared {
+    let pair = |figure, disturbed| Pair { figure, base: 1.0, disturbed };
+    let kept = NOISE.iter().map(|noise| pair(ratio * noise, false));
+    Compared::of(&kept.chain([pair(9.0 * ratio, true); 3]).collect::<Vec<_>>())
+}
+
 /// Seconds of each domain: a part for the work, and one for each call.
 pub fn domains(domains: &[(Domain, &str, f64)], scale: f64) -> DomainsReport {
     let mut report = DomainsReport::new(machine(), settings(scale));
     for (function, work) in [(Function::Factorial, 9.1), (Function::Fibonacci, 8.2)] {
         for instance in instances::PUBLISHED {
+            let of = |call_us: f64| work * scale + instance.iterations as f64 * call_us * 1e-6;
+            let base = |domain| domains.iter().find(|d| d.0 == domain).map(|d| of(d.2));
             for &(domain, transport, call_us) in domains {
-                let seconds = work * scale + instance.iterations as f64 * call_us * 1e-6;
-                let repeats = [0.998, 1.0, 1.001, 0.999, 1.002].map(|noise| seconds * noise);
+                let seconds = of(call_us);
+                let repeats: Vec<_> = NOISE[..5].iter().map(|noise| seconds * noise).collect();
                 let row =
                     DomainRow::from_repeats(function, domain, transport, instance, scale, &repeats);
-                report.rows.push(row.unwrap());
+                let over = |domain| base(domain).map(|base| compared(seconds / base));
+                report
+                    .rows
+                    .push(row.unwrap().compared(over(Domain::HostHost), over(Domain::InProcess)));
             }
         }
     }
-    report.finish();
     report
 }
 
@@ -51,7 +66,12 @@ pub fn latency() -> LatencyReport {
             Percentiles { p50, p99: p50 * 3 / 2, p999: p50 * 8 }
         };
         let row = LatencyRow::new(domain, transport, kind);
-        report.rows.push(row.with_percentiles(&[repeat(99), repeat(100), repeat(103)]));
+        let row = row.with_percentiles(&[repeat(99), repeat(100), repeat(103)]);
+        report.rows.push(match (kind, domain) {
+            (Kind::NullCall, HostHost) => row.against(compared(1.16)),
+            (Kind::NullCall, GuestHost) => row.against(compared(1.405)),
+            _ => row,
+        });
     }
     for (kind, in_flight, calls) in [
         (Kind::FloorInFlight, 8, 18e6),
@@ -87,8 +107,11 @@ pub fn grain() -> GrainReport {
     ];
     for (domain, transport, call_ns) in lines {
         for work in [1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 8e6] {
-            let repeats = [0.97, 1.0, 1.04].map(|noise| 1.0 + call_ns * noise / work);
-            report.rows.push(GrainRow::from_repeats(domain, transport, work, &repeats).unwrap());
+            let mut slowdown = compared(1.0 + call_ns / work);
+            // So that what calling adds is not lost in it.
+            let spread = |end: f64| 1.0 + call_ns / work + (end - 1.0 - call_ns / work) / 8.0;
+            (slowdown.low, slowdown.high) = (slowdown.low.map(spread), slowdown.high.map(spread));
+            report.rows.push(GrainRow::new(domain, transport, work, slowdown));
         }
     }
     report.finish();

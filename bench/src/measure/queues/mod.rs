@@ -7,6 +7,7 @@ mod lanes;
 use super::Clock;
 use super::samples::{chain, percentiles, warm_up};
 use crate::lab::pin;
+use crate::method::farewell;
 use crate::report::stats::Percentiles;
 use crate::{BenchError, Result};
 use std::hint::black_box;
@@ -19,7 +20,7 @@ pub use lanes::{In, Lane, Line, Out, Queue, Ring};
 
 /// Trips before the first that counts.
 const WARM: u32 = 2_000;
-const WARM_FOR: Duration = Duration::from_millis(10);
+const WARM_FOR: Duration = Duration::from_millis(2);
 /// Looks in vain after which the other thread may need this processor.
 const LOOKS: u32 = 1 << 12;
 
@@ -79,7 +80,9 @@ pub fn entry_trips<L: Lane>(
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             pin::to(there);
-            echo::<L>(theirs, back, &stop)
+            let echoed = echo::<L>(theirs, back, &stop);
+            farewell();
+            echoed
         });
         let mut one = [L::blank()];
         let mut trip = || {
@@ -126,7 +129,9 @@ pub fn entries_per_s<L: Lane>(
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             pin::to(there);
-            pour::<L>(out, batch, &stop)
+            let poured = pour::<L>(out, batch, &stop);
+            farewell();
+            poured
         });
         let mut batch = vec![L::blank(); batch];
         let mut count = |limit: u64| -> Result<(u64, u64)> {

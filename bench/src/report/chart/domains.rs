@@ -1,11 +1,12 @@
-//! Bars of each instance: the time against host-host, or seconds without host-host.
+//! Bars of each instance: the time against host-host, or seconds without host-host. Beside them
+//! what was published.
 
 use super::Chart;
 use super::axis::{Axis, round_down, round_up};
 use super::canvas::{BLACK, Canvas, Drawn, GREY, Look};
 use super::frame;
 use crate::report::text::number;
-use crate::report::{Domain, DomainRow, DomainsReport, Function, Instance, stats};
+use crate::report::{Domain, DomainRow, DomainsReport, Function, Instance};
 use plotters::prelude::DrawingBackend;
 use std::collections::BTreeSet;
 
@@ -15,8 +16,13 @@ const WIDTH: u32 = 1600;
 
 pub struct Bars<'a>(pub &'a DomainsReport);
 
-/// A bar's height and the deviation on either side.
-type Value = (f64, f64);
+/// What a bar shows: its height, none if that cannot be told, and the ends of its whisker.
+#[derive(Clone, Copy)]
+struct Value {
+    height: Option<f64>,
+    low: f64,
+    high: f64,
+}
 
 impl Bars<'_> {
     fn functions(&self) -> Vec<Function> {
@@ -31,31 +37,34 @@ impl Bars<'_> {
     }
 
     fn relative(&self) -> bool {
-        self.0.rows.iter().any(|r| r.ratio_to_host_host.is_some())
+        self.0.rows.iter().any(|r| r.ratio_to_host_host_low.is_some())
     }
 
     fn value(&self, row: &DomainRow) -> Option<Value> {
-        let (mean, sd) = (row.seconds_mean, row.seconds_sd);
         if !self.relative() {
-            return Some((mean, sd.unwrap_or(0.0)));
+            let (mean, sd) = (row.seconds_mean, row.seconds_sd.unwrap_or(0.0));
+            return Some(Value { height: Some(mean), low: mean - sd, high: mean + sd });
         }
-        let ratio = row.ratio_to_host_host?;
-        let base = self.0.reference(row, Domain::HostHost)?;
-        // Host-host against itself is 1 exactly; what it has of its own is its spread.
-        let sd = if row == base {
-            stats::ratio_sd(mean, sd, mean, Some(0.0))
-        } else {
-            stats::ratio_sd(mean, sd, base.seconds_mean, base.seconds_sd)
-        };
-        Some((ratio, sd.unwrap_or(0.0)))
+        let (low, high) = row.to_host_host()?.interval()?;
+        Some(Value { height: row.ratio_to_host_host, low, high })
+    }
+
+    /// The published figure in the same unit.
+    fn published(&self, row: &DomainRow) -> Option<f64> {
+        match self.relative() {
+            true => row.published_ratio_to_host_host,
+            // Seconds of a scaled instance have no published ones beside them.
+            false => row.published_seconds.filter(|_| row.instance() == row.published_instance()),
+        }
     }
 
     /// The axis that both panels share, so that they can be compared. It starts at 0
     /// unless the bars differ so much that only a logarithm shows them all.
     fn axis(&self) -> Axis {
         let values: Vec<Value> = self.0.rows.iter().filter_map(|r| self.value(r)).collect();
-        let high = values.iter().map(|(v, sd)| v + sd).fold(0.0, f64::max);
-        let low = values.iter().map(|v| v.0).filter(|&v| v > 0.0).fold(f64::INFINITY, f64::min);
+        let published = self.0.rows.iter().filter_map(|r| self.published(r));
+        let high = values.iter().map(|v| v.high).chain(published).fold(0.0, f64::max);
+        let low = values.iter().map(|v| v.low).filter(|&v| v > 0.0).fold(f64::INFINITY, f64::min);
         let (from, to) = (PANEL, 0.0);
         if high > 8.0 * low {
             return Axis {
@@ -74,7 +83,8 @@ impl Bars<'_> {
         let axis = Axis { from: top + PANEL, to: top, ..self.axis() };
         let unit = if self.relative() { "time against host-host" } else { "seconds" };
         let log = if axis.log { ", logarithmic" } else { "" };
-        let title = format!("{function}: {unit}{log} (whisker: ± one standard deviation)");
+        let whisker = if self.relative() { "its interval" } else { "± one standard deviation" };
+        let title = format!("{function}: {unit}{log} (whisker: {whisker}; diamond: published)");
         canvas.text((frame::LEFT, top - 22.0), &title, Look::left(22.0, BLACK).bold())?;
         frame::grid_y(canvas, &axis, (frame::LEFT, right), number::times)?;
 
@@ -120,24 +130,26 @@ impl Bars<'_> {
             let row = rows.iter().find(|r| {
                 (r.domain, r.transport.as_str(), r.instance()) == (domain, transport, run)
             });
-            let Some((value, sd)) = row.and_then(|r| self.value(r)) else {
+            let Some((row, value)) = row.and_then(|r| Some((r, self.value(r)?))) else {
                 continue;
             };
             let left = x + width * 0.08 + bar * i as f64;
             let (right, middle) = (left + bar - 6.0, left + bar / 2.0 - 3.0);
-            canvas.rect((left, axis.from), (right, axis.at(value)), colors[i])?;
-            let (low, high) = (axis.at(value - sd), axis.at(value + sd));
-            if sd > 0.0 {
+            if let Some(height) = value.height {
+                canvas.rect((left, axis.from), (right, axis.at(height)), colors[i])?;
+            }
+            let (low, high) = (axis.at(value.low), axis.at(value.high));
+            if value.high > value.low {
                 canvas.line(&[(middle, low), (middle, high)], BLACK, 2)?;
                 for y in [low, high] {
                     canvas.line(&[(middle - 6.0, y), (middle + 6.0, y)], BLACK, 2)?;
                 }
             }
-            canvas.text(
-                (middle, high - 12.0),
-                &number::times_column(value),
-                Look::middle(16.0, BLACK),
-            )?;
+            if let Some(published) = self.published(row) {
+                canvas.marker((right - 8.0, axis.at(published)), 4, GREY)?;
+            }
+            let words = value.height.map_or_else(|| "?".to_owned(), number::times_column);
+            canvas.text((middle, high - 12.0), &words, Look::middle(16.0, BLACK))?;
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ impl Lines<'_> {
             .0
             .rows
             .iter()
-            .map(|r| percent(r.slowdown_max.max(r.slowdown)))
+            .filter_map(|r| r.slowdown_high.or(r.slowdown).map(percent))
             .filter(|p| p.is_finite())
             .fold(10.0, f64::max);
         let (low, high) = (round_down(finest * 0.8), round_up(coarsest * 1.2));
@@ -87,12 +87,14 @@ impl Chart for Lines<'_> {
         frame::legend(canvas, &names.zip(colors.iter().copied()).collect::<Vec<_>>())?;
         for (i, (_, _, rows)) in lines.iter().enumerate() {
             let point = |slowdown: f64, work: f64| (x.at(work), y.at(percent(slowdown)));
-            let points: Vec<_> = rows.iter().map(|r| point(r.slowdown, r.work_ns)).collect();
+            let told: Vec<_> = rows.iter().filter_map(|r| Some((*r, r.slowdown?))).collect();
+            let points: Vec<_> = told.iter().map(|(r, s)| point(*s, r.work_ns)).collect();
             canvas.line(&points, colors[i], 3)?;
-            for (row, &at) in rows.iter().zip(&points) {
-                let ends =
-                    [point(row.slowdown_min, row.work_ns), point(row.slowdown_max, row.work_ns)];
-                canvas.line(&ends, colors[i], 1)?;
+            for ((row, _), &at) in told.iter().zip(&points) {
+                if let Some((low, high)) = row.compared().interval() {
+                    let ends = [point(low, row.work_ns), point(high, row.work_ns)];
+                    canvas.line(&ends, colors[i], 1)?;
+                }
                 canvas.marker(at, MARKERS[i % MARKERS.len()], colors[i])?;
             }
         }

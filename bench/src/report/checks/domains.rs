@@ -1,7 +1,6 @@
 //! The target of the published experiment.
 
 use super::Check;
-use crate::report::text::number::times_column;
 use crate::report::{Domain, DomainRow, DomainsReport, Function, instances};
 
 /// At the finest published instance guest-host takes at most this many times host-host.
@@ -15,30 +14,21 @@ pub fn domains(report: &DomainsReport) -> Vec<Check> {
     let check = |&function: &Function| {
         let what = format!("{function} guest-host at {finest}");
         let target = format!("at most {GUEST_HOST_OVER_HOST_HOST} × host-host");
-        let at = |domain: Domain| {
-            report.rows.iter().find(|r| {
-                (r.function, r.domain) == (function, domain) && r.published_instance() == finest
-            })
+        let row = report.rows.iter().find(|r| {
+            (r.function, r.domain) == (function, Domain::GuestHost)
+                && r.published_instance() == finest
+        });
+        let scaled = match row.filter(|r| r.instance() != finest) {
+            Some(row) => format!(", run as {}", row.instance()),
+            None => String::new(),
         };
-        let ratio = |r: &DomainRow| r.paired_ratio.or(r.ratio_to_host_host);
-        match at(Domain::GuestHost).and_then(|r| Some((r, ratio(r)?))) {
-            Some((row, ratio)) => {
-                let s = if row.repeats == 1 { "" } else { "s" };
-                let scaled = match row.instance() == finest {
-                    true => String::new(),
-                    false => format!(", run as {}", row.instance()),
-                };
-                let words = format!(
-                    "{} × (median of {} repeat{s}{scaled})",
-                    times_column(ratio),
-                    row.repeats
-                );
-                Check::new(&what, target, words, Some(ratio <= GUEST_HOST_OVER_HOST_HOST))
-            }
-            None => {
-                Check::new(&what, target, "not both of guest-host and host-host".to_owned(), None)
-            }
-        }
+        Check::compared(
+            &what,
+            target,
+            row.and_then(DomainRow::to_host_host),
+            |c| c.at_most(GUEST_HOST_OVER_HOST_HOST),
+            |c| format!("{}{scaled}", c.words()),
+        )
     };
     Function::ALL.iter().filter(measured).map(check).collect()
 }

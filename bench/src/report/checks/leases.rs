@@ -1,14 +1,13 @@
 //! The targets of leases.
 
 use super::Check;
+use crate::report::published;
 use crate::report::text::number::ns;
 use crate::report::{Experiment, LeasesReport, LeasesRow, Source};
 use vfun_leases::Policy;
 
 /// A switch adds at most this to the call that crosses it, at p99, ns.
 pub const SWITCH_NS: f64 = 50e3;
-/// What a switch took as published: plugging a VF in, and unplugging it, ns.
-pub const PUBLISHED_SWITCH_NS: (f64, f64) = (640e6, 56e6);
 /// Under `activity` the busiest group has at least this part of the VFs' time.
 pub const TOP_SHARE: f64 = 0.9;
 /// Under `fair` each client's part of VF time is this near to an equal one.
@@ -59,7 +58,7 @@ fn switch(report: &LeasesReport) -> Check {
     let rows = || report.of(Experiment::Switch);
     let worst = rows().filter_map(|r| r.added_p99_ns).reduce(f64::max);
     let switches: u64 = rows().filter_map(|r| r.switches).sum();
-    let (plug, unplug) = PUBLISHED_SWITCH_NS;
+    let (plug, unplug) = published::SWITCH_NS;
     Check::new(
         "a switch adds to the call that crosses it, p99",
         format!("at most {} (published: {} and {})", ns(SWITCH_NS), ns(plug), ns(unplug)),

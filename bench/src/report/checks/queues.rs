@@ -1,6 +1,7 @@
 //! The targets of queues.
 
 use super::Check;
+use crate::method::Compared;
 use crate::report::text::number::{ns, rate, times};
 use crate::report::{QueuesReport, QueuesRow};
 
@@ -13,20 +14,20 @@ pub const ENTRY_BYTES: u32 = 64;
 
 fn one_way(row: &QueuesRow) -> Check {
     let what = format!("an entry of {ENTRY_BYTES} bytes, one way");
-    let pair = row.p50_ns.zip(row.floor_p50_ns).zip(row.ratio);
-    let measured = pair.map(|((a, b), r)| format!("{} × ({} over {})", times(r), ns(a), ns(b)));
-    let measured = measured.unwrap_or_else(|| "no figure".to_owned());
+    let pair = row.p50_ns.zip(row.floor_p50_ns);
+    let figures = pair.map(|(a, b)| format!(" ({} over {})", ns(a), ns(b))).unwrap_or_default();
     let target = format!("at most {} × the floor", times(OVER_FLOOR));
-    Check::new(&what, target, measured, row.ratio.map(|r| r <= OVER_FLOOR))
+    let words = |c: &Compared| format!("{}{figures}", c.words());
+    Check::compared(&what, target, Some(row.compared()), |c| c.at_most(OVER_FLOOR), words)
 }
 
 fn entries(row: &QueuesRow, batch: u32) -> Check {
     let what = format!("entries of {ENTRY_BYTES} bytes, {batch} at a time");
-    let pair = row.entries_per_s.zip(row.ring_per_s).zip(row.ratio);
-    let measured = pair.map(|((a, b), r)| format!("{} ({} over {})", times(r), rate(a), rate(b)));
-    let measured = measured.unwrap_or_else(|| "no figure".to_owned());
-    let target = format!("at least {} of a bare ring's", times(OF_RING));
-    Check::new(&what, target, measured, row.ratio.map(|r| r >= OF_RING))
+    let pair = row.entries_per_s.zip(row.ring_per_s);
+    let figures = pair.map(|(a, b)| format!(" ({} over {})", rate(a), rate(b))).unwrap_or_default();
+    let target = format!("at least {} × a bare ring's", times(OF_RING));
+    let words = |c: &Compared| format!("{}{figures}", c.words());
+    Check::compared(&what, target, Some(row.compared()), |c| c.at_least(OF_RING), words)
 }
 
 /// The targets, for the rows of 64 bytes.

@@ -1,6 +1,7 @@
 //! The targets of many clients and channels.
 
 use super::Check;
+use crate::method::Compared;
 use crate::report::text::number::{ns, times};
 use crate::report::{ScaleReport, ScaleRow};
 
@@ -14,13 +15,12 @@ fn size(row: &ScaleRow) -> String {
     format!("{} client{}, {} channels", row.clients, s(row.clients), row.channels)
 }
 
-fn call(row: &ScaleRow, what: &str, ratio: Option<f64>, pair: Option<(f64, f64)>) -> Check {
-    let measured = ratio.zip(pair);
-    let measured = measured.map(|(r, (a, b))| format!("{} × ({} over {})", times(r), ns(a), ns(b)));
-    let measured = measured.unwrap_or_else(|| "no figure".to_owned());
+fn call(row: &ScaleRow, what: &str, compared: Compared, pair: Option<(f64, f64)>) -> Check {
     let target = format!("at most {} × one of 8", times(OVER_CONTROL));
     let what = format!("{}: {what} of a call", size(row));
-    Check::new(&what, target, measured, ratio.map(|r| r <= OVER_CONTROL))
+    let figures = pair.map(|(a, b)| format!(" ({} over {})", ns(a), ns(b))).unwrap_or_default();
+    let words = |c: &Compared| format!("{}{figures}", c.words());
+    Check::compared(&what, target, Some(compared), |c| c.at_most(OVER_CONTROL), words)
 }
 
 fn take_over(row: &ScaleRow) -> Check {
@@ -40,10 +40,10 @@ pub fn scale(report: &ScaleReport) -> Vec<Check> {
     let most = report.rows.iter().map(|r| r.channels).max();
     let rows = report.rows.iter().filter(|r| Some(r.channels) == most);
     let check = |row: &ScaleRow| {
-        let p50 = call(row, "p50", row.ratio, row.p50_ns.zip(row.control_p50_ns));
-        let p99 = call(row, "p99", row.ratio_p99, row.p99_ns.zip(row.control_p99_ns));
+        let p50 = call(row, "p50", row.p50_compared(), row.p50_ns.zip(row.control_p50_ns));
+        let p99 = call(row, "p99", row.p99_compared(), row.p99_ns.zip(row.control_p99_ns));
         let pair = row.paced_p50_ns.zip(row.control_paced_p50_ns);
-        let paced = call(row, "p50 after a pause", row.paced_ratio, pair);
+        let paced = call(row, "p50 after a pause", row.paced_compared(), pair);
         [p50, p99, paced, take_over(row)]
     };
     rows.flat_map(check).collect()

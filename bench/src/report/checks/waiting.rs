@@ -1,6 +1,7 @@
 //! The targets of the ways to wait.
 
 use super::Check;
+use crate::method::{Compared, Says};
 use crate::report::text::number::{ns, percent, rate, times};
 use crate::report::{Domain, Mode, Waiting, WaitingReport, WaitingRow};
 
@@ -25,23 +26,19 @@ pub fn waiting(report: &WaitingReport) -> Vec<Check> {
     domains.into_iter().flat_map(|domain| of(report, domain)).collect()
 }
 
-/// A target of two figures; not measured if one is missing.
+/// A target of two rows, of which the first was compared with the second in turns.
 fn compare(
     what: String,
     target: String,
-    pair: Option<(f64, f64)>,
-    ratio: Option<f64>,
-    words: fn(f64) -> String,
-    reached: impl Fn(f64) -> bool,
+    (row, other): (Row<'_>, Row<'_>),
+    (figure, words): (Figure, fn(f64) -> String),
+    says: impl Fn(&Compared) -> Says,
 ) -> Check {
-    match pair {
-        Some((a, b)) => {
-            let ratio = ratio.unwrap_or(a / b);
-            let measured = format!("{} × ({} over {})", times(ratio), words(a), words(b));
-            Check::new(&what, target, measured, Some(reached(ratio)))
-        }
-        None => Check::new(&what, target, "one of the two is missing".to_owned(), None),
-    }
+    let pair = both(row, other, figure);
+    let figures = pair.map(|(a, b)| format!(" ({} over {})", words(a), words(b)));
+    let figures = figures.unwrap_or_default();
+    let compared = row.and_then(WaitingRow::compared).filter(|_| pair.is_some());
+    Check::compared(&what, target, compared, says, |c| format!("{}{figures}", c.words()))
 }
 
 /// One figure of a row.
@@ -51,10 +48,6 @@ type Row<'a> = Option<&'a WaitingRow>;
 
 fn both(a: Row<'_>, b: Row<'_>, f: Figure) -> Option<(f64, f64)> {
     Some((f(a?)?, f(b?)?))
-}
-
-fn ratio(row: Row<'_>) -> Option<f64> {
-    row.and_then(|r| r.ratio)
 }
 
 fn of(report: &WaitingReport, domain: Domain) -> Vec<Check> {
@@ -76,18 +69,16 @@ fn null_calls(report: &WaitingReport, domain: Domain) -> Vec<Check> {
         compare(
             format!("null call, hybrid over spin, {domain}"),
             format!("at most {} ×", times(HYBRID_OVER_SPIN)),
-            both(hybrid, spin, P50),
-            ratio(hybrid),
-            ns,
-            |r| r <= HYBRID_OVER_SPIN,
+            (hybrid, spin),
+            (P50, ns),
+            |c| c.at_most(HYBRID_OVER_SPIN),
         ),
         compare(
             format!("null call, sleep over a bare doorbell, {domain}"),
             format!("at most {} ×", times(SLEEP_OVER_BARE)),
-            both(sleep, bare, P50),
-            ratio(sleep),
-            ns,
-            |r| r <= SLEEP_OVER_BARE,
+            (sleep, bare),
+            (P50, ns),
+            |c| c.at_most(SLEEP_OVER_BARE),
         ),
     ]
 }
@@ -98,10 +89,9 @@ fn pair_alone(report: &WaitingReport, domain: Domain) -> Check {
     compare(
         format!("a pair alone: calls, hybrid over sleep, {domain}"),
         format!("at least {} ×", times(ALONE)),
-        both(alone(Mode::Hybrid), alone(Mode::Sleep), PER_S),
-        ratio(alone(Mode::Hybrid)),
-        rate,
-        |r| r >= ALONE,
+        (alone(Mode::Hybrid), alone(Mode::Sleep)),
+        (PER_S, rate),
+        |c| c.at_least(ALONE),
     )
 }
 
@@ -116,19 +106,11 @@ fn crowd(report: &WaitingReport, domain: Domain) -> Vec<Check> {
         compare(
             format!("{who}: calls, hybrid over sleep"),
             "at least 1 ×".to_owned(),
-            both(hybrid, sleep, PER_S),
-            ratio(hybrid),
-            rate,
-            |r| r >= 1.0,
+            (hybrid, sleep),
+            (PER_S, rate),
+            |c| c.at_least(1.0),
         ),
-        compare(
-            format!("{who}: p99, hybrid over sleep"),
-            format!("at most {} ×", times(CROWD_P99)),
-            both(hybrid, sleep, |r| r.p99_ns),
-            None,
-            ns,
-            |r| r <= CROWD_P99,
-        ),
+        worst(format!("{who}: p99, hybrid over sleep"), both(hybrid, sleep, |r| r.p99_ns)),
         Check::new(
             &format!("{who}: least over most served, hybrid"),
             format!("at least {}", times(CROWD_LEAST)),
@@ -136,6 +118,14 @@ fn crowd(report: &WaitingReport, domain: Domain) -> Vec<Check> {
             least.map(|l| l >= CROWD_LEAST),
         ),
     ]
+}
+
+/// The slowest calls of many: a figure of each mode alone, as a turn has but one.
+fn worst(what: String, pair: Option<(f64, f64)>) -> Check {
+    let target = format!("at most {} ×", times(CROWD_P99));
+    let measured = pair.map(|(a, b)| format!("{} × ({} over {})", times(a / b), ns(a), ns(b)));
+    let measured = measured.unwrap_or_else(|| "one of the two is missing".to_owned());
+    Check::new(&what, target, measured, pair.map(|(a, b)| a <= CROWD_P99 * b))
 }
 
 /// Processor time of channels that nobody uses.

@@ -3,12 +3,12 @@
 
 use super::{checks, head, number};
 use crate::report::{
-    Domain, DomainRow, DomainsReport, Function, Instance, checks as targets, published, stats,
+    Domain, DomainRow, DomainsReport, Function, Instance, checks as targets, published,
 };
 use std::collections::BTreeSet;
 use vfun_cli::out::Table;
 
-/// Both tables and what they show.
+/// For each function a table of seconds and one of ratios, and what they show.
 pub fn domains(report: &DomainsReport) -> String {
     let mut text = head("Domains: the published experiment", &report.machine, &report.settings);
     for &function in Function::ALL {
@@ -18,24 +18,43 @@ pub fn domains(report: &DomainsReport) -> String {
             continue;
         }
         text += &format!("\n{function}: seconds for all calls, mean ± standard deviation\n");
-        text += &table(&rows).to_string();
-        text += &format!("{}\n", sentence(report, function, &rows));
+        text += &seconds(&rows).to_string();
+        let compared = rows.iter().any(|r| r.to_host_host().is_some());
+        if compared {
+            text += &format!(
+                "\n{function}: times as long, with the interval that holds it in 95 of 100 runs\n"
+            );
+            text += &ratios(&rows).to_string();
+        }
+        text += &format!("{}\n", sentence(function, &rows));
     }
-    text += "\n× hh: times host-host. × ip: times in-process, the plain function call.\n";
-    if report.settings.scale != 1.0 {
-        let scale = report.settings.scale;
-        text += &format!(
-            "At scale {scale} a call does {scale} of the published work, so the cost of calling weighs {} times as much.\n",
-            number::times(1.0 / report.settings.scale)
-        );
-    }
-    if report.rows.iter().all(|r| r.published_seconds.is_none()) {
-        text += &format!("{}\n", published::note());
-    }
+    text += &notes(report);
     let targets = targets::domains(report);
     if !targets.is_empty() {
         text += &format!("\n{}", checks(&targets));
     }
+    text
+}
+
+/// What the tables mean, and where the published figures come from.
+fn notes(report: &DomainsReport) -> String {
+    let mut text = "\nSeconds are of all slices. Ratios are of slices beside each other, without those that the kernel \
+        says were disturbed; ? is a ratio that cannot be told to 1 %.\n"
+        .to_owned();
+    let scale = report.settings.scale;
+    if scale != 1.0 {
+        text += &format!(
+            "At scale {scale} a call does {scale} of the published work, so the cost of calling weighs {} times as much.\n",
+            number::times(1.0 / scale)
+        );
+    }
+    let (function, instance, ratio) = published::worst_in_tables();
+    text += &format!("Published: {}.\n", report.published.line());
+    text += &format!(
+        "Its abstract gives {} × as the worst of guest-host against native; its tables give {} × for {function}, {instance}.\n",
+        published::WORST_SLOWDOWN,
+        number::times_column(ratio)
+    );
     text
 }
 
@@ -46,65 +65,117 @@ fn instances(rows: &[&DomainRow]) -> Vec<(Instance, Instance)> {
     found.into_iter().map(|(_, published, run)| (published, run)).collect()
 }
 
-fn table(rows: &[&DomainRow]) -> Table {
+fn is_scaled(rows: &[&DomainRow]) -> bool {
+    rows.iter().any(|r| r.instance() != r.published_instance())
+}
+
+/// A table with a line for each instance; `columns` adds the heads, and `cells` what a line has.
+fn table(
+    rows: &[&DomainRow],
+    columns: impl Fn(&mut Table),
+    cells: impl Fn(&dyn Fn(Domain, &str) -> Option<DomainRow>) -> Vec<String>,
+) -> Table {
     let mut table = Table::ruled(&[]);
     table.column("instance");
-    let scaled = rows.iter().any(|r| r.instance() != r.published_instance());
+    let scaled = is_scaled(rows);
     if scaled {
         table.column("run as");
     }
-    let lines: BTreeSet<_> = rows.iter().map(|r| (r.domain, r.transport.as_str())).collect();
-    let published =
-        |domain| rows.iter().any(|r| r.domain == domain && r.published_seconds.is_some());
-    for &(domain, transport) in &lines {
-        let mut columns = vec![">seconds"];
-        if domain != Domain::HostHost {
-            columns.push(">× hh");
-        }
-        if domain != Domain::InProcess {
-            columns.push(">× ip");
-        }
-        if published(domain) {
-            columns.push(">published");
-        }
-        let name = if domain == Domain::InProcess {
-            domain.to_string()
-        } else {
-            format!("{domain} ({transport})")
-        };
-        table.group(name, &columns);
-    }
-    for (instance, run) in instances(rows) {
-        let mut cells = vec![instance.to_string()];
+    columns(&mut table);
+    for (published, run) in instances(rows) {
+        let mut line = vec![published.to_string()];
         if scaled {
-            cells.push(run.to_string());
+            line.push(run.to_string());
         }
-        for &(domain, transport) in &lines {
+        line.extend(cells(&|domain, transport| {
             let row = rows.iter().find(|r| {
                 (r.domain, r.transport.as_str()) == (domain, transport)
-                    && (r.published_instance(), r.instance()) == (instance, run)
+                    && (r.published_instance(), r.instance()) == (published, run)
             });
-            let cell = |f: &dyn Fn(&DomainRow) -> Option<String>| {
-                row.and_then(|r| f(r)).unwrap_or_else(|| "-".into())
-            };
-            cells.push(cell(&|r| Some(number::seconds(r.seconds_mean, r.seconds_sd))));
-            if domain != Domain::HostHost {
-                cells.push(cell(&|r| r.ratio_to_host_host.map(number::times_column)));
-            }
-            if domain != Domain::InProcess {
-                cells.push(cell(&|r| r.ratio_to_in_process.map(number::times_column)));
-            }
-            if published(domain) {
-                cells.push(cell(&|r| r.published_seconds.map(|s| number::seconds(s, None))));
-            }
-        }
-        table.row(cells);
+            row.map(|&r| r.clone())
+        }));
+        table.row(line);
     }
     table
 }
 
+fn lines<'a>(rows: &[&'a DomainRow]) -> Vec<(Domain, &'a str)> {
+    let lines: BTreeSet<_> = rows.iter().map(|r| (r.domain, r.transport.as_str())).collect();
+    lines.into_iter().collect()
+}
+
+fn name(domain: Domain, transport: &str) -> String {
+    match domain {
+        Domain::InProcess => domain.to_string(),
+        _ => format!("{domain} ({transport})"),
+    }
+}
+
+fn or_none(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+/// Seconds, and the published ones of the whole instance.
+fn seconds(rows: &[&DomainRow]) -> Table {
+    let lines = lines(rows);
+    let published =
+        |domain| rows.iter().any(|r| r.domain == domain && r.published_seconds.is_some());
+    let columns = |table: &mut Table| {
+        for &(domain, transport) in &lines {
+            let columns: &[&str] =
+                if published(domain) { &[">seconds", ">published"] } else { &[">seconds"] };
+            table.group(name(domain, transport), columns);
+        }
+    };
+    table(rows, columns, |row| {
+        let mut cells = Vec::new();
+        for &(domain, transport) in &lines {
+            let row = row(domain, transport);
+            let row = row.as_ref();
+            cells.push(or_none(row.map(|r| number::seconds(r.seconds_mean, r.seconds_sd))));
+            if published(domain) {
+                let seconds = row.and_then(|r| r.published_seconds);
+                cells.push(or_none(seconds.map(|s| format!("{s:.2}"))));
+            }
+        }
+        cells
+    })
+}
+
+/// Host-host over the plain call, the others over host-host, each with the published ratio.
+fn ratios(rows: &[&DomainRow]) -> Table {
+    let lines: Vec<_> = lines(rows).into_iter().filter(|(d, _)| *d != Domain::InProcess).collect();
+    let columns = |table: &mut Table| {
+        for &(domain, transport) in &lines {
+            let columns: &[&str] = match domain {
+                Domain::HostHost => &[">× in-process", ">dropped"],
+                _ => &[">× host-host", ">dropped", ">published"],
+            };
+            table.group(name(domain, transport), columns);
+        }
+    };
+    table(rows, columns, |row| {
+        let mut cells = Vec::new();
+        for &(domain, transport) in &lines {
+            let row = row(domain, transport);
+            let row = row.as_ref();
+            let compared = match domain {
+                Domain::HostHost => row.and_then(DomainRow::to_in_process),
+                _ => row.and_then(DomainRow::to_host_host),
+            };
+            cells.push(or_none(compared.map(|c| c.cell())));
+            cells.push(or_none(compared.map(|c| format!("{} of {}", c.dropped, c.pairs))));
+            if domain != Domain::HostHost {
+                let ratio = row.and_then(|r| r.published_ratio_to_host_host);
+                cells.push(or_none(ratio.map(number::times_column)));
+            }
+        }
+        cells
+    })
+}
+
 /// What one function's rows show, whichever way they fall.
-fn sentence(report: &DomainsReport, function: Function, rows: &[&DomainRow]) -> String {
+fn sentence(function: Function, rows: &[&DomainRow]) -> String {
     let of = |domain| rows.iter().filter(move |r| r.domain == domain).copied();
     if of(Domain::HostHost).next().is_none() {
         return format!(
@@ -114,66 +185,68 @@ fn sentence(report: &DomainsReport, function: Function, rows: &[&DomainRow]) -> 
     let Some((finest, run)) = instances(rows).last().copied() else {
         return String::new();
     };
-    let at_finest = |domain| {
-        of(domain).filter(|r| r.instance() == run).find(|r| r.ratio_to_host_host.is_some())
-    };
     let mut clauses = Vec::new();
     for domain in [Domain::GuestHost, Domain::GuestNet] {
-        clauses.push(match at_finest(domain) {
-            Some(row) => against_host_host(report, row),
+        let at_finest = of(domain).find(|r| r.instance() == run);
+        clauses.push(match at_finest.and_then(|r| Some((r, r.to_host_host()?))) {
+            Some((row, ratio)) => {
+                format!("{} over host-host: {}", name(domain, &row.transport), ratio.words())
+            }
             None if of(domain).next().is_none() => format!("{domain} was not measured"),
             None => format!("{domain} cannot be compared there"),
         });
     }
-    let mut text = format!("{function}: at {finest}, {}", clauses.join(", and "));
-    let worst = of(Domain::GuestHost).filter(|r| r.ratio_to_host_host.is_some());
-    let worst = worst.max_by(|a, b| {
-        a.ratio_to_host_host.unwrap_or(0.0).total_cmp(&b.ratio_to_host_host.unwrap_or(0.0))
-    });
-    if let Some((row, ratio)) = worst.and_then(|r| Some((r, r.ratio_to_host_host?))) {
-        let verdict = if ratio <= published::WORST_SLOWDOWN { "not above" } else { "above" };
-        text += &format!(
-            "; the worst guest-host instance was {} with {} ×, {verdict} the published worst of {} × against native",
-            row.published_instance(),
-            number::times_column(ratio),
-            published::WORST_SLOWDOWN
-        );
-    }
-    text += &against_network(rows).unwrap_or_default();
+    let mut text = format!("{function}: at {finest}, {}", clauses.join("; "));
+    text += &worst(rows).unwrap_or_default();
+    text += &against_network(function, rows).unwrap_or_default();
     text + "."
 }
 
-/// "guest-host (ivshmem) took 1.004 × host-host", and whether that is a difference at all.
-fn against_host_host(report: &DomainsReport, row: &DomainRow) -> String {
-    let ratio = row.ratio_to_host_host.unwrap_or(1.0);
-    let base = report.reference(row, Domain::HostHost);
-    let sd = base.and_then(|b| {
-        stats::ratio_sd(row.seconds_mean, row.seconds_sd, b.seconds_mean, b.seconds_sd)
-    });
-    let note = match sd {
-        None => " (one repeat: its spread is unknown)",
-        Some(sd) if (ratio - 1.0).abs() <= 2.0 * sd => " (within the spread of the repeats)",
-        Some(_) if ratio < 1.0 => " (faster)",
-        Some(_) => "",
+/// The guest-host instance whose interval reaches highest, against the published worst; and how
+/// many have none.
+fn worst(rows: &[&DomainRow]) -> Option<String> {
+    let compared = rows.iter().filter(|r| r.domain == Domain::GuestHost);
+    let compared: Vec<_> = compared.filter_map(|r| Some((r, r.to_host_host()?))).collect();
+    let known = compared.iter().filter_map(|(r, c)| Some((r, c.interval()?)));
+    let known: Vec<_> = known.collect();
+    let not = compared.len() - known.len();
+    let Some((row, (low, high))) = known.iter().max_by(|a, b| a.1.1.total_cmp(&b.1.1)) else {
+        return (not > 0).then(|| "; no guest-host instance can be told".to_owned());
     };
-    format!(
-        "{} ({}) took {} × host-host{note}",
-        row.domain,
-        row.transport,
-        number::times_column(ratio)
-    )
+    let which = match not {
+        0 => "the worst guest-host instance".to_owned(),
+        _ => {
+            let s = if known.len() == 1 { "" } else { "s" };
+            let n = known.len();
+            format!("the worst of {n} guest-host instance{s} that can be told ({not} cannot)")
+        }
+    };
+    let verdict = match () {
+        () if *high <= published::WORST_SLOWDOWN => "not above",
+        () if *low > published::WORST_SLOWDOWN => "above",
+        () => "perhaps above",
+    };
+    Some(format!(
+        "; {which} was {} with at most {} ×, {verdict} the published worst of {} × against native",
+        row.published_instance(),
+        number::times_column(*high),
+        published::WORST_SLOWDOWN
+    ))
 }
 
 /// The largest advantage of guest-host over guest-net on the same work.
-fn against_network(rows: &[&DomainRow]) -> Option<String> {
+fn against_network(function: Function, rows: &[&DomainRow]) -> Option<String> {
     let of = |domain| rows.iter().filter(move |r| r.domain == domain && r.seconds_mean > 0.0);
     let pairs = of(Domain::GuestNet).flat_map(|net| {
         let same = of(Domain::GuestHost).filter(move |host| host.instance() == net.instance());
         same.map(move |host| (net.seconds_mean / host.seconds_mean, net.published_instance()))
     });
     let (ratio, instance) = pairs.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let published = published::net_over_guest_host(function, instance);
+    let published = published.map(|p| format!(" (published: {})", number::times_column(p)));
     Some(format!(
-        "; guest-host was at best {} times as fast as guest-net, at {instance} (published: 340 %)",
-        number::times_column(ratio)
+        "; guest-host was at best {} times as fast as guest-net, at {instance}{}",
+        number::times_column(ratio),
+        published.unwrap_or_default()
     ))
 }

@@ -17,6 +17,7 @@ pub fn leases(report: &LeasesReport) -> String {
     text += &crowds(report, Experiment::Starvation);
     text += &crowds(report, Experiment::Worth);
     text += &agreement(report);
+    text += &format!("\n{}", report.published.lines());
     text += &format!("\n{}", checks(&targets::leases(report)));
     text
 }

@@ -7,7 +7,7 @@ mod isolation;
 mod latency;
 mod leases;
 mod module;
-pub(super) mod number;
+pub(crate) mod number;
 mod queues;
 mod scale;
 mod summary;

@@ -27,7 +27,7 @@ pub fn module(report: &ModuleReport) -> String {
             row.path.clone(),
             or_dash(row.p50_ns.map(number::ns)),
             or_dash(row.p99_ns.map(number::ns)),
-            or_dash(row.over_raw.map(|r| format!("{} ×", number::times(r)))),
+            or_dash(row.over_raw.map(|_| format!("{} ×", row.compared().cell()))),
             or_dash(spread),
         ]);
     }

@@ -9,18 +9,13 @@ fn or_dash(value: Option<String>) -> String {
 }
 
 fn ratios(row: &QueuesRow) -> [String; 2] {
-    let spread = row.ratio_min.zip(row.ratio_max);
-    let times = number::times;
-    [
-        or_dash(row.ratio.map(|r| format!("{} ×", times(r)))),
-        or_dash(spread.map(|(a, b)| format!("{}: {} … {}", row.repeats, times(a), times(b)))),
-    ]
+    [row.compared().cell(), format!("{} of {}", row.dropped, row.pairs)]
 }
 
 fn table(columns: &[&str]) -> Table {
     let mut table = Table::ruled(&[]);
     columns.iter().for_each(|name| table.column(&format!(">{name}")));
-    table.column("repeats from … to");
+    table.column(">dropped");
     table
 }
 

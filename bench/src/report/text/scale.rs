@@ -25,9 +25,6 @@ fn sized<const N: usize>(row: &ScaleRow, cells: [String; N]) -> Vec<String> {
 }
 
 fn calls(row: &ScaleRow) -> Vec<String> {
-    let spread = row.ratio_min.zip(row.ratio_max);
-    let spread = spread.map(|(a, b)| format!("{} … {}", number::times(a), number::times(b)));
-    let ratio = |r: Option<f64>| or_dash(r.map(|r| format!("{} ×", number::times(r))));
     sized(
         row,
         [
@@ -35,11 +32,11 @@ fn calls(row: &ScaleRow) -> Vec<String> {
             time(row.p99_ns),
             time(row.control_p50_ns),
             time(row.control_p99_ns),
-            ratio(row.ratio),
-            or_dash(spread),
-            ratio(row.ratio_p99),
+            row.p50_compared().cell(),
+            row.p99_compared().cell(),
+            format!("{} of {}", row.dropped, row.pairs),
             time(row.paced_p50_ns),
-            ratio(row.paced_ratio),
+            row.paced_compared().cell(),
             row.busy.to_string(),
             or_dash(row.busy_per_s.map(number::rate)),
             time(row.busy_p50_ns),
@@ -81,8 +78,8 @@ pub fn scale(report: &ScaleReport) -> String {
         "one of 8: p50",
         "p99",
         "p50 over that",
-        "from … to",
         "p99 over that",
+        "dropped",
         "after a pause",
         "over that",
         "busy",

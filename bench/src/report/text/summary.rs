@@ -2,7 +2,8 @@
 
 use super::number::{ns, times};
 use crate::report::{
-    Domain, DomainsReport, GrainReport, Kind, LatencyReport, checks as targets, published,
+    Domain, DomainRow, DomainsReport, GrainReport, Kind, LatencyReport, checks as targets,
+    published,
 };
 
 /// One sentence; what was not measured is left out of it, or named where it matters.
@@ -50,14 +51,19 @@ fn network(report: &LatencyReport) -> Option<String> {
 }
 
 fn finest(report: &DomainsReport) -> Option<String> {
-    let worst = report
-        .rows
-        .iter()
-        .filter(|r| r.domain == Domain::GuestHost)
-        .filter_map(|r| r.paired_ratio.or(r.ratio_to_host_host))
-        .max_by(f64::total_cmp)?;
+    let rows = report.rows.iter().filter(|r| r.domain == Domain::GuestHost);
+    let compared: Vec<_> = rows.filter_map(DomainRow::to_host_host).collect();
+    let known: Vec<_> = compared.iter().filter_map(|c| c.high).collect();
+    let what = "the published experiment takes";
+    if known.len() < compared.len() {
+        let (not, all) = (compared.len() - known.len(), compared.len());
+        return Some(format!(
+            "{what} a time from the guest that cannot be told in {not} of {all} instances (a quieter machine is needed)"
+        ));
+    }
+    let worst = known.into_iter().max_by(f64::total_cmp)?;
     Some(format!(
-        "the published experiment takes at most {} times as long from the guest as from the host (published: {} against native)",
+        "{what} at most {} times as long from the guest as from the host (published: {} against native)",
         times(worst),
         published::WORST_SLOWDOWN
     ))

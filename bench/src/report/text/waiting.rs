@@ -45,7 +45,7 @@ fn cells(row: &WaitingRow) -> [String; 13] {
         or_dash(row.calls_per_s.map(number::rate)),
         or_dash(row.least_over_most.map(number::times)),
         or_dash(row.cpu_share.map(number::percent)),
-        or_dash(row.ratio.map(|r| format!("{} ×", number::times(r)))),
+        or_dash(row.compared().map(|c| format!("{} ×", c.cell()))),
         row.against.clone().unwrap_or_default(),
         or_dash(spread.map(|(a, b)| format!("{}: {} … {}", row.repeats, words(a), words(b)))),
     ]

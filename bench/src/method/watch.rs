@@ -1,0 +1,293 @@
+//! What the kernel counted while a slice ran.
+
+use rustix::thread::gettid;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// A tick of `/proc/stat` (USER_HZ is 100 on every Linux machine that this runs on).
+const TICK: Duration = Duration::from_millis(10);
+/// A slice is spoilt by what took more than this part of it: a hundredth is what the
+/// narrowest question here asks for (1 %).
+const PART: f64 = 0.01;
+/// A switch against a thread's will in so long is nothing: threads of the kernel run now and then on
+/// the quietest machine, and a slice that lasts for seconds sees some of them. Shorter slices see none.
+const SWITCH_EVERY: Duration = Duration::from_millis(20);
+
+/// What the kernel says of one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Thread {
+    /// It ran so long, ns.
+    ran: u64,
+    /// It could have run and had no processor for so long, ns.
+    delayed: u64,
+    /// It gave its processor up of its own will.
+    voluntary: u64,
+    /// It lost its processor.
+    involuntary: u64,
+    /// The processor that it ran on last.
+    cpu: u64,
+}
+
+/// What the kernel has counted up to a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Marks {
+    /// Ticks that other machines took of the processors that count.
+    stolen: u64,
+    /// The threads that count, by their process.
+    threads: BTreeMap<(u32, u32), Thread>,
+}
+
+/// What disturbed a slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disturbance {
+    /// Ticks that other machines took of the processors that count.
+    pub stolen: u64,
+    /// Switches against the will of the threads that did the work, but for those that
+    /// other watched threads explain.
+    pub switches: u64,
+    /// How long they had to wait for a processor, but for the same.
+    pub delayed: Duration,
+}
+
+impl Disturbance {
+    /// Whether a slice that took so long is to be dropped. Known before it runs.
+    pub fn spoils(&self, took: Duration) -> bool {
+        let part = took.mul_f64(PART);
+        let stolen = TICK * self.stolen.min(u64::from(u32::MAX)) as u32;
+        let switches = (took.as_nanos() / SWITCH_EVERY.as_nanos()) as u64;
+        stolen > part || self.switches > switches || self.delayed > part
+    }
+}
+
+impl Marks {
+    /// What was counted between two moments. On each processor the thread that ran most did the
+    /// work. That another one of these threads kept it waiting is part of what is measured, be it of the
+    /// same program or of one that it talks with.
+    pub fn since(&self, before: &Marks) -> Disturbance {
+        let mut processors: BTreeMap<u64, Vec<Thread>> = BTreeMap::new();
+        for (id, now) in &self.threads {
+            let was = before.threads.get(id).copied().unwrap_or_default();
+            processors.entry(now.cpu).or_default().push(Thread {
+                ran: now.ran.saturating_sub(was.ran),
+                delayed: now.delayed.saturating_sub(was.delayed),
+                voluntary: now.voluntary.saturating_sub(was.voluntary),
+                involuntary: now.involuntary.saturating_sub(was.involuntary),
+                cpu: now.cpu,
+            });
+        }
+        let mut sum = Disturbance {
+            stolen: self.stolen.saturating_sub(before.stolen),
+            ..Disturbance::default()
+        };
+        for threads in processors.values() {
+            let Some(busiest) = threads.iter().max_by_key(|t| (t.ran, t.involuntary)) else {
+                continue;
+            };
+            let of_all = |f: fn(&Thread) -> u64| threads.iter().map(f).sum::<u64>();
+            let siblings_ran = of_all(|t| t.ran) - busiest.ran;
+            let siblings = |t: &Thread| t.voluntary + t.involuntary;
+            let siblings_switched = of_all(siblings) - siblings(busiest);
+            sum.switches += busiest.involuntary.saturating_sub(siblings_switched);
+            sum.delayed += Duration::from_nanos(busiest.delayed.saturating_sub(siblings_ran));
+        }
+        sum
+    }
+}
+
+/// Processors and processes whose disturbances count.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// None: all of the machine.
+    cpus: Vec<usize>,
+    pids: Vec<u32>,
+}
+
+impl Watch {
+    /// These processors (none: all), and this process with these others, that run the
+    /// variants.
+    pub fn new(cpus: &[usize], others: impl IntoIterator<Item = u32>) -> Self {
+        let mut pids = vec![std::process::id()];
+        pids.extend(others);
+        pids.sort_unstable();
+        pids.dedup();
+        Watch { cpus: cpus.to_vec(), pids }
+    }
+
+    /// For tests: sees nothing.
+    #[cfg(test)]
+    pub(super) fn nothing() -> Self {
+        Watch { cpus: vec![usize::MAX], pids: Vec::new() }
+    }
+
+    /// What was counted so far. What cannot be read (a process that has ended, a kernel that
+    /// does not count) counts as nothing.
+    pub fn marks(&self) -> Marks {
+        let stolen = fs::read_to_string("/proc/stat").map(|text| stolen(&text, &self.cpus));
+        let mut threads = BTreeMap::new();
+        if self.pids.contains(&std::process::id())
+            && let Ok(mut ended) = ENDED.lock()
+        {
+            threads = std::mem::take(&mut *ended);
+        }
+        for &pid in &self.pids {
+            let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+            for task in tasks.flatten() {
+                let Some(tid) = task.file_name().to_str().and_then(|n| n.parse().ok()) else {
+                    continue;
+                };
+                if let Some(counted) = counted(&task.path()) {
+                    threads.insert((pid, tid), counted);
+                }
+            }
+        }
+        Marks { stolen: stolen.unwrap_or_default(), threads }
+    }
+}
+
+/// Threads of this process that took part in a slice and ended with it.
+static ENDED: Mutex<BTreeMap<(u32, u32), Thread>> = Mutex::new(BTreeMap::new());
+
+/// A thread that ends with its slice says so last of all: what was counted for it would be lost.
+pub fn farewell() {
+    let own = (std::process::id(), gettid().as_raw_nonzero().get() as u32);
+    if let (Some(counted), Ok(mut ended)) = (counted(Path::new("/proc/thread-self")), ENDED.lock())
+    {
+        ended.insert(own, counted);
+    }
+}
+
+/// What is counted for the thread of this folder of `/proc`.
+fn counted(folder: &Path) -> Option<Thread> {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
+    Some(thread(&read("schedstat")?, &read("status")?, &read("stat")?))
+}
+
+/// From `schedstat`, `status` and `stat` of a thread.
+fn thread(schedstat: &str, status: &str, stat: &str) -> Thread {
+    let mut times = schedstat.split_whitespace().map(|n| n.parse().unwrap_or(0));
+    let count = |name: &str| {
+        let line = status.lines().find_map(|l| l.strip_prefix(name));
+        line.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
+    };
+    Thread {
+        ran: times.next().unwrap_or(0),
+        delayed: times.next().unwrap_or(0),
+        voluntary: count("voluntary_ctxt_switches:"),
+        involuntary: count("nonvoluntary_ctxt_switches:"),
+        // After "pid (name)", whose name may hold anything, it is the 37th.
+        cpu: stat
+            .rsplit_once(')')
+            .and_then(|s| s.1.split_whitespace().nth(36)?.parse().ok())
+            .unwrap_or(0),
+    }
+}
+
+/// Ticks stolen from these processors, or from all, from `/proc/stat`.
+fn stolen(stat: &str, cpus: &[usize]) -> u64 {
+    let of = |name: &str| {
+        let line = stat.lines().find(|l| l.split_whitespace().next() == Some(name))?;
+        line.split_whitespace().nth(8)?.parse::<u64>().ok()
+    };
+    match cpus {
+        [] => of("cpu").unwrap_or(0),
+        some => some.iter().filter_map(|cpu| of(&format!("cpu{cpu}"))).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  10 0 5 900 1 0 2 30 0 0\ncpu0 5 0 2 450 0 0 1 10 0 0\n\
+        cpu1 5 0 3 450 1 0 1 20 0 0\ncpu10 1 1 1 1 1 1 1 99 0 0\nintr 7\n";
+
+    #[test]
+    fn the_kernels_words_are_read() {
+        assert_eq!(stolen(STAT, &[]), 30);
+        assert_eq!((stolen(STAT, &[1]), stolen(STAT, &[0, 1])), (20, 30));
+        assert_eq!((stolen(STAT, &[7]), stolen("", &[0])), (0, 0));
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n";
+        let stat = format!("7 (a) b) {} 1 99 5", ["0"; 36].join(" "));
+        let read = thread("161320 268920 2\n", status, &stat);
+        let right =
+            Thread { ran: 161_320, delayed: 268_920, voluntary: 150, involuntary: 545, cpu: 1 };
+        assert_eq!((read, thread("", "", "")), (right, Thread::default()));
+    }
+
+    fn marks(stolen: u64, threads: &[((u32, u32), [u64; 4])]) -> Marks {
+        let thread = |&(id, [ran, delayed, voluntary, involuntary]): &((u32, u32), [u64; 4])| {
+            (
+                id,
+                Thread {
+                    ran,
+                    delayed,
+                    voluntary,
+                    involuntary,
+                    cpu: u64::from(id.1 == 8 || id.0 == 2),
+                },
+            )
+        };
+        Marks { stolen, threads: threads.iter().map(thread).collect() }
+    }
+
+    #[test]
+    fn what_other_programs_did_is_told_from_what_siblings_did() {
+        let before = marks(3, &[((1, 1), [100, 7, 1, 5]), ((2, 2), [0, 0, 0, 0])]);
+        let same = before.since(&before);
+        assert_eq!(same, Disturbance::default());
+        // Its own helper ran for 400 ns and had the processor twice.
+        let helper = ((1, 9), [400, 90, 1, 1]);
+        let after = marks(3, &[((1, 1), [5_100, 407, 1, 7]), helper, ((2, 2), [0, 0, 0, 0])]);
+        assert_eq!(after.since(&before), Disturbance::default());
+        // Somebody else's program had it once more, for 200 ns.
+        let after = marks(4, &[((1, 1), [5_100, 607, 1, 8]), helper, ((2, 2), [0, 0, 0, 0])]);
+        let right = Disturbance { stolen: 1, switches: 1, delayed: Duration::from_nanos(200) };
+        assert_eq!(after.since(&before), right);
+        // A thread on another processor explains nothing.
+        let other = ((1, 8), [400, 90, 1, 1]);
+        let after = marks(3, &[((1, 1), [5_100, 107, 1, 6]), other]);
+        let right = Disturbance { stolen: 0, switches: 2, delayed: Duration::from_nanos(190) };
+        assert_eq!(after.since(&before), right);
+        // Another processor's work counts besides; one that has ended does not.
+        let after = marks(3, &[((2, 2), [900, 50, 9, 2])]);
+        let right = Disturbance { stolen: 0, switches: 2, delayed: Duration::from_nanos(50) };
+        assert_eq!(after.since(&before), right);
+    }
+
+    #[test]
+    fn the_rules_are_fixed() {
+        let (short, long) = (Duration::from_millis(4), Duration::from_millis(1_500));
+        let quiet = Disturbance::default();
+        assert!(!quiet.spoils(short) && !quiet.spoils(Duration::ZERO));
+        let stolen = |ticks| Disturbance { stolen: ticks, ..quiet };
+        assert!(stolen(1).spoils(short));
+        assert!(!stolen(1).spoils(long) && stolen(2).spoils(long));
+        let switched = |switches| Disturbance { switches, ..quiet };
+        assert!(switched(1).spoils(short));
+        assert!(!switched(75).spoils(long) && switched(76).spoils(long));
+        let delayed = |micros| Disturbance { delayed: Duration::from_micros(micros), ..quiet };
+        assert!(!delayed(40).spoils(short) && delayed(41).spoils(short));
+        assert!(!delayed(41).spoils(long));
+    }
+
+    #[test]
+    fn this_thread_is_seen() {
+        let watch = Watch::new(&[], [std::process::id()]);
+        assert_eq!(watch.pids.len(), 1);
+        let own = (std::process::id(), gettid().as_raw_nonzero().get() as u32);
+        let before = watch.marks().threads[&own];
+        let ended = std::thread::spawn(|| {
+            farewell();
+            gettid().as_raw_nonzero().get() as u32
+        });
+        let ended = (own.0, ended.join().unwrap());
+        assert!(watch.marks().threads.contains_key(&ended));
+        // A sleep is a switch of one's own will.
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(watch.marks().threads[&own].voluntary > before.voluntary);
+        assert!(Watch::nothing().marks().threads.is_empty());
+    }
+}
