@@ -486,3 +486,22 @@ fn queues_targets_and_text() {
     assert_eq!(json["rows"][2]["batch"], 1);
     assert!(json["rows"][0]["batch"].is_null() && json["rows"][0]["p99_ns"] == 1044.0);
 }
+
+#[test]
+fn isolation_targets_need_six_repeats() {
+    use vfun_bench::report::isolation::Turn;
+    use vfun_bench::report::{IsolationReport, IsolationRow};
+    let turn = |p99| Turn { p50: 100.0, p99, calls: 1_000, errors: 0 };
+    let row = |repeats: usize, p99: f64| {
+        IsolationRow::new("spin", 2, &vec![turn(p99); repeats], &vec![turn(200.0); repeats])
+    };
+    let (machine, settings) = (sample::machine(), sample::settings(1.0));
+    let rows = vec![row(6, 210.0), row(6, 400.0), row(5, 210.0)];
+    let report = IsolationReport { machine, settings, rows };
+    let outcomes: Vec<_> = checks::isolation(&report).iter().map(|c| c.outcome).collect();
+    use Outcome::{CannotTell, NotReached, Reached};
+    assert_eq!(outcomes, [Reached, NotReached, CannotTell, Reached]);
+    let text = text::isolation(&report);
+    assert!(text.contains("1.050 (1.050 … 1.050) ×"), "{text}");
+    assert!(text.contains("at least 6 are needed"), "{text}");
+}

@@ -351,8 +351,8 @@ pub struct ScaleArgs {
 /// Options of `isolation`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct IsolationArgs {
-    /// How often each attack is measured; medians are reported.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// How often each attack is measured; medians are reported, with an interval from 6 on.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// How long each turn lasts, ms.
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(50..=60_000))]

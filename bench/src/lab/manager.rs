@@ -163,18 +163,32 @@ impl Manager {
 
     /// The gateway stands beside caller and service and is not to take turns with either.
     fn let_gateway_run(&self) -> Result<()> {
+        self.gateways()?.into_iter().try_for_each(|pid| pin::process(pid, None))
+    }
+
+    /// The processes that serve callers over TCP.
+    fn gateways(&self) -> Result<Vec<u32>> {
         let status = self.status()?;
-        let children = fs::read_dir("/proc").into_iter().flatten().flatten();
-        for pid in children.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok()) {
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let all = all.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+        let is_one = |pid: &u32| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let parent = stat
                 .rsplit_once(") ")
                 .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
-            if parent == Some(status.pid) && stat.contains("(vfun-gateway)") {
-                pin::process(pid, None)?;
-            }
-        }
-        Ok(())
+            parent == Some(status.pid) && stat.contains("(vfun-gateway)")
+        };
+        Ok(all.filter(is_one).collect())
+    }
+
+    /// All processes of the host that calls are made of: manager, gateway, services that run now.
+    pub fn processes(&self) -> Result<Vec<u32>> {
+        let services = self.grants()?.into_iter().filter_map(|g| g.pid);
+        let mut pids = vec![self.status()?.pid];
+        pids.extend(self.gateways()?.into_iter().chain(services));
+        pids.sort_unstable();
+        pids.dedup();
+        Ok(pids)
     }
 
     fn add_client(&self, name: &str, guest: Option<Wiring>, tcp: bool) -> Result<()> {

@@ -110,8 +110,10 @@ impl Drop for Errand {
     fn drop(&mut self) {
         // It hears the end of the line and ends.
         let _ = self.line.to.shutdown(std::net::Shutdown::Both);
-        if let Some(program) = self.program.take() {
-            let _ = program.join();
+        let (start, program) = (Instant::now(), self.program.take());
+        // A guest that hangs is left to its keeper.
+        while program.as_ref().is_some_and(|p| !p.is_finished()) && start.elapsed() < PATIENCE {
+            std::thread::sleep(LOOK);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What an attacker does to its neighbour's calls.
 
 use super::{Machine, Settings, stats};
+use crate::method::{Compared, over_in_turns};
 use serde::{Deserialize, Serialize};
 
 /// The report.
@@ -32,10 +33,10 @@ pub struct IsolationRow {
     pub idle_p99_ns: Option<f64>,
     /// The p99 under attack over that beside the idle neighbour, of each repeat, at the median.
     pub p99_over_idle: Option<f64>,
-    /// The lowest repeat's.
-    pub spread_min: Option<f64>,
-    /// The highest repeat's.
-    pub spread_max: Option<f64>,
+    /// The lower end of the interval that holds it in 95 of 100 runs; null with fewer than 6 repeats.
+    pub p99_over_idle_low: Option<f64>,
+    /// The upper end.
+    pub p99_over_idle_high: Option<f64>,
     /// Calls a second under attack over those beside the idle neighbour, at the median:
     /// rare but long delays show here and not in the p99.
     pub rate_over_idle: Option<f64>,
@@ -66,11 +67,12 @@ impl IsolationRow {
         let middle = |turns: &[Turn], of: fn(&Turn) -> f64| {
             stats::median(&turns.iter().map(of).collect::<Vec<_>>())
         };
-        let over = |of: fn(&Turn) -> f64| -> Vec<f64> {
-            under.iter().zip(idle).map(|(u, i)| of(u) / of(i)).collect()
+        // Turns of a second, in which the attacker is what disturbs: none is dropped.
+        let over = |of: fn(&Turn) -> f64| {
+            let each = |turns: &[Turn]| turns.iter().map(of).collect::<Vec<_>>();
+            over_in_turns(&each(under), &each(idle))
         };
-        let ratios = over(|t| t.p99);
-        let (spread_min, spread_max) = stats::range(&ratios).unzip();
+        let p99 = over(|t| t.p99);
         IsolationRow {
             attack: attack.to_owned(),
             threads,
@@ -78,13 +80,24 @@ impl IsolationRow {
             p99_ns: middle(under, |t| t.p99),
             idle_p50_ns: middle(idle, |t| t.p50),
             idle_p99_ns: middle(idle, |t| t.p99),
-            p99_over_idle: stats::median(&ratios),
-            spread_min,
-            spread_max,
-            rate_over_idle: stats::median(&over(|t| t.calls as f64)),
+            p99_over_idle: p99.ratio,
+            p99_over_idle_low: p99.low,
+            p99_over_idle_high: p99.high,
+            rate_over_idle: over(|t| t.calls as f64).ratio,
             calls: under.iter().map(|t| t.calls).sum(),
             errors: under.iter().chain(idle).map(|t| t.errors).sum(),
-            repeats: ratios.len() as u32,
+            repeats: p99.pairs,
+        }
+    }
+
+    /// The p99 under attack over that beside the idle neighbour.
+    pub fn compared(&self) -> Compared {
+        Compared {
+            ratio: self.p99_over_idle,
+            low: self.p99_over_idle_low,
+            high: self.p99_over_idle_high,
+            pairs: self.repeats,
+            dropped: 0,
         }
     }
 }

@@ -306,12 +306,11 @@ impl Bench {
         self.guest.clone()
     }
 
-    /// What disturbs slices here: this process, the guest's, and all services that run now.
+    /// What is run here, to be watched: this process, the guest's, the manager's and all services'.
     pub fn watch(&self) -> Watch {
-        let grants = self.manager.as_ref().and_then(|m| m.grants().ok()).unwrap_or_default();
-        let services = grants.into_iter().filter_map(|g| g.pid);
+        let host = self.manager.as_ref().and_then(|m| m.processes().ok()).unwrap_or_default();
         let guest = self.guest.as_ref().map(|g| g.pid());
-        Watch::new(&self.plan.both(), services.chain(guest))
+        Watch::new(&self.plan.both(), host.into_iter().chain(guest))
     }
 
     /// Which processor does what.

@@ -311,15 +311,6 @@ fn share(pids: &[u32], over: Duration) -> Result<f64> {
     Ok(read()?.saturating_sub(before).as_secs_f64() / start.elapsed().as_secs_f64())
 }
 
-/// The manager, and whoever serves.
-fn host_side(manager: &Manager) -> Result<Vec<u32>> {
-    let mut pids = vec![manager.status()?.pid];
-    pids.extend(manager.grants()?.into_iter().filter_map(|g| g.pid));
-    pids.sort_unstable();
-    pids.dedup();
-    Ok(pids)
-}
-
 /// Many active channels that nobody calls: their app (or its guest), manager, services.
 fn idle(bench: &mut Bench, i: usize, plan: &WaitingPlan) -> Result<Vec<WaitingRow>> {
     let (domain, transport) = (bench.place(i).domain(), bench.place(i).transport().to_owned());
@@ -344,7 +335,7 @@ fn idle_once(bench: &mut Bench, i: usize, over: Duration) -> Result<(f64, f64)> 
     let job = Job::Idle { channels: CHANNELS, millis: hold.as_millis() as u64 };
     let look = |manager: &Manager| -> Result<f64> {
         std::thread::sleep(SETTLE);
-        let mut pids = host_side(manager)?;
+        let mut pids = manager.processes()?;
         pids.push(app);
         share(&pids, over)
     };

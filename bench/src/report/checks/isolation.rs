@@ -1,6 +1,7 @@
 //! The targets of isolation.
 
 use super::Check;
+use crate::method::Compared;
 use crate::report::IsolationReport;
 use crate::report::text::number::times;
 
@@ -14,12 +15,12 @@ pub fn isolation(report: &IsolationReport) -> Vec<Check> {
         .rows
         .iter()
         .map(|row| {
-            Check::new(
+            Check::compared(
                 &format!("p99 under {}", row.attack),
                 format!("at most {} × idle", times(OVER_IDLE)),
-                row.p99_over_idle
-                    .map_or_else(|| "no figure".to_owned(), |r| format!("{} ×", times(r))),
-                row.p99_over_idle.map(|r| r <= OVER_IDLE),
+                Some(row.compared()),
+                |c| c.at_most(OVER_IDLE),
+                Compared::words,
             )
         })
         .collect();

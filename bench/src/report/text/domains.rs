@@ -221,10 +221,10 @@ fn worst(rows: &[&DomainRow]) -> Option<String> {
             format!("the worst of {n} guest-host instance{s} that can be told ({not} cannot)")
         }
     };
-    let verdict = match () {
-        () if *high <= published::WORST_SLOWDOWN => "not above",
-        () if *low > published::WORST_SLOWDOWN => "above",
-        () => "perhaps above",
+    let verdict = match (*low <= published::WORST_SLOWDOWN, *high <= published::WORST_SLOWDOWN) {
+        (_, true) => "not above",
+        (true, false) => "perhaps above",
+        (false, false) => "above",
     };
     Some(format!(
         "; {which} was {} with at most {} ×, {verdict} the published worst of {} × against native",

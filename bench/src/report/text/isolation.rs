@@ -13,12 +13,11 @@ pub fn isolation(report: &IsolationReport) -> String {
     for name in [">threads", ">p50", ">p99", ">idle p50", ">idle p99", ">p99 over idle"] {
         table.column(name);
     }
-    table.column("repeats from … to");
+    table.column(">repeats");
     table.column(">calls over idle");
     let ns = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number::ns);
     let by = |value: f64| format!("{} ×", number::times(value));
     for row in &report.rows {
-        let spread = row.spread_min.zip(row.spread_max);
         table.row([
             row.attack.clone(),
             row.threads.to_string(),
@@ -26,11 +25,8 @@ pub fn isolation(report: &IsolationReport) -> String {
             ns(row.p99_ns),
             ns(row.idle_p50_ns),
             ns(row.idle_p99_ns),
-            row.p99_over_idle.map_or_else(|| "-".to_owned(), by),
-            spread.map_or_else(
-                || "-".to_owned(),
-                |(a, b)| format!("{}: {} … {}", row.repeats, by(a), by(b)),
-            ),
+            format!("{} ×", row.compared().cell()),
+            row.repeats.to_string(),
             row.rate_over_idle.map_or_else(|| "-".to_owned(), by),
         ]);
     }
