@@ -179,11 +179,11 @@ const C: [(&str, &str); 5] = [
 const PYTHON: [(&str, &str); 7] = [
     ("@NAME@.py", include_str!("python/function.py.in")),
     ("test.py", include_str!("python/test.py.in")),
-    ("function.toml", include_str!("python/function.toml.in")),
+    ("function.toml.in", include_str!("python/function.toml.in")),
     ("driver.c", include_str!("python/driver.c.in")),
     ("Makefile", include_str!("python/Makefile.in")),
     (README, include_str!("python/README.md.in")),
-    (".gitignore", "*.so\n__pycache__/\n"),
+    (".gitignore", "*.so\n/function.toml\n__pycache__/\n"),
 ];
 
 const WASM: [(&str, &str); 5] = [
