@@ -10,6 +10,7 @@ use super::calls::open;
 use super::floor::GONE;
 use super::samples::{chain, percentiles, warm_up};
 use super::{Calls, Clock, Floor};
+use crate::method::over_in_turns;
 use crate::report::stats::{self, Percentiles};
 use crate::report::{Domain, Kind, LatencyRow};
 use crate::{BenchError, Result};
@@ -62,7 +63,8 @@ impl Rounds {
             row
         };
         let null = row(Kind::NullCall, &self.nulls);
-        [null.against(&p50(&self.nulls), &p50(&self.floors)), row(Kind::Floor, &self.floors)]
+        let floor = over_in_turns(&p50(&self.nulls), &p50(&self.floors));
+        [null.against(floor), row(Kind::Floor, &self.floors)]
     }
 }
 

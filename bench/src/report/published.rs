@@ -117,7 +117,7 @@ pub fn seconds(function: Function, domain: Domain, published: Instance) -> Optio
         Function::Fibonacci => &FIBONACCI,
     };
     let row = match domain {
-        Domain::InProcess => return None,
+        Domain::InProcess | Domain::KvmBare => return None,
         Domain::HostHost => 0,
         Domain::GuestHost => 1,
         Domain::GuestNet => 2,
