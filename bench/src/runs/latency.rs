@@ -71,7 +71,7 @@ pub fn latency(bench: &mut Bench, plan: &LatencyPlan) -> Result<LatencyReport> {
     for i in 0..bench.len() {
         let domain = bench.place(i).domain();
         progress(format_args!("latency: {domain}"));
-        if domain != Domain::InProcess {
+        if !matches!(domain, Domain::InProcess | Domain::KvmBare) {
             rows.extend(round_trips(bench, i, plan)?);
             for &n in
                 plan.in_flight.iter().filter(|n| domain != Domain::GuestNet || NET.contains(n))

@@ -10,7 +10,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use vfun_leases::{Policy, Settings};
-use vfun_manager::rim::{Config, Daemon, Found, StartError, TlsFiles};
+use vfun_manager::rim::{Config, Daemon, Foreseen, StartError, TlsFiles};
 use vfun_manager::settings;
 
 /// Serves vFunctions of this host to its VMs and programs.
@@ -191,7 +191,7 @@ fn foresee(config: &Config) -> ExitCode {
     for f in &found {
         println!("{f}");
     }
-    let status = Found::exit_status(&found);
+    let status = Foreseen::exit_status(&found);
     println!(
         "{}",
         match status {

@@ -72,10 +72,8 @@ pub trait Act: System {
             open @ Action::OpenChannel { .. } => self.open(open),
             came @ Action::BufferCame { .. } => self.bring(came),
             Action::BufferGone { service, buffer } => {
-                self.tell(
-                    service,
-                    ServiceMessage::Plain(ToService::BufferGone { buffer: buffer.0 }),
-                );
+                let word = ToService::BufferGone { buffer: buffer.0 };
+                self.tell(service, ServiceMessage::Plain(word));
             }
             Action::CloseChannel { service, channel } => {
                 self.tell(service, ServiceMessage::Plain(ToService::Close { channel: channel.0 }));

@@ -133,6 +133,9 @@ fn a_bad_name_a_used_folder_and_a_wrong_source_are_refused() {
     // A folder that is empty is taken; one with somebody's work is not.
     assert!(new(&["mine", "--lang", "c", "--dir", at]).status.success());
     let before = std::fs::read(dir.path().join("mine.c")).unwrap();
-    refused(&["mine", "--lang", "wasm", "--dir", at], "name another folder with --dir");
+    refused(
+        &["mine", "--lang", "wasm", "--dir", at],
+        "another folder with --dir, or empty this one",
+    );
     assert_eq!(std::fs::read(dir.path().join("mine.c")).unwrap(), before);
 }

@@ -11,7 +11,7 @@ use vfun_jail::probe;
 
 /// What was found of one thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Foreseen {
     /// All is well.
     Ok(String),
     /// It limits something.
@@ -22,70 +22,70 @@ pub enum Found {
     Stops(String),
 }
 
-impl Found {
+impl Foreseen {
     /// The exit status of the worst: 2 where no manager would start, 1 where one would
     /// lack something, else 0.
-    pub fn exit_status(all: &[Found]) -> u8 {
+    pub fn exit_status(all: &[Foreseen]) -> u8 {
         let worst = all.iter().map(|f| match f {
-            Found::Ok(_) | Found::Note(_) => 0,
-            Found::Lacks(_) => 1,
-            Found::Stops(_) => 2,
+            Foreseen::Ok(_) | Foreseen::Note(_) => 0,
+            Foreseen::Lacks(_) => 1,
+            Foreseen::Stops(_) => 2,
         });
         worst.max().unwrap_or(0)
     }
 }
 
-impl std::fmt::Display for Found {
+impl std::fmt::Display for Foreseen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (word, what) = match self {
-            Found::Ok(what) => ("ok", what),
-            Found::Note(what) => ("note", what),
-            Found::Lacks(what) => ("LACKS", what),
-            Found::Stops(what) => ("WRONG", what),
+            Foreseen::Ok(what) => ("ok", what),
+            Foreseen::Note(what) => ("note", what),
+            Foreseen::Lacks(what) => ("LACKS", what),
+            Foreseen::Stops(what) => ("WRONG", what),
         };
         write!(f, "{word:6} {what}")
     }
 }
 
-fn stops(e: StartError) -> Found {
-    Found::Stops(e.to_string())
+fn stops(e: StartError) -> Foreseen {
+    Foreseen::Stops(e.to_string())
 }
 
 impl Config {
     /// Looks at all that this names, and at what the host gives.
-    pub fn foresee(&self) -> Vec<Found> {
+    pub fn foresee(&self) -> Vec<Foreseen> {
         let (root, serves) = self.foresee_root();
         let mut all = vec![root];
-        all.push(self.check_programs().map_or_else(stops, |()| Found::Ok("programs".into())));
+        all.push(self.check_programs().map_or_else(stops, |()| Foreseen::Ok("programs".into())));
         all.push(self.foresee_windows());
         all.extend(self.functions.iter().map(|dir| self.foresee_functions(dir)));
         if self.tcp_tls.cert.is_some() {
             let tls = self.tcp_tls.check(&self.gateway_program);
-            all.push(tls.map_or_else(stops, |()| Found::Ok("certificate and key".into())));
+            all.push(tls.map_or_else(stops, |()| Foreseen::Ok("certificate and key".into())));
         }
         all.extend(self.addresses().map(|(option, address)| match TcpListener::bind(address) {
             // Its helpers have them.
-            Err(e) if serves && e.kind() == std::io::ErrorKind::AddrInUse => Found::Ok(format!(
+            Err(e) if serves && e.kind() == std::io::ErrorKind::AddrInUse => Foreseen::Ok(format!(
                 "{option} {address}: in use, by the manager that serves now if it has this address"
             )),
             Err(e) if e.kind() == std::io::ErrorKind::AddrNotAvailable => {
-                Found::Note(format!("{option} {address}: no interface has this address yet"))
+                Foreseen::Note(format!("{option} {address}: no interface has this address yet"))
             }
             Err(e) => stops(StartError::address(option, address, e)),
-            Ok(_) => Found::Ok(format!("{option} {address}")),
+            Ok(_) => Foreseen::Ok(format!("{option} {address}")),
         }));
         all.extend(self.foresee_sandbox());
         all
     }
 
     /// And whether a manager serves it now.
-    fn foresee_root(&self) -> (Found, bool) {
+    fn foresee_root(&self) -> (Foreseen, bool) {
         let root = &self.root;
         let shown = format!("root {}", root.display());
         let lock = tree::lock(root);
         // Without making it: only a manager does that.
         match File::options().read(true).open(&lock).map(|f| f.try_lock().is_err()) {
-            Ok(true) => return (Found::Ok(format!("{shown}: a manager serves it now")), true),
+            Ok(true) => return (Foreseen::Ok(format!("{shown}: a manager serves it now")), true),
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
                 return (stops(StartError::root(root, e)), false);
             }
@@ -94,12 +94,12 @@ impl Config {
         let nearest = root.ancestors().find(|a| a.exists()).unwrap_or(Path::new("/"));
         let needs = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         match rustix::fs::access(nearest, needs) {
-            Ok(()) => (Found::Ok(shown), false),
+            Ok(()) => (Foreseen::Ok(shown), false),
             Err(e) => (stops(StartError::root(root, e.into())), false),
         }
     }
 
-    fn foresee_windows(&self) -> Found {
+    fn foresee_windows(&self) -> Foreseen {
         if let Err(e) = self.check_window_dir() {
             return stops(e);
         }
@@ -107,14 +107,14 @@ impl Config {
         let memory =
             rustix::fs::statfs(&self.window_dir).is_ok_and(|fs| MEMORY.contains(&fs.f_type));
         match memory {
-            true => Found::Ok(format!("windows in {dir}")),
-            false => Found::Note(format!(
+            true => Foreseen::Ok(format!("windows in {dir}")),
+            false => Foreseen::Note(format!(
                 "windows in {dir}: this is on a disk, which makes calls slow; name a folder on tmpfs, such as /dev/shm"
             )),
         }
     }
 
-    fn foresee_functions(&self, dir: &Path) -> Found {
+    fn foresee_functions(&self, dir: &Path) -> Foreseen {
         let shown = format!("functions of {}", dir.display());
         if let Err(e) = std::fs::read_dir(dir) {
             return stops(StartError::folder("--functions", dir, e));
@@ -123,8 +123,8 @@ impl Config {
         let wrong: Vec<_> =
             all.iter().filter_map(|file| self.foresee_function(file).err()).collect();
         match wrong.is_empty() {
-            true => Found::Ok(format!("{shown}: {}", all.len())),
-            false => Found::Lacks(format!("{shown}: {}", wrong.join("; "))),
+            true => Foreseen::Ok(format!("{shown}: {}", all.len())),
+            false => Foreseen::Lacks(format!("{shown}: {}", wrong.join("; "))),
         }
     }
 
@@ -135,18 +135,21 @@ impl Config {
     }
 
     /// What services would have of their sandbox, by a trial.
-    fn foresee_sandbox(&self) -> Vec<Found> {
+    fn foresee_sandbox(&self) -> Vec<Foreseen> {
         let tried = match probe::try_out(&self.jail_program) {
             Ok(tried) => tried,
             // Why, the check of programs says.
             Err(_) if self.check_programs().is_err() => return vec![],
-            Err(e) => return vec![Found::Stops(format!("sandbox: no service would start: {e}"))],
+            Err(e) => {
+                return vec![Foreseen::Stops(format!("sandbox: no service would start: {e}"))];
+            }
         };
         let all = vfun_jail::Layer::ALL.len();
-        let mut said = vec![Found::Ok(format!("sandbox: {} of {all} layers", tried.layers.len()))];
+        let mut said =
+            vec![Foreseen::Ok(format!("sandbox: {} of {all} layers", tried.layers.len()))];
         let missing = tried.missing.iter().filter(|m| !self.without.contains(&m.layer));
         said.extend(
-            missing.map(|m| Found::Note(format!("sandbox without '{}': {}", m.layer, m.why))),
+            missing.map(|m| Foreseen::Note(format!("sandbox without '{}': {}", m.layer, m.why))),
         );
         said
     }

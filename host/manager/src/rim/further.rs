@@ -5,7 +5,7 @@
 //! not be made or its pages went away, is tried again now and then.
 
 use super::Daemon;
-use super::wiring::file::{Found, NotMade, make};
+use super::wiring::file::{NotMade, OldFile, make};
 use super::wiring::owner::Whose;
 use crate::admin::Reply;
 use crate::admin::window::{WindowPeer, WindowRow, device_id};
@@ -239,7 +239,7 @@ impl Daemon {
         let file = self.further_file(w)?;
         self.own_file(&Whose::Further(&w.name))?;
         let of = format_args!("window {}", w.name);
-        let fd = make(None, &file, &of, w.bytes, Found::Goes).map_err(|not| not_made(not, w))?;
+        let fd = make(None, &file, &of, w.bytes, OldFile::Goes).map_err(|not| not_made(not, w))?;
         let window = HostFurther::new(&w.name, fd, vms, (w.bytes, w.page))
             .map_err(|e| format!("the window {}: {e}", file.display()))?;
         self.further_up(window);
@@ -376,7 +376,7 @@ mod tests {
         let text = "name = \"w\"\npeers = [\"vm1\"]\nbytes = \"4 MiB\"\npages = \"2 MiB\"";
         let w = further_window(Path::new("w.toml"), text).unwrap();
         let said = |file: &str, bytes| {
-            let not = make(None, &dir.path().join(file), &"w", bytes, Found::Goes).err().unwrap();
+            let not = make(None, &dir.path().join(file), &"w", bytes, OldFile::Goes).err().unwrap();
             not_made(not, &w)
         };
         let (missing, short) = (said("nowhere/w", w.bytes), said("w", 1 << 50));

@@ -53,7 +53,7 @@ mod threads;
 mod wiring;
 
 pub use again::CHECK;
-pub use foresee::Found;
+pub use foresee::Foreseen;
 pub use setup::{Config, StartError, TlsFiles};
 
 use crate::core::ServiceId;

@@ -60,7 +60,7 @@ impl<T: InFile> Wiring for T {
         let folder = self.make_room(&file)?;
         let (bytes, origin) = (vm.vm.window_bytes, Self::TRANSPORT.row().origin);
         let of = format_args!("client {name}");
-        let fd = make(folder.as_ref(), &file, &of, origin + bytes, Found::Stays)?;
+        let fd = make(folder.as_ref(), &file, &of, origin + bytes, OldFile::Stays)?;
         let at = |e: &dyn std::fmt::Display| format!("the window {}: {e}", file.display());
         self.prefix(fd.as_fd(), bytes).map_err(|e| at(&e))?;
         let (memory, generation) = (Memory { file: fd, origin }, m.next_window_generation());
@@ -131,7 +131,7 @@ impl<T: InFile> Wiring for T {
 
 /// What becomes of what is in a file that is there already.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::rim) enum Found {
+pub(in crate::rim) enum OldFile {
     /// It stays, but for what is laid out anew.
     Stays,
     /// It goes: the window may have been another VM's.
@@ -165,7 +165,7 @@ pub(in crate::rim) fn make(
     file: &Path,
     of: &dyn std::fmt::Display,
     bytes: u64,
-    found: Found,
+    found: OldFile,
 ) -> Result<OwnedFd, NotMade> {
     let at = |what: &str, e: Errno| NotMade {
         sentence: format!("the window {} {what}: {}", file.display(), io::Error::from(e)),
@@ -208,7 +208,7 @@ pub(in crate::rim) fn make(
             of,
         );
         return Err(other.into());
-    } else if found == Found::Goes {
+    } else if found == OldFile::Goes {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&fd, hole, 0, bytes)
             .map_err(|e| at("cannot be emptied, so remove it", e))?;
