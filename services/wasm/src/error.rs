@@ -17,9 +17,7 @@ pub enum LoadError {
     #[error(
         "the module has {bytes} bytes, at most {MODULE_BYTES_MAX} are served: strip it (wasm-ld -s), or make it smaller"
     )]
-    TooLarge {
-        bytes: u64,
-    },
+    TooLarge { bytes: u64 },
     /// Something else.
     #[error("this is not a WebAssembly module: it does not begin with \\0asm and version 1")]
     NotWasm,

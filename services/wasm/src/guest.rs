@@ -5,7 +5,7 @@ use crate::limits::*;
 use crate::module::{Compiled, Module};
 use vfun_sdk::loader::{ArgsAt, OutAt};
 use vfun_sdk::service::Serve;
-use vfun_sdk::{Config, DriverError, CallOutcome, abi};
+use vfun_sdk::{CallOutcome, Config, DriverError, abi};
 use wasmtime::{Instance, Memory, Store, StoreLimits, StoreLimitsBuilder, Trap, TypedFunc};
 
 /// A channel's state: an instance with a memory of its own.

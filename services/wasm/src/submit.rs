@@ -14,12 +14,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vfun_sdk::loader::{ArgsAt, OutAt};
-use vfun_sdk::service::{ManagerLink, Engine, EngineInputs, Serve};
-use vfun_sdk::{Config, DriverError, CallOutcome, abi};
+use vfun_sdk::service::{Engine, EngineInputs, ManagerLink, Serve};
+use vfun_sdk::{CallOutcome, Config, DriverError, abi};
 use vfun_submit::limits::*;
 use vfun_submit::{Code, Op, Request};
 use vfun_supervise::submitted::{CODE_BYTES_MAX, VERDICT_MS, own_name};
-use vfun_supervise::{Offered, ModuleVerdict, ModuleRequest};
+use vfun_supervise::{ModuleRequest, ModuleVerdict, Offered};
 use vfun_window::{Access, Mapping};
 
 /// Checks and compiles what a client submits: the function `submit`.
