@@ -14,7 +14,7 @@ host_only=no
 [ "${1-}" = --host-only ] && host_only=yes
 bin=$PWD/target/release
 out=$PWD/target/demo
-scale=${SCALE:-0.05}
+scale=${SCALE:-0.02}
 port=${PORT:-}
 mkdir -p "$out"
 
@@ -83,7 +83,7 @@ manager=
 say "6. The published experiment: the same work in ever more calls, at $scale of the published size"
 domains=in-process,host-host,guest-host,guest-net
 [ "$host_only" = yes ] && domains=in-process,host-host
-show "$bin/vfun" bench domains --scale "$scale" --repeats "${REPEATS:-3}" --domain "$domains" \
+show "$bin/vfun" bench domains --scale "$scale" --repeats "${REPEATS:-7}" --domain "$domains" \
     --json "$out/domains.json" --csv "$out/domains.csv" --chart "$out/domains.png" --chart "$out/domains.svg"
 
 second=()
