@@ -122,8 +122,8 @@ impl Machine {
         Stop::of(left).ok_or_else(|| NoMachine::Stopped(format!("it left with {left}")))
     }
 
-    /// A store that ended a run is over for KVM as it runs the processor the next time:
-    /// only then its registers may be set anew.
+    /// Finishes the store that ended the last run. KVM completes such a store at the start of
+    /// the next run, and overwrites registers that were set before that.
     fn settle(&mut self) -> Result<(), NoMachine> {
         self.processor.set_kvm_immediate_exit(1);
         let ended = match self.processor.run() {

@@ -5,8 +5,8 @@ use crate::report::Function;
 use crate::{BenchError, Result};
 use std::time::{Duration, Instant};
 
-/// Time of the calls before those that count: a service that slept is awake, and what is
-/// learned of waiting, learned.
+/// How long calls are made before the timed ones. After them the service is awake, and both
+/// sides have learned how long to wait.
 const WARM_FOR: Duration = Duration::from_millis(1);
 /// Above so many repetitions, some milliseconds, one call is longer than a slice.
 const WARM_REPETITIONS: u64 = 200_000;

@@ -49,8 +49,8 @@ impl<T: Copy> Turns<T> {
     }
 }
 
-/// Runs so many turns. Who begins changes from turn to turn, as whoever comes second finds
-/// things warm. `slice` runs one of a variant in a turn and gives its figure; none if it
+/// Runs so many turns. The first variant changes from turn to turn, because the later ones find
+/// warm caches. `slice` runs one of a variant in a turn and gives its figure; none if it
 /// has none (it failed, and that was said).
 ///
 /// # Errors

@@ -45,8 +45,8 @@ pub struct Marks {
 pub struct Disturbance {
     /// Ticks that other machines took of the processors that count.
     pub stolen: u64,
-    /// Switches against the will of the threads that did the work, but for those that
-    /// other watched threads explain.
+    /// Involuntary context switches of the threads that did the work, without those that
+    /// other watched threads caused.
     pub switches: u64,
     /// How long they had to wait for a processor, but for the same.
     pub delayed: Duration,
@@ -64,8 +64,8 @@ impl Disturbance {
 
 impl Marks {
     /// What was counted between two moments. On each processor the thread that ran most did the
-    /// work. That another one of these threads kept it waiting is part of what is measured, be it of the
-    /// same program or of one that it talks with.
+    /// work. If another watched thread made it wait, that is part of what is measured: the two
+    /// threads may be of one program, or of two that talk with each other.
     pub fn since(&self, before: &Marks) -> Disturbance {
         let mut processors: BTreeMap<u64, Vec<Thread>> = BTreeMap::new();
         for (id, now) in &self.threads {

@@ -39,7 +39,7 @@ pub struct JailReport {
     pub call_ratio_high: Option<f64>,
     /// Pairs of slices that ran.
     pub pairs: u32,
-    /// Those that were dropped, as the kernel counted a disturbance.
+    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
     pub dropped: u32,
 }
 

@@ -47,7 +47,7 @@ pub struct QueuesRow {
     pub ratio_high: Option<f64>,
     /// Pairs of slices that ran.
     pub pairs: u32,
-    /// Those that were dropped, as the kernel counted a disturbance.
+    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
     pub dropped: u32,
 }
 

@@ -61,7 +61,7 @@ pub struct DomainRow {
     pub ratio_to_host_host_high: Option<f64>,
     /// Pairs of slices that ran; null without host-host.
     pub ratio_to_host_host_pairs: Option<u32>,
-    /// Those that were dropped, as the kernel counted a disturbance.
+    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
     pub ratio_to_host_host_dropped: Option<u32>,
     /// The paper's mean over its host-host mean.
     pub published_ratio_to_host_host: Option<f64>,
@@ -76,7 +76,7 @@ pub struct DomainRow {
     pub ratio_to_in_process_high: Option<f64>,
     /// Pairs of slices that ran.
     pub ratio_to_in_process_pairs: Option<u32>,
-    /// Those that were dropped.
+    /// Pairs of these that were dropped.
     pub ratio_to_in_process_dropped: Option<u32>,
     /// How often it was measured.
     pub repeats: u32,
@@ -244,7 +244,7 @@ pub struct LatencyRow {
     pub against_floor_high: Option<f64>,
     /// Pairs of slices that ran.
     pub against_floor_pairs: Option<u32>,
-    /// Those that were dropped, as the kernel counted a disturbance.
+    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
     pub against_floor_dropped: Option<u32>,
     /// How often it was measured.
     pub repeats: Option<u32>,
@@ -391,7 +391,7 @@ pub struct GrainRow {
     pub slowdown_high: Option<f64>,
     /// Pairs of slices that ran.
     pub pairs: u32,
-    /// Those that were dropped, as the kernel counted a disturbance.
+    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
     pub dropped: u32,
 }
 

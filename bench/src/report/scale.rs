@@ -68,7 +68,7 @@ pub struct ScaleRow {
     pub ratio_p99_high: Option<f64>,
     /// Pairs of slices that ran.
     pub pairs: u32,
-    /// Those that were dropped, as the kernel counted a disturbance.
+    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
     pub dropped: u32,
     /// A null call after a pause of 3 ms, which wakes the service: half took no longer.
     pub paced_p50_ns: Option<f64>,
@@ -82,7 +82,7 @@ pub struct ScaleRow {
     pub paced_ratio_high: Option<f64>,
     /// Pairs of slices that ran.
     pub paced_pairs: u32,
-    /// Those that were dropped.
+    /// Pairs of these that were dropped.
     pub paced_dropped: u32,
     /// Eight busy channels, or as many as there are: how many.
     pub busy: u32,

@@ -91,7 +91,7 @@ pub struct WaitingRow {
     pub ratio_high: Option<f64>,
     /// Pairs that ran.
     pub pairs: Option<u32>,
-    /// Those that were dropped, as the kernel counted a disturbance.
+    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
     pub dropped: Option<u32>,
     /// What `ratio` compares with.
     pub against: Option<String>,

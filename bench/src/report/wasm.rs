@@ -25,7 +25,7 @@ pub struct WasmRow {
     pub ratio_interval: Option<(f64, f64)>,
     /// Pairs of slices that ran.
     pub pairs: u32,
-    /// Those that were dropped, as the kernel counted a disturbance.
+    /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
     pub dropped: u32,
 }
 

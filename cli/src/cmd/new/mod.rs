@@ -11,7 +11,7 @@ Examples:
   vfun new total --lang c && cd total && make test && make
   vfun new total --lang rust --source ~/virtfun
   vfun new total --lang wasm --dir modules/total
-C, Python and WebAssembly need VirtFun's headers, as `make install` and the package virtfun-guest
+C, Python and WebAssembly need VirtFun's headers, as `make install` and the package libvfun-dev
 install them; Rust needs its source. README.md in the folder has the commands that follow.";
 
 /// The folder of VirtFun's source tree that shows that one is there.
