@@ -16,8 +16,12 @@ pub struct Process {
     pub descriptors: usize,
     /// Threads.
     pub threads: usize,
-    /// Resident memory, KiB.
+    /// Resident memory, KiB: its own, and pages of files and windows that it touched.
     pub resident_kib: u64,
+    /// Of that, memory that belongs to this process alone (heap, stacks), KiB.
+    pub own_kib: u64,
+    /// Mappings.
+    pub maps: usize,
 }
 
 impl Process {
@@ -31,14 +35,20 @@ impl Process {
         let count = |folder: &str| {
             std::fs::read_dir(format!("/proc/{pid}/{folder}")).map_or(0, Iterator::count)
         };
-        let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-        let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let kib = |name: &str| -> Option<u64> {
+            let line = status.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
+            line.trim().strip_suffix(" kB")?.parse().ok()
+        };
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
         Some(Process {
             pid,
             started: fields.get(19)?.parse().ok()?,
             descriptors: count("fd"),
             threads: count("task"),
-            resident_kib: pages * 4,
+            resident_kib: kib("VmRSS")?,
+            own_kib: kib("RssAnon")?,
+            maps: maps.lines().count(),
         })
     }
 }
@@ -211,5 +221,23 @@ impl Before {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_its_own_is_seen_to_grow() {
+        const KIB: u64 = 64 << 10;
+        let me = || Process::of(std::process::id()).unwrap();
+        let before = me();
+        let kept = std::hint::black_box(vec![1u8; (KIB << 10) as usize]);
+        let after = me();
+        assert!(after.own_kib > before.own_kib + KIB * 9 / 10, "{before:?} {after:?}");
+        assert!(after.own_kib < after.resident_kib && after.maps > 10, "{after:?}");
+        drop(kept);
+        assert!(me().own_kib < after.own_kib - KIB * 9 / 10);
     }
 }

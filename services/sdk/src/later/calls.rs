@@ -209,12 +209,18 @@ impl HeldCall {
     pub fn key(&self) -> Key {
         self.place.key
     }
+
+    /// An answer that is given from now on is refused. One that was accepted before is
+    /// among [`OpenCalls::answers`], if they are taken after this.
+    pub fn refuse(&self) {
+        self.place.open.store(false, Ordering::Relaxed);
+    }
 }
 
 impl Drop for HeldCall {
     /// Nobody waits for its answer any more.
     fn drop(&mut self) {
-        self.place.open.store(false, Ordering::Relaxed);
+        self.refuse();
     }
 }
 

@@ -19,7 +19,7 @@ struct Cell {
     cell: usize,
     /// When it is past its deadline, ns.
     due: u64,
-    _held: HeldCall,
+    held: HeldCall,
 }
 
 impl OpenCells {
@@ -48,7 +48,7 @@ impl OpenCells {
             WaitsFor::Begun => begun.saturating_add(self.deadline),
             WaitsFor::Event => u64::MAX,
         };
-        self.held.insert(key, Cell { cell, due, _held: held });
+        self.held.insert(key, Cell { cell, due, held });
         Some(key.0)
     }
 
@@ -80,7 +80,13 @@ impl OpenCells {
         self.calls.wait(limit);
     }
 
-    /// Answers go nowhere from now on.
+    /// Refuses answers from now on. Those that were accepted before are still there to
+    /// be published: a driver that was told "answered" must not be wrong.
+    pub fn refuse(&self) {
+        self.held.values().for_each(|cell| cell.held.refuse());
+    }
+
+    /// Lets go of all calls. Answers that were not published go nowhere.
     pub fn cancel(&mut self) {
         self.held.clear();
     }
@@ -124,6 +130,33 @@ mod tests {
         open.hold(0, 0, 0);
         open.cancel();
         assert!(!call.is_open() && call.answer(&[]).is_err() && !open.has_answers());
+    }
+
+    /// A driver's thread answers while the channel is left, over and over.
+    #[test]
+    fn an_answer_that_was_accepted_is_never_lost() {
+        const ROUNDS: u64 = 20_000;
+        let calls = OpenCalls::new(|| ());
+        let mut open = OpenCells::new(calls.clone(), Duration::from_secs(1));
+        let (sender, handles) = std::sync::mpsc::sync_channel::<crate::Answerer>(0);
+        let driver = std::thread::spawn(move || {
+            handles.into_iter().map(|call| call.answer(b"a").is_ok()).collect::<Vec<_>>()
+        });
+        let mut published = vec![];
+        for round in 0..ROUNDS {
+            let call = calls.later(WaitsFor::Event).unwrap();
+            open.hold(0, 0, 0);
+            sender.send(call).unwrap();
+            (0..round % 64).for_each(|_| std::hint::spin_loop());
+            let before = open.answers().count();
+            open.refuse();
+            published.push(before + open.answers().count() == 1);
+            open.cancel();
+        }
+        drop(sender);
+        let accepted = driver.join().unwrap();
+        assert_eq!(accepted, published);
+        assert!(accepted.contains(&true), "no answer came in time");
     }
 
     #[test]

@@ -102,6 +102,11 @@ impl<I: Serve> Calls<I> {
             let left = Duration::from_nanos(due.saturating_sub(clock::now()));
             self.open.wait(left.min(SLICE));
         }
+        // A driver may have answered since the last look: what it was told counts.
+        self.open.refuse();
+        if self.publish_answers(false) && self.server.must_ring() {
+            self.ring();
+        }
         self.open.cancel();
     }
 
