@@ -1,0 +1,16 @@
+//! Which VM holds which virtual function (VF) of a network card, and how a VF goes from
+//! one VM to another without losing a packet.
+//!
+//! [`Nics`] is a pure state machine: events and the time in, actions out. The process
+//! `vfun-nics` (`host/nicd`) is the world around it. The contest for VFs is the engine of
+//! `vfun-leases`; this crate feeds it with what the host counted, and carries its moves
+//! out.
+
+#![forbid(unsafe_code)]
+
+pub mod declared;
+pub mod event;
+pub mod notes;
+pub mod relay;
+
+pub use event::{Action, AgentId, Event, Op, OpId, PoolName, VfFound, VfId, VmFound};
