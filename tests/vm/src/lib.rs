@@ -7,6 +7,8 @@ pub mod debian;
 pub mod fakehost;
 pub mod libvirt;
 pub mod module;
+pub mod netns;
+pub mod pinger;
 pub mod users;
 
 use std::path::PathBuf;

@@ -9,6 +9,7 @@ mod libvirt;
 mod module;
 mod module_host;
 mod module_ranges;
+mod nics;
 mod raw;
 mod submit;
 mod transports;
