@@ -448,6 +448,11 @@ impl Engine {
         }
     }
 
+    /// The VF that a grant holds.
+    pub fn held_by(&self, id: GrantId) -> Option<Vf> {
+        self.entry(*self.places.get(&id)?)?.vf
+    }
+
     /// All grants that compete.
     pub fn grants(&self) -> impl Iterator<Item = GrantId> + '_ {
         self.places.keys().copied()

@@ -55,6 +55,10 @@ pub enum VmFound {
 
 /// Something happened. The caller gives the time with it: ms of a clock that only goes
 /// forward, the same one after a restart of the process.
+///
+/// What is said of one VM ([`Event::VmFound`], [`Event::Deleted`], and [`Event::Done`] of
+/// its plugs and unplugs) comes in the order in which it came about: one worker a VM.
+/// The core takes a VF for gone only by what was said after its last plug was answered.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// Time went on; at [`due_ms`](crate::Nics::due_ms) at the latest.
@@ -69,7 +73,8 @@ pub enum Event {
     VmDeclared(VmName, Vm),
     /// A VM is taken away: its VF is taken from it first.
     VmRemoved(VmName),
-    /// What the hypervisor says of a VM, asked by [`Op::Inspect`] or by itself.
+    /// What the hypervisor says of a VM, asked by [`Op::Inspect`] or by itself. It is the
+    /// answer to an inspection that is under way.
     VmFound(VmName, VmFound),
     /// QEMU said that a VF's device is gone from a VM (`DEVICE_DELETED`).
     Deleted(VmName, VfId),
@@ -80,7 +85,8 @@ pub enum Event {
     /// (`None`: this card does not count). A count that went back begins anew.
     Counted(VmName, HostCounts),
     /// What a VM's port enforces that a VF could not (filters, mirrors, rules of the
-    /// switch), a sentence each; empty: nothing.
+    /// switch), a sentence each; empty: nothing. A VM gets no VF before this was said once
+    /// (unless it is declared with `bypass_filters`).
     Filters(VmName, Vec<String>),
     /// Something that was to be done is done, or was not possible.
     Done(OpId, Result<(), String>),
@@ -125,6 +131,7 @@ pub enum Op {
     /// Take everything away that its last owner left: reset it, and its MAC address, VLAN
     /// and rate.
     Reset { vf: VfId },
-    /// Ask the hypervisor what is plugged in.
+    /// Ask the hypervisor what is plugged in. Answered by [`Event::VmFound`], or by
+    /// [`Event::Done`] with an error.
     Inspect { vm: VmName },
 }

@@ -8,9 +8,21 @@
 
 #![forbid(unsafe_code)]
 
+mod check;
+mod contest;
 pub mod declared;
 pub mod event;
+mod hear;
+mod hindrance;
+pub mod limits;
+mod nics;
 pub mod notes;
 pub mod relay;
+mod step;
+mod traffic;
+mod vf;
+pub mod view;
+mod vm;
 
 pub use event::{Action, AgentId, Event, Op, OpId, PoolName, VfFound, VfId, VmFound};
+pub use nics::Nics;
