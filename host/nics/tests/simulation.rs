@@ -2,6 +2,7 @@
 //! asserted in `world/hands.rs`: a VF in two VMs, one that is plugged in dirty, a VM with
 //! two VFs, an op without its note, two ops of one VF at once.
 
+#[allow(dead_code, reason = "the tests of single behaviours use the rest")]
 mod world;
 
 use world::{Faults, World};
@@ -11,7 +12,7 @@ fn one(seed: u64) {
     let (vms, vfs) = [(3, 1), (6, 2), (8, 4), (3, 4)][(seed % 4) as usize];
     let mut w = World::new(seed, vms, vfs, World::pool());
     w.faults = Faults::many();
-    if seed % 5 == 0 {
+    if seed.is_multiple_of(5) {
         // No process dies: longer runs between two starts.
         w.faults.crash = 0;
     }

@@ -19,7 +19,7 @@ pub struct Guest {
     pub agent: Option<AgentId>,
     pub order: Option<Order>,
     pub path: Path,
-    /// Its agent takes orders in and does nothing.
+    /// Its agent reads no orders.
     pub lazy: bool,
     /// Its agent comes back so often, ms; 0 for never.
     pub reconnects_ms: u64,
@@ -28,11 +28,13 @@ pub struct Guest {
     pub lie: u64,
     pub mac: String,
     pub card_counts: bool,
+    /// What its port enforces; none while nobody has read that.
+    pub rules: Option<Vec<String>>,
     pub claimed: u64,
     pub tap_packets: u64,
     pub vf_packets: u64,
     agents: u64,
-    told: Option<Report>,
+    pub told: Option<Report>,
 }
 
 pub fn vm_name(n: usize) -> VmName {
@@ -73,6 +75,7 @@ impl Guest {
             lie: 1,
             mac,
             card_counts: true,
+            rules: Some(vec![]),
             claimed: 0,
             tap_packets: 0,
             vf_packets: 0,
@@ -105,7 +108,7 @@ impl Guest {
 
     fn report(&self) -> Report {
         Report {
-            order: self.order.as_ref().map_or(0, |order| order.number),
+            order: self.order.as_ref().filter(|_| !self.lazy).map_or(0, |order| order.number),
             agent: "0.1.0".into(),
             bond: "bond0".into(),
             mode: Mode::Bond,

@@ -231,8 +231,6 @@ impl World {
         if !g.answers || !g.runs || !g.plugged.contains(vf) {
             return Err("no such device".into());
         }
-        let card = self.cards.get_mut(vf).unwrap();
-        card.moves.extend(card.joined_ms);
         if fails || g.ignores_unplug {
             return Ok(());
         }
@@ -246,6 +244,8 @@ impl World {
         if !g.runs || !g.plugged.remove(vf) {
             return;
         }
+        self.cards.get_mut(vf).unwrap().moves.push(self.now);
+        let g = &self.guests[vm];
         if g.answers && !self.unlucky(self.faults.lose_event) {
             self.worker_says(vm, Event::Deleted(vm.clone(), vf.clone()));
         }

@@ -28,7 +28,7 @@ pub struct Card {
     pub prepared_for: Option<VmName>,
     /// When its holder's agent began to use it.
     pub joined_ms: Option<u64>,
-    /// It was taken from a VM that did all that it should, at these times.
+    /// A VM let go of it at these times.
     pub moves: Vec<u64>,
     pub resets_fail: bool,
 }
@@ -102,6 +102,8 @@ impl World {
     /// Starts the allocator anew, with the notes that are on disk.
     pub fn start_process(&mut self) {
         self.process += 1;
+        // A start takes some time.
+        self.now += 1;
         self.outstanding.clear();
         self.leave_jobs_behind();
         self.nics = Nics::new(self.now, self.disk.clone());
@@ -115,7 +117,15 @@ impl World {
         self.scan();
         for name in self.guests.keys().cloned().collect::<Vec<_>>() {
             self.tell_agent(&name);
-            self.hear(Event::Filters(name, vec![]));
+        }
+    }
+
+    /// What ports enforce, as it is read now and then.
+    fn read_rules(&mut self) {
+        for name in self.guests.keys().cloned().collect::<Vec<_>>() {
+            if let Some(rules) = self.guests[&name].rules.clone() {
+                self.hear(Event::Filters(name, rules));
+            }
         }
     }
 
@@ -135,6 +145,7 @@ impl World {
             let list = if pool == POOL { found.clone() } else { vec![] };
             self.hear(Event::Vfs(pool, list));
         }
+        self.read_rules();
     }
 
     /// Gives the core an event and does what it says, or dies in the middle of that.
@@ -240,6 +251,6 @@ impl World {
         self.declared.insert(vm_name(n));
         let declared = self.guest(n).declared.clone();
         self.hear(Event::VmDeclared(vm_name(n), declared));
-        self.hear(Event::Filters(vm_name(n), vec![]));
+        self.read_rules();
     }
 }
