@@ -41,6 +41,27 @@ pub struct VmEntry {
 }
 
 impl Declarations {
+    /// Checks what a file says: people may have changed it.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, entry) in &self.pools {
+            check_name("pool", name)?;
+            check_pool(&entry.pool).map_err(|why| format!("pool {name}: {why}"))?;
+        }
+        for (at, entry) in self.vms.iter().enumerate() {
+            check_vm_name(&entry.name)?;
+            check_vm(&entry.vm).map_err(|why| format!("VM {}: {why}", entry.name))?;
+            for other in &self.vms[..at] {
+                if other.name == entry.name {
+                    return Err(format!("VM {} is there twice", entry.name));
+                }
+                if let Some(what) = shared(&other.vm, &entry.vm) {
+                    return Err(format!("VMs {} and {} both have {what}", other.name, entry.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// A VM that is declared and not about to leave.
     pub fn vm(&mut self, name: &VmName) -> Result<&mut VmEntry, String> {
         match self.vms.iter_mut().find(|v| v.name == *name) {
@@ -48,7 +69,9 @@ impl Declarations {
                 "VM {name} is being taken away: it has a VF still. Wait until `vfun nics list` shows it no more"
             )),
             Some(entry) => Ok(entry),
-            None => Err(format!("VM {name} is not declared: `vfun nics add` declares it, `vfun nics list` shows those that are")),
+            None => Err(format!(
+                "VM {name} is not declared: `vfun nics add` declares it, `vfun nics list` shows those that are"
+            )),
         }
     }
 
@@ -59,19 +82,23 @@ impl Declarations {
                 "pool {name} is being taken away: VMs have VFs of it still. Wait until `vfun nics pool list` shows it no more"
             )),
             Some(entry) => Ok(entry),
-            None => Err(format!("there is no pool {name}: `vfun nics pool add` makes one, `vfun nics pool list` shows those that there are")),
+            None => Err(format!(
+                "there is no pool {name}: `vfun nics pool add` makes one, `vfun nics pool list` shows those that there are"
+            )),
         }
     }
 
     /// Declares a pool, or changes its settings.
     pub fn add_pool(&mut self, name: &str, pool: Pool) -> Result<(), String> {
-        names::check(name).map_err(|e| format!("the name of a pool, '{name}': {e}"))?;
+        check_name("pool", name)?;
         check_pool(&pool)?;
         if let Some(there) = self.pools.get(name) {
             let source = there.pool.source.clone();
             self.pool(name)?;
             if source != pool.source {
-                return Err(format!("pool {name} has other VFs: take it away first (`vfun nics pool remove {name}`), or choose another name"));
+                return Err(format!(
+                    "pool {name} has other VFs: take it away first (`vfun nics pool remove {name}`), or choose another name"
+                ));
             }
         } else if self.pools.len() >= POOLS_MAX {
             return Err(format!("there are {POOLS_MAX} pools already, the most that there can be"));
@@ -89,9 +116,7 @@ impl Declarations {
 
     /// Declares a VM, or changes its settings. Its rule, reserve and cap stay.
     pub fn add_vm(&mut self, name: &VmName, mut vm: Vm) -> Result<&Vm, String> {
-        for part in [&name.client, &name.vm] {
-            names::check(part).map_err(|e| format!("the name of a VM, '{part}': {e}"))?;
-        }
+        check_vm_name(name)?;
         check_vm(&vm)?;
         self.pool(&vm.pool)?;
         let others = self.vms.iter().filter(|v| v.name != *name);
@@ -104,7 +129,9 @@ impl Declarations {
             Some(at) => {
                 let there = &self.vm(name)?.vm;
                 if there.pool != vm.pool || there.hypervisor != vm.hypervisor {
-                    return Err(format!("VM {name} is declared with another pool or hypervisor: take it away first (`vfun nics remove {name}`)"));
+                    return Err(format!(
+                        "VM {name} is declared with another pool or hypervisor: take it away first (`vfun nics remove {name}`)"
+                    ));
                 }
                 vm.rule = there.rule;
                 vm.reserve_percent = there.reserve_percent;
@@ -141,6 +168,15 @@ impl Declarations {
     }
 }
 
+fn check_name(what: &str, name: &str) -> Result<(), String> {
+    names::check(name).map_err(|e| format!("the name of a {what}, '{name}': {e}"))
+}
+
+fn check_vm_name(name: &VmName) -> Result<(), String> {
+    check_name("client", &name.client)?;
+    check_name("VM", &name.vm)
+}
+
 /// What two VMs cannot both have.
 fn shared(a: &Vm, b: &Vm) -> Option<&'static str> {
     match (&a.hypervisor, &b.hypervisor) {
@@ -168,7 +204,9 @@ fn check_pool(pool: &Pool) -> Result<(), String> {
             }
             let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             if model.is_empty() || model.len() > 64 || !model.chars().all(fits) {
-                return Err(format!("'{model}' is no device model of QEMU; `qemu-system-x86_64 -device help` shows them"));
+                return Err(format!(
+                    "'{model}' is no device model of QEMU; `qemu-system-x86_64 -device help` shows them"
+                ));
             }
         }
     }
@@ -208,7 +246,8 @@ fn check_vm(vm: &Vm) -> Result<(), String> {
         Hypervisor::Qmp { socket } => check_socket(socket),
         Hypervisor::Libvirt { domain } => {
             let bad = domain.is_empty() || domain.len() > 256 || domain.contains(char::is_control);
-            bad.then_some(()).map_or(Ok(()), |()| Err(format!("'{domain}' is no domain of libvirt")))
+            bad.then_some(())
+                .map_or(Ok(()), |()| Err(format!("'{domain}' is no domain of libvirt")))
         }
         Hypervisor::External => Ok(()),
     }
@@ -300,6 +339,20 @@ mod tests {
             assert!(all.add_vm(&name, other).unwrap_err().contains("already"));
         }
         all.add_vm(&name, vm(2)).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_people_changed_is_checked() {
+        let mut all = declared();
+        assert_eq!(all.check(), Ok(()));
+        all.vms.push(all.vms[0].clone());
+        assert!(all.check().unwrap_err().contains("twice"));
+        all.vms[1].name = VmName::new("b", "b");
+        assert!(all.check().unwrap_err().contains("both have"));
+        all.vms[1].vm = vm(2);
+        assert_eq!(all.check(), Ok(()));
+        all.vms[1].name.vm = "../b".into();
+        assert!(all.check().is_err());
     }
 
     #[test]

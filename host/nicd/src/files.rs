@@ -84,13 +84,16 @@ impl Files {
     /// What is declared; nothing where there is no file.
     pub fn declared(&self) -> Result<Declarations, String> {
         let path = self.declared_file();
-        let declared: Option<Declarations> = read(&path).map_err(|why| {
+        let checked = |all: Option<Declarations>| {
+            let all = all.unwrap_or_default();
+            all.check().map(|()| all)
+        };
+        read(&path).and_then(checked).map_err(|why| {
             format!(
                 "{}: {why}. It says which pools and VMs are declared. Mend it; or remove it and declare them again with `vfun nics pool add` and `vfun nics add`",
                 path.display()
             )
-        })?;
-        Ok(declared.unwrap_or_default())
+        })
     }
 
     pub fn write_declared(&self, declared: &Declarations) -> Result<(), String> {

@@ -242,7 +242,10 @@ mod tests {
         assert_eq!(has(&mut orders), [vf()]);
         // Taken back before it was answered: it may have been plugged in.
         let events = orders.unplug(&vm(), &vf(), OpId(2));
-        assert!(matches!(&events[..], [Event::Done(OpId(1), Err(_)), Event::Done(OpId(2), Ok(()))]));
+        assert!(matches!(
+            &events[..],
+            [Event::Done(OpId(1), Err(_)), Event::Done(OpId(2), Ok(()))]
+        ));
         assert_eq!(has(&mut orders), [vf()]);
         let n = only(&orders);
         let events = orders.answer(n, Outcome::Done).unwrap();
@@ -267,7 +270,10 @@ mod tests {
         orders.plug(&vm(), device(), OpId(1));
         let n = only(&orders);
         let events = orders.answer(n, Outcome::Ended).unwrap();
-        assert!(matches!(&events[..], [Event::Done(OpId(1), Err(_)), Event::VmFound(_, VmFound::Ended)]));
+        assert!(matches!(
+            &events[..],
+            [Event::Done(OpId(1), Err(_)), Event::VmFound(_, VmFound::Ended)]
+        ));
         assert!(orders.list().is_empty() && has(&mut orders).is_empty());
     }
 }

@@ -53,7 +53,9 @@ impl Ports {
     /// Starts the thread.
     pub fn watch(&self, sys: PathBuf, hearing: Hearing) -> std::io::Result<()> {
         let ports = self.clone();
-        std::thread::Builder::new().name("ports".into()).spawn(move || ports.run(&sys, &hearing))?;
+        std::thread::Builder::new()
+            .name("ports".into())
+            .spawn(move || ports.run(&sys, &hearing))?;
         Ok(())
     }
 

@@ -15,8 +15,8 @@ case "$2" in
     attach-device) xml=$(cat); id=$(echo "$xml" | sed "s/.*alias name='\([^']*\)'.*/\1/")
         if [ -e @DIR@/fails ]; then echo "error: End of file while reading data" >&2; exit 1; fi
         echo "$xml" > "@DIR@/dom/$id" ;;
-    detach-device-alias) if [ -e "@DIR@/dom/$5" ]; then rm "@DIR@/dom/$5"
-        else echo "error: device not found: no device found with alias $5" >&2; exit 1; fi ;;
+    detach-device-alias) if [ -e "@DIR@/dom/$6" ]; then rm "@DIR@/dom/$6"
+        else echo "error: device not found: no device found with alias $6" >&2; exit 1; fi ;;
 esac
 "#;
 

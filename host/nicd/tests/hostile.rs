@@ -29,7 +29,9 @@ fn a_qemu_that_talks_without_end_is_disconnected_and_holds_nobody_up() {
 fn nonsense_on_both_sockets_is_answered_or_left_out() {
     let mut stand = Stand::new(1);
     stand.start();
-    for packet in [&b"{}"[..], b"\xff\xff", &[b'['; 8 << 10], b"{\"vm\":{\"client\":\"a\",\"vm\":\"b\"}}"] {
+    for packet in
+        [&b"{}"[..], b"\xff\xff", &[b'['; 8 << 10], b"{\"vm\":{\"client\":\"a\",\"vm\":\"b\"}}"]
+    {
         stand.manager().say(packet);
     }
     let asked = |line: &[u8]| {

@@ -1,12 +1,21 @@
 //! The program is killed with -9 before and after each effect of a move: on QEMU, and on the
 //! agents. Its notes are written before; the next one goes on from them.
 
-use crate::stand::Stand;
+use crate::stand::{Stand, vm};
 use std::sync::atomic::Ordering;
+use vfun_nicd::ask::{Answer, Ask};
 use vfun_nics::declared::Rule;
 
 /// More than a move has.
 const EFFECTS_MAX: u64 = 200;
+
+/// Tells the program something. Where it was killed meanwhile it is told again later.
+fn tell(stand: &Stand, ask: &Ask) {
+    match stand.ask(ask) {
+        Ok(Answer::Refused { sentence }) => panic!("{ask:?}: {sentence}"),
+        Ok(_) | Err(_) => {}
+    }
+}
 
 /// Moves a VF from one VM to the other and kills the program at this effect. False: the move
 /// had no such effect.
@@ -29,14 +38,15 @@ fn moved(at: u64) -> bool {
         });
     };
     step(&mut stand, 0, &|s| {
-        s.pool(1);
-        s.add(0);
-        s.add(1);
-        s.rule(0, Rule::Pinned);
+        tell(s, &Stand::a_pool(1));
+        for n in [0, 1] {
+            tell(s, &Ask::AddVm { name: vm(n), vm: s.declared(n) });
+        }
+        tell(s, &Ask::SetRule { name: vm(0), rule: Rule::Pinned });
     });
     step(&mut stand, 1, &|s| {
-        s.rule(0, Rule::None);
-        s.rule(1, Rule::Pinned);
+        tell(s, &Ask::SetRule { name: vm(0), rule: Rule::Banned });
+        tell(s, &Ask::SetRule { name: vm(1), rule: Rule::Pinned });
     });
     stand.check_owners();
     assert!(stand.qemus[0].devices().is_empty());

@@ -42,7 +42,7 @@ fn a_qemu_that_dies_leaves_its_vf_to_another() {
 }
 
 #[test]
-fn a_vm_without_agent_loses_its_vf_and_one_that_holds_on_keeps_it_from_others() {
+fn a_guest_that_holds_on_keeps_its_vf_from_others() {
     let mut stand = two_vms();
     stand.qemus[0].hold_on(true);
     stand.rule(0, Rule::Banned);
@@ -143,6 +143,10 @@ fn a_program_of_others_plugs_and_unplugs() {
     stand.rule(0, Rule::Banned);
     let unplug = next(&mut stand, |w| *w == Wanted::Unplug { vf: VfId("p-0".into()) });
     stand.must(&Ask::Done { order: unplug.order, outcome: Outcome::Done });
-    assert!(stand.refused(&Ask::Done { order: unplug.order, outcome: Outcome::Done }).contains("no order"));
+    assert!(
+        stand
+            .refused(&Ask::Done { order: unplug.order, outcome: Outcome::Done })
+            .contains("no order")
+    );
     stand.until("the VF is free", |s| s.try_view().unwrap().pools[0].vfs[0].state == "free");
 }

@@ -46,7 +46,7 @@ impl Card<'_> {
 
 fn declare(stand: &Stand) {
     let mut pool = Pool::new(Source::Sriov { pf: "eth2".into() });
-    pool.policy = vfun_leases::Policy::None;
+    pool.policy = vfun_leases::Policy::Fair;
     (pool.interval_ms, pool.tenure_ms) = (1000, 1000);
     stand.must(&Ask::AddPool { name: "p".into(), pool });
 }

@@ -160,7 +160,9 @@ impl Allocator {
         Ok(Ok(match begins {
             true => {
                 self.hear(Event::MigrationBegins(name.clone()))?;
-                format!("VM {name} gives its VF back, and gets none until `vfun nics migrate {name} --ended`")
+                format!(
+                    "VM {name} gives its VF back, and gets none until `vfun nics migrate {name} --ended`"
+                )
             }
             false => {
                 self.hear(Event::MigrationEnded(name.clone()))?;

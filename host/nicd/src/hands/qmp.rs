@@ -3,9 +3,7 @@
 mod connection;
 
 use super::{Device, Hands, Kind, SaidByVm, device_id, vf_of_device};
-use crate::limits::{
-    LOOK_AT_VM, QMP_ABSENT, QMP_ABSENT_PAUSE, QMP_AGAIN, QMP_ANSWER, QMP_PLUG,
-};
+use crate::limits::{LOOK_AT_VM, QMP_ABSENT, QMP_ABSENT_PAUSE, QMP_AGAIN, QMP_ANSWER, QMP_PLUG};
 use connection::{Absent, Connection, QmpTrouble};
 use serde_json::{Value, json};
 use std::os::fd::BorrowedFd;
@@ -28,7 +26,14 @@ pub struct Qmp {
 
 impl Qmp {
     pub fn new(socket: PathBuf) -> Self {
-        Qmp { socket, connection: None, again: None, process: None, said: vec![], left_behind: vec![] }
+        Qmp {
+            socket,
+            connection: None,
+            again: None,
+            process: None,
+            said: vec![],
+            left_behind: vec![],
+        }
     }
 
     /// Connects, if it is not. None: no QEMU is there.

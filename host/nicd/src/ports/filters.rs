@@ -115,7 +115,8 @@ fn queue_rules(
     for queue in list(queues).iter().filter(|q| q["dev"] == port.tap.as_str()) {
         let kind = queue["kind"].as_str().unwrap_or("unknown");
         if HOOKS.contains(&kind) {
-            for hook in ["ingress", "egress"].into_iter().take(if kind == "clsact" { 2 } else { 1 }) {
+            for hook in ["ingress", "egress"].into_iter().take(if kind == "clsact" { 2 } else { 1 })
+            {
                 match filters(&port.tap, hook) {
                     Ok(filters) if list(&filters).is_empty() => {}
                     Ok(_) => found.push(format!("its tap has filters of tc ({hook})")),
@@ -152,10 +153,9 @@ fn vlan_rules(port: &Port, vlans: &Value, own: u16) -> Option<String> {
     }
     let names: Vec<String> = there.iter().map(|v| v["vlan"].to_string()).collect();
     Some(match port.vlan {
-        Some(vlan) => format!(
-            "its port is in the VLANs [{}], and VLAN {vlan} is declared",
-            names.join(", ")
-        ),
+        Some(vlan) => {
+            format!("its port is in the VLANs [{}], and VLAN {vlan} is declared", names.join(", "))
+        }
         None => format!(
             "its port is in the VLANs [{}]; declare the VM with --vlan if it is one, untagged",
             names.join(", ")
@@ -230,7 +230,8 @@ mod tests {
         assert!(vlan_rules(&port(Some(7), None), &one(1), 1).is_some());
         let tagged = json!([{"ifname": "t1", "vlans": [{"vlan": 7}]}]);
         assert!(vlan_rules(&port(Some(7), None), &tagged, 1).is_some());
-        let range = json!([{"ifname": "t1", "vlans": [{"vlan": 1, "vlanEnd": 9, "flags": untagged}]}]);
+        let range =
+            json!([{"ifname": "t1", "vlans": [{"vlan": 1, "vlanEnd": 9, "flags": untagged}]}]);
         assert!(vlan_rules(&port(None, None), &range, 1).is_some());
     }
 

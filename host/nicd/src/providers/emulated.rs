@@ -25,9 +25,10 @@ pub fn tap_name(vf: &VfId) -> String {
         return name;
     }
     // FNV-1a: the same name each time, and another for another VF.
-    let hash = vf.0.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = vf
+        .0
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     format!("vt-{:012x}", hash >> 16)
 }
 
@@ -64,9 +65,8 @@ impl Provider for Emulated {
         let found = |vf: VfId| {
             let tap = self.tap(&vf);
             let (there, ours) = (tap.is_there(), tap.is_tap());
-            let unusable = (there && !ours).then(|| {
-                format!("there is an interface {} that is no tap; rename it", tap.name())
-            });
+            let unusable = (there && !ours)
+                .then(|| format!("there is an interface {} that is no tap; rename it", tap.name()));
             VfFound { vf, unusable, clean: !there }
         };
         Ok(self.ids().map(found).collect())

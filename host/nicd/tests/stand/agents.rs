@@ -13,7 +13,6 @@ use vfun_nics::relay::{Agent, PACKET_BYTES, ToManager, ToNics};
 struct Shared {
     socket: OwnedFd,
     orders: Mutex<Vec<Option<Order>>>,
-    silent: Mutex<Vec<bool>>,
     qemus: Vec<Arc<Qemu>>,
     killer: Arc<Killer>,
     first_id: u64,
@@ -30,7 +29,6 @@ impl Manager {
         let shared = Arc::new(Shared {
             socket,
             orders: Mutex::new(vec![None; n]),
-            silent: Mutex::new(vec![false; n]),
             qemus,
             killer,
             first_id: id,
@@ -46,11 +44,6 @@ impl Manager {
             }
         });
         Manager(shared)
-    }
-
-    /// The VM has no agent from now on, or has one again.
-    pub fn silence(&self, n: usize, silent: bool) {
-        self.0.silent.lock().unwrap()[n] = silent;
     }
 
     /// Ends as a manager that dies.
@@ -102,8 +95,7 @@ impl Shared {
             trouble: None,
         };
         let agent = Agent { id: AgentId(self.first_id + n as u64), report: Some(report) };
-        let silent = self.silent.lock().unwrap()[n];
-        let word = ToNics { vm: vm(n), agent: (!silent).then_some(agent) };
+        let word = ToNics { vm: vm(n), agent: Some(agent) };
         let _ = send(&self.socket, &serde_json::to_vec(&word).unwrap(), SendFlags::NOSIGNAL);
     }
 }

@@ -189,10 +189,15 @@ impl Stand {
     }
 
     pub fn pool(&self, vfs: u16) {
+        self.must(&Self::a_pool(vfs));
+    }
+
+    /// A pool `p` of emulated VFs.
+    pub fn a_pool(vfs: u16) -> Ask {
         let mut pool = Pool::new(Source::Emulated { vfs, model: "igb".into() });
-        pool.policy = vfun_leases::Policy::None;
+        pool.policy = vfun_leases::Policy::Fair;
         (pool.interval_ms, pool.tenure_ms) = (1000, 1000);
-        self.must(&Ask::AddPool { name: "p".into(), pool });
+        Ask::AddPool { name: "p".into(), pool }
     }
 
     /// What VM `n` is declared as.
@@ -245,7 +250,12 @@ impl Stand {
         for a in &spans {
             for b in &spans {
                 let apart = a.2.is_some_and(|end| end <= b.1) || b.2.is_some_and(|end| end <= a.1);
-                assert!(a.3 == b.3 || a.0 != b.0 || apart, "{} has two owners\n{}", a.0, self.log());
+                assert!(
+                    a.3 == b.3 || a.0 != b.0 || apart,
+                    "{} has two owners\n{}",
+                    a.0,
+                    self.log()
+                );
             }
         }
     }

@@ -20,7 +20,6 @@ struct Inside {
     /// The guest does not let go.
     holds_on: bool,
     chatty: bool,
-    greetings: u32,
 }
 
 pub struct Qemu {
@@ -46,7 +45,6 @@ impl Qemu {
                     return;
                 }
                 me.inside.lock().unwrap().connections.push(stream.try_clone().unwrap());
-                me.inside.lock().unwrap().greetings += 1;
                 me.serve(stream);
             }
         });
@@ -87,7 +85,8 @@ impl Qemu {
         let done = json!({ "return": {} });
         match name {
             "qom-list" => {
-                let list: Vec<Value> = inside.devices.iter().map(|d| json!({ "name": d })).collect();
+                let list: Vec<Value> =
+                    inside.devices.iter().map(|d| json!({ "name": d })).collect();
                 (json!({ "return": list }), None)
             }
             "netdev_add" => match inside.netdevs.insert(id) {
@@ -146,11 +145,6 @@ impl Qemu {
 
     pub fn chat(&self, chatty: bool) {
         self.inside.lock().unwrap().chatty = chatty;
-    }
-
-    /// How often it greeted somebody.
-    pub fn greetings(&self) -> u32 {
-        self.inside.lock().unwrap().greetings
     }
 
     /// It ends at once, with its devices.

@@ -83,7 +83,9 @@ impl Connection {
             Ok(()) => {}
             Err(e) if is_absent(&e) => return Ok(Err(Absent)),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                return Err(QmpTrouble("QEMU does not accept connections; it may be stopped".into()));
+                return Err(QmpTrouble(
+                    "QEMU does not accept connections; it may be stopped".into(),
+                ));
             }
             Err(e) => return Err(e.into()),
         }

@@ -164,9 +164,10 @@ impl Function {
     pub fn reset(&self) -> Result<(), String> {
         let file = self.folder.join("reset");
         match write(&file, "1") {
-            Err(_) if !file.exists() => Err(
-                "the kernel knows no way to reset it, so it cannot go from one VM to another".into(),
-            ),
+            Err(_) if !file.exists() => {
+                Err("the kernel knows no way to reset it, so it cannot go from one VM to another"
+                    .into())
+            }
             done => done,
         }
     }

@@ -52,7 +52,8 @@ pub fn clear(pf: &str, number: u16, vf: &VfId) -> Result<(), String> {
 
 /// A locally administered address, by the VF's own.
 fn nobodys_mac(vf: &VfId) -> String {
-    let part = |n: usize| vf.0.split([':', '.']).nth(n).and_then(|p| u8::from_str_radix(p, 16).ok());
+    let part =
+        |n: usize| vf.0.split([':', '.']).nth(n).and_then(|p| u8::from_str_radix(p, 16).ok());
     let [bus, slot, function] = [1, 2, 3].map(|n| part(n).unwrap_or(0));
     format!("02:76:66:{bus:02x}:{slot:02x}:{function:02x}")
 }
