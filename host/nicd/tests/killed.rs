@@ -11,9 +11,8 @@ const EFFECTS_MAX: u64 = 200;
 
 /// Tells the program something. Where it was killed meanwhile it is told again later.
 fn tell(stand: &Stand, ask: &Ask) {
-    match stand.ask(ask) {
-        Ok(Answer::Refused { sentence }) => panic!("{ask:?}: {sentence}"),
-        Ok(_) | Err(_) => {}
+    if let Ok(Answer::Refused { sentence }) = stand.ask(ask) {
+        panic!("{ask:?}: {sentence}");
     }
 }
 
