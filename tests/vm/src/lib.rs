@@ -8,6 +8,7 @@ pub mod fakehost;
 pub mod libvirt;
 pub mod module;
 pub mod netns;
+pub mod orders;
 pub mod pinger;
 pub mod users;
 

@@ -2,6 +2,7 @@
 //!
 //! One program for all files: linking is most of what a small one costs.
 
+mod agent;
 mod attach;
 mod debian;
 mod guest;

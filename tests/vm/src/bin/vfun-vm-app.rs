@@ -14,6 +14,8 @@
 //!                                           and writes another one
 //!   vfun-vm-app bulk                        has the host's driver fill a buffer, says so,
 //!                                           and waits for the buffer's end
+//!   vfun-vm-app bond-agent BOND FILE        the agent's own steps, by the order in the file;
+//!                                           prints its reports
 //!   vfun-vm-app fill HOW BYTES HEX          has the host's driver fill a buffer with each byte
 //!                                           of HEX, all at once; HOW may be 'contiguous'
 
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
             word(Path::new(resource), number(offset), Some(bytes(hex)))
         }
         ["bulk"] => bulk(),
+        ["bond-agent", bond, file] => vfun_tests_vm::orders::agent(bond, file.into()),
         ["udp-echo", port] => udp_echo(number(port) as u16),
         ["fill", how, size, hex] => {
             let request = BufferRequest::new(number(size) as usize);
