@@ -3,19 +3,19 @@
 #
 #   virtfun             a host: vfund and its programs, the functions that ship, the unit
 #   virtfun-cli         the command vfun with its manual, for hosts and guests
-#   virtfun-guest       a guest: the group vfun, and the rule that gives it /dev/vfunN
+#   virtfun-guest       a guest: the group vfun, the rule that gives it /dev/vfunN, vfun-agent
 #   virtfun-guest-dkms  the kernel module's source, for DKMS
 #   libvfun0            the library for programs in C
 #   libvfun-dev         its headers, the static library, pkg-config's file
 #   python3-virtfun     the Python package
 #
 #   packaging/deb.sh            all of them; needs `make build` first
-#   packaging/deb.sh NAME...    these alone; virtfun-guest and virtfun-guest-dkms need nothing built
+#   packaging/deb.sh NAME...    these alone; virtfun-guest and virtfun-guest-dkms need no `make build`
 #
 # DEBFULLNAME, DEBEMAIL   whom the packages name as their maintainer
 # CARGO_TARGET_DIR   where `make build` built (default: target)
 # VFUN_PROFILE       the profile of what was built (default: release);
-#                    vfun is always built here, by the profile guest: small
+#                    vfun and vfun-agent are always built here, by the profile guest: small
 # VFUN_DEB_DIR       where the packages go (default: target/deb)
 # VFUN_DEB_VERSION   their version (default: the project's, and -1)
 # VFUN_DEB_COMPRESS  how dpkg-deb compresses (default: xz); none is fast, for tests
@@ -30,6 +30,8 @@ vfun=$target/guest/vfun
 # Most bytes of vfun in a guest: each guest carries it. More means that it links
 # what is a host's.
 vfun_max=4000000
+agent=$target/guest/vfun-agent
+agent_max=3000000
 all='virtfun-guest virtfun-guest-dkms virtfun-cli virtfun libvfun0 libvfun-dev python3-virtfun'
 
 say() { printf '%s\n' "deb: $*" >&2; }
@@ -159,7 +161,9 @@ tree() {
     (cd "$here" && DESTDIR=$temp/tree PREFIX=/usr CARGO_TARGET_DIR=$target packaging/install.sh >/dev/null)
     usr=$temp/tree/usr
     # It is the one of the profile guest in a package.
-    rm "$usr/share/virtfun/installed-files" "$usr/bin/vfun"
+    rm "$usr/share/virtfun/installed-files" "$usr/bin/vfun" "$usr/bin/vfun-agent"
+    # All of a guest's agent is in virtfun-guest, which needs nothing of a host.
+    find "$usr" -name 'vfun-agent*' -o -name _vfun-agent | xargs rm
     # Links to pages lead to what these are called when they are compressed.
     find "$usr/share/man" -type f -exec gzip -9n {} +
     find "$usr/share/man" -type l | while read -r link; do
@@ -200,16 +204,22 @@ take() { # PACKAGE FOLDER FILE...
 }
 
 guest() {
-    package virtfun-guest all admin 'VirtFun for guests: who may use the window' \
+    small vfun-agent "$agent" $agent_max
+    package virtfun-guest "$arch" admin 'VirtFun for guests: who may use the window, and the agent' \
         'Recommends: virtfun-guest-dkms' 'Suggests: libvfun0, python3-virtfun' <<TEXT
 Programs in a virtual machine call functions of its host through memory
 that both share. This package makes a machine a guest: it has the group
 vfun, whose members may use the window, and the rule of udev that gives
 it to them.
 
+It also has vfun-agent, which moves the machine's bond when the host gives
+it a virtual function of a network card, or takes it away. Its unit is not
+enabled by itself.
+
 The kernel module is in virtfun-guest-dkms.
 TEXT
     install -D -m 644 "$here/packaging/guest/60-vfun.rules" "$dir/lib/udev/rules.d/60-vfun.rules"
+    agent_files
     script postinst <<'TEXT'
 if [ "$1" = configure ]; then
     getent group vfun >/dev/null || groupadd --system vfun
@@ -217,11 +227,45 @@ if [ "$1" = configure ]; then
         udevadm control --reload || true
         udevadm trigger --subsystem-match=misc || true
     fi
+    if [ -d /run/systemd/system ]; then
+        systemctl --system daemon-reload >/dev/null || true
+        # The bond stays as it is meanwhile.
+        [ -z "$2" ] || deb-systemd-invoke try-restart vfun-agent.service >/dev/null || true
+    fi
 fi
 TEXT
-    document
-    depends "passwd, virtfun-cli (>= $full)"
+    script prerm <<'TEXT'
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    deb-systemd-invoke stop vfun-agent.service >/dev/null || true
+fi
+TEXT
+    script postrm <<'TEXT'
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl --system daemon-reload >/dev/null || true
+fi
+if [ "$1" = purge ] && command -v deb-systemd-helper >/dev/null 2>&1; then
+    deb-systemd-helper purge vfun-agent.service >/dev/null || true
+fi
+TEXT
+    document vfun-agent
+    depends "passwd, init-system-helpers (>= 1.52), virtfun-cli (>= $full)"
     finish
+}
+
+agent_files() {
+    install -D -m 755 "$agent" "$dir/usr/bin/vfun-agent"
+    install -d "$dir/lib/systemd/system" "$dir/usr/share/man/man8" "$dir/usr/share/doc/$p"
+    sed 's|@PREFIX@|/usr|g' "$here/packaging/guest/vfun-agent.service" >"$dir/lib/systemd/system/vfun-agent.service"
+    "$here/packaging/manual.py" "$agent" "$upstream" "$here/packaging/man/vfun-agent.roff" |
+        gzip -9n >"$dir/usr/share/man/man8/vfun-agent.8.gz"
+    for completion in bash/usr/share/bash-completion/completions/vfun-agent \
+        zsh/usr/share/zsh/vendor-completions/_vfun-agent \
+        fish/usr/share/fish/vendor_completions.d/vfun-agent.fish; do
+        install -d "$dir/$(dirname "${completion#*/}")"
+        "$agent" completions "${completion%%/*}" >"$dir/${completion#*/}"
+    done
+    cp -r "$here/packaging/guest/examples" "$dir/usr/share/doc/$p/examples"
+    chmod -R u=rwX,go=rX "$dir/usr/share/doc/$p/examples"
 }
 
 dkms() {
@@ -264,19 +308,20 @@ TEXT
     finish
 }
 
-small_vfun() {
-    [ -f "$vfun" ] || say "building vfun for guests (a minute or two, once)"
+# small PACKAGE FILE BYTES: builds a program that each guest carries, and looks that it is small.
+small() {
+    [ -f "$2" ] || say "building $1 for guests (a minute or two, once)"
     command -v cargo >/dev/null 2>&1 ||
         die "cargo is not in PATH: as root by sudo, pass it on: sudo -E env PATH=\"\$PATH\" ..."
     # Whatever the compiler leaves running must not hold a caller's lock.
-    (cd "$here" && CARGO_TARGET_DIR=$target cargo build --locked --quiet --profile guest -p vfun-cli 9>&-)
-    size=$(stat -c %s "$vfun")
-    [ "$size" -le $vfun_max ] ||
-        die "vfun has $size bytes, and a guest is to carry $vfun_max at most: what does it link? (cargo tree -p vfun-cli)"
+    (cd "$here" && CARGO_TARGET_DIR=$target cargo build --locked --quiet --profile guest -p "$1" 9>&-)
+    size=$(stat -c %s "$2")
+    [ "$size" -le "$3" ] ||
+        die "$2 has $size bytes, and a guest is to carry $3 at most: what does it link? (cargo tree -p $1)"
 }
 
 cli() {
-    small_vfun
+    small vfun-cli "$vfun" $vfun_max
     package virtfun-cli "$arch" admin 'VirtFun: the command vfun' 'Suggests: virtfun, virtfun-guest' <<TEXT
 The command vfun calls functions of the host from inside a virtual
 machine, and on the host it shows and changes what the manager offers.
@@ -290,7 +335,7 @@ TEXT
 
 host() {
     package virtfun "$arch" admin 'functions of the host for its virtual machines' \
-        'Suggests: qemu-system, pocl-opencl-icd' <<TEXT
+        'Suggests: qemu-system, libvirt-clients, pocl-opencl-icd' <<TEXT
 Gives each virtual machine a window of memory shared with its host, and
 runs functions for the programs in it, at the speed of shared memory.
 
@@ -340,9 +385,9 @@ fi
 TEXT
     printf '/etc/virtfun/vfund.toml\n' >"$dir/DEBIAN/conffiles"
     overrides <"$here/packaging/deb/virtfun.lintian"
-    document vfun-manager vfun-keeper vfun-jail vfun-native vfun-gateway vfun-metrics vfun-opencl vfun-bench \
-        vfun-guest vfun-top
-    depends "init-system-helpers (>= 1.52), virtfun-cli (>= $full)"
+    document vfun-manager vfun-keeper vfun-jail vfun-native vfun-gateway vfun-metrics vfun-nicd vfun-opencl \
+        vfun-bench vfun-guest vfun-top
+    depends "init-system-helpers (>= 1.52), iproute2, virtfun-cli (>= $full)"
     finish
 }
 

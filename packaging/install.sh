@@ -72,8 +72,8 @@ install -d "$to/bin" "$lib" "$to/include" "$to/lib/pkgconfig" "$to/share/virtfun
     "$to/share/virtfun/functions-fpga-simulated" "$to/share/virtfun/functions-model-simulated" \
     "$to/share/man/man1" "$to/share/man/man8" "$to/share/bash-completion/completions" \
     "$to/share/zsh/site-functions" "$to/share/fish/vendor_completions.d"
-# vfund looks for its keeper, launcher of services, service program, gateway, metrics and drivers beside itself.
-install -m 755 "$bin"/vfund "$bin"/vfun-keeper "$bin"/vfun-jail "$bin"/vfun-service "$bin"/vfun-gateway "$bin"/vfun-metrics "$lib/"
+# vfund looks for its keeper, launcher of services, service program, gateway, metrics, allocator of network VFs and drivers beside itself.
+install -m 755 "$bin"/vfund "$bin"/vfun-keeper "$bin"/vfun-jail "$bin"/vfun-service "$bin"/vfun-gateway "$bin"/vfun-metrics "$bin"/vfun-nics "$lib/"
 install -m 755 "$bin"/libvfun_fn_*.so "$lib/"
 # vfun looks there for the commands that are programs of their own.
 install -m 755 "$bin"/vfun-bench "$bin"/vfun-guest "$bin"/vfun-top "$lib/"
@@ -87,7 +87,7 @@ install -m 755 "$bin"/vfun-service-opencl "$lib/"
 install -d "$to/share/virtfun/functions-opencl"
 install -m 644 services/opencl/kernels/* "$to/share/virtfun/functions-opencl/"
 ln -sf ../lib/virtfun/vfund "$to/bin/vfund"
-install -m 755 "$bin"/vfun "$to/bin/"
+install -m 755 "$bin"/vfun "$bin"/vfun-agent "$to/bin/"
 # The file has the version, the names that lead to it are for the linkers at run time and at build time.
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 soname=$(readelf -d "$bin/libvfun.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
@@ -107,7 +107,8 @@ done
 install -m 644 services/modeldevice/functions/model/function.toml "$to/share/virtfun/functions-model-simulated/model.toml"
 "$bin/vfun" man "$to/share/man/man1" >/dev/null
 packaging/manual.py "$bin/vfund" "$version" packaging/man/vfund.roff > "$to/share/man/man8/vfund.8"
-for p in vfun-gateway vfun-metrics; do
+packaging/manual.py "$bin/vfun-agent" "$version" packaging/man/vfun-agent.roff > "$to/share/man/man8/vfun-agent.8"
+for p in vfun-gateway vfun-metrics vfun-nics; do
     packaging/manual.py "$bin/$p" "$version" > "$to/share/man/man8/$p.8"
 done
 sed "s/@VERSION@/$version/" packaging/man/vfun-service.8 > "$to/share/man/man8/vfun-service.8"
@@ -119,10 +120,14 @@ sed "s|@PREFIX@|$prefix|g" packaging/vfund.toml > "$to/share/virtfun/vfund.toml"
 "$bin/vfun" completions bash > "$to/share/bash-completion/completions/vfun"
 "$bin/vfun" completions zsh > "$to/share/zsh/site-functions/_vfun"
 "$bin/vfun" completions fish > "$to/share/fish/vendor_completions.d/vfun.fish"
+"$bin/vfun-agent" completions bash > "$to/share/bash-completion/completions/vfun-agent"
+"$bin/vfun-agent" completions zsh > "$to/share/zsh/site-functions/_vfun-agent"
+"$bin/vfun-agent" completions fish > "$to/share/fish/vendor_completions.d/vfun-agent.fish"
 # systemd reads both /usr/lib and /usr/local/lib.
 if [ $system = yes ]; then
     install -d "$to/lib/systemd/system"
     sed "s|@PREFIX@|$prefix|g" packaging/vfund.service > "$to/lib/systemd/system/vfund.service"
+    sed "s|@PREFIX@|$prefix|g" packaging/guest/vfun-agent.service > "$to/lib/systemd/system/vfun-agent.service"
 fi
 
 touch "$to/$list"

@@ -39,7 +39,7 @@ AT_ONCE = {"vfun-tests-conform/main": 4}
 # Second tries in a whole run: more is no accident.
 TRIES = int(os.environ.get("VFUN_TRIES") or 3)
 # Whose tests/ folders start real processes or guests: only these have second tries.
-REAL = {"vfun", "vfun-bench", "vfun-gateway", "vfun-native", "vfun-testguest", "vfun-tests-conform", "vfun-tests-hostile",
+REAL = {"vfun", "vfun-bench", "vfun-gateway", "vfun-native", "vfun-nicd", "vfun-testguest", "vfun-tests-conform", "vfun-tests-hostile",
         "vfun-tests-local", "vfun-tests-sandbox", "vfun-tests-vm"}
 # What a program of tests ends with when some failed, and nothing else was wrong.
 SOME_FAILED = 101

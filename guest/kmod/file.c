@@ -1,14 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The node's file operations. */
 
+#include <linux/capability.h>
 #include <linux/hrtimer.h>
+#include <linux/nsproxy.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/user_namespace.h>
+#include <net/net_namespace.h>
 
 #include "compat.h"
 #include "vfun.h"
+
+/*
+ * Whether who opens the node may administer the VM's network. CAP_NET_ADMIN of
+ * a container is over another user namespace, or over another network. Most
+ * programs lack it: that is nothing to audit.
+ */
+static bool opener_is_net_admin(void)
+{
+#ifdef CONFIG_NET
+	return net_eq(current->nsproxy->net_ns, &init_net) &&
+	       ns_capable_noaudit(&init_user_ns, CAP_NET_ADMIN);
+#else
+	return false;
+#endif
+}
 
 /* Under the lock of the misc devices, which removal takes, too. */
 static int vfun_open(struct inode *inode, struct file *filp)
@@ -28,6 +47,7 @@ static int vfun_open(struct inode *inode, struct file *filp)
 	}
 	vf->dev = dev;
 	vf->mapping = filp->f_mapping;
+	vf->net_admin = opener_is_net_admin();
 	spin_lock_init(&vf->lock);
 	init_waitqueue_head(&vf->poll_wq);
 	init_waitqueue_head(&vf->request_wq);

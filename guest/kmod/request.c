@@ -46,7 +46,7 @@ static const struct message messages[] = {
 
 /*
  * Features whose effect on pages and messages this module knows. What kinds of
- * channel there are has none.
+ * channel there are has none. NET_ADMIN is not a program's to claim.
  */
 #define FEATURES_KNOWN (VFUN_FEATURE_DOORBELL | VFUN_FEATURE_FLOOR | \
 			VFUN_FEATURE_BUFFERS | VFUN_FEATURE_WINDOWS | \
@@ -119,6 +119,8 @@ static int hello(struct vfun_request *r)
 	body->pid = task_tgid_nr(current);
 	body->features &= FEATURES_KNOWN;
 	body->features |= VFUN_FEATURE_MODULE | VFUN_FEATURE_DOORBELL;
+	if (vf->net_admin)
+		body->features |= VFUN_FEATURE_NET_ADMIN;
 	ret = vfun_request_exchange(r);
 	if (!ret && r->x.acked &&
 	    (!ack->session || ack->session_line >= VFUN_SESSIONS ||

@@ -214,6 +214,7 @@ struct vfun_file {
 	struct list_head live;		/* channels and buffers, under map_sem */
 	struct address_space *mapping;
 	struct page *scratch;		/* where writes of dead channels go */
+	bool net_admin;			/* its opener's right; never changes */
 	wait_queue_head_t poll_wq;
 	wait_queue_head_t request_wq;
 	atomic_t requests;

@@ -15,6 +15,7 @@ pub mod leases;
 pub mod list;
 pub mod man;
 pub mod new;
+pub mod nics;
 pub mod policy;
 pub mod ps;
 pub mod revoke;

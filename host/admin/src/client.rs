@@ -3,22 +3,18 @@
 use crate::WindowRow;
 use crate::audit::{Query, Row};
 use crate::history::HistoryRow;
+use crate::line::{self, LineError};
 use crate::policy::View;
 use crate::tokens::{Fresh, Kept};
 use crate::{
     Ask, ClientRow, DrainOf, FunctionRow, GrantRow, LeasesView, Progress, Reply, SandboxView,
     ServiceRow, Status,
 };
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Where a manager keeps everything unless told otherwise.
 pub const ROOT: &str = "/var/lib/virtfun";
-
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why an admin request failed.
 #[derive(Debug, thiserror::Error)]
@@ -88,19 +84,13 @@ impl Client {
 
     /// Asks, and waits up to 30 s for the answer. A refusal is an error.
     pub fn ask(&self, question: &Ask) -> Result<Reply> {
-        let stream = UnixStream::connect(&self.socket)
-            .map_err(|source| AskError::NotRunning { socket: self.socket.clone(), source })?;
-        let bad = |e: io::Error| AskError::Unreadable(e.to_string());
-        stream.set_read_timeout(Some(PATIENCE)).map_err(bad)?;
-        let mut line = serde_json::to_string(question).expect("requests are plain data");
-        line.push('\n');
-        (&stream).write_all(line.as_bytes()).map_err(bad)?;
-        let mut answer = String::new();
-        BufReader::new(&stream).read_line(&mut answer).map_err(bad)?;
-        match serde_json::from_str(&answer) {
+        match line::ask(&self.socket, question) {
             Ok(Reply::Error { sentence }) => Err(AskError::Refused(sentence)),
             Ok(reply) => Ok(reply),
-            Err(e) => Err(AskError::Unreadable(e.to_string())),
+            Err(LineError::NotRunning(source)) => {
+                Err(AskError::NotRunning { socket: self.socket.clone(), source })
+            }
+            Err(LineError::Unreadable(why)) => Err(AskError::Unreadable(why)),
         }
     }
 

@@ -5,6 +5,7 @@
 //! - [`counters`], [`policy`], [`tokens`], [`audit`]: rows of one theme each.
 //! - [`transport`]: how windows get to their other end. [`vm`]: what VMs are called.
 //! - [`window`]: their further windows.
+//! - [`line`]: one question on any admin socket.
 //! - [`Client`]: asks. Every program of ours that talks to the manager uses it.
 
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ mod client;
 pub mod counters;
 pub mod drain;
 pub mod history;
+pub mod line;
 pub mod policy;
 pub mod switch;
 pub mod tokens;

@@ -69,10 +69,12 @@ impl Core {
     /// Whether what was granted is there still, and may be started.
     fn may_activate(&self, now: u64, g: &Grant) -> Result<(), Nack> {
         let (client, function) = (g.holder.client_id, &g.subject.function);
-        let own = self.catalog.function(client, function).and_then(Function::own_print);
+        let f = self.catalog.function(client, function);
+        let own = f.and_then(Function::own_print);
         if g.subject.of.is_some() && g.subject.of != own {
             return Err(nacks::another_module(g));
         }
+        f.map_or(Ok(()), |f| self.check_right(self.session(g.holder.session)?, f))?;
         self.check_breaker(now, Owner::Client(client), function, g.subject.location)?;
         self.check_starts(g)
     }

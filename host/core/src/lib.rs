@@ -5,7 +5,8 @@
 //! - [`requests`], [`sessions`], [`negotiate`], [`activate`], [`offers`]: what apps ask
 //!   for, and the checks; [`nacks`]: what they are told when it is refused.
 //! - [`buffers`]: memory that both sides write, and who has it.
-//! - [`rules`]: what policy says to it.
+//! - [`rules`]: what policy says to it; [`rights`]: what an app must have besides.
+//! - [`bond`]: the agents in VMs that are lent VFs of network cards.
 //! - [`starts`], [`exits`]: services, from their start to their crash.
 //! - [`channels`]: channels, from their opening to their end.
 //! - [`lifecycle`]: ends of grants, sessions and windows; the clock.
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod activate;
+pub mod bond;
 pub mod breakers;
 mod buffer;
 pub mod buffers;
@@ -57,6 +59,7 @@ mod notes;
 mod offers;
 pub mod place;
 mod requests;
+mod rights;
 mod rules;
 mod serial;
 pub mod services;

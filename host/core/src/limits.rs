@@ -87,6 +87,19 @@ pub const LAUNCH_TIME: Duration = Duration::from_secs(10);
 /// How long services may take to finish when the manager ends.
 pub const STOP_TIME: Duration = Duration::from_secs(3);
 
+/// Reports of a VM's agent that are taken of its service: twice as many as an honest one
+/// passes on. A service that its driver took over must not keep the manager busy.
+pub const REPORTS: Rate =
+    Rate { per_s: 2 * vfun_bond::REPORTS_PER_S, burst: 2 * vfun_bond::REPORTS_PER_S };
+/// States of one VM that are passed on to the process that lends network VFs: an agent
+/// that comes and goes over and over must not keep that process busy. What it is then is
+/// passed on later.
+pub const VM_STATES: Rate = Rate { per_s: 10, burst: 20 };
+/// States of VMs passed on in one turn: each is some microseconds.
+pub const VM_STATES_A_TURN: usize = 64;
+/// Orders taken from that process before others have their turn.
+pub const ORDERS_A_TURN: usize = 64;
+
 /// Before a helper (gateway, metrics) that died is started again.
 pub const HELPER_AGAIN: Duration = Duration::from_millis(100);
 /// The same when it keeps dying; the wait doubles up to this, so that one

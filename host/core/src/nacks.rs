@@ -305,6 +305,26 @@ pub(super) fn another_module(g: &Grant) -> Nack {
     )
 }
 
+/// The one right that there is: over the VM's network.
+pub(super) fn no_right(function: &str) -> Nack {
+    Nack::new(
+        NackCode::Denied,
+        format!(
+            "only a program with CAP_NET_ADMIN in the VM's own network namespace opens the function '{function}', through the kernel module"
+        ),
+    )
+}
+
+/// `app`: who has it, by its own word.
+pub(super) fn had_by_other(function: &str, app: &str) -> Nack {
+    Nack::new(
+        NackCode::OverQuota,
+        format!(
+            "one app of a VM at a time has the function '{function}', and the app '{app}' of this VM has it: end that one first"
+        ),
+    )
+}
+
 pub(super) fn many_starts(g: &Grant, waiting: usize) -> Nack {
     Nack::new(
         NackCode::NoCapacity,

@@ -71,7 +71,7 @@ impl Core {
         if let Some((handle, g)) = mine.find(|(_, g)| g.holder.session == session) {
             return Ok(self.negotiate_ack(handle, g));
         }
-        let grant = self.to_be_granted(now, session, to, &WantedChannel::read(&n)?)?;
+        let grant = self.to_be_granted(now, session, to, &WantedChannel::read(&n)?, out)?;
         let handle = self.grants.insert(grant.clone());
         self.record(handle, None, out);
         Ok(self.negotiate_ack(handle, &grant))
@@ -84,10 +84,13 @@ impl Core {
         session: Handle,
         to: ReplyTo,
         n: &WantedChannel<'_>,
+        out: &mut Vec<Action>,
     ) -> Result<Grant, Nack> {
         let s = self.session(session)?;
         let client = self.client_of(s.window)?;
         let f = self.wanted_function(client, s, n)?;
+        self.check_right(s, f)?;
+        self.check_alone(s, f, out)?;
         let shape = self.wanted_shape(s, f, n)?;
         let deadline_ms = rules::deadline(&self.catalog, client, f, n.deadline_ms)?;
         self.within_quota(client, &f.name, &shape)?;

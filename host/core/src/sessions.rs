@@ -83,17 +83,14 @@ impl Core {
         let w = self.windows.get(&window).ok_or_else(nacks::client_removed)?;
         let token = rules::admit(&self.catalog, now, client, Some(app), credential, w.proven)?;
         let client_id = client.id;
+        let features = Core::features_of(w).both(Features(h.features.get()));
         let line = w.lines.iter().position(Option::is_none).ok_or_else(nacks::no_line)?;
-        let ours = match w.doorbell {
-            true => Features::OFFERED,
-            false => Features(Features::OFFERED.0 & !Features::DOORBELL.0),
-        };
         let session = Session {
             window,
             line: line as u16,
             app: app.to_owned(),
             app_id: self.app_id(client_id, app),
-            features: ours.both(Features(h.features.get())),
+            features,
             asked: to,
             version,
             token,

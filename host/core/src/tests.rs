@@ -20,6 +20,7 @@ use vfun_wire::{Nack, NackCode, Status, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
+mod bond;
 mod buffers;
 mod crashes;
 mod further;

@@ -5,6 +5,7 @@ use crate::{Kind, Opens, Part};
 use vfun_jail::seccomp::lists::{DATA, service};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
+use vfun_wire::version::Features;
 
 pub static KIND: Kind = Kind {
     word: "floor",
@@ -16,6 +17,8 @@ pub static KIND: Kind = Kind {
     scratch_bytes: 0,
     devices: Opens::Never,
     makes_code: false,
+    needs: Features(0),
+    one_per_vm: false,
     // No driver and no files, from the start.
     loading: || service(&[DATA]),
     serving: Vec::new,

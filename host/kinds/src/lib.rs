@@ -1,14 +1,15 @@
 //! The kinds of services. Each kind is one row ([`Kind`]) in one file: the program
 //! that serves it, the keys that its manifests have, the files that its sandbox
 //! shows, and its two lists of system calls. The manager asks the rows and knows no
-//! kind by name, except the two that it makes itself (`submit` and what clients
-//! submitted).
+//! kind by name, except those that it makes itself (`submit`, what clients submitted, and
+//! `bond`).
 //!
 //! A new kind is a file with a row, a line in [`DECLARED`], a line in [`of`], and a
 //! variant of [`Driver`], which is what its program is told.
 
 #![forbid(unsafe_code)]
 
+mod bond;
 mod declared;
 mod floor;
 pub mod limits;
@@ -28,6 +29,7 @@ use vfun_jail::Device;
 use vfun_jail::seccomp::{self, Rule};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::{Driver, Filters};
+use vfun_wire::version::Features;
 
 /// A kind of service.
 pub struct Kind {
@@ -50,6 +52,10 @@ pub struct Kind {
     /// Whether a manifest may let its driver make machine code while it serves
     /// (`makes_code`).
     pub makes_code: bool,
+    /// What an app's session must have, beyond its client's leave, to open its functions.
+    pub needs: Features,
+    /// Whether one app of a VM at a time has a function of it.
+    pub one_per_vm: bool,
     /// System calls until the driver is loaded. The first rule that fits decides.
     pub loading: fn() -> Vec<Rule>,
     /// System calls from then on; empty if the first list stays.
@@ -93,6 +99,7 @@ pub fn of(driver: &Driver) -> &'static Kind {
         Driver::Submit => &wasm::SUBMIT,
         Driver::OpenCl { .. } => &opencl::KIND,
         Driver::Floor => &floor::KIND,
+        Driver::Bond => &bond::KIND,
     }
 }
 

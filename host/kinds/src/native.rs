@@ -4,6 +4,7 @@ use crate::{Kind, Opens, Part, Program};
 use vfun_jail::seccomp::lists::{CODE, DATA, DRIVER, DRIVER_OLD, SECOND, service};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
+use vfun_wire::version::Features;
 
 /// The one program without which no manager starts.
 pub static PROGRAM: Program =
@@ -22,6 +23,8 @@ pub static KIND: Kind = Kind {
     scratch_bytes: 0,
     devices: Opens::Serving,
     makes_code: true,
+    needs: Features(0),
+    one_per_vm: false,
     loading: || service(&[CODE, SECOND, DRIVER, DRIVER_OLD]),
     serving: || service(&[DATA, DRIVER, DRIVER_OLD]),
 };

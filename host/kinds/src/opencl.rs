@@ -18,6 +18,7 @@ use vfun_kernelmap::{DeviceChoice, DeviceKind, Map, Mapping};
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
 use vfun_wire::message::Location;
+use vfun_wire::version::Features;
 
 pub static PROGRAM: Program =
     Program { name: "vfun-service-opencl", serves: "OpenCL kernels", made_by: "make build" };
@@ -36,6 +37,8 @@ pub static KIND: Kind = Kind {
     devices: Opens::Loading,
     // A kernel's code is all made before it is served.
     makes_code: false,
+    needs: Features(0),
+    one_per_vm: false,
     // The builder's rules go before the refusals of DRIVER.
     loading: || service(&[BUILDER, BUILDER_OLD, CODE, SECOND, DRIVER, DRIVER_OLD]),
     // No file, no program and no more code. PoCL's threads, one for each processor,

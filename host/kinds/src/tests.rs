@@ -14,7 +14,7 @@ fn arg(n: usize, value: i32) -> [u64; 6] {
     all
 }
 
-fn drivers() -> [Driver; 6] {
+fn drivers() -> [Driver; 7] {
     let map = vfun_kernelmap::Map {
         kernel: "k".into(),
         binary: false,
@@ -35,6 +35,7 @@ fn drivers() -> [Driver; 6] {
         Driver::Submit,
         Driver::OpenCl { kernel: "/x".into(), signature: String::new(), map: Box::new(map) },
         Driver::Floor,
+        Driver::Bond,
     ]
 }
 
@@ -44,7 +45,8 @@ fn every_kind_has_a_program_and_a_first_list() {
         let kind = of(&driver);
         assert!(kind.program.name.starts_with("vfun-service"), "{driver:?}");
         assert!(!filters(&driver, false, &[]).loading.is_empty(), "{driver:?}");
-        assert!(DECLARED.iter().any(|k| k.word == kind.word), "{driver:?}");
+        let declared = DECLARED.iter().any(|k| k.word == kind.word);
+        assert_eq!(declared, driver != Driver::Bond, "{driver:?}");
         assert_eq!(reads(&driver).contains(&"/x".into()), file(&driver).is_some(), "{driver:?}");
     }
     assert!(
@@ -52,6 +54,22 @@ fn every_kind_has_a_program_and_a_first_list() {
             |e| e.ends_with("is not one of \"native\", \"wasm\", \"opencl\", \"floor\"")
         )
     );
+}
+
+#[test]
+fn the_bond_is_for_one_administrator_of_a_vm_and_its_list_is_that_of_floor() {
+    for driver in drivers() {
+        let (kind, bond) = (of(&driver), driver == Driver::Bond);
+        assert_eq!((kind.needs == Features::NET_ADMIN, kind.one_per_vm), (bond, bond));
+    }
+    assert!(named("bond").is_err(), "no manifest declares it");
+    let [bond, floor] = [Driver::Bond, Driver::Floor].map(|d| lists(&d, false, &[])[0].clone());
+    for call in 0..512 {
+        let calls = [to(&bond, call, [0; 6]), to(&floor, call, [0; 6])];
+        let same = call == SYS_openat || calls[0] == calls[1];
+        assert!(same, "{call}: {calls:?}");
+    }
+    assert_eq!(to(&bond, SYS_openat, [0; 6]), Errno(EACCES));
 }
 
 #[test]
@@ -167,7 +185,7 @@ fn a_device_gets_its_requests_and_no_others() {
     let devices = [Device { path: "/dev/x".into(), ioctls }];
     let ioctl = |p: &[Rule], request: u64| to(p, SYS_ioctl, [3, request, 0, 0, 0, 0]);
     let open = |p: &[Rule], flags: i32| to(p, SYS_openat, arg(2, flags));
-    let [native, .., opencl, _] = drivers();
+    let [native, _, _, _, opencl, ..] = drivers();
     for p in lists(&native, false, &devices) {
         for request in [0x8004_5200, 0x6400, 0xc010_6409, 0x1_0000_64ff] {
             assert_eq!(ioctl(&p, request), Allow, "{request:x}");
@@ -192,7 +210,7 @@ fn a_device_gets_its_requests_and_no_others() {
 
 #[test]
 fn code_is_made_while_serving_only_where_kind_and_manifest_say_so() {
-    let [native, wasm, _, _, opencl, _] = drivers();
+    let [native, wasm, _, _, opencl, ..] = drivers();
     assert!(filters(&native, true, &[]).serving.is_empty());
     for driver in [wasm, opencl] {
         assert!(!filters(&driver, true, &[]).serving.is_empty(), "{driver:?}");

@@ -13,6 +13,7 @@ use vfun_jail::seccomp::lists::{CODE, DATA, NO_FILE, READ_FILES, SECOND, allow, 
 use vfun_policy::size;
 use vfun_policy::source::ManifestError;
 use vfun_supervise::Driver;
+use vfun_wire::version::Features;
 
 pub static PROGRAM: Program =
     Program { name: "vfun-service-wasm", serves: "WebAssembly modules", made_by: "make wasm" };
@@ -31,6 +32,8 @@ pub static KIND: Kind = Kind {
     devices: Opens::Never,
     // A module's code is all made before it is served.
     makes_code: false,
+    needs: Features(0),
+    one_per_vm: false,
     // The module is read and compiled, and nothing is written.
     loading: || service(&[CODE, SECOND, READ_FILES]),
     serving,

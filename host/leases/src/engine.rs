@@ -3,6 +3,9 @@
 mod choose;
 mod clients;
 mod seats;
+mod terms;
+
+pub use terms::{Stand, Terms};
 
 use crate::limits::*;
 use crate::{GrantId, Policy, Rate, Reason, Sample, Standing, Vf};
@@ -21,12 +24,20 @@ pub struct Settings {
     /// A challenger's score must be higher by this fraction: without it two
     /// equal grants would take the VF from each other at each interval.
     pub hysteresis: f64,
+    /// Decisions in a row at which a challenger must be better before a VF is taken from
+    /// its holder; 1 for at once.
+    #[serde(default = "one")]
+    pub confirm: u32,
     /// VFs that one client may hold at once; `None` for no bound.
     pub client_vfs: Option<u16>,
     /// Rate beyond which more calls a second count for nothing.
     pub rate_cap: Option<f64>,
     /// Seed of [`Policy::Random`].
     pub seed: u64,
+}
+
+fn one() -> u32 {
+    1
 }
 
 impl Default for Settings {
@@ -36,6 +47,7 @@ impl Default for Settings {
             interval_ms: 1000,
             min_hold_ms: 2000,
             hysteresis: 0.1,
+            confirm: 1,
             client_vfs: None,
             rate_cap: None,
             seed: 1,
@@ -44,6 +56,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// How long a lease lasts at least, ms: nothing moves between two decisions.
+    fn turn_ms(&self) -> u64 {
+        self.min_hold_ms.max(self.interval_ms)
+    }
+
     /// Whether they make sense; else a sentence that says which does not.
     pub fn check(&self) -> Result<(), String> {
         if !(INTERVAL_MS_MIN..=INTERVAL_MS_MAX).contains(&self.interval_ms) {
@@ -57,6 +74,9 @@ impl Settings {
         }
         if !(0.0..=10.0).contains(&self.hysteresis) {
             return Err(format!("hysteresis is from 0 to 10 (1000 %), not {}", self.hysteresis));
+        }
+        if !(1..=CONFIRM_MAX).contains(&self.confirm) {
+            return Err(format!("confirm is from 1 to {CONFIRM_MAX}, not {}", self.confirm));
         }
         match self.rate_cap {
             Some(cap) if cap.is_nan() || cap <= 0.0 => Err("rate_cap is a rate above zero".into()),
@@ -102,6 +122,10 @@ struct Entry {
     score: f64,
     /// What the last decision ordered it by.
     rank: f64,
+    /// Decisions in a row at which it was better than one that holds a VF.
+    ahead: u32,
+    terms: Terms,
+    account: terms::Account,
 }
 
 /// Each step doubles it.
@@ -178,6 +202,20 @@ impl Engine {
         priority: u8,
         usual_ns: f64,
     ) -> Result<Option<Move>, String> {
+        self.enter(now, id, client, priority, usual_ns)?;
+        // A VF that is free helps at once; whether it stays is decided later.
+        Ok(self.offer(now, id))
+    }
+
+    /// Like [`add`](Engine::add), and gives it nothing now.
+    pub fn enter(
+        &mut self,
+        now: u64,
+        id: GrantId,
+        client: u32,
+        priority: u8,
+        usual_ns: f64,
+    ) -> Result<(), String> {
         if self.places.len() >= GRANTS_MAX {
             return Err(format!("{GRANTS_MAX} grants compete for this device already"));
         }
@@ -185,7 +223,7 @@ impl Engine {
             return Err(format!("grant {id} is known already"));
         }
         let least = self.entries.iter().flatten().map(|e| e.held_ms).min().unwrap_or(0);
-        let mut entry = Entry {
+        let entry = Entry {
             id,
             client,
             voice: self.clients.enter(client),
@@ -199,26 +237,17 @@ impl Engine {
             reason: Reason::New,
             score: 0.0,
             rank: 0.0,
+            ahead: 0,
+            terms: Terms::default(),
+            account: terms::Account::default(),
         };
         let place = self.unused.pop().unwrap_or(self.entries.len() as Place);
-        // A VF that is free helps at once; whether it stays is decided later.
-        let free = match self.settings.policy {
-            Policy::None | Policy::Random => None,
-            _ if self.at_cap(client) => None,
-            _ => self.unclaimed(client),
-        };
-        let given = free.map(|vf| {
-            self.vfs[usize::from(vf)] = Slot::Held(place);
-            entry.vf = Some(vf);
-            entry.reason = Reason::Free;
-            Move { vf, from: None, to: Some(id) }
-        });
         match self.entries.get_mut(place as usize) {
             Some(room) => *room = Some(entry),
             None => self.entries.push(Some(entry)),
         }
         self.places.insert(id, place);
-        Ok(given)
+        Ok(())
     }
 
     /// Changes a grant's priority; false if it is not known.
@@ -247,10 +276,10 @@ impl Engine {
         })
     }
 
-    /// A free VF that this client may have and nobody waits for: who comes later, or
+    /// A free VF that this client may have and nobody else waits for: who comes later, or
     /// ends and comes back as somebody new, does not go before those who wait for
     /// the next decision.
-    fn unclaimed(&self, client: u32) -> Option<Vf> {
+    fn unclaimed(&self, client: u32, id: GrantId) -> Option<Vf> {
         let mut free = self
             .vfs
             .iter()
@@ -260,8 +289,12 @@ impl Engine {
             .filter(|vf| self.may_have(client, *vf))
             .peekable();
         free.peek()?;
-        let waits =
-            |e: &&Entry| e.vf.is_none() && !matches!(e.reason, Reason::Idle | Reason::NoGain);
+        let waits = |e: &&Entry| {
+            e.id != id
+                && e.vf.is_none()
+                && e.takes_part()
+                && !matches!(e.reason, Reason::Idle | Reason::NoGain)
+        };
         let mut waiting: BTreeSet<u32> =
             self.entries.iter().flatten().filter(waits).map(|e| e.client).collect();
         waiting.retain(|other| !self.at_cap(*other));
@@ -350,6 +383,9 @@ impl Engine {
             if e.vf.is_some() {
                 e.held_ms = e.held_ms.saturating_add(ms);
             }
+            if e.terms.stand != Stand::Out {
+                e.account.take(e.terms, e.vf.is_some(), ms as f64, s.turn_ms() as f64);
+            }
             e.score = match s.policy {
                 Policy::Activity => e.rate.per_s() * e.weight,
                 Policy::Gain => {
@@ -362,7 +398,8 @@ impl Engine {
         }
         // Whoever does not want a VF, or may not have one, saves up no turns: later
         // it would keep one for as long as others had it before.
-        let wants = |e: &Entry| e.rate.per_s() > 0.0 && e.reason != Reason::KeptOff;
+        let wants =
+            |e: &Entry| e.takes_part() && e.rate.per_s() > 0.0 && e.reason != Reason::KeptOff;
         let least = self.entries.iter().flatten().filter(|e| wants(e)).map(|e| e.held_ms).min();
         let least = least.unwrap_or(0);
         for e in self.entries.iter_mut().flatten().filter(|e| !wants(e)) {
@@ -409,6 +446,11 @@ impl Engine {
             Slot::Held(place) => Some(self.entry(*place)?.id),
             _ => None,
         }
+    }
+
+    /// The VF that a grant holds.
+    pub fn held_by(&self, id: GrantId) -> Option<Vf> {
+        self.entry(*self.places.get(&id)?)?.vf
     }
 
     /// All grants that compete.

@@ -23,7 +23,7 @@ mod policy;
 mod rate;
 mod reason;
 
-pub use engine::{Engine, Move, Plan, Settings};
+pub use engine::{Engine, Move, Plan, Settings, Stand, Terms};
 pub use limits::*;
 pub use policy::Policy;
 pub use rate::{Rate, Sample};

@@ -14,3 +14,6 @@ pub const INTERVAL_MS_MAX: u64 = 600_000;
 pub const PRIORITY_MAX: u8 = 10;
 /// The one in the middle, for grants that say nothing.
 pub const PRIORITY_DEFAULT: u8 = 5;
+/// Decisions in a row that a challenger may have to win: with the longest interval that
+/// is over a day.
+pub const CONFIRM_MAX: u32 = 100;

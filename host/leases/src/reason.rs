@@ -67,6 +67,19 @@ pub enum Reason {
     /// Its client's service failed on those that it could have: they are left
     /// to others for a while.
     KeptOff,
+    /// It is pinned: it gets a VF before all that compete.
+    Pinned,
+    /// It is given a part of the time, whatever its score.
+    Reserved,
+    /// It has held a VF for as much of the time as it may.
+    ShareUsed,
+    /// It takes no part now.
+    Out,
+    /// It is better than one that holds a VF, and has to be so at the next decision too.
+    Unconfirmed {
+        /// Its score.
+        score: f64,
+    },
     /// Its device, or this VF of it, is gone.
     Lost,
 }
@@ -108,6 +121,16 @@ impl fmt::Display for Reason {
             Reason::Capped => f.write_str("its client holds as many VFs as its policy allows"),
             Reason::KeptOff => f.write_str(
                 "its client's service failed on each VF that it could have: it is tried there again later",
+            ),
+            Reason::Pinned => f.write_str("it is pinned"),
+            Reason::Reserved => f.write_str("a part of the time is reserved for it"),
+            Reason::ShareUsed => {
+                f.write_str("it has held a VF for as much of the time as it may")
+            }
+            Reason::Out => f.write_str("it takes no part now"),
+            Reason::Unconfirmed { score } => write!(
+                f,
+                "its score {score:.4} is above a holder's; the VF moves if that is so at the next decision too"
             ),
             Reason::Lost => f.write_str("its VF was lost"),
         }

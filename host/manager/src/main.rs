@@ -71,6 +71,9 @@ struct Args {
         default_missing_value = "127.0.0.1:9733"
     )]
     metrics: Option<String>,
+    /// Lend VFs of network cards to VMs: starts vfun-nics, which `vfun nics` asks.
+    #[arg(long)]
+    nics: bool,
     /// Who gets the VFs of functions whose manifest says `leased`: none, first,
     /// random, fair, activity or gain.
     #[arg(long, value_name = "POLICY", default_value_t = Policy::Gain)]
@@ -160,6 +163,8 @@ impl Args {
             keeper_program: beside.join("vfun-keeper"),
             metrics: self.metrics,
             metrics_program: beside.join("vfun-metrics"),
+            nics: self.nics,
+            nics_program: beside.join("vfun-nics"),
         }
     }
 }
@@ -208,7 +213,7 @@ fn drop_privileges(config: &Config) -> Result<(), String> {
     let own_users = !config.without.contains(&vfun_jail::Layer::OwnUser);
     let addresses = [config.tcp.as_deref(), config.metrics.as_deref()];
     vfun_jail::group::prepare();
-    let kept = vfun_manager::privileges::drop_all_but_needed(own_users, addresses)
+    let kept = vfun_manager::privileges::drop_all_but_needed(own_users, addresses, config.nics)
         .map_err(|e| format!("it cannot give its privileges up: {e}"))?;
     if !kept.is_empty() {
         tracing::info!("keeps of root's capabilities: {}", kept.join(", "));

@@ -28,6 +28,13 @@ const LOW_PORTS: &[(CapabilitySet, &str, &str)] = &[(
     "a program of it listens on a port below 1024",
 )];
 
+/// What it keeps if it starts the process that lends network VFs, which has no more than
+/// the manager itself.
+const NICS: &[(CapabilitySet, &str, &str)] = &[
+    (CapabilitySet::NET_ADMIN, "net_admin", "VFs get their VM's MAC address, VLAN and rate"),
+    (CapabilitySet::DAC_OVERRIDE, "dac_override", "VMs' QMP sockets are those of QEMU's user"),
+];
+
 /// What it keeps if its clients' services get no user of their own.
 const AS_ROOT: &[(CapabilitySet, &str, &str)] = &[(
     CapabilitySet::SETFCAP,
@@ -55,6 +62,7 @@ fn low(address: Option<&str>) -> bool {
 fn needed(
     own_users: bool,
     addresses: [Option<&str>; 2],
+    nics: bool,
 ) -> Vec<&'static (CapabilitySet, &'static str, &'static str)> {
     let mut all: Vec<_> = ALWAYS.iter().collect();
     if !user_namespaces() {
@@ -66,16 +74,20 @@ fn needed(
     if addresses.into_iter().any(low) {
         all.extend(LOW_PORTS);
     }
+    if nics {
+        all.extend(NICS);
+    }
     all
 }
 
 /// Drops everything else, from all sets, for this process and what it starts.
 /// Before there is a second thread: each has its own. `addresses` are those on
 /// which its helpers will listen; `own_users` whether services are to get users of
-/// their own. The names of what is left.
+/// their own; `nics` whether network VFs are lent. The names of what is left.
 pub fn drop_all_but_needed(
     own_users: bool,
     addresses: [Option<&str>; 2],
+    nics: bool,
 ) -> io::Result<Vec<&'static str>> {
     // What it starts gains nothing by any program's file either.
     rustix::thread::set_no_new_privs(true)?;
@@ -84,7 +96,7 @@ pub fn drop_all_but_needed(
         return Ok(vec![]);
     }
     let others = CapabilitySet::SETUID | CapabilitySet::SETGID;
-    let needed = needed(own_users && had.permitted.contains(others), addresses);
+    let needed = needed(own_users && had.permitted.contains(others), addresses, nics);
     let keep = needed.iter().fold(CapabilitySet::empty(), |all, (c, ..)| all | *c) & had.permitted;
     for bit in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << bit);
@@ -120,13 +132,17 @@ mod tests {
 
     #[test]
     fn each_is_kept_for_a_reason_and_low_ports_only_when_asked_for() {
-        let names = |a| needed(true, a).iter().map(|(_, n, _)| *n).collect::<Vec<_>>();
+        let names = |a| needed(true, a, false).iter().map(|(_, n, _)| *n).collect::<Vec<_>>();
         assert!(names([None, None]).contains(&"setuid"));
         assert!(!names([Some("0.0.0.0:7733"), Some("127.0.0.1:0")]).contains(&"net_bind_service"));
         assert!(names([Some("[::]:443"), None]).contains(&"net_bind_service"));
         assert!(!names([None, None]).contains(&"setfcap"));
-        assert!(needed(false, [None, None]).iter().any(|(_, n, _)| *n == "setfcap"));
-        for (.., reason) in ALWAYS.iter().chain(WITHOUT_USER_NAMESPACES).chain(LOW_PORTS) {
+        assert!(needed(false, [None, None], false).iter().any(|(_, n, _)| *n == "setfcap"));
+        assert!(!names([None, None]).contains(&"net_admin"));
+        assert!(needed(true, [None, None], true).iter().any(|(_, n, _)| *n == "net_admin"));
+        for (.., reason) in
+            ALWAYS.iter().chain(WITHOUT_USER_NAMESPACES).chain(LOW_PORTS).chain(NICS)
+        {
             assert!(reason.len() > 10);
         }
     }

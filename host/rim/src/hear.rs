@@ -104,6 +104,10 @@ pub trait Hear: System {
                 self.wished(service, ask, Handle(channel), wish, files);
                 return ServiceSaid::Nothing;
             }
+            FromService::Told { channel, report } => {
+                self.told(service, Handle(channel), report);
+                return ServiceSaid::Nothing;
+            }
             FromService::Deadline { channel } => {
                 Event::CallOverran { service, channel: Handle(channel) }
             }

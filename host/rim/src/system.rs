@@ -4,6 +4,7 @@ use crate::{Attached, Rim};
 use std::fmt::Arguments;
 use std::io;
 use std::os::fd::OwnedFd;
+use vfun_bond::Report;
 use vfun_core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
 use vfun_keeper::{Change, TooLong};
 use vfun_supervise::{FromService, ModuleRequest, Start, ToService};
@@ -152,6 +153,10 @@ pub trait System: Sized {
         wish: ModuleRequest,
         files: Vec<OwnedFd>,
     );
+
+    /// A service passes on what the agent in a VM reported, by its own word and the
+    /// service's.
+    fn told(&mut self, service: ServiceId, channel: Handle, report: Report);
 
     /// Notes changes with the keeper, if there is one: notes that were too long, or
     /// that the keeper is gone.

@@ -28,6 +28,9 @@ impl Features {
     pub const MODULE: Features = Features(1 << 5);
     /// Functions may have typed signatures ([`crate::message::Describe`]).
     pub const SIGNATURES: Features = Features(1 << 6);
+    /// The app may administer the network of its VM. Through the kernel module it is the
+    /// module's word (R-NEG-12): programs cannot claim it. Programs on the host never have it.
+    pub const NET_ADMIN: Features = Features(1 << 7);
 
     /// What this version of the code implements.
     pub const OFFERED: Features = Features(
@@ -36,7 +39,8 @@ impl Features {
             | Self::BUFFERS.0
             | Self::WINDOWS.0
             | Self::MODULE.0
-            | Self::SIGNATURES.0,
+            | Self::SIGNATURES.0
+            | Self::NET_ADMIN.0,
     );
 
     /// What both sides have.

@@ -1,13 +1,22 @@
 //! `vfun-service`: serves one client's channels of one vFunction whose driver
-//! is a shared library. The manager starts it; there is nothing to type.
+//! is a shared library, or of the function `bond`. The manager starts it; there is
+//! nothing to type.
 
 use std::process::ExitCode;
 use vfun_sdk::loader::Library;
+use vfun_sdk::service::{Bonds, StartingService};
 use vfun_supervise::{Driver, Start};
 
 /// Serves until it is told to end.
 pub fn main() -> ExitCode {
-    vfun_sdk::service::run(load)
+    let begun = match StartingService::receive() {
+        Ok(begun) => begun,
+        Err(code) => return code,
+    };
+    match begun.driver() {
+        Driver::Bond => begun.serve(|_, given| Ok(Bonds::new(given.manager))),
+        _ => begun.serve(|start, _| load(start)),
+    }
 }
 
 fn load(start: &Start) -> Result<Library, String> {

@@ -2,6 +2,7 @@
 //!
 //! One program for all files: linking is most of what a small one costs.
 
+mod bond;
 mod buffers;
 mod calls;
 mod common;

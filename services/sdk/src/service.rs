@@ -9,6 +9,7 @@
 //! clock reading. It rings the app only if the app has declared that it
 //! sleeps, and when nothing comes it spins for a while, then sleeps itself.
 
+mod bond;
 mod buffers;
 mod calls;
 mod channel;
@@ -30,6 +31,7 @@ mod stepped;
 mod throttle;
 mod watch;
 
+pub use bond::{Bonds, NO_ORDER};
 pub use engine::{Engine, Serve};
 pub use manager_link::ManagerLink;
 #[doc(hidden)]

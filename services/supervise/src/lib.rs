@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use vfun_bond::{Order, Report};
 
 mod place;
 pub mod submitted;
@@ -83,6 +84,9 @@ pub enum ToService {
     Look { channel: u64 },
     /// Give a sign of life: [`FromService::Alive`].
     Live,
+    /// What the host wants of the agent behind a channel of the function `bond`: the whole
+    /// of it. It stands in the place of the order before.
+    Order { channel: u64, order: Order },
     /// What became of a [`FromService::Submission`].
     Verdict {
         ask: u64,
@@ -195,6 +199,8 @@ pub enum Driver {
     Submit,
     /// Raw lines answered by the service itself: the floor under a call.
     Floor,
+    /// The function `bond`: passes on what the agents in VMs and the manager say.
+    Bond,
 }
 
 /// What a client wants of its modules, as a service passes it on.
@@ -398,6 +404,9 @@ pub enum FromService {
         /// What the client asks for.
         wish: ModuleRequest,
     },
+    /// What the agent behind a channel of the function `bond` said last: its own word. A
+    /// report that was not sent gives way to a newer one.
+    Told { channel: u64, report: Report },
     /// A call ran past its deadline; the service exits with [`EXIT_DEADLINE`].
     Deadline { channel: u64 },
     /// The driver made a system call that is not on its list; the service

@@ -373,7 +373,8 @@ impl Process {
             ToService::Start(_)
             | ToService::Rate { .. }
             | ToService::Look { .. }
-            | ToService::Verdict { .. } => {}
+            | ToService::Verdict { .. }
+            | ToService::Order { .. } => {}
         }
     }
 

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::resume_unwind;
 use std::rc::Rc;
+use vfun_bond::Report;
 use vfun_core::{Event, Exit, GrantRecord, Refusal, ReplyTo, ServiceId, WindowId};
 use vfun_keeper::{BATCH_BYTES, Change, TooLong};
 use vfun_rim::keep::WindowNote;
@@ -214,6 +215,8 @@ impl System for World {
     fn forbidden(&mut self, _: ServiceId, _: u32) {}
     // The core hears of modules as a new catalog.
     fn wished(&mut self, _: ServiceId, _: u64, _: Handle, _: ModuleRequest, _: Vec<OwnedFd>) {}
+    // The core hears nothing of what agents report.
+    fn told(&mut self, _: ServiceId, _: Handle, _: Report) {}
 
     fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<TooLong>> {
         let most = self.packet;

@@ -7,6 +7,9 @@ pub mod debian;
 pub mod fakehost;
 pub mod libvirt;
 pub mod module;
+pub mod netns;
+pub mod orders;
+pub mod pinger;
 pub mod users;
 
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 //!
 //! One program for all files: linking is most of what a small one costs.
 
+mod agent;
 mod attach;
 mod debian;
 mod guest;
@@ -9,6 +10,7 @@ mod libvirt;
 mod module;
 mod module_host;
 mod module_ranges;
+mod nics;
 mod raw;
 mod submit;
 mod transports;

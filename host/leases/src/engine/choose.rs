@@ -1,6 +1,6 @@
 //! One decision: who is to hold a VF, and the fewest moves that lead there.
 
-use super::{Engine, Move, Place, Plan, Slot};
+use super::{Engine, Move, Place, Plan, Slot, Stand};
 use crate::{Policy, Reason, Vf};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,11 +10,23 @@ use std::collections::BTreeMap;
 pub(super) struct Candidate {
     pub place: Place,
     pub client: u32,
-    /// Holds one that may not be taken yet.
-    kept: bool,
+    class: Class,
     pub holds: bool,
     rank: f64,
     id: u64,
+}
+
+/// Who comes before whom, whatever their rank.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    /// Holds one that may not be taken yet.
+    Kept,
+    Pinned,
+    /// Its reserve owes it a turn.
+    Due,
+    Competes,
+    /// Better than a holder, at too few decisions in a row yet.
+    Unconfirmed,
 }
 
 /// What became of a candidate.
@@ -29,11 +41,11 @@ pub(super) enum Outcome {
     Left,
 }
 
-/// Who comes first: what may not move; then by rank, and among equals the
+/// Who comes first: by class; then by rank, and among equals the
 /// holder, then the older.
 fn order(a: &Candidate, b: &Candidate) -> Ordering {
-    b.kept
-        .cmp(&a.kept)
+    a.class
+        .cmp(&b.class)
         .then_with(|| b.rank.total_cmp(&a.rank))
         .then_with(|| b.holds.cmp(&a.holds))
         .then_with(|| a.id.cmp(&b.id))
@@ -53,6 +65,7 @@ impl Engine {
             return self.moves_to(&[]);
         }
         let mut all = self.candidates(now);
+        self.confirm(&mut all);
         if !self.off.is_empty() {
             all.sort_unstable_by(order);
             let (taken, plan) = self.seat(&all, room);
@@ -104,12 +117,16 @@ impl Engine {
     /// Who wants a VF, with what rank.
     fn candidates(&mut self, now: u64) -> Vec<Candidate> {
         let s = self.settings;
-        let turn = s.min_hold_ms.max(s.interval_ms);
+        let turn = s.turn_ms();
         self.draws = self.draws.wrapping_add(1);
         let draw = self.draws;
         let mut all = Vec::with_capacity(self.places.len());
         for (place, e) in self.entries.iter_mut().enumerate() {
             let Some(e) = e else { continue };
+            if e.terms.stand == Stand::Out {
+                e.reason = Reason::Out;
+                continue;
+            }
             let held = now.saturating_sub(e.since_ms);
             let holds = e.vf.is_some();
             let kept = holds
@@ -125,7 +142,18 @@ impl Engine {
                 Policy::Gain => e.score <= 0.0,
                 _ => false,
             };
-            if useless && !kept {
+            if e.is_capped() && !kept {
+                (e.reason, e.ahead) = (Reason::ShareUsed, 0);
+                continue;
+            }
+            let class = match e.terms.stand {
+                _ if kept => Class::Kept,
+                Stand::Pinned => Class::Pinned,
+                _ if e.is_due(turn) => Class::Due,
+                _ => Class::Competes,
+            };
+            if useless && class == Class::Competes {
+                e.ahead = 0;
                 e.reason = if idle { Reason::Idle } else { Reason::NoGain };
                 continue;
             }
@@ -137,9 +165,27 @@ impl Engine {
                 _ => e.score,
             };
             let place = place as Place;
-            all.push(Candidate { place, client: e.client, kept, holds, rank: e.rank, id: e.id });
+            all.push(Candidate { place, client: e.client, class, holds, rank: e.rank, id: e.id });
         }
         all
+    }
+
+    /// Puts those behind all holders that are better than one of them at too few
+    /// decisions in a row yet.
+    fn confirm(&mut self, all: &mut [Candidate]) {
+        let s = self.settings;
+        if s.confirm <= 1 || !matches!(s.policy, Policy::Activity | Policy::Gain) {
+            return;
+        }
+        let held = all.iter().filter(|c| c.holds && c.class != Class::Pinned);
+        let least = held.map(|c| c.rank).fold(f64::INFINITY, f64::min);
+        for c in all.iter_mut().filter(|c| c.class == Class::Competes) {
+            let Some(e) = self.entry_mut(c.place) else { continue };
+            e.ahead = if !c.holds && c.rank > least { e.ahead.saturating_add(1) } else { 0 };
+            if !c.holds && e.ahead < s.confirm {
+                c.class = Class::Unconfirmed;
+            }
+        }
     }
 
     /// Notes why each stands as it does; `taken` are the first of `all`, in order.
@@ -151,9 +197,10 @@ impl Engine {
         let (mut next, mut least) = (0.0f64, f64::INFINITY);
         if scored {
             for (i, c) in all.iter().enumerate() {
-                match (outcome(i), c.kept) {
-                    (Outcome::Taken, false) => least = least.min(score(self, c)),
-                    (Outcome::Taken, true) | (Outcome::Capped | Outcome::Off, _) => {}
+                let free = matches!(c.class, Class::Competes | Class::Unconfirmed);
+                match (outcome(i), free) {
+                    (Outcome::Taken, true) => least = least.min(score(self, c)),
+                    (Outcome::Taken, false) | (Outcome::Capped | Outcome::Off, _) => {}
                     (Outcome::Left, _) => next = next.max(score(self, c)),
                 }
             }
@@ -169,12 +216,19 @@ impl Engine {
                 (Outcome::Off, _) => Reason::KeptOff,
                 (Outcome::Left, Policy::Random) => Reason::NotDrawn,
                 (Outcome::Left, Policy::Fair | Policy::First) => Reason::Waits { before: 0 },
+                (Outcome::Left, _) if e.ahead > 0 && e.ahead < s.confirm => {
+                    Reason::Unconfirmed { score: e.score }
+                }
                 (Outcome::Left, _) if e.score > least => {
                     Reason::TooLittle { score: e.score, least }
                 }
                 (Outcome::Left, _) => Reason::Below { score: e.score, least },
+                (Outcome::Taken, _) if c.class == Class::Pinned => Reason::Pinned,
+                (Outcome::Taken, _) if c.class == Class::Due => Reason::Reserved,
                 (Outcome::Taken, _) if all.len() <= room => Reason::Free,
-                (Outcome::Taken, p) if c.kept && p != Policy::First && still > 0 => {
+                (Outcome::Taken, p)
+                    if c.class == Class::Kept && p != Policy::First && still > 0 =>
+                {
                     Reason::Held { ms: still }
                 }
                 (Outcome::Taken, _) if scored && c.holds && e.score < next => {

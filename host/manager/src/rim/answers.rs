@@ -288,6 +288,7 @@ impl Daemon {
         let stayed = self.not_again.as_ref();
         all.extend(stayed.map(|why| format!("SIGHUP did not restart the manager: {why}")));
         all.extend(self.submissions_troubles());
+        all.extend(self.nics_trouble());
         all.extend(keeper);
         let now = self.now();
         all.extend(self.rim.core.breakers(now).map(|((owner, function, _), state)| {

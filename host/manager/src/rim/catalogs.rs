@@ -58,6 +58,15 @@ impl Daemon {
             }
             Err(e) => wrong.push(e.to_string()),
         }
+        if self.config.nics {
+            match self.records.id("function", vfun_bond::FUNCTION) {
+                Ok(id) => {
+                    let f = crate::core::bond::built_in(id);
+                    catalog.functions.insert(f.name.clone(), f);
+                }
+                Err(e) => wrong.push(e.to_string()),
+            }
+        }
         for file in manifests(&self.tree.clients()) {
             let read = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()));
             let parsed = read.and_then(|text| {

@@ -68,6 +68,7 @@ impl Config {
                 .as_ref()
                 .map(|_| (&self.metrics_program, "program that shows the metrics")),
         );
+        needed.extend(self.nics.then_some((&self.nics_program, "program that lends network VFs")));
         for (program, what) in needed {
             let program = program.clone();
             match std::fs::metadata(&program) {

@@ -1,8 +1,9 @@
 //! Helpers: processes that stand between the manager and the network, so that
 //! nothing from there is read in the manager: the gateway for callers over TCP
 //! and the one that shows the counters to Prometheus. They are ordinary clients
-//! of the manager's sockets; one that dies is started again, later and later
-//! while it keeps dying.
+//! of the manager's sockets. The one that lends network VFs is none: it and the manager
+//! speak by the socket that is its standard input. One that dies is started again, later
+//! and later while it keeps dying.
 
 use super::{Daemon, Kind};
 use crate::limits::{HELPER_AGAIN, HELPER_AGAIN_MOST, HELPER_LIVED, LEFT_ENDS};
@@ -11,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,6 +23,8 @@ pub(super) struct Helper {
     what: &'static str,
     program: PathBuf,
     args: Vec<OsString>,
+    /// It and the manager speak by its standard input.
+    packets: bool,
     running: Option<(Child, OwnedFd)>,
     /// When it was last started.
     since: Instant,
@@ -29,6 +33,12 @@ pub(super) struct Helper {
     /// Deaths in a row.
     deaths: u32,
 }
+
+/// What shows the end of one that was started, and the manager's end of its socket.
+type Watched<'a> = (BorrowedFd<'a>, Option<BorrowedFd<'a>>);
+
+/// The manager's end of a helper's socket, if it has one.
+type Socket = Option<OwnedFd>;
 
 /// How long to wait after so many deaths in a row.
 fn pause(deaths: u32) -> Duration {
@@ -43,6 +53,7 @@ impl Helper {
             what,
             program: program.to_owned(),
             args,
+            packets: false,
             running: None,
             since: Instant::now(),
             due: Some(Instant::now()),
@@ -50,25 +61,47 @@ impl Helper {
         }
     }
 
-    fn start(&mut self) -> io::Result<()> {
+    /// The same for one to which the manager speaks by packets over its standard input.
+    pub fn with_packets(what: &'static str, program: &Path, args: Vec<OsString>) -> Self {
+        Helper { packets: true, ..Helper::new(what, program, args) }
+    }
+
+    /// Starts it, and has its end watched, and the manager's end of its socket if it has
+    /// one, which this gives back.
+    fn start(&mut self, watch: impl FnOnce(Watched<'_>) -> io::Result<()>) -> io::Result<Socket> {
+        let (ours, stdin) = match self.packets {
+            false => (None, Stdio::piped()),
+            true => {
+                let (ours, theirs) = vfun_supervise::pair()?;
+                (Some(ours), Stdio::from(theirs))
+            }
+        };
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .arg("--until-stdin-closes")
-            .stdin(Stdio::piped())
+            .stdin(stdin)
             .spawn()?;
-        let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            Ok(pidfd) => pidfd,
+        let watched = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+            .map_err(io::Error::from)
+            .and_then(|pidfd| {
+                watch((pidfd.as_fd(), ours.as_ref().map(AsFd::as_fd)))?;
+                Ok(pidfd)
+            });
+        match watched {
+            Ok(pidfd) => {
+                self.since = Instant::now();
+                self.due = None;
+                self.running = Some((child, pidfd));
+                Ok(ours)
+            }
             Err(e) => {
-                // One that nobody watches would keep its address from the next.
+                // One that nobody watches would keep its address from the next, and its
+                // end would not be noticed.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(e.into());
+                Err(e)
             }
-        };
-        self.since = Instant::now();
-        self.due = None;
-        self.running = Some((child, pidfd));
-        Ok(())
+        }
     }
 
     /// What it runs.
@@ -99,9 +132,27 @@ impl Daemon {
     }
 
     fn start_helper(&mut self, index: usize) -> io::Result<()> {
-        self.helpers[index].start()?;
-        let (_, pidfd) = self.helpers[index].running.as_ref().expect("just started");
-        self.watch(pidfd, Kind::HelperEnd, index as u32, EventFlags::IN)
+        let epoll = &self.epoll;
+        let socket = self.helpers[index].start(|(end, socket)| {
+            epoll::add(epoll, end, Kind::HelperEnd.token(index as u32), EventFlags::IN)?;
+            if let Some(socket) = socket {
+                epoll::add(epoll, socket, Kind::NicsSocket.token(0), EventFlags::IN)?;
+            }
+            Ok(())
+        })?;
+        if let Some(socket) = socket {
+            self.nics_started(socket);
+        }
+        Ok(())
+    }
+
+    /// Ends the helper that runs this program; its end is heard like any other.
+    pub(super) fn kill_helper(&mut self, program: &Path) {
+        for helper in self.helpers.iter_mut().filter(|h| h.program == program) {
+            if let Some((child, _)) = &mut helper.running {
+                let _ = child.kill();
+            }
+        }
     }
 
     /// One of them is gone.
@@ -116,6 +167,9 @@ impl Daemon {
             helper.what,
             pause.as_millis()
         );
+        if helper.packets {
+            self.nics_ended();
+        }
     }
 
     /// Starts those whose time has come.
@@ -125,7 +179,6 @@ impl Daemon {
                 && let Err(e) = self.start_helper(index)
             {
                 let helper = &mut self.helpers[index];
-                helper.running = None;
                 let pause = helper.died();
                 tracing::error!(
                     "the {} could not be started: {}: {e}; next try in {} ms",
@@ -169,6 +222,37 @@ impl Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether a process of this id is there, reaped or not.
+    fn is_there(pid: &str) -> bool {
+        Path::new("/proc").join(pid).exists()
+    }
+
+    #[test]
+    fn one_that_fails_half_way_through_its_start_is_ended_and_reaped() {
+        for packets in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (file, program) = (dir.path().join("pid"), Path::new("/bin/sh"));
+            let script = format!("echo $$ > {0}.new; mv {0}.new {0}; read _", file.display());
+            let args = vec!["-c".into(), script.into()];
+            let mut helper = Helper { packets, ..Helper::new("test", program, args) };
+            let mut pid = String::new();
+            let failed = helper.start(|(_, socket)| {
+                assert_eq!(socket.is_some(), packets);
+                while pid.is_empty() {
+                    pid = std::fs::read_to_string(&file).unwrap_or_default().trim().to_owned();
+                }
+                assert!(is_there(&pid));
+                Err(io::Error::other("no epoll"))
+            });
+            assert_eq!(failed.unwrap_err().to_string(), "no epoll");
+            assert!(!is_there(&pid) && !helper.runs());
+            assert!(helper.due.is_some(), "it is started again");
+            assert!(helper.start(|_| Ok(())).unwrap().is_some() == packets && helper.runs());
+            let (mut child, _) = helper.running.take().unwrap();
+            child.kill().and_then(|()| child.wait()).unwrap();
+        }
+    }
 
     #[test]
     fn one_that_keeps_dying_is_tried_less_and_less() {

@@ -25,6 +25,7 @@
 //! - [`records`]: what became of grants is put on record.
 //! - [`submissions`]: what clients wish for of their own modules.
 //! - [`modules`]: what is kept of these.
+//! - [`nics`]: agents in VMs and the process that lends network VFs.
 
 mod again;
 mod answers;
@@ -43,6 +44,7 @@ mod leftovers;
 mod logs;
 mod lost;
 mod modules;
+mod nics;
 mod policy;
 mod progress;
 mod records;
@@ -95,6 +97,7 @@ enum Kind {
     StrayEnd,
     ModuleKept,
     TrialEnd,
+    NicsSocket,
 }
 
 impl Kind {
@@ -125,6 +128,7 @@ impl Kind {
             StrayEnd,
             ModuleKept,
             TrialEnd,
+            NicsSocket,
         ];
         all.into_iter().find(|k| *k as u64 == token >> 32).map(|k| (k, token as u32))
     }
@@ -186,6 +190,8 @@ pub struct Daemon {
     admins: BTreeMap<u32, answers::AdminConnection>,
     pending: BTreeMap<u32, attach::Pending>,
     helpers: Vec<helpers::Helper>,
+    /// Where it lends network VFs.
+    nics: Option<nics::NicsRelay>,
     /// Calls that each channel had answered at the last look.
     answered: BTreeMap<vfun_wire::Handle, u64>,
     last_progress: Instant,
@@ -254,7 +260,7 @@ impl Daemon {
         Ok(false)
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn patience(&mut self) -> Option<Duration> {
         let mut patience = None;
         let mut at_most = |d: Duration| patience = Some(patience.map_or(d, |p: Duration| p.min(d)));
         let dues = [
@@ -270,6 +276,7 @@ impl Daemon {
             self.progress_patience(),
             self.trial_patience(),
             self.hold_patience(),
+            self.nics_patience(),
             self.keeper_due.map(|t| t.saturating_duration_since(Instant::now())),
         ];
         for due in dues.into_iter().flatten() {
@@ -326,6 +333,7 @@ impl Daemon {
         self.mind_the_launches();
         self.see_to_what_jails_leave();
         self.start_due_helpers();
+        self.look_after_nics();
         self.say_what_was_left_out();
         self.settle();
         self.hold_again();
@@ -369,6 +377,7 @@ impl Daemon {
             Kind::KeeperEnd => self.keeper_gone(),
             Kind::Hangup => self.try_again(),
             Kind::TrialEnd => self.tried(),
+            Kind::NicsSocket => self.hear_nics(),
             Kind::Signal => {
                 tracing::info!("told to stop by a signal");
                 self.ending = true;

@@ -60,6 +60,10 @@ pub struct Config {
     pub metrics: Option<String>,
     /// The program that shows them.
     pub metrics_program: PathBuf,
+    /// Whether VFs of network cards are lent to VMs.
+    pub nics: bool,
+    /// The program that lends them.
+    pub nics_program: PathBuf,
 }
 
 /// Files of the gateway's TLS, which it alone reads.
@@ -349,6 +353,7 @@ impl Daemon {
             admins: BTreeMap::new(),
             pending: BTreeMap::new(),
             helpers: vec![],
+            nics: config.nics.then(super::nics::NicsRelay::new),
             answered: BTreeMap::new(),
             last_progress: Instant::now(),
             ending: false,
@@ -421,6 +426,7 @@ impl Daemon {
         }
         self.look_after_further();
         self.settle();
+        self.find_agents();
         self.start_helpers(goes_on)
     }
 
@@ -576,6 +582,7 @@ impl Daemon {
                 vec!["--listen".into(), metrics.into(), "--socket".into(), socket.into()],
             ));
         }
+        helpers.extend(self.config.nics.then(|| self.nics_helper()));
         for helper in helpers {
             let program = helper.program().to_owned();
             if let Err(e) = self.add_helper(helper)
@@ -608,6 +615,8 @@ impl Config {
             keeper_program: dir.join("vfun-keeper"),
             metrics: None,
             metrics_program: dir.join("vfun-metrics"),
+            nics: false,
+            nics_program: dir.join("vfun-nics"),
         }
     }
 }

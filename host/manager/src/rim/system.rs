@@ -13,6 +13,7 @@ use std::fmt::Arguments;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use vfun_bond::Report;
 use vfun_keeper::{Change, TooLong};
 use vfun_rim::further::FurtherWindows;
 use vfun_rim::keep::WindowNote;
@@ -70,6 +71,9 @@ impl System for Daemon {
             );
         }
         self.put_on_record(g);
+        if let Some(nics) = &mut self.nics {
+            nics.changed(g);
+        }
     }
     fn refused(&mut self, refusal: &Refusal) {
         self.audit.refused(None, refusal);
@@ -183,6 +187,10 @@ impl System for Daemon {
         files: Vec<OwnedFd>,
     ) {
         Daemon::wished(self, service, ask, channel, wish, files);
+    }
+
+    fn told(&mut self, service: ServiceId, channel: Handle, report: Report) {
+        self.bond_told(service, channel, report);
     }
 
     fn keep(&mut self, changes: Vec<Change>) -> io::Result<Vec<TooLong>> {

@@ -177,6 +177,7 @@ fn other_constants(out: &mut Expect) {
         ("FEATURE_PACKETS", Features::PACKETS.0),
         ("FEATURE_MODULE", Features::MODULE.0),
         ("FEATURE_SIGNATURES", Features::SIGNATURES.0),
+        ("FEATURE_NET_ADMIN", Features::NET_ADMIN.0),
         ("FEATURE_OFFERED", Features::OFFERED.0),
     ] {
         out.push((format!("VFUN_{name}"), value));
@@ -195,6 +196,7 @@ const OTHER_CONSTANTS: &[&str] = &[
     "version::Features::PACKETS",
     "version::Features::MODULE",
     "version::Features::SIGNATURES",
+    "version::Features::NET_ADMIN",
     "version::Features::OFFERED",
     // A file's name: no program in C reaches a window in a folder.
     "dir::WINDOW",

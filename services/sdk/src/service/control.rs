@@ -8,7 +8,7 @@ use super::idle::End;
 use super::manager_link::ManagerQuestion;
 use super::porter::Porter;
 use super::watch::{Alarm, NextCheck, Watched};
-use super::{Backend, exit, fault, log};
+use super::{Backend, Bonds, exit, fault, log};
 use rustix::event::{Timespec, epoll};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -174,8 +174,10 @@ impl<E: Engine> Control<E> {
                 true => limit,
                 false => Some(limit.map_or(LET_GO_LOOK, |l| l.min(LET_GO_LOOK))),
             };
+            let limit = [limit, self.reports_patience()].into_iter().flatten().min();
             self.wait(limit)?;
             self.let_buffers_go();
+            self.pass_reports_on();
             if !self.manager && self.beat.elapsed() >= BEAT_ALONE {
                 self.beat_alone();
             }
@@ -255,6 +257,34 @@ impl<E: Engine> Control<E> {
             }
         }
         again.into_iter().for_each(|message| self.say(message));
+        if let Some(bonds) = self.bonds() {
+            bonds.tell_again();
+        }
+    }
+
+    /// The agents of VMs, if this is the function `bond`.
+    fn bonds(&self) -> Option<&Bonds> {
+        match &*self.work {
+            Backend::Calls(engine) => engine.bonds(),
+            Backend::Floor => None,
+        }
+    }
+
+    /// How long until an agent's report may go to the manager, if the socket has room.
+    fn reports_patience(&self) -> Option<Duration> {
+        let may = self.manager && self.unsent.is_empty();
+        self.bonds().filter(|_| may)?.patience(Instant::now())
+    }
+
+    /// Sends reports of agents while there is room: one that waits gives way to a newer one.
+    fn pass_reports_on(&mut self) {
+        if !self.manager || !self.unsent.is_empty() {
+            return;
+        }
+        let due = self.bonds().map_or(vec![], |bonds| bonds.due_reports(Instant::now()));
+        for (channel, report) in due {
+            self.say(FromService::Told { channel, report });
+        }
     }
 
     fn told(&mut self, message: ToService, fds: Vec<OwnedFd>) {
@@ -292,6 +322,13 @@ impl<E: Engine> Control<E> {
             ToService::Look { channel } => {
                 if let Some(c) = self.channels.get(&channel) {
                     c.running.wake();
+                }
+            }
+            ToService::Order { channel, order } => {
+                if self.channels.contains_key(&channel)
+                    && let Some(bonds) = self.bonds()
+                {
+                    bonds.ordered(channel, order);
                 }
             }
             ToService::Verdict { ask, verdict } => {
@@ -356,6 +393,14 @@ impl<E: Engine> Control<E> {
         }
     }
 
+    /// A channel is served here no more.
+    fn forget(&mut self, channel: u64) -> Option<Channel> {
+        if let Some(bonds) = self.bonds() {
+            bonds.gone(channel);
+        }
+        self.channels.remove(&channel)
+    }
+
     fn refused(&mut self, channel: u64, app: &str, reason: String) {
         log::line(format_args!("channel {channel} of {app} cannot be served: {reason}"));
         self.say(FromService::OpenFailed { channel, reason });
@@ -370,7 +415,7 @@ impl<E: Engine> Control<E> {
             }
             // Not any more: its app broke it.
             Some(_) => {
-                self.channels.remove(&channel);
+                self.forget(channel);
                 self.say(FromService::Closed { channel });
             }
             // Refused, or closed already, which was said: said again it could be
@@ -395,7 +440,7 @@ impl<E: Engine> Control<E> {
                 self.say(FromService::Opened { channel });
             }
             Event::Refused(reason) => {
-                let app = self.channels.remove(&channel).map_or_else(String::new, |c| c.app);
+                let app = self.forget(channel).map_or_else(String::new, |c| c.app);
                 self.refused(channel, &app, reason);
             }
             Event::Ended(end) => {
@@ -410,7 +455,7 @@ impl<E: Engine> Control<E> {
                     log::line(format_args!(
                         "the device of channel {channel} of {app} is lost: {reason}"
                     ));
-                    self.channels.remove(&channel);
+                    self.forget(channel);
                     return self.say(FromService::DeviceLost { channel, reason });
                 }
                 if let End::Broken(violation) = end {
@@ -423,7 +468,7 @@ impl<E: Engine> Control<E> {
                     self.say(FromService::Broken { channel, reason });
                 }
                 if closing {
-                    self.channels.remove(&channel);
+                    self.forget(channel);
                     self.say(FromService::Closed { channel });
                 }
             }

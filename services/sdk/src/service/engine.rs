@@ -1,5 +1,6 @@
 //! What computes: a native library, or something else with the same shape.
 
+use super::bond::Bonds;
 use crate::loader::{ArgsAt, Instance, Library, OutAt};
 use crate::{CallOutcome, Config, DriverError, OpenCalls};
 
@@ -25,6 +26,11 @@ pub trait Engine: Send + Sync + 'static {
         _calls: &OpenCalls,
     ) -> Result<Self::Instance, DriverError> {
         self.open(config)
+    }
+    /// The agents of VMs, if the engine is the function `bond`: the manager's orders go to
+    /// them, and their reports to the manager.
+    fn bonds(&self) -> Option<&Bonds> {
+        None
     }
 }
 

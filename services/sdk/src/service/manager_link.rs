@@ -31,6 +31,11 @@ impl ManagerLink {
         (ManagerLink { to: Mutex::new(to), alarm }, heard)
     }
 
+    /// Has the main thread look at what there is for the manager.
+    pub(crate) fn wake(&self) {
+        self.alarm.bell().ring();
+    }
+
     /// Asks and waits; `None` if no answer came in time, or no manager is
     /// there to give one. `file` is handed over with it.
     pub fn ask(

@@ -14,6 +14,8 @@
 //!                                           and writes another one
 //!   vfun-vm-app bulk                        has the host's driver fill a buffer, says so,
 //!                                           and waits for the buffer's end
+//!   vfun-vm-app bond-agent BOND FILE        the agent's own steps, by the order in the file;
+//!                                           prints its reports
 //!   vfun-vm-app fill HOW BYTES HEX          has the host's driver fill a buffer with each byte
 //!                                           of HEX, all at once; HOW may be 'contiguous'
 
@@ -47,6 +49,8 @@ fn main() -> ExitCode {
             word(Path::new(resource), number(offset), Some(bytes(hex)))
         }
         ["bulk"] => bulk(),
+        ["bond-agent", bond, file] => vfun_tests_vm::orders::agent(bond, file.into()),
+        ["udp-echo", port] => udp_echo(number(port) as u16),
         ["fill", how, size, hex] => {
             let request = BufferRequest::new(number(size) as usize);
             fill(request.contiguous(*how == "contiguous"), &bytes(hex))
@@ -60,6 +64,16 @@ fn main() -> ExitCode {
             let name: String = shown.chars().take_while(char::is_ascii_alphanumeric).collect();
             println!("error {name}: {e}");
             ExitCode::from(7)
+        }
+    }
+}
+
+fn udp_echo(port: u16) -> Result<()> {
+    let socket = std::net::UdpSocket::bind(("0.0.0.0", port)).expect("the port is free");
+    let mut bytes = [0; 2048];
+    loop {
+        if let Ok((n, from)) = socket.recv_from(&mut bytes) {
+            let _ = socket.send_to(&bytes[..n], from);
         }
     }
 }

@@ -1,0 +1,194 @@
+//! `vfun nics add`.
+
+use super::ask::Allocator;
+use super::vm_name;
+use crate::fail::{Failure, Result};
+use crate::out::Output;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use vfun_admin::VmName;
+use vfun_nicd::ask::Ask;
+use vfun_nics::declared::{Hypervisor, Rule, Vm};
+
+/// Where the kernel shows interfaces.
+const NET: &str = "/sys/class/net";
+
+/// Declare a VM that competes for the VFs of a pool.
+///
+/// Adding a VM again changes its settings; its rule, reserve and cap stay. The VM needs a
+/// window (`vfun client add`) and vfun-agent.
+#[derive(clap::Args, Debug)]
+#[command(group = clap::ArgGroup::new("hypervisor").required(true))]
+pub struct Args {
+    /// The VM.
+    #[arg(value_name = "CLIENT[/VM]", value_parser = vm_name)]
+    vm: VmName,
+    /// The pool of its VFs.
+    #[arg(long, value_name = "POOL")]
+    pool: String,
+    /// The bridge of its paravirtual NIC.
+    #[arg(long, value_name = "BRIDGE")]
+    bridge: String,
+    /// The tap of its paravirtual NIC [default: the only tap of the bridge].
+    #[arg(long, value_name = "TAP")]
+    tap: Option<String>,
+    /// The MAC address of its paravirtual NIC, which its VF gets too
+    /// [default: the only address that the bridge has learned at the tap].
+    #[arg(long, value_name = "MAC")]
+    mac: Option<String>,
+    /// Plug by this control socket of QEMU (QMP), which no other program uses.
+    #[arg(long, value_name = "SOCKET", group = "hypervisor")]
+    qmp: Option<PathBuf>,
+    /// Plug by libvirt: the domain's UUID or name.
+    #[arg(long, value_name = "DOMAIN", group = "hypervisor")]
+    libvirt: Option<String>,
+    /// Another program plugs (`vfun nics orders`).
+    #[arg(long, group = "hypervisor")]
+    external: bool,
+    /// The bus in the VM that VFs are plugged into, a pcie-root-port [default: QEMU chooses].
+    #[arg(long, value_name = "BUS", conflicts_with = "libvirt")]
+    bus: Option<String>,
+    /// The VLAN of its port.
+    #[arg(long, value_name = "N")]
+    vlan: Option<u16>,
+    /// Most that its VF may send, Mbit/s [default: no bound].
+    #[arg(long, value_name = "MBIT")]
+    rate: Option<u32>,
+    /// Give it a VF although its port has filters that a VF passes by.
+    #[arg(long)]
+    bypass_filters: bool,
+}
+
+/// Declares it.
+pub fn run(allocator: &Allocator, output: Output, args: &Args) -> Result<()> {
+    let tap = match &args.tap {
+        Some(tap) => tap.clone(),
+        None => only_tap(Path::new(NET), &args.bridge)?,
+    };
+    let mac = match &args.mac {
+        Some(mac) => mac.clone(),
+        None => only_mac(&args.bridge, &tap)?,
+    };
+    let vm = Vm {
+        pool: args.pool.clone(),
+        hypervisor: hypervisor(args)?,
+        mac,
+        bridge: args.bridge.clone(),
+        tap,
+        bus: args.bus.clone(),
+        vlan: args.vlan,
+        rate_mbit: args.rate,
+        rule: Rule::None,
+        reserve_percent: 0,
+        cap_percent: 100,
+        bypass_filters: args.bypass_filters,
+    };
+    output.done(allocator.tell(&Ask::AddVm { name: args.vm.clone(), vm })?)
+}
+
+fn hypervisor(args: &Args) -> Result<Hypervisor> {
+    Ok(match (&args.qmp, &args.libvirt) {
+        (Some(socket), _) => {
+            let socket =
+                std::path::absolute(socket).map_err(|e| crate::fail::file(socket, "found", &e))?;
+            Hypervisor::Qmp { socket }
+        }
+        (_, Some(domain)) => Hypervisor::Libvirt { domain: domain.clone() },
+        _ => Hypervisor::External,
+    })
+}
+
+/// The only tap of a bridge.
+fn only_tap(net: &Path, bridge: &str) -> Result<String> {
+    let ports = fs::read_dir(net.join(bridge).join("brif")).map_err(|_| {
+        Failure::usage(format!("there is no bridge {bridge} on this host"))
+            .advise("`ip link show type bridge` lists bridges; name the VM's with --bridge")
+    })?;
+    let mut taps: Vec<String> = ports
+        .flatten()
+        .map(|port| port.file_name().to_string_lossy().into_owned())
+        // Those of emulated VFs begin so.
+        .filter(|name| net.join(name).join("tun_flags").exists() && !name.starts_with("vt-"))
+        .collect();
+    taps.sort();
+    match taps.len() {
+        1 => Ok(taps.remove(0)),
+        0 => Err(Failure::usage(format!("the bridge {bridge} has no tap"))
+            .advise("start the VM first, or name its tap with --tap")),
+        _ => Err(Failure::usage(format!(
+            "the bridge {bridge} has several taps: {}",
+            taps.join(", ")
+        ))
+        .advise("name the VM's with --tap")),
+    }
+}
+
+/// The only address that a bridge has learned at a tap.
+fn only_mac(bridge: &str, tap: &str) -> Result<String> {
+    let said = Command::new("bridge")
+        .args(["-j", "fdb", "show", "br", bridge, "brport", tap])
+        .output()
+        .map_err(|e| {
+            Failure::usage(format!("`bridge` cannot be asked for the VM's MAC address: {e}"))
+                .advise("name it with --mac")
+        })?;
+    let mut macs = learned(&String::from_utf8_lossy(&said.stdout));
+    match macs.len() {
+        1 => Ok(macs.remove(0)),
+        0 => Err(Failure::usage(format!("the bridge has learned no MAC address at {tap}"))
+            .advise("name the address of the VM's paravirtual NIC with --mac")),
+        _ => Err(Failure::usage(format!(
+            "the bridge has learned several MAC addresses at {tap}: {}",
+            macs.join(", ")
+        ))
+        .advise("name that of the VM's paravirtual NIC with --mac")),
+    }
+}
+
+/// Addresses that `bridge -j fdb` says were learned; others are the bridge's own.
+fn learned(json: &str) -> Vec<String> {
+    let all: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+    let entries = all.as_array().cloned().unwrap_or_default();
+    let mut macs: Vec<String> = entries
+        .iter()
+        .filter(|e| e["state"].as_str().is_none_or(|s| s.is_empty()))
+        .filter_map(|e| e["mac"].as_str().map(str::to_owned))
+        .collect();
+    macs.sort();
+    macs.dedup();
+    macs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_tap_is_found_and_several_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let tap = |name: &str, is_tap: bool| {
+            fs::create_dir_all(dir.path().join("br0/brif").join(name)).unwrap();
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+            if is_tap {
+                fs::write(dir.path().join(name).join("tun_flags"), "").unwrap();
+            }
+        };
+        assert!(only_tap(dir.path(), "br0").unwrap_err().what.contains("no bridge"));
+        tap("eth0", false);
+        tap("vt-cards-0", true);
+        assert!(only_tap(dir.path(), "br0").unwrap_err().what.contains("no tap"));
+        tap("vnet0", true);
+        assert_eq!(only_tap(dir.path(), "br0").unwrap(), "vnet0");
+        tap("vnet1", true);
+        assert!(only_tap(dir.path(), "br0").unwrap_err().what.contains("vnet0, vnet1"));
+    }
+
+    #[test]
+    fn only_learned_addresses_are_a_vms() {
+        let json = r#"[{"mac":"52:54:00:00:00:01","ifname":"vnet0","flags":[],"state":""},
+            {"mac":"fe:54:00:00:00:01","ifname":"vnet0","state":"permanent"}]"#;
+        assert_eq!(learned(json), ["52:54:00:00:00:01"]);
+        assert!(learned("").is_empty());
+    }
+}

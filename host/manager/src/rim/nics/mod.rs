@@ -1,0 +1,219 @@
+//! Network VFs: the manager passes on what the agents in VMs and the process that lends
+//! VFs (`vfun-nics`) say to each other. Both say what is, so that a state which was not
+//! passed on gives way to a newer one.
+//!
+//! - [`agents`]: what is known of them.
+
+mod agents;
+
+use super::helpers::Helper;
+use super::{Daemon, Kind};
+use crate::core::limits::{ORDERS_A_TURN, VM_STATES_A_TURN};
+use crate::core::{GrantRecord, ServiceId};
+use agents::Agents;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+use vfun_bond::Report;
+use vfun_nics::relay::{PACKET_BYTES, ToManager};
+use vfun_rim::methods::*;
+use vfun_rim::tell::ServiceMessage;
+use vfun_supervise::ToService;
+use vfun_wire::Handle;
+
+/// What the helper is called, for messages.
+const WHAT: &str = "process that lends network VFs";
+
+/// The manager's part in lending network VFs.
+pub(super) struct NicsRelay {
+    agents: Agents,
+    /// Channels of the function `bond` of which something may have changed.
+    changed: BTreeSet<Handle>,
+    /// The socket to the process, while it runs.
+    socket: Option<OwnedFd>,
+    /// The socket took nothing more.
+    full: bool,
+    /// It is watched for room.
+    waits_for_room: bool,
+}
+
+impl NicsRelay {
+    /// Nothing is known yet.
+    pub fn new() -> Self {
+        let (agents, changed) = (Agents::new(), BTreeSet::new());
+        NicsRelay { agents, changed, socket: None, full: false, waits_for_room: false }
+    }
+
+    /// Something became of a grant.
+    pub fn changed(&mut self, g: &GrantRecord) {
+        if g.function == vfun_bond::FUNCTION {
+            self.changed.insert(g.grant);
+        }
+    }
+}
+
+/// What reading from the process came to.
+enum Heard {
+    Order(ToManager),
+    Nothing,
+    /// It is not to be heard any more, and why.
+    Broken(String),
+}
+
+fn hear(socket: &OwnedFd) -> Heard {
+    // One byte more than there may be, to see that there are more.
+    let mut bytes = [0; PACKET_BYTES + 1];
+    let got = rustix::net::recv(socket, &mut bytes[..], RecvFlags::DONTWAIT);
+    match got.map(|(n, _)| n) {
+        Ok(0) => Heard::Broken("it closed its socket".into()),
+        Ok(n) if n > PACKET_BYTES => Heard::Broken("it sent a packet that is too long".into()),
+        Ok(n) => match serde_json::from_slice(&bytes[..n]) {
+            Ok(said) => Heard::Order(said),
+            Err(e) => Heard::Broken(format!("it sent what is no order: {e}")),
+        },
+        Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
+        Err(e) => Heard::Broken(format!("its socket failed: {e}")),
+    }
+}
+
+impl Daemon {
+    /// The process that lends VFs, to be started.
+    pub(super) fn nics_helper(&self) -> Helper {
+        let root = self.config.root.clone();
+        let arguments = vec!["--root".into(), root.into()];
+        Helper::with_packets(WHAT, &self.config.nics_program, arguments)
+    }
+
+    /// What another manager left is looked at.
+    pub(super) fn find_agents(&mut self) {
+        let channels: Vec<Handle> = self.rim.core.agents().map(|(channel, _)| channel).collect();
+        if let Some(nics) = &mut self.nics {
+            nics.changed.extend(channels);
+        }
+    }
+
+    /// The process was started, with this socket, which is listened to.
+    pub(super) fn nics_started(&mut self, socket: OwnedFd) {
+        let catalog = self.rim.core.catalog();
+        let vms: Vec<_> = catalog
+            .clients
+            .values()
+            .flat_map(crate::core::catalog::Client::vms_of)
+            .map(|vm| vm.name())
+            .collect();
+        if let Some(nics) = &mut self.nics {
+            nics.agents.tell_all(vms.into_iter());
+            nics.socket = Some(socket);
+            (nics.full, nics.waits_for_room) = (false, false);
+        }
+    }
+
+    /// The process is gone. Agents keep the orders that they have.
+    pub(super) fn nics_ended(&mut self) {
+        if let Some(socket) = self.nics.as_mut().and_then(|nics| nics.socket.take()) {
+            let _ = epoll::delete(&self.epoll, socket);
+        }
+    }
+
+    /// Its socket has something to say, or room again.
+    pub(super) fn hear_nics(&mut self) {
+        let Some(nics) = &mut self.nics else { return };
+        nics.full = false;
+        for _ in 0..ORDERS_A_TURN {
+            let Some(socket) = &nics.socket else { return };
+            let why = match hear(socket) {
+                Heard::Order(said) => nics.agents.order(said).err(),
+                Heard::Nothing => return,
+                Heard::Broken(why) => Some(why),
+            };
+            if let Some(why) = why {
+                return self.nics_broken(&why);
+            }
+        }
+    }
+
+    /// It speaks nonsense, or hears nothing: it is ended, and started again.
+    fn nics_broken(&mut self, why: &str) {
+        tracing::error!("the {WHAT} is ended: {why}");
+        self.nics_ended();
+        self.kill_helper(&self.config.nics_program.clone());
+    }
+
+    /// A service says what an agent reported.
+    pub(super) fn bond_told(&mut self, service: ServiceId, channel: Handle, report: Report) {
+        self.see_agents();
+        let now = self.now();
+        let Some(nics) = &mut self.nics else { return };
+        if let Err(why) = nics.agents.report(now, (service, channel), report)
+            && self.may_say(&format!("service {service}"))
+        {
+            tracing::warn!("a report that service {service} passed on is ignored: {why}");
+        }
+    }
+
+    fn see_agents(&mut self) {
+        let Some(nics) = &mut self.nics else { return };
+        for channel in std::mem::take(&mut nics.changed) {
+            nics.agents.see(channel, self.rim.core.agent(channel));
+        }
+    }
+
+    /// Passes on what changed, both ways.
+    pub(super) fn look_after_nics(&mut self) {
+        self.see_agents();
+        let Some(nics) = &mut self.nics else { return };
+        for (service, channel, order) in nics.agents.orders() {
+            let word = ToService::Order { channel: channel.0, order };
+            self.tell(service, ServiceMessage::Plain(word));
+        }
+        if let Err(e) = self.pass_states_on() {
+            self.nics_broken(&format!("its socket failed: {e}"));
+        }
+    }
+
+    fn pass_states_on(&mut self) -> Result<(), Errno> {
+        let now = self.now();
+        let Some(nics) = &mut self.nics else { return Ok(()) };
+        let Some(socket) = nics.socket.as_ref().filter(|_| !nics.full) else { return Ok(()) };
+        for _ in 0..VM_STATES_A_TURN {
+            let Some(state) = nics.agents.next(now) else { break };
+            let bytes = serde_json::to_vec(&state).expect("plain data");
+            match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(_) => nics.agents.sent(now, &state.vm),
+                Err(Errno::AGAIN | Errno::NOBUFS) => {
+                    nics.full = true;
+                    break;
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        if nics.full == nics.waits_for_room {
+            return Ok(());
+        }
+        nics.waits_for_room = nics.full;
+        let room = if nics.full { EventFlags::OUT } else { EventFlags::empty() };
+        epoll::modify(&self.epoll, socket, Kind::NicsSocket.token(0), EventFlags::IN | room)
+    }
+
+    /// How long until a VM's state may be passed on.
+    pub(super) fn nics_patience(&mut self) -> Option<Duration> {
+        let now = self.now();
+        let nics = self.nics.as_mut().filter(|nics| nics.socket.is_some() && !nics.full)?;
+        if !nics.changed.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        nics.agents.patience(now).map(Duration::from_millis)
+    }
+
+    /// What people are told who ask how the manager is.
+    pub(super) fn nics_trouble(&self) -> Option<String> {
+        let stopped = self.nics.is_some() && !self.helper_runs(&self.config.nics_program);
+        stopped.then(|| {
+            "the process that lends network VFs (vfun-nics) does not run: VMs keep the VFs that they have, and it is started again; the manager's log says why it ended".to_owned()
+        })
+    }
+}

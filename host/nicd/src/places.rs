@@ -1,0 +1,14 @@
+//! Where things are on this host. Tests have others.
+
+use std::path::PathBuf;
+
+/// Roots of the trees that are read and written.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The kernel's tree of devices: `/sys`.
+    pub sys: PathBuf,
+    /// `/dev`, for the files of VFIO.
+    pub dev: PathBuf,
+    /// The folder of this program: `ROOT/nics`.
+    pub own: PathBuf,
+}

@@ -1,0 +1,113 @@
+//! NICs that QEMU emulates: taps on a bridge of the host.
+
+use super::{Provider, VfOwner};
+use crate::child;
+use crate::limits::IP_TIME;
+use crate::netdev::Netdev;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use vfun_nics::{PoolName, VfFound, VfId};
+
+/// Longest name of an interface, bytes: the kernel's.
+const NAME_BYTES: usize = 15;
+
+/// The taps of a pool, one a VF.
+pub struct Emulated {
+    pool: PoolName,
+    vfs: u16,
+    sys: PathBuf,
+}
+
+/// What a VF's tap is called on the host.
+pub fn tap_name(vf: &VfId) -> String {
+    let name = format!("vt-{}", vf.0);
+    if name.len() <= NAME_BYTES {
+        return name;
+    }
+    // FNV-1a: the same name each time, and another for another VF.
+    let hash = vf
+        .0
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    format!("vt-{:012x}", hash >> 16)
+}
+
+fn ip(words: &[&str]) -> Result<(), String> {
+    child::must("ip", words, "", IP_TIME).map(drop)
+}
+
+impl Emulated {
+    pub fn new(pool: PoolName, vfs: u16, sys: PathBuf) -> Self {
+        Emulated { pool, vfs, sys }
+    }
+
+    fn ids(&self) -> impl Iterator<Item = VfId> + '_ {
+        (0..self.vfs).map(|n| VfId(format!("{}-{n}", self.pool)))
+    }
+
+    fn tap(&self, vf: &VfId) -> Netdev {
+        Netdev::new(&self.sys, &tap_name(vf))
+    }
+
+    fn remove(&self, tap: &Netdev) -> Result<(), String> {
+        if !tap.is_there() {
+            return Ok(());
+        }
+        if !tap.is_tap() {
+            return Err(format!("the interface {} is no tap: another program made it", tap.name()));
+        }
+        ip(&["link", "del", "dev", tap.name()])
+    }
+}
+
+impl Provider for Emulated {
+    fn list(&mut self) -> Result<Vec<VfFound>, String> {
+        let found = |vf: VfId| {
+            let tap = self.tap(&vf);
+            let (there, ours) = (tap.is_there(), tap.is_tap());
+            let unusable = (there && !ours)
+                .then(|| format!("there is an interface {} that is no tap; rename it", tap.name()));
+            VfFound { vf, unusable, clean: !there }
+        };
+        Ok(self.ids().map(found).collect())
+    }
+
+    fn prepare(&mut self, vf: &VfId, owner: &VfOwner) -> Result<(), String> {
+        if owner.vlan.is_some() || owner.rate_mbit.is_some() {
+            return Err("an emulated VF has neither a VLAN nor a bound on its rate; use a pool of a card, or declare the VM without --vlan and --rate".into());
+        }
+        if !Netdev::new(&self.sys, &owner.bridge).is_bridge() {
+            return Err(format!(
+                "there is no bridge {} on this host: make it, or declare the VM with another --bridge",
+                owner.bridge
+            ));
+        }
+        let tap = self.tap(vf);
+        self.remove(&tap)?;
+        let user = owner.user.unwrap_or(0).to_string();
+        ip(&["tuntap", "add", "dev", tap.name(), "mode", "tap", "user", &user])?;
+        ip(&["link", "set", "dev", tap.name(), "master", &owner.bridge])?;
+        ip(&["link", "set", "dev", tap.name(), "up"])
+    }
+
+    fn reset(&mut self, vf: &VfId) -> Result<(), String> {
+        self.remove(&self.tap(vf))
+    }
+
+    fn packets(&mut self) -> BTreeMap<VfId, u64> {
+        self.ids().filter_map(|vf| Some((vf.clone(), self.tap(&vf).packets()?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taps_have_names_that_the_kernel_takes() {
+        let name = |vf: &str| tap_name(&VfId(vf.into()));
+        assert_eq!(name("cards-0"), "vt-cards-0");
+        let long = name("a-pool-with-a-long-name-1");
+        assert!(long.len() <= NAME_BYTES && long != name("a-pool-with-a-long-name-2"), "{long}");
+    }
+}

@@ -1,0 +1,47 @@
+//! Providers: where a pool's VFs come from, and what is done to them on the host.
+
+mod emulated;
+mod sriov;
+mod worker;
+
+pub use emulated::{Emulated, tap_name};
+pub use sriov::Sriov;
+pub use worker::{ProviderJob, ProviderWorker};
+
+use crate::places::Places;
+use std::collections::BTreeMap;
+use vfun_nics::declared::Source;
+use vfun_nics::{PoolName, VfFound, VfId};
+
+/// What a VF is made ready for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VfOwner {
+    pub mac: String,
+    pub bridge: String,
+    pub vlan: Option<u16>,
+    pub rate_mbit: Option<u32>,
+    /// The user that QEMU runs as, where that is known.
+    pub user: Option<u32>,
+}
+
+/// One pool's VFs. A thread of its own uses it; each call ends in bounded time.
+pub trait Provider: Send {
+    /// All VFs there are.
+    fn list(&mut self) -> Result<Vec<VfFound>, String>;
+    /// Makes a VF ready for an owner: all its settings are written, whatever they were.
+    fn prepare(&mut self, vf: &VfId, owner: &VfOwner) -> Result<(), String>;
+    /// Takes away what the last owner left.
+    fn reset(&mut self, vf: &VfId) -> Result<(), String>;
+    /// Packets in both directions at each VF that counts them.
+    fn packets(&mut self) -> BTreeMap<VfId, u64>;
+}
+
+/// The provider of a pool.
+pub fn provider(name: &PoolName, source: &Source, places: &Places) -> Box<dyn Provider> {
+    match source {
+        Source::Sriov { pf } => Box::new(Sriov::new(pf.clone(), places.clone())),
+        Source::Emulated { vfs, .. } => {
+            Box::new(Emulated::new(name.clone(), *vfs, places.sys.clone()))
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests of the whole program, with a QEMU, a manager, agents and a host that the test plays.
+
+mod domains;
+mod files;
+mod hostile;
+mod killed;
+mod moves;
+mod sriov;
+mod stand;

@@ -1,0 +1,60 @@
+//! The limits of who holds which VF, with their reasons.
+
+/// Pools on one host: a server has a few cards.
+pub const POOLS_MAX: usize = 64;
+/// VFs of one pool: an SR-IOV card has at most 256 a port.
+pub const POOL_VFS_MAX: u16 = 256;
+/// VMs on one host, some more than ten thousand.
+pub const VMS_MAX: usize = 16_384;
+/// Agents of VMs that are not declared (yet): what they said last is kept, so that
+/// declaring a VM needs no new word of its agent.
+pub const AGENTS_MAX: usize = VMS_MAX * 2;
+/// From the plug until the agent says that packets go through the VF, ms. A guest that was
+/// emulated inside an emulated one took 22 s, 86 s on a busy host.
+pub const JOIN_MS: u64 = 90_000;
+/// From the order to leave until the agent says that packets go the paravirtual way, ms.
+/// An agent needs some milliseconds; one that needs more is not there or does not want.
+pub const LEAVE_MS: u64 = 10_000;
+/// From that word until the unplug, ms: packets that the switch still sent to the VF
+/// arrive in that time.
+pub const SETTLE_MS: u64 = 500;
+/// Between two requests to unplug the same VF, ms. A guest that is booting drops them.
+pub const UNPLUG_AGAIN_MS: u64 = 10_000;
+/// Requests to unplug before a VF is quarantined: a minute in all.
+pub const UNPLUG_TRIES: u32 = 6;
+/// Between two requests to unplug a VF that is quarantined, ms: the VM may have booted.
+pub const EVICT_AGAIN_MS: u64 = 60_000;
+/// How long a VM keeps its VF without an agent that carries the order out, ms: longer than
+/// an agent's new start, or the manager's.
+pub const AGENT_GONE_MS: u64 = 30_000;
+/// First and longest time that a VM gets no VF after it failed to take or keep one, ms.
+/// Each failure doubles it.
+pub const BACK_OFF_MS_MIN: u64 = 30_000;
+pub const BACK_OFF_MS_MAX: u64 = 3_600_000;
+/// First and longest time until a reset that failed is tried again, ms.
+pub const RESET_AGAIN_MS_MIN: u64 = 10_000;
+pub const RESET_AGAIN_MS_MAX: u64 = 600_000;
+/// Between two questions to a hypervisor while a VF is on its way out, ms.
+pub const INSPECT_MS: u64 = 2_000;
+/// The same while all is well, and for VMs that hold a VF: an end of QEMU that nobody
+/// told of is seen so late.
+pub const INSPECT_MS_CALM: u64 = 30_000;
+/// Longest time between two questions to a hypervisor that does not answer, ms.
+pub const INSPECT_MS_MAX: u64 = 60_000;
+/// Lines about one VM in the audit log: so many at once, then one each so many ms. A
+/// guest decides how often its agent comes and goes.
+pub const AUDIT_BURST: u64 = 8;
+pub const AUDIT_EACH_MS: u64 = 20_000;
+/// Packets a second that each VM is taken to send beyond what it does: among VMs that
+/// send nothing but a few ARP requests no VF moves, and one that is idle keeps a VF that
+/// nobody else wants.
+pub const IDLE_PER_S: u64 = 10;
+/// Decisions in a row at which a challenger must be better.
+pub const CONFIRM: u32 = 2;
+/// How often an agent reports, ms.
+pub const REPORT_MS: u32 = 1_000;
+/// Sentences about one port, and bytes of a sentence from outside.
+pub const FILTERS_MAX: usize = 16;
+pub const SENTENCE_BYTES: usize = 240;
+/// VFs that a hypervisor may name in one VM.
+pub const PLUGGED_MAX: usize = 64;

@@ -1,0 +1,130 @@
+//! Sends packets to a guest at an even pace, and knows which came back.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long an answer may take before its packet counts as lost.
+const LATE: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy)]
+struct Packet {
+    sent: Instant,
+    back: Option<Instant>,
+}
+
+/// A sender with its own thread, in the network namespace of the thread that made it.
+pub struct Pinger {
+    packets: Arc<Mutex<Vec<Packet>>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What became of the packets of some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Packets sent.
+    pub sent: usize,
+    /// Packets that did not come back within a second.
+    pub lost: usize,
+    /// Longest time without an answer.
+    pub gap: Duration,
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let gap = self.gap.as_millis();
+        write!(f, "{} of {} lost, longest silence {gap} ms", self.lost, self.sent)
+    }
+}
+
+fn lock(packets: &Mutex<Vec<Packet>>) -> MutexGuard<'_, Vec<Packet>> {
+    packets.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the answers that are there.
+fn receive(socket: &UdpSocket, packets: &Mutex<Vec<Packet>>) {
+    let mut bytes = [0; 64];
+    loop {
+        match socket.recv(&mut bytes) {
+            Ok(8) => {
+                let n = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
+                if let Some(packet) = lock(packets).get_mut(n as usize) {
+                    packet.back.get_or_insert_with(Instant::now);
+                }
+            }
+            // Nobody may listen yet.
+            Ok(_) => {}
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
+            Err(_) => return,
+        }
+    }
+}
+
+impl Pinger {
+    /// Sends to a program that sends all back (`vfun-vm-app udp-echo`).
+    pub fn start(from: SocketAddr, to: SocketAddr, every: Duration) -> Self {
+        let socket = UdpSocket::bind(from).unwrap();
+        socket.connect(to).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let (packets, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
+        let (shared, ends) = (packets.clone(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            let mut due = Instant::now();
+            while !ends.load(Ordering::Relaxed) {
+                receive(&socket, &shared);
+                let now = Instant::now();
+                if now < due {
+                    std::thread::sleep((due - now).min(Duration::from_millis(1)));
+                    continue;
+                }
+                // A thread that was kept off does not catch up by a burst.
+                due = now + every;
+                let n = {
+                    let mut all = lock(&shared);
+                    all.push(Packet { sent: now, back: None });
+                    all.len() as u64 - 1
+                };
+                let _ = socket.send(&n.to_le_bytes());
+            }
+        });
+        Pinger { packets, stop, thread: Some(thread) }
+    }
+
+    /// Does something, and counts the packets that were sent meanwhile.
+    pub fn during<T>(&self, doing: impl FnOnce() -> T) -> (T, Count) {
+        let begin = Instant::now();
+        let done = doing();
+        let end = Instant::now();
+        std::thread::sleep(LATE);
+        let packets = lock(&self.packets);
+        let of_then: Vec<Packet> =
+            packets.iter().filter(|p| p.sent >= begin && p.sent < end).copied().collect();
+        let in_time = |p: &Packet| p.back.is_some_and(|b| b - p.sent <= LATE);
+        let mut answers: Vec<Instant> = of_then.iter().filter_map(|p| p.back).collect();
+        answers.extend([begin, end]);
+        answers.sort();
+        let gap = answers.windows(2).map(|w| w[1] - w[0]).max().unwrap_or_default();
+        let lost = of_then.iter().filter(|p| !in_time(p)).count();
+        (done, Count { sent: of_then.len(), lost, gap })
+    }
+
+    /// Whether the last packet that is a second old came back.
+    pub fn answers(&self) -> bool {
+        let packets = lock(&self.packets);
+        let old = packets.iter().rev().find(|p| p.sent.elapsed() > LATE);
+        old.is_some_and(|p| p.back.is_some())
+    }
+}
+
+impl Drop for Pinger {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
