@@ -123,3 +123,18 @@ fn a_turn_that_begins_later_ends_later() {
     run(&mut e, 11, 1, &[1, 1000]);
     assert_eq!(e.holder(0), Some(1));
 }
+
+#[test]
+fn a_pinned_one_gets_a_vf_under_every_policy_and_leaves_it_when_it_is_not_pinned() {
+    for policy in [Policy::None, Policy::First] {
+        let mut e = engine(1, 2, Settings { policy, ..activity() });
+        run(&mut e, 0, 10, &[100, 0]);
+        assert_eq!(e.holder(0), (policy == Policy::First).then_some(0), "{policy}");
+        e.set_terms(1000, 1, Terms { stand: Stand::Pinned, ..Terms::default() });
+        assert_eq!(run(&mut e, 10, 50, &[100, 0]), [0, 50], "{policy}");
+        e.set_terms(6000, 1, Terms::default());
+        run(&mut e, 60, 10, &[100, 0]);
+        assert_eq!(e.holder(0), (policy == Policy::First).then_some(1), "{policy}");
+        assert_eq!(e.standing(0).unwrap().vf, None, "{policy}");
+    }
+}

@@ -88,7 +88,7 @@ impl Vm {
     fn row(&self, stand: &Stand) -> serde_json::Value {
         let list = json(stand, &["nics", "list"]);
         let vms = list["vms"].as_array().expect("vms");
-        vms.iter().find(|v| v["vm"] == self.name).expect("it was added").clone()
+        vms.iter().find(|v| v["vm"]["client"] == self.name).expect("it was added").clone()
     }
 
     /// Whether its packets go through the VF, by the host's word and by the guest's.

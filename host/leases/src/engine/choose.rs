@@ -24,6 +24,8 @@ enum Class {
     Pinned,
     /// Its reserve owes it a turn.
     Due,
+    /// By the policy it keeps the one that it holds.
+    Settled,
     Competes,
     /// Better than a holder, at too few decisions in a row yet.
     Unconfirmed,
@@ -58,10 +60,8 @@ const FIRST_LOOK: usize = 4;
 impl Engine {
     pub(super) fn choose(&mut self, now: u64) -> Plan {
         let room = self.vfs.iter().filter(|s| **s != Slot::Lost).count();
-        if self.settings.policy == Policy::None || room == 0 {
-            self.entries.iter_mut().flatten().for_each(|e| {
-                e.reason = if room == 0 { Reason::Lost } else { Reason::PolicyNone };
-            });
+        if room == 0 {
+            self.entries.iter_mut().flatten().for_each(|e| e.reason = Reason::Lost);
             return self.moves_to(&[]);
         }
         let mut all = self.candidates(now);
@@ -131,8 +131,7 @@ impl Engine {
             let holds = e.vf.is_some();
             let kept = holds
                 && match s.policy {
-                    Policy::First => true,
-                    Policy::Random => false,
+                    Policy::None | Policy::Random => false,
                     Policy::Fair => held < turn,
                     _ => held < s.min_hold_ms,
                 };
@@ -150,8 +149,13 @@ impl Engine {
                 _ if kept => Class::Kept,
                 Stand::Pinned => Class::Pinned,
                 _ if e.is_due(turn) => Class::Due,
+                _ if holds && s.policy == Policy::First => Class::Settled,
                 _ => Class::Competes,
             };
+            if s.policy == Policy::None && class == Class::Competes {
+                (e.reason, e.ahead) = (Reason::PolicyNone, 0);
+                continue;
+            }
             if useless && class == Class::Competes {
                 e.ahead = 0;
                 e.reason = if idle { Reason::Idle } else { Reason::NoGain };
