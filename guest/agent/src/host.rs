@@ -64,6 +64,13 @@ fn open_and_serve(mailbox: &Mailbox, causes: &mut Causes) -> Result<Infallible, 
     channel.serve(&function).map_err(|e| explain(&e))
 }
 
+/// Whether only this call failed. A service that was ended is started again, and serves the
+/// same channel.
+fn channel_goes_on(e: &Error) -> bool {
+    use Error::{Deadline, Driver, DriverCrashed, ServiceLost};
+    matches!(e, Driver { .. } | DriverCrashed | Deadline | ServiceLost)
+}
+
 /// A channel of the function `bond`, with the calls that are under way.
 struct Channel<'a> {
     mailbox: &'a Mailbox,
@@ -105,13 +112,21 @@ impl<'a> Channel<'a> {
         if let Some(answer) = self.next.as_mut().and_then(Pending::try_wait) {
             self.next = None;
             self.next_at = Instant::now() + NEXT_PAUSE;
-            self.take_order(&answer?);
+            match answer {
+                Ok(bytes) => self.take_order(&bytes),
+                Err(e) if channel_goes_on(&e) => {
+                    self.next_at = Instant::now() + HOST_PAUSE.0;
+                    self.causes
+                        .now("order", Some(&format!("the host was asked for an order: {e}")));
+                }
+                Err(e) => return Err(e),
+            }
         }
         match self.tell.as_mut().and_then(Pending::try_wait) {
             None => return Ok(()),
             Some(Ok(_)) => self.causes.now("report", None),
             // The next report says it all again.
-            Some(Err(e @ Error::Driver { .. })) => {
+            Some(Err(e)) if channel_goes_on(&e) => {
                 self.causes.now("report", Some(&format!("the host takes no report: {e}")));
             }
             Some(Err(e)) => return Err(e),
