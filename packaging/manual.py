@@ -34,6 +34,8 @@ def paragraphs(lines):
 def page(name, version, said, more):
     about, _, rest = said.partition("\nUsage: ")
     usage, _, options = rest.partition("\nOptions:\n")
+    # Not the list of commands: FILE.roff says more of them.
+    usage = usage.partition("\n\n")[0]
     first, *others = paragraphs(about.split("\n"))
     out = [f'.TH {name.upper()} 8 "" "VirtFun {version}" "VirtFun"', ".SH NAME"]
     out += [f"{name} \\- {marked(first.rstrip('.'))}", ".SH SYNOPSIS", f"\\fB{escape(usage.strip())}\\fR"]

@@ -110,7 +110,7 @@ pub enum Command {
     /// Who holds the VFs of a device, and why: list, explain, set.
     #[command(subcommand, alias = "lease")]
     Leases(cmd::leases::Sub),
-    /// Which VM holds which VF of a network card, and why: add, list, explain, set, pool, and more.
+    /// Which VM holds which VF of a network card, and why: list, explain, add, set.
     #[command(subcommand, alias = "nic")]
     Nics(cmd::nics::Sub),
     /// Declare clients: add, remove, list, show.

@@ -77,6 +77,7 @@ pub fn run(settings: &Settings, mailbox: &Mailbox) -> Result<Infallible, Refused
         waiting_since: None,
         seen: Seen::default(),
         reported: None,
+        report_at: now,
         look_at: now,
         looked_at: now,
     };
@@ -119,6 +120,7 @@ struct Agent<'a> {
     waiting_since: Option<Instant>,
     seen: Seen,
     reported: Option<(Instant, Report)>,
+    report_at: Instant,
     look_at: Instant,
     looked_at: Instant,
 }
@@ -275,12 +277,14 @@ impl Agent<'_> {
         last.as_ref() != Some(report)
     }
 
+    /// Reports, if it is time to.
     fn tell(&mut self) {
         let (now, report) = (Instant::now(), self.report());
         let least = Duration::from_millis(REPORT_MS_MIN.into());
         let pause = if self.has_news(&report) { least } else { self.every() };
-        let due = self.reported.as_ref().is_none_or(|(last, _)| now >= *last + pause);
-        if due {
+        self.report_at = self.reported.as_ref().map_or(now, |(last, _)| *last + pause);
+        if now >= self.report_at {
+            self.report_at = now + self.every();
             self.mailbox.put_report(report.clone());
             self.reported = Some((now, report.clone()));
         }
@@ -309,11 +313,7 @@ impl Agent<'_> {
     /// Until something may be to do.
     fn sleep(&mut self, events: &Events) {
         let now = Instant::now();
-        let report = self.report();
-        let news = self.has_news(&report);
-        let pause = if news { Duration::from_millis(REPORT_MS_MIN.into()) } else { self.every() };
-        let report_at = self.reported.as_ref().map_or(now, |(last, _)| *last + pause);
-        let until = report_at.min(self.look_at);
+        let until = self.report_at.min(self.look_at);
         let limit = until.saturating_duration_since(now) + Duration::from_millis(1);
         let limit = Timespec::try_from(limit).ok();
         let bell = self.mailbox.agent_bell();

@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 /// Moves a VM's bond between its paravirtual NIC and a VF.
 ///
-/// The VM's *bond* joins its paravirtual NIC and, while the VM holds one, a virtual function
+/// The VM's bond joins its paravirtual NIC and, while the VM holds one, a virtual function
 /// (VF) of a network card of its host. The host says which of the two packets should take;
 /// the agent moves the bond, so that no packet is lost when a VF comes or goes. Without the
 /// agent a VM keeps its paravirtual NIC and gets no VF.

@@ -10,12 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::convert::Infallible;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use vfun::{ConnectOptions, Error, Function, FunctionRequest, FunctionVersion, Pending};
-use vfun::{WaitMode, Waiter};
+use vfun::{ConnectOptions, Endpoint, Error, Function, FunctionRequest, FunctionVersion};
+use vfun::{Pending, WaitMode, Waiter};
 use vfun_bond::{Call, FUNCTION, MESSAGE_BYTES, Order, VERSION};
 
 /// How this app is called at the host.
 const APP: &str = "vfun-agent";
+/// The variable that the library reads.
+const ENDPOINT_VARIABLE: &str = "VFUN_ENDPOINT";
 
 /// Pauses between two tries, which double until a channel was good.
 struct Pauses(Duration);
@@ -50,18 +52,37 @@ fn explain(e: &Error) -> String {
     if advice.is_empty() { e.to_string() } else { format!("{e}. {advice}") }
 }
 
+/// The kernel module: the host believes its word that this program may change the VM's
+/// network. The library would map the window itself while the module is still to come. The
+/// variable may name another one.
+fn endpoint() -> Endpoint {
+    match std::env::var_os(ENDPOINT_VARIABLE) {
+        Some(name) if !name.is_empty() => Endpoint::Auto,
+        _ => Endpoint::Module(None),
+    }
+}
+
 fn open_and_serve(mailbox: &Mailbox, causes: &mut Causes) -> Result<Infallible, String> {
     let request = FunctionRequest::new(FUNCTION)
         .version(FunctionVersion::new(VERSION.0, VERSION.1))
         .depth(CELLS)
         .cell_bytes(MESSAGE_BYTES as u32)
         .service_waits(WaitMode::Sleep);
-    let session = ConnectOptions::new(APP).connect().map_err(|e| explain(&e))?;
+    let options = ConnectOptions::new(APP).endpoint(endpoint());
+    let session = options.connect().map_err(|e| explain(&e))?;
     let function = session.negotiate(&request).and_then(vfun::Grant::activate);
     let function = function.map_err(|e| explain(&e))?;
+    mailbox.set_host("is there, and has given no order yet");
     let mut channel =
         Channel { mailbox, causes, have: 0, next: None, next_at: Instant::now(), tell: None };
     channel.serve(&function).map_err(|e| explain(&e))
+}
+
+/// Whether only this call failed. A service that was ended is started again, and serves the
+/// same channel.
+fn channel_goes_on(e: &Error) -> bool {
+    use Error::{Deadline, Driver, DriverCrashed, ServiceLost};
+    matches!(e, Driver { .. } | DriverCrashed | Deadline | ServiceLost)
 }
 
 /// A channel of the function `bond`, with the calls that are under way.
@@ -105,13 +126,21 @@ impl<'a> Channel<'a> {
         if let Some(answer) = self.next.as_mut().and_then(Pending::try_wait) {
             self.next = None;
             self.next_at = Instant::now() + NEXT_PAUSE;
-            self.take_order(&answer?);
+            match answer {
+                Ok(bytes) => self.take_order(&bytes),
+                Err(e) if channel_goes_on(&e) => {
+                    self.next_at = Instant::now() + HOST_PAUSE.0;
+                    self.causes
+                        .now("order", Some(&format!("the host was asked for an order: {e}")));
+                }
+                Err(e) => return Err(e),
+            }
         }
         match self.tell.as_mut().and_then(Pending::try_wait) {
             None => return Ok(()),
             Some(Ok(_)) => self.causes.now("report", None),
             // The next report says it all again.
-            Some(Err(e @ Error::Driver { .. })) => {
+            Some(Err(e)) if channel_goes_on(&e) => {
                 self.causes.now("report", Some(&format!("the host takes no report: {e}")));
             }
             Some(Err(e)) => return Err(e),

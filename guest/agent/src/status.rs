@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use vfun_bond::Report;
+use vfun_bond::{Mode, Report};
 
 /// Where status files are. A file for each bond, named after it.
 pub const FOLDER: &str = "/run/vfun-agent";
@@ -149,7 +149,10 @@ impl std::fmt::Display for Shown {
         writeln!(f, "  MAC address    {}", r.mac)?;
         match &s.fail_over_mac {
             Some(how) => writeln!(f, "  held by        a bond, fail_over_mac {how}")?,
-            None => writeln!(f, "  held by        {:?}", r.mode)?,
+            None if r.mode == Mode::NetFailover => {
+                writeln!(f, "  held by        net_failover (packets may be lost when a VF goes)")?;
+            }
+            None => {}
         }
         write!(f, "  packets        {}", r.packets)?;
         match &r.trouble {
@@ -162,7 +165,6 @@ impl std::fmt::Display for Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfun_bond::Mode;
 
     fn status() -> Status {
         let report = Report {

@@ -4,7 +4,9 @@ use crate::declared::Pool;
 use crate::event::{PoolName, VfId};
 use crate::limits::*;
 use crate::nics::{Nics, Who};
+use crate::traffic::Traffic;
 use crate::vf::State;
+use crate::vm::Vm;
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_admin::VmName;
 use vfun_leases::{Engine, GrantId, PRIORITY_DEFAULT, Policy, Sample, Settings, Terms};
@@ -14,11 +16,17 @@ use vfun_leases::{Engine, GrantId, PRIORITY_DEFAULT, Policy, Sample, Settings, T
 const USUAL_NS: f64 = 1_000.0;
 
 #[derive(Clone, Debug)]
+struct Member {
+    vm: VmName,
+    traffic: Traffic,
+}
+
+#[derive(Clone, Debug)]
 pub(crate) struct Contest {
     pub declared: Pool,
     pub engine: Engine,
     slots: Vec<Option<VfId>>,
-    members: BTreeMap<GrantId, VmName>,
+    members: BTreeMap<GrantId, Member>,
     /// VMs whose hypervisor was not asked yet.
     pub unasked: BTreeSet<VmName>,
     decided_ms: u64,
@@ -68,14 +76,14 @@ impl Contest {
         self.engine.enter(now, id, id as u32, PRIORITY_DEFAULT, USUAL_NS)?;
         let stand = vfun_leases::Stand::Out;
         self.engine.set_terms(now, id, Terms { stand, ..Terms::default() });
-        self.members.insert(id, vm.clone());
+        self.members.insert(id, Member { vm: vm.clone(), traffic: Traffic::default() });
         Ok(())
     }
 
     pub(crate) fn leave(&mut self, id: GrantId) {
         self.engine.remove(id);
-        if let Some(vm) = self.members.remove(&id) {
-            self.unasked.remove(&vm);
+        if let Some(member) = self.members.remove(&id) {
+            self.unasked.remove(&member.vm);
         }
     }
 
@@ -100,7 +108,7 @@ impl Contest {
 
     /// Who is to hold the VF in this slot.
     pub(crate) fn holder(&self, slot: u16) -> Option<&VmName> {
-        self.members.get(&self.engine.holder(slot)?)
+        Some(&self.members.get(&self.engine.holder(slot)?)?.vm)
     }
 }
 
@@ -159,20 +167,36 @@ impl Nics {
         self.wake(due, Who::Pool(name.clone()));
     }
 
-    fn take_samples(&mut self, name: &PoolName) {
-        let Some(contest) = self.pools.get_mut(name) else { return };
-        let ms = self.now.saturating_sub(contest.decided_ms);
-        let tenure = contest.declared.tenure_ms.max(1);
-        let idle = IDLE_PER_S.saturating_mul(ms) / 1000;
-        for (id, name) in &contest.members {
-            let Some(vm) = self.vms.get_mut(name) else { continue };
-            let held = self.owned.get(name).into_iter().flatten().find_map(|vf| {
-                let vf = self.vfs.get(vf).filter(|vf| vf.state.is_in_use())?;
-                Some(self.now.saturating_sub(vf.since_ms) as f64 / tenure as f64)
-            });
-            let calls = vm.traffic.take(ms, held).saturating_add(idle.max(1));
+    fn take_samples(&mut self, pool: &PoolName) {
+        let now = self.now;
+        let Some(contest) = self.pools.get_mut(pool) else { return };
+        let ms = now.saturating_sub(contest.decided_ms);
+        let tenure = contest.declared.tenure_ms.max(1) as f64;
+        let used = self.vfs.values().filter(|vf| vf.state.is_in_use());
+        let held: BTreeMap<GrantId, f64> = used
+            .filter_map(|vf| {
+                let id = self.vms.get(vf.state.owner()?)?.id;
+                Some((id, now.saturating_sub(vf.since_ms) as f64 / tenure))
+            })
+            .collect();
+        let idle = (IDLE_PER_S.saturating_mul(ms) / 1000).max(1);
+        for (id, member) in &mut contest.members {
+            let calls = member.traffic.take(ms, held.get(id).copied()).saturating_add(idle);
             contest.engine.sample(*id, Sample { calls, ..Sample::default() });
         }
+    }
+
+    /// What a VM sends, while its pool is declared.
+    pub(crate) fn traffic_mut(&mut self, vm: &VmName) -> Option<&mut Traffic> {
+        let vm = self.vms.get(vm)?;
+        let contest = self.pools.get_mut(&vm.declared.pool)?;
+        Some(&mut contest.members.get_mut(&vm.id)?.traffic)
+    }
+
+    /// The same, to look at.
+    pub(crate) fn traffic(&self, vm: &Vm) -> Traffic {
+        let member = self.pools.get(&vm.declared.pool).and_then(|c| c.members.get(&vm.id));
+        member.map(|member| member.traffic).unwrap_or_default()
     }
 
     /// A tenure begins when a VF is held: until then its next owner's does not run.

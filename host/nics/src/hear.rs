@@ -39,10 +39,10 @@ impl Nics {
             Some(agent) => drop(self.agents.insert(name.clone(), agent)),
             None => drop(self.agents.remove(&name)),
         }
-        let Some(vm) = self.vms.get_mut(&name) else { return };
-        if let Some(claim) = claim {
-            vm.traffic.claim(claim);
+        if let (Some(claim), Some(traffic)) = (claim, self.traffic_mut(&name)) {
+            traffic.claim(claim);
         }
+        let Some(vm) = self.vms.get_mut(&name) else { return };
         if before != now {
             // One that lives in a VM that ended tells of its new start; not more often
             // than is asked anyway.
@@ -61,8 +61,8 @@ impl Nics {
     }
 
     fn counted(&mut self, name: &VmName, counts: HostCounts) {
-        if let Some(vm) = self.vms.get_mut(name) {
-            vm.traffic.counted(counts);
+        if let Some(traffic) = self.traffic_mut(name) {
+            traffic.counted(counts);
         }
     }
 

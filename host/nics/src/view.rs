@@ -145,7 +145,7 @@ impl Nics {
             agent: self.agent_words(name),
             trouble: report.and_then(|report| report.trouble.clone()),
             path: report.and_then(|report| report.path),
-            packets_per_s: vm.traffic.per_s,
+            packets_per_s: self.traffic(vm).per_s,
             vf: vf.map(ToString::to_string),
             vf_state: state.map(ToString::to_string),
             why,
@@ -181,7 +181,7 @@ impl Nics {
             change.extend(self.what_would_help(vm, &at.reason));
         }
         let in_use = state.is_some_and(State::is_in_use);
-        if in_use && !vm.traffic.is_observable() {
+        if in_use && !self.traffic(vm).is_observable() {
             why.push(
                 "its VF is unobservable: the host sees none of its packets there, so its word \
                  counts up to the rate that the host saw before, and for less with each tenure"

@@ -3,7 +3,6 @@
 use crate::declared;
 use crate::event::{AgentId, OpId, VfId};
 use crate::limits::*;
-use crate::traffic::Traffic;
 use std::collections::BTreeSet;
 use vfun_bond::{Order, Report};
 use vfun_leases::GrantId;
@@ -60,7 +59,6 @@ pub(crate) struct Vm {
     pub trouble: Option<String>,
     /// How often its VF went without its agent's word.
     pub abrupt: u32,
-    pub traffic: Traffic,
     pub audit: AuditBound,
 }
 
@@ -83,7 +81,6 @@ impl Vm {
             back_off_ms: 0,
             trouble: None,
             abrupt: 0,
-            traffic: Traffic::default(),
             audit: AuditBound::new(now_ms),
         }
     }

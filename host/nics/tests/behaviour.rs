@@ -371,6 +371,32 @@ fn a_vf_that_vanished_stays_its_vms_until_it_is_seen_without_it() {
 }
 
 #[test]
+fn a_vf_that_another_vm_is_seen_with_is_given_to_nobody() {
+    let mut w = world(2, 1);
+    let holder = usize::from(w.holds(1));
+    // By somebody's hand.
+    w.guest(1 - holder).under_way.insert(vf(0));
+    w.start_process();
+    w.run(10_000, 100);
+    w.declare(holder, |vm| vm.rule = Rule::Banned);
+    w.run(60_000, 100);
+    assert_eq!(w.state(0), "quarantined");
+    w.guest(1 - holder).under_way.clear();
+    w.run(120_000, 100);
+    assert!(w.holds(1 - holder), "{}", w.state(0));
+}
+
+#[test]
+fn an_agent_that_takes_the_place_of_another_is_ordered_anew() {
+    let mut w = world(1, 1);
+    w.guest(0).start_agent();
+    w.tell_agent(&vm_name(0));
+    w.run(60_000, 100);
+    assert!(w.holds(0) && w.cards[&vf(0)].moves.is_empty(), "{}", w.why(0));
+    assert!(w.guest(0).order.is_some());
+}
+
+#[test]
 fn a_report_of_another_order_is_no_answer() {
     let mut w = World::new(1, 1, 1, World::pool());
     w.run(15_000, 100);

@@ -17,6 +17,7 @@ mod leases;
 mod means;
 mod modeldevice;
 mod moving;
+mod nics;
 mod opencl;
 mod policy;
 mod projects;

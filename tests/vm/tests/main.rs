@@ -4,6 +4,7 @@
 
 mod agent;
 mod attach;
+mod bond;
 mod debian;
 mod guest;
 mod libvirt;

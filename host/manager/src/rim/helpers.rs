@@ -37,9 +37,6 @@ pub(super) struct Helper {
 /// What shows the end of one that was started, and the manager's end of its socket.
 type Watched<'a> = (BorrowedFd<'a>, Option<BorrowedFd<'a>>);
 
-/// The manager's end of a helper's socket, if it has one.
-type Socket = Option<OwnedFd>;
-
 /// How long to wait after so many deaths in a row.
 fn pause(deaths: u32) -> Duration {
     HELPER_AGAIN.saturating_mul(1 << deaths.saturating_sub(1).min(16)).min(HELPER_AGAIN_MOST)
@@ -68,7 +65,10 @@ impl Helper {
 
     /// Starts it, and has its end watched, and the manager's end of its socket if it has
     /// one, which this gives back.
-    fn start(&mut self, watch: impl FnOnce(Watched<'_>) -> io::Result<()>) -> io::Result<Socket> {
+    fn start(
+        &mut self,
+        watch: impl FnOnce(Watched<'_>) -> io::Result<()>,
+    ) -> io::Result<Option<OwnedFd>> {
         let (ours, stdin) = match self.packets {
             false => (None, Stdio::piped()),
             true => {

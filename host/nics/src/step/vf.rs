@@ -167,9 +167,11 @@ impl Nics {
         if self.obeys(vm, Path::Vf) {
             self.set(id, State::Held { vm: vm.clone() });
             let (pool, now) = (self.vfs[id].pool.clone(), self.now);
+            if let Some(traffic) = self.traffic_mut(vm) {
+                traffic.begin_hold();
+            }
             let Some(v) = self.vms.get_mut(vm) else { return };
             v.astray_ms = None;
-            v.traffic.begin_hold();
             if let Some(contest) = pool.and_then(|pool| self.pools.get_mut(&pool)) {
                 contest.engine.begin_turn(now, v.id);
             }

@@ -19,9 +19,9 @@ const BETWEEN_REPORTS: Duration = Duration::from_millis(1000 / REPORTS_PER_S as 
 
 /// All agents of the client that the service serves.
 #[derive(Clone)]
-pub struct Bonds(Arc<Shared>);
+pub struct Bonds(Arc<BondAgents>);
 
-struct Shared {
+struct BondAgents {
     manager: ManagerLink,
     /// By their channels.
     agents: Mutex<BTreeMap<u64, Agent>>,
@@ -65,7 +65,7 @@ impl Agent {
 impl Bonds {
     /// No agent is there yet.
     pub fn new(manager: ManagerLink) -> Self {
-        Bonds(Arc::new(Shared { manager, agents: Mutex::default() }))
+        Bonds(Arc::new(BondAgents { manager, agents: Mutex::default() }))
     }
 
     fn agents(&self) -> MutexGuard<'_, BTreeMap<u64, Agent>> {

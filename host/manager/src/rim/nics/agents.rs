@@ -71,6 +71,14 @@ impl Agents {
         self.known.insert(channel, known);
     }
 
+    /// The service of a channel has another process, which knows no order.
+    pub fn opened_anew(&mut self, channel: Handle) {
+        if let Some(known) = self.known.get_mut(&channel) {
+            known.told = None;
+            self.unordered.insert(channel);
+        }
+    }
+
     fn gone(&mut self, channel: Handle) {
         self.unordered.remove(&channel);
         let Some(KnownAgent { vm, .. }) = self.known.remove(&channel) else { return };
@@ -267,6 +275,10 @@ mod tests {
         a.see(CHANNEL, Some(Agent { vm: vm("a"), service: None }));
         a.order(order(CHANNEL, 8)).unwrap();
         assert_eq!(told(&mut a), []);
+        a.see(CHANNEL, agent("a", 6));
+        assert_eq!(told(&mut a), [(6, 8)]);
+        // By the same number.
+        a.opened_anew(CHANNEL);
         a.see(CHANNEL, agent("a", 6));
         assert_eq!(told(&mut a), [(6, 8)]);
         // Of another VM, of an agent that is gone, and one that no agent would take.

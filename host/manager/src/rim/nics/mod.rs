@@ -47,10 +47,12 @@ impl NicsRelay {
         NicsRelay { agents, changed, socket: None, full: false, waits_for_room: false }
     }
 
-    /// Something became of a grant.
+    /// Something became of a grant. A service that opened its channel knows no order, also
+    /// where it is the process in the place of one that ended, by the same number.
     pub fn changed(&mut self, g: &GrantRecord) {
         if g.function == vfun_bond::FUNCTION {
             self.changed.insert(g.grant);
+            self.agents.opened_anew(g.grant);
         }
     }
 }
