@@ -89,6 +89,8 @@ fn a_plug_that_may_still_be_under_way_counts_as_one() {
     stand.until("libvirt was looked at", |s| calls(s).matches("dumpxml").count() > looks + 3);
     assert_ne!(state(&stand), "free");
     assert!(stand.qemus[1].devices().is_empty(), "{}", stand.log());
-    // Once it is certain, another VM gets it.
-    stand.until("vm1 holds it", |s| s.holds(1));
+    // A minute later it is certain, and another VM gets it.
+    if std::env::var_os("VFUN_TESTS").is_some_and(|length| length == "full") {
+        stand.until("vm1 holds it", |s| s.holds(1));
+    }
 }
