@@ -112,6 +112,7 @@ fn a_manager_that_cannot_work_does_not_say_that_it_is_ready() {
     let dir = tempfile::tempdir().unwrap();
     for (args, words) in [
         (["--functions", "/nonexistent"], "--functions /nonexistent"),
+        (["--drivers", "/nonexistent"], "--drivers /nonexistent: No such file"),
         (["--window-dir", "/nonexistent"], "--window-dir /nonexistent"),
         (["--tcp", "nonsense"], "--tcp nonsense"),
         (["--tcp", &taken], "--tcp 127.0.0.1"),
@@ -154,6 +155,10 @@ fn what_would_be_wrong_is_said_without_a_start() {
     assert!(said.contains("ok     programs") && said.contains("of 14 layers"), "{said}");
     assert!(!dir.path().join("root").exists(), "it leaves nothing behind");
 
+    // Windows in the root, as the first five minutes of the README have them.
+    let (code, said) = vfund(&["--check", "--root", root, "--window-dir", root]);
+    assert!(code == Some(0) && !dir.path().join("root").exists(), "{said}");
+
     let functions = dir.path().join("functions");
     std::fs::create_dir(&functions).unwrap();
     std::fs::write(functions.join("f.toml"), "name = \"f\"\nvershion = \"1\"\n").unwrap();
@@ -164,12 +169,16 @@ fn what_would_be_wrong_is_said_without_a_start() {
 
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
-    let wrong = ["--functions", "/nonexistent", "--window-dir", "/gone", "--tcp", &taken];
+    let folders = ["--functions", "/nonexistent", "--window-dir", "/gone", "--drivers", "/none"];
+    let wrong = [&folders[..], &["--tcp", &taken]].concat();
     let (code, said) = vfund(&[&["--check", "--root", root], &wrong[..]].concat());
     assert_eq!(code, Some(2), "{said}");
-    for words in
-        ["WRONG  --functions /nonexistent", "WRONG  --window-dir /gone", "WRONG  --tcp 127."]
-    {
+    for words in [
+        "WRONG  --functions /nonexistent",
+        "WRONG  --window-dir /gone",
+        "WRONG  --drivers /none: No such file",
+        "WRONG  --tcp 127.",
+    ] {
         assert!(said.contains(words), "{words}: {said}");
     }
 
