@@ -227,9 +227,9 @@ typedef struct vfun_connect_options {
   size_t size;
   // The app's name; null: "app".
   const char *app;
-  // auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS],
-  // pmem[:/dev/daxN.M], dir:FOLDER, tcp:HOST:PORT or tls:HOST:PORT (with VFUN_TLS_CA);
-  // null: auto.
+  // `auto`, `host[:SOCKET]`, `module[:/dev/vfunN]`, `ivshmem[:PCIADDRESS]`,
+  // `pmem[:/dev/daxN.M]`, `dir:FOLDER`, `tcp:HOST:PORT` or `tls:HOST:PORT` (with
+  // VFUN_TLS_CA); null: `auto`.
   const char *endpoint;
   // The client to act for; null where the endpoint settles it.
   const char *client;

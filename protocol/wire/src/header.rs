@@ -131,7 +131,7 @@ impl WindowEntry {
 /// Offset of a 64-bit counter that the host moves on at each look at the
 /// control cells, while it has no doorbell to wait on.
 pub const HOST_BEAT_OFF: usize = 256;
-/// Offset of the host's state ([`HostState`], 32 bits in a 64-bit word).
+/// Offset of the host's state ([`host_state`], 32 bits in a 64-bit word).
 pub const HOST_STATE_OFF: usize = HOST_BEAT_OFF + 8;
 /// Offset of the word by which the manager declares that it sleeps on vector 0.
 pub const HOST_SLEEPS_OFF: usize = HOST_BEAT_OFF + LINE;

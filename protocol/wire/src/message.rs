@@ -164,7 +164,7 @@ wire_struct! {
 
 wire_struct! {
     /// Head of the answer to activate; `count` [`Range`]s follow, in the order of
-    /// the kind. See [`crate::place::Place`].
+    /// the kind. See [`crate::place::ChannelPlace`].
     ActivateAck = 40 {
         /// Handle of the channel.
         channel: U64,

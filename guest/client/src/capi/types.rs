@@ -21,9 +21,9 @@ pub struct vfun_connect_options {
     pub size: usize,
     /// The app's name; null: "app".
     pub app: *const c_char,
-    /// auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS],
-    /// pmem[:/dev/daxN.M], dir:FOLDER, tcp:HOST:PORT or tls:HOST:PORT (with VFUN_TLS_CA);
-    /// null: auto.
+    /// `auto`, `host[:SOCKET]`, `module[:/dev/vfunN]`, `ivshmem[:PCIADDRESS]`,
+    /// `pmem[:/dev/daxN.M]`, `dir:FOLDER`, `tcp:HOST:PORT` or `tls:HOST:PORT` (with
+    /// VFUN_TLS_CA); null: `auto`.
     pub endpoint: *const c_char,
     /// The client to act for; null where the endpoint settles it.
     pub client: *const c_char,
