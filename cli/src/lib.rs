@@ -1,7 +1,7 @@
 //! The command `vfun`, on the host and in a guest.
 //!
 //! One subcommand a file, in [`cmd`]; each takes what it needs, and
-//! [`dispatch`] alone knows both them and the whole command line, [`args`].
+//! `dispatch` alone knows both them and the whole command line, [`args`].
 //! What they share: [`fail`] (errors and exit codes), [`admin`] (questions to
 //! the manager), [`connect`] (sessions), `machine` (host or guest), [`qmp`] (QEMU), [`out`] (tables, JSON,
 //! sizes and times as people read them).
@@ -10,6 +10,8 @@
 //! finds: `vfun-bench`, `vfun-guest`, `vfun-top`.
 
 #![forbid(unsafe_code)]
+// Help texts have brackets that are no links.
+#![allow(rustdoc::broken_intra_doc_links)]
 
 pub mod admin;
 pub mod args;
