@@ -47,11 +47,10 @@ pub enum BenchError {
         "{function} gave {got} where {wanted} is right: what was timed is not the work that was asked for"
     )]
     Wrong {
-        /// The function's name.
         function: String,
-        /// Its result.
+        /// The result that came back.
         got: String,
-        /// The right result.
+        /// The result that is right.
         wanted: String,
     },
     /// Raw lines were not answered.
@@ -65,9 +64,9 @@ pub enum BenchError {
     /// This place cannot do this work.
     #[error("{place} cannot measure {what}")]
     Unfit {
-        /// The place.
+        /// Where the work should be done.
         place: String,
-        /// The work.
+        /// What should be done there.
         what: &'static str,
     },
     /// The operating system refused something.
@@ -75,7 +74,6 @@ pub enum BenchError {
     Io {
         /// What was being done.
         doing: String,
-        /// The system's word.
         source: io::Error,
     },
     /// A report could not be written.

@@ -42,39 +42,37 @@ VFUN_TLS_NAME, VFUN_TLS_CERT, VFUN_TLS_KEY.";
 #[command(name = "vfun", version, long_about = LONG, after_help = AFTER, max_term_width = 100)]
 pub struct Cli {
     /// Root of the manager's tree on this machine [default: /var/lib/virtfun].
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Options of every command",
-        value_name = "DIR",
-        env = "VFUN_ROOT",
-        hide_env = true
-    )]
+    #[arg(long, global = true, help_heading = "Options of every command", value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// How to reach the host: auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS], pmem[:/dev/daxN.M], dir:FOLDER, tcp:HOST:PORT or tls:HOST:PORT.
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Options of every command",
-        value_name = "ENDPOINT",
-        env = "VFUN_ENDPOINT",
-        hide_env = true
-    )]
+    #[arg(long, global = true, help_heading = "Options of every command", value_name = "ENDPOINT")]
     pub endpoint: Option<String>,
     /// Print JSON instead of text, errors too.
     #[arg(long, global = true, help_heading = "Options of every command")]
     pub json: bool,
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
 impl Cli {
+    /// With what the variables say, where the command line says nothing. clap could read
+    /// them, but then its usage lines ask for `--root <DIR>`.
+    #[must_use]
+    pub fn with_variables(self) -> Self {
+        let of = |name| std::env::var_os(name).filter(|v| !v.is_empty());
+        let endpoint = || of("VFUN_ENDPOINT").map(|v| v.to_string_lossy().into_owned());
+        Cli {
+            root: self.root.or_else(|| of("VFUN_ROOT").map(PathBuf::from)),
+            endpoint: self.endpoint.or_else(endpoint),
+            ..self
+        }
+    }
+
     /// The host that is named.
     pub fn host(&self) -> Host {
         Host::new(self.root.clone(), self.endpoint.clone())
     }
-    /// Its manager.
+    /// The manager of this machine, with the root that is named.
     pub fn admin(&self) -> Admin {
         Admin::at(self.host().root())
     }

@@ -2,6 +2,7 @@
 //! `vfun_function.h` put into the section `.vfun.manifest`.
 
 use crate::fail::{self, Exit, Failure, Result};
+use crate::toml_file;
 use object::{Object, ObjectSection};
 use std::path::Path;
 
@@ -99,17 +100,7 @@ pub fn complete(file: &Path) -> Result<String> {
     let kind = match Kind::of(&bytes) {
         Kind::Native => "native",
         Kind::Wasm => "wasm",
-        Kind::Text => {
-            return String::from_utf8(bytes).map_err(|_| {
-                Failure::new(
-                    Exit::Failed,
-                    format!(
-                        "{} is neither a manifest nor a library that carries one",
-                        file.display()
-                    ),
-                )
-            });
-        }
+        Kind::Text => return toml_file::text(file, bytes, toml_file::FUNCTION),
     };
     let path = std::path::absolute(file).map_err(|e| fail::file(file, "found", &e))?;
     let path = path.to_str().ok_or_else(|| {

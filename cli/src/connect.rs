@@ -89,7 +89,7 @@ impl Host {
         Ok(options)
     }
 
-    /// Opens a session.
+    /// Opens a session with the host, as this client and app.
     pub fn session(&self, who: &Who) -> Result<Session> {
         Ok(self.options(who)?.connect()?)
     }

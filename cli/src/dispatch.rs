@@ -7,7 +7,7 @@ use crate::programs;
 use clap::CommandFactory;
 use std::process::ExitCode;
 
-/// Runs the command.
+/// Runs the command that the line names.
 pub fn run(cli: &Cli) -> Result<ExitCode> {
     let (host, admin, output) = (&cli.host(), &cli.admin(), cli.output());
     match &cli.command {

@@ -15,7 +15,7 @@ pub use vfun_qmp::Refusal;
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long QEMU may take to let go of the connection before.
 const NEXT: Duration = Duration::from_secs(2);
-/// A connection.
+/// A connection to a QEMU's control socket.
 pub struct Qmp {
     socket: PathBuf,
     stream: UnixStream,

@@ -114,9 +114,28 @@ fn faults_have_exit_codes_and_sentences() {
     let (code, text) = fails(&s, &["call", "factorial", "--hex", "01"]);
     assert!(code == 4 && text.contains("the function returned an error"), "{code} {text}");
     assert_eq!(fails(&s, &["call", "factorial"]).0, 2);
+    let (code, text) = fails(&s, &["call", "factorial", "-1"]);
+    assert!(code == 2 && text.contains("'-1' is not a number from 0 to"), "{text}");
+    let (code, text) = fails(&s, &["call", "echo", "x", "--repeat", "often"]);
+    assert!(code == 2 && text.contains("'--repeat <N>': write a number, such as 10"), "{text}");
     assert_eq!(fails(&s, &["call", "factorial", "20", "--client", "nobody"]).0, 3);
     assert_eq!(fails(&s, &["revoke", "9.9"]).0, 3);
     assert_eq!(fails(&s, &["client", "show", "nobody"]).0, 3);
+    ok(&s, &["client", "add", "vm1"]);
+    for args in [
+        &["ps", "--client", "nobody"][..],
+        &["ps", "--client", "vm1/nobody"],
+        &["ps", "--client", "host/nobody", "--watch", "--json"],
+        &["audit", "--client", "nobody", "--refused", "--since", "1s"],
+        &["token", "list", "nobody"],
+    ] {
+        let (code, text) = fails(&s, args);
+        assert!(code == 3 && text.contains("'nobody'"), "{args:?}: {code} {text}");
+    }
+    for args in [["token", "revoke", "x"], ["token", "rotate", "-"]] {
+        let (code, text) = fails(&s, &args);
+        assert!(code == 2 && text.contains("`vfun token list` shows all"), "{args:?}: {text}");
+    }
     assert_eq!(fails(&s, &["--endpoint", "nonsense", "list"]).0, 2);
     assert_eq!(fails(&s, &["--endpoint", "tcp:127.0.0.1:1", "list"]).0, 5);
     let (code, text) = fails(&s, &["--root", "/nowhere", "status"]);
@@ -323,6 +342,12 @@ fn functions_come_and_go() {
     assert_eq!(fails(&s, &["call", "misbehave", "--of-version", "3.0"]).0, 3);
     ok(&s, &["function", "remove", "misbehave"]);
     assert_eq!(fails(&s, &["function", "remove", "misbehave"]).0, 3);
+    std::fs::write(&file, "# VirtFun\n\nA program in a VM calls its host.\n").unwrap();
+    for command in [&["function", "add"][..], &["client", "add", "-f"], &["window", "add", "-f"]] {
+        let (code, text) = fails(&s, &[command, &[file.to_str().unwrap()]].concat());
+        let says = text.contains("mine.toml is no manifest of a ") && text.contains("line 3: ");
+        assert!(code == 1 && says && text.contains("\n         name = "), "{text}");
+    }
     std::fs::write(&file, "name = \"mine\"\nversion = \"x\"\n").unwrap();
     let (code, text) = fails(&s, &["function", "add", file.to_str().unwrap()]);
     assert!(code == 3 && text.contains("mine.toml:2"), "{text}");
@@ -340,6 +365,7 @@ fn grants_are_seen_and_taken_away() {
         (Some("watched"), Some(10))
     );
     let grant = ps[0]["grant"].as_str().unwrap();
+    ok(&s, &["client", "add", "x"]);
     assert!(
         ok(&s, &["ps", "--client", "host"]).contains("watched")
             && !ok(&s, &["ps", "--client", "x"]).contains("watched")

@@ -13,7 +13,7 @@ const LOOKS: u32 = 1 << 14;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Stop {
-    /// It is done.
+    /// The vCPU did all that it was asked.
     Done = 1,
     /// An answer stays out: ring who sleeps, look whether anybody is left, run it again.
     Late = 2,

@@ -57,12 +57,11 @@ pub enum NoMachine {
     /// There is no KVM for this program.
     #[error("{0}")]
     NoKvm(String),
-    /// KVM refused something.
+    /// KVM refused a step; `why` is its word.
     #[error("KVM: {doing}: {why}")]
     Refused {
         /// What was being done.
         doing: &'static str,
-        /// The system's word.
         why: String,
     },
     /// The processor stopped, and not because its code had left the machine.

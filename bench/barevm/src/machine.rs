@@ -23,7 +23,7 @@ const EFER: u64 = 1 << 8 | 1 << 10 | 1 << 11;
 /// The one bit of the flags that is always set.
 const FLAGS: u64 = 1 << 1;
 
-/// Ring 3.
+/// Ring 3, in which programs run.
 const USER_MODE: u8 = 3;
 /// Types of segments: code, data, and a task that runs.
 const CODE: u8 = 11;

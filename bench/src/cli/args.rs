@@ -17,7 +17,7 @@ use vfun::Endpoint;
 /// does not settle is "cannot tell".
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// What to measure.
+    /// The experiment, with its own options.
     #[command(subcommand)]
     pub command: Command,
 }

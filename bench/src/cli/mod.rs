@@ -18,7 +18,7 @@ use vfun_cli::fail::{Exit, Failure};
 #[derive(Debug, Parser)]
 #[command(name = "vfun-bench", version, arg_required_else_help = true, max_term_width = 100)]
 pub struct Line {
-    /// What to measure.
+    /// The experiment, with its own options.
     #[command(flatten)]
     pub args: Args,
 }

@@ -16,13 +16,12 @@ use std::path::{Path, PathBuf};
 
 /// What all reports can do.
 pub(super) trait Report: Serialize {
-    /// One row.
+    /// A row of the report's table.
     type Row: Serialize;
-    /// Its rows.
     fn rows(&self) -> &[Self::Row];
-    /// For people.
+    /// As a table for people.
     fn text(&self) -> String;
-    /// Draws it.
+    /// Draws a chart of it into this file, .svg or .png.
     fn chart(&self, path: &Path) -> std::result::Result<(), ReportError>;
 }
 

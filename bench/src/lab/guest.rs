@@ -19,7 +19,7 @@ pub const BARE_DEVICE: &str = "/dev/vfun1";
 /// Two files by which callers in several guests begin together: a caller is ready, and
 /// all may begin.
 pub const READY: &str = "/tmp/vfun-bench-ready";
-/// See [`READY`].
+/// The file that the host makes when all may begin; see [`READY`].
 pub const GO: &str = "/tmp/vfun-bench-go";
 /// The host's loopback as the guest's network card shows it.
 pub const GATEWAY: &str = "10.0.2.2";
@@ -34,15 +34,14 @@ const JOB: Duration = Duration::from_secs(120);
 /// What the program inside a guest is told: how to connect, and what to measure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inside {
-    /// A [`vfun::Endpoint`].
+    /// How to reach the host: a [`vfun::Endpoint`], as text.
     pub endpoint: String,
     /// The client to name, if any.
     pub client: Option<String>,
-    /// What to measure.
     pub job: Job,
 }
 
-/// Which guest.
+/// What guest to boot, and how it is wired.
 #[derive(Clone, Debug)]
 pub struct GuestSpec {
     /// The client of its window.
@@ -51,7 +50,6 @@ pub struct GuestSpec {
     pub wiring: Wiring,
     /// The processors that all of it runs on; none: any.
     pub cpus: Vec<usize>,
-    /// Memory.
     pub memory_mib: u32,
     /// Whether it has a network.
     pub net: bool,
@@ -145,7 +143,6 @@ impl LabGuest {
         self.bare.is_some()
     }
 
-    /// The guest itself.
     pub fn guest(&self) -> &Guest {
         &self.guest
     }
@@ -155,12 +152,12 @@ impl LabGuest {
         Ok(self.guest.run_ok(script, JOB).map(drop)?)
     }
 
-    /// "kvm" or "tcg".
+    /// `kvm`, or `tcg` where the guest's processor is emulated.
     pub fn accel(&self) -> &'static str {
         self.guest.accel().name()
     }
 
-    /// QEMU's process.
+    /// The process ID of QEMU.
     pub fn pid(&self) -> u32 {
         self.guest.pid()
     }

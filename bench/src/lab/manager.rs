@@ -124,7 +124,7 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Its root.
+    /// The manager's root folder.
     pub fn root(&self) -> &Path {
         &self.root
     }

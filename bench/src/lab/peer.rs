@@ -18,7 +18,7 @@ use vfun_window::{Bell, BellWaiter, fdpass, memfd};
 
 /// Bytes of its window, of which only the header is used.
 const BYTES: u64 = 4 << 20;
-/// The guest's id.
+/// The guest's number among the peers of its ivshmem server.
 const GUEST: i64 = 1;
 /// How often it looks whether it is to end.
 const LOOK: Duration = Duration::from_secs(1);
@@ -79,7 +79,7 @@ impl BarePeer {
         Ok(BarePeer { folder, end, bell, threads: vec![answers, serves] })
     }
 
-    /// Where QEMU connects.
+    /// The socket to which QEMU connects for window and doorbells.
     pub fn doorbell(&self) -> Doorbell {
         Doorbell::new(self.folder.path().join("s"))
     }

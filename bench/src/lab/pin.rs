@@ -26,12 +26,12 @@ impl Plan {
         Plan { cpus }
     }
 
-    /// The caller's processor.
+    /// The processor of the caller; none: wherever the system puts it.
     pub fn caller(&self) -> Option<usize> {
         self.cpus.map(|(caller, _)| caller)
     }
 
-    /// The service's processor.
+    /// The processor of the service; none: wherever the system puts it.
     pub fn service(&self) -> Option<usize> {
         self.cpus.map(|(_, service)| service)
     }

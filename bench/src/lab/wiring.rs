@@ -23,7 +23,6 @@ impl Wiring {
         if Self::module().is_ok() { Self::Module } else { Self::Plain }
     }
 
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Module => "module",
@@ -40,7 +39,6 @@ impl Wiring {
         }
     }
 
-    /// The transport's name.
     pub const fn transport(self) -> &'static str {
         match self {
             Self::Module => "module",

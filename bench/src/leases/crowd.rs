@@ -5,7 +5,7 @@
 pub struct Group {
     /// Its name in reports.
     pub name: String,
-    /// How many clients.
+    /// How many clients it has.
     pub clients: u32,
     /// Calls a second of each.
     pub per_s: f64,
@@ -41,7 +41,6 @@ impl Latencies {
 /// An experiment with many clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crowd {
-    /// The groups.
     pub groups: Vec<Group>,
     /// VFs of the device.
     pub vfs: u16,
@@ -55,7 +54,7 @@ pub struct Crowd {
     pub hold_ms: u64,
     /// Seconds at the beginning that do not count: leases find their holders.
     pub warm_s: f64,
-    /// Seconds that count.
+    /// Seconds after these, which count.
     pub seconds: f64,
     /// Seed of the callers' paces and of lots.
     pub seed: u64,

@@ -7,7 +7,7 @@ pub struct Trouble {
     pub failed: u64,
     /// Ended with another result than the right one.
     pub wrong: u64,
-    /// Did not end.
+    /// Got no answer before the run ended.
     pub lost: u64,
     /// Were run more often than they were made.
     pub repeated: u64,
@@ -25,7 +25,7 @@ impl std::ops::AddAssign for Trouble {
 /// What one client saw in the time that counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Experience {
-    /// Its group's number.
+    /// Index of its group in the crowd.
     pub group: usize,
     /// Time of each call, from posting it until its answer, ns.
     pub times_ns: Vec<u64>,
@@ -37,6 +37,6 @@ pub struct Experience {
     pub without_s: f64,
     /// Times that it moved.
     pub switches: u64,
-    /// What went wrong.
+    /// Calls of it that went wrong.
     pub trouble: Trouble,
 }

@@ -10,7 +10,7 @@ const UNEVEN: f64 = 0.2;
 pub struct Lots(u64);
 
 impl Lots {
-    /// From a seed.
+    /// The same seed gives the same pauses.
     pub fn new(seed: u64) -> Self {
         Lots(seed)
     }

@@ -20,7 +20,7 @@ enum Kind {
     Answered(usize),
     /// Its channel is open in the other place.
     Opened(usize),
-    /// The engine decides.
+    /// The lease engine decides who gets VFs.
     Decide,
 }
 
@@ -29,7 +29,7 @@ enum Kind {
 enum Move {
     /// To there, when the call under way ends.
     AfterCall(Option<Vf>),
-    /// To there, now.
+    /// To there, at once: to this VF, or to software.
     Now(Option<Vf>),
 }
 

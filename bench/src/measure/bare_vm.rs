@@ -75,7 +75,6 @@ struct Much {
     limit: Duration,
 }
 
-/// Runs it.
 pub fn bare_vm(calls: &mut Calls, rounds: u32, samples: u32, limit: Duration) -> Result<BareVm> {
     if !calls.shares_memory() {
         return Err(BenchError::BareVm("a bare machine needs a window, not a network".into()));

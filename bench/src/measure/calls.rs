@@ -39,12 +39,11 @@ impl Calls {
         connect(&self.way, mode.into())
     }
 
-    /// The session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The clock, calibrated.
+    /// The clock that times are measured with.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -61,7 +60,6 @@ impl Calls {
         }
     }
 
-    /// The transport's name.
     pub fn transport(&self) -> &'static str {
         self.session.info().transport.as_str()
     }

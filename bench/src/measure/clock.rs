@@ -47,12 +47,11 @@ impl Clock {
         Clock { ns_per_cycle: self.ns_per_cycle / rate }
     }
 
-    /// Nanoseconds a cycle.
     pub fn ns_per_cycle(&self) -> f64 {
         self.ns_per_cycle
     }
 
-    /// Cycles as nanoseconds.
+    /// How long so many cycles last.
     #[inline]
     pub fn ns(&self, cycles: u64) -> u64 {
         (cycles as f64 * self.ns_per_cycle).round() as u64

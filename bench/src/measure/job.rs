@@ -5,37 +5,37 @@ use crate::report::stats::Percentiles;
 use crate::report::{Function, LatencyRow, Mode};
 use serde::{Deserialize, Serialize};
 
-/// Something to measure.
+/// Something to measure, sent as JSON to where it is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "job", rename_all = "snake_case")]
 pub enum Job {
     /// So many calls of so much work, one after the other.
     Work {
-        /// What is computed.
+        /// The function that is called.
         function: Function,
         /// Computations within a call.
         repetitions: u64,
-        /// Calls.
+        /// How many calls are made.
         iterations: u64,
     },
     /// Other jobs, one after the other, each a line of JSON that comes over a TCP connection and whose
     /// outcome goes back there, until its other end is closed.
     Serve {
-        /// Where to connect.
+        /// `HOST:PORT` to connect to.
         address: String,
     },
     /// Round trips of nothing, each timed.
     Trips {
         /// What goes there and back.
         of: Trip,
-        /// Most samples.
+        /// Most calls that are timed one by one.
         samples: u32,
         /// Most time for them, ms.
         millis: u32,
     },
     /// The same from a bare virtual machine, and from this process in turns.
     BareVm {
-        /// Turns.
+        /// How many turns there are.
         rounds: u32,
         /// Most samples of each in a turn.
         samples: u32,
@@ -48,39 +48,39 @@ pub enum Job {
         of: Trip,
         /// How many at once: a power of two.
         in_flight: u32,
-        /// Time, ms.
+        /// How long it runs, ms.
         millis: u32,
     },
     /// Calls that carry data.
     Bandwidth {
         /// Bytes of arguments, a multiple of 8.
         bytes: u64,
-        /// Turns.
+        /// How many turns there are.
         rounds: u32,
         /// Least time for each in a turn, ms.
         millis: u32,
     },
     /// Copies within one process.
     Copies {
-        /// Bytes.
+        /// Bytes that one copy moves.
         bytes: u64,
-        /// Turns.
+        /// How many turns there are.
         rounds: u32,
         /// Least time for a turn, ms.
         millis: u32,
     },
     /// Round trips to a TCP server that echoes: the bare network.
     Tcp {
-        /// Where it listens.
+        /// `HOST:PORT` on which the other side listens.
         address: String,
-        /// Turns.
+        /// How many turns there are.
         rounds: u32,
         /// Most samples in a turn.
         samples: u32,
         /// Most time for a turn, ms.
         millis: u32,
     },
-    /// Negotiating and activating.
+    /// How long it takes to negotiate and activate a function.
     Activations {
         /// How many of each sort.
         count: u32,
@@ -102,24 +102,24 @@ pub enum Job {
     },
     /// Loads the kernel module and calls. Needs no session.
     LoadModule {
-        /// Its file.
+        /// The module's file.
         module: String,
         /// The device that it will make.
         device: String,
     },
     /// Waits for a device of the kernel module and calls. Needs no session.
     AwaitDevice {
-        /// The device.
+        /// The device's file, such as `/dev/vfun0`.
         device: String,
     },
     /// Rings of the host by the kernel module.
     Rings {
-        /// The module's device.
+        /// The device's file, such as `/dev/vfun0`.
         device: String,
     },
     /// Many active functions that nobody calls.
     Idle {
-        /// How many channels.
+        /// How many channels are open at once.
         channels: u32,
         /// For how long, ms.
         millis: u64,
@@ -148,13 +148,13 @@ pub enum Trip {
 pub enum Outcome {
     /// Of [`Job::Work`]: for all calls.
     Seconds(f64),
-    /// Of [`Job::Rings`].
+    /// Of [`Job::Rings`]: nanoseconds a call.
     NsPerCall(f64),
     /// Rows of a latency report.
     Rows(Vec<LatencyRow>),
-    /// Of [`Job::BareVm`].
+    /// Of [`Job::BareVm`]: what the calls of the bare VM took.
     BareVm(BareVm),
-    /// Of [`Job::Activations`], nanoseconds.
+    /// Of [`Job::Activations`]: each one, in nanoseconds.
     Activations(Vec<Activation>),
     /// Of [`Job::Clock`]: nanoseconds a cycle of the processor's counter.
     NsPerCycle(f64),
@@ -167,20 +167,20 @@ pub enum Outcome {
     },
     /// Of [`Job::Hold`], [`Job::Idle`], [`Job::AwaitDevice`] and [`Job::Serve`].
     Held,
-    /// Of [`Job::Trips`].
+    /// Of [`Job::Trips`]: how long the trips took.
     Trips(Percentiles),
     /// Of [`Job::Rate`], a second.
     PerS(f64),
-    /// Of [`Job::Load`].
+    /// Of [`Job::Load`]: how many calls went through.
     Load(Load),
 }
 
 /// What a caller that calls all the time got.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Calls.
+    /// Calls that ended in this time.
     pub calls: u64,
-    /// In this time.
+    /// How long it ran, seconds.
     pub seconds: f64,
     /// Half of them took no longer, ns.
     pub p50_ns: f64,
@@ -188,7 +188,7 @@ pub struct Load {
     pub p99_ns: f64,
 }
 
-/// One activation.
+/// How long one activation took, by its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Activation {
     /// From the start of the negotiation to the function that can be called.

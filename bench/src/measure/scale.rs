@@ -52,7 +52,7 @@ pub fn paced_calls(clock: &Clock, function: &Function) -> Result<Percentiles> {
 /// Null calls of several at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// Of all calls.
+    /// How long each call took.
     pub of_calls: Percentiles,
     /// All of them together.
     pub calls_per_s: f64,

@@ -21,7 +21,7 @@ const WARM_FOR: Duration = Duration::from_millis(50);
 
 /// A stream socket with 8 bytes to and fro, waiting asleep (blocking) or spinning (busy).
 pub enum Socket {
-    /// Within one machine.
+    /// A UNIX socket: both ends are on one machine.
     Unix(UnixStream),
     /// Over a network, be it the loopback.
     Tcp(TcpStream),
@@ -171,7 +171,7 @@ impl EchoServer {
         Ok(EchoServer { address, ended, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The TCP port on which it listens.
     pub fn port(&self) -> u16 {
         self.address.port()
     }

@@ -27,7 +27,7 @@ pub struct Compared {
     pub low: Option<f64>,
     /// The interval's upper end.
     pub high: Option<f64>,
-    /// Pairs that ran.
+    /// Pairs of slices that were run; dropped ones count.
     pub pairs: u32,
     /// Pairs that were dropped, because the kernel counted a disturbance.
     pub dropped: u32,

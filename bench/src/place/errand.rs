@@ -53,7 +53,7 @@ impl Line {
     }
 }
 
-/// The host's end.
+/// The host's end of what sends jobs to a process elsewhere.
 pub struct Errand {
     line: Line,
     program: Option<JoinHandle<Result<Outcome>>>,
@@ -85,7 +85,7 @@ impl Errand {
         Ok(Errand { line: Line::over(stream)?, program: Some(program) })
     }
 
-    /// One job.
+    /// Sends one job and waits for its outcome.
     pub fn run(&mut self, job: &Job, work: Duration) -> Result<Outcome> {
         let doing = || "cannot wait for the program in the guest".to_owned();
         self.line.to.set_read_timeout(Some(PATIENCE + 20 * work)).doing(doing)?;

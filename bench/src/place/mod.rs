@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// A place that measures.
 pub trait Place {
-    /// Its domain.
+    /// Where the caller runs and how it reaches the function.
     fn domain(&self) -> Domain;
     /// Its transport's name; "none" where there is none.
     fn transport(&self) -> &str;

@@ -11,12 +11,10 @@ use vfun::Endpoint;
 pub struct OverSession(Calls);
 
 impl OverSession {
-    /// Connects.
     pub fn connect(endpoint: &Endpoint, client: Option<&str>) -> Result<Self> {
         Ok(OverSession(Calls::connect(endpoint, client)?))
     }
 
-    /// The session underneath.
     pub fn calls(&mut self) -> &mut Calls {
         &mut self.0
     }

@@ -10,7 +10,6 @@ pub enum ReportError {
     Io {
         /// What was tried: "write", "read".
         action: &'static str,
-        /// The report's file.
         path: PathBuf,
         /// What the system said.
         source: std::io::Error,
@@ -18,7 +17,6 @@ pub enum ReportError {
     /// The file is no report in JSON, or the report cannot be put in JSON.
     #[error("the report {} is not the JSON that was expected: {source}", path.display())]
     Json {
-        /// The report's file.
         path: PathBuf,
         /// Where it goes wrong.
         source: serde_json::Error,
@@ -26,7 +24,6 @@ pub enum ReportError {
     /// The file is no table of these rows, or the rows cannot be put in a table.
     #[error("the table {} is not the CSV that was expected: {source}", path.display())]
     Csv {
-        /// The table's file.
         path: PathBuf,
         /// Where it goes wrong.
         source: ::csv::Error,
@@ -39,21 +36,16 @@ pub enum ReportError {
         path.display()
     )]
     NoFont {
-        /// The chart's file.
         path: PathBuf,
         /// The files that were looked for.
         looked: String,
     },
     /// The chart's file name ends in something else than `.png` or `.svg`.
     #[error("cannot draw {}: a chart's file name ends in .png or .svg", path.display())]
-    UnknownFormat {
-        /// The chart's file.
-        path: PathBuf,
-    },
+    UnknownFormat { path: PathBuf },
     /// The report holds nothing that this chart shows.
     #[error("cannot draw {}: {reason}", path.display())]
     Chart {
-        /// The chart's file.
         path: PathBuf,
         /// What is missing, or what the drawing library said.
         reason: String,

@@ -34,7 +34,6 @@ impl Footprint {
 pub struct FootprintReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
     /// The rows, in any order.
     pub rows: Vec<FootprintRow>,
@@ -54,7 +53,7 @@ pub struct FootprintRow {
     pub domain: Domain,
     /// The transport in use.
     pub transport: String,
-    /// What was measured.
+    /// What this row measured.
     pub kind: Footprint,
     /// Of which process: "manager", "service" or, for activations, "app".
     pub process: String,
@@ -62,13 +61,13 @@ pub struct FootprintRow {
     pub doorbell: bool,
     /// Half of the activations took no longer.
     pub p50_ns: Option<f64>,
-    /// The slowest activation.
+    /// The slowest activation, ns.
     pub max_ns: Option<f64>,
-    /// Memory, bytes.
+    /// Memory of that process.
     pub bytes: Option<u64>,
     /// Share of one processor, 0 to 1.
     pub cpu_share: Option<f64>,
-    /// Activations, or repeats.
+    /// How many activations, or repeats, were measured.
     pub repeats: u32,
 }
 

@@ -4,12 +4,10 @@ use super::{Machine, Settings, stats};
 use crate::method::{Compared, over_in_turns};
 use serde::{Deserialize, Serialize};
 
-/// The report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IsolationReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
     /// The rows, in the attacks' order.
     pub rows: Vec<IsolationRow>,
@@ -18,7 +16,6 @@ pub struct IsolationReport {
 /// One attack; medians over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IsolationRow {
-    /// The attack's name.
     pub attack: String,
     /// Processors that attacker, its services and the manager used together,
     /// rounded: as many threads the idle neighbour spins with.
@@ -35,7 +32,7 @@ pub struct IsolationRow {
     pub p99_over_idle: Option<f64>,
     /// The lower end of the interval that holds it in 95 of 100 runs; null with fewer than 6 repeats.
     pub p99_over_idle_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub p99_over_idle_high: Option<f64>,
     /// Calls a second under attack over those beside the idle neighbour, at the median:
     /// rare but long delays show here and not in the p99.

@@ -16,16 +16,15 @@ pub struct JailRow {
     pub p50_ns: f64,
     /// 99 of 100 took no longer, ns; with fewer starts, the slowest.
     pub p99_ns: f64,
-    /// Starts.
+    /// How many services were started.
     pub starts: u32,
 }
 
-/// The report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JailReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// Starts.
+    /// How long services take to start, with and without each layer.
     pub rows: Vec<JailRow>,
     /// The null call in the whole sandbox, ns: the median of undisturbed slices.
     pub call_ns: f64,
@@ -35,7 +34,7 @@ pub struct JailReport {
     pub call_ratio: Option<f64>,
     /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
     pub call_ratio_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub call_ratio_high: Option<f64>,
     /// Pairs of slices that ran.
     pub pairs: u32,
@@ -59,7 +58,7 @@ impl JailRow {
 }
 
 impl JailReport {
-    /// For people.
+    /// As a table for people.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n\nservice start, with\n", self.machine.line());
         let whole = self.rows.iter().find(|r| r.sandbox == "whole").map(|r| r.p50_ns);

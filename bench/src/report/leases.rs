@@ -6,12 +6,10 @@ use crate::leases::{Crowd, Experience, Trouble};
 use serde::{Deserialize, Serialize};
 use vfun_leases::Policy;
 
-/// The report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeasesReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
     /// What was published beside.
     pub published: PublishedLeases,
@@ -26,15 +24,14 @@ pub struct LeasesReport {
 /// One figure's worth; what an experiment does not have is null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeasesRow {
-    /// Which experiment.
     pub experiment: Experiment,
-    /// Run or simulated.
+    /// Whether it was run, or simulated.
     pub source: Source,
     /// The policy, by name.
     pub policy: Option<String>,
     /// The group of clients, or the way of a switch.
     pub group: Option<String>,
-    /// Clients in all.
+    /// Clients of all groups together.
     pub clients: Option<u32>,
     /// Clients of the group.
     pub members: Option<u32>,
@@ -44,31 +41,31 @@ pub struct LeasesRow {
     pub per_s: Option<f64>,
     /// Bytes of a call's data.
     pub bytes: Option<u64>,
-    /// Calls that count.
+    /// Calls in the seconds that count.
     pub calls: u64,
     /// Of all calls, with an error; null in simulations, as the next three.
     pub failed: Option<u64>,
     /// With a wrong result.
     pub wrong: Option<u64>,
-    /// Without an answer.
+    /// Calls that got no answer before the run ended.
     pub lost: Option<u64>,
     /// Run more than once.
     pub repeated: Option<u64>,
-    /// Switches.
+    /// How often a grant moved between a VF and software.
     pub switches: Option<u64>,
     /// 5 % of the calls took no longer.
     pub p5_ns: Option<f64>,
-    /// 25 %.
+    /// 25 % of the calls took at most this, ns.
     pub p25_ns: Option<f64>,
-    /// Half.
+    /// 50 % of the calls took at most this, ns.
     pub p50_ns: Option<f64>,
-    /// 75 %.
+    /// 75 % of the calls took at most this, ns.
     pub p75_ns: Option<f64>,
-    /// 95 %.
+    /// 95 % of the calls took at most this, ns.
     pub p95_ns: Option<f64>,
-    /// 99 %.
+    /// 99 % of the calls took at most this, ns.
     pub p99_ns: Option<f64>,
-    /// The mean.
+    /// What a call took in the mean, ns.
     pub mean_ns: Option<f64>,
     /// The part of the time that the group's clients were on a VF, at their mean.
     pub vf_share: Option<f64>,
@@ -83,18 +80,18 @@ pub struct LeasesRow {
     /// What a call that crosses a switch takes beyond the median of those right behind it:
     /// half no more.
     pub added_p50_ns: Option<f64>,
-    /// 99 of 100.
+    /// 99 % of the switches added at most this to a call, ns.
     pub added_p99_ns: Option<f64>,
-    /// The most.
+    /// The most that a switch added to a call, ns.
     pub added_max_ns: Option<f64>,
     /// The same of a call that crosses nothing: 99 of 100 take no more beyond their median.
     pub ordinary_p99_ns: Option<f64>,
 }
 
-/// Calls over time.
+/// What calls took over the time of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
-    /// Ascending in time.
+    /// One for each interval, ascending in time.
     pub points: Vec<Point>,
     /// When a call came from another place than the one before, seconds.
     pub switches_s: Vec<f64>,
@@ -107,7 +104,7 @@ pub struct Point {
     pub at_s: f64,
     /// Half of the calls took no longer.
     pub p50_ns: f64,
-    /// The longest.
+    /// The longest call of the interval, ns.
     pub max_ns: f64,
     /// Whether the last one ran on a VF.
     pub on_vf: bool,
@@ -116,19 +113,18 @@ pub struct Point {
 /// One group, run and simulated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
-    /// Which experiment.
     pub experiment: Experiment,
     /// The policy, by name.
     pub policy: String,
-    /// The group.
+    /// The group's name.
     pub group: String,
     /// Its part of VF time, run.
     pub real_share: f64,
-    /// The same, simulated.
+    /// The share of VFs that it gets in the simulation, 0 to 1.
     pub simulated_share: f64,
     /// Half of the calls took no longer, run.
     pub real_p50_ns: f64,
-    /// The same, simulated.
+    /// The median call in the simulation, ns.
     pub simulated_p50_ns: f64,
 }
 

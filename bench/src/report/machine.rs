@@ -12,13 +12,12 @@ pub struct Machine {
     pub taken_at: String,
     /// The processor's name for itself.
     pub cpu_model: Option<String>,
-    /// Logical processors online.
+    /// Logical processors that are online.
     pub cores: Option<u32>,
     /// Logical processors that this process may use.
     pub cores_usable: Option<u32>,
-    /// The kernel's release.
+    /// The kernel's release, as `uname -r` says it.
     pub kernel: Option<String>,
-    /// Memory in bytes.
     pub memory_bytes: Option<u64>,
     /// The emulator of the guest; null if no guest took part.
     pub qemu_version: Option<String>,

@@ -33,12 +33,10 @@ impl ModuleFigure {
     }
 }
 
-/// The report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModuleReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
     /// The rows, in any order.
     pub rows: Vec<ModuleRow>,
@@ -54,7 +52,7 @@ impl ModuleReport {
 /// One figure; medians over the repeats. What does not apply is null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModuleRow {
-    /// What was measured.
+    /// What this row measured.
     pub kind: ModuleFigure,
     /// `module`, or `raw`: mapped by a privileged program.
     pub path: String,
@@ -66,13 +64,13 @@ pub struct ModuleRow {
     pub over_raw: Option<f64>,
     /// The lower end of the interval that holds it in 95 of 100 runs; null with fewer than 6 repeats.
     pub over_raw_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub over_raw_high: Option<f64>,
     /// How often it was measured.
     pub repeats: u32,
     /// The lowest repeat's p50.
     pub spread_min: Option<f64>,
-    /// The highest repeat's.
+    /// The same of the highest repeat.
     pub spread_max: Option<f64>,
 }
 

@@ -89,7 +89,7 @@ names! {
 names! {
     /// How caller and service wait.
     Mode {
-        /// Never asleep.
+        /// Both sides spin and never sleep.
         Spin = "spin",
         /// Awake while that is likely to pay.
         Hybrid = "hybrid",

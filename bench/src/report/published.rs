@@ -12,19 +12,19 @@ use serde::{Deserialize, Serialize};
 /// Where published figures come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
-    /// The paper.
+    /// The paper that published it.
     pub paper: String,
     /// The machine of its figures.
     pub machine: String,
 }
 
 impl Published {
-    /// The published experiment's.
+    /// Paper and machine of the experiment that VirtFun's authors published.
     pub fn virtfun() -> Self {
         Published { paper: PAPER.to_owned(), machine: MACHINE.to_owned() }
     }
 
-    /// In one line.
+    /// Everything in one line of text.
     pub fn line(&self) -> String {
         format!("{}, on {}", self.paper, self.machine)
     }
@@ -33,7 +33,7 @@ impl Published {
 /// Published figures beside those of leases: of network cards and packets, so of another size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedLeases {
-    /// The paper.
+    /// The paper that published it.
     pub paper: String,
     /// The machine of its figures.
     pub machine: String,
@@ -79,7 +79,7 @@ const PAPER: &str =
 const MACHINE: &str = "Intel Core i7, 16 GB, Ubuntu Server 20.04, Linux 5.4, QEMU 4.2.50 with KVM";
 /// The paper on leases of network cards.
 const FLEXVF: &str = "FlexVF, table 2 and figures 6 and 8";
-/// Its machine.
+/// The machine of FlexVF's authors.
 const FLEXVF_MACHINE: &str =
     "2 × Intel Xeon E5-2630 v3, 128 GB, Intel 82599ES, Ubuntu 18.04, Linux 4.15, QEMU 5.1 with KVM";
 

@@ -5,14 +5,11 @@ use super::{Machine, Settings};
 use crate::method::{Compared, Turns};
 use serde::{Deserialize, Serialize};
 
-/// The report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueuesReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
-    /// The rows.
     pub rows: Vec<QueuesRow>,
 }
 
@@ -34,7 +31,6 @@ pub struct QueuesRow {
     pub floor_p99_ns: Option<f64>,
     /// The p50 of an entry in a ring at the speed of memcpy, one way.
     pub ring_p50_ns: Option<f64>,
-    /// Entries a second.
     pub entries_per_s: Option<f64>,
     /// Entries a second of a ring at the speed of memcpy.
     pub ring_per_s: Option<f64>,
@@ -43,7 +39,7 @@ pub struct QueuesRow {
     pub ratio: Option<f64>,
     /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
     pub ratio_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub ratio_high: Option<f64>,
     /// Pairs of slices that ran.
     pub pairs: u32,
@@ -76,7 +72,7 @@ impl QueuesRow {
         }
     }
 
-    /// Its ratio.
+    /// Ratio and interval together.
     pub fn compared(&self) -> Compared {
         Compared {
             ratio: self.ratio,

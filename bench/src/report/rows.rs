@@ -22,7 +22,6 @@ const GRAIN_WITHIN: f64 = 1.5;
 pub struct DomainsReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
     /// Where the published figures beside ours come from.
     pub published: Published,
@@ -33,7 +32,7 @@ pub struct DomainsReport {
 /// One instance of one function in one domain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DomainRow {
-    /// What was computed.
+    /// The function that was called.
     pub function: Function,
     /// Where the caller ran and how it reached the function.
     pub domain: Domain,
@@ -57,7 +56,7 @@ pub struct DomainRow {
     // Beyond the schema.
     /// The lower end of the interval that holds that ratio in 95 of 100 runs; null without 6 undisturbed pairs.
     pub ratio_to_host_host_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub ratio_to_host_host_high: Option<f64>,
     /// Pairs of slices that ran; null without host-host.
     pub ratio_to_host_host_pairs: Option<u32>,
@@ -72,7 +71,7 @@ pub struct DomainRow {
     pub ratio_to_in_process: Option<f64>,
     /// Its interval's lower end.
     pub ratio_to_in_process_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub ratio_to_in_process_high: Option<f64>,
     /// Pairs of slices that ran.
     pub ratio_to_in_process_pairs: Option<u32>,
@@ -80,9 +79,9 @@ pub struct DomainRow {
     pub ratio_to_in_process_dropped: Option<u32>,
     /// How often it was measured.
     pub repeats: u32,
-    /// The fastest repeat.
+    /// Seconds of the fastest repeat.
     pub seconds_min: f64,
-    /// The slowest repeat.
+    /// Seconds of the slowest repeat.
     pub seconds_max: f64,
 }
 
@@ -192,7 +191,6 @@ impl DomainsReport {
 pub struct LatencyReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
     /// The rows, in any order.
     pub rows: Vec<LatencyRow>,
@@ -213,7 +211,7 @@ pub struct LatencyRow {
     pub domain: Domain,
     /// The transport in use; "none" where there is none (memcpy).
     pub transport: String,
-    /// What was measured.
+    /// What this row measured.
     pub kind: Kind,
     /// Half of the round trips took no longer.
     pub p50_ns: Option<f64>,
@@ -240,7 +238,7 @@ pub struct LatencyRow {
     pub against_floor: Option<f64>,
     /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
     pub against_floor_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub against_floor_high: Option<f64>,
     /// Pairs of slices that ran.
     pub against_floor_pairs: Option<u32>,
@@ -358,7 +356,6 @@ impl LatencyRow {
 pub struct GrainReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
     /// The rows, in any order.
     pub rows: Vec<GrainRow>,
@@ -387,7 +384,7 @@ pub struct GrainRow {
     pub transport: String,
     /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
     pub slowdown_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub slowdown_high: Option<f64>,
     /// Pairs of slices that ran.
     pub pairs: u32,
@@ -410,7 +407,7 @@ impl GrainRow {
         }
     }
 
-    /// Its slowdown.
+    /// Slowdown and interval together.
     pub fn compared(&self) -> Compared {
         Compared {
             ratio: self.slowdown,

@@ -5,12 +5,10 @@ use super::{Machine, Settings};
 use crate::method::{Compared, Turns};
 use serde::{Deserialize, Serialize};
 
-/// The report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScaleReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
     /// A row for each number of clients and channels.
     pub rows: Vec<ScaleRow>,
@@ -51,20 +49,20 @@ pub struct ScaleRow {
     pub p99_ns: Option<f64>,
     /// The same call on one of the control's channels, in the same rounds.
     pub control_p50_ns: Option<f64>,
-    /// The control's p99.
+    /// 99 % of the calls of the control took at most this, ns.
     pub control_p99_ns: Option<f64>,
     /// The p50 over the control's in the slice beside it, at the median of undisturbed pairs; null if more
     /// than half of the pairs were disturbed.
     pub ratio: Option<f64>,
     /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
     pub ratio_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub ratio_high: Option<f64>,
     /// The same of the p99.
     pub ratio_p99: Option<f64>,
     /// Its interval's lower end.
     pub ratio_p99_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub ratio_p99_high: Option<f64>,
     /// Pairs of slices that ran.
     pub pairs: u32,
@@ -78,7 +76,7 @@ pub struct ScaleRow {
     pub paced_ratio: Option<f64>,
     /// Its interval's lower end.
     pub paced_ratio_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub paced_ratio_high: Option<f64>,
     /// Pairs of slices that ran.
     pub paced_pairs: u32,
@@ -95,9 +93,9 @@ pub struct ScaleRow {
     /// From the death of a killed manager until another one has answered an app of each
     /// client in its window, its start by an init included.
     pub take_over_ns: Option<f64>,
-    /// The quickest.
+    /// The quickest take-over, ns.
     pub take_over_min_ns: Option<f64>,
-    /// The slowest.
+    /// The slowest take-over, ns.
     pub take_over_max_ns: Option<f64>,
     /// Calls made meanwhile, one a millisecond.
     pub calls_meanwhile: u64,

@@ -36,12 +36,10 @@ impl Waiting {
     }
 }
 
-/// The report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitingReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// How.
     pub settings: Settings,
     /// The rows, in any order.
     pub rows: Vec<WaitingRow>,
@@ -53,7 +51,7 @@ impl WaitingReport {
         Self { machine, settings, rows: Vec::new() }
     }
 
-    /// A row.
+    /// The row of this domain, kind and mode, if it was measured.
     pub fn find(&self, domain: Domain, kind: Waiting, mode: Option<Mode>) -> Option<&WaitingRow> {
         self.rows.iter().find(|r| (r.domain, r.kind, r.mode) == (domain, kind, mode))
     }
@@ -66,7 +64,7 @@ pub struct WaitingRow {
     pub domain: Domain,
     /// The transport in use.
     pub transport: String,
-    /// What was measured.
+    /// What this row measured.
     pub kind: Waiting,
     /// How callers and services waited.
     pub mode: Option<Mode>,
@@ -87,9 +85,9 @@ pub struct WaitingRow {
     pub ratio: Option<f64>,
     /// The lower end of the interval that holds it in 95 of 100 runs; null without 6 undisturbed pairs.
     pub ratio_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval above.
     pub ratio_high: Option<f64>,
-    /// Pairs that ran.
+    /// Pairs of slices that were run; dropped ones count.
     pub pairs: Option<u32>,
     /// Pairs of these that were dropped: the kernel counted a disturbance in a slice.
     pub dropped: Option<u32>,
@@ -99,7 +97,7 @@ pub struct WaitingRow {
     pub repeats: u32,
     /// The lowest repeat's main figure: p50, calls a second, or the share.
     pub spread_min: Option<f64>,
-    /// The highest repeat's.
+    /// The same of the highest repeat.
     pub spread_max: Option<f64>,
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// A native function and the same in WebAssembly, each in its own service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WasmRow {
-    /// What was called.
+    /// The function, or kind of call, that was measured.
     pub what: String,
     /// Native, ns: the median of undisturbed slices.
     pub native_ns: f64,
@@ -21,7 +21,7 @@ pub struct WasmRow {
     pub more_ns_interval: Option<(f64, f64)>,
     /// The median of the pairs' ratios.
     pub ratio: Option<f64>,
-    /// Its interval.
+    /// The interval of the ratio: lower and upper end.
     pub ratio_interval: Option<(f64, f64)>,
     /// Pairs of slices that ran.
     pub pairs: u32,
@@ -42,18 +42,17 @@ pub struct SubmitRow {
     pub submitted_p50_ns: f64,
     /// Of that, checking and compiling, by the host's account, ns.
     pub compiled_p50_ns: f64,
-    /// Modules.
+    /// How many modules were submitted.
     pub modules: u32,
 }
 
-/// The report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WasmReport {
     /// Where it was measured.
     pub machine: Machine,
-    /// Calls.
+    /// What calls take, native and in WebAssembly.
     pub rows: Vec<WasmRow>,
-    /// Submissions.
+    /// What it takes to submit a module.
     pub submissions: Vec<SubmitRow>,
     /// Bytes of the module that was submitted.
     pub module_bytes: usize,
@@ -80,7 +79,7 @@ impl WasmRow {
         }
     }
 
-    /// In one line.
+    /// The row as one line of text.
     fn text(&self) -> String {
         let (low, high) = self.ratio_interval.unzip();
         let (pairs, dropped) = (self.pairs, self.dropped);
@@ -119,7 +118,7 @@ impl SubmitRow {
 }
 
 impl WasmReport {
-    /// For people.
+    /// As a table for people.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n\n", self.machine.line());
         for r in &self.rows {

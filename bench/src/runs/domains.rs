@@ -17,9 +17,9 @@ const CALIBRATION: u64 = 50_000;
 pub struct DomainsPlan {
     /// The part of the published work that each call does.
     pub scale: f64,
-    /// How often.
+    /// How often everything is repeated.
     pub repeats: u32,
-    /// Which functions.
+    /// The functions that are called.
     pub functions: Vec<Function>,
 }
 
@@ -45,7 +45,6 @@ impl Cut {
     }
 }
 
-/// Runs it.
 pub fn domains(bench: &mut Bench, plan: &DomainsPlan) -> Result<DomainsReport> {
     let mut rows = Vec::new();
     {

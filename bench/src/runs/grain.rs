@@ -20,9 +20,9 @@ const CALLS_NET: u64 = 10;
 /// How it is run.
 #[derive(Clone, Debug)]
 pub struct GrainPlan {
-    /// How often.
+    /// How often everything is repeated.
     pub repeats: u32,
-    /// What computes.
+    /// The function that is called.
     pub function: Function,
     /// Work in a call, nanoseconds; 0 is the least that the function can do.
     pub work_ns: Vec<f64>,
@@ -46,7 +46,7 @@ fn calls(work_ns: f64, domain: Domain) -> u64 {
     ((SLICE.as_nanos() as f64 / work_ns.max(1.0)) as u64).clamp(1, most)
 }
 
-/// Nanoseconds a call.
+/// Nanoseconds that a call took; none if the outcome has no time.
 fn ns_a_call(outcome: Outcome, calls: u64) -> Option<f64> {
     match outcome {
         Outcome::Seconds(s) => Some(s * 1e9 / calls as f64),

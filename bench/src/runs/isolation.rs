@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Endpoint, Function};
 use vfun_admin::Ask;
 
-/// The clients.
+/// Names of the two clients: the one that is measured, and the attacker.
 const INNOCENT: &str = "bench-innocent";
 const ATTACKER: &str = "bench-attacker";
 /// The program that attacks; tests build it.

@@ -73,7 +73,6 @@ fn null_call(function: &vfun::Function) -> Result<f64> {
     stats::median(&means).ok_or_else(|| BenchError::Options("no call was timed".into()))
 }
 
-/// Runs it.
 pub fn jail(at: &Where, plan: &JailPlan) -> Result<JailReport> {
     let all: Vec<String> = vfun_jail::Layer::ALL.iter().map(|l| l.name().to_owned()).collect();
     let mut sets = vec![("whole".to_owned(), vec![]), ("none".to_owned(), all.clone())];

@@ -65,7 +65,6 @@ impl LatencyPlan {
     }
 }
 
-/// Runs it.
 pub fn latency(bench: &mut Bench, plan: &LatencyPlan) -> Result<LatencyReport> {
     let mut rows = Vec::new();
     for i in 0..bench.len() {

@@ -27,7 +27,7 @@ pub struct ModulePlan {
     pub repeats: u32,
 }
 
-/// Each repeat's figures.
+/// One figure for each repeat.
 #[derive(Default)]
 struct Figures {
     raw: Vec<(f64, f64)>,

@@ -40,7 +40,7 @@ pub struct ScalePlan {
     pub repeats: u32,
     /// How long all that is idle is looked at.
     pub idle: Duration,
-    /// Small sizes alone.
+    /// Whether only small sizes are run.
     pub short: bool,
 }
 
@@ -138,7 +138,7 @@ impl Crowd {
         self.functions.iter().step_by(step).take(BUSY).collect()
     }
 
-    /// Manager, and services.
+    /// Process IDs of the manager and of its services.
     fn processes(&self) -> Result<(u32, Vec<u32>)> {
         let services = self.manager.services()?.into_iter().map(|s| s.pid).collect();
         Ok((self.manager.status()?.pid, services))

@@ -22,7 +22,7 @@ const CROWD: [&str; 3] = ["bench-crowd-1", "bench-crowd-2", "bench-crowd-3"];
 const CROWD_GUEST_MIB: u32 = 256;
 /// By then a guest has removed two files.
 const AFRESH: Duration = Duration::from_millis(500);
-/// Idle channels.
+/// How many idle channels there are.
 const CHANNELS: u32 = 100;
 /// How often idling is looked at, at most.
 const IDLE_REPEATS: u32 = 3;

@@ -141,7 +141,6 @@ fn submissions(manager: &Manager, module: &[u8], count: u32, cold: bool) -> Resu
     Ok(times)
 }
 
-/// Runs it.
 pub fn wasm(at: &Where, plan: &WasmPlan) -> Result<WasmReport> {
     let (null, factorial) = (module(at, "null_wasm")?, module(at, "factorial_wasm")?);
     let allow = Ask::SetPolicy { text: POLICY.into(), file: "bench.toml".into() };

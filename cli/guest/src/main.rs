@@ -27,7 +27,7 @@ fn failed(e: GuestError) -> Failure {
     Failure::new(Exit::Failed, e.to_string())
 }
 
-/// Boots it.
+/// Boots the guest, with its client's window, and runs what was asked for in it.
 fn run(admin: &Admin, output: Output, args: &Args) -> Result<ExitCode> {
     if args.kernel {
         let kernel = Kernel::find().map_err(failed)?;

@@ -1,6 +1,7 @@
 //! `vfun audit`.
 
 use crate::admin::Admin;
+use crate::cmd::client;
 use crate::fail::Result;
 use crate::out::{self, Output, Table, parse_duration};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,7 +26,7 @@ pub struct Args {
     /// Only lines about this client, or about one VM of it.
     #[arg(long, value_name = "CLIENT[/VM]")]
     client: Option<OfVm>,
-    /// Refusals only.
+    /// Only refusals, not what was done.
     #[arg(long)]
     refused: bool,
     /// At most this many lines: the newest.
@@ -36,7 +37,6 @@ pub struct Args {
     follow: bool,
 }
 
-/// Shows it.
 pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     let since_ms = args.since.map(|d| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -52,6 +52,11 @@ pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     };
     let mut rows = admin.audit(first.clone())?;
     rows.reverse();
+    // There may be lines about a client that was removed: only where there are none,
+    // its name may be a slip.
+    if let (Some(of), true) = (&args.client, rows.is_empty()) {
+        client::declared(admin, of)?;
+    }
     if !args.follow {
         return output.show(&rows, || render(&rows));
     }

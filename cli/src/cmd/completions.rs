@@ -9,7 +9,7 @@ use clap_complete::Shell;
 /// For example: vfun completions bash > /etc/bash_completion.d/vfun
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The shell.
+    /// The shell that they are for.
     shell: Shell,
 }
 

@@ -20,7 +20,7 @@ pub enum Sub {
     /// Take a function away. Apps that have it keep it until they release it.
     #[command(visible_alias = "rm")]
     Remove {
-        /// Its name.
+        /// The function's name.
         name: String,
         /// The client that submitted it, if one did.
         #[arg(long, value_name = "NAME")]
@@ -31,12 +31,11 @@ pub enum Sub {
     List,
     /// Show a function: its manifest's facts and its signature.
     Show {
-        /// Its name.
+        /// The function's name.
         name: String,
     },
 }
 
-/// Does it.
 pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::Add { file } => {

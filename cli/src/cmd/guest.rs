@@ -48,7 +48,7 @@ pub struct Args {
     /// Memory of the guest, MiB [default: 256, and room for what it takes along].
     #[arg(long, value_name = "MIB")]
     pub memory: Option<u32>,
-    /// Virtual processors.
+    /// How many virtual processors it has.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub cpus: u32,
     /// A network card; the host's loopback is 10.0.2.2 behind it.

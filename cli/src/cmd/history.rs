@@ -15,7 +15,6 @@ pub struct Args {
     limit: u32,
 }
 
-/// Shows it.
 pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     let rows = admin.history(args.limit)?;
     output.show(&rows, || render(&rows))

@@ -33,7 +33,6 @@ pub enum Sub {
     },
 }
 
-/// Does it.
 pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::List => {

@@ -17,7 +17,6 @@ pub struct Args {
     who: Who,
 }
 
-/// Lists them.
 pub fn run(host: &Host, output: Output, args: &Args) -> Result<()> {
     let session = host.session(&args.who)?;
     let functions: Vec<Offer> = session

@@ -1,8 +1,9 @@
 //! `vfun policy`.
 
 use crate::admin::Admin;
-use crate::fail::{self, Exit, Failure, Result};
+use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Output, Table};
+use crate::toml_file;
 use std::path::{Path, PathBuf};
 use vfun_admin::Ask;
 use vfun_admin::policy::{RuleView, View};
@@ -24,14 +25,13 @@ pub enum Sub {
     },
     /// Put a file in the place of the policy; a wrong one is refused whole, and the old one stays.
     Set {
-        /// The file, TOML.
+        /// The file with the new policy, TOML.
         file: PathBuf,
     },
     /// Read ROOT/admin/policy.toml again, after it was edited.
     Reload,
 }
 
-/// Does it.
 pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::Show { client } => {
@@ -40,7 +40,7 @@ pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
         }
         Sub::Check { file } => check(admin, output, file.as_deref()),
         Sub::Set { file } => {
-            let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+            let text = toml_file::read(file, toml_file::POLICY)?;
             let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
             output.done(admin.tell(&Ask::SetPolicy { text, file })?)
         }
@@ -51,7 +51,7 @@ pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
 fn check(admin: &Admin, output: Output, file: Option<&Path>) -> Result<()> {
     let usual = admin.policy_file();
     let file = file.unwrap_or(&usual);
-    let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+    let text = toml_file::read(file, toml_file::POLICY)?;
     let policy =
         vfun_policy::parse(file, &text).map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     // Whether what it names is there can be said only where a manager is.
@@ -88,7 +88,7 @@ fn render(v: &View) -> String {
     let state = match (&v.unreadable, v.written) {
         (Some(why), _) => format!("NOTHING NEW IS GRANTED: {why}"),
         (None, true) => "in force".into(),
-        (None, false) => "not there: the usual rules are in force".into(),
+        (None, false) => "not there: the default rules are in force".into(),
     };
     let require = match v.require.is_empty() {
         true => "none: a service starts with those that the host has".into(),

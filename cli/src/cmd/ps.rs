@@ -1,6 +1,7 @@
 //! `vfun ps`.
 
 use crate::admin::Admin;
+use crate::cmd::client;
 use crate::fail::Result;
 use crate::out::{self, Output, Table};
 use std::collections::HashMap;
@@ -42,8 +43,10 @@ struct Look {
     counters: HashMap<String, Counters>,
 }
 
-/// Shows them.
 pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
+    if let Some(of) = &args.client {
+        client::declared(admin, of)?;
+    }
     let mut before: Option<Look> = None;
     let mut shown = 0;
     loop {

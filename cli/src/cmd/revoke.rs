@@ -14,7 +14,6 @@ pub struct Args {
     grant: String,
 }
 
-/// Takes it away.
 pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     output.done(admin.tell(&Ask::Revoke { grant: args.grant.clone() })?)
 }

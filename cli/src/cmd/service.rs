@@ -18,7 +18,6 @@ pub enum Sub {
     List,
 }
 
-/// Does it.
 pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     let Sub::List = sub;
     let services = admin.services()?;

@@ -17,7 +17,6 @@ pub struct Args {
     grant: Option<String>,
 }
 
-/// Shows it.
 pub fn run(admin: &Admin, output: Output, args: &Args) -> Result<()> {
     let grants = admin.grants()?;
     let Some(wanted) = &args.grant else {

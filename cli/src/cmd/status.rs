@@ -5,7 +5,6 @@ use crate::fail::Result;
 use crate::out::{self, Facts, Output};
 use vfun_admin::{HeldUp, Status};
 
-/// Shows it.
 pub fn run(admin: &Admin, output: Output) -> Result<()> {
     let status = admin.status()?;
     output.show(&status, || render(&status))

@@ -59,7 +59,6 @@ fn size(text: &str) -> std::result::Result<u64, String> {
     vfun_policy::size(text)
 }
 
-/// Does it.
 pub fn run(host: &Host, output: Output, args: &Args) -> Result<()> {
     let session = host.session(&args.who)?;
     if args.list {

@@ -19,7 +19,7 @@ pub struct DrainArgs {
     /// Only what this client asks for.
     #[arg(long, value_name = "NAME", conflicts_with = "function")]
     client: Option<String>,
-    /// Only this function.
+    /// Drain only this function.
     #[arg(long, value_name = "NAME")]
     function: Option<String>,
     /// Grant again. Without --client or --function: everything, to all clients.
@@ -98,7 +98,6 @@ pub fn drain(admin: &Admin, output: Output, args: &DrainArgs) -> Result<()> {
     }
 }
 
-/// Ends the manager.
 pub fn stop(admin: &Admin, output: Output, args: &StopArgs) -> Result<()> {
     if args.drain {
         admin.tell(&Ask::DrainOf { of: DrainOf::All, on: true })?;

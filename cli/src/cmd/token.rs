@@ -1,6 +1,7 @@
 //! `vfun token`.
 
 use crate::admin::Admin;
+use crate::cmd::client;
 use crate::fail::Result;
 use crate::out::{self, Output, Table, parse_duration};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +13,7 @@ use vfun_admin::tokens::{Fresh, Kept};
 pub enum Sub {
     /// Make a token for apps of a client. Its secret is printed once and stored nowhere.
     Add {
-        /// The client.
+        /// The client whose apps may use it.
         client: String,
         /// Names of the apps that may use it; each * stands for any text.
         #[arg(long, value_name = "PATTERN", default_value = "*")]
@@ -24,6 +25,7 @@ pub enum Sub {
     /// Replace a token by a new one. Both are valid for a while, so that apps can change over.
     Rotate {
         /// The token to replace, by its number.
+        #[arg(value_parser = id)]
         id: u64,
         /// How long the old token still opens sessions. Sessions that it opened go on.
         #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_duration)]
@@ -38,16 +40,23 @@ pub enum Sub {
     /// Take a token away at once, with the sessions that it opened.
     #[command(visible_aliases = ["remove", "rm"])]
     Revoke {
-        /// Its number.
+        /// The token to take away, by its number.
+        #[arg(value_parser = id)]
         id: u64,
     },
+}
+
+/// A token's number, as people write it.
+fn id(text: &str) -> std::result::Result<u64, String> {
+    text.parse().map_err(|_| {
+        "a token's ID is a whole number, such as 3; `vfun token list` shows all of them".into()
+    })
 }
 
 fn ms(d: Duration) -> i64 {
     d.as_millis().try_into().unwrap_or(i64::MAX)
 }
 
-/// Does it.
 pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::Add { client, app, expires } => {
@@ -63,6 +72,10 @@ pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
         }
         Sub::List { client } => {
             let tokens = admin.tokens(client.clone())?;
+            // A client that was removed may have left some.
+            if let (Some(name), true) = (client, tokens.is_empty()) {
+                client::known(admin, name)?;
+            }
             output.show(&tokens, || render(&tokens, now_ms()))
         }
         Sub::Revoke { id } => output.done(admin.tell(&Ask::RevokeToken { id: *id })?),

@@ -27,7 +27,7 @@ pub struct Args {
     /// Print N samples and end.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Sort by this.
+    /// Sort rows by this column.
     #[arg(short, long, value_name = "KEY", value_enum, default_value_t = Key::Calls)]
     pub sort: Key,
     /// Only what has this in its client, app, function or transport.

@@ -1,8 +1,9 @@
 //! `vfun window`: further windows of VMs.
 
 use crate::admin::Admin;
-use crate::fail::{self, Exit, Failure, Result};
+use crate::fail::{Exit, Failure, Result};
 use crate::out::{self, Facts, Output, Table};
+use crate::toml_file;
 use crate::vmm::{self, quoted};
 use serde_json::json;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ pub enum Sub {
     /// Take a window away, with the buffers in it. Detach it from its VMs first.
     #[command(visible_alias = "rm")]
     Remove {
-        /// Its name.
+        /// The window's name.
         name: String,
     },
     /// List windows, and which VMs have each.
@@ -23,7 +24,7 @@ pub enum Sub {
     List,
     /// Show a window, and what to give QEMU or libvirt.
     Show {
-        /// Its name.
+        /// The window's name.
         name: String,
     },
 }
@@ -63,14 +64,12 @@ impl Args {
     }
 }
 
-/// Does it.
 pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::Add(args) => {
             let (text, file) = match &args.file {
                 Some(file) => {
-                    let text =
-                        std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+                    let text = toml_file::read(file, toml_file::WINDOW)?;
                     (text, std::path::absolute(file).unwrap_or_else(|_| file.clone()))
                 }
                 None => (args.manifest().to_string(), PathBuf::from("command line")),

@@ -5,11 +5,10 @@
 pub struct Facts(Vec<(String, String)>);
 
 impl Facts {
-    /// None yet.
     pub fn new() -> Self {
         Self::default()
     }
-    /// One more.
+    /// Adds a line: a name and its value.
     pub fn fact(mut self, name: &str, value: impl Into<String>) -> Self {
         self.0.push((name.to_owned(), value.into()));
         self

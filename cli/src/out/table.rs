@@ -6,9 +6,9 @@ use std::fmt;
 /// Which side of a column is even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// Left, as words are.
     Left,
-    /// Numbers.
+    /// Right, as numbers are.
     Right,
 }
 

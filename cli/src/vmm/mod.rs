@@ -27,11 +27,11 @@ pub struct Window<'a> {
 pub struct HotPlug {
     /// The command that makes what stands behind the device.
     pub backend: &'static str,
-    /// Its arguments.
+    /// The command's arguments.
     pub arguments: Value,
     /// Arguments of `device_add`, without name and bus.
     pub device: Value,
-    /// The device's name.
+    /// The device's name (`id`) in QEMU.
     pub device_id: String,
 }
 

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Shows it.
+/// Shows samples until it is told to end.
 fn run(admin: Admin, output: Output, args: &Args) -> Result<()> {
     let mut sampler = Sampler::new(admin);
     let mut view = View::new(args.sort, &args.filter, args.interval);

@@ -18,32 +18,30 @@ pub struct Grant {
     pub rates: Rates,
 }
 
-/// A look.
+/// What the manager said at one moment, with rates since the moment before.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sample {
     /// The manager at a glance.
     pub manager: Status,
     /// Since the look before, seconds; 0 at the first.
     pub interval_s: f64,
-    /// All grants together.
     pub total: Rates,
-    /// By handle.
+    /// Ordered by handle.
     pub grants: Vec<Grant>,
 }
 
-/// Looks.
+/// Takes samples, and remembers the last one for rates.
 pub struct Sampler {
     admin: Admin,
     before: Option<(Instant, HashMap<String, Counters>)>,
 }
 
 impl Sampler {
-    /// At this manager.
     pub fn new(admin: Admin) -> Self {
         Sampler { admin, before: None }
     }
 
-    /// Looks.
+    /// Asks the manager, and takes a sample.
     pub fn look(&mut self) -> Result<Sample> {
         let manager = self.admin.status()?;
         let rows = self.admin.grants()?;

@@ -13,7 +13,7 @@ use vfun_cli::out;
 
 /// A column; its name begins with `>` if it holds numbers.
 pub struct Column {
-    /// Head.
+    /// What stands above the column.
     pub name: &'static str,
     /// Least width; of names, what is always shown of them.
     width: u16,
@@ -118,7 +118,7 @@ pub fn headline(s: &Sample) -> String {
 
 /// What the person wants to see.
 pub struct View {
-    /// Sorted by.
+    /// The column that rows are sorted by.
     pub sort: Key,
     /// The other way round.
     pub turned: bool,
@@ -126,13 +126,13 @@ pub struct View {
     pub filter: String,
     /// Whether the filter is being typed.
     pub typing: bool,
-    /// Nothing changes.
+    /// Whether the view stands still.
     pub paused: bool,
-    /// Help is shown.
+    /// Whether the help is shown.
     pub help: bool,
-    /// First row shown.
+    /// How many rows are scrolled away above.
     pub scroll: usize,
-    /// Between two looks.
+    /// Time between two samples.
     pub interval: Duration,
     /// What went wrong at the last look.
     pub trouble: Option<String>,

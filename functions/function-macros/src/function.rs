@@ -277,7 +277,7 @@ impl Parts<'_> {
         }
     }
 
-    /// `Function::call`.
+    /// The method `call` of a function of a session: for programs.
     fn app_call(&self) -> TokenStream {
         let (v, function) = (value(), &self.item.sig.ident);
         let (types, at) = (self.fixed_types(), self.offsets());

@@ -4,7 +4,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Expr, ExprLit, Lit, LitInt, LitStr, MetaNameValue, Token};
 
-/// The attribute's options.
+/// What stands in the parentheses of `#[vfunction(...)]`.
 pub struct Options {
     pub version: LitStr,
     pub numbers: (u16, u16),
@@ -28,7 +28,7 @@ fn one_line(value: &Expr) -> syn::Result<LitStr> {
     }
 }
 
-/// `MAJOR.MINOR`.
+/// The two numbers of a version `MAJOR.MINOR`; else an error at the literal.
 fn numbers(version: &LitStr) -> syn::Result<(u16, u16)> {
     let v = version.value();
     v.split_once('.')

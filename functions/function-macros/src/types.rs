@@ -3,15 +3,15 @@
 
 use syn::{Error, FnArg, GenericArgument, Ident, ItemFn, Pat, PathArguments, ReturnType, Type};
 
-/// An argument.
+/// An argument: its name and its type.
 pub struct Arg {
     pub name: Ident,
     pub ty: Type,
 }
 
-/// What comes back.
+/// What the function gives back, by how results are written.
 pub enum Output {
-    /// Nothing.
+    /// Nothing: results of 0 bytes.
     Unit,
     /// A value of a fixed size.
     Value(Type),
@@ -19,7 +19,7 @@ pub enum Output {
     Vec(Type),
 }
 
-/// A function's shape.
+/// A function's arguments and result, checked and ready to be written out.
 pub struct Typed {
     /// Arguments of a fixed size.
     pub fixed: Vec<Arg>,

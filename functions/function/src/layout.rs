@@ -29,7 +29,7 @@ const fn up(n: usize, align: usize) -> usize {
 }
 
 impl Layout {
-    /// Nothing yet.
+    /// A struct before its first member.
     pub const NEW: Layout = Layout { end: 0, align: 1 };
 
     /// Where a member of that alignment begins, which comes next.

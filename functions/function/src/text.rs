@@ -4,7 +4,7 @@
 /// What a type is, as a signature has it.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// By its name.
+    /// A scalar, by its name in a signature, such as `u32`.
     Scalar(&'static str),
     /// So many of a type.
     Array(&'static Shape, usize),
@@ -15,9 +15,9 @@ pub enum Shape {
 /// What a function's manifest says but where its library is.
 #[derive(Clone, Copy, Debug)]
 pub struct Manifest {
-    /// Its name.
+    /// The function's name, as hosts offer it.
     pub name: &'static str,
-    /// Its version, `MAJOR.MINOR`.
+    /// The function's version, `MAJOR.MINOR`.
     pub version: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,

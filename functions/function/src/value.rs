@@ -26,7 +26,7 @@ pub trait Value: Sized {
     const SHAPE: Shape;
     /// Bytes, padding at the end included.
     const BYTES: usize;
-    /// Alignment, bytes.
+    /// Alignment in a call's bytes.
     const ALIGN: usize;
     /// Writes it to the start of `to`, whose first [`Value::BYTES`] are zero.
     ///

@@ -7,9 +7,9 @@ use vfun_function::{Value, vfunction};
 /// A place in the plane.
 #[derive(Clone, Copy, Debug, PartialEq, Value)]
 pub struct Point {
-    /// To the right.
+    /// Grows to the right.
     pub x: f64,
-    /// Up.
+    /// Grows upwards.
     pub y: f64,
 }
 

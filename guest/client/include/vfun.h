@@ -62,7 +62,7 @@
 // Room for the meaning of an error code, its ending zero included.
 #define VFUN_MEANING_ROOM 257
 
-// Never passes.
+// As a limit in nanoseconds: wait without one.
 #define VFUN_NO_LIMIT UINT64_MAX
 
 // How a function of this library ended. The numbers do not change; later
@@ -227,9 +227,9 @@ typedef struct vfun_connect_options {
   size_t size;
   // The app's name; null: "app".
   const char *app;
-  // auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS],
-  // pmem[:/dev/daxN.M], dir:FOLDER, tcp:HOST:PORT or tls:HOST:PORT (with VFUN_TLS_CA);
-  // null: auto.
+  // `auto`, `host[:SOCKET]`, `module[:/dev/vfunN]`, `ivshmem[:PCIADDRESS]`,
+  // `pmem[:/dev/daxN.M]`, `dir:FOLDER`, `tcp:HOST:PORT` or `tls:HOST:PORT` (with
+  // VFUN_TLS_CA); null: `auto`.
   const char *endpoint;
   // The client to act for; null where the endpoint settles it.
   const char *client;
@@ -261,7 +261,7 @@ typedef struct vfun_session_info {
   uint64_t features;
   // Bytes of the window; 0 over TCP.
   uint64_t window_bytes;
-  // The window's generation.
+  // Goes up each time the manager makes the window again, empty.
   uint64_t generation;
 } vfun_session_info;
 
@@ -349,13 +349,13 @@ typedef struct vfun_grant_info {
 
 // What a grant did, by the host's account.
 typedef struct vfun_stats_info {
-  // Calls answered.
+  // Calls that were answered, with errors too.
   uint64_t calls;
   // Of these with an error.
   uint64_t errors;
-  // Bytes of arguments.
+  // Bytes of arguments of all these calls.
   uint64_t bytes_in;
-  // Bytes of results.
+  // Bytes of results of all these calls.
   uint64_t bytes_out;
   // Times the service slept.
   uint64_t slept;
@@ -429,9 +429,9 @@ typedef struct vfun_own_function {
   uint32_t version;
   // Bytes of its module.
   uint32_t module_bytes;
-  // Longest arguments, bytes.
+  // Most bytes of arguments that the function takes.
   uint32_t max_args;
-  // Longest results, bytes.
+  // Most bytes of results that the function gives.
   uint32_t max_result;
   // Most memory of each channel's instance, bytes.
   uint64_t memory_bytes;

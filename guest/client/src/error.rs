@@ -161,7 +161,7 @@ pub enum Error {
     ArgumentsTooLong {
         /// Bytes of the arguments.
         len: usize,
-        /// Bytes that fit.
+        /// Most bytes that it may have.
         max: usize,
     },
     /// The results do not fit the caller's buffer. The call was made.
@@ -184,7 +184,7 @@ pub enum Error {
     /// The host did not take a submitted module.
     #[error("not accepted ({code}): {sentence}")]
     NotAccepted {
-        /// Why, for programs.
+        /// Why it was refused, as a code for programs.
         code: SubmitCode,
         /// The host's, or the compiler's, own sentence.
         sentence: String,

@@ -50,13 +50,13 @@ impl GrantInfo {
 /// What a grant did, by the host's account.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Calls answered.
+    /// Calls that were answered, with errors too.
     pub calls: u64,
     /// Of these with an error.
     pub errors: u64,
-    /// Bytes of arguments.
+    /// Bytes of arguments of all these calls.
     pub bytes_in: u64,
-    /// Bytes of results.
+    /// Bytes of results of all these calls.
     pub bytes_out: u64,
     /// Times the service slept.
     pub slept: u64,

@@ -75,7 +75,7 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// For a [`crate::Waiter`].
+    /// What a [`crate::Waiter`] looks at while the call is computed.
     pub(crate) fn in_flight(&self) -> InFlight<'_> {
         InFlight::new(self.function, self.flight.as_ref())
     }

@@ -32,12 +32,10 @@ impl Lent {
         Ok(Lent { view })
     }
 
-    /// Where it lies.
     pub fn address(&self) -> usize {
         self.view.buf as usize
     }
 
-    /// Bytes of it.
     pub fn len(&self) -> usize {
         self.view.len.max(0) as usize
     }
@@ -114,7 +112,7 @@ pub struct Slot {
     pub cell: Arc<SlotCell>,
     /// First byte of the part that is the buffer.
     pub from: usize,
-    /// Bytes of it.
+    /// Bytes of that part.
     pub len: usize,
 }
 
@@ -149,7 +147,7 @@ pub struct Results {
     pub held: Held,
 }
 
-/// Where results lie.
+/// What keeps the memory of results in place while Python looks at it.
 pub enum Held {
     /// In a cell of their own, or private.
     Kept(Ours<KeptResults>, Holds),
@@ -163,7 +161,7 @@ pub enum Held {
 pub struct InUse(Arc<SlotCell>);
 
 impl InUse {
-    /// Sets the mark.
+    /// Sets the mark, until this is dropped.
     pub fn new(cell: Arc<SlotCell>) -> Self {
         cell.viewed.store(true, Ordering::Release);
         InUse(cell)

@@ -18,7 +18,7 @@ pub struct Channel {
     /// Whose it is: no lock of it is taken in a child; see [`crate::session::Core`].
     of: Process,
     function: RwLock<Option<vfun::Function>>,
-    /// Longest arguments.
+    /// Most bytes of arguments of a call.
     pub room: usize,
     pub depth: usize,
     /// Cells that slots and results hold.
@@ -37,7 +37,7 @@ impl Channel {
         })
     }
 
-    /// Uses the function.
+    /// Runs `f` with the function; raises an exception where it is closed.
     pub fn with<T>(&self, py: Python<'_>, f: impl FnOnce(&vfun::Function) -> T) -> PyResult<T> {
         if !self.of.is_current() {
             return Err(errors::forked(py));

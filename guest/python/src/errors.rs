@@ -5,7 +5,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
-/// `virtfun._errors.make`.
+/// `virtfun._errors.make`, which makes the exceptions.
 static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 fn make<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
@@ -57,7 +57,7 @@ pub fn forked(py: Python<'_>) -> PyErr {
     )
 }
 
-/// Use after close.
+/// The exception for a session or function that was closed.
 #[cold]
 pub fn closed(py: Python<'_>) -> PyErr {
     own(py, "Closed", "the session or function was closed", "Connect again.")

@@ -12,7 +12,7 @@ pub struct Ours<T> {
 }
 
 impl<T> Ours<T> {
-    /// Of this process.
+    /// Belongs to the process that makes it: its children may not use it.
     pub fn new(inner: T) -> Self {
         Ours { of: Process::current(), inner: Some(inner) }
     }

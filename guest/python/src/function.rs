@@ -308,7 +308,6 @@ impl Function {
         self.plan.as_ref().map(|p| p.codec.clone_ref(py))
     }
 
-    /// The function's name.
     #[getter]
     fn __name__(&self) -> &str {
         &self.name
@@ -326,7 +325,7 @@ impl Function {
         self.plan.as_ref().map_or(0, |p| p.signature.fingerprint())
     }
 
-    /// For `inspect.signature`.
+    /// What `inspect.signature` and `help` show.
     #[getter]
     fn __signature__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let codec = self.plan.as_ref().map(|p| p.codec.bind(py));

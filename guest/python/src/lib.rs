@@ -20,7 +20,7 @@ mod waiter;
 
 use pyo3::prelude::*;
 
-/// The module `virtfun._native`.
+/// The module `virtfun._native`, which the package `virtfun` wraps.
 #[pymodule]
 mod _native {
     #[pymodule_export]

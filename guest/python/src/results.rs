@@ -15,7 +15,7 @@ use vfun_wire::limits::INLINE_BYTES;
 /// What a call's results become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// `bytes`: no signature.
+    /// The function has no signature: `bytes` come back.
     Bytes,
     /// A `Results`, without a look at it.
     Raw,
@@ -31,7 +31,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// By the signature.
+    /// The shape that a signature says; `bytes` without one.
     pub fn of(signature: Option<&Signature>) -> Shape {
         let Some(s) = signature else { return Shape::Bytes };
         if s.results.is_empty() {
@@ -77,7 +77,7 @@ pub enum Came {
 }
 
 impl Came {
-    /// Private bytes.
+    /// Results that were copied out of the window.
     pub fn of(bytes: Vec<u8>) -> Came {
         match bytes.len() {
             n @ 0..=INLINE_BYTES => {

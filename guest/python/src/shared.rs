@@ -60,7 +60,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Asks for one.
+    /// Asks the manager for a buffer that both sides write.
     pub fn get(
         py: Python<'_>,
         core: &Arc<Core>,

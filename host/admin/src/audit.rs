@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 pub struct Row {
     /// Its number; they only go up.
     pub id: i64,
-    /// Unix time, ms.
+    /// When, in Unix time, ms.
     pub at_ms: i64,
     /// Whose process asked, if a person did or a program on the host.
     pub uid: Option<u32>,
-    /// That process.
+    /// Process of who asked, if it is known.
     pub pid: Option<i32>,
     /// The program it ran.
     pub command: String,
@@ -28,7 +28,7 @@ pub struct Row {
     pub function: String,
     /// `done`, `failed`, `refused`, or `lost` for lines that are missing.
     pub outcome: String,
-    /// The refusal's code.
+    /// The refusal's code, by name; empty for what was done.
     pub code: String,
     /// What the one who asked was told.
     pub sentence: String,
@@ -46,7 +46,7 @@ pub struct Query {
     /// Of these, those about this VM of it.
     #[serde(default)]
     pub vm: Option<String>,
-    /// Refusals only.
+    /// Whether only refusals are wanted.
     pub refused: bool,
     /// At most this many.
     pub limit: u32,

@@ -13,13 +13,13 @@ use vfun_wire::channel::{TIMES, time_bucket, time_bucket_from};
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub struct Counters {
-    /// Calls answered.
+    /// Calls that were answered, with errors too.
     pub calls: u64,
     /// Of these with an error.
     pub errors: u64,
-    /// Bytes of arguments.
+    /// Bytes of arguments of all these calls.
     pub bytes_in: u64,
-    /// Bytes of results.
+    /// Bytes of results of all these calls.
     pub bytes_out: u64,
     /// Times the service slept.
     pub slept: u64,
@@ -152,7 +152,7 @@ pub struct Rates {
     pub bytes_out_per_s: f64,
     /// Half of the sampled calls took at most this, ns.
     pub p50_ns: Option<u64>,
-    /// 99 % did.
+    /// 99 % of the calls took at most this, ns.
     pub p99_ns: Option<u64>,
     /// Share of the time that the service computed, 0 to 1.
     pub busy: Option<f64>,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A line of the history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HistoryRow {
-    /// Unix time, ms.
+    /// When, in Unix time, ms.
     pub at_ms: i64,
     /// The grant's handle.
     pub grant: String,

@@ -89,7 +89,7 @@ pub enum Ask {
     /// keeps that, by the client's name.
     AddVm {
         client: String,
-        /// The VM's.
+        /// The VM's name.
         vm: String,
         /// Size of its window, as a manifest says it; that of the client if none.
         window: Option<String>,
@@ -99,7 +99,7 @@ pub enum Ask {
     /// Takes a VM away, with its grants and its window.
     RemoveVm {
         client: String,
-        /// The VM's.
+        /// The VM's name.
         vm: String,
     },
     /// Further windows of VMs that are declared.
@@ -139,14 +139,14 @@ pub enum Ask {
     },
     /// Makes a token in the place of another one, which ends after a while.
     RotateToken {
-        /// That one's number.
+        /// The token's number.
         id: u64,
         /// How long it is valid still, ms.
         grace_ms: i64,
     },
     /// Takes a token away, with the sessions that it opened.
     RevokeToken { id: u64 },
-    /// Tokens there are.
+    /// Lists tokens.
     Tokens {
         /// Of this client only.
         client: Option<String>,
@@ -168,14 +168,14 @@ pub enum Ask {
     Drain,
     /// Grant nothing new of this, or do again.
     DrainOf {
-        /// Of what.
+        /// What is drained.
         of: DrainOf,
         /// Whether it is drained from now on.
         on: bool,
     },
     /// What is left of this.
     Draining {
-        /// Of what.
+        /// What is drained.
         of: DrainOf,
     },
     /// End the manager and its services.
@@ -364,15 +364,15 @@ pub struct Status {
     pub pid: u32,
     /// Root of the tree.
     pub root: PathBuf,
-    /// This run's generation.
+    /// The generation of this run: goes up at each start.
     pub generation: u32,
     /// Seconds since it started.
     pub uptime_s: u64,
     /// Whether it grants nothing new.
     pub draining: bool,
-    /// Windows laid out.
+    /// Windows that are laid out now.
     pub windows: usize,
-    /// Apps connected.
+    /// Sessions of apps that are open now.
     pub sessions: usize,
     pub grants: usize,
     /// Service processes.
@@ -427,14 +427,14 @@ pub struct HeldUp {
 /// A function, for people.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FunctionRow {
-    /// functionID.
+    /// The function's number (functionID).
     pub id: u32,
     pub name: String,
     /// The client that submitted it, and alone may use it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     pub version: String,
-    /// One line.
+    /// What it does, in one line.
     pub summary: String,
     /// Where it can run.
     pub locations: Vec<String>,
@@ -442,9 +442,9 @@ pub struct FunctionRow {
     pub driver: String,
     /// Deadline of a call, ms.
     pub deadline_ms: u32,
-    /// Longest arguments, bytes.
+    /// Most bytes of arguments of a call.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Most bytes of results of a call.
     pub max_result: u32,
     /// What error codes of its driver mean, those that its manifest tells of.
     #[serde(default)]
@@ -462,14 +462,13 @@ pub struct FunctionRow {
 pub struct CodeRow {
     /// The function's own error code, or -3.
     pub code: i32,
-    /// What it means.
     pub means: String,
 }
 
 /// A client, for people.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClientRow {
-    /// clientID.
+    /// The client's number (clientID).
     pub id: u32,
     pub name: String,
     /// `vm` or `host`.
@@ -493,7 +492,7 @@ pub struct ClientRow {
     pub vms: Vec<VmRow>,
     /// Functions it may use.
     pub functions: Vec<String>,
-    /// Most grants.
+    /// Most grants that it may hold at once.
     pub max_grants: u32,
     /// Whether TCP callers may act for it.
     pub tcp: bool,
@@ -574,9 +573,9 @@ pub struct GrantRow {
     /// Who brought it: `host`, or `submitted` by its client.
     #[serde(default)]
     pub origin: String,
-    /// functionLoc.
+    /// Where it runs (functionLoc).
     pub location: String,
-    /// Where it stands.
+    /// Its state: `granted`, `active` and so on.
     pub state: String,
     /// Transport of its window.
     pub transport: String,
@@ -586,9 +585,9 @@ pub struct GrantRow {
     pub depth: u16,
     /// Data space per cell and side.
     pub cell_bytes: u32,
-    /// The service's process.
+    /// Process ID of the service; none while it has none.
     pub pid: Option<u32>,
-    /// Age, ms.
+    /// Time since it was granted, ms.
     pub age_ms: u64,
     /// Starts of its service after the first.
     pub restarts: u32,
@@ -598,14 +597,14 @@ pub struct GrantRow {
     /// Buffers that belong to it.
     #[serde(default)]
     pub buffers: u32,
-    /// Bytes of these.
+    /// Bytes of these buffers.
     #[serde(default)]
     pub buffer_bytes: u64,
     /// Buffers of its app's session that belong to no grant; each of the session's
     /// grants says the same.
     #[serde(default)]
     pub session_buffers: u32,
-    /// Bytes of these.
+    /// Bytes of these buffers.
     #[serde(default)]
     pub session_buffer_bytes: u64,
     /// Live counters; the time of a call that lasts is in them.
@@ -623,9 +622,9 @@ impl GrantRow {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServiceRow {
     pub id: u32,
-    /// Whom it serves.
+    /// The client that it serves.
     pub client: String,
-    /// What it serves.
+    /// The function that it serves.
     pub function: String,
     /// Number of its process, on the host.
     pub pid: u32,

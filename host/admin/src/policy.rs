@@ -8,13 +8,13 @@ use std::path::PathBuf;
 pub struct View {
     /// Where it is kept.
     pub file: PathBuf,
-    /// Whether it is there; without it the usual rules hold.
+    /// Whether it is there; without it the default rules hold.
     pub written: bool,
     /// Why nothing is granted, if the file or the tokens could not be read.
     pub unreadable: Option<String>,
     /// Layers of the sandbox without which no service starts.
     pub require: Vec<String>,
-    /// By client.
+    /// One entry for each client.
     pub clients: Vec<ClientView>,
     /// What is probably not meant so.
     pub doubts: Vec<String>,
@@ -40,14 +40,14 @@ pub struct ClientView {
 pub struct Holds {
     /// Grants that are active.
     pub channels: u32,
-    /// Bytes of windows.
+    /// Bytes of windows that its channels and buffers use.
     pub bytes: u64,
     /// Calls that can be in flight.
     pub in_flight: u32,
     /// Buffers, those that are being given back included.
     #[serde(default)]
     pub buffers: u32,
-    /// Bytes of these.
+    /// Bytes of these buffers.
     #[serde(default)]
     pub buffer_bytes: u64,
 }

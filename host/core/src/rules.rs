@@ -93,7 +93,10 @@ pub(super) fn check_may(catalog: &Catalog, client: &Client, f: &str) -> Result<(
     if !client.may_use(f) {
         return Err(Nack::new(
             NackCode::Denied,
-            format!("client {} may not use '{f}': its manifest does not list it", client.name),
+            format!(
+                "client {} may not use '{f}': its manifest does not list it; the host's operator can change that",
+                client.name
+            ),
         ));
     }
     if !catalog.policy.may_use(&client.name, f) {

@@ -105,7 +105,7 @@ impl Policy {
         };
         let rule = |key: Key| {
             let set = own.is_some_and(|c| c.own.sets(key)) || self.default.sets(key);
-            let from = if set { self.section(client, "", key) } else { "usual".into() };
+            let from = if set { self.section(client, "", key) } else { "default".into() };
             RuleView {
                 key: key.name().into(),
                 value: value(key, &rules, &lists),
@@ -193,7 +193,7 @@ mod tests {
         );
         assert_eq!(super::within(8, v.clone()).rules, v.rules);
         assert_eq!(told("cpu"), ("50%".into(), "[client.a]".into()));
-        assert_eq!(told("memory"), ("1 GiB".into(), "usual".into()));
+        assert_eq!(told("memory"), ("1 GiB".into(), "default".into()));
         assert_eq!(told("functions").0, "f, g");
         assert_eq!(v.functions[0].rules.len(), 1);
         assert_eq!(v.functions[0].rules[0].value, "1 MiB");

@@ -19,7 +19,7 @@ impl<const N: usize> Default for Entry<N> {
 }
 
 impl<const N: usize> Entry<N> {
-    /// Bytes of payload.
+    /// Bytes of an entry that its sender chooses.
     pub const PAYLOAD: usize = N - STAMP_BYTES;
 
     /// With this payload, and zeros after it. Panics if it is longer than

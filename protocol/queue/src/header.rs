@@ -83,7 +83,6 @@ impl<M: Memory> Header<M> {
 /// What both ends of a queue can do about sleep and its end.
 macro_rules! common {
     () => {
-        /// The memory underneath.
         pub fn memory(&self) -> &M {
             &self.header.mem
         }

@@ -32,7 +32,7 @@ pub trait WaitEnvironment {
     fn ring(&self);
     /// Sleeps until rung, or for at most `limit` (`None`: as long as this side may).
     fn doze(&self, limit: Option<Duration>);
-    /// Lets others run.
+    /// Lets another thread of this processor run.
     fn give_way(&self) {
         std::thread::yield_now();
     }
@@ -41,7 +41,7 @@ pub trait WaitEnvironment {
     fn pause(&self) {
         pause();
     }
-    /// Monotonic time, ns.
+    /// Nanoseconds of a clock that never goes back.
     #[inline]
     fn now(&self) -> u64 {
         clock::now()

@@ -165,7 +165,6 @@ impl<M: Memory> Caller<M> {
         Caller { mem, cell_bytes, mask: u32::from(depth) - 1, turn: AtomicU32::new(0), cells }
     }
 
-    /// The memory underneath.
     pub fn memory(&self) -> &M {
         &self.mem
     }

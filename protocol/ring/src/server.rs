@@ -139,7 +139,6 @@ impl<M: Memory> Server<M> {
         }
     }
 
-    /// The memory underneath.
     pub fn memory(&self) -> &M {
         &self.mem
     }

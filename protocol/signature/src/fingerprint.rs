@@ -9,7 +9,7 @@ use crate::types::{Struct, Type};
 use crate::{Record, Signature};
 use std::fmt::Write;
 
-/// FNV-1a, 64 bits.
+/// FNV-1a of the text's bytes, 64 bits.
 fn hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))

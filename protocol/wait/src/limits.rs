@@ -29,7 +29,7 @@ pub const CALLER_WORTH: u64 = 36;
 /// Longest spin of a service: a wake. A processor of the host is many
 /// clients', so a nanosecond of it is worth one of waiting, and not more.
 pub const SERVICE_SPIN: u64 = 50_000;
-/// See [`CALLER_WORTH`].
+/// [`CALLER_WORTH`] of a service: a nanosecond of spinning for one of waiting.
 pub const SERVICE_WORTH: u64 = 1;
 
 /// Least that hybrid spins, whatever it has learned: so that it notices when
@@ -43,7 +43,7 @@ pub const PROBE_EVERY: u32 = 32;
 /// shortest one, was interrupted: the processor was somebody else's meanwhile.
 /// This works in a guest too, which cannot see its host's run queue.
 pub const GAP: u64 = 20_000;
-/// See [`GAP`].
+/// So many times the shortest batch, and longer than [`GAP`]: interrupted.
 pub const GAP_FACTOR: u64 = 8;
 /// Interrupted batches after which a spin ends: one may be an interrupt.
 /// Beyond the spin of a channel of which nothing is known, one is enough.
@@ -84,10 +84,9 @@ pub const SOON: u64 = 200_000;
 /// Steps between two that give way meanwhile.
 pub const SOON_YIELD_EVERY: u32 = 4;
 
-/// Steps between two hard looks, which check what changes seldom, and between
-/// two nudges.
+/// Steps between two hard looks, which check what changes seldom.
 pub const HARD_EVERY: u32 = 64;
-/// See [`HARD_EVERY`].
+/// Steps between two nudges of the other side.
 pub const NUDGE_EVERY: u32 = 1_024;
 
 /// Buckets of what is learned: an octave each, the first below 2 µs, the last

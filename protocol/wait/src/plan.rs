@@ -32,7 +32,7 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Begins at `now`.
+    /// A wait that begins at `now`, ns.
     pub fn new(policy: &'a Policy, learned: &'a WaitHistory, now: u64) -> Self {
         let asleep = policy.mode() == WaitMode::Sleep;
         let crowded = !asleep && learned.crowded(now);

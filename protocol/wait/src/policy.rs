@@ -61,7 +61,7 @@ impl Policy {
         self.mode
     }
 
-    /// Looks before [`crate::wait`].
+    /// How often to look before [`crate::wait`] is begun at all.
     #[inline(always)]
     pub const fn first_looks(&self) -> u32 {
         match self.mode {

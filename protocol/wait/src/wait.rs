@@ -22,7 +22,7 @@ pub trait WaitSteps {
     /// Sleeps on the doorbell for at most `limit` ns (`None`: as long as this
     /// side may), or by the clock where there is none.
     fn doze(&mut self, limit: Option<u64>);
-    /// Lets others run.
+    /// Lets another thread of this processor run.
     fn give_way(&mut self);
     /// What the processor does between two looks.
     fn pause(&self);
@@ -31,7 +31,7 @@ pub trait WaitSteps {
     fn soon(&self) -> bool {
         false
     }
-    /// Monotonic time, ns.
+    /// Nanoseconds of a clock that never goes back.
     fn now(&self) -> u64;
     /// How the wait's time was spent, when it ends: awake and asleep, ns.
     fn spent(&mut self, _awake: u64, _asleep: u64) {}

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub enum Access {
     /// Loads only; a store would fault, so no [`WriteSpan`] is given out.
     Read,
-    /// Loads and stores.
+    /// Pages that this side may read and write.
     ReadWrite,
 }
 

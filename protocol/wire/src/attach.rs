@@ -16,7 +16,7 @@ pub const ATTACH_MAGIC: u64 = u64::from_le_bytes(*b"VFATTACH");
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct Attach {
-    /// [`ATTACH_MAGIC`].
+    /// [`ATTACH_MAGIC`]; anything else is refused.
     pub magic: U64,
     /// Which client; all zero for the default of this socket (`host`).
     pub client: [u8; NAME_BYTES],
@@ -24,7 +24,6 @@ pub struct Attach {
     pub credential_len: U16,
     /// 1 if this asks on behalf of a caller elsewhere (the gateway): policy may refuse those.
     pub remote: u8,
-    /// Zero.
     pub reserved: [u8; 5],
     /// What proves the right to act for that client, where policy asks for it.
     pub credential: [u8; CREDENTIAL_BYTES],
@@ -34,7 +33,7 @@ pub struct Attach {
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct AttachAck {
-    /// [`ATTACH_MAGIC`].
+    /// [`ATTACH_MAGIC`]; anything else is refused.
     pub magic: U64,
     /// 0, or a [`crate::NackCode`].
     pub code: U32,

@@ -51,15 +51,13 @@ pub const FLAGS: u8 = FLAG_DATA;
 pub struct OutLine {
     /// How often this cell was used, from 1, wrapping.
     pub seq: U32,
-    /// [`Command`].
+    /// A [`Command`]: set or reset.
     pub command: u8,
-    /// [`FLAG_DATA`] or 0.
+    /// [`FLAG_DATA`] if the bytes are in the data space, else 0.
     pub flags: u8,
-    /// Zero.
     pub reserved0: U16,
-    /// Bytes of arguments.
+    /// Bytes of arguments, in line or in the data space.
     pub len: U32,
-    /// Zero.
     pub reserved1: U32,
     /// Arguments, if they are not in the data space.
     pub inline: [u8; INLINE_BYTES],
@@ -73,13 +71,12 @@ pub struct InLine {
     pub seq: U32,
     /// [`CellState::Done`]; [`HELD_BEGUN`] or [`HELD_EVENT`] while the next call is held open.
     pub state: u8,
-    /// [`FLAG_DATA`] or 0.
+    /// [`FLAG_DATA`] if the bytes are in the data space, else 0.
     pub flags: u8,
-    /// Zero.
     pub reserved: U16,
-    /// Bytes of results.
+    /// Bytes of results, in line or in the data space.
     pub len: U32,
-    /// [`crate::Status`].
+    /// How the call ended: a [`crate::Status`].
     pub status: U32,
     /// Results, if they are not in the data space.
     pub inline: [u8; INLINE_BYTES],
@@ -99,7 +96,6 @@ pub struct Word0 {
     /// A [`Command`] in the app's line, a [`CellState`] in the service's.
     pub op: u8,
     pub flags: u8,
-    /// Reserved, zero.
     pub reserved: u16,
 }
 
@@ -132,7 +128,7 @@ impl Word0 {
 pub struct Word1 {
     /// Bytes of arguments or results.
     pub len: u32,
-    /// [`crate::Status`] in answers.
+    /// How the call ended: a [`crate::Status`]. 0 in the app's line.
     pub status: u32,
 }
 
@@ -183,7 +179,7 @@ pub mod in_header {
     /// looked next: where the one after it begins. A hint, set between calls.
     /// With [`super::HANDED`] until the one after it serves.
     pub const NEXT: usize = 2 * LINE_WORDS + 1;
-    /// Calls answered.
+    /// Calls that were answered, with errors too.
     pub const CALLS: usize = 3 * LINE_WORDS;
     /// Of these, answered with an error.
     pub const ERRORS: usize = 3 * LINE_WORDS + 1;

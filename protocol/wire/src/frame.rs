@@ -16,19 +16,18 @@ pub struct FrameHead {
     pub body_bytes: U32,
     /// What follows: a message's number, [`ATTACH`], [`CALL`]; in answers [`ACK`], [`NACK`] or [`CALL`].
     pub kind: U16,
-    /// Zero.
     pub reserved: U16,
     /// Chosen by the caller, returned with the answer.
     pub id: U64,
 }
 
-/// Body: [`crate::attach::Attach`].
+/// The first frame of a connection. Its body is a [`crate::attach::Attach`].
 pub const ATTACH: u16 = 0x100;
 /// Body: [`CallHead`] or [`CallAnswer`], then the arguments or results.
 pub const CALL: u16 = 0x101;
 /// Body: the message's ack.
 pub const ACK: u16 = 0x200;
-/// Body: [`crate::nack::NackBody`].
+/// A refusal. Its body is a [`crate::nack::NackBody`].
 pub const NACK: u16 = 0x201;
 
 /// Head of a call; the arguments follow.
@@ -37,9 +36,8 @@ pub const NACK: u16 = 0x201;
 pub struct CallHead {
     /// The grant, activated on this connection.
     pub grant: U64,
-    /// [`crate::channel::Command`].
+    /// A [`crate::channel::Command`]: set or reset.
     pub command: u8,
-    /// Zero.
     pub reserved: [u8; 7],
 }
 
@@ -47,7 +45,7 @@ pub struct CallHead {
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CallAnswer {
-    /// [`crate::Status`].
+    /// How the call ended: a [`crate::Status`].
     pub status: U32,
     /// Not 0 where the channel is broken: a [`crate::status::BreakReason`].
     pub broken: U32,

@@ -51,9 +51,9 @@ impl Role {
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct WindowHeader {
-    /// [`MAGIC`], written last.
+    /// [`MAGIC`], which the host writes when all the rest is there.
     pub magic: U64,
-    /// [`LAYOUT`].
+    /// [`LAYOUT`]; a window of another one is refused.
     pub layout: U16,
     /// Lowest protocol version the host speaks.
     pub version_min: U16,
@@ -71,7 +71,6 @@ pub struct WindowHeader {
     pub features: U64,
     /// The client that this window belongs to.
     pub client_id: U32,
-    /// Zero.
     pub reserved0: U16,
     /// How many control cells follow; each holds one request at a time.
     pub control_cells: U16,
@@ -87,13 +86,11 @@ pub struct WindowHeader {
     pub answers_off: U32,
     /// Offset of the first byte that the host lays out for channels.
     pub heap_off: U32,
-    /// Zero.
     pub reserved1: U32,
     pub client: [u8; NAME_BYTES],
     /// Of a further window: random bits that nobody else's window has, by which the
     /// control window's table names it. Zero in a control window.
     pub key: [U64; 2],
-    /// Zero.
     pub reserved2: [U64; 5],
 }
 
@@ -109,7 +106,6 @@ pub struct WindowEntry {
     pub index: U16,
     /// [`Role`], not of control.
     pub role: U16,
-    /// Zero.
     pub reserved: U32,
     pub bytes: U64,
     /// What its own header has as key.
@@ -135,7 +131,7 @@ impl WindowEntry {
 /// Offset of a 64-bit counter that the host moves on at each look at the
 /// control cells, while it has no doorbell to wait on.
 pub const HOST_BEAT_OFF: usize = 256;
-/// Offset of the host's state ([`HostState`], 32 bits in a 64-bit word).
+/// Offset of the host's state ([`host_state`], 32 bits in a 64-bit word).
 pub const HOST_STATE_OFF: usize = HOST_BEAT_OFF + 8;
 /// Offset of the word by which the manager declares that it sleeps on vector 0.
 pub const HOST_SLEEPS_OFF: usize = HOST_BEAT_OFF + LINE;
@@ -169,11 +165,10 @@ pub const SESSIONS_OFF: usize = GUEST_PAGE_OFF + 4 * LINE;
 pub struct GuestPage {
     /// See [`POSTED_OFF`]; the rest of the line is zero.
     pub posted: [U64; 8],
-    /// See [`GUEST_SLEEPS_OFF`].
+    /// Which bells the guest sleeps on: see [`GUEST_SLEEPS_OFF`].
     pub sleeps: [U64; 8],
-    /// Zero.
     pub reserved: [U64; 16],
-    /// See [`SESSIONS_OFF`].
+    /// A line for each session, with its heartbeat: see [`SESSIONS_OFF`].
     pub sessions: [[U64; 8]; SESSIONS],
 }
 

@@ -116,11 +116,9 @@ wire_struct! {
     CallsShape = 16 {
         /// Cells, a power of two.
         depth: U16,
-        /// Zero.
         reserved0: U16,
         /// Data space of a cell on each side, bytes, a multiple of 64; 0 for none.
         cell_bytes: U32,
-        /// Zero.
         reserved1: U64,
     }
 }

@@ -5,6 +5,8 @@
 //! `docs/protocol.md`. `include/vfun_wire.h` is the same layout for C; the
 //! test `c_header` compares the two.
 //!
+//! Fields named `reserved` are zero (R-TRU-5).
+//!
 //! The crate depends on nothing else of VirtFun and has no unsafe code.
 
 #![forbid(unsafe_code)]

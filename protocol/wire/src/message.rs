@@ -32,9 +32,8 @@ wire_struct! {
         features: U64,
         /// The app's name (AppID is made from it).
         app: Name,
-        /// Length of `credential`.
+        /// Bytes of `credential` in use.
         credential_len: U16,
-        /// Zero.
         reserved: [u8; 6],
         /// What the client's policy asks of this app, if anything.
         credential: [u8; CREDENTIAL_BYTES],
@@ -42,7 +41,7 @@ wire_struct! {
 }
 
 wire_struct! {
-    /// Answer to [`Hello`].
+    /// Answer to [`Hello`]: the session that it opened.
     HelloAck = 112 {
         /// The version in force.
         version: U16,
@@ -50,7 +49,7 @@ wire_struct! {
         session_line: U16,
         /// The client that this window belongs to.
         client_id: U32,
-        /// Features in force.
+        /// [`Features`] in force: those that both sides have.
         features: U64,
         /// Handle of the session: in every later request.
         session: U64,
@@ -58,7 +57,6 @@ wire_struct! {
         heartbeat_ms: U32,
         app_id: U32,
         client: Name,
-        /// Zero.
         reserved: [U64; 2],
     }
 }
@@ -79,9 +77,9 @@ wire_enum! {
     pub enum WaitMode: u8 {
         /// Spins for a time learned from the channel, then sleeps.
         Hybrid = 0 => "hybrid",
-        /// Never sleeps.
+        /// Spins and never sleeps, which keeps a processor busy.
         Spin = 1 => "spin",
-        /// Sleeps at once.
+        /// Sleeps at once, without spinning.
         Sleep = 2 => "sleep",
     }
 }
@@ -115,21 +113,19 @@ wire_struct! {
         function: Name,
         /// [`crate::version::FunctionVersion`] asked for; 0 for any.
         version: U32,
-        /// [`Preference`].
+        /// Where it should run: a [`Preference`].
         preference: u8,
         /// [`WaitMode`] wanted of the service.
         wait: u8,
-        /// [`crate::kind::ChannelKind`].
+        /// What the channel carries: a [`crate::kind::ChannelKind`].
         kind: U16,
         /// Deadline wanted for each call, ms; 0 for the function's.
         deadline_ms: U32,
-        /// Zero.
         reserved0: U32,
         /// Fingerprint of the signature that the caller was made for; 0: none.
         signature: U64,
         /// Shape wanted, in the words of `kind`.
         shape: Shape,
-        /// Zero.
         reserved1: [U64; 3],
     }
 }
@@ -142,19 +138,18 @@ wire_struct! {
         client_id: U32,
         app_id: U32,
         function_id: U32,
-        /// Version granted.
+        /// [`crate::version::FunctionVersion`] granted.
         version: U32,
-        /// functionLoc, a [`Location`].
+        /// Where it runs (functionLoc): a [`Location`].
         location: u8,
         /// [`WaitMode`] in force: policy may not let an app keep a host's processor busy.
         wait: u8,
-        /// [`crate::kind::ChannelKind`], as asked.
+        /// What the channel carries: the [`crate::kind::ChannelKind`] that was asked for.
         kind: U16,
         /// Deadline of each call, ms.
         deadline_ms: U32,
         /// Shape granted, in the words of `kind`.
         shape: Shape,
-        /// Zero.
         reserved: [U64; 2],
     }
 }
@@ -169,11 +164,11 @@ wire_struct! {
 
 wire_struct! {
     /// Head of the answer to activate; `count` [`Range`]s follow, in the order of
-    /// the kind. See [`crate::place::Place`].
+    /// the kind. See [`crate::place::ChannelPlace`].
     ActivateAck = 40 {
         /// Handle of the channel.
         channel: U64,
-        /// [`crate::kind::ChannelKind`], as granted.
+        /// What the channel carries: the [`crate::kind::ChannelKind`] that was granted.
         kind: U16,
         /// Ranges that follow, at most [`RANGES_MAX`]; none where there is no shared memory.
         count: U16,
@@ -181,9 +176,8 @@ wire_struct! {
         vector_out: U16,
         /// Vector the host rings.
         vector_in: U16,
-        /// Shape, as granted.
+        /// The shape that was granted, in the words of `kind`.
         shape: Shape,
-        /// Zero.
         reserved: U64,
     }
 }
@@ -191,13 +185,13 @@ wire_struct! {
 wire_struct! {
     /// Answer to stats and to release: what the grant did.
     Stats = 80 {
-        /// Calls answered.
+        /// Calls that were answered, with errors too.
         calls: U64,
         /// Of these with an error.
         errors: U64,
-        /// Bytes of arguments.
+        /// Bytes of arguments of all these calls.
         bytes_in: U64,
-        /// Bytes of results.
+        /// Bytes of results of all these calls.
         bytes_out: U64,
         /// Times the service slept.
         slept: U64,
@@ -209,7 +203,6 @@ wire_struct! {
         pid: U32,
         /// Age of the grant, ms.
         age_ms: U64,
-        /// Zero.
         reserved: [U64; 2],
     }
 }
@@ -219,7 +212,6 @@ wire_struct! {
     List = 8 {
         /// How many to pass over.
         start: U32,
-        /// Zero.
         reserved: U32,
     }
 }
@@ -227,9 +219,9 @@ wire_struct! {
 wire_struct! {
     /// Head of a list's answer; `count` [`ListEntry`]s follow.
     ListAck = 8 {
-        /// Entries here.
+        /// Entries that follow this head.
         count: U32,
-        /// Entries in all.
+        /// Entries that there are; ask again for those that are not here.
         total: U32,
     }
 }
@@ -240,15 +232,14 @@ wire_struct! {
         function: Name,
         function_id: U32,
         version: U32,
-        /// Longest arguments, bytes.
+        /// Most bytes of arguments that it takes.
         max_args: U32,
-        /// Longest results, bytes.
+        /// Most bytes of results that it gives.
         max_result: U32,
         /// Where it can run: bit n is [`Location`] n.
         locations: U32,
-        /// Its deadline, ms.
+        /// Longest time that a call may take, ms.
         deadline_ms: U32,
-        /// Zero.
         reserved: U64,
     }
 }
@@ -268,15 +259,13 @@ wire_struct! {
         version: U32,
         /// Fingerprint of the signature; 0 if the function has none.
         signature: U64,
-        /// Longest arguments, bytes.
+        /// Most bytes of arguments that it takes.
         max_args: U32,
-        /// Longest results, bytes.
+        /// Most bytes of results that it gives.
         max_result: U32,
         /// Bytes of text, at most `SIGNATURE_BYTES`; 0 if it has no signature.
         text_len: U32,
-        /// Zero.
         reserved0: U32,
-        /// Zero.
         reserved1: U64,
     }
 }
@@ -287,7 +276,6 @@ wire_struct! {
         function: Name,
         /// How many to pass over.
         start: U32,
-        /// Zero.
         reserved: U32,
     }
 }
@@ -297,7 +285,6 @@ wire_struct! {
     CodeEntry = 264 {
         /// The code, as a failed call's results bear it.
         code: I32,
-        /// Zero.
         reserved: U32,
         /// What it means, UTF-8, zero-padded.
         meaning: [u8; MEANING_BYTES],
@@ -307,7 +294,6 @@ wire_struct! {
 wire_struct! {
     /// A request or answer without a body of its own.
     Empty = 8 {
-        /// Zero.
         reserved: U64,
     }
 }
@@ -317,13 +303,12 @@ wire_struct! {
     BufferGet = 32 {
         /// The grant that it belongs to; 0 for the session.
         grant: U64,
-        /// Bytes wanted.
+        /// Bytes wanted; the buffer has whole pages.
         bytes: U64,
         /// Alignment wanted, a power of two from a page to [`BUFFER_ALIGN_MAX`]; 0 for a page.
         align: U64,
-        /// [`BUFFER_CONTIGUOUS`] or 0.
+        /// [`BUFFER_CONTIGUOUS`], or 0 for none.
         flags: U32,
-        /// Zero.
         reserved: U32,
     }
 }
@@ -332,7 +317,7 @@ wire_struct! {
 pub const BUFFER_CONTIGUOUS: u32 = 1;
 
 wire_struct! {
-    /// Answer to [`BufferGet`].
+    /// Answer to [`BufferGet`]: where the buffer is.
     BufferAck = 32 {
         /// Handle of the buffer.
         buffer: U64,
@@ -357,7 +342,6 @@ wire_struct! {
         key: [U64; 2],
         /// 1: it is there now, and ranges in it can be mapped; 0: it is not.
         here: U16,
-        /// Zero.
         reserved: [u8; 6],
     }
 }
@@ -373,14 +357,14 @@ pub struct MessageRow {
     pub ack_bytes: usize,
     /// First protocol version that has it.
     pub since: u16,
-    /// Features it needs.
+    /// Features that the session must have for it; 0 for none.
     pub needs: Features,
 }
 
 macro_rules! messages {
     ($($(#[$meta:meta])* $name:ident = $number:literal $text:literal: $request:ty => $ack:ty, since $since:literal, needs $needs:expr;)*) => {
         wire_enum! {
-            /// Message numbers.
+            /// Numbers of messages, as frames and control cells have them.
             pub enum Kind: u16 { $($(#[$meta])* $name = $number => $text,)* }
         }
         /// Every message: number, structs, first version, feature.
@@ -395,7 +379,7 @@ macro_rules! messages {
 }
 
 messages! {
-    /// Opens a session.
+    /// Opens a session: the first message of an app.
     Hello = 1 "hello": Hello => HelloAck, since 2, needs Features(0);
     /// Asks for a function.
     Negotiate = 2 "negotiate": Negotiate => NegotiateAck, since 2, needs Features(0);
@@ -403,7 +387,7 @@ messages! {
     Activate = 3 "activate": OfGrant => ActivateAck, since 2, needs Features(0);
     /// Gives a grant back.
     Release = 4 "release": OfGrant => Stats, since 2, needs Features(0);
-    /// Functions on offer.
+    /// Lists the functions that this client may use.
     List = 5 "list": List => ListAck, since 2, needs Features(0);
     /// What a grant did.
     Stats = 6 "stats": OfGrant => Stats, since 2, needs Features(0);
@@ -414,7 +398,7 @@ messages! {
     /// A guest's kernel module starts: the sessions of the one before it, which
     /// a reset ended without a word, are over. Takes no session.
     Reset = 9 "reset": Empty => Empty, since 2, needs Features::MODULE;
-    /// A function's signature.
+    /// Asks for a function's signature.
     Describe = 10 "describe": Describe => DescribeAck, since 2, needs Features::SIGNATURES;
     /// What a function's own error codes mean.
     Codes = 11 "codes": Codes => ListAck, since 2, needs Features(0);

@@ -51,15 +51,14 @@ wire_enum! {
     }
 }
 
-/// A nack's body.
+/// A refusal, as bytes: code, what would help, and the sentence.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned, Clone, Copy)]
 #[repr(C)]
 pub struct NackBody {
-    /// [`NackCode`].
+    /// Why it is refused: a [`NackCode`].
     pub code: U32,
     /// 1 where the same request for software would be granted.
     pub software_instead: u8,
-    /// Zero.
     pub reserved: u8,
     /// Bytes of `sentence` in use.
     pub sentence_len: U16,
@@ -71,9 +70,9 @@ const _: () = assert!(size_of::<NackBody>() == 520);
 /// A refusal as programs handle it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nack {
-    /// For programs.
+    /// Why it is refused, for programs.
     pub code: NackCode,
-    /// For people.
+    /// Why it is refused and what to do, for people.
     pub sentence: String,
     /// Whether the same request for software would be granted.
     pub software_instead: bool,

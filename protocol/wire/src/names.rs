@@ -7,7 +7,7 @@ use crate::limits::NAME_BYTES;
 pub enum NameError {
     /// No byte before the padding.
     Empty,
-    /// More than [`NAME_BYTES`].
+    /// It has more than [`NAME_BYTES`] bytes.
     TooLong,
     /// A byte outside `A-Z a-z 0-9 . _ -`, or a first byte `.` or `-`: names become paths.
     Alphabet,

@@ -9,11 +9,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 wire_enum! {
     /// Who writes a range. Whoever does not write it may only read it.
     pub enum Access: u8 {
-        /// The app.
+        /// The app writes, the service reads.
         AppWrites = 1 => "app writes",
         /// The host: the manager and its services.
         HostWrites = 2 => "host writes",
-        /// Both sides.
+        /// Both sides write: a buffer.
         Both = 3 => "both write",
     }
 }
@@ -34,11 +34,9 @@ wire_struct! {
     Range = 24 {
         /// The window's number ([`crate::header::WindowEntry::index`]); 0: the control window.
         window: U16,
-        /// [`Access`].
+        /// Which side may write: an [`Access`].
         access: u8,
-        /// Zero.
         reserved0: u8,
-        /// Zero.
         reserved1: U32,
         /// Start, bytes from the window's start; a multiple of a page.
         offset: U64,
@@ -80,7 +78,7 @@ impl Range {
 /// The part of a window in which ranges may lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heap {
-    /// The window's index.
+    /// Number of the window in its VM; 0 for the control window.
     pub window: u16,
     /// Offset of its first byte.
     pub from: u64,

@@ -34,7 +34,7 @@ wire_enum! {
 wire_enum! {
     /// Why a channel no longer serves calls.
     pub enum BreakReason: u32 {
-        /// It serves.
+        /// The channel is not broken.
         None = 0 => "the channel serves calls",
         /// A cell's sequence number was neither the last nor the next (R-CEL-3).
         BadSequence = 1 => "a cell's sequence number was neither the last one nor the next",

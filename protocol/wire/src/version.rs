@@ -51,7 +51,7 @@ impl Features {
     pub const fn has(self, f: Features) -> bool {
         self.0 & f.0 == f.0
     }
-    /// The union.
+    /// The features of both.
     pub const fn with(self, f: Features) -> Features {
         Features(self.0 | f.0)
     }

@@ -53,7 +53,6 @@ pub enum Bound {
     Input {
         /// Where it begins, bytes.
         offset: usize,
-        /// Bytes of it.
         len: usize,
         /// What its address must be a multiple of to be used in place.
         align: usize,
@@ -62,7 +61,6 @@ pub enum Bound {
     Output {
         /// Where it begins, bytes.
         offset: usize,
-        /// Bytes of it.
         len: usize,
         /// What its address must be a multiple of to be used in place.
         align: usize,

@@ -44,13 +44,13 @@ pub struct Expression {
 /// A call's numbers make no sense in a formula.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// Beyond 64 bits.
+    /// A value does not fit in 64 bits.
     #[error("{0} is too large")]
     TooLarge(String),
-    /// Below zero.
+    /// A value is below zero.
     #[error("{0} is below zero")]
     BelowZero(String),
-    /// Divided by zero.
+    /// It divides by zero.
     #[error("{0} divides by zero")]
     ByZero(String),
 }

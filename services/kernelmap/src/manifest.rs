@@ -59,9 +59,8 @@ pub struct DeviceChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
-    /// The host's processors.
+    /// The host's processors, as an OpenCL device.
     Cpu,
-    /// A graphics processor.
     Gpu,
     /// An FPGA or the like.
     Accelerator,

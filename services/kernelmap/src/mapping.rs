@@ -43,7 +43,7 @@ pub(crate) struct Place {
 pub(crate) enum Slot {
     /// A scalar argument of the call, as it lies.
     Scalar(u16),
-    /// A formula's value.
+    /// The value of a formula over the call's arguments, as this scalar.
     Formula(Expression, Scalar),
     Input(Place),
     Output(Place),
@@ -116,7 +116,7 @@ impl Numbers<'_> {
         Ok(at as u16)
     }
 
-    /// A scalar argument.
+    /// The place of a scalar argument of this name; an error if it is none.
     fn scalar(&mut self, name: &str) -> Result<(u16, Scalar), String> {
         let field = self.args.fields.iter().find(|f| f.name == name);
         let Some(field) = field else {

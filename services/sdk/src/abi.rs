@@ -50,21 +50,21 @@ pub const CANCELLED: c_int = 1;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct DriverInfo {
-    /// [`ABI`].
+    /// [`ABI`] of who filled this in; another one is refused.
     pub abi: u32,
-    /// Zero.
+    /// 0; other values have no meaning yet.
     pub flags: u32,
     /// The function's name, zero-terminated.
     pub name: [u8; NAME_BYTES + 1],
-    /// The function's version.
+    /// The function's version: its first number.
     pub version_major: u16,
-    /// The function's version.
+    /// The function's version: its second number.
     pub version_minor: u16,
     /// Longest arguments of a call, bytes; longer ones do not reach the driver.
     pub max_args: u32,
     /// Longest results of a call, bytes; up to 48 `out` is a private buffer.
     pub max_result: u32,
-    /// Zero.
+    /// 0; other values have no meaning yet.
     pub reserved: [u32; 3],
 }
 
@@ -107,7 +107,7 @@ pub struct DriverSetting {
 /// What `init` is told of its channel.
 #[repr(C)]
 pub struct DriverConfig {
-    /// [`ABI`].
+    /// [`ABI`] of who filled this in; another one is refused.
     pub abi: u32,
     /// Cells of the channel.
     pub depth: u32,
@@ -118,15 +118,15 @@ pub struct DriverConfig {
     /// The client's app that opened the channel.
     pub app: *const c_char,
     pub function: *const c_char,
-    /// The function's version.
+    /// The function's version: its first number.
     pub version_major: u16,
-    /// The function's version.
+    /// The function's version: its second number.
     pub version_minor: u16,
     /// Data space of a cell on each side, bytes.
     pub cell_bytes: u32,
     /// Settings, sorted by key.
     pub settings: *const DriverSetting,
-    /// Entries of `settings`.
+    /// How many entries `settings` has.
     pub settings_count: u64,
     /// Room for a sentence that says why `init` failed.
     pub sentence: *mut c_char,
@@ -162,9 +162,9 @@ pub struct OpenCall {
 /// One call: the service fills it, the driver writes results, `out_len` and the sentence.
 #[repr(C)]
 pub struct Call {
-    /// [`COMMAND_SET`] or [`COMMAND_RST`].
+    /// What is asked: [`COMMAND_SET`], to compute, or [`COMMAND_RST`], to forget.
     pub command: u32,
-    /// [`CALL_SHARED_ARGS`] or 0.
+    /// [`CALL_SHARED_ARGS`] where the caller can still change the arguments, else 0.
     pub flags: u32,
     /// The arguments; `flags` says whether the caller can change them meanwhile.
     pub args: *const c_void,
@@ -182,11 +182,11 @@ pub struct Call {
     pub sentence_capacity: u64,
 }
 
-/// Type of `vfun_driver_init`.
+/// `vfun_driver_init`: begins a channel, and may give a pointer that later calls get.
 pub type InitFn = unsafe extern "C" fn(*const DriverConfig, *mut *mut c_void) -> c_int;
-/// Type of `vfun_driver_function`.
+/// `vfun_driver_function`: answers one call.
 pub type FunctionFn = unsafe extern "C" fn(*mut c_void, *mut Call) -> c_int;
-/// Type of `vfun_driver_exit`.
+/// `vfun_driver_exit`: ends a channel, with the pointer that its init gave.
 pub type ExitFn = unsafe extern "C" fn(*mut c_void);
 
 const _: () = {

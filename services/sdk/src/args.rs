@@ -36,7 +36,7 @@ impl<'a> Args<'a> {
         Args { ptr: bytes.as_ptr(), len: bytes.len(), shared: false, life: PhantomData }
     }
 
-    /// Bytes of arguments.
+    /// How many bytes of arguments the call has.
     #[inline]
     pub fn len(&self) -> usize {
         self.len

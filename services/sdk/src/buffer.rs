@@ -15,6 +15,7 @@ pub(crate) enum BufferRefused {
     /// Its app has none with this handle.
     Unknown,
     /// It is not mapped here, or its memory is gone.
+    #[cfg_attr(not(feature = "service"), allow(dead_code))]
     Unmapped,
 }
 

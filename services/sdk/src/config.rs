@@ -19,7 +19,7 @@ pub struct Config {
     pub depth: u16,
     /// Data space of a cell on each side, bytes; 0 where all goes in line.
     pub cell_bytes: u32,
-    /// The manifest's `[settings]`.
+    /// The manifest's `[settings]`, all as text.
     pub settings: BTreeMap<String, String>,
 }
 

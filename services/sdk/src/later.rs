@@ -39,7 +39,9 @@
 
 mod calls;
 
-pub use calls::{Answer, HeldCall, Key, OpenCalls, WaitsFor};
+#[cfg(feature = "service")]
+pub use calls::Key;
+pub use calls::{Answer, HeldCall, OpenCalls, WaitsFor};
 
 use crate::{DriverError, abi};
 use std::ptr::NonNull;

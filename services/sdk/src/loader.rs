@@ -149,6 +149,7 @@ impl Library {
     }
 
     /// The same for one that may answer calls later; `calls` outlives it.
+    #[cfg_attr(not(feature = "service"), allow(dead_code))]
     pub(crate) fn init_later(
         &self,
         config: &Config,

@@ -190,3 +190,28 @@ fn the_drivers_to_copy_are_called_from_the_shell() {
         assert_eq!(vfun(&["call", "mytotal", "5"]), "5");
     }
 }
+
+/// The README's first minute, word for word, with the programs of this build, a root that
+/// is not there yet, and fewer calls.
+#[test]
+fn the_first_minute_of_the_readme_works() {
+    let readme = std::fs::read_to_string(repo().join("README.md")).unwrap();
+    let minute = readme.split("**On the host alone").nth(1).unwrap();
+    let commands = minute.split("```").nth(1).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("tour");
+    let programs = programs().display().to_string();
+    let commands = commands
+        .replace("/dev/shm/tour", root.to_str().unwrap())
+        .replace("$PWD/target/release", &programs)
+        .replace("1000000", "1000");
+    assert!(commands.contains(&programs) && commands.contains("--repeat 1000 "), "{commands}");
+    // A person types slower than a manager starts.
+    let ready = "for i in {1..300}; do vfun status >/dev/null 2>&1 && break; sleep 0.1; done";
+    let commands = commands.replace(" &\n", &format!(" &\n{ready}\n"));
+    let script = format!("set -e\n{commands}\nvfun stop >/dev/null; wait");
+    let said = said(Command::new("bash").args(["-c", &script]).current_dir(repo()));
+    for words in ["(n: u64, repetitions: u64 = 1) -> u64", "12200160415121876738", "released"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}

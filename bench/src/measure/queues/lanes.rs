@@ -28,11 +28,11 @@ pub trait In: Send {
 
 /// A way from one thread to another.
 pub trait Lane {
-    /// An entry.
+    /// What an entry carries.
     type Item: Copy + Send + Sync;
-    /// Its one end.
+    /// The end that sends.
     type Out: Out<Item = Self::Item>;
-    /// Its other end.
+    /// The end that receives.
     type In: In<Item = Self::Item>;
     /// Both ends, over memory of their own.
     fn open() -> Result<(Self::Out, Self::In)>;
@@ -57,7 +57,7 @@ fn broken(e: vfun_queue::Broken) -> BenchError {
     BenchError::Driver(e.to_string())
 }
 
-/// The queue.
+/// The queue of `vfun-queue`, with entries of `N` bytes.
 pub struct Queue<const N: usize>;
 
 impl<const N: usize> Lane for Queue<N> {

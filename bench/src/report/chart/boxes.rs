@@ -45,7 +45,7 @@ fn one<B: DrawingBackend>(
     canvas.line(&[(left, middle), (right, middle)], BLACK, 3)
 }
 
-/// One crowd.
+/// Draws the boxes of one crowd.
 pub fn panel<B: DrawingBackend>(
     canvas: &Canvas<B>,
     report: &LeasesReport,

@@ -13,7 +13,7 @@ pub const TOP_SHARE: f64 = 0.9;
 /// Under `fair` each client's part of VF time is this near to an equal one.
 pub const FAIR_OFF: f64 = 0.1;
 
-/// The targets.
+/// Whether the report meets the targets of leases.
 pub fn leases(report: &LeasesReport) -> Vec<Check> {
     let mut checks = vec![switch(report)];
     let (calls, t) = report.trouble();

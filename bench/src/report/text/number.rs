@@ -23,7 +23,7 @@ pub fn times_column(ratio: f64) -> String {
     }
 }
 
-/// Calls a second.
+/// A number of calls a second, for people.
 pub fn rate(per_s: f64) -> String {
     format!("{}/s", scaled(per_s))
 }

@@ -54,7 +54,7 @@ pub fn calibrate(at: &Where, crowd: &Crowd) -> Result<Latencies> {
     Ok(Latencies { software_ns, hardware_ns, calling_ns, ..crowd.latencies })
 }
 
-/// In simulated time.
+/// The same crowd in simulated time.
 pub fn simulated(
     experiment: Experiment,
     crowd: &Crowd,

@@ -38,7 +38,7 @@ const SHORT: f64 = 0.1;
 /// How it is run.
 #[derive(Clone, Debug)]
 pub struct LeasesPlan {
-    /// Which experiments.
+    /// The experiments to run.
     pub experiments: Vec<Experiment>,
     /// The part of all durations, and of the 10,000 switches.
     pub scale: f64,

@@ -38,7 +38,6 @@ impl Goes for Plug<'_> {
     }
 }
 
-/// Plugs it in.
 pub fn attach(admin: &Admin, output: Output, args: &AttachArgs, name: &str) -> Result<()> {
     let (target, window) = (&args.target, find(admin, name)?);
     if let Some(why) = &window.trouble {

@@ -14,7 +14,7 @@ pub struct Domain<'a> {
     pub persistent: bool,
 }
 
-/// What virsh said.
+/// What `virsh` printed, and whether it succeeded.
 struct Said {
     ok: bool,
     stdout: String,

@@ -126,7 +126,7 @@ struct Window {
 
 /// A window that goes into a VM.
 trait Goes {
-    /// For its VMM.
+    /// What its VMM needs to know of it.
     fn of_vmm(&self) -> Result<vmm::Window<'_>>;
     /// Refuses one that is in another VM, before QEMU is told.
     fn is_free(&self) -> Result<()>;
@@ -185,7 +185,6 @@ fn window(admin: &Admin, name: &str) -> Result<Window> {
     Ok(Window { client })
 }
 
-/// Plugs it in.
 pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
     let target = &args.target;
     if let Some(name) = &target.window {
@@ -218,7 +217,6 @@ pub fn attach(admin: &Admin, output: Output, args: &AttachArgs) -> Result<()> {
     show(output, target, &done)
 }
 
-/// Takes it out.
 pub fn detach(admin: &Admin, output: Output, args: &DetachArgs) -> Result<()> {
     let target = &args.target;
     if let Some(name) = &target.window {

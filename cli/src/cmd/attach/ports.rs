@@ -9,7 +9,7 @@ pub struct Device {
     pub id: String,
     /// `DOMAIN:BUS:SLOT.FUNCTION`, as the machine's firmware or guest numbered buses.
     pub address: String,
-    /// Vendor and device.
+    /// PCI vendor and device.
     pub kind: (u64, u64),
     /// For bridges and ports: how many devices are behind it.
     pub behind: Option<usize>,

@@ -353,7 +353,7 @@ impl Stub<'_> {
     }
 }
 
-/// The header.
+/// The text of the header for these functions.
 pub fn header(functions: &[Bound], file: Option<&Path>) -> String {
     let stem =
         file.and_then(|f| f.file_name()).map_or("functions.h".into(), |n| n.to_string_lossy());

@@ -24,7 +24,7 @@ pub struct Args {
     /// Functions, by name; all of the manifests' if none is named.
     #[arg(required_unless_present = "manifest")]
     pub functions: Vec<String>,
-    /// The stubs' language.
+    /// The language of the stubs.
     #[arg(long, value_name = "LANGUAGE", value_parser = ["c", "rust", "python"])]
     pub lang: String,
     /// Where to write [default: standard output].
@@ -50,7 +50,6 @@ struct Manifest {
     signature: Option<String>,
 }
 
-/// Writes them.
 pub fn run(host: &Host, args: &Args) -> Result<()> {
     let functions = match args.manifest.is_empty() {
         true => from_host(host, args)?,

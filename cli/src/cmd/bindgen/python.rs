@@ -53,7 +53,7 @@ fn result(s: &Signature) -> String {
     }
 }
 
-/// The module.
+/// The text of the module for these functions.
 pub fn module(functions: &[Bound]) -> String {
     let mut out = String::from(
         "# Made by `vfun bindgen`; make it again after a function's signature has changed.\n\
@@ -67,7 +67,7 @@ pub fn module(functions: &[Bound]) -> String {
     out
 }
 
-/// A function's class.
+/// Writes a class for a function.
 fn class(out: &mut String, f: &Bound) {
     let s = &f.signature;
     let _ = write!(

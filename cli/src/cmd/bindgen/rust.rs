@@ -4,7 +4,7 @@ use super::{Bound, camel, identifier};
 use std::fmt::Write;
 use vfun::signature::{Record, Scalar, Signature, StructMember, Type};
 
-/// Words of Rust.
+/// Words that Rust keeps for itself: no names.
 pub(super) const WORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
@@ -15,12 +15,12 @@ pub(super) const WORDS: &[&str] = &[
 /// What the stubs' code calls its own: arguments give way.
 const OWN: &[&str] = &["bytes", "from", "i", "len", "room", "to", "x"];
 
-/// A member's name.
+/// A member's name, as Rust may have it.
 fn name(n: &str) -> String {
     super::safe(n, WORDS)
 }
 
-/// An argument's name.
+/// An argument's name, as Rust may have it.
 fn param(n: &str) -> String {
     super::safe(&name(n), OWN)
 }
@@ -250,7 +250,7 @@ impl RustStub<'_> {
     }
 }
 
-/// The module.
+/// The text of the module for these functions.
 pub fn module(functions: &[Bound]) -> String {
     let mut out = String::from(
         "// Made by `vfun bindgen`; make it again after a function's signature has changed.\n",

@@ -38,6 +38,7 @@ pub struct Args {
     /// The function's name, as `vfun list` shows it.
     pub function: String,
     /// Arguments of a function that ships; see below.
+    #[arg(allow_negative_numbers = true)]
     pub words: Vec<String>,
     /// Arguments in hexadecimal; spaces are ignored.
     #[arg(long, value_name = "DIGITS", conflicts_with = "words")]
@@ -88,7 +89,6 @@ struct Made {
     all: Duration,
 }
 
-/// Makes the call.
 pub fn run(host: &Host, output: Output, args: &Args) -> Result<()> {
     let session = host.options(&args.who)?.wait(policy(args)).connect()?;
     // A host that tells no signatures has functions without.

@@ -64,12 +64,12 @@ fn json(s: &Signature, ty: Option<&Type>, v: &Typed) -> Value {
     }
 }
 
-/// Digits.
+/// Two digits for each byte.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Prints them.
+/// Prints results: by the type that was asked for, else by the signature, else as bytes.
 pub fn print(element: Option<&str>, signature: Option<&Signature>, results: &[u8]) -> Result<()> {
     match value(element, signature, results) {
         // A line for people; --out has the bytes as they are.

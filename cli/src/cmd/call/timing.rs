@@ -35,7 +35,7 @@ pub fn text(times: &[Duration], calls: u64, all: Duration) -> String {
     )
 }
 
-/// For programs, ns.
+/// The times as JSON, in nanoseconds.
 pub fn object(times: &[Duration], all: Duration) -> Value {
     let s = sorted(times);
     let ns = |per_mille| at(&s, per_mille).as_nanos() as u64;

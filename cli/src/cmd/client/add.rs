@@ -3,7 +3,8 @@
 use super::manifest::{self, Wanted, WantedVm};
 use crate::admin::Admin;
 use crate::connect::read_secret;
-use crate::fail::{self, Failure, Result};
+use crate::fail::{Failure, Result};
+use crate::toml_file;
 use std::path::PathBuf;
 use vfun_admin::{Ask, ClientRow, OfVm, Reply, Transport};
 
@@ -114,11 +115,10 @@ impl Args {
     }
 }
 
-/// Declares it.
 pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
     let (text, file) = match (&args.file, &args.name) {
         (Some(file), _) => {
-            let text = std::fs::read_to_string(file).map_err(|e| fail::file(file, "read", &e))?;
+            let text = toml_file::read(file, toml_file::CLIENT)?;
             (text, std::path::absolute(file).unwrap_or_else(|_| file.clone()))
         }
         (None, Some(name)) => {

@@ -19,7 +19,7 @@ pub enum Sub {
     /// Take a client away, with its grants and its windows. Turn its VMs off first.
     #[command(visible_alias = "rm")]
     Remove {
-        /// Its name.
+        /// The client's name.
         name: String,
         /// Take only this VM of the client away; its other VMs go on. Not possible for its last VM.
         #[arg(long, value_name = "VM")]
@@ -36,7 +36,6 @@ pub enum Sub {
     },
 }
 
-/// Does it.
 pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
     match sub {
         Sub::Add(args) => show(output, &add::run(admin, args)?, args.names_vm()),
@@ -62,11 +61,19 @@ pub fn run(admin: &Admin, output: Output, sub: &Sub) -> Result<()> {
 }
 
 /// A client that is there.
-fn known(admin: &Admin, name: &str) -> Result<ClientRow> {
+pub fn known(admin: &Admin, name: &str) -> Result<ClientRow> {
     admin.client(name)?.ok_or_else(|| {
         Failure::new(Exit::Refused, format!("there is no client '{name}'"))
             .advise(format!("`vfun client list` shows them; `vfun client add {name}` declares it"))
     })
+}
+
+/// Refuses a client, or a VM of it, that is not declared.
+pub fn declared(admin: &Admin, of: &OfVm) -> Result<()> {
+    match &of.vm {
+        Some(vm) => meant(admin, &format!("{}/{vm}", of.client)).map(drop),
+        None => known(admin, &of.client).map(drop),
+    }
 }
 
 /// The VM that a person means by `CLIENT` or `CLIENT/VM`: the row of its client, with the

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// There.
+    /// It is there and works.
     Ok,
     /// Something is limited, or merely worth knowing.
     Note,
@@ -17,11 +17,9 @@ pub enum State {
 /// One thing that was looked at.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What.
+    /// What was looked at, in a word or two.
     pub name: String,
-    /// How bad.
     pub state: State,
-    /// What was found.
     pub found: String,
     /// How to mend it.
     pub mend: Option<String>,
@@ -31,15 +29,15 @@ impl Check {
     fn new(name: &str, state: State, found: impl Into<String>) -> Self {
         Check { name: name.to_owned(), state, found: found.into(), mend: None }
     }
-    /// It is there.
+    /// A check that found all well.
     pub fn ok(name: &str, found: impl Into<String>) -> Self {
         Self::new(name, State::Ok, found)
     }
-    /// Worth knowing.
+    /// A check that found something worth knowing.
     pub fn note(name: &str, found: impl Into<String>) -> Self {
         Self::new(name, State::Note, found)
     }
-    /// It is needed.
+    /// A check that found something missing that is needed.
     pub fn missing(name: &str, found: impl Into<String>) -> Self {
         Self::new(name, State::Missing, found)
     }
@@ -50,7 +48,7 @@ impl Check {
     }
 }
 
-/// For people.
+/// The checks as a table for people.
 pub fn render(checks: &[Check]) -> String {
     let width = checks.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();

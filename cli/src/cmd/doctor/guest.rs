@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use vfun_window::{Access, Mapping};
 use vfun_wire::PAGE;
 
-/// Looks at each.
+/// Looks at each window that this machine has.
 pub fn look() -> Vec<Check> {
     let devices = ivshmem_devices();
     let memories = pmem_devices();

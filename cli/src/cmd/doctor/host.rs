@@ -16,7 +16,6 @@ const TMPFS: i128 = 0x0102_1994;
 /// Less free memory than this is worth a note, bytes.
 const LITTLE_MEMORY: u64 = 512 << 20;
 
-/// Looks.
 pub fn look(admin: &Admin) -> Vec<Check> {
     let mut checks = vec![kvm(), qemu(), memory(), kernel()];
     let clients: Vec<ClientRow> =

@@ -41,7 +41,6 @@ pub struct Args {
     who: Who,
 }
 
-/// Looks.
 pub fn run(host: &Host, output: Output, args: &Args) -> Result<ExitCode> {
     let side = match &args.side {
         Some(side) => side.as_str(),

@@ -15,9 +15,8 @@ pub fn look(host: &Host, who: &Who, start: Option<&[String]>) -> Vec<Check> {
             Some(session)
         }
         Err(e) => {
-            checks.push(
-                Check::missing("path", e.what).mend(e.advice.unwrap_or_else(|| "see above".into())),
-            );
+            // Where there is no advice, the manager's sentence says what to do.
+            checks.push(Check { mend: e.advice, ..Check::missing("path", e.what) });
             None
         }
     };

@@ -37,7 +37,6 @@ pub struct Args {
     source: Option<String>,
 }
 
-/// Writes it.
 pub fn run(output: Output, args: &Args) -> Result<()> {
     check(&args.name)?;
     let source = Source::find(args.source.as_deref())?;

@@ -40,7 +40,7 @@ enum State {
 
 pub(crate) struct Inner {
     pub handle: u64,
-    /// As asked for.
+    /// Bytes that the app asked for; the buffer's memory is whole pages.
     pub bytes: usize,
     pub span: WriteSpan,
     window: Arc<Window>,

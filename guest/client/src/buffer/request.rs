@@ -39,7 +39,7 @@ impl BufferRequest {
         self
     }
 
-    /// As asked for.
+    /// Bytes that the app asked for; the buffer's memory is whole pages.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

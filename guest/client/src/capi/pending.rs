@@ -31,7 +31,7 @@ impl vfun_pending {
         Box::into_raw(Box::new(vfun_pending { function, flight, inline }))
     }
 
-    /// For a waiter.
+    /// What a waiter looks at while the call is computed.
     pub(super) fn in_flight(&self) -> InFlight<'_> {
         InFlight::new(&self.function, self.flight.as_ref())
     }

@@ -68,9 +68,9 @@ pub struct vfun_own_function {
     pub version: u32,
     /// Bytes of its module.
     pub module_bytes: u32,
-    /// Longest arguments, bytes.
+    /// Most bytes of arguments that the function takes.
     pub max_args: u32,
-    /// Longest results, bytes.
+    /// Most bytes of results that the function gives.
     pub max_result: u32,
     /// Most memory of each channel's instance, bytes.
     pub memory_bytes: u64,

@@ -21,9 +21,9 @@ pub struct vfun_connect_options {
     pub size: usize,
     /// The app's name; null: "app".
     pub app: *const c_char,
-    /// auto, host[:SOCKET], module[:/dev/vfunN], ivshmem[:PCIADDRESS],
-    /// pmem[:/dev/daxN.M], dir:FOLDER, tcp:HOST:PORT or tls:HOST:PORT (with VFUN_TLS_CA);
-    /// null: auto.
+    /// `auto`, `host[:SOCKET]`, `module[:/dev/vfunN]`, `ivshmem[:PCIADDRESS]`,
+    /// `pmem[:/dev/daxN.M]`, `dir:FOLDER`, `tcp:HOST:PORT` or `tls:HOST:PORT` (with
+    /// VFUN_TLS_CA); null: `auto`.
     pub endpoint: *const c_char,
     /// The client to act for; null where the endpoint settles it.
     pub client: *const c_char,
@@ -107,7 +107,7 @@ pub struct vfun_session_info {
     pub features: u64,
     /// Bytes of the window; 0 over TCP.
     pub window_bytes: u64,
-    /// The window's generation.
+    /// Goes up each time the manager makes the window again, empty.
     pub generation: u64,
 }
 
@@ -185,13 +185,13 @@ pub struct vfun_grant_info {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct vfun_stats_info {
-    /// Calls answered.
+    /// Calls that were answered, with errors too.
     pub calls: u64,
     /// Of these with an error.
     pub errors: u64,
-    /// Bytes of arguments.
+    /// Bytes of arguments of all these calls.
     pub bytes_in: u64,
-    /// Bytes of results.
+    /// Bytes of results of all these calls.
     pub bytes_out: u64,
     /// Times the service slept.
     pub slept: u64,

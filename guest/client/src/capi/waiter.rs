@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Never passes.
+/// As a limit in nanoseconds: wait without one.
 pub const VFUN_NO_LIMIT: u64 = u64::MAX;
 
 /// Waits for any of several calls, also by a descriptor. One thread at a time

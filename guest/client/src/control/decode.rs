@@ -53,7 +53,7 @@ pub(crate) fn hello(body: &[u8]) -> Result<(HelloAck, String)> {
     }
 }
 
-/// A checked grant.
+/// A grant from the manager's answer, whose numbers were checked.
 pub(crate) fn grant_info(body: &[u8], function: &str, kind: ChannelKind) -> Result<GrantInfo> {
     let ack: NegotiateAck = exact(body, "negotiate")?;
     let Some(location) = Location::from_wire(ack.location) else {

@@ -26,7 +26,7 @@ pub(crate) struct Frame {
 pub(super) enum Patience {
     /// Takes what is there and does not wait.
     Now,
-    /// Waits until then.
+    /// Waits until this moment and no longer.
     Until(Instant),
     /// Waits for as long as the connection is there.
     Always,

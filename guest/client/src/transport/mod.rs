@@ -146,7 +146,7 @@ pub(crate) trait Transport: Send + Sync {
 /// no interrupt reaches it (R-WIN-9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Bells {
-    /// [`Transport::ring`] works.
+    /// Whether [`Transport::ring`] wakes the other side.
     pub ring: bool,
     /// [`Transport::waiter`] works, so that this side may declare sleep.
     pub rung: bool,
@@ -165,7 +165,7 @@ pub(crate) struct BellPlace {
 }
 
 impl BellPlace {
-    /// Control's.
+    /// The bell of control requests.
     pub const CONTROL: BellPlace = BellPlace { channel: 0, out: 0, inn: 0 };
 }
 

@@ -18,6 +18,22 @@ use vfun_wire::{Nack, NackCode, names};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
+/// So many clients are named to a user that may act for them: a refusal has 512 bytes.
+const CLIENTS_NAMED: usize = 3;
+
+/// Why a user may not act for this client, and for which it may.
+fn not_for<'a>(uid: u32, name: &str, all: impl Iterator<Item = &'a Client>) -> String {
+    let may = all.filter(|c| c.kind == ClientKind::Host && c.uids.contains(&uid));
+    let may: Vec<_> = may.map(|c| format!("'{}'", c.name)).take(CLIENTS_NAMED).collect();
+    let what = match may.is_empty() {
+        false => format!("it may act for {}: name it, by --client or VFUN_CLIENT", may.join(", ")),
+        true => format!(
+            "the host's operator can declare a client for it, `vfun client add NAME --kind host --uid {uid}`, which it then names by --client or VFUN_CLIENT"
+        ),
+    };
+    format!("user {uid} may not act for client '{name}': {what}")
+}
+
 /// Who is counted when windows are given: a program by its user, a caller over the
 /// network by the client it acts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -207,9 +223,7 @@ impl Daemon {
         };
         let trusted = trusted(uid);
         if !trusted && !client.uids.contains(&uid) {
-            return denied(format!(
-                "user {uid} may not act for client '{name}': the host's operator lets it act for a client by its number, `vfun client add NAME --kind host --uid {uid}`"
-            ));
+            return denied(not_for(uid, name, self.rim.core.catalog().clients.values()));
         }
         if asked.remote && client.tcp == OverTcp::Nobody {
             return denied(format!(
@@ -303,6 +317,19 @@ mod tests {
 
     fn given(attaches: &mut Attaches, now: u64, who: CountedUser) -> u32 {
         (0..10_000).take_while(|_| attaches.take(now, who).is_ok()).count() as u32
+    }
+
+    #[test]
+    fn a_user_is_told_which_client_it_may_act_for() {
+        let host = crate::core::manifest::default_host_client(1);
+        let of = |name: &str| Client { name: name.into(), uids: vec![1000], ..host.clone() };
+        let told = |all: &[Client]| not_for(1000, "host", all.iter());
+        assert!(
+            told(std::slice::from_ref(&host))
+                .contains("vfun client add NAME --kind host --uid 1000")
+        );
+        let told = told(&[host.clone(), of("joe"), of("web")]);
+        assert!(told.ends_with("it may act for 'joe', 'web': name it, by --client or VFUN_CLIENT"));
     }
 
     #[test]

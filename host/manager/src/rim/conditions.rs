@@ -43,17 +43,29 @@ impl Config {
     pub(super) fn check_window_dir(&self) -> Result<(), StartError> {
         let needs = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
         let dir = &self.window_dir;
+        // The root is made at the start, if it is not there.
+        if *dir == self.root && !dir.exists() {
+            return Ok(());
+        }
         // As the path of a folder, whatever is there.
         rustix::fs::access(dir.join("."), needs)
             .map_err(|e| StartError::folder("--window-dir", dir, e.into()))
     }
 
-    /// Folders of functions that cannot be read.
+    /// Folders of functions and of drivers that cannot be read.
     fn gone_folders(&self) -> impl Iterator<Item = StartError> {
-        self.functions.iter().filter_map(|dir| {
+        let functions = self.functions.iter().filter_map(|dir| {
             let e = std::fs::read_dir(dir).err()?;
             Some(StartError::folder("--functions", dir, e))
-        })
+        });
+        functions.chain(self.check_drivers().err())
+    }
+
+    /// Libraries are opened by name: nobody lists this folder.
+    pub(super) fn check_drivers(&self) -> Result<(), StartError> {
+        let dir = &self.drivers;
+        rustix::fs::access(dir.join("."), Access::EXEC_OK)
+            .map_err(|e| StartError::folder("--drivers", dir, e.into()))
     }
 
     pub(super) fn check_programs(&self) -> Result<(), StartError> {
@@ -175,6 +187,16 @@ mod tests {
         let lacks = gone.lacks();
         assert_eq!(lacks.len(), 2, "{lacks:?}");
         assert!(lacks[0].contains("gone") && lacks[1].contains("too"), "{lacks:?}");
+        let without = Config { drivers: dir.path().join("none"), ..whole.clone() };
+        assert!(without.check().unwrap_err().to_string().contains("Name a folder that is there"));
+        without.check_again().unwrap();
+        assert!(without.lacks()[0].starts_with("--drivers "), "{:?}", without.lacks());
+        // The root is made by the manager, windows in it or not.
+        let root = dir.path().join("root");
+        let own = Config { window_dir: root.clone(), root, ..whole.clone() };
+        own.check().unwrap();
+        let other = Config { window_dir: dir.path().join("windows"), ..own };
+        assert!(other.check().unwrap_err().to_string().starts_with("--window-dir "));
         // Nobody has a name this long, which is known without asking anybody.
         let name = "a".repeat(64);
         let nameless = Config { tcp: Some(format!("{name}:7733")), ..whole.clone() };

@@ -47,6 +47,11 @@ impl std::fmt::Display for Foreseen {
     }
 }
 
+/// The folder itself, or the one above it that is there and in which it would be made.
+fn nearest(folder: &Path) -> &Path {
+    folder.ancestors().find(|a| a.exists()).unwrap_or(Path::new("/"))
+}
+
 fn stops(e: StartError) -> Foreseen {
     Foreseen::Stops(e.to_string())
 }
@@ -58,6 +63,9 @@ impl Config {
         let mut all = vec![root];
         all.push(self.check_programs().map_or_else(stops, |()| Foreseen::Ok("programs".into())));
         all.push(self.foresee_windows());
+        all.push(self.check_drivers().map_or_else(stops, |()| {
+            Foreseen::Ok(format!("libraries of drivers in {}", self.drivers.display()))
+        }));
         all.extend(self.functions.iter().map(|dir| self.foresee_functions(dir)));
         if self.tcp_tls.cert.is_some() {
             let tls = self.tcp_tls.check(&self.gateway_program);
@@ -91,9 +99,8 @@ impl Config {
             }
             _ => {}
         }
-        let nearest = root.ancestors().find(|a| a.exists()).unwrap_or(Path::new("/"));
         let needs = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-        match rustix::fs::access(nearest, needs) {
+        match rustix::fs::access(nearest(root), needs) {
             Ok(()) => (Foreseen::Ok(shown), false),
             Err(e) => (stops(StartError::root(root, e.into())), false),
         }
@@ -104,8 +111,8 @@ impl Config {
             return stops(e);
         }
         let dir = self.window_dir.display();
-        let memory =
-            rustix::fs::statfs(&self.window_dir).is_ok_and(|fs| MEMORY.contains(&fs.f_type));
+        let memory = rustix::fs::statfs(nearest(&self.window_dir))
+            .is_ok_and(|fs| MEMORY.contains(&fs.f_type));
         match memory {
             true => Foreseen::Ok(format!("windows in {dir}")),
             false => Foreseen::Note(format!(

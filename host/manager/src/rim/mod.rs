@@ -2,30 +2,31 @@
 //! What is done about events is in `vfun-rim`, which the simulation runs, too; this
 //! is the system under it, and what people ask.
 //!
-//! - [`again`]: the program on disk takes this one's place.
-//! - [`attach`]: which programs on the host get a window. [`wiring`]: how windows get
+//! - `again`: the program on disk takes this one's place.
+//! - `answers`: the admin interface. `policy`: what it says of policy, tokens and the audit log.
+//! - `attach`: which programs on the host get a window. `wiring`: how windows get
 //!   to programs and VMs, a file each transport.
-//! - [`drains`]: nothing new is granted.
-//! - [`conditions`]: what a manager needs before it can serve. [`foresee`]: the same for
-//!   people who ask before they start one.
-//! - [`keep`]: what outlives this manager.
-//! - [`system`]: what `vfun-rim` needs of it.
-//! - [`keep`]: the connection to the keeper, and what it gives back.
-//! - [`leases`]: who holds which VF, for people.
-//! - [`answers`]: the admin interface.
-//! - [`catalogs`]: manifests on disk become what is offered. [`clients`]: clients and
+//! - `catalogs`: manifests on disk become what is offered. `clients`: clients and
 //!   their VMs come and go.
-//! - [`further`]: further windows of VMs.
-//! - [`jails`]: services are started in their sandbox.
-//! - [`helpers`]: processes that stand between the manager and the network.
-//! - [`leftovers`]: what is left of services that are over.
-//! - [`logs`]: services' logs are cut.
-//! - [`lost`]: windows whose pages or files went away.
-//! - [`progress`]: calls are looked at in windows.
-//! - [`records`]: what became of grants is put on record.
-//! - [`submissions`]: what clients wish for of their own modules.
-//! - [`modules`]: what is kept of these.
-//! - [`nics`]: agents in VMs and the process that lends network VFs.
+//! - `conditions`: what a manager needs before it can serve. `foresee`: the same for
+//!   people who ask before they start one. `setup`: the start.
+//! - `drains`: nothing new is granted.
+//! - `further`: further windows of VMs.
+//! - `helpers`: processes that stand between the manager and the network.
+//! - `jails`: services are started in their sandbox.
+//! - `keep`: the connection to the keeper, what outlives this manager in it, and what it
+//!   gives back.
+//! - `leases`: who holds which VF, for people.
+//! - `leftovers`: what is left of services that are over.
+//! - `logs`: services' logs are cut.
+//! - `lost`: windows whose pages or files went away.
+//! - `nics`: agents in VMs and the process that lends network VFs.
+//! - `progress`: calls are looked at in windows.
+//! - `records`: what became of grants is put on record.
+//! - `submissions`: what clients wish for of their own modules. `modules`: what is kept of
+//!   these.
+//! - `system`: what `vfun-rim` needs of it.
+//! - `threads`: how many threads services have, and their priority.
 
 mod again;
 mod answers;

@@ -291,7 +291,8 @@ impl Daemon {
         match read(&file) {
             Ok(Some(p)) => self.put_in_force(p, format!("{} is in force", file.display())),
             Ok(None) => {
-                let what = format!("there is no {}: the usual rules are in force", file.display());
+                let what =
+                    format!("there is no {}: the default rules are in force", file.display());
                 self.put_in_force(Policy::default(), what)
             }
             Err(e) => match &self.policy_fault {

@@ -185,7 +185,7 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// A folder that was named cannot be used.
-    #[error("{option} {}: {source}. Name a folder that is there and that this user may {}", path.display(), match *option { "--functions" => "read", _ => "write into" })]
+    #[error("{option} {}: {source}. Name a folder that is there and that this user may {}", path.display(), match *option { "--functions" | "--drivers" => "read", _ => "write into" })]
     Folder {
         /// The option of `vfund` that named it.
         option: &'static str,

@@ -8,7 +8,7 @@ pub enum LoadError {
     Missing {
         /// Where it should be.
         path: String,
-        /// The system's words.
+        /// What the system says of it.
         why: String,
     },
     /// A directory or a device.
@@ -22,7 +22,7 @@ pub enum LoadError {
     NotALibrary {
         /// Path of the library.
         path: String,
-        /// The loader's words.
+        /// What the system's loader of libraries says.
         why: String,
     },
     /// A shared library, but no driver.
@@ -49,10 +49,10 @@ pub enum LoadError {
     BadInfo {
         /// Path of the library.
         path: String,
-        /// What is wrong.
+        /// What is wrong with it, as the end of a sentence.
         what: &'static str,
     },
-    /// Another function's driver.
+    /// The library is the driver of another function.
     #[error(
         "the manifest says function {wanted}, but the driver is that of {found}: correct name or library"
     )]
@@ -62,7 +62,7 @@ pub enum LoadError {
         /// What the driver says of itself.
         found: String,
     },
-    /// Another version's driver.
+    /// The library is the driver of another version of this function.
     #[error("the manifest says {name} {}.{}, but the driver is version {}.{}: correct version or library", .wanted.0, .wanted.1, .found.0, .found.1)]
     WrongVersion {
         name: String,

@@ -34,7 +34,7 @@ impl<'a> ArgsAt<'a> {
         Ok(ArgsAt { ptr, len, shared: true, life: PhantomData })
     }
 
-    /// Bytes of arguments.
+    /// How many bytes of arguments the call has.
     #[inline]
     pub fn len(&self) -> usize {
         self.len

@@ -25,9 +25,9 @@ const LOOK_LAST: Duration = Duration::from_millis(8);
 
 /// What a look found, in short.
 pub enum LookOutcome {
-    /// Something to serve.
+    /// A call, or a word of the manager, is there to be served.
     Request,
-    /// Nothing new.
+    /// There is nothing new to do.
     Nothing,
     /// The channel is broken.
     Broken(Violation),
@@ -54,7 +54,7 @@ pub trait ChannelWork {
     fn next(&mut self, look: &mut Self::Look);
     /// Looks at every cell once.
     fn next_anywhere(&mut self) -> Self::Look;
-    /// What it is.
+    /// What was found by this look.
     fn seen(look: &Self::Look) -> LookOutcome;
     /// Serves what was seen to be a request, and rings the app if it is seen to sleep.
     fn serve(&mut self, look: &Self::Look);
@@ -106,7 +106,7 @@ pub struct Loop {
 pub enum Turn {
     /// A call was served.
     Served,
-    /// The loop ends.
+    /// The loop ends, for this reason.
     Ended(End),
 }
 

@@ -205,7 +205,7 @@ impl Drop for Porter {
 }
 
 impl SharedBells {
-    /// One channel more.
+    /// One more channel waits for this bell.
     fn join(&mut self, which: WhichBell) -> Arc<Sharers> {
         let number = *self.of.entry(which).or_insert_with(|| {
             self.last += 1;
@@ -217,7 +217,7 @@ impl SharedBells {
         sharers.clone()
     }
 
-    /// One less.
+    /// One channel less waits for this bell.
     fn part(&mut self, which: WhichBell, sharers: &Sharers) {
         if sharers.channels.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.by.remove(&sharers.number);
@@ -236,7 +236,7 @@ impl Drop for WakesAllOnDrop<'_> {
 }
 
 impl PorterState {
-    /// The porter's thread.
+    /// What the porter's thread does until the service ends.
     fn serve(&self) {
         // Nobody may rely on it after it.
         let _closes = WakesAllOnDrop(self);

@@ -23,7 +23,7 @@ pub(super) struct Info {
     pub gone: u32,
 }
 
-/// One control request.
+/// One control request, as `/dev/vfunN` takes it.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct Request {
