@@ -57,6 +57,16 @@ fn files(below: &Path) -> BTreeSet<String> {
     String::from_utf8(list.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
+/// Manual pages, without their section's number.
+const PAGES: [&str; 6] = [
+    "man1/vfun",
+    "man1/vfun-call",
+    "man1/vfun-top",
+    "man8/vfund",
+    "man8/vfun-gateway",
+    "man8/vfun-nics",
+];
+
 #[test]
 fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
     let install = Install::new();
@@ -71,15 +81,7 @@ fn an_install_in_a_folder_of_ones_own_stays_in_it_and_is_removed_whole() {
     let headers = ["vfun.h", "vfun_driver.h", "vfun_function.h", "vfun_queue.h", "vfun_wire.h"];
     let headers = headers.map(|h| format!("include/{h}"));
     let programs = ["bin/vfun", "bin/vfund", "lib/libvfun.so"].map(str::to_owned);
-    let pages = [
-        "man1/vfun",
-        "man1/vfun-call",
-        "man1/vfun-top",
-        "man8/vfund",
-        "man8/vfun-gateway",
-        "man8/vfun-nics",
-    ]
-    .map(|p| format!("share/man/{p}.{}", &p[3..4]));
+    let pages = PAGES.map(|p| format!("share/man/{p}.{}", &p[3..4]));
     for file in headers.iter().chain(&programs).chain(&pages) {
         assert!(there.contains(file), "{file} is not among {there:?}");
     }
