@@ -15,11 +15,11 @@
 #include "vfun.h"
 
 /*
- * Whether who opens the node may administer the VM's network. CAP_NET_ADMIN of
+ * Whether the current task may administer the VM's network. CAP_NET_ADMIN of
  * a container is over another user namespace, or over another network. Most
  * programs lack it: that is nothing to audit.
  */
-static bool opener_is_net_admin(void)
+bool vfun_task_is_net_admin(void)
 {
 #ifdef CONFIG_NET
 	return net_eq(current->nsproxy->net_ns, &init_net) &&
@@ -47,7 +47,7 @@ static int vfun_open(struct inode *inode, struct file *filp)
 	}
 	vf->dev = dev;
 	vf->mapping = filp->f_mapping;
-	vf->net_admin = opener_is_net_admin();
+	vf->net_admin = vfun_task_is_net_admin();
 	spin_lock_init(&vf->lock);
 	init_waitqueue_head(&vf->poll_wq);
 	init_waitqueue_head(&vf->request_wq);

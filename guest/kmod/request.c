@@ -119,7 +119,8 @@ static int hello(struct vfun_request *r)
 	body->pid = task_tgid_nr(current);
 	body->features &= FEATURES_KNOWN;
 	body->features |= VFUN_FEATURE_MODULE | VFUN_FEATURE_DOORBELL;
-	if (vf->net_admin)
+	/* The opener may have dropped its right, or handed the file on. */
+	if (vf->net_admin && vfun_task_is_net_admin())
 		body->features |= VFUN_FEATURE_NET_ADMIN;
 	ret = vfun_request_exchange(r);
 	if (!ret && r->x.acked &&

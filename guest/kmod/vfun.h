@@ -214,7 +214,7 @@ struct vfun_file {
 	struct list_head live;		/* channels and buffers, under map_sem */
 	struct address_space *mapping;
 	struct page *scratch;		/* where writes of dead channels go */
-	bool net_admin;			/* its opener's right; never changes */
+	bool net_admin;			/* its opener had the right; never changes */
 	wait_queue_head_t poll_wq;
 	wait_queue_head_t request_wq;
 	atomic_t requests;
@@ -399,6 +399,7 @@ void vfun_map_exit(void);
 int vfun_mmap(struct file *filp, struct vm_area_struct *vma);
 
 /* file.c */
+bool vfun_task_is_net_admin(void);
 extern const struct file_operations vfun_fops;
 
 #endif
