@@ -1,6 +1,6 @@
 //! What is declared: kept over restarts, and checked before anything is done with it.
 
-use crate::limits::{EMULATED_MAX, POOLS_MAX, SETTING_MS_MAX, TEXT_BYTES, VMS_MAX};
+use crate::limits::{EMULATED_MAX, POOLS_MAX, TEXT_BYTES, VMS_MAX};
 use crate::netdev::Netdev;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -211,10 +211,18 @@ fn check_pool(pool: &Pool) -> Result<(), String> {
         }
     }
     if !(INTERVAL_MS_MIN.max(1000)..=INTERVAL_MS_MAX).contains(&pool.interval_ms) {
-        return Err(format!("the interval is 1 s to {} s", INTERVAL_MS_MAX / 1000));
+        return Err(format!(
+            "the interval is 1 s to {} s, not {} ms",
+            INTERVAL_MS_MAX / 1000,
+            pool.interval_ms
+        ));
     }
-    if pool.tenure_ms > SETTING_MS_MAX {
-        return Err(format!("the tenure is at most {} h", SETTING_MS_MAX / 3_600_000));
+    if pool.tenure_ms > INTERVAL_MS_MAX {
+        return Err(format!(
+            "the tenure is at most {} s, not {} ms",
+            INTERVAL_MS_MAX / 1000,
+            pool.tenure_ms
+        ));
     }
     if !(0.0..=10.0).contains(&pool.hysteresis) {
         return Err("the hysteresis is a fraction of 0 to 10, such as 0.25".into());
@@ -353,6 +361,21 @@ mod tests {
         assert_eq!(all.check(), Ok(()));
         all.vms[1].name.vm = "../b".into();
         assert!(all.check().is_err());
+    }
+
+    #[test]
+    fn an_interval_and_a_tenure_have_the_limits_of_the_engine() {
+        let mut all = declared();
+        let longest = Some(INTERVAL_MS_MAX);
+        all.set_pool("cards", None, longest, longest).unwrap();
+        assert_eq!(all.check(), Ok(()));
+        let longer = Some(INTERVAL_MS_MAX + 1);
+        for (interval, tenure) in [(longer, None), (None, longer), (Some(999), None)] {
+            let why = all.set_pool("cards", None, interval, tenure).unwrap_err();
+            assert!(why.contains("600 s"), "{why}");
+        }
+        all.pools.get_mut("cards").unwrap().pool.tenure_ms = INTERVAL_MS_MAX + 1;
+        assert!(all.check().unwrap_err().contains("pool cards: the tenure is at most 600 s"));
     }
 
     #[test]
