@@ -2,8 +2,9 @@
 # knows of this machine.
 #
 #   apt_for SUITE FOLDER   '' for the suites that are configured; otherwise the
-#                          mirrors configured for Debian are asked for SUITE,
-#                          its lists kept in FOLDER
+#                          mirrors configured for Debian are asked for SUITE
+#                          (such as bookworm-backports, or sid), its lists kept
+#                          in FOLDER
 #   apt_get ..., apt_cache ...
 
 apt_options=''
@@ -18,7 +19,10 @@ apt_mirrors() {
 apt_for() {
     [ -n "$1" ] || return 0
     mkdir -p "$2/lists/partial" "$2/cache" "$2/parts"
-    mirror=$(apt_mirrors | awk -v base="${1%%-*}" '$2 == base { print $1; exit }')
+    base=${1%%-*}
+    # A mirror of any release has sid, too.
+    [ "$base" != sid ] || base=$(. /etc/os-release && printf '%s' "${VERSION_CODENAME-}")
+    mirror=$(apt_mirrors | awk -v base="$base" '$2 == base { print $1; exit }')
     [ -n "$mirror" ] || return 1
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -s "$keys" ] || return 1

@@ -1,0 +1,84 @@
+#!/bin/sh
+# Fetches a QEMU that emulates a card with SR-IOV (igb), with its libraries and
+# loader, without installing it, and prints the folder it lies in. Does nothing
+# but print when it is there already. Debian 12's QEMU has no such card, and that
+# of its backports has one that does not work; so it is Debian's newest.
+#
+#   packaging/qemu-igb.sh             fetch if missing
+#   packaging/qemu-igb.sh --refresh   fetch again
+#
+# VFUN_QEMU_IGB_DIR     the folder (default: target/qemu-igb)
+# VFUN_QEMU_IGB_SUITE   where it is taken from (default: sid)
+#
+# FOLDER/qemu starts it, wherever the folder lies: on this machine or in a guest.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+dir=${VFUN_QEMU_IGB_DIR:-$here/target/qemu-igb}
+suite=${VFUN_QEMU_IGB_SUITE:-sid}
+
+say() { printf '%s\n' "qemu-igb: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+refresh=no
+case "${1-}" in
+    '') ;;
+    --refresh) refresh=yes ;;
+    *) die "unknown argument '$1'; there is --refresh" ;;
+esac
+
+complete() { [ -x "$dir/qemu" ] && "$dir/qemu" -device igb,help >/dev/null 2>&1; }
+if [ $refresh = no ] && complete; then
+    (cd "$dir" && pwd)
+    exit 0
+fi
+
+for tool in apt-get dpkg; do
+    command -v $tool >/dev/null 2>&1 || die "$tool is missing: this script unpacks packages of Debian"
+done
+
+mkdir -p "$(dirname "$dir")"
+temp=$(mktemp -d "$dir.XXXXXX")
+trap 'rm -rf "$temp"' EXIT
+trap 'exit 1' HUP INT TERM
+mkdir -p "$temp/cache/archives/partial" "$temp/all" "$temp/new/lib" "$temp/new/firmware"
+: >"$temp/status"
+
+. "$here/packaging/apt.sh"
+apt_for "$suite" "$temp/apt" ||
+    die "cannot reach the suite $suite on the mirrors that apt has configured"
+
+# As if nothing were installed, so that what it needs comes along.
+say "fetching QEMU of $suite"
+apt_get -o Dir::State::status="$temp/status" -o Dir::Cache="$temp/cache" -o Debug::NoLocking=1 \
+    --no-install-recommends --download-only --yes install qemu-system-x86 >&2 ||
+    die "could not fetch QEMU: is the network up?"
+for deb in "$temp"/cache/archives/*.deb; do
+    dpkg -x "$deb" "$temp/all" || die "could not unpack $deb; is the disk full?"
+done
+
+# The program, the libraries that it links to, and the firmware of a machine
+# without display.
+libraries=$(find "$temp/all" -type d -name x86_64-linux-gnu | tr '\n' ':')
+loader=$(find "$temp/all" -name 'ld-linux-x86-64.so.2' | head -n1)
+[ -n "$loader" ] || die "the packages hold no loader"
+new=$temp/new
+cp "$temp/all/usr/bin/qemu-system-x86_64" "$new/qemu-system-x86_64"
+for name in bios-256k kvmvapic linuxboot_dma pvh efi-virtio; do
+    find "$temp/all" \( -name "$name.bin" -o -name "$name.rom" \) -exec cp -L {} "$new/firmware" \;
+done
+cp -L "$loader" "$new/lib"
+"$loader" --library-path "$libraries" --list "$new/qemu-system-x86_64" >"$temp/needed" ||
+    die "a library is missing"
+sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' "$temp/needed" | xargs -I{} cp -L {} "$new/lib"
+cat >"$new/qemu" <<'END'
+#!/bin/sh
+here=$(dirname "$(readlink -f "$0")")
+exec "$here/lib/ld-linux-x86-64.so.2" --library-path "$here/lib" \
+    "$here/qemu-system-x86_64" -L "$here/firmware" "$@"
+END
+chmod +x "$new/qemu"
+"$new/qemu" -device igb,help >/dev/null || die "this QEMU has no igb, or does not start"
+rm -rf "$dir"
+mv -T "$new" "$dir"
+(cd "$dir" && pwd)
