@@ -30,15 +30,11 @@ pub const POOLS_MAX: usize = 64;
 pub const EMULATED_MAX: u16 = 64;
 /// Longest text in a declaration, bytes (a path, a model, a domain): a path's limit.
 pub const TEXT_BYTES: usize = 4096;
-/// Longest interval and tenure, ms: a day.
-pub const SETTING_MS_MAX: u64 = 86_400_000;
 /// Largest file that is read, bytes: notes and declarations of all VMs have 1 MB.
 pub const FILE_BYTES: u64 = 16 << 20;
 
 /// How long `ip`, `tc` and `bridge` may take: they ask the kernel.
 pub const IP_TIME: Duration = Duration::from_secs(10);
-/// How long `modprobe` may take.
-pub const MODPROBE_TIME: Duration = Duration::from_secs(30);
 /// How long `virsh` may take to look at something.
 pub const VIRSH_LOOK: Duration = Duration::from_secs(10);
 /// How long `virsh` may take to plug or unplug. libvirt itself waits 30 s for a domain that

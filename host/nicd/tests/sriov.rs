@@ -144,3 +144,18 @@ fn vfs_that_are_gone_are_given_to_nobody() {
     stand.until("it is gone", |s| s.try_view().unwrap().pools[0].vfs.is_empty());
     drop(folder);
 }
+
+#[test]
+fn where_vfio_is_not_loaded_it_is_said_how_to_load_it() {
+    let mut stand = Stand::new(1);
+    Card(&stand).vf(0, None);
+    stand.start();
+    declare(&stand);
+    stand.add(0);
+    stand.rule(0, Rule::Pinned);
+    stand.until("it is said", |s| {
+        let view = s.try_view().unwrap();
+        serde_json::to_string(&view).unwrap().contains("and now: modprobe vfio-pci")
+    });
+    assert!(!stand.holds(0));
+}

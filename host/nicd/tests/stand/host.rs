@@ -39,7 +39,6 @@ impl Host {
         host.program("tc", "echo '[]'");
         host.program("bridge", "echo '[]'");
         host.program("nft", "true");
-        host.program("modprobe", "true");
         host
     }
 

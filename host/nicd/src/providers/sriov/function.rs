@@ -1,7 +1,7 @@
 //! One virtual function: who uses it, its driver, its reset.
 
 use crate::child;
-use crate::limits::{IP_TIME, MODPROBE_TIME};
+use crate::limits::IP_TIME;
 use crate::places::Places;
 use rustix::io::Errno;
 use std::fs;
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 const CARDS_OWN: [&str; 8] =
     ["igbvf", "ixgbevf", "iavf", "mlx5_core", "mlx4_core", "bnxt_en", "fm10k", "be2net"];
 const VFIO: &str = "vfio-pci";
+/// This program may load no module: that would be the right to do anything.
+const NO_VFIO: &str = "the driver vfio-pci is not there; load it at boot: echo vfio-pci > /etc/modules-load.d/vfio-pci.conf, and now: modprobe vfio-pci";
 
 /// A PCI function.
 pub struct Function {
@@ -139,7 +141,7 @@ impl Function {
             return Ok(());
         }
         if !self.places.sys.join("bus/pci/drivers").join(VFIO).is_dir() {
-            child::must("modprobe", &[VFIO], "", MODPROBE_TIME)?;
+            return Err(NO_VFIO.into());
         }
         let mark = self.mark();
         let marked = mark.parent().map_or(Ok(()), fs::create_dir_all);
