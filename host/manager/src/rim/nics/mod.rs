@@ -2,15 +2,17 @@
 //! VFs (`vfun-nics`) say to each other. Both say what is, so that a state which was not
 //! passed on gives way to a newer one.
 //!
-//! - [`agents`]: what is known of them.
+//! - [`agents`]: what is known of them. [`room`]: whether that process hears.
 
 mod agents;
+mod room;
 
 use super::helpers::Helper;
 use super::{Daemon, Kind};
-use crate::core::limits::{ORDERS_A_TURN, VM_STATES_A_TURN};
+use crate::core::limits::{NICS_HANGS_MS, ORDERS_A_TURN, VM_STATES_A_TURN};
 use crate::core::{GrantRecord, ServiceId};
 use agents::Agents;
+use room::Room;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -34,17 +36,14 @@ pub(super) struct NicsRelay {
     changed: BTreeSet<Handle>,
     /// The socket to the process, while it runs.
     socket: Option<OwnedFd>,
-    /// The socket took nothing more.
-    full: bool,
-    /// It is watched for room.
-    waits_for_room: bool,
+    room: Room,
 }
 
 impl NicsRelay {
     /// Nothing is known yet.
     pub fn new() -> Self {
         let (agents, changed) = (Agents::new(), BTreeSet::new());
-        NicsRelay { agents, changed, socket: None, full: false, waits_for_room: false }
+        NicsRelay { agents, changed, socket: None, room: Room::default() }
     }
 
     /// Something became of a grant. A service that opened its channel knows no order, also
@@ -109,7 +108,7 @@ impl Daemon {
         if let Some(nics) = &mut self.nics {
             nics.agents.tell_all(vms.into_iter());
             nics.socket = Some(socket);
-            (nics.full, nics.waits_for_room) = (false, false);
+            nics.room = Room::default();
         }
     }
 
@@ -123,7 +122,7 @@ impl Daemon {
     /// Its socket has something to say, or room again.
     pub(super) fn hear_nics(&mut self) {
         let Some(nics) = &mut self.nics else { return };
-        nics.full = false;
+        nics.room.try_again();
         for _ in 0..ORDERS_A_TURN {
             let Some(socket) = &nics.socket else { return };
             let why = match hear(socket) {
@@ -137,7 +136,7 @@ impl Daemon {
         }
     }
 
-    /// It speaks nonsense, or hears nothing: it is ended, and started again.
+    /// It speaks nonsense, or hears nothing for too long: it is ended, and started again.
     fn nics_broken(&mut self, why: &str) {
         tracing::error!("the {WHAT} is ended: {why}");
         self.nics_ended();
@@ -172,48 +171,69 @@ impl Daemon {
             self.tell(service, ServiceMessage::Plain(word));
         }
         if let Err(e) = self.pass_states_on() {
-            self.nics_broken(&format!("its socket failed: {e}"));
+            return self.nics_broken(&format!("its socket failed: {e}"));
+        }
+        let now = self.now();
+        if self.nics.as_ref().is_some_and(|nics| nics.socket.is_some() && nics.room.hangs(now)) {
+            let s = NICS_HANGS_MS / 1000;
+            self.nics_broken(&format!("for {s} s it took nothing of what it was told"));
         }
     }
 
     fn pass_states_on(&mut self) -> Result<(), Errno> {
         let now = self.now();
         let Some(nics) = &mut self.nics else { return Ok(()) };
-        let Some(socket) = nics.socket.as_ref().filter(|_| !nics.full) else { return Ok(()) };
+        let Some(socket) = nics.socket.as_ref().filter(|_| !nics.room.is_full()) else {
+            return Ok(());
+        };
         for _ in 0..VM_STATES_A_TURN {
-            let Some(state) = nics.agents.next(now) else { break };
+            let Some(state) = nics.agents.next(now) else {
+                // What it refused stays the next: nothing is left of that.
+                nics.room.took();
+                break;
+            };
             let bytes = serde_json::to_vec(&state).expect("plain data");
             match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(_) => nics.agents.sent(now, &state.vm),
+                Ok(_) => {
+                    nics.agents.sent(now, &state.vm);
+                    nics.room.took();
+                }
                 Err(Errno::AGAIN | Errno::NOBUFS) => {
-                    nics.full = true;
+                    nics.room.refused(now);
                     break;
                 }
                 Err(Errno::INTR) => {}
                 Err(e) => return Err(e),
             }
         }
-        if nics.full == nics.waits_for_room {
-            return Ok(());
-        }
-        nics.waits_for_room = nics.full;
-        let room = if nics.full { EventFlags::OUT } else { EventFlags::empty() };
+        let Some(full) = nics.room.watch() else { return Ok(()) };
+        let room = if full { EventFlags::OUT } else { EventFlags::empty() };
         epoll::modify(&self.epoll, socket, Kind::NicsSocket.token(0), EventFlags::IN | room)
     }
 
-    /// How long until a VM's state may be passed on.
+    /// How long until a VM's state may be passed on, or a process that does not hear hangs.
     pub(super) fn nics_patience(&mut self) -> Option<Duration> {
         let now = self.now();
-        let nics = self.nics.as_mut().filter(|nics| nics.socket.is_some() && !nics.full)?;
+        let nics = self.nics.as_mut().filter(|nics| nics.socket.is_some())?;
         if !nics.changed.is_empty() {
             return Some(Duration::ZERO);
         }
-        nics.agents.patience(now).map(Duration::from_millis)
+        let hangs = nics.room.patience(now);
+        let states = (!nics.room.is_full()).then(|| nics.agents.patience(now)).flatten();
+        [hangs, states].into_iter().flatten().min().map(Duration::from_millis)
     }
 
     /// What people are told who ask how the manager is.
     pub(super) fn nics_trouble(&self) -> Option<String> {
-        let stopped = self.nics.is_some() && !self.helper_runs(&self.config.nics_program);
+        let nics = self.nics.as_ref()?;
+        if let Some(ms) = nics.socket.as_ref().and_then(|_| nics.room.stuck(self.now())) {
+            return Some(format!(
+                "the process that lends network VFs (vfun-nics) has heard nothing for {} s: VMs keep the VFs that they have; after {} s it is ended and started again",
+                ms / 1000,
+                NICS_HANGS_MS / 1000
+            ));
+        }
+        let stopped = !self.helper_runs(&self.config.nics_program);
         stopped.then(|| {
             "the process that lends network VFs (vfun-nics) does not run: VMs keep the VFs that they have, and it is started again; the manager's log says why it ended".to_owned()
         })
