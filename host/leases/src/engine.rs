@@ -125,6 +125,8 @@ struct Entry {
     /// Decisions in a row at which it was better than one that holds a VF.
     ahead: u32,
     terms: Terms,
+    /// It got its VF by its terms (a pin, a reserve), not by the policy.
+    by_terms: bool,
     account: terms::Account,
 }
 
@@ -239,6 +241,7 @@ impl Engine {
             rank: 0.0,
             ahead: 0,
             terms: Terms::default(),
+            by_terms: false,
             account: terms::Account::default(),
         };
         let place = self.unused.pop().unwrap_or(self.entries.len() as Place);
@@ -384,7 +387,9 @@ impl Engine {
                 e.held_ms = e.held_ms.saturating_add(ms);
             }
             if e.terms.stand != Stand::Out {
-                e.account.take(e.terms, e.vf.is_some(), ms as f64, s.turn_ms() as f64);
+                // A turn that has not begun is not held yet.
+                let held_ms = e.vf.map_or(0, |_| ms.min(now.saturating_sub(e.since_ms)));
+                e.account.take(e.terms, held_ms as f64, ms as f64, s.turn_ms() as f64);
             }
             e.score = match s.policy {
                 Policy::Activity => e.rate.per_s() * e.weight,

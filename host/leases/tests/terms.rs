@@ -138,3 +138,47 @@ fn a_pinned_one_gets_a_vf_under_every_policy_and_leaves_it_when_it_is_not_pinned
         assert_eq!(e.standing(0).unwrap().vf, None, "{policy}");
     }
 }
+
+#[test]
+fn where_the_policy_gives_none_a_reserve_lasts_a_whole_turn_each_time() {
+    let mut e = engine(1, 2, Settings { policy: Policy::None, ..activity() });
+    e.set_terms(0, 1, Terms { reserve_percent: 20, ..Terms::default() });
+    let (mut turns, mut this, mut all) = (0, 0, 0);
+    for at in 0..2000 {
+        this += run(&mut e, at, 1, &[1000, 1])[1];
+        if e.holder(0).is_none() && this > 0 {
+            assert!(this >= 3, "it was taken after {this} decisions");
+            (turns, all, this) = (turns + 1, all + this, 0);
+        }
+    }
+    assert!(turns > 50 && (380..=430).contains(&all), "{turns} turns, {all} decisions");
+    assert_eq!(e.standing(0).unwrap().reason, Reason::PolicyNone);
+}
+
+#[test]
+fn a_change_to_no_policy_takes_what_the_policy_gave_at_the_next_decision() {
+    let mut e = engine(1, 2, activity());
+    run(&mut e, 0, 10, &[1000, 1]);
+    // A turn that has just begun.
+    e.begin_turn(1000, 0);
+    e.set(Settings { policy: Policy::None, ..activity() }).unwrap();
+    run(&mut e, 10, 1, &[1000, 1]);
+    assert_eq!(e.holder(0), None);
+}
+
+#[test]
+fn a_reserve_counts_no_time_before_its_turn_begins() {
+    let mut e = engine(1, 2, activity());
+    e.set_terms(0, 1, Terms { reserve_percent: 20, ..Terms::default() });
+    let (mut moving, mut held) = (0, 0);
+    for at in 0..2000 {
+        // Each move to it lasts for three decisions.
+        moving = if e.holder(0) == Some(1) { moving + 1 } else { 0 };
+        if (1..=3).contains(&moving) {
+            e.begin_turn((at + 1) * 100, 1);
+        }
+        run(&mut e, at, 1, &[1000, 1]);
+        held += u64::from(moving > 3);
+    }
+    assert!((380..=430).contains(&held), "{held}");
+}

@@ -131,7 +131,8 @@ impl Engine {
             let holds = e.vf.is_some();
             let kept = holds
                 && match s.policy {
-                    Policy::None | Policy::Random => false,
+                    Policy::Random => false,
+                    Policy::None => e.by_terms && held < s.min_hold_ms,
                     Policy::Fair => held < turn,
                     _ => held < s.min_hold_ms,
                 };
@@ -152,6 +153,9 @@ impl Engine {
                 _ if holds && s.policy == Policy::First => Class::Settled,
                 _ => Class::Competes,
             };
+            if class != Class::Kept {
+                e.by_terms = matches!(class, Class::Pinned | Class::Due);
+            }
             if s.policy == Policy::None && class == Class::Competes {
                 (e.reason, e.ahead) = (Reason::PolicyNone, 0);
                 continue;

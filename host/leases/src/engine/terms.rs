@@ -50,10 +50,9 @@ fn share(percent: u8) -> f64 {
 }
 
 impl Account {
-    /// Takes `ms` in. `turn_ms` is what one lease lasts at least. Nobody saves up, or
+    /// Takes `ms` in, of which it held a VF for `held`. `turn_ms` is what one lease lasts at least. Nobody saves up, or
     /// owes, more than one turn, so that what was long ago does not count.
-    pub(super) fn take(&mut self, terms: Terms, holds: bool, ms: f64, turn_ms: f64) {
-        let held = if holds { ms } else { 0.0 };
+    pub(super) fn take(&mut self, terms: Terms, held: f64, ms: f64, turn_ms: f64) {
         let (reserve, cap) = (share(terms.reserve_percent), share(terms.cap_percent));
         self.owed_ms = (self.owed_ms + ms * reserve - held).clamp(-turn_ms, turn_ms);
         let left = turn_ms * (1.0 - cap);
@@ -135,12 +134,15 @@ impl Engine {
             return false;
         };
         (e.vf, e.since_ms, e.reason) = (Some(vf), now, Reason::Free);
+        // What else could have given it one under a policy that gives none?
+        e.by_terms = e.terms.reserve_percent > 0;
         self.vfs[usize::from(vf)] = Slot::Held(place);
         true
     }
 
     /// Counts the time that a grant keeps its VF at least from now: where a move takes
-    /// long, that time begins when it is done.
+    /// long, that time begins when it is done. Time before counts for its reserve and cap
+    /// as time without a VF.
     pub fn begin_turn(&mut self, now: u64, id: GrantId) {
         let place = self.places.get(&id).copied();
         if let Some(e) = place.and_then(|p| self.entry_mut(p)).filter(|e| e.vf.is_some()) {
