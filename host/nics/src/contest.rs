@@ -27,7 +27,7 @@ pub(crate) struct Contest {
     pub engine: Engine,
     slots: Vec<Option<VfId>>,
     members: BTreeMap<GrantId, Member>,
-    /// VMs whose hypervisor was not asked yet.
+    /// VMs whose hypervisor has not answered yet.
     pub unasked: BTreeSet<VmName>,
     decided_ms: u64,
 }

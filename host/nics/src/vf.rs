@@ -127,6 +127,8 @@ pub(crate) struct Vf {
     pub unusable: Option<String>,
     /// It is known that nothing is left of its last owner.
     pub clean: bool,
+    /// What its provider said of that last.
+    said_clean: bool,
     /// A VM had it since its last reset: so it is noted.
     pub dirty: bool,
     pub state: State,
@@ -160,6 +162,7 @@ impl Vf {
             listed: false,
             unusable: None,
             clean,
+            said_clean: clean,
             dirty: false,
             state: State::Unknown { owner: None },
             since_ms: now_ms,
@@ -169,6 +172,15 @@ impl Vf {
             resets_failed: 0,
             trouble: None,
         }
+    }
+
+    /// Its pool has it. One that somebody else uses, or touched, is reset before anybody gets
+    /// it. A provider that never knows whether one is clean says nothing new by that.
+    pub(crate) fn list(&mut self, unusable: Option<String>, clean: bool) {
+        let was_said_clean = std::mem::replace(&mut self.said_clean, clean);
+        let touched = self.state == State::Free && was_said_clean && !clean;
+        self.clean &= unusable.is_none() && !touched;
+        (self.listed, self.unusable) = (true, unusable);
     }
 
     /// What is to be noted of it; nothing of one that nobody had.

@@ -115,7 +115,10 @@ impl Nics {
                 Some("it is noted, and no declared pool has it".into())
             }
             State::Unknown { owner: None } => {
-                Some("VMs of its pool were not asked yet whether they have it".into())
+                let contest = vf.pool.as_ref().and_then(|pool| self.pools.get(pool));
+                contest.and_then(|contest| contest.unasked.first()).map(|vm| {
+                    format!("whether VM {vm} has it is not known: its hypervisor has not answered")
+                })
             }
             State::Free => vf.unusable.clone(),
             _ => None,

@@ -6,7 +6,7 @@ use crate::event::{PoolName, VfFound, VfId};
 use crate::limits::*;
 use crate::nics::{Nics, Who, short};
 use crate::vf::Vf;
-use crate::vm::{Pending, Seen, Vm, moves};
+use crate::vm::{Pending, Vm, moves};
 use std::collections::BTreeSet;
 use vfun_admin::VmName;
 
@@ -81,7 +81,7 @@ impl Nics {
                 self.vfs.insert(id.clone(), Vf::new(self.now, clean));
             }
             let vf = self.vfs.get_mut(&id).expect("just put there");
-            (vf.listed, vf.unusable) = (true, unusable.map(short));
+            vf.list(unusable.map(short), clean);
             let seated = vf.slot.is_some();
             here.insert(id.clone());
             match declared && !seated {
@@ -128,7 +128,7 @@ impl Nics {
         // As many VMs as may be declared find room in a contest.
         let entered = contest.enter(self.now, vm.id, name);
         debug_assert!(entered.is_ok(), "{name}: {entered:?}");
-        if vm.seen == Seen::Not {
+        if !vm.is_known() {
             contest.unasked.insert(name.clone());
         }
         self.push(Who::Vm(name.clone()));

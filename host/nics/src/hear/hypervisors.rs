@@ -37,17 +37,18 @@ impl Nics {
         if ended && was != Seen::Ended {
             self.ended(name);
         }
-        if was == Seen::Not
+        // One that does not answer may have any of its pool's VFs.
+        if self.vms[name].is_known()
             && let Some(contest) = self.pools.get_mut(&pool)
+            && contest.unasked.remove(name)
         {
-            contest.unasked.remove(name);
             self.wake_unknown(&pool);
         }
         self.push_vfs_of(name);
         self.push(Who::Vm(name.clone()));
     }
 
-    /// VFs of a pool that wait until all its VMs were asked.
+    /// VFs of a pool that wait until the hypervisors of all its VMs answered.
     pub(crate) fn wake_unknown(&mut self, pool: &PoolName) {
         if self.pools.get(pool).is_some_and(|contest| !contest.unasked.is_empty()) {
             return;
