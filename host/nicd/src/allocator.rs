@@ -62,6 +62,8 @@ pub struct Settings {
     pub until_stdin_closes: bool,
     /// The kernel's tree of devices.
     pub sys: PathBuf,
+    /// The settings of the kernel are in it.
+    pub proc: PathBuf,
     /// The folder of VFIO's files is in it.
     pub dev: PathBuf,
 }
@@ -69,16 +71,16 @@ pub struct Settings {
 /// Runs until the manager is gone, or until something is wrong that only people can mend: what,
 /// in a sentence.
 pub fn run(settings: Settings) -> Result<(), String> {
-    let Settings { root, until_stdin_closes, sys, dev } = settings;
+    let Settings { root, until_stdin_closes, sys, proc, dev } = settings;
     let files = Files::open(&root)?;
     let (notes, declared) = (files.notes()?, files.declared()?);
     let (sender, heard) = sync_channel(HEARD_WAITING);
     let hearing = Hearing(sender);
     let relay = Relay::of_stdin(hearing.clone())?;
-    let places = Places { sys, dev, own: files.folder().to_owned() };
+    let places = Places { sys, proc, dev, own: files.folder().to_owned() };
     let ports = Ports::default();
     let no_thread = |e: std::io::Error| format!("no thread can be started: {e}");
-    ports.watch(places.sys.clone(), hearing.clone()).map_err(no_thread)?;
+    ports.watch(places.clone(), hearing.clone()).map_err(no_thread)?;
     let mut noted: BTreeMap<VmName, Vec<VfId>> = BTreeMap::new();
     let mut given_to = BTreeMap::new();
     for (vf, note) in &notes.vfs {

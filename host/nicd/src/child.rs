@@ -23,6 +23,8 @@ pub struct Said {
 /// Why nothing is known of what a program did.
 #[derive(Debug)]
 pub enum ChildTrouble {
+    /// It is not installed.
+    NotHere(String),
     /// It was not started.
     NotStarted(String),
     /// It was killed. What it had begun may go on elsewhere.
@@ -32,7 +34,9 @@ pub enum ChildTrouble {
 impl fmt::Display for ChildTrouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ChildTrouble::NotStarted(why) | ChildTrouble::Killed(why) => f.write_str(why),
+            ChildTrouble::NotHere(why)
+            | ChildTrouble::NotStarted(why)
+            | ChildTrouble::Killed(why) => f.write_str(why),
         }
     }
 }
@@ -44,13 +48,12 @@ pub fn run(
     stdin: &str,
     at_most: Duration,
 ) -> Result<Said, ChildTrouble> {
-    let not_started = |e: io::Error| {
-        ChildTrouble::NotStarted(match e.kind() {
-            io::ErrorKind::NotFound => {
-                format!("the program {program} is not here: install {}", package(program))
-            }
-            _ => format!("{program} could not be started: {e}"),
-        })
+    let not_started = |e: io::Error| match e.kind() {
+        io::ErrorKind::NotFound => ChildTrouble::NotHere(format!(
+            "the program {program} is not here: install {}",
+            package(program)
+        )),
+        _ => ChildTrouble::NotStarted(format!("{program} could not be started: {e}")),
     };
     let mut child = Command::new(program)
         .args(words)
@@ -226,7 +229,7 @@ mod tests {
     #[test]
     fn one_that_is_not_here_is_named() {
         let trouble = run("no-such-program", &[], "", LONG).unwrap_err();
-        assert!(matches!(&trouble, ChildTrouble::NotStarted(w) if w.contains("install")));
+        assert!(matches!(&trouble, ChildTrouble::NotHere(w) if w.contains("install")));
     }
 
     #[test]

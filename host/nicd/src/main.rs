@@ -29,6 +29,9 @@ struct Args {
     /// Where the kernel shows devices; tests have another tree.
     #[arg(long, value_name = "DIR", default_value = "/sys", hide = true)]
     sys: PathBuf,
+    /// Where the kernel's settings are; tests have another tree.
+    #[arg(long, value_name = "DIR", default_value = "/proc", hide = true)]
+    proc: PathBuf,
     /// Where VFIO's files are; tests have another tree.
     #[arg(long, value_name = "DIR", default_value = "/dev", hide = true)]
     dev: PathBuf,
@@ -45,8 +48,8 @@ fn main() -> ExitCode {
         .finish()
         .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
         .init();
-    let Args { root, until_stdin_closes, sys, dev } = args;
-    match vfun_nicd::run(Settings { root, until_stdin_closes, sys, dev }) {
+    let Args { root, until_stdin_closes, sys, proc, dev } = args;
+    match vfun_nicd::run(Settings { root, until_stdin_closes, sys, proc, dev }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("vfun-nics: {why}.");

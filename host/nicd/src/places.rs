@@ -7,6 +7,8 @@ use std::path::PathBuf;
 pub struct Places {
     /// The kernel's tree of devices: `/sys`.
     pub sys: PathBuf,
+    /// `/proc`, for the settings of the kernel.
+    pub proc: PathBuf,
     /// `/dev`, for the files of VFIO.
     pub dev: PathBuf,
     /// The folder of this program: `ROOT/nics`.

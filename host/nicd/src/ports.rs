@@ -6,8 +6,8 @@ mod filters;
 use crate::heard::{Heard, Hearing};
 use crate::limits::{COUNT, LOOK_AT_FILTERS};
 use crate::netdev::Netdev;
+use crate::places::Places;
 use filters::Rules;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use vfun_admin::VmName;
@@ -51,19 +51,20 @@ impl Ports {
     }
 
     /// Starts the thread.
-    pub fn watch(&self, sys: PathBuf, hearing: Hearing) -> std::io::Result<()> {
+    pub fn watch(&self, places: Places, hearing: Hearing) -> std::io::Result<()> {
         let ports = self.clone();
         std::thread::Builder::new()
             .name("ports".into())
-            .spawn(move || ports.run(&sys, &hearing))?;
+            .spawn(move || ports.run(&places, &hearing))?;
         Ok(())
     }
 
-    fn run(&self, sys: &std::path::Path, hearing: &Hearing) {
+    fn run(&self, places: &Places, hearing: &Hearing) {
         let mut looked: Option<(Instant, Vec<Port>)> = None;
         loop {
             let ports = self.get();
-            let count = |p: &Port| Some((p.name.clone(), Netdev::new(sys, &p.tap).packets()?));
+            let count =
+                |p: &Port| Some((p.name.clone(), Netdev::new(&places.sys, &p.tap).packets()?));
             if !hearing.tell(Heard::TapPackets(ports.iter().filter_map(count).collect())) {
                 return;
             }
@@ -71,7 +72,7 @@ impl Ports {
             if looked.as_ref().is_none_or(over) && !ports.is_empty() {
                 let rules = Rules::read();
                 for port in &ports {
-                    let found = rules.of(port, sys);
+                    let found = rules.of(port, places);
                     hearing.tell(Heard::Event(Event::Filters(port.name.clone(), found)));
                 }
                 looked = Some((Instant::now(), ports));

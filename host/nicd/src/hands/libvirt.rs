@@ -146,7 +146,9 @@ impl Hands for Libvirt {
                 (leaves_open(&said.stderr), why)
             }
             Err(trouble @ ChildTrouble::Killed(_)) => (true, trouble.to_string()),
-            Err(trouble @ ChildTrouble::NotStarted(_)) => (false, trouble.to_string()),
+            Err(trouble @ (ChildTrouble::NotHere(_) | ChildTrouble::NotStarted(_))) => {
+                (false, trouble.to_string())
+            }
         };
         if failed.0 {
             self.in_doubt.insert(device.vf.clone(), Instant::now());

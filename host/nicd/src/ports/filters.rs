@@ -1,11 +1,14 @@
 //! What a VM's port enforces that a VF would pass by: filters and queues of `tc`, VLANs and
-//! flags of the bridge, rules of nftables, another switch. What cannot be read counts as
+//! flags of the bridge, rules of netfilter, another switch. What cannot be read counts as
 //! a filter: a VF would pass that by too.
+
+mod netfilter;
 
 use super::Port;
 use crate::child;
 use crate::limits::IP_TIME;
 use crate::netdev::Netdev;
+use crate::places::Places;
 use serde_json::Value;
 use std::path::Path;
 
@@ -22,15 +25,19 @@ pub struct Rules {
     queues: Result<Value, String>,
     vlans: Result<Value, String>,
     links: Result<Value, String>,
-    bridge_tables: Vec<String>,
+    chains: Result<Value, String>,
 }
 
 fn json(program: &str, words: &[&str]) -> Result<Value, String> {
-    let text = child::must(program, words, "", IP_TIME)?;
+    parse(program, &child::must(program, words, "", IP_TIME)?)
+}
+
+/// What a program said; null if it said nothing.
+fn parse(program: &str, text: &str) -> Result<Value, String> {
     if text.is_empty() {
-        return Ok(Value::Array(vec![]));
+        return Ok(Value::Null);
     }
-    serde_json::from_str(&text).map_err(|e| format!("`{program}` does not speak JSON: {e}"))
+    serde_json::from_str(text).map_err(|e| format!("`{program}` does not speak JSON: {e}"))
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -39,18 +46,17 @@ fn list(value: &Value) -> &[Value] {
 
 impl Rules {
     pub fn read() -> Self {
-        // Without nft there are no rules of nftables that anybody could have made.
-        let tables = child::must("nft", &["list", "tables", "bridge"], "", IP_TIME);
         Rules {
             queues: json("tc", &["-j", "qdisc", "show"]),
             vlans: json("bridge", &["-j", "vlan", "show"]),
             links: json("bridge", &["-d", "-j", "link", "show"]),
-            bridge_tables: tables.unwrap_or_default().lines().map(str::to_owned).collect(),
+            chains: netfilter::chains(),
         }
     }
 
     /// Of one port, a sentence each.
-    pub fn of(&self, port: &Port, sys: &Path) -> Vec<String> {
+    pub fn of(&self, port: &Port, places: &Places) -> Vec<String> {
+        let Places { sys, proc, .. } = places;
         let tap = Netdev::new(sys, &port.tap);
         if !tap.is_there() {
             return vec![format!("its tap {} is not there", port.tap)];
@@ -65,9 +71,11 @@ impl Rules {
             Ok(links) => found.extend(flags(port, links)),
             Err(why) => found.push(unreadable("the port's flags", why)),
         }
-        for table in &self.bridge_tables {
-            found.push(format!("nftables filters on bridges ({table})"));
+        match &self.chains {
+            Ok(chains) => found.extend(netfilter::of_tap(&port.tap, chains)),
+            Err(why) => found.push(unreadable("the host's nftables", why)),
         }
+        found.extend(netfilter::iptables(&port.bridge, sys, proc));
         found
     }
 
@@ -241,14 +249,20 @@ mod tests {
         let net = dir.path().join("class/net");
         std::fs::create_dir_all(net.join("t1")).unwrap();
         std::fs::create_dir_all(net.join("br0/bridge")).unwrap();
+        let places = Places {
+            sys: dir.path().to_owned(),
+            proc: dir.path().join("proc"),
+            dev: dir.path().join("dev"),
+            own: dir.path().join("own"),
+        };
         let no = || Err("no".to_owned());
-        let rules = Rules { queues: no(), vlans: no(), links: no(), bridge_tables: vec![] };
-        let found = rules.of(&port(None, None), dir.path());
-        assert!(found.len() == 3 && found[0].contains("no bridge"), "{found:?}");
+        let rules = Rules { queues: no(), vlans: no(), links: no(), chains: no() };
+        let found = rules.of(&port(None, None), &places);
+        assert!(found.len() == 4 && found[0].contains("no bridge"), "{found:?}");
         std::os::unix::fs::symlink("../br0", net.join("t1/master")).unwrap();
-        assert_eq!(rules.of(&port(None, None), dir.path()).len(), 2);
-        assert!(rules.of(&port(Some(3), None), dir.path())[0].contains("knows no VLANs"));
+        assert_eq!(rules.of(&port(None, None), &places).len(), 3);
+        assert!(rules.of(&port(Some(3), None), &places)[0].contains("knows no VLANs"));
         std::fs::write(net.join("br0/bridge/vlan_filtering"), "1\n").unwrap();
-        assert_eq!(rules.of(&port(None, None), dir.path()).len(), 3);
+        assert_eq!(rules.of(&port(None, None), &places).len(), 4);
     }
 }

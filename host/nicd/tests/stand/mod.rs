@@ -105,6 +105,8 @@ impl Stand {
             .arg("--until-stdin-closes")
             .arg("--sys")
             .arg(self.host.sys())
+            .arg("--proc")
+            .arg(self.dir.path().join("proc"))
             .arg("--dev")
             .arg(self.dir.path().join("dev"))
             .env("PATH", self.host.path())
