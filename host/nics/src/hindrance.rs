@@ -48,7 +48,7 @@ impl Hindrance {
             Hindrance::Removed => "nothing: it is taken away as soon as it has no VF".into(),
             Hindrance::Declared => "nothing: it competes again as soon as it has no VF".into(),
             Hindrance::Banned => "take the ban away".into(),
-            Hindrance::Migrating => "end the migration (`migrate --done`)".into(),
+            Hindrance::Migrating => "end the migration (`migrate --ended`)".into(),
             Hindrance::NotAsked => "wait for its hypervisor's answer".into(),
             Hindrance::Ended => "start the VM".into(),
             Hindrance::NoAnswer { .. } => {

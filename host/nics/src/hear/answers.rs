@@ -42,6 +42,10 @@ impl Nics {
         match (step, result) {
             (Step::Prepare, Ok(())) => self.prepared(id),
             (Step::Prepare, Err(why)) => {
+                // Else the contest, which sees no failure, gives it the VF over and over.
+                if let Some(vm) = self.vfs[id].state.owner().cloned() {
+                    self.fail(&vm, &format!("{id} cannot be made ready for it: {why}"));
+                }
                 self.quarantine(id, None, format!("it cannot be made ready: {why}"));
             }
             (Step::Plug, result) => self.plugged(id, result),
@@ -49,7 +53,8 @@ impl Nics {
             (Step::Unplug, _) => {}
             (Step::Reset, Ok(())) => {
                 let vf = self.vfs.get_mut(id).expect("just looked at");
-                (vf.clean, vf.dirty, vf.resets_failed) = (true, false, 0);
+                // Somebody else has it meanwhile: it is reset again after that.
+                (vf.clean, vf.dirty, vf.resets_failed) = (vf.unusable.is_none(), false, 0);
                 self.set(id, State::Free);
             }
             (Step::Reset, Err(why)) => {

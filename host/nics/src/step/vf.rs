@@ -268,7 +268,11 @@ impl Nics {
 
     fn wait_out(&mut self, id: &VfId, vm: Option<VmName>, again_ms: u64) {
         let Some(vm) = vm else {
+            let pool = self.vfs[id].pool.as_ref();
+            let declared = pool.is_some_and(|pool| self.pools.contains_key(pool));
             return match self.now >= again_ms {
+                // Nobody gets it any more, so nobody waits for its reset.
+                _ if !declared && !self.seen_in.contains_key(id) => self.forget_vf(id),
                 true => self.release(id),
                 false => self.wake(again_ms, Who::Vf(id.clone())),
             };

@@ -28,6 +28,8 @@ pub struct Guest {
     pub lie: u64,
     pub mac: String,
     pub card_counts: bool,
+    /// No VF can be made ready for it.
+    pub unpreparable: bool,
     /// What its port enforces; none while nobody has read that.
     pub rules: Option<Vec<String>>,
     pub claimed: u64,
@@ -75,6 +77,7 @@ impl Guest {
             lie: 1,
             mac,
             card_counts: true,
+            unpreparable: false,
             rules: Some(vec![]),
             claimed: 0,
             tap_packets: 0,

@@ -182,7 +182,7 @@ impl World {
                 let card = self.cards.get_mut(vf).unwrap();
                 assert_eq!(card.last, None, "{vf} is prepared dirty");
                 assert!(!card.unusable, "{vf} is somebody else's");
-                if fails || card.gone {
+                if fails || card.gone || self.guests[vm].unpreparable {
                     return Err("the card does not answer".into());
                 }
                 card.prepared_for = Some(vm.clone());
