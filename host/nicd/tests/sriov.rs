@@ -7,6 +7,14 @@ use std::path::PathBuf;
 use vfun_nicd::ask::Ask;
 use vfun_nics::declared::{Pool, Rule, Source};
 
+/// As if the program had bound this VF.
+fn mark(stand: &Stand, address: &str) -> PathBuf {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let mark = stand.root().join("nics/bound").join(address);
+    write(&mark, &boot);
+    mark
+}
+
 /// A card `eth2`.
 struct Card<'a>(&'a Stand);
 
@@ -101,9 +109,7 @@ fn a_vf_that_somebody_else_uses_is_given_to_nobody_and_it_is_said_why() {
 fn all_settings_of_a_vf_are_written_for_each_owner_and_taken_back() {
     let mut stand = Stand::new(2);
     let folder = Card(&stand).vf(0, Some("vfio-pci"));
-    // As if this program had bound it.
-    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    write(&stand.root().join("nics/bound/0000:01:10.0"), &boot);
+    mark(&stand, "0000:01:10.0");
     stand.start();
     declare(&stand);
     let mut limited = stand.declared(0);
@@ -131,6 +137,28 @@ fn all_settings_of_a_vf_are_written_for_each_owner_and_taken_back() {
     assert_eq!(settings, [&reset[..], &prepare[..]].concat());
     assert!(all[..before].contains("max_tx_rate 100"));
     stand.check_owners();
+}
+
+#[test]
+fn a_vf_that_another_driver_has_taken_is_not_reset_under_it() {
+    let mut stand = Stand::new(1);
+    let folder = Card(&stand).vf(0, Some("vfio-pci"));
+    mark(&stand, "0000:01:10.0");
+    stand.start();
+    declare(&stand);
+    stand.add(0);
+    stand.rule(0, Rule::Pinned);
+    stand.until("vm0 holds it", |s| s.holds(0));
+    fs::write(folder.join("reset"), "").unwrap();
+    fs::remove_file(folder.join("driver")).unwrap();
+    symlink(stand.host.sys().join("bus/pci/drivers/mlx5_vfio_pci"), folder.join("driver")).unwrap();
+    stand.rule(0, Rule::Banned);
+    stand.until("it is said who has it", |s| {
+        let vf = &s.try_view().unwrap().pools[0].vfs[0];
+        let said = vf.trouble.as_deref().unwrap_or_default();
+        s.qemus[0].devices().is_empty() && said.contains("the driver mlx5_vfio_pci uses it")
+    });
+    assert_eq!(fs::read_to_string(folder.join("reset")).unwrap(), "");
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl Provider for Sriov {
 
     fn reset(&mut self, vf: &VfId) -> Result<(), String> {
         let (number, function) = self.function(vf)?;
-        if let Some(why) = function.in_use() {
+        if let Some(why) = function.unusable().or_else(|| function.in_use()) {
             return Err(why);
         }
         function.reset()?;
