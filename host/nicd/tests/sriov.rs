@@ -162,6 +162,18 @@ fn a_vf_that_another_driver_has_taken_is_not_reset_under_it() {
 }
 
 #[test]
+fn a_vf_that_was_let_go_is_not_taken_for_the_programs_own_later() {
+    let mut stand = Stand::new(0);
+    Card(&stand).vf(0, Some("vfio-pci"));
+    Card(&stand).vf(1, None);
+    let marks = ["0000:01:10.0", "0000:01:10.1", "0000:01:10.7"].map(|a| mark(&stand, a));
+    stand.start();
+    declare(&stand);
+    stand.until("the VFs are there", |s| s.try_view().unwrap().pools[0].vfs.len() == 2);
+    assert_eq!(marks.map(|m| m.exists()), [true, false, false]);
+}
+
+#[test]
 fn vfs_that_are_gone_are_given_to_nobody() {
     let mut stand = Stand::new(1);
     let folder = Card(&stand).vf(0, None);

@@ -70,7 +70,9 @@ impl Provider for Sriov {
             // What others did with it is not known.
             clean: false,
         };
-        Ok(self.functions()?.values().map(found).collect())
+        let functions = self.functions()?;
+        function::forget_old_marks(&self.places, functions.values());
+        Ok(functions.values().map(found).collect())
     }
 
     fn prepare(&mut self, vf: &VfId, owner: &VfOwner) -> Result<(), String> {

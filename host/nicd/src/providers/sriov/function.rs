@@ -175,6 +175,26 @@ impl Function {
     }
 }
 
+/// Removes the marks of those of these VFs that vfio-pci does not have any more, and of
+/// devices that are gone: whoever binds them next is another program. The marks of other
+/// cards' VFs stay, as another thread may be about to bind them.
+pub fn forget_old_marks<'a>(places: &Places, own: impl Iterator<Item = &'a Function>) {
+    let let_go = own.filter(|f| f.driver().as_deref() != Some(VFIO)).map(Function::mark);
+    let gone = |mark: &fs::DirEntry| {
+        let device = places.sys.join("bus/pci/devices").join(mark.file_name());
+        fs::symlink_metadata(device).is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+    };
+    let marks = fs::read_dir(places.own.join("bound")).into_iter().flatten().flatten();
+    let gone = marks.filter(gone).map(|mark| mark.path());
+    for mark in let_go.chain(gone) {
+        if let Err(e) = fs::remove_file(&mark)
+            && e.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!("{} cannot be removed: {e}; remove it", mark.display());
+        }
+    }
+}
+
 /// Of what `ip -j addr show` says: an address that a person or program gave.
 fn has_address(json: &str) -> bool {
     let all: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
