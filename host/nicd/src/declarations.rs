@@ -2,6 +2,7 @@
 
 use crate::limits::{EMULATED_MAX, POOLS_MAX, TEXT_BYTES, VMS_MAX};
 use crate::netdev::Netdev;
+use crate::providers::TAP_PREFIX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -233,6 +234,12 @@ fn check_pool(pool: &Pool) -> Result<(), String> {
 fn check_vm(vm: &Vm) -> Result<(), String> {
     interface("--bridge", &vm.bridge)?;
     interface("--tap", &vm.tap)?;
+    if vm.tap.starts_with(TAP_PREFIX) {
+        return Err(format!(
+            "the tap {} has the name of an emulated VF's: names that begin with {TAP_PREFIX} are theirs. Name the tap of the VM's paravirtual NIC with --tap",
+            vm.tap
+        ));
+    }
     check_mac(&vm.mac)?;
     if vm.vlan.is_some_and(|v| !(1..=4094).contains(&v)) {
         return Err("a VLAN is a number of 1 to 4094".into());
@@ -405,6 +412,7 @@ mod tests {
             |v: &mut Vm| v.mac = "02:00:00:00:00".into(),
             |v: &mut Vm| v.bridge = "../x".into(),
             |v: &mut Vm| v.tap = "-x".into(),
+            |v: &mut Vm| v.tap = "vt-cards-0".into(),
             |v: &mut Vm| v.vlan = Some(0),
             |v: &mut Vm| v.rate_mbit = Some(0),
             |v: &mut Vm| v.reserve_percent = 101,

@@ -1,6 +1,6 @@
 //! VFs go from VM to VM.
 
-use crate::stand::{Stand, vm};
+use crate::stand::{Stand, vm, write};
 use vfun_nicd::ask::{Answer, Ask};
 use vfun_nicd::orders::{Outcome, PlugOrder, Wanted};
 use vfun_nics::VfId;
@@ -30,6 +30,22 @@ fn a_vf_goes_to_the_vm_that_is_pinned_and_back() {
     assert_eq!(stand.qemus[1].netdevs(), 0, "nothing of the VF is left in QEMU");
     let notes = stand.notes();
     assert_eq!(notes["vfs"]["p-0"]["owner"]["vm"], "vm0", "{notes}");
+}
+
+#[test]
+fn a_tap_of_another_program_is_left_alone() {
+    let mut stand = Stand::new(1);
+    let others = stand.host.sys().join("class/net/vt-p-0");
+    write(&others.join("tun_flags"), "0x1002\n");
+    stand.start();
+    stand.pool(2);
+    stand.add(0);
+    stand.rule(0, Rule::Pinned);
+    stand.until("vm0 holds the other VF", |s| s.holds(0));
+    assert_eq!(stand.qemus[0].devices(), ["vfun-vf-p-1"]);
+    let vf = &stand.try_view().unwrap().pools[0].vfs[0];
+    assert!(vf.trouble.as_deref().unwrap().contains("another program made"), "{vf:?}");
+    assert!(others.exists());
 }
 
 #[test]

@@ -11,6 +11,11 @@ use vfun_nics::{PoolName, VfFound, VfId};
 /// Longest name of an interface, bytes: the kernel's.
 const NAME_BYTES: usize = 15;
 
+/// What begins the names of the taps of emulated VFs.
+pub const TAP_PREFIX: &str = "vt-";
+/// The alias of an interface that this program made: others have that name by chance.
+const MARK: &str = "vfun-nics";
+
 /// The taps of a pool, one a VF.
 pub struct Emulated {
     pool: PoolName,
@@ -20,7 +25,7 @@ pub struct Emulated {
 
 /// What a VF's tap is called on the host.
 pub fn tap_name(vf: &VfId) -> String {
-    let name = format!("vt-{}", vf.0);
+    let name = format!("{TAP_PREFIX}{}", vf.0);
     if name.len() <= NAME_BYTES {
         return name;
     }
@@ -29,7 +34,7 @@ pub fn tap_name(vf: &VfId) -> String {
         .0
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    format!("vt-{:012x}", hash >> 16)
+    format!("{TAP_PREFIX}{:012x}", hash >> 16)
 }
 
 fn ip(words: &[&str]) -> Result<(), String> {
@@ -53,20 +58,39 @@ impl Emulated {
         if !tap.is_there() {
             return Ok(());
         }
-        if !tap.is_tap() {
-            return Err(format!("the interface {} is no tap: another program made it", tap.name()));
+        if let Some(why) = of_others(tap) {
+            return Err(why);
         }
         ip(&["link", "del", "dev", tap.name()])
     }
+}
+
+/// Makes a tap with its mark. One process does both, so that none is left unmarked if this
+/// one is killed in between.
+fn make(tap: &Netdev, user: u32) -> Result<(), String> {
+    let name = tap.name();
+    let lines =
+        format!("tuntap add dev {name} mode tap user {user}\nlink set dev {name} alias {MARK}\n");
+    child::must("ip", &["-batch", "-"], &lines, IP_TIME).map(drop)
+}
+
+/// Why an interface that is there is not this program's own.
+fn of_others(tap: &Netdev) -> Option<String> {
+    let ours = tap.is_tap() && tap.read("ifalias").as_deref() == Some(MARK);
+    let name = tap.name();
+    (!ours).then(|| {
+        format!(
+            "another program made the interface {name}: rename it there, or remove it if nobody uses it (ip link del dev {name})"
+        )
+    })
 }
 
 impl Provider for Emulated {
     fn list(&mut self) -> Result<Vec<VfFound>, String> {
         let found = |vf: VfId| {
             let tap = self.tap(&vf);
-            let (there, ours) = (tap.is_there(), tap.is_tap());
-            let unusable = (there && !ours)
-                .then(|| format!("there is an interface {} that is no tap; rename it", tap.name()));
+            let there = tap.is_there();
+            let unusable = if there { of_others(&tap) } else { None };
             VfFound { vf, unusable, clean: !there }
         };
         Ok(self.ids().map(found).collect())
@@ -84,8 +108,7 @@ impl Provider for Emulated {
         }
         let tap = self.tap(vf);
         self.remove(&tap)?;
-        let user = owner.user.unwrap_or(0).to_string();
-        ip(&["tuntap", "add", "dev", tap.name(), "mode", "tap", "user", &user])?;
+        make(&tap, owner.user.unwrap_or(0))?;
         ip(&["link", "set", "dev", tap.name(), "master", &owner.bridge])?;
         ip(&["link", "set", "dev", tap.name(), "up"])
     }

@@ -13,6 +13,8 @@ const IP: &str = r#"
 net=@DIR@/sys/class/net
 echo "$*" >> @DIR@/ip-calls
 case "$*" in
+    "-batch -") while read -r line; do "$0" $line || exit; done ;;
+    "link set dev "*" alias "*) echo "$6" > "$net/$4/ifalias" ;;
     "tuntap add dev "*) mkdir -p "$net/$4/statistics"; echo 0x1002 > "$net/$4/tun_flags"
         echo 0 > "$net/$4/statistics/rx_packets"; echo 0 > "$net/$4/statistics/tx_packets" ;;
     "link del dev "*) rm -r "$net/$4" ;;
