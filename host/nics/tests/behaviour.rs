@@ -3,6 +3,7 @@
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod world;
 
+use vfun_bond::Path;
 use vfun_leases::Policy;
 use vfun_nics::declared::{Pool, Rule};
 use vfun_nics::event::HostCounts;
@@ -314,6 +315,26 @@ fn a_migration_outlives_a_new_start_and_ends_with_its_vm() {
 
 #[test]
 fn a_vm_declared_anew_loses_its_vf_first() {
+#[test]
+fn a_new_start_orders_nobody_off_its_vf() {
+    let mut w = world(3, 2);
+    let holders = w.holders();
+    assert_eq!(holders.len(), 2);
+    for _ in 0..5 {
+        w.orders.clear();
+        w.start_process();
+        w.run(25_000, 100);
+        for vm in (0..3).map(vm_name) {
+            let sent = w.orders.values().filter(|(to, _)| *to == vm);
+            let wanted = match holders.contains_key(&vm) {
+                true => Path::Vf,
+                false => Path::Paravirtual,
+            };
+            assert!(sent.clone().count() == 1 && sent.into_iter().all(|o| o.1 == wanted), "{vm}");
+        }
+    }
+}
+
     let mut w = world(1, 1);
     let old = w.nics.vm(&vm_name(0)).unwrap().clone();
     w.declare(0, |vm| vm.vlan = Some(7));
@@ -404,7 +425,7 @@ fn a_report_of_another_order_is_no_answer() {
     // It says that it left, by the number of the order before, and reads no other.
     let g = w.guest(0);
     let mut old = g.told.clone().unwrap();
-    old.path = Some(vfun_bond::Path::Paravirtual);
+    old.path = Some(Path::Paravirtual);
     (g.told, g.lazy) = (Some(old), true);
     w.hear(Event::MigrationBegins(vm_name(0)));
     w.tell_agent(&vm_name(0));
@@ -425,7 +446,7 @@ fn the_owner_is_on_disk_before_anything_is_done_for_it() {
         bond: "bond0".into(),
         mode: vfun_bond::Mode::Bond,
         mac: g.mac.clone(),
-        path: Some(vfun_bond::Path::Paravirtual),
+        path: Some(Path::Paravirtual),
         vf: None,
         packets: 0,
         trouble: None,

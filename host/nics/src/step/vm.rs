@@ -76,6 +76,10 @@ impl Nics {
             return;
         };
         if vm.sent.as_ref().is_some_and(|(to, order)| *to == agent && order.path == path) {
+        let told = vm.sent.as_ref().is_some_and(|(to, _)| *to == agent);
+        if !told && self.may_have_vf(name) {
+            return;
+        }
             return;
         }
         let order = Order { number: self.new_order(), path, report_ms: REPORT_MS };
@@ -85,6 +89,14 @@ impl Nics {
     }
 
     fn wanted_path(&self, name: &VmName) -> Path {
+    /// Whether it is not known yet, after a start, if it has a VF: its agent stays where it
+    /// is until then. What that VF becomes steps the VM again.
+    fn may_have_vf(&self, name: &VmName) -> bool {
+        let mut vfs = self.owned.get(name).into_iter().flatten();
+        let unknown = |state: &State| matches!(state, State::Unknown { .. });
+        vfs.any(|id| self.vfs.get(id).is_some_and(|vf| unknown(&vf.state)))
+    }
+
         let mut vfs = self.owned.get(name).into_iter().flatten();
         match vfs.any(|id| self.vfs.get(id).is_some_and(|vf| vf.state.is_in_use())) {
             true => Path::Vf,

@@ -11,6 +11,7 @@ pub use trouble::Faults;
 
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_admin::VmName;
+use vfun_bond::Path;
 use vfun_nics::declared::{Pool, Source};
 use vfun_nics::event::HostCounts;
 use vfun_nics::notes::Notes;
@@ -46,7 +47,10 @@ pub struct World {
     pub seed: u64,
     pub process: u64,
     pub audit: Vec<String>,
-    pub orders: BTreeSet<u64>,
+    /// The orders that were sent, by number: to whom, and which path.
+    pub orders: BTreeMap<u64, (VmName, Path)>,
+    /// How often a VF was made ready for a VM.
+    pub prepared: u32,
     queue: BTreeMap<(u64, u64), hands::Job>,
     queued: u64,
     /// Until when a worker is busy: one a VM, one a VF at the card.
@@ -72,7 +76,8 @@ impl World {
             seed: seed.wrapping_mul(2).wrapping_add(1),
             process: 0,
             audit: vec![],
-            orders: BTreeSet::new(),
+            orders: BTreeMap::new(),
+            prepared: 0,
             queue: BTreeMap::new(),
             queued: 0,
             busy: BTreeMap::new(),
@@ -162,7 +167,8 @@ impl World {
                 Action::Note(notes) => self.disk = notes,
                 Action::Do(op, what) => self.begin(op, what),
                 Action::Order(vm, agent, order) => {
-                    assert!(self.orders.insert(order.number), "an order's number came twice");
+                    let before = self.orders.insert(order.number, (vm.clone(), order.path));
+                    assert!(before.is_none(), "an order's number came twice");
                     self.send(&vm, agent, order);
                 }
                 Action::Audit(line) => self.audit.push(line),
