@@ -168,10 +168,28 @@ impl Nics {
         }
     }
 
+    /// Whether it has a VF or is about to get one, and nobody takes it away.
+    fn is_granted(&self, name: &VmName) -> bool {
+        let mut vfs = self.owned.get(name).into_iter().flatten();
+        vfs.any(|id| self.vfs.get(id).is_some_and(|vf| vf.state.is_granted()))
+    }
+
+    /// A guest that takes itself out of the contest while it has a VF, or while one is on
+    /// its way to it, waits like one that failed: else it could make VFs move without end.
+    pub(crate) fn blame(&mut self, name: &VmName) {
+        let Some(vm) = self.vms.get(name) else { return };
+        let contest = self.pools.get(&vm.declared.pool);
+        let gets = contest.is_some_and(|contest| contest.engine.held_by(vm.id).is_some());
+        if (gets || self.is_granted(name))
+            && matches!(self.hindrance(name, vm), Some(Hindrance::OtherMac { .. }))
+        {
+            self.fail(name, "its agent's bond changed its MAC address");
+        }
+    }
+
     /// Its terms in its pool's contest.
     pub(crate) fn terms(&self, name: &VmName, vm: &Vm) -> Terms {
-        let mut vfs = self.owned.get(name).into_iter().flatten();
-        let granted = vfs.any(|id| self.vfs.get(id).is_some_and(|vf| vf.state.is_granted()));
+        let granted = self.is_granted(name);
         let stand = match self.hindrance(name, vm) {
             // What it has cannot be taken away without its hypervisor.
             Some(Hindrance::NoAnswer { .. }) if granted => Stand::Pinned,

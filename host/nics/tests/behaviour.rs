@@ -218,6 +218,50 @@ fn one_that_never_takes_its_vf_waits_longer_each_time() {
 }
 
 #[test]
+fn one_that_flips_its_mac_address_makes_no_vf_move_without_end() {
+    for reports_ms in [1_000, 100] {
+        let mut w = World::new(1, 1, 1, World::pool());
+        w.guest(0).flips_mac = true;
+        for _ in 0..3_600_000 / reports_ms {
+            w.run(reports_ms, 100);
+            w.guest(0).told = None;
+        }
+        let n = w.prepared;
+        assert!((2..=8).contains(&n), "{n} VFs in an hour, a report each {reports_ms} ms");
+    }
+}
+
+#[test]
+fn one_that_flips_its_mac_address_once_it_holds_its_vf_waits_too() {
+    let mut w = world(1, 1);
+    assert!(w.holds(0));
+    let before = w.prepared;
+    for _ in 0..3_600 {
+        let held = w.state(0) == "held";
+        w.guest(0).mac = format!("02:00:00:00:00:{}", if held { "99" } else { "00" });
+        w.run(1_000, 100);
+    }
+    let n = w.prepared - before;
+    assert!((2..=8).contains(&n), "{n} VFs in an hour");
+}
+
+#[test]
+fn one_whose_agent_goes_whenever_a_vf_is_made_ready_waits_longer_each_time() {
+    let mut w = World::new(1, 1, 1, World::pool());
+    for _ in 0..36_000 {
+        w.run(100, 100);
+        match (w.state(0) == "preparing", w.guest(0).agent.is_some()) {
+            (true, true) => w.guest(0).lose_agent(),
+            (false, false) => w.guest(0).start_agent(),
+            _ => continue,
+        }
+        w.tell_agent(&vm_name(0));
+    }
+    let n = w.prepared;
+    assert!((2..=40).contains(&n), "{n} VFs were made ready in an hour");
+}
+
+#[test]
 fn a_vf_that_a_guest_does_not_let_go_of_is_quarantined_until_it_is_gone() {
     let mut w = world(2, 1);
     let holder = usize::from(w.holds(1));
@@ -272,6 +316,26 @@ fn a_new_start_leaves_vfs_where_they_are() {
 }
 
 #[test]
+fn a_new_start_orders_nobody_off_its_vf() {
+    let mut w = world(3, 2);
+    let holders = w.holders();
+    assert_eq!(holders.len(), 2);
+    for _ in 0..5 {
+        w.orders.clear();
+        w.start_process();
+        w.run(25_000, 100);
+        for vm in (0..3).map(vm_name) {
+            let sent = w.orders.values().filter(|(to, _)| *to == vm);
+            let wanted = match holders.contains_key(&vm) {
+                true => Path::Vf,
+                false => Path::Paravirtual,
+            };
+            assert!(sent.clone().count() == 1 && sent.into_iter().all(|o| o.1 == wanted), "{vm}");
+        }
+    }
+}
+
+#[test]
 fn a_new_start_while_no_hypervisor_answers_takes_no_vf_for_free() {
     let mut w = world(2, 1);
     let holder = usize::from(w.holds(1));
@@ -315,26 +379,6 @@ fn a_migration_outlives_a_new_start_and_ends_with_its_vm() {
 
 #[test]
 fn a_vm_declared_anew_loses_its_vf_first() {
-#[test]
-fn a_new_start_orders_nobody_off_its_vf() {
-    let mut w = world(3, 2);
-    let holders = w.holders();
-    assert_eq!(holders.len(), 2);
-    for _ in 0..5 {
-        w.orders.clear();
-        w.start_process();
-        w.run(25_000, 100);
-        for vm in (0..3).map(vm_name) {
-            let sent = w.orders.values().filter(|(to, _)| *to == vm);
-            let wanted = match holders.contains_key(&vm) {
-                true => Path::Vf,
-                false => Path::Paravirtual,
-            };
-            assert!(sent.clone().count() == 1 && sent.into_iter().all(|o| o.1 == wanted), "{vm}");
-        }
-    }
-}
-
     let mut w = world(1, 1);
     let old = w.nics.vm(&vm_name(0)).unwrap().clone();
     w.declare(0, |vm| vm.vlan = Some(7));

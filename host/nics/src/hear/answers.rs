@@ -1,6 +1,7 @@
 //! Answers to what was to be done.
 
 use crate::event::{OpId, VfId, VmFound};
+use crate::hindrance::Hindrance;
 use crate::limits::*;
 use crate::nics::{Asked, Nics, Who, short};
 use crate::vf::{State, Step};
@@ -83,8 +84,12 @@ impl Nics {
         let vf = &self.vfs[id];
         let State::Preparing { vm } = vf.state.clone() else { return };
         let elsewhere = self.seen_in.contains_key(id);
-        let may = self.vms.get(&vm).is_some_and(|v| self.hindrance(&vm, v).is_none());
-        if elsewhere || !may || !vf.listed || self.desired(id) != Some(&vm) {
+        let hindrance = self.vms.get(&vm).map(|v| self.hindrance(&vm, v));
+        if elsewhere || hindrance != Some(None) || !vf.listed || self.desired(id) != Some(&vm) {
+            // Else a guest could have VFs made ready without end.
+            if let Some(Some(Hindrance::NoAgent | Hindrance::NoReport)) = hindrance {
+                self.fail(&vm, &format!("its agent went while {id} was made ready for it"));
+            }
             return self.release(id);
         }
         self.vfs.get_mut(id).expect("just looked at").gone = false;
@@ -103,6 +108,7 @@ impl Nics {
         }
         if vf.gone {
             self.vfs.get_mut(id).expect("just looked at").gone = false;
+            self.blame_loss(id, &vm);
             return self.unplug(id, &vm);
         }
         self.audit(format!("VF {id} is plugged into VM {vm}"));

@@ -187,11 +187,16 @@ impl Nics {
 
     /// It went from its VM, and nobody asked for that.
     fn lost(&mut self, id: &VfId, vm: &VmName) {
+        self.blame_loss(id, vm);
+        self.release(id);
+    }
+
+    /// A VM that runs let a VF go without being asked; one that ended is not to blame.
+    pub(crate) fn blame_loss(&mut self, id: &VfId, vm: &VmName) {
         if self.vms.get(vm).is_some_and(|vm| vm.seen == Seen::Runs) {
             self.count_abrupt(vm);
             self.fail(vm, &format!("{id} went away from it and nobody asked for that"));
         }
-        self.release(id);
     }
 
     fn hold(&mut self, id: &VfId, vm: &VmName) {

@@ -13,6 +13,7 @@ impl Nics {
     pub(crate) fn step_vm(&mut self, name: &VmName) {
         self.apply_pending(name);
         self.inspect(name);
+        self.blame(name);
         self.take_part(name);
         self.send_order(name);
         if let Some(vm) = self.vms.get(name) {
@@ -75,11 +76,11 @@ impl Nics {
             self.vms.get_mut(name).expect("just looked at").sent = None;
             return;
         };
-        if vm.sent.as_ref().is_some_and(|(to, order)| *to == agent && order.path == path) {
         let told = vm.sent.as_ref().is_some_and(|(to, _)| *to == agent);
         if !told && self.may_have_vf(name) {
             return;
         }
+        if vm.sent.as_ref().is_some_and(|(to, order)| *to == agent && order.path == path) {
             return;
         }
         let order = Order { number: self.new_order(), path, report_ms: REPORT_MS };
@@ -88,7 +89,6 @@ impl Nics {
         self.push_vfs_of(name);
     }
 
-    fn wanted_path(&self, name: &VmName) -> Path {
     /// Whether it is not known yet, after a start, if it has a VF: its agent stays where it
     /// is until then. What that VF becomes steps the VM again.
     fn may_have_vf(&self, name: &VmName) -> bool {
@@ -97,6 +97,7 @@ impl Nics {
         vfs.any(|id| self.vfs.get(id).is_some_and(|vf| unknown(&vf.state)))
     }
 
+    fn wanted_path(&self, name: &VmName) -> Path {
         let mut vfs = self.owned.get(name).into_iter().flatten();
         match vfs.any(|id| self.vfs.get(id).is_some_and(|vf| vf.state.is_in_use())) {
             true => Path::Vf,

@@ -27,6 +27,8 @@ pub struct Guest {
     pub rate: u64,
     pub lie: u64,
     pub mac: String,
+    /// Each of its reports names another MAC address than the one before.
+    pub flips_mac: bool,
     pub card_counts: bool,
     /// No VF can be made ready for it.
     pub unpreparable: bool,
@@ -76,6 +78,7 @@ impl Guest {
             rate: 1000,
             lie: 1,
             mac,
+            flips_mac: false,
             card_counts: true,
             unpreparable: false,
             rules: Some(vec![]),
@@ -167,6 +170,12 @@ impl World {
         let news = g.told.as_ref().is_none_or(|t| (t.order, t.path) != (report.order, report.path));
         if (news || now % 1000 < ms) && !lost {
             g.told = Some(report);
+            if g.flips_mac {
+                g.mac = match g.mac.strip_suffix("99") {
+                    Some(start) => format!("{start}{:02x}", 0),
+                    None => format!("{}99", &g.mac[..g.mac.len() - 2]),
+                };
+            }
             self.tell_agent(name);
         }
     }

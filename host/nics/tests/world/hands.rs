@@ -46,6 +46,7 @@ impl World {
     }
 
     pub fn begin(&mut self, op: OpId, what: Op) {
+        self.prepared += u32::from(matches!(what, Op::Prepare { .. }));
         let noted = |id: &VfId| self.disk.vfs.get(id);
         let worker = match &what {
             Op::Prepare { vf, vm } | Op::Plug { vf, vm } => {
