@@ -47,6 +47,19 @@ struct Args {
     until_stdin_closes: bool,
 }
 
+fn failed(sentence: &str) -> ExitCode {
+    eprintln!("vfun-gateway: {sentence}");
+    ExitCode::FAILURE
+}
+
+fn listen(address: &str) -> Result<TcpListener, String> {
+    TcpListener::bind(address).map_err(|e| {
+        format!(
+            "cannot listen on {address}: {e}. Choose an address of this machine and a free port with --listen."
+        )
+    })
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     let levels = std::env::var("VFUN_LOG").ok().and_then(|v| v.parse().ok());
@@ -58,29 +71,23 @@ fn main() -> ExitCode {
         .finish()
         .with(levels.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO)))
         .init();
+    // Callers are let in only below, without any right of root's.
+    let listener = match (!args.check).then(|| listen(&args.listen)).transpose() {
+        Ok(listener) => listener,
+        Err(sentence) => return failed(&sentence),
+    };
+    if let Err(e) = vfun_privileges::give_up_all() {
+        return failed(&format!("it cannot give its privileges up: {e}"));
+    }
     let mut gateway = Gateway::new(args.socket);
+    // As they are read again later, too: without root's right to read every file.
     if let (Some(cert), Some(key)) = (args.tls_cert, args.tls_key) {
         match Certificates::new(TlsFiles { cert, key, client_ca: args.tls_client_ca }) {
             Ok(certificates) => gateway = gateway.with_tls(certificates),
-            Err(e) => {
-                eprintln!("vfun-gateway: {e}");
-                return ExitCode::FAILURE;
-            }
+            Err(e) => return failed(&e.to_string()),
         }
     }
-    if args.check {
-        return ExitCode::SUCCESS;
-    }
-    let listener = match TcpListener::bind(&args.listen) {
-        Ok(listener) => listener,
-        Err(e) => {
-            eprintln!(
-                "vfun-gateway: cannot listen on {}: {e}. Choose an address of this machine and a free port with --listen.",
-                args.listen
-            );
-            return ExitCode::FAILURE;
-        }
-    };
+    let Some(listener) = listener else { return ExitCode::SUCCESS };
     if args.until_stdin_closes {
         std::thread::spawn(|| {
             let mut bytes = [0; 64];

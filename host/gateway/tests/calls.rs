@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use vfun::{ConnectOptions, Endpoint, Error, FunctionRequest, NackCode, TransportKind};
 use vfun_admin::{Ask, Reply};
 use vfun_gateway::limits::CONNECTIONS_MAX;
-use vfun_tests_local::{Stand, args, number};
+use vfun_tests_local::{Stand, args, capabilities, number};
 use vfun_wire::frame::{ATTACH, CALL};
 use vfun_wire::message::{Kind, OfGrant};
 use zerocopy::IntoBytes;
@@ -319,6 +319,18 @@ fn it_ends_with_the_one_who_started_it() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn it_keeps_no_right_of_roots() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vfun-gateway"))
+        .args(["--listen", "127.0.0.1:0", "--socket", "/nowhere"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    capabilities::until_none(child.id());
+    assert!(child.try_wait().unwrap().is_none(), "it serves");
+    child.kill().and_then(|()| child.wait()).unwrap();
 }
 
 #[test]

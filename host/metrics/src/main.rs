@@ -55,6 +55,11 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // What comes from the network from here on finds no right of root's to use.
+    if let Err(e) = vfun_privileges::give_up_all() {
+        eprintln!("vfun-metrics: it cannot give its privileges up: {e}");
+        return ExitCode::FAILURE;
+    }
     if let Ok(address) = listener.local_addr()
         && !address.ip().is_loopback()
     {

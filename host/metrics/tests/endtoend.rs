@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use strict::Exposition;
 use vfun_admin::{Ask, Reply};
-use vfun_tests_local::Stand;
+use vfun_tests_local::{Stand, capabilities};
 
 /// A manager that shows its metrics, and where.
 fn stand() -> (Stand, SocketAddr) {
@@ -191,4 +191,16 @@ fn without_a_manager_it_says_so() {
     assert_eq!(seen.value("virtfun_sessions", &[]), None);
     own.kill().unwrap();
     own.wait().unwrap();
+}
+
+#[test]
+fn it_keeps_no_right_of_roots() {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_vfun-metrics"))
+        .args(["--listen", "127.0.0.1:0", "--socket", "/nowhere"])
+        .stdin(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    capabilities::until_none(child.id());
+    assert!(child.try_wait().unwrap().is_none(), "it serves");
+    child.kill().and_then(|()| child.wait()).unwrap();
 }

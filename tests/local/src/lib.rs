@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod built;
+pub mod capabilities;
 mod certificates;
 pub mod huge;
 pub mod modules;

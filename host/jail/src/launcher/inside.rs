@@ -59,7 +59,7 @@ pub fn enter(
     }
     privileges::become_outside(spaces, plan)?;
     if has(Layer::Capabilities) {
-        privileges::empty_sets().map_err(Failed::at(Layer::Capabilities, "capabilities"))?;
+        vfun_privileges::empty_sets().map_err(Failed::at(Layer::Capabilities, "capabilities"))?;
     }
     close_others_with_exec().map_err(Failed::plain("descriptors"))?;
     teller.say(&Report::Entered { landlock: version });

@@ -4,7 +4,7 @@ use super::Failed;
 use super::clone::Namespaces;
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
-use rustix::thread::{CapabilitySet, CapabilitySets};
+use rustix::thread::CapabilitySet;
 use std::io;
 use vfun_jail::constants::{INSIDE_GROUPS, INSIDE_ID};
 use vfun_jail::{Layer, Plan};
@@ -64,12 +64,4 @@ pub fn empty_bounding_set() -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Empties all others.
-pub fn empty_sets() -> io::Result<()> {
-    let none = CapabilitySet::empty();
-    let _ = rustix::thread::clear_ambient_capability_set();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-    Ok(rustix::thread::set_capabilities(None, sets)?)
 }
