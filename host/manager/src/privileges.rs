@@ -80,6 +80,24 @@ fn needed(
     all
 }
 
+/// What this thread may do.
+pub fn effective() -> io::Result<CapabilitySet> {
+    Ok(rustix::thread::capabilities(None)?.effective)
+}
+
+/// What a manager that has these and no others lacks to lend network VFs, for people.
+pub fn lacks_for_nics(has: CapabilitySet) -> Option<String> {
+    let missing = NICS.iter().filter(|(c, ..)| !has.contains(*c));
+    let missing: Vec<String> =
+        missing.map(|(_, name, reason)| format!("{name} ({reason})")).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "--nics: network VFs will not work, as vfund has not the capabilities: {}. Under systemd: copy PREFIX/share/virtfun/vfund-nics.conf to /etc/systemd/system/vfund.service.d/nics.conf, then run systemctl daemon-reload and systemctl restart vfund. Elsewhere: start vfund with these capabilities, or as root",
+            missing.join(", ")
+        )
+    })
+}
+
 /// Drops everything else, from all sets, for this process and what it starts.
 /// Before there is a second thread: each has its own. `addresses` are those on
 /// which its helpers will listen; `own_users` whether services are to get users of
@@ -145,5 +163,16 @@ mod tests {
         {
             assert!(reason.len() > 10);
         }
+    }
+
+    #[test]
+    fn a_capability_that_network_vfs_lack_is_named_with_what_to_do() {
+        let one = lacks_for_nics(CapabilitySet::NET_ADMIN | CapabilitySet::CHOWN).unwrap();
+        assert!(one.contains("dac_override") && !one.contains("net_admin"), "{one}");
+        assert!(one.contains("vfund-nics.conf"), "{one}");
+        let both = lacks_for_nics(CapabilitySet::empty()).unwrap();
+        assert!(both.contains("net_admin (") && both.contains("dac_override ("), "{both}");
+        let all = NICS.iter().fold(CapabilitySet::empty(), |all, (c, ..)| all | *c);
+        assert_eq!(lacks_for_nics(all), None);
     }
 }

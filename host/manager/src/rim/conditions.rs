@@ -4,8 +4,9 @@
 use super::Daemon;
 use super::setup::{Config, StartError};
 use crate::limits::LEFT_ENDS;
-use crate::{files, numbers};
+use crate::{files, numbers, privileges};
 use rustix::fs::Access;
+use rustix::thread::CapabilitySet;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -94,6 +95,13 @@ impl Config {
         Ok(())
     }
 
+    /// What it lacks to lend network VFs, which it is asked to, for people. It does all
+    /// else without.
+    pub(super) fn lacks_for_nics(&self) -> Option<String> {
+        let has = || privileges::effective().unwrap_or(CapabilitySet::empty());
+        self.nics.then(|| privileges::lacks_for_nics(has())).flatten()
+    }
+
     pub(super) fn addresses(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let both = [("--tcp", &self.tcp), ("--metrics", &self.metrics)];
         both.into_iter().filter_map(|(option, address)| Some((option, address.as_deref()?)))
@@ -141,6 +149,8 @@ fn at(file: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rim::Foreseen;
+    use rustix::thread::CapabilitySets;
 
     /// One whose programs are there.
     fn config(dir: &Path) -> Config {
@@ -172,6 +182,25 @@ mod tests {
         assert!(why.contains(&format!("--metrics {address}")), "{why}");
         drop(taken);
         config.check_addresses().unwrap();
+    }
+
+    #[test]
+    fn capabilities_that_are_missing_are_said_where_network_vfs_are_lent() {
+        let dir = tempfile::tempdir().unwrap();
+        let without = config(dir.path());
+        let lends = Config { nics: true, ..without.clone() };
+        // Each thread has its own.
+        let bare = std::thread::spawn(move || {
+            let none = CapabilitySet::empty();
+            let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+            rustix::thread::set_capabilities(None, sets).unwrap();
+            (lends.lacks_for_nics(), lends.foresee(), without.lacks_for_nics())
+        });
+        let (lacks, foreseen, nothing) = bare.join().unwrap();
+        let lacks = lacks.unwrap();
+        assert!(lacks.contains("net_admin") && lacks.contains("dac_override"), "{lacks}");
+        assert!(foreseen.contains(&Foreseen::Lacks(lacks)), "{foreseen:?}");
+        assert_eq!(nothing, None);
     }
 
     #[test]

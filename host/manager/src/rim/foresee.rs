@@ -82,6 +82,7 @@ impl Config {
             Err(e) => stops(StartError::address(option, address, e)),
             Ok(_) => Foreseen::Ok(format!("{option} {address}")),
         }));
+        all.extend(self.lacks_for_nics().map(Foreseen::Lacks));
         all.extend(self.foresee_sandbox());
         all
     }

@@ -583,6 +583,10 @@ impl Daemon {
             ));
         }
         helpers.extend(self.config.nics.then(|| self.nics_helper()));
+        if let Some(what) = self.config.lacks_for_nics() {
+            tracing::warn!("{what}");
+            self.lacks.push(what);
+        }
         for helper in helpers {
             let program = helper.program().to_owned();
             if let Err(e) = self.add_helper(helper)
