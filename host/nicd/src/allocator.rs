@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use vfun_admin::VmName;
-use vfun_nics::event::HostCounts;
+use vfun_nics::event::{Cause, HostCounts};
 use vfun_nics::relay::ToManager;
 use vfun_nics::{Action, Event, Nics, Op, PoolName, VfId, VmFound};
 
@@ -47,7 +47,10 @@ pub struct Allocator {
     /// VFs that each VM may have had when this process began.
     noted: BTreeMap<VmName, Vec<VfId>>,
     lines: Lines,
+    /// Lines that an operator or the host causes.
 }
+    /// Lines that VMs can cause.
+    vm_lines: Lines,
 
 /// Milliseconds of a clock that only goes forward, and on when this program starts anew.
 fn now_ms() -> u64 {
@@ -104,7 +107,8 @@ pub fn run(settings: Settings) -> Result<(), String> {
         given_to,
         vf_packets: BTreeMap::new(),
         noted,
-        lines: Lines::default(),
+        lines: Lines::about("the host"),
+        vm_lines: Lines::about("VMs"),
     };
     allocator.declare_all(declared)?;
     admin::listen(&ask::socket(&root), hearing)?;
@@ -221,8 +225,11 @@ impl Allocator {
                 self.relay.tell(ToManager { vm, agent, order });
                 Ok(vec![])
             }
-            Action::Audit(line) => {
-                self.lines.info(&line);
+            Action::Audit(cause, line) => {
+                match cause {
+                    Cause::Vm => self.vm_lines.info(&line),
+                    Cause::Host => self.lines.info(&line),
+                }
                 Ok(vec![])
             }
         }

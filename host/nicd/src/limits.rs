@@ -78,5 +78,6 @@ pub const COUNT: Duration = Duration::from_secs(1);
 pub const LOOK_AT_FILTERS: Duration = Duration::from_secs(10);
 /// Longest sentence about trouble that is passed on, bytes.
 pub const SENTENCE_BYTES: usize = 500;
-/// Lines about trouble in the log a minute; guests and QEMU can cause them.
+/// Lines of one kind in the log a minute: those about VMs, which guests and QEMU can cause; those
+/// about the host, such as quarantines and what operators do; those about one pool.
 pub const LINES_A_MINUTE: u32 = 60;

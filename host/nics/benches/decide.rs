@@ -79,7 +79,7 @@ impl Bench {
                         self.orders[n as usize] = (order.number, order.path);
                         events.push(self.report(n));
                     }
-                    Action::Note(_) | Action::Audit(_) => {}
+                    Action::Note(_) | Action::Audit(..) => {}
                 }
             }
         }

@@ -113,7 +113,17 @@ pub enum Action {
     /// Send an order to a VM's agent. It replaces the order before.
     Order(VmName, AgentId, Order),
     /// A line for the audit log and for people.
-    Audit(String),
+    Audit(Cause, String),
+}
+
+/// Who can cause a line of the audit log. The lines of each need a bound of their own, so
+/// that one's many lines do not hide the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A VM: its agent came or went, or a VF came or went by what it did.
+    Vm,
+    /// The host: an operator's act, a card's change, a quarantine.
+    Host,
 }
 
 /// One thing to do for a VF or a VM. An op of a VF is begun only when the one before it for

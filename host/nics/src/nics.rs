@@ -2,7 +2,7 @@
 
 use crate::contest::Contest;
 use crate::declared::{Pool, Vm as DeclaredVm};
-use crate::event::{Action, Event, Op, OpId, PoolName, VfId};
+use crate::event::{Action, Cause, Event, Op, OpId, PoolName, VfId};
 use crate::notes::Notes;
 use crate::vf::{State, Step, Vf};
 use crate::vm::{Agent, Vm};
@@ -261,9 +261,9 @@ impl Nics {
         self.notes_changed = true;
     }
 
-    /// A line for the audit log.
+    /// A line for the audit log about what no guest does as often as it likes.
     pub(crate) fn audit(&mut self, line: String) {
-        self.lines.push(Action::Audit(line));
+        self.lines.push(Action::Audit(Cause::Host, line));
     }
 
     /// A line about a VM, unless there were too many.
@@ -274,7 +274,7 @@ impl Nics {
                 0 => String::new(),
                 n => format!(" ({n} lines about this VM were left out)"),
             };
-            self.audit(format!("VM {name}: {line}{more}"));
+            self.lines.push(Action::Audit(Cause::Vm, format!("VM {name}: {line}{more}")));
         }
     }
 }

@@ -29,7 +29,7 @@ impl ProviderWorker {
         hearing: Hearing,
     ) -> std::io::Result<Self> {
         let (jobs, todo) = sync_channel(JOBS_WAITING);
-        let thread = PoolThread { pool, provider, hearing, lines: Lines::default() };
+        let thread = PoolThread { pool, provider, hearing, lines: Lines::about("a pool") };
         std::thread::Builder::new().name("pool".into()).spawn(move || thread.run(&todo))?;
         Ok(ProviderWorker { jobs })
     }

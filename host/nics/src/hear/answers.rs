@@ -111,7 +111,7 @@ impl Nics {
             self.blame_loss(id, &vm);
             return self.unplug(id, &vm);
         }
-        self.audit(format!("VF {id} is plugged into VM {vm}"));
+        self.audit_vm(&vm, &format!("{id} is plugged in"));
         let until_ms = self.now.saturating_add(JOIN_MS);
         self.set(id, State::Joining { vm, until_ms });
     }

@@ -175,7 +175,7 @@ impl Nics {
             if let Some(contest) = pool.and_then(|pool| self.pools.get_mut(&pool)) {
                 contest.engine.begin_turn(now, v.id);
             }
-            return self.audit(format!("VM {vm} uses VF {id}"));
+            return self.audit_vm(vm, &format!("it uses {id}"));
         }
         if self.now >= until_ms {
             let s = JOIN_MS / 1000;
@@ -253,7 +253,7 @@ impl Nics {
 
     fn let_go(&mut self, id: &VfId, vm: &VmName, tries: u32, again_ms: u64) {
         if self.is_gone(id, vm) {
-            self.audit(format!("VF {id} is out of VM {vm}"));
+            self.audit_vm(vm, &format!("{id} is out of it"));
             return self.release(id);
         }
         if self.now < again_ms {

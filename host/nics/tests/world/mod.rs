@@ -171,7 +171,7 @@ impl World {
                     assert!(before.is_none(), "an order's number came twice");
                     self.send(&vm, agent, order);
                 }
-                Action::Audit(line) => self.audit.push(line),
+                Action::Audit(_, line) => self.audit.push(line),
             }
         }
         self.nics.check();
