@@ -6,7 +6,7 @@ mod work;
 
 use crate::declarations::Declarations;
 use crate::files::Files;
-use crate::hands::HandsWorker;
+use crate::hands::{HandsWorker, SaidByVm, WorkerId};
 use crate::heard::{Heard, Hearing};
 use crate::limits::{HEARD_WAITING, SEND_AGAIN, TICK};
 use crate::lines::Lines;
@@ -37,6 +37,7 @@ pub struct Allocator {
     ports: Ports,
     orders: Orders,
     hands: BTreeMap<VmName, HandsWorker>,
+    next_worker: WorkerId,
     pools: BTreeMap<PoolName, ProviderWorker>,
     /// Which pool each VF is of.
     pool_of: BTreeMap<VfId, PoolName>,
@@ -46,11 +47,11 @@ pub struct Allocator {
     vf_packets: BTreeMap<VfId, u64>,
     /// VFs that each VM may have had when this process began.
     noted: BTreeMap<VmName, Vec<VfId>>,
-    lines: Lines,
     /// Lines that an operator or the host causes.
-}
+    lines: Lines,
     /// Lines that VMs can cause.
     vm_lines: Lines,
+}
 
 /// Milliseconds of a clock that only goes forward, and on when this program starts anew.
 fn now_ms() -> u64 {
@@ -102,6 +103,7 @@ pub fn run(settings: Settings) -> Result<(), String> {
         ports,
         orders: Orders::new(unix_s()),
         hands: BTreeMap::new(),
+        next_worker: WorkerId(0),
         pools: BTreeMap::new(),
         pool_of: BTreeMap::new(),
         given_to,
@@ -144,6 +146,14 @@ impl Allocator {
     fn take(&mut self, heard: Heard) -> Result<(), String> {
         match heard {
             Heard::Event(event) => self.hear(event),
+            Heard::Vm(worker, vm, said) => match self.hands.get(&vm) {
+                Some(hands) if hands.id() == worker => self.hear(match said {
+                    SaidByVm::Deleted(vf) => Event::Deleted(vm, vf),
+                    SaidByVm::Found(found) => Event::VmFound(vm, found),
+                }),
+                // That VM was removed; one that is declared now under its name is another.
+                _ => Ok(()),
+            },
             Heard::Vfs(pool, found) => {
                 self.pool_of.retain(|_, of| *of != pool);
                 self.pool_of.extend(found.iter().map(|f| (f.vf.clone(), pool.clone())));

@@ -1,6 +1,7 @@
 //! What the threads tell the main loop.
 
 use crate::ask::{Answer, Ask};
+use crate::hands::{SaidByVm, WorkerId};
 use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 use vfun_admin::VmName;
@@ -11,8 +12,10 @@ use vfun_nics::{Event, VfFound, VfId};
 /// Something that a thread heard.
 #[derive(Debug)]
 pub enum Heard {
-    /// Of a VM's or a pool's thread, for the allocator as it is.
+    /// For the state machine as it is.
     Event(Event),
+    /// What a VM said, by this thread.
+    Vm(WorkerId, VmName, SaidByVm),
     /// All VFs that a pool has.
     Vfs(PoolName, Vec<VfFound>),
     /// Packets at VFs that count them.

@@ -112,6 +112,29 @@ fn a_vm_that_was_removed_stays_removed_and_its_vf_is_free() {
 }
 
 #[test]
+fn the_late_word_of_a_vm_that_was_removed_is_not_taken_for_a_new_one_of_its_name() {
+    let mut stand = Stand::new(2);
+    stand.qemus[0].plug("vfun-vf-p-0");
+    stand.qemus[0].be_silent(true);
+    stand.start();
+    stand.pool(1);
+    stand.add(0);
+    stand.until("its QEMU is asked", |s| s.qemus[0].connections() == 1);
+    stand.must(&Ask::RemoveVm { name: vm(0) });
+    let mut other = stand.declared(0);
+    (other.hypervisor, other.rule) = (stand.declared(1).hypervisor, Rule::Banned);
+    stand.until("it may be declared again", |s| {
+        let ask = Ask::AddVm { name: vm(0), vm: other.clone() };
+        matches!(s.ask(&ask), Ok(Answer::Done { .. }))
+    });
+    stand.until("the VF is free", |s| s.try_view().unwrap().pools[0].vfs[0].state == "free");
+    stand.qemus[0].be_silent(false);
+    stand.until("the first one has spoken", |s| s.qemus[0].connections_ended() == 1);
+    let vf = &stand.try_view().unwrap().pools[0].vfs[0];
+    assert_eq!((&*vf.state, &vf.owner), ("free", &None));
+}
+
+#[test]
 fn a_pool_that_is_declared_again_gives_vfs() {
     let mut stand = two_vms();
     let why = stand.refused(&Ask::RemovePool { name: "p".into() });

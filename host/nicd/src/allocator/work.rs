@@ -56,8 +56,10 @@ impl Allocator {
             }
             Hypervisor::External => return Ok(()),
         };
-        let worker = HandsWorker::start(name.clone(), hands, self.hearing.clone())
-            .map_err(|e| format!("no thread can be started: {e}"))?;
+        let worker =
+            HandsWorker::start(self.next_worker, name.clone(), hands, self.hearing.clone())
+                .map_err(|e| format!("no thread can be started: {e}"))?;
+        self.next_worker.0 += 1;
         self.hands.insert(name.clone(), worker);
         Ok(())
     }

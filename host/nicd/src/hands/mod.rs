@@ -6,7 +6,7 @@ mod worker;
 
 pub use libvirt::Libvirt;
 pub use qmp::Qmp;
-pub use worker::{HandsJob, HandsWorker};
+pub use worker::{HandsJob, HandsWorker, WorkerId};
 
 use serde::{Deserialize, Serialize};
 use std::os::fd::BorrowedFd;

@@ -28,21 +28,36 @@ impl HandsJob {
     }
 }
 
+/// The number of a VM's thread: a thread that ends late, of a VM that was removed, must not
+/// speak for a new VM of that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerId(pub u64);
+
 /// The thread. It ends when this is dropped and its jobs are done.
 pub struct HandsWorker {
+    id: WorkerId,
     jobs: SyncSender<HandsJob>,
     wake: Wake,
 }
 
 impl HandsWorker {
     /// Starts it for this VM. What it finds goes to `hearing`.
-    pub fn start(vm: VmName, hands: Box<dyn Hands>, hearing: Hearing) -> std::io::Result<Self> {
+    pub fn start(
+        id: WorkerId,
+        vm: VmName,
+        hands: Box<dyn Hands>,
+        hearing: Hearing,
+    ) -> std::io::Result<Self> {
         let (jobs, todo) = sync_channel(JOBS_WAITING);
         let wake = Wake::new()?;
         let ring = wake.clone();
-        let thread = VmThread { vm, hands, hearing, todo, wake: ring };
+        let thread = VmThread { id, vm, hands, hearing, todo, wake: ring };
         std::thread::Builder::new().name("vm".into()).spawn(move || thread.run())?;
-        Ok(HandsWorker { jobs, wake })
+        Ok(HandsWorker { id, jobs, wake })
+    }
+
+    pub fn id(&self) -> WorkerId {
+        self.id
     }
 
     /// Has something done. Does not wait; gives the job back if too many wait.
@@ -66,6 +81,7 @@ impl Drop for HandsWorker {
 }
 
 struct VmThread {
+    id: WorkerId,
     vm: VmName,
     hands: Box<dyn Hands>,
     hearing: Hearing,
@@ -122,10 +138,7 @@ impl VmThread {
     }
 
     fn tell(&self, said: SaidByVm) {
-        self.hearing.tell(Heard::Event(match said {
-            SaidByVm::Deleted(vf) => Event::Deleted(self.vm.clone(), vf),
-            SaidByVm::Found(found) => Event::VmFound(self.vm.clone(), found),
-        }));
+        self.hearing.tell(Heard::Vm(self.id, self.vm.clone(), said));
     }
 
     /// Waits for a job, for the VM, or for this long.

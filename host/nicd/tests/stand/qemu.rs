@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct Inside {
@@ -20,6 +20,9 @@ struct Inside {
     /// The guest does not let go.
     holds_on: bool,
     chatty: bool,
+    silent: bool,
+    /// Connections that have ended.
+    ended: u64,
 }
 
 pub struct Qemu {
@@ -46,6 +49,7 @@ impl Qemu {
                 }
                 me.inside.lock().unwrap().connections.push(stream.try_clone().unwrap());
                 me.serve(stream);
+                me.inside.lock().unwrap().ended += 1;
             }
         });
     }
@@ -60,6 +64,9 @@ impl Qemu {
                 if stream.write_all(b"{\"event\": \"NOISE\"}\n".repeat(100).as_slice()).is_err() {
                     return;
                 }
+            }
+            while self.inside.lock().unwrap().silent {
+                std::thread::sleep(Duration::from_millis(5));
             }
             let name = asked["execute"].as_str().unwrap().to_owned();
             let changes = !["qmp_capabilities", "qom-list"].contains(&name.as_str());
@@ -145,6 +152,24 @@ impl Qemu {
 
     pub fn chat(&self, chatty: bool) {
         self.inside.lock().unwrap().chatty = chatty;
+    }
+
+    /// It does not answer for now.
+    pub fn be_silent(&self, silent: bool) {
+        self.inside.lock().unwrap().silent = silent;
+    }
+
+    /// Somebody plugs this in by hand.
+    pub fn plug(&self, id: &str) {
+        self.inside.lock().unwrap().devices.insert(id.to_owned());
+    }
+
+    pub fn connections_ended(&self) -> u64 {
+        self.inside.lock().unwrap().ended
+    }
+
+    pub fn connections(&self) -> usize {
+        self.inside.lock().unwrap().connections.len()
     }
 
     /// It ends at once, with its devices.
