@@ -50,8 +50,9 @@ pub fn options_wanted(options: &BondOptions) -> Option<BondOptions> {
     (wanted != *options).then_some(wanted)
 }
 
-/// The VF: a PCI device with the bond's address that is in no other interface's hands.
-/// The first that is in the bond, else the first.
+/// The VF: a PCI device that came with the bond's address and is in no other interface's
+/// hands. The first that is in the bond, else the first. A kernel or driver may not say
+/// with what address a device came: such a one is it only if there is no better one.
 fn find_vf(view: &View, paravirtual: Option<u32>) -> Option<&Link> {
     let fits = |l: &&Link| {
         let of_bond = l.master == Some(view.bond.index);
@@ -62,10 +63,31 @@ fn find_vf(view: &View, paravirtual: Option<u32>) -> Option<&Link> {
             && Some(l.index) != paravirtual
             && l.device.as_ref().is_some_and(|d| d.pci.is_some())
             && (of_bond || free)
-            && (l.mac == view.bond.mac || l.permanent_mac == view.bond.mac || of_bond)
+            && !is_foreign(view, l)
+            && (of_bond || l.mac == view.bond.mac || l.permanent_mac == view.bond.mac)
     };
-    let inside = |l: &&Link| (l.master.is_none(), l.index);
-    view.others.iter().filter(fits).min_by_key(inside)
+    let rank = |l: &&Link| (!view.has_own(l), l.master.is_none(), l.index);
+    view.others.iter().filter(fits).min_by_key(rank)
+}
+
+/// Whether it is another NIC than the bond's: in the bond it has the bond's address, as
+/// all NICs do there, and it came with another one.
+fn is_foreign(view: &View, link: &Link) -> bool {
+    let inside = link.master == Some(view.bond.index);
+    inside && link.permanent_mac.is_some() && !view.has_own(link)
+}
+
+/// What is said of a NIC of the bond that is neither its paravirtual NIC nor a VF: the
+/// bond would send packets by it to another network.
+fn foreign(view: &View, paravirtual: u32) -> Option<String> {
+    let all = || view.slaves().filter(|l| l.index != paravirtual && l.kind.is_none());
+    let link = all().find(|l| is_foreign(view, l))?;
+    let (name, bond) = (&link.name, &view.bond.name);
+    let own = link.permanent_mac.map(|mac| mac.to_string()).unwrap_or_default();
+    Some(format!(
+        "{bond} has a second NIC, {name}, that is no VF: it came with the MAC address {own}, not \
+         the bond's. Take it out of {bond}"
+    ))
 }
 
 /// Decides. `paravirtual` is the index of the paravirtual NIC; `want` none leaves packets
@@ -90,6 +112,9 @@ pub fn decide(view: &View, paravirtual: Result<u32, String>, want: Option<Path>)
         let (name, mode) = (&view.bond.name, options.mode_name());
         decision.trouble = Some(format!("{name} has the mode {mode}, not active-backup"));
         return decision;
+    }
+    if let Some(index) = known {
+        decision.trouble = foreign(view, index);
     }
     if options_wanted(options).is_some() {
         decision.steps.push(Step::Options);
@@ -270,6 +295,46 @@ pub(crate) mod tests {
             let decision = decide(&v, Ok(PV), Some(Path::Vf));
             assert_eq!((decision.vf, decision.steps.len()), (None, 0), "{:?}", v.others[1]);
         }
+    }
+
+    /// A paravirtual NIC of another network, which somebody put into the bond.
+    fn second_nic(index: u32) -> Link {
+        let permanent_mac = Some(Mac([2, 9, 9, 9, 9, 9]));
+        Link { permanent_mac, master: Some(BOND), works: Some(true), ..link(index, "eth9") }
+    }
+
+    #[test]
+    fn a_second_paravirtual_nic_is_no_vf_and_is_said() {
+        let mut v = view(false);
+        v.others.push(second_nic(3));
+        let alone = decide(&v, Ok(PV), Some(Path::Vf));
+        assert_eq!(
+            (alone.vf, &alone.steps[..], alone.path),
+            (None, &[][..], Some(Path::Paravirtual))
+        );
+        let why = alone.trouble.unwrap();
+        assert!(why.contains("eth9") && why.contains("02:09:09:09:09:09"), "{why}");
+        // The VF comes, and is taken all the same.
+        v.others.push(link(VF, "eth1"));
+        assert_eq!(steps(&v, Path::Vf), [Step::Down(VF)]);
+        v.others[2].up = false;
+        assert_eq!(steps(&v, Path::Vf), [Step::Enslave(VF)]);
+        (v.others[2].master, v.others[2].up, v.others[2].works) = (Some(BOND), true, Some(true));
+        assert_eq!(steps(&v, Path::Vf), [Step::Activate(VF)]);
+        // The active one is neither: packets take neither path.
+        v.set_active(Some(3));
+        assert_eq!(decide(&v, Ok(PV), None).path, None);
+        assert_eq!(steps(&v, Path::Paravirtual), [Step::Activate(PV)]);
+    }
+
+    #[test]
+    fn a_vf_that_says_its_address_is_taken_before_one_that_does_not() {
+        let mut v = view(true);
+        v.others[1].permanent_mac = None;
+        assert_eq!(decide(&v, Ok(PV), None).vf, Some(VF), "there is no better one");
+        v.others.push(link(9, "eth2"));
+        let decision = decide(&v, Ok(PV), None);
+        assert_eq!((decision.vf, decision.trouble), (Some(9), None));
     }
 
     #[test]

@@ -159,6 +159,14 @@ impl View {
         self.slaves().find(|l| l.index == index)
     }
 
+    /// Whether it came with the bond's address. In the bond, all have that address, so there
+    /// the one that it has now says nothing.
+    pub fn has_own(&self, link: &Link) -> bool {
+        let inside = link.master == Some(self.bond.index);
+        let own = link.permanent_mac.or(link.mac.filter(|_| !inside));
+        own.is_some() && own == self.bond.mac
+    }
+
     /// The interface that packets take, while the bond has a carrier.
     pub fn active(&self) -> Option<&Link> {
         match &self.holder {

@@ -41,8 +41,9 @@ fn is_paravirtual(link: &Link) -> bool {
 }
 
 /// The paravirtual NIC's index: the one that is known from before, else the one of the
-/// bond whose driver is that of a paravirtual NIC. If there are several, the active one,
-/// because the VF of a host that emulates it may have the same driver, and comes later.
+/// bond whose driver is that of a paravirtual NIC. If there are several, one that came with
+/// the bond's address; of those the active one, because the VF of a host that emulates it
+/// may have the same driver, and comes later.
 ///
 /// # Errors
 /// A sentence, if there is none.
@@ -64,7 +65,7 @@ pub fn find(view: &View, known: Option<&Known>) -> Result<u32, String> {
         all = view.slaves().collect();
     }
     let active = view.active().map(|l| l.index);
-    all.sort_by_key(|l| (Some(l.index) != active, l.index));
+    all.sort_by_key(|l| (!view.has_own(l), Some(l.index) != active, l.index));
     let first = all.first().ok_or_else(|| format!("no interface is in {bond} yet"))?;
     Ok(first.index)
 }
@@ -73,6 +74,7 @@ pub fn find(view: &View, known: Option<&Known>) -> Result<u32, String> {
 mod tests {
     use super::*;
     use crate::decide::tests::{PV, VF, view};
+    use crate::links::Mac;
 
     #[test]
     fn the_one_with_a_paravirtual_driver_is_it() {
@@ -88,6 +90,14 @@ mod tests {
         v.set_active(Some(VF));
         assert_eq!(find(&v, None), Ok(VF));
         v.set_active(None);
+        assert_eq!(find(&v, None), Ok(PV));
+    }
+
+    #[test]
+    fn of_two_networks_the_one_with_the_bonds_address_is_it() {
+        let mut v = view(true);
+        v.others[1].permanent_mac = Some(Mac([2, 9, 9, 9, 9, 9]));
+        v.set_active(Some(VF));
         assert_eq!(find(&v, None), Ok(PV));
     }
 
