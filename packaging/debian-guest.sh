@@ -24,8 +24,8 @@ suite=bookworm
 # The kernel with its headers; DKMS brings the compiler, and kmod the module's
 # loading by its alias. There is no init system: the tests' own init does what
 # is needed (etc/vfun-start, below). Python is for our packages' own test
-# (packaging/deb-test.sh), which has this base, too.
-packages=linux-image-cloud-amd64,linux-headers-cloud-amd64,dkms,udev,kmod,python3
+# (packaging/deb-test.sh), which has this base, too; iproute2 is what virtfun needs.
+packages=linux-image-cloud-amd64,linux-headers-cloud-amd64,dkms,udev,kmod,python3,iproute2
 # Size of the file system: twice what is in it now. Only what is used takes room.
 disk_size=1200M
 
