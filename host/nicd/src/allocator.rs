@@ -41,7 +41,7 @@ pub struct Allocator {
     pools: BTreeMap<PoolName, ProviderWorker>,
     /// Which pool each VF is of.
     pool_of: BTreeMap<VfId, PoolName>,
-    /// Which VM was given each VF last, where that was not taken back: whose its packets are.
+    /// Which VM each VF is plugged in, or was last told to be: whose its packets are.
     given_to: BTreeMap<VfId, VmName>,
     /// Packets at each VF that counts them.
     vf_packets: BTreeMap<VfId, u64>,
@@ -157,6 +157,7 @@ impl Allocator {
             Heard::Vfs(pool, found) => {
                 self.pool_of.retain(|_, of| *of != pool);
                 self.pool_of.extend(found.iter().map(|f| (f.vf.clone(), pool.clone())));
+                self.vf_packets.retain(|vf, _| self.pool_of.contains_key(vf));
                 self.hear(Event::Vfs(pool, found))
             }
             Heard::VfPackets(packets) => {
@@ -204,6 +205,7 @@ impl Allocator {
     fn remember(&mut self, event: &Event) {
         match event {
             Event::VmFound(vm, VmFound::Runs { plugged }) => {
+                self.given_to.retain(|vf, to| to != vm || plugged.contains(vf));
                 for vf in plugged {
                     self.given_to.insert(vf.clone(), vm.clone());
                 }
@@ -226,7 +228,7 @@ impl Allocator {
                 Ok(vec![])
             }
             Action::Do(op, what) => {
-                if let Op::Prepare { vf, vm } = &what {
+                if let Op::Plug { vf, vm } = &what {
                     self.given_to.insert(vf.clone(), vm.clone());
                 }
                 Ok(self.begin(op, what))

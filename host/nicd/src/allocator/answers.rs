@@ -211,6 +211,8 @@ impl Allocator {
             .collect();
         self.hands.retain(|name, _| changed.vms.iter().any(|v| v.name == *name));
         self.pools.retain(|name, _| changed.pools.contains_key(name));
+        self.pool_of.retain(|_, pool| changed.pools.contains_key(pool));
+        self.vf_packets.retain(|vf, _| self.pool_of.contains_key(vf));
         self.keep(changed)?;
         for name in externals {
             for event in self.orders.forget(&name) {

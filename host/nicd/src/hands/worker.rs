@@ -96,7 +96,8 @@ impl VmThread {
         loop {
             match self.todo.try_recv() {
                 Ok(job) => {
-                    look_now |= matches!(job, HandsJob::Unplug(..));
+                    // After a plug too: a look from before it says that the VF is not there.
+                    look_now |= !matches!(job, HandsJob::Inspect(_));
                     self.work(job);
                 }
                 Err(TryRecvError::Disconnected) => return,
