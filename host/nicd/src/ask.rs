@@ -21,6 +21,8 @@ pub fn socket(root: &Path) -> PathBuf {
 pub enum Ask {
     /// All pools, VFs and VMs, and why things are as they are.
     View,
+    /// The tap of each VM that is declared.
+    Taps,
     /// Declares a pool of VFs, or changes the settings of one.
     AddPool { name: String, pool: Pool },
     /// Takes a pool away; VMs give their VFs back first.
@@ -58,6 +60,8 @@ pub enum Ask {
 pub enum Answer {
     /// To [`Ask::View`].
     View(View),
+    /// To [`Ask::Taps`].
+    Taps { taps: Vec<(VmName, String)> },
     /// To [`Ask::Orders`].
     Orders { orders: Vec<PlugOrder> },
     /// It is done, or begun: what, in a sentence.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use vfun_admin::VmName;
 use vfun_nicd::ask::Ask;
+use vfun_nicd::providers::TAP_PREFIX;
 use vfun_nics::declared::{Hypervisor, Rule, Vm};
 
 /// Where the kernel shows interfaces.
@@ -30,7 +31,8 @@ pub struct Args {
     /// The bridge of its paravirtual NIC.
     #[arg(long, value_name = "BRIDGE")]
     bridge: String,
-    /// The tap of its paravirtual NIC [default: the only tap of the bridge].
+    /// The tap of its paravirtual NIC
+    /// [default: the only tap of the bridge that no other VM is declared with].
     #[arg(long, value_name = "TAP")]
     tap: Option<String>,
     /// The MAC address of its paravirtual NIC, which its VF gets too
@@ -64,7 +66,11 @@ pub struct Args {
 pub fn run(allocator: &Allocator, output: Output, args: &Args) -> Result<()> {
     let tap = match &args.tap {
         Some(tap) => tap.clone(),
-        None => only_tap(Path::new(NET), &args.bridge)?,
+        None => {
+            let others = allocator.taps()?.into_iter().filter(|(vm, _)| *vm != args.vm);
+            let others: Vec<String> = others.map(|(_, tap)| tap).collect();
+            only_tap(Path::new(NET), &args.bridge, &others)?
+        }
     };
     let mac = match &args.mac {
         Some(mac) => mac.clone(),
@@ -99,8 +105,8 @@ fn hypervisor(args: &Args) -> Result<Hypervisor> {
     })
 }
 
-/// The only tap of a bridge.
-fn only_tap(net: &Path, bridge: &str) -> Result<String> {
+/// The only tap of a bridge, apart from those of other VMs.
+fn only_tap(net: &Path, bridge: &str, others: &[String]) -> Result<String> {
     let ports = fs::read_dir(net.join(bridge).join("brif")).map_err(|_| {
         Failure::usage(format!("there is no bridge {bridge} on this host"))
             .advise("`ip link show type bridge` lists bridges; name the VM's with --bridge")
@@ -108,13 +114,13 @@ fn only_tap(net: &Path, bridge: &str) -> Result<String> {
     let mut taps: Vec<String> = ports
         .flatten()
         .map(|port| port.file_name().to_string_lossy().into_owned())
-        // Those of emulated VFs begin so.
-        .filter(|name| net.join(name).join("tun_flags").exists() && !name.starts_with("vt-"))
+        .filter(|name| net.join(name).join("tun_flags").exists())
+        .filter(|name| !name.starts_with(TAP_PREFIX) && !others.contains(name))
         .collect();
     taps.sort();
     match taps.len() {
         1 => Ok(taps.remove(0)),
-        0 => Err(Failure::usage(format!("the bridge {bridge} has no tap"))
+        0 => Err(Failure::usage(format!("the bridge {bridge} has no tap that is free"))
             .advise("start the VM first, or name its tap with --tap")),
         _ => Err(Failure::usage(format!(
             "the bridge {bridge} has several taps: {}",
@@ -174,14 +180,16 @@ mod tests {
                 fs::write(dir.path().join(name).join("tun_flags"), "").unwrap();
             }
         };
-        assert!(only_tap(dir.path(), "br0").unwrap_err().what.contains("no bridge"));
+        let only = |others: &[String]| only_tap(dir.path(), "br0", others);
+        assert!(only(&[]).unwrap_err().what.contains("no bridge"));
         tap("eth0", false);
         tap("vt-cards-0", true);
-        assert!(only_tap(dir.path(), "br0").unwrap_err().what.contains("no tap"));
+        assert!(only(&[]).unwrap_err().what.contains("no tap"));
         tap("vnet0", true);
-        assert_eq!(only_tap(dir.path(), "br0").unwrap(), "vnet0");
+        assert_eq!(only(&[]).unwrap(), "vnet0");
         tap("vnet1", true);
-        assert!(only_tap(dir.path(), "br0").unwrap_err().what.contains("vnet0, vnet1"));
+        assert!(only(&[]).unwrap_err().what.contains("vnet0, vnet1"));
+        assert_eq!(only(&["vnet0".into()]).unwrap(), "vnet1");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::fail::{self, Exit, Failure, Result};
 use crate::machine;
 use std::io;
 use std::path::{Path, PathBuf};
+use vfun_admin::VmName;
 use vfun_admin::line::{self, LineError};
 use vfun_nicd::ask::{Answer, Ask, socket};
 use vfun_nicd::orders::PlugOrder;
@@ -63,6 +64,14 @@ impl Allocator {
     pub fn view(&self) -> Result<View> {
         match self.ask(&Ask::View)? {
             Answer::View(view) => Ok(view),
+            other => Err(strange(&other)),
+        }
+    }
+
+    /// The tap of each VM that is declared.
+    pub fn taps(&self) -> Result<Vec<(VmName, String)>> {
+        match self.ask(&Ask::Taps)? {
+            Answer::Taps { taps } => Ok(taps),
             other => Err(strange(&other)),
         }
     }

@@ -28,6 +28,11 @@ impl Allocator {
         let done = match ask {
             Ask::View => return Ok(Answer::View(self.nics.view(now_ms()))),
             Ask::Orders => return Ok(Answer::Orders { orders: self.orders.list() }),
+            Ask::Taps => {
+                let vms = self.declared.vms.iter();
+                let taps = vms.map(|v| (v.name.clone(), v.vm.tap.clone())).collect();
+                return Ok(Answer::Taps { taps });
+            }
             Ask::AddPool { name, pool } => self.add_pool(name, pool),
             Ask::RemovePool { name } => self.remove_pool(name),
             Ask::SetPool { name, policy, interval_ms, tenure_ms } => {
