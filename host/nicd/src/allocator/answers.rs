@@ -166,7 +166,7 @@ impl Allocator {
             true => {
                 self.hear(Event::MigrationBegins(name.clone()))?;
                 format!(
-                    "VM {name} gives its VF back, and gets none until `vfun nics migrate {name} --ended`"
+                    "VM {name} gives its VF back, and gets none until `vfun nics migrate {name} --ended`, or until the VM ends"
                 )
             }
             false => {
