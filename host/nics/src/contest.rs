@@ -6,7 +6,7 @@ use crate::limits::*;
 use crate::nics::{Nics, Who};
 use crate::traffic::Traffic;
 use crate::vf::State;
-use crate::vm::Vm;
+use crate::vm::Contender;
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_admin::VmName;
 use vfun_leases::{Engine, GrantId, PRIORITY_DEFAULT, Policy, Sample, Settings, Terms};
@@ -194,7 +194,7 @@ impl Nics {
     }
 
     /// The same, to look at.
-    pub(crate) fn traffic(&self, vm: &Vm) -> Traffic {
+    pub(crate) fn traffic(&self, vm: &Contender) -> Traffic {
         let member = self.pools.get(&vm.declared.pool).and_then(|c| c.members.get(&vm.id));
         member.map(|member| member.traffic).unwrap_or_default()
     }

@@ -4,7 +4,7 @@ use crate::declared::Rule;
 use crate::event::VfId;
 use crate::limits::*;
 use crate::nics::Nics;
-use crate::vm::{Pending, Seen, Vm};
+use crate::vm::{Contender, Pending, Seen};
 use std::fmt;
 use vfun_admin::VmName;
 use vfun_leases::{Stand, Terms};
@@ -111,12 +111,12 @@ impl fmt::Display for Hindrance {
 
 impl Nics {
     /// Why a VM may not get a VF now.
-    pub(crate) fn hindrance(&self, name: &VmName, vm: &Vm) -> Option<Hindrance> {
+    pub(crate) fn hindrance(&self, name: &VmName, vm: &Contender) -> Option<Hindrance> {
         self.asked_for(name, vm).or_else(|| self.unready(name, vm))
     }
 
     /// What people want.
-    fn asked_for(&self, name: &VmName, vm: &Vm) -> Option<Hindrance> {
+    fn asked_for(&self, name: &VmName, vm: &Contender) -> Option<Hindrance> {
         match &vm.pending {
             Some(Pending::Remove) => return Some(Hindrance::Removed),
             Some(Pending::Declare(_)) => return Some(Hindrance::Declared),
@@ -132,7 +132,7 @@ impl Nics {
     }
 
     /// What is not there, or not known. What is tolerated of a holder comes last.
-    fn unready(&self, name: &VmName, vm: &Vm) -> Option<Hindrance> {
+    fn unready(&self, name: &VmName, vm: &Contender) -> Option<Hindrance> {
         let mut vfs = self.owned.get(name).into_iter().flatten();
         let stuck = |id: &&VfId| self.vfs.get(*id).is_some_and(|vf| vf.state.is_stuck());
         if vm.seen == Seen::Ended {
@@ -188,7 +188,7 @@ impl Nics {
     }
 
     /// Its terms in its pool's contest.
-    pub(crate) fn terms(&self, name: &VmName, vm: &Vm) -> Terms {
+    pub(crate) fn terms(&self, name: &VmName, vm: &Contender) -> Terms {
         let granted = self.is_granted(name);
         let stand = match self.hindrance(name, vm) {
             // What it has cannot be taken away without its hypervisor.

@@ -5,7 +5,7 @@ use crate::declared::{Pool, Vm as DeclaredVm};
 use crate::event::{Action, Cause, Event, Op, OpId, PoolName, VfId};
 use crate::notes::Notes;
 use crate::vf::{State, Step, Vf};
-use crate::vm::{Agent, Vm};
+use crate::vm::{AgentSeen, Contender};
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_admin::VmName;
 
@@ -35,9 +35,9 @@ pub struct Nics {
     pub(crate) next_id: u64,
     pub(crate) pools: BTreeMap<PoolName, Contest>,
     pub(crate) vfs: BTreeMap<VfId, Vf>,
-    pub(crate) vms: BTreeMap<VmName, Vm>,
+    pub(crate) vms: BTreeMap<VmName, Contender>,
     /// Agents of all VMs, also of those that are not declared.
-    pub(crate) agents: BTreeMap<VmName, Agent>,
+    pub(crate) agents: BTreeMap<VmName, AgentSeen>,
     /// The VFs of each VM, by their states.
     pub(crate) owned: BTreeMap<VmName, BTreeSet<VfId>>,
     /// The VMs in which hypervisors see a VF.

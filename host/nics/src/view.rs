@@ -3,7 +3,7 @@
 use crate::declared::{Pool, Rule};
 use crate::nics::Nics;
 use crate::vf::{State, Vf};
-use crate::vm::{Seen, Vm};
+use crate::vm::{Contender, Seen};
 use serde::{Deserialize, Serialize};
 use vfun_admin::VmName;
 use vfun_bond::{Mode, Path};
@@ -172,7 +172,12 @@ impl Nics {
         }
     }
 
-    fn explain(&self, name: &VmName, vm: &Vm, state: Option<&State>) -> (Vec<String>, Vec<String>) {
+    fn explain(
+        &self,
+        name: &VmName,
+        vm: &Contender,
+        state: Option<&State>,
+    ) -> (Vec<String>, Vec<String>) {
         let (mut why, mut change) = (vec![], vec![]);
         if let Some(hindrance) = self.hindrance(name, vm) {
             why.push(hindrance.to_string());
@@ -203,7 +208,7 @@ impl Nics {
         (why, change)
     }
 
-    fn what_would_help(&self, vm: &Vm, reason: &Reason) -> Option<String> {
+    fn what_would_help(&self, vm: &Contender, reason: &Reason) -> Option<String> {
         let cap = vm.declared.cap_percent;
         match reason {
             Reason::Below { .. } | Reason::TooLittle { .. } | Reason::Unconfirmed { .. } => {

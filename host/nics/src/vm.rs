@@ -28,10 +28,10 @@ pub(crate) enum Pending {
 }
 
 /// A VM's agent: its connection, and what it said last.
-pub(crate) type Agent = (AgentId, Option<Report>);
+pub(crate) type AgentSeen = (AgentId, Option<Report>);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Vm {
+pub(crate) struct Contender {
     pub declared: declared::Vm,
     pub pending: Option<Pending>,
     /// What it is called in its pool's contest.
@@ -62,9 +62,9 @@ pub(crate) struct Vm {
     pub audit: AuditBound,
 }
 
-impl Vm {
+impl Contender {
     pub(crate) fn new(now_ms: u64, id: GrantId, declared: declared::Vm) -> Self {
-        Vm {
+        Contender {
             declared,
             pending: None,
             id,

@@ -6,7 +6,7 @@ use crate::event::{PoolName, VfFound, VfId};
 use crate::limits::*;
 use crate::nics::{Nics, Who, short};
 use crate::vf::Vf;
-use crate::vm::{Pending, Vm, moves};
+use crate::vm::{Contender, Pending, moves};
 use std::collections::BTreeSet;
 use vfun_admin::VmName;
 
@@ -115,7 +115,7 @@ impl Nics {
             return self.audit(format!("VM {name} is not taken: {VMS_MAX} are there already"));
         }
         self.next_id += 1;
-        self.vms.insert(name.clone(), Vm::new(self.now, self.next_id, declared));
+        self.vms.insert(name.clone(), Contender::new(self.now, self.next_id, declared));
         self.enter_pool(&name);
         self.push_vfs_of(&name);
         self.push(Who::Vm(name));
@@ -163,7 +163,7 @@ impl Nics {
                 self.next_id += 1;
                 // What is kept is what a guest must not get rid of by it.
                 let back_off = (vm.back_off_until_ms, vm.back_off_ms, vm.trouble.take());
-                *vm = Vm::new(self.now, self.next_id, declared);
+                *vm = Contender::new(self.now, self.next_id, declared);
                 (vm.abrupt, vm.audit) = (abrupt, audit);
                 (vm.back_off_until_ms, vm.back_off_ms, vm.trouble) = back_off;
                 self.enter_pool(name);
