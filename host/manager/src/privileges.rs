@@ -92,7 +92,7 @@ pub fn lacks_for_nics(has: CapabilitySet) -> Option<String> {
         missing.map(|(_, name, reason)| format!("{name} ({reason})")).collect();
     (!missing.is_empty()).then(|| {
         format!(
-            "--nics: network VFs will not work, as vfund has not the capabilities: {}. Under systemd: copy PREFIX/share/virtfun/vfund-nics.conf to /etc/systemd/system/vfund.service.d/nics.conf, then run systemctl daemon-reload and systemctl restart vfund. Elsewhere: start vfund with these capabilities, or as root",
+            "--nics: vfund lacks capabilities that network VFs need: {}. Under systemd: copy PREFIX/share/virtfun/vfund-nics.conf to /etc/systemd/system/vfund.service.d/nics.conf, then run systemctl daemon-reload and systemctl restart vfund. Elsewhere: start vfund with these capabilities, or as root",
             missing.join(", ")
         )
     })
