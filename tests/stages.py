@@ -106,6 +106,7 @@ STAGES = [
     Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check", LOCAL),
     Stage("systemd", "the unit under Debian's systemd", "packaging/systemd-guest.sh --test", VM, full=True,
           needs=("systemd-base",)),
+    Stage("nested", "a genuine VF goes from VM to VM, in a machine in a machine", "tests/nested.sh", VM, full=True),
     Stage("release", "real guests, the build that ships", "tests/release.sh", VM, full=True, needs=("guest-kernel",)),
     Stage("soak", "soak", "MINUTES=${MINUTES:-10} tests/soak.sh", VM, full=True, needs=("guest-kernel",)),
 ]

@@ -7,6 +7,7 @@ pub mod debian;
 pub mod fakehost;
 pub mod libvirt;
 pub mod module;
+pub mod nested;
 pub mod netns;
 pub mod orders;
 pub mod pinger;

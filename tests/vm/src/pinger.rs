@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long an answer may take before its packet counts as lost.
+/// How long an answer may take before its packet counts as lost, unless it is said.
 const LATE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy)]
@@ -21,6 +21,7 @@ pub struct Pinger {
     packets: Arc<Mutex<Vec<Packet>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    late: Duration,
 }
 
 /// What became of the packets of some time.
@@ -28,7 +29,7 @@ pub struct Pinger {
 pub struct Count {
     /// Packets sent.
     pub sent: usize,
-    /// Packets that did not come back within a second.
+    /// Packets that did not come back in time.
     pub lost: usize,
     /// Longest time without an answer.
     pub gap: Duration,
@@ -91,7 +92,13 @@ impl Pinger {
                 let _ = socket.send(&n.to_le_bytes());
             }
         });
-        Pinger { packets, stop, thread: Some(thread) }
+        Pinger { packets, stop, thread: Some(thread), late: LATE }
+    }
+
+    /// The same, but an answer may take so long instead of a second.
+    pub fn patient(mut self, late: Duration) -> Self {
+        self.late = late;
+        self
     }
 
     /// Does something, and counts the packets that were sent meanwhile.
@@ -99,11 +106,11 @@ impl Pinger {
         let begin = Instant::now();
         let done = doing();
         let end = Instant::now();
-        std::thread::sleep(LATE);
+        std::thread::sleep(self.late);
         let packets = lock(&self.packets);
         let of_then: Vec<Packet> =
             packets.iter().filter(|p| p.sent >= begin && p.sent < end).copied().collect();
-        let in_time = |p: &Packet| p.back.is_some_and(|b| b - p.sent <= LATE);
+        let in_time = |p: &Packet| p.back.is_some_and(|b| b - p.sent <= self.late);
         let mut answers: Vec<Instant> = of_then.iter().filter_map(|p| p.back).collect();
         answers.extend([begin, end]);
         answers.sort();
@@ -112,10 +119,10 @@ impl Pinger {
         (done, Count { sent: of_then.len(), lost, gap })
     }
 
-    /// Whether the last packet that is a second old came back.
+    /// Whether the last packet that must be back came back.
     pub fn answers(&self) -> bool {
         let packets = lock(&self.packets);
-        let old = packets.iter().rev().find(|p| p.sent.elapsed() > LATE);
+        let old = packets.iter().rev().find(|p| p.sent.elapsed() > self.late);
         old.is_some_and(|p| p.back.is_some())
     }
 }

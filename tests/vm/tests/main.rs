@@ -11,6 +11,7 @@ mod libvirt;
 mod module;
 mod module_host;
 mod module_ranges;
+mod nested;
 mod nics;
 mod raw;
 mod submit;
