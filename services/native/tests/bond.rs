@@ -152,6 +152,8 @@ fn another_service_goes_on_with_the_call_that_waits() {
     s.tell(ToService::Order { channel: 1, order: order(7) });
     assert_eq!(Order::from_bytes(&app.ok(&next(0))), Ok(order(7)));
     let waits = app.post(&next(7));
+    // Calls are served in turn: once this one is answered, the one before waits for an order.
+    app.ok(&tell(&report(7)));
     s.child.kill().unwrap();
     s.end();
     let mut another = bond();
