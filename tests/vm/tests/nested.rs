@@ -287,7 +287,7 @@ fn a_qemu_dies(scene: &Scene) {
     scene.host.vfun("nics free vm0");
     scene.host.vfun("nics pin vm1");
     scene.until_holds(1);
-    scene.host.ok("kill -9 $(pgrep -f /run/vm1.qmp)");
+    scene.host.ok("kill -9 $(cat /run/vm1.pid)");
     scene.host.vfun("nics pin vm0");
     scene.until_holds(0);
 }
