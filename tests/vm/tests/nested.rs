@@ -220,6 +220,25 @@ fn mac(n: u8) -> String {
     format!("52:54:00:09:00:{n:02x}")
 }
 
+/// The pool of the card's VF. It is the host's own while that gives it an address.
+fn pool(scene: &Scene) {
+    let address = |what: &str| {
+        let vf = "/sys/class/net/card0/device/virtfn0/net";
+        scene.host.ok(&format!("/bin/ip addr {what} 192.0.2.1/24 dev $(ls {vf})"));
+    };
+    let trouble = || {
+        let list = scene.host.vfun("nics list");
+        let vf = list["pools"][0]["vfs"].get(0).cloned();
+        vf.map(|vf| vf["trouble"].as_str().unwrap_or_default().to_owned())
+    };
+    address("add");
+    scene.host.vfun("nics pool add cards --pf card0");
+    scene.host.vfun("nics set cards none --interval 1s --tenure 1s");
+    scene.until("the VF is the host's own", || trouble().is_some_and(|t| t.contains("address")));
+    address("del");
+    scene.until("the VF is free", || trouble().is_some_and(|t| t.is_empty()));
+}
+
 /// A window, the kernel module and an agent in a VM, and its declaration.
 fn agent(scene: &Scene, n: usize) {
     let host = &scene.host;
@@ -306,8 +325,7 @@ fn a_genuine_vf_goes_from_vm_to_vm() {
     let began = Instant::now();
     let folder = tempfile::Builder::new().prefix("vfun-nested-").tempdir().unwrap();
     let scene = &scene(folder.path(), began);
-    scene.host.vfun("nics pool add cards --pf card0");
-    scene.host.vfun("nics set cards none --interval 1s --tenure 1s");
+    pool(scene);
     std::thread::scope(|s| {
         let both = [0, 1].map(|n| s.spawn(move || agent(scene, n)));
         for thread in both {
