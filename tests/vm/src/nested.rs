@@ -122,14 +122,14 @@ impl Vm {
     }
 
     /// The words that have it go on in the emulated host. QEMU's control socket for vfun-nics
-    /// is `/run/vmN.qmp`, the one for others `/run/vmN.attach`.
+    /// is `/run/vmN.qmp`, the one for others `/run/vmN.attach`; its process is in `/run/vmN.pid`.
     pub fn restore(&self, commands: SocketAddr) -> String {
         let n = self.number;
         let (ip, port) = (commands.ip(), commands.port());
         format!(
             "{}/qemu -nodefaults -no-user-config -display none -serial file:/tmp/vm{n}.console {} \
              -qmp unix:/run/vm{n}.qmp,server=on,wait=off -qmp unix:/run/vm{n}.attach,server=on,wait=off \
-             -incoming file:{}/vm{n}.state",
+             -pidfile /run/vm{n}.pid -incoming file:{}/vm{n}.state",
             SHARED[1].1,
             self.machine(&format!("host={ip},port={port}")).join(" "),
             SHARED[0].1,

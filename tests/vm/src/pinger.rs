@@ -105,8 +105,12 @@ impl Pinger {
     pub fn during<T>(&self, doing: impl FnOnce() -> T) -> (T, Count) {
         let begin = Instant::now();
         let done = doing();
-        let end = Instant::now();
-        std::thread::sleep(self.late);
+        (done, self.count(begin, Instant::now()))
+    }
+
+    /// Counts the packets that were sent in this time; waits for the last answers.
+    pub fn count(&self, begin: Instant, end: Instant) -> Count {
+        std::thread::sleep(self.late.saturating_sub(end.elapsed()));
         let packets = lock(&self.packets);
         let of_then: Vec<Packet> =
             packets.iter().filter(|p| p.sent >= begin && p.sent < end).copied().collect();
@@ -116,7 +120,7 @@ impl Pinger {
         answers.sort();
         let gap = answers.windows(2).map(|w| w[1] - w[0]).max().unwrap_or_default();
         let lost = of_then.iter().filter(|p| !in_time(p)).count();
-        (done, Count { sent: of_then.len(), lost, gap })
+        Count { sent: of_then.len(), lost, gap }
     }
 
     /// Whether the last packet that must be back came back.

@@ -19,11 +19,12 @@ use vfun_tests_vm::pinger::{Count, Pinger};
 /// milliseconds elsewhere: the longest step, a plug, took 22 s where nothing else ran.
 const STEP: Duration = Duration::from_secs(150);
 /// Time between two packets to a VM, and how late an answer may be.
-const EVERY: Duration = Duration::from_millis(200);
+const EVERY: Duration = Duration::from_millis(100);
 const LATE: Duration = Duration::from_secs(6);
 /// How long a control counts, in which nothing is moved.
 const CONTROL: Duration = Duration::from_secs(10);
-/// Rounds that are tried: one whose control lost packets says nothing.
+/// Rounds that are tried before packets that are lost count against us. A busy machine
+/// loses some by itself; a hand-over that is wrong loses some in every round.
 const ROUNDS: usize = 3;
 /// Of all programs that the host needs.
 const PROGRAMS: [&str; 6] =
@@ -158,9 +159,12 @@ impl Scene {
 
     /// Does something, and counts what both VMs lost meanwhile.
     fn counting(&self, what: &str, doing: impl FnOnce()) -> usize {
-        let (((), b), a) = self.vms[0].pinger.during(|| self.vms[1].pinger.during(doing));
-        self.say(&format!("{what}: vm0 {a}; vm1 {b}"));
-        [a, b].iter().map(|c: &Count| c.lost).sum()
+        let begin = Instant::now();
+        doing();
+        let end = Instant::now();
+        let counts: Vec<Count> = self.vms.iter().map(|vm| vm.pinger.count(begin, end)).collect();
+        self.say(&format!("{what}: vm0 {}; vm1 {}", counts[0], counts[1]));
+        counts.iter().map(|c| c.lost).sum()
     }
 
     fn hand_over(&self, from: usize, to: usize) -> usize {
@@ -216,48 +220,62 @@ fn mac(n: u8) -> String {
     format!("52:54:00:09:00:{n:02x}")
 }
 
-/// Windows, kernel modules and agents in both VMs, and the pool with the card's VF.
-fn agents(scene: &Scene) {
+/// The pool of the card's VF. It is the host's own while that gives it an address.
+fn pool(scene: &Scene) {
+    let address = |what: &str| {
+        let vf = "/sys/class/net/card0/device/virtfn0/net";
+        scene.host.ok(&format!("/bin/ip addr {what} 192.0.2.1/24 dev $(ls {vf})"));
+    };
+    let trouble = || {
+        let list = scene.host.vfun("nics list");
+        let vf = list["pools"][0]["vfs"].get(0).cloned();
+        vf.map(|vf| vf["trouble"].as_str().unwrap_or_default().to_owned())
+    };
+    address("add");
+    scene.host.vfun("nics pool add cards --pf card0");
+    scene.host.vfun("nics set cards none --interval 1s --tenure 1s");
+    scene.until("the VF is the host's own", || trouble().is_some_and(|t| t.contains("address")));
+    address("del");
+    scene.until("the VF is free", || trouble().is_some_and(|t| t.is_empty()));
+}
+
+/// A window, the kernel module and an agent in a VM, and its declaration.
+fn agent(scene: &Scene, n: usize) {
     let host = &scene.host;
-    for n in 0..scene.vms.len() {
-        host.vfun(&format!("client add vm{n} --window 16MiB"));
-        host.vfun(&format!("attach --qmp /run/vm{n}.attach --client vm{n} --bus hp0"));
-    }
-    host.vfun("nics pool add cards --pf card0");
-    host.vfun("nics set cards none --interval 1s --tenure 1s");
-    for n in 0..scene.vms.len() {
-        let seen = "cat /sys/bus/pci/devices/*/device";
-        scene.until(&format!("vm{n} sees its window"), || scene.in_vm(n, seen).contains("0x1110"));
-        scene.in_vm(n, &format!("insmod {MODULE} && test -c /dev/vfun0"));
-        start_agent(scene, n);
-        let mac = mac(n as u8);
-        host.vfun(&format!(
-            "nics add vm{n} --pool cards --bridge br0 --tap pv{n} --mac {mac} --bus hp1 \
-             --qmp /run/vm{n}.qmp"
-        ));
-    }
-    scene.until("both agents report", || (0..2).all(|n| !scene.row(n)["path"].is_null()));
+    host.vfun(&format!("client add vm{n} --window 16MiB"));
+    host.vfun(&format!("attach --qmp /run/vm{n}.attach --client vm{n} --bus hp0 --timeout 120"));
+    let seen = "cat /sys/bus/pci/devices/*/device";
+    scene.until(&format!("vm{n} sees its window"), || scene.in_vm(n, seen).contains("0x1110"));
+    scene.in_vm(n, &format!("insmod {MODULE} && test -c /dev/vfun0"));
+    start_agent(scene, n);
+    let mac = mac(n as u8);
+    host.vfun(&format!(
+        "nics add vm{n} --pool cards --bridge br0 --tap pv{n} --mac {mac} --bus hp1 \
+         --qmp /run/vm{n}.qmp"
+    ));
+    scene.until(&format!("vm{n}'s agent reports"), || !scene.row(n)["path"].is_null());
 }
 
 fn start_agent(scene: &Scene, n: usize) {
     scene.in_vm(n, "(vfun-agent run --bond bond0 >/tmp/agent 2>&1 &)");
 }
 
-/// Moves the VF there and back until a round says something.
+/// Moves the VF there and back until a round loses nothing.
 fn no_packet_is_lost(scene: &Scene) {
+    let mut all = vec![];
     for _ in 0..ROUNDS {
         let before = scene.interrupts();
         let control = scene.counting("control", || std::thread::sleep(CONTROL));
         let rose = scene.interrupts() - before;
         scene.say(&format!("the VF's interrupts rose by {rose}"));
         assert!(rose > 0, "vm0 holds the VF, and it interrupts nobody\n{}", scene.host.said());
-        let lost = scene.hand_over(0, 1) + scene.hand_over(1, 0);
-        if control == 0 {
-            assert_eq!(lost, 0, "announced moves lost packets, and the control none");
-            return;
+        match (control, scene.hand_over(0, 1) + scene.hand_over(1, 0)) {
+            (_, 0) => return,
+            (0, lost) => all.push(lost),
+            _ => scene.say("void: packets were lost while nothing was moved"),
         }
-        scene.say("void: packets were lost while nothing was moved");
     }
+    assert!(all.is_empty(), "each announced hand-over lost packets, the controls none: {all:?}");
     eprintln!("\n*** LOSS IS NOT JUDGED: packets were lost in each control ***\n");
 }
 
@@ -270,6 +288,27 @@ fn an_agent_dies(scene: &Scene) {
     scene.until("vm0 answers", || scene.vms[0].pinger.answers());
     assert_eq!(scene.active(0), "eth0");
     start_agent(scene, 0);
+}
+
+/// The VF stays where it is: its owner has it open, and the notes say who that is.
+fn the_allocator_dies(scene: &Scene) {
+    scene.counting("vfun-nics killed", || {
+        scene.host.ok("killall -9 vfun-nics");
+        scene.until("vfun-nics is back", || {
+            scene.host.guest.run("vfun nics list", STEP).is_ok_and(|out| out.status == 0)
+        });
+        scene.until_holds(0);
+    });
+}
+
+/// The VF is free then, and the other VM gets it.
+fn a_qemu_dies(scene: &Scene) {
+    scene.host.vfun("nics free vm0");
+    scene.host.vfun("nics pin vm1");
+    scene.until_holds(1);
+    scene.host.ok("kill -9 $(cat /run/vm1.pid)");
+    scene.host.vfun("nics pin vm0");
+    scene.until_holds(0);
 }
 
 #[test]
@@ -285,12 +324,20 @@ fn a_genuine_vf_goes_from_vm_to_vm() {
     network();
     let began = Instant::now();
     let folder = tempfile::Builder::new().prefix("vfun-nested-").tempdir().unwrap();
-    let scene = scene(folder.path(), began);
-    agents(&scene);
+    let scene = &scene(folder.path(), began);
+    pool(scene);
+    std::thread::scope(|s| {
+        let both = [0, 1].map(|n| s.spawn(move || agent(scene, n)));
+        for thread in both {
+            thread.join().unwrap();
+        }
+    });
     scene.counting("first plug", || {
         scene.host.vfun("nics pin vm0");
         scene.until_holds(0);
     });
-    no_packet_is_lost(&scene);
-    an_agent_dies(&scene);
+    no_packet_is_lost(scene);
+    the_allocator_dies(scene);
+    an_agent_dies(scene);
+    a_qemu_dies(scene);
 }
