@@ -31,6 +31,7 @@ sparse                   /usr/bin/sparse
 valgrind                 /usr/bin/valgrind
 libelf1                  /usr/lib/x86_64-linux-gnu/libelf.so.1
 util-linux               /usr/bin/taskset
+iproute2                 /bin/ip
 mmdebstrap               /usr/bin/mmdebstrap
 e2fsprogs                /sbin/mke2fs
 dpkg-dev                 /usr/bin/dpkg-gensymbols

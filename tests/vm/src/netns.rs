@@ -12,8 +12,8 @@ pub fn inside(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
     }
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("\n*** {test} IS NOT TESTED: bridges and taps need root ***\n");
+    if let Some(why) = missing() {
+        eprintln!("\n*** {test} IS NOT TESTED: {why} ***\n");
         return false;
     }
     let me = std::env::current_exe().unwrap();
@@ -28,6 +28,21 @@ pub fn inside(test: &str) -> bool {
         .expect("unshare is there");
     assert!(status.success(), "{test} failed in its own network: {status}");
     false
+}
+
+/// Why there can be no network of a test's own, if there cannot.
+fn missing() -> Option<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("bridges and taps need root");
+    }
+    if !std::path::Path::new("/dev/net/tun").exists() {
+        return Some("there is no /dev/net/tun, so there are no taps");
+    }
+    let tries = Command::new("unshare").args(["--net", "--mount", "--", "true"]).output();
+    match tries.is_ok_and(|out| out.status.success()) {
+        true => None,
+        false => Some("this machine lets root make no network namespace"),
+    }
 }
 
 /// Runs `ip` with these words.
