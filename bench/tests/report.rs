@@ -56,11 +56,13 @@ fn text_is_honest_about_what_is_missing() {
 fn text_is_honest_in_both_directions() {
     let slow = [(Domain::HostHost, "host", 0.3), (Domain::GuestHost, "ivshmem", 900.0)];
     let text = text::domains(&sample::domains(&slow, 1.0));
-    assert!(text.contains("over host-host: 1.198 × (1.195 … 1.200)"), "{text}");
+    // How slow cannot be told to 1 %, because runs differ by a part of it; that it is slow can.
+    assert!(text.contains("over host-host: cannot tell: 1.096 … 1.299 ×"), "{text}");
     assert!(text.contains(" above the published worst") && !text.contains("not above"), "{text}");
+    assert!(text.contains("× host-host  not reached  cannot tell: 1.096"), "{text}");
     let fast = [(Domain::HostHost, "host", 900.0), (Domain::GuestHost, "ivshmem", 0.3)];
     let text = text::domains(&sample::domains(&fast, 1.0));
-    assert!(text.contains("over host-host: 0.835 ×") && text.contains("not above"), "{text}");
+    assert!(text.contains("cannot tell: 0.751 … 0.919 ×") && text.contains("not above"), "{text}");
 }
 
 #[test]

@@ -92,6 +92,18 @@ impl Compared {
         self
     }
 
+    /// With an interval that also holds what runs an hour apart say, where the cost of calling
+    /// (the ratio's distance from 1) changes from run to run: each side is wider by this part of
+    /// that cost. One run cannot see such changes: all of its pairs have them in common.
+    #[must_use]
+    pub fn between_runs(mut self, part: f64) -> Self {
+        if let (Some(ratio), Some((low, high))) = (self.ratio, self.interval()) {
+            let more = part * (ratio - 1.0).abs();
+            (self.low, self.high) = (Some(low - more), Some(high + more));
+        }
+        self
+    }
+
     /// "1.004 × (0.998 … 1.009)", or why it cannot be told.
     pub fn words(&self) -> String {
         let (pairs, dropped) = (self.pairs, self.dropped);
@@ -177,6 +189,20 @@ mod tests {
         assert_eq!(few.at_most(9.0), Says::CannotTell);
         let none = Compared::of(&[]).words();
         assert_eq!(none, "cannot tell: 0 undisturbed pairs of slices, at least 6 are needed");
+    }
+
+    #[test]
+    fn what_calls_cost_is_known_less_well_between_runs() {
+        let close = |a: Option<f64>, b: f64| (a.unwrap() - b).abs() < 1e-12;
+        let all = Compared::of(&pairs(&TEN[2..], 0));
+        let wider = all.between_runs(0.5);
+        assert!(close(wider.ratio, 1.045) && all.ratio == wider.ratio);
+        assert!(close(wider.low, 1.01 - 0.0225) && close(wider.high, 1.08 + 0.0225), "{wider:?}");
+        // What costs nothing is known as before, and what is not known stays so.
+        let even = Compared { ratio: Some(1.0), ..all };
+        assert_eq!(even.between_runs(0.5), even);
+        let few = Compared::of(&pairs(&TEN[..3], 0));
+        assert_eq!(few.between_runs(0.5), few);
     }
 
     #[test]
