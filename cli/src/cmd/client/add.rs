@@ -4,6 +4,7 @@ use super::manifest::{self, Wanted, WantedVm};
 use crate::admin::Admin;
 use crate::connect::read_secret;
 use crate::fail::{Failure, Result};
+use crate::out;
 use crate::toml_file;
 use std::path::PathBuf;
 use vfun_admin::{Ask, ClientRow, OfVm, Reply, Transport};
@@ -116,6 +117,14 @@ impl Args {
 }
 
 pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
+    if let Some(names) = &args.functions {
+        let known: Vec<_> = admin.functions()?.into_iter().map(|f| f.name).collect();
+        for name in unknown(names, &known) {
+            out::note(format!(
+                "no function '{name}' is registered: the client may call it once it is (`vfun function list`)"
+            ));
+        }
+    }
     let (text, file) = match (&args.file, &args.name) {
         (Some(file), _) => {
             let text = toml_file::read(file, toml_file::CLIENT)?;
@@ -134,6 +143,11 @@ pub fn run(admin: &Admin, args: &Args) -> Result<ClientRow> {
         (None, None) => return Err(Failure::usage("a client needs a name")),
     };
     Ok(admin.add_client(text, file)?)
+}
+
+/// Names that no registered function has.
+fn unknown<'a>(names: &'a [String], known: &[String]) -> Vec<&'a String> {
+    names.iter().filter(|n| *n != "*" && !known.contains(n)).collect()
 }
 
 /// One more VM of a client that is there.
@@ -185,4 +199,17 @@ pub fn ensure(
         ..Wanted::vm(&of.client)
     };
     Ok((admin.add_client(manifest::text(&wanted)?, PathBuf::from("command line"))?, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unknown;
+
+    #[test]
+    fn names_of_no_function_are_told() {
+        let all = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let known = all(&["echo", "sum"]);
+        assert_eq!(unknown(&all(&["echo", "ehco", "*"]), &known), ["ehco"]);
+        assert!(unknown(&all(&["sum", "echo"]), &known).is_empty());
+    }
 }
