@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The main job, from nothing, in the open: starts a manager, boots a real
-# guest, has a program of an ordinary user in it negotiate, activate, call and
-# release functions of the host through the kernel module, does the same from the host and over the network, and ends with
-# the published experiment, and a second act: hardware and software
-# (demo-leases.sh). Everything lives under temporary roots and is
-# gone at the end; the results stay in target/demo/.
+# The main job, from nothing, in the open: starts a manager, boots a real guest,
+# has a program of an ordinary user in it negotiate, activate, call and release
+# functions of the host through the kernel module, does the same from the host and
+# over the network, and ends with the published experiment. Two more acts follow:
+# hardware and software (demo-leases.sh), and network VFs (demo-nics.sh). Everything
+# lives under temporary roots and is gone at the end; the results stay in
+# target/demo/.
 #
 #   packaging/demo.sh               all of it
 #   packaging/demo.sh --host-only   without a guest
@@ -89,6 +90,7 @@ show "$bin/vfun" bench domains --scale "$scale" --repeats "${REPEATS:-7}" --doma
 second=()
 [ "$host_only" = no ] && second=(--guest "$module")
 packaging/demo-leases.sh ${second[@]+"${second[@]}"}
+[ "$host_only" = yes ] || packaging/demo-nics.sh
 
 say "Charts and figures: target/demo/"
 ls "$out"

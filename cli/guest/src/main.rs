@@ -3,6 +3,9 @@
 
 #![forbid(unsafe_code)]
 
+mod bonded;
+
+use bonded::Bonded;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,6 +14,7 @@ use vfun_cli::admin::Admin;
 use vfun_cli::args::Command;
 use vfun_cli::cmd::client;
 use vfun_cli::cmd::guest::Args;
+use vfun_cli::cmd::nics::Competing;
 use vfun_cli::fail::{Exit, Failure, Result};
 use vfun_cli::out::{self, Output};
 use vfun_cli::programs;
@@ -18,7 +22,7 @@ use vfun_testguest::{Accel, Doorbell, Guest, GuestConfig, GuestError, Kernel, Wi
 
 fn main() -> ExitCode {
     vfun_cli::run_alone("guest", |cli| match &cli.command {
-        Command::Guest(args) => Some(run(&cli.admin(), cli.output(), args)),
+        Command::Guest(args) => Some(run(cli.host().root(), cli.output(), args)),
         _ => None,
     })
 }
@@ -28,12 +32,33 @@ fn failed(e: GuestError) -> Failure {
 }
 
 /// Boots the guest, with its client's window, and runs what was asked for in it.
-fn run(admin: &Admin, output: Output, args: &Args) -> Result<ExitCode> {
+fn run(root: &Path, output: Output, args: &Args) -> Result<ExitCode> {
     if args.kernel {
         let kernel = Kernel::find().map_err(failed)?;
         out::line(format!("{} in {}", kernel.version(), kernel.dir().display()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let row = declared(&Admin::at(root), args)?;
+    let mut config = config(args, &row)?;
+    let bonded = match &args.bridge {
+        Some(bridge) => {
+            Some(Bonded::give(&mut config, &args.client, bridge, args.address.as_deref())?)
+        }
+        None => None,
+    };
+    let _competing = match (&args.pool, &bonded) {
+        (Some(pool), Some(b)) => Some(Competing::declare(root, &args.client, pool, &b.nic)?),
+        _ => None,
+    };
+    if args.command.is_empty() {
+        let status = vfun_testguest::interactive(&config).map_err(failed)?;
+        return Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)));
+    }
+    command(output, args, config)
+}
+
+/// The client, and of one with several VMs the one that is meant; declared if it is not there.
+fn declared(admin: &Admin, args: &Args) -> Result<ClientRow> {
     let (row, added) =
         client::ensure(admin, &args.client, args.window.as_deref(), args.transport.as_deref())?;
     if added {
@@ -49,12 +74,12 @@ fn run(admin: &Admin, output: Output, args: &Args) -> Result<ExitCode> {
             out::bytes(row.window_bytes)
         ));
     }
-    let mut config = config(args, &row)?;
+    Ok(row)
+}
+
+/// Boots the guest for one command, and ends it.
+fn command(output: Output, args: &Args, mut config: GuestConfig) -> Result<ExitCode> {
     let timeout = Duration::from_secs(args.timeout);
-    if args.command.is_empty() {
-        let status = vfun_testguest::interactive(&config).map_err(failed)?;
-        return Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)));
-    }
     config.max_life = timeout + Duration::from_secs(300);
     let guest = Guest::boot(&config).map_err(failed)?;
     out::note(format!("Booted in {} ({}).", out::duration(guest.boot_time()), guest.accel()));

@@ -1,6 +1,7 @@
 //! `vfun guest`: the program vfun-guest. Its options are here, so that help,
 //! completions and manual have them where it is not installed.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 const AFTER: &str = "\
@@ -17,6 +18,8 @@ Examples:
   vfun guest --client vm2 --window 256MiB -- vfun doctor
   vfun guest --client vm2/b -- vfun list             a second VM of that client, beside the first
   vfun guest --file ./my-app -- my-app               take a program along
+  vfun guest --client vm3 --bridge br0 --address 10.9.0.3/24 --pool cards
+                                                     a VM that competes for a network VF
 
 The exit code is the command's.";
 
@@ -54,6 +57,16 @@ pub struct Args {
     /// A network card; the host's loopback is 10.0.2.2 behind it.
     #[arg(long)]
     pub net: bool,
+    /// A network card in this bridge of the host, needs root: in the guest it is in the bond
+    /// bond0, which vfun-agent owns.
+    #[arg(long, value_name = "BRIDGE", conflicts_with = "net")]
+    pub bridge: Option<String>,
+    /// The address of bond0, with the length of its network: 10.9.0.2/24.
+    #[arg(long, value_name = "ADDRESS/LENGTH", requires = "bridge", value_parser = address)]
+    pub address: Option<String>,
+    /// Let the guest compete for the VFs of this pool, as long as it runs (`vfun nics`).
+    #[arg(long, value_name = "POOL", requires = "bridge")]
+    pub pool: Option<String>,
     /// A file or folder to take along, to /usr/bin or as FILE:PATH. May be given again.
     #[arg(long = "file", value_name = "FILE[:PATH]")]
     pub files: Vec<String>,
@@ -66,4 +79,35 @@ pub struct Args {
     /// A command: one word is a script for sh, several are a program and its arguments.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// `ADDRESS/LENGTH`, as `ip addr add` takes it. It becomes a word of a script in the guest.
+fn address(text: &str) -> Result<String, String> {
+    let (address, length) =
+        text.split_once('/').ok_or("the length of its network is missing, such as /24")?;
+    let address: IpAddr = address.parse().map_err(|e| format!("'{address}': {e}"))?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    match length.parse::<u8>() {
+        Ok(length) if length <= most => Ok(format!("{address}/{length}")),
+        _ => Err(format!("the length '{length}' is not 0 to {most}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn addresses_have_a_length() {
+        assert_eq!(address("10.9.0.2/24").unwrap(), "10.9.0.2/24");
+        assert_eq!(address("fd00::2/64").unwrap(), "fd00::2/64");
+        for (bad, says) in [
+            ("10.9.0.2", "length of its network"),
+            ("10.9.0/24", "10.9.0"),
+            ("10.9.0.2/33", "0 to 32"),
+            ("10.9.0.2/24;reboot", "24;reboot"),
+        ] {
+            assert!(address(bad).unwrap_err().contains(says), "{bad}");
+        }
+    }
 }

@@ -39,8 +39,8 @@ impl Doorbell {
 /// The initramfs then only mounts the disk and becomes it. Commands run in that
 /// system, by its own shell; busybox's programs are at the end of the `PATH`.
 /// What the guest writes is gone with it: the image stays as it is, and several
-/// guests may have it at once. If there is an executable `/etc/vfun-start` on
-/// the disk, it is run, and its end waited for, before the guest is up.
+/// guests may have it at once. As in a guest without a disk, an executable
+/// `/etc/vfun-start` is run, and its end waited for, before the guest is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
     /// The image: an ext4 file system, without partitions.
@@ -67,7 +67,8 @@ pub struct GuestConfig {
     /// sizes are multiples of 2 MiB.
     pub pmems: Vec<Window>,
     /// Files or folders of the host and where they go in the guest (an absolute
-    /// path). The libraries that programs link to go along by themselves.
+    /// path). The libraries that programs link to go along by themselves. An executable
+    /// `/etc/vfun-start` is run, and its end waited for, before the guest is up.
     pub files: Vec<(PathBuf, String)>,
     /// A disk to boot from. Neither `files` nor `kernel_module` can be had with
     /// it: what the guest needs is on its disk.

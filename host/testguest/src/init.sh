@@ -49,7 +49,7 @@ if [ "$net" = 1 ]; then
         ip route add default via 10.0.2.2 || echo "init: no network card eth0"
 fi
 
-[ ! -x /etc/vfun-start ] || [ -z "$disk" ] || /etc/vfun-start || echo "init: /etc/vfun-start failed"
+[ ! -x /etc/vfun-start ] || /etc/vfun-start || echo "init: /etc/vfun-start failed"
 
 # busybox's poweroff, halt and reboot ask pid 1 by signals.
 trap 'sync; busybox poweroff -f' USR2

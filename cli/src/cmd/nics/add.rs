@@ -77,20 +77,37 @@ pub fn run(allocator: &Allocator, output: Output, args: &Args) -> Result<()> {
         None => only_mac(&args.bridge, &tap)?,
     };
     let vm = Vm {
-        pool: args.pool.clone(),
-        hypervisor: hypervisor(args)?,
-        mac,
-        bridge: args.bridge.clone(),
-        tap,
         bus: args.bus.clone(),
         vlan: args.vlan,
         rate_mbit: args.rate,
+        bypass_filters: args.bypass_filters,
+        ..plain(&args.pool, hypervisor(args)?, mac, &args.bridge, tap)
+    };
+    output.done(allocator.tell(&Ask::AddVm { name: args.vm.clone(), vm })?)
+}
+
+/// A VM with nothing special about it.
+pub(super) fn plain(
+    pool: &str,
+    hypervisor: Hypervisor,
+    mac: String,
+    bridge: &str,
+    tap: String,
+) -> Vm {
+    Vm {
+        pool: pool.into(),
+        hypervisor,
+        mac,
+        bridge: bridge.into(),
+        tap,
+        bus: None,
+        vlan: None,
+        rate_mbit: None,
         rule: Rule::None,
         reserve_percent: 0,
         cap_percent: 100,
-        bypass_filters: args.bypass_filters,
-    };
-    output.done(allocator.tell(&Ask::AddVm { name: args.vm.clone(), vm })?)
+        bypass_filters: false,
+    }
 }
 
 fn hypervisor(args: &Args) -> Result<Hypervisor> {

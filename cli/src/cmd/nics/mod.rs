@@ -6,12 +6,14 @@ mod migrate;
 mod orders;
 mod pool;
 mod show;
+mod tried;
 
 use crate::connect::Host;
 use crate::fail::{Failure, Result};
 use crate::out::{Output, parse_duration};
 use ask::Allocator;
 use std::time::Duration;
+pub use tried::{Competing, Nic};
 use vfun_admin::{OfVm, VmName};
 use vfun_leases::Policy;
 use vfun_nicd::ask::Ask;

@@ -57,6 +57,12 @@ fn render(view: &View) -> String {
     text
 }
 
+/// What its agent measured by each path.
+fn latency(vm: &VmView) -> String {
+    let of = |us: Option<u32>| us.map_or("not measured".into(), |us| format!("{us} µs"));
+    format!("paravirtual NIC {}, VF {}", of(vm.paravirtual_us), of(vm.vf_us))
+}
+
 fn path(vm: &VmView) -> &'static str {
     match vm.path {
         Some(vfun_bond::Path::Vf) => "vf",
@@ -131,6 +137,7 @@ fn facts(vm: &VmView) -> String {
     }
     facts = facts
         .fact("packets/s that count", out::rate(vm.packets_per_s))
+        .fact("packet there and back", latency(vm))
         .fact("path", path(vm))
         .fact("hypervisor", vm.hypervisor.clone())
         .fact("agent", vm.agent.clone());

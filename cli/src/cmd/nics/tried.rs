@@ -1,0 +1,54 @@
+//! A guest of `vfun guest` that competes for VFs as long as it runs.
+
+use super::add::plain;
+use super::ask::Allocator;
+use super::vm_name;
+use crate::fail::{Failure, Result};
+use std::path::{Path, PathBuf};
+use vfun_admin::VmName;
+use vfun_nicd::ask::Ask;
+use vfun_nics::declared::Hypervisor;
+
+/// The paravirtual NIC of a guest, and how a VF is plugged into it.
+pub struct Nic {
+    /// Bridge of the host that its tap is in.
+    pub bridge: String,
+    /// Its tap.
+    pub tap: String,
+    /// Its MAC address, which a VF gets, too.
+    pub mac: String,
+    /// A control socket of QEMU that no other program uses.
+    pub qmp: PathBuf,
+    /// The port in the guest that a VF is plugged into.
+    pub bus: String,
+}
+
+/// A VM that is declared to vfun-nics until this is dropped.
+pub struct Competing {
+    allocator: Allocator,
+    name: VmName,
+}
+
+impl Competing {
+    /// Declares it: `client` is CLIENT or CLIENT/VM.
+    pub fn declare(root: &Path, client: &str, pool: &str, nic: &Nic) -> Result<Self> {
+        let name = vm_name(client).map_err(Failure::usage)?;
+        let allocator = Allocator::at(root);
+        let hypervisor = Hypervisor::Qmp { socket: nic.qmp.clone() };
+        let mut vm = plain(pool, hypervisor, nic.mac.clone(), &nic.bridge, nic.tap.clone());
+        vm.bus = Some(nic.bus.clone());
+        allocator.tell(&Ask::AddVm { name: name.clone(), vm })?;
+        Ok(Competing { allocator, name })
+    }
+}
+
+impl Drop for Competing {
+    fn drop(&mut self) {
+        if let Err(e) = self.allocator.tell(&Ask::RemoveVm { name: self.name.clone() }) {
+            crate::out::note(format!(
+                "{} is still declared for network VFs: {} (`vfun nics remove {}`)",
+                self.name, e.what, self.name
+            ));
+        }
+    }
+}
