@@ -9,6 +9,7 @@ use crate::mailbox::{Mailbox, silence};
 use crate::netlink::{Events, Socket, request};
 use crate::pace::Pace;
 use crate::paravirtual::{self, Known};
+use crate::probe::Probe;
 use crate::status::{Status, StatusFile};
 use crate::sysfs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,7 +24,7 @@ const TIMES: u32 = 3;
 const REPORT_MS: u32 = 1000;
 
 /// What an agent is told at its start.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// The bond's name.
     pub bond: String,
@@ -31,12 +32,19 @@ pub struct Settings {
     pub net: PathBuf,
     /// Where the status file goes.
     pub run: PathBuf,
+    /// How long packets take, if an address is asked.
+    pub probe: Option<Probe>,
 }
 
 impl Settings {
     /// The usual places.
     pub fn new(bond: &str) -> Self {
-        Settings { bond: bond.into(), net: sysfs::NET.into(), run: crate::status::FOLDER.into() }
+        Settings {
+            bond: bond.into(),
+            net: sysfs::NET.into(),
+            run: crate::status::FOLDER.into(),
+            probe: None,
+        }
     }
 }
 
@@ -77,6 +85,7 @@ pub fn run(settings: &Settings, mailbox: &Mailbox) -> Result<Infallible, Refused
         waiting_since: None,
         seen: Seen::default(),
         reported: None,
+        probed: None,
         report_at: now,
         look_at: now,
         looked_at: now,
@@ -120,6 +129,8 @@ struct Agent<'a> {
     waiting_since: Option<Instant>,
     seen: Seen,
     reported: Option<(Instant, Report)>,
+    /// The path whose latency is measured.
+    probed: Option<vfun_bond::Path>,
     report_at: Instant,
     look_at: Instant,
     looked_at: Instant,
@@ -260,9 +271,21 @@ impl Agent<'_> {
             path: decision.and_then(|d| d.path),
             vf,
             packets: self.counters.packets().unwrap_or(0),
+            latency_us: self.latency_us(),
             trouble: self.seen.trouble.clone(),
         }
         .fit()
+    }
+
+    /// How long packets take by the path that they take now.
+    fn latency_us(&mut self) -> Option<u32> {
+        let probe = self.settings.probe.as_ref()?;
+        let path = self.seen.decision.as_ref().and_then(|d| d.path);
+        if path != self.probed {
+            self.probed = path;
+            probe.forget();
+        }
+        probe.median_us()
     }
 
     fn every(&self) -> Duration {
@@ -270,10 +293,10 @@ impl Agent<'_> {
         Duration::from_millis(ms.max(REPORT_MS_MIN).into())
     }
 
-    /// Whether something else is so than was reported last, but for the count of packets.
+    /// Whether something else is so than was reported last, but for what always changes.
     fn has_news(&self, report: &Report) -> bool {
-        let last =
-            self.reported.as_ref().map(|(_, r)| Report { packets: report.packets, ..r.clone() });
+        let (packets, latency_us) = (report.packets, report.latency_us);
+        let last = self.reported.as_ref().map(|(_, r)| Report { packets, latency_us, ..r.clone() });
         last.as_ref() != Some(report)
     }
 
@@ -306,7 +329,7 @@ impl Agent<'_> {
             wanted: self.order.as_ref().map(|o| o.path),
             fail_over_mac: options.map(|o| o.fail_over_mac_name().to_owned()),
             // Told anew each second; a file is written when something else is so.
-            report: Report { packets: 0, ..report },
+            report: Report { packets: 0, latency_us: None, ..report },
         }
     }
 

@@ -27,6 +27,10 @@ pub enum Command {
         /// The bond's name.
         #[arg(long, value_name = "NAME", default_value = "bond0", value_parser = interface)]
         bond: String,
+        /// Ask this address, such as the gateway's, five times a second how long packets take
+        /// (ICMP echo): the pool's policy `gain` reckons with it.
+        #[arg(long, value_name = "ADDRESS")]
+        probe: Option<std::net::IpAddr>,
     },
     /// Show the bond, its NICs, and what the host wants.
     ///

@@ -7,6 +7,7 @@
 //! - [`decide`] compares it with what is wanted and names the next step. It is a pure function.
 //! - [`agent`] does the steps, and repeats those that fail, with a pause.
 //! - [`host`] talks with the host, in a thread of its own; [`mailbox`] is between the two.
+//! - [`probe`] measures how long packets take, if the machine's owner wants it.
 //! - [`convert`] makes a bond of an interface that is in use.
 //!
 //! The agent may end at any time and leaves the bond as it is. The next one looks what
@@ -27,5 +28,6 @@ pub mod mailbox;
 pub mod netlink;
 pub mod pace;
 pub mod paravirtual;
+pub mod probe;
 pub mod status;
 pub mod sysfs;

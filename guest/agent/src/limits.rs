@@ -38,6 +38,14 @@ pub const HOST_SLEEP: Duration = Duration::from_secs(5);
 /// Calls at once: one for the next order, one for a report, and as many in reserve.
 pub const CELLS: u16 = 4;
 
+/// How often an address is asked how long packets take: a packet more each 200 ms is
+/// nothing beside the traffic of a VM that wants a VF.
+pub const PROBE_EVERY: Duration = Duration::from_millis(200);
+/// How long an answer may take. What is later is no latency, but loss.
+pub const PROBE_PATIENCE: Duration = Duration::from_secs(1);
+/// Answers whose median is reported: what comes in 1.8 s, and a few odd ones change nothing.
+pub const PROBES: usize = 9;
+
 /// Longest answer of the kernel in one piece. It makes them of 32 KiB at most.
 pub const NETLINK_BYTES: usize = 64 << 10;
 /// How long an answer of the kernel may take. It may wait for another who changes the network.

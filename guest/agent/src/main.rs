@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 
 use clap::{CommandFactory, Parser};
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use vfun_agent::agent::{self, Refused, Settings};
 use vfun_agent::args::{Args, Command};
 use vfun_agent::mailbox::Mailbox;
+use vfun_agent::probe::Probe;
 use vfun_agent::{convert, host, log, status};
 
 /// `status`: no agent runs.
@@ -18,7 +20,7 @@ const UNFIT: u8 = 78;
 
 fn main() -> ExitCode {
     match Args::parse().command {
-        Command::Run { bond } => run(&bond),
+        Command::Run { bond, probe } => run(&bond, probe),
         Command::Status { json } => show(json),
         Command::Convert { interface, bond, yes } => convert(&interface, &bond, yes),
         Command::Completions { shell } => {
@@ -38,7 +40,7 @@ fn failed(why: impl std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn run(bond: &str) -> ExitCode {
+fn run(bond: &str, probe: Option<IpAddr>) -> ExitCode {
     let mailbox = match Mailbox::new() {
         Ok(mailbox) => Arc::new(mailbox),
         Err(e) => return failed(e),
@@ -48,7 +50,11 @@ fn run(bond: &str) -> ExitCode {
     if let Err(e) = talker.spawn(move || host::talk(&letters)) {
         return failed(format!("no thread can be started: {e}"));
     }
-    match agent::run(&Settings::new(bond), &mailbox) {
+    let probe = match probe.map(Probe::start).transpose() {
+        Ok(probe) => probe,
+        Err(e) => return failed(format!("no thread can be started: {e}")),
+    };
+    match agent::run(&Settings { probe, ..Settings::new(bond) }, &mailbox) {
         Err(Refused::Unfit(why)) => {
             log::line(why);
             ExitCode::from(UNFIT)

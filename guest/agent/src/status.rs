@@ -176,6 +176,7 @@ mod tests {
             path: None,
             vf: None,
             packets: 0,
+            latency_us: None,
             trouble: Some("cable".into()),
         };
         let known = Known { name: "eth0".into(), mac: None, pci: Some("0000:00:05.0".into()) };

@@ -154,6 +154,7 @@ mod tests {
             path: None,
             vf: None,
             packets: 0,
+            latency_us: None,
             trouble: None,
         };
         let word = |bond: &str| {

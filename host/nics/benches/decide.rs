@@ -55,6 +55,7 @@ impl Bench {
             path: Some(path),
             vf: None,
             packets: self.packets[n as usize],
+            latency_us: None,
             trouble: None,
         };
         Event::Agent(name(n), Some((AgentId(n + 1), Some(report))))

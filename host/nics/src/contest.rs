@@ -4,6 +4,7 @@ use crate::declared::Pool;
 use crate::event::{PoolName, VfId};
 use crate::limits::*;
 use crate::nics::{Nics, Who};
+use crate::probes::Probes;
 use crate::traffic::Traffic;
 use crate::vf::State;
 use crate::vm::Contender;
@@ -11,14 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use vfun_admin::VmName;
 use vfun_leases::{Engine, GrantId, PRIORITY_DEFAULT, Policy, Sample, Settings, Terms};
 
-/// What a VF saves a packet before anything is measured, ns. It is the same for all VMs:
-/// by it alone `gain` orders as `activity` does.
+/// What a VF saves a packet before any VM of the pool has measured it, ns. It is the same for
+/// all VMs: by it alone `gain` orders as `activity` does.
 const USUAL_NS: f64 = 1_000.0;
 
 #[derive(Clone, Debug)]
 struct Member {
     vm: VmName,
     traffic: Traffic,
+    probes: Probes,
 }
 
 #[derive(Clone, Debug)]
@@ -76,7 +78,10 @@ impl Contest {
         self.engine.enter(now, id, id as u32, PRIORITY_DEFAULT, USUAL_NS)?;
         let stand = vfun_leases::Stand::Out;
         self.engine.set_terms(now, id, Terms { stand, ..Terms::default() });
-        self.members.insert(id, Member { vm: vm.clone(), traffic: Traffic::default() });
+        self.members.insert(
+            id,
+            Member { vm: vm.clone(), traffic: Traffic::default(), probes: Probes::default() },
+        );
         Ok(())
     }
 
@@ -182,15 +187,30 @@ impl Nics {
         let idle = (IDLE_PER_S.saturating_mul(ms) / 1000).max(1);
         for (id, member) in &mut contest.members {
             let calls = member.traffic.take(ms, held.get(id).copied()).saturating_add(idle);
-            contest.engine.sample(*id, Sample { calls, ..Sample::default() });
+            let (soft_ns, hard_ns) = member.probes.take();
+            contest.engine.sample(*id, Sample { calls, soft_ns, hard_ns });
         }
+    }
+
+    fn member_mut(&mut self, vm: &VmName) -> Option<&mut Member> {
+        let vm = self.vms.get(vm)?;
+        self.pools.get_mut(&vm.declared.pool)?.members.get_mut(&vm.id)
     }
 
     /// What a VM sends, while its pool is declared.
     pub(crate) fn traffic_mut(&mut self, vm: &VmName) -> Option<&mut Traffic> {
-        let vm = self.vms.get(vm)?;
-        let contest = self.pools.get_mut(&vm.declared.pool)?;
-        Some(&mut contest.members.get_mut(&vm.id)?.traffic)
+        Some(&mut self.member_mut(vm)?.traffic)
+    }
+
+    /// How long its packets take, while its pool is declared.
+    pub(crate) fn probes_mut(&mut self, vm: &VmName) -> Option<&mut Probes> {
+        Some(&mut self.member_mut(vm)?.probes)
+    }
+
+    /// The same, to look at.
+    pub(crate) fn probes(&self, vm: &Contender) -> Probes {
+        let member = self.pools.get(&vm.declared.pool).and_then(|c| c.members.get(&vm.id));
+        member.map(|member| member.probes).unwrap_or_default()
     }
 
     /// The same, to look at.

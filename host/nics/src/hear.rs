@@ -33,7 +33,9 @@ impl Nics {
     fn agent(&mut self, name: VmName, agent: Option<(AgentId, Option<Report>)>) {
         let before = self.agents.get(&name).map(|(id, _)| *id);
         let now = agent.as_ref().map(|(id, _)| *id);
-        let claim = agent.as_ref().and_then(|(_, report)| Some(report.as_ref()?.packets));
+        let report = agent.as_ref().and_then(|(_, report)| report.as_ref());
+        let claim = report.map(|report| report.packets);
+        let probed = report.and_then(|report| Some((report.path?, report.latency_us?)));
         match agent {
             Some(_) if before.is_none() && self.agents.len() >= AGENTS_MAX => return,
             Some(agent) => drop(self.agents.insert(name.clone(), agent)),
@@ -41,6 +43,9 @@ impl Nics {
         }
         if let (Some(claim), Some(traffic)) = (claim, self.traffic_mut(&name)) {
             traffic.claim(claim);
+        }
+        if let (Some((path, us)), Some(probes)) = (probed, self.probes_mut(&name)) {
+            probes.add(path, us);
         }
         let Some(vm) = self.vms.get_mut(&name) else { return };
         if before != now {

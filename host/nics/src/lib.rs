@@ -17,6 +17,7 @@ mod hindrance;
 pub mod limits;
 mod nics;
 pub mod notes;
+mod probes;
 pub mod relay;
 mod step;
 mod traffic;

@@ -51,6 +51,9 @@ pub const AUDIT_EACH_MS: u64 = 20_000;
 pub const IDLE_PER_S: u64 = 10;
 /// Decisions in a row at which a challenger must be better.
 pub const CONFIRM: u32 = 2;
+/// Longest latency of a VM that counts, µs: only the VM itself knows it, so a VM that lies
+/// is worth so much a packet and no more. Published switches of busy hosts reach 10 ms.
+pub const LATENCY_US_MAX: u32 = 10_000;
 /// How often an agent reports, ms.
 pub const REPORT_MS: u32 = 1_000;
 /// Sentences about one port, and bytes of a sentence from outside.

@@ -55,6 +55,12 @@ pub struct VmView {
     pub path: Option<Path>,
     /// Packets a second that count in the contest.
     pub packets_per_s: f64,
+    /// How long a packet takes by each path there and back, µs, by its agent's word; none
+    /// where its agent has not measured it.
+    #[serde(default)]
+    pub paravirtual_us: Option<u32>,
+    #[serde(default)]
+    pub vf_us: Option<u32>,
     /// The VF that it has, or that is on its way to or from it.
     pub vf: Option<String>,
     pub vf_state: Option<String>,
@@ -136,6 +142,7 @@ impl Nics {
         let state = vf.and_then(|id| Some(&self.vfs.get(id)?.state));
         let report = self.agents.get(name).and_then(|(_, report)| report.as_ref());
         let (why, change) = self.explain(name, vm, state);
+        let (paravirtual_us, vf_us) = self.probes(vm).last();
         Some(VmView {
             vm: name.clone(),
             pool: vm.declared.pool.clone(),
@@ -149,6 +156,8 @@ impl Nics {
             trouble: report.and_then(|report| report.trouble.clone()),
             path: report.and_then(|report| report.path),
             packets_per_s: self.traffic(vm).per_s,
+            paravirtual_us,
+            vf_us,
             vf: vf.map(ToString::to_string),
             vf_state: state.map(ToString::to_string),
             why,

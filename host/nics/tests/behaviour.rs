@@ -89,6 +89,37 @@ fn one_that_lies_gains_nothing() {
     }
 }
 
+/// How long each of two VMs held the one VF in an hour, by `gain`. The first sends twice as
+/// much as the second.
+fn gain_of(latency_us: [Option<[u32; 2]>; 2]) -> Vec<u64> {
+    let pool = Pool { policy: Policy::Gain, ..World::pool() };
+    let mut w = World::new(1, 2, 1, pool);
+    for n in 0..2 {
+        (w.guest(n).rate, w.guest(n).latency_us) = ([2_000, 1_000][n], latency_us[n]);
+    }
+    // Each has the VF once, so that both paths are measured.
+    for n in 0..2 {
+        w.declare(n, |vm| vm.rule = Rule::Pinned);
+        w.run(60_000, 100);
+        w.declare(n, |vm| vm.rule = Rule::None);
+    }
+    w.run(120_000, 100);
+    w.measure(3_600_000)
+}
+
+#[test]
+fn gain_gives_the_vf_to_the_vm_whose_packets_it_makes_faster() {
+    let held = gain_of([None, None]);
+    assert!(held[0] > 3_500_000, "by packets where nobody measures: {held:?}");
+    let held = gain_of([Some([100, 80]), Some([100, 20])]);
+    assert!(held[1] > 3_500_000, "1,000 times 80 µs are more than 2,000 times 20: {held:?}");
+    let held = gain_of([Some([100, 80]), Some([100, 70])]);
+    assert!(held[0] > 3_500_000, "2,000 times 20 µs are more than 1,000 times 30: {held:?}");
+    // A lie is worth the limit, and no more: 2,000 times 9 ms are more than 1,000 times 10.
+    let held = gain_of([Some([9_900, 900]), Some([u32::MAX, 0])]);
+    assert!(held[0] > 3_500_000, "{held:?}");
+}
+
 #[test]
 fn a_vf_that_nobody_can_watch_is_said_to_be_so() {
     let mut w = World::new(1, 1, 1, World::pool());
@@ -493,6 +524,7 @@ fn the_owner_is_on_disk_before_anything_is_done_for_it() {
         path: Some(Path::Paravirtual),
         vf: None,
         packets: 0,
+        latency_us: None,
         trouble: None,
     };
     nics.hear(0, Event::PoolDeclared(POOL.into(), World::pool()));

@@ -102,6 +102,10 @@ pub struct Report {
     /// Packets of the bond in both directions since it was made. It grows only, unless the
     /// bond was made anew.
     pub packets: u64,
+    /// Median time of a packet to an address that the VM's owner named, and back, µs, by the
+    /// path in `path`; none if the agent asks no address, or gets no answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<u32>,
     /// Why the order is not carried out, if it is not, in a sentence.
     pub trouble: Option<String>,
 }
@@ -217,6 +221,7 @@ mod tests {
             path: Some(Path::Vf),
             vf: Some("enp1s0".into()),
             packets: u64::MAX,
+            latency_us: Some(u32::MAX),
             trouble: None,
         }
     }

@@ -33,6 +33,7 @@ fn report(order: u64) -> Report {
         path: Some(Path::Paravirtual),
         vf: None,
         packets: order,
+        latency_us: None,
         trouble: None,
     }
 }

@@ -84,6 +84,7 @@ fn report(n: u64) -> Report {
         path: Some(Way::Paravirtual),
         vf: None,
         packets: n,
+        latency_us: None,
         trouble: None,
     }
 }

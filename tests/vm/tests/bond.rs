@@ -20,6 +20,7 @@ fn report() -> Report {
         path: None,
         vf: None,
         packets: 0,
+        latency_us: None,
         trouble: None,
     }
 }

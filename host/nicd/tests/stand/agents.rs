@@ -92,6 +92,7 @@ impl Shared {
             path: Some(if wants_vf && has_vf { Path::Vf } else { Path::Paravirtual }),
             vf: has_vf.then(|| "eth1".into()),
             packets: self.sent.fetch_add(1, Ordering::SeqCst),
+            latency_us: None,
             trouble: None,
         };
         let agent = Agent { id: AgentId(self.first_id + n as u64), report: Some(report) };

@@ -25,6 +25,8 @@ pub struct Guest {
     pub reconnects_ms: u64,
     /// Packets a second in truth, and so many times as many in its claim.
     pub rate: u64,
+    /// What its agent measures by the paravirtual NIC and by a VF, µs.
+    pub latency_us: Option<[u32; 2]>,
     pub lie: u64,
     pub mac: String,
     /// Each of its reports names another MAC address than the one before.
@@ -76,6 +78,7 @@ impl Guest {
             lazy: false,
             reconnects_ms: 0,
             rate: 1000,
+            latency_us: None,
             lie: 1,
             mac,
             flips_mac: false,
@@ -122,6 +125,7 @@ impl Guest {
             path: Some(self.path),
             vf: self.plugged.first().map(|_| "enp1s0".into()),
             packets: self.claimed,
+            latency_us: self.latency_us.map(|us| us[usize::from(self.path == Path::Vf)]),
             trouble: None,
         }
     }

@@ -188,6 +188,7 @@ mod tests {
             path: None,
             vf: None,
             packets: n,
+            latency_us: None,
             trouble: None,
         }
     }
