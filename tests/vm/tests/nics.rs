@@ -231,3 +231,24 @@ fn a_vf_goes_from_vm_to_vm_and_no_packet_is_lost() {
     until_holds(&stand, &first);
     assert!(first.pinger.answers());
 }
+
+#[test]
+fn a_guest_in_a_bridge_competes_as_long_as_it_runs() {
+    if !inside("nics::a_guest_in_a_bridge_competes_as_long_as_it_runs") {
+        return;
+    }
+    network(0);
+    let stand = Stand::with(&["--nics"]);
+    json(&stand, &["nics", "pool", "add", "cards", "--emulated", "1"]);
+    json(&stand, &["nics", "set", "cards", "activity", "--interval", "1s", "--tenure", "1s"]);
+    let (rc, said) = vfun(&stand, &["guest", "--bridge", "br7", "--", "true"]);
+    assert!(rc != 0 && said.contains("no bridge 'br7'"), "{said}");
+    let script = "while grep -q eth0 /sys/class/net/bond0/bonding/active_slave; do sleep 0.1; done; \
+         ping -c 3 -w 30 10.9.0.1 && cat /sys/class/net/bond0/bonding/active_slave";
+    let words = ["guest", "--client", "vm7", "--bridge", "br0", "--address", "10.9.0.17/24"];
+    let more = ["--pool", "cards", "--timeout", "180", "--", script];
+    let (rc, said) = vfun(&stand, &[&words[..], &more[..]].concat());
+    assert!(rc == 0 && said.contains("3 packets received"), "{rc}: {said}\n{}", stand.log());
+    let vms = json(&stand, &["nics", "list"])["vms"].clone();
+    assert_eq!(vms.as_array().map(Vec::len), Some(0), "it has gone: {vms}");
+}
