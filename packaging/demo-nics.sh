@@ -16,8 +16,8 @@ mkdir -p "$out"
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 show() { printf '$ %s\n' "${*/#$bin\//}"; "$@"; }
 
-say "11. One VF of a network card, and three guests that want it in turn"
 if [ "${1-}" != --inside ]; then
+    say "11. One VF of a network card, and three guests that want it in turn"
     why=
     [ "$(id -u)" = 0 ] || why="bridges and taps need root"
     [ -e /dev/net/tun ] || why="there is no /dev/net/tun"
@@ -26,8 +26,11 @@ if [ "${1-}" != --inside ]; then
         echo "This act is left out: $why."
         exit 0
     fi
+    # Built where there is a network to fetch what that needs.
+    module=$(packaging/kmod.sh)
     # /sys shows the interfaces of the namespace in which it was mounted.
-    exec unshare --net --mount sh -c 'mount -t sysfs sysfs /sys && exec "$0" --inside' "$PWD/packaging/demo-nics.sh"
+    exec unshare --net --mount sh -c 'mount -t sysfs sysfs /sys && exec "$0" --inside "$1"' \
+        "$PWD/packaging/demo-nics.sh" "$module"
 fi
 
 # Seconds that each guest sends much, and in which the VF must come to it.
@@ -37,8 +40,10 @@ export VFUN_ROOT=$root
 manager=
 guests=()
 finish() {
-    for pid in ${guests[@]+"${guests[@]}"}; do kill "$pid" 2>/dev/null || true; done
-    wait ${guests[@]+"${guests[@]}"} 2>/dev/null || true
+    if [ ${#guests[@]} != 0 ]; then
+        kill "${guests[@]}" 2>/dev/null || true
+        wait "${guests[@]}" 2>/dev/null || true
+    fi
     [ -n "$manager" ] && kill "$manager" 2>/dev/null && wait "$manager" 2>/dev/null
     rm -rf "$root"
 }
@@ -63,7 +68,7 @@ done
 show "$bin/vfun" nics pool add cards --emulated 1
 show "$bin/vfun" nics set cards activity --interval 1s --tenure 3s
 
-module=$(packaging/kmod.sh)
+module=$2
 # The guests' clocks are the host's: each one knows when its turn is.
 begin=$(($(date +%s) + ${BOOT:-60}))
 for n in 1 2 3; do
