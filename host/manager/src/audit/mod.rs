@@ -25,6 +25,9 @@ use store::Store;
 const WAITING_MAX: usize = 1024;
 /// Rows written at once.
 const BATCH: usize = 256;
+/// How long a reader waits for the rows before its question: a disk that works writes a
+/// batch in a few ms, and one that hangs must not hold up the manager.
+const READ_WAIT: Duration = Duration::from_millis(200);
 /// How long the manager waits for the last rows when it ends.
 const LAST_ROWS: Duration = Duration::from_secs(2);
 
@@ -67,6 +70,8 @@ enum Message {
     Row(Row),
     /// Something was left out: say so after a while.
     LeftOut,
+    /// Dropped when all rows before it are written.
+    Written(SyncSender<()>),
 }
 
 fn now_ms() -> i64 {
@@ -173,8 +178,13 @@ impl Audit {
         }
     }
 
-    /// Rows, newest first; with [`Query::after`] oldest first.
+    /// Rows, newest first; with [`Query::after`] oldest first. What was done before is among
+    /// them, unless the disk is slow.
     pub fn read(&mut self, query: &Query) -> Result<Vec<Row>, String> {
+        let (written, wait) = sync_channel(1);
+        if self.to.as_ref().is_some_and(|to| to.try_send(Message::Written(written)).is_ok()) {
+            let _ = wait.recv_timeout(READ_WAIT);
+        }
         let cannot = |e: rusqlite::Error| format!("the audit log {}: {e}", self.path.display());
         let store = match self.reader.take() {
             Some(s) => s,
@@ -211,10 +221,11 @@ impl AuditWriter {
                 true => from.recv_timeout(Duration::from_millis(pace::SUMMARY_MS as u64)),
             };
             let over = matches!(first, Err(RecvTimeoutError::Disconnected));
-            let mut rows = vec![];
+            let (mut rows, mut waiting) = (vec![], vec![]);
             let mut take = |m: Message| match m {
                 Message::Row(row) => rows.push(row),
                 Message::LeftOut => left_out = true,
+                Message::Written(to) => waiting.push(to),
             };
             if let Ok(m) = first {
                 take(m);
@@ -234,6 +245,7 @@ impl AuditWriter {
                 }));
             }
             self.write(rows);
+            drop(waiting);
             if over {
                 return;
             }

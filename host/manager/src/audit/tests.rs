@@ -85,3 +85,15 @@ fn a_broken_database_holds_up_nobody_and_what_is_missing_is_counted() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+#[test]
+fn what_was_done_is_read_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut a = Audit::open(&dir.path().join("audit.db")).unwrap();
+    for n in 0..20 {
+        let what = format!("client add vm{n}");
+        a.did(&Who::default(), what.clone(), "", Ok(()));
+        let rows = a.read(&Query { limit: 1, ..Query::default() }).unwrap();
+        assert_eq!(rows.first().map(|r| &r.what), Some(&what));
+    }
+}
