@@ -51,7 +51,8 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 ip link set lo up
-ip link add br0 type bridge
+# With an address of its own: else it changes when a port comes that has a lower one.
+ip link add br0 address 02:00:00:09:00:01 type bridge
 ip addr add 10.9.0.1/24 dev br0
 ip link set br0 up
 for tables in iptables ip6tables arptables; do

@@ -39,8 +39,11 @@ impl Bonded {
         let dir = tempfile::tempdir().map_err(|e| fail::file(&std::env::temp_dir(), "used", &e))?;
         let (tap, mac) = names(client);
         let qmp = dir.path().join("qmp");
-        let up =
-            script(dir.path(), "up", &format!("exec ip link set \"$1\" master {bridge} up\n"))?;
+        // A bridge without a fixed address takes the lowest of its ports': not this one's,
+        // which comes and goes.
+        let high = mac.replacen("52:54:00", "fe:ff:fe", 1);
+        let up = format!("exec ip link set \"$1\" address {high} master {bridge} up\n");
+        let up = script(dir.path(), "up", &up)?;
         let start = script(dir.path(), "start", &bond(address))?;
         config.files.push((agent, "/usr/bin/vfun-agent".into()));
         config.files.push((start, "/etc/vfun-start".into()));

@@ -61,7 +61,9 @@ fn socket(stand: &Stand, name: &str) -> std::path::PathBuf {
     stand.root().join(format!("{name}.qmp"))
 }
 
-/// A bridge with an address of the host's, and a tap for each VM.
+/// A bridge with an address of the host's, and a tap for each VM. As libvirt does it, the
+/// bridge has the lowest MAC address of its ports, and taps have high ones: a port with a
+/// lower one would change the bridge's, and all VMs would send to the old one.
 fn network(vms: u8) {
     // Where the kernel has it, iptables of the host would hold for the bridge: a filter.
     for tables in ["iptables", "ip6tables", "arptables"] {
@@ -75,7 +77,7 @@ fn network(vms: u8) {
     ip("link set br0 up");
     for n in 0..vms {
         ip(&format!("tuntap add pv{n} mode tap"));
-        ip(&format!("link set pv{n} master br0 up"));
+        ip(&format!("link set pv{n} address fe:54:00:09:00:{n:02x} master br0 up"));
     }
 }
 

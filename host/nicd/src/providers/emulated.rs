@@ -29,12 +29,21 @@ pub fn tap_name(vf: &VfId) -> String {
     if name.len() <= NAME_BYTES {
         return name;
     }
-    // FNV-1a: the same name each time, and another for another VF.
-    let hash = vf
-        .0
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    format!("{TAP_PREFIX}{:012x}", hash >> 16)
+    format!("{TAP_PREFIX}{:012x}", hash(&vf.0) >> 16)
+}
+
+/// FNV-1a: the same number each time, and another for another name.
+fn hash(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The tap's own MAC address on the host. A bridge without a fixed address takes the lowest of
+/// its ports': one that came and went with a VF would change it, and all VMs would send to the
+/// old address until they ask anew. So it is higher than those that other programs give.
+fn tap_mac(tap: &str) -> String {
+    let [a, b, c, ..] = hash(tap).to_le_bytes();
+    format!("fe:ff:ff:{a:02x}:{b:02x}:{c:02x}")
 }
 
 fn ip(words: &[&str]) -> Result<(), String> {
@@ -69,8 +78,10 @@ impl Emulated {
 /// one is killed in between.
 fn make(tap: &Netdev, user: u32) -> Result<(), String> {
     let name = tap.name();
-    let lines =
-        format!("tuntap add dev {name} mode tap user {user}\nlink set dev {name} alias {MARK}\n");
+    let mac = tap_mac(name);
+    let lines = format!(
+        "tuntap add dev {name} mode tap user {user}\nlink set dev {name} alias {MARK} address {mac}\n"
+    );
     child::must("ip", &["-batch", "-"], &lines, IP_TIME).map(drop)
 }
 
