@@ -57,7 +57,8 @@ class Work:
 # both processors, so they share one lane; they yield to the stages (SCHED_IDLE).
 BUILDS = "builds"
 BACKGROUND = [
-    Work("guest-kernel", "packaging/guest-kernel.sh && packaging/kmod.sh", VM, after="setup"),
+    Work("guest-kernel", "packaging/guest-kernel.sh && packaging/kmod.sh", VM, after="setup", lane="kernels"),
+    Work("igb", "tests/igb.sh --fetch", VM, after="setup", lane="kernels"),
     Work("debian-base", "packaging/debian-guest.sh --base", VM, after="setup"),
     Work("systemd-base", "packaging/systemd-guest.sh --base", VM, after="setup", full=True),
     Work("python-tools", "packaging/python.sh --tools", LOCAL, after="setup"),
@@ -90,6 +91,8 @@ STAGES = [
           needs=("guest-vfun", "static-lib")),
     Stage("guests", "real guests", "tests/built.py run vfun-tests-vm", VM,
           needs=("guest-kernel", "debian-base", "guest-vfun")),
+    Stage("igb", "a VF with a card's own driver goes from VM to VM", "tests/igb.sh", VM,
+          needs=("guest-kernel", "igb")),
     Stage("attackers", "attackers' guests",
           "tests/built.py run vfun-tests-hostile/guests -- --test-threads 1", VM, needs=("guest-kernel",)),
     Stage("kmod", "kernel module: all warnings, sparse", "packaging/kmod.sh --check", VM, needs=("guest-kernel",)),
