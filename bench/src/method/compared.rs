@@ -203,6 +203,23 @@ mod tests {
         assert_eq!(even.between_runs(0.5), even);
         let few = Compared::of(&pairs(&TEN[..3], 0));
         assert_eq!(few.between_runs(0.5), few);
+        // A ratio below 1 is as uncertain as one above it.
+        let fast = Compared { ratio: Some(0.9), low: Some(0.89), high: Some(0.91), ..all };
+        let wider = fast.between_runs(0.5);
+        assert!(close(wider.low, 0.84) && close(wider.high, 0.96), "{wider:?}");
+    }
+
+    #[test]
+    fn both_sides_must_be_close() {
+        let of = |low, high| Compared {
+            ratio: Some(1.0),
+            low: Some(low),
+            high: Some(high),
+            ..Compared::default()
+        };
+        assert_eq!(of(0.995, 1.005).known_within(0.01), Some(1.0));
+        assert_eq!(of(0.95, 1.005).known_within(0.01), None);
+        assert_eq!(of(0.995, 1.05).known_within(0.01), None);
     }
 
     #[test]

@@ -248,6 +248,7 @@ fn a_guest_in_a_bridge_competes_as_long_as_it_runs() {
     }
     network(0);
     let stand = Stand::with(&["--nics"]);
+    stand.until("vfun-nics answers", |s| vfun(s, &["nics", "list"]).0 == 0);
     json(&stand, &["nics", "pool", "add", "cards", "--emulated", "1"]);
     json(&stand, &["nics", "set", "cards", "activity", "--interval", "1s", "--tenure", "1s"]);
     let (rc, said) = vfun(&stand, &["guest", "--bridge", "br7", "--", "true"]);
@@ -258,6 +259,7 @@ fn a_guest_in_a_bridge_competes_as_long_as_it_runs() {
     let more = ["--pool", "cards", "--timeout", "180", "--", script];
     let (rc, said) = vfun(&stand, &[&words[..], &more[..]].concat());
     assert!(rc == 0 && said.contains("3 packets received"), "{rc}: {said}\n{}", stand.log());
-    let vms = json(&stand, &["nics", "list"])["vms"].clone();
-    assert_eq!(vms.as_array().map(Vec::len), Some(0), "it has gone: {vms}");
+    // Once its QEMU is known to have ended.
+    let gone = |s: &Stand| json(s, &["nics", "list"])["vms"].as_array().is_some_and(Vec::is_empty);
+    stand.until("the VM is gone", gone);
 }
