@@ -19,6 +19,9 @@ const CONTROL: Duration = Duration::from_secs(3);
 /// loses some by itself; a hand-over that is wrong loses some in every round.
 const ROUNDS: usize = 4;
 
+/// The address of the first tap, the lowest of the bridge's ports.
+const BRIDGE_MAC: &str = "fe:54:00:09:00:00";
+
 /// The bond, as the guest's own network configuration would make it at its start.
 const BOND: &str = "echo active-backup > /sys/class/net/bond0/bonding/mode && \
      ip link set eth0 down && echo +eth0 > /sys/class/net/bond0/bonding/slaves && \
@@ -145,7 +148,13 @@ fn hand_over(stand: &Stand, from: &Vm, to: &Vm) -> [Count; 2] {
             std::thread::sleep(Duration::from_millis(500));
         })
     });
+    // VMs that asked for the host's address in the meantime would send to a wrong one.
+    assert_eq!(bridge_address(), BRIDGE_MAC, "the bridge took the address of the VF's tap");
     [lost_from, lost_to]
+}
+
+fn bridge_address() -> String {
+    std::fs::read_to_string("/sys/class/net/br0/address").unwrap().trim().to_owned()
 }
 
 fn control(vms: &[Vm; 2]) -> [Count; 2] {
