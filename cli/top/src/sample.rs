@@ -110,6 +110,7 @@ pub mod tests {
             resident_bytes: 8 << 20,
             tcp: None,
             metrics: None,
+            nics: false,
             policy_unreadable: None,
             service_program: "/s".into(),
             troubles: vec![],

@@ -39,6 +39,23 @@ fn the_busiest_vm_gets_the_vf_after_its_holders_tenure() {
 }
 
 #[test]
+fn the_view_counts_moves_and_says_who_waits() {
+    let mut w = world(2, 1);
+    let view = |w: &World, n| w.nics.view_vm(w.now, &vm_name(n)).unwrap();
+    let first = usize::from(w.holds(1));
+    let (holder, other) = (view(&w, first), view(&w, 1 - first));
+    assert_eq!((holder.moves, holder.waits, holder.has_agent), (1, false, true));
+    assert_eq!((other.moves, other.waits, other.has_agent), (0, true, true));
+    w.guest(1 - first).rate = 10_000;
+    w.run(90_000, 100);
+    let (before, now) = (view(&w, first), view(&w, 1 - first));
+    assert_eq!((before.moves, before.failed, now.moves, now.failed), (1, 0, 1, 0));
+    w.declare(first, |vm| vm.rule = Rule::Banned);
+    w.run(5_000, 100);
+    assert!(!view(&w, first).waits, "it is banned, and does not wait");
+}
+
+#[test]
 fn no_vf_moves_twice_within_a_tenure_and_equal_vms_do_not_flap() {
     let mut w = world(4, 1);
     for step in 0..200u64 {
@@ -187,7 +204,8 @@ fn a_vm_may_lose_its_agent_for_a_moment_and_not_for_long() {
     w.tell_agent(&vm_name(0));
     w.run(45_000, 100);
     assert_eq!(w.state(0), "free");
-    assert_eq!(w.nics.view_vm(w.now, &vm_name(0)).unwrap().abrupt, 1);
+    let view = w.nics.view_vm(w.now, &vm_name(0)).unwrap();
+    assert_eq!((view.abrupt, view.failed), (1, 1));
 }
 
 #[test]
