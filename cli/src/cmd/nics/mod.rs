@@ -1,7 +1,7 @@
 //! `vfun nics`.
 
 mod add;
-mod ask;
+pub mod ask;
 mod migrate;
 mod orders;
 mod pool;
