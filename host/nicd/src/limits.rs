@@ -76,6 +76,8 @@ pub const LIST_VFS: Duration = Duration::from_secs(5);
 pub const COUNT: Duration = Duration::from_secs(1);
 /// How often the filters of the VMs' ports are looked at: they change when people change them.
 pub const LOOK_AT_FILTERS: Duration = Duration::from_secs(10);
+/// Interfaces that stand on each other: the kernel allows 8.
+pub const STACKED_MAX: u32 = 8;
 /// Longest sentence about trouble that is passed on, bytes.
 pub const SENTENCE_BYTES: usize = 500;
 /// Lines of one kind in the log a minute: those about VMs, which guests and QEMU can cause; those

@@ -5,7 +5,7 @@ mod sriov;
 mod worker;
 
 pub use emulated::{Emulated, TAP_PREFIX, tap_name};
-pub use sriov::Sriov;
+pub use sriov::{LOAD_VFIO, Sriov};
 pub use worker::{ProviderJob, ProviderWorker};
 
 use crate::places::Places;
