@@ -123,7 +123,12 @@ pub mod tests {
             trouble: None,
         };
         let pool = PoolView { name: "p".into(), declared: None, vfs: vec![vf] };
-        let found = rows(&NicsView { pools: vec![pool], vms: vec![], stray: vec![] });
+        let found = rows(&NicsView {
+            pools: vec![pool],
+            vms: vec![],
+            stray: vec![],
+            manifest_troubles: vec![],
+        });
         assert_eq!((found.len(), found[0].packets_per_s), (1, None));
     }
 }

@@ -28,8 +28,6 @@ pub const VMS_MAX: usize = 1024;
 pub const POOLS_MAX: usize = 64;
 /// VFs of an emulated pool: they are for tests.
 pub const EMULATED_MAX: u16 = 64;
-/// Longest text in a declaration, bytes (a path, a model, a domain): a path's limit.
-pub const TEXT_BYTES: usize = 4096;
 /// Largest file that is read, bytes: notes and declarations of all VMs have 1 MB.
 pub const FILE_BYTES: u64 = 16 << 20;
 

@@ -14,15 +14,6 @@ impl Netdev {
         Netdev { folder: sys.join("class/net").join(name), name: name.to_owned() }
     }
 
-    /// Whether it is a name that the kernel gives to interfaces.
-    pub fn is_name(name: &str) -> bool {
-        let fits = |c: char| c.is_ascii_graphic() && !"/:%\\'\"".contains(c);
-        (1..16).contains(&name.len())
-            && ![".", ".."].contains(&name)
-            && !name.starts_with('-')
-            && name.chars().all(fits)
-    }
-
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -58,3 +58,9 @@ pub const FILTERS_MAX: usize = 16;
 pub const SENTENCE_BYTES: usize = 240;
 /// VFs that a hypervisor may name in one VM.
 pub const PLUGGED_MAX: usize = 64;
+/// Longest name of a bus in QEMU, bytes: people choose them, and write a few letters.
+pub const BUS_BYTES: usize = 128;
+/// Longest name of a domain of libvirt, bytes: its file's name has 255.
+pub const DOMAIN_BYTES: usize = 256;
+/// Longest path of a UNIX socket, bytes: the kernel takes no longer one.
+pub const SOCKET_BYTES: usize = 107;

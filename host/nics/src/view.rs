@@ -10,12 +10,23 @@ use vfun_bond::{Mode, Path};
 use vfun_leases::Reason;
 
 /// All of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct View {
     pub pools: Vec<PoolView>,
     pub vms: Vec<VmView>,
     /// VFs that are noted and that no pool has listed.
     pub stray: Vec<VfView>,
+    /// What clients' manifests say and what is not done.
+    #[serde(default)]
+    pub manifest_troubles: Vec<ManifestTrouble>,
+}
+
+/// What a client's manifest says of a VM, and what is not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestTrouble {
+    pub vm: VmName,
+    /// Why it is not done and what to do, in a sentence.
+    pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +103,7 @@ impl Nics {
             pools: pools.collect(),
             vms: self.vms.keys().filter_map(|name| self.view_vm(now_ms, name)).collect(),
             stray: self.vf_views(now_ms, None),
+            manifest_troubles: vec![],
         }
     }
 

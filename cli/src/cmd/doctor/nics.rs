@@ -36,6 +36,11 @@ pub fn look(status: &Status) -> Vec<Check> {
     match Allocator::at(&status.root).view() {
         Ok(view) => {
             checks.push(summary(&view));
+            checks.extend(
+                view.manifest_troubles
+                    .iter()
+                    .map(|t| Check::missing(&format!("VM {}", t.vm), t.why.clone())),
+            );
             checks.extend(of_view(&view, Path::new("/sys"), Path::new("/proc")));
         }
         Err(e) => {
@@ -311,7 +316,7 @@ mod tests {
             failed: 0,
             back_off_ms: 0,
         };
-        View { pools: vec![pool], vms: vec![vm], stray: vec![] }
+        View { pools: vec![pool], vms: vec![vm], stray: vec![], manifest_troubles: vec![] }
     }
 
     #[test]

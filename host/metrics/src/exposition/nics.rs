@@ -174,7 +174,7 @@ mod tests {
         let pool = PoolView { name: "cards".into(), declared: None, vfs };
         let other = PoolView { name: "other".into(), declared: None, vfs: vec![] };
         let vms = vec![vm("one", Some("a")), vm("two", None)];
-        let view = View { pools: vec![pool, other], vms, stray: vec![] };
+        let view = View { pools: vec![pool, other], vms, stray: vec![], manifest_troubles: vec![] };
         let text = text(NicsSeen::All(Arc::new(view)));
         for line in [
             "nics_up 1.0",

@@ -4,7 +4,7 @@ mod emulated;
 mod sriov;
 mod worker;
 
-pub use emulated::{Emulated, TAP_PREFIX, tap_name};
+pub use emulated::{Emulated, tap_name};
 pub use sriov::{LOAD_VFIO, Sriov};
 pub use worker::{ProviderJob, ProviderWorker};
 
