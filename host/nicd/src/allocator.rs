@@ -105,7 +105,7 @@ pub fn run(settings: Settings) -> Result<(), String> {
         hearing: hearing.clone(),
         relay,
         ports,
-        orders: Orders::new(unix_s()),
+        orders: Orders::new(unix_ms() / 1000),
         hands: BTreeMap::new(),
         next_worker: WorkerId(0),
         pools: BTreeMap::new(),
@@ -122,9 +122,9 @@ pub fn run(settings: Settings) -> Result<(), String> {
     allocator.run(&heard, until_stdin_closes)
 }
 
-fn unix_s() -> u64 {
+fn unix_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(1, |d| d.as_secs())
+    since.map_or(1000, |d| d.as_millis() as u64)
 }
 
 impl Allocator {

@@ -183,6 +183,8 @@ impl Nics {
         for (id, member) in &mut contest.members {
             let calls = member.traffic.take(ms, held.get(id).copied()).saturating_add(idle);
             contest.engine.sample(*id, Sample { calls, ..Sample::default() });
+            let per_s = member.traffic.per_s;
+            self.history.sent(now, pool, member.vm.clone(), per_s);
         }
     }
 

@@ -253,7 +253,9 @@ fn what_manifests_declare_is_passed_on_whatever_is_started_anew() {
         format!("name = \"web\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n{nics}")
     };
     let nics = |tap: &str| {
-        format!("[nics]\npool = \"cards\"\nbridge = \"br0\"\ntap = \"{tap}\"\nmac = \"02:00:00:00:00:01\"\nexternal = true\n")
+        format!(
+            "[nics]\npool = \"cards\"\nbridge = \"br0\"\ntap = \"{tap}\"\nmac = \"02:00:00:00:00:01\"\nexternal = true\n"
+        )
     };
     let tap = |s: &Stand| -> Value {
         let all = lines(&s.root().join("heard"));
@@ -262,7 +264,7 @@ fn what_manifests_declare_is_passed_on_whatever_is_started_anew() {
     };
     stand.add_client(&client(&nics("t1"))).unwrap();
     stand.until("it is passed on", |s| tap(s) == "t1");
-    let e = stand.add_client(&client(&nics("a/b"))).unwrap_err();
+    let e = stand.add_client(&client(&nics("a/b"))).unwrap_err().to_string();
     assert!(e.contains("nics: tap") && e.contains(":7"), "{e}");
     stand.add_client(&client(&nics("t2"))).unwrap();
     stand.until("the change is passed on", |s| tap(s) == "t2");
@@ -278,9 +280,6 @@ fn what_manifests_declare_is_passed_on_whatever_is_started_anew() {
     let (client_name, vm) = ("web".to_owned(), "b".to_owned());
     let more = Ask::AddVm { client: client_name, vm, window: None, transport: None };
     assert!(matches!(stand.ask(&more), Reply::ClientAdded(_)));
-    stand.until("the other VM is told", |s| {
-        lines(&s.root().join("heard")).iter().any(|line| *line == "began") && tap(s) == "t2"
-    });
     stand.add_client(&client("")).unwrap();
     stand.until("the lines are gone", |s| tap(s).is_null());
 }

@@ -1,6 +1,6 @@
 //! Answers to what people and programs ask.
 
-use super::{Allocator, now_ms};
+use super::{Allocator, now_ms, unix_ms};
 use crate::ask::{Answer, Ask};
 use crate::child::short;
 use crate::declarations::{DeclaredBy, percents};
@@ -31,6 +31,7 @@ impl Allocator {
                 let manifest_troubles = self.manifests.troubles();
                 return Ok(Answer::View(View { manifest_troubles, ..self.nics.view(now_ms()) }));
             }
+            Ask::History { pool } => return Ok(self.history(pool.as_deref())),
             Ask::Orders => return Ok(Answer::Orders { orders: self.orders.list() }),
             Ask::Taps => {
                 let vms = self.declared.vms.iter();
@@ -70,6 +71,17 @@ impl Allocator {
             Ok(sentence) => Answer::Done { sentence },
             Err(sentence) => Answer::Refused { sentence },
         })
+    }
+
+    fn history(&mut self, pool: Option<&str>) -> Answer {
+        if let Some(name) = pool
+            && let Err(sentence) = self.declared.pool(name)
+        {
+            return Answer::Refused { sentence };
+        }
+        let now = now_ms();
+        let ahead = unix_ms().cast_signed().saturating_sub(now.cast_signed());
+        Answer::History(self.nics.history(now, pool).ahead(ahead))
     }
 
     /// Keeps what is declared from now on; a change that cannot be kept is not made.

@@ -155,6 +155,7 @@ impl Nics {
         match pending {
             Pending::Remove => {
                 self.vms.remove(name);
+                self.history.forget_rates(name);
                 self.migration_ended(name);
             }
             Pending::Declare(declared) => {
