@@ -57,6 +57,16 @@ pub enum Command {
         /// The folder, which is there.
         folder: PathBuf,
     },
+    /// Draws the history of network VFs, in JSON on standard input: `vfun nics chart`.
+    #[command(hide = true)]
+    NicsChart {
+        /// The pool.
+        #[arg(long)]
+        pool: String,
+        /// The file, .svg or .png.
+        #[arg(long)]
+        output: PathBuf,
+    },
     /// Measures one thing for the host that booted this guest.
     #[command(hide = true)]
     Inside {

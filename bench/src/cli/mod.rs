@@ -8,6 +8,7 @@ mod output;
 pub use args::{Args, Command};
 
 use crate::error::Doing;
+use crate::report::chart;
 use crate::{BenchError, Result};
 use clap::{CommandFactory, Parser};
 use std::path::Path;
@@ -39,6 +40,13 @@ fn manual(folder: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn nics_chart(pool: &str, output: &Path) -> Result<ExitCode> {
+    let wrong = |e| BenchError::Options(format!("what is to be drawn is no history: {e}"));
+    let history = serde_json::from_reader(std::io::stdin()).map_err(wrong)?;
+    chart::nics(pool, &history, output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs what was asked for. Tables go to stdout, progress to stderr. The exit status is
 /// 1 if a domain that was named could not be measured, and 0 whatever the figures are.
 ///
@@ -60,6 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Leases(args) => experiments::leases(&args),
         Command::All(args) => experiments::all(&args),
         Command::Man { folder } => manual(&folder),
+        Command::NicsChart { pool, output } => nics_chart(&pool, &output),
         Command::Inside { job } => inside::run(&job),
     }
 }

@@ -12,6 +12,9 @@ IN-FLIGHT counts the calls that are posted and not answered, just now. \
 P50 and P99 are of the calls sampled between two looks, in the service. BUSY, SPIN and SLEEP are the \
 service's shares of the time. A service that does not measure shows -.
 
+While the manager lends network VFs (vfund --nics), the rows below show each VF, its state, the VM that has it, \
+and that VM's packets a second.
+
 For scripts: vfun top --once (text) or --json (one object; with --count, one a line).";
 
 /// Show live who calls what, how often, how fast, and how services wait.
@@ -30,7 +33,7 @@ pub struct Args {
     /// Sort rows by this column.
     #[arg(short, long, value_name = "KEY", value_enum, default_value_t = Key::Calls)]
     pub sort: Key,
-    /// Only what has this in its client, app, function or transport.
+    /// Only what has this in its client, app, function or transport; of network VFs, in pool, VF or VM.
     #[arg(short, long, value_name = "TEXT", default_value = "")]
     pub filter: String,
 }

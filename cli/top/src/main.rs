@@ -3,14 +3,15 @@
 
 #![forbid(unsafe_code)]
 
+mod lent;
 mod sample;
 mod screen;
 mod view;
 
 use sample::{Sample, Sampler};
 use std::process::ExitCode;
-use vfun_cli::admin::Admin;
 use vfun_cli::args::Command;
+use vfun_cli::cmd::nics::ask::Allocator;
 use vfun_cli::cmd::top::Args;
 use vfun_cli::fail::Result;
 use vfun_cli::out::{self, Output};
@@ -19,15 +20,15 @@ use view::View;
 fn main() -> ExitCode {
     vfun_cli::run_alone("top", |cli| match &cli.command {
         Command::Top(args) => {
-            Some(run(cli.admin(), cli.output(), args).map(|()| ExitCode::SUCCESS))
+            let sampler = Sampler::new(cli.admin(), Allocator::at(cli.host().root()));
+            Some(run(sampler, cli.output(), args).map(|()| ExitCode::SUCCESS))
         }
         _ => None,
     })
 }
 
 /// Shows samples until it is told to end.
-fn run(admin: Admin, output: Output, args: &Args) -> Result<()> {
-    let mut sampler = Sampler::new(admin);
+fn run(mut sampler: Sampler, output: Output, args: &Args) -> Result<()> {
     let mut view = View::new(args.sort, &args.filter, args.interval);
     if !args.once && args.count.is_none() && !output.is_json() {
         return screen::run(&mut sampler, &mut view);
@@ -56,5 +57,7 @@ fn text(view: &View, sample: &Sample) -> String {
     for grant in view.rows(sample) {
         table.row(view::cells(grant));
     }
-    format!("{}\n{}", view::headline(sample), table.render())
+    let lent = sample.network_vfs.as_ref().map(|vfs| vfs.table(&view.filter)).unwrap_or_default();
+    let gap = if lent.is_empty() { "" } else { "\n" };
+    format!("{}\n{}{gap}{lent}", view::headline(sample), table.render())
 }

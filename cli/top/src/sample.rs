@@ -1,11 +1,13 @@
 //! A look at everything, and what happened since the one before.
 
+use crate::lent::NetworkVfs;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use vfun_admin::counters::{Counters, Rates};
 use vfun_admin::{GrantRow, Status};
 use vfun_cli::admin::Admin;
+use vfun_cli::cmd::nics::ask::Allocator;
 use vfun_cli::fail::Result;
 
 /// A grant and what it did since the look before.
@@ -28,17 +30,20 @@ pub struct Sample {
     pub total: Rates,
     /// Ordered by handle.
     pub grants: Vec<Grant>,
+    /// None: the manager lends none.
+    pub network_vfs: Option<NetworkVfs>,
 }
 
 /// Takes samples, and remembers the last one for rates.
 pub struct Sampler {
     admin: Admin,
+    allocator: Allocator,
     before: Option<(Instant, HashMap<String, Counters>)>,
 }
 
 impl Sampler {
-    pub fn new(admin: Admin) -> Self {
-        Sampler { admin, before: None }
+    pub fn new(admin: Admin, allocator: Allocator) -> Self {
+        Sampler { admin, allocator, before: None }
     }
 
     /// Asks the manager, and takes a sample.
@@ -46,7 +51,9 @@ impl Sampler {
         let manager = self.admin.status()?;
         let rows = self.admin.grants()?;
         let now = Instant::now();
-        let (sample, counters) = compare(manager, rows, self.before.as_ref(), now);
+        let lent = manager.nics.then(|| NetworkVfs::look(&self.allocator));
+        let (mut sample, counters) = compare(manager, rows, self.before.as_ref(), now);
+        sample.network_vfs = lent;
         self.before = Some((now, counters));
         Ok(sample)
     }
@@ -85,7 +92,8 @@ fn compare(
         let shares = Rates::of(&sum, within * measured, true);
         (total.busy, total.spin, total.asleep) = (shares.busy, shares.spin, shares.asleep);
     }
-    (Sample { manager, interval_s: within.as_secs_f64(), total, grants }, counters)
+    let interval_s = within.as_secs_f64();
+    (Sample { manager, interval_s, total, grants, network_vfs: None }, counters)
 }
 
 #[cfg(test)]
@@ -110,6 +118,7 @@ pub mod tests {
             resident_bytes: 8 << 20,
             tcp: None,
             metrics: None,
+            nics: false,
             policy_unreadable: None,
             service_program: "/s".into(),
             troubles: vec![],

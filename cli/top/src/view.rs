@@ -190,9 +190,16 @@ impl View {
 
     /// Draws all of it.
     pub fn draw(&self, frame: &mut Frame, sample: Option<&Sample>) {
-        let [head, body, foot] =
-            Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
-                .areas(frame.area());
+        let lent = sample.and_then(|s| s.network_vfs.as_ref());
+        let lent = lent.map(|vfs| vfs.table(&self.filter)).unwrap_or_default();
+        let [head, body, vfs, foot] = Layout::vertical([
+            Constraint::Length(2),
+            Constraint::Min(1),
+            Constraint::Length(room(&lent, frame.area().height)),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        frame.render_widget(Paragraph::new(lines(&lent, vfs.height)), vfs);
         match sample {
             Some(s) => {
                 frame.render_widget(Paragraph::new(headline(s)), head);
@@ -283,6 +290,25 @@ impl View {
         }
         Line::from(spans)
     }
+}
+
+/// Lines for the table of network VFs: a third of the screen at most.
+fn room(table: &str, height: u16) -> u16 {
+    u16::try_from(table.lines().count()).unwrap_or(u16::MAX).min(height / 3)
+}
+
+/// So many lines of a table; the last one says how many there are besides.
+fn lines(table: &str, room: u16) -> Vec<Line<'_>> {
+    let (all, room) = (table.lines().count(), usize::from(room));
+    let shown = if all > room { room.saturating_sub(1) } else { all };
+    let mut lines: Vec<Line> = table.lines().take(shown).map(Line::raw).collect();
+    if let Some(head) = lines.first_mut().filter(|_| all > 1) {
+        *head = head.clone().style(Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED));
+    }
+    if all > room {
+        lines.push(Line::raw(format!("{} more: vfun nics list", all - shown)));
+    }
+    lines
 }
 
 /// What each column needs: rather none than half of one.
@@ -426,6 +452,21 @@ mod tests {
         for key in [Key::Errors, Key::P99, Key::Bytes, Key::Busy, Key::Name] {
             assert_eq!(apps(&View { sort: key, ..view() }), ["demo", "new"], "{key:?}");
         }
+    }
+
+    #[test]
+    fn network_vfs_stand_below_and_leave_room_for_grants() {
+        let mut s = sample();
+        s.network_vfs = Some(crate::lent::tests::lent());
+        let shown = drawn(&view(), Some(&s), 100, 12);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[8].starts_with("POOL"), "{shown}");
+        assert!(lines[9].contains("held") && lines[9].contains("web"), "{shown}");
+        assert!(lines[10].contains("free") && lines[11].starts_with("q end"), "{shown}");
+        let low = drawn(&view(), Some(&s), 100, 8);
+        assert!(low.contains("demo") && low.contains("2 more: vfun nics list"), "{low}");
+        let other = View { filter: "demo".into(), ..view() };
+        assert!(!drawn(&other, Some(&s), 100, 12).contains("POOL"));
     }
 
     #[test]

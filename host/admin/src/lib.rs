@@ -392,6 +392,9 @@ pub struct Status {
     /// Where Prometheus finds the metrics, if anywhere.
     #[serde(default)]
     pub metrics: Option<String>,
+    /// Whether it lends network VFs (`--nics`).
+    #[serde(default)]
+    pub nics: bool,
     /// Why nothing new is granted, if policy or tokens could not be read.
     #[serde(default)]
     pub policy_unreadable: Option<String>,

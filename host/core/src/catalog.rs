@@ -189,6 +189,8 @@ pub struct Client {
     pub credential_sha256: Option<[u8; 32]>,
     /// Users of the host that may act for it, besides root and the manager's own.
     pub uids: Vec<u32>,
+    /// How its VMs compete for network VFs, by the VM's name; those that do.
+    pub nics: BTreeMap<String, vfun_nics::declared::Vm>,
 }
 
 /// A VM of a client.

@@ -2,11 +2,13 @@
 //! refused with file, line and reason, and nothing of it is taken.
 
 mod drivers;
+mod nics;
 pub mod window;
 
 use crate::catalog::{Client, ClientKind, Function, OverTcp, Vm};
 use crate::limits::{CODE_MEANING_BYTES, CODES_MAX, VMS_PER_CLIENT};
 use drivers::{HardwareToml, OwnKeys};
+use nics::NicsToml;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -268,6 +270,7 @@ struct ClientToml {
     uids: Vec<u32>,
     #[serde(default)]
     vm: BTreeMap<Spanned<String>, VmToml>,
+    nics: Option<Spanned<NicsToml>>,
 }
 
 /// How a VM is wired. What it leaves out is as the client says.
@@ -276,6 +279,7 @@ struct ClientToml {
 struct VmToml {
     window: Option<Spanned<String>>,
     transport: Option<Spanned<String>>,
+    nics: Option<Spanned<NicsToml>>,
 }
 
 fn vm() -> Spanned<String> {
@@ -300,6 +304,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
     let (transport, window_bytes) =
         wiring(&src, kind, t.transport.as_ref(), t.window.as_ref(), t.vm.is_empty())?;
     let vms = vms(&src, &name, kind, Vm { name: name.clone(), transport, window_bytes }, &t)?;
+    let nics = nics::of_client(&src, &name, kind, &t)?;
     for f in &t.functions {
         if f.get_ref() != "*" {
             src.name(f)?;
@@ -348,6 +353,7 @@ pub fn client(file: &Path, text: &str, id: u32) -> Result<Client, ManifestError>
         tcp,
         credential_sha256,
         uids: t.uids,
+        nics,
     })
 }
 
@@ -480,6 +486,7 @@ pub fn default_host_client(id: u32) -> Client {
         tcp: OverTcp::Nobody,
         credential_sha256: None,
         uids: vec![],
+        nics: BTreeMap::new(),
     }
 }
 

@@ -69,6 +69,7 @@ fn client(id: u32, name: &str) -> Client {
         tcp: crate::catalog::OverTcp::Nobody,
         credential_sha256: None,
         uids: vec![],
+        nics: Default::default(),
     }
 }
 

@@ -1,5 +1,8 @@
 //! The metrics, as OpenMetrics text. `docs/operating.md` lists them.
 
+mod nics;
+
+use crate::nics::NicsSeen;
 use crate::source::{Look, Source};
 use crate::totals::{Key, Series, Totals};
 use prometheus_client::collector::Collector;
@@ -34,7 +37,7 @@ struct Shown(Arc<Source>);
 impl Collector for Shown {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let (look, totals) = self.0.look();
-        write(encoder, look.as_ref(), &totals)
+        write(encoder, look.as_ref(), &totals, &self.0.nics())
     }
 }
 
@@ -64,16 +67,26 @@ enum Value {
 
 type Read = fn(&Counters) -> Value;
 
-fn write(encoder: DescriptorEncoder, look: Option<&Look>, totals: &Totals) -> fmt::Result {
+fn write(
+    encoder: DescriptorEncoder,
+    look: Option<&Look>,
+    totals: &Totals,
+    seen: &NicsSeen,
+) -> fmt::Result {
     let mut w = Writer(encoder);
     w.gauge("up", "Whether the manager answers", None, f64::from(u8::from(look.is_some())))?;
     let Some(look) = look else { return Ok(()) };
     manager(&mut w, look)?;
-    let series = totals.series();
+    nics::write(&mut w, seen)?;
+    calls(&mut w, &totals.series())
+}
+
+/// What calls did.
+fn calls(w: &mut Writer, series: &BTreeMap<Key, Series>) -> fmt::Result {
     {
         let help = "Grants there are";
         let mut to = w.family("grants", help, None, MetricType::Gauge)?;
-        for (k, s) in &series {
+        for (k, s) in series {
             to.encode_family(&labels(k))?.encode_gauge(&(s.grants as f64))?;
         }
     }
@@ -99,7 +112,7 @@ fn write(encoder: DescriptorEncoder, look: Option<&Look>, totals: &Totals) -> fm
     ];
     for (name, help, unit, read) in &counters {
         let mut to = w.family(name, help, unit.as_ref(), MetricType::Counter)?;
-        for (k, s) in &series {
+        for (k, s) in series {
             let labels = labels(k);
             let none: Option<&Exemplar<NoLabelSet, f64>> = None;
             let mut to = to.encode_family(&labels)?;
@@ -109,7 +122,7 @@ fn write(encoder: DescriptorEncoder, look: Option<&Look>, totals: &Totals) -> fm
             }
         }
     }
-    service_times(&mut w, &series)
+    service_times(w, series)
 }
 
 fn labels(k: &Key) -> [(&'static str, &str); 3] {

@@ -4,7 +4,7 @@
 //! manager. It asks the manager's admin interface as `vfun` does and shows the
 //! same rows ([`vfun_admin`]).
 //!
-//! [`totals`] makes counters of grants, which come and go, into counters that
+//! [`nics`] asks `vfun-nics` what it lends. [`totals`] makes counters of grants, which come and go, into counters that
 //! only rise; [`exposition`] writes them as OpenMetrics text; [`http`] hands
 //! that out.
 
@@ -13,5 +13,6 @@
 pub mod exposition;
 pub mod http;
 pub mod limits;
+pub mod nics;
 pub mod source;
 pub mod totals;

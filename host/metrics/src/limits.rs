@@ -22,6 +22,8 @@ pub const OWN_PER_CLIENT: usize = 32;
 /// The app that stands for all beyond [`APPS_PER_CLIENT`], and the function for
 /// all beyond [`OWN_PER_CLIENT`]; nothing can have this name.
 pub const OTHER: &str = "(other)";
+/// After so long what `vfun-nics` said last is not shown any more: three looks.
+pub const NICS_OLD: Duration = Duration::from_secs(15);
 /// Between two looks while nobody asks: what a grant did after the last look
 /// before its end is not counted.
 pub const LOOK: Duration = Duration::from_secs(5);

@@ -81,6 +81,13 @@ fn main() -> ExitCode {
             std::thread::sleep(limits::LOOK);
         }
     });
+    let lent = source.clone();
+    std::thread::spawn(move || {
+        loop {
+            lent.look_at_nics();
+            std::thread::sleep(limits::LOOK);
+        }
+    });
     http::serve(&listener, move |path| match path {
         "/metrics" => match exposition::text(&source) {
             Ok(body) => Answer { status: 200, content_type: exposition::CONTENT_TYPE, body },

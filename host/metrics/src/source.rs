@@ -1,5 +1,6 @@
 //! What the manager says, at every look.
 
+use crate::nics::{NicsSeen, NicsSource};
 use crate::totals::Totals;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,7 @@ pub struct Look {
 pub struct Source {
     manager: Client,
     totals: Mutex<Totals>,
+    nics: NicsSource,
     /// Whether the last look saw it; what is the same as before is not said again.
     seen: AtomicBool,
 }
@@ -31,6 +33,7 @@ impl Source {
         Source {
             manager: Client::of_socket(socket),
             totals: Mutex::default(),
+            nics: NicsSource::new(),
             seen: AtomicBool::new(true),
         }
     }
@@ -41,6 +44,20 @@ impl Source {
             clients: self.manager.clients()?,
             grants: self.manager.grants()?,
         })
+    }
+
+    /// Looks at what is lent of network VFs. It may take long: [`Source::look`] does not wait
+    /// for it.
+    pub fn look_at_nics(&self) {
+        // That the manager does not answer is said by the other look.
+        if let Ok(status) = self.manager.status() {
+            self.nics.look(&status);
+        }
+    }
+
+    /// What was seen last of network VFs.
+    pub fn nics(&self) -> NicsSeen {
+        self.nics.seen()
     }
 
     /// Looks, and adds what was seen to the totals.

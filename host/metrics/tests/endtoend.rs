@@ -7,7 +7,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use strict::Exposition;
-use vfun_admin::{Ask, Reply};
+use vfun_admin::{Ask, Reply, VmName};
+use vfun_nicd::ask as nics;
+use vfun_nics::declared::{Hypervisor, Pool, Rule, Source, Vm};
 use vfun_tests_local::{Stand, capabilities};
 
 /// A manager that shows its metrics, and where.
@@ -72,6 +74,49 @@ fn what_calls_do_is_shown_and_only_rises() {
     let seen = get(&stand, address);
     assert_eq!(seen.value("virtfun_calls_total", &of), Some(7.0), "what is gone still counts");
     assert_eq!(seen.value("virtfun_grants", &of), Some(0.0));
+}
+
+#[test]
+fn network_vfs_are_shown_while_they_are_lent() {
+    let (stand, address) = stand();
+    let seen = get(&stand, address);
+    assert_eq!(seen.value("virtfun_nics_up", &[]), None, "it lends none");
+    drop(stand);
+
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let stand = Stand::with(&["--nics", "--metrics", &address.to_string()]);
+    let socket = vfun_nicd::ask::socket(stand.root());
+    stand.until("vfun-nics listens", |_| socket.exists());
+    let tell = |ask: &nics::Ask| match vfun_admin::line::ask(&socket, ask) {
+        Ok(nics::Answer::Done { .. }) => {}
+        other => panic!("{other:?}\n{}", stand.log()),
+    };
+    let source = Source::Emulated { vfs: 2, model: "igb".into() };
+    tell(&nics::Ask::AddPool { name: "p".into(), pool: Pool::new(source) });
+    let vm = Vm {
+        pool: "p".into(),
+        hypervisor: Hypervisor::Qmp { socket: stand.root().join("no.qmp") },
+        mac: "02:00:00:00:00:01".into(),
+        bridge: "no-bridge".into(),
+        tap: "no-tap".into(),
+        bus: None,
+        vlan: None,
+        rate_mbit: None,
+        rule: Rule::None,
+        reserve_percent: 0,
+        cap_percent: 100,
+        bypass_filters: false,
+    };
+    tell(&nics::Ask::AddVm { name: VmName::new("web", "one"), vm });
+    stand.until("the VFs are shown", |s| {
+        get(s, address).value("virtfun_nics_vfs", &[("pool", "p")]) == Some(2.0)
+    });
+    let seen = get(&stand, address);
+    assert_eq!(seen.value("virtfun_nics_up", &[]), Some(1.0));
+    let of = [("client", "web"), ("vm", "one"), ("pool", "p")];
+    for name in ["holds_vf", "packet_rate", "agent", "moves_total", "failed_moves_total"] {
+        assert_eq!(seen.value(&format!("virtfun_nics_vm_{name}"), &of), Some(0.0), "{name}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! done goes to the threads. It never waits for a program, a VM or a card.
 
 mod answers;
+mod manifests;
 mod work;
 
 use crate::declarations::Declarations;
@@ -16,6 +17,7 @@ use crate::ports::{Port, Ports};
 use crate::providers::ProviderWorker;
 use crate::relay::Relay;
 use crate::{admin, ask};
+use manifests::Manifests;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -23,7 +25,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use vfun_admin::VmName;
 use vfun_nics::event::{Cause, HostCounts};
-use vfun_nics::relay::ToManager;
+use vfun_nics::relay::{Packet, ToManager};
 use vfun_nics::{Action, Event, Nics, Op, PoolName, VfId, VmFound};
 
 /// The state machine with all that carries its will out.
@@ -31,6 +33,7 @@ pub struct Allocator {
     nics: Nics,
     files: Files,
     declared: Declarations,
+    manifests: Manifests,
     places: Places,
     hearing: Hearing,
     relay: Relay,
@@ -97,11 +100,12 @@ pub fn run(settings: Settings) -> Result<(), String> {
         nics: Nics::new(now_ms(), notes),
         files,
         declared: Declarations::default(),
+        manifests: Manifests::new(&declared),
         places,
         hearing: hearing.clone(),
         relay,
         ports,
-        orders: Orders::new(unix_s()),
+        orders: Orders::new(unix_ms() / 1000),
         hands: BTreeMap::new(),
         next_worker: WorkerId(0),
         pools: BTreeMap::new(),
@@ -118,9 +122,9 @@ pub fn run(settings: Settings) -> Result<(), String> {
     allocator.run(&heard, until_stdin_closes)
 }
 
-fn unix_s() -> u64 {
+fn unix_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(1, |d| d.as_secs())
+    since.map_or(1000, |d| d.as_millis() as u64)
 }
 
 impl Allocator {
@@ -165,7 +169,9 @@ impl Allocator {
                 Ok(())
             }
             Heard::TapPackets(packets) => self.count(packets),
-            Heard::FromManager(word) => {
+            Heard::FromManager(Packet::AllTold(_)) => self.manifests_are_told(),
+            Heard::FromManager(Packet::Vm(word)) => {
+                self.manifest_says(&word)?;
                 let agent = word.agent.map(|a| (a.id, a.report));
                 self.hear(Event::Agent(word.vm, agent))
             }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use vfun_admin::VmName;
 use vfun_leases::Policy;
 use vfun_nics::declared::{Pool, Rule, Vm};
+use vfun_nics::history::HistoryView;
 use vfun_nics::view::View;
 
 /// Where `vfun-nics` listens, with this root.
@@ -21,6 +22,8 @@ pub fn socket(root: &Path) -> PathBuf {
 pub enum Ask {
     /// All pools, VFs and VMs, and why things are as they are.
     View,
+    /// Who used which VF, and what VMs sent, as far as it is remembered.
+    History { pool: Option<String> },
     /// The tap of each VM that is declared.
     Taps,
     /// Declares a pool of VFs, or changes the settings of one.
@@ -60,6 +63,8 @@ pub enum Ask {
 pub enum Answer {
     /// To [`Ask::View`].
     View(View),
+    /// To [`Ask::History`]; times are ms since 1970.
+    History(HistoryView),
     /// To [`Ask::Taps`].
     Taps { taps: Vec<(VmName, String)> },
     /// To [`Ask::Orders`].

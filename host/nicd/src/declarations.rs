@@ -1,15 +1,12 @@
 //! What is declared: kept over restarts, and checked before anything is done with it.
 
-use crate::limits::{EMULATED_MAX, POOLS_MAX, TEXT_BYTES, VMS_MAX};
-use crate::netdev::Netdev;
-use crate::providers::TAP_PREFIX;
+use crate::limits::{EMULATED_MAX, POOLS_MAX, VMS_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::Path;
 use vfun_admin::VmName;
 use vfun_leases::{INTERVAL_MS_MAX, INTERVAL_MS_MIN, Policy};
 use vfun_nics::PoolName;
-use vfun_nics::declared::{Hypervisor, Pool, Source, Vm};
+use vfun_nics::declared::{Hypervisor, Pool, Source, Vm, is_interface};
 use vfun_wire::names;
 
 /// All pools and VMs.
@@ -36,9 +33,47 @@ pub struct PoolEntry {
 pub struct VmEntry {
     pub name: VmName,
     pub vm: Vm,
+    #[serde(default)]
+    pub by: DeclaredBy,
     /// It is taken away as soon as it has no VF.
     #[serde(default)]
     pub leaves: bool,
+}
+
+/// Where a VM is declared. It is changed and taken away there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeclaredBy {
+    /// By `vfun nics add`.
+    #[default]
+    Command,
+    /// In its client's manifest, which the manager reads.
+    Manifest,
+}
+
+impl VmEntry {
+    /// Refuses what a command may not do with a VM of a manifest.
+    pub fn is_of_command(&self) -> Result<(), String> {
+        let VmName { client, .. } = &self.name;
+        match self.by {
+            DeclaredBy::Command => Ok(()),
+            DeclaredBy::Manifest => Err(format!(
+                "VM {} is declared by its client's manifest: change or remove its lines [nics] there, and give it to the manager (`vfun client add --file {client}.toml`)",
+                self.name
+            )),
+        }
+    }
+
+    fn is_not_declared_by_another(&self, by: DeclaredBy) -> Result<(), String> {
+        match by {
+            DeclaredBy::Command => self.is_of_command(),
+            DeclaredBy::Manifest if self.by == DeclaredBy::Command => Err(format!(
+                "it is declared by `vfun nics add` and by the lines [nics] of its client's manifest, and the command's word holds: remove the lines, or leave it to them (`vfun nics remove {}`)",
+                self.name
+            )),
+            DeclaredBy::Manifest => Ok(()),
+        }
+    }
 }
 
 impl Declarations {
@@ -116,9 +151,12 @@ impl Declarations {
     }
 
     /// Declares a VM, or changes its settings. Its rule, reserve and cap stay.
-    pub fn add_vm(&mut self, name: &VmName, mut vm: Vm) -> Result<&Vm, String> {
+    pub fn add_vm(&mut self, name: &VmName, mut vm: Vm, by: DeclaredBy) -> Result<&Vm, String> {
         check_vm_name(name)?;
         check_vm(&vm)?;
+        if let Some(there) = self.vms.iter().find(|v| v.name == *name) {
+            there.is_not_declared_by_another(by)?;
+        }
         self.pool(&vm.pool)?;
         let others = self.vms.iter().filter(|v| v.name != *name);
         for other in others {
@@ -144,7 +182,7 @@ impl Declarations {
                 Err(format!("there are {VMS_MAX} VMs already, the most that there can be"))
             }
             None => {
-                self.vms.push(VmEntry { name: name.clone(), vm, leaves: false });
+                self.vms.push(VmEntry { name: name.clone(), vm, by, leaves: false });
                 Ok(&self.vms[self.vms.len() - 1].vm)
             }
         }
@@ -232,40 +270,8 @@ fn check_pool(pool: &Pool) -> Result<(), String> {
 }
 
 fn check_vm(vm: &Vm) -> Result<(), String> {
-    interface("--bridge", &vm.bridge)?;
-    interface("--tap", &vm.tap)?;
-    if vm.tap.starts_with(TAP_PREFIX) {
-        return Err(format!(
-            "the tap {} has the name of an emulated VF's: names that begin with {TAP_PREFIX} are theirs. Name the tap of the VM's paravirtual NIC with --tap",
-            vm.tap
-        ));
-    }
-    check_mac(&vm.mac)?;
-    if vm.vlan.is_some_and(|v| !(1..=4094).contains(&v)) {
-        return Err("a VLAN is a number of 1 to 4094".into());
-    }
-    if vm.rate_mbit == Some(0) {
-        return Err("a rate is 1 Mbit/s at least; leave --rate out for no bound".into());
-    }
-    percents(vm.reserve_percent, vm.cap_percent)?;
-    if let Some(bus) = &vm.bus {
-        let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if bus.is_empty() || bus.len() > 128 || !bus.chars().all(fits) {
-            return Err(format!("'{bus}' is no name of a bus in QEMU"));
-        }
-        if matches!(vm.hypervisor, Hypervisor::Libvirt { .. }) {
-            return Err("libvirt chooses the bus itself: leave --bus out".into());
-        }
-    }
-    match &vm.hypervisor {
-        Hypervisor::Qmp { socket } => check_socket(socket),
-        Hypervisor::Libvirt { domain } => {
-            let bad = domain.is_empty() || domain.len() > 256 || domain.contains(char::is_control);
-            bad.then_some(())
-                .map_or(Ok(()), |()| Err(format!("'{domain}' is no domain of libvirt")))
-        }
-        Hypervisor::External => Ok(()),
-    }
+    vm.check().map_err(|wrong| format!("--{wrong}"))?;
+    percents(vm.reserve_percent, vm.cap_percent)
 }
 
 /// Whether a VM's reserve and cap go together.
@@ -279,35 +285,10 @@ pub fn percents(reserve: u8, cap: u8) -> Result<(), String> {
     }
 }
 
-fn check_socket(socket: &Path) -> Result<(), String> {
-    let bytes = socket.as_os_str().len();
-    // The kernel takes 107 bytes.
-    if !socket.is_absolute() || bytes > 107.min(TEXT_BYTES) {
-        return Err(format!(
-            "{}: name the control socket by a path from the root, of at most 107 bytes",
-            socket.display()
-        ));
-    }
-    Ok(())
-}
-
 fn interface(option: &str, name: &str) -> Result<(), String> {
-    match Netdev::is_name(name) {
+    match is_interface(name) {
         true => Ok(()),
         false => Err(format!("{option}: '{name}' is no name of an interface")),
-    }
-}
-
-fn check_mac(mac: &str) -> Result<(), String> {
-    let parts: Vec<_> = mac.split(':').collect();
-    let is_byte = |p: &&str| p.len() == 2 && u8::from_str_radix(p, 16).is_ok();
-    if parts.len() != 6 || !parts.iter().all(is_byte) {
-        return Err(format!("'{mac}' is no MAC address: write it as 02:00:00:00:00:01"));
-    }
-    let first = u8::from_str_radix(parts[0], 16).unwrap_or(1);
-    match first & 1 == 1 || parts.iter().all(|p| *p == "00") {
-        true => Err(format!("{mac} is no MAC address of one NIC")),
-        false => Ok(()),
     }
 }
 
@@ -315,6 +296,8 @@ fn check_mac(mac: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use vfun_nics::declared::Rule;
+
+    const BY: DeclaredBy = DeclaredBy::Command;
 
     fn vm(n: u8) -> Vm {
         Vm {
@@ -336,7 +319,7 @@ mod tests {
     fn declared() -> Declarations {
         let mut all = Declarations::default();
         all.add_pool("cards", Pool::new(Source::Sriov { pf: "eth2".into() })).unwrap();
-        all.add_vm(&VmName::new("a", "a"), vm(1)).unwrap();
+        all.add_vm(&VmName::new("a", "a"), vm(1), BY).unwrap();
         all
     }
 
@@ -351,9 +334,9 @@ mod tests {
         ] {
             let mut other = vm(2);
             change(&mut other);
-            assert!(all.add_vm(&name, other).unwrap_err().contains("already"));
+            assert!(all.add_vm(&name, other, BY).unwrap_err().contains("already"));
         }
-        all.add_vm(&name, vm(2)).unwrap();
+        all.add_vm(&name, vm(2), BY).unwrap();
     }
 
     #[test]
@@ -390,19 +373,32 @@ mod tests {
         let mut all = declared();
         let name = VmName::new("a", "a");
         all.vm(&name).unwrap().vm.rule = Rule::Pinned;
-        assert_eq!(all.add_vm(&name, vm(1)).unwrap().rule, Rule::Pinned);
+        assert_eq!(all.add_vm(&name, vm(1), BY).unwrap().rule, Rule::Pinned);
         let mut other = vm(1);
         other.hypervisor = Hypervisor::External;
-        assert!(all.add_vm(&name, other).unwrap_err().contains("remove a"));
+        assert!(all.add_vm(&name, other, BY).unwrap_err().contains("remove a"));
     }
 
     #[test]
     fn what_leaves_is_not_declared_again_before_it_has_left() {
         let mut all = declared();
         all.vms[0].leaves = true;
-        assert!(all.add_vm(&VmName::new("a", "a"), vm(1)).is_err());
+        assert!(all.add_vm(&VmName::new("a", "a"), vm(1), BY).is_err());
         all.pools.get_mut("cards").unwrap().leaves = true;
         assert!(all.add_pool("cards", Pool::new(Source::Sriov { pf: "eth2".into() })).is_err());
+    }
+
+    #[test]
+    fn a_vm_is_declared_in_one_place() {
+        let mut all = declared();
+        let (a, b) = (VmName::new("a", "a"), VmName::new("b", "b"));
+        let why = all.add_vm(&a, vm(1), DeclaredBy::Manifest).unwrap_err();
+        assert!(why.contains("`vfun nics add`") && why.contains("manifest"), "{why}");
+        all.add_vm(&b, vm(2), DeclaredBy::Manifest).unwrap();
+        let why = all.add_vm(&b, vm(2), BY).unwrap_err();
+        assert!(why.contains("manifest") && why.contains("b.toml"), "{why}");
+        all.add_vm(&b, vm(3), DeclaredBy::Manifest).unwrap_err();
+        assert!(all.vm(&b).unwrap().is_of_command().is_err());
     }
 
     #[test]
@@ -423,7 +419,10 @@ mod tests {
         ] {
             let mut wrong = vm(2);
             change(&mut wrong);
-            assert!(declared().add_vm(&VmName::new("b", "b"), wrong.clone()).is_err(), "{wrong:?}");
+            assert!(
+                declared().add_vm(&VmName::new("b", "b"), wrong.clone(), BY).is_err(),
+                "{wrong:?}"
+            );
         }
         let emulated = |vfs, model: &str| Source::Emulated { vfs, model: model.into() };
         for source in [emulated(0, "igb"), emulated(1, "igb,x=y"), emulated(9999, "igb")] {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::SyncSender;
 use vfun_admin::VmName;
 use vfun_nics::event::PoolName;
-use vfun_nics::relay::ToNics;
+use vfun_nics::relay::Packet;
 use vfun_nics::{Event, VfFound, VfId};
 
 /// Something that a thread heard.
@@ -23,7 +23,7 @@ pub enum Heard {
     /// Packets at the taps of VMs.
     TapPackets(BTreeMap<VmName, u64>),
     /// A word of the manager.
-    FromManager(ToNics),
+    FromManager(Packet),
     /// The manager is gone.
     ManagerGone,
     /// A question, and where its answer goes.

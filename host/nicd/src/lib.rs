@@ -7,6 +7,7 @@
 //!   for small files.
 //! - [`hands`]: a thread a VM plugs and unplugs, by QEMU's control socket or libvirt;
 //!   [`orders`]: what programs of others are to plug.
+//! - [`netdev`]: an interface of the host.
 //! - [`providers`]: a thread a pool knows the VFs, makes them ready and resets them.
 //! - `ports`: counts packets, and looks at what the VMs' ports enforce.
 //! - `relay`: the manager, and through it the agents in the VMs.
@@ -26,7 +27,7 @@ pub mod hands;
 mod heard;
 pub mod limits;
 mod lines;
-mod netdev;
+pub mod netdev;
 pub mod orders;
 mod places;
 mod ports;
@@ -35,3 +36,4 @@ mod relay;
 mod wake;
 
 pub use allocator::{Settings, run};
+pub use ports::iptables;

@@ -28,8 +28,6 @@ pub const VMS_MAX: usize = 1024;
 pub const POOLS_MAX: usize = 64;
 /// VFs of an emulated pool: they are for tests.
 pub const EMULATED_MAX: u16 = 64;
-/// Longest text in a declaration, bytes (a path, a model, a domain): a path's limit.
-pub const TEXT_BYTES: usize = 4096;
 /// Largest file that is read, bytes: notes and declarations of all VMs have 1 MB.
 pub const FILE_BYTES: u64 = 16 << 20;
 
@@ -76,6 +74,8 @@ pub const LIST_VFS: Duration = Duration::from_secs(5);
 pub const COUNT: Duration = Duration::from_secs(1);
 /// How often the filters of the VMs' ports are looked at: they change when people change them.
 pub const LOOK_AT_FILTERS: Duration = Duration::from_secs(10);
+/// Interfaces that stand on each other: the kernel allows 8.
+pub const STACKED_MAX: u32 = 8;
 /// Longest sentence about trouble that is passed on, bytes.
 pub const SENTENCE_BYTES: usize = 500;
 /// Lines of one kind in the log a minute: those about VMs, which guests and QEMU can cause; those

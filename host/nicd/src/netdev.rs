@@ -1,5 +1,6 @@
 //! An interface of the host, as sysfs shows it.
 
+use crate::limits::STACKED_MAX;
 use std::path::{Path, PathBuf};
 
 /// An interface by its name, there or not.
@@ -11,15 +12,6 @@ pub struct Netdev {
 impl Netdev {
     pub fn new(sys: &Path, name: &str) -> Self {
         Netdev { folder: sys.join("class/net").join(name), name: name.to_owned() }
-    }
-
-    /// Whether it is a name that the kernel gives to interfaces.
-    pub fn is_name(name: &str) -> bool {
-        let fits = |c: char| c.is_ascii_graphic() && !"/:%\\'\"".contains(c);
-        (1..16).contains(&name.len())
-            && ![".", ".."].contains(&name)
-            && !name.starts_with('-')
-            && name.chars().all(fits)
     }
 
     pub fn name(&self) -> &str {
@@ -48,6 +40,39 @@ impl Netdev {
         Some(text.trim().to_owned())
     }
 
+    /// The ports of a bridge, by name.
+    pub fn ports(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.join("brif")).into_iter().flatten().flatten();
+        let mut names: Vec<_> =
+            entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    /// Whether it is this interface, or a VLAN or bond that stands on it.
+    pub fn stands_on(&self, other: &str) -> bool {
+        self.reaches(other, STACKED_MAX)
+    }
+
+    fn reaches(&self, other: &str, depth: u32) -> bool {
+        if self.name == other {
+            return true;
+        }
+        let Some(deeper) = depth.checked_sub(1) else { return false };
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut below = entries.filter_map(|e| {
+            let name = e.file_name().to_str()?.strip_prefix("lower_")?.to_owned();
+            Some(Netdev { folder: self.folder.with_file_name(&name), name })
+        });
+        below.any(|lower| lower.reaches(other, deeper))
+    }
+
+    /// The driver of its device.
+    pub fn driver(&self) -> Option<String> {
+        let to = std::fs::read_link(self.folder.join("device/driver")).ok()?;
+        Some(to.file_name()?.to_string_lossy().into_owned())
+    }
+
     /// The interface that it is a port of.
     pub fn master(&self) -> Option<String> {
         let to = std::fs::read_link(self.folder.join("master")).ok()?;
@@ -58,5 +83,30 @@ impl Netdev {
     pub fn packets(&self) -> Option<u64> {
         let count = |file| self.read(&format!("statistics/{file}"))?.parse::<u64>().ok();
         Some(count("rx_packets")?.saturating_add(count("tx_packets")?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::create_dir_all;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_vlan_on_a_bond_stands_on_the_bonds_card() {
+        let dir = tempfile::tempdir().unwrap();
+        let net = dir.path().join("class/net");
+        let at = |name: &str| net.join(name);
+        for name in ["br0/brif/bond1.7", "br0/brif/tap0", "bond1.7", "bond1", "eth2", "tap0"] {
+            create_dir_all(at(name)).unwrap();
+        }
+        symlink("../bond1", at("bond1.7/lower_bond1")).unwrap();
+        symlink("../eth2", at("bond1/lower_eth2")).unwrap();
+        // The kernel never shows such a circle; it must not keep this program either.
+        symlink("../bond1.7", at("bond1/lower_bond1.7")).unwrap();
+        let dev = |name: &str| Netdev::new(dir.path(), name);
+        assert_eq!(dev("br0").ports(), ["bond1.7", "tap0"]);
+        assert!(dev("bond1.7").stands_on("eth2") && dev("eth2").stands_on("eth2"));
+        assert!(!dev("tap0").stands_on("eth2") && !dev("bond1.7").stands_on("eth3"));
     }
 }

@@ -8,6 +8,7 @@ use crate::limits::{COUNT, LOOK_AT_FILTERS};
 use crate::netdev::Netdev;
 use crate::places::Places;
 use filters::Rules;
+pub use filters::iptables;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use vfun_admin::VmName;

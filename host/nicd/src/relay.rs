@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use vfun_admin::VmName;
 use vfun_bond::Call;
-use vfun_nics::relay::{PACKET_BYTES, ToManager, ToNics};
+use vfun_nics::relay::{PACKET_BYTES, Packet, ToManager};
 
 /// What is said to the manager. Of each VM the newest word is kept until the manager takes it.
 pub struct Relay {
@@ -83,12 +83,13 @@ fn listen(socket: &OwnedFd, hearing: &Hearing) {
 }
 
 /// A packet. The manager's word counts; the agent's part of it is the VM's, and is checked.
-fn read(packet: &[u8]) -> Result<ToNics, String> {
+fn read(packet: &[u8]) -> Result<Packet, String> {
     if packet.len() > PACKET_BYTES {
         return Err(format!("it has more than {PACKET_BYTES} bytes"));
     }
-    let mut word: ToNics = serde_json::from_slice(packet).map_err(|e| e.to_string())?;
-    if let Some(agent) = &mut word.agent
+    let mut word: Packet = serde_json::from_slice(packet).map_err(|e| e.to_string())?;
+    if let Packet::Vm(state) = &mut word
+        && let Some(agent) = &mut state.agent
         && let Some(report) = agent.report.take()
     {
         agent.report = match Call::from_bytes(&Call::Tell(report).to_bytes()) {
@@ -106,7 +107,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use vfun_bond::{Mode, Order, Path, Report};
     use vfun_nics::AgentId;
-    use vfun_nics::relay::Agent;
+    use vfun_nics::relay::{Agent, AllTold, ToNics};
 
     fn order(vm: &str, number: u64) -> ToManager {
         let order = Order { number, path: Path::Vf, report_ms: 1000 };
@@ -159,11 +160,15 @@ mod tests {
         };
         let word = |bond: &str| {
             let agent = Some(Agent { id: AgentId(1), report: Some(report(bond)) });
-            let word = ToNics { vm: VmName::new("a", "a"), agent };
-            read(&serde_json::to_vec(&word).unwrap()).unwrap().agent.unwrap().report
+            let word = ToNics { vm: VmName::new("a", "a"), agent, declared: None };
+            match read(&serde_json::to_vec(&word).unwrap()).unwrap() {
+                Packet::Vm(state) => state.agent.unwrap().report,
+                other => panic!("{other:?}"),
+            }
         };
         assert!(word("bond0").is_some());
         assert!(word("two\nlines").is_none() && word(&"x".repeat(900)).is_none());
         assert!(read(b"{}").is_err());
+        assert_eq!(read(b"{\"vms\":3}").unwrap(), Packet::AllTold(AllTold { vms: 3 }));
     }
 }

@@ -4,6 +4,7 @@ mod domains;
 mod files;
 mod hostile;
 mod killed;
+mod manifests;
 mod moves;
 mod sriov;
 mod stand;

@@ -189,6 +189,9 @@ impl Nics {
             let calls = member.traffic.take(ms, held.get(id).copied()).saturating_add(idle);
             let (soft_ns, hard_ns) = member.probes.take();
             contest.engine.sample(*id, Sample { calls, soft_ns, hard_ns });
+            let per_s = member.traffic.per_s;
+            let latency_us = hard_ns.or(soft_ns).map(|ns| ns / 1000.0);
+            self.history.sent(now, pool, member.vm.clone(), per_s, latency_us);
         }
     }
 

@@ -1,5 +1,9 @@
 //! What an operator declares.
 
+mod fields;
+
+pub use fields::{TAP_PREFIX, WrongField, is_interface};
+
 use crate::event::PoolName;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -77,7 +81,7 @@ pub enum Rule {
 }
 
 /// A VM that competes for VFs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vm {
     pub pool: PoolName,

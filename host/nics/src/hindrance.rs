@@ -208,6 +208,7 @@ impl Nics {
         vm.back_off_ms = (vm.back_off_ms * 2).clamp(BACK_OFF_MS_MIN, BACK_OFF_MS_MAX);
         vm.back_off_until_ms = now.saturating_add(vm.back_off_ms);
         vm.trouble = Some(why.into());
+        vm.failed = vm.failed.saturating_add(1);
         let s = vm.back_off_ms / 1000;
         self.push(crate::nics::Who::Vm(name.clone()));
         self.audit_vm(name, &format!("{why}; it gets no VF for {s} s"));

@@ -14,6 +14,7 @@ pub mod declared;
 pub mod event;
 mod hear;
 mod hindrance;
+pub mod history;
 pub mod limits;
 mod nics;
 pub mod notes;

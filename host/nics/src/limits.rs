@@ -61,3 +61,14 @@ pub const FILTERS_MAX: usize = 16;
 pub const SENTENCE_BYTES: usize = 240;
 /// VFs that a hypervisor may name in one VM.
 pub const PLUGGED_MAX: usize = 64;
+/// Longest name of a bus in QEMU, bytes: people choose them, and write a few letters.
+pub const BUS_BYTES: usize = 128;
+/// Longest name of a domain of libvirt, bytes: its file's name has 255.
+pub const DOMAIN_BYTES: usize = 256;
+/// Longest path of a UNIX socket, bytes: the kernel takes no longer one.
+pub const SOCKET_BYTES: usize = 107;
+/// Times of VMs with VFs that are remembered, for all pools together: with 128 VFs that
+/// move each tenure of 30 s, those of the last quarter of an hour; some 200 bytes each.
+pub const HOLDS_KEPT: usize = 4096;
+/// Intervals whose rate is remembered, of each VM: an hour of 10 s each; some 9 KB.
+pub const RATES_KEPT: usize = 360;

@@ -3,6 +3,7 @@
 use crate::contest::Contest;
 use crate::declared::{Pool, Vm as DeclaredVm};
 use crate::event::{Action, Cause, Event, Op, OpId, PoolName, VfId};
+use crate::history::History;
 use crate::notes::Notes;
 use crate::vf::{State, Step, Vf};
 use crate::vm::{AgentSeen, Contender};
@@ -44,6 +45,7 @@ pub struct Nics {
     pub(crate) seen_in: BTreeMap<VfId, BTreeSet<VmName>>,
     pub(crate) migrating: BTreeSet<VmName>,
     pub(crate) asked: BTreeMap<OpId, Asked>,
+    pub(crate) history: History,
     notes: Notes,
     pub(crate) notes_changed: bool,
     todo: BTreeSet<Who>,
@@ -74,6 +76,7 @@ impl Nics {
             seen_in: BTreeMap::new(),
             migrating: notes.migrating.iter().cloned().collect(),
             asked: BTreeMap::new(),
+            history: History::default(),
             notes: Notes::default(),
             notes_changed: false,
             todo: BTreeSet::new(),
@@ -227,8 +230,16 @@ impl Nics {
         let now = self.now;
         let vf = self.vfs.get_mut(id).expect("a VF that is being stepped");
         let new = state.owner().cloned();
-        let old = std::mem::replace(&mut vf.state, state).owner().cloned();
+        let before = std::mem::replace(&mut vf.state, state);
         vf.since_ms = now;
+        if matches!(before, State::Held { .. }) {
+            self.history.end(now, id);
+        }
+        if let State::Held { vm } = &vf.state {
+            let pool = vf.pool.clone().unwrap_or_default();
+            self.history.begin(now, pool, id.clone(), vm.clone());
+        }
+        let old = before.owner().cloned();
         if new.is_some() {
             (vf.dirty, vf.clean) = (true, false);
         }

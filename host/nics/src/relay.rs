@@ -3,6 +3,7 @@
 //! JSON object and says all that is known of one VM, so that a packet which was
 //! overtaken by another need not be sent.
 
+use crate::declared::Vm;
 use crate::event::AgentId;
 use serde::{Deserialize, Serialize};
 use vfun_admin::VmName;
@@ -17,6 +18,27 @@ pub struct ToNics {
     pub vm: VmName,
     /// The VM's agent, if one is there.
     pub agent: Option<Agent>,
+    /// How it competes, by its client's manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<Vm>,
+}
+
+/// A packet of the manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Packet {
+    /// All that is known of one VM.
+    Vm(Box<ToNics>),
+    AllTold(AllTold),
+}
+
+/// The process that lends VFs has been told once of every VM that there is, since it began.
+/// A VM of which it was not told is in no manifest any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllTold {
+    /// How many.
+    pub vms: usize,
 }
 
 /// An agent, as the manager sees it.

@@ -1,6 +1,6 @@
 //! How things are, for people: `vfun nics list` and `explain`.
 
-use crate::declared::{Pool, Rule};
+use crate::declared::{Pool, Rule, Vm as DeclaredVm};
 use crate::nics::Nics;
 use crate::vf::{State, Vf};
 use crate::vm::{Contender, Seen};
@@ -10,12 +10,23 @@ use vfun_bond::{Mode, Path};
 use vfun_leases::Reason;
 
 /// All of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct View {
     pub pools: Vec<PoolView>,
     pub vms: Vec<VmView>,
     /// VFs that are noted and that no pool has listed.
     pub stray: Vec<VfView>,
+    /// What clients' manifests say and what is not done.
+    #[serde(default)]
+    pub manifest_troubles: Vec<ManifestTrouble>,
+}
+
+/// What a client's manifest says of a VM, and what is not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestTrouble {
+    pub vm: VmName,
+    /// Why it is not done and what to do, in a sentence.
+    pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,11 +55,15 @@ pub struct VfView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VmView {
     pub vm: VmName,
+    /// As it is declared now; another declaration may wait until it has no VF.
+    pub declared: DeclaredVm,
     pub pool: String,
     /// Its hypervisor's word, in a sentence.
     pub hypervisor: String,
     /// Its agent, in a sentence.
     pub agent: String,
+    /// Whether its agent is there.
+    pub has_agent: bool,
     /// What its agent says about the bond, in the VM's own words.
     pub trouble: Option<String>,
     /// The path that packets take, by its agent's word.
@@ -64,12 +79,18 @@ pub struct VmView {
     /// The VF that it has, or that is on its way to or from it.
     pub vf: Option<String>,
     pub vf_state: Option<String>,
+    /// Whether it has no VF only because others hold them.
+    pub waits: bool,
     /// Why it holds a VF or none, sentences.
     pub why: Vec<String>,
     /// What would change that, sentences.
     pub change: Vec<String>,
     /// How often a VF went from it without its agent's word.
     pub abrupt: u32,
+    /// How often it began to use a VF, since `vfun-nics` started.
+    pub moves: u64,
+    /// How often it failed to take or to keep a VF, since then.
+    pub failed: u64,
     /// How long it gets no VF still after a failure, ms.
     pub back_off_ms: u64,
 }
@@ -88,6 +109,7 @@ impl Nics {
             pools: pools.collect(),
             vms: self.vms.keys().filter_map(|name| self.view_vm(now_ms, name)).collect(),
             stray: self.vf_views(now_ms, None),
+            manifest_troubles: vec![],
         }
     }
 
@@ -145,6 +167,7 @@ impl Nics {
         let (paravirtual_us, vf_us) = self.probes(vm).last();
         Some(VmView {
             vm: name.clone(),
+            declared: vm.declared.clone(),
             pool: vm.declared.pool.clone(),
             hypervisor: match &vm.seen {
                 Seen::Not => "it has not answered yet".into(),
@@ -153,6 +176,7 @@ impl Nics {
                 Seen::Unknown { why } => format!("it does not answer: {why}"),
             },
             agent: self.agent_words(name),
+            has_agent: self.agents.contains_key(name),
             trouble: report.and_then(|report| report.trouble.clone()),
             path: report.and_then(|report| report.path),
             packets_per_s: self.traffic(vm).per_s,
@@ -160,9 +184,12 @@ impl Nics {
             vf_us,
             vf: vf.map(ToString::to_string),
             vf_state: state.map(ToString::to_string),
+            waits: vf.is_none() && self.hindrance(name, vm).is_none(),
             why,
             change,
             abrupt: vm.abrupt,
+            moves: vm.moves,
+            failed: vm.failed,
             back_off_ms: vm.back_off_until_ms.saturating_sub(now_ms),
         })
     }

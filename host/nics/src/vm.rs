@@ -59,6 +59,10 @@ pub(crate) struct Contender {
     pub trouble: Option<String>,
     /// How often its VF went without its agent's word.
     pub abrupt: u32,
+    /// How often it began to use a VF.
+    pub moves: u64,
+    /// How often it failed to take or to keep one.
+    pub failed: u64,
     pub audit: AuditBound,
 }
 
@@ -81,6 +85,8 @@ impl Contender {
             back_off_ms: 0,
             trouble: None,
             abrupt: 0,
+            moves: 0,
+            failed: 0,
             audit: AuditBound::new(now_ms),
         }
     }

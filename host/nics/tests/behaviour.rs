@@ -39,6 +39,41 @@ fn the_busiest_vm_gets_the_vf_after_its_holders_tenure() {
 }
 
 #[test]
+fn the_view_counts_moves_and_says_who_waits() {
+    let mut w = world(2, 1);
+    let view = |w: &World, n| w.nics.view_vm(w.now, &vm_name(n)).unwrap();
+    let first = usize::from(w.holds(1));
+    let (holder, other) = (view(&w, first), view(&w, 1 - first));
+    assert_eq!((holder.moves, holder.waits, holder.has_agent), (1, false, true));
+    assert_eq!((other.moves, other.waits, other.has_agent), (0, true, true));
+    w.guest(1 - first).rate = 10_000;
+    w.run(90_000, 100);
+    let (before, now) = (view(&w, first), view(&w, 1 - first));
+    assert_eq!((before.moves, before.failed, now.moves, now.failed), (1, 0, 1, 0));
+    w.declare(first, |vm| vm.rule = Rule::Banned);
+    w.run(5_000, 100);
+    assert!(!view(&w, first).waits, "it is banned, and does not wait");
+}
+
+#[test]
+fn the_history_says_who_used_a_vf_and_what_vms_sent() {
+    let mut w = world(2, 1);
+    let first = usize::from(w.holds(1));
+    w.guest(1 - first).rate = 10_000;
+    w.run(90_000, 100);
+    let history = w.nics.history(w.now, Some(POOL));
+    let held: Vec<_> = history.holds.iter().map(|h| (h.vm.clone(), h.to_ms.is_some())).collect();
+    assert_eq!(held, [(vm_name(first), true), (vm_name(1 - first), false)]);
+    assert!(history.holds[0].to_ms <= Some(history.holds[1].from_ms));
+    let of = history.vms.iter().find(|r| r.vm == vm_name(1 - first)).unwrap();
+    let last = of.points.last().unwrap();
+    assert!((9_000.0..11_000.0).contains(&last.packets_per_s), "{of:?}");
+    assert!(of.points.windows(2).all(|p| p[1].at_ms - p[0].at_ms == 10_000), "{of:?}");
+    let other = w.nics.history(w.now, Some("other"));
+    assert!(other.holds.is_empty() && other.vms.is_empty());
+}
+
+#[test]
 fn no_vf_moves_twice_within_a_tenure_and_equal_vms_do_not_flap() {
     let mut w = world(4, 1);
     for step in 0..200u64 {
@@ -218,7 +253,8 @@ fn a_vm_may_lose_its_agent_for_a_moment_and_not_for_long() {
     w.tell_agent(&vm_name(0));
     w.run(45_000, 100);
     assert_eq!(w.state(0), "free");
-    assert_eq!(w.nics.view_vm(w.now, &vm_name(0)).unwrap().abrupt, 1);
+    let view = w.nics.view_vm(w.now, &vm_name(0)).unwrap();
+    assert_eq!((view.abrupt, view.failed), (1, 1));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
 use vfun::{Function, FunctionRequest, Pending, Session};
+use vfun_admin::{Ask, Reply};
 use vfun_bond::{Call, Mode, Order, Path as Way, Report};
 use vfun_tests_local::vm::device;
 use vfun_tests_local::{Stand, placed, programs};
@@ -244,6 +245,44 @@ fn a_process_that_speaks_nonsense_is_ended_and_shown() {
         .unwrap();
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.code() == Some(2) && said.contains("vfun-nics"), "{said}");
+}
+
+#[test]
+fn what_manifests_declare_is_passed_on_whatever_is_started_anew() {
+    let (mut stand, _place) = lends();
+    let client = |nics: &str| {
+        format!("name = \"web\"\nwindow = \"1 MiB\"\ntransport = \"ivshmem-plain\"\n{nics}")
+    };
+    let nics = |tap: &str| {
+        format!(
+            "[nics]\npool = \"cards\"\nbridge = \"br0\"\ntap = \"{tap}\"\nmac = \"02:00:00:00:00:01\"\nexternal = true\n"
+        )
+    };
+    let tap = |s: &Stand| -> Value {
+        let all = lines(&s.root().join("heard"));
+        let last = all.iter().rev().find(|line| line["vm"]["vm"] == "web");
+        last.map(|line| line["declared"]["tap"].clone()).unwrap_or_default()
+    };
+    stand.add_client(&client(&nics("t1"))).unwrap();
+    stand.until("it is passed on", |s| tap(s) == "t1");
+    let e = stand.add_client(&client(&nics("a/b"))).unwrap_err().to_string();
+    assert!(e.contains("nics: tap") && e.contains(":7"), "{e}");
+    stand.add_client(&client(&nics("t2"))).unwrap();
+    stand.until("the change is passed on", |s| tap(s) == "t2");
+    stand.kill_vfund();
+    stand.start_vfund();
+    let all_told = |s: &Stand| {
+        let all = lines(&s.root().join("heard"));
+        let life = all.rsplit(|line| line == "began").next().unwrap_or_default();
+        life.last().is_some_and(|line| *line == serde_json::json!({ "vms": 1 }))
+    };
+    stand.until("all is told anew", |s| lives(s) == 2 && tap(s) == "t2" && all_told(s));
+    // With one more VM the lines are those of the first one.
+    let (client_name, vm) = ("web".to_owned(), "b".to_owned());
+    let more = Ask::AddVm { client: client_name, vm, window: None, transport: None };
+    assert!(matches!(stand.ask(&more), Reply::ClientAdded(_)));
+    stand.add_client(&client("")).unwrap();
+    stand.until("the lines are gone", |s| tap(s).is_null());
 }
 
 #[test]

@@ -44,12 +44,17 @@ pub fn head<B: DrawingBackend>(
     machine: &Machine,
     settings: &Settings,
 ) -> Drawn {
+    head_lines(canvas, title, &[machine.line(), settings.line()])
+}
+
+/// White ground, the title, and these lines below it.
+pub fn head_lines<B: DrawingBackend>(canvas: &Canvas<B>, title: &str, lines: &[String]) -> Drawn {
     canvas.fill(WHITE)?;
     canvas.text((28.0, 36.0), title, Look::left(34.0, BLACK).bold())?;
-    for (y, line) in [(74.0, machine.line()), (100.0, settings.line())] {
+    for (n, line) in lines.iter().enumerate() {
         let room = canvas.size().0 - 56.0;
-        let size = (room / width(&line, 1.0)).min(20.0);
-        canvas.text((28.0, y), &line, Look::left(size, GREY))?;
+        let size = (room / width(line, 1.0)).min(20.0);
+        canvas.text((28.0, 74.0 + 26.0 * n as f64), line, Look::left(size, GREY))?;
     }
     Ok(())
 }

@@ -12,11 +12,13 @@ mod frame;
 mod grain;
 mod latency;
 mod leases;
+mod nics;
 
 use super::{DomainsReport, GrainReport, LatencyReport, LeasesReport, ReportError, file};
 use canvas::{Canvas, Drawn};
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 use std::path::Path;
+use vfun_nics::history::HistoryView;
 
 /// What all charts have in common: their size, and drawing on either back end.
 trait Chart {
@@ -59,6 +61,15 @@ pub fn grain(report: &GrainReport, path: &Path) -> Result<(), ReportError> {
 /// [`ReportError`]; each names the file.
 pub fn leases(report: &LeasesReport, path: &Path) -> Result<(), ReportError> {
     write(&leases::Panels(report), path)
+}
+
+/// Draws the history of a pool of network VFs: a lane for each VF with the VMs that used it,
+/// and a line for each VM with its rate.
+///
+/// # Errors
+/// [`ReportError`]; each names the file.
+pub fn nics(pool: &str, history: &HistoryView, path: &Path) -> Result<(), ReportError> {
+    write(&nics::Lanes::new(pool, history), path)
 }
 
 fn write(chart: &impl Chart, path: &Path) -> Result<(), ReportError> {

@@ -1,7 +1,7 @@
 //! In a guest: the window's device, before any library is asked.
 
 use super::check::Check;
-use super::{module, window};
+use super::{module, nics_guest, window};
 use crate::machine::{PCI, ivshmem_devices, pmem_devices};
 use crate::out;
 use rustix::fs::{Mode, OFlags};
@@ -10,8 +10,14 @@ use std::path::{Path, PathBuf};
 use vfun_window::{Access, Mapping};
 use vfun_wire::PAGE;
 
-/// Looks at each window that this machine has.
+/// Looks at each window that this machine has, and at its bond.
 pub fn look() -> Vec<Check> {
+    let mut checks = windows();
+    checks.extend(nics_guest::look());
+    checks
+}
+
+fn windows() -> Vec<Check> {
     let devices = ivshmem_devices();
     let memories = pmem_devices();
     if !memories.is_empty() && devices.is_empty() {

@@ -1,6 +1,7 @@
 //! On the host: what the manager and its services stand on.
 
 use super::check::Check;
+use super::nics;
 use crate::admin::Admin;
 use crate::cmd::client::of_each_vm;
 use crate::fail::Failure;
@@ -42,6 +43,7 @@ pub fn look(admin: &Admin) -> Vec<Check> {
             checks.push(gateway(&status));
             checks.extend(functions(&admin.functions().unwrap_or_default()));
             checks.extend(clients.iter().filter_map(window));
+            checks.extend(nics::look(&status));
         }
     }
     checks

@@ -5,6 +5,8 @@ mod guest;
 mod host;
 mod isolation;
 mod module;
+mod nics;
+mod nics_guest;
 mod paths;
 mod window;
 
@@ -25,8 +27,9 @@ The exit code is 0 if nothing that is needed is missing, else 1.";
 /// Say what is there, what is missing and how to mend it.
 ///
 /// On the host: what the manager and its services stand on, and whether each
-/// function starts. In a guest: the window's device, and the path that calls
-/// would take.
+/// function starts; with `vfund --nics` also what network VFs need. In a guest: the
+/// window's device, the path that calls would take, and the VM's bond if vfun-agent is
+/// installed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER)]
 pub struct Args {

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use vfun_admin::VmName;
 use vfun_nicd::ask::Ask;
-use vfun_nicd::providers::TAP_PREFIX;
-use vfun_nics::declared::{Hypervisor, Rule, Vm};
+use vfun_nics::declared::{Hypervisor, Rule, TAP_PREFIX, Vm};
 
 /// Where the kernel shows interfaces.
 const NET: &str = "/sys/class/net";

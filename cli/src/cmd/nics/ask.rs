@@ -8,6 +8,7 @@ use vfun_admin::VmName;
 use vfun_admin::line::{self, LineError};
 use vfun_nicd::ask::{Answer, Ask, socket};
 use vfun_nicd::orders::PlugOrder;
+use vfun_nics::history::HistoryView;
 use vfun_nics::view::View;
 
 /// The allocator of one root.
@@ -64,6 +65,14 @@ impl Allocator {
     pub fn view(&self) -> Result<View> {
         match self.ask(&Ask::View)? {
             Answer::View(view) => Ok(view),
+            other => Err(strange(&other)),
+        }
+    }
+
+    /// Who used which VF, and what VMs sent, of one pool or of all.
+    pub fn history(&self, pool: Option<String>) -> Result<HistoryView> {
+        match self.ask(&Ask::History { pool })? {
+            Answer::History(history) => Ok(history),
             other => Err(strange(&other)),
         }
     }

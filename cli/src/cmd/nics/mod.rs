@@ -1,7 +1,8 @@
 //! `vfun nics`.
 
 mod add;
-mod ask;
+pub mod ask;
+mod history;
 mod migrate;
 mod orders;
 mod pool;
@@ -91,6 +92,8 @@ pub enum Sub {
     /// Pools of VFs: add, remove, list.
     #[command(subcommand)]
     Pool(pool::Sub),
+    History(history::HistoryArgs),
+    Chart(history::ChartArgs),
     Migrate(migrate::Args),
     /// List what programs that plug by themselves are to do.
     Orders,
@@ -111,6 +114,8 @@ pub fn run(host: &Host, output: Output, sub: &Sub) -> Result<()> {
         Sub::List => return show::list(&allocator, output),
         Sub::Explain { vm } => return show::explain(&allocator, output, vm),
         Sub::Pool(sub) => return pool::run(&allocator, output, sub),
+        Sub::History(args) => return history::history(&allocator, output, args),
+        Sub::Chart(args) => return history::chart(&allocator, output, args),
         Sub::Migrate(args) => return migrate::run(&allocator, output, args),
         Sub::Orders => return orders::list(&allocator, output),
         Sub::Done(args) => return orders::done(&allocator, output, args),

@@ -28,16 +28,30 @@ pub fn explain(allocator: &Allocator, output: Output, name: &VmName) -> Result<(
 /// How things are with one VM.
 pub fn vm(allocator: &Allocator, name: &VmName) -> Result<VmView> {
     let view = allocator.view()?;
-    view.vms.into_iter().find(|row| row.vm == *name).ok_or_else(|| {
-        Failure::new(Exit::Failed, format!("VM {name} is not declared for network VFs"))
-            .advise("`vfun nics add` declares it; `vfun nics list` shows those that are")
+    if let Some(row) = view.vms.into_iter().find(|row| row.vm == *name) {
+        return Ok(row);
+    }
+    let of_manifest = view.manifest_troubles.into_iter().find(|t| t.vm == *name);
+    Err(match of_manifest {
+        Some(trouble) => Failure::new(
+            Exit::Failed,
+            format!("VM {name} is not declared, although its client's manifest says so: {}", trouble.why),
+        ),
+        None => Failure::new(Exit::Failed, format!("VM {name} is not declared for network VFs"))
+            .advise("`vfun nics add`, or [nics] in its client's manifest, declares it; `vfun nics list` shows those that are"),
     })
 }
 
 fn render(view: &View) -> String {
+    let troubles = view.manifest_troubles.iter();
+    let troubles: String = troubles
+        .map(|t| {
+            format!("\nTROUBLE: the manifest of client {}: VM {}: {}\n", t.vm.client, t.vm, t.why)
+        })
+        .collect();
     let mut text = render_pools(view);
     if view.vms.is_empty() {
-        return text + "no VM is declared: `vfun nics add` declares one\n";
+        return text + "no VM is declared: `vfun nics add` declares one\n" + &troubles;
     }
     let mut table =
         Table::new(&["VM", "POOL", "VF", "STATE", "PATH", ">PACKETS/S", "AGENT", "WHY"]);
@@ -53,7 +67,7 @@ fn render(view: &View) -> String {
             vm.why.first().cloned().unwrap_or_default(),
         ]);
     }
-    text += &format!("\n{}", table.render());
+    text += &format!("\n{}{troubles}", table.render());
     text
 }
 

@@ -268,6 +268,7 @@ impl Daemon {
                 .metrics
                 .clone()
                 .filter(|_| self.helper_runs(&self.config.metrics_program)),
+            nics: self.config.nics,
             policy_unreadable: self.unreadable(),
             service_program: self.config.service_program.clone(),
             troubles: self.troubles(),

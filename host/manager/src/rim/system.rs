@@ -51,6 +51,9 @@ impl System for Daemon {
     fn handling(&mut self, event: &Event) -> What {
         let what = What::of(event);
         what.at(Step::Handling);
+        if let (Event::Catalog(_), Some(nics)) = (event, &mut self.nics) {
+            nics.catalog_changed();
+        }
         what
     }
     fn noted(&mut self, what: What) {

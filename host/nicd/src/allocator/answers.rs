@@ -1,13 +1,14 @@
 //! Answers to what people and programs ask.
 
-use super::{Allocator, now_ms};
+use super::{Allocator, now_ms, unix_ms};
 use crate::ask::{Answer, Ask};
 use crate::child::short;
-use crate::declarations::percents;
+use crate::declarations::{DeclaredBy, percents};
 use crate::orders::Outcome;
 use vfun_admin::VmName;
 use vfun_nics::Event;
 use vfun_nics::declared::{Hypervisor, Rule, Vm};
+use vfun_nics::view::View;
 
 /// Ok: the answer, which may be a refusal. The error ends the process.
 type Answered = Result<Result<String, String>, String>;
@@ -26,7 +27,11 @@ impl Allocator {
     /// Answers. The error ends the process.
     pub(super) fn answer(&mut self, ask: Ask) -> Result<Answer, String> {
         let done = match ask {
-            Ask::View => return Ok(Answer::View(self.nics.view(now_ms()))),
+            Ask::View => {
+                let manifest_troubles = self.manifests.troubles();
+                return Ok(Answer::View(View { manifest_troubles, ..self.nics.view(now_ms()) }));
+            }
+            Ask::History { pool } => return Ok(self.history(pool.as_deref())),
             Ask::Orders => return Ok(Answer::Orders { orders: self.orders.list() }),
             Ask::Taps => {
                 let vms = self.declared.vms.iter();
@@ -38,7 +43,7 @@ impl Allocator {
             Ask::SetPool { name, policy, interval_ms, tenure_ms } => {
                 self.set_pool(name, policy, interval_ms, tenure_ms)
             }
-            Ask::AddVm { name, vm } => self.add_vm(name, vm),
+            Ask::AddVm { name, vm } => self.add_vm(name, vm, DeclaredBy::Command),
             Ask::RemoveVm { name } => self.remove_vm(name),
             Ask::SetRule { name, rule } => self.change_vm(&name, |vm| {
                 vm.rule = rule;
@@ -68,6 +73,17 @@ impl Allocator {
         })
     }
 
+    fn history(&mut self, pool: Option<&str>) -> Answer {
+        if let Some(name) = pool
+            && let Err(sentence) = self.declared.pool(name)
+        {
+            return Answer::Refused { sentence };
+        }
+        let now = now_ms();
+        let ahead = unix_ms().cast_signed().saturating_sub(now.cast_signed());
+        Answer::History(self.nics.history(now, pool).ahead(ahead))
+    }
+
     /// Keeps what is declared from now on; a change that cannot be kept is not made.
     fn keep(&mut self, changed: crate::declarations::Declarations) -> Result<(), String> {
         self.files.write_declared(&changed)?;
@@ -82,6 +98,7 @@ impl Allocator {
         or_refuse!(self.keep(changed));
         or_refuse!(self.start_pool(&name, &pool.source));
         self.hear(Event::PoolDeclared(name.clone(), pool))?;
+        self.follow_again()?;
         Ok(Ok(format!("pool {name} is declared")))
     }
 
@@ -120,9 +137,9 @@ impl Allocator {
         Ok(Ok(format!("pool {name} is taken away as soon as no VM has a VF of it")))
     }
 
-    fn add_vm(&mut self, name: VmName, vm: Vm) -> Answered {
+    pub(super) fn add_vm(&mut self, name: VmName, vm: Vm, by: DeclaredBy) -> Answered {
         let mut changed = self.declared.clone();
-        let vm = or_refuse!(changed.add_vm(&name, vm)).clone();
+        let vm = or_refuse!(changed.add_vm(&name, vm, by)).clone();
         or_refuse!(self.keep(changed));
         or_refuse!(self.start_hands(&name, &vm));
         if vm.bypass_filters {
@@ -135,6 +152,12 @@ impl Allocator {
     }
 
     fn remove_vm(&mut self, name: VmName) -> Answered {
+        or_refuse!(or_refuse!(self.declared.vm(&name)).is_of_command());
+        self.take_vm_away(name)
+    }
+
+    /// Whoever declared it.
+    pub(super) fn take_vm_away(&mut self, name: VmName) -> Answered {
         let mut changed = self.declared.clone();
         or_refuse!(changed.vm(&name)).leaves = true;
         or_refuse!(self.keep(changed));
@@ -224,6 +247,7 @@ impl Allocator {
                 self.hear(event)?;
             }
         }
-        Ok(())
+        // What a manifest wants may be possible now.
+        self.follow_again()
     }
 }

@@ -4,6 +4,8 @@
 
 mod netfilter;
 
+pub use netfilter::iptables;
+
 use super::Port;
 use crate::child;
 use crate::limits::IP_TIME;

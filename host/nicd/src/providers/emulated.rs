@@ -6,13 +6,12 @@ use crate::limits::IP_TIME;
 use crate::netdev::Netdev;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use vfun_nics::declared::TAP_PREFIX;
 use vfun_nics::{PoolName, VfFound, VfId};
 
 /// Longest name of an interface, bytes: the kernel's.
 const NAME_BYTES: usize = 15;
 
-/// What begins the names of the taps of emulated VFs.
-pub const TAP_PREFIX: &str = "vt-";
 /// The alias of an interface that this program made: others have that name by chance.
 const MARK: &str = "vfun-nics";
 

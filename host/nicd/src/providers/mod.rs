@@ -4,8 +4,8 @@ mod emulated;
 mod sriov;
 mod worker;
 
-pub use emulated::{Emulated, TAP_PREFIX, tap_name};
-pub use sriov::Sriov;
+pub use emulated::{Emulated, tap_name};
+pub use sriov::{LOAD_VFIO, Sriov};
 pub use worker::{ProviderJob, ProviderWorker};
 
 use crate::places::Places;

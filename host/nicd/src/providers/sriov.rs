@@ -10,6 +10,7 @@ use crate::limits::IP_TIME;
 use crate::netdev::Netdev;
 use crate::places::Places;
 use function::Function;
+pub use function::LOAD_VFIO;
 use std::collections::BTreeMap;
 use std::fs;
 use vfun_nics::{VfFound, VfId};

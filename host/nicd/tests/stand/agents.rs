@@ -96,7 +96,7 @@ impl Shared {
             trouble: None,
         };
         let agent = Agent { id: AgentId(self.first_id + n as u64), report: Some(report) };
-        let word = ToNics { vm: vm(n), agent: Some(agent) };
+        let word = ToNics { vm: vm(n), agent: Some(agent), declared: None };
         let _ = send(&self.socket, &serde_json::to_vec(&word).unwrap(), SendFlags::NOSIGNAL);
     }
 }

@@ -155,16 +155,19 @@ impl Nics {
         match pending {
             Pending::Remove => {
                 self.vms.remove(name);
+                self.history.forget_rates(name);
                 self.migration_ended(name);
             }
             Pending::Declare(declared) => {
                 let vm = self.vms.get_mut(name).expect("just looked at");
-                let (abrupt, audit) = (vm.abrupt, vm.audit);
+                let counts = (vm.abrupt, vm.moves, vm.failed);
+                let audit = vm.audit;
                 self.next_id += 1;
                 // What is kept is what a guest must not get rid of by it.
                 let back_off = (vm.back_off_until_ms, vm.back_off_ms, vm.trouble.take());
                 *vm = Contender::new(self.now, self.next_id, declared);
-                (vm.abrupt, vm.audit) = (abrupt, audit);
+                (vm.abrupt, vm.moves, vm.failed) = counts;
+                vm.audit = audit;
                 (vm.back_off_until_ms, vm.back_off_ms, vm.trouble) = back_off;
                 self.enter_pool(name);
             }

@@ -172,6 +172,7 @@ impl Nics {
             }
             let Some(v) = self.vms.get_mut(vm) else { return };
             v.astray_ms = None;
+            v.moves = v.moves.saturating_add(1);
             if let Some(contest) = pool.and_then(|pool| self.pools.get_mut(&pool)) {
                 contest.engine.begin_turn(now, v.id);
             }

@@ -9,6 +9,7 @@ use crate::fair::Rates;
 use std::collections::{BTreeMap, BTreeSet};
 use vfun_admin::VmName;
 use vfun_bond::{Call, Order, Report};
+use vfun_nics::declared::Vm;
 use vfun_nics::event::AgentId;
 use vfun_nics::relay;
 use vfun_wire::Handle;
@@ -28,8 +29,13 @@ pub(super) struct Agents {
     known: BTreeMap<Handle, KnownAgent>,
     /// The channel of each VM's agent.
     of_vm: BTreeMap<VmName, Handle>,
+    /// How VMs compete, by their clients' manifests.
+    declared: BTreeMap<VmName, Vm>,
     /// VMs whose state the other process has not got.
     dirty: BTreeSet<VmName>,
+    /// Those of them that it was not told of since it began; none once it was told of all
+    /// and was told that.
+    untold: Option<BTreeSet<VmName>>,
     /// Agents whose service may lack their order.
     unordered: BTreeSet<Handle>,
     /// How fast each agent reports.
@@ -49,7 +55,9 @@ impl Agents {
         Agents {
             known: BTreeMap::new(),
             of_vm: BTreeMap::new(),
+            declared: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            untold: None,
             unordered: BTreeSet::new(),
             reports: Rates::new(REPORTS),
             states: Rates::new(VM_STATES),
@@ -138,27 +146,51 @@ impl Agents {
     /// Another process lends VFs, which knows nothing: it is told of these VMs, and of all
     /// that have an agent.
     pub fn tell_all(&mut self, vms: impl Iterator<Item = VmName>) {
-        self.dirty.extend(vms.chain(self.of_vm.keys().cloned()));
+        let all: BTreeSet<VmName> = vms.chain(self.of_vm.keys().cloned()).collect();
+        self.dirty.extend(all.iter().cloned());
+        self.untold = Some(all);
     }
 
-    /// The state of a VM that is to be passed on now.
-    pub fn next(&mut self, now: u64) -> Option<relay::ToNics> {
+    /// How VMs compete from now on, by their clients' manifests.
+    pub fn declare(&mut self, all: BTreeMap<VmName, Vm>) {
+        let before = std::mem::replace(&mut self.declared, all);
+        let names = before.keys().chain(self.declared.keys());
+        let changed = names.filter(|vm| before.get(*vm) != self.declared.get(*vm));
+        self.dirty.extend(changed.cloned());
+    }
+
+    /// What is to be passed on now.
+    pub fn next(&mut self, now: u64) -> Option<relay::Packet> {
+        if self.untold.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Some(relay::Packet::AllTold(relay::AllTold { vms: self.declared.len() }));
+        }
         let vm = self.dirty.iter().find(|vm| self.states.wait(now, vm) == 0)?.clone();
         let agent = self.of_vm.get(&vm).and_then(|channel| {
             let report = self.known.get(channel)?.report.clone();
             Some(relay::Agent { id: id(*channel), report })
         });
-        Some(relay::ToNics { vm, agent })
+        let declared = self.declared.get(&vm).cloned();
+        Some(relay::Packet::Vm(Box::new(relay::ToNics { vm, agent, declared })))
     }
 
     /// It was passed on.
-    pub fn sent(&mut self, now: u64, vm: &VmName) {
-        self.dirty.remove(vm);
-        self.states.take(now, vm.clone());
+    pub fn sent(&mut self, now: u64, packet: &relay::Packet) {
+        let relay::Packet::Vm(state) = packet else {
+            self.untold = None;
+            return;
+        };
+        self.dirty.remove(&state.vm);
+        if let Some(untold) = &mut self.untold {
+            untold.remove(&state.vm);
+        }
+        self.states.take(now, state.vm.clone());
     }
 
     /// Milliseconds until a state may be passed on, if any is to be.
     pub fn patience(&mut self, now: u64) -> Option<u64> {
+        if self.untold.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Some(0);
+        }
         self.dirty.iter().map(|vm| self.states.wait(now, vm)).min()
     }
 }
@@ -205,13 +237,22 @@ mod tests {
     }
 
     /// All that may be passed on now.
-    fn pass_on(a: &mut Agents, now: u64) -> Vec<relay::ToNics> {
+    fn packets(a: &mut Agents, now: u64) -> Vec<relay::Packet> {
         let next = |a: &mut Agents| {
-            let state = a.next(now)?;
-            a.sent(now, &state.vm);
-            Some(state)
+            let packet = a.next(now)?;
+            a.sent(now, &packet);
+            Some(packet)
         };
         std::iter::from_fn(|| next(a)).collect()
+    }
+
+    /// The states among it.
+    fn pass_on(a: &mut Agents, now: u64) -> Vec<relay::ToNics> {
+        let state = |packet| match packet {
+            relay::Packet::Vm(state) => Some(*state),
+            relay::Packet::AllTold(_) => None,
+        };
+        packets(a, now).into_iter().filter_map(state).collect()
     }
 
     #[test]
@@ -222,9 +263,10 @@ mod tests {
         }
         let states = pass_on(&mut a, 0);
         let told = relay::Agent { id: id(CHANNEL), report: Some(report(9)) };
-        assert_eq!(states, [relay::ToNics { vm: vm("a"), agent: Some(told) }]);
+        let state = |agent| relay::ToNics { vm: vm("a"), agent, declared: None };
+        assert_eq!(states, [state(Some(told))]);
         a.see(CHANNEL, None);
-        assert_eq!(pass_on(&mut a, 0), [relay::ToNics { vm: vm("a"), agent: None }]);
+        assert_eq!(pass_on(&mut a, 0), [state(None)]);
         assert_eq!(a.patience(0), None);
     }
 
@@ -298,5 +340,43 @@ mod tests {
             states.into_iter().map(|s| (s.vm.vm, s.agent.is_some())).collect()
         };
         assert_eq!(vms(pass_on(&mut a, 0)), [("a".to_owned(), true), ("z".to_owned(), false)]);
+    }
+
+    #[test]
+    fn what_manifests_declare_is_passed_on_when_it_changes_and_said_to_be_all() {
+        let declared = |tap: &str| Vm {
+            pool: "p".into(),
+            hypervisor: vfun_nics::declared::Hypervisor::External,
+            mac: "02:00:00:00:00:01".into(),
+            bridge: "br0".into(),
+            tap: tap.into(),
+            bus: None,
+            vlan: None,
+            rate_mbit: None,
+            rule: Default::default(),
+            reserve_percent: 0,
+            cap_percent: 100,
+            bypass_filters: false,
+        };
+        let all = |tap: &str| BTreeMap::from([(vm("b"), declared(tap)), (vm("c"), declared("c"))]);
+        let mut a = Agents::new();
+        a.declare(all("t"));
+        a.tell_all([vm("a"), vm("b"), vm("c")].into_iter());
+        let told = packets(&mut a, 0);
+        assert_eq!(told.len(), 4);
+        assert_eq!(told[3], relay::Packet::AllTold(relay::AllTold { vms: 2 }), "last");
+        let said = |states: Vec<relay::ToNics>| -> Vec<_> {
+            states.into_iter().map(|s| (s.vm.vm, s.declared.map(|d| d.tap))).collect()
+        };
+        a.declare(all("t"));
+        assert_eq!(packets(&mut a, 10_000), [], "nothing changed");
+        a.declare(all("u"));
+        assert_eq!(said(pass_on(&mut a, 20_000)), [("b".to_owned(), Some("u".to_owned()))]);
+        a.declare(BTreeMap::new());
+        let gone = [("b".to_owned(), None), ("c".to_owned(), None)];
+        assert_eq!(said(pass_on(&mut a, 30_000)), gone);
+        // Also where there is no VM at all.
+        a.tell_all(std::iter::empty());
+        assert_eq!(packets(&mut a, 40_000).len(), 1);
     }
 }

@@ -9,6 +9,7 @@ mod room;
 
 use super::helpers::Helper;
 use super::{Daemon, Kind};
+use crate::core::catalog::Client;
 use crate::core::limits::{NICS_HANGS_MS, ORDERS_A_TURN, VM_STATES_A_TURN};
 use crate::core::{GrantRecord, ServiceId};
 use agents::Agents;
@@ -16,10 +17,12 @@ use room::Room;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
+use vfun_admin::VmName;
 use vfun_bond::Report;
+use vfun_nics::declared::Vm;
 use vfun_nics::relay::{PACKET_BYTES, ToManager};
 use vfun_rim::methods::*;
 use vfun_rim::tell::ServiceMessage;
@@ -34,6 +37,8 @@ pub(super) struct NicsRelay {
     agents: Agents,
     /// Channels of the function `bond` of which something may have changed.
     changed: BTreeSet<Handle>,
+    /// What manifests declare may have changed.
+    catalog_changed: bool,
     /// The socket to the process, while it runs.
     socket: Option<OwnedFd>,
     room: Room,
@@ -43,7 +48,12 @@ impl NicsRelay {
     /// Nothing is known yet.
     pub fn new() -> Self {
         let (agents, changed) = (Agents::new(), BTreeSet::new());
-        NicsRelay { agents, changed, socket: None, room: Room::default() }
+        NicsRelay { agents, changed, catalog_changed: true, socket: None, room: Room::default() }
+    }
+
+    /// The manifests changed.
+    pub fn catalog_changed(&mut self) {
+        self.catalog_changed = true;
     }
 
     /// Something became of a grant. A service that opened its channel knows no order, also
@@ -80,6 +90,15 @@ fn hear(socket: &OwnedFd) -> Heard {
     }
 }
 
+/// How VMs compete, by their clients' manifests.
+fn declared(catalog: &crate::core::Catalog) -> BTreeMap<VmName, Vm> {
+    let of_client = |c: &Client| {
+        let name = c.name.clone();
+        c.nics.clone().into_iter().map(move |(vm, nics)| (VmName::new(&name, &vm), nics))
+    };
+    catalog.clients.values().flat_map(of_client).collect()
+}
+
 impl Daemon {
     /// The process that lends VFs, to be started.
     pub(super) fn nics_helper(&self) -> Helper {
@@ -102,7 +121,7 @@ impl Daemon {
         let vms: Vec<_> = catalog
             .clients
             .values()
-            .flat_map(crate::core::catalog::Client::vms_of)
+            .flat_map(Client::vms_of)
             .map(|vm| vm.name())
             .collect();
         if let Some(nics) = &mut self.nics {
@@ -157,6 +176,9 @@ impl Daemon {
 
     fn see_agents(&mut self) {
         let Some(nics) = &mut self.nics else { return };
+        if std::mem::take(&mut nics.catalog_changed) {
+            nics.agents.declare(declared(self.rim.core.catalog()));
+        }
         for channel in std::mem::take(&mut nics.changed) {
             nics.agents.see(channel, self.rim.core.agent(channel));
         }
@@ -195,7 +217,7 @@ impl Daemon {
             let bytes = serde_json::to_vec(&state).expect("plain data");
             match rustix::net::send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(_) => {
-                    nics.agents.sent(now, &state.vm);
+                    nics.agents.sent(now, &state);
                     nics.room.took();
                 }
                 Err(Errno::AGAIN | Errno::NOBUFS) => {
@@ -215,7 +237,7 @@ impl Daemon {
     pub(super) fn nics_patience(&mut self) -> Option<Duration> {
         let now = self.now();
         let nics = self.nics.as_mut().filter(|nics| nics.socket.is_some())?;
-        if !nics.changed.is_empty() {
+        if !nics.changed.is_empty() || nics.catalog_changed {
             return Some(Duration::ZERO);
         }
         let hangs = nics.room.patience(now);

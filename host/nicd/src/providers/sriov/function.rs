@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 const CARDS_OWN: [&str; 8] =
     ["igbvf", "ixgbevf", "iavf", "mlx5_core", "mlx4_core", "bnxt_en", "fm10k", "be2net"];
 const VFIO: &str = "vfio-pci";
-/// This program may load no module: that would be the right to do anything.
-const NO_VFIO: &str = "the driver vfio-pci is not there; load it at boot: echo vfio-pci > /etc/modules-load.d/vfio-pci.conf, and now: modprobe vfio-pci";
+/// How to have the driver vfio-pci. This program may load no module: that would be the right
+/// to do anything.
+pub const LOAD_VFIO: &str = "load it at boot: echo vfio-pci > /etc/modules-load.d/vfio-pci.conf, and now: modprobe vfio-pci";
 
 /// A PCI function.
 pub struct Function {
@@ -141,7 +142,7 @@ impl Function {
             return Ok(());
         }
         if !self.places.sys.join("bus/pci/drivers").join(VFIO).is_dir() {
-            return Err(NO_VFIO.into());
+            return Err(format!("the driver vfio-pci is not there; {LOAD_VFIO}"));
         }
         let mark = self.mark();
         let marked = mark.parent().map_or(Ok(()), fs::create_dir_all);
