@@ -58,6 +58,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Scale(args) => experiments::scale(&args),
         Command::Module(args) => experiments::module(&args),
         Command::Leases(args) => experiments::leases(&args),
+        Command::Nics(args) => experiments::nics(&args),
         Command::All(args) => experiments::all(&args),
         Command::Man { folder } => manual(&folder),
         Command::Inside { job } => inside::run(&job),

@@ -12,8 +12,11 @@ mod frame;
 mod grain;
 mod latency;
 mod leases;
+mod nics;
 
-use super::{DomainsReport, GrainReport, LatencyReport, LeasesReport, ReportError, file};
+use super::{
+    DomainsReport, GrainReport, LatencyReport, LeasesReport, NicsReport, ReportError, file,
+};
 use canvas::{Canvas, Drawn};
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 use std::path::Path;
@@ -59,6 +62,15 @@ pub fn grain(report: &GrainReport, path: &Path) -> Result<(), ReportError> {
 /// [`ReportError`]; each names the file.
 pub fn leases(report: &LeasesReport, path: &Path) -> Result<(), ReportError> {
     write(&leases::Panels(report), path)
+}
+
+/// Draws what is simulated of network VFs: boxes of packets' times of groups under each
+/// policy, and lines of who holds a VF by rate.
+///
+/// # Errors
+/// [`ReportError`]; each names the file.
+pub fn nics(report: &NicsReport, path: &Path) -> Result<(), ReportError> {
+    write(&nics::Panels(report), path)
 }
 
 fn write(chart: &impl Chart, path: &Path) -> Result<(), ReportError> {
