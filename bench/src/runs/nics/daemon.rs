@@ -145,17 +145,18 @@ impl Daemon {
         resident_bytes(self.child.id()).map(|b| b as f64).ok_or_else(gone)
     }
 
-    /// Processor time of it, and of the programs that it ran, as a part of one processor.
-    fn share(&self, over: Duration) -> Result<f64> {
+    /// Processor time of it, and of the programs that it ran, as parts of one processor.
+    fn shares(&self, over: Duration) -> Result<[f64; 2]> {
         let pid = self.child.id();
         let gone = || BenchError::Manager("vfun-nics ended".into());
-        let read = || Some(cpu_time(pid)? + children_time(pid)?);
+        let read = || Some([cpu_time(pid)?, children_time(pid)?]);
         let before = read().ok_or_else(gone)?;
         let begin = Instant::now();
         std::thread::sleep(over);
         let took = begin.elapsed();
         let after = read().ok_or_else(gone)?;
-        Ok((after - before).as_secs_f64() / took.as_secs_f64())
+        let share = |n: usize| (after[n] - before[n]).as_secs_f64() / took.as_secs_f64();
+        Ok([share(0), share(1)])
     }
 }
 
@@ -175,20 +176,21 @@ pub fn daemon(program: &Path, plan: &NicsPlan, report: &mut NicsReport) -> Resul
     let daemon = Daemon::start(program, VMS)?;
     std::thread::sleep(SETTLE);
     let before = daemon.agents.sent();
-    let share = daemon.share(plan.daemon)?;
+    let [own, programs] = daemon.shares(plan.daemon)?;
     if daemon.agents.sent() == before {
         return Err(BenchError::Manager("vfun-nics took no report".into()));
     }
     let bytes = (daemon.bytes()? - none) / VMS as f64;
-    report.rows.push(NicsRow {
+    let row = |case: &str, share, vm_bytes| NicsRow {
         cpu_share: Some(share),
-        vm_bytes: Some(bytes),
-        ..NicsRow::new(
-            NicsExperiment::Daemon,
-            Origin::Measured,
-            "no VF moves",
-            (VMS as u32, NICS_VFS),
-        )
-    });
+        vm_bytes,
+        ..NicsRow::new(NicsExperiment::Daemon, Origin::Measured, case, (VMS as u32, NICS_VFS))
+    };
+    report.rows.push(row(
+        "with the programs that it runs, no VF moves",
+        own + programs,
+        Some(bytes),
+    ));
+    report.rows.push(row("of that, the programs (tc, bridge, nft)", programs, None));
     Ok(())
 }
