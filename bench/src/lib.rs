@@ -6,6 +6,7 @@
 //! - [`place`]: where work runs: in this process, from the host, from a guest.
 //! - [`lab`]: a manager and a guest of one's own, which leave nothing behind.
 //! - [`leases`]: many clients and few VFs, in simulated time.
+//! - [`nics`]: many VMs and few network VFs, in simulated time.
 //! - [`runs`]: the experiments: which work in which place how often, and their reports.
 //! - [`cli`]: `vfun bench`.
 //!
@@ -20,6 +21,7 @@ pub mod lab;
 pub mod leases;
 pub mod measure;
 pub mod method;
+pub mod nics;
 pub mod place;
 pub mod report;
 pub mod runs;

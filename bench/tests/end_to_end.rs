@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use vfun_bench::report::{
     Domain, DomainsReport, Experiment, Function, GrainReport, Kind, LatencyReport, LeasesReport,
-    Source,
+    NicsExperiment, NicsReport, Source,
 };
 
 /// One at a time: each keeps both processors busy.
@@ -333,6 +333,42 @@ fn simulated_time_needs_no_manager() {
     let output = run(&["leases", "--simulated", "--experiment", "gain"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--simulated"));
+}
+
+#[test]
+fn network_vfs_are_simulated_and_decisions_timed_without_any_program() {
+    let report = good(&[
+        "nics",
+        "--short",
+        "--experiment",
+        "groups,liar,decision",
+        "--vf",
+        "4000",
+        "--json",
+        "-",
+    ]);
+    has_fields(&report, &["experiment", "source", "policy", "group", "vf_share", "p50_ns"]);
+    let report: NicsReport = serde_json::from_value(report).unwrap();
+    let of = |e| report.of(e).count();
+    // Four groups under four policies, with two timings.
+    assert_eq!(of(NicsExperiment::Groups), 32);
+    assert_eq!((of(NicsExperiment::Liar), of(NicsExperiment::Decision)), (6, 2));
+    let boosts = report.of(NicsExperiment::Groups).filter_map(|r| r.boost);
+    assert_eq!(boosts.reduce(f64::max), Some(0.5));
+    let output = run(&["nics", "--vf", "9000"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--paravirtual 8000"));
+}
+
+#[test]
+fn the_process_of_network_vfs_takes_reports_and_its_cost_is_measured() {
+    if !program().with_file_name("vfun-nics").is_file() {
+        return eprintln!("not tested, because vfun-nics is not built (cargo build)");
+    }
+    let report = good(&["nics", "--short", "--experiment", "daemon", "--json", "-"]);
+    let report: NicsReport = serde_json::from_value(report).unwrap();
+    let row = report.of(NicsExperiment::Daemon).next().unwrap();
+    assert!(row.cpu_share.unwrap() > 0.0 && row.vm_bytes.unwrap() > 0.0, "{row:?}");
 }
 
 #[test]

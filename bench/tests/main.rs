@@ -5,5 +5,6 @@
 mod end_to_end;
 mod guest;
 mod leases;
+mod nics;
 mod report;
 mod sample;

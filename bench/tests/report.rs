@@ -10,7 +10,7 @@ use vfun_bench::report::{
 };
 
 /// Compares with tests/golden/NAME; with BLESS=1 in the environment writes it instead.
-fn golden(name: &str, text: &str) {
+pub fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, text).unwrap();

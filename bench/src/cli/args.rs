@@ -1,7 +1,7 @@
 //! The options.
 
 use crate::lab::Wiring;
-use crate::report::{Domain, Experiment, Function};
+use crate::report::{Domain, Experiment, Function, NicsExperiment};
 use crate::runs::Where;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -49,6 +49,8 @@ pub enum Command {
     Isolation(IsolationArgs),
     /// Leases, on a modelled device: what a VF gains, a live switch, and who gets one.
     Leases(LeasesArgs),
+    /// Network VFs: who holds one and what that gains (simulated), what deciding costs (measured).
+    Nics(NicsArgs),
     /// Domains, latency, grain and footprint, in a few minutes.
     All(AllArgs),
     /// Writes the manual's pages to a folder.
@@ -137,6 +139,12 @@ fn scale(text: &str) -> Result<f64, String> {
 fn experiment(text: &str) -> Result<Experiment, String> {
     let names = || Experiment::ALL.iter().map(|e| e.as_str()).collect::<Vec<_>>().join(", ");
     let found = Experiment::ALL.iter().copied().find(|e| e.as_str() == text);
+    found.ok_or_else(|| format!("there is no experiment '{text}': they are {}", names()))
+}
+
+fn nics_experiment(text: &str) -> Result<NicsExperiment, String> {
+    let names = || NicsExperiment::ALL.iter().map(|e| e.as_str()).collect::<Vec<_>>().join(", ");
+    let found = NicsExperiment::ALL.iter().copied().find(|e| e.as_str() == text);
     found.ok_or_else(|| format!("there is no experiment '{text}': they are {}", names()))
 }
 
@@ -418,6 +426,25 @@ pub struct LeasesArgs {
     pub output: OutputArgs,
 }
 
+/// Options of `nics`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct NicsArgs {
+    /// The experiments, separated by commas: groups, rates, starvation, liar (simulated), decision, daemon (measured) [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = nics_experiment)]
+    pub experiment: Vec<NicsExperiment>,
+    /// Some seconds: fewer decisions, 20 minutes of simulated time instead of two hours.
+    #[arg(long)]
+    pub short: bool,
+    /// What a packet takes on the paravirtual NIC of a VM with 100,000 packets a second, µs, in simulations [default: 8000, of a published request].
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..))]
+    pub paravirtual: Option<u32>,
+    /// What a packet takes on a VF, µs, in simulations; less than on the paravirtual NIC [default: 2000, of a published request].
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(1..))]
+    pub vf: Option<u32>,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
 /// Options of `all`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AllArgs {
@@ -467,6 +494,7 @@ mod tests {
             (["x", "latency", "--domain", "moon"], "in-process, host-host"),
             (["x", "grain", "--function", "echo"], "factorial and fibonacci"),
             (["x", "latency", "--endpoint", "wire"], "tcp:HOST:PORT"),
+            (["x", "nics", "--experiment", "gain"], "groups, rates"),
         ] {
             let e = Whole::try_parse_from(line).err().unwrap().to_string();
             assert!(e.contains(words), "{e}");

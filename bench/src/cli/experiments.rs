@@ -2,14 +2,15 @@
 
 use super::args::{
     AllArgs, DomainsArgs, FootprintArgs, GrainArgs, IsolationArgs, JailArgs, LatencyArgs,
-    LeasesArgs, ModuleArgs, OutputArgs, QueuesArgs, ScaleArgs, WaitingArgs, WasmArgs, WhereArgs,
+    LeasesArgs, ModuleArgs, NicsArgs, OutputArgs, QueuesArgs, ScaleArgs, WaitingArgs, WasmArgs,
+    WhereArgs,
 };
 use super::output::{files, put, say};
 use crate::error::Doing;
 use crate::report::{Domain, Experiment, FootprintReport, Function, text};
 use crate::runs::{
     self, Bench, DomainsPlan, FootprintPlan, GrainPlan, IsolationPlan, JailPlan, LatencyPlan,
-    LeasesPlan, ModulePlan, QueuesPlan, ScalePlan, WaitingPlan, WasmPlan, Where,
+    LeasesPlan, ModulePlan, NicsPlan, QueuesPlan, ScalePlan, WaitingPlan, WasmPlan, Where,
 };
 use crate::{BenchError, Result};
 use std::process::ExitCode;
@@ -285,5 +286,25 @@ pub(super) fn leases(args: &LeasesArgs) -> Result<ExitCode> {
         real: !args.simulated,
     };
     put(&runs::leases(&at, &plan)?, &args.output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn nics(args: &NicsArgs) -> Result<ExitCode> {
+    let mut plan = NicsPlan::new(args.short);
+    if !args.experiment.is_empty() {
+        plan.experiments = args.experiment.clone();
+    }
+    let ns = |us: Option<u32>, usual: f64| us.map_or(usual, |us| 1e3 * f64::from(us));
+    let packets = &mut plan.packets;
+    packets.paravirtual_ns = ns(args.paravirtual, packets.paravirtual_ns);
+    packets.vf_ns = ns(args.vf, packets.vf_ns);
+    if packets.vf_ns >= packets.paravirtual_ns {
+        return Err(BenchError::Options(format!(
+            "--vf {} is not less than --paravirtual {}: a VF that is no faster gains nothing",
+            packets.vf_ns / 1e3,
+            packets.paravirtual_ns / 1e3
+        )));
+    }
+    put(&runs::nics(&Where::default(), &plan)?, &args.output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -43,7 +43,7 @@ fn manual(folder: &Path) -> Result<ExitCode> {
 fn nics_chart(pool: &str, output: &Path) -> Result<ExitCode> {
     let wrong = |e| BenchError::Options(format!("what is to be drawn is no history: {e}"));
     let history = serde_json::from_reader(std::io::stdin()).map_err(wrong)?;
-    chart::nics(pool, &history, output)?;
+    chart::vf_history(pool, &history, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -66,6 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Scale(args) => experiments::scale(&args),
         Command::Module(args) => experiments::module(&args),
         Command::Leases(args) => experiments::leases(&args),
+        Command::Nics(args) => experiments::nics(&args),
         Command::All(args) => experiments::all(&args),
         Command::Man { folder } => manual(&folder),
         Command::NicsChart { pool, output } => nics_chart(&pool, &output),

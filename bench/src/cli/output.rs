@@ -7,7 +7,8 @@ use crate::report::jail::{JailReport, JailRow};
 use crate::report::wasm::{WasmReport, WasmRow};
 use crate::report::{DomainsReport, FootprintReport, GrainReport, LatencyReport};
 use crate::report::{
-    IsolationReport, LeasesReport, ModuleReport, QueuesReport, ScaleReport, WaitingReport,
+    IsolationReport, LeasesReport, ModuleReport, NicsReport, QueuesReport, ScaleReport,
+    WaitingReport,
 };
 use crate::report::{ReportError, chart, csv, json, text};
 use serde::Serialize;
@@ -49,6 +50,7 @@ report!(FootprintReport, crate::report::FootprintRow, footprint, no_chart);
 report!(IsolationReport, crate::report::IsolationRow, isolation, no_chart);
 report!(LeasesReport, crate::report::LeasesRow, leases, chart::leases);
 report!(ModuleReport, crate::report::ModuleRow, module, no_chart);
+report!(NicsReport, crate::report::NicsRow, nics, chart::nics);
 report!(QueuesReport, crate::report::QueuesRow, queues, no_chart);
 report!(ScaleReport, crate::report::ScaleRow, scale, no_chart);
 report!(WaitingReport, crate::report::WaitingRow, waiting, no_chart);

@@ -18,7 +18,7 @@ pub use guest::{
 pub use manager::{Manager, Start};
 pub use peer::BarePeer;
 pub use pin::{Pinned, Plan};
-pub use process::{cpu_time, proportional_bytes, resident_bytes};
+pub use process::{children_time, cpu_time, proportional_bytes, resident_bytes};
 pub use wiring::Wiring;
 
 /// The client of the guest's window.

@@ -24,16 +24,28 @@ pub fn cpu_time(pid: u32) -> Option<Duration> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut sum = Duration::ZERO;
     for task in tasks.flatten() {
-        let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else { return ticks(pid) };
+        let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else {
+            return ticks(pid, OWN);
+        };
         let ns = text.split_whitespace().next().and_then(|n| n.parse().ok())?;
         sum += Duration::from_nanos(ns);
     }
     Some(sum)
 }
 
-fn ticks(pid: u32) -> Option<Duration> {
+/// Time that programs which a process started, and which have ended, have run. In ticks of 10 ms.
+pub fn children_time(pid: u32) -> Option<Duration> {
+    ticks(pid, CHILDREN)
+}
+
+/// Fields of `/proc/PID/stat` behind the program's name: before a process's own times, and
+/// before those of its children.
+const OWN: usize = 11;
+const CHILDREN: usize = 13;
+
+fn ticks(pid: u32, before: usize) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(before);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some(Duration::from_millis((user + system) * 10))
 }
@@ -53,7 +65,16 @@ mod tests {
         while cpu_time(pid).unwrap() <= before {
             assert!(start.elapsed() < Duration::from_secs(30), "no time was counted");
         }
-        assert!(ticks(pid).is_some());
+        assert!(ticks(pid, OWN).is_some());
+        let before = children_time(pid).unwrap();
+        while children_time(pid).unwrap() <= before {
+            // Enough work that a tick falls into it.
+            let child = std::process::Command::new("sh")
+                .args(["-c", "for i in $(seq 20000); do :; done"])
+                .status();
+            assert!(child.unwrap().success());
+            assert!(start.elapsed() < Duration::from_secs(60), "no child's time was counted");
+        }
         assert_eq!((resident_bytes(u32::MAX), cpu_time(u32::MAX)), (None, None));
         assert_eq!(proportional_bytes(u32::MAX), None);
     }

@@ -5,6 +5,7 @@ mod footprint;
 mod isolation;
 mod leases;
 mod module;
+mod nics;
 mod queues;
 mod scale;
 mod waiting;
@@ -14,6 +15,7 @@ pub use footprint::{ACTIVATION_NS, IDLE_SHARE, NO_SHARE, RESIDENT_BYTES, footpri
 pub use isolation::isolation;
 pub use leases::{SWITCH_NS, leases};
 pub use module::module;
+pub use nics::nics;
 pub use queues::queues;
 pub use scale::scale;
 pub use waiting::waiting;

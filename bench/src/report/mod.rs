@@ -1,12 +1,12 @@
 //! What a measurement says, and every form it is shown in.
 //!
-//! Twelve reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
+//! Thirteen reports exist: [`DomainsReport`] (the published experiment), [`LatencyReport`]
 //! (one call, and many), [`GrainReport`] (how small a call may be),
 //! [`FootprintReport`] (what calling costs beside the calls), [`WaitingReport`]
 //! (the ways to wait), [`ModuleReport`] (the kernel module), [`IsolationReport`]
 //! (calls under attack), [`QueuesReport`] (entries that go one way), [`ScaleReport`] (many clients and channels),
-//! [`jail::JailReport`] (the sandbox), [`wasm::WasmReport`] (WebAssembly)
-//! and [`LeasesReport`] (who gets hardware, and what it gains). Each is an object of
+//! [`jail::JailReport`] (the sandbox), [`wasm::WasmReport`] (WebAssembly),
+//! [`LeasesReport`] (who gets hardware, and what it gains) and [`NicsReport`] (the same of network VFs). Each is an object of
 //! `machine`, `settings` (but of sandbox and WebAssembly) and `rows`; their field names are a public format.
 //!
 //! A measuring program fills rows, calls `finish` on the report, and hands it to
@@ -28,6 +28,7 @@ pub mod leases;
 pub mod machine;
 pub mod module;
 pub mod names;
+pub mod nics;
 pub mod published;
 pub mod queues;
 pub mod rows;
@@ -45,7 +46,8 @@ pub use isolation::{IsolationReport, IsolationRow};
 pub use leases::{LeasesReport, LeasesRow};
 pub use machine::Machine;
 pub use module::{ModuleFigure, ModuleReport, ModuleRow};
-pub use names::{Domain, Experiment, Function, How, Kind, Mode, Source};
+pub use names::{Domain, Experiment, Function, How, Kind, Mode, NicsExperiment, Origin, Source};
+pub use nics::{NicsReport, NicsRow};
 pub use queues::{QueuesReport, QueuesRow};
 pub use rows::{DomainRow, DomainsReport, GrainReport, GrainRow, LatencyReport, LatencyRow};
 pub use scale::{ScaleReport, ScaleRow};

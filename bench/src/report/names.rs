@@ -133,3 +133,31 @@ names! {
         Simulated = "simulated",
     }
 }
+
+names! {
+    /// The experiments with network VFs.
+    NicsExperiment {
+        /// Groups of VMs with packet rates in the published proportions.
+        Groups = "groups",
+        /// VMs of every rate: who holds a VF, and what that gains.
+        Rates = "rates",
+        /// A file server beside VMs that send packets.
+        Starvation = "starvation",
+        /// VMs that claim more packets than they send, beside honest ones.
+        Liar = "liar",
+        /// What a decision and a report take.
+        Decision = "decision",
+        /// Processor time and memory of `vfun-nics`.
+        Daemon = "daemon",
+    }
+}
+
+names! {
+    /// Where a figure of network VFs comes from.
+    Origin {
+        /// A clock or a counter of this machine.
+        Measured = "measured",
+        /// The core of `vfun-nics` in simulated time.
+        Simulated = "simulated",
+    }
+}

@@ -149,7 +149,7 @@ mod tests {
         for n in 1..HOLDS_KEPT + 10 {
             history.begin(n as u64, "p".into(), vf(n), vm.clone());
             history.end(n as u64 + 1, &vf(n));
-            history.sent(n as u64, &"p".into(), vm.clone(), 1.0);
+            history.sent(n as u64, &"p".into(), vm.clone(), 1.0, None);
         }
         assert_eq!(history.holds.len(), HOLDS_KEPT);
         assert_eq!((history.holds[0].vf.clone(), history.holds[0].to_ms), (vf(0), None));
@@ -159,7 +159,7 @@ mod tests {
             (points.len(), points.back().unwrap().at_ms),
             (RATES_KEPT, HOLDS_KEPT as u64 + 9)
         );
-        history.sent(7, &"other".into(), vm.clone(), 1.0);
+        history.sent(7, &"other".into(), vm.clone(), 1.0, None);
         assert_eq!(history.rates[&vm].1.len(), 1, "what it sent in another pool is of no use");
     }
 

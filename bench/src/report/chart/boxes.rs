@@ -1,24 +1,28 @@
-//! Calls of groups as boxes, policy by policy.
+//! Times of groups as boxes, policy by policy.
 
 use super::axis::{Axis, round_down, round_up};
 use super::canvas::{BLACK, Canvas, Drawn, GREY, Look};
 use super::frame;
 use super::leases::{COLORS, PANEL, title};
 use crate::report::text::number;
-use crate::report::{Experiment, LeasesReport, LeasesRow, Source};
 use plotters::prelude::{DrawingBackend, RGBColor};
 
-/// The five figures of a box, ascending.
-fn figures(row: &LeasesRow) -> Option<[f64; 5]> {
-    Some([row.p5_ns?, row.p25_ns?, row.p50_ns?, row.p75_ns?, row.p95_ns?])
+/// What is drawn of one group under one policy.
+pub struct Group<'a> {
+    pub policy: Option<&'a str>,
+    pub name: Option<&'a str>,
+    /// 5, 25, 50, 75 and 95 %, ascending, ns.
+    pub figures: Option<[f64; 5]>,
+    /// The part of the time on a VF.
+    pub vf_share: Option<f64>,
 }
 
 /// Each value once, in order.
-fn different<'a>(values: impl Iterator<Item = &'a Option<String>>) -> Vec<&'a str> {
+fn different<'a>(values: impl Iterator<Item = Option<&'a str>>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for value in values.flatten() {
-        if !seen.contains(&value.as_str()) {
-            seen.push(value.as_str());
+        if !seen.contains(&value) {
+            seen.push(value);
         }
     }
     seen
@@ -45,16 +49,14 @@ fn one<B: DrawingBackend>(
     canvas.line(&[(left, middle), (right, middle)], BLACK, 3)
 }
 
-/// Draws the boxes of one crowd.
+/// Draws the boxes of some groups.
 pub fn panel<B: DrawingBackend>(
     canvas: &Canvas<B>,
-    report: &LeasesReport,
-    (experiment, source, clients): (Experiment, Source, u32),
+    words: &str,
+    rows: &[Group],
     top: f64,
 ) -> Drawn {
-    let of = |r: &&LeasesRow| r.source == source && r.clients == Some(clients);
-    let rows: Vec<_> = report.of(experiment).filter(of).collect();
-    let boxes = || rows.iter().filter_map(|r| figures(r));
+    let boxes = || rows.iter().filter_map(|r| r.figures);
     let low = boxes().map(|b| b[0]).fold(f64::INFINITY, f64::min).max(1.0);
     let high = boxes().map(|b| b[4]).fold(low, f64::max);
     let axis = Axis {
@@ -65,19 +67,11 @@ pub fn panel<B: DrawingBackend>(
         to: top,
     };
     let right = canvas.size().0 - 40.0;
-    let (policies, groups) =
-        (different(rows.iter().map(|r| &r.policy)), different(rows.iter().map(|r| &r.group)));
-    let vfs = rows.iter().find_map(|r| r.vfs).unwrap_or(0);
-    let how = if source == Source::Real { "run" } else { "simulated time" };
-    let words = match experiment {
-        Experiment::Starvation => format!("A steady client beside heavy ones, {how}"),
-        Experiment::Worth => format!("Frequent calls beside ones that gain more, {how}"),
-        _ => format!("{clients} clients, {vfs} VFs, {how}"),
-    };
-    let words = format!("{words}: time of a call (5, 25, 50, 75, 95 %) and of a VF");
+    let policies = different(rows.iter().map(|r| r.policy));
+    let groups = different(rows.iter().map(|r| r.name));
     let names: Vec<_> =
         groups.iter().map(|g| (*g).to_owned()).zip(COLORS.into_iter().cycle()).collect();
-    title(canvas, top, &words, &names)?;
+    title(canvas, top, words, &names)?;
     frame::grid_y(canvas, &axis, (frame::LEFT, right), number::round_ns)?;
     let each = (right - frame::LEFT) / policies.len().max(1) as f64;
     let slot = each * 0.86 / groups.len().max(1) as f64;
@@ -86,12 +80,10 @@ pub fn panel<B: DrawingBackend>(
         let at = (start + each / 2.0, axis.from + 46.0);
         canvas.text(at, policy, Look::middle(20.0, BLACK).bold())?;
         for (g, group) in groups.iter().enumerate() {
-            let same = |r: &&&LeasesRow| {
-                r.policy.as_deref() == Some(*policy) && r.group.as_deref() == Some(*group)
-            };
+            let same = |r: &&Group| r.policy == Some(*policy) && r.name == Some(*group);
             let Some(row) = rows.iter().find(same) else { continue };
             let left = start + each * 0.07 + slot * g as f64;
-            if let Some(f) = figures(row) {
+            if let Some(f) = row.figures {
                 one(canvas, &axis, (left + slot * 0.14, left + slot * 0.86), f, names[g].1)?;
             }
             let share = row.vf_share.map_or_else(String::new, |s| format!("{:.0} %", 100.0 * s));

@@ -7,14 +7,14 @@ use super::boxes;
 use super::canvas::{BLACK, Canvas, Drawn, GREY, Look, width};
 use super::frame;
 use crate::report::text::number;
-use crate::report::{Experiment, LeasesReport, Source};
+use crate::report::{Experiment, LeasesReport, LeasesRow, Source};
 use plotters::prelude::{DrawingBackend, RGBColor};
 
-const WIDTH: u32 = 1600;
+pub const WIDTH: u32 = 1600;
 /// Height of a panel's plot, and what its words take below and above.
 pub const PANEL: f64 = 360.0;
-const GAP: f64 = 130.0;
-const TOP: f64 = 180.0;
+pub const GAP: f64 = 130.0;
+pub const TOP: f64 = 180.0;
 /// More switches than this are not marked one by one.
 const MARKS_MOST: usize = 40;
 /// Colours of lines and groups, those of Okabe and Ito.
@@ -52,7 +52,7 @@ pub fn title<B: DrawingBackend>(
     Ok(())
 }
 
-impl Panels<'_> {
+impl<'a> Panels<'a> {
     fn panels(&self) -> Vec<Panel> {
         let mut panels = Vec::new();
         if self.0.of(Experiment::Gain).any(|r| r.boost.is_some()) {
@@ -115,6 +115,33 @@ impl Panels<'_> {
         Ok(())
     }
 
+    fn boxes<B: DrawingBackend>(
+        &self,
+        canvas: &Canvas<B>,
+        (experiment, source, clients): (Experiment, Source, u32),
+        top: f64,
+    ) -> Drawn {
+        let of = |r: &&LeasesRow| r.source == source && r.clients == Some(clients);
+        let rows: Vec<_> = self.0.of(experiment).filter(of).collect();
+        let vfs = rows.iter().find_map(|r| r.vfs).unwrap_or(0);
+        let how = if source == Source::Real { "run" } else { "simulated time" };
+        let words = match experiment {
+            Experiment::Starvation => format!("A steady client beside heavy ones, {how}"),
+            Experiment::Worth => format!("Frequent calls beside ones that gain more, {how}"),
+            _ => format!("{clients} clients, {vfs} VFs, {how}"),
+        };
+        let words = format!("{words}: time of a call (5, 25, 50, 75, 95 %) and of a VF");
+        let figures = |r: &LeasesRow| Some([r.p5_ns?, r.p25_ns?, r.p50_ns?, r.p75_ns?, r.p95_ns?]);
+        let group = |r: &&'a LeasesRow| boxes::Group {
+            policy: r.policy.as_deref(),
+            name: r.group.as_deref(),
+            figures: figures(r),
+            vf_share: r.vf_share,
+        };
+        let groups: Vec<_> = rows.iter().map(group).collect();
+        boxes::panel(canvas, &words, &groups, top)
+    }
+
     fn timeline<B: DrawingBackend>(&self, canvas: &Canvas<B>, top: f64) -> Drawn {
         let t = &self.0.timeline;
         let right = canvas.size().0 - 40.0;
@@ -170,7 +197,7 @@ impl Chart for Panels<'_> {
                 Panel::Gain => self.gain(canvas, top)?,
                 Panel::Timeline => self.timeline(canvas, top)?,
                 Panel::Boxes(experiment, source, clients) => {
-                    boxes::panel(canvas, self.0, (experiment, source, clients), top)?;
+                    self.boxes(canvas, (experiment, source, clients), top)?;
                 }
             }
         }

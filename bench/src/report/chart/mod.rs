@@ -13,8 +13,11 @@ mod grain;
 mod latency;
 mod leases;
 mod nics;
+mod vf_history;
 
-use super::{DomainsReport, GrainReport, LatencyReport, LeasesReport, ReportError, file};
+use super::{
+    DomainsReport, GrainReport, LatencyReport, LeasesReport, NicsReport, ReportError, file,
+};
 use canvas::{Canvas, Drawn};
 use plotters::prelude::{BitMapBackend, DrawingBackend, IntoDrawingArea, SVGBackend};
 use std::path::Path;
@@ -68,8 +71,17 @@ pub fn leases(report: &LeasesReport, path: &Path) -> Result<(), ReportError> {
 ///
 /// # Errors
 /// [`ReportError`]; each names the file.
-pub fn nics(pool: &str, history: &HistoryView, path: &Path) -> Result<(), ReportError> {
-    write(&nics::Lanes::new(pool, history), path)
+pub fn vf_history(pool: &str, history: &HistoryView, path: &Path) -> Result<(), ReportError> {
+    write(&vf_history::Lanes::new(pool, history), path)
+}
+
+/// Draws what is simulated of network VFs: boxes of packets' times of groups under each
+/// policy, and lines of who holds a VF by rate.
+///
+/// # Errors
+/// [`ReportError`]; each names the file.
+pub fn nics(report: &NicsReport, path: &Path) -> Result<(), ReportError> {
+    write(&nics::Panels(report), path)
 }
 
 fn write(chart: &impl Chart, path: &Path) -> Result<(), ReportError> {

@@ -306,6 +306,8 @@ mod tests {
             trouble: None,
             path: None,
             packets_per_s: 0.0,
+            paravirtual_us: None,
+            vf_us: None,
             vf: None,
             vf_state: None,
             waits: true,

@@ -151,6 +151,8 @@ mod tests {
             trouble: None,
             path: None,
             packets_per_s: 12.5,
+            paravirtual_us: None,
+            vf_us: None,
             vf: vf.map(str::to_owned),
             vf_state: vf.map(|_| "held".into()),
             waits: vf.is_none(),
