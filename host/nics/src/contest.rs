@@ -5,7 +5,7 @@ use crate::event::{PoolName, VfId};
 use crate::limits::*;
 use crate::nics::{Nics, Who};
 use crate::probes::Probes;
-use crate::traffic::Traffic;
+use crate::traffic::{Held, Traffic};
 use crate::vf::State;
 use crate::vm::Contender;
 use std::collections::{BTreeMap, BTreeSet};
@@ -178,10 +178,11 @@ impl Nics {
         let ms = now.saturating_sub(contest.decided_ms);
         let tenure = contest.declared.tenure_ms.max(1) as f64;
         let used = self.vfs.values().filter(|vf| vf.state.is_in_use());
-        let held: BTreeMap<GrantId, f64> = used
+        let held: BTreeMap<GrantId, Held> = used
             .filter_map(|vf| {
                 let id = self.vms.get(vf.state.owner()?)?.id;
-                Some((id, now.saturating_sub(vf.since_ms) as f64 / tenure))
+                let ms = now.saturating_sub(vf.since_ms);
+                Some((id, Held { ms, tenures: ms as f64 / tenure }))
             })
             .collect();
         let idle = (IDLE_PER_S.saturating_mul(ms) / 1000).max(1);

@@ -3,7 +3,7 @@
 //! On the paravirtual way the host counts at the tap; a VM's own claim counts up to that.
 //! On a VF that the card counts, the card is believed. On one that it does not count (its
 //! counter never moves) nobody but the VM knows: its claim counts up to the rate that the
-//! host saw before, and that bound halves with each tenure after the first. So a VM that
+//! host saw before, for the time on the VF, and that bound halves with each tenure after the first. So a VM that
 //! lies keeps a VF for no longer than the rate it once had is worth, and has to send in
 //! earnest, where the host counts, to get one again. One that is honest and busy is
 //! measured anew in the same way.
@@ -12,6 +12,14 @@ use crate::event::HostCounts;
 
 /// Weight of the newest interval in the rate that the host saw.
 const NEWEST: f64 = 0.5;
+
+/// How long a VM has used its VF.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub ms: u64,
+    /// The same in tenures.
+    pub tenures: f64,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
@@ -70,15 +78,17 @@ impl Traffic {
         self.vf_counts
     }
 
-    /// Packets to reckon with in the `ms` since the last decision. `held`: how many
-    /// tenures it has held a VF.
-    pub(crate) fn take(&mut self, ms: u64, held: Option<f64>) -> u64 {
+    /// Packets to reckon with in the `ms` since the last decision. `held`: how long it has
+    /// held a VF.
+    pub(crate) fn take(&mut self, ms: u64, held: Option<Held>) -> u64 {
         let seconds = ms.max(1) as f64 / 1000.0;
         let host = self.tap.saturating_add(self.vf);
         let packets = match held {
-            Some(tenures) if !self.vf_counts => {
-                let worth = 0.5f64.powf((tenures - 1.0).max(0.0));
-                let bound = (self.seen_per_s * worth * seconds) as u64;
+            Some(held) if !self.vf_counts => {
+                let worth = 0.5f64.powf((held.tenures - 1.0).max(0.0));
+                // Before it had the VF, the tap counted what it sent.
+                let on_vf = held.ms.min(ms) as f64 / 1000.0;
+                let bound = (self.seen_per_s * worth * on_vf) as u64;
                 self.claim.min(self.tap.saturating_add(bound))
             }
             Some(_) => host,
@@ -102,7 +112,7 @@ mod tests {
         t.claim(t.claim_last.unwrap_or(0) + claim);
         let vf = vf.map(|n| t.vf_last.unwrap_or(0) + n);
         t.counted(HostCounts { paravirtual: t.tap_last.unwrap_or(0) + tap, vf });
-        t.take(1000, held)
+        t.take(1000, held.map(|tenures| Held { ms: 1000, tenures }))
     }
 
     fn started() -> Traffic {
@@ -142,12 +152,26 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_counts_beside_the_tap_only_for_the_time_on_the_vf() {
+        let mut t = started();
+        for _ in 0..40 {
+            second(&mut t, 1000, 1000, None, None);
+        }
+        t.begin_hold();
+        t.claim(u64::MAX);
+        t.counted(HostCounts { paravirtual: 40_600, vf: Some(0) });
+        // 600 at the tap in the first 600 ms.
+        let packets = t.take(1000, Some(Held { ms: 400, tenures: 0.01 }));
+        assert!((998..=1000).contains(&packets), "{packets}");
+    }
+
+    #[test]
     fn counts_that_go_back_begin_anew() {
         let mut t = started();
         second(&mut t, 100, 100, Some(100), Some(0.1));
         t.claim(3);
         t.counted(HostCounts { paravirtual: 2, vf: Some(7) });
-        assert_eq!(t.take(1000, Some(0.1)), 9);
+        assert_eq!(t.take(1000, Some(Held { ms: 100, tenures: 0.1 })), 9);
         t.claim(u64::MAX);
         t.counted(HostCounts { paravirtual: u64::MAX, vf: Some(u64::MAX) });
         assert_eq!(t.take(1000, None), u64::MAX - 3);
