@@ -118,12 +118,8 @@ impl Daemon {
     /// The process was started, with this socket, which is listened to.
     pub(super) fn nics_started(&mut self, socket: OwnedFd) {
         let catalog = self.rim.core.catalog();
-        let vms: Vec<_> = catalog
-            .clients
-            .values()
-            .flat_map(Client::vms_of)
-            .map(|vm| vm.name())
-            .collect();
+        let vms: Vec<_> =
+            catalog.clients.values().flat_map(Client::vms_of).map(|vm| vm.name()).collect();
         if let Some(nics) = &mut self.nics {
             nics.agents.tell_all(vms.into_iter());
             nics.socket = Some(socket);
