@@ -20,7 +20,8 @@ pub struct Process {
     pub resident_kib: u64,
     /// Of that, memory that belongs to this process alone (heap, stacks), KiB.
     pub own_kib: u64,
-    /// Mappings.
+    /// Mappings of files: programs, libraries, windows, channels. Memory without a file is in
+    /// `own_kib`; in how many pieces the allocator keeps it says nothing.
     pub maps: usize,
 }
 
@@ -48,7 +49,7 @@ impl Process {
             threads: count("task"),
             resident_kib: kib("VmRSS")?,
             own_kib: kib("RssAnon")?,
-            maps: maps.lines().count(),
+            maps: maps.lines().filter(|line| line.contains(" /")).count(),
         })
     }
 }

@@ -25,6 +25,9 @@ const OTHERS: RGBColor = RGBColor(0xbb, 0xbb, 0xbb);
 /// A figure of an interval, where it is known.
 type Figure = fn(&RatePoint) -> Option<f64>;
 
+/// A panel of lines: its title, its figure, and how that is written.
+type Lines = (&'static str, Figure, fn(f64) -> String);
+
 /// The history of one pool.
 pub struct Lanes<'a> {
     pool: &'a str,
@@ -62,11 +65,11 @@ impl<'a> Lanes<'a> {
         self.history.vms.iter().flat_map(|vm| &vm.points).any(|p| figure(p).is_some())
     }
 
-    /// The panels of lines: a title, a figure and how it is written.
-    fn figures(&self) -> Vec<(&'static str, Figure, fn(f64) -> String)> {
+    /// The panels of lines that have figures.
+    fn figures(&self) -> Vec<Lines> {
         let latency: Figure = |p| p.latency_us;
         let rate: Figure = |p| Some(p.packets_per_s);
-        let mut all: Vec<(_, _, fn(f64) -> String)> = vec![];
+        let mut all: Vec<Lines> = vec![];
         if self.has(rate) {
             all.push(("Packets a second of each VM", rate, number::rate));
         }

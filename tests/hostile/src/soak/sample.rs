@@ -20,7 +20,7 @@ const fn shown(name: &'static str) -> Figure {
     Figure { name, bearable: None }
 }
 
-/// An allocator may map some more memory, or join two mappings.
+/// Libraries that are loaded late, such as those that find users.
 const MAPS: f64 = 3.9;
 
 /// All of them, in the order of a row. A process's own memory may grow by a few pages
