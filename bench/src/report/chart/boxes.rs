@@ -8,7 +8,7 @@ use crate::report::text::number;
 use plotters::prelude::{DrawingBackend, RGBColor};
 
 /// What is drawn of one group under one policy.
-pub struct Group<'a> {
+pub struct BoxGroup<'a> {
     pub policy: Option<&'a str>,
     pub name: Option<&'a str>,
     /// 5, 25, 50, 75 and 95 %, ascending, ns.
@@ -53,7 +53,7 @@ fn one<B: DrawingBackend>(
 pub fn panel<B: DrawingBackend>(
     canvas: &Canvas<B>,
     words: &str,
-    rows: &[Group],
+    rows: &[BoxGroup],
     top: f64,
 ) -> Drawn {
     let boxes = || rows.iter().filter_map(|r| r.figures);
@@ -80,7 +80,7 @@ pub fn panel<B: DrawingBackend>(
         let at = (start + each / 2.0, axis.from + 46.0);
         canvas.text(at, policy, Look::middle(20.0, BLACK).bold())?;
         for (g, group) in groups.iter().enumerate() {
-            let same = |r: &&Group| r.policy == Some(*policy) && r.name == Some(*group);
+            let same = |r: &&BoxGroup| r.policy == Some(*policy) && r.name == Some(*group);
             let Some(row) = rows.iter().find(same) else { continue };
             let left = start + each * 0.07 + slot * g as f64;
             if let Some(f) = row.figures {

@@ -132,7 +132,7 @@ impl<'a> Panels<'a> {
         };
         let words = format!("{words}: time of a call (5, 25, 50, 75, 95 %) and of a VF");
         let figures = |r: &LeasesRow| Some([r.p5_ns?, r.p25_ns?, r.p50_ns?, r.p75_ns?, r.p95_ns?]);
-        let group = |r: &&'a LeasesRow| boxes::Group {
+        let group = |r: &&'a LeasesRow| boxes::BoxGroup {
             policy: r.policy.as_deref(),
             name: r.group.as_deref(),
             figures: figures(r),

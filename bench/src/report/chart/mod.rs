@@ -81,7 +81,7 @@ pub fn vf_history(pool: &str, history: &HistoryView, path: &Path) -> Result<(), 
 /// # Errors
 /// [`ReportError`]; each names the file.
 pub fn nics(report: &NicsReport, path: &Path) -> Result<(), ReportError> {
-    write(&nics::Panels(report), path)
+    write(&nics::NicsPanels(report), path)
 }
 
 fn write(chart: &impl Chart, path: &Path) -> Result<(), ReportError> {

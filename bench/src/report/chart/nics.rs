@@ -11,9 +11,9 @@ use crate::report::text::number;
 use crate::report::{NicsExperiment, NicsReport, NicsRow};
 use plotters::prelude::DrawingBackend;
 
-pub struct Panels<'a>(pub &'a NicsReport);
+pub struct NicsPanels<'a>(pub &'a NicsReport);
 
-impl<'a> Panels<'a> {
+impl<'a> NicsPanels<'a> {
     fn rates(&self) -> Vec<&'a NicsRow> {
         self.0.of(NicsExperiment::Rates).filter(|r| r.per_s.is_some()).collect()
     }
@@ -22,7 +22,7 @@ impl<'a> Panels<'a> {
         let rows: Vec<_> = self.0.of(NicsExperiment::Groups).filter(|r| r.case == case).collect();
         let (vms, vfs) = rows.first().map_or((0, 0), |r| (r.vms, r.vfs));
         let figures = |r: &NicsRow| Some([r.p5_ns?, r.p25_ns?, r.p50_ns?, r.p75_ns?, r.p95_ns?]);
-        let group = |r: &&'a NicsRow| boxes::Group {
+        let group = |r: &&'a NicsRow| boxes::BoxGroup {
             policy: r.policy.as_deref(),
             name: r.group.as_deref(),
             figures: figures(r),
@@ -73,7 +73,7 @@ impl<'a> Panels<'a> {
     }
 }
 
-impl Chart for Panels<'_> {
+impl Chart for NicsPanels<'_> {
     fn size(&self) -> Result<(u32, u32), String> {
         let groups = self.0.cases(NicsExperiment::Groups).len();
         match groups + usize::from(!self.rates().is_empty()) {

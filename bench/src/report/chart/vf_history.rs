@@ -23,10 +23,10 @@ const NAMED: usize = COLORS.len();
 const OTHERS: RGBColor = RGBColor(0xbb, 0xbb, 0xbb);
 
 /// A figure of an interval, where it is known.
-type Figure = fn(&RatePoint) -> Option<f64>;
+type PointFigure = fn(&RatePoint) -> Option<f64>;
 
 /// A panel of lines: its title, its figure, and how that is written.
-type Lines = (&'static str, Figure, fn(f64) -> String);
+type LinePanel = (&'static str, PointFigure, fn(f64) -> String);
 
 /// The history of one pool.
 pub struct Lanes<'a> {
@@ -61,15 +61,15 @@ impl<'a> Lanes<'a> {
         LANE * self.vfs.len().max(1) as f64
     }
 
-    fn has(&self, figure: Figure) -> bool {
+    fn has(&self, figure: PointFigure) -> bool {
         self.history.vms.iter().flat_map(|vm| &vm.points).any(|p| figure(p).is_some())
     }
 
     /// The panels of lines that have figures.
-    fn figures(&self) -> Vec<Lines> {
-        let latency: Figure = |p| p.latency_us;
-        let rate: Figure = |p| Some(p.packets_per_s);
-        let mut all: Vec<Lines> = vec![];
+    fn figures(&self) -> Vec<LinePanel> {
+        let latency: PointFigure = |p| p.latency_us;
+        let rate: PointFigure = |p| Some(p.packets_per_s);
+        let mut all: Vec<LinePanel> = vec![];
         if self.has(rate) {
             all.push(("Packets a second of each VM", rate, number::rate));
         }
@@ -142,7 +142,7 @@ impl<'a> Lanes<'a> {
         &self,
         canvas: &Canvas<B>,
         top: f64,
-        (words, figure, write): (&str, Figure, fn(f64) -> String),
+        (words, figure, write): (&str, PointFigure, fn(f64) -> String),
     ) -> Drawn {
         let right = canvas.size().0 - 40.0;
         let time = self.time(right);
