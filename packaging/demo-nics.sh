@@ -89,6 +89,7 @@ for n in 1 2 3; do
     show "$bin/vfun" nics list
 done
 show "$bin/vfun" nics explain vm1
+show "$bin/vfun" nics chart --pool cards --output "$out/nics.svg"
 for pid in "${guests[@]}"; do wait "$pid" || { cat "$out"/nics-vm*.txt >&2; exit 1; }; done
 guests=()
 say "What each guest saw while the VF came to it and while it left"
