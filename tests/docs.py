@@ -39,6 +39,8 @@ def anchors(page):
 
 
 def faults_of(page, root):
+    if re.search(r"^(<{7}|>{7}) ", page.read_text(), re.MULTILINE):
+        yield f"{page.relative_to(root)}: has marks of a merge that was not finished"
     text = re.sub(r"`[^`\n]*`", lambda code: code[0].replace("](", "] ("), prose(page))
     for link in LINK.findall(text):
         target = urllib.parse.unquote(link)
@@ -89,6 +91,7 @@ def self_test():
         ("README.md", "# A\n[x](docs/gone.md)", "there is no docs/gone.md"),
         ("README.md", "# A\n[x](docs/a.md#second)", "a.md has no heading #second"),
         ("docs/b.md", "[3](#twice-2)", "b.md has no heading #twice-2"),
+        ("docs/b.md", "## Twice\n" + "<" * 7 + " HEAD\n## Twice\n", "marks of a merge"),
         ("docs/SUMMARY.md", "[a](a.md) [c](architecture.md)\n", "docs/SUMMARY.md does not name docs/b.md"),
         ("host/more/Cargo.toml", "", "the table of parts does not name host/more"),
     ]
