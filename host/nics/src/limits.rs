@@ -56,6 +56,10 @@ pub const CONFIRM: u32 = 2;
 pub const LATENCY_US_MAX: u32 = 10_000;
 /// How often an agent reports, ms.
 pub const REPORT_MS: u32 = 1_000;
+/// How long counts of packets wait until the manager passes them on with those of other
+/// VMs, ms: a hundred VMs report a hundred times a second, and a decision is made each
+/// second at most.
+pub const COUNTS_TOGETHER_MS: u64 = 500;
 /// Sentences about one port, and bytes of a sentence from outside.
 pub const FILTERS_MAX: usize = 16;
 pub const SENTENCE_BYTES: usize = 240;

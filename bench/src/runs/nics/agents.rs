@@ -14,7 +14,7 @@ use std::time::Duration;
 use vfun_admin::VmName;
 use vfun_bond::{Mode, Path, Report};
 use vfun_nics::AgentId;
-use vfun_nics::limits::REPORT_MS;
+use vfun_nics::limits::{COUNTS_TOGETHER_MS, REPORT_MS};
 use vfun_nics::relay::{Agent, PACKET_BYTES, ToManager, ToNics};
 
 /// Packets of each VM between two reports.
@@ -55,11 +55,12 @@ impl Agents {
         let (ends, counts) = (stop.clone(), heard.clone());
         let thread = std::thread::spawn(move || {
             let mut orders = vec![0; vms.len()];
-            let each = Duration::from_millis(REPORT_MS.into()) / vms.len().max(1) as u32;
+            let pause = Duration::from_millis(COUNTS_TOGETHER_MS);
+            // Agents are spread over the second; the manager passes their counts on together.
+            let together = vms.len().div_ceil((u64::from(REPORT_MS) / COUNTS_TOGETHER_MS) as usize);
             let mut packets = 0;
             while !ends.load(Ordering::Relaxed) {
                 packets += PACKETS;
-                // Spread over the second, as agents are.
                 for (n, (vm, mac)) in vms.iter().enumerate() {
                     hear(&socket, &vms, &mut orders);
                     let report = Some(report(orders[n], mac, packets));
@@ -69,10 +70,12 @@ impl Agents {
                     if send(&socket, &packet, SendFlags::NOSIGNAL).is_ok() {
                         counts.fetch_add(1, Ordering::Relaxed);
                     }
-                    std::thread::sleep(each);
+                    if (n + 1).is_multiple_of(together) {
+                        std::thread::sleep(pause);
+                    }
                 }
-                if vms.is_empty() {
-                    std::thread::sleep(Duration::from_millis(REPORT_MS.into()));
+                if !vms.len().is_multiple_of(together) || vms.is_empty() {
+                    std::thread::sleep(pause);
                 }
             }
         });

@@ -11,6 +11,7 @@ use vfun_admin::VmName;
 use vfun_bond::{Call, Order, Report};
 use vfun_nics::declared::Vm;
 use vfun_nics::event::AgentId;
+use vfun_nics::limits::COUNTS_TOGETHER_MS;
 use vfun_nics::relay;
 use vfun_wire::Handle;
 
@@ -33,6 +34,11 @@ pub(super) struct Agents {
     declared: BTreeMap<VmName, Vm>,
     /// VMs whose state the other process has not got.
     dirty: BTreeSet<VmName>,
+    /// VMs of which only counts are new. They are passed on together, so that the other
+    /// process need not wake up for each.
+    counted: BTreeSet<VmName>,
+    /// When, if there are any.
+    counts_due: Option<u64>,
     /// Those of them that it was not told of since it began; none once it was told of all
     /// and was told that.
     untold: Option<BTreeSet<VmName>>,
@@ -57,6 +63,8 @@ impl Agents {
             of_vm: BTreeMap::new(),
             declared: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            counted: BTreeSet::new(),
+            counts_due: None,
             untold: None,
             unordered: BTreeSet::new(),
             reports: Rates::new(REPORTS),
@@ -111,8 +119,15 @@ impl Agents {
         let whole = Call::Tell(report);
         Call::from_bytes(&whole.to_bytes()).map_err(|e| e.to_string())?;
         let Call::Tell(report) = whole else { return Ok(()) };
+        let only_counts = known.report.as_ref().is_some_and(|last| only_counts(last, &report));
         known.report = Some(report);
-        if self.of_vm.get(&known.vm) == Some(&channel) {
+        if self.of_vm.get(&known.vm) != Some(&channel) {
+            return Ok(());
+        }
+        if only_counts {
+            self.counted.insert(known.vm.clone());
+            self.counts_due.get_or_insert(now.saturating_add(COUNTS_TOGETHER_MS));
+        } else {
             self.dirty.insert(known.vm.clone());
         }
         Ok(())
@@ -161,6 +176,10 @@ impl Agents {
 
     /// What is to be passed on now.
     pub fn next(&mut self, now: u64) -> Option<relay::Packet> {
+        if self.counts_due.is_some_and(|due| due <= now) {
+            self.counts_due = None;
+            self.dirty.append(&mut self.counted);
+        }
         if self.untold.as_ref().is_some_and(BTreeSet::is_empty) {
             return Some(relay::Packet::AllTold(relay::AllTold { vms: self.declared.len() }));
         }
@@ -180,6 +199,10 @@ impl Agents {
             return;
         };
         self.dirty.remove(&state.vm);
+        self.counted.remove(&state.vm);
+        if self.counted.is_empty() {
+            self.counts_due = None;
+        }
         if let Some(untold) = &mut self.untold {
             untold.remove(&state.vm);
         }
@@ -191,8 +214,15 @@ impl Agents {
         if self.untold.as_ref().is_some_and(BTreeSet::is_empty) {
             return Some(0);
         }
-        self.dirty.iter().map(|vm| self.states.wait(now, vm)).min()
+        let counts = self.counts_due.map(|due| due.saturating_sub(now));
+        self.dirty.iter().map(|vm| self.states.wait(now, vm)).chain(counts).min()
     }
+}
+
+/// Whether a report says nothing new but counts and times, which change all the time.
+fn only_counts(last: &Report, report: &Report) -> bool {
+    let Report { packets, latency_us, .. } = *report;
+    Report { packets, latency_us, ..last.clone() } == *report
 }
 
 #[cfg(test)]
@@ -268,6 +298,32 @@ mod tests {
         a.see(CHANNEL, None);
         assert_eq!(pass_on(&mut a, 0), [state(None)]);
         assert_eq!(a.patience(0), None);
+    }
+
+    #[test]
+    fn counts_are_passed_on_together_and_what_else_is_new_at_once() {
+        let mut a = one();
+        let other = Handle(72);
+        a.see(other, agent("b", 5));
+        pass_on(&mut a, 0);
+        for channel in [CHANNEL, other] {
+            a.report(1_000, (5, channel), report(1)).unwrap();
+        }
+        assert_eq!(pass_on(&mut a, 1_000).len(), 2, "a first report");
+        a.report(2_000, (5, CHANNEL), Report { latency_us: Some(7), ..report(2) }).unwrap();
+        a.report(2_300, (5, other), report(2)).unwrap();
+        assert_eq!(pass_on(&mut a, 2_300), []);
+        assert_eq!(a.patience(2_300), Some(COUNTS_TOGETHER_MS - 300));
+        let packets = |states: Vec<relay::ToNics>| -> Vec<u64> {
+            states.into_iter().map(|s| s.agent.unwrap().report.unwrap().packets).collect()
+        };
+        assert_eq!(packets(pass_on(&mut a, 2_000 + COUNTS_TOGETHER_MS)), [2, 2]);
+        assert_eq!(a.patience(3_000), None);
+        // A new path carries the counts along.
+        a.report(4_000, (5, CHANNEL), report(3)).unwrap();
+        a.report(4_100, (5, CHANNEL), Report { path: Some(Path::Vf), ..report(4) }).unwrap();
+        assert_eq!(packets(pass_on(&mut a, 4_100)), [4]);
+        assert_eq!(a.patience(4_100), None);
     }
 
     #[test]
