@@ -65,7 +65,7 @@ pub const QMP_ABSENT: u32 = 4;
 pub const QMP_ABSENT_PAUSE: Duration = Duration::from_millis(500);
 
 /// How often a VM's thread asks its hypervisor by itself.
-pub const LOOK_AT_VM: Duration = Duration::from_secs(5);
+pub const LOOK_AT_VM: Duration = Duration::from_secs(10);
 /// The same, while a VF is to leave the VM and the hypervisor does not say when it has.
 pub const LOOK_AT_LEAVING: Duration = Duration::from_millis(250);
 /// How often a pool's VFs are listed.
