@@ -13,6 +13,8 @@ use vfun_tests_local::{Stand, programs};
 
 /// The address of the first tap, the lowest of the bridge's ports.
 pub const BRIDGE_MAC: &str = "fe:54:00:09:00:00";
+/// What the device with a VM's window is called in QEMU.
+pub const WINDOW: &str = "window";
 /// How much later packets arrive that go [a slow way](Vm::slows_its_vf), all at once. Longer
 /// than an agent and an unplug take together, shorter than the half second in between.
 const SLOW_WAY: Duration = Duration::from_millis(400);
@@ -35,7 +37,7 @@ pub struct Vm {
 
 fn guest_config(stand: &Stand, n: u8) -> GuestConfig {
     let name = format!("vm{n}");
-    let mut c = module_config(&format!("nics-{name}"), vec![doorbell_client(stand, &name, "")]);
+    let mut c = module_config(&format!("nics-{name}"), vec![]);
     c.cpus = 1;
     for program in ["vfun-agent", "vfun-vm-app"] {
         c.files.push((programs().join(program), format!("/usr/bin/{program}")));
@@ -43,7 +45,8 @@ fn guest_config(stand: &Stand, n: u8) -> GuestConfig {
     c.modules.extend(["virtio_net", "bonding"].map(String::from));
     // Other models have the name of their driver.
     c.modules.extend(Some(model()).filter(|m| m != "virtio-net-pci"));
-    c.hotplug_ports = 1;
+    // One for the VF, one for the window, which a VM must not have while it is migrated.
+    c.hotplug_ports = 2;
     let qmp = socket(stand, &name);
     let qmp = format!("socket,id=nics,path={},server=on,wait=off", qmp.display());
     let nic = format!("virtio-net-pci,netdev=pv,romfile=,addr=0x05,mac={}", mac(n));
@@ -62,7 +65,8 @@ fn mac(n: u8) -> String {
     format!("52:54:00:09:00:{n:02x}")
 }
 
-fn socket(stand: &Stand, name: &str) -> PathBuf {
+/// The socket of QEMU that `vfun-nics` uses.
+pub fn socket(stand: &Stand, name: &str) -> PathBuf {
     stand.root().join(format!("{name}.qmp"))
 }
 
@@ -89,12 +93,15 @@ pub fn network(vms: u8) {
 impl Vm {
     /// Boots it, with its bond, its agent, and packets that go one way or both.
     pub fn start(stand: &Stand, n: u8, way: Way, every: Duration) -> Vm {
+        let name = format!("vm{n}");
         let guest = boot(&guest_config(stand, n));
+        guest.plug_doorbell(1, WINDOW, &doorbell_client(stand, &name, "")).unwrap();
+        ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
         load(&guest);
         ok(&guest, &format!("{BOND} && ip addr add 10.9.0.1{n}/24 dev bond0"));
         let flow = Flow::start(way, &guest, n, &mac(n), every);
         start_agent(&guest);
-        Vm { guest, name: format!("vm{n}"), flow }
+        Vm { guest, name, flow }
     }
 
     /// Declares it, in the pool `cards`.
