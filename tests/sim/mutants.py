@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Whether the simulation finds bugs: each mutation below is made in a copy of
-the tree, and some seeds must fail. A mutation that no longer applies, or that
-no seed finds, fails the check.
+"""Whether tests find bugs: each mutation below is made in a copy of the tree, and
+some seeds of the simulation must fail, or a test in real guests. A mutation that
+no longer applies, or that nothing finds, fails the check.
 
 usage: tests/sim/mutants.py [--check | --minutes N] [NAME ...]
 
 With --check: only whether each still finds its place. With names: only these. With --minutes: none is begun after so long; the others
-are counted as not tried, and the next run begins with them.
+are counted as not tried, and the next run begins with them. Those for guests need root, for a network of their own.
 """
 import argparse, json, os, pathlib, shutil, subprocess, sys, time
 
@@ -80,6 +80,24 @@ MUTANTS = [
      "        self.point(\"a window is let go, not noted\");"),
 ]
 
+# The cures that keep a move of a network VF from losing packets. The test in guests must
+# fail without each.
+VF_STEP, DECIDE = "host/nics/src/step/vf.rs", "guest/agent/src/decide.rs"
+GUEST_MUTANTS = [
+    ("drops-what-comes-on-the-old-path", DECIDE,
+     "    wanted.all_slaves_active = true;", "    wanted.all_slaves_active = false;"),
+    ("tells-no-switch", DECIDE,
+     "    wanted.peer_notices = options.peer_notices.max(PEER_NOTICES);", "    wanted.peer_notices = 0;"),
+    ("unplugs-without-a-word", VF_STEP,
+     "        self.set(id, State::Leaving { vm: vm.clone(), until_ms, settled_ms: None });",
+     "        let _ = until_ms;\n        self.unplug(id, vm);"),
+    ("unplugs-at-once", "host/nics/src/limits.rs",
+     "pub const SETTLE_MS: u64 = 500;", "pub const SETTLE_MS: u64 = 0;"),
+]
+GUEST_TEST = "nics::a_vf_goes_from_vm_to_vm_and_no_packet_is_lost"
+# What that test starts, beside itself.
+GUEST_PROGRAMS = ["vfun-manager", "vfun-nicd", "vfun-agent", "vfun-cli", "vfun-keeper", "vfun-jail", "vfun-native"]
+
 
 def cargo(*args):
     # Built many times and run for seconds: building is what takes long.
@@ -113,16 +131,83 @@ def found_by(program, seeds):
     return (lines or run.stderr.splitlines() or ["it ended by itself"])[0]
 
 
-def main():
+class Seeds:
+    """Finds by the simulation."""
+    missed = f"{SEEDS} seeds find nothing"
+
+    def build(self):
+        return cargo("build", "--release", "--quiet", "-p", "vfun-tests-sim")
+
+    def finds(self):
+        return found_by(TARGET / "build/release/vfun-sim", SEEDS)
+
+
+class Guests:
+    """Finds by a test in real guests."""
+    missed = f"{GUEST_TEST} passes"
+
+    def build(self):
+        packages = [word for p in GUEST_PROGRAMS for word in ("-p", p)]
+        built = cargo("build", "--profile", "ci", "--quiet", "--bins", *packages)
+        if built.returncode:
+            return built
+        built = cargo("build", "--profile", "ci", "--quiet", "-p", "vfun-tests-vm", "--bins", "--tests",
+                      "--message-format=json-render-diagnostics")
+        made = [json.loads(line) for line in built.stdout.splitlines()]
+        self.program = next((m["executable"] for m in made if m.get("executable") and m["profile"]["test"]), None)
+        return built
+
+    def finds(self):
+        folder = COPY / "tests/vm"
+        env = {**os.environ, "VFUN_BUILT": "1", "CARGO_MANIFEST_DIR": str(folder), "RUST_BACKTRACE": "0",
+               "VFUN_GUEST_KERNEL_DIR": os.environ.get("VFUN_GUEST_KERNEL_DIR") or str(REPO / "target/guest-kernel"),
+               "VFUN_KMOD_DIR": os.environ.get("VFUN_KMOD_DIR") or str(REPO / "target/kmod")}
+        run = subprocess.run([self.program, "--exact", GUEST_TEST, "--nocapture"], cwd=folder, env=env,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        lines = run.stdout.splitlines()
+        if run.returncode == 0:
+            why = [line for line in lines if "IS NOT TESTED" in line or "IS NOT JUDGED" in line]
+            self.missed = why[0] if why else Guests.missed
+            return None
+        at = next((i for i, line in enumerate(lines) if "panicked at" in line), None)
+        return lines[at + 1] if at is not None and at + 1 < len(lines) else "it ended by itself"
+
+
+def try_one(finder, name, edits):
+    """What finds a mutation: a sentence; and why nothing does, if so."""
+    before = {}
+    try:
+        for file, old, new in zip(edits[::3], edits[1::3], edits[2::3]):
+            text = (COPY / file).read_text()
+            before.setdefault(file, text)
+            if text.count(old) != 1:
+                return None, f"its place is {text.count(old)} times in {file}, not once"
+            (COPY / file).write_text(text.replace(old, new))
+        built = finder.build()
+        if built.returncode:
+            return None, f"does not build:\n{built.stderr[-2000:]}"
+        said = finder.finds()
+        return said, None if said else finder.missed
+    finally:
+        for file, text in before.items():
+            (COPY / file).write_text(text)
+
+
+def arguments():
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     args.add_argument("--check", action="store_true")
     args.add_argument("--minutes", type=float)
     args.add_argument("names", nargs="*", metavar="NAME")
     args = args.parse_args()
-    unknown = set(args.names) - {m[0] for m in MUTANTS}
+    unknown = set(args.names) - {m[0] for m in MUTANTS + GUEST_MUTANTS}
     if unknown:
         sys.exit(f"no such mutation: {', '.join(sorted(unknown))}")
-    wanted = [m for m in MUTANTS if not args.names or m[0] in args.names]
+    return args
+
+
+def main():
+    args = arguments()
+    wanted = [m for m in MUTANTS + GUEST_MUTANTS if not args.names or m[0] in args.names]
     if args.check:
         places = [(m[0], file, old) for m in wanted for file, old in zip(m[1::3], m[2::3])]
         lost = [f"{name}: its place is not in {file}" for name, file, old in places
@@ -130,13 +215,15 @@ def main():
         sys.exit("\n".join(lost) or None)
     COPY.mkdir(parents=True, exist_ok=True)
     copy_tree()
-    program = TARGET / "build/release/vfun-sim"
+    of_guests = {m[0] for m in GUEST_MUTANTS}
+    finders = {True: Guests(), False: Seeds()}
     # A run in which nothing was changed must find nothing, or all findings are worthless.
-    built = cargo("build", "--release", "--quiet", "-p", "vfun-tests-sim")
-    if built.returncode:
-        sys.exit(f"the tree does not build:\n{built.stderr[-2000:]}")
-    if said := found_by(program, SEEDS):
-        sys.exit(f"the tree as it is fails: {said}")
+    for kind in sorted({name in of_guests for name, *_ in wanted}):
+        built = finders[kind].build()
+        if built.returncode:
+            sys.exit(f"the tree does not build:\n{built.stderr[-2000:]}")
+        if said := finders[kind].finds():
+            sys.exit(f"the tree as it is fails: {said}")
     begin_with = TARGET / "not-tried.json"
     if begin_with.exists() and not args.names:
         late = json.loads(begin_with.read_text())
@@ -146,28 +233,11 @@ def main():
         if args.minutes is not None and time.monotonic() - began > args.minutes * 60:
             left.append(name)
             continue
-        before = {}
-        for file, old, new in zip(edits[::3], edits[1::3], edits[2::3]):
-            text = (COPY / file).read_text()
-            before.setdefault(file, text)
-            if text.count(old) != 1:
-                missed.append(f"{name}: its place is {text.count(old)} times in {file}, not once")
-                print(f"  {name}: no longer applies", flush=True)
-                break
-            (COPY / file).write_text(text.replace(old, new))
-        else:
-            built = cargo("build", "--release", "--quiet", "-p", "vfun-tests-sim")
-            if built.returncode:
-                missed.append(f"{name}: does not build:\n{built.stderr[-2000:]}")
-                print(f"  {name}: does not build", flush=True)
-            elif said := found_by(program, SEEDS):
-                found += 1
-                print(f"  {name}: {said}", flush=True)
-            else:
-                missed.append(f"{name}: {SEEDS} seeds find nothing")
-                print(f"  {name}: NOT FOUND", flush=True)
-        for file, text in before.items():
-            (COPY / file).write_text(text)
+        said, why = try_one(finders[name in of_guests], name, edits)
+        found += said is not None
+        if why:
+            missed.append(f"{name}: {why}")
+        print(f"  {name}: {said or 'NOT FOUND'}", flush=True)
     if not args.names:
         begin_with.write_text(json.dumps(left))
     print(f"mutations: {found} found, {len(missed)} missed, {len(left)} not tried")

@@ -5,12 +5,16 @@
 pub mod cli;
 pub mod debian;
 pub mod fakehost;
+pub mod flow;
 pub mod libvirt;
 pub mod module;
 pub mod nested;
 pub mod netns;
+pub mod nics;
+pub mod oneway;
 pub mod orders;
 pub mod pinger;
+pub mod tally;
 pub mod users;
 
 use std::path::PathBuf;

@@ -114,13 +114,31 @@ impl Pinger {
         let packets = lock(&self.packets);
         let of_then: Vec<Packet> =
             packets.iter().filter(|p| p.sent >= begin && p.sent < end).copied().collect();
-        let in_time = |p: &Packet| p.back.is_some_and(|b| b - p.sent <= self.late);
         let mut answers: Vec<Instant> = of_then.iter().filter_map(|p| p.back).collect();
         answers.extend([begin, end]);
         answers.sort();
         let gap = answers.windows(2).map(|w| w[1] - w[0]).max().unwrap_or_default();
-        let lost = of_then.iter().filter(|p| !in_time(p)).count();
+        let lost = of_then.iter().filter(|p| !self.in_time(p)).count();
         Count { sent: of_then.len(), lost, gap }
+    }
+
+    /// The numbers of the packets that were sent in this time.
+    pub fn numbers(&self, begin: Instant, end: Instant) -> std::ops::Range<u64> {
+        let packets = lock(&self.packets);
+        let before = |at: Instant| packets.partition_point(|p| p.sent < at) as u64;
+        before(begin)..before(end)
+    }
+
+    /// When the packets of this time were sent that did not come back in time. To be asked
+    /// after [`count`](Self::count), which waits for the last answers.
+    pub fn lost_at(&self, begin: Instant, end: Instant) -> Vec<Instant> {
+        let packets = lock(&self.packets);
+        let of_then = packets.iter().filter(|p| p.sent >= begin && p.sent < end);
+        of_then.filter(|p| !self.in_time(p)).map(|p| p.sent).collect()
+    }
+
+    fn in_time(&self, packet: &Packet) -> bool {
+        packet.back.is_some_and(|back| back - packet.sent <= self.late)
     }
 
     /// Whether the last packet that must be back came back.

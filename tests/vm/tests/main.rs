@@ -13,6 +13,7 @@ mod module_host;
 mod module_ranges;
 mod nested;
 mod nics;
+mod nics_migrate;
 mod raw;
 mod submit;
 mod transports;

@@ -164,7 +164,28 @@ impl Scene {
         let end = Instant::now();
         let counts: Vec<Count> = self.vms.iter().map(|vm| vm.pinger.count(begin, end)).collect();
         self.say(&format!("{what}: vm0 {}; vm1 {}", counts[0], counts[1]));
-        counts.iter().map(|c| c.lost).sum()
+        let lost = counts.iter().map(|c| c.lost).sum();
+        if lost > 0 {
+            self.explain_loss(begin, end);
+        }
+        lost
+    }
+
+    /// Says when packets were lost, and what the VMs' kernels did at that time.
+    fn explain_loss(&self, begin: Instant, end: Instant) {
+        for (n, vm) in self.vms.iter().enumerate() {
+            let lost = vm.pinger.lost_at(begin, end);
+            if lost.is_empty() {
+                continue;
+            }
+            // The kernel's log counts from the VM's start.
+            let up: f64 = self.in_vm(n, "cut -d' ' -f1 /proc/uptime").trim().parse().unwrap_or(0.0);
+            let now = Instant::now();
+            let at = |sent: &Instant| format!("{:.1}", up - (now - *sent).as_secs_f64());
+            let at: Vec<String> = lost.iter().map(at).collect();
+            eprintln!("{}: lost what was sent at {} s of its uptime", vm.name, at.join(", "));
+            eprintln!("{}", self.in_vm(n, "dmesg | tail -n 30; ip -s link; tail -n 5 /tmp/agent"));
+        }
     }
 
     fn hand_over(&self, from: usize, to: usize) -> usize {

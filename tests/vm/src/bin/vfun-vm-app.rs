@@ -16,6 +16,11 @@
 //!                                           and waits for the buffer's end
 //!   vfun-vm-app bond-agent BOND FILE        the agent's own steps, by the order in the file;
 //!                                           prints its reports
+//!   vfun-vm-app udp-echo PORT               sends each packet back
+//!   vfun-vm-app udp-sink PORT FILE          hears numbers, and writes them into the file
+//!   vfun-vm-app udp-heard FILE FROM TO      how many of these numbers did not come, and the
+//!                                           longest time between two that did, ms
+//!   vfun-vm-app udp-source TO EVERY         sends a number each so many µs
 //!   vfun-vm-app fill HOW BYTES HEX          has the host's driver fill a buffer with each byte
 //!                                           of HEX, all at once; HOW may be 'contiguous'
 
@@ -24,6 +29,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use vfun::{Buffer, BufferRequest, ConnectOptions, Error, Function, Result, Session, Waiter};
 use vfun_tests_local::raw::Raw;
+use vfun_tests_vm::oneway;
 use vfun_window::{Access, Mapping};
 use vfun_wire::limits::BUFFERS;
 use vfun_wire::message::Kind;
@@ -51,6 +57,16 @@ fn main() -> ExitCode {
         ["bulk"] => bulk(),
         ["bond-agent", bond, file] => vfun_tests_vm::orders::agent(bond, file.into()),
         ["udp-echo", port] => udp_echo(number(port) as u16),
+        ["udp-sink", port, file] => oneway::sink(number(port) as u16, Path::new(file)),
+        ["udp-heard", file, from, to] => {
+            let (lost, ms) = oneway::heard(Path::new(file), number(from)..number(to));
+            println!("{lost} {ms}");
+            Ok(())
+        }
+        ["udp-source", to, every] => {
+            let to = to.parse().expect("an address and a port");
+            oneway::source(to, Duration::from_micros(number(every)))
+        }
         ["fill", how, size, hex] => {
             let request = BufferRequest::new(number(size) as usize);
             fill(request.contiguous(*how == "contiguous"), &bytes(hex))

@@ -1,0 +1,183 @@
+//! VMs that compete for the VFs of a pool, on a bridge of the test's own network.
+
+use crate::cli::{json, vfun};
+use crate::flow::{Flow, HOST, Way};
+use crate::module::{doorbell_client, load, module_config, ok};
+use crate::netns::ip;
+use crate::{LONG, boot};
+use serde_json::{Value, json as object};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use vfun_testguest::{Guest, GuestConfig};
+use vfun_tests_local::{Stand, programs};
+
+/// The address of the first tap, the lowest of the bridge's ports.
+pub const BRIDGE_MAC: &str = "fe:54:00:09:00:00";
+/// What the device with a VM's window is called in QEMU.
+pub const WINDOW: &str = "window";
+/// How much later packets arrive that go [a slow way](Vm::slows_its_vf), all at once. Longer
+/// than an agent and an unplug take together, shorter than the half second in between.
+const SLOW_WAY: Duration = Duration::from_millis(400);
+
+/// The bond, as the guest's own network configuration would make it at its start.
+const BOND: &str = "echo active-backup > /sys/class/net/bond0/bonding/mode && \
+     ip link set eth0 down && echo +eth0 > /sys/class/net/bond0/bonding/slaves && \
+     ip link set bond0 up";
+
+/// QEMU's model of the NIC that is the VF (tests/igb.sh names another one).
+pub fn model() -> String {
+    std::env::var("VFUN_NICS_MODEL").unwrap_or_else(|_| "virtio-net-pci".into())
+}
+
+pub struct Vm {
+    pub guest: Guest,
+    pub name: String,
+    pub flow: Flow,
+}
+
+fn guest_config(stand: &Stand, n: u8) -> GuestConfig {
+    let name = format!("vm{n}");
+    let mut c = module_config(&format!("nics-{name}"), vec![]);
+    c.cpus = 1;
+    for program in ["vfun-agent", "vfun-vm-app"] {
+        c.files.push((programs().join(program), format!("/usr/bin/{program}")));
+    }
+    c.modules.extend(["virtio_net", "bonding"].map(String::from));
+    // Other models have the name of their driver.
+    c.modules.extend(Some(model()).filter(|m| m != "virtio-net-pci"));
+    // One for the VF, one for the window, which a VM must not have while it is migrated.
+    c.hotplug_ports = 2;
+    let qmp = socket(stand, &name);
+    let qmp = format!("socket,id=nics,path={},server=on,wait=off", qmp.display());
+    let nic = format!("virtio-net-pci,netdev=pv,romfile=,addr=0x05,mac={}", mac(n));
+    for words in [
+        ["-chardev", &qmp],
+        ["-mon", "chardev=nics,mode=control"],
+        ["-netdev", &format!("tap,id=pv,ifname=pv{n},script=no,downscript=no")],
+        ["-device", &nic],
+    ] {
+        c.extra_args.extend(words.map(String::from));
+    }
+    c
+}
+
+fn mac(n: u8) -> String {
+    format!("52:54:00:09:00:{n:02x}")
+}
+
+/// The socket of QEMU that `vfun-nics` uses.
+pub fn socket(stand: &Stand, name: &str) -> PathBuf {
+    stand.root().join(format!("{name}.qmp"))
+}
+
+/// A bridge with an address of the host's, and a tap for each VM. As libvirt does it, the
+/// bridge has the lowest MAC address of its ports, and taps have high ones: a port with a
+/// lower one would change the bridge's, and all VMs would send to the old one.
+pub fn network(vms: u8) {
+    // Where the kernel has it, iptables of the host would hold for the bridge: a filter.
+    for tables in ["iptables", "ip6tables", "arptables"] {
+        let file = format!("/proc/sys/net/bridge/bridge-nf-call-{tables}");
+        if std::path::Path::new(&file).exists() {
+            std::fs::write(file, "0").unwrap();
+        }
+    }
+    ip("link add br0 type bridge");
+    ip(&format!("addr add {HOST}/24 dev br0"));
+    ip("link set br0 up");
+    for n in 0..vms {
+        ip(&format!("tuntap add pv{n} mode tap"));
+        ip(&format!("link set pv{n} address fe:54:00:09:00:{n:02x} master br0 up"));
+    }
+}
+
+impl Vm {
+    /// Boots it, with its bond, its agent, and packets that go one way or both.
+    pub fn start(stand: &Stand, n: u8, way: Way, every: Duration) -> Vm {
+        let name = format!("vm{n}");
+        let guest = boot(&guest_config(stand, n));
+        guest.plug_doorbell(1, WINDOW, &doorbell_client(stand, &name, "")).unwrap();
+        ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
+        load(&guest);
+        ok(&guest, &format!("{BOND} && ip addr add 10.9.0.1{n}/24 dev bond0"));
+        let flow = Flow::start(way, &guest, n, &mac(n), every);
+        start_agent(&guest);
+        Vm { guest, name, flow }
+    }
+
+    /// Declares it, in the pool `cards`.
+    pub fn declare(&self, stand: &Stand, n: u8) {
+        let qmp = socket(stand, &self.name);
+        let words = ["nics", "add", &self.name, "--pool", "cards", "--bridge", "br0", "--tap"];
+        let more = [&format!("pv{n}"), "--mac", &mac(n), "--bus", "hp0", "--qmp"];
+        json(stand, &[&words[..], &more[..], &[qmp.to_str().unwrap()]].concat());
+    }
+
+    pub fn row(&self, stand: &Stand) -> Value {
+        let list = json(stand, &["nics", "list"]);
+        let vms = list["vms"].as_array().expect("vms");
+        vms.iter().find(|v| v["vm"]["client"] == self.name).expect("it was added").clone()
+    }
+
+    /// Whether its packets go through the VF, by the host's word and by the guest's.
+    pub fn holds(&self, stand: &Stand) -> bool {
+        self.row(stand)["path"] == "vf" && !self.active().contains("eth0")
+    }
+
+    pub fn active(&self) -> String {
+        ok(&self.guest, "cat /sys/class/net/bond0/bonding/active_slave")
+    }
+
+    pub fn pins(&self, stand: &Stand, what: &str) {
+        let (rc, said) = vfun(stand, &["nics", what, &self.name]);
+        assert_eq!(rc, 0, "{said}");
+    }
+
+    /// From now on packets to its VF are kept, and arrive together after [`SLOW_WAY`], as
+    /// from a switch with a long queue. It ends with the VF.
+    pub fn slows_its_vf(&self) {
+        let qmp = |what: &str, arguments| self.guest.qmp(what, arguments).unwrap();
+        let devices = qmp("qom-list", object!({ "path": "/machine/peripheral" }));
+        let mut names =
+            devices.as_array().expect("devices").iter().filter_map(|d| d["name"].as_str());
+        let vf = names.find(|name| name.starts_with("vfun-vf-")).expect("it has a VF");
+        let path = format!("/machine/peripheral/{vf}");
+        let netdev = qmp("qom-get", object!({ "path": path, "property": "netdev" }));
+        qmp(
+            "object-add",
+            object!({
+                "qom-type": "filter-buffer", "id": "slow", "netdev": netdev, "queue": "tx",
+                "interval": SLOW_WAY.as_micros() as u64,
+            }),
+        );
+    }
+
+    pub fn start_agent(&self) {
+        start_agent(&self.guest);
+    }
+
+    pub fn arrives(&self) -> bool {
+        self.flow.arrives(&self.guest)
+    }
+}
+
+/// Waits until it has the VF and uses it.
+pub fn until_holds(stand: &Stand, vm: &Vm) {
+    let all = |s: &Stand| {
+        let agent = vm.guest.run("tail -n 20 /tmp/agent", LONG).map(|o| o.text());
+        format!("{}\n{agent:?}\n{}", json(s, &["nics", "list"]), s.log())
+    };
+    let end = Instant::now() + LONG;
+    while !vm.holds(stand) {
+        assert!(Instant::now() < end, "{} gets no VF\n{}", vm.name, all(stand));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// The bridge's MAC address.
+pub fn bridge_address() -> String {
+    std::fs::read_to_string("/sys/class/net/br0/address").unwrap().trim().to_owned()
+}
+
+fn start_agent(guest: &Guest) {
+    ok(guest, "(vfun-agent run --bond bond0 >/tmp/agent 2>&1 &)");
+}
