@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use vfun_cli::cmd::nics::Nic;
 use vfun_cli::fail::{self, Exit, Failure, Result};
@@ -32,6 +32,7 @@ impl Bonded {
         address: Option<&str>,
     ) -> Result<Self> {
         check(Path::new("/sys/class/net"), bridge)?;
+        may_make_taps()?;
         let agent = programs::find("vfun-agent").ok_or_else(|| {
             Failure::new(Exit::Failed, "the program vfun-agent is not there to be taken along")
                 .advise("build or install it beside vfun-guest; guests with --bridge need it")
@@ -64,6 +65,17 @@ fn check(net: &Path, bridge: &str) -> Result<()> {
     Err(Failure::usage(format!("there is no bridge '{bridge}' on this host")).advise(
         "`ip link show type bridge` lists bridges; `ip link add br0 type bridge` makes one",
     ))
+}
+
+/// QEMU makes the guest's tap, and would say less.
+fn may_make_taps() -> Result<()> {
+    let root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
+    if root && Path::new("/dev/net/tun").exists() {
+        return Ok(());
+    }
+    let why = if root { "this host has no /dev/net/tun" } else { "only root can make it" };
+    Err(Failure::new(Exit::Failed, format!("--bridge needs a tap on this host: {why}"))
+        .advise("run it as root where /dev/net/tun is, or use --net, which needs neither"))
 }
 
 /// The tap and the MAC address of a guest's card, by the guest's name.

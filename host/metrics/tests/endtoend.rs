@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use strict::Exposition;
 use vfun_admin::{Ask, Reply, VmName};
 use vfun_nicd::ask as nics;
-use vfun_nics::declared::{Hypervisor, Pool, Rule, Source, Vm};
+use vfun_nics::declared::{Hypervisor, Pool, Source, Vm};
 use vfun_tests_local::{Stand, capabilities};
 
 /// A manager that shows its metrics, and where.
@@ -93,20 +93,13 @@ fn network_vfs_are_shown_while_they_are_lent() {
     };
     let source = Source::Emulated { vfs: 2, model: "igb".into() };
     tell(&nics::Ask::AddPool { name: "p".into(), pool: Pool::new(source) });
-    let vm = Vm {
-        pool: "p".into(),
-        hypervisor: Hypervisor::Qmp { socket: stand.root().join("no.qmp") },
-        mac: "02:00:00:00:00:01".into(),
-        bridge: "no-bridge".into(),
-        tap: "no-tap".into(),
-        bus: None,
-        vlan: None,
-        rate_mbit: None,
-        rule: Rule::None,
-        reserve_percent: 0,
-        cap_percent: 100,
-        bypass_filters: false,
-    };
+    let vm = Vm::new(
+        "p",
+        Hypervisor::Qmp { socket: stand.root().join("no.qmp") },
+        "02:00:00:00:00:01",
+        "no-bridge",
+        "no-tap",
+    );
     tell(&nics::Ask::AddVm { name: VmName::new("web", "one"), vm });
     stand.until("the VFs are shown", |s| {
         get(s, address).value("virtfun_nics_vfs", &[("pool", "p")]) == Some(2.0)

@@ -300,20 +300,13 @@ mod tests {
     const BY: DeclaredBy = DeclaredBy::Command;
 
     fn vm(n: u8) -> Vm {
-        Vm {
-            pool: "cards".into(),
-            hypervisor: Hypervisor::Qmp { socket: format!("/run/{n}").into() },
-            mac: format!("02:00:00:00:00:{n:02x}"),
-            bridge: "br0".into(),
-            tap: format!("t{n}"),
-            bus: None,
-            vlan: None,
-            rate_mbit: None,
-            rule: Rule::None,
-            reserve_percent: 0,
-            cap_percent: 100,
-            bypass_filters: false,
-        }
+        Vm::new(
+            "cards",
+            Hypervisor::Qmp { socket: format!("/run/{n}").into() },
+            format!("02:00:00:00:00:{n:02x}"),
+            "br0",
+            format!("t{n}"),
+        )
     }
 
     fn declared() -> Declarations {

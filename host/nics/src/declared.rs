@@ -113,6 +113,32 @@ pub struct Vm {
     pub bypass_filters: bool,
 }
 
+impl Vm {
+    /// A VM with the usual settings.
+    pub fn new(
+        pool: impl Into<PoolName>,
+        hypervisor: Hypervisor,
+        mac: impl Into<String>,
+        bridge: impl Into<String>,
+        tap: impl Into<String>,
+    ) -> Self {
+        Vm {
+            pool: pool.into(),
+            hypervisor,
+            mac: mac.into(),
+            bridge: bridge.into(),
+            tap: tap.into(),
+            bus: None,
+            vlan: None,
+            rate_mbit: None,
+            rule: Rule::None,
+            reserve_percent: 0,
+            cap_percent: whole(),
+            bypass_filters: false,
+        }
+    }
+}
+
 fn whole() -> u8 {
     100
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vfun_admin::{VmName, line};
 use vfun_leases::Policy;
 use vfun_nicd::ask::{Answer, Ask, socket};
-use vfun_nics::declared::{Hypervisor, Pool, Rule, Source, Vm};
+use vfun_nics::declared::{Hypervisor, Pool, Source, Vm};
 
 const VMS: usize = 100;
 const POOL: &str = "cards";
@@ -122,18 +122,8 @@ impl Daemon {
             qemus::listen(&path)?;
             let (name, mac) = vm(n);
             let vm = Vm {
-                pool: POOL.into(),
-                hypervisor: Hypervisor::Qmp { socket: path },
-                mac,
-                bridge: "br0".into(),
-                tap: format!("pv{n}"),
-                bus: None,
-                vlan: None,
-                rate_mbit: None,
-                rule: Rule::None,
-                reserve_percent: 0,
-                cap_percent: 100,
                 bypass_filters: true,
+                ..Vm::new(POOL, Hypervisor::Qmp { socket: path }, mac, "br0", format!("pv{n}"))
             };
             self.ask(&Ask::AddVm { name, vm })?;
         }

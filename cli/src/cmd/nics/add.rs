@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use vfun_admin::VmName;
 use vfun_nicd::ask::Ask;
-use vfun_nics::declared::{Hypervisor, Rule, TAP_PREFIX, Vm};
+use vfun_nics::declared::{Hypervisor, TAP_PREFIX, Vm};
 
 /// Where the kernel shows interfaces.
 const NET: &str = "/sys/class/net";
@@ -80,33 +80,9 @@ pub fn run(allocator: &Allocator, output: Output, args: &Args) -> Result<()> {
         vlan: args.vlan,
         rate_mbit: args.rate,
         bypass_filters: args.bypass_filters,
-        ..plain(&args.pool, hypervisor(args)?, mac, &args.bridge, tap)
+        ..Vm::new(&args.pool, hypervisor(args)?, mac, &args.bridge, tap)
     };
     output.done(allocator.tell(&Ask::AddVm { name: args.vm.clone(), vm })?)
-}
-
-/// A VM with nothing special about it.
-pub(super) fn plain(
-    pool: &str,
-    hypervisor: Hypervisor,
-    mac: String,
-    bridge: &str,
-    tap: String,
-) -> Vm {
-    Vm {
-        pool: pool.into(),
-        hypervisor,
-        mac,
-        bridge: bridge.into(),
-        tap,
-        bus: None,
-        vlan: None,
-        rate_mbit: None,
-        rule: Rule::None,
-        reserve_percent: 0,
-        cap_percent: 100,
-        bypass_filters: false,
-    }
 }
 
 fn hypervisor(args: &Args) -> Result<Hypervisor> {

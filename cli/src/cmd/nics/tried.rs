@@ -1,13 +1,12 @@
 //! A guest of `vfun guest` that competes for VFs as long as it runs.
 
-use super::add::plain;
 use super::ask::Allocator;
 use super::vm_name;
 use crate::fail::{Failure, Result};
 use std::path::{Path, PathBuf};
 use vfun_admin::VmName;
 use vfun_nicd::ask::Ask;
-use vfun_nics::declared::Hypervisor;
+use vfun_nics::declared::{Hypervisor, Vm};
 
 /// The paravirtual NIC of a guest, and how a VF is plugged into it.
 pub struct Nic {
@@ -35,8 +34,8 @@ impl Competing {
         let name = vm_name(client).map_err(Failure::usage)?;
         let allocator = Allocator::at(root);
         let hypervisor = Hypervisor::Qmp { socket: nic.qmp.clone() };
-        let mut vm = plain(pool, hypervisor, nic.mac.clone(), &nic.bridge, nic.tap.clone());
-        vm.bus = Some(nic.bus.clone());
+        let vm = Vm::new(pool, hypervisor, &nic.mac, &nic.bridge, &nic.tap);
+        let vm = Vm { bus: Some(nic.bus.clone()), ..vm };
         allocator.tell(&Ask::AddVm { name: name.clone(), vm })?;
         Ok(Competing { allocator, name })
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::Spanned;
-use vfun_nics::declared::{Hypervisor, Rule, Vm as NicVm, WrongField};
+use vfun_nics::declared::{Hypervisor, Vm as NicVm, WrongField};
 
 /// The same fields as the options of `vfun nics add`.
 #[derive(Deserialize)]
@@ -62,18 +62,17 @@ pub(super) fn of_client(
 fn of_vm(src: &Source<'_>, toml: &Spanned<NicsToml>) -> Result<NicVm, ManifestError> {
     let t = toml.get_ref();
     let vm = NicVm {
-        pool: src.name(&t.pool)?,
-        hypervisor: hypervisor(src, toml)?,
-        mac: t.mac.get_ref().clone(),
-        bridge: t.bridge.get_ref().clone(),
-        tap: t.tap.get_ref().clone(),
         bus: t.bus.as_ref().map(|b| b.get_ref().clone()),
         vlan: t.vlan.as_ref().map(|v| *v.get_ref()),
         rate_mbit: t.rate.as_ref().map(|r| *r.get_ref()),
-        rule: Rule::None,
-        reserve_percent: 0,
-        cap_percent: 100,
         bypass_filters: t.bypass_filters,
+        ..NicVm::new(
+            src.name(&t.pool)?,
+            hypervisor(src, toml)?,
+            t.mac.get_ref(),
+            t.bridge.get_ref(),
+            t.tap.get_ref(),
+        )
     };
     vm.check().map_err(|wrong| at_its_line(src, toml, &wrong))?;
     Ok(vm)

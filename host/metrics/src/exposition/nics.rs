@@ -103,7 +103,7 @@ mod tests {
     use prometheus_client::registry::Registry;
     use std::sync::Arc;
     use vfun_admin::VmName;
-    use vfun_nics::declared::{Hypervisor, Rule, Vm};
+    use vfun_nics::declared::{Hypervisor, Vm};
     use vfun_nics::view::VfView;
 
     #[derive(Debug)]
@@ -124,20 +124,7 @@ mod tests {
     }
 
     fn declared() -> Vm {
-        Vm {
-            pool: "cards".into(),
-            hypervisor: Hypervisor::External,
-            mac: "02:00:00:00:00:01".into(),
-            bridge: "br0".into(),
-            tap: "t0".into(),
-            bus: None,
-            vlan: None,
-            rate_mbit: None,
-            rule: Rule::None,
-            reserve_percent: 0,
-            cap_percent: 100,
-            bypass_filters: false,
-        }
+        Vm::new("cards", Hypervisor::External, "02:00:00:00:00:01", "br0", "t0")
     }
 
     fn vm(name: &str, vf: Option<&str>) -> VmView {

@@ -156,7 +156,7 @@ impl Allocator {
         self.take_vm_away(name)
     }
 
-    /// Whoever declared it.
+    /// Of a command or of a manifest.
     pub(super) fn take_vm_away(&mut self, name: VmName) -> Answered {
         let mut changed = self.declared.clone();
         or_refuse!(changed.vm(&name)).leaves = true;

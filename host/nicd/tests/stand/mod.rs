@@ -204,20 +204,13 @@ impl Stand {
 
     /// What VM `n` is declared as.
     pub fn declared(&self, n: usize) -> Vm {
-        Vm {
-            pool: "p".into(),
-            hypervisor: Hypervisor::Qmp { socket: self.dir.path().join(format!("qmp{n}")) },
-            mac: mac(n),
-            bridge: "br0".into(),
-            tap: format!("pv{n}"),
-            bus: None,
-            vlan: None,
-            rate_mbit: None,
-            rule: Rule::None,
-            reserve_percent: 0,
-            cap_percent: 100,
-            bypass_filters: false,
-        }
+        Vm::new(
+            "p",
+            Hypervisor::Qmp { socket: self.dir.path().join(format!("qmp{n}")) },
+            mac(n),
+            "br0",
+            format!("pv{n}"),
+        )
     }
 
     pub fn add(&self, n: usize) {

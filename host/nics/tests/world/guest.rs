@@ -4,7 +4,7 @@ use super::World;
 use std::collections::BTreeSet;
 use vfun_admin::VmName;
 use vfun_bond::{Mode, Order, Path, Report};
-use vfun_nics::declared::{Hypervisor, Rule, Vm};
+use vfun_nics::declared::{Hypervisor, Vm};
 use vfun_nics::{AgentId, Event, VfId};
 
 pub struct Guest {
@@ -51,20 +51,13 @@ pub fn vm_name(n: usize) -> VmName {
 impl Guest {
     pub fn new(n: usize) -> Guest {
         let mac = format!("02:00:00:00:00:{n:02x}");
-        let declared = Vm {
-            pool: super::POOL.into(),
-            hypervisor: Hypervisor::Qmp { socket: format!("/run/vm{n}.qmp").into() },
-            mac: mac.to_uppercase(),
-            bridge: "br0".into(),
-            tap: format!("tap{n}"),
-            bus: None,
-            vlan: None,
-            rate_mbit: None,
-            rule: Rule::None,
-            reserve_percent: 0,
-            cap_percent: 100,
-            bypass_filters: false,
-        };
+        let declared = Vm::new(
+            super::POOL,
+            Hypervisor::Qmp { socket: format!("/run/vm{n}.qmp").into() },
+            mac.to_uppercase(),
+            "br0",
+            format!("tap{n}"),
+        );
         Guest {
             declared,
             runs: true,

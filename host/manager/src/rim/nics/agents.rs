@@ -400,19 +400,8 @@ mod tests {
 
     #[test]
     fn what_manifests_declare_is_passed_on_when_it_changes_and_said_to_be_all() {
-        let declared = |tap: &str| Vm {
-            pool: "p".into(),
-            hypervisor: vfun_nics::declared::Hypervisor::External,
-            mac: "02:00:00:00:00:01".into(),
-            bridge: "br0".into(),
-            tap: tap.into(),
-            bus: None,
-            vlan: None,
-            rate_mbit: None,
-            rule: Default::default(),
-            reserve_percent: 0,
-            cap_percent: 100,
-            bypass_filters: false,
+        let declared = |tap: &str| {
+            Vm::new("p", vfun_nics::declared::Hypervisor::External, "02:00:00:00:00:01", "br0", tap)
         };
         let all = |tap: &str| BTreeMap::from([(vm("b"), declared(tap)), (vm("c"), declared("c"))]);
         let mut a = Agents::new();
