@@ -36,8 +36,6 @@ MUTANTS = [
     ("answers-twice", CORE + "activate.rs",
      "                out.extend(waiting.and_then(|to| ack(grant, g, to)));",
      "                out.extend(waiting.and_then(|to| ack(grant, g, to)));\n                out.extend(waiting.and_then(|to| ack(grant, g, to)));"),
-    ("forgets-who-waits", CORE + "grant.rs",
-     "        waiting: Option<ReplyTo>,", "        #[serde(skip)]\n        waiting: Option<ReplyTo>,"),
     ("forgets-a-grants-place", CORE + "kept.rs",
      "            if !w.take_again(place) {", "            if place.bytes() == 0 {"),
     ("finds-a-grant-where-it-was", CORE + "grants.rs",

@@ -24,15 +24,13 @@ pub struct Bonded {
 
 impl Bonded {
     /// Gives a guest a card in a bridge. `client` names the guest, so that it always has
-    /// the same MAC address.
+    /// the same MAC address. The bridge was [checked](check).
     pub fn give(
         config: &mut GuestConfig,
         client: &str,
         bridge: &str,
         address: Option<&str>,
     ) -> Result<Self> {
-        check(Path::new("/sys/class/net"), bridge)?;
-        may_make_taps()?;
         let agent = programs::find("vfun-agent").ok_or_else(|| {
             Failure::new(Exit::Failed, "the program vfun-agent is not there to be taken along")
                 .advise("build or install it beside vfun-guest; guests with --bridge need it")
@@ -56,8 +54,14 @@ impl Bonded {
     }
 }
 
+/// Refuses a bridge in which a guest can have no card.
+pub fn check(bridge: &str) -> Result<()> {
+    is_bridge(Path::new("/sys/class/net"), bridge)?;
+    may_make_taps()
+}
+
 /// Refuses what is no bridge of this host.
-fn check(net: &Path, bridge: &str) -> Result<()> {
+fn is_bridge(net: &Path, bridge: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if bridge.chars().all(plain) && net.join(bridge).join("bridge").is_dir() {
         return Ok(());
@@ -141,9 +145,9 @@ mod tests {
         let net = tempfile::tempdir().unwrap();
         fs::create_dir_all(net.path().join("br0/bridge")).unwrap();
         fs::create_dir_all(net.path().join("eth0")).unwrap();
-        check(net.path(), "br0").unwrap();
+        is_bridge(net.path(), "br0").unwrap();
         for bad in ["eth0", "br1", "../br0", ""] {
-            let e = check(net.path(), bad).unwrap_err();
+            let e = is_bridge(net.path(), bad).unwrap_err();
             assert!(e.exit == Exit::Usage && e.what.contains(&format!("'{bad}'")), "{e:?}");
         }
     }

@@ -38,6 +38,13 @@ fn run(root: &Path, output: Output, args: &Args) -> Result<ExitCode> {
         out::line(format!("{} in {}", kernel.version(), kernel.dir().display()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    // First what can be refused: the client stays declared.
+    if let Some(bridge) = &args.bridge {
+        bonded::check(bridge)?;
+    }
+    if let Some(pool) = &args.pool {
+        Competing::check(root, pool)?;
+    }
     let row = declared(&Admin::at(root), args)?;
     let mut config = config(args, &row)?;
     let bonded = match &args.bridge {

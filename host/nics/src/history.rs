@@ -2,7 +2,7 @@
 //! in memory only and begins anew with the process.
 
 use crate::event::{PoolName, VfId};
-use crate::limits::{HOLDS_KEPT, RATES_KEPT};
+use crate::limits::{HOLDS_KEPT, RATES_KEPT, RATES_SHOWN};
 use crate::nics::Nics;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -49,6 +49,9 @@ pub struct HistoryView {
     /// The oldest first.
     pub holds: Vec<Hold>,
     pub vms: Vec<VmRates>,
+    /// Older rates of these VMs that are remembered and not here: an answer has a bound.
+    #[serde(default)]
+    pub rates_left_out: usize,
 }
 
 impl HistoryView {
@@ -120,16 +123,19 @@ impl Nics {
     /// What is known of the time before, of one pool or of all.
     pub fn history(&self, now_ms: u64, pool: Option<&str>) -> HistoryView {
         let fits = |of: &PoolName| pool.is_none_or(|pool| pool == of);
-        let rates = self.history.rates.iter().filter(|(_, (of, _))| fits(of));
-        let vms = rates.map(|(vm, (pool, points))| VmRates {
+        let rates = || self.history.rates.iter().filter(|(_, (of, _))| fits(of));
+        let each = RATES_SHOWN / rates().count().max(1);
+        let too_many = |points: &VecDeque<RatePoint>| points.len().saturating_sub(each);
+        let vms = rates().map(|(vm, (pool, points))| VmRates {
             vm: vm.clone(),
             pool: pool.clone(),
-            points: points.iter().cloned().collect(),
+            points: points.iter().skip(too_many(points)).cloned().collect(),
         });
         HistoryView {
             now_ms,
             holds: self.history.holds.iter().filter(|h| fits(&h.pool)).cloned().collect(),
             vms: vms.collect(),
+            rates_left_out: rates().map(|(_, (_, points))| too_many(points)).sum(),
         }
     }
 }
@@ -137,6 +143,7 @@ impl Nics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notes::Notes;
 
     fn vf(n: usize) -> VfId {
         VfId(n.to_string())
@@ -164,6 +171,25 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_about_many_vms_has_the_last_rates_of_each() {
+        let (mut nics, vms) = (Nics::new(0, Notes::default()), 1000);
+        for n in 0..vms {
+            let vm = VmName::new(&format!("vm{n}"), "a");
+            for at in 0..RATES_KEPT as u64 {
+                nics.history.sent(at, &"p".into(), vm.clone(), 1.0, None);
+            }
+        }
+        let view = nics.history(1000, None);
+        let points: usize = view.vms.iter().map(|vm| vm.points.len()).sum();
+        assert_eq!((view.vms.len(), points), (vms, RATES_SHOWN));
+        assert_eq!(view.rates_left_out, vms * RATES_KEPT - RATES_SHOWN);
+        let last = |vm: &VmRates| vm.points.last().map(|p| p.at_ms) == Some(RATES_KEPT as u64 - 1);
+        assert!(view.vms.iter().all(last));
+        nics.history.rates.retain(|vm, _| vm.client == "vm7");
+        assert_eq!(nics.history(1000, None).rates_left_out, 0);
+    }
+
+    #[test]
     fn all_times_go_to_the_other_clock() {
         let hold = Hold {
             pool: "p".into(),
@@ -174,7 +200,7 @@ mod tests {
         };
         let points = vec![RatePoint { at_ms: 15, packets_per_s: 1.0, latency_us: None }];
         let vms = vec![VmRates { vm: VmName::new("a", "a"), pool: "p".into(), points }];
-        let view = HistoryView { now_ms: 30, holds: vec![hold], vms }.ahead(100);
+        let view = HistoryView { now_ms: 30, holds: vec![hold], vms, rates_left_out: 0 }.ahead(100);
         let hold = &view.holds[0];
         assert_eq!((view.now_ms, hold.from_ms, hold.to_ms), (130, 110, Some(120)));
         assert_eq!(view.vms[0].points[0].at_ms, 115);

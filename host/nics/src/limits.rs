@@ -76,3 +76,6 @@ pub const SOCKET_BYTES: usize = 107;
 pub const HOLDS_KEPT: usize = 4096;
 /// Intervals whose rate is remembered, of each VM: an hour of 10 s each; some 9 KB.
 pub const RATES_KEPT: usize = 360;
+/// Rates in one answer, of all VMs together: some 80 bytes each, so 4 MB. With more VMs than
+/// 138 the oldest of each are left out.
+pub const RATES_SHOWN: usize = 50_000;

@@ -50,7 +50,10 @@ impl Flow {
                 Flow::Answered(pinger())
             }
             Way::ToVm => {
-                // Else the host asks for it now and then, and the answers teach the switch.
+                // Else the host asks for it now and then, and the answers teach the switch; so
+                // do the reports of IPv6 after each move.
+                let ipv6 = "/proc/sys/net/ipv6/conf/bond0/disable_ipv6";
+                ok(guest, &format!("if [ -e {ipv6} ]; then echo 1 > {ipv6}; fi"));
                 ip(&format!("neigh replace {vm} lladdr {mac} nud permanent dev br0"));
                 ok(guest, &format!("(vfun-vm-app udp-sink 7 {HEARD} >/dev/null 2>&1 &)"));
                 ok(guest, &format!("until test -e {HEARD}; do usleep 10000; done"));

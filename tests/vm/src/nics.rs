@@ -15,9 +15,9 @@ use vfun_tests_local::{Stand, programs};
 pub const BRIDGE_MAC: &str = "fe:54:00:09:00:00";
 /// What the device with a VM's window is called in QEMU.
 pub const WINDOW: &str = "window";
-/// How much later packets arrive that go [a slow way](Vm::slows_its_vf), all at once. Longer
-/// than an agent and an unplug take together, shorter than the half second in between.
-const SLOW_WAY: Duration = Duration::from_millis(400);
+/// How long after the bond has moved to the paravirtual NIC packets still come by the VF.
+/// `vfun-nics` waits longer than that before it unplugs (`SETTLE_MS`).
+const STILL_COMING: Duration = Duration::from_millis(400);
 
 /// The bond, as the guest's own network configuration would make it at its start.
 const BOND: &str = "echo active-backup > /sys/class/net/bond0/bonding/mode && \
@@ -98,9 +98,11 @@ impl Vm {
         guest.plug_doorbell(1, WINDOW, &doorbell_client(stand, &name, "")).unwrap();
         ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
         load(&guest);
+        // Packets that were delayed come all at once.
+        ok(&guest, "echo 4194304 > /proc/sys/net/core/rmem_default");
         ok(&guest, &format!("{BOND} && ip addr add 10.9.0.1{n}/24 dev bond0"));
         let flow = Flow::start(way, &guest, n, &mac(n), every);
-        start_agent(&guest);
+        start_agent(&guest, &flow);
         Vm { guest, name, flow }
     }
 
@@ -132,9 +134,8 @@ impl Vm {
         assert_eq!(rc, 0, "{said}");
     }
 
-    /// From now on packets to its VF are kept, and arrive together after [`SLOW_WAY`], as
-    /// from a switch with a long queue. It ends with the VF.
-    pub fn slows_its_vf(&self) {
+    /// From now on QEMU keeps the packets to its VF, as a switch with a long queue would.
+    pub fn delays_packets_to_its_vf(&self) {
         let qmp = |what: &str, arguments| self.guest.qmp(what, arguments).unwrap();
         let devices = qmp("qom-list", object!({ "path": "/machine/peripheral" }));
         let mut names =
@@ -145,14 +146,34 @@ impl Vm {
         qmp(
             "object-add",
             object!({
-                "qom-type": "filter-buffer", "id": "slow", "netdev": netdev, "queue": "tx",
-                "interval": SLOW_WAY.as_micros() as u64,
+                "qom-type": "filter-buffer", "id": "delay", "netdev": netdev, "queue": "tx",
+                "interval": LONG.as_micros() as u64,
             }),
         );
     }
 
+    /// Lets the kept packets arrive, some time after the bond has left the VF. An unplug
+    /// that came before loses them.
+    pub fn gets_delayed_packets(&self) {
+        let end = Instant::now() + LONG;
+        while !self.active().contains("eth0") {
+            assert!(Instant::now() < end, "{} does not leave its VF", self.name);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(STILL_COMING);
+        let off = object!({ "path": "/objects/delay", "property": "status", "value": "off" });
+        if let Err(e) = self.guest.qmp("qom-set", off) {
+            eprintln!("{}: the VF went away with the packets on their way: {e}", self.name);
+        }
+    }
+
+    /// Whether the bridge sends this VM's packets to its VF: the bond has told it.
+    pub fn bridge_knows_its_vf(&self, n: u8) -> bool {
+        bridge_port(&mac(n)).is_some_and(|port| port != port_number(&format!("pv{n}")))
+    }
+
     pub fn start_agent(&self) {
-        start_agent(&self.guest);
+        start_agent(&self.guest, &self.flow);
     }
 
     pub fn arrives(&self) -> bool {
@@ -178,6 +199,30 @@ pub fn bridge_address() -> String {
     std::fs::read_to_string("/sys/class/net/br0/address").unwrap().trim().to_owned()
 }
 
-fn start_agent(guest: &Guest) {
-    ok(guest, "(vfun-agent run --bond bond0 >/tmp/agent 2>&1 &)");
+/// The number of a bridge's port.
+fn port_number(interface: &str) -> u16 {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/brport/port_no"));
+    let text = text.expect("it is a port of a bridge");
+    u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).expect("a number")
+}
+
+/// The port that the bridge sends packets to this address to, if it knows.
+fn bridge_port(mac: &str) -> Option<u16> {
+    // struct __fdb_entry of linux/if_bridge.h.
+    const ENTRY: usize = 16;
+    let table = std::fs::read("/sys/class/net/br0/brforward").expect("the bridge's table");
+    let text = |mac: &[u8]| mac.iter().map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(":");
+    let entry = table.chunks_exact(ENTRY).find(|e| text(&e[..6]) == mac)?;
+    Some(u16::from_le_bytes([entry[6], entry[12]]))
+}
+
+/// The agent measures latencies where the VM's packets are answered; from a VM that is to
+/// say nothing a question would teach the bridge where it is.
+fn start_agent(guest: &Guest, flow: &Flow) {
+    ok(guest, "echo 0 0 > /proc/sys/net/ipv4/ping_group_range");
+    let probe = match flow {
+        Flow::Answered(_) => format!("--probe {HOST}"),
+        Flow::ToVm(_) | Flow::FromVm(_) => String::new(),
+    };
+    ok(guest, &format!("(vfun-agent run --bond bond0 {probe} >/tmp/agent 2>&1 &)"));
 }

@@ -126,6 +126,8 @@ fn a_vm_with_a_vf_is_migrated_and_goes_on() {
     vm.declare(&stand, 0);
     vm.pins(&stand, "pin");
     until_holds(&stand, &vm);
+    let measured = |s: &Stand| ["paravirtual_us", "vf_us"].iter().all(|us| vm.row(s)[us].is_u64());
+    stand.until("its agent measured how long packets take by both paths", measured);
 
     // A migration that does not take place: it gets its VF again.
     gives_its_vf_back(&stand, &vm);

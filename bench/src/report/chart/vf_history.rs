@@ -249,6 +249,7 @@ mod tests {
             now_ms,
             holds: (0..10).map(hold).collect(),
             vms: (0..vms).map(rates).collect(),
+            rates_left_out: 0,
         }
     }
 

@@ -75,7 +75,11 @@ fn rates(history: &HistoryView) -> String {
             out::rate(most),
         ]);
     }
-    table.render()
+    let text = table.render();
+    match history.rates_left_out {
+        0 => text,
+        n => format!("{text}\nOf so many VMs only the last rates are shown: {n} older ones are left out.\n"),
+    }
 }
 
 /// How long a VM used VFs, ms.
@@ -149,6 +153,7 @@ mod tests {
             now_ms: 100_000,
             holds: vec![hold(10_000, Some(20_000)), hold(40_000, None)],
             vms: vec![VmRates { vm: vm.clone(), pool: "cards".into(), points }],
+            rates_left_out: 7,
         };
         assert_eq!(held(&history, &vm), 70_000);
         assert_eq!(summary(&history.vms[0]), (250.0, 250.0, 400.0));
@@ -156,6 +161,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].contains("now") && lines[2].contains("00:00:20.000Z"), "{text}");
         assert!(lines[5].contains("web") && lines[5].contains("400"), "{text}");
+        assert!(text.contains("7 older ones are left out"), "{text}");
         assert!(render(&HistoryView::default()).contains("nothing"));
     }
 }

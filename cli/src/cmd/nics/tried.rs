@@ -2,7 +2,7 @@
 
 use super::ask::Allocator;
 use super::vm_name;
-use crate::fail::{Failure, Result};
+use crate::fail::{Exit, Failure, Result};
 use std::path::{Path, PathBuf};
 use vfun_admin::VmName;
 use vfun_nicd::ask::Ask;
@@ -29,6 +29,20 @@ pub struct Competing {
 }
 
 impl Competing {
+    /// Refuses a pool that is not declared.
+    pub fn check(root: &Path, pool: &str) -> Result<()> {
+        let pools = Allocator::at(root).view()?.pools;
+        if pools.iter().any(|p| p.name == pool) {
+            return Ok(());
+        }
+        let names: Vec<&str> = pools.iter().map(|p| p.name.as_str()).collect();
+        let advice = match &names[..] {
+            [] => "there is no pool yet: `vfun nics pool add` makes one".to_owned(),
+            names => format!("there are: {}", names.join(", ")),
+        };
+        Err(Failure::new(Exit::Refused, format!("there is no pool '{pool}'")).advise(advice))
+    }
+
     /// Declares it: `client` is CLIENT or CLIENT/VM.
     pub fn declare(root: &Path, client: &str, pool: &str, nic: &Nic) -> Result<Self> {
         let name = vm_name(client).map_err(Failure::usage)?;
