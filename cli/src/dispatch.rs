@@ -40,7 +40,7 @@ pub fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Bench(args) => {
             Err(bench::run(cli.root.as_deref(), cli.endpoint.as_deref(), output, args))
         }
-        Command::Completions(args) => completions::run(Cli::command(), args),
+        Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(Cli::command(), args),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -17,6 +17,7 @@ pub mod admin;
 pub mod args;
 mod carried;
 pub mod cmd;
+mod complete;
 pub mod connect;
 mod dispatch;
 pub mod fail;
@@ -35,6 +36,7 @@ use std::process::ExitCode;
 
 /// Runs the command that this process was started as.
 pub fn run() -> ExitCode {
+    complete::answer();
     programs::help();
     let cli = parsed(std::env::args_os());
     ended(dispatch::run(&cli), cli.json)

@@ -106,6 +106,39 @@ fn functions_are_called_and_their_results_read() {
     assert!(ok(&s, &["list"]).starts_with("NAME "));
 }
 
+/// What a shell is offered for the last of these words.
+fn offered(line: &[&str]) -> Vec<String> {
+    let out = Command::new(env!("CARGO_BIN_EXE_vfun"))
+        .arg("--")
+        .args(line)
+        .env("VFUN_COMPLETE", "bash")
+        .env("_CLAP_IFS", "\n")
+        .env("_CLAP_COMPLETE_INDEX", (line.len() - 1).to_string())
+        .env_remove("VFUN_ROOT")
+        .env_remove("VFUN_ENDPOINT")
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{line:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap().lines().map(String::from).collect()
+}
+
+#[test]
+fn a_shell_is_offered_the_names_that_there_are() {
+    let Some(s) = stand(&[]) else { return };
+    ok(&s, &["client", "add", "web", "--transport", "ivshmem-plain", "--window", "4MiB"]);
+    let root = s.root().to_str().unwrap();
+    let names = |words: &[&str]| offered(&[&["vfun", "--root", root], words].concat());
+    assert_eq!(names(&["call", "fact"]), ["factorial"]);
+    assert_eq!(names(&["call", "--client", "host", "sum_"]), ["sum_f64"]);
+    assert_eq!(names(&["function", "show", "ech"]), ["echo"]);
+    assert_eq!(names(&["client", "show", "w"]), ["web"]);
+    assert_eq!(names(&["audit", "--client", "w"]), ["web"]);
+    assert_eq!(names(&["client", "remove", "no-such"]), [""; 0]);
+    // Where nothing listens there are no names, and no words about it.
+    assert_eq!(offered(&["vfun", "--root", "/nonexistent", "client", "show", "w"]), [""; 0]);
+    assert_eq!(offered(&["vfun", "leases", "expl"]), ["explain"]);
+}
+
 #[test]
 fn faults_have_exit_codes_and_sentences() {
     let Some(s) = stand(&[]) else { return };
