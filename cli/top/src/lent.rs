@@ -118,9 +118,7 @@ pub mod tests {
             vf: "a".into(),
             state: "unknown".into(),
             owner: Some(VmName::new("web", "web")),
-            next: None,
-            for_ms: 0,
-            trouble: None,
+            ..VfView::default()
         };
         let pool = PoolView { name: "p".into(), declared: None, vfs: vec![vf] };
         let found = rows(&NicsView {

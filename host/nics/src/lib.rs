@@ -16,6 +16,7 @@ mod hear;
 mod hindrance;
 pub mod history;
 pub mod limits;
+pub mod moved;
 mod nics;
 pub mod notes;
 mod probes;

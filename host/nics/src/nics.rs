@@ -231,6 +231,7 @@ impl Nics {
         let vf = self.vfs.get_mut(id).expect("a VF that is being stepped");
         let new = state.owner().cloned();
         let before = std::mem::replace(&mut vf.state, state);
+        vf.times.add(&before, now.saturating_sub(vf.since_ms));
         vf.since_ms = now;
         if matches!(before, State::Held { .. }) {
             self.history.end(now, id);

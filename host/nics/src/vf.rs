@@ -1,6 +1,7 @@
 //! One VF: where it is on its way from VM to VM.
 
 use crate::event::{OpId, PoolName};
+use crate::moved::MoveTimes;
 use crate::notes::VfNote;
 use std::fmt;
 use vfun_admin::VmName;
@@ -134,6 +135,8 @@ pub(crate) struct Vf {
     pub state: State,
     /// Since when it is in this state.
     pub since_ms: u64,
+    /// How long the states before took, since it left its last owner.
+    pub times: MoveTimes,
     /// What is being done, and not answered.
     pub op: Option<(OpId, Step)>,
     /// It was said to be gone from its owner, since it was plugged in.
@@ -166,6 +169,7 @@ impl Vf {
             dirty: false,
             state: State::Unknown { owner: None },
             since_ms: now_ms,
+            times: MoveTimes::default(),
             op: None,
             gone: false,
             answered: 0,

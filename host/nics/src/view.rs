@@ -1,6 +1,7 @@
 //! How things are, for people: `vfun nics list` and `explain`.
 
 use crate::declared::{Pool, Rule, Vm as DeclaredVm};
+use crate::moved::MoveTimes;
 use crate::nics::Nics;
 use crate::vf::{State, Vf};
 use crate::vm::{Contender, Seen};
@@ -37,7 +38,7 @@ pub struct PoolView {
     pub vfs: Vec<VfView>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VfView {
     pub vf: String,
     /// One word: free, preparing, plugging, joining, held, leaving, unplugging, resetting,
@@ -48,6 +49,9 @@ pub struct VfView {
     pub next: Option<VmName>,
     /// How long it is in this state, ms.
     pub for_ms: u64,
+    /// How long its last move took; while it moves, what has ended of that.
+    #[serde(default)]
+    pub last_move: MoveTimes,
     /// What is wrong with it, or why nobody may have it, in a sentence.
     pub trouble: Option<String>,
 }
@@ -121,6 +125,7 @@ impl Nics {
             owner: vf.state.owner().cloned(),
             next: self.desired(id).filter(|next| vf.state.owner() != Some(next)).cloned(),
             for_ms: now_ms.saturating_sub(vf.since_ms),
+            last_move: vf.times,
             trouble: self.vf_trouble(vf),
         });
         view.collect()

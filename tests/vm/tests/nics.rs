@@ -93,6 +93,7 @@ fn no_packet_is_lost(stand: &Stand, vms: &[Vm], delayed: bool, tally: &mut Tally
         for from in 0..vms.len() {
             let to = (from + 1) % vms.len();
             moves.push(hand_over(stand, vms, from, to, delayed && to == 0));
+            tally.took(&json(stand, &["nics", "list"])["pools"][0]["vfs"][0]["last_move"]);
         }
         if !delayed {
             tally.add(&before, &moves);
@@ -149,8 +150,8 @@ fn a_vf_goes_from_vm_to_vm_and_no_packet_is_lost() {
         no_packet_is_lost(&stand, &vms, false, &mut tally);
     }
     no_packet_is_lost(&stand, &vms, true, &mut tally);
+    eprintln!("{tally}");
     if long(false, true) {
-        eprintln!("{tally}");
         an_agent_dies(&stand, &vms[0]);
     }
     // The VM that holds the VF dies: another one may have it.

@@ -379,10 +379,8 @@ mod tests {
         let vf = |vf: &str, trouble: Option<&str>| VfView {
             vf: vf.into(),
             state: "free".into(),
-            owner: None,
-            next: None,
-            for_ms: 0,
             trouble: trouble.map(str::to_owned),
+            ..VfView::default()
         };
         let all = [vf("a", Some("shared")), vf("b", None), vf("c", Some("shared"))];
         let said = check::render(&troubles(&all));

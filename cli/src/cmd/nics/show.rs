@@ -21,13 +21,19 @@ pub fn pools(allocator: &Allocator, output: Output) -> Result<()> {
 
 /// Why a VM holds a VF, or none.
 pub fn explain(allocator: &Allocator, output: Output, name: &VmName) -> Result<()> {
-    let vm = vm(allocator, name)?;
-    output.show(&vm, || facts(&vm))
+    let view = allocator.view()?;
+    let mut vfs = view.pools.iter().flat_map(|pool| &pool.vfs);
+    let vf = vfs.find(|vf| vf.owner.as_ref() == Some(name)).cloned();
+    let vm = row(view, name)?;
+    output.show(&vm, || facts(&vm, vf.as_ref()))
 }
 
 /// How things are with one VM.
 pub fn vm(allocator: &Allocator, name: &VmName) -> Result<VmView> {
-    let view = allocator.view()?;
+    row(allocator.view()?, name)
+}
+
+fn row(view: View, name: &VmName) -> Result<VmView> {
     if let Some(row) = view.vms.into_iter().find(|row| row.vm == *name) {
         return Ok(row);
     }
@@ -135,7 +141,14 @@ fn vfs(rows: &[VfView]) -> String {
     table.render()
 }
 
-fn facts(vm: &VmView) -> String {
+/// The steps of a VF's last move, in order.
+fn moved(vf: &VfView) -> Option<String> {
+    let steps: Vec<String> =
+        vf.last_move.steps().iter().map(|(name, ms)| format!("{name} {ms} ms")).collect();
+    (!steps.is_empty()).then(|| steps.join(", "))
+}
+
+fn facts(vm: &VmView, has: Option<&VfView>) -> String {
     let vf = match (&vm.vf, &vm.vf_state) {
         (Some(vf), Some(state)) => format!("{vf}, {state}"),
         (Some(vf), None) => vf.clone(),
@@ -143,6 +156,9 @@ fn facts(vm: &VmView) -> String {
     };
     let mut facts =
         Facts::new().fact("VM", vm.vm.to_string()).fact("pool", vm.pool.clone()).fact("VF", vf);
+    if let Some(moved) = has.and_then(moved) {
+        facts = facts.fact("the VF's last move", moved);
+    }
     for why in &vm.why {
         facts = facts.fact("why", why.clone());
     }

@@ -154,7 +154,7 @@ mod tests {
 
     fn vf(name: &str, state: &str) -> VfView {
         let vf = name.to_owned();
-        VfView { vf, state: state.into(), owner: None, next: None, for_ms: 0, trouble: None }
+        VfView { vf, state: state.into(), ..VfView::default() }
     }
 
     #[test]
