@@ -429,7 +429,7 @@ pub struct LeasesArgs {
 /// Options of `nics`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct NicsArgs {
-    /// The experiments, separated by commas: groups, rates, starvation, liar (simulated), decision, daemon (measured) [default: all].
+    /// The experiments, separated by commas: groups, rates, starvation, liar (simulated), decision, daemon, moves (measured; moves needs root and boots two guests) [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = nics_experiment)]
     pub experiment: Vec<NicsExperiment>,
     /// Some seconds: fewer decisions, 20 minutes of simulated time instead of two hours.

@@ -37,6 +37,26 @@ pub struct Start<'a> {
     pub services: &'a [usize],
     /// Layers of the sandbox that services do without.
     pub without: &'a [String],
+    /// Whether it moves network VFs.
+    pub nics: bool,
+}
+
+impl<'a> Start<'a> {
+    /// One for callers on the host, from these folders.
+    pub fn new(programs: &'a Path, functions: &'a Path, drivers: &'a Path) -> Self {
+        Start {
+            programs,
+            functions,
+            drivers,
+            tcp: false,
+            guest: None,
+            more: &[],
+            more_in: None,
+            services: &[],
+            without: &[],
+            nics: false,
+        }
+    }
 }
 
 /// A manager that answers.
@@ -93,6 +113,9 @@ impl Manager {
         line.arg("--drivers").arg(start.drivers).arg("--window-dir").arg(&windows);
         for layer in start.without {
             line.arg("--without-layer").arg(layer);
+        }
+        if start.nics {
+            line.arg("--nics");
         }
         if start.tcp {
             line.arg("--tcp").arg(format!("127.0.0.1:{}", free_port()?));

@@ -149,6 +149,8 @@ names! {
         Decision = "decision",
         /// Processor time and memory of `vfun-nics`.
         Daemon = "daemon",
+        /// What each step of a move takes in real guests.
+        Moves = "moves",
     }
 }
 

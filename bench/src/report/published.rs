@@ -99,6 +99,8 @@ pub const NICS_RATES: [f64; 4] = [20e3, 40e3, 80e3, 100e3];
 pub const NICS_REQUEST_NS: (f64, f64) = (8e6, 2e6);
 /// The most and the least that a server gained by a VF, percent: masstree and sphinx.
 pub const NICS_GAIN: (f64, f64) = (12.0, 1.6);
+/// What hot-plugging and hot-unplugging a VF took, ns: table 2.
+pub const NICS_PLUG_NS: (f64, f64) = (640e6, 56e6);
 /// Processor time of the published daemon: less than this part of a processor.
 pub const NICS_CPU_SHARE: f64 = 0.01;
 /// Memory of the published daemon a VM: up to so many bytes.

@@ -70,21 +70,19 @@ impl Where {
         services: &[usize],
         without: &[String],
     ) -> Result<Manager> {
+        self.start(|start| Start { more, more_in, services, without, ..start })
+    }
+
+    /// A manager that moves network VFs.
+    pub(super) fn manager_with_nics(&self) -> Result<Manager> {
+        self.start(|start| Start { nics: true, ..start })
+    }
+
+    fn start(&self, with: impl for<'a> FnOnce(Start<'a>) -> Start<'a>) -> Result<Manager> {
         let (program, programs) = self.program_and_folder();
         let functions = lab::functions_folder(self.functions.as_deref(), &program)?;
         let drivers = self.drivers.clone().unwrap_or_else(|| programs.clone());
-        let (programs, functions, drivers) = (&*programs, &*functions, &*drivers);
-        Manager::start(&Start {
-            programs,
-            functions,
-            drivers,
-            tcp: false,
-            guest: None,
-            more,
-            more_in,
-            services,
-            without,
-        })
+        Manager::start(&with(Start::new(&programs, &functions, &drivers)))
     }
 }
 
@@ -188,15 +186,10 @@ impl Bench {
         let tcp = domains.contains(&Domain::GuestNet);
         let guest = tcp || domains.contains(&Domain::GuestHost);
         self.start(Start {
-            programs: &programs,
-            functions: &functions,
-            drivers: &drivers,
             tcp,
             guest: guest.then(|| at.wiring()),
-            more: &[],
-            more_in: None,
             services: &services,
-            without: &[],
+            ..Start::new(&programs, &functions, &drivers)
         })
     }
 

@@ -1,7 +1,7 @@
 //! The figures of network VFs as text.
 
 use super::{checks, head, number};
-use crate::report::{NicsExperiment, NicsReport, NicsRow, Origin, checks as targets};
+use crate::report::{NicsExperiment, NicsReport, NicsRow, Origin, checks as targets, published};
 use vfun_cli::out::Table;
 
 /// The tables, what was published beside them, and the targets.
@@ -26,6 +26,7 @@ pub fn nics(report: &NicsReport) -> String {
     }
     text += &decision(report);
     text += &daemon(report);
+    text += &moves(report);
     text += &format!("\n{}{}", report.published.lines(), report.published.nics_lines());
     text += &format!("\n{}", checks(&targets::nics(report)));
     text
@@ -182,5 +183,33 @@ fn daemon(report: &NicsReport) -> String {
     }
     let title =
         format!("\nWhat the process takes, {} (each VM reports once a second)\n", Origin::Measured);
+    if any { format!("{title}{t}") } else { String::new() }
+}
+
+/// The steps of moves, and what was published of two of them.
+fn moves(report: &NicsReport) -> String {
+    let mut t = Table::ruled(&["step of a move", ">times", ">p50", ">p99", ">most", ">published"]);
+    let mut any = false;
+    let (plug, unplug) = published::NICS_PLUG_NS;
+    for r in report.of(NicsExperiment::Moves) {
+        any = true;
+        let published = match r.case.split(':').next() {
+            Some("hot-plug") => Some(plug),
+            Some("hot-unplug") => Some(unplug),
+            _ => None,
+        };
+        t.row([
+            r.case.clone(),
+            count(r.times),
+            ns(r.p50_ns),
+            ns(r.p99_ns),
+            ns(r.max_ns),
+            ns(published),
+        ]);
+    }
+    let title = format!(
+        "\nWhat a move takes, {} (published: table 2): two guests, one VF that QEMU emulates\n",
+        Origin::Measured
+    );
     if any { format!("{title}{t}") } else { String::new() }
 }

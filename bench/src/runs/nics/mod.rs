@@ -4,6 +4,7 @@
 mod agents;
 mod daemon;
 mod decide;
+mod moves;
 mod qemus;
 mod scenes;
 
@@ -24,6 +25,8 @@ pub struct NicsPlan {
     pub decisions: u32,
     /// How long `vfun-nics` is looked at.
     pub daemon: Duration,
+    /// Moves between real guests.
+    pub moves: u32,
     /// Time that each simulation counts.
     pub simulated: Duration,
 }
@@ -38,6 +41,7 @@ impl NicsPlan {
             packets: PacketTimes { paravirtual_ns, vf_ns, busy_per_s },
             decisions: if short { 20 } else { 200 },
             daemon: Duration::from_secs(if short { 3 } else { 30 }),
+            moves: if short { 4 } else { 20 },
             simulated: Duration::from_secs(if short { 1_200 } else { 7_200 }),
         }
     }
@@ -75,6 +79,7 @@ pub fn nics(at: &Where, plan: &NicsPlan) -> Result<NicsReport> {
                     daemon::daemon(program, plan, &mut report)?;
                 }
             }
+            NicsExperiment::Moves => moves::moves(at, plan, &mut report)?,
         }
     }
     Ok(report)

@@ -1,0 +1,269 @@
+//! What each step of a move takes in real guests: the published table 2.
+//!
+//! Two guests on a bridge of their own take turns with one emulated VF. Manager, `vfun-nics`,
+//! agents and guests are the real ones, and `vfun-nics` says what each step took.
+
+use super::super::Where;
+use super::NicsPlan;
+use crate::error::Doing;
+use crate::lab::Manager;
+use crate::report::{NicsExperiment, NicsReport, NicsRow, Origin};
+use crate::{BenchError, Result};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use vfun_admin::{VmName, line};
+use vfun_leases::Policy;
+use vfun_nicd::ask::{Answer, Ask, socket};
+use vfun_nics::declared::{Pool, Rule, Source};
+use vfun_nics::moved::MoveTimes;
+use vfun_nics::view::{VfView, View};
+
+const POOL: &str = "cards";
+const VMS: [&str; 2] = ["vm0", "vm1"];
+/// How long two guests may take to boot, and one move.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two looks at what `vfun-nics` says.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A bridge without any other port. It ends with this.
+struct Bridge(String);
+
+impl Bridge {
+    fn make() -> Result<Self> {
+        // At most 15 bytes are a name.
+        let bridge = Bridge(format!("vfb{}", std::process::id()));
+        // With an address of its own: else it is that of a port, and ports come and go.
+        bridge.ip(&["link", "add", &bridge.0, "address", "02:00:00:09:00:01", "type", "bridge"])?;
+        bridge.ip(&["link", "set", &bridge.0, "up"])?;
+        Ok(bridge)
+    }
+
+    fn ip(&self, words: &[&str]) -> Result<()> {
+        let done = Command::new("ip").args(words).output().doing(|| "ip cannot be run".into())?;
+        match done.status.success() {
+            true => Ok(()),
+            false => Err(BenchError::Inside(format!(
+                "ip {}: {}",
+                words.join(" "),
+                String::from_utf8_lossy(&done.stderr).trim()
+            ))),
+        }
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        let _ = self.ip(&["link", "del", &self.0]);
+    }
+}
+
+/// Guests that compete for a VF. They end with this.
+struct Guests(Vec<Child>);
+
+impl Guests {
+    fn boot(vfun: &Path, manager: &Manager, bridge: &str) -> Result<Self> {
+        let mut guests = Guests(vec![]);
+        for vm in VMS {
+            let log = manager.root().join(format!("guest-{vm}.log"));
+            let log = std::fs::File::create(&log).doing(|| format!("no {}", log.display()))?;
+            let child = Command::new(vfun)
+                .arg("--root")
+                .arg(manager.root())
+                .args(["guest", "--client", vm, "--window", "4MiB", "--bridge", bridge])
+                .args(["--pool", POOL, "--timeout", "3600", "--", "sleep 3600"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(log)
+                .spawn()
+                .doing(|| format!("{} cannot be started", vfun.display()))?;
+            guests.0.push(child);
+        }
+        Ok(guests)
+    }
+
+    /// What a guest said that has ended by itself.
+    fn ended(&mut self, manager: &Manager) -> Option<String> {
+        let n = self.0.iter_mut().position(|c| !matches!(c.try_wait(), Ok(None)))?;
+        let log = manager.root().join(format!("guest-{}.log", VMS[n]));
+        Some(std::fs::read_to_string(log).unwrap_or_default().trim().to_owned())
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// All of it, with one VF.
+struct Scene {
+    guests: Guests,
+    manager: Manager,
+    _bridge: Bridge,
+}
+
+impl Scene {
+    fn start(at: &Where, vfun: &Path) -> Result<Self> {
+        let bridge = Bridge::make()?;
+        let manager = at.manager_with_nics()?;
+        let source = Source::Emulated { vfs: 1, model: "virtio-net-pci".into() };
+        let pool = Pool {
+            policy: Policy::None,
+            interval_ms: 1_000,
+            tenure_ms: 1_000,
+            ..Pool::new(source)
+        };
+        tell(&manager, &Ask::AddPool { name: POOL.into(), pool })?;
+        let guests = Guests::boot(vfun, &manager, &bridge.0)?;
+        Ok(Scene { guests, manager, _bridge: bridge })
+    }
+
+    /// Waits until something is so; what `vfun-nics` says then.
+    fn until(&mut self, what: &str, is: impl Fn(&View) -> bool) -> Result<View> {
+        let begin = Instant::now();
+        loop {
+            let view = view(&self.manager)?;
+            if is(&view) {
+                return Ok(view);
+            }
+            let why = match self.guests.ended(&self.manager) {
+                Some(said) => format!("a guest ended: {said}"),
+                None if begin.elapsed() >= PATIENCE => {
+                    let why = view.vms.into_iter().flat_map(|vm| vm.why);
+                    format!("{what} did not come to pass: {}", why.collect::<Vec<_>>().join("; "))
+                }
+                None => {
+                    std::thread::sleep(LOOK);
+                    continue;
+                }
+            };
+            return Err(BenchError::Inside(why));
+        }
+    }
+
+    /// Gives the VF to a VM, and says what that took.
+    fn give(&mut self, vm: &str, from: &str) -> Result<MoveTimes> {
+        let rule = |name: &str, rule| Ask::SetRule { name: VmName::new(name, name), rule };
+        tell(&self.manager, &rule(from, Rule::None))?;
+        tell(&self.manager, &rule(vm, Rule::Pinned))?;
+        let held = |vf: &VfView| {
+            vf.state == "held" && vf.owner.as_ref().is_some_and(|owner| owner.client == vm)
+        };
+        let view = self.until("the move", |view| vfs(view).any(held))?;
+        let times = vfs(&view).find(|vf| held(vf)).map(|vf| vf.last_move);
+        Ok(times.unwrap_or_default())
+    }
+}
+
+fn vfs(view: &View) -> impl Iterator<Item = &VfView> {
+    view.pools.iter().flat_map(|pool| &pool.vfs)
+}
+
+fn ask(manager: &Manager, ask: &Ask) -> Result<Answer> {
+    let failed = |why: String| BenchError::Manager(format!("vfun-nics: {why}"));
+    let (socket, begin) = (socket(manager.root()), Instant::now());
+    loop {
+        return match line::ask::<Answer>(&socket, ask) {
+            Ok(Answer::Refused { sentence }) => Err(failed(sentence)),
+            Ok(answer) => Ok(answer),
+            // The manager starts it.
+            Err(line::LineError::NotRunning(_)) if begin.elapsed() < PATIENCE => {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            Err(e) => Err(failed(e.to_string())),
+        };
+    }
+}
+
+fn tell(manager: &Manager, order: &Ask) -> Result<()> {
+    ask(manager, order).map(drop)
+}
+
+fn view(manager: &Manager) -> Result<View> {
+    match ask(manager, &Ask::View)? {
+        Answer::View(view) => Ok(view),
+        other => Err(BenchError::Manager(format!("vfun-nics answered {other:?}"))),
+    }
+}
+
+/// Why it cannot be measured here.
+fn missing(vfun: &Path) -> Option<String> {
+    let root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").ok()?) == 0;
+    let tun = Path::new("/dev/net/tun").exists();
+    let guest = vfun.with_file_name("vfun-guest");
+    match (root, tun, [vfun, &guest].into_iter().find(|p| !p.is_file())) {
+        (false, ..) => Some("bridges and taps need root".into()),
+        (_, false, _) => Some("there is no /dev/net/tun".into()),
+        (.., Some(program)) => Some(format!("{} is not there", program.display())),
+        _ => None,
+    }
+}
+
+/// Measures it. Where it cannot be measured, the report says why.
+pub fn moves(at: &Where, plan: &NicsPlan, report: &mut NicsReport) -> Result<()> {
+    let vfun: PathBuf = at.program_and_folder().1.join("vfun");
+    if let Some(why) = missing(&vfun) {
+        report.settings = std::mem::take(&mut report.settings)
+            .with("moves", format!("not measured: {why}"));
+        return Ok(());
+    }
+    let mut scene = Scene::start(at, &vfun)?;
+    scene.until("an agent in each guest", |view| {
+        view.vms.len() == VMS.len() && view.vms.iter().all(|vm| vm.has_agent)
+    })?;
+    // The first has no VM that it leaves.
+    scene.give(VMS[0], VMS[1])?;
+    let mut all: Vec<MoveTimes> = vec![];
+    for n in 0..plan.moves {
+        let (from, to) = (VMS[n as usize % 2], VMS[(n as usize + 1) % 2]);
+        all.push(scene.give(to, from)?);
+    }
+    report.rows.extend(rows(&all));
+    Ok(())
+}
+
+/// A row for each step, and the sums that were published.
+fn rows(all: &[MoveTimes]) -> Vec<NicsRow> {
+    let sum = |of: [Option<u64>; 3]| of.iter().flatten().sum::<u64>();
+    type Of = fn(&MoveTimes) -> [Option<u64>; 3];
+    let steps: [(&str, Of); 7] = [
+        ("agent leaves it, and pause for late packets", |t| [t.leaving_ms, None, None]),
+        ("hot-unplug: until the guest let go of it", |t| [t.unplugging_ms, None, None]),
+        ("host resets it", |t| [t.resetting_ms, None, None]),
+        ("host makes it ready", |t| [t.preparing_ms, None, None]),
+        ("hypervisor plugs it in", |t| [t.plugging_ms, None, None]),
+        ("guest and agent take it into use", |t| [t.joining_ms, None, None]),
+        ("hot-plug: the last three together", |t| [t.preparing_ms, t.plugging_ms, t.joining_ms]),
+    ];
+    let row = |(step, of): (&str, Of)| {
+        let mut ns: Vec<u64> = all.iter().map(|t| sum(of(t)) * 1_000_000).collect();
+        let row = NicsRow::new(NicsExperiment::Moves, Origin::Measured, step, (2, 1));
+        row.with_times(&mut ns)
+    };
+    steps.into_iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_summed_up() {
+        let times = MoveTimes {
+            unplugging_ms: Some(60),
+            preparing_ms: Some(5),
+            plugging_ms: Some(40),
+            joining_ms: Some(955),
+            ..MoveTimes::default()
+        };
+        let rows = rows(&[times, times]);
+        let of = |word: &str| rows.iter().find(|r| r.case.starts_with(word)).unwrap().p50_ns;
+        assert_eq!((of("hot-plug"), of("hot-unplug")), (Some(1e9), Some(60e6)));
+        assert!(rows.iter().all(|r| r.times == Some(2)));
+    }
+}
