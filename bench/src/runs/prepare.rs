@@ -70,19 +70,23 @@ impl Where {
         services: &[usize],
         without: &[String],
     ) -> Result<Manager> {
-        self.start(|start| Start { more, more_in, services, without, ..start })
+        let [programs, functions, drivers] = self.folders()?;
+        let start = Start::new(&programs, &functions, &drivers);
+        Manager::start(&Start { more, more_in, services, without, ..start })
     }
 
     /// A manager that moves network VFs.
     pub(super) fn manager_with_nics(&self) -> Result<Manager> {
-        self.start(|start| Start { nics: true, ..start })
+        let [programs, functions, drivers] = self.folders()?;
+        Manager::start(&Start { nics: true, ..Start::new(&programs, &functions, &drivers) })
     }
 
-    fn start(&self, with: impl for<'a> FnOnce(Start<'a>) -> Start<'a>) -> Result<Manager> {
+    /// Of programs, manifests and drivers.
+    fn folders(&self) -> Result<[PathBuf; 3]> {
         let (program, programs) = self.program_and_folder();
         let functions = lab::functions_folder(self.functions.as_deref(), &program)?;
         let drivers = self.drivers.clone().unwrap_or_else(|| programs.clone());
-        Manager::start(&with(Start::new(&programs, &functions, &drivers)))
+        Ok([programs, functions, drivers])
     }
 }
 
@@ -179,9 +183,7 @@ impl Bench {
 
     fn own_manager(&mut self, at: &Where, domains: &[Domain]) -> Result<Manager> {
         progress("starting a manager");
-        let (program, programs) = at.program_and_folder();
-        let functions = lab::functions_folder(at.functions.as_deref(), &program)?;
-        let drivers = at.drivers.clone().unwrap_or_else(|| programs.clone());
+        let [programs, functions, drivers] = at.folders()?;
         let services: Vec<_> = self.plan.service().into_iter().collect();
         let tcp = domains.contains(&Domain::GuestNet);
         let guest = tcp || domains.contains(&Domain::GuestHost);
