@@ -29,9 +29,10 @@ fn ways() -> &'static [Way] {
     long(&[Way::Answered, Way::ToVm], &[Way::Answered, Way::ToVm, Way::FromVm])
 }
 
-/// Rounds with as many hand-overs as there are VMs: 2 hand-overs, or 102.
+/// Rounds with as many hand-overs as there are VMs: 2 hand-overs, or 102 at full length with
+/// the driver of a card, which `tests/igb.sh` runs.
 fn rounds() -> usize {
-    long(1, 34)
+    if model() == "virtio-net-pci" { long(1, 4) } else { long(1, 34) }
 }
 
 /// What all VMs lost since a moment.
