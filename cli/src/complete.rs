@@ -201,7 +201,8 @@ mod tests {
         ] {
             assert!(all.iter().any(|a| a == wanted), "{wanted} is not among {all:?}");
         }
-        for other in ["client add name", "function add file", "new name", "bench domains function"] {
+        for other in ["client add name", "function add file", "new name", "bench domains function"]
+        {
             assert!(!all.iter().any(|a| a == other), "{other}");
         }
     }

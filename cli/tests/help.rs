@@ -1,5 +1,6 @@
 //! What people read first.
 
+use crate::manager::offered;
 use clap::CommandFactory;
 use std::path::Path;
 use vfun_cli::args::Cli;
@@ -54,7 +55,8 @@ fn manual_and_completions_are_made() {
     }
     for shell in ["bash", "zsh", "fish"] {
         let out = std::process::Command::new(vfun).args(["completions", shell]).output().unwrap();
-        assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("detach"));
+        let script = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success() && script.contains("VFUN_COMPLETE"), "{shell}: {script}");
     }
 }
 
@@ -96,7 +98,7 @@ fn a_command_whose_program_is_not_there_says_which() {
     assert!(run(&vfun, &["top", "--help"]).1.contains("--interval"));
     assert!(run(&vfun, &["guest", "--help"]).1.contains("--no-module"));
     assert_eq!(run(&vfun, &["top", "--sort", "size"]).0, 2);
-    assert!(run(&vfun, &["completions", "bash"]).1.contains("--interval"));
+    assert_eq!(offered(&vfun, &["vfun", "top", "--interv"]), ["--interval"]);
 }
 
 #[test]

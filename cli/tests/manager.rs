@@ -107,8 +107,8 @@ fn functions_are_called_and_their_results_read() {
 }
 
 /// What a shell is offered for the last of these words.
-fn offered(line: &[&str]) -> Vec<String> {
-    let out = Command::new(env!("CARGO_BIN_EXE_vfun"))
+pub fn offered(vfun: &Path, line: &[&str]) -> Vec<String> {
+    let out = Command::new(vfun)
         .arg("--")
         .args(line)
         .env("VFUN_COMPLETE", "bash")
@@ -127,7 +127,8 @@ fn a_shell_is_offered_the_names_that_there_are() {
     let Some(s) = stand(&[]) else { return };
     ok(&s, &["client", "add", "web", "--transport", "ivshmem-plain", "--window", "4MiB"]);
     let root = s.root().to_str().unwrap();
-    let names = |words: &[&str]| offered(&[&["vfun", "--root", root], words].concat());
+    let vfun = Path::new(env!("CARGO_BIN_EXE_vfun"));
+    let names = |words: &[&str]| offered(vfun, &[&["vfun", "--root", root], words].concat());
     assert_eq!(names(&["call", "fact"]), ["factorial"]);
     assert_eq!(names(&["call", "--client", "host", "sum_"]), ["sum_f64"]);
     assert_eq!(names(&["function", "show", "ech"]), ["echo"]);
@@ -135,8 +136,8 @@ fn a_shell_is_offered_the_names_that_there_are() {
     assert_eq!(names(&["audit", "--client", "w"]), ["web"]);
     assert_eq!(names(&["client", "remove", "no-such"]), [""; 0]);
     // Where nothing listens there are no names, and no words about it.
-    assert_eq!(offered(&["vfun", "--root", "/nonexistent", "client", "show", "w"]), [""; 0]);
-    assert_eq!(offered(&["vfun", "leases", "expl"]), ["explain"]);
+    assert_eq!(offered(vfun, &["vfun", "--root", "/nonexistent", "client", "show", "w"]), [""; 0]);
+    assert_eq!(offered(vfun, &["vfun", "leases", "expl"]), ["explain"]);
 }
 
 #[test]

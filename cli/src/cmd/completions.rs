@@ -20,7 +20,8 @@ pub struct Args {
 
 /// Prints its script.
 pub fn run(args: &Args) -> Result<()> {
-    let script = complete::script(args.shell)
-        .map_err(|e| Failure::new(Exit::Failed, format!("no completions for {}: {e}", args.shell)))?;
+    let script = complete::script(args.shell).map_err(|e| {
+        Failure::new(Exit::Failed, format!("no completions for {}: {e}", args.shell))
+    })?;
     out::raw(&script)
 }

@@ -1,6 +1,6 @@
 //! What to do next: what is, against what is wanted.
 
-use crate::limits::{MIIMON_MS, PEER_NOTICES};
+use crate::limits::{MIIMON_MS, PEER_NOTICES_MS};
 use crate::links::{ACTIVE_BACKUP, BondOptions, Holder, Link, View};
 use vfun_bond::Path;
 
@@ -35,6 +35,11 @@ pub struct Decision {
     pub trouble: Option<String>,
 }
 
+/// How many notices after a move fill [`PEER_NOTICES_MS`]; the kernel takes at most 255.
+fn peer_notices(miimon_ms: u32) -> u8 {
+    u8::try_from(PEER_NOTICES_MS.div_ceil(miimon_ms.max(1))).unwrap_or(u8::MAX)
+}
+
 /// Options that `options` lack, as those that the bond should have; none if it has them.
 pub fn options_wanted(options: &BondOptions) -> Option<BondOptions> {
     let mut wanted = options.clone();
@@ -44,7 +49,7 @@ pub fn options_wanted(options: &BondOptions) -> Option<BondOptions> {
         wanted.arp_interval_ms = 0;
     }
     wanted.all_slaves_active = true;
-    wanted.peer_notices = options.peer_notices.max(PEER_NOTICES);
+    wanted.peer_notices = options.peer_notices.max(peer_notices(wanted.miimon_ms));
     // It would take the bond back from the VF.
     wanted.primary = None;
     (wanted != *options).then_some(wanted)
@@ -219,7 +224,7 @@ pub(crate) mod tests {
             active: Some(PV),
             miimon_ms: MIIMON_MS,
             all_slaves_active: true,
-            peer_notices: PEER_NOTICES,
+            peer_notices: peer_notices(MIIMON_MS),
             ..BondOptions::default()
         }
     }
@@ -235,6 +240,16 @@ pub(crate) mod tests {
 
     fn steps(view: &View, want: Path) -> Vec<Step> {
         decide(view, Ok(PV), Some(want)).steps
+    }
+
+    #[test]
+    fn notices_go_on_until_the_kernel_has_settled_the_new_port() {
+        for (miimon_ms, notices) in [(100, 15), (10, 150), (1, 255)] {
+            let options = BondOptions { miimon_ms, ..BondOptions::default() };
+            assert_eq!(options_wanted(&options).unwrap().peer_notices, notices, "{miimon_ms} ms");
+        }
+        let more = BondOptions { miimon_ms: 100, peer_notices: 30, ..BondOptions::default() };
+        assert_eq!(options_wanted(&more).unwrap().peer_notices, 30);
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::time::Duration;
 /// How often the bond's ports are looked at by the kernel, ms. A bond without it does not
 /// notice a port without carrier.
 pub const MIIMON_MS: u32 = 100;
-/// Gratuitous ARPs and neighbour advertisements after a move. The first may be lost while
-/// a switch still learns.
-pub const PEER_NOTICES: u8 = 2;
+/// For how long the bond sends gratuitous ARPs and neighbour advertisements after a move, one
+/// each `miimon`, ms. The kernel leaves them out while the state of a new port is not
+/// settled, up to a second: a bond with only two says nothing at all then, and the switch
+/// goes on sending to the old port.
+pub const PEER_NOTICES_MS: u32 = 1500;
 
 /// Pause after a step that did not do what it should, doubled each time.
 pub const PAUSE_MIN: Duration = Duration::from_millis(200);

@@ -167,9 +167,10 @@ impl Vm {
         }
     }
 
-    /// Whether the bridge sends this VM's packets to its VF: the bond has told it.
-    pub fn bridge_knows_its_vf(&self, n: u8) -> bool {
-        bridge_port(&mac(n)).is_some_and(|port| port != port_number(&format!("pv{n}")))
+    /// Whether the bridge sends this VM's packets to its VF, or else to its paravirtual NIC;
+    /// none if it does not know the VM.
+    pub fn bridge_sends_to_its_vf(&self, n: u8) -> Option<bool> {
+        bridge_port(&mac(n)).map(|port| port != port_number(&format!("pv{n}")))
     }
 
     pub fn start_agent(&self) {

@@ -22,14 +22,8 @@ pub struct Tally {
 }
 
 /// The steps of a move, in order, as `vfun nics list --json` calls them.
-const STEPS: [&str; 6] = [
-    "leaving_ms",
-    "unplugging_ms",
-    "resetting_ms",
-    "preparing_ms",
-    "plugging_ms",
-    "joining_ms",
-];
+const STEPS: [&str; 6] =
+    ["leaving_ms", "unplugging_ms", "resetting_ms", "preparing_ms", "plugging_ms", "joining_ms"];
 
 impl Tally {
     /// Adds how long the steps of a VF's last move took.
@@ -42,7 +36,8 @@ impl Tally {
 
     /// Median and longest time of each step.
     fn steps(&self) -> String {
-        let mut text = String::from("| step | median ms | longest ms | moves |\n|---|---|---|---|\n");
+        let mut text =
+            String::from("| step | median ms | longest ms | moves |\n|---|---|---|---|\n");
         for (step, times) in STEPS.iter().filter_map(|s| Some((s, self.steps.get(s)?))) {
             let mut times = times.clone();
             times.sort_unstable();

@@ -54,9 +54,14 @@ fn hand_over(stand: &Stand, vms: &[Vm], from: usize, to: usize, delayed: bool) -
         vms[from].gets_delayed_packets();
     }
     until_holds(stand, &vms[to]);
-    // A VM that only hears: nothing but the bond's own word leads packets to the VF.
-    if ways().get(to) == Some(&Way::ToVm) {
-        stand.until("the bridge knows of the move", |_| vms[to].bridge_knows_its_vf(to as u8));
+    // VMs that only hear: nothing but the bond's own word tells the bridge of the move.
+    let silent = |n: usize| ways().get(n) == Some(&Way::ToVm);
+    let told = |n: usize, vf: bool| vms[n].bridge_sends_to_its_vf(n as u8) == Some(vf);
+    if silent(to) {
+        stand.until("the bridge sends to the VF", |_| told(to, true));
+    }
+    if silent(from) {
+        stand.until("the bridge sends to the paravirtual NIC again", |_| told(from, false));
     }
     // What is sent just after the move counts, too.
     std::thread::sleep(Duration::from_millis(500));
@@ -186,7 +191,10 @@ fn a_guest_in_a_bridge_competes_as_long_as_it_runs() {
     let said = refused(&["--bridge", "br0", "--pool", "card", "--", "true"]);
     assert!(said.contains("no pool 'card'") && said.contains("cards"), "{said}");
     let (_, said) = vfun(&stand, &["client", "list"]);
-    assert!(!said.contains("refused-vm"), "a guest that was refused left its client behind: {said}");
+    assert!(
+        !said.contains("refused-vm"),
+        "a guest that was refused left its client behind: {said}"
+    );
     // The bond is no function of this host's: `doctor` must not miss it.
     let (_, said) = vfun(&stand, &["doctor"]);
     assert!(!said.contains("function bond"), "{said}");

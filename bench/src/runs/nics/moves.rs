@@ -100,13 +100,13 @@ impl Drop for Guests {
 }
 
 /// All of it, with one VF.
-struct Scene {
+struct TwoGuests {
     guests: Guests,
     manager: Manager,
     _bridge: Bridge,
 }
 
-impl Scene {
+impl TwoGuests {
     fn start(at: &Where, vfun: &Path) -> Result<Self> {
         let bridge = Bridge::make()?;
         let manager = at.manager_with_nics()?;
@@ -119,7 +119,7 @@ impl Scene {
         };
         tell(&manager, &Ask::AddPool { name: POOL.into(), pool })?;
         let guests = Guests::boot(vfun, &manager, &bridge.0)?;
-        Ok(Scene { guests, manager, _bridge: bridge })
+        Ok(TwoGuests { guests, manager, _bridge: bridge })
     }
 
     /// Waits until something is so; what `vfun-nics` says then.
@@ -208,20 +208,20 @@ fn missing(vfun: &Path) -> Option<String> {
 pub fn moves(at: &Where, plan: &NicsPlan, report: &mut NicsReport) -> Result<()> {
     let vfun: PathBuf = at.program_and_folder().1.join("vfun");
     if let Some(why) = missing(&vfun) {
-        report.settings = std::mem::take(&mut report.settings)
-            .with("moves", format!("not measured: {why}"));
+        report.settings =
+            std::mem::take(&mut report.settings).with("moves", format!("not measured: {why}"));
         return Ok(());
     }
-    let mut scene = Scene::start(at, &vfun)?;
-    scene.until("an agent in each guest", |view| {
+    let mut turns = TwoGuests::start(at, &vfun)?;
+    turns.until("an agent in each guest", |view| {
         view.vms.len() == VMS.len() && view.vms.iter().all(|vm| vm.has_agent)
     })?;
     // The first has no VM that it leaves.
-    scene.give(VMS[0], VMS[1])?;
+    turns.give(VMS[0], VMS[1])?;
     let mut all: Vec<MoveTimes> = vec![];
     for n in 0..plan.moves {
         let (from, to) = (VMS[n as usize % 2], VMS[(n as usize + 1) % 2]);
-        all.push(scene.give(to, from)?);
+        all.push(turns.give(to, from)?);
     }
     report.rows.extend(rows(&all));
     Ok(())

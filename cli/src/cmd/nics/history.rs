@@ -78,7 +78,9 @@ fn rates(history: &HistoryView) -> String {
     let text = table.render();
     match history.rates_left_out {
         0 => text,
-        n => format!("{text}\nOf so many VMs only the last rates are shown: {n} older ones are left out.\n"),
+        n => format!(
+            "{text}\nOf so many VMs only the last rates are shown: {n} older ones are left out.\n"
+        ),
     }
 }
 

@@ -12,7 +12,7 @@ mod tried;
 use crate::connect::Host;
 use crate::fail::{Failure, Result};
 use crate::out::{Output, parse_duration};
-use ask::Allocator;
+pub(crate) use ask::Allocator;
 use std::time::Duration;
 pub use tried::{Competing, Nic};
 use vfun_admin::{OfVm, VmName};
