@@ -27,6 +27,8 @@ pub struct NicsPlan {
     pub daemon: Duration,
     /// Moves between real guests.
     pub moves: u32,
+    /// Whether it is the one of some seconds.
+    pub short: bool,
     /// Time that each simulation counts.
     pub simulated: Duration,
 }
@@ -42,6 +44,7 @@ impl NicsPlan {
             decisions: if short { 20 } else { 200 },
             daemon: Duration::from_secs(if short { 3 } else { 30 }),
             moves: if short { 4 } else { 20 },
+            short,
             simulated: Duration::from_secs(if short { 1_200 } else { 7_200 }),
         }
     }

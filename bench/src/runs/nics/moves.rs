@@ -9,7 +9,7 @@ use crate::error::Doing;
 use crate::lab::Manager;
 use crate::report::{NicsExperiment, NicsReport, NicsRow, Origin};
 use crate::{BenchError, Result};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use vfun_admin::{VmName, line};
@@ -26,43 +26,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at what `vfun-nics` says.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A bridge without any other port. It ends with this.
-struct Bridge(String);
-
-impl Bridge {
-    fn make() -> Result<Self> {
-        // At most 15 bytes are a name.
-        let bridge = Bridge(format!("vfb{}", std::process::id()));
-        // With an address of its own: else it is that of a port, and ports come and go.
-        bridge.ip(&["link", "add", &bridge.0, "address", "02:00:00:09:00:01", "type", "bridge"])?;
-        bridge.ip(&["link", "set", &bridge.0, "up"])?;
-        Ok(bridge)
-    }
-
-    fn ip(&self, words: &[&str]) -> Result<()> {
-        let done = Command::new("ip").args(words).output().doing(|| "ip cannot be run".into())?;
-        match done.status.success() {
-            true => Ok(()),
-            false => Err(BenchError::Inside(format!(
-                "ip {}: {}",
-                words.join(" "),
-                String::from_utf8_lossy(&done.stderr).trim()
-            ))),
-        }
-    }
-}
-
-impl Drop for Bridge {
-    fn drop(&mut self) {
-        let _ = self.ip(&["link", "del", &self.0]);
-    }
-}
+/// Says to this program that it is in a network of its own.
+const INSIDE: &str = "VFUN_BENCH_OWN_NETWORK";
+const BRIDGE: &str = "br0";
+/// Makes that network: nothing of it is seen outside, and no rule of the host's holds in it.
+/// /sys shows the interfaces of the namespace in which it was mounted. The bridge has an
+/// address of its own: else it is that of a port, and ports come and go.
+const NETWORK: &str = "mount -t sysfs sysfs /sys && ip link set lo up && \
+     ip link add br0 address 02:00:00:09:00:01 type bridge && ip link set br0 up && \
+     for f in /proc/sys/net/bridge/bridge-nf-call-*; do [ ! -e $f ] || echo 0 >$f; done && \
+     exec \"$@\"";
 
 /// Guests that compete for a VF. They end with this.
 struct Guests(Vec<Child>);
 
 impl Guests {
-    fn boot(vfun: &Path, manager: &Manager, bridge: &str) -> Result<Self> {
+    fn boot(vfun: &Path, manager: &Manager) -> Result<Self> {
         let mut guests = Guests(vec![]);
         for vm in VMS {
             let log = manager.root().join(format!("guest-{vm}.log"));
@@ -70,7 +49,7 @@ impl Guests {
             let child = Command::new(vfun)
                 .arg("--root")
                 .arg(manager.root())
-                .args(["guest", "--client", vm, "--window", "4MiB", "--bridge", bridge])
+                .args(["guest", "--client", vm, "--window", "4MiB", "--bridge", BRIDGE])
                 .args(["--pool", POOL, "--timeout", "3600", "--", "sleep 3600"])
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
@@ -103,12 +82,10 @@ impl Drop for Guests {
 struct TwoGuests {
     guests: Guests,
     manager: Manager,
-    _bridge: Bridge,
 }
 
 impl TwoGuests {
     fn start(at: &Where, vfun: &Path) -> Result<Self> {
-        let bridge = Bridge::make()?;
         let manager = at.manager_with_nics()?;
         let source = Source::Emulated { vfs: 1, model: "virtio-net-pci".into() };
         let pool = Pool {
@@ -118,8 +95,8 @@ impl TwoGuests {
             ..Pool::new(source)
         };
         tell(&manager, &Ask::AddPool { name: POOL.into(), pool })?;
-        let guests = Guests::boot(vfun, &manager, &bridge.0)?;
-        Ok(TwoGuests { guests, manager, _bridge: bridge })
+        let guests = Guests::boot(vfun, &manager)?;
+        Ok(TwoGuests { guests, manager })
     }
 
     /// Waits until something is so; what `vfun-nics` says then.
@@ -204,27 +181,50 @@ fn missing(vfun: &Path) -> Option<String> {
     }
 }
 
-/// Measures it. Where it cannot be measured, the report says why.
+/// Measures it, in a network of its own. Where it cannot be measured, the report says why.
 pub fn moves(at: &Where, plan: &NicsPlan, report: &mut NicsReport) -> Result<()> {
-    let vfun: PathBuf = at.program_and_folder().1.join("vfun");
-    if let Some(why) = missing(&vfun) {
-        report.settings =
-            std::mem::take(&mut report.settings).with("moves", format!("not measured: {why}"));
+    let (program, programs) = at.program_and_folder();
+    let vfun = programs.join("vfun");
+    if std::env::var_os(INSIDE).is_some() {
+        report.rows.extend(rows(&measure(at, &vfun, plan.moves)?));
         return Ok(());
     }
-    let mut turns = TwoGuests::start(at, &vfun)?;
-    turns.until("an agent in each guest", |view| {
+    if let Some(why) = missing(&vfun) {
+        let settings = std::mem::take(&mut report.settings);
+        report.settings = settings.with("moves", format!("not measured: {why}"));
+        return Ok(());
+    }
+    report.rows.extend(in_own_network(&program, plan.short)?);
+    Ok(())
+}
+
+/// The rows that this program measures in a network of its own.
+fn in_own_network(program: &Path, short: bool) -> Result<Vec<NicsRow>> {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--", "sh", "-c", NETWORK, "sh"]).arg(program);
+    command.args(["nics", "--experiment", "moves", "--json", "-"]);
+    command.args(short.then_some("--short"));
+    let done = command.env(INSIDE, "1").stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let done = done.doing(|| "unshare cannot be run (it is in the package util-linux)".into())?;
+    let report = serde_json::from_slice::<NicsReport>(&done.stdout);
+    match report {
+        Ok(report) if done.status.success() => Ok(report.rows),
+        _ => Err(BenchError::Inside(format!(
+            "moves in a network of their own ended with {}; what it said is above",
+            done.status
+        ))),
+    }
+}
+
+fn measure(at: &Where, vfun: &Path, moves: u32) -> Result<Vec<MoveTimes>> {
+    let mut guests = TwoGuests::start(at, vfun)?;
+    guests.until("an agent in each guest", |view| {
         view.vms.len() == VMS.len() && view.vms.iter().all(|vm| vm.has_agent)
     })?;
     // The first has no VM that it leaves.
-    turns.give(VMS[0], VMS[1])?;
-    let mut all: Vec<MoveTimes> = vec![];
-    for n in 0..plan.moves {
-        let (from, to) = (VMS[n as usize % 2], VMS[(n as usize + 1) % 2]);
-        all.push(turns.give(to, from)?);
-    }
-    report.rows.extend(rows(&all));
-    Ok(())
+    guests.give(VMS[0], VMS[1])?;
+    let turn = |n: u32| [VMS[n as usize % 2], VMS[(n as usize + 1) % 2]];
+    (0..moves).map(turn).map(|[from, to]| guests.give(to, from)).collect()
 }
 
 /// A row for each step, and the sums that were published.
