@@ -266,7 +266,10 @@ pub(crate) mod tests {
         let waits = decide(&v, Ok(PV), Some(Path::Vf));
         assert_eq!((waits.steps.len(), waits.done), (0, false));
         assert_eq!(waits.waiting.as_deref(), Some("eth1 has no carrier"));
-        v.others[1].works = Some(true);
+        // The bond's watch sees a carrier before the kernel sends by it.
+        (v.others[1].works, v.others[1].carrier) = (Some(true), false);
+        assert!(decide(&v, Ok(PV), Some(Path::Vf)).waiting.is_some());
+        v.others[1].carrier = true;
         assert_eq!(steps(&v, Path::Vf), [Step::Activate(VF)]);
         v.set_active(Some(VF));
         let there = decide(&v, Ok(PV), Some(Path::Vf));

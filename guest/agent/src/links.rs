@@ -39,6 +39,8 @@ pub struct Link {
     pub ethernet: bool,
     /// Administratively up.
     pub up: bool,
+    /// It has a carrier, and the kernel has taken note: only from then on does the kernel
+    /// send by it. In between, which can be a second, all that is sent by it is dropped.
     pub carrier: bool,
     pub mtu: u32,
     /// The bond, bridge or the like that it is in.
@@ -58,7 +60,7 @@ pub struct Link {
 impl Link {
     /// Whether packets can be sent by it, as far as the bond knows.
     pub fn ready(&self) -> bool {
-        self.up && self.works.unwrap_or(self.carrier)
+        self.up && self.carrier && self.works.unwrap_or(true)
     }
 }
 

@@ -23,6 +23,10 @@ const CONTROL: Duration = Duration::from_secs(3);
 /// loses some by itself; a hand-over that is wrong loses some in every round.
 const ROUNDS: usize = 4;
 
+/// A VF stays in its VM for so long after the bond has left it (docs/nics.md): packets that
+/// are on their way to it still arrive.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// What a VM's packets do, by its number. One VM answers, as most programs do; one says
 /// nothing, so that only the bond tells the switch where it is; one only sends.
 fn ways() -> &'static [Way] {
@@ -54,6 +58,12 @@ fn hand_over(stand: &Stand, vms: &[Vm], from: usize, to: usize, delayed: bool) -
         vms[from].gets_delayed_packets();
     }
     until_holds(stand, &vms[to]);
+    if delayed {
+        // A slow guest lets go so late that too short a pause loses nothing.
+        let last_move = &json(stand, &["nics", "list"])["pools"][0]["vfs"][0]["last_move"];
+        let pause = Duration::from_millis(last_move["leaving_ms"].as_u64().expect("it left it"));
+        assert!(pause >= PAUSE, "the VF was unplugged {pause:?} after the order to leave it");
+    }
     // VMs that only hear: nothing but the bond's own word tells the bridge of the move.
     let silent = |n: usize| ways().get(n) == Some(&Way::ToVm);
     let told = |n: usize, vf: bool| vms[n].bridge_sends_to_its_vf(n as u8) == Some(vf);

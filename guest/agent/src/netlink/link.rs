@@ -8,6 +8,9 @@ use linux_raw_sys::netlink as n;
 const FIXED: usize = 16;
 const ETHERNET: u16 = 1;
 const UP: u32 = 1;
+/// The kernel knows of the carrier, or the driver tells of none.
+const RUNNING: u32 = 1 << 6;
+/// The driver has a carrier.
 const LOWER_UP: u32 = 1 << 16;
 /// A bond's watch says that this interface works.
 const WORKS: u8 = 0;
@@ -37,7 +40,7 @@ pub fn read(body: &[u8]) -> Result<Link, String> {
         permanent_mac: None,
         ethernet: u16::from_ne_bytes([fixed[2], fixed[3]]) == ETHERNET,
         up: flags & UP != 0,
-        carrier: flags & LOWER_UP != 0,
+        carrier: flags & (RUNNING | LOWER_UP) == RUNNING | LOWER_UP,
         mtu: 0,
         master: None,
         below: None,
@@ -146,7 +149,7 @@ mod tests {
         let info =
             [text(n::IFLA_INFO_KIND as u16, "bond"), nested(n::IFLA_INFO_DATA as u16, &data)];
         let bytes = [
-            fixed(5, UP | LOWER_UP),
+            fixed(5, UP | RUNNING | LOWER_UP),
             text(n::IFLA_IFNAME as u16, "bond0"),
             attribute(n::IFLA_ADDRESS as u16, &[2, 0, 0, 0, 0, 1]),
             nested(n::IFLA_LINKINFO as u16, &info),
@@ -180,6 +183,16 @@ mod tests {
             let link = read(&bytes).unwrap();
             assert_eq!((link.master, link.works, link.kind), (Some(9), Some(works), None));
         }
+    }
+
+    #[test]
+    fn a_carrier_counts_once_the_kernel_has_taken_note() {
+        let of = |flags| {
+            let bytes = [fixed(5, flags), text(n::IFLA_IFNAME as u16, "eth0")].concat();
+            read(&bytes).unwrap().carrier
+        };
+        assert!(of(UP | RUNNING | LOWER_UP));
+        assert!(!of(UP | LOWER_UP) && !of(UP | RUNNING) && !of(UP));
     }
 
     #[test]
