@@ -8,7 +8,7 @@ use crate::{LONG, boot};
 use serde_json::{Value, json as object};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use vfun_testguest::{Guest, GuestConfig};
+use vfun_testguest::{Doorbell, Guest, GuestConfig};
 use vfun_tests_local::{Stand, programs};
 
 /// The address of the first tap, the lowest of the bridge's ports.
@@ -35,9 +35,9 @@ pub struct Vm {
     pub flow: Flow,
 }
 
-fn guest_config(stand: &Stand, n: u8) -> GuestConfig {
+fn guest_config(stand: &Stand, n: u8, doorbells: Vec<Doorbell>) -> GuestConfig {
     let name = format!("vm{n}");
-    let mut c = module_config(&format!("nics-{name}"), vec![]);
+    let mut c = module_config(&format!("nics-{name}"), doorbells);
     c.cpus = 1;
     for program in ["vfun-agent", "vfun-vm-app"] {
         c.files.push((programs().join(program), format!("/usr/bin/{program}")));
@@ -45,7 +45,7 @@ fn guest_config(stand: &Stand, n: u8) -> GuestConfig {
     c.modules.extend(["virtio_net", "bonding"].map(String::from));
     // Other models have the name of their driver.
     c.modules.extend(Some(model()).filter(|m| m != "virtio-net-pci"));
-    // One for the VF, one for the window, which a VM must not have while it is migrated.
+    // One for the VF, one for a window that is plugged in.
     c.hotplug_ports = 2;
     let qmp = socket(stand, &name);
     let qmp = format!("socket,id=nics,path={},server=on,wait=off", qmp.display());
@@ -93,17 +93,28 @@ pub fn network(vms: u8) {
 impl Vm {
     /// Boots it, with its bond, its agent, and packets that go one way or both.
     pub fn start(stand: &Stand, n: u8, way: Way, every: Duration) -> Vm {
-        let name = format!("vm{n}");
-        let guest = boot(&guest_config(stand, n));
-        guest.plug_doorbell(1, WINDOW, &doorbell_client(stand, &name, "")).unwrap();
+        let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
+        let guest = boot(&guest_config(stand, n, vec![doorbell]));
+        Vm::begin(guest, n, way, every)
+    }
+
+    /// The same, with a window that can be unplugged: a VM with a window is not migrated.
+    pub fn start_to_migrate(stand: &Stand, n: u8, way: Way, every: Duration) -> Vm {
+        let guest = boot(&guest_config(stand, n, vec![]));
+        let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
+        guest.plug_doorbell(1, WINDOW, &doorbell).unwrap();
         ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
+        Vm::begin(guest, n, way, every)
+    }
+
+    fn begin(guest: Guest, n: u8, way: Way, every: Duration) -> Vm {
         load(&guest);
         // Packets that were delayed come all at once.
         ok(&guest, "echo 4194304 > /proc/sys/net/core/rmem_default");
         ok(&guest, &format!("{BOND} && ip addr add 10.9.0.1{n}/24 dev bond0"));
         let flow = Flow::start(way, &guest, n, &mac(n), every);
         start_agent(&guest, &flow);
-        Vm { guest, name, flow }
+        Vm { guest, name: format!("vm{n}"), flow }
     }
 
     /// Declares it, in the pool `cards`.

@@ -120,7 +120,7 @@ fn a_vm_with_a_vf_is_migrated_and_goes_on() {
     ip(&format!("tuntap add {TAP} mode tap"));
     ip(&format!("link set {TAP} address fe:54:00:09:01:00 master br0 up"));
     let stand = Stand::with(&["--nics"]);
-    let vm = Vm::start(&stand, 0, Way::Answered, EVERY);
+    let vm = Vm::start_to_migrate(&stand, 0, Way::Answered, EVERY);
     json(&stand, &["nics", "pool", "add", "cards", "--emulated", "1", "--model", &model()]);
     json(&stand, &["nics", "set", "cards", "none", "--interval", "1s", "--tenure", "1s"]);
     vm.declare(&stand, 0);
