@@ -41,36 +41,24 @@ mkdir -p "$(dirname "$dir")"
 temp=$(mktemp -d "$dir.XXXXXX")
 trap 'rm -rf "$temp"' EXIT
 trap 'exit 1' HUP INT TERM
-mkdir -p "$temp/cache/archives/partial" "$temp/all" "$temp/new/lib" "$temp/new/firmware"
-: >"$temp/status"
+mkdir -p "$temp/new/firmware"
 
 . "$here/packaging/apt.sh"
+. "$here/packaging/unpacked.sh"
 apt_for "$suite" "$temp/apt" ||
     die "cannot reach the suite $suite on the mirrors that apt has configured"
 
-# As if nothing were installed, so that what it needs comes along.
 say "fetching QEMU of $suite"
-apt_get -o Dir::State::status="$temp/status" -o Dir::Cache="$temp/cache" -o Debug::NoLocking=1 \
-    --no-install-recommends --download-only --yes install qemu-system-x86 >&2 ||
-    die "could not fetch QEMU: is the network up?"
-for deb in "$temp"/cache/archives/*.deb; do
-    dpkg -x "$deb" "$temp/all" || die "could not unpack $deb; is the disk full?"
-done
+unpack_packages "$temp" qemu-system-x86 || exit 1
 
 # The program, the libraries that it links to, and the firmware of a machine
 # without display.
-libraries=$(find "$temp/all" -type d -name x86_64-linux-gnu | tr '\n' ':')
-loader=$(find "$temp/all" -name 'ld-linux-x86-64.so.2' | head -n1)
-[ -n "$loader" ] || die "the packages hold no loader"
 new=$temp/new
 cp "$temp/all/usr/bin/qemu-system-x86_64" "$new/qemu-system-x86_64"
 for name in bios-256k kvmvapic linuxboot_dma pvh efi-virtio; do
     find "$temp/all" \( -name "$name.bin" -o -name "$name.rom" \) -exec cp -L {} "$new/firmware" \;
 done
-cp -L "$loader" "$new/lib"
-"$loader" --library-path "$libraries" --list "$new/qemu-system-x86_64" >"$temp/needed" ||
-    die "a library is missing"
-sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' "$temp/needed" | xargs -I{} cp -L {} "$new/lib"
+copy_libraries "$temp" "$new/lib" "$new/qemu-system-x86_64" || exit 1
 cat >"$new/qemu" <<'END'
 #!/bin/sh
 here=$(dirname "$(readlink -f "$0")")

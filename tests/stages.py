@@ -110,6 +110,8 @@ STAGES = [
     Stage("systemd", "the unit under Debian's systemd", "packaging/systemd-guest.sh --test", VM, full=True,
           needs=("systemd-base",)),
     Stage("nested", "a genuine VF goes from VM to VM, in a machine in a machine", "tests/nested.sh", VM, full=True),
+    Stage("programs", "programs of Debian go on while a VF comes and goes", "tests/programs.sh", VM, full=True,
+          needs=("guest-kernel",)),
     Stage("release", "real guests, the build that ships", "tests/release.sh", VM, full=True, needs=("guest-kernel",)),
     Stage("soak", "soak", "MINUTES=${MINUTES:-10} tests/soak.sh", VM, full=True, needs=("guest-kernel",)),
 ]

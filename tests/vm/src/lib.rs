@@ -10,6 +10,7 @@ pub mod libvirt;
 pub mod module;
 pub mod nested;
 pub mod netns;
+pub mod netprograms;
 pub mod nics;
 pub mod oneway;
 pub mod orders;

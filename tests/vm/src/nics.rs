@@ -93,9 +93,21 @@ pub fn network(vms: u8) {
 impl Vm {
     /// Boots it, with its bond, its agent, and packets that go one way or both.
     pub fn start(stand: &Stand, n: u8, way: Way, every: Duration) -> Vm {
+        Vm::start_with(stand, n, way, every, vec![])
+    }
+
+    /// The same, with more files in it.
+    pub fn start_with(
+        stand: &Stand,
+        n: u8,
+        way: Way,
+        every: Duration,
+        files: Vec<(PathBuf, String)>,
+    ) -> Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
-        let guest = boot(&guest_config(stand, n, vec![doorbell]));
-        Vm::begin(guest, n, way, every)
+        let mut config = guest_config(stand, n, vec![doorbell]);
+        config.files.extend(files);
+        Vm::begin(boot(&config), n, way, every)
     }
 
     /// The same, with a window that can be unplugged: a VM with a window is not migrated.
@@ -195,13 +207,23 @@ impl Vm {
 
 /// Waits until it has the VF and uses it.
 pub fn until_holds(stand: &Stand, vm: &Vm) {
+    until(stand, vm, "gets no VF", |vm| vm.holds(stand));
+}
+
+/// Waits until it has no VF, and uses its paravirtual NIC.
+pub fn until_free(stand: &Stand, vm: &Vm) {
+    let free = |vm: &Vm| vm.row(stand)["vf"].is_null() && vm.active().contains("eth0");
+    until(stand, vm, "keeps its VF", free);
+}
+
+fn until(stand: &Stand, vm: &Vm, otherwise: &str, so: impl Fn(&Vm) -> bool) {
     let all = |s: &Stand| {
         let agent = vm.guest.run("tail -n 20 /tmp/agent", LONG).map(|o| o.text());
         format!("{}\n{agent:?}\n{}", json(s, &["nics", "list"]), s.log())
     };
     let end = Instant::now() + LONG;
-    while !vm.holds(stand) {
-        assert!(Instant::now() < end, "{} gets no VF\n{}", vm.name, all(stand));
+    while !so(vm) {
+        assert!(Instant::now() < end, "{} {otherwise}\n{}", vm.name, all(stand));
         std::thread::sleep(Duration::from_millis(200));
     }
 }

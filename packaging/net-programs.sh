@@ -1,0 +1,99 @@
+#!/bin/sh
+# Fetches programs of Debian that talk over a network (sockperf, iperf3, ping, ssh,
+# vsftpd, curl), each with its libraries and loader, without installing them, and
+# prints the folder they lie in. They are as Debian built them. Does nothing but
+# print when they are there already.
+#
+#   packaging/net-programs.sh             fetch if missing
+#   packaging/net-programs.sh --refresh   fetch again
+#
+# VFUN_NET_PROGRAMS_DIR   the folder (default: target/net-programs)
+#
+# FOLDER/run PROGRAM ARGUMENT... runs one on this machine, by its path, such as
+# /usr/bin/ssh. FOLDER/root.tar is a small system with them, for a guest to change
+# its root to.
+set -eu
+umask 022
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+dir=${VFUN_NET_PROGRAMS_DIR:-$here/target/net-programs}
+suite=bookworm
+packages='sockperf iperf3 iputils-ping openssh-server openssh-client vsftpd curl dash coreutils'
+# A shell and cat are for who logs in by ssh.
+programs='/usr/bin/sockperf /usr/bin/iperf3 /bin/ping /usr/sbin/sshd /usr/bin/ssh /usr/bin/ssh-keygen
+    /usr/sbin/vsftpd /usr/bin/curl /bin/dash /bin/cat'
+
+say() { printf '%s\n' "net-programs: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+refresh=no
+case "${1-}" in
+    '') ;;
+    --refresh) refresh=yes ;;
+    *) die "unknown argument '$1'; there is --refresh" ;;
+esac
+
+# Of the programs that are wanted now.
+complete() { [ -s "$dir/root.tar" ] && [ "$(cat "$dir/of" 2>/dev/null)" = "$suite $packages $programs" ]; }
+if [ $refresh = no ] && complete; then
+    (cd "$dir" && pwd)
+    exit 0
+fi
+
+for tool in apt-get dpkg; do
+    command -v $tool >/dev/null 2>&1 || die "$tool is missing: this script unpacks packages of Debian"
+done
+
+mkdir -p "$(dirname "$dir")"
+temp=$(mktemp -d "$dir.XXXXXX")
+trap 'rm -rf "$temp"' EXIT
+trap 'exit 1' HUP INT TERM
+new=$temp/new
+root=$new/root
+# Where Debian's loader looks by itself.
+libraries=lib/x86_64-linux-gnu
+mkdir -p "$root"
+
+. "$here/packaging/apt.sh"
+. "$here/packaging/unpacked.sh"
+apt_for "$suite" "$temp/apt" ||
+    die "cannot reach the suite $suite on the mirrors that apt has configured"
+
+say "fetching $packages of $suite"
+# shellcheck disable=SC2086  # lists of words are meant
+unpack_packages "$temp" $packages || exit 1
+for program in $programs; do
+    [ -x "$temp/all$program" ] || die "the packages of $suite have no $program"
+    mkdir -p "$root${program%/*}"
+    cp "$temp/all$program" "$root$program"
+    copy_libraries "$temp" "$root/$libraries" "$root$program" || exit 1
+done
+ln -s $libraries "$root/lib64"
+ln -s dash "$root/bin/sh"
+
+# What servers look for: their users, and empty folders that nobody but root can write to.
+mkdir -p "$root/dev" "$root/proc" "$root/tmp" "$root/root" "$root/etc/ssh" "$root/run/sshd" \
+    "$root/run/vsftpd/empty" "$root/srv/ftp"
+chmod 1777 "$root/tmp"
+cat >"$root/etc/passwd" <<'TEXT'
+root:x:0:0:root:/root:/bin/sh
+sshd:x:101:65534::/run/sshd:/usr/sbin/nologin
+ftp:x:102:102::/srv/ftp:/usr/sbin/nologin
+nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin
+TEXT
+printf '%s\n' root:x:0: ftp:x:102: nogroup:x:65534: >"$root/etc/group"
+cat >"$new/run" <<'TEXT'
+#!/bin/sh
+here=$(dirname "$(readlink -f "$0")")
+program=$1
+shift
+exec "$here/root/lib64/ld-linux-x86-64.so.2" --library-path "$here/root/lib64" "$here/root$program" "$@"
+TEXT
+chmod +x "$new/run"
+"$new/run" /usr/bin/sockperf --version >/dev/null || die "sockperf does not start"
+tar -C "$root" --owner=0 --group=0 --numeric-owner -cf "$new/root.tar" .
+printf '%s\n' "$suite $packages $programs" >"$new/of"
+chmod 755 "$new"
+rm -rf "$dir"
+mv -T "$new" "$dir"
+(cd "$dir" && pwd)
