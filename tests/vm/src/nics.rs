@@ -35,7 +35,17 @@ pub struct Vm {
     pub flow: Flow,
 }
 
-fn guest_config(stand: &Stand, n: u8) -> GuestConfig {
+/// What the VMs' NICs are ports of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Net {
+    /// A bridge of the kernel.
+    Bridge,
+    /// A bridge of an [`OpenVSwitch`](crate::openvswitch::OpenVSwitch), which has to reach the
+    /// VM's memory, and adds no checksums that a VM left out.
+    Switch,
+}
+
+fn guest_config(stand: &Stand, n: u8, net: Net) -> GuestConfig {
     let name = format!("vm{n}");
     let mut c = module_config(&format!("nics-{name}"), vec![]);
     c.cpus = 1;
@@ -49,7 +59,13 @@ fn guest_config(stand: &Stand, n: u8) -> GuestConfig {
     c.hotplug_ports = 2;
     let qmp = socket(stand, &name);
     let qmp = format!("socket,id=nics,path={},server=on,wait=off", qmp.display());
-    let nic = format!("virtio-net-pci,netdev=pv,romfile=,addr=0x05,mac={}", mac(n));
+    let mut nic = format!("virtio-net-pci,netdev=pv,romfile=,addr=0x05,mac={}", mac(n));
+    if net == Net::Switch {
+        nic += ",csum=off";
+        let memory = format!("memory-backend-memfd,id=ram,size={}M,share=on", c.memory_mib);
+        let words = ["-object", &memory, "-machine", "memory-backend=ram"];
+        c.extra_args.extend(words.map(String::from));
+    }
     for words in [
         ["-chardev", &qmp],
         ["-mon", "chardev=nics,mode=control"],
@@ -63,6 +79,11 @@ fn guest_config(stand: &Stand, n: u8) -> GuestConfig {
 
 fn mac(n: u8) -> String {
     format!("52:54:00:09:00:{n:02x}")
+}
+
+/// The address of a VM's tap on the host.
+pub fn tap_mac(n: u8) -> String {
+    format!("fe:54:00:09:00:{n:02x}")
 }
 
 /// The socket of QEMU that `vfun-nics` uses.
@@ -86,15 +107,15 @@ pub fn network(vms: u8) {
     ip("link set br0 up");
     for n in 0..vms {
         ip(&format!("tuntap add pv{n} mode tap"));
-        ip(&format!("link set pv{n} address fe:54:00:09:00:{n:02x} master br0 up"));
+        ip(&format!("link set pv{n} address {} master br0 up", tap_mac(n)));
     }
 }
 
 impl Vm {
     /// Boots it, with its bond, its agent, and packets that go one way or both.
-    pub fn start(stand: &Stand, n: u8, way: Way, every: Duration) -> Vm {
+    pub fn start(stand: &Stand, n: u8, net: Net, way: Way, every: Duration) -> Vm {
         let name = format!("vm{n}");
-        let guest = boot(&guest_config(stand, n));
+        let guest = boot(&guest_config(stand, n, net));
         guest.plug_doorbell(1, WINDOW, &doorbell_client(stand, &name, "")).unwrap();
         ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
         load(&guest);
@@ -102,6 +123,23 @@ impl Vm {
         let flow = Flow::start(way, &guest, n, &mac(n), every);
         start_agent(&guest);
         Vm { guest, name, flow }
+    }
+
+    /// All VMs, one for each way, booted at once.
+    pub fn start_all(stand: &Stand, net: Net, ways: &[Way], every: Duration) -> Vec<Vm> {
+        std::thread::scope(|s| {
+            let start = |(n, way): (u8, &Way)| {
+                let way = *way;
+                s.spawn(move || Vm::start(stand, n, net, way, every))
+            };
+            let starts: Vec<_> = (0..).zip(ways).map(start).collect();
+            starts.into_iter().map(|t| t.join().unwrap()).collect()
+        })
+    }
+
+    /// Its address in the test's network.
+    pub fn address(n: u8) -> String {
+        format!("10.9.0.1{n}")
     }
 
     /// Declares it, in the pool `cards`.

@@ -11,7 +11,7 @@ use vfun_tests_vm::LONG;
 use vfun_tests_vm::cli::{json, vfun};
 use vfun_tests_vm::flow::Way;
 use vfun_tests_vm::netns::{inside, ip};
-use vfun_tests_vm::nics::{Vm, WINDOW, model, network, socket, until_holds};
+use vfun_tests_vm::nics::{Net, Vm, WINDOW, model, network, socket, until_holds};
 
 /// Time between two packets to the VM.
 const EVERY: Duration = Duration::from_millis(2);
@@ -120,7 +120,7 @@ fn a_vm_with_a_vf_is_migrated_and_goes_on() {
     ip(&format!("tuntap add {TAP} mode tap"));
     ip(&format!("link set {TAP} address fe:54:00:09:01:00 master br0 up"));
     let stand = Stand::with(&["--nics"]);
-    let vm = Vm::start(&stand, 0, Way::Answered, EVERY);
+    let vm = Vm::start(&stand, 0, Net::Bridge, Way::Answered, EVERY);
     json(&stand, &["nics", "pool", "add", "cards", "--emulated", "1", "--model", &model()]);
     json(&stand, &["nics", "set", "cards", "none", "--interval", "1s", "--tenure", "1s"]);
     vm.declare(&stand, 0);

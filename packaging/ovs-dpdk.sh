@@ -1,0 +1,92 @@
+#!/bin/sh
+# Fetches Debian's Open vSwitch with DPDK, with its libraries and loader, without
+# installing it, and prints the folder it lies in. Does nothing but print when it
+# is there already.
+#
+#   packaging/ovs-dpdk.sh             fetch if missing
+#   packaging/ovs-dpdk.sh --refresh   fetch again
+#
+# VFUN_OVS_DIR     the folder (default: target/ovs-dpdk); nobody but its owner may
+#                  write to it or to a folder above it, or DPDK loads no driver
+#
+# FOLDER/ovs-vswitchd, FOLDER/ovsdb-server and the other programs start wherever
+# the folder lies. FOLDER/drivers holds drivers for the option -d of DPDK,
+# FOLDER/vswitch.ovsschema is what ovsdb-tool makes a database of.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+dir=${VFUN_OVS_DIR:-$here/target/ovs-dpdk}
+programs='ovs-vswitchd ovsdb-server ovsdb-tool ovs-vsctl ovs-ofctl ovs-appctl'
+# What an OVS without huge pages and without cards needs: its pool of packets.
+drivers='mempool_ring'
+
+say() { printf '%s\n' "ovs-dpdk: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+refresh=no
+case "${1-}" in
+    '') ;;
+    --refresh) refresh=yes ;;
+    *) die "unknown argument '$1'; there is --refresh" ;;
+esac
+
+works() { "$1/ovs-vswitchd" --version 2>/dev/null | grep -q DPDK; }
+if [ $refresh = no ] && [ -x "$dir/ovs-vswitchd" ] && works "$dir"; then
+    (cd "$dir" && pwd)
+    exit 0
+fi
+
+for tool in apt-get dpkg; do
+    command -v $tool >/dev/null 2>&1 || die "$tool is missing: this script unpacks packages of Debian"
+done
+
+mkdir -p "$(dirname "$dir")"
+temp=$(mktemp -d "$dir.XXXXXX")
+trap 'rm -rf "$temp"' EXIT
+trap 'exit 1' HUP INT TERM
+new=$temp/new
+mkdir -p "$temp/cache/archives/partial" "$temp/all" "$new/lib" "$new/drivers" "$new/programs"
+: >"$temp/status"
+
+. "$here/packaging/apt.sh"
+
+# As if nothing were installed, so that what it needs comes along.
+say "fetching Open vSwitch with DPDK"
+apt_get -o Dir::State::status="$temp/status" -o Dir::Cache="$temp/cache" -o Debug::NoLocking=1 \
+    --no-install-recommends --download-only --yes install openvswitch-switch-dpdk >&2 ||
+    die "could not fetch it: is the network up?"
+for deb in "$temp"/cache/archives/*.deb; do
+    dpkg -x "$deb" "$temp/all" || die "could not unpack $deb; is the disk full?"
+done
+
+# The programs, the drivers, and the libraries that both link to.
+libraries=$(find "$temp/all" -type d -name x86_64-linux-gnu | tr '\n' ':')
+loader=$(find "$temp/all" -name 'ld-linux-x86-64.so.2' | head -n1)
+[ -n "$loader" ] || die "the packages hold no loader"
+find "$temp/all" -name ovs-vswitchd-dpdk -exec cp {} "$new/programs/ovs-vswitchd" \;
+for name in $programs; do
+    [ -e "$new/programs/$name" ] ||
+        find "$temp/all/usr/bin" "$temp/all/usr/sbin" -name "$name" -exec cp -L {} "$new/programs" \;
+    [ -e "$new/programs/$name" ] || die "the packages hold no $name"
+    ln -s start "$new/$name"
+done
+for name in $drivers; do
+    find "$temp/all" -path '*/dpdk/pmds-*' -name "librte_$name.so.*" -exec cp -L {} "$new/drivers" \;
+done
+find "$temp/all" -name vswitch.ovsschema -exec cp {} "$new" \;
+cp -L "$loader" "$new/lib"
+for file in "$new"/programs/* "$new"/drivers/*; do
+    "$loader" --library-path "$libraries" --list "$file" || die "a library of $file is missing"
+done >"$temp/needed"
+sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' "$temp/needed" | sort -u | xargs -I{} cp -L {} "$new/lib"
+cat >"$new/start" <<'END'
+#!/bin/sh
+here=$(dirname "$(readlink -f "$0")")
+exec "$here/lib/ld-linux-x86-64.so.2" --library-path "$here/lib" "$here/programs/${0##*/}" "$@"
+END
+chmod +x "$new/start"
+chmod -R go-w "$new"
+works "$new" || die "this Open vSwitch knows no DPDK, or does not start"
+rm -rf "$dir"
+mv -T "$new" "$dir"
+(cd "$dir" && pwd)
