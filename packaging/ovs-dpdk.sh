@@ -17,8 +17,9 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 dir=${VFUN_OVS_DIR:-$here/target/ovs-dpdk}
 programs='ovs-vswitchd ovsdb-server ovsdb-tool ovs-vsctl ovs-ofctl ovs-appctl'
-# What an OVS without huge pages and without cards needs: its pool of packets.
-drivers='mempool_ring'
+# What an OVS without huge pages and without cards needs: its pool of packets, and
+# interfaces of the kernel in the place of cards.
+drivers='mempool-ring net-af-packet'
 
 say() { printf '%s\n' "ovs-dpdk: $*" >&2; }
 die() { say "$*"; exit 1; }
@@ -50,10 +51,19 @@ mkdir -p "$temp/cache/archives/partial" "$temp/all" "$new/lib" "$new/drivers" "$
 
 . "$here/packaging/apt.sh"
 
+# Drivers are packages of their own, which have the version of DPDK in their names.
+packages=openvswitch-switch-dpdk
+for name in $drivers; do
+    package=$(apt_cache search --names-only "^librte-$name[0-9]+\$" | awk 'END { print $1 }')
+    [ -n "$package" ] || die "Debian has no driver librte-$name: is the list of packages there (apt-get update)?"
+    packages="$packages $package"
+done
+
 # As if nothing were installed, so that what it needs comes along.
 say "fetching Open vSwitch with DPDK"
+# shellcheck disable=SC2086  # a list of words is meant
 apt_get -o Dir::State::status="$temp/status" -o Dir::Cache="$temp/cache" -o Debug::NoLocking=1 \
-    --no-install-recommends --download-only --yes install openvswitch-switch-dpdk >&2 ||
+    --no-install-recommends --download-only --yes install $packages >&2 ||
     die "could not fetch it: is the network up?"
 for deb in "$temp"/cache/archives/*.deb; do
     dpkg -x "$deb" "$temp/all" || die "could not unpack $deb; is the disk full?"
@@ -71,7 +81,8 @@ for name in $programs; do
     ln -s start "$new/$name"
 done
 for name in $drivers; do
-    find "$temp/all" -path '*/dpdk/pmds-*' -name "librte_$name.so.*" -exec cp -L {} "$new/drivers" \;
+    find "$temp/all" -path '*/dpdk/pmds-*' -type f \
+        -name "librte_$(printf %s "$name" | tr - _).so.*" -exec cp -L {} "$new/drivers" \;
 done
 find "$temp/all" -name vswitch.ovsschema -exec cp {} "$new" \;
 cp -L "$loader" "$new/lib"

@@ -43,7 +43,7 @@ impl OpenVSwitch {
         let driver = std::fs::read_dir(switch.programs.join("drivers")).unwrap().flatten();
         let drivers: Vec<String> = driver.map(|d| format!("-d {}", d.path().display())).collect();
         let dpdk = format!(
-            "--no-huge -m {MEMORY_MIB} --no-pci --no-telemetry --in-memory {}",
+            "--no-huge -m {MEMORY_MIB} --no-pci --no-telemetry --legacy-mem --no-shconf {}",
             drivers.join(" ")
         );
         let set = "--no-wait set Open_vSwitch .";

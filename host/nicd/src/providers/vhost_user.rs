@@ -1,6 +1,6 @@
 //! Ports of an Open vSwitch with DPDK, which takes packets from the memory of the VMs.
 
-use super::names::{MARK, port_mac, port_name};
+use super::names::{MARK, port_name};
 use super::{Provider, VfOwner};
 use crate::places::Places;
 use crate::switch::{Row, Switch};
@@ -134,7 +134,6 @@ fn add_words(vf: &VfId, port: &str, owner: &VfOwner, socket: &Path) -> Vec<Strin
     words.extend(["--", "set", "Interface", port].map(str::to_owned));
     words.push(format!("type={PORT}"));
     words.push(format!("options:vhost-server-path=\"{}\"", socket.display()));
-    words.push(format!("mac=\"{}\"", port_mac(port)));
     if let Some(mbit) = owner.rate_mbit {
         // In kbit/s and kbit. Open vSwitch advises a tenth of a second; a burst must have room
         // for some packets.
@@ -261,7 +260,6 @@ mod tests {
         for word in [
             "-- set Interface vt-fast-0 type=dpdkvhostuserclient",
             "options:vhost-server-path=\"/v/vt-fast-0\"",
-            "mac=\"fe:ff:ff:",
         ] {
             assert!(plain.contains(word), "{word}: {plain}");
         }
