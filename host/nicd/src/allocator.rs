@@ -84,7 +84,8 @@ pub fn run(settings: Settings) -> Result<(), String> {
     let (sender, heard) = sync_channel(HEARD_WAITING);
     let hearing = Hearing(sender);
     let relay = Relay::of_stdin(hearing.clone())?;
-    let places = Places { sys, proc, dev, own: files.folder().to_owned() };
+    let places =
+        Places { sys, proc, dev, own: files.folder().to_owned(), vhost: root.join("vhost") };
     let ports = Ports::default();
     let no_thread = |e: std::io::Error| format!("no thread can be started: {e}");
     ports.watch(places.clone(), hearing.clone()).map_err(no_thread)?;

@@ -74,13 +74,14 @@ fn a_port_is_made_for_each_owner_and_taken_away() {
         assert_eq!((stand.qemus[from].netdevs(), stand.qemus[from].chardevs()), (0, 0));
         assert_eq!(std::fs::read_to_string(port(&stand)).unwrap(), "p-0");
     }
-    let socket = stand.root().join("nics/vhost/vt-p-0");
-    assert!(socket.exists());
+    let folder = stand.root().join("vhost/vt-p-0");
+    assert!(folder.exists());
+    let socket = folder.join("socket");
     let calls = std::fs::read_to_string(stand.host.file("ovs-calls")).unwrap();
     assert!(calls.contains(&format!("vhost-server-path=\"{}\"", socket.display())), "{calls}");
     stand.rule(1, Rule::None);
     stand.until("the port is gone", |s| !port(s).exists());
-    stand.until("nothing is left", |s| !socket.exists() && s.qemus[1].chardevs() == 0);
+    stand.until("nothing is left", |s| !folder.exists() && s.qemus[1].chardevs() == 0);
     stand.check_owners();
 }
 

@@ -62,6 +62,10 @@ fn guest_config(stand: &Stand, n: u8, net: Net) -> GuestConfig {
     let mut nic = format!("virtio-net-pci,netdev=pv,romfile=,addr=0x05,mac={}", mac(n));
     if net == Net::Switch {
         nic += ",csum=off";
+        c.hotplug_ports = 0;
+        c.doorbells.push(doorbell_client(stand, &name, ""));
+        let port = "pcie-root-port,id=hp0,chassis=1,slot=0,addr=0x08";
+        c.extra_args.extend(["-device", port].map(String::from));
         let memory = format!("memory-backend-memfd,id=ram,size={}M,share=on", c.memory_mib);
         let words = ["-object", &memory, "-machine", "memory-backend=ram"];
         c.extra_args.extend(words.map(String::from));
@@ -116,7 +120,9 @@ impl Vm {
     pub fn start(stand: &Stand, n: u8, net: Net, way: Way, every: Duration) -> Vm {
         let name = format!("vm{n}");
         let guest = boot(&guest_config(stand, n, net));
-        guest.plug_doorbell(1, WINDOW, &doorbell_client(stand, &name, "")).unwrap();
+        if net == Net::Bridge {
+            guest.plug_doorbell(1, WINDOW, &doorbell_client(stand, &name, "")).unwrap();
+        }
         ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
         load(&guest);
         ok(&guest, &format!("{BOND} && ip addr add 10.9.0.1{n}/24 dev bond0"));

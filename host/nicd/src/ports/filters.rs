@@ -278,6 +278,7 @@ mod tests {
             proc: dir.path().join("proc"),
             dev: dir.path().join("dev"),
             own: dir.path().join("own"),
+            vhost: dir.path().join("vhost"),
         };
         let no = || Err("no".to_owned());
         let switches = BTreeMap::new();

@@ -7,7 +7,7 @@ use crate::switch::{Row, Switch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 use vfun_nics::limits::SOCKET_BYTES;
 use vfun_nics::{PoolName, VfFound, VfId};
@@ -27,10 +27,10 @@ pub struct VhostUser {
     bridges: BTreeSet<String>,
 }
 
-/// The socket of a VF, on which the QEMU of its owner listens. Nobody but root reaches it: who
-/// did could take the VM's packets.
+/// The socket of a VF, on which the QEMU of its owner listens. Its folder is of QEMU's user:
+/// who else reached it could take the VM's packets.
 pub fn vhost_socket(places: &Places, vf: &VfId) -> PathBuf {
-    places.own.join("vhost").join(port_name(vf))
+    places.vhost.join(port_name(vf)).join("socket")
 }
 
 impl VhostUser {
@@ -74,9 +74,9 @@ impl VhostUser {
 
     /// Makes the port. The switch takes each port into its database, also one that it cannot
     /// make: then it says why in a column.
-    fn add(&self, vf: &VfId, owner: &VfOwner, socket: &Path) -> Result<(), String> {
+    fn add(&self, vf: &VfId, owner: &VfOwner) -> Result<(), String> {
         let port = port_name(vf);
-        let words = add_words(vf, &port, owner, socket);
+        let words = add_words(vf, &port, owner, &vhost_socket(&self.places, vf));
         self.switch.change(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
         let rows = self.switch.table("Interface", &["error"], Some(&port))?;
         match rows.first().map(|row| row.text("error")) {
@@ -94,34 +94,34 @@ impl VhostUser {
             }
             self.switch.change(&["del-port", &name])?;
         }
-        remove_file(&vhost_socket(&self.places, vf))
+        match fs::remove_dir_all(self.folder(vf)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(format!("the folder {} cannot be removed: {e}", self.folder(vf).display()))
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// A place for a VF's socket, with nothing there.
-    fn make_room(&self, vf: &VfId) -> Result<PathBuf, String> {
-        let socket = vhost_socket(&self.places, vf);
+    fn folder(&self, vf: &VfId) -> PathBuf {
+        self.places.vhost.join(port_name(vf))
+    }
+
+    /// A folder for a VF's socket, in which only this user makes one. There is none yet.
+    fn make_folder(&self, vf: &VfId, user: Option<u32>) -> Result<(), String> {
+        let (socket, folder) = (vhost_socket(&self.places, vf), self.folder(vf));
         if socket.as_os_str().len() > SOCKET_BYTES {
             return Err(format!(
                 "the path of a VF's socket, {}, is too long for a socket: give the manager a root with a shorter path",
                 socket.display()
             ));
         }
-        let folder = socket.parent().unwrap_or(&socket);
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(|e| format!("the folder {} cannot be made: {e}", folder.display()))?;
-        Ok(socket)
-    }
-}
-
-fn remove_file(path: &Path) -> Result<(), String> {
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(format!("the socket {} cannot be removed: {e}", path.display()))
+        let failed = |e| format!("the folder {} cannot be made: {e}", folder.display());
+        let make = |folder: &Path, mode| fs::DirBuilder::new().mode(mode).create(folder);
+        match make(&self.places.vhost, 0o711) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed(e)),
+            _ => make(&folder, 0o700).map_err(failed)?,
         }
-        _ => Ok(()),
+        chown(&folder, user, None).map_err(failed)
     }
 }
 
@@ -189,7 +189,7 @@ impl Provider for VhostUser {
         let found = |vf: VfId| {
             let port = ports.get(&port_name(&vf));
             let unusable = port.and_then(|p| of_others(p, &vf)).or_else(|| lacks.clone());
-            let clean = port.is_none() && !vhost_socket(&self.places, &vf).exists();
+            let clean = port.is_none() && !self.folder(&vf).exists();
             VfFound { vf, unusable, clean }
         };
         let found = self.ids().map(found).collect();
@@ -203,9 +203,9 @@ impl Provider for VhostUser {
 
     fn prepare(&mut self, vf: &VfId, owner: &VfOwner) -> Result<(), String> {
         self.bridge_fits(&owner.bridge)?;
-        let socket = self.make_room(vf)?;
         self.remove(vf)?;
-        if let Err(why) = self.add(vf, owner, &socket) {
+        let made = self.make_folder(vf, owner.user);
+        if let Err(why) = made.and_then(|()| self.add(vf, owner)) {
             // What is left of it is removed before the next attempt.
             let _ = self.remove(vf);
             return Err(why);

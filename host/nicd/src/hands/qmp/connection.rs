@@ -2,14 +2,10 @@
 
 use crate::limits::{QMP_ANSWER, QMP_BURST, QMP_MESSAGES_PER_S};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType, connect, sendmsg, socket_with,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde_json::{Value, json};
 use std::fmt;
-use std::io::{self, IoSlice, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -132,30 +128,10 @@ impl Connection {
         arguments: Value,
         at_most: Duration,
     ) -> Result<Result<Value, Refusal>, QmpTrouble> {
-        self.ask_with(name, arguments, None, at_most)
-    }
-
-    /// Gives QEMU an open file, which commands name so.
-    pub fn give(
-        &mut self,
-        name: &str,
-        file: BorrowedFd<'_>,
-        at_most: Duration,
-    ) -> Result<Result<Value, Refusal>, QmpTrouble> {
-        self.ask_with("getfd", json!({ "fdname": name }), Some(file), at_most)
-    }
-
-    fn ask_with(
-        &mut self,
-        name: &str,
-        arguments: Value,
-        file: Option<BorrowedFd<'_>>,
-        at_most: Duration,
-    ) -> Result<Result<Value, Refusal>, QmpTrouble> {
         let number = self.next_id;
         self.next_id += 1;
         let until = Instant::now() + at_most;
-        self.send(command(name, arguments, Some(number)).as_bytes(), file, until)?;
+        self.send(command(name, arguments, Some(number)).as_bytes(), until)?;
         loop {
             match self.message(until)? {
                 Some(Message::Answer { id: Some(id), result }) if id == number => {
@@ -196,20 +172,10 @@ impl Connection {
         }
     }
 
-    /// The file goes with the first byte.
-    fn send(
-        &mut self,
-        mut bytes: &[u8],
-        mut file: Option<BorrowedFd<'_>>,
-        until: Instant,
-    ) -> Result<(), QmpTrouble> {
+    fn send(&mut self, mut bytes: &[u8], until: Instant) -> Result<(), QmpTrouble> {
         while !bytes.is_empty() {
-            let sent = match file {
-                Some(file) => send_with(&self.stream, bytes, file),
-                None => self.stream.write(bytes),
-            };
-            match sent {
-                Ok(n) => (bytes, file) = (&bytes[n..], None),
+            match self.stream.write(bytes) {
+                Ok(n) => bytes = &bytes[n..],
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     if !self.wait(PollFlags::OUT, until)? {
@@ -268,16 +234,6 @@ impl Connection {
             false => Ok(()),
         }
     }
-}
-
-fn send_with(stream: &UnixStream, bytes: &[u8], file: BorrowedFd<'_>) -> io::Result<usize> {
-    let files = [file];
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut room);
-    if !control.push(SendAncillaryMessage::ScmRights(&files)) {
-        return Err(io::Error::other("no room for a file"));
-    }
-    Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
 }
 
 fn is_absent(e: &io::Error) -> bool {

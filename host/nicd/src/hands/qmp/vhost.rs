@@ -1,15 +1,11 @@
 //! The host's side of a VF whose packets a switch takes from the VM's memory (vhost-user).
 //!
 //! QEMU listens, and the switch connects: so a switch that starts anew comes back by itself.
-//! This program makes the socket and gives it to QEMU, which needs no right to any folder.
 
 use super::{Qmp, netdev_id, refused};
 use crate::hands::{device_id, vf_of_device};
 use crate::limits::{OVS_CONNECTS, OVS_CONNECTS_LOOK, QMP_ANSWER};
 use serde_json::{Value, json};
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Instant;
 use vfun_nics::VfId;
@@ -81,26 +77,14 @@ impl Qmp {
         Ok(())
     }
 
-    /// Gives QEMU a socket to listen on.
+    /// Lets QEMU listen on a socket. (One that this program made and gave away would need no
+    /// folder of QEMU's, but QEMU passes the VM's memory on by sockets only that it made.)
     fn listen(&mut self, vf: &VfId, socket: &Path) -> Result<(), String> {
-        let failed = |e: io::Error| format!("no socket can be made at {}: {e}", socket.display());
-        match std::fs::remove_file(socket) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
-            _ => {}
-        }
-        let listener = UnixListener::bind(socket).map_err(failed)?;
-        let name = chardev_id(vf);
-        let Some(connection) = self.connect()? else {
-            return Err(format!("the VM does not run: no QEMU on {}", self.socket.display()));
-        };
-        let given = connection.give(&name, listener.as_fd(), QMP_ANSWER);
-        self.take_events();
-        given.map_err(|t| self.broken(&t))?.map_err(|r| refused("getfd", &r))?;
-        let address = json!({ "type": "fd", "data": { "str": name } });
+        let address = json!({ "type": "unix", "data": { "path": socket } });
         let data = json!({ "addr": address, "server": true, "wait": false });
         let backend = json!({ "type": "socket", "data": data });
-        let added =
-            self.ask("chardev-add", json!({ "id": name, "backend": backend }), QMP_ANSWER)?;
+        let chardev = json!({ "id": chardev_id(vf), "backend": backend });
+        let added = self.ask("chardev-add", chardev, QMP_ANSWER)?;
         added.map(drop).map_err(|r| refused("chardev-add", &r))
     }
 
