@@ -50,6 +50,9 @@ impl OpenVSwitch {
         switch.vsctl(&format!("{set} other_config:dpdk-init=true"));
         switch.vsctl(&format!("{set} other_config:pmd-cpu-mask={:#x}", 1 << POLLS_ON));
         switch.vsctl(&format!("{set} other_config:pmd-maxsleep={SLEEPS_US}"));
+        // Else it wants room for 262,144 packets at once; without it, it moves none and says
+        // so in its log only.
+        switch.vsctl(&format!("{set} other_config:per-port-memory=true"));
         let words = ["--no-wait", "set", "Open_vSwitch", "."];
         let dpdk = format!("other_config:dpdk-extra=\"{dpdk}\"");
         switch.vsctl_words(&[&words[..], &[&dpdk]].concat());
