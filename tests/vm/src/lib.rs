@@ -16,6 +16,7 @@ pub mod oneway;
 pub mod openvswitch;
 pub mod orders;
 pub mod pinger;
+pub mod roundtrip;
 pub mod tally;
 pub mod users;
 

@@ -122,16 +122,6 @@ impl Pinger {
         Count { sent: of_then.len(), lost, gap }
     }
 
-    /// How long half of the packets of this time took at most, there and back; none if none
-    /// came back.
-    pub fn median(&self, begin: Instant, end: Instant) -> Option<Duration> {
-        let packets = lock(&self.packets);
-        let of_then = packets.iter().filter(|p| p.sent >= begin && p.sent < end);
-        let mut took: Vec<Duration> = of_then.filter_map(|p| Some(p.back? - p.sent)).collect();
-        took.sort();
-        took.get(took.len() / 2).copied()
-    }
-
     /// The numbers of the packets that were sent in this time.
     pub fn numbers(&self, begin: Instant, end: Instant) -> std::ops::Range<u64> {
         let packets = lock(&self.packets);

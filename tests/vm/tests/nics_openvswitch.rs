@@ -3,7 +3,7 @@
 //!
 //! It needs an Open vSwitch that tests/ovs.sh unpacks, so only `make test-all` runs it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vfun_tests_local::Stand;
 use vfun_tests_local::built::long;
 use vfun_tests_vm::cli::json;
@@ -13,7 +13,7 @@ use vfun_tests_vm::module::{ok, until};
 use vfun_tests_vm::netns::inside;
 use vfun_tests_vm::nics::{Net, Vm, until_holds};
 use vfun_tests_vm::openvswitch::{OpenVSwitch, programs};
-use vfun_tests_vm::pinger::Pinger;
+use vfun_tests_vm::roundtrip::RoundTrips;
 use vfun_tests_vm::tally::Tally;
 
 /// What the VMs' packets do: one answers, one says nothing, so that only its bond tells the
@@ -21,9 +21,8 @@ use vfun_tests_vm::tally::Tally;
 const WAYS: [Way; 2] = [Way::Answered, Way::ToVm];
 /// Time between two packets of a VM: the switch takes a processor, two VMs share the other.
 const EVERY: Duration = Duration::from_millis(4);
-/// The time in which latencies are measured, each time, and between two packets of it.
+/// The time in which latencies are measured, each time.
 const MEASURES: Duration = Duration::from_secs(4);
-const MEASURES_EVERY: Duration = Duration::from_millis(2);
 /// The port of the program that sends these packets back.
 const PORT: u16 = 8;
 
@@ -44,25 +43,26 @@ fn start(stand: &Stand, switch: &OpenVSwitch) -> Vec<Vm> {
     vms
 }
 
-/// The median of packets to this VM and back.
-fn median(n: u8) -> Option<Duration> {
+/// Packets to this VM and back, one at a time.
+fn trips(n: u8) -> RoundTrips {
     let to = format!("{}:{PORT}", Vm::address(n)).parse().unwrap();
-    let pinger = Pinger::start(format!("{HOST}:0").parse().unwrap(), to, MEASURES_EVERY);
-    std::thread::sleep(MEASURES / 4);
-    let begin = Instant::now();
-    std::thread::sleep(MEASURES);
-    pinger.median(begin, Instant::now())
+    RoundTrips::measure(format!("{HOST}:0").parse().unwrap(), to, MEASURES)
 }
 
-/// Measures by both paths, one after the other. Nothing is demanded: the machine may be busy.
+/// Measures by both paths, one after the other: the ratio. Nothing is demanded: the machine may
+/// be busy.
 fn measure(holder: u8, other: u8) -> f64 {
-    let (vf, paravirtual) = (median(holder), median(other));
-    let us = |t: Option<Duration>| t.map_or(f64::NAN, |t| t.as_secs_f64() * 1e6);
-    let ratio = us(vf) / us(paravirtual);
+    let (vf, paravirtual) = (trips(holder), trips(other));
+    let us = |t: &RoundTrips| t.median().map_or(f64::NAN, |t| t.as_secs_f64() * 1e6);
+    let ratio = us(&vf) / us(&paravirtual);
     eprintln!(
-        "half of the packets took at most: {:.0} µs by the VF of vm{holder}, {:.0} µs by the paravirtual NIC of vm{other}; ratio {ratio:.2}",
-        us(vf),
-        us(paravirtual)
+        "half of the packets took at most: {:.0} µs by the VF of vm{holder} ({} packets, {} lost), {:.0} µs by the paravirtual NIC of vm{other} ({}, {}); ratio {ratio:.2}",
+        us(&vf),
+        vf.count(),
+        vf.lost,
+        us(&paravirtual),
+        paravirtual.count(),
+        paravirtual.lost
     );
     ratio
 }
