@@ -62,6 +62,9 @@ impl OpenVSwitch {
 
     /// A bridge with an address of the host's, and a tap for each VM.
     pub fn network(&self, vms: u8) {
+        // What comes in by a tap goes to the host's kernel as well as to the switch, and the
+        // kernel would answer for the host's address with the tap's.
+        std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1").unwrap();
         self.vsctl("add-br br0 -- set Bridge br0 datapath_type=netdev");
         self.vsctl(&format!("set Bridge br0 other_config:hwaddr=\"{BRIDGE_MAC}\""));
         ip(&format!("addr add {HOST}/24 dev br0"));
