@@ -19,7 +19,7 @@ dir=${VFUN_OVS_DIR:-$here/target/ovs-dpdk}
 programs='ovs-vswitchd ovsdb-server ovsdb-tool ovs-vsctl ovs-ofctl ovs-appctl'
 # What an OVS without huge pages and without cards needs: its pool of packets, and
 # interfaces of the kernel in the place of cards.
-drivers='mempool-ring net-af-packet'
+drivers='mempool-ring net-tap'
 
 say() { printf '%s\n' "ovs-dpdk: $*" >&2; }
 die() { say "$*"; exit 1; }
