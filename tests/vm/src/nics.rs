@@ -33,6 +33,7 @@ pub struct Vm {
     pub guest: Guest,
     pub name: String,
     pub flow: Flow,
+    net: Net,
 }
 
 /// What the VMs' NICs are ports of.
@@ -43,6 +44,16 @@ pub enum Net {
     /// A bridge of an [`OpenVSwitch`](crate::openvswitch::OpenVSwitch), which has to reach the
     /// VM's memory, and adds no checksums that a VM left out.
     Switch,
+}
+
+impl Net {
+    /// The bridge.
+    pub fn bridge(self) -> &'static str {
+        match self {
+            Net::Bridge => "br0",
+            Net::Switch => "sw0",
+        }
+    }
 }
 
 fn guest_config(stand: &Stand, n: u8, net: Net) -> GuestConfig {
@@ -128,7 +139,7 @@ impl Vm {
         ok(&guest, &format!("{BOND} && ip addr add 10.9.0.1{n}/24 dev bond0"));
         let flow = Flow::start(way, &guest, n, &mac(n), every);
         start_agent(&guest);
-        Vm { guest, name, flow }
+        Vm { guest, name, flow, net }
     }
 
     /// All VMs, one for each way, booted at once.
@@ -151,7 +162,8 @@ impl Vm {
     /// Declares it, in the pool `cards`.
     pub fn declare(&self, stand: &Stand, n: u8) {
         let qmp = socket(stand, &self.name);
-        let words = ["nics", "add", &self.name, "--pool", "cards", "--bridge", "br0", "--tap"];
+        let bridge = self.net.bridge();
+        let words = ["nics", "add", &self.name, "--pool", "cards", "--bridge", bridge, "--tap"];
         let more = [&format!("pv{n}"), "--mac", &mac(n), "--bus", "hp0", "--qmp"];
         json(stand, &[&words[..], &more[..], &[qmp.to_str().unwrap()]].concat());
     }

@@ -4,7 +4,7 @@
 use crate::flow::HOST;
 use crate::module::until;
 use crate::netns::ip;
-use crate::nics::{BRIDGE_MAC, tap_mac};
+use crate::nics::{BRIDGE_MAC, Net, tap_mac};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -65,14 +65,17 @@ impl OpenVSwitch {
         // What comes in by a tap goes to the host's kernel as well as to the switch, and the
         // kernel would answer for the host's address with the tap's.
         std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1").unwrap();
-        self.vsctl("add-br br0 -- set Bridge br0 datapath_type=netdev");
-        self.vsctl(&format!("set Bridge br0 other_config:hwaddr=\"{BRIDGE_MAC}\""));
+        let bridge = Net::Switch.bridge();
+        self.vsctl(&format!("add-br {bridge} -- set Bridge {bridge} datapath_type=netdev"));
+        // The host's own interface is polled, as a card would be.
+        self.vsctl(&format!("add-port {bridge} uplink -- set Interface uplink type=dpdk options:dpdk-devargs=net_tap0,iface=br0 options:n_rxq=2"));
+        ip(&format!("link set br0 address {BRIDGE_MAC}"));
         ip(&format!("addr add {HOST}/24 dev br0"));
         ip("link set br0 up");
         for n in 0..vms {
             ip(&format!("tuntap add pv{n} mode tap"));
             ip(&format!("link set pv{n} address {} up", tap_mac(n)));
-            self.vsctl(&format!("add-port br0 pv{n}"));
+            self.vsctl(&format!("add-port {bridge} pv{n}"));
         }
     }
 

@@ -144,7 +144,7 @@ fn a_vm_with_a_vf_is_migrated_and_goes_on() {
     let begin = Instant::now();
     let state = migrate(&vm.guest, &there);
     assert_eq!(state["status"], "completed", "{state}\n{}", there.said());
-    let Vm { guest, name, flow } = vm;
+    let Vm { guest, name, flow, .. } = vm;
     let count = flow.count(&guest, begin, Instant::now());
     eprintln!("moved to another QEMU: {count}");
     assert!(flow.arrives(&guest), "it does not go on: {}", there.said());

@@ -100,6 +100,6 @@ fn a_port_of_open_vswitch_goes_from_vm_to_vm_and_no_packet_is_lost() {
     until_holds(&stand, &vms[0]);
     assert!(vms[0].arrives());
     vms[0].pins(&stand, "ban");
-    until("the port is gone", || !switch.vsctl("list-ports br0").contains("vt-cards-0"));
+    until("the port is gone", || !switch.vsctl("list-ports sw0").contains("vt-cards-0"));
     assert!(vms[0].arrives());
 }
