@@ -161,11 +161,15 @@ impl Vm {
 
     /// Declares it, in the pool `cards`.
     pub fn declare(&self, stand: &Stand, n: u8) {
-        let qmp = socket(stand, &self.name);
-        let bridge = self.net.bridge();
+        self.declare_with(stand, n, &[]);
+    }
+
+    /// The same with more options.
+    pub fn declare_with(&self, stand: &Stand, n: u8, options: &[&str]) {
+        let (qmp, bridge) = (socket(stand, &self.name), self.net.bridge());
         let words = ["nics", "add", &self.name, "--pool", "cards", "--bridge", bridge, "--tap"];
         let more = [&format!("pv{n}"), "--mac", &mac(n), "--bus", "hp0", "--qmp"];
-        json(stand, &[&words[..], &more[..], &[qmp.to_str().unwrap()]].concat());
+        json(stand, &[&words[..], &more[..], &[qmp.to_str().unwrap()], options].concat());
     }
 
     pub fn row(&self, stand: &Stand) -> Value {

@@ -10,11 +10,9 @@ use std::process::{Child, Command, Stdio};
 
 /// Memory of DPDK, MiB: two ports' packets and some.
 const MEMORY_MIB: u32 = 384;
-/// The processor that it polls on. The switch's other threads and the VMs share both.
+/// The processor that it polls on, without a pause: that makes it fast. Its other threads and the
+/// VMs share what is left.
 const POLLS_ON: u32 = 1;
-/// Longest sleep of the thread that polls, µs, after it found nothing: the VMs need processors,
-/// too.
-const SLEEPS_US: u32 = 100;
 
 /// Its programs, where tests/ovs.sh says so.
 pub fn programs() -> Option<PathBuf> {
@@ -49,7 +47,6 @@ impl OpenVSwitch {
         let set = "--no-wait set Open_vSwitch .";
         switch.vsctl(&format!("{set} other_config:dpdk-init=true"));
         switch.vsctl(&format!("{set} other_config:pmd-cpu-mask={:#x}", 1 << POLLS_ON));
-        switch.vsctl(&format!("{set} other_config:pmd-maxsleep={SLEEPS_US}"));
         // Else it wants room for 262,144 packets at once; without it, it moves none and says
         // so in its log only.
         switch.vsctl(&format!("{set} other_config:per-port-memory=true"));

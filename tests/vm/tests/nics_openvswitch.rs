@@ -23,6 +23,8 @@ const WAYS: [Way; 2] = [Way::Answered, Way::ToVm];
 const EVERY: Duration = Duration::from_millis(4);
 /// The time in which latencies are measured, each time.
 const MEASURES: Duration = Duration::from_secs(4);
+/// The VF's port of the switch.
+const VF_PORT: &str = "vt-cards-0";
 /// The port of the program that sends these packets back.
 const PORT: u16 = 8;
 
@@ -67,6 +69,37 @@ fn measure(holder: u8, other: u8) -> f64 {
     ratio
 }
 
+/// Takes the VF away; its port goes with it, and packets go on.
+fn leaves(stand: &Stand, switch: &OpenVSwitch, vm: &Vm) {
+    vm.pins(stand, "ban");
+    until("the port is gone", || !switch.vsctl("list-ports sw0").contains(VF_PORT));
+    assert!(vm.arrives());
+}
+
+/// A VM that sends more than it may: the switch drops what is more.
+fn a_bound_is_kept(stand: &Stand, switch: &OpenVSwitch, vm: &Vm, n: u8) {
+    let dropped = || {
+        let column = "statistics:ovs_rx_qos_drops";
+        let said = switch.vsctl(&format!("--if-exists get Interface {VF_PORT} {column}"));
+        said.parse::<u64>().unwrap_or(0)
+    };
+    for (options, drops) in [(&[][..], false), (&["--rate", "1"], true)] {
+        vm.declare_with(stand, n, options);
+        vm.pins(stand, "pin");
+        until_holds(stand, vm);
+        // Some 60,000 packets, which are far more than 1 Mbit/s.
+        let source = format!("timeout 6 vfun-vm-app udp-source {HOST}:9 100 >/dev/null 2>&1; true");
+        ok(&vm.guest, &source);
+        if drops {
+            until("packets are dropped", || dropped() > 0);
+        } else {
+            assert_eq!(dropped(), 0);
+        }
+        eprintln!("with {options:?}: {} packets were more than the bound", dropped());
+        leaves(stand, switch, vm);
+    }
+}
+
 #[test]
 fn a_port_of_open_vswitch_goes_from_vm_to_vm_and_no_packet_is_lost() {
     let test = "nics_openvswitch::a_port_of_open_vswitch_goes_from_vm_to_vm_and_no_packet_is_lost";
@@ -99,7 +132,6 @@ fn a_port_of_open_vswitch_goes_from_vm_to_vm_and_no_packet_is_lost() {
     vms[0].pins(&stand, "pin");
     until_holds(&stand, &vms[0]);
     assert!(vms[0].arrives());
-    vms[0].pins(&stand, "ban");
-    until("the port is gone", || !switch.vsctl("list-ports sw0").contains("vt-cards-0"));
-    assert!(vms[0].arrives());
+    leaves(&stand, &switch, &vms[0]);
+    a_bound_is_kept(&stand, &switch, &vms[0], 1);
 }

@@ -5,9 +5,9 @@ use super::{Provider, VfOwner};
 use crate::places::Places;
 use crate::switch::{Row, Switch};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use vfun_nics::limits::SOCKET_BYTES;
 use vfun_nics::{PoolName, VfFound, VfId};
@@ -119,8 +119,11 @@ impl VhostUser {
         let make = |folder: &Path, mode| fs::DirBuilder::new().mode(mode).create(folder);
         match make(&self.places.vhost, 0o711) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(failed(e)),
-            _ => make(&folder, 0o700).map_err(failed)?,
+            // Whatever this process's umask is.
+            _ => fs::set_permissions(&self.places.vhost, Permissions::from_mode(0o711))
+                .map_err(failed)?,
         }
+        make(&folder, 0o700).map_err(failed)?;
         chown(&folder, user, None).map_err(failed)
     }
 }
