@@ -59,6 +59,7 @@ BUILDS = "builds"
 BACKGROUND = [
     Work("guest-kernel", "packaging/guest-kernel.sh && packaging/kmod.sh", VM, after="setup", lane="kernels"),
     Work("igb", "tests/igb.sh --fetch", VM, after="setup", lane="kernels"),
+    Work("ovs", "tests/ovs.sh --fetch", VM, after="setup", lane="kernels", full=True),
     Work("debian-base", "packaging/debian-guest.sh --base", VM, after="setup"),
     Work("systemd-base", "packaging/systemd-guest.sh --base", VM, after="setup", full=True),
     Work("python-tools", "packaging/python.sh --tools", LOCAL, after="setup"),
@@ -109,6 +110,8 @@ STAGES = [
     Stage("mutants", "mutations find their places", "tests/sim/mutants.py --check", LOCAL),
     Stage("systemd", "the unit under Debian's systemd", "packaging/systemd-guest.sh --test", VM, full=True,
           needs=("systemd-base",)),
+    Stage("ovs", "a port of Open vSwitch with DPDK goes from VM to VM", "tests/ovs.sh", VM, full=True,
+          needs=("guest-kernel", "ovs")),
     Stage("nested", "a genuine VF goes from VM to VM, in a machine in a machine", "tests/nested.sh", VM, full=True),
     Stage("programs", "programs of Debian go on while a VF comes and goes", "tests/programs.sh", VM, full=True,
           needs=("guest-kernel",)),

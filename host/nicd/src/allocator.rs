@@ -5,7 +5,7 @@ mod answers;
 mod manifests;
 mod work;
 
-use crate::declarations::Declarations;
+use crate::declarations::{Declarations, VmEntry};
 use crate::files::Files;
 use crate::hands::{HandsWorker, SaidByVm, WorkerId};
 use crate::heard::{Heard, Hearing};
@@ -84,7 +84,8 @@ pub fn run(settings: Settings) -> Result<(), String> {
     let (sender, heard) = sync_channel(HEARD_WAITING);
     let hearing = Hearing(sender);
     let relay = Relay::of_stdin(hearing.clone())?;
-    let places = Places { sys, proc, dev, own: files.folder().to_owned() };
+    let places =
+        Places { sys, proc, dev, own: files.folder().to_owned(), vhost: root.join("vhost") };
     let ports = Ports::default();
     let no_thread = |e: std::io::Error| format!("no thread can be started: {e}");
     ports.watch(places.clone(), hearing.clone()).map_err(no_thread)?;
@@ -255,7 +256,10 @@ impl Allocator {
 
     /// The ports that are watched are those of the VMs that are declared.
     fn watch_ports(&self) {
-        let vms = self.declared.vms.iter();
-        self.ports.set(vms.map(|v| Port::new(&v.name, &v.vm)).collect());
+        let port = |v: &VmEntry| {
+            let pool = self.declared.pools.get(&v.vm.pool);
+            Port::new(&v.name, &v.vm, pool.map(|entry| &entry.pool.source))
+        };
+        self.ports.set(self.declared.vms.iter().map(port).collect());
     }
 }

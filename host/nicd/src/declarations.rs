@@ -1,6 +1,7 @@
 //! What is declared: kept over restarts, and checked before anything is done with it.
 
-use crate::limits::{EMULATED_MAX, POOLS_MAX, VMS_MAX};
+use crate::hands::ONLY_QMP;
+use crate::limits::{EMULATED_MAX, POOLS_MAX, VHOST_USER_MAX, VMS_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vfun_admin::VmName;
@@ -85,7 +86,9 @@ impl Declarations {
         }
         for (at, entry) in self.vms.iter().enumerate() {
             check_vm_name(&entry.name)?;
-            check_vm(&entry.vm).map_err(|why| format!("VM {}: {why}", entry.name))?;
+            check_vm(&entry.vm)
+                .and_then(|()| self.check_hands(&entry.vm))
+                .map_err(|why| format!("VM {}: {why}", entry.name))?;
             for other in &self.vms[..at] {
                 if other.name == entry.name {
                     return Err(format!("VM {} is there twice", entry.name));
@@ -158,6 +161,7 @@ impl Declarations {
             there.is_not_declared_by_another(by)?;
         }
         self.pool(&vm.pool)?;
+        self.check_hands(&vm)?;
         let others = self.vms.iter().filter(|v| v.name != *name);
         for other in others {
             if let Some(what) = shared(&other.vm, &vm) {
@@ -185,6 +189,16 @@ impl Declarations {
                 self.vms.push(VmEntry { name: name.clone(), vm, by, leaves: false });
                 Ok(&self.vms[self.vms.len() - 1].vm)
             }
+        }
+    }
+
+    /// Whether a VM's hypervisor can be given the VFs of its pool.
+    fn check_hands(&self, vm: &Vm) -> Result<(), String> {
+        let source = self.pools.get(&vm.pool).map(|entry| &entry.pool.source);
+        let by_qmp = matches!(vm.hypervisor, Hypervisor::Qmp { .. });
+        match source {
+            Some(Source::VhostUser { .. }) if !by_qmp => Err(ONLY_QMP.into()),
+            _ => Ok(()),
         }
     }
 
@@ -245,6 +259,19 @@ fn check_pool(pool: &Pool) -> Result<(), String> {
             if model.is_empty() || model.len() > 64 || !model.chars().all(fits) {
                 return Err(format!(
                     "'{model}' is no device model of QEMU; `qemu-system-x86_64 -device help` shows them"
+                ));
+            }
+        }
+        Source::VhostUser { vfs, switch } => {
+            if !(1..=VHOST_USER_MAX).contains(vfs) {
+                return Err(format!(
+                    "a pool has 1 to {VHOST_USER_MAX} ports of Open vSwitch, not {vfs}"
+                ));
+            }
+            if !switch.is_absolute() {
+                return Err(format!(
+                    "--switch: name the folder with Open vSwitch's sockets by a path from the root, not '{}'",
+                    switch.display()
                 ));
             }
         }
@@ -421,5 +448,26 @@ mod tests {
         for source in [emulated(0, "igb"), emulated(1, "igb,x=y"), emulated(9999, "igb")] {
             assert!(declared().add_pool("p", Pool::new(source)).is_err());
         }
+        let vhost_user = |vfs, switch: &str| Source::VhostUser { vfs, switch: switch.into() };
+        for source in [vhost_user(0, "/run/x"), vhost_user(9999, "/run/x"), vhost_user(1, "x")] {
+            assert!(declared().add_pool("p", Pool::new(source)).is_err());
+        }
+    }
+
+    #[test]
+    fn ports_of_open_vswitch_need_a_control_socket() {
+        let mut all = declared();
+        let source = Source::VhostUser { vfs: 1, switch: "/run/openvswitch".into() };
+        all.add_pool("fast", Pool::new(source)).unwrap();
+        let (name, mut fast) = (VmName::new("b", "b"), vm(2));
+        fast.pool = "fast".into();
+        for hypervisor in [Hypervisor::External, Hypervisor::Libvirt { domain: "b".into() }] {
+            let other = Vm { hypervisor, ..fast.clone() };
+            assert!(all.add_vm(&name, other, BY).unwrap_err().contains("--qmp"));
+        }
+        all.add_vm(&name, fast, BY).unwrap();
+        assert_eq!(all.check(), Ok(()));
+        all.vms[1].vm.hypervisor = Hypervisor::External;
+        assert!(all.check().unwrap_err().contains("VM b: "));
     }
 }

@@ -14,6 +14,7 @@
 //! - [`ask`], `admin`: people and programs ask.
 //! - `files`, `declarations`: what outlives the process.
 //! - `child`: `ip`, `tc`, `virsh`, which may hang.
+//! - `switch`: an Open vSwitch, by its own programs.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ mod places;
 mod ports;
 pub mod providers;
 mod relay;
+mod switch;
 mod wake;
 
 pub use allocator::{Settings, run};

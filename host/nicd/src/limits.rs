@@ -28,11 +28,24 @@ pub const VMS_MAX: usize = 1024;
 pub const POOLS_MAX: usize = 64;
 /// VFs of an emulated pool: they are for tests.
 pub const EMULATED_MAX: u16 = 64;
+/// VFs of a pool that are ports of Open vSwitch. One processor serves all that it polls.
+pub const VHOST_USER_MAX: u16 = 64;
 /// Largest file that is read, bytes: notes and declarations of all VMs have 1 MB.
 pub const FILE_BYTES: u64 = 16 << 20;
 
 /// How long `ip`, `tc` and `bridge` may take: they ask the kernel.
 pub const IP_TIME: Duration = Duration::from_secs(10);
+/// How long Open vSwitch may take to answer what it knows.
+pub const OVS_LOOK: Duration = Duration::from_secs(10);
+/// How long Open vSwitch may take to make or remove a port. The first port without huge pages
+/// took 5.7 s: DPDK fills its memory.
+pub const OVS_CHANGE: Duration = Duration::from_secs(30);
+/// How much later `ovs-vsctl` is killed, which should have given up by itself.
+pub const OVS_MARGIN: Duration = Duration::from_secs(2);
+/// How long Open vSwitch may take to connect to a VM: it tries once a second.
+pub const OVS_CONNECTS: Duration = Duration::from_secs(10);
+/// How often QEMU is asked whether it has.
+pub const OVS_CONNECTS_LOOK: Duration = Duration::from_millis(50);
 /// How long `virsh` may take to look at something.
 pub const VIRSH_LOOK: Duration = Duration::from_secs(10);
 /// How long `virsh` may take to plug or unplug. libvirt itself waits 30 s for a domain that

@@ -13,4 +13,6 @@ pub struct Places {
     pub dev: PathBuf,
     /// The folder of this program: `ROOT/nics`.
     pub own: PathBuf,
+    /// The folder with a folder for each VF's socket: `ROOT/vhost`. VMs' users pass through it.
+    pub vhost: PathBuf,
 }

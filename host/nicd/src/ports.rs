@@ -7,13 +7,14 @@ use crate::heard::{Heard, Hearing};
 use crate::limits::{COUNT, LOOK_AT_FILTERS};
 use crate::netdev::Netdev;
 use crate::places::Places;
+use crate::switch::Switch;
 use filters::Rules;
 pub use filters::iptables;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use vfun_admin::VmName;
 use vfun_nics::Event;
-use vfun_nics::declared::Vm;
+use vfun_nics::declared::{Source, Vm};
 
 /// A VM's port.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,16 +24,24 @@ pub struct Port {
     pub bridge: String,
     pub vlan: Option<u16>,
     pub rate_mbit: Option<u32>,
+    /// The Open vSwitch that its bridge is of, if its VFs are ports of one.
+    pub switch: Option<Switch>,
 }
 
 impl Port {
-    pub fn new(name: &VmName, vm: &Vm) -> Self {
+    /// `source`: of its pool.
+    pub fn new(name: &VmName, vm: &Vm, source: Option<&Source>) -> Self {
+        let switch = match source {
+            Some(Source::VhostUser { switch, .. }) => Some(Switch::new(switch.clone())),
+            _ => None,
+        };
         Port {
             name: name.clone(),
             tap: vm.tap.clone(),
             bridge: vm.bridge.clone(),
             vlan: vm.vlan,
             rate_mbit: vm.rate_mbit,
+            switch,
         }
     }
 }
@@ -71,7 +80,7 @@ impl Ports {
             }
             let over = |(at, of): &(Instant, _)| at.elapsed() >= LOOK_AT_FILTERS || *of != ports;
             if looked.as_ref().is_none_or(over) && !ports.is_empty() {
-                let rules = Rules::read();
+                let rules = Rules::read(&ports);
                 for port in &ports {
                     let found = rules.of(port, places);
                     hearing.tell(Heard::Event(Event::Filters(port.name.clone(), found)));

@@ -8,3 +8,4 @@ mod manifests;
 mod moves;
 mod sriov;
 mod stand;
+mod vhost_user;

@@ -23,7 +23,18 @@ pub enum Source {
         /// QEMU's device model (`virtio-net-pci`, `igb`, `e1000e`).
         model: String,
     },
+    /// Ports of an Open vSwitch with DPDK, which takes their packets from the memory of the VMs
+    /// (vhost-user): a fast path without a card.
+    VhostUser {
+        /// How many.
+        vfs: u16,
+        /// The folder in which Open vSwitch has its sockets.
+        switch: PathBuf,
+    },
 }
+
+/// Where Open vSwitch has its sockets, unless somebody moved them.
+pub const SWITCH: &str = "/run/openvswitch";
 
 /// A pool of VFs and how they are given out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod debian;
 pub mod fakehost;
 pub mod flow;
+pub mod handover;
 pub mod libvirt;
 pub mod module;
 pub mod nested;
@@ -13,8 +14,10 @@ pub mod netns;
 pub mod netprograms;
 pub mod nics;
 pub mod oneway;
+pub mod openvswitch;
 pub mod orders;
 pub mod pinger;
+pub mod roundtrip;
 pub mod tally;
 pub mod users;
 

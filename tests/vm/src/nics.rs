@@ -33,9 +33,30 @@ pub struct Vm {
     pub guest: Guest,
     pub name: String,
     pub flow: Flow,
+    net: Net,
 }
 
-fn guest_config(stand: &Stand, n: u8, doorbells: Vec<Doorbell>) -> GuestConfig {
+/// What the VMs' NICs are ports of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Net {
+    /// A bridge of the kernel.
+    Bridge,
+    /// A bridge of an [`OpenVSwitch`](crate::openvswitch::OpenVSwitch), which has to reach the
+    /// VM's memory, and adds no checksums that a VM left out.
+    Switch,
+}
+
+impl Net {
+    /// The bridge.
+    pub fn bridge(self) -> &'static str {
+        match self {
+            Net::Bridge => "br0",
+            Net::Switch => "sw0",
+        }
+    }
+}
+
+fn guest_config(stand: &Stand, n: u8, net: Net, doorbells: Vec<Doorbell>) -> GuestConfig {
     let name = format!("vm{n}");
     let mut c = module_config(&format!("nics-{name}"), doorbells);
     c.cpus = 1;
@@ -49,7 +70,16 @@ fn guest_config(stand: &Stand, n: u8, doorbells: Vec<Doorbell>) -> GuestConfig {
     c.hotplug_ports = 2;
     let qmp = socket(stand, &name);
     let qmp = format!("socket,id=nics,path={},server=on,wait=off", qmp.display());
-    let nic = format!("virtio-net-pci,netdev=pv,romfile=,addr=0x05,mac={}", mac(n));
+    let mut nic = format!("virtio-net-pci,netdev=pv,romfile=,addr=0x05,mac={}", mac(n));
+    if net == Net::Switch {
+        nic += ",csum=off";
+        c.hotplug_ports = 0;
+        let port = "pcie-root-port,id=hp0,chassis=1,slot=0,addr=0x08";
+        c.extra_args.extend(["-device", port].map(String::from));
+        let memory = format!("memory-backend-memfd,id=ram,size={}M,share=on", c.memory_mib);
+        let words = ["-object", &memory, "-machine", "memory-backend=ram"];
+        c.extra_args.extend(words.map(String::from));
+    }
     for words in [
         ["-chardev", &qmp],
         ["-mon", "chardev=nics,mode=control"],
@@ -63,6 +93,11 @@ fn guest_config(stand: &Stand, n: u8, doorbells: Vec<Doorbell>) -> GuestConfig {
 
 fn mac(n: u8) -> String {
     format!("52:54:00:09:00:{n:02x}")
+}
+
+/// The address of a VM's tap on the host.
+pub fn tap_mac(n: u8) -> String {
+    format!("fe:54:00:09:00:{n:02x}")
 }
 
 /// The socket of QEMU that `vfun-nics` uses.
@@ -86,55 +121,79 @@ pub fn network(vms: u8) {
     ip("link set br0 up");
     for n in 0..vms {
         ip(&format!("tuntap add pv{n} mode tap"));
-        ip(&format!("link set pv{n} address fe:54:00:09:00:{n:02x} master br0 up"));
+        ip(&format!("link set pv{n} address {} master br0 up", tap_mac(n)));
     }
 }
 
 impl Vm {
     /// Boots it, with its bond, its agent, and packets that go one way or both.
-    pub fn start(stand: &Stand, n: u8, way: Way, every: Duration) -> Vm {
-        Vm::start_with(stand, n, way, every, vec![])
+    pub fn start(stand: &Stand, n: u8, net: Net, way: Way, every: Duration) -> Vm {
+        Vm::start_with(stand, n, net, way, every, vec![])
     }
 
     /// The same, with more files in it.
     pub fn start_with(
         stand: &Stand,
         n: u8,
+        net: Net,
         way: Way,
         every: Duration,
         files: Vec<(PathBuf, String)>,
     ) -> Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
-        let mut config = guest_config(stand, n, vec![doorbell]);
+        let mut config = guest_config(stand, n, net, vec![doorbell]);
         config.files.extend(files);
-        Vm::begin(boot(&config), n, way, every)
+        Vm::begin(boot(&config), n, net, way, every)
     }
 
-    /// The same, with a window that can be unplugged: a VM with a window is not migrated.
+    /// All VMs, one for each way, booted at once.
+    pub fn start_all(stand: &Stand, net: Net, ways: &[Way], every: Duration) -> Vec<Vm> {
+        std::thread::scope(|s| {
+            let start = |(n, way): (u8, &Way)| {
+                let way = *way;
+                s.spawn(move || Vm::start(stand, n, net, way, every))
+            };
+            let starts: Vec<_> = (0..).zip(ways).map(start).collect();
+            starts.into_iter().map(|t| t.join().unwrap()).collect()
+        })
+    }
+
+    /// A VM of the kernel's bridge with a window that can be unplugged: a VM with a window is
+    /// not migrated.
     pub fn start_to_migrate(stand: &Stand, n: u8, way: Way, every: Duration) -> Vm {
-        let guest = boot(&guest_config(stand, n, vec![]));
+        let guest = boot(&guest_config(stand, n, Net::Bridge, vec![]));
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
         guest.plug_doorbell(1, WINDOW, &doorbell).unwrap();
         ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
-        Vm::begin(guest, n, way, every)
+        Vm::begin(guest, n, Net::Bridge, way, every)
     }
 
-    fn begin(guest: Guest, n: u8, way: Way, every: Duration) -> Vm {
+    fn begin(guest: Guest, n: u8, net: Net, way: Way, every: Duration) -> Vm {
         load(&guest);
         // Packets that were delayed come all at once.
         ok(&guest, "echo 4194304 > /proc/sys/net/core/rmem_default");
         ok(&guest, &format!("{BOND} && ip addr add 10.9.0.1{n}/24 dev bond0"));
         let flow = Flow::start(way, &guest, n, &mac(n), every);
         start_agent(&guest, &flow);
-        Vm { guest, name: format!("vm{n}"), flow }
+        Vm { guest, name: format!("vm{n}"), flow, net }
+    }
+
+    /// Its address in the test's network.
+    pub fn address(n: u8) -> String {
+        format!("10.9.0.1{n}")
     }
 
     /// Declares it, in the pool `cards`.
     pub fn declare(&self, stand: &Stand, n: u8) {
-        let qmp = socket(stand, &self.name);
-        let words = ["nics", "add", &self.name, "--pool", "cards", "--bridge", "br0", "--tap"];
+        self.declare_with(stand, n, &[]);
+    }
+
+    /// The same with more options.
+    pub fn declare_with(&self, stand: &Stand, n: u8, options: &[&str]) {
+        let (qmp, bridge) = (socket(stand, &self.name), self.net.bridge());
+        let words = ["nics", "add", &self.name, "--pool", "cards", "--bridge", bridge, "--tap"];
         let more = [&format!("pv{n}"), "--mac", &mac(n), "--bus", "hp0", "--qmp"];
-        json(stand, &[&words[..], &more[..], &[qmp.to_str().unwrap()]].concat());
+        json(stand, &[&words[..], &more[..], &[qmp.to_str().unwrap()], options].concat());
     }
 
     pub fn row(&self, stand: &Stand) -> Value {
@@ -190,10 +249,15 @@ impl Vm {
         }
     }
 
-    /// Whether the bridge sends this VM's packets to its VF, or else to its paravirtual NIC;
-    /// none if it does not know the VM.
-    pub fn bridge_sends_to_its_vf(&self, n: u8) -> Option<bool> {
-        bridge_port(&mac(n)).map(|port| port != port_number(&format!("pv{n}")))
+    /// Waits until the kernel's bridge sends this VM's packets to its VF, or to its paravirtual
+    /// NIC. If the VM says nothing by itself, only the bond's own word tells the bridge of it.
+    pub fn until_the_bridge_sends_to(&self, stand: &Stand, n: u8, vf: bool) {
+        if self.net == Net::Bridge {
+            let paravirtual = port_number(&format!("pv{n}"));
+            stand.until("the bridge sends to the VM's other NIC", |_| {
+                bridge_port(&mac(n)).is_some_and(|port| (port != paravirtual) == vf)
+            });
+        }
     }
 
     pub fn start_agent(&self) {

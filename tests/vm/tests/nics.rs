@@ -6,26 +6,16 @@ use vfun_tests_local::Stand;
 use vfun_tests_local::built::long;
 use vfun_tests_vm::cli::{json, vfun};
 use vfun_tests_vm::flow::Way;
+use vfun_tests_vm::handover::{hand_over, no_packet_is_lost, show};
 use vfun_tests_vm::module::ok;
 use vfun_tests_vm::netns::inside;
-use vfun_tests_vm::nics::{BRIDGE_MAC, Vm, bridge_address, model, network, until_holds};
-use vfun_tests_vm::pinger::Count;
+use vfun_tests_vm::nics::{Net, Vm, model, network, until_holds};
 use vfun_tests_vm::tally::Tally;
 
 /// Time between two packets of a VM.
 fn every() -> Duration {
     long(Duration::from_millis(2), Duration::from_millis(1))
 }
-
-/// How long a control counts, in which nothing is moved.
-const CONTROL: Duration = Duration::from_secs(3);
-/// Rounds that are tried before packets that are lost count against us. A busy machine
-/// loses some by itself; a hand-over that is wrong loses some in every round.
-const ROUNDS: usize = 4;
-
-/// A VF stays in its VM for so long after the bond has left it (docs/nics.md): packets that
-/// are on their way to it still arrive.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// What a VM's packets do, by its number. One VM answers, as most programs do; one says
 /// nothing, so that only the bond tells the switch where it is; one only sends.
@@ -37,95 +27,6 @@ fn ways() -> &'static [Way] {
 /// the driver of a card, which `tests/igb.sh` runs.
 fn rounds() -> usize {
     if model() == "virtio-net-pci" { long(1, 4) } else { long(1, 34) }
-}
-
-/// What all VMs lost since a moment.
-fn counts(vms: &[Vm], begin: Instant) -> Vec<Count> {
-    let end = Instant::now();
-    vms.iter().map(|vm| vm.flow.count(&vm.guest, begin, end)).collect()
-}
-
-/// Takes the VF from one VM and gives it to the other; what all lost meanwhile. Packets to
-/// the VF may be delayed: they are still on their way when the VM has left it.
-fn hand_over(stand: &Stand, vms: &[Vm], from: usize, to: usize, delayed: bool) -> Vec<Count> {
-    let begin = Instant::now();
-    if delayed {
-        vms[from].delays_packets_to_its_vf();
-    }
-    vms[from].pins(stand, "free");
-    vms[to].pins(stand, "pin");
-    if delayed {
-        vms[from].gets_delayed_packets();
-    }
-    until_holds(stand, &vms[to]);
-    if delayed {
-        // A slow guest lets go so late that too short a pause loses nothing.
-        let last_move = &json(stand, &["nics", "list"])["pools"][0]["vfs"][0]["last_move"];
-        let pause = Duration::from_millis(last_move["leaving_ms"].as_u64().expect("it left it"));
-        assert!(pause >= PAUSE, "the VF was unplugged {pause:?} after the order to leave it");
-    }
-    // VMs that only hear: nothing but the bond's own word tells the bridge of the move.
-    let silent = |n: usize| ways().get(n) == Some(&Way::ToVm);
-    let told = |n: usize, vf: bool| vms[n].bridge_sends_to_its_vf(n as u8) == Some(vf);
-    if silent(to) {
-        stand.until("the bridge sends to the VF", |_| told(to, true));
-    }
-    if silent(from) {
-        stand.until("the bridge sends to the paravirtual NIC again", |_| told(from, false));
-    }
-    // What is sent just after the move counts, too.
-    std::thread::sleep(Duration::from_millis(500));
-    let counts = counts(vms, begin);
-    // VMs that asked for the host's address in the meantime would send to a wrong one.
-    assert_eq!(bridge_address(), BRIDGE_MAC, "the bridge took the address of the VF's tap");
-    show(&format!("{} to {}", vms[from].name, vms[to].name), &counts);
-    counts
-}
-
-fn control(vms: &[Vm]) -> Vec<Count> {
-    let begin = Instant::now();
-    std::thread::sleep(CONTROL);
-    let counts = counts(vms, begin);
-    show("control", &counts);
-    counts
-}
-
-fn lost(counts: &[Count]) -> usize {
-    counts.iter().map(|c| c.lost).sum()
-}
-
-fn show(what: &str, counts: &[Count]) {
-    let texts: Vec<String> = counts.iter().map(Count::to_string).collect();
-    eprintln!("{what}: {}", texts.join("; "));
-}
-
-/// Moves the VF once around until that loses nothing. In the last move packets to the VF may
-/// be delayed.
-fn no_packet_is_lost(stand: &Stand, vms: &[Vm], delayed: bool, tally: &mut Tally) {
-    let mut all = vec![];
-    for _ in 0..ROUNDS {
-        let before = control(vms);
-        let mut moves = vec![];
-        for from in 0..vms.len() {
-            let to = (from + 1) % vms.len();
-            let late = delayed && to == 0;
-            moves.push(hand_over(stand, vms, from, to, late));
-            if !late {
-                tally.took(&json(stand, &["nics", "list"])["pools"][0]["vfs"][0]["last_move"]);
-            }
-        }
-        if !delayed {
-            tally.add(&before, &moves);
-        }
-        match (lost(&before), moves.iter().map(|m| lost(m)).sum()) {
-            (_, 0) => return,
-            (0, n) => all.push(n),
-            // Void: the machine lost packets by itself.
-            _ => {}
-        }
-    }
-    assert!(all.is_empty(), "each announced hand-over lost packets, the controls none: {all:?}");
-    eprintln!("\n*** LOSS IS NOT JUDGED: the machine lost packets in each control ***\n");
 }
 
 /// Without its agent a VM keeps its paravirtual NIC, and loses its VF after 30 s.
@@ -140,14 +41,7 @@ fn an_agent_dies(stand: &Stand, vm: &Vm) {
 
 /// All VMs, booted at once and declared.
 fn start(stand: &Stand) -> Vec<Vm> {
-    let vms: Vec<Vm> = std::thread::scope(|s| {
-        let start = |(n, way): (u8, &Way)| {
-            let way = *way;
-            s.spawn(move || Vm::start(stand, n, way, every()))
-        };
-        let starts: Vec<_> = (0..).zip(ways()).map(start).collect();
-        starts.into_iter().map(|t| t.join().unwrap()).collect()
-    });
+    let vms = Vm::start_all(stand, Net::Bridge, ways(), every());
     json(stand, &["nics", "pool", "add", "cards", "--emulated", "1", "--model", &model()]);
     json(stand, &["nics", "set", "cards", "none", "--interval", "1s", "--tenure", "1s"]);
     (0..).zip(&vms).for_each(|(n, vm)| vm.declare(stand, n));
@@ -174,7 +68,7 @@ fn a_vf_goes_from_vm_to_vm_and_no_packet_is_lost() {
         an_agent_dies(&stand, &vms[0]);
     }
     // The VM that holds the VF dies: another one may have it.
-    hand_over(&stand, &vms, 0, 1, false);
+    hand_over(&stand, &vms, 0, 1);
     vms.remove(1).guest.kill();
     vms[0].pins(&stand, "pin");
     until_holds(&stand, &vms[0]);

@@ -11,7 +11,7 @@ use vfun_tests_vm::LONG;
 use vfun_tests_vm::cli::{json, vfun};
 use vfun_tests_vm::flow::Way;
 use vfun_tests_vm::netns::{inside, ip};
-use vfun_tests_vm::nics::{Vm, WINDOW, model, network, socket, until_holds};
+use vfun_tests_vm::nics::{Net, Vm, WINDOW, model, network, socket, until_holds};
 
 /// Time between two packets to the VM.
 const EVERY: Duration = Duration::from_millis(2);
@@ -150,7 +150,7 @@ fn a_vm_with_a_vf_is_migrated_and_goes_on() {
     let begin = Instant::now();
     let state = migrate(&vm.guest, &there);
     assert_eq!(state["status"], "completed", "{state}\n{}", there.said());
-    let Vm { guest, name, flow } = vm;
+    let Vm { guest, name, flow, .. } = vm;
     let count = flow.count(&guest, begin, Instant::now());
     eprintln!("moved to another QEMU: {count}");
     assert!(flow.arrives(&guest), "it does not go on: {}", there.said());

@@ -10,7 +10,7 @@ use vfun_tests_vm::cli::json;
 use vfun_tests_vm::flow::Way;
 use vfun_tests_vm::netns::inside;
 use vfun_tests_vm::netprograms::{NET_PROGRAMS, NetProgram, files, folder, install, not_taken};
-use vfun_tests_vm::nics::{Vm, model, network, until_free, until_holds};
+use vfun_tests_vm::nics::{Net, Vm, model, network, until_free, until_holds};
 use vfun_tests_vm::pinger::Count;
 
 /// How often the VF goes and comes while a program runs.
@@ -140,7 +140,7 @@ fn programs_of_debian_go_on() {
     }
     network(1);
     let stand = Stand::with(&["--nics"]);
-    let vm = Vm::start_with(&stand, 0, Way::Answered, EVERY, files());
+    let vm = Vm::start_with(&stand, 0, Net::Bridge, Way::Answered, EVERY, files());
     install(&vm.guest);
     json(&stand, &["nics", "pool", "add", "cards", "--emulated", "1", "--model", &model()]);
     json(&stand, &["nics", "set", "cards", "none", "--interval", "1s", "--tenure", "1s"]);

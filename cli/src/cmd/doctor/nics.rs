@@ -70,7 +70,7 @@ fn of_view(view: &View, sys: &Path, proc: &Path) -> Vec<Check> {
         .iter()
         .filter_map(|pool| match &pool.declared.as_ref()?.source {
             Source::Sriov { pf } => Some((pool, Netdev::new(sys, pf))),
-            Source::Emulated { .. } => None,
+            Source::Emulated { .. } | Source::VhostUser { .. } => None,
         })
         .collect();
     let mut checks = vec![];
@@ -82,9 +82,33 @@ fn of_view(view: &View, sys: &Path, proc: &Path) -> Vec<Check> {
         let vms = view.vms.iter().filter(|vm| vm.pool == pool.name);
         checks.extend(uplinks(vms, pf, sys));
     }
+    checks.extend(view.pools.iter().filter_map(switch));
     checks.extend(view.pools.iter().flat_map(|pool| troubles(&pool.vfs)));
-    checks.extend(filters(&view.vms, sys, proc));
+    let of_switches = |vm: &&VmView| {
+        let pool = view.pools.iter().find(|pool| pool.name == vm.pool);
+        pool.is_some_and(|pool| folder_of_switch(pool).is_some())
+    };
+    checks.extend(filters(view.vms.iter().filter(|vm| !of_switches(vm)), sys, proc));
     checks
+}
+
+/// The folder with the sockets of the Open vSwitch whose ports a pool has.
+fn folder_of_switch(pool: &PoolView) -> Option<&Path> {
+    match &pool.declared.as_ref()?.source {
+        Source::VhostUser { switch, .. } => Some(switch),
+        _ => None,
+    }
+}
+
+/// Whether the Open vSwitch of a pool runs. What it lacks is a trouble of each VF.
+fn switch(pool: &PoolView) -> Option<Check> {
+    let folder = folder_of_switch(pool)?;
+    let (name, at) = (format!("pool {}", pool.name), folder.display());
+    Some(match folder.join("db.sock").exists() {
+        true => Check::ok(&name, format!("Open vSwitch has its sockets in {at}")),
+        false => Check::missing(&name, format!("no Open vSwitch has its sockets in {at}"))
+            .mend("start it: systemctl start openvswitch-switch; or make the pool with --switch and the folder that has its db.sock"),
+    })
 }
 
 fn vfio(sys: &Path) -> Check {
@@ -176,7 +200,7 @@ fn troubles(vfs: &[VfView]) -> Vec<Check> {
 }
 
 /// Bridges whose packets pass iptables, which a VF would pass by.
-fn filters(vms: &[VmView], sys: &Path, proc: &Path) -> Vec<Check> {
+fn filters<'a>(vms: impl Iterator<Item = &'a VmView>, sys: &Path, proc: &Path) -> Vec<Check> {
     let mut found: BTreeMap<String, bool> = BTreeMap::new();
     for vm in vms {
         for sentence in iptables(&vm.declared.bridge, sys, proc) {
@@ -351,6 +375,21 @@ mod tests {
         let pool = emulated.pools[0].declared.as_mut().unwrap();
         pool.source = Source::Emulated { vfs: 1, model: "igb".into() };
         assert_eq!(trees.wrong(&emulated), "");
+    }
+
+    #[test]
+    fn an_open_vswitch_that_does_not_run_is_said() {
+        let trees = Trees::new();
+        let folder = trees.0.path().join("switch");
+        let mut fast = view(false);
+        let pool = fast.pools[0].declared.as_mut().unwrap();
+        pool.source = Source::VhostUser { vfs: 1, switch: folder };
+        // What iptables do does not concern its bridges.
+        trees.write("proc/sys/net/bridge/bridge-nf-call-iptables", "1\n");
+        let said = trees.wrong(&fast);
+        assert!(said.starts_with("MISSING  pool cards") && said.lines().count() == 2, "{said}");
+        trees.write("switch/db.sock", "");
+        assert_eq!(trees.wrong(&fast), "");
     }
 
     #[test]

@@ -100,8 +100,8 @@ fn hypervisor(args: &Args) -> Result<Hypervisor> {
 /// The only tap of a bridge, apart from those of other VMs.
 fn only_tap(net: &Path, bridge: &str, others: &[String]) -> Result<String> {
     let ports = fs::read_dir(net.join(bridge).join("brif")).map_err(|_| {
-        Failure::usage(format!("there is no bridge {bridge} on this host"))
-            .advise("`ip link show type bridge` lists bridges; name the VM's with --bridge")
+        Failure::usage(format!("the kernel has no bridge {bridge} on this host"))
+            .advise("`ip link show type bridge` lists bridges; name the VM's with --bridge. On a bridge of Open vSwitch name --tap and --mac, too")
     })?;
     let mut taps: Vec<String> = ports
         .flatten()

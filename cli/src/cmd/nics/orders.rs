@@ -57,6 +57,9 @@ fn render(orders: &[PlugOrder]) -> String {
                 let kind = match &device.kind {
                     Kind::Pci => format!("PCI {}", device.vf),
                     Kind::Emulated { tap, model } => format!("{model} on tap {tap}"),
+                    Kind::VhostUser { socket } => {
+                        format!("vhost-user, server of {}", socket.display())
+                    }
                 };
                 ("plug", device.vf.to_string(), kind, device.mac.clone())
             }

@@ -116,6 +116,9 @@ fn describe(pool: &Pool) -> String {
     let source = match &pool.source {
         Source::Sriov { pf } => format!("VFs of {pf}"),
         Source::Emulated { model, .. } => format!("emulated NICs ({model})"),
+        Source::VhostUser { switch, .. } => {
+            format!("ports of Open vSwitch (vhost-user, {})", switch.display())
+        }
     };
     format!(
         "{source}; policy {}, each {} s, for at least {} s",

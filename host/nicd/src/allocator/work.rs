@@ -3,7 +3,7 @@
 use super::Allocator;
 use crate::declarations::Declarations;
 use crate::hands::{Device, Hands, HandsJob, HandsWorker, Kind, Libvirt, Qmp};
-use crate::providers::{ProviderJob, ProviderWorker, VfOwner, provider, tap_name};
+use crate::providers::{ProviderJob, ProviderWorker, VfOwner, port_name, provider, vhost_socket};
 use std::os::unix::fs::MetadataExt;
 use vfun_admin::VmName;
 use vfun_nics::declared::{Hypervisor, Source, Vm};
@@ -113,8 +113,9 @@ impl Allocator {
         let kind = match &pool.pool.source {
             Source::Sriov { .. } => Kind::Pci,
             Source::Emulated { model, .. } => {
-                Kind::Emulated { tap: tap_name(vf), model: model.clone() }
+                Kind::Emulated { tap: port_name(vf), model: model.clone() }
             }
+            Source::VhostUser { .. } => Kind::VhostUser { socket: vhost_socket(&self.places, vf) },
         };
         let device = Device {
             vf: vf.clone(),

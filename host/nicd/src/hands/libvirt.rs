@@ -139,7 +139,7 @@ impl Hands for Libvirt {
             return Err("an earlier plug of it may still be under way in libvirt".into());
         }
         let words = ["attach-device", "--live", "--", &self.domain, "/dev/stdin"];
-        let failed = match self.virsh(&words, &xml::interface(device), VIRSH_CHANGE) {
+        let failed = match self.virsh(&words, &xml::interface(device)?, VIRSH_CHANGE) {
             Ok(said) if said.ok => return Ok(()),
             Ok(said) => {
                 let why = format!("virsh attach-device: {}", said.stderr);

@@ -10,6 +10,7 @@ pub use worker::{HandsJob, HandsWorker, WorkerId};
 
 use serde::{Deserialize, Serialize};
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 use vfun_nics::{VfId, VmFound};
 
@@ -34,6 +35,9 @@ pub enum Kind {
     Pci,
     /// A NIC that QEMU emulates, on this tap of the host.
     Emulated { tap: String, model: String },
+    /// A paravirtual NIC whose packets a switch takes from the VM's memory. QEMU listens on
+    /// this socket, and the switch connects.
+    VhostUser { socket: PathBuf },
 }
 
 /// What a VM said by itself.
@@ -59,6 +63,9 @@ pub trait Hands: Send {
     /// How soon to inspect the VM, if nobody asks.
     fn look_again(&self) -> Duration;
 }
+
+/// Why a VF that is a port of Open vSwitch has no other hands.
+pub const ONLY_QMP: &str = "VFs of Open vSwitch (vhost-user) are plugged in by QEMU's control socket only: declare the VM with --qmp, or in a pool of a card";
 
 /// What begins the names of all devices of ours in a VM.
 const PREFIX: &str = "vfun-vf-";

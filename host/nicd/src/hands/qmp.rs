@@ -1,6 +1,7 @@
 //! Hands by QEMU's control socket (QMP), one connection kept open.
 
 mod connection;
+mod vhost;
 
 use super::{Device, Hands, Kind, SaidByVm, device_id, vf_of_device};
 use crate::limits::{LOOK_AT_VM, QMP_ABSENT, QMP_ABSENT_PAUSE, QMP_AGAIN, QMP_ANSWER, QMP_PLUG};
@@ -22,6 +23,8 @@ pub struct Qmp {
     said: Vec<SaidByVm>,
     /// VFs that are gone, whose host's side in QEMU may be there still.
     left_behind: Vec<VfId>,
+    /// It is not known what was left in it before it was connected.
+    fresh: bool,
 }
 
 impl Qmp {
@@ -33,6 +36,7 @@ impl Qmp {
             process: None,
             said: vec![],
             left_behind: vec![],
+            fresh: true,
         }
     }
 
@@ -53,7 +57,7 @@ impl Qmp {
             match Connection::open(&self.socket) {
                 Ok(Ok(connection)) => {
                     self.process = connection.process();
-                    self.again = None;
+                    (self.again, self.fresh) = (None, true);
                     return Ok(Some(self.connection.insert(connection)));
                 }
                 Ok(Err(Absent)) => {}
@@ -111,19 +115,21 @@ impl Qmp {
 
     /// The VFs that are plugged in, those that are leaving too.
     fn plugged(&mut self) -> Result<Vec<VfId>, String> {
-        let listed = self.ask("qom-list", json!({ "path": "/machine/peripheral" }), QMP_ANSWER)?;
-        let listed = listed.map_err(|r| refused("qom-list", &r))?;
-        let Some(listed) = listed.as_array() else {
-            return Err("QEMU's list of devices is no list".into());
-        };
+        let listed = self.list("qom-list", json!({ "path": "/machine/peripheral" }))?;
         Ok(listed.iter().filter_map(|d| vf_of_device(d["name"].as_str()?)).collect())
     }
 
-    /// Makes the host's side of an emulated NIC, also where one was left behind.
-    fn add_netdev(&mut self, id: &str, tap: &str) -> Result<(), String> {
-        let netdev = json!({
-            "type": "tap", "id": id, "ifname": tap, "script": "no", "downscript": "no",
-        });
+    /// Asks for a list.
+    fn list(&mut self, question: &str, arguments: Value) -> Result<Vec<Value>, String> {
+        match self.ask(question, arguments, QMP_ANSWER)? {
+            Ok(Value::Array(list)) => Ok(list),
+            Ok(_) => Err(format!("QEMU's answer to {question} is no list")),
+            Err(refusal) => Err(refused(question, &refusal)),
+        }
+    }
+
+    /// Makes the host's side of a NIC, also where one was left behind.
+    fn add_netdev(&mut self, id: &str, netdev: Value) -> Result<(), String> {
         let added = self.ask("netdev_add", netdev.clone(), QMP_ANSWER)?;
         let Err(refusal) = added else { return Ok(()) };
         if !refusal.sentence.to_lowercase().contains("duplicate") {
@@ -138,8 +144,14 @@ impl Qmp {
     fn clean_up(&mut self) {
         for vf in std::mem::take(&mut self.left_behind) {
             // What cannot be taken away now is replaced by the next plug.
-            let _ = self.remove_netdev(&netdev_id(&vf));
+            let _ = self.remove_host_side(&vf);
         }
+    }
+
+    /// Takes away what a VF has beside its device, whatever of it is there.
+    fn remove_host_side(&mut self, vf: &VfId) -> Result<(), String> {
+        self.remove_netdev(&netdev_id(vf))?;
+        self.remove_chardev(vf)
     }
 
     /// Takes it away, if it is there.
@@ -164,7 +176,10 @@ impl Hands for Qmp {
             Ok(Some(_)) => {}
         }
         match self.plugged() {
-            Ok(plugged) => VmFound::Runs { plugged },
+            Ok(plugged) => {
+                self.find_what_was_left(&plugged);
+                VmFound::Runs { plugged }
+            }
             Err(why) => VmFound::Unknown { why },
         }
     }
@@ -178,8 +193,20 @@ impl Hands for Qmp {
         let mut arguments = match &device.kind {
             Kind::Pci => json!({ "driver": "vfio-pci", "id": id, "host": device.vf.0 }),
             Kind::Emulated { tap, model } => {
-                self.add_netdev(&netdev, tap)?;
+                let side = json!({
+                    "type": "tap", "id": netdev, "ifname": tap, "script": "no", "downscript": "no",
+                });
+                self.add_netdev(&netdev, side)?;
                 json!({ "driver": model, "id": id, "netdev": netdev, "mac": device.mac })
+            }
+            Kind::VhostUser { socket } => {
+                self.add_vhost_user(&device.vf, socket)?;
+                // The VM makes all checksums: Open vSwitch 3.1 adds none where a packet leaves
+                // it by an interface of the kernel, and receivers drop such packets.
+                json!({
+                    "driver": "virtio-net-pci", "id": id, "netdev": netdev, "mac": device.mac,
+                    "csum": false,
+                })
             }
         };
         if let Some(bus) = &device.bus {
@@ -189,9 +216,9 @@ impl Hands for Qmp {
         // It has its host's side again.
         self.left_behind.retain(|vf| *vf != device.vf);
         added.map(drop).map_err(|refusal| {
-            if matches!(device.kind, Kind::Emulated { .. }) {
+            if device.kind != Kind::Pci {
                 // What is left of it is replaced by the next attempt.
-                let _ = self.remove_netdev(&netdev);
+                let _ = self.remove_host_side(&device.vf);
             }
             refused("device_add", &refusal)
         })

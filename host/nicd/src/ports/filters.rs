@@ -3,6 +3,7 @@
 //! a filter: a VF would pass that by too.
 
 mod netfilter;
+mod openvswitch;
 
 pub use netfilter::iptables;
 
@@ -11,7 +12,10 @@ use crate::child;
 use crate::limits::IP_TIME;
 use crate::netdev::Netdev;
 use crate::places::Places;
+use crate::switch::Switch;
+use openvswitch::SwitchRules;
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Queues that bound and filter nothing.
@@ -22,12 +26,13 @@ const RATE_QUEUES: [&str; 4] = ["tbf", "htb", "hfsc", "cbq"];
 /// Hooks that filters hang on; they themselves do nothing.
 const HOOKS: [&str; 2] = ["ingress", "clsact"];
 
-/// What `tc`, `bridge` and `nft` say of all ports.
+/// What `tc`, `bridge` and `nft` say of all ports, and Open vSwitches of theirs.
 pub struct Rules {
     queues: Result<Value, String>,
     vlans: Result<Value, String>,
     links: Result<Value, String>,
     chains: Result<Value, String>,
+    switches: BTreeMap<Switch, Result<SwitchRules, String>>,
 }
 
 fn json(program: &str, words: &[&str]) -> Result<Value, String> {
@@ -47,12 +52,22 @@ fn list(value: &Value) -> &[Value] {
 }
 
 impl Rules {
-    pub fn read() -> Self {
+    pub fn read(ports: &[Port]) -> Self {
+        let mut bridges: BTreeMap<&Switch, BTreeSet<&str>> = BTreeMap::new();
+        for port in ports {
+            if let Some(switch) = &port.switch {
+                bridges.entry(switch).or_default().insert(&port.bridge);
+            }
+        }
+        let rules = |(switch, bridges): (&Switch, BTreeSet<&str>)| {
+            (switch.clone(), SwitchRules::read(switch, bridges))
+        };
         Rules {
             queues: json("tc", &["-j", "qdisc", "show"]),
             vlans: json("bridge", &["-j", "vlan", "show"]),
             links: json("bridge", &["-d", "-j", "link", "show"]),
             chains: netfilter::chains(),
+            switches: bridges.into_iter().map(rules).collect(),
         }
     }
 
@@ -63,8 +78,12 @@ impl Rules {
         if !tap.is_there() {
             return vec![format!("its tap {} is not there", port.tap)];
         }
-        let mut found = self.switch(port, &tap, sys);
         let unreadable = |what: &str, why: &String| format!("{what} cannot be read: {why}");
+        let mut found = match port.switch.as_ref().and_then(|switch| self.switches.get(switch)) {
+            Some(Ok(rules)) => rules.of(port),
+            Some(Err(why)) => vec![unreadable("its Open vSwitch", why)],
+            None => self.switch(port, &tap, sys),
+        };
         match &self.queues {
             Ok(queues) => found.extend(queue_rules(port, queues, tc_filters)),
             Err(why) => found.push(unreadable("the port's traffic control", why)),
@@ -77,7 +96,9 @@ impl Rules {
             Ok(chains) => found.extend(netfilter::of_tap(&port.tap, chains)),
             Err(why) => found.push(unreadable("the host's nftables", why)),
         }
-        found.extend(netfilter::iptables(&port.bridge, sys, proc));
+        if port.switch.is_none() {
+            found.extend(netfilter::iptables(&port.bridge, sys, proc));
+        }
         found
     }
 
@@ -199,7 +220,8 @@ mod tests {
 
     fn port(vlan: Option<u16>, rate_mbit: Option<u32>) -> Port {
         let name = VmName::new("a", "a");
-        Port { name, tap: "t1".into(), bridge: "br0".into(), vlan, rate_mbit }
+        let (tap, bridge) = ("t1".into(), "br0".into());
+        Port { name, tap, bridge, vlan, rate_mbit, switch: None }
     }
 
     fn none(_: &str, _: &str) -> Result<Value, String> {
@@ -256,9 +278,11 @@ mod tests {
             proc: dir.path().join("proc"),
             dev: dir.path().join("dev"),
             own: dir.path().join("own"),
+            vhost: dir.path().join("vhost"),
         };
         let no = || Err("no".to_owned());
-        let rules = Rules { queues: no(), vlans: no(), links: no(), chains: no() };
+        let switches = BTreeMap::new();
+        let rules = Rules { queues: no(), vlans: no(), links: no(), chains: no(), switches };
         let found = rules.of(&port(None, None), &places);
         assert!(found.len() == 4 && found[0].contains("no bridge"), "{found:?}");
         std::os::unix::fs::symlink("../br0", net.join("t1/master")).unwrap();

@@ -1,48 +1,19 @@
 //! NICs that QEMU emulates: taps on a bridge of the host.
 
+use super::names::{MARK, port_mac, port_name};
 use super::{Provider, VfOwner};
 use crate::child;
 use crate::limits::IP_TIME;
 use crate::netdev::Netdev;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use vfun_nics::declared::TAP_PREFIX;
 use vfun_nics::{PoolName, VfFound, VfId};
-
-/// Longest name of an interface, bytes: the kernel's.
-const NAME_BYTES: usize = 15;
-
-/// The alias of an interface that this program made: others have that name by chance.
-const MARK: &str = "vfun-nics";
 
 /// The taps of a pool, one a VF.
 pub struct Emulated {
     pool: PoolName,
     vfs: u16,
     sys: PathBuf,
-}
-
-/// What a VF's tap is called on the host.
-pub fn tap_name(vf: &VfId) -> String {
-    let name = format!("{TAP_PREFIX}{}", vf.0);
-    if name.len() <= NAME_BYTES {
-        return name;
-    }
-    format!("{TAP_PREFIX}{:012x}", hash(&vf.0) >> 16)
-}
-
-/// FNV-1a: the same number each time, and another for another name.
-fn hash(name: &str) -> u64 {
-    name.bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The tap's own MAC address on the host. A bridge without a fixed address takes the lowest of
-/// its ports': one that came and went with a VF would change it, and all VMs would send to the
-/// old address until they ask anew. So it is higher than those that other programs give.
-fn tap_mac(tap: &str) -> String {
-    let [a, b, c, ..] = hash(tap).to_le_bytes();
-    format!("fe:ff:ff:{a:02x}:{b:02x}:{c:02x}")
 }
 
 fn ip(words: &[&str]) -> Result<(), String> {
@@ -59,7 +30,7 @@ impl Emulated {
     }
 
     fn tap(&self, vf: &VfId) -> Netdev {
-        Netdev::new(&self.sys, &tap_name(vf))
+        Netdev::new(&self.sys, &port_name(vf))
     }
 
     fn remove(&self, tap: &Netdev) -> Result<(), String> {
@@ -77,7 +48,7 @@ impl Emulated {
 /// one is killed in between.
 fn make(tap: &Netdev, user: u32) -> Result<(), String> {
     let name = tap.name();
-    let mac = tap_mac(name);
+    let mac = port_mac(name);
     let lines = format!(
         "tuntap add dev {name} mode tap user {user}\nlink set dev {name} alias {MARK} address {mac}\n"
     );
@@ -129,18 +100,5 @@ impl Provider for Emulated {
 
     fn packets(&mut self) -> BTreeMap<VfId, u64> {
         self.ids().filter_map(|vf| Some((vf.clone(), self.tap(&vf).packets()?))).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn taps_have_names_that_the_kernel_takes() {
-        let name = |vf: &str| tap_name(&VfId(vf.into()));
-        assert_eq!(name("cards-0"), "vt-cards-0");
-        let long = name("a-pool-with-a-long-name-1");
-        assert!(long.len() <= NAME_BYTES && long != name("a-pool-with-a-long-name-2"), "{long}");
     }
 }

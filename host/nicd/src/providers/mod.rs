@@ -1,14 +1,19 @@
 //! Providers: where a pool's VFs come from, and what is done to them on the host.
 
 mod emulated;
+mod names;
 mod sriov;
+mod vhost_user;
 mod worker;
 
-pub use emulated::{Emulated, tap_name};
+pub use emulated::Emulated;
+pub use names::port_name;
 pub use sriov::{LOAD_VFIO, Sriov};
+pub use vhost_user::{VhostUser, vhost_socket};
 pub use worker::{ProviderJob, ProviderWorker};
 
 use crate::places::Places;
+use crate::switch::Switch;
 use std::collections::BTreeMap;
 use vfun_nics::declared::Source;
 use vfun_nics::{PoolName, VfFound, VfId};
@@ -42,6 +47,9 @@ pub fn provider(name: &PoolName, source: &Source, places: &Places) -> Box<dyn Pr
         Source::Sriov { pf } => Box::new(Sriov::new(pf.clone(), places.clone())),
         Source::Emulated { vfs, .. } => {
             Box::new(Emulated::new(name.clone(), *vfs, places.sys.clone()))
+        }
+        Source::VhostUser { vfs, switch } => {
+            Box::new(VhostUser::new(name.clone(), *vfs, Switch::new(switch.clone()), places))
         }
     }
 }

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 struct Inside {
     devices: BTreeSet<String>,
     netdevs: BTreeSet<String>,
+    chardevs: BTreeSet<String>,
+    /// The VM's memory can be reached from outside.
+    shares: bool,
     /// A device, and since and until when it was plugged in.
     spans: Vec<(String, Instant, Option<Instant>)>,
     connections: Vec<UnixStream>,
@@ -69,7 +72,8 @@ impl Qemu {
                 std::thread::sleep(Duration::from_millis(5));
             }
             let name = asked["execute"].as_str().unwrap().to_owned();
-            let changes = !["qmp_capabilities", "qom-list"].contains(&name.as_str());
+            let asks = ["qmp_capabilities", "qom-list", "qom-get", "query-chardev"];
+            let changes = !asks.contains(&name.as_str());
             if changes {
                 self.killer.effect();
             }
@@ -91,6 +95,23 @@ impl Qemu {
         let no = |class: &str, desc: &str| json!({ "error": { "class": class, "desc": desc } });
         let done = json!({ "return": {} });
         match name {
+            "qom-list" if arguments["path"] == "/objects" => {
+                let memory = json!({ "name": "ram", "type": "child<memory-backend-memfd>" });
+                (json!({ "return": [memory] }), None)
+            }
+            "qom-get" => (json!({ "return": inside.shares }), None),
+            "chardev-add" => match inside.chardevs.insert(id) {
+                true => (done, None),
+                false => (no("GenericError", "Chardev 'x' already exists"), None),
+            },
+            "chardev-remove" => match inside.chardevs.remove(&id) {
+                true => (done, None),
+                false => (no("GenericError", "Chardev 'x' not found"), None),
+            },
+            "query-chardev" => {
+                let chardev = |c: &String| json!({ "label": c, "filename": "unix:/x,server=on" });
+                (json!({ "return": inside.chardevs.iter().map(chardev).collect::<Vec<_>>() }), None)
+            }
             "qom-list" => {
                 let list: Vec<Value> =
                     inside.devices.iter().map(|d| json!({ "name": d })).collect();
@@ -140,6 +161,15 @@ impl Qemu {
 
     pub fn netdevs(&self) -> usize {
         self.inside.lock().unwrap().netdevs.len()
+    }
+
+    pub fn chardevs(&self) -> usize {
+        self.inside.lock().unwrap().chardevs.len()
+    }
+
+    /// Whether the VM's memory can be reached from outside.
+    pub fn share(&self, shares: bool) {
+        self.inside.lock().unwrap().shares = shares;
     }
 
     pub fn spans(&self) -> Vec<(String, Instant, Option<Instant>)> {

@@ -1,6 +1,6 @@
 //! A domain's description, as far as VFs are concerned.
 
-use crate::hands::{Device, Kind, device_id, vf_of_device};
+use crate::hands::{Device, Kind, ONLY_QMP, device_id, vf_of_device};
 use vfun_nics::VfId;
 
 /// What libvirt calls a VF's device. libvirt takes names of others only with `ua-`.
@@ -17,7 +17,10 @@ pub fn plugged(xml: &str) -> Vec<VfId> {
 
 /// The device as libvirt plugs it in. Its MAC address, VLAN and vfio driver are set already;
 /// libvirt is to set the same and not to touch the driver.
-pub fn interface(device: &Device) -> String {
+///
+/// # Errors
+/// A device that libvirt is not asked for.
+pub fn interface(device: &Device) -> Result<String, String> {
     let (kind, source, model) = match &device.kind {
         Kind::Pci => ("type='hostdev' managed='no'", pci_source(&device.vf), String::new()),
         Kind::Emulated { tap, model } => (
@@ -25,13 +28,14 @@ pub fn interface(device: &Device) -> String {
             format!("<target dev='{}' managed='no'/>", escape(tap)),
             format!("<model type='{}'/>", escape(model.trim_end_matches("-pci"))),
         ),
+        Kind::VhostUser { .. } => return Err(ONLY_QMP.into()),
     };
     let vlan = device.vlan.map(|v| format!("<vlan><tag id='{v}'/></vlan>")).unwrap_or_default();
-    format!(
+    Ok(format!(
         "<interface {kind}><mac address='{mac}'/>{source}{model}{vlan}<alias name='{alias}'/></interface>",
         mac = escape(&device.mac),
         alias = alias(&device.vf),
-    )
+    ))
 }
 
 /// `0000:01:10.0` as libvirt writes an address.
@@ -62,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_vf_is_given_by_its_address_and_found_by_its_alias() {
-        let xml = interface(&device(Kind::Pci));
+        let xml = interface(&device(Kind::Pci)).unwrap();
         let address = "domain='0x0000' bus='0x01' slot='0x10' function='0x3'";
         assert!(xml.contains(address) && xml.contains("<vlan><tag id='7'/>"), "{xml}");
         assert_eq!(plugged(&xml), [VfId("0000:01:10.3".into())]);
@@ -72,6 +76,12 @@ mod tests {
     #[test]
     fn nothing_that_was_declared_becomes_xml() {
         let kind = Kind::Emulated { tap: "t'/><x/>".into(), model: "igb".into() };
-        assert!(!interface(&device(kind)).contains("<x/>"));
+        assert!(!interface(&device(kind)).unwrap().contains("<x/>"));
+    }
+
+    #[test]
+    fn a_port_of_open_vswitch_is_refused() {
+        let kind = Kind::VhostUser { socket: "/v".into() };
+        assert!(interface(&device(kind)).unwrap_err().contains("--qmp"));
     }
 }

@@ -1,0 +1,137 @@
+//! An Open vSwitch with DPDK of the test's own: packaging/ovs-dpdk.sh unpacks it, nothing is
+//! installed.
+
+use crate::flow::HOST;
+use crate::module::until;
+use crate::netns::ip;
+use crate::nics::{BRIDGE_MAC, Net, tap_mac};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Memory of DPDK, MiB: two ports' packets and some.
+const MEMORY_MIB: u32 = 384;
+/// The processor that it polls on, without a pause: that makes it fast. Its other threads and the
+/// VMs share what is left.
+const POLLS_ON: u32 = 1;
+
+/// Its programs, where tests/ovs.sh says so.
+pub fn programs() -> Option<PathBuf> {
+    std::env::var_os("VFUN_OVS_DIR").map(PathBuf::from)
+}
+
+/// A running one. It ends with this.
+pub struct OpenVSwitch {
+    programs: PathBuf,
+    folder: PathBuf,
+    running: Vec<Child>,
+}
+
+impl OpenVSwitch {
+    /// Starts it, with its files in a folder.
+    pub fn start(programs: PathBuf, folder: &Path) -> Self {
+        std::fs::create_dir_all(folder).unwrap();
+        let mut switch = OpenVSwitch { programs, folder: folder.to_owned(), running: vec![] };
+        let database = switch.path("conf.db");
+        let schema = switch.programs.join("vswitch.ovsschema");
+        switch.succeeds("ovsdb-tool", &["create", &database, schema.to_str().unwrap()]);
+        let socket = switch.path("db.sock");
+        switch.runs("ovsdb-server", &[&database, &format!("--remote=punix:{socket}")]);
+        until("ovsdb-server listens", || Path::new(&socket).exists());
+        switch.vsctl("--no-wait init");
+        let driver = std::fs::read_dir(switch.programs.join("drivers")).unwrap().flatten();
+        let drivers: Vec<String> = driver.map(|d| format!("-d {}", d.path().display())).collect();
+        let dpdk = format!(
+            "--no-huge -m {MEMORY_MIB} --no-pci --no-telemetry --legacy-mem --no-shconf {}",
+            drivers.join(" ")
+        );
+        let set = "--no-wait set Open_vSwitch .";
+        switch.vsctl(&format!("{set} other_config:dpdk-init=true"));
+        switch.vsctl(&format!("{set} other_config:pmd-cpu-mask={:#x}", 1 << POLLS_ON));
+        // Else it wants room for 262,144 packets at once; without it, it moves none and says
+        // so in its log only.
+        switch.vsctl(&format!("{set} other_config:per-port-memory=true"));
+        let words = ["--no-wait", "set", "Open_vSwitch", "."];
+        let dpdk = format!("other_config:dpdk-extra=\"{dpdk}\"");
+        switch.vsctl_words(&[&words[..], &[&dpdk]].concat());
+        switch.runs("ovs-vswitchd", &[&format!("unix:{socket}")]);
+        switch
+    }
+
+    /// A bridge with an address of the host's, and a tap for each VM.
+    pub fn network(&self, vms: u8) {
+        // What comes in by a tap goes to the host's kernel as well as to the switch, and the
+        // kernel would answer for the host's address with the tap's.
+        std::fs::write("/proc/sys/net/ipv4/conf/all/arp_ignore", "1").unwrap();
+        let bridge = Net::Switch.bridge();
+        self.vsctl(&format!("add-br {bridge} -- set Bridge {bridge} datapath_type=netdev"));
+        // The host's own interface is polled, as a card would be.
+        self.vsctl(&format!("add-port {bridge} uplink -- set Interface uplink type=dpdk options:dpdk-devargs=net_tap0,iface=br0 options:n_rxq=2"));
+        ip(&format!("link set br0 address {BRIDGE_MAC}"));
+        ip(&format!("addr add {HOST}/24 dev br0"));
+        ip("link set br0 up");
+        for n in 0..vms {
+            ip(&format!("tuntap add pv{n} mode tap"));
+            ip(&format!("link set pv{n} address {} up", tap_mac(n)));
+            self.vsctl(&format!("add-port {bridge} pv{n}"));
+        }
+    }
+
+    /// Where its sockets are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    pub fn vsctl(&self, words: &str) -> String {
+        self.vsctl_words(&words.split_whitespace().collect::<Vec<_>>())
+    }
+
+    fn vsctl_words(&self, words: &[&str]) -> String {
+        let db = format!("--db=unix:{}", self.path("db.sock"));
+        self.succeeds("ovs-vsctl", &[&[&*db, "--timeout=60"], words].concat())
+    }
+
+    /// What it wrote into its log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.path("ovs-vswitchd.log")).unwrap_or_default()
+    }
+
+    fn command(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command.args(words);
+        for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
+            command.env(variable, &self.folder);
+        }
+        command
+    }
+
+    fn succeeds(&self, program: &str, words: &[&str]) -> String {
+        let out = self.command(program, words).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{program} {words:?}: {said}\n{}", self.log());
+        String::from_utf8_lossy(&out.stdout).trim().to_owned()
+    }
+
+    fn runs(&mut self, program: &str, words: &[&str]) {
+        let log = std::fs::File::create(self.path(&format!("{program}.log"))).unwrap();
+        let child = self
+            .command(program, words)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn();
+        self.running.push(child.unwrap());
+    }
+}
+
+impl Drop for OpenVSwitch {
+    fn drop(&mut self) {
+        for child in self.running.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
