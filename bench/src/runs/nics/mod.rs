@@ -4,6 +4,7 @@
 mod agents;
 mod daemon;
 mod decide;
+mod floor;
 mod moves;
 mod qemus;
 mod scenes;

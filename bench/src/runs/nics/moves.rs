@@ -5,6 +5,7 @@
 
 use super::super::Where;
 use super::NicsPlan;
+use super::floor::{self, Floor};
 use crate::error::Doing;
 use crate::lab::Manager;
 use crate::report::{NicsExperiment, NicsReport, NicsRow, Origin};
@@ -50,7 +51,7 @@ impl Guests {
                 .arg("--root")
                 .arg(manager.root())
                 .args(["guest", "--client", vm, "--window", "4MiB", "--bridge", BRIDGE])
-                .args(["--pool", POOL, "--timeout", "3600", "--", "sleep 3600"])
+                .args(["--pool", POOL, "--timeout", "3600", "--", floor::IN_GUEST])
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(log)
@@ -134,6 +135,19 @@ impl TwoGuests {
         let times = vfs(&view).find(|vf| held(vf)).map(|vf| vf.last_move);
         Ok(times.unwrap_or_default())
     }
+
+    /// What plugging takes in a guest that no longer competes.
+    fn floor(&mut self, times: u32) -> Result<Floor> {
+        let name = VmName::new(VMS[0], VMS[0]);
+        tell(&self.manager, &Ask::SetRule { name: name.clone(), rule: Rule::Banned })?;
+        let free = |view: &View| view.vms.iter().any(|vm| vm.vm == name && vm.vf.is_none());
+        let view = self.until("a VM without VF", free)?;
+        let vm = view.vms.into_iter().find(|vm| vm.vm == name);
+        let vm = vm.ok_or_else(|| BenchError::Inside("the VM is gone".into()))?;
+        // Its control socket takes one connection.
+        tell(&self.manager, &Ask::RemoveVm { name: vm.vm })?;
+        floor::measure(&vm.declared, times)
+    }
 }
 
 fn vfs(view: &View) -> impl Iterator<Item = &VfView> {
@@ -187,7 +201,8 @@ pub fn moves(at: &Where, plan: &NicsPlan, report: &mut NicsReport) -> Result<()>
     let (program, programs) = at.program_and_folder();
     let vfun = programs.join("vfun");
     if std::env::var_os(INSIDE).is_some() {
-        report.rows.extend(rows(&measure(at, &vfun, plan.moves)?));
+        let (moved, floor) = measure(at, &vfun, plan.moves)?;
+        report.rows.extend(rows(&moved, floor));
         return Ok(());
     }
     let measured = match missing(&vfun) {
@@ -224,7 +239,7 @@ fn in_own_network(program: &Path, short: bool) -> Result<Vec<NicsRow>> {
     }
 }
 
-fn measure(at: &Where, vfun: &Path, moves: u32) -> Result<Vec<MoveTimes>> {
+fn measure(at: &Where, vfun: &Path, moves: u32) -> Result<(Vec<MoveTimes>, Floor)> {
     let mut guests = TwoGuests::start(at, vfun)?;
     guests.until("an agent in each guest", |view| {
         view.vms.len() == VMS.len() && view.vms.iter().all(|vm| vm.has_agent)
@@ -232,11 +247,13 @@ fn measure(at: &Where, vfun: &Path, moves: u32) -> Result<Vec<MoveTimes>> {
     // The first has no VM that it leaves.
     guests.give(VMS[0], VMS[1])?;
     let turn = |n: u32| [VMS[n as usize % 2], VMS[(n as usize + 1) % 2]];
-    (0..moves).map(turn).map(|[from, to]| guests.give(to, from)).collect()
+    let moved: Result<_> =
+        (0..moves).map(turn).map(|[from, to]| guests.give(to, from)).collect();
+    Ok((moved?, guests.floor(moves)?))
 }
 
-/// A row for each step, and the sums that were published.
-fn rows(all: &[MoveTimes]) -> Vec<NicsRow> {
+/// A row for each step, for the sums that were published, and for what they cannot fall below.
+fn rows(all: &[MoveTimes], floor: Floor) -> Vec<NicsRow> {
     let sum = |of: [Option<u64>; 3]| of.iter().flatten().sum::<u64>();
     type Of = fn(&MoveTimes) -> [Option<u64>; 3];
     let steps: [(&str, Of); 7] = [
@@ -248,12 +265,17 @@ fn rows(all: &[MoveTimes]) -> Vec<NicsRow> {
         ("guest and agent take it into use", |t| [t.joining_ms, None, None]),
         ("hot-plug: the last three together", |t| [t.preparing_ms, t.plugging_ms, t.joining_ms]),
     ];
-    let row = |(step, of): (&str, Of)| {
-        let mut ns: Vec<u64> = all.iter().map(|t| sum(of(t)) * 1_000_000).collect();
+    let row = |step: &str, mut ns: Vec<u64>| {
         let row = NicsRow::new(NicsExperiment::Moves, Origin::Measured, step, (2, 1));
         row.with_times(&mut ns)
     };
-    steps.into_iter().map(row).collect()
+    let step = |(step, of): (&str, Of)| {
+        row(step, all.iter().map(|t| sum(of(t)) * 1_000_000).collect())
+    };
+    let mut rows: Vec<NicsRow> = steps.into_iter().map(step).collect();
+    rows.push(row("floor of hot-unplug: QEMU and the guest's kernel alone", floor.unplugs));
+    rows.push(row("floor of hot-plug: QEMU and the guest's kernel alone", floor.plugs));
+    rows
 }
 
 #[cfg(test)]
@@ -269,9 +291,11 @@ mod tests {
             joining_ms: Some(955),
             ..MoveTimes::default()
         };
-        let rows = rows(&[times, times]);
+        let floor = Floor { plugs: vec![900_000_000], unplugs: vec![50_000_000] };
+        let rows = rows(&[times, times], floor);
         let of = |word: &str| rows.iter().find(|r| r.case.starts_with(word)).unwrap().p50_ns;
         assert_eq!((of("hot-plug"), of("hot-unplug")), (Some(1e9), Some(60e6)));
-        assert!(rows.iter().all(|r| r.times == Some(2)));
+        assert_eq!((of("floor of hot-plug"), of("floor of hot-unplug")), (Some(9e8), Some(5e7)));
+        assert_eq!((rows[0].times, rows[8].times), (Some(2), Some(1)));
     }
 }
