@@ -18,3 +18,4 @@ mkdir -p target/tmp/igb
 ln -sf "$qemu/qemu" target/tmp/igb/qemu-system-x86_64
 export PATH="$PWD/target/tmp/igb:$PATH" VFUN_NICS_MODEL=igb
 tests/built.py run vfun-tests-vm -- nics::a_vf_goes_from_vm_to_vm_and_no_packet_is_lost --nocapture
+tests/built.py run vfun-tests-vm -- nics_failover:: --nocapture

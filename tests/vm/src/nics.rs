@@ -34,6 +34,32 @@ pub struct Vm {
     pub name: String,
     pub flow: Flow,
     net: Net,
+    holder: Holder,
+}
+
+/// What holds a VM's NICs together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    Bond,
+    /// The kernel's net_failover, which it makes where QEMU says so (`failover=on`).
+    Failover,
+}
+
+impl Holder {
+    fn interface(self) -> &'static str {
+        match self {
+            Holder::Bond => "bond0",
+            Holder::Failover => "eth0",
+        }
+    }
+
+    /// Makes it in the guest.
+    fn make(self) -> &'static str {
+        match self {
+            Holder::Bond => BOND,
+            Holder::Failover => "ip link set eth0 up",
+        }
+    }
 }
 
 /// What the VMs' NICs are ports of.
@@ -143,7 +169,17 @@ impl Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
         let mut config = guest_config(stand, n, net, vec![doorbell]);
         config.files.extend(files);
-        Vm::begin(boot(&config), n, net, way, every)
+        Vm::begin(boot(&config), n, (net, Holder::Bond), way, every)
+    }
+
+    /// A VM of the kernel's bridge whose kernel itself changes between the NICs.
+    pub fn start_with_failover(stand: &Stand, n: u8, every: Duration) -> Vm {
+        let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
+        let mut config = guest_config(stand, n, Net::Bridge, vec![doorbell]);
+        config.modules.push("net_failover".into());
+        let nic = config.extra_args.iter_mut().find(|a| a.contains("netdev=pv"));
+        nic.expect("it has a paravirtual NIC").push_str(",failover=on");
+        Vm::begin(boot(&config), n, (Net::Bridge, Holder::Failover), Way::Answered, every)
     }
 
     /// All VMs, one for each way, booted at once.
@@ -165,17 +201,19 @@ impl Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
         guest.plug_doorbell(1, WINDOW, &doorbell).unwrap();
         ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
-        Vm::begin(guest, n, Net::Bridge, way, every)
+        Vm::begin(guest, n, (Net::Bridge, Holder::Bond), way, every)
     }
 
-    fn begin(guest: Guest, n: u8, net: Net, way: Way, every: Duration) -> Vm {
+    fn begin(guest: Guest, n: u8, of: (Net, Holder), way: Way, every: Duration) -> Vm {
+        let (net, holder) = of;
         load(&guest);
         // Packets that were delayed come all at once.
         ok(&guest, "echo 4194304 > /proc/sys/net/core/rmem_default");
-        ok(&guest, &format!("{BOND} && ip addr add 10.9.0.1{n}/24 dev bond0"));
+        let (make, interface) = (holder.make(), holder.interface());
+        ok(&guest, &format!("{make} && ip addr add {}/24 dev {interface}", Vm::address(n)));
         let flow = Flow::start(way, &guest, n, &mac(n), every);
-        start_agent(&guest, &flow);
-        Vm { guest, name: format!("vm{n}"), flow, net }
+        start_agent(&guest, holder, &flow);
+        Vm { guest, name: format!("vm{n}"), flow, net, holder }
     }
 
     /// Its address in the test's network.
@@ -207,8 +245,16 @@ impl Vm {
         self.row(stand)["path"] == "vf" && !self.active().contains("eth0")
     }
 
+    /// The interface that the VM's packets take.
     pub fn active(&self) -> String {
-        ok(&self.guest, "cat /sys/class/net/bond0/bonding/active_slave")
+        let look = match self.holder {
+            Holder::Bond => "cat /sys/class/net/bond0/bonding/active_slave",
+            // It takes the VF, eth2, as soon as that runs.
+            Holder::Failover => {
+                "if grep -qs 1 /sys/class/net/eth2/carrier; then echo eth2; else echo eth0; fi"
+            }
+        };
+        ok(&self.guest, look)
     }
 
     pub fn pins(&self, stand: &Stand, what: &str) {
@@ -261,7 +307,7 @@ impl Vm {
     }
 
     pub fn start_agent(&self) {
-        start_agent(&self.guest, &self.flow);
+        start_agent(&self.guest, self.holder, &self.flow);
     }
 
     pub fn arrives(&self) -> bool {
@@ -316,11 +362,12 @@ fn bridge_port(mac: &str) -> Option<u16> {
 
 /// The agent measures latencies where the VM's packets are answered; from a VM that is to
 /// say nothing a question would teach the bridge where it is.
-fn start_agent(guest: &Guest, flow: &Flow) {
+fn start_agent(guest: &Guest, holder: Holder, flow: &Flow) {
     ok(guest, "echo 0 0 > /proc/sys/net/ipv4/ping_group_range");
     let probe = match flow {
         Flow::Answered(_) => format!("--probe {HOST}"),
         Flow::ToVm(_) | Flow::FromVm(_) => String::new(),
     };
-    ok(guest, &format!("(vfun-agent run --bond bond0 {probe} >/tmp/agent 2>&1 &)"));
+    let interface = holder.interface();
+    ok(guest, &format!("(vfun-agent run --bond {interface} {probe} >/tmp/agent 2>&1 &)"));
 }
