@@ -21,7 +21,9 @@ fn packets(vm: &Vm, interface: &str) -> u64 {
 fn net_failover_takes_a_vf_and_goes_on_without_it() {
     let test = "nics_failover::net_failover_takes_a_vf_and_goes_on_without_it";
     if model() == "virtio-net-pci" {
-        eprintln!("\n*** {test} IS NOT TESTED here: net_failover takes no virtio NIC as VF; tests/igb.sh runs it ***\n");
+        eprintln!(
+            "\n*** {test} IS NOT TESTED here: net_failover takes no virtio NIC as VF; tests/igb.sh runs it ***\n"
+        );
         return;
     }
     if !inside(test) {
