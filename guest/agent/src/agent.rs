@@ -3,7 +3,7 @@
 use crate::counters::Counters;
 use crate::decide::{Decision, Step, decide, options_wanted};
 use crate::limits::{CARRIER_PATIENCE, LOOK_EVERY, LOOK_PAUSE, LOOK_WHILE_WAITING};
-use crate::links::{ACTIVE_BACKUP, Holder, View};
+use crate::links::{ACTIVE_BACKUP, Carrier, Holder, Link, View};
 use crate::log::Causes;
 use crate::mailbox::{Mailbox, silence};
 use crate::netlink::{Events, Socket, request};
@@ -13,6 +13,7 @@ use crate::probe::Probe;
 use crate::status::{Status, StatusFile};
 use crate::sysfs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -83,6 +84,7 @@ pub fn run(settings: &Settings, mailbox: &Mailbox) -> Result<Infallible, Refused
         failures: vec![],
         order: None,
         waiting_since: None,
+        opened_with_carrier: BTreeSet::new(),
         seen: Seen::default(),
         reported: None,
         probed: None,
@@ -127,6 +129,8 @@ struct Agent<'a> {
     failures: Vec<(Step, String)>,
     order: Option<Order>,
     waiting_since: Option<Instant>,
+    /// Interfaces that this program opened when they had a carrier, and that did not lose it.
+    opened_with_carrier: BTreeSet<u32>,
     seen: Seen,
     reported: Option<(Instant, Report)>,
     /// The path whose latency is measured.
@@ -162,7 +166,13 @@ impl Agent<'_> {
         self.looked_at = now;
         let net = &self.settings.net;
         let read = self.socket.links().map_err(|e| format!("the interfaces cannot be read: {e}"));
-        let device = |l: &crate::links::Link| sysfs::device(net, &l.name);
+        let device = |l: &Link| sysfs::device(net, &l.name);
+        let opened = &mut self.opened_with_carrier;
+        let read = read.map(|mut all| {
+            opened.retain(|i| all.iter().any(|l| l.index == *i && l.carrier != Carrier::None));
+            all.iter_mut().for_each(|l| l.opened_with_carrier = opened.contains(&l.index));
+            all
+        });
         match read.and_then(|all| View::of(&self.settings.bond, all, device)) {
             Ok(view) => {
                 let found = paravirtual::find(&view, self.known.as_ref());
@@ -217,6 +227,13 @@ impl Agent<'_> {
     fn perform(&mut self, step: Step) -> Result<(), String> {
         let Some(view) = &self.seen.view else { return Ok(()) };
         let bond = view.bond.index;
+        if let Step::Enslave(index) | Step::Up(index) = step {
+            let link = view.others.iter().find(|l| l.index == index);
+            // The kernel opens it now.
+            if link.is_some_and(|l| !l.up && l.carrier == Carrier::Fresh) {
+                self.opened_with_carrier.insert(index);
+            }
+        }
         let requests = match (step, &view.holder) {
             (Step::Options, Holder::Bond(options)) => match options_wanted(options) {
                 Some(wanted) => request::set_options(bond, options, &wanted),

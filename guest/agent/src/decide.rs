@@ -174,7 +174,7 @@ fn activate(link: &Link, active: Option<&Link>) -> Next {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::links::{Device, Mac};
+    use crate::links::{Carrier, Device, Mac};
     use proptest::prelude::*;
 
     pub const BOND: u32 = 10;
@@ -207,7 +207,8 @@ pub(crate) mod tests {
             permanent_mac: Some(MAC),
             ethernet: true,
             up: true,
-            carrier: true,
+            carrier: Carrier::Settled,
+            opened_with_carrier: false,
             mtu: 1500,
             master: None,
             below: None,
@@ -267,10 +268,16 @@ pub(crate) mod tests {
         assert_eq!((waits.steps.len(), waits.done), (0, false));
         assert_eq!(waits.waiting.as_deref(), Some("eth1 has no carrier"));
         // The bond's watch sees a carrier before the kernel sends by it.
-        (v.others[1].works, v.others[1].carrier) = (Some(true), false);
+        (v.others[1].works, v.others[1].carrier) = (Some(true), Carrier::Fresh);
         assert!(decide(&v, Ok(PV), Some(Path::Vf)).waiting.is_some());
-        v.others[1].carrier = true;
+        v.others[1].carrier = Carrier::Settled;
         assert_eq!(steps(&v, Path::Vf), [Step::Activate(VF)]);
+        // It sends from the start if it was opened with a carrier.
+        (v.others[1].carrier, v.others[1].opened_with_carrier) = (Carrier::Fresh, true);
+        assert_eq!(steps(&v, Path::Vf), [Step::Activate(VF)]);
+        v.others[1].carrier = Carrier::None;
+        assert!(decide(&v, Ok(PV), Some(Path::Vf)).waiting.is_some());
+        v.others[1].carrier = Carrier::Settled;
         v.set_active(Some(VF));
         let there = decide(&v, Ok(PV), Some(Path::Vf));
         assert_eq!((there.path, there.done, there.trouble), (Some(Path::Vf), true, None));

@@ -28,6 +28,16 @@ pub struct Device {
     pub pci: Option<String>,
 }
 
+/// Whether an interface has a carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    None,
+    /// The driver has one, and the kernel has not taken note of it yet, which can take a second.
+    /// Until then the kernel drops what is sent by an interface that was opened without one.
+    Fresh,
+    Settled,
+}
+
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
@@ -39,9 +49,9 @@ pub struct Link {
     pub ethernet: bool,
     /// Administratively up.
     pub up: bool,
-    /// It has a carrier, and the kernel has taken note: only from then on does the kernel
-    /// send by it. In between, which can be a second, all that is sent by it is dropped.
-    pub carrier: bool,
+    pub carrier: Carrier,
+    /// It had its carrier when this program opened it: the kernel sends by it since then.
+    pub opened_with_carrier: bool,
     pub mtu: u32,
     /// The bond, bridge or the like that it is in.
     pub master: Option<u32>,
@@ -60,7 +70,12 @@ pub struct Link {
 impl Link {
     /// Whether packets can be sent by it, as far as the bond knows.
     pub fn ready(&self) -> bool {
-        self.up && self.carrier && self.works.unwrap_or(true)
+        let sends = match self.carrier {
+            Carrier::None => false,
+            Carrier::Fresh => self.opened_with_carrier,
+            Carrier::Settled => true,
+        };
+        self.up && sends && self.works.unwrap_or(true)
     }
 }
 

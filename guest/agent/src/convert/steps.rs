@@ -4,7 +4,7 @@ use super::moved::Named;
 use super::plan::Plan;
 use crate::decide::options_wanted;
 use crate::limits::{CONVERT_CARRIER, CONVERT_PAUSE, CONVERT_ROUTE};
-use crate::links::{ACTIVE_BACKUP, Link};
+use crate::links::{ACTIVE_BACKUP, Carrier, Link};
 use crate::netlink::request::{self, Request};
 use crate::netlink::{NetlinkError, Socket};
 use rustix::io::Errno;
@@ -86,7 +86,7 @@ impl Work<'_> {
 
     fn until_carrier(&mut self, bond: &str) -> Result<(), String> {
         let end = Instant::now() + CONVERT_CARRIER;
-        while !self.find(bond)?.is_some_and(|l| l.carrier) {
+        while !self.find(bond)?.is_some_and(|l| l.carrier == Carrier::Settled) {
             if Instant::now() >= end {
                 return Err(format!("{bond} gets no carrier"));
             }

@@ -1,7 +1,7 @@
 //! Interfaces, as the kernel lists them.
 
 use super::attribute::{as_text, as_u8, as_u32, each};
-use crate::links::{BondOptions, Link, Mac};
+use crate::links::{BondOptions, Carrier, Link, Mac};
 use linux_raw_sys::netlink as n;
 
 /// Bytes of the fixed part.
@@ -40,7 +40,8 @@ pub fn read(body: &[u8]) -> Result<Link, String> {
         permanent_mac: None,
         ethernet: u16::from_ne_bytes([fixed[2], fixed[3]]) == ETHERNET,
         up: flags & UP != 0,
-        carrier: flags & (RUNNING | LOWER_UP) == RUNNING | LOWER_UP,
+        carrier: Carrier::None,
+        opened_with_carrier: false,
         mtu: 0,
         master: None,
         below: None,
@@ -49,7 +50,7 @@ pub fn read(body: &[u8]) -> Result<Link, String> {
         bond: None,
         device: None,
     };
-    let mut info: &[u8] = &[];
+    let (mut info, mut has_carrier): (&[u8], bool) = (&[], false);
     each(&body[FIXED..], |kind, value| match u32::from(kind) {
         k if k == n::IFLA_IFNAME as u32 => link.name = as_text(value),
         k if k == n::IFLA_ADDRESS as u32 => link.mac = mac(value),
@@ -57,9 +58,11 @@ pub fn read(body: &[u8]) -> Result<Link, String> {
         k if k == n::IFLA_MASTER as u32 => link.master = as_u32(value).filter(|i| *i != 0),
         k if k == n::IFLA_LINK as u32 => link.below = as_u32(value).filter(|i| *i != 0),
         k if k == n::IFLA_MTU as u32 => link.mtu = as_u32(value).unwrap_or(0),
+        k if k == n::IFLA_CARRIER as u32 => has_carrier = as_u8(value) == Some(1),
         k if k == n::IFLA_LINKINFO as u32 => info = value,
         _ => {}
     })?;
+    link.carrier = carrier(flags, has_carrier);
     let info = read_info(info)?;
     if info.kind.as_deref() == Some("bond") {
         link.bond = Some(read_bond(info.data)?);
@@ -72,6 +75,15 @@ pub fn read(body: &[u8]) -> Result<Link, String> {
         return Err("an interface has no name or no number".into());
     }
     Ok(link)
+}
+
+/// One that is down may have a carrier, too: only the attribute says so.
+fn carrier(flags: u32, has_one: bool) -> Carrier {
+    match flags & (RUNNING | LOWER_UP) == RUNNING | LOWER_UP {
+        true => Carrier::Settled,
+        false if has_one => Carrier::Fresh,
+        false => Carrier::None,
+    }
 }
 
 fn mac(value: &[u8]) -> Option<Mac> {
@@ -156,7 +168,7 @@ mod tests {
         ]
         .concat();
         let link = read(&bytes).unwrap();
-        assert_eq!((link.index, link.name.as_str(), link.carrier), (5, "bond0", true));
+        assert_eq!((link.index, link.name.as_str(), link.carrier), (5, "bond0", Carrier::Settled));
         assert_eq!(link.mac, Some(Mac([2, 0, 0, 0, 0, 1])));
         let bond = link.bond.unwrap();
         assert_eq!((bond.mode, bond.active, bond.miimon_ms), (1, Some(3), 100));
@@ -186,13 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn a_carrier_counts_once_the_kernel_has_taken_note() {
-        let of = |flags| {
-            let bytes = [fixed(5, flags), text(n::IFLA_IFNAME as u16, "eth0")].concat();
-            read(&bytes).unwrap().carrier
+    fn a_carrier_is_settled_once_the_kernel_has_taken_note() {
+        let of = |flags, has_one| {
+            let name = text(n::IFLA_IFNAME as u16, "eth0");
+            let carrier = attribute(n::IFLA_CARRIER as u16, &[has_one]);
+            read(&[fixed(5, flags), name, carrier].concat()).unwrap().carrier
         };
-        assert!(of(UP | RUNNING | LOWER_UP));
-        assert!(!of(UP | LOWER_UP) && !of(UP | RUNNING) && !of(UP));
+        assert_eq!(of(UP | RUNNING | LOWER_UP, 1), Carrier::Settled);
+        for flags in [0, UP, UP | LOWER_UP, UP | RUNNING] {
+            assert_eq!((of(flags, 1), of(flags, 0)), (Carrier::Fresh, Carrier::None), "{flags:#x}");
+        }
     }
 
     #[test]
