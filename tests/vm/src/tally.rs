@@ -70,12 +70,12 @@ impl std::fmt::Display for Tally {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Tally { hand_overs, void, sent, lost, gap, control, steps: _ } = self;
         let (gap, control) = (gap.as_millis(), control.as_millis());
-        writeln!(
-            f,
-            "| hand-overs | void | packets | lost | longest gap | control's longest gap |"
-        )?;
-        writeln!(f, "|---|---|---|---|---|---|")?;
-        writeln!(f, "| {hand_overs} | {void} | {sent} | {lost} | {gap} ms | {control} ms |")?;
+        if *hand_overs > 0 {
+            let head =
+                "| hand-overs | void | packets | lost | longest gap | control's longest gap |";
+            writeln!(f, "{head}\n|---|---|---|---|---|---|")?;
+            writeln!(f, "| {hand_overs} | {void} | {sent} | {lost} | {gap} ms | {control} ms |")?;
+        }
         write!(f, "{}", self.steps())
     }
 }

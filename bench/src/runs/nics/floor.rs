@@ -15,15 +15,15 @@ use vfun_nics::declared::{Hypervisor, Vm};
 const TAP: &str = "floor";
 /// No address of a VM: the agent lets the NIC be.
 const MAC: &str = "02:00:00:09:0f:01";
-/// What runs in the guest. It sets a NIC of that address up, waits until the kernel says that
-/// it runs, and sends a packet. It looks rarely until it was used once: it is not to slow down
+/// What runs in the guest. It sets a NIC of that address up, waits until it has a carrier, and
+/// sends a packet. It looks rarely until it was used once: it is not to slow down
 /// what is measured before.
 pub const IN_GUEST: &str = "\
     nic=/sys/class/net/eth1; \
     comes() { until grep -qs 02:00:00:09:0f:01 $nic/address; do $1; done; }; \
     used() { ipv6=/proc/sys/net/ipv6/conf/eth1/disable_ipv6; [ ! -e $ipv6 ] || echo 1 >$ipv6; \
-    ip link set eth1 up; until grep -q up $nic/operstate; do usleep 2000; done; \
-    ip addr add 169.254.9.2/30 dev eth1; arping -c 1 -w 1 -I eth1 169.254.9.1; \
+    ip link set eth1 up; until grep -qs 1 $nic/carrier; do usleep 2000; done; \
+    ip addr add 169.254.9.2/30 dev eth1; arping -c 1 -w 1 -I eth1 169.254.9.1 & \
     while [ -e $nic ]; do usleep 50000; done; }; \
     comes 'sleep 1'; used; while true; do comes 'usleep 2000'; used; done";
 /// Between an unplug and the next plug: the guest is to wait again.
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What each took, ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Floor {
+pub struct PlugFloor {
     /// From the order to plug until a packet of the guest comes by the NIC.
     pub plugs: Vec<u64>,
     /// From the order to unplug until QEMU says that it is gone.
@@ -46,12 +46,12 @@ pub struct Floor {
 ///
 /// # Errors
 /// [`BenchError::Inside`]: QEMU refuses, or the guest does not take or leave the NIC in time.
-pub fn measure(vm: &Vm, times: u32) -> Result<Floor> {
+pub fn measure(vm: &Vm, times: u32) -> Result<PlugFloor> {
     let mut nic = Nic::make(vm)?;
     // The first one tells the guest to look more often.
     nic.plug()?;
     nic.unplug()?;
-    let mut floor = Floor::default();
+    let mut floor = PlugFloor::default();
     for _ in 0..times {
         floor.plugs.push(nic.plug()?);
         floor.unplugs.push(nic.unplug()?);

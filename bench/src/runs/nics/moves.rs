@@ -5,7 +5,7 @@
 
 use super::super::Where;
 use super::NicsPlan;
-use super::floor::{self, Floor};
+use super::floor::{self, PlugFloor};
 use crate::error::Doing;
 use crate::lab::Manager;
 use crate::report::{NicsExperiment, NicsReport, NicsRow, Origin};
@@ -137,7 +137,7 @@ impl TwoGuests {
     }
 
     /// What plugging takes in a guest that no longer competes.
-    fn floor(&mut self, times: u32) -> Result<Floor> {
+    fn floor(&mut self, times: u32) -> Result<PlugFloor> {
         let name = VmName::new(VMS[0], VMS[0]);
         tell(&self.manager, &Ask::SetRule { name: name.clone(), rule: Rule::Banned })?;
         let free = |view: &View| view.vms.iter().any(|vm| vm.vm == name && vm.vf.is_none());
@@ -239,7 +239,7 @@ fn in_own_network(program: &Path, short: bool) -> Result<Vec<NicsRow>> {
     }
 }
 
-fn measure(at: &Where, vfun: &Path, moves: u32) -> Result<(Vec<MoveTimes>, Floor)> {
+fn measure(at: &Where, vfun: &Path, moves: u32) -> Result<(Vec<MoveTimes>, PlugFloor)> {
     let mut guests = TwoGuests::start(at, vfun)?;
     guests.until("an agent in each guest", |view| {
         view.vms.len() == VMS.len() && view.vms.iter().all(|vm| vm.has_agent)
@@ -252,7 +252,7 @@ fn measure(at: &Where, vfun: &Path, moves: u32) -> Result<(Vec<MoveTimes>, Floor
 }
 
 /// A row for each step, for the sums that were published, and for what they cannot fall below.
-fn rows(all: &[MoveTimes], floor: Floor) -> Vec<NicsRow> {
+fn rows(all: &[MoveTimes], floor: PlugFloor) -> Vec<NicsRow> {
     let sum = |of: [Option<u64>; 3]| of.iter().flatten().sum::<u64>();
     type Of = fn(&MoveTimes) -> [Option<u64>; 3];
     let steps: [(&str, Of); 7] = [
@@ -289,7 +289,7 @@ mod tests {
             joining_ms: Some(955),
             ..MoveTimes::default()
         };
-        let floor = Floor { plugs: vec![900_000_000], unplugs: vec![50_000_000] };
+        let floor = PlugFloor { plugs: vec![900_000_000], unplugs: vec![50_000_000] };
         let rows = rows(&[times, times], floor);
         let of = |word: &str| rows.iter().find(|r| r.case.starts_with(word)).unwrap().p50_ns;
         assert_eq!((of("hot-plug"), of("hot-unplug")), (Some(1e9), Some(60e6)));
