@@ -74,7 +74,7 @@ module=$2
 begin=$(($(date +%s) + ${BOOT:-60}))
 for n in 1 2 3; do
     at=$((begin + (n - 1) * turn))
-    "$bin/vfun" guest --client "vm$n" --module "$module" --bridge br0 --address "10.9.0.1$n/24" --pool cards -- "
+    "$bin/vfun" guest --client "vm$n" --module "$module" --bridge br0 --address "10.9.0.1$n/24" --probe 10.9.0.1 --pool cards -- "
         while [ \$(date +%s) -lt $at ]; do sleep 0.1; done
         ping -q -A -w $turn 10.9.0.1
         while [ \$(date +%s) -lt $((begin + 3 * turn + 2)) ]; do sleep 0.5; done" \

@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use vfun_cli::cmd::guest::Args;
 use vfun_cli::cmd::nics::Nic;
 use vfun_cli::fail::{self, Exit, Failure, Result};
 use vfun_cli::programs;
@@ -23,27 +25,22 @@ pub struct Bonded {
 }
 
 impl Bonded {
-    /// Gives a guest a card in a bridge. `client` names the guest, so that it always has
+    /// Gives a guest a card in a bridge. The client names the guest, so that it always has
     /// the same MAC address. The bridge was [checked](check).
-    pub fn give(
-        config: &mut GuestConfig,
-        client: &str,
-        bridge: &str,
-        address: Option<&str>,
-    ) -> Result<Self> {
+    pub fn give(config: &mut GuestConfig, args: &Args, bridge: &str) -> Result<Self> {
         let agent = programs::find("vfun-agent").ok_or_else(|| {
             Failure::new(Exit::Failed, "the program vfun-agent is not there to be taken along")
                 .advise("build or install it beside vfun-guest; guests with --bridge need it")
         })?;
         let dir = tempfile::tempdir().map_err(|e| fail::file(&std::env::temp_dir(), "used", &e))?;
-        let (tap, mac) = names(client);
+        let (tap, mac) = names(&args.client);
         let qmp = dir.path().join("qmp");
         // A bridge without a fixed address takes the lowest of its ports': not this one's,
         // which comes and goes.
         let high = mac.replacen("52:54:00", "fe:ff:fe", 1);
         let up = format!("exec ip link set \"$1\" address {high} master {bridge} up\n");
         let up = script(dir.path(), "up", &up)?;
-        let start = script(dir.path(), "start", &bond(address))?;
+        let start = script(dir.path(), "start", &bond(args.address.as_deref(), args.probe))?;
         config.files.push((agent, "/usr/bin/vfun-agent".into()));
         config.files.push((start, "/etc/vfun-start".into()));
         config.modules.extend(["virtio_net", "bonding"].map(String::from));
@@ -100,7 +97,7 @@ fn script(dir: &Path, name: &str, text: &str) -> Result<PathBuf> {
 }
 
 /// What a guest's own network configuration would do at its start.
-fn bond(address: Option<&str>) -> String {
+fn bond(address: Option<&str>, probe: Option<IpAddr>) -> String {
     let bonding = format!("/sys/class/net/{BOND}/bonding");
     let mut text = format!(
         "echo active-backup >{bonding}/mode\n\
@@ -109,7 +106,13 @@ fn bond(address: Option<&str>) -> String {
     if let Some(address) = address {
         text += &format!("ip addr add {address} dev {BOND}\n");
     }
-    text + &format!("vfun-agent run --bond {BOND} </dev/null >/tmp/vfun-agent.log 2>&1 &\n")
+    let mut agent = format!("vfun-agent run --bond {BOND}");
+    if let Some(probe) = probe {
+        // Lets root ask without a raw socket; it holds for IPv6, too.
+        text += "echo 0 0 >/proc/sys/net/ipv4/ping_group_range\n";
+        agent += &format!(" --probe {probe}");
+    }
+    text + &format!("{agent} </dev/null >/tmp/vfun-agent.log 2>&1 &\n")
 }
 
 fn arguments(tap: &str, mac: &str, qmp: &Path, up: &Path) -> Vec<String> {
@@ -154,7 +157,14 @@ mod tests {
 
     #[test]
     fn the_bond_has_its_address_only_if_one_was_named() {
-        assert!(bond(Some("10.9.0.2/24")).contains("ip addr add 10.9.0.2/24 dev bond0"));
-        assert!(!bond(None).contains("ip addr"));
+        assert!(bond(Some("10.9.0.2/24"), None).contains("ip addr add 10.9.0.2/24 dev bond0"));
+        assert!(!bond(None, None).contains("ip addr"));
+    }
+
+    #[test]
+    fn the_agent_asks_an_address_only_if_one_was_named() {
+        let asks = bond(None, Some("10.9.0.1".parse().unwrap()));
+        assert!(asks.contains("ping_group_range\nvfun-agent run --bond bond0 --probe 10.9.0.1 <"));
+        assert!(!bond(None, None).contains("ping_group_range"));
     }
 }

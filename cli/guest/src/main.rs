@@ -48,9 +48,7 @@ fn run(root: &Path, output: Output, args: &Args) -> Result<ExitCode> {
     let row = declared(&Admin::at(root), args)?;
     let mut config = config(args, &row)?;
     let bonded = match &args.bridge {
-        Some(bridge) => {
-            Some(Bonded::give(&mut config, &args.client, bridge, args.address.as_deref())?)
-        }
+        Some(bridge) => Some(Bonded::give(&mut config, args, bridge)?),
         None => None,
     };
     let _competing = match (&args.pool, &bonded) {

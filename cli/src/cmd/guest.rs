@@ -64,6 +64,9 @@ pub struct Args {
     /// The address of bond0, with the length of its network: 10.9.0.2/24.
     #[arg(long, value_name = "ADDRESS/LENGTH", requires = "bridge", value_parser = address)]
     pub address: Option<String>,
+    /// Let its agent measure how long packets to this address and back take by each path.
+    #[arg(long, value_name = "ADDRESS", requires = "bridge")]
+    pub probe: Option<IpAddr>,
     /// Let the guest compete for the VFs of this pool, as long as it runs (`vfun nics`).
     #[arg(long, value_name = "POOL", requires = "bridge")]
     pub pool: Option<String>,
