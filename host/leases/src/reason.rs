@@ -46,6 +46,12 @@ pub enum Reason {
         /// The least score with a VF.
         least: f64,
     },
+    /// No VF can be won at this decision: each is pinned, reserved, or held for less than the
+    /// minimum time.
+    AllKept {
+        /// Its score.
+        score: f64,
+    },
     /// A better one is there, but not by enough to make a switch worth it.
     Hysteresis {
         /// Its score.
@@ -110,6 +116,10 @@ impl fmt::Display for Reason {
             Reason::TooLittle { score, least } => write!(
                 f,
                 "its score {score:.4} is above a holder's {least:.4}, by too little for a switch"
+            ),
+            Reason::AllKept { score } => write!(
+                f,
+                "its score is {score:.4}, and no VF can be won now: each is pinned, reserved, or in its minimum time"
             ),
             Reason::Hysteresis { score, challenger } => write!(
                 f,

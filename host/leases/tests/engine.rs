@@ -44,6 +44,23 @@ fn activity_gives_the_top_group_the_vfs_within_two_intervals() {
 }
 
 #[test]
+fn who_gets_no_vf_because_all_are_kept_is_told_so() {
+    let settings = Settings { min_hold_ms: 1000, ..settings(Policy::Activity) };
+    let mut e = Engine::new(0, 1, settings).unwrap();
+    for id in 0..2 {
+        e.add(0, id, id as u32, 5, 1000.0).unwrap();
+    }
+    e.sample(0, calls(10));
+    e.decide(100);
+    assert_eq!(e.holder(0), Some(0));
+    (0..2).for_each(|id| e.sample(id, calls(10 + 1000 * id)));
+    e.decide(200);
+    let why = e.standing(1).unwrap().reason;
+    assert!(matches!(why, Reason::AllKept { .. }), "{why}");
+    assert!(why.to_string().contains("minimum time"), "{why}");
+}
+
+#[test]
 fn rates_equal_within_five_percent_do_not_flap() {
     let mut e = groups(Policy::Activity, 10);
     let mut moves = 0;

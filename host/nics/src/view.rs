@@ -255,6 +255,10 @@ impl Nics {
             Reason::Below { .. } | Reason::TooLittle { .. } | Reason::Unconfirmed { .. } => {
                 Some("more packets a second than a holder, a reserve, a pin, or one more VF".into())
             }
+            Reason::AllKept { .. } => Some(
+                "wait until a holder's minimum time is over; a reserve, a pin, or one more VF"
+                    .into(),
+            ),
             Reason::Waits { .. } | Reason::NotDrawn | Reason::Lost => {
                 Some("wait for its turn; a reserve, a pin, or one more VF".into())
             }

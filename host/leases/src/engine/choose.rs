@@ -213,9 +213,6 @@ impl Engine {
                 }
             }
         }
-        if least == f64::INFINITY {
-            least = 0.0;
-        }
         for (i, c) in all.iter().enumerate() {
             let Some(e) = self.entry_mut(c.place) else { continue };
             let still = s.min_hold_ms.saturating_sub(now.saturating_sub(e.since_ms));
@@ -227,6 +224,7 @@ impl Engine {
                 (Outcome::Left, _) if e.ahead > 0 && e.ahead < s.confirm => {
                     Reason::Unconfirmed { score: e.score }
                 }
+                (Outcome::Left, _) if least == f64::INFINITY => Reason::AllKept { score: e.score },
                 (Outcome::Left, _) if e.score > least => {
                     Reason::TooLittle { score: e.score, least }
                 }
