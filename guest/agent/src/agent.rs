@@ -2,7 +2,9 @@
 
 use crate::counters::Counters;
 use crate::decide::{Decision, Step, decide, options_wanted};
-use crate::limits::{CARRIER_PATIENCE, LOOK_EVERY, LOOK_PAUSE, LOOK_WHILE_WAITING};
+use crate::limits::{
+    CARRIER_PATIENCE, LOOK_EVERY, LOOK_PAUSE, LOOK_PAUSE_MOVING, LOOK_WHILE_WAITING,
+};
 use crate::links::{ACTIVE_BACKUP, Carrier, Holder, Link, View};
 use crate::log::Causes;
 use crate::mailbox::{Mailbox, silence};
@@ -310,6 +312,14 @@ impl Agent<'_> {
         Duration::from_millis(ms.max(REPORT_MS_MIN).into())
     }
 
+    /// Whether packets do not take the path yet that the host wants, and nothing is known to be
+    /// wrong.
+    fn is_moving(&self) -> bool {
+        let want = self.order.as_ref().map(|o| o.path);
+        let path = self.seen.decision.as_ref().and_then(|d| d.path);
+        want.is_some() && want != path && self.seen.trouble.is_none()
+    }
+
     /// Whether something else is so than was reported last, but for what always changes.
     fn has_news(&self, report: &Report) -> bool {
         let (packets, latency_us) = (report.packets, report.latency_us);
@@ -321,7 +331,10 @@ impl Agent<'_> {
     fn tell(&mut self) {
         let (now, report) = (Instant::now(), self.report());
         let least = Duration::from_millis(REPORT_MS_MIN.into());
-        let pause = if self.has_news(&report) { least } else { self.every() };
+        // Reports have a pause between them: what is new in the middle of a move would delay the
+        // word that the move is done.
+        let news = self.has_news(&report) && !self.is_moving();
+        let pause = if news { least } else { self.every() };
         self.report_at = self.reported.as_ref().map_or(now, |(last, _)| *last + pause);
         if now >= self.report_at {
             self.report_at = now + self.every();
@@ -364,7 +377,8 @@ impl Agent<'_> {
         }
         if !fds[0].revents().is_empty() {
             events.drain();
-            let soon = (self.looked_at + LOOK_PAUSE).max(Instant::now());
+            let pause = if self.is_moving() { LOOK_PAUSE_MOVING } else { LOOK_PAUSE };
+            let soon = (self.looked_at + pause).max(Instant::now());
             self.look_at = self.look_at.min(soon);
         }
         silence(self.mailbox.agent_bell());

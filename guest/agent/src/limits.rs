@@ -25,6 +25,9 @@ pub const LOOK_WHILE_WAITING: Duration = Duration::from_millis(500);
 /// Least time between two looks because of the kernel's messages. A machine with
 /// containers makes many interfaces, and each is a message.
 pub const LOOK_PAUSE: Duration = Duration::from_millis(50);
+/// The same while packets do not take the path that the host wants: the host waits for it, and
+/// it is soon over, or there is trouble.
+pub const LOOK_PAUSE_MOVING: Duration = Duration::from_millis(10);
 /// A VF whose carrier takes longer is reported as trouble. Emulated ones take 1.5 s.
 pub const CARRIER_PATIENCE: Duration = Duration::from_secs(5);
 
