@@ -4,6 +4,7 @@ use crate::cli::json;
 use crate::flow::Flow;
 use crate::nics::{BRIDGE_MAC, Vm, bridge_address, until_holds};
 use crate::pinger::Count;
+use crate::runs::Runs;
 use crate::tally::Tally;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ const ROUNDS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// What all VMs lost since a moment.
-fn counts(vms: &[Vm], begin: Instant) -> Vec<Count> {
+fn counts(vms: &[Vm<impl Runs>], begin: Instant) -> Vec<Count> {
     let end = Instant::now();
     vms.iter().map(|vm| vm.flow.count(&vm.guest, begin, end)).collect()
 }
@@ -30,7 +31,7 @@ fn last_move(stand: &Stand) -> Value {
 }
 
 /// Takes the VF from one VM and gives it to the other; what all lost meanwhile.
-pub fn hand_over(stand: &Stand, vms: &[Vm], from: usize, to: usize) -> Vec<Count> {
+pub fn hand_over(stand: &Stand, vms: &[Vm<impl Runs>], from: usize, to: usize) -> Vec<Count> {
     let begin = Instant::now();
     vms[from].pins(stand, "free");
     vms[to].pins(stand, "pin");
@@ -39,7 +40,7 @@ pub fn hand_over(stand: &Stand, vms: &[Vm], from: usize, to: usize) -> Vec<Count
 
 /// The same, where packets are delayed that go to the VF: they are still on their way when the
 /// VM has left it.
-fn hand_over_delayed(stand: &Stand, vms: &[Vm], from: usize, to: usize) -> Vec<Count> {
+fn hand_over_delayed(stand: &Stand, vms: &[Vm<impl Runs>], from: usize, to: usize) -> Vec<Count> {
     let begin = Instant::now();
     vms[from].delays_packets_to_its_vf();
     vms[from].pins(stand, "free");
@@ -54,7 +55,13 @@ fn hand_over_delayed(stand: &Stand, vms: &[Vm], from: usize, to: usize) -> Vec<C
 }
 
 /// The end of a hand-over: one VM uses the VF, and the bridge knows of both.
-fn arrives(stand: &Stand, vms: &[Vm], from: usize, to: usize, begin: Instant) -> Vec<Count> {
+fn arrives(
+    stand: &Stand,
+    vms: &[Vm<impl Runs>],
+    from: usize,
+    to: usize,
+    begin: Instant,
+) -> Vec<Count> {
     until_holds(stand, &vms[to]);
     for (n, vf) in [(to, true), (from, false)] {
         if matches!(vms[n].flow, Flow::ToVm(_)) {
@@ -70,7 +77,7 @@ fn arrives(stand: &Stand, vms: &[Vm], from: usize, to: usize, begin: Instant) ->
     counts
 }
 
-fn control(vms: &[Vm]) -> Vec<Count> {
+fn control(vms: &[Vm<impl Runs>]) -> Vec<Count> {
     let begin = Instant::now();
     std::thread::sleep(CONTROL);
     let counts = counts(vms, begin);
@@ -90,7 +97,7 @@ pub fn show(what: &str, counts: &[Count]) {
 
 /// Moves the VF once around until that loses nothing. In the last move packets to the VF may
 /// be delayed.
-pub fn no_packet_is_lost(stand: &Stand, vms: &[Vm], delayed: bool, tally: &mut Tally) {
+pub fn no_packet_is_lost(stand: &Stand, vms: &[Vm<impl Runs>], delayed: bool, tally: &mut Tally) {
     let mut all = vec![];
     for _ in 0..ROUNDS {
         let before = control(vms);

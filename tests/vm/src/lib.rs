@@ -13,11 +13,13 @@ pub mod nested;
 pub mod netns;
 pub mod netprograms;
 pub mod nics;
+pub mod nics_domains;
 pub mod oneway;
 pub mod openvswitch;
 pub mod orders;
 pub mod pinger;
 pub mod roundtrip;
+pub mod runs;
 pub mod tally;
 pub mod users;
 

@@ -4,6 +4,7 @@ use crate::cli::{json, vfun};
 use crate::flow::{Flow, HOST, Way};
 use crate::module::{doorbell_client, load, module_config, ok};
 use crate::netns::ip;
+use crate::runs::Runs;
 use crate::{LONG, boot};
 use serde_json::{Value, json as object};
 use std::path::PathBuf;
@@ -29,11 +30,14 @@ pub fn model() -> String {
     std::env::var("VFUN_NICS_MODEL").unwrap_or_else(|_| "virtio-net-pci".into())
 }
 
-pub struct Vm {
-    pub guest: Guest,
+/// A VM; `G` runs its QEMU.
+pub struct Vm<G = Guest> {
+    pub guest: G,
     pub name: String,
     pub flow: Flow,
     net: Net,
+    /// How `vfun-nics` plugs, as options of `vfun nics add`.
+    plugs: Vec<String>,
 }
 
 /// What the VMs' NICs are ports of.
@@ -56,7 +60,12 @@ impl Net {
     }
 }
 
-fn guest_config(stand: &Stand, n: u8, net: Net, doorbells: Vec<Doorbell>) -> GuestConfig {
+pub(crate) fn guest_config(
+    stand: &Stand,
+    n: u8,
+    net: Net,
+    doorbells: Vec<Doorbell>,
+) -> GuestConfig {
     let name = format!("vm{n}");
     let mut c = module_config(&format!("nics-{name}"), doorbells);
     c.cpus = 1;
@@ -91,7 +100,8 @@ fn guest_config(stand: &Stand, n: u8, net: Net, doorbells: Vec<Doorbell>) -> Gue
     c
 }
 
-fn mac(n: u8) -> String {
+/// The address of a VM's bond.
+pub(crate) fn mac(n: u8) -> String {
     format!("52:54:00:09:00:{n:02x}")
 }
 
@@ -143,19 +153,12 @@ impl Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
         let mut config = guest_config(stand, n, net, vec![doorbell]);
         config.files.extend(files);
-        Vm::begin(boot(&config), n, net, way, every)
+        Vm::begin(boot(&config), n, net, way, every, by_qmp(stand, n))
     }
 
     /// All VMs, one for each way, booted at once.
     pub fn start_all(stand: &Stand, net: Net, ways: &[Way], every: Duration) -> Vec<Vm> {
-        std::thread::scope(|s| {
-            let start = |(n, way): (u8, &Way)| {
-                let way = *way;
-                s.spawn(move || Vm::start(stand, n, net, way, every))
-            };
-            let starts: Vec<_> = (0..).zip(ways).map(start).collect();
-            starts.into_iter().map(|t| t.join().unwrap()).collect()
-        })
+        all_at_once(ways, |n, way| Vm::start(stand, n, net, way, every))
     }
 
     /// A VM of the kernel's bridge with a window that can be unplugged: a VM with a window is
@@ -165,22 +168,32 @@ impl Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
         guest.plug_doorbell(1, WINDOW, &doorbell).unwrap();
         ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
-        Vm::begin(guest, n, Net::Bridge, way, every)
+        Vm::begin(guest, n, Net::Bridge, way, every, by_qmp(stand, n))
     }
 
-    fn begin(guest: Guest, n: u8, net: Net, way: Way, every: Duration) -> Vm {
+    /// Its address in the test's network.
+    pub fn address(n: u8) -> String {
+        format!("10.9.0.1{n}")
+    }
+}
+
+impl<G: Runs> Vm<G> {
+    /// Gives a guest that runs its bond, its agent, and packets that go one way or both.
+    pub(crate) fn begin(
+        guest: G,
+        n: u8,
+        net: Net,
+        way: Way,
+        every: Duration,
+        plugs: Vec<String>,
+    ) -> Self {
         load(&guest);
         // Packets that were delayed come all at once.
         ok(&guest, "echo 4194304 > /proc/sys/net/core/rmem_default");
         ok(&guest, &format!("{BOND} && ip addr add 10.9.0.1{n}/24 dev bond0"));
         let flow = Flow::start(way, &guest, n, &mac(n), every);
         start_agent(&guest, &flow);
-        Vm { guest, name: format!("vm{n}"), flow, net }
-    }
-
-    /// Its address in the test's network.
-    pub fn address(n: u8) -> String {
-        format!("10.9.0.1{n}")
+        Vm { guest, name: format!("vm{n}"), flow, net, plugs }
     }
 
     /// Declares it, in the pool `cards`.
@@ -190,10 +203,11 @@ impl Vm {
 
     /// The same with more options.
     pub fn declare_with(&self, stand: &Stand, n: u8, options: &[&str]) {
-        let (qmp, bridge) = (socket(stand, &self.name), self.net.bridge());
+        let bridge = self.net.bridge();
         let words = ["nics", "add", &self.name, "--pool", "cards", "--bridge", bridge, "--tap"];
-        let more = [&format!("pv{n}"), "--mac", &mac(n), "--bus", "hp0", "--qmp"];
-        json(stand, &[&words[..], &more[..], &[qmp.to_str().unwrap()], options].concat());
+        let more = [&format!("pv{n}"), "--mac", &mac(n)];
+        let plugs: Vec<&str> = self.plugs.iter().map(String::as_str).collect();
+        json(stand, &[&words[..], &more[..], &plugs, options].concat());
     }
 
     pub fn row(&self, stand: &Stand) -> Value {
@@ -222,7 +236,7 @@ impl Vm {
         let devices = qmp("qom-list", object!({ "path": "/machine/peripheral" }));
         let mut names =
             devices.as_array().expect("devices").iter().filter_map(|d| d["name"].as_str());
-        let vf = names.find(|name| name.starts_with("vfun-vf-")).expect("it has a VF");
+        let vf = names.find(|name| name.contains("vfun-vf-")).expect("it has a VF");
         let path = format!("/machine/peripheral/{vf}");
         let netdev = qmp("qom-get", object!({ "path": path, "property": "netdev" }));
         qmp(
@@ -269,18 +283,34 @@ impl Vm {
     }
 }
 
+/// Starts VMs, one for each way, at once.
+pub(crate) fn all_at_once<T: Send>(ways: &[Way], start: impl Fn(u8, Way) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|s| {
+        let start = &start;
+        let starts: Vec<_> =
+            (0..).zip(ways).map(|(n, way)| s.spawn(move || start(n, *way))).collect();
+        starts.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+/// The options for a VM that `vfun-nics` plugs by QEMU's own socket.
+fn by_qmp(stand: &Stand, n: u8) -> Vec<String> {
+    let qmp = socket(stand, &format!("vm{n}"));
+    ["--bus", "hp0", "--qmp", qmp.to_str().expect("UTF-8")].map(String::from).into()
+}
+
 /// Waits until it has the VF and uses it.
-pub fn until_holds(stand: &Stand, vm: &Vm) {
+pub fn until_holds(stand: &Stand, vm: &Vm<impl Runs>) {
     until(stand, vm, "gets no VF", |vm| vm.holds(stand));
 }
 
 /// Waits until it has no VF, and uses its paravirtual NIC.
-pub fn until_free(stand: &Stand, vm: &Vm) {
-    let free = |vm: &Vm| vm.row(stand)["vf"].is_null() && vm.active().contains("eth0");
+pub fn until_free<G: Runs>(stand: &Stand, vm: &Vm<G>) {
+    let free = |vm: &Vm<G>| vm.row(stand)["vf"].is_null() && vm.active().contains("eth0");
     until(stand, vm, "keeps its VF", free);
 }
 
-fn until(stand: &Stand, vm: &Vm, otherwise: &str, so: impl Fn(&Vm) -> bool) {
+fn until<G: Runs>(stand: &Stand, vm: &Vm<G>, otherwise: &str, so: impl Fn(&Vm<G>) -> bool) {
     let all = |s: &Stand| {
         let agent = vm.guest.run("tail -n 20 /tmp/agent", LONG).map(|o| o.text());
         format!("{}\n{agent:?}\n{}", json(s, &["nics", "list"]), s.log())
@@ -316,7 +346,7 @@ fn bridge_port(mac: &str) -> Option<u16> {
 
 /// The agent measures latencies where the VM's packets are answered; from a VM that is to
 /// say nothing a question would teach the bridge where it is.
-fn start_agent(guest: &Guest, flow: &Flow) {
+fn start_agent(guest: &impl Runs, flow: &Flow) {
     ok(guest, "echo 0 0 > /proc/sys/net/ipv4/ping_group_range");
     let probe = match flow {
         Flow::Answered(_) => format!("--probe {HOST}"),

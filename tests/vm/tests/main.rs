@@ -13,6 +13,7 @@ mod module_host;
 mod module_ranges;
 mod nested;
 mod nics;
+mod nics_libvirt;
 mod nics_migrate;
 mod nics_openvswitch;
 mod nics_programs;
