@@ -40,7 +40,7 @@ pub fn hand_over(stand: &Stand, vms: &[Vm<impl Runs>], from: usize, to: usize) -
 
 /// The same, where packets are delayed that go to the VF: they are still on their way when the
 /// VM has left it.
-fn hand_over_delayed(stand: &Stand, vms: &[Vm<impl Runs>], from: usize, to: usize) -> Vec<Count> {
+fn hand_over_delayed(stand: &Stand, vms: &[Vm], from: usize, to: usize) -> Vec<Count> {
     let begin = Instant::now();
     vms[from].delays_packets_to_its_vf();
     vms[from].pins(stand, "free");
@@ -95,27 +95,45 @@ pub fn show(what: &str, counts: &[Count]) {
     eprintln!("{what}: {}", texts.join("; "));
 }
 
-/// Moves the VF once around until that loses nothing. In the last move packets to the VF may
-/// be delayed.
-pub fn no_packet_is_lost(stand: &Stand, vms: &[Vm<impl Runs>], delayed: bool, tally: &mut Tally) {
-    let mut all = vec![];
+/// A control, and what each hand-over after it lost.
+type Round = (Vec<Count>, Vec<Vec<Count>>);
+
+/// Moves the VF once around until that loses nothing.
+pub fn no_packet_is_lost(stand: &Stand, vms: &[Vm<impl Runs>], tally: &mut Tally) {
+    let rounds = until_nothing_is_lost(vms, |from, to| {
+        let counts = hand_over(stand, vms, from, to);
+        tally.took(&last_move(stand));
+        counts
+    });
+    rounds.iter().for_each(|(before, moves)| tally.add(before, moves));
+}
+
+/// The same, where packets to the VF are delayed in the last move.
+pub fn no_delayed_packet_is_lost(stand: &Stand, vms: &[Vm], tally: &mut Tally) {
+    until_nothing_is_lost(vms, |from, to| {
+        if to == 0 {
+            return hand_over_delayed(stand, vms, from, to);
+        }
+        let counts = hand_over(stand, vms, from, to);
+        tally.took(&last_move(stand));
+        counts
+    });
+}
+
+/// Hands over from each VM to the next one, until a round loses nothing; all rounds.
+fn until_nothing_is_lost(
+    vms: &[Vm<impl Runs>],
+    mut hand_over: impl FnMut(usize, usize) -> Vec<Count>,
+) -> Vec<Round> {
+    let (mut rounds, mut all) = (vec![], vec![]);
     for _ in 0..ROUNDS {
         let before = control(vms);
-        let mut moves = vec![];
-        for from in 0..vms.len() {
-            let to = (from + 1) % vms.len();
-            if delayed && to == 0 {
-                moves.push(hand_over_delayed(stand, vms, from, to));
-            } else {
-                moves.push(hand_over(stand, vms, from, to));
-                tally.took(&last_move(stand));
-            }
-        }
-        if !delayed {
-            tally.add(&before, &moves);
-        }
-        match (lost(&before), moves.iter().map(|m| lost(m)).sum()) {
-            (_, 0) => return,
+        let moves: Vec<_> =
+            (0..vms.len()).map(|from| hand_over(from, (from + 1) % vms.len())).collect();
+        let sums = (lost(&before), moves.iter().map(|m| lost(m)).sum());
+        rounds.push((before, moves));
+        match sums {
+            (_, 0) => return rounds,
             (0, n) => all.push(n),
             // Void: the machine lost packets by itself.
             _ => {}
@@ -123,4 +141,5 @@ pub fn no_packet_is_lost(stand: &Stand, vms: &[Vm<impl Runs>], delayed: bool, ta
     }
     assert!(all.is_empty(), "each announced hand-over lost packets, the controls none: {all:?}");
     eprintln!("\n*** LOSS IS NOT JUDGED: the machine lost packets in each control ***\n");
+    rounds
 }

@@ -2,7 +2,6 @@
 //! in one folder, and it and its QEMUs are in a PID namespace that ends with it.
 
 use crate::runs::Runs;
-use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -107,12 +106,6 @@ fn down(dir: &Path) -> PathBuf {
     dir.join("down")
 }
 
-fn virsh(uri: &str, words: &[&str]) -> (bool, String) {
-    let out = Command::new("virsh").args(["-q", "-c", uri]).args(words).output().unwrap();
-    let said = [out.stdout, out.stderr].concat();
-    (out.status.success(), String::from_utf8_lossy(&said).into_owned())
-}
-
 impl Libvirtd {
     /// Starts it and waits until it answers.
     pub fn start() -> Self {
@@ -184,7 +177,10 @@ impl Libvirtd {
 
     /// Runs virsh; whether it did, and what it said.
     pub fn virsh(&self, words: &[&str]) -> (bool, String) {
-        virsh(&self.uri(), words)
+        let out =
+            Command::new("virsh").args(["-q", "-c", &self.uri()]).args(words).output().unwrap();
+        let said = [out.stdout, out.stderr].concat();
+        (out.status.success(), String::from_utf8_lossy(&said).into_owned())
     }
 
     /// Runs virsh, which must do it.
@@ -211,14 +207,13 @@ impl Libvirtd {
             let said = std::fs::read_to_string(&console).unwrap_or_default();
             panic!("{e}\n{said}\n{}", self.log())
         });
-        Domain { name: name.clone(), uri: self.uri(), guest }
+        Domain { name: name.clone(), guest }
     }
 }
 
 /// A domain that runs; libvirtd keeps it.
 pub struct Domain {
     pub name: String,
-    uri: String,
     guest: Adopted,
 }
 
@@ -229,16 +224,6 @@ impl Runs for Domain {
 
     fn run_ok(&self, script: &str, at_most: Duration) -> vfun_testguest::Result<String> {
         self.guest.run_ok(script, at_most)
-    }
-
-    fn qmp(&self, command: &str, arguments: Value) -> Result<Value, String> {
-        let words = json!({ "execute": command, "arguments": arguments }).to_string();
-        let (ok, said) = virsh(&self.uri, &["qemu-monitor-command", &self.name, &words]);
-        let mut answer: Value = serde_json::from_str(&said).unwrap_or_default();
-        match ok && answer["error"].is_null() {
-            true => Ok(answer["return"].take()),
-            false => Err(said),
-        }
     }
 }
 

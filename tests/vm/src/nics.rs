@@ -171,6 +171,39 @@ impl Vm {
         Vm::begin(guest, n, Net::Bridge, way, every, by_qmp(stand, n))
     }
 
+    /// From now on QEMU keeps the packets to its VF, as a switch with a long queue would.
+    pub fn delays_packets_to_its_vf(&self) {
+        let qmp = |what: &str, arguments| self.guest.qmp(what, arguments).unwrap();
+        let devices = qmp("qom-list", object!({ "path": "/machine/peripheral" }));
+        let mut names =
+            devices.as_array().expect("devices").iter().filter_map(|d| d["name"].as_str());
+        let vf = names.find(|name| name.starts_with("vfun-vf-")).expect("it has a VF");
+        let path = format!("/machine/peripheral/{vf}");
+        let netdev = qmp("qom-get", object!({ "path": path, "property": "netdev" }));
+        qmp(
+            "object-add",
+            object!({
+                "qom-type": "filter-buffer", "id": "delay", "netdev": netdev, "queue": "tx",
+                "interval": LONG.as_micros() as u64,
+            }),
+        );
+    }
+
+    /// Lets the kept packets arrive, some time after the bond has left the VF. An unplug
+    /// that came before loses them.
+    pub fn gets_delayed_packets(&self) {
+        let end = Instant::now() + LONG;
+        while !self.active().contains("eth0") {
+            assert!(Instant::now() < end, "{} does not leave its VF", self.name);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(STILL_COMING);
+        let off = object!({ "path": "/objects/delay", "property": "status", "value": "off" });
+        if let Err(e) = self.guest.qmp("qom-set", off) {
+            eprintln!("{}: the VF went away with the packets on their way: {e}", self.name);
+        }
+    }
+
     /// Its address in the test's network.
     pub fn address(n: u8) -> String {
         format!("10.9.0.1{n}")
@@ -228,39 +261,6 @@ impl<G: Runs> Vm<G> {
     pub fn pins(&self, stand: &Stand, what: &str) {
         let (rc, said) = vfun(stand, &["nics", what, &self.name]);
         assert_eq!(rc, 0, "{said}");
-    }
-
-    /// From now on QEMU keeps the packets to its VF, as a switch with a long queue would.
-    pub fn delays_packets_to_its_vf(&self) {
-        let qmp = |what: &str, arguments| self.guest.qmp(what, arguments).unwrap();
-        let devices = qmp("qom-list", object!({ "path": "/machine/peripheral" }));
-        let mut names =
-            devices.as_array().expect("devices").iter().filter_map(|d| d["name"].as_str());
-        let vf = names.find(|name| name.contains("vfun-vf-")).expect("it has a VF");
-        let path = format!("/machine/peripheral/{vf}");
-        let netdev = qmp("qom-get", object!({ "path": path, "property": "netdev" }));
-        qmp(
-            "object-add",
-            object!({
-                "qom-type": "filter-buffer", "id": "delay", "netdev": netdev, "queue": "tx",
-                "interval": LONG.as_micros() as u64,
-            }),
-        );
-    }
-
-    /// Lets the kept packets arrive, some time after the bond has left the VF. An unplug
-    /// that came before loses them.
-    pub fn gets_delayed_packets(&self) {
-        let end = Instant::now() + LONG;
-        while !self.active().contains("eth0") {
-            assert!(Instant::now() < end, "{} does not leave its VF", self.name);
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        std::thread::sleep(STILL_COMING);
-        let off = object!({ "path": "/objects/delay", "property": "status", "value": "off" });
-        if let Err(e) = self.guest.qmp("qom-set", off) {
-            eprintln!("{}: the VF went away with the packets on their way: {e}", self.name);
-        }
     }
 
     /// Waits until the kernel's bridge sends this VM's packets to its VF, or to its paravirtual
