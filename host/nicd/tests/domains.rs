@@ -4,13 +4,16 @@ use crate::stand::{Stand, vm, write};
 use vfun_nicd::ask::Ask;
 use vfun_nics::declared::{Hypervisor, Rule};
 
-/// A domain `dom` whose devices are files. With the file `hangs` an attach takes for ever, and
-/// with `late` libvirt plugs in although virsh was killed.
+/// A domain `dom` whose devices are files, as long as there is a file `state`. With the file
+/// `fails` an attach loses its connection.
 const VIRSH: &str = r#"
 echo "$*" >> @DIR@/virsh-calls
+[ ! -e @DIR@/libvirt-down ] || { echo "error: failed to connect to the hypervisor" >&2; exit 1; }
 case "$2" in
-    domstate) [ ! -e @DIR@/libvirt-down ] || { echo "error: failed to connect to the hypervisor" >&2; exit 1; }
-        cat @DIR@/state ;;
+    domstate) if [ -e @DIR@/state ]; then cat @DIR@/state
+        else echo "error: failed to get domain '$4'" >&2; exit 1; fi ;;
+    list) [ ! -e @DIR@/state ] || echo "c7a5fdbd-edaf-9455-926a-d65c16db1809 dom"
+        echo "6695eb01-f6a4-8304-79aa-97f2502e193f other" ;;
     dumpxml) for f in @DIR@/dom/*; do [ -e "$f" ] && cat "$f"; done; true ;;
     attach-device) xml=$(cat); id=$(echo "$xml" | sed "s/.*alias name='\([^']*\)'.*/\1/")
         if [ -e @DIR@/fails ]; then echo "error: End of file while reading data" >&2; exit 1; fi
@@ -72,6 +75,18 @@ fn while_libvirt_is_down_nobody_else_gets_its_vf() {
     write(&stand.host.file("state"), "shut off\n");
     std::fs::remove_dir_all(stand.host.file("dom")).unwrap();
     std::fs::remove_file(stand.host.file("libvirt-down")).unwrap();
+    stand.until("vm1 holds it", |s| s.holds(1));
+}
+
+#[test]
+fn a_domain_that_libvirt_no_longer_knows_has_ended() {
+    let mut stand = stand();
+    stand.rule(0, Rule::Pinned);
+    stand.until("it is plugged in", |s| plugged(s) == 1);
+    // A transient domain is gone once it has ended.
+    std::fs::remove_dir_all(stand.host.file("dom")).unwrap();
+    std::fs::remove_file(stand.host.file("state")).unwrap();
+    stand.rule(1, Rule::Pinned);
     stand.until("vm1 holds it", |s| s.holds(1));
 }
 

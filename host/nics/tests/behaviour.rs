@@ -343,6 +343,18 @@ fn a_vf_that_a_guest_does_not_let_go_of_is_quarantined_until_it_is_gone() {
 }
 
 #[test]
+fn why_a_vf_cannot_be_unplugged_is_said() {
+    let mut w = world(2, 1);
+    let holder = usize::from(w.holds(1));
+    w.guest(holder).answers = false;
+    w.declare(holder, |vm| vm.rule = Rule::Banned);
+    w.run(120_000, 100);
+    assert_eq!(w.state(0), "quarantined");
+    let trouble = w.nics.view(w.now).pools[0].vfs[0].trouble.clone();
+    assert!(trouble.as_ref().is_some_and(|t| t.contains("no such device")), "{trouble:?}");
+}
+
+#[test]
 fn a_reset_that_fails_is_tried_again_and_nobody_gets_the_vf_before() {
     let mut w = world(1, 1);
     w.cards.get_mut(&vf(0)).unwrap().resets_fail = true;

@@ -4,8 +4,8 @@ use crate::module::ok;
 use crate::netns::ip;
 use crate::oneway::Listener;
 use crate::pinger::{Count, Pinger};
+use crate::runs::Runs;
 use std::time::{Duration, Instant};
-use vfun_testguest::Guest;
 
 /// The host's address on the test's bridge.
 pub const HOST: &str = "10.9.0.1";
@@ -35,7 +35,7 @@ pub enum Flow {
 
 impl Flow {
     /// Starts it between the host and the VM with this number, whose bond has this address.
-    pub fn start(way: Way, guest: &Guest, n: u8, mac: &str, every: Duration) -> Flow {
+    pub fn start(way: Way, guest: &impl Runs, n: u8, mac: &str, every: Duration) -> Flow {
         let (vm, port) = (format!("10.9.0.1{n}"), 7000 + u16::from(n));
         let pinger = || {
             Pinger::start(
@@ -72,7 +72,7 @@ impl Flow {
     }
 
     /// Counts the packets that were sent in this time; waits for the last ones.
-    pub fn count(&self, guest: &Guest, begin: Instant, end: Instant) -> Count {
+    pub fn count(&self, guest: &impl Runs, begin: Instant, end: Instant) -> Count {
         match self {
             Flow::Answered(pinger) => pinger.count(begin, end),
             Flow::ToVm(pinger) => {
@@ -95,7 +95,7 @@ impl Flow {
     }
 
     /// Whether packets arrive now.
-    pub fn arrives(&self, guest: &Guest) -> bool {
+    pub fn arrives(&self, guest: &impl Runs) -> bool {
         let now = Instant::now();
         let count = self.count(guest, now - LATE, now);
         count.lost < count.sent

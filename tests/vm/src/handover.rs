@@ -4,6 +4,7 @@ use crate::cli::json;
 use crate::flow::Flow;
 use crate::nics::{BRIDGE_MAC, Vm, bridge_address, until_holds};
 use crate::pinger::Count;
+use crate::runs::Runs;
 use crate::tally::Tally;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ const ROUNDS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// What all VMs lost since a moment.
-fn counts(vms: &[Vm], begin: Instant) -> Vec<Count> {
+fn counts(vms: &[Vm<impl Runs>], begin: Instant) -> Vec<Count> {
     let end = Instant::now();
     vms.iter().map(|vm| vm.flow.count(&vm.guest, begin, end)).collect()
 }
@@ -30,7 +31,7 @@ fn last_move(stand: &Stand) -> Value {
 }
 
 /// Takes the VF from one VM and gives it to the other; what all lost meanwhile.
-pub fn hand_over(stand: &Stand, vms: &[Vm], from: usize, to: usize) -> Vec<Count> {
+pub fn hand_over(stand: &Stand, vms: &[Vm<impl Runs>], from: usize, to: usize) -> Vec<Count> {
     let begin = Instant::now();
     vms[from].pins(stand, "free");
     vms[to].pins(stand, "pin");
@@ -54,7 +55,13 @@ fn hand_over_delayed(stand: &Stand, vms: &[Vm], from: usize, to: usize) -> Vec<C
 }
 
 /// The end of a hand-over: one VM uses the VF, and the bridge knows of both.
-fn arrives(stand: &Stand, vms: &[Vm], from: usize, to: usize, begin: Instant) -> Vec<Count> {
+fn arrives(
+    stand: &Stand,
+    vms: &[Vm<impl Runs>],
+    from: usize,
+    to: usize,
+    begin: Instant,
+) -> Vec<Count> {
     until_holds(stand, &vms[to]);
     for (n, vf) in [(to, true), (from, false)] {
         if matches!(vms[n].flow, Flow::ToVm(_)) {
@@ -70,7 +77,7 @@ fn arrives(stand: &Stand, vms: &[Vm], from: usize, to: usize, begin: Instant) ->
     counts
 }
 
-fn control(vms: &[Vm]) -> Vec<Count> {
+fn control(vms: &[Vm<impl Runs>]) -> Vec<Count> {
     let begin = Instant::now();
     std::thread::sleep(CONTROL);
     let counts = counts(vms, begin);
@@ -88,27 +95,45 @@ pub fn show(what: &str, counts: &[Count]) {
     eprintln!("{what}: {}", texts.join("; "));
 }
 
-/// Moves the VF once around until that loses nothing. In the last move packets to the VF may
-/// be delayed.
-pub fn no_packet_is_lost(stand: &Stand, vms: &[Vm], delayed: bool, tally: &mut Tally) {
-    let mut all = vec![];
+/// A control, and what each hand-over after it lost.
+type Round = (Vec<Count>, Vec<Vec<Count>>);
+
+/// Moves the VF once around until that loses nothing.
+pub fn no_packet_is_lost(stand: &Stand, vms: &[Vm<impl Runs>], tally: &mut Tally) {
+    let rounds = until_nothing_is_lost(vms, |from, to| {
+        let counts = hand_over(stand, vms, from, to);
+        tally.took(&last_move(stand));
+        counts
+    });
+    rounds.iter().for_each(|(before, moves)| tally.add(before, moves));
+}
+
+/// The same, where packets to the VF are delayed in the last move.
+pub fn no_delayed_packet_is_lost(stand: &Stand, vms: &[Vm], tally: &mut Tally) {
+    until_nothing_is_lost(vms, |from, to| {
+        if to == 0 {
+            return hand_over_delayed(stand, vms, from, to);
+        }
+        let counts = hand_over(stand, vms, from, to);
+        tally.took(&last_move(stand));
+        counts
+    });
+}
+
+/// Hands over from each VM to the next one, until a round loses nothing; all rounds.
+fn until_nothing_is_lost(
+    vms: &[Vm<impl Runs>],
+    mut hand_over: impl FnMut(usize, usize) -> Vec<Count>,
+) -> Vec<Round> {
+    let (mut rounds, mut all) = (vec![], vec![]);
     for _ in 0..ROUNDS {
         let before = control(vms);
-        let mut moves = vec![];
-        for from in 0..vms.len() {
-            let to = (from + 1) % vms.len();
-            if delayed && to == 0 {
-                moves.push(hand_over_delayed(stand, vms, from, to));
-            } else {
-                moves.push(hand_over(stand, vms, from, to));
-                tally.took(&last_move(stand));
-            }
-        }
-        if !delayed {
-            tally.add(&before, &moves);
-        }
-        match (lost(&before), moves.iter().map(|m| lost(m)).sum()) {
-            (_, 0) => return,
+        let moves: Vec<_> =
+            (0..vms.len()).map(|from| hand_over(from, (from + 1) % vms.len())).collect();
+        let sums = (lost(&before), moves.iter().map(|m| lost(m)).sum());
+        rounds.push((before, moves));
+        match sums {
+            (_, 0) => return rounds,
             (0, n) => all.push(n),
             // Void: the machine lost packets by itself.
             _ => {}
@@ -116,4 +141,5 @@ pub fn no_packet_is_lost(stand: &Stand, vms: &[Vm], delayed: bool, tally: &mut T
     }
     assert!(all.is_empty(), "each announced hand-over lost packets, the controls none: {all:?}");
     eprintln!("\n*** LOSS IS NOT JUDGED: the machine lost packets in each control ***\n");
+    rounds
 }

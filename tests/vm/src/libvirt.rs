@@ -1,10 +1,11 @@
 //! A real libvirtd of this test's own: its configuration, state and sockets are
 //! in one folder, and it and its QEMUs are in a PID namespace that ends with it.
 
-use std::path::Path;
+use crate::runs::Runs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use vfun_testguest::{Adopted, BootFiles, GuestConfig};
+use vfun_testguest::{Adopted, BootFiles, GuestConfig, RunOutput};
 
 /// Where libvirt keeps things unless it is built otherwise.
 const FOLDERS: [(&str, &str); 4] = [
@@ -86,9 +87,23 @@ fn namespace(dir: &Path) -> String {
     let run = dir.join("run");
     script += &format!("mkdir -p /run/libvirt; mount --bind {} /run/libvirt\n", run.display());
     // The shell stays, as the namespace's first process: it reaps the QEMUs
-    // that libvirt lets go of, which libvirtd would leave as zombies.
+    // that libvirt lets go of, which libvirtd would leave as zombies. They live
+    // on while libvirtd is down.
     let (conf, pid) = (dir.join("libvirtd.conf"), dir.join("run/libvirtd.pid"));
-    script + &format!("libvirtd -f {} -p {} &\nwait $!\n", conf.display(), pid.display())
+    let (conf, pid, down) = (conf.display(), pid.display(), down(dir));
+    let down = down.display();
+    script
+        + &format!(
+            "while :; do\n libvirtd -f {conf} -p {pid} &\n \
+             until [ -e {down} ]; do kill -0 $! || exit 1; sleep 0.2; done\n \
+             kill -9 $!\n wait $! || true\n while [ -e {down} ]; do sleep 0.2; done\n\
+             done\n"
+        )
+}
+
+/// While this file is there, libvirtd is not to run.
+fn down(dir: &Path) -> PathBuf {
+    dir.join("down")
 }
 
 impl Libvirtd {
@@ -110,17 +125,40 @@ impl Libvirtd {
             .spawn()
             .unwrap();
         let mut libvirtd = Libvirtd { dir, child, unprivileged };
+        libvirtd.until_it_answers(true);
+        libvirtd
+    }
+
+    /// Waits until it answers, or until it does not.
+    fn until_it_answers(&mut self, answers: bool) {
         let until = Instant::now() + Duration::from_secs(60);
-        while !libvirtd.virsh(&["version"]).0 {
-            assert!(
-                libvirtd.child.try_wait().is_ok_and(|s| s.is_none()),
-                "it ended:\n{}",
-                libvirtd.log()
-            );
-            assert!(Instant::now() < until, "libvirtd does not answer:\n{}", libvirtd.log());
+        while self.virsh(&["version"]).0 != answers {
+            let runs = self.child.try_wait().is_ok_and(|s| s.is_none());
+            assert!(runs, "it ended:\n{}", self.log());
+            assert!(Instant::now() < until, "it does not begin or end:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
-        libvirtd
+    }
+
+    /// Kills it, but no QEMU of its domains.
+    pub fn kill(&mut self) {
+        std::fs::write(down(self.dir.path()), "").unwrap();
+        self.until_it_answers(false);
+    }
+
+    /// Starts it again.
+    pub fn start_again(&mut self) {
+        std::fs::remove_file(down(self.dir.path())).unwrap();
+        self.until_it_answers(true);
+    }
+
+    /// From now on programs that look for this host's libvirt find this one, in this test's
+    /// own mount namespace ([`inside`](crate::netns::inside)).
+    pub fn is_found(&self) {
+        let script = "mkdir -p /run/libvirt && mount --bind \"$1\" /run/libvirt";
+        let run = self.dir.path().join("run");
+        let status = Command::new("sh").args(["-c", script, "sh"]).arg(run).status().unwrap();
+        assert!(status.success(), "{status}");
     }
 
     /// How virsh reaches it.
@@ -154,7 +192,7 @@ impl Libvirtd {
 
     /// Defines and starts a domain with these devices besides its own, and
     /// waits until it takes commands.
-    pub fn boot(&self, config: &GuestConfig, devices: &str) -> Adopted {
+    pub fn boot(&self, config: &GuestConfig, devices: &str) -> Domain {
         let name = &config.name;
         let folder = self.dir.path().join(name);
         let files = BootFiles::make(config, &folder).unwrap_or_else(|e| panic!("{e}"));
@@ -164,10 +202,28 @@ impl Libvirtd {
         std::fs::write(&xml, domain(config, &files, &socket, &console, devices)).unwrap();
         self.must(&["define", xml.to_str().unwrap()]);
         self.must(&["start", name]);
-        Adopted::connect(name, &socket, Duration::from_secs(120)).unwrap_or_else(|e| {
+        let guest = Adopted::connect(name, &socket, Duration::from_secs(120));
+        let guest = guest.unwrap_or_else(|e| {
             let said = std::fs::read_to_string(&console).unwrap_or_default();
             panic!("{e}\n{said}\n{}", self.log())
-        })
+        });
+        Domain { name: name.clone(), guest }
+    }
+}
+
+/// A domain that runs; libvirtd keeps it.
+pub struct Domain {
+    pub name: String,
+    guest: Adopted,
+}
+
+impl Runs for Domain {
+    fn run(&self, script: &str, at_most: Duration) -> vfun_testguest::Result<RunOutput> {
+        self.guest.run(script, at_most)
+    }
+
+    fn run_ok(&self, script: &str, at_most: Duration) -> vfun_testguest::Result<String> {
+        self.guest.run_ok(script, at_most)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Guests with the kernel module and its test programs inside.
 
 use crate::config;
+use crate::runs::Runs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -85,12 +86,12 @@ pub fn healthy(guest: &Guest) {
 }
 
 /// Runs a script that must succeed.
-pub fn ok(guest: &Guest, script: &str) -> String {
+pub fn ok(guest: &impl Runs, script: &str) -> String {
     guest.run_ok(script, crate::LONG).unwrap_or_else(|e| panic!("{e}\n{}", dmesg(guest)))
 }
 
 /// What the module and its device have said.
-pub fn dmesg(guest: &Guest) -> String {
+pub fn dmesg(guest: &impl Runs) -> String {
     let said = guest.run("dmesg | grep -E 'vfun|BUG|WARN|Oops' | tail -n 20", crate::LONG);
     said.map(|o| o.text()).unwrap_or_default()
 }
@@ -105,7 +106,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Loads the module; there is a node then.
-pub fn load(guest: &Guest) {
+pub fn load(guest: &impl Runs) {
     ok(guest, &format!("insmod {MODULE} && test -c /dev/vfun0"));
 }
 

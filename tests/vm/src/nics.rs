@@ -2,8 +2,10 @@
 
 use crate::cli::{json, vfun};
 use crate::flow::{Flow, HOST, Way};
+use crate::holder::Holder;
 use crate::module::{doorbell_client, load, module_config, ok};
 use crate::netns::ip;
+use crate::runs::Runs;
 use crate::{LONG, boot};
 use serde_json::{Value, json as object};
 use std::path::PathBuf;
@@ -19,47 +21,20 @@ pub const WINDOW: &str = "window";
 /// `vfun-nics` waits longer than that before it unplugs (`SETTLE_MS`).
 const STILL_COMING: Duration = Duration::from_millis(400);
 
-/// The bond, as the guest's own network configuration would make it at its start.
-const BOND: &str = "echo active-backup > /sys/class/net/bond0/bonding/mode && \
-     ip link set eth0 down && echo +eth0 > /sys/class/net/bond0/bonding/slaves && \
-     ip link set bond0 up";
-
 /// QEMU's model of the NIC that is the VF (tests/igb.sh names another one).
 pub fn model() -> String {
     std::env::var("VFUN_NICS_MODEL").unwrap_or_else(|_| "virtio-net-pci".into())
 }
 
-pub struct Vm {
-    pub guest: Guest,
+/// A VM; `G` runs its QEMU.
+pub struct Vm<G = Guest> {
+    pub guest: G,
     pub name: String,
     pub flow: Flow,
     net: Net,
     holder: Holder,
-}
-
-/// What holds a VM's NICs together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
-    Bond,
-    /// The kernel's net_failover, which it makes where QEMU says so (`failover=on`).
-    Failover,
-}
-
-impl Holder {
-    fn interface(self) -> &'static str {
-        match self {
-            Holder::Bond => "bond0",
-            Holder::Failover => "eth0",
-        }
-    }
-
-    /// Makes it in the guest.
-    fn make(self) -> &'static str {
-        match self {
-            Holder::Bond => BOND,
-            Holder::Failover => "ip link set eth0 up",
-        }
-    }
+    /// How `vfun-nics` plugs, as options of `vfun nics add`.
+    plugs: Vec<String>,
 }
 
 /// What the VMs' NICs are ports of.
@@ -82,7 +57,12 @@ impl Net {
     }
 }
 
-fn guest_config(stand: &Stand, n: u8, net: Net, doorbells: Vec<Doorbell>) -> GuestConfig {
+pub(crate) fn guest_config(
+    stand: &Stand,
+    n: u8,
+    net: Net,
+    doorbells: Vec<Doorbell>,
+) -> GuestConfig {
     let name = format!("vm{n}");
     let mut c = module_config(&format!("nics-{name}"), doorbells);
     c.cpus = 1;
@@ -117,7 +97,8 @@ fn guest_config(stand: &Stand, n: u8, net: Net, doorbells: Vec<Doorbell>) -> Gue
     c
 }
 
-fn mac(n: u8) -> String {
+/// The address of a VM's bond.
+pub(crate) fn mac(n: u8) -> String {
     format!("52:54:00:09:00:{n:02x}")
 }
 
@@ -169,7 +150,7 @@ impl Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
         let mut config = guest_config(stand, n, net, vec![doorbell]);
         config.files.extend(files);
-        Vm::begin(boot(&config), n, (net, Holder::Bond), way, every)
+        Vm::begin(boot(&config), n, (net, Holder::Bond), way, every, by_qmp(stand, n))
     }
 
     /// A VM of the kernel's bridge whose kernel itself changes between the NICs.
@@ -179,19 +160,13 @@ impl Vm {
         config.modules.push("net_failover".into());
         let nic = config.extra_args.iter_mut().find(|a| a.contains("netdev=pv"));
         nic.expect("it has a paravirtual NIC").push_str(",failover=on");
-        Vm::begin(boot(&config), n, (Net::Bridge, Holder::Failover), Way::Answered, every)
+        let of = (Net::Bridge, Holder::Failover);
+        Vm::begin(boot(&config), n, of, Way::Answered, every, by_qmp(stand, n))
     }
 
     /// All VMs, one for each way, booted at once.
     pub fn start_all(stand: &Stand, net: Net, ways: &[Way], every: Duration) -> Vec<Vm> {
-        std::thread::scope(|s| {
-            let start = |(n, way): (u8, &Way)| {
-                let way = *way;
-                s.spawn(move || Vm::start(stand, n, net, way, every))
-            };
-            let starts: Vec<_> = (0..).zip(ways).map(start).collect();
-            starts.into_iter().map(|t| t.join().unwrap()).collect()
-        })
+        all_at_once(ways, |n, way| Vm::start(stand, n, net, way, every))
     }
 
     /// A VM of the kernel's bridge with a window that can be unplugged: a VM with a window is
@@ -201,65 +176,7 @@ impl Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
         guest.plug_doorbell(1, WINDOW, &doorbell).unwrap();
         ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");
-        Vm::begin(guest, n, (Net::Bridge, Holder::Bond), way, every)
-    }
-
-    fn begin(guest: Guest, n: u8, of: (Net, Holder), way: Way, every: Duration) -> Vm {
-        let (net, holder) = of;
-        load(&guest);
-        // Packets that were delayed come all at once.
-        ok(&guest, "echo 4194304 > /proc/sys/net/core/rmem_default");
-        let (make, interface) = (holder.make(), holder.interface());
-        ok(&guest, &format!("{make} && ip addr add {}/24 dev {interface}", Vm::address(n)));
-        let flow = Flow::start(way, &guest, n, &mac(n), every);
-        start_agent(&guest, holder, &flow);
-        Vm { guest, name: format!("vm{n}"), flow, net, holder }
-    }
-
-    /// Its address in the test's network.
-    pub fn address(n: u8) -> String {
-        format!("10.9.0.1{n}")
-    }
-
-    /// Declares it, in the pool `cards`.
-    pub fn declare(&self, stand: &Stand, n: u8) {
-        self.declare_with(stand, n, &[]);
-    }
-
-    /// The same with more options.
-    pub fn declare_with(&self, stand: &Stand, n: u8, options: &[&str]) {
-        let (qmp, bridge) = (socket(stand, &self.name), self.net.bridge());
-        let words = ["nics", "add", &self.name, "--pool", "cards", "--bridge", bridge, "--tap"];
-        let more = [&format!("pv{n}"), "--mac", &mac(n), "--bus", "hp0", "--qmp"];
-        json(stand, &[&words[..], &more[..], &[qmp.to_str().unwrap()], options].concat());
-    }
-
-    pub fn row(&self, stand: &Stand) -> Value {
-        let list = json(stand, &["nics", "list"]);
-        let vms = list["vms"].as_array().expect("vms");
-        vms.iter().find(|v| v["vm"]["client"] == self.name).expect("it was added").clone()
-    }
-
-    /// Whether its packets go through the VF, by the host's word and by the guest's.
-    pub fn holds(&self, stand: &Stand) -> bool {
-        self.row(stand)["path"] == "vf" && !self.active().contains("eth0")
-    }
-
-    /// The interface that the VM's packets take.
-    pub fn active(&self) -> String {
-        let look = match self.holder {
-            Holder::Bond => "cat /sys/class/net/bond0/bonding/active_slave",
-            // It takes the VF, eth2, as soon as that runs.
-            Holder::Failover => {
-                "if grep -qs 1 /sys/class/net/eth2/carrier; then echo eth2; else echo eth0; fi"
-            }
-        };
-        ok(&self.guest, look)
-    }
-
-    pub fn pins(&self, stand: &Stand, what: &str) {
-        let (rc, said) = vfun(stand, &["nics", what, &self.name]);
-        assert_eq!(rc, 0, "{said}");
+        Vm::begin(guest, n, (Net::Bridge, Holder::Bond), way, every, by_qmp(stand, n))
     }
 
     /// From now on QEMU keeps the packets to its VF, as a switch with a long queue would.
@@ -295,6 +212,67 @@ impl Vm {
         }
     }
 
+    /// Its address in the test's network.
+    pub fn address(n: u8) -> String {
+        format!("10.9.0.1{n}")
+    }
+}
+
+impl<G: Runs> Vm<G> {
+    /// Gives a guest that runs its bond, its agent, and packets that go one way or both.
+    pub(crate) fn begin(
+        guest: G,
+        n: u8,
+        (net, holder): (Net, Holder),
+        way: Way,
+        every: Duration,
+        plugs: Vec<String>,
+    ) -> Self {
+        load(&guest);
+        // Packets that were delayed come all at once.
+        ok(&guest, "echo 4194304 > /proc/sys/net/core/rmem_default");
+        let (make, interface) = (holder.make(), holder.interface());
+        ok(&guest, &format!("{make} && ip addr add 10.9.0.1{n}/24 dev {interface}"));
+        let flow = Flow::start(way, &guest, n, &mac(n), every);
+        start_agent(&guest, holder, &flow);
+        Vm { guest, name: format!("vm{n}"), flow, net, holder, plugs }
+    }
+
+    /// Declares it, in the pool `cards`.
+    pub fn declare(&self, stand: &Stand, n: u8) {
+        self.declare_with(stand, n, &[]);
+    }
+
+    /// The same with more options.
+    pub fn declare_with(&self, stand: &Stand, n: u8, options: &[&str]) {
+        let bridge = self.net.bridge();
+        let words = ["nics", "add", &self.name, "--pool", "cards", "--bridge", bridge, "--tap"];
+        let more = [&format!("pv{n}"), "--mac", &mac(n)];
+        let plugs: Vec<&str> = self.plugs.iter().map(String::as_str).collect();
+        json(stand, &[&words[..], &more[..], &plugs, options].concat());
+    }
+
+    pub fn row(&self, stand: &Stand) -> Value {
+        let list = json(stand, &["nics", "list"]);
+        let vms = list["vms"].as_array().expect("vms");
+        vms.iter().find(|v| v["vm"]["client"] == self.name).expect("it was added").clone()
+    }
+
+    /// Whether its packets go through the VF, by the host's word and by the guest's.
+    pub fn holds(&self, stand: &Stand) -> bool {
+        self.row(stand)["path"] == "vf" && !self.active().contains("eth0")
+    }
+
+    /// The interface that its packets take.
+    pub fn active(&self) -> String {
+        ok(&self.guest, self.holder.active())
+    }
+
+    pub fn pins(&self, stand: &Stand, what: &str) {
+        let (rc, said) = vfun(stand, &["nics", what, &self.name]);
+        assert_eq!(rc, 0, "{said}");
+    }
+
     /// Waits until the kernel's bridge sends this VM's packets to its VF, or to its paravirtual
     /// NIC. If the VM says nothing by itself, only the bond's own word tells the bridge of it.
     pub fn until_the_bridge_sends_to(&self, stand: &Stand, n: u8, vf: bool) {
@@ -315,18 +293,34 @@ impl Vm {
     }
 }
 
+/// Starts VMs, one for each way, at once.
+pub(crate) fn all_at_once<T: Send>(ways: &[Way], start: impl Fn(u8, Way) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|s| {
+        let start = &start;
+        let starts: Vec<_> =
+            (0..).zip(ways).map(|(n, way)| s.spawn(move || start(n, *way))).collect();
+        starts.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+/// The options for a VM that `vfun-nics` plugs by QEMU's own socket.
+fn by_qmp(stand: &Stand, n: u8) -> Vec<String> {
+    let qmp = socket(stand, &format!("vm{n}"));
+    ["--bus", "hp0", "--qmp", qmp.to_str().expect("UTF-8")].map(String::from).into()
+}
+
 /// Waits until it has the VF and uses it.
-pub fn until_holds(stand: &Stand, vm: &Vm) {
+pub fn until_holds(stand: &Stand, vm: &Vm<impl Runs>) {
     until(stand, vm, "gets no VF", |vm| vm.holds(stand));
 }
 
 /// Waits until it has no VF, and uses its paravirtual NIC.
-pub fn until_free(stand: &Stand, vm: &Vm) {
-    let free = |vm: &Vm| vm.row(stand)["vf"].is_null() && vm.active().contains("eth0");
+pub fn until_free<G: Runs>(stand: &Stand, vm: &Vm<G>) {
+    let free = |vm: &Vm<G>| vm.row(stand)["vf"].is_null() && vm.active().contains("eth0");
     until(stand, vm, "keeps its VF", free);
 }
 
-fn until(stand: &Stand, vm: &Vm, otherwise: &str, so: impl Fn(&Vm) -> bool) {
+fn until<G: Runs>(stand: &Stand, vm: &Vm<G>, otherwise: &str, so: impl Fn(&Vm<G>) -> bool) {
     let all = |s: &Stand| {
         let agent = vm.guest.run("tail -n 20 /tmp/agent", LONG).map(|o| o.text());
         format!("{}\n{agent:?}\n{}", json(s, &["nics", "list"]), s.log())
@@ -362,7 +356,7 @@ fn bridge_port(mac: &str) -> Option<u16> {
 
 /// The agent measures latencies where the VM's packets are answered; from a VM that is to
 /// say nothing a question would teach the bridge where it is.
-fn start_agent(guest: &Guest, holder: Holder, flow: &Flow) {
+fn start_agent(guest: &impl Runs, holder: Holder, flow: &Flow) {
     ok(guest, "echo 0 0 > /proc/sys/net/ipv4/ping_group_range");
     let probe = match flow {
         Flow::Answered(_) => format!("--probe {HOST}"),

@@ -2,10 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
-use vfun_testguest::Adopted;
 use vfun_tests_local::Stand;
 use vfun_tests_vm::cli::{json, vfun};
-use vfun_tests_vm::libvirt::{Libvirtd, missing};
+use vfun_tests_vm::libvirt::{Domain, Libvirtd, missing};
+use vfun_tests_vm::runs::Runs;
 use vfun_tests_vm::{LONG, config};
 
 /// How many windows the guest sees and has given an address: its kernel shows a
@@ -81,7 +81,7 @@ fn a_domain_has_its_window_from_the_start_and_while_it_runs() {
 
 /// Plugs a client's window into the domain that runs, and out again. `seen`: the manager
 /// sees the VM.
-fn in_and_out(stand: &Stand, guest: &Adopted, client: &str, uri: &str, seen: bool) {
+fn in_and_out(stand: &Stand, guest: &Domain, client: &str, uri: &str, seen: bool) {
     let words = |what| [what, "second", "--client", client, "--connect", uri];
     let began = Instant::now();
     let done = json(stand, &words("attach"));

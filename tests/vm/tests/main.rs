@@ -14,6 +14,7 @@ mod module_ranges;
 mod nested;
 mod nics;
 mod nics_failover;
+mod nics_libvirt;
 mod nics_migrate;
 mod nics_openvswitch;
 mod nics_programs;

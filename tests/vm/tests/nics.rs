@@ -6,7 +6,7 @@ use vfun_tests_local::Stand;
 use vfun_tests_local::built::long;
 use vfun_tests_vm::cli::{json, vfun};
 use vfun_tests_vm::flow::Way;
-use vfun_tests_vm::handover::{hand_over, no_packet_is_lost, show};
+use vfun_tests_vm::handover::{hand_over, no_delayed_packet_is_lost, no_packet_is_lost, show};
 use vfun_tests_vm::module::ok;
 use vfun_tests_vm::netns::inside;
 use vfun_tests_vm::nics::{Net, Vm, model, network, until_holds};
@@ -60,9 +60,9 @@ fn a_vf_goes_from_vm_to_vm_and_no_packet_is_lost() {
     until_holds(&stand, &vms[0]);
     let mut tally = Tally::default();
     for _ in 1..rounds() {
-        no_packet_is_lost(&stand, &vms, false, &mut tally);
+        no_packet_is_lost(&stand, &vms, &mut tally);
     }
-    no_packet_is_lost(&stand, &vms, true, &mut tally);
+    no_delayed_packet_is_lost(&stand, &vms, &mut tally);
     eprintln!("{tally}");
     if long(false, true) {
         an_agent_dies(&stand, &vms[0]);

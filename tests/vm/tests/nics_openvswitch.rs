@@ -118,7 +118,7 @@ fn a_port_of_open_vswitch_goes_from_vm_to_vm_and_no_packet_is_lost() {
     until_holds(&stand, &vms[0]);
     let (mut tally, mut ratios) = (Tally::default(), vec![]);
     for _ in 0..rounds() {
-        no_packet_is_lost(&stand, &vms, false, &mut tally);
+        no_packet_is_lost(&stand, &vms, &mut tally);
         ratios.push(measure(0, 1));
         hand_over(&stand, &vms, 0, 1);
         ratios.push(measure(1, 0));

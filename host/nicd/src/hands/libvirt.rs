@@ -49,8 +49,10 @@ impl Libvirt {
         };
         let state = look(&["domstate", "--", &self.domain])?;
         if !state.ok {
-            let absent = ["Domain not found", "no domain with matching"];
-            return match absent.iter().any(|a| state.stderr.contains(a)) {
+            // virsh says the same of a domain that is not there and of a connection that
+            // broke: a list of all domains tells which.
+            let list = look(&["list", "--all", "--uuid", "--name"])?;
+            return match list.ok && !lists(&list.stdout, &self.domain) {
                 true => Ok(None),
                 false => Err(format!("virsh domstate: {}", state.stderr)),
             };
@@ -96,6 +98,12 @@ impl Libvirt {
             false => Err(format!("virsh detach-device-alias: {}", said.stderr)),
         }
     }
+}
+
+/// Whether a list of domains, each with UUID and name, has this one by either.
+fn lists(list: &str, domain: &str) -> bool {
+    let mut lines = list.lines().filter_map(|line| line.trim().split_once(' '));
+    lines.any(|(uuid, name)| uuid.eq_ignore_ascii_case(domain) || name.trim() == domain)
 }
 
 /// Whether a failed `virsh` leaves open what libvirt does: it lost the connection.
@@ -198,6 +206,13 @@ mod tests {
         assert!(leaves_open("error: Disconnected from qemu:///system due to end of file"));
         assert!(leaves_open("error: End of file while reading data: Input/output error"));
         assert!(!leaves_open("error: internal error: No more available PCI slots"));
+    }
+
+    #[test]
+    fn a_domain_is_listed_by_its_uuid_and_its_name() {
+        let list = "6695eb01-f6a4-8304-79aa-97f2502e193f web 1\n\n";
+        assert!(lists(list, "web 1") && lists(list, "6695EB01-f6a4-8304-79aa-97f2502e193f"));
+        assert!(!lists(list, "web") && !lists("", "web 1"));
     }
 
     #[test]

@@ -262,7 +262,10 @@ impl Nics {
         }
         if tries >= UNPLUG_TRIES {
             self.fail(vm, &format!("it does not let go of {id}"));
-            let why = format!("VM {vm} does not let go of it");
+            // The hypervisor's last word, if it refused to ask the VM.
+            let refused = self.vfs[id].trouble.as_ref();
+            let refused = refused.map(|t| format!(": {t}")).unwrap_or_default();
+            let why = format!("VM {vm} does not let go of it{refused}");
             return self.quarantine(id, Some(vm.clone()), why);
         }
         let again_ms = self.now.saturating_add(UNPLUG_AGAIN_MS);
