@@ -16,6 +16,7 @@ mod nics;
 mod nics_migrate;
 mod nics_openvswitch;
 mod nics_programs;
+mod nics_servers;
 mod raw;
 mod submit;
 mod transports;

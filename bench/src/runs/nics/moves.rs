@@ -247,8 +247,7 @@ fn measure(at: &Where, vfun: &Path, moves: u32) -> Result<(Vec<MoveTimes>, Floor
     // The first has no VM that it leaves.
     guests.give(VMS[0], VMS[1])?;
     let turn = |n: u32| [VMS[n as usize % 2], VMS[(n as usize + 1) % 2]];
-    let moved: Result<_> =
-        (0..moves).map(turn).map(|[from, to]| guests.give(to, from)).collect();
+    let moved: Result<_> = (0..moves).map(turn).map(|[from, to]| guests.give(to, from)).collect();
     Ok((moved?, guests.floor(moves)?))
 }
 
@@ -269,9 +268,8 @@ fn rows(all: &[MoveTimes], floor: Floor) -> Vec<NicsRow> {
         let row = NicsRow::new(NicsExperiment::Moves, Origin::Measured, step, (2, 1));
         row.with_times(&mut ns)
     };
-    let step = |(step, of): (&str, Of)| {
-        row(step, all.iter().map(|t| sum(of(t)) * 1_000_000).collect())
-    };
+    let step =
+        |(step, of): (&str, Of)| row(step, all.iter().map(|t| sum(of(t)) * 1_000_000).collect());
     let mut rows: Vec<NicsRow> = steps.into_iter().map(step).collect();
     rows.push(row("floor of hot-unplug: QEMU and the guest's kernel alone", floor.unplugs));
     rows.push(row("floor of hot-plug: QEMU and the guest's kernel alone", floor.plugs));
