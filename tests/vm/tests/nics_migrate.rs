@@ -11,7 +11,7 @@ use vfun_tests_vm::LONG;
 use vfun_tests_vm::cli::{json, vfun};
 use vfun_tests_vm::flow::Way;
 use vfun_tests_vm::netns::{inside, ip};
-use vfun_tests_vm::nics::{Net, Vm, WINDOW, model, network, socket, until_holds};
+use vfun_tests_vm::nics::{Vm, WINDOW, model, network, socket, until_holds};
 
 /// Time between two packets to the VM.
 const EVERY: Duration = Duration::from_millis(2);

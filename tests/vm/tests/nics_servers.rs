@@ -83,21 +83,15 @@ fn slices(all: &mut [Figures], path: Path, address: &str, long: Duration) {
 
 /// Gives the VM the VF or takes it away while a server is asked.
 fn moves(stand: &Stand, vm: &Vm, what: &str, server: &Server, figures: &mut Figures) {
-    let asked = std::thread::scope(|s| {
+    let (asked, in_time) = std::thread::scope(|s| {
         let asks = s.spawn(|| server.measure(&Vm::address(0), MOVES));
         vm.pins(stand, what);
-        if what == "pin" {
-            until_holds(stand, vm)
-        } else {
-            until_free(stand, vm)
-        }
+        (if what == "pin" { until_holds } else { until_free })(stand, vm);
         let in_time = !asks.is_finished();
-        let asked = asks.join().expect("it says why it fails");
-        eprintln!("{what} while {} is asked ({in_time}): {asked:?}", server.name);
-        asked.unwrap_or_else(|why| panic!("while the VF moved: {why}"))
+        (asks.join().expect("it says why it fails"), in_time)
     });
-    figures.moved.0 += asked.answered;
-    figures.moved.1 += asked.failed;
+    eprintln!("{what} while {} is asked (in time: {in_time}): {asked:?}", server.name);
+    figures.moved(asked.unwrap_or_else(|why| panic!("while the VF moved: {why}")), in_time);
 }
 
 fn measure(stand: &Stand, vm: &Vm) -> Vec<Figures> {
@@ -134,7 +128,7 @@ fn by_activity(stand: &Stand, vms: &[Vm]) -> Change {
 /// some while nothing moved says nothing about moves.
 fn all_answered(all: &[Figures], change: &Change) {
     for (figures, server) in all.iter().zip(&SERVERS) {
-        let (still, moved) = (figures.failed(), figures.moved.1);
+        let (still, moved) = (figures.failed(), figures.failed_moving);
         if server.datagrams && still > 0 {
             eprintln!("\n*** {} IS NOT JUDGED: the machine lost {still} ***\n", server.name);
             continue;

@@ -36,7 +36,8 @@ pub fn latency(address: &str, long: Duration) -> Result<Latency, String> {
         let at = |percent: &str| microseconds(line(percent)?.split_whitespace().nth(1)?);
         // Lines that are there only if they are not 0.
         let failed = line("Socket errors:").into_iter().chain(line("Non-2xx or 3xx responses:"));
-        let failed = failed.flat_map(|line| line.split([' ', ',']).filter_map(|w| w.parse::<usize>().ok()));
+        let failed =
+            failed.flat_map(|line| line.split([' ', ',']).filter_map(|w| w.parse::<usize>().ok()));
         let failed = failed.sum();
         Some(Latency { answered, failed, p50_us: at("50%")?, p99_us: at("99%")? })
     })();

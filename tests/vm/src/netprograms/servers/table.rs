@@ -38,8 +38,11 @@ impl Path {
 pub struct Figures {
     server: &'static Server,
     slices: [Vec<Latency>; PATHS.len()],
-    /// Answers while the VF came or went, and requests that were not answered then.
-    pub moved: (usize, usize),
+    /// How often the VF came or went while the server was asked all the time, and answers then.
+    moves: usize,
+    answered_moving: usize,
+    /// Requests that were not answered while it came or went.
+    pub failed_moving: usize,
 }
 
 /// The middle one, the least, the most.
@@ -64,11 +67,21 @@ impl Spread {
 
 impl Figures {
     pub fn new(server: &'static Server) -> Self {
-        Figures { server, slices: Default::default(), moved: (0, 0) }
+        let slices = Default::default();
+        Figures { server, slices, moves: 0, answered_moving: 0, failed_moving: 0 }
     }
 
     pub fn add(&mut self, path: Path, slice: Latency) {
         self.slices[path as usize].push(slice);
+    }
+
+    /// Adds what was asked while the VF came or went, and whether that was over in time.
+    pub fn moved(&mut self, asked: Latency, in_time: bool) {
+        self.failed_moving += asked.failed;
+        if in_time {
+            self.moves += 1;
+            self.answered_moving += asked.answered;
+        }
     }
 
     /// Requests that were not answered in all slices.
@@ -100,8 +113,8 @@ impl Figures {
                 format!("| {:.2} ({:.2} … {:.2}) ", r.middle, r.least, r.most)
             });
         }
-        let (answered, failed) = self.moved;
-        row + &format!("| {answered}, {failed} |\n")
+        let (moves, failed) = (self.moves, self.failed_moving);
+        row + &format!("| {moves}, {}, {failed} |\n", self.answered_moving)
     }
 
     fn json(&self) -> Value {
@@ -124,7 +137,9 @@ impl Figures {
             "server": self.server.name, "load": self.server.load,
             "paths": Value::Object(paths.into_iter().collect()),
             "ratios": Value::Object(ratios.into_iter().collect()),
-            "while_moving": { "answered": self.moved.0, "failed": self.moved.1 },
+            "while_moving": {
+                "moves": self.moves, "answered": self.answered_moving, "failed": self.failed_moving,
+            },
         })
     }
 }
@@ -137,7 +152,7 @@ pub fn text(all: &[Figures], change: &Change) -> String {
     let mut text = format!(
         "{WHAT}\np50 and p99 of a request in µs (the middle one of the slices); ratios of the p50 of slices beside each other: median (least … most)\n\n"
     );
-    text += "| server (load) | bare | emulated NIC | paravirtual NIC | VF | VF ÷ paravirtual | VF ÷ emulated | while the VF came and went: answered, failed |\n";
+    text += "| server (load) | bare | emulated NIC | paravirtual NIC | VF | VF ÷ paravirtual | VF ÷ emulated | the VF came or went, answered meanwhile, failed |\n";
     text += "|---|---|---|---|---|---|---|---|\n";
     all.iter().for_each(|figures| text += &figures.row());
     let ms = |ms: Option<f64>| ms.unwrap_or(f64::NAN);
