@@ -7,7 +7,8 @@
 #   tests/servers.sh           all of it (about 5 minutes)
 #   tests/servers.sh --fetch   only fetch what is missing
 #
-# VFUN_SERVERS_JSON   the file with the figures (default: target/servers.json)
+# VFUN_SERVERS_JSON     the file with the figures (default: target/servers.json)
+# VFUN_SERVERS_ROUNDS   how often each server is measured by each way (default: 5)
 set -eu
 cd "$(dirname "$0")/.."
 # The kernel for clouds has no driver of the emulated NIC that is compared with.

@@ -6,7 +6,7 @@
 //! needs what tests/servers.sh fetches, so only `make test-all` runs it.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vfun_tests_local::Stand;
 use vfun_tests_vm::cli::json;
 use vfun_tests_vm::flow::{HOST, Way};
@@ -19,7 +19,7 @@ use vfun_tests_vm::netprograms::{files, install};
 use vfun_tests_vm::nics::{More, Net, Vm, until_free, until_holds};
 use vfun_tests_vm::openvswitch::{OpenVSwitch, programs};
 
-/// Slices by the paravirtual NIC, and as many by the VF, in turns.
+/// Slices by the paravirtual NIC, and as many by the VF, in turns, unless it is said.
 const ROUNDS: usize = 5;
 /// How long a server is asked in one of them.
 const SLICE: Duration = Duration::from_secs(2);
@@ -94,11 +94,18 @@ fn moves(stand: &Stand, vm: &Vm, what: &str, server: &Server, figures: &mut Figu
     figures.moved(asked.unwrap_or_else(|why| panic!("while the VF moved: {why}")), in_time);
 }
 
+fn rounds() -> usize {
+    match std::env::var("VFUN_SERVERS_ROUNDS") {
+        Ok(text) => text.parse().expect("VFUN_SERVERS_ROUNDS is a number"),
+        Err(_) => ROUNDS,
+    }
+}
+
 fn measure(stand: &Stand, vm: &Vm) -> Vec<Figures> {
     let mut all: Vec<Figures> = SERVERS.iter().map(Figures::new).collect();
     let mut turn = (0..SERVERS.len()).cycle();
     let mut next = || turn.next().expect("for ever");
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds() {
         slices(&mut all, Path::Bare, LOOPBACK, COMPARED);
         slices(&mut all, Path::Emulated, EMULATED[0], COMPARED);
         slices(&mut all, Path::Paravirtual, &Vm::address(0), SLICE);
@@ -113,15 +120,17 @@ fn measure(stand: &Stand, vm: &Vm) -> Vec<Figures> {
 
 /// The idle VM has the VF; the other one becomes busy. Nobody says that it is to have the VF.
 fn by_activity(stand: &Stand, vms: &[Vm]) -> Change {
+    let begin = Instant::now();
     vms[1].pins(stand, "pin");
     until_holds(stand, &vms[1]);
+    let told = begin.elapsed();
     vms[0].pins(stand, "free");
     json(stand, &["nics", "set", "cards", "activity", "--interval", "2s", "--tenure", "2s"]);
     let moves = || {
         vms[1].pins(stand, "free");
         until_holds(stand, &vms[0]);
     };
-    change(&Vm::address(0), moves).unwrap_or_else(|why| panic!("{why}"))
+    change(&Vm::address(0), told, moves).unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// All requests were answered. Where nobody sends again what is lost, a machine that lost

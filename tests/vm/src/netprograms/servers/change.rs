@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 
 /// How long it is loaded before its VM may have the VF.
 const BEFORE: Duration = Duration::from_secs(10);
-/// How long it is loaded in all. The VF has to come in half of it.
-const LONG: Duration = Duration::from_secs(40);
+/// How long it is loaded with the VF, at least.
+const AFTER: Duration = Duration::from_secs(15);
+/// A policy decides only now and then, and takes the VF away elsewhere first: so many times as
+/// long as a VF takes to come when it is told to.
+const DECIDES: u32 = 10;
 /// The seconds beside the move do not count.
 const BESIDE: usize = 1;
 
@@ -24,11 +27,13 @@ pub struct Change {
     pub longest_ms: f64,
 }
 
-/// Loads the server at this address. `moves` makes its VM get the VF, and waits for that.
-pub fn change(address: &str, moves: impl FnOnce()) -> Result<Change, String> {
+/// Loads the server at this address. `moves` makes its VM get the VF, and waits for that; where
+/// a VM is told to take it, that takes so long.
+pub fn change(address: &str, told: Duration, moves: impl FnOnce()) -> Result<Change, String> {
+    let long = BEFORE + told * DECIDES + AFTER;
     let began = Instant::now();
     let (said, allowed, came) = std::thread::scope(|s| {
-        let seconds = format!("--time={}", LONG.as_secs());
+        let seconds = format!("--time={}", long.as_secs());
         let words = ["--report-interval=1", "--percentile=50", &seconds, "run"];
         let mut command = sysbench(address);
         command.args(words);
