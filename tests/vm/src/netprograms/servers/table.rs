@@ -148,9 +148,9 @@ impl Figures {
 const OVER: [(Path, Path); 2] = [(Path::Vf, Path::Paravirtual), (Path::Vf, Path::Emulated)];
 
 /// The table.
-pub fn text(all: &[Figures], change: &Change) -> String {
+pub fn text(all: &[Figures], change: &Change, load: &str) -> String {
     let mut text = format!(
-        "{WHAT}\np50 and p99 of a request in µs (the middle one of the slices); ratios of the p50 of slices beside each other: median (least … most)\n\n"
+        "{WHAT}\nload of the machine before (/proc/loadavg): {load}\np50 and p99 of a request in µs (the middle one of the slices); ratios of the p50 of slices beside each other: median (least … most)\n\n"
     );
     text += "| server (load) | bare | emulated NIC | paravirtual NIC | VF | VF ÷ paravirtual | VF ÷ emulated | the VF came or went, answered meanwhile, failed |\n";
     text += "|---|---|---|---|---|---|---|---|\n";
@@ -173,9 +173,10 @@ pub fn text(all: &[Figures], change: &Change) -> String {
 }
 
 /// All of it, for programs.
-pub fn json(all: &[Figures], change: &Change) -> Value {
+pub fn json(all: &[Figures], change: &Change, load: &str) -> Value {
     object!({
         "what": WHAT,
+        "loadavg_before": load,
         "published": [PUBLISHED, PUBLISHED_CHANGE],
         "servers": all.iter().map(Figures::json).collect::<Vec<_>>(),
         "activity": {
