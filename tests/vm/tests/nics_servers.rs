@@ -13,7 +13,7 @@ use vfun_tests_vm::flow::Way;
 use vfun_tests_vm::module::ok;
 use vfun_tests_vm::netns::{inside, ip};
 use vfun_tests_vm::netprograms::servers::{
-    self, Bare, Change, Figures, Path, SERVERS, Server, change,
+    self, Bare, Change, Figures, Route, SERVERS, Server, change,
 };
 use vfun_tests_vm::netprograms::{files, install};
 use vfun_tests_vm::nics::{More, Net, Vm, until_free, until_holds};
@@ -73,7 +73,7 @@ fn serve(stand: &Stand, switch: &OpenVSwitch, vms: &[Vm], bare: &mut Bare) {
 }
 
 /// One slice of each server by this path.
-fn slices(all: &mut [Figures], path: Path, address: &str, long: Duration) {
+fn slices(all: &mut [Figures], path: Route, address: &str, long: Duration) {
     for (figures, server) in all.iter_mut().zip(&SERVERS) {
         let slice = server.measure(address, long).unwrap_or_else(|why| panic!("{why}"));
         eprintln!("{path:?}: {}: {slice:?}", server.name);
@@ -106,12 +106,12 @@ fn measure(stand: &Stand, vm: &Vm) -> Vec<Figures> {
     let mut turn = (0..SERVERS.len()).cycle();
     let mut next = || turn.next().expect("for ever");
     for _ in 0..rounds() {
-        slices(&mut all, Path::Bare, LOOPBACK, COMPARED);
-        slices(&mut all, Path::Emulated, EMULATED[0], COMPARED);
-        slices(&mut all, Path::Paravirtual, &Vm::address(0), SLICE);
+        slices(&mut all, Route::Bare, LOOPBACK, COMPARED);
+        slices(&mut all, Route::Emulated, EMULATED[0], COMPARED);
+        slices(&mut all, Route::Paravirtual, &Vm::address(0), SLICE);
         let n = next();
         moves(stand, vm, "pin", &SERVERS[n], &mut all[n]);
-        slices(&mut all, Path::Vf, &Vm::address(0), SLICE);
+        slices(&mut all, Route::Vf, &Vm::address(0), SLICE);
         let n = next();
         moves(stand, vm, "ban", &SERVERS[n], &mut all[n]);
     }

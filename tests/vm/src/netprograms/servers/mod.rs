@@ -15,7 +15,7 @@ mod table;
 pub use bare::Bare;
 pub use change::{Change, change};
 pub use latency::Latency;
-pub use table::{Figures, PATHS, Path, json, text};
+pub use table::{Figures, ROUTES, Route, json, text};
 
 use super::sockperf;
 use std::time::Duration;

@@ -13,7 +13,7 @@ const PUBLISHED_CHANGE: &str =
 
 /// Where requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Path {
+pub enum Route {
     /// Server and client on this machine, over its loopback.
     Bare,
     Emulated,
@@ -21,15 +21,15 @@ pub enum Path {
     Vf,
 }
 
-pub const PATHS: [Path; 4] = [Path::Bare, Path::Emulated, Path::Paravirtual, Path::Vf];
+pub const ROUTES: [Route; 4] = [Route::Bare, Route::Emulated, Route::Paravirtual, Route::Vf];
 
-impl Path {
+impl Route {
     fn name(self) -> &'static str {
         match self {
-            Path::Bare => "bare",
-            Path::Emulated => "emulated",
-            Path::Paravirtual => "paravirtual",
-            Path::Vf => "vf",
+            Route::Bare => "bare",
+            Route::Emulated => "emulated",
+            Route::Paravirtual => "paravirtual",
+            Route::Vf => "vf",
         }
     }
 }
@@ -37,7 +37,7 @@ impl Path {
 /// All slices of a server.
 pub struct Figures {
     server: &'static Server,
-    slices: [Vec<Latency>; PATHS.len()],
+    slices: [Vec<Latency>; ROUTES.len()],
     /// How often the VF came or went while the server was asked all the time, and answers then.
     moves: usize,
     answered_moving: usize,
@@ -71,7 +71,7 @@ impl Figures {
         Figures { server, slices, moves: 0, answered_moving: 0, failed_moving: 0 }
     }
 
-    pub fn add(&mut self, path: Path, slice: Latency) {
+    pub fn add(&mut self, path: Route, slice: Latency) {
         self.slices[path as usize].push(slice);
     }
 
@@ -89,19 +89,19 @@ impl Figures {
         self.slices.iter().flatten().map(|l| l.failed).sum()
     }
 
-    fn of(&self, path: Path, what: impl Fn(&Latency) -> f64) -> Option<Spread> {
+    fn of(&self, path: Route, what: impl Fn(&Latency) -> f64) -> Option<Spread> {
         Spread::of(self.slices[path as usize].iter().map(what))
     }
 
     /// Each slice by a path over the one beside it by another path.
-    fn over(&self, path: Path, other: Path, what: impl Fn(&Latency) -> f64) -> Option<Spread> {
+    fn over(&self, path: Route, other: Route, what: impl Fn(&Latency) -> f64) -> Option<Spread> {
         let pairs = self.slices[path as usize].iter().zip(&self.slices[other as usize]);
         Spread::of(pairs.map(|(a, b)| what(a) / what(b)))
     }
 
     fn row(&self) -> String {
         let mut row = format!("| {} ({}) ", self.server.name, self.server.load);
-        for path in PATHS {
+        for path in ROUTES {
             let us = |what: fn(&Latency) -> f64| {
                 self.of(path, what).map_or("-".into(), |s| format!("{:.0}", s.middle))
             };
@@ -118,7 +118,7 @@ impl Figures {
     }
 
     fn json(&self) -> Value {
-        let paths = PATHS.map(|path| {
+        let paths = ROUTES.map(|path| {
             let slices = &self.slices[path as usize];
             let all = |what: fn(&Latency) -> f64| slices.iter().map(what).collect::<Vec<_>>();
             let count = |what: fn(&Latency) -> usize| slices.iter().map(what).sum::<usize>();
@@ -145,7 +145,7 @@ impl Figures {
 }
 
 /// What is compared.
-const OVER: [(Path, Path); 2] = [(Path::Vf, Path::Paravirtual), (Path::Vf, Path::Emulated)];
+const OVER: [(Route, Route); 2] = [(Route::Vf, Route::Paravirtual), (Route::Vf, Route::Emulated)];
 
 /// The table.
 pub fn text(all: &[Figures], change: &Change, load: &str) -> String {
