@@ -41,7 +41,8 @@ pub fn change(address: &str, told: Duration, moves: impl FnOnce()) -> Result<Cha
         std::thread::sleep(BEFORE);
         let allowed = began.elapsed();
         moves();
-        (runs.join().expect("it says why it fails"), allowed, began.elapsed())
+        let came = began.elapsed();
+        (runs.join().expect("it says why it fails"), allowed, came)
     });
     let said = said?;
     let number = |words| super::super::after(&said, words);
