@@ -30,16 +30,19 @@ pub fn latency(address: &str, long: Duration) -> Result<Latency, String> {
     let words = ["--latency", "-c", "1", "-t", "1", "--timeout", "10s", "-d", &s, &page];
     let said = said(host("/usr/bin/wrk").args(words))?;
     let latency = (|| {
-        let line = |words: &str| said.lines().map(str::trim).find(|line| line.contains(words));
-        // "4523 requests in 2.00s, 1.2MB read"
-        let answered = line(" requests in ")?.split(' ').next()?.parse().ok()?;
+        let lines = said.lines().map(str::trim);
+        let line = |words: &str| lines.clone().find(|line| line.starts_with(words));
         let at = |percent: &str| microseconds(line(percent)?.split_whitespace().nth(1)?);
+        let (p50_us, p99_us) = (at("50% ")?, at("99% ")?);
+        // "4523 requests in 2.00s, 1.2MB read"
+        let requests = lines.clone().find(|line| line.contains(" requests in "))?;
+        let answered = requests.split(' ').next()?.parse().ok()?;
         // Lines that are there only if they are not 0.
         let failed = line("Socket errors:").into_iter().chain(line("Non-2xx or 3xx responses:"));
         let failed =
             failed.flat_map(|line| line.split([' ', ',']).filter_map(|w| w.parse::<usize>().ok()));
         let failed = failed.sum();
-        Some(Latency { answered, failed, p50_us: at("50%")?, p99_us: at("99%")? })
+        Some(Latency { answered, failed, p50_us, p99_us })
     })();
     latency.filter(|l| l.answered > 0).ok_or_else(|| format!("wrk counted nothing: {said}"))
 }
