@@ -57,21 +57,37 @@ impl Net {
     }
 }
 
+/// What a VM has besides.
+#[derive(Default)]
+pub struct More {
+    pub files: Vec<(PathBuf, String)>,
+    /// Instead of the usual RAM, MiB.
+    pub memory_mib: Option<u32>,
+    /// Drivers.
+    pub modules: Vec<&'static str>,
+    /// Arguments of QEMU.
+    pub arguments: Vec<String>,
+}
+
 pub(crate) fn guest_config(
     stand: &Stand,
     n: u8,
     net: Net,
     doorbells: Vec<Doorbell>,
+    more: More,
 ) -> GuestConfig {
     let name = format!("vm{n}");
     let mut c = module_config(&format!("nics-{name}"), doorbells);
     c.cpus = 1;
+    c.memory_mib = more.memory_mib.unwrap_or(c.memory_mib);
+    c.files.extend(more.files);
     for program in ["vfun-agent", "vfun-vm-app"] {
         c.files.push((programs().join(program), format!("/usr/bin/{program}")));
     }
     c.modules.extend(["virtio_net", "bonding"].map(String::from));
     // Other models have the name of their driver.
     c.modules.extend(Some(model()).filter(|m| m != "virtio-net-pci"));
+    c.modules.extend(more.modules.into_iter().map(String::from));
     // One for the VF, one for a window that is plugged in.
     c.hotplug_ports = 2;
     let qmp = socket(stand, &name);
@@ -94,6 +110,7 @@ pub(crate) fn guest_config(
     ] {
         c.extra_args.extend(words.map(String::from));
     }
+    c.extra_args.extend(more.arguments);
     c
 }
 
@@ -135,29 +152,21 @@ pub fn network(vms: u8) {
 impl Vm {
     /// Boots it, with its bond, its agent, and packets that go one way or both.
     pub fn start(stand: &Stand, n: u8, net: Net, way: Way, every: Duration) -> Vm {
-        Vm::start_with(stand, n, net, way, every, vec![])
+        Vm::start_with(stand, n, net, way, every, More::default())
     }
 
-    /// The same, with more files in it.
-    pub fn start_with(
-        stand: &Stand,
-        n: u8,
-        net: Net,
-        way: Way,
-        every: Duration,
-        files: Vec<(PathBuf, String)>,
-    ) -> Vm {
+    /// The same, with more in it.
+    pub fn start_with(stand: &Stand, n: u8, net: Net, way: Way, every: Duration, more: More) -> Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
-        let mut config = guest_config(stand, n, net, vec![doorbell]);
-        config.files.extend(files);
+        let config = guest_config(stand, n, net, vec![doorbell], more);
         Vm::begin(boot(&config), n, (net, Holder::Bond), way, every, by_qmp(stand, n))
     }
 
     /// A VM of the kernel's bridge whose kernel itself changes between the NICs.
     pub fn start_with_failover(stand: &Stand, n: u8, every: Duration) -> Vm {
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
-        let mut config = guest_config(stand, n, Net::Bridge, vec![doorbell]);
-        config.modules.push("net_failover".into());
+        let more = More { modules: vec!["net_failover"], ..More::default() };
+        let mut config = guest_config(stand, n, Net::Bridge, vec![doorbell], more);
         let nic = config.extra_args.iter_mut().find(|a| a.contains("netdev=pv"));
         nic.expect("it has a paravirtual NIC").push_str(",failover=on");
         let of = (Net::Bridge, Holder::Failover);
@@ -172,7 +181,7 @@ impl Vm {
     /// A VM of the kernel's bridge with a window that can be unplugged: a VM with a window is
     /// not migrated.
     pub fn start_to_migrate(stand: &Stand, n: u8, way: Way, every: Duration) -> Vm {
-        let guest = boot(&guest_config(stand, n, Net::Bridge, vec![]));
+        let guest = boot(&guest_config(stand, n, Net::Bridge, vec![], More::default()));
         let doorbell = doorbell_client(stand, &format!("vm{n}"), "");
         guest.plug_doorbell(1, WINDOW, &doorbell).unwrap();
         ok(&guest, "until grep -q 0x1110 /sys/bus/pci/devices/*/device; do usleep 5000; done");

@@ -4,7 +4,7 @@ use crate::cli::json;
 use crate::flow::Way;
 use crate::holder::Holder;
 use crate::libvirt::{Domain, Libvirtd};
-use crate::nics::{Net, Vm, all_at_once, guest_config, mac};
+use crate::nics::{More, Net, Vm, all_at_once, guest_config, mac};
 use std::time::Duration;
 use vfun_tests_local::Stand;
 
@@ -17,7 +17,7 @@ impl Vm<Domain> {
         every: Duration,
     ) -> Vec<Vm<Domain>> {
         all_at_once(ways, |n, way| {
-            let config = guest_config(stand, n, Net::Bridge, vec![]);
+            let config = guest_config(stand, n, Net::Bridge, vec![], More::default());
             let guest = libvirtd.boot(&config, &devices(stand, n));
             let plugs = ["--libvirt", &config.name].map(String::from).into();
             Vm::begin(guest, n, (Net::Bridge, Holder::Bond), way, every, plugs)

@@ -70,10 +70,15 @@ impl OpenVSwitch {
         ip(&format!("addr add {HOST}/24 dev br0"));
         ip("link set br0 up");
         for n in 0..vms {
-            ip(&format!("tuntap add pv{n} mode tap"));
-            ip(&format!("link set pv{n} address {} up", tap_mac(n)));
-            self.vsctl(&format!("add-port {bridge} pv{n}"));
+            self.tap(&format!("pv{n}"), &tap_mac(n));
         }
+    }
+
+    /// One more tap in the bridge.
+    pub fn tap(&self, name: &str, mac: &str) {
+        ip(&format!("tuntap add {name} mode tap"));
+        ip(&format!("link set {name} address {mac} up"));
+        self.vsctl(&format!("add-port {} {name}", Net::Switch.bridge()));
     }
 
     /// Where its sockets are.

@@ -18,6 +18,7 @@ mod nics_libvirt;
 mod nics_migrate;
 mod nics_openvswitch;
 mod nics_programs;
+mod nics_servers;
 mod raw;
 mod submit;
 mod transports;

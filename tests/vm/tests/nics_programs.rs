@@ -9,8 +9,10 @@ use vfun_tests_local::Stand;
 use vfun_tests_vm::cli::json;
 use vfun_tests_vm::flow::Way;
 use vfun_tests_vm::netns::inside;
-use vfun_tests_vm::netprograms::{NET_PROGRAMS, NetProgram, files, folder, install, not_taken};
-use vfun_tests_vm::nics::{Net, Vm, model, network, until_free, until_holds};
+use vfun_tests_vm::netprograms::{
+    NET_PROGRAMS, NetProgram, files, folder, install, not_taken, packed,
+};
+use vfun_tests_vm::nics::{More, Net, Vm, model, network, until_free, until_holds};
 use vfun_tests_vm::pinger::Count;
 
 /// How often the VF goes and comes while a program runs.
@@ -140,7 +142,8 @@ fn programs_of_debian_go_on() {
     }
     network(1);
     let stand = Stand::with(&["--nics"]);
-    let vm = Vm::start_with(&stand, 0, Net::Bridge, Way::Answered, EVERY, files());
+    let more = More { files: files(packed()), ..More::default() };
+    let vm = Vm::start_with(&stand, 0, Net::Bridge, Way::Answered, EVERY, more);
     install(&vm.guest);
     json(&stand, &["nics", "pool", "add", "cards", "--emulated", "1", "--model", &model()]);
     json(&stand, &["nics", "set", "cards", "none", "--interval", "1s", "--tenure", "1s"]);

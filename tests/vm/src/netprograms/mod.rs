@@ -4,6 +4,7 @@
 mod ftp;
 mod iperf3;
 mod ping;
+pub mod servers;
 mod sockperf;
 mod ssh;
 
@@ -91,9 +92,14 @@ pub fn folder() -> Option<PathBuf> {
     std::env::var_os("VFUN_NET_PROGRAMS").map(PathBuf::from)
 }
 
-/// What a VM is to have for [`install`].
-pub fn files() -> Vec<(PathBuf, String)> {
-    vec![(folder().expect("asked for").join("root.tar"), PACKED.into())]
+/// The small system with them, as it was fetched.
+pub fn packed() -> PathBuf {
+    folder().expect("asked for").join("root.tar")
+}
+
+/// What a VM is to have for [`install`]: a small system, packed.
+pub fn files(packed: PathBuf) -> Vec<(PathBuf, String)> {
+    vec![(packed, PACKED.into())]
 }
 
 /// Makes the programs ready in a VM.
@@ -157,9 +163,9 @@ fn said(command: &mut Command) -> Result<String, String> {
     if out.status.success() { Ok(text) } else { Err(format!("{}: {text}{errors}", out.status)) }
 }
 
-/// The number that follows these words.
+/// The number that follows these words, and spaces.
 fn after<'a>(text: &'a str, words: &str) -> Option<&'a str> {
-    let rest = &text[text.find(words)? + words.len()..];
+    let rest = text[text.find(words)? + words.len()..].trim_start();
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     Some(&rest[..end])
 }
