@@ -245,12 +245,12 @@ pub(crate) mod tests {
 
     #[test]
     fn notices_go_on_until_the_kernel_has_settled_the_new_port() {
-        for (miimon_ms, notices) in [(100, 15), (10, 150), (1, 255)] {
+        for (miimon_ms, notices) in [(100, 40), (50, 80), (1, 255)] {
             let options = BondOptions { miimon_ms, ..BondOptions::default() };
             assert_eq!(options_wanted(&options).unwrap().peer_notices, notices, "{miimon_ms} ms");
         }
-        let more = BondOptions { miimon_ms: 100, peer_notices: 30, ..BondOptions::default() };
-        assert_eq!(options_wanted(&more).unwrap().peer_notices, 30);
+        let more = BondOptions { miimon_ms: 100, peer_notices: 60, ..BondOptions::default() };
+        assert_eq!(options_wanted(&more).unwrap().peer_notices, 60);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::time::Duration;
 pub const MIIMON_MS: u32 = 100;
 /// For how long the bond sends gratuitous ARPs and neighbour advertisements after a move, one
 /// each `miimon`, ms. The kernel leaves them out while the state of a new port is not
-/// settled, up to a second: a bond with only two says nothing at all then, and the switch
-/// goes on sending to the old port.
-pub const PEER_NOTICES_MS: u32 = 1500;
+/// settled, a second, and longer on a busy machine: a bond with only two says nothing at all
+/// then, and the switch goes on sending to the old port.
+pub const PEER_NOTICES_MS: u32 = 4000;
 
 /// Pause after a step that did not do what it should, doubled each time.
 pub const PAUSE_MIN: Duration = Duration::from_millis(200);

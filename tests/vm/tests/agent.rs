@@ -112,7 +112,7 @@ fn the_bond_goes_to_the_vf_and_back() {
     vm.start_agent();
     vm.reports("paravirtual", false);
     let options = ["miimon", "all_slaves_active", "num_grat_arp"].map(|o| vm.bonding(o));
-    assert!(["100", "1", "15"].iter().zip(&options).all(|(w, o)| o.ends_with(w)), "{options:?}");
+    assert!(["100", "1", "40"].iter().zip(&options).all(|(w, o)| o.ends_with(w)), "{options:?}");
 
     // The order may come before the VF does.
     vm.order("vf");
