@@ -115,6 +115,10 @@ fn domains_take_turns_with_a_vf_and_no_packet_is_lost() {
     vms[0].pins(&stand, "pin");
     until_holds(&stand, &vms[0]);
     only(&libvirtd, &vms, 0);
+    // By this word the hands know that a device is not there.
+    let words = ["detach-device-alias", "--live", "--", &vms[0].guest.name, "ua-vfun-vf-other"];
+    let (ok, said) = libvirtd.virsh(&words);
+    assert!(!ok && said.contains("no device found"), "{said}");
     let mut tally = Tally::default();
     for _ in 0..ROUNDS {
         no_packet_is_lost(&stand, &vms, &mut tally);
