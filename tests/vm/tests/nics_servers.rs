@@ -13,7 +13,7 @@ use vfun_tests_vm::flow::Way;
 use vfun_tests_vm::module::ok;
 use vfun_tests_vm::netns::{inside, ip};
 use vfun_tests_vm::netprograms::servers::{
-    self, Bare, Change, Figures, Route, SERVERS, Server, change,
+    self, Bare, Change, Figures, Latency, Route, SERVERS, Server, change,
 };
 use vfun_tests_vm::netprograms::{files, install};
 use vfun_tests_vm::nics::{More, Net, Vm, until_free, until_holds};
@@ -145,6 +145,16 @@ fn all_answered(all: &[Figures], change: &Change) {
         assert_eq!((still, moved), (0, 0), "{}: not answered", server.name);
     }
     assert_eq!(change.failed, 0, "MariaDB, while it got the VF by its activity");
+}
+
+#[test]
+fn a_percentile_is_what_so_many_answers_took_at_most() {
+    let of = |l: Latency| (l.answered, l.failed, l.p50_us, l.p99_us);
+    let each = Latency::of_each((1..=100).rev().map(f64::from), 3).unwrap();
+    assert_eq!(of(each), (100, 3, 50.0, 99.0));
+    let often = Latency::of(vec![(9.0, 2), (1.0, 98)], 0).unwrap();
+    assert_eq!(of(often), (100, 0, 1.0, 9.0));
+    assert!(Latency::of_each(std::iter::empty(), 3).is_err());
 }
 
 #[test]
