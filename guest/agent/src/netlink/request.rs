@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn only_options_that_differ_are_set() {
-        let is = BondOptions { miimon_ms: 100, peer_notices: 20, ..BondOptions::default() };
+        let is = BondOptions { miimon_ms: 100, peer_notices: 60, ..BondOptions::default() };
         let wanted = options_wanted(&is).unwrap();
         let asked = set_options(5, &is, &wanted);
         assert_eq!(asked.len(), 1);
