@@ -19,7 +19,7 @@ pub const BRIDGE_MAC: &str = "fe:54:00:09:00:00";
 pub const WINDOW: &str = "window";
 /// How long after the bond has moved to the paravirtual NIC packets still come by the VF.
 /// `vfun-nics` waits longer than that before it unplugs (`SETTLE_MS`).
-const STILL_COMING: Duration = Duration::from_millis(400);
+const STILL_COMING: Duration = Duration::from_millis(300);
 
 /// QEMU's model of the NIC that is the VF (tests/igb.sh names another one).
 pub fn model() -> String {
