@@ -150,11 +150,11 @@ fn all_answered(all: &[Figures], change: &Change) {
 #[test]
 fn a_percentile_is_what_so_many_answers_took_at_most() {
     let of = |l: Latency| (l.answered, l.failed, l.p50_us, l.p99_us);
-    let each = Latency::of_each((1..=100).rev().map(f64::from), 3).unwrap();
+    let each = Latency::of_each((1..=100).rev().map(f64::from), 3);
     assert_eq!(of(each), (100, 3, 50.0, 99.0));
-    let often = Latency::of(vec![(9.0, 2), (1.0, 98)], 0).unwrap();
+    let often = Latency::of(vec![(9.0, 2), (1.0, 98)], 0);
     assert_eq!(of(often), (100, 0, 1.0, 9.0));
-    assert!(Latency::of_each(std::iter::empty(), 3).is_err());
+    assert_eq!(Latency::of_each(std::iter::empty(), 3).answered, 0);
 }
 
 #[test]
