@@ -133,16 +133,20 @@ fn by_activity(stand: &Stand, vms: &[Vm]) -> Change {
     change(&Vm::address(0), told, moves).unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// All requests were answered. Where nobody sends again what is lost, a machine that lost
-/// some while nothing moved says nothing about moves.
+/// All requests were answered. Where nobody sends again what is lost it is only shown: a busy
+/// machine loses some by itself, and there is no control here beside each move, as
+/// `nics_openvswitch` has, which judges that.
 fn all_answered(all: &[Figures], change: &Change) {
     for (figures, server) in all.iter().zip(&SERVERS) {
         let (still, moved) = (figures.failed(), figures.failed_moving);
-        if server.datagrams && still > 0 {
-            eprintln!("\n*** {} IS NOT JUDGED: the machine lost {still} ***\n", server.name);
-            continue;
+        if !server.datagrams {
+            assert_eq!((still, moved), (0, 0), "{}: not answered", server.name);
+        } else if still + moved > 0 {
+            let name = server.name;
+            eprintln!(
+                "\n*** {name}: {still} lost while nothing moved, {moved} in moves: NOT JUDGED ***\n"
+            );
         }
-        assert_eq!((still, moved), (0, 0), "{}: not answered", server.name);
     }
     assert_eq!(change.failed, 0, "MariaDB, while it got the VF by its activity");
 }
@@ -150,11 +154,11 @@ fn all_answered(all: &[Figures], change: &Change) {
 #[test]
 fn a_percentile_is_what_so_many_answers_took_at_most() {
     let of = |l: Latency| (l.answered, l.failed, l.p50_us, l.p99_us);
-    let each = Latency::of_each((1..=100).rev().map(f64::from), 3).unwrap();
+    let each = Latency::of_each((1..=100).rev().map(f64::from), 3);
     assert_eq!(of(each), (100, 3, 50.0, 99.0));
-    let often = Latency::of(vec![(9.0, 2), (1.0, 98)], 0).unwrap();
+    let often = Latency::of(vec![(9.0, 2), (1.0, 98)], 0);
     assert_eq!(of(often), (100, 0, 1.0, 9.0));
-    assert!(Latency::of_each(std::iter::empty(), 3).is_err());
+    assert_eq!(Latency::of_each(std::iter::empty(), 3).answered, 0);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub fn run(_: &Guest, long: Duration) -> Result<Count, String> {
 /// How long packets take to the server at this address and back.
 pub fn latency(address: &str, long: Duration) -> Result<Latency, String> {
     let Run { sent: _, lost, answers } = under_load(address, "200", long)?;
-    Latency::of_each(answers.iter().map(|a| (a[2] - a[1]) * 1e6), lost)
+    Ok(Latency::of_each(answers.iter().map(|a| (a[2] - a[1]) * 1e6), lost))
 }
 
 fn under_load(address: &str, per_s: &str, long: Duration) -> Result<Run, String> {

@@ -26,5 +26,5 @@ pub fn latency(address: &str, long: Duration) -> Result<Latency, String> {
     let took: Vec<f64> =
         right.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).collect();
     let failed = sent.saturating_sub(took.len());
-    Latency::of_each(took.into_iter().map(|s| s * 1e6), failed)
+    Ok(Latency::of_each(took.into_iter().map(|s| s * 1e6), failed))
 }
