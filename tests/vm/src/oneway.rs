@@ -76,7 +76,7 @@ pub struct Listener {
 
 impl Listener {
     pub fn start(at: SocketAddr) -> Self {
-        let socket = UdpSocket::bind(at).unwrap();
+        let socket = crate::pinger::socket(at);
         let listener = Listener { arrivals: Arc::default(), began: Instant::now() };
         let (arrivals, began) = (listener.arrivals.clone(), listener.began);
         std::thread::spawn(move || {
@@ -91,9 +91,10 @@ impl Listener {
         listener
     }
 
-    /// The numbers that were sent in this time, by those that came just after its begin and
-    /// its end; how many of them did not come, and the longest silence. It is for the caller
-    /// to wait for late ones. If nothing comes any more, one number is lost for all.
+    /// The packets of a time, from the first one that came after its begin to the first one that
+    /// came after its end: their numbers, how many of them did not come, and the longest
+    /// silence. The caller has waited for late packets. If no packet comes any more, one counts
+    /// as lost.
     pub fn count(&self, begin: Instant, end: Instant) -> (Range<u64>, usize, Duration) {
         let arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let next = |at: Instant| arrivals.iter().find(|(_, t)| *t >= at - self.began).map(|a| a.0);

@@ -1,5 +1,6 @@
 //! Sends packets to a guest at an even pace, and knows which came back.
 
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,6 +43,17 @@ impl std::fmt::Display for Count {
     }
 }
 
+/// Bytes of packets that the kernel keeps until they are read. Usually it keeps some 270 of
+/// ours, and what a QEMU delayed comes all at once.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// A socket whose kernel keeps many packets. That needs root.
+pub fn socket(at: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind(at).unwrap();
+    set_socket_recv_buffer_size_force(&socket, KEPT_BYTES).unwrap();
+    socket
+}
+
 fn lock(packets: &Mutex<Vec<Packet>>) -> MutexGuard<'_, Vec<Packet>> {
     packets.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -68,7 +80,7 @@ fn receive(socket: &UdpSocket, packets: &Mutex<Vec<Packet>>) {
 impl Pinger {
     /// Sends to a program that sends all back (`vfun-vm-app udp-echo`).
     pub fn start(from: SocketAddr, to: SocketAddr, every: Duration) -> Self {
-        let socket = UdpSocket::bind(from).unwrap();
+        let socket = socket(from);
         socket.connect(to).unwrap();
         socket.set_nonblocking(true).unwrap();
         let (packets, stop) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
