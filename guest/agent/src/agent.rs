@@ -131,7 +131,8 @@ struct Agent<'a> {
     failures: Vec<(Step, String)>,
     order: Option<Order>,
     waiting_since: Option<Instant>,
-    /// Interfaces that this program opened when they had a carrier, and that did not lose it.
+    /// Interfaces that this program opened when they had a carrier, and that were neither set
+    /// down nor lost it since.
     opened_with_carrier: BTreeSet<u32>,
     seen: Seen,
     reported: Option<(Instant, Report)>,
@@ -171,7 +172,8 @@ impl Agent<'_> {
         let device = |l: &Link| sysfs::device(net, &l.name);
         let opened = &mut self.opened_with_carrier;
         let read = read.map(|mut all| {
-            opened.retain(|i| all.iter().any(|l| l.index == *i && l.carrier != Carrier::None));
+            let open = |l: &Link| l.up && l.carrier != Carrier::None;
+            opened.retain(|i| all.iter().any(|l| l.index == *i && open(l)));
             all.iter_mut().for_each(|l| l.opened_with_carrier = opened.contains(&l.index));
             all
         });

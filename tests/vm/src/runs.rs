@@ -1,4 +1,4 @@
-//! Guests that run scripts, whoever runs their QEMU.
+//! Guests that run scripts. This program runs their QEMU, or libvirt does.
 
 use std::time::Duration;
 use vfun_testguest::{Guest, RunOutput};

@@ -29,7 +29,7 @@ pub struct NetProgram {
     pub unit: &'static str,
     /// Whether it tells no gaps, but only that they were shorter than what it tells.
     pub bounds: bool,
-    /// Starts anew what the VM runs, and waits until that listens.
+    /// Starts the VM's part again, and waits until it listens.
     pub serve: fn(&Guest, Duration),
     /// Runs the host's part for so long; what it counted, or why it ended early.
     pub run: fn(&Guest, Duration) -> Result<Count, String>,

@@ -52,7 +52,7 @@ fn histogram(said: &str) -> Vec<(f64, usize)> {
     said.lines().filter_map(bar).collect()
 }
 
-/// Transactions that failed, and connections that were made anew.
+/// How many transactions failed, and how many times the client connected again.
 pub(super) fn failed(said: &str) -> Result<usize, String> {
     let number = |words| after(said, words)?.parse::<usize>().ok();
     match (number("ignored errors:"), number("reconnects:")) {
