@@ -1,0 +1,77 @@
+//! Memory of the window that a program and the host's library both use.
+
+use crate::failure::Failure;
+use crate::link::Link;
+use std::time::Duration;
+use vfun::{Buffer, BufferRequest, OwnedPending};
+use vfun_remoting::numbers;
+
+/// How often the host is asked whether it has taken a buffer: it has it after the first time,
+/// unless cells were taken out of their order.
+const ASKED_MAX: usize = 1000;
+/// Between two times.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// A buffer that the host may use until it is taken back. Dropping it takes it back, and waits
+/// until the host has let go of it.
+pub struct Lent {
+    link: &'static Link,
+    buffer: Buffer,
+    /// Answered when the host lets go.
+    held: Option<OwnedPending>,
+}
+
+impl Link {
+    /// Lends the host a new buffer of `bytes`.
+    pub fn lend(&'static self, bytes: usize) -> Result<Lent, Failure> {
+        let wish = BufferRequest::new(bytes);
+        let buffer = self.function.buffer(wish).map_err(|_| Failure::Limit)?;
+        let handle = buffer.handle();
+        let held = self.open_call(numbers::ATTACH, |w| w.u64(handle))?;
+        let lent = Lent { link: self, buffer, held: Some(held) };
+        for _ in 0..ASKED_MAX {
+            let there =
+                self.call(numbers::ATTACHED, |w| w.u64(handle), |r| Ok(r.bool()?))?;
+            if there {
+                return Ok(lent);
+            }
+            if lent.held.as_ref().is_some_and(OwnedPending::poll) {
+                break; // refused
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Err(Failure::Limit)
+    }
+}
+
+impl Lent {
+    /// What the host knows it by.
+    pub fn handle(&self) -> u64 {
+        self.buffer.handle()
+    }
+
+    /// Where it lies in this process.
+    pub fn start(&self) -> *mut u8 {
+        self.buffer.as_ptr()
+    }
+
+    /// Bytes of it.
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Never: a buffer has at least a byte.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let handle = self.handle();
+        let gone = self.link.call(numbers::DETACH, |w| w.u64(handle), |_| Ok(()));
+        if let (Ok(()), Some(held)) = (gone, self.held.take()) {
+            let _ = held.append_to(&mut vec![]); // answered with the call before
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How a front end finds its host.
+
+use crate::failure::Failure;
+use std::sync::Once;
+use vfun::{ConnectOptions, Error, Function, FunctionRequest, Session};
+
+/// What a front end says of its API; made by the generator.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// The API's name, which is the vFunction's that offers it.
+    pub name: &'static str,
+    /// Stands for the whole description: the host must have the same.
+    pub fingerprint: u64,
+    /// Longest call and answer, bytes: data space of a cell.
+    pub cell_bytes: u32,
+    /// Calls under way at once.
+    pub depth: u16,
+}
+
+/// The variable that names the client on a host; a VM's window names it by itself.
+const CLIENT: &str = "VFUN_CLIENT";
+/// If it is set, a front end says nothing on standard error.
+const QUIET: &str = "VFUN_QUIET";
+
+/// A name for this program among the apps of its client: its file's, in the alphabet of names.
+fn program() -> String {
+    let file = std::env::current_exe().ok();
+    let name = file.as_deref().and_then(|f| f.file_name()).and_then(|n| n.to_str());
+    let kept = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let name: String = name.unwrap_or_default().chars().filter(kept).take(48).collect();
+    match name.trim_start_matches(['.', '-']) {
+        "" => "program".into(),
+        name => name.into(),
+    }
+}
+
+fn try_connect(api: &Description) -> Result<(Session, Function), Error> {
+    let mut options = ConnectOptions::new(program());
+    if let Ok(client) = std::env::var(CLIENT) {
+        options = options.client(client);
+    }
+    let session = options.connect()?;
+    let wish = FunctionRequest::new(api.name).cell_bytes(api.cell_bytes).depth(api.depth);
+    let function = session.negotiate(&wish)?.activate()?;
+    Ok((session, function))
+}
+
+/// Connects, or says once on standard error why not.
+pub(crate) fn connect(api: &Description) -> Result<(Session, Function), Failure> {
+    static SAID: Once = Once::new();
+    try_connect(api).map_err(|error| {
+        SAID.call_once(|| {
+            if std::env::var_os(QUIET).is_none() {
+                eprintln!("VirtFun: no host offers '{}' to this program: {error}", api.name);
+                eprintln!("VirtFun: {} (VFUN_QUIET=1 hides this)", error.advice());
+            }
+        });
+        Failure::NoHost
+    })
+}

@@ -1,0 +1,27 @@
+//! The guest's half of remoted APIs, without any one API.
+//!
+//! A front end is a shared library with the exact C symbols of an API. It is generated from the
+//! API's description and stands on three things here: [`Remote`], the connection to the host
+//! (opened by the first call that needs it, and again after a fork or after its service died);
+//! [`Objects`], what the program's pointers stand for; and [`Failure`], what went wrong, before
+//! the API's own status is made of it.
+//!
+//! All of it may be used by any number of threads.
+
+mod buffer;
+mod connect;
+mod events;
+mod failure;
+mod lane;
+mod link;
+mod objects;
+pub mod out;
+mod remote;
+
+pub use buffer::Lent;
+pub use connect::Description;
+pub use failure::Failure;
+pub use link::{Answer, Link};
+pub use objects::{Fresh, Kind, Object, Objects};
+pub use remote::Remote;
+pub use vfun_remoting::{Name, Reader, Refusal, Writer};

@@ -1,0 +1,215 @@
+//! One connection to the service of an API.
+
+use crate::connect::{Description, connect};
+use crate::events::{self, Handler};
+use crate::failure::Failure;
+use crate::lane::Lane;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use vfun::{Error, Function, Results, Session};
+use vfun_remoting::{AnswerHead, CallHead, HEAD_BYTES, Reader, Writer, numbers};
+
+/// A connection. It is never taken down before its process ends; it can be lost.
+pub struct Link {
+    pub(crate) function: Function,
+    /// Kept open as long as the function.
+    _session: Session,
+    /// Its number in this process, from 1.
+    pub(crate) number: u32,
+    process: u32,
+    lost: AtomicBool,
+    /// Something was collected or is under way in the lane.
+    busy: AtomicBool,
+    lane: Mutex<Lane>,
+    events: OnceLock<()>,
+    crossings: AtomicU64,
+    pub(crate) next: OnceLock<&'static Link>,
+}
+
+thread_local! {
+    /// A call and its answer, of this thread.
+    static BYTES: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+}
+
+/// The body of an answer.
+pub type Answer<'a> = Reader<'a>;
+
+/// Copies results out once; nothing is read where the host can still write.
+fn copy(results: Results<'_>, to: &mut Vec<u8>) -> Result<(), Error> {
+    to.resize(results.len(), 0);
+    results.read(0, to)
+}
+
+impl Link {
+    pub(crate) fn open(api: &Description, number: u32) -> Result<Link, Failure> {
+        let (session, function) = connect(api)?;
+        let link = Link {
+            function,
+            _session: session,
+            number,
+            process: std::process::id(),
+            lost: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
+            lane: Mutex::default(),
+            events: OnceLock::new(),
+            crossings: AtomicU64::new(0),
+            next: OnceLock::new(),
+        };
+        link.direct(numbers::HELLO, |w| w.u64(api.fingerprint), |r| Ok(r.u64()?))?;
+        Ok(link)
+    }
+
+    /// Whether it can still be used: not lost, and of this process.
+    pub fn is_alive(&self) -> bool {
+        !self.lost.load(Ordering::Relaxed) && self.process == std::process::id()
+    }
+
+    /// Its number in this process: an object keeps that of its own.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// How often a call went to the host.
+    pub fn crossings(&self) -> u64 {
+        self.crossings.load(Ordering::Relaxed)
+    }
+
+    fn lane(&self) -> MutexGuard<'_, Lane> {
+        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a failure that ends the connection.
+    fn noted<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
+        if matches!(result, Err(Failure::Lost | Failure::Internal)) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Makes a call and waits for its answer. What was collected before goes first.
+    #[inline]
+    pub fn call<T>(
+        &self,
+        number: u16,
+        write: impl FnOnce(&mut Writer<'_>),
+        read: impl FnOnce(&mut Answer<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if self.busy.load(Ordering::Acquire) && !self.settle()? {
+            return self.behind(number, write, read);
+        }
+        self.direct(number, write, read)
+    }
+
+    /// A call that stands in no order.
+    #[inline]
+    fn direct<T>(
+        &self,
+        number: u16,
+        write: impl FnOnce(&mut Writer<'_>),
+        read: impl FnOnce(&mut Answer<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.crossings.fetch_add(1, Ordering::Relaxed);
+        let made = BYTES.with(|bytes| {
+            let (call, answer) = &mut *bytes.borrow_mut();
+            write(&mut Writer::call(call, CallHead { sequence: 0, call: number }));
+            let done = self.function.call_with(call, |results| copy(results, answer));
+            done.and_then(|copied| copied).map_err(|e| Failure::from(&e))?;
+            let (head, body) = AnswerHead::split(answer)?;
+            match head.refusal {
+                Some(refusal) => Err(refusal.into()),
+                None => read(&mut Reader::new(body)),
+            }
+        });
+        self.noted(made)
+    }
+
+    /// Takes the answers that are there; whether nothing is collected or under way.
+    fn settle(&self) -> Result<bool, Failure> {
+        let mut lane = self.lane();
+        let reaped = lane.reap();
+        let clear = lane.is_clear();
+        if clear {
+            self.busy.store(false, Ordering::Release);
+        }
+        drop(lane);
+        self.noted(reaped.map(|()| clear))
+    }
+
+    /// A call behind those that were collected, in one cell with them.
+    #[cold]
+    fn behind<T>(
+        &self,
+        number: u16,
+        write: impl FnOnce(&mut Writer<'_>),
+        read: impl FnOnce(&mut Answer<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.crossings.fetch_add(1, Ordering::Relaxed);
+        let sent = self.lane().send_with(&self.function, number, write);
+        let mut answer = vec![];
+        let made = sent.and_then(|sent| {
+            sent.append_to(&mut answer).map_err(|e| Failure::from(&e))?;
+            let (head, body) = AnswerHead::split(&answer)?;
+            self.lane().note(head);
+            match head.refusal {
+                Some(refusal) => Err(refusal.into()),
+                None => read(&mut Reader::new(body)),
+            }
+        });
+        self.noted(made)
+    }
+
+    /// Begins a call and does not wait for its answer. `now`: it is sent at once; otherwise it is
+    /// collected, and goes before the next call that waits.
+    pub fn post(
+        &self,
+        number: u16,
+        now: bool,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<(), Failure> {
+        if !self.is_alive() {
+            return Err(Failure::Lost);
+        }
+        let mut lane = self.lane();
+        self.busy.store(true, Ordering::Release);
+        let full = lane.collect(number, write);
+        let sent = if now || full {
+            self.crossings.fetch_add(1, Ordering::Relaxed);
+            lane.reap().and_then(|()| lane.flush(&self.function))
+        } else {
+            Ok(())
+        };
+        drop(lane);
+        self.noted(sent)
+    }
+
+    /// Sends what was collected.
+    pub fn flush(&self) -> Result<(), Failure> {
+        if !self.busy.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let sent = self.lane().flush(&self.function);
+        self.noted(sent)
+    }
+
+    /// The first failure of a call that did not wait: a status of the API's own. Once.
+    pub fn take_failed(&self) -> Option<u32> {
+        self.lane().take_failed()
+    }
+
+    /// An open call: its answer may never come. The body of its answer.
+    pub(crate) fn open_call(
+        &self,
+        number: u16,
+        write: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<vfun::OwnedPending, Failure> {
+        let mut call = Vec::with_capacity(HEAD_BYTES + 8);
+        write(&mut Writer::call(&mut call, CallHead { sequence: 0, call: number }));
+        self.function.submit_parts(&[&call[..]]).map_err(|e| Failure::from(&e))
+    }
+
+    /// Begins to hear of events, with a thread of its own; once.
+    pub fn listen(&'static self, handler: Handler) {
+        self.events.get_or_init(|| events::begin(self, handler));
+    }
+}

@@ -1,0 +1,78 @@
+//! An API in this process: its connection and its objects.
+
+use crate::connect::Description;
+use crate::failure::Failure;
+use crate::link::Link;
+use crate::objects::{Kind, Object, Objects};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// One for each front end, as a `static`.
+pub struct Remote {
+    pub api: Description,
+    pub objects: Objects,
+    /// The first connection; each knows the one that came after it.
+    first: OnceLock<&'static Link>,
+    /// Held while one is made.
+    opening: Mutex<()>,
+}
+
+impl Remote {
+    pub const fn new(api: Description) -> Remote {
+        Remote {
+            api,
+            objects: Objects::new(),
+            first: OnceLock::new(),
+            opening: Mutex::new(()),
+        }
+    }
+
+    /// The latest connection, alive or not. Connections are few: one, and one more for each fork
+    /// and each service that died.
+    fn latest(&self) -> Option<&'static Link> {
+        let mut link = *self.first.get()?;
+        while let Some(next) = link.next.get() {
+            link = next;
+        }
+        Some(link)
+    }
+
+    /// The connection, opened if there is none that is alive.
+    #[inline]
+    pub fn link(&self) -> Result<&'static Link, Failure> {
+        match self.latest() {
+            Some(link) if link.is_alive() => Ok(link),
+            _ => self.connect(),
+        }
+    }
+
+    #[cold]
+    fn connect(&self) -> Result<&'static Link, Failure> {
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.latest();
+        if let Some(link) = last.filter(|link| link.is_alive()) {
+            return Ok(link); // another thread was faster
+        }
+        let number = last.map_or(1, |link| link.number() + 1);
+        let link: &'static Link = Box::leak(Box::new(Link::open(&self.api, number)?));
+        let place = last.map_or(&self.first, |last| &last.next);
+        place.set(link).map_err(|_| Failure::Internal)?;
+        Ok(link)
+    }
+
+    /// The object that a pointer of the program's stands for, and the connection that knows it.
+    #[inline]
+    pub fn object(
+        &'static self,
+        pointer: usize,
+        kind: Kind,
+    ) -> Result<(Object<'static>, &'static Link), Failure> {
+        let object = self.objects.find(pointer, kind)?;
+        let link = self.latest().ok_or(Failure::Object)?;
+        // One of an earlier connection is lost with it.
+        if link.number() == object.link() && link.is_alive() {
+            Ok((object, link))
+        } else {
+            Err(Failure::Lost)
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Which objects a connection has.
+
+use std::collections::HashMap;
+use vfun_remoting::limits::OBJECTS_MAX;
+use vfun_remoting::{Name, Refusal};
+
+/// A kind of object, such as a buffer or a session: a number from the API's description.
+pub type Kind = u16;
+
+/// What the host's library calls an object: a pointer or a number. It never leaves the host.
+pub type Native = usize;
+
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    kind: Kind,
+    native: Native,
+    parent: Name,
+    /// References that the guest may give back. An object that the guest only found has none.
+    owned: u32,
+    generation: u32,
+}
+
+/// The objects of one connection, by the names that the guest gave them. What the guest says of
+/// an object is looked up here and never believed.
+#[derive(Debug, Default)]
+pub struct Objects {
+    places: Vec<Option<Object>>,
+    names: HashMap<(Kind, Native), Name>,
+}
+
+impl Objects {
+    fn get(&self, name: Name, kind: Kind) -> Result<&Object, Refusal> {
+        let (place, generation) = name.place().ok_or(Refusal::Object)?;
+        match self.places.get(place) {
+            Some(Some(object)) if object.generation == generation && object.kind == kind => {
+                Ok(object)
+            }
+            _ => Err(Refusal::Object),
+        }
+    }
+
+    /// What the library calls an object of this kind.
+    #[inline]
+    pub fn find(&self, name: Name, kind: Kind) -> Result<Native, Refusal> {
+        self.get(name, kind).map(|object| object.native)
+    }
+
+    /// The same, where no object ([`Name::NONE`]) is allowed: 0 then.
+    pub fn find_or_none(&self, name: Name, kind: Kind) -> Result<Native, Refusal> {
+        if name.is_none() { Ok(0) } else { self.find(name, kind) }
+    }
+
+    /// Whether a name that the guest proposes can be a new object's. Asked before the library
+    /// makes the object, so that none is made that cannot be kept.
+    pub fn check_free(&self, proposed: Name) -> Result<(), Refusal> {
+        let (place, _) = proposed.place().ok_or(Refusal::Object)?;
+        match self.places.get(place) {
+            Some(Some(_)) => Err(Refusal::Object),
+            _ => Ok(()),
+        }
+    }
+
+    fn put(&mut self, name: Name, object: Object) {
+        let (place, _) = name.place().expect("checked to be free");
+        if self.places.len() <= place {
+            self.places.resize(place + 1, None);
+        }
+        debug_assert!(self.places[place].is_none(), "checked to be free");
+        self.places[place] = Some(object);
+        self.names.insert((object.kind, object.native), name);
+    }
+
+    /// Notes a new object that the guest owns. `name` was checked to be free.
+    pub fn insert(&mut self, name: Name, kind: Kind, native: Native, parent: Name) {
+        let generation = name.place().expect("checked to be free").1;
+        self.put(name, Object { kind, native, parent, owned: 1, generation });
+    }
+
+    /// The name of an object that the library answered and the guest need not know yet. It gets
+    /// the proposed name if it has none. The guest owns no reference to it.
+    pub fn found(&mut self, proposed: Name, kind: Kind, native: Native, parent: Name) -> Name {
+        if let Some(known) = self.names.get(&(kind, native)) {
+            return *known;
+        }
+        let generation = proposed.place().expect("checked to be free").1;
+        self.put(proposed, Object { kind, native, parent, owned: 0, generation });
+        proposed
+    }
+
+    /// Refused if the guest owns no reference to this object, so that it may not free it.
+    pub fn check_owned(&self, name: Name, kind: Kind) -> Result<Native, Refusal> {
+        match self.get(name, kind)? {
+            object if object.owned > 0 => Ok(object.native),
+            _ => Err(Refusal::Object),
+        }
+    }
+
+    /// Forgets an object that the library has freed, and what belonged to it.
+    pub fn remove(&mut self, name: Name) {
+        let Some((place, _)) = name.place() else { return };
+        if let Some(object) = self.places.get_mut(place).and_then(Option::take) {
+            self.names.remove(&(object.kind, object.native));
+            for child in self.children(name) {
+                self.remove(child);
+            }
+        }
+    }
+
+    fn children(&self, of: Name) -> Vec<Name> {
+        let live = self.places.iter().enumerate();
+        live.filter_map(|(place, object)| {
+            let object = object.as_ref().filter(|object| object.parent == of)?;
+            Some(Name::new(place, object.generation))
+        })
+        .collect()
+    }
+
+    fn depth(&self, object: &Object) -> usize {
+        let mut depth = 0;
+        let mut parent = object.parent;
+        while let Some((place, _)) = parent.place()
+            && let Some(Some(above)) = self.places.get(place)
+            && depth < OBJECTS_MAX
+        {
+            depth += 1;
+            parent = above.parent;
+        }
+        depth
+    }
+
+    /// Takes all objects that the guest owns, children before parents: their connection ends.
+    pub fn take_all(&mut self) -> Vec<(Kind, Native)> {
+        let mut all: Vec<_> = self.places.iter().flatten().filter(|o| o.owned > 0).collect();
+        all.sort_by_key(|object| std::cmp::Reverse(self.depth(object)));
+        let all = all.into_iter().map(|object| (object.kind, object.native)).collect();
+        *self = Objects::default();
+        all
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    const A: Kind = 1;
+    const B: Kind = 2;
+
+    #[test]
+    fn a_name_finds_its_own_object_only() {
+        let mut all = Objects::default();
+        let (a, b) = (Name::new(0, 1), Name::new(5, 1));
+        all.check_free(a).unwrap();
+        all.insert(a, A, 0x1000, Name::NONE);
+        all.insert(b, B, 0x2000, a);
+        assert_eq!((all.find(a, A), all.find(a, B)), (Ok(0x1000), Err(Refusal::Object)));
+        assert_eq!(all.find(Name::new(0, 2), A), Err(Refusal::Object), "another generation");
+        assert_eq!(all.find(Name::from_wire(u64::MAX), A), Err(Refusal::Object));
+        assert_eq!(all.check_free(b), Err(Refusal::Object));
+        assert_eq!(all.find_or_none(Name::NONE, A), Ok(0));
+        all.remove(a);
+        assert!(all.is_empty(), "what belonged to it is gone");
+    }
+
+    #[test]
+    fn what_is_found_is_not_owned_and_has_one_name() {
+        let mut all = Objects::default();
+        let first = all.found(Name::new(1, 1), A, 0x10, Name::NONE);
+        assert_eq!(all.found(Name::new(2, 1), A, 0x10, Name::NONE), first);
+        assert_eq!(all.check_owned(first, A), Err(Refusal::Object));
+        assert_eq!(all.take_all(), []);
+    }
+
+    #[test]
+    fn children_end_before_their_parents() {
+        let mut all = Objects::default();
+        let (root, child) = (Name::new(3, 1), Name::new(0, 1));
+        all.insert(root, A, 1, Name::NONE);
+        all.insert(child, B, 2, root);
+        all.insert(Name::new(1, 1), A, 3, child);
+        assert_eq!(all.take_all(), [(A, 3), (B, 2), (A, 1)]);
+        assert!(all.is_empty());
+    }
+}

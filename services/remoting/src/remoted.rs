@@ -1,0 +1,258 @@
+//! The driver of an API: from the bytes of a call to the bytes of an answer.
+
+use crate::attached::{Attached, Memory};
+use crate::backend::{Backend, Context, Returned};
+use crate::events::Events;
+use crate::objects::Objects;
+use crate::order::{Early, Order, Turn};
+use std::sync::Arc;
+use vfun_remoting::{AnswerHead, CallHead, Reader, Records, Refusal, Writer, numbers};
+use vfun_sdk::{Args, Config, Driver, DriverError, Out};
+
+/// A connection to one API.
+pub struct Remoted<B: Backend> {
+    backend: B,
+    objects: Objects,
+    events: Arc<Events>,
+    attached: Attached,
+    order: Order,
+    /// The two halves have compared their descriptions.
+    greeted: bool,
+    call: Vec<u8>,
+    answer: Vec<u8>,
+    scratch: Vec<u8>,
+    most_bytes: usize,
+}
+
+/// What becomes of the cell of a call.
+enum Then {
+    /// It is answered with what was written.
+    Answer,
+    /// It stays open.
+    Open,
+}
+
+impl<B: Backend> Driver for Remoted<B> {
+    fn init(config: &Config) -> Result<Self, DriverError> {
+        Ok(Remoted {
+            backend: B::open(config)?,
+            objects: Objects::default(),
+            events: Arc::default(),
+            attached: Attached::default(),
+            order: Order::default(),
+            greeted: false,
+            call: vec![],
+            answer: vec![],
+            scratch: vec![],
+            most_bytes: vfun_sdk::abi::INLINE_BYTES.max(config.cell_bytes as usize),
+        })
+    }
+
+    fn call(&mut self, args: &Args<'_>, out: &mut Out<'_>) -> Result<(), DriverError> {
+        self.copy(args)?;
+        let call = std::mem::take(&mut self.call);
+        let then = self.take(&call, out);
+        self.call = call;
+        match then? {
+            Then::Answer => out.put(&self.answer),
+            Then::Open => Ok(()),
+        }
+    }
+}
+
+impl<B: Backend> Remoted<B> {
+    /// The one copy: what is checked below cannot change any more.
+    fn copy(&mut self, args: &Args<'_>) -> Result<(), DriverError> {
+        if args.len() > self.most_bytes {
+            return Err(DriverError::bad_args(format!("a call of {} bytes", args.len())));
+        }
+        self.call.resize(args.len(), 0);
+        args.read_at(0, &mut self.call)
+    }
+
+    /// Makes the call if it is its turn, and then those that waited for it.
+    fn take(&mut self, call: &[u8], out: &mut Out<'_>) -> Result<Then, DriverError> {
+        let (head, body) = match CallHead::split(call) {
+            Ok(split) => split,
+            Err(refusal) => return Ok(self.refuse(refusal)),
+        };
+        if !self.greeted && head.call != numbers::HELLO {
+            return Ok(self.refuse(Refusal::Fresh));
+        }
+        let own = matches!(head.call, numbers::HELLO | numbers::EVENTS | numbers::ATTACH);
+        match self.order.turn(head.sequence) {
+            // These hold a cell of their own and stand in no order.
+            _ if own && head.sequence != 0 => return Ok(self.refuse(Refusal::Malformed)),
+            Turn::Now => {}
+            Turn::Past => return Ok(self.refuse(Refusal::Malformed)),
+            Turn::Early => {
+                let early = Early { bytes: call.to_vec(), call: out.later()? };
+                self.order.keep(head.sequence, early);
+                return Ok(Then::Open);
+            }
+        }
+        let then = match head.call {
+            numbers::HELLO => self.hello(body),
+            numbers::EVENTS => self.wait_for_events(out)?,
+            numbers::ATTACH => self.attach(body, out)?,
+            _ => self.make(head.call, body),
+        };
+        if head.sequence != 0 {
+            let answer = std::mem::take(&mut self.answer);
+            self.make_those_that_waited(head.sequence);
+            self.answer = answer;
+        }
+        Ok(then)
+    }
+
+    #[cold]
+    fn refuse(&mut self, refusal: Refusal) -> Then {
+        let head = AnswerHead { refusal: Some(refusal), ..AnswerHead::default() };
+        Writer::answer(&mut self.answer).set_head(head);
+        Then::Answer
+    }
+
+    fn make_those_that_waited(&mut self, made: u32) {
+        let mut next = self.order.made(made);
+        while let Some(early) = next {
+            let (head, body) = CallHead::split(&early.bytes).expect("read before");
+            self.make(head.call, body);
+            let _ = early.call.answer(&self.answer); // cancelled: nobody waits any more
+            next = self.order.made(head.sequence);
+        }
+    }
+
+    fn hello(&mut self, body: &[u8]) -> Then {
+        let mut args = Reader::new(body);
+        match (args.u64(), args.end()) {
+            (Ok(theirs), Ok(())) if theirs == B::DESCRIPTION => {
+                self.greeted = true;
+                Writer::answer(&mut self.answer).u64(B::DESCRIPTION);
+                Then::Answer
+            }
+            (Ok(_), Ok(())) => self.refuse(Refusal::Different),
+            _ => self.refuse(Refusal::Malformed),
+        }
+    }
+
+    fn wait_for_events(&mut self, out: &mut Out<'_>) -> Result<Then, DriverError> {
+        match self.events.wait(out.on_event()?) {
+            Ok(()) => Ok(Then::Open),
+            // The handle was dropped, which answers the call with an error.
+            Err(_) => Ok(Then::Open),
+        }
+    }
+
+    fn attach(&mut self, body: &[u8], out: &mut Out<'_>) -> Result<Then, DriverError> {
+        let mut args = Reader::new(body);
+        let (Ok(handle), Ok(())) = (args.u64(), args.end()) else {
+            return Ok(self.refuse(Refusal::Malformed));
+        };
+        let buffer = out.buffer(handle)?;
+        let memory = Memory { start: buffer.as_mut_ptr(), len: buffer.len() };
+        // A refusal drops the handle, which answers the call with an error.
+        let _ = self.attached.insert(handle, memory, out.on_event()?);
+        Ok(Then::Open)
+    }
+
+    /// A call of the API, or a batch of them.
+    fn make(&mut self, call: u16, body: &[u8]) -> Then {
+        match call {
+            numbers::BATCH => self.make_all(body),
+            numbers::DETACH => self.detach(body),
+            numbers::ATTACHED => self.has_attached(body),
+            _ => {
+                let mut reply = Writer::answer(&mut self.answer);
+                let cx = &mut Context {
+                    objects: &mut self.objects,
+                    events: &self.events,
+                    attached: &self.attached,
+                };
+                match self.backend.dispatch(call, cx, Reader::new(body), &mut reply) {
+                    Ok(_) => Then::Answer,
+                    Err(refusal) => self.refuse(refusal),
+                }
+            }
+        }
+    }
+
+    fn detach(&mut self, body: &[u8]) -> Then {
+        let mut args = Reader::new(body);
+        let done = args.u64().and_then(|handle| {
+            args.end()?;
+            self.attached.remove(handle)
+        });
+        match done {
+            Ok(()) => {
+                Writer::answer(&mut self.answer);
+                Then::Answer
+            }
+            Err(refusal) => self.refuse(refusal),
+        }
+    }
+
+    fn has_attached(&mut self, body: &[u8]) -> Then {
+        let mut args = Reader::new(body);
+        match args.u64().and_then(|handle| args.end().map(|()| handle)) {
+            Ok(handle) => {
+                let there = self.attached.find(handle).is_ok();
+                Writer::answer(&mut self.answer).bool(there);
+                Then::Answer
+            }
+            Err(refusal) => self.refuse(refusal),
+        }
+    }
+
+    /// The records of a batch, in order. One that fails does not stop those after it: they were
+    /// said to have begun when they were collected.
+    fn make_all(&mut self, body: &[u8]) -> Then {
+        let mut head = AnswerHead::default();
+        let mut reply = Writer::answer(&mut self.answer);
+        for record in Records::new(body) {
+            let cx = &mut Context {
+                objects: &mut self.objects,
+                events: &self.events,
+                attached: &self.attached,
+            };
+            let (waits, made) = match record {
+                Err(refusal) => (true, Err(refusal)),
+                Ok(r) if r.waits => {
+                    (true, self.backend.dispatch(r.call, cx, Reader::new(r.body), &mut reply))
+                }
+                Ok(r) => {
+                    let mut nobody = Writer::answer(&mut self.scratch);
+                    let args = Reader::new(r.body);
+                    (false, self.backend.dispatch(r.call, cx, args, &mut nobody))
+                }
+            };
+            let failure = match made {
+                Ok(Returned::Fine) => continue,
+                Ok(Returned::Failure(_)) if waits => continue,
+                Ok(Returned::Failure(status)) => status,
+                Err(refusal) if waits => {
+                    head.refusal = Some(refusal);
+                    reply.forget_body();
+                    break;
+                }
+                Err(refusal) => u32::from(refusal.number()) << 16,
+            };
+            if head.failed == 0 {
+                head.first = failure;
+            }
+            head.failed = head.failed.saturating_add(1);
+        }
+        reply.set_head(head);
+        Then::Answer
+    }
+}
+
+impl<B: Backend> Drop for Remoted<B> {
+    fn drop(&mut self) {
+        for (kind, native) in self.objects.take_all() {
+            self.backend.destroy(kind, native);
+        }
+        // Only now: the library used these until its objects were gone.
+        self.events.end();
+        self.attached.end();
+    }
+}
