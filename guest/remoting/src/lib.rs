@@ -12,6 +12,7 @@ mod buffer;
 mod connect;
 mod events;
 mod failure;
+mod known;
 mod lane;
 mod link;
 mod objects;

@@ -3,6 +3,7 @@
 use crate::connect::{Description, connect};
 use crate::events::{self, Handler};
 use crate::failure::Failure;
+use crate::known::Known;
 use crate::lane::Lane;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,6 +25,7 @@ pub struct Link {
     lane: Mutex<Lane>,
     events: OnceLock<()>,
     crossings: AtomicU64,
+    known: Known,
     pub(crate) next: OnceLock<&'static Link>,
 }
 
@@ -54,6 +56,7 @@ impl Link {
             lane: Mutex::default(),
             events: OnceLock::new(),
             crossings: AtomicU64::new(0),
+            known: Known::default(),
             next: OnceLock::new(),
         };
         link.direct(numbers::HELLO, |w| w.u64(api.fingerprint), |r| Ok(r.u64()?))?;
@@ -99,6 +102,34 @@ impl Link {
             return self.behind(number, write, read);
         }
         self.direct(number, write, read)
+    }
+
+    /// As [`Link::call`], for an answer that never changes: the host is asked once. `keep` says
+    /// whether an answer is to be kept.
+    pub fn cached<T>(
+        &self,
+        number: u16,
+        write: impl Fn(&mut Writer<'_>),
+        read: impl Fn(&mut Answer<'_>) -> Result<T, Failure>,
+        keep: impl FnOnce(&T) -> bool,
+    ) -> Result<T, Failure> {
+        if !self.is_alive() {
+            return Err(Failure::Lost);
+        }
+        let mut call = vec![];
+        write(&mut Writer::call(&mut call, CallHead { sequence: 0, call: number }));
+        if let Some(body) = self.known.get(&call) {
+            return read(&mut Reader::new(&body));
+        }
+        let mut body = vec![];
+        let made = self.call(number, write, |answer| {
+            body.extend_from_slice(answer.rest());
+            read(answer)
+        })?;
+        if keep(&made) {
+            self.known.put(call, body);
+        }
+        Ok(made)
     }
 
     /// A call that stands in no order.

@@ -148,6 +148,29 @@ impl Objects {
         if same { Ok(object) } else { Err(Failure::Object) }
     }
 
+    /// The object of this kind that one belongs to, however far above it is.
+    pub fn ancestor<'a>(&'a self, of: Object<'_>, kind: Kind) -> Option<Object<'a>> {
+        let mut parent = of.place.parent.load(Ordering::Relaxed);
+        while let Some(index) = parent.checked_sub(1) {
+            let place = self.places().get(index as usize)?;
+            if place.kind.load(Ordering::Acquire) == kind.into() {
+                return Some(Object { place, index });
+            }
+            parent = place.parent.load(Ordering::Relaxed);
+        }
+        None
+    }
+
+    /// The object that the host answered with: the one that was proposed, or an earlier one.
+    pub fn found<'a>(
+        &'a self,
+        proposed: Fresh<'a>,
+        name: Name,
+        kind: Kind,
+    ) -> Result<Object<'a>, Failure> {
+        if proposed.name() == name { Ok(proposed.keep()) } else { self.named(name, kind) }
+    }
+
     /// Forgets an object, and all that belong to it: every pointer to them is stale from now on.
     pub fn forget(&self, object: Object<'_>) {
         let used = self.free().fresh;

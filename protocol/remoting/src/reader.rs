@@ -84,6 +84,11 @@ impl<'a> Reader<'a> {
         Ok(&bytes[..len])
     }
 
+    /// What was not read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Bytes that were not read.
     pub fn left(&self) -> usize {
         self.rest.len()

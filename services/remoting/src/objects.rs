@@ -95,6 +95,20 @@ impl Objects {
         }
     }
 
+    /// The object of this kind that one belongs to, however far above it is.
+    pub fn ancestor(&self, of: Name, kind: Kind) -> Name {
+        let object = |name: Name| self.places.get(name.place()?.0)?.as_ref();
+        let mut name = of;
+        for _ in 0..OBJECTS_MAX {
+            let Some(found) = object(name) else { return Name::NONE };
+            if found.kind == kind {
+                return name;
+            }
+            name = found.parent;
+        }
+        Name::NONE
+    }
+
     /// Forgets an object that the library has freed, and what belonged to it.
     pub fn remove(&mut self, name: Name) {
         let Some((place, _)) = name.place() else { return };

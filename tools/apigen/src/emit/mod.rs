@@ -1,0 +1,10 @@
+//! From a model to files.
+
+mod guest;
+mod host;
+mod shared;
+mod table;
+
+pub use guest::guest;
+pub use host::host;
+pub use table::table;
