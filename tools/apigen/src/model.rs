@@ -48,6 +48,8 @@ pub struct FunctionModel {
     /// Pinned: never changed, never used again.
     pub number: u16,
     pub does: Does,
+    /// The host's half calls the library's function.
+    pub native: bool,
     pub parameters: Vec<Parameter>,
 }
 

@@ -108,8 +108,10 @@ impl Resolver<'_> {
                 frees: notes.frees.clone(),
             },
         };
+        let asked = matches!(&does, Does::Call { how, .. } if *how != How::Local);
         if wrong.is_empty() {
-            Ok(FunctionModel { name: name.clone(), number, does, parameters })
+            let native = asked || notes.native;
+            Ok(FunctionModel { name: name.clone(), number, does, native, parameters })
         } else {
             Err(wrong)
         }
