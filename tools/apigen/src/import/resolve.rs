@@ -125,9 +125,6 @@ impl<'d> TypeResolver<'d> {
             let scalar = scalar.ok_or_else(|| format!("enum {tag} has no members here"))?;
             return value(self.alias(self.declarations.known_as(tag), scalar));
         }
-        if ["va_list", "__builtin_va_list", "__gnuc_va_list"].contains(&words) {
-            return Err("a list of variable arguments (va_list)".into());
-        }
         let Some(meaning) = self.declarations.typedef(words) else {
             return Err(format!(
                 "'{words}' cannot be forwarded: it has no fixed size that all languages know"
@@ -159,6 +156,9 @@ impl<'d> TypeResolver<'d> {
     }
 
     fn record(&mut self, tag: &str) -> Result<CType, String> {
+        if ["__va_list_tag", "__va_list"].contains(&tag) {
+            return Err("a list of variable arguments (va_list)".into());
+        }
         let name = self.declarations.known_as(tag).to_owned();
         let Some(record) = self.declarations.record(tag).filter(|r| r.complete) else {
             return Ok(CType::Opaque(name));
