@@ -17,6 +17,8 @@ clang                    /usr/bin/clang
 verilator                /usr/bin/verilator
 lld                      /usr/bin/wasm-ld
 wabt                     /usr/bin/wat2wasm
+libp11-kit-dev           /usr/include/p11-kit-1/p11-kit/pkcs11.h
+opencl-c-headers         /usr/include/CL/cl.h
 pocl-opencl-icd          /etc/OpenCL/vendors/pocl.icd
 ocl-icd-libopencl1       /usr/lib/x86_64-linux-gnu/libOpenCL.so.1
 make                     /usr/bin/make

@@ -42,7 +42,11 @@ impl<'a> Text<'a> {
     }
 
     fn need(&mut self, token: &str) -> Result<(), String> {
-        if self.eat(token) { Ok(()) } else { Err(format!("'{token}' is missing before '{}'", self.rest)) }
+        if self.eat(token) {
+            Ok(())
+        } else {
+            Err(format!("'{token}' is missing before '{}'", self.rest))
+        }
     }
 
     fn word(&mut self) -> Result<&'a str, String> {

@@ -5,18 +5,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vfun_signature::Scalar;
 
-/// All facts of one API, in the header's order.
+/// All facts of one API, in the header's order. `facts_file` writes and reads their text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
-    /// Typedefs that name another type, such as `CK_SESSION_HANDLE` = `u64`.
-    #[serde(default)]
+    /// Typedefs of numbers, and enums, such as `CK_SESSION_HANDLE` = `u64`. Typedefs of
+    /// anything else are resolved where they are used.
+    #[serde(default, rename = "alias")]
     pub aliases: BTreeMap<String, CType>,
-    #[serde(default)]
+    #[serde(default, rename = "struct")]
     pub structs: BTreeMap<String, CStruct>,
-    /// Enumerators and macros that are plain numbers.
-    #[serde(default)]
+    /// Enumerators and macros that are plain numbers. One of 64 bits without a sign is given
+    /// by its bits: `~0UL` is -1.
+    #[serde(default, rename = "constant")]
     pub constants: BTreeMap<String, i64>,
+    #[serde(default, rename = "function")]
     pub functions: Vec<CFunction>,
 }
 
@@ -37,16 +40,27 @@ pub struct CStruct {
     pub members: Vec<CField>,
 }
 
-/// A parameter or a member.
+/// A parameter or a member. In files it is a pair, `["bytes", "u64"]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "(String, CType)", into = "(String, CType)")]
 pub struct CField {
     pub name: String,
-    #[serde(rename = "type")]
     pub ty: CType,
 }
 
-/// A type of C. In files it is one string ([`CType::text`]).
+impl From<(String, CType)> for CField {
+    fn from((name, ty): (String, CType)) -> Self {
+        CField { name, ty }
+    }
+}
+
+impl From<CField> for (String, CType) {
+    fn from(field: CField) -> Self {
+        (field.name, field.ty)
+    }
+}
+
+/// A type of C. In files it is one string, its `Display`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CType {
     /// Nothing: what a function returns, or what a pointer to anything points to.
@@ -59,10 +73,19 @@ pub enum CType {
     Struct(String),
     /// A struct without members: only pointers to it exist.
     Opaque(String),
-    Pointer { to: Box<CType>, constant: bool },
-    Array { of: Box<CType>, count: u64 },
+    Pointer {
+        to: Box<CType>,
+        constant: bool,
+    },
+    Array {
+        of: Box<CType>,
+        count: u64,
+    },
     /// A pointer to a function.
-    Function { returns: Box<CType>, parameters: Vec<CType> },
+    Function {
+        returns: Box<CType>,
+        parameters: Vec<CType>,
+    },
 }
 
 /// A scalar that can be ordered and kept in a file.

@@ -1,19 +1,37 @@
-//! `vfun-apigen generate API`.
-fn main() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let api = std::env::args().nth(2).expect("generate API");
-    match vfun_apigen::generate(&root.join("tools/apigen/apis").join(api)) {
-        Ok(made) => {
-            for m in made {
-                let p = root.join(&m.path);
-                std::fs::create_dir_all(p.parent().unwrap()).unwrap();
-                std::fs::write(&p, m.text).unwrap();
-                println!("{}", m.path.display());
-            }
-        }
-        Err(e) => {
-            eprintln!("{e}");
-            std::process::exit(1)
+//! `vfun-apigen`: one subcommand for each step from a header to the code of both halves.
+
+#![forbid(unsafe_code)]
+
+mod generate_command;
+mod import_command;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Makes both halves of a remoted API from its C header and what people add to it.
+#[derive(Parser)]
+#[command(name = "vfun-apigen", version)]
+struct Apigen {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Subcommand)]
+enum Step {
+    Import(import_command::ImportArguments),
+    Generate(generate_command::GenerateArguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Apigen::parse().step {
+        Step::Import(arguments) => import_command::run(arguments),
+        Step::Generate(arguments) => generate_command::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("vfun-apigen: {why}");
+            ExitCode::FAILURE
         }
     }
 }

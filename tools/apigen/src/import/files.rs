@@ -1,0 +1,35 @@
+//! Which file a declaration stands in. clang names the file of a place only where it differs
+//! from the place printed before, so all names are followed in the order of the text.
+
+/// The file of the last place that was printed.
+#[derive(Default)]
+pub struct CurrentFile {
+    name: String,
+}
+
+impl CurrentFile {
+    /// Follows the text of the next declaration; gives the file that it is declared in.
+    pub fn follow(&mut self, declaration: &str) -> String {
+        let place = declaration.find("\"range\"").unwrap_or(declaration.len());
+        let (head, rest) = declaration.split_at(place);
+        self.take_last(head);
+        let declared_in = self.name.clone();
+        self.take_last(rest);
+        declared_in
+    }
+
+    fn take_last(&mut self, text: &str) {
+        const KEY: &str = "\"file\": \"";
+        let mut until = text;
+        while let Some(at) = until.rfind(KEY) {
+            let name = &text[at + KEY.len()..];
+            until = &text[..at];
+            // That file's name is always printed, and it is not the place's.
+            if until.trim_end().ends_with("\"includedFrom\": {") {
+                continue;
+            }
+            self.name = name.split('"').next().unwrap_or_default().to_owned();
+            return;
+        }
+    }
+}
