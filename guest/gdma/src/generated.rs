@@ -15,7 +15,7 @@ use vfun_remoting_guest::{Description, Failure, Reader, Refusal, Remote, Writer,
 /// This API in this process.
 pub static REMOTE: Remote = Remote::new(Description {
     name: "gdma",
-    fingerprint: 0x6227e8f34feb7d90,
+    fingerprint: 0x168698a033a0735,
     cell_bytes: 4096,
     depth: 64,
 });
@@ -36,6 +36,7 @@ pub mod kinds {
 pub mod calls {
     pub const GDMA_INIT: u16 = 16;
     pub const GDMA_EXIT: u16 = 17;
+    pub const GDMA_STATUS_TEXT: u16 = 35;
     pub const GDMA_DEVICE_INFO: u16 = 18;
     pub const GDMA_NODE_COUNT: u16 = 19;
     pub const GDMA_NODE_LOCAL: u16 = 20;
@@ -81,16 +82,17 @@ pub struct gdma_transfer {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct gdma_info {
-    pub name: [u8; 64],
+    pub name: [i8; 64],
     pub version: u32,
     pub nodes: u32,
-    pub local_node: u32,
+    pub local: u32,
     pub simulated: u32,
-    pub alignment: u64,
+    pub alignment: u32,
+    pub buffers: u32,
+    pub transfers: u32,
+    pub reserved: u32,
     pub pool_bytes: u64,
-    pub buffers_max: u32,
-    pub transfers_max: u32,
-    pub transfer_bytes_max: u64,
+    pub longest: u64,
 }
 
 /// As in the API's header.
@@ -129,27 +131,31 @@ fn answer(body: impl FnOnce() -> Result<i32, Failure>) -> i32 {
 /// Reads each member.
 pub fn read_gdma_info(r: &mut Reader<'_>) -> Result<gdma_info, Refusal> {
     let mut name = [0; 64];
-    name.copy_from_slice(r.bytes(64)?);
+    for v in &mut name {
+        *v = r.i8()?;
+    }
     let version = r.u32()?;
     let nodes = r.u32()?;
-    let local_node = r.u32()?;
+    let local = r.u32()?;
     let simulated = r.u32()?;
-    let alignment = r.u64()?;
+    let alignment = r.u32()?;
+    let buffers = r.u32()?;
+    let transfers = r.u32()?;
+    let reserved = r.u32()?;
     let pool_bytes = r.u64()?;
-    let buffers_max = r.u32()?;
-    let transfers_max = r.u32()?;
-    let transfer_bytes_max = r.u64()?;
+    let longest = r.u64()?;
     Ok(gdma_info {
         name,
         version,
         nodes,
-        local_node,
+        local,
         simulated,
         alignment,
+        buffers,
+        transfers,
+        reserved,
         pool_bytes,
-        buffers_max,
-        transfers_max,
-        transfer_bytes_max,
+        longest,
     })
 }
 
@@ -178,6 +184,13 @@ pub unsafe extern "C" fn gdma_exit(context: *mut gdma_context) -> i32 {
         // SAFETY: C's rules for this function, which its program keeps.
         unsafe { hand::gdma_exit(context) }
     })
+}
+
+/// Answered here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gdma_status_text(status: i32) -> *const i8 {
+    // SAFETY: C's rules for this function, which its program keeps.
+    unsafe { hand::gdma_status_text(status) }
 }
 
 /// Call 18.

@@ -32,6 +32,23 @@ type Done = unsafe extern "C" fn(*mut gdma_context, u32, i32, *mut c_void);
 /// The event that tells of a transfer's end.
 const DONE_EVENT: u16 = 34;
 
+pub unsafe fn gdma_status_text(status: i32) -> *const i8 {
+    let text = match status {
+        OK => c"done",
+        1 => c"not finished yet, or still in use",
+        -1 => c"a handle or an argument is wrong",
+        -2 => c"the node's pool has no room for the buffer in one piece",
+        -3 => c"more, or larger, than gdma_device_info says",
+        ERR_NODE => c"there is no such node, or neither end is on the local node",
+        ERR_RANGE => c"beyond the end of a buffer, or the two ends overlap",
+        -6 => c"the engine reported an error",
+        -7 => c"the engine or its service is gone, or no host offers it",
+        -8 => c"this library does not have it",
+        _ => c"unknown status",
+    };
+    text.as_ptr()
+}
+
 pub unsafe fn gdma_init(version: u32, context: *mut *mut gdma_context) -> Result<i32, Failure> {
     // SAFETY: C's rules for this function.
     let place = unsafe { out::place(context) }?;

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use vfun_remoting_host::{Context, Name, Reader, Refusal, Returned, Writer};
 
 /// Stands for the whole description: the guest's half must have the same.
-pub const FINGERPRINT: u64 = 0x6227e8f34feb7d90;
+pub const FINGERPRINT: u64 = 0x168698a033a0735;
 
 /// What a function answers if it did what was asked.
 pub const OK: i32 = 0;
@@ -25,6 +25,7 @@ pub mod kinds {
 pub mod calls {
     pub const GDMA_INIT: u16 = 16;
     pub const GDMA_EXIT: u16 = 17;
+    pub const GDMA_STATUS_TEXT: u16 = 35;
     pub const GDMA_DEVICE_INFO: u16 = 18;
     pub const GDMA_NODE_COUNT: u16 = 19;
     pub const GDMA_NODE_LOCAL: u16 = 20;
@@ -70,16 +71,17 @@ pub struct gdma_transfer {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct gdma_info {
-    pub name: [u8; 64],
+    pub name: [i8; 64],
     pub version: u32,
     pub nodes: u32,
-    pub local_node: u32,
+    pub local: u32,
     pub simulated: u32,
-    pub alignment: u64,
+    pub alignment: u32,
+    pub buffers: u32,
+    pub transfers: u32,
+    pub reserved: u32,
     pub pool_bytes: u64,
-    pub buffers_max: u32,
-    pub transfers_max: u32,
-    pub transfer_bytes_max: u64,
+    pub longest: u64,
 }
 
 /// As in the API's header.
@@ -184,16 +186,17 @@ impl Native {
 
 /// Writes each member.
 pub fn write_gdma_info(w: &mut Writer<'_>, of: &gdma_info) {
-    w.bytes(&of.name);
+    of.name.iter().for_each(|v| w.i8(*v));
     w.u32(of.version);
     w.u32(of.nodes);
-    w.u32(of.local_node);
+    w.u32(of.local);
     w.u32(of.simulated);
-    w.u64(of.alignment);
+    w.u32(of.alignment);
+    w.u32(of.buffers);
+    w.u32(of.transfers);
+    w.u32(of.reserved);
     w.u64(of.pool_bytes);
-    w.u32(of.buffers_max);
-    w.u32(of.transfers_max);
-    w.u64(of.transfer_bytes_max);
+    w.u64(of.longest);
 }
 
 /// Writes each member.
@@ -217,13 +220,14 @@ fn gdma_device_info(
         name: [0; 64],
         version: 0,
         nodes: 0,
-        local_node: 0,
+        local: 0,
         simulated: 0,
         alignment: 0,
+        buffers: 0,
+        transfers: 0,
+        reserved: 0,
         pool_bytes: 0,
-        buffers_max: 0,
-        transfers_max: 0,
-        transfer_bytes_max: 0,
+        longest: 0,
     };
     // SAFETY: every object is alive and of its kind, and every pointer is to something of ours.
     let returned = unsafe {

@@ -8,6 +8,9 @@ pub mod model;
 
 pub use generated::Native;
 
+/// The library whose C symbols [`Native::linked`] names.
+use gdma as _;
+
 use vfun_remoting_host::{Backend, Context, Kind, Reader, Refusal, Remoted, Returned, Writer};
 use vfun_sdk::{Config, DriverError};
 

@@ -80,6 +80,14 @@ fn symbol(model: &Model, function: &FunctionModel) -> String {
     let list: Vec<_> = parameters.iter().map(|p| format!("{}: {}", p.name, p.rust)).collect();
     let names: Vec<_> = parameters.iter().map(|p| p.name.as_str()).collect();
     let scalar = model.status.scalar.name();
+    if let Some(returns) = &function.plain {
+        return format!(
+            "/// Answered here.\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}) -> {returns} {{\n\
+             // SAFETY: C's rules for this function, which its program keeps.\nunsafe {{ hand::{name}({}) }}\n}}\n\n",
+            list.join(", "),
+            names.join(", ")
+        );
+    }
     let body = match does {
         Does::Refuse(why) => {
             format!("// {why}\nlet _ = ({});\nErr(Failure::Unsupported)", names.join(", "))
