@@ -12,7 +12,8 @@ const ABI: u32 = 0;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let soname = format!("libvfun.so.{ABI}");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
+    // Not `rustc-cdylib-link-arg`: cargo passes that on to each cdylib that stands on this crate.
+    println!("cargo::rustc-link-arg=-Wl,-soname,{soname}");
     // OUT_DIR is PROFILE/build/vfun-HASH/out; the library comes into PROFILE and PROFILE/deps.
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
     let Some(profile) = out.ancestors().nth(3) else { return };

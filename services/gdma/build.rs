@@ -44,7 +44,7 @@ fn main() {
 /// are linked with it before it is installed.
 fn name_the_library(out: &Path) {
     let soname = format!("libgdma.so.{ABI}");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}");
+    println!("cargo::rustc-link-arg=-Wl,-soname,{soname}");
     // OUT_DIR is PROFILE/build/vfun-gdma-HASH/out; the library comes into PROFILE and PROFILE/deps.
     let Some(profile) = out.ancestors().nth(3) else { return };
     for folder in [profile.to_owned(), profile.join("deps")] {
